@@ -1,0 +1,118 @@
+/* autograd.h - the graph of what was done, and the walk back through it.
+ *
+ * A node stands for one recorded call: the operation, its saved arguments, an edge per tensor argument that
+ * wants a gradient. rush_call records nodes; the engine (engine.c) runs them in order of decreasing sequence
+ * number. Nodes of Python functions and of hooks are the same struct with another `kind`.
+ */
+#ifndef RUSH_AUTOGRAD_H
+#define RUSH_AUTOGRAD_H
+
+#include "op/op.h"
+
+typedef struct rush_edge {
+    rush_node *node; /* owned; NULL: no gradient wanted */
+    uint32_t slot;   /* which of node's gradients       */
+} rush_edge;
+
+/* What a node does. g has node->nout gradients (NULL: zero), gin node->nedge slots to be filled with parked tensors. */
+typedef struct rush_node_kind {
+    const char *(*name)(const rush_node *);  /* "AddBackward0" */
+    int (*apply)(rush_node *, rush_tensor **g, rush_tensor **gin);
+    void (*release)(rush_node *);            /* frees what was saved (retain_graph=False), may be called twice */
+    void (*end)(rush_node *);                /* the node itself goes; NULL: nothing beyond release */
+    void (*visit)(rush_node *, int (*fn)(rush_tensor *, void *), void *arg); /* the tensors it holds, for Python's collector */
+} rush_node_kind;
+
+/* One saved tensor: as a reference (input), or as a detached alias (output, which would be a cycle). */
+typedef struct rush_saved {
+    rush_tensor *t;
+    unsigned version;   /* of t when saved                                  */
+    bool is_output;     /* t is an alias of result `slot` of this very node */
+    bool shape_only;
+    uint32_t slot;
+    void *packed;       /* saved_tensors_hooks: what pack returned          */
+} rush_saved;
+
+typedef struct rush_node_hook {
+    /* pre: sees and may replace g before apply; post: sees gin and g, may replace gin */
+    int (*call)(void *arg, rush_node *, rush_tensor **g, int ng, rush_tensor **gin, int ngin);
+    void (*free)(void *arg);
+    void *arg;
+    uint64_t id;
+    bool pre;
+    struct rush_node_hook *next;
+} rush_node_hook;
+
+struct rush_node {
+    atomic_int refs;
+    bool released;        /* its saved tensors are gone: a second backward is an error */
+    uint16_t nedge, nout;
+    uint64_t seq;         /* later calls have larger numbers; leaves' accumulators the largest of all */
+    const rush_node_kind *kind;
+    const rush_op *op;    /* of recorded operations */
+    rush_edge *edge;
+    rush_value *in, *out; /* of recorded operations: the call, tensors replaced by saved[]  */
+    rush_saved *saved;
+    uint32_t nsaved;
+    rush_tensor **shape;  /* per output, shape-only: to check and zero-fill gradients; entries may be NULL */
+    rush_node_hook *hooks;
+    void *py;             /* its Python object, borrowed */
+    void *data;           /* of other kinds */
+    char *made_at;        /* anomaly mode: where the forward call was */
+    /* the engine's, while a backward runs */
+    void *task;
+    int waiting;          /* edges into this node that have not delivered yet */
+    rush_tensor **buffer; /* gradients summed so far, nout of them */
+};
+
+/* A tensor's part in graphs. */
+struct rush_autograd {
+    bool requires_grad;   /* asked for by the user, on leaves */
+    bool retains_grad;
+    uint32_t slot;        /* which output of fn */
+    rush_node *fn;        /* NULL for leaves; owned */
+    rush_node *accumulator; /* of leaves; borrowed: it keeps the tensor, not the reverse */
+    rush_tensor *grad;    /* owned */
+    rush_node_hook *hooks; /* tensor hooks: pre, one gradient; retain_grad's among them */
+    rush_node_hook *post_accumulate;
+    unsigned view_version; /* of views: the version at which fn was made; see view.c */
+    bool no_inplace;       /* view made under no_grad or by a multi-output view: why in-place is an error */
+    void *forward;         /* forward-mode tangent */
+};
+
+rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
+bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf or not */
+rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
+rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
+rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
+void rush_node_keep(rush_node *);
+void rush_node_drop(rush_node *);                        /* frees long chains without recursion */
+void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
+
+/* Steps of rush_call. */
+bool rush_any_wants_grad(const rush_op *, const rush_value *in);
+int rush_record(const rush_op *, const rush_value *in, rush_value *out);          /* after running */
+int rush_inplace_check(const rush_op *, rush_tensor *self);                       /* before an in-place change */
+int rush_record_inplace(const rush_op *, const rush_value *saved_in, rush_value *out, rush_tensor *self);
+void rush_view_link(rush_tensor *view, rush_tensor *of);                          /* view of a tensor: remember the base */
+
+int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
+rush_tensor *rush_saved_read(rush_saved *, rush_node *); /* parked; checks the version */
+void rush_saved_free(rush_saved *);
+
+typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_hooks */
+    void *(*pack)(void *arg, rush_tensor *);
+    rush_tensor *(*unpack)(void *arg, void *packed); /* parked */
+    void (*free_packed)(void *packed);
+    void (*free_arg)(void *arg);
+    void *arg;
+    struct rush_saved_hooks *outer;
+} rush_saved_hooks;
+void rush_saved_hooks_push(rush_saved_hooks *);
+void rush_saved_hooks_pop(void);
+
+uint64_t rush_tensor_hook(rush_tensor *, rush_node_hook *);   /* registers; returns its id */
+uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
+void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
+
+#endif

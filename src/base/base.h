@@ -1,0 +1,154 @@
+/* base.h - memory, errors, threads, dtypes, random bits: what everything stands on. Knows no tensor. */
+#ifndef RUSH_BASE_H
+#define RUSH_BASE_H
+
+#include <rushlight.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUSH_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RUSH_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RUSH_COUNT(a) (sizeof(a) / sizeof *(a))
+#define RUSH_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define RUSH_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- the thread: one small block of thread-local state, read on every call ---- */
+
+enum rush_mode_bits {
+    RUSH_MODE_NO_GRAD = 1,
+    RUSH_MODE_INFERENCE = 2,
+    RUSH_MODE_AUTOCAST = 4,
+    RUSH_MODE_TRACE = 8,
+    RUSH_MODE_PROFILE = 16,
+    RUSH_MODE_ANOMALY = 32,
+    RUSH_MODE_SAVED_HOOKS = 64
+};
+
+typedef struct rush_thread {
+    uint32_t mode;         /* rush_mode_bits; 0: grad on, nothing else */
+    int error;             /* rush_error_kind of the pending error     */
+    const rush_op *op;     /* the operation that is running, for messages */
+    void **parked;         /* the stack of parked things, see scope.c (src/op) */
+    size_t nparked, room;
+    bool in_parallel;      /* inside rush_parallel_for: nested calls run inline */
+} rush_thread;
+extern _Thread_local rush_thread rush_now __attribute__((tls_model("initial-exec")));
+
+#define rush_failed() RUSH_UNLIKELY(rush_now.error)
+/* CHECK(condition, kind, format, ...) in a function that returns -1 or a pointer: see both forms */
+#define RUSH_CHECK(cond, kind, ...)                                                                         \
+    do {                                                                                                    \
+        if (RUSH_UNLIKELY(!(cond))) return rush_fail(kind, __VA_ARGS__);                                    \
+    } while (0)
+#define RUSH_CHECK_NULL(cond, kind, ...)                                                                    \
+    do {                                                                                                    \
+        if (RUSH_UNLIKELY(!(cond))) return rush_fail(kind, __VA_ARGS__), NULL;                              \
+    } while (0)
+/* Our own bugs only: always on, reports the operation and the place, then traps. */
+#define RUSH_ASSERT(cond)                                                                                   \
+    do {                                                                                                    \
+        if (RUSH_UNLIKELY(!(cond))) rush_assert_failed(#cond, __FILE__, __LINE__);                          \
+    } while (0)
+_Noreturn void rush_assert_failed(const char *what, const char *file, int line);
+
+/* The pending error's details for callers that save and restore it (a destructor that runs code). */
+typedef struct rush_error_state {
+    int kind;
+    char *message;
+} rush_error_state;
+rush_error_state rush_error_take(void);
+void rush_error_restore(rush_error_state);
+
+/* ---- memory ---- */
+
+/* Small structures (tensor headers, nodes): per-thread free lists by size class up to 512 bytes, malloc beyond.
+ * Memory is not zeroed. NULL and a RUSH_MEMORY_ERROR when there is none. `size` is given back on free. */
+void *rush_small_alloc(size_t size);
+void rush_small_free(void *, size_t size);
+/* Named, counted malloc for everything else; NULL and an error when there is none. */
+void *rush_malloc(size_t size);
+void *rush_calloc(size_t n, size_t size);
+void *rush_realloc(void *, size_t size);
+void rush_free(void *);
+/* Bytes of tensors: 64-byte aligned, size classes, a bounded cache, huge pages for large blocks. *got is the
+ * class's size, which rush_block_free() wants back. */
+void *rush_block_alloc(size_t size, size_t *got);
+void rush_block_free(void *, size_t got);
+
+typedef struct rush_memory_stats {
+    size_t live_bytes, live_blocks;   /* tensor blocks in use                 */
+    size_t peak_bytes;
+    size_t cached_bytes;              /* free blocks kept for reuse           */
+    size_t small_live;                /* small and counted allocations in use */
+} rush_memory_stats;
+RUSH_API void rush_memory_stats_read(rush_memory_stats *);
+RUSH_API void rush_memory_trim(void);                 /* gives the cache back to the system */
+RUSH_API void rush_memory_limit_cache(size_t bytes);
+/* For tests: the n-th allocation from now fails (once, or with `all` every one from then on); 0 switches off. */
+RUSH_API void rush_memory_fail_at(uint64_t n, bool all);
+RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
+
+/* ---- parallel_for ---- */
+
+/* fn(arg, begin, end) over [0, n) in contiguous pieces of at least `grain`, one per thread at most; the split
+ * depends on n, grain only in ways that cannot change results of elementwise work. Inline when nested, when
+ * n <= grain, or in a forked child. */
+void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
+int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
+
+/* ---- dtypes ---- */
+
+typedef struct rush_dtype_info {
+    const char *name;
+    uint8_t size;
+    uint8_t category; /* 0 bool, 1 integer, 2 float, 3 complex */
+    bool is_signed;
+    double eps, min, max, tiny;
+} rush_dtype_info;
+extern const rush_dtype_info rush_dtypes[RUSH_DTYPES];
+rush_dtype rush_dtype_real(rush_dtype);    /* complex64 -> float32; others as they are */
+rush_dtype rush_dtype_complex(rush_dtype); /* float32 -> complex64; error-free for floats */
+/* Half types to and from float, and a number to and from any dtype. */
+float rush_f16_to_f32(uint16_t);
+uint16_t rush_f32_to_f16(float);
+static inline float rush_bf16_to_f32(uint16_t h)
+{
+    union { uint32_t u; float f; } x = {.u = (uint32_t)h << 16};
+    return x.f;
+}
+static inline uint16_t rush_f32_to_bf16(float f)
+{
+    union { float f; uint32_t u; } x = {.f = f};
+    if (f != f) return 0x7fc0;
+    return (uint16_t)((x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16);
+}
+/* Converts n elements between any two dtypes (strides in bytes), with C's and PyTorch's conversions. */
+void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
+
+/* ---- random bits: PyTorch's CPU generator ---- */
+
+struct rush_generator {
+    atomic_int refs;
+    uint64_t seed;
+    uint32_t mt[624];
+    int left;               /* words left before the next refill */
+    int next;
+    bool has_normal_double, has_normal_float;
+    double normal_double;   /* Box-Muller's spare, as PyTorch keeps it */
+    float normal_float;
+    rush_device device;
+    void *py;               /* the Python object, borrowed */
+};
+rush_generator *rush_generator_new(uint64_t seed);
+void rush_generator_keep(rush_generator *);
+void rush_generator_drop(rush_generator *);
+void rush_generator_seed(rush_generator *, uint64_t seed);
+uint32_t rush_random32(rush_generator *);
+uint64_t rush_random64(rush_generator *);
+/* The state as PyTorch's get_state() gives it (5056 bytes). */
+#define RUSH_GENERATOR_STATE 5056
+void rush_generator_state(const rush_generator *, void *bytes);
+int rush_generator_state_set(rush_generator *, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,73 @@
+/* op.h - what an operation is, for the rooms that define and call operations. */
+#ifndef RUSH_OP_H
+#define RUSH_OP_H
+
+#include "tensor/tensor.h"
+#include "tensor/iter.h"
+
+/* Registration. A family's file ends with its table of records, and `src/ops/catalogue.c` calls each family's
+ * registrar once when the library is loaded:
+ *
+ *     RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, ...)
+ */
+#define RUSH_FAMILY(name, ...)                                                                              \
+    void rush_register_##name(void);                                                                        \
+    void rush_register_##name(void)                                                                         \
+    {                                                                                                       \
+        static rush_op *const records[] = {__VA_ARGS__};                                                    \
+        rush_register_all(records, RUSH_COUNT(records));                                                    \
+    }
+void rush_register_all(rush_op *const *, size_t n);
+
+/* ---- reading arguments in rules and kernels: the schema has checked the kinds ---- */
+#define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
+#define I_(v) ((v).i)                                      /* int, bool, dtype, ...   */
+#define HAS(v) ((v).kind != RUSH_V_NONE)
+double rush_to_double(rush_value); /* any number */
+int64_t rush_to_int(rush_value);
+#define D_(v) rush_to_double(v)
+bool rush_is_number(rush_value);
+rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default complex */
+
+/* ---- making results in shape rules ---- */
+int rush_same_shape(const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
+int rush_same_shape_float(const rush_value *in, rush_value *out); /* integers become the default float */
+rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype); /* keeps dense strides */
+rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
+void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */
+/* A tensor list result; the array lives in the scope. */
+rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
+void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
+
+/* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */
+#define T(name, ...)                                                                                        \
+    ({                                                                                                      \
+        static const rush_op *op_;                                                                          \
+        const rush_value args_[] = {__VA_ARGS__};                                                           \
+        rush_apply_cached(&op_, name, (int)RUSH_COUNT(args_), args_);                                       \
+    })
+/* The same, all results into out[]; 0 or -1. */
+#define TN(out, name, ...)                                                                                  \
+    ({                                                                                                      \
+        static const rush_op *op_;                                                                          \
+        const rush_value args_[] = {__VA_ARGS__};                                                           \
+        rush_apply_all_cached(&op_, name, (int)RUSH_COUNT(args_), args_, out);                              \
+    })
+/* In place: T_INPLACE("add_", ...) writes into its first argument. The name is given without the underscore. */
+#define T_INPLACE(name, ...)                                                                                \
+    ({                                                                                                      \
+        static const rush_op *op_;                                                                          \
+        const rush_value args_[] = {__VA_ARGS__};                                                           \
+        rush_apply_inplace_cached(&op_, name, (int)RUSH_COUNT(args_), args_);                               \
+    })
+#define V(x) RUSH_V(x)
+#define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)
+rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
+int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const rush_value *in, rush_value *out);
+rush_tensor *rush_apply_inplace_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
+/* Composite rules end with `return rush_result(out, tensor)`: -1 when it is NULL. */
+int rush_result(rush_value *out, rush_tensor *);
+/* Argument number by name, for messages and bindings; -1. */
+int rush_op_arg(const rush_op *, const char *name);
+
+#endif

@@ -1,0 +1,43 @@
+/* iter.h - walk several strided tensors of one broadcast shape in step.
+ *
+ * Operands 0..nout-1 are written, the rest read. Dimensions are sorted by stride and merged where
+ * that is possible; the innermost goes to the loop as (pointers, byte strides, n). An operand whose
+ * dtype is not the one that the loop computes in is converted block-wise at the edge, so half types,
+ * mixed dtypes and conjugated tensors cost no loops of their own.
+ */
+#ifndef RUSH_ITER_H
+#define RUSH_ITER_H
+
+#include "tensor/tensor.h"
+
+#define RUSH_OPERANDS 10
+
+/* p[k] and stride[k] (bytes) of operand k; n elements. Must be free to run on any thread. */
+typedef void (*rush_loop)(char **p, const int64_t *stride, int64_t n, const void *arg);
+
+typedef struct rush_iter {
+    int nout, nop, ndim;
+    int64_t numel;
+    int64_t size[RUSH_MAXDIM];
+    int64_t stride[RUSH_OPERANDS][RUSH_MAXDIM]; /* bytes */
+    char *data[RUSH_OPERANDS];
+    uint8_t own[RUSH_OPERANDS];     /* dtype in memory         */
+    uint8_t compute[RUSH_OPERANDS]; /* dtype the loop sees     */
+    uint8_t lazy[RUSH_OPERANDS];    /* RUSH_T_CONJ / RUSH_T_NEG of inputs */
+    bool casts;                     /* some operand needs the block-wise edge */
+    char number[RUSH_OPERANDS][16]; /* operands that are numbers, already converted */
+} rush_iter;
+
+/* Operands as values: tensors or numbers (inputs only). `compute[k]` is the dtype wanted by the loop for
+ * operand k. All outputs have the broadcast shape already. Returns -1 with an error on shapes that differ. */
+int rush_iter_init(rush_iter *, int nout, int nop, const rush_value *operand, const uint8_t *compute);
+/* Runs over everything, in parallel where it pays (grain: elements per piece, 0: the default 32768). */
+void rush_iter_run(rush_iter *, rush_loop, const void *arg, int64_t grain);
+/* Two innermost dimensions at once, for loops that want rows: arg, pointers, strides of both, sizes of both. */
+
+/* Visit every 1-d line along `dim` of tensors that agree in all other dims: fn gets pointers to the starts of
+ * the lines (one per tensor). Lines are independent and run in parallel (grain: lines per piece). */
+typedef void (*rush_line_fn)(char **p, const void *arg);
+void rush_lines(int n, rush_tensor *const *ts, int dim, int64_t grain, rush_line_fn fn, const void *arg);
+
+#endif

@@ -1,0 +1,130 @@
+/* tensor.h - storage and tensor, shape and view algebra. Knows no operation. */
+#ifndef RUSH_TENSOR_H
+#define RUSH_TENSOR_H
+
+#include "base/base.h"
+
+/* Bytes, shared by views. */
+struct rush_storage {
+    atomic_int refs;
+    rush_device device;
+    bool resizable;          /* false over foreign memory                                  */
+    void *data;              /* NULL on meta, or when nbytes is 0                          */
+    size_t nbytes;           /* as PyTorch counts them                                     */
+    size_t block;            /* what rush_block_free wants; 0: not from the block allocator */
+    void (*release)(void *); /* for foreign memory, called with `owner`                    */
+    void *owner;
+    atomic_uint version;     /* counts in-place changes, see rush_tensor.version           */
+    void *py;                /* the Python object, borrowed                                */
+};
+
+enum rush_tensor_flags {
+    RUSH_T_CONTIGUOUS = 1,
+    RUSH_T_CHANNELS_LAST = 2,   /* 4-d or 5-d, strides of NHWC / NDHWC */
+    RUSH_T_DENSE = 4,           /* no holes, no overlap: some order of dims is contiguous */
+    RUSH_T_CONJ = 8,            /* lazily conjugated (complex only) */
+    RUSH_T_NEG = 16,            /* lazily negated */
+    RUSH_T_WRAPPED = 32,        /* a Python number made a tensor: low rank in promotion */
+    RUSH_T_INFERENCE = 64,      /* made under inference_mode */
+    RUSH_T_ZERO = 128,          /* known to be all zeros */
+    RUSH_T_PY_OWNED = 256       /* the tensor owns its Python object (see python/_C) */
+};
+
+typedef struct rush_autograd rush_autograd; /* src/autograd */
+
+#define RUSH_INLINE_DIMS 5
+
+struct rush_tensor {
+    atomic_int refs;
+    uint8_t dtype;
+    uint8_t layout;
+    rush_device device;
+    uint8_t ndim;
+    uint16_t flags;
+    rush_storage *storage;     /* of sparse layouts NULL                                         */
+    int64_t offset;            /* of the first element, in elements                              */
+    int64_t numel;             /* product of the sizes                                           */
+    int64_t *size, *stride;    /* ndim each; stride in elements, 0 broadcasts; point to dims or a heap block */
+    rush_autograd *ag;         /* NULL for tensors that have no part in a graph                  */
+    rush_tensor *base;         /* of a differentiable view: whose memory it shows; never itself a view */
+    atomic_uint *version;      /* NULL: storage->version. Own counter of x.data and the like     */
+    void *py;                  /* the Python object, borrowed unless RUSH_T_PY_OWNED             */
+    void *parts;               /* sparse layouts: their rush_sparse                              */
+    int64_t dims[2 * RUSH_INLINE_DIMS];
+};
+
+/* Every function below that returns a tensor parks it, like the public ones; `_own` gives the reference instead. */
+
+/* New memory, not initialised; contiguous. Sizes are checked (negative, overflow). */
+rush_tensor *rush_tensor_new(rush_dtype, rush_device, int ndim, const int64_t *size);
+rush_tensor *rush_tensor_new_strided(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride);
+/* With the strides of memory format f, PRESERVE meaning `like`'s (dense and non-overlapping, else contiguous). */
+rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, rush_device, int f);
+/* A tensor over part of t's storage. Not recorded: the operations in src/ops/view.c are. */
+rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+/* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
+rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
+/* x.detach(): same memory and version counter, no graph. */
+rush_tensor *rush_tensor_detach(const rush_tensor *);
+/* A 0-d CPU tensor of a number value (wrapped: it does not take part in promotion beyond its category). */
+rush_tensor *rush_tensor_of_number(rush_value, bool wrapped);
+rush_tensor *rush_tensor_of_number_typed(rush_value, rush_dtype);
+/* Changes geometry in place (resize_, set_, t_()); storage is kept or grown. */
+int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+int rush_tensor_resize(rush_tensor *, int ndim, const int64_t *size);
+void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
+void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
+
+rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
+rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
+int rush_storage_resize(rush_storage *, size_t nbytes);
+void rush_storage_keep(rush_storage *);
+void rush_storage_drop(rush_storage *);
+
+/* Set by upper rooms: called when a tensor with autograd state, sparse parts or a Python object ends. */
+extern void (*rush_autograd_free)(rush_autograd *);
+extern void (*rush_parts_free)(void *parts);
+extern bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
+
+static inline void *rush_ptr(const rush_tensor *t)
+{
+    return t->storage && t->storage->data ? (char *)t->storage->data + t->offset * rush_dtypes[t->dtype].size : NULL;
+}
+static inline unsigned rush_version_of(const rush_tensor *t)
+{
+    return t->version ? *t->version : t->storage ? t->storage->version : 0;
+}
+static inline void rush_version_bump(rush_tensor *t)
+{
+    if (t->version) ++*t->version;
+    else if (t->storage) ++t->storage->version;
+}
+static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
+bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
+void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
+/* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly (or maybe). */
+int rush_overlap(const rush_tensor *, const rush_tensor *);
+bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
+
+/* Shape algebra. All return -1 with an error whose text shows the shapes. */
+int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: IndexError out of range; ndim 0 counts as 1 */
+int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size);
+int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size);
+int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
+bool rush_same_sizes(const rush_tensor *, const rush_tensor *);
+/* strides of a view of t with these sizes; false when it would need a copy */
+bool rush_view_strides(const rush_tensor *t, int ndim, const int64_t *size, int64_t *stride);
+int rush_infer_size(int64_t numel, int n, const int64_t *size, int64_t *out); /* resolves one -1 */
+/* "[2, 3]" into a small per-thread ring of buffers, for messages */
+const char *rush_shape_text(int ndim, const int64_t *size);
+#define rush_shape_of(t) rush_shape_text((t)->ndim, (t)->size)
+/* dtype that PyTorch's type promotion gives these tensors and numbers (rush_value array of tensors/numbers). */
+rush_dtype rush_result_type(int n, const rush_value *values);
+
+/* Copies elements, any dtypes and strides, broadcasting src to dst; no autograd, no version bump. */
+int rush_copy_into(rush_tensor *dst, const rush_tensor *src);
+/* t itself when contiguous (and not conj/neg), else a contiguous copy. For kernels' glue. */
+rush_tensor *rush_contiguous_copy(const rush_tensor *t);
+rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype); /* contiguous, of that dtype; t itself if it is so */
+
+#endif
