@@ -5,19 +5,12 @@
 #include "tensor/tensor.h"
 #include "tensor/iter.h"
 
-/* Registration. A family's file ends with its table of records, and `src/ops/catalogue.c` calls each family's
- * registrar once when the library is loaded:
+/* A family's file ends with the table of its records. They are gathered by the linker, so no list names them:
  *
  *     RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, ...)
  */
 #define RUSH_FAMILY(name, ...)                                                                              \
-    void rush_register_##name(void);                                                                        \
-    void rush_register_##name(void)                                                                         \
-    {                                                                                                       \
-        static rush_op *const records[] = {__VA_ARGS__};                                                    \
-        rush_register_all(records, RUSH_COUNT(records));                                                    \
-    }
-void rush_register_all(rush_op *const *, size_t n);
+    static rush_op *const rush_family_##name[] __attribute__((section("rush_ops"), used)) = {__VA_ARGS__};
 
 /* ---- reading arguments in rules and kernels: the schema has checked the kinds ---- */
 #define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
