@@ -208,6 +208,7 @@ typedef struct rush_arg {
     rush_value def;
 } rush_arg;
 
+#define RUSH_MAXOUT 8 /* as many results as an operation can have */
 typedef struct rush_grads rush_grads; /* what a derivative is given: below */
 typedef void (*rush_kernel)(const rush_value *in, rush_value *out);
 typedef int (*rush_rule)(const rush_value *in, rush_value *out);
@@ -238,8 +239,11 @@ struct rush_op {
     uint64_t saves_in;     /* bit i: grad reads argument i                                */
     uint32_t saves_out;
     uint64_t tensor_args;  /* bit i: argument i is a Tensor or Tensor[]                   */
+    uint8_t out_types[RUSH_MAXOUT]; /* rush_arg_type of each result                       */
+    const char *out_names[RUSH_MAXOUT]; /* "values", "indices"; NULL where the schema names none */
     const void *row;       /* of a table's row: what its family needs to know             */
     rush_op *next;         /* the next overload of the same base name                     */
+    uint32_t index;        /* in order of registration                                    */
 };
 
 enum rush_op_flags {
@@ -270,7 +274,7 @@ struct rush_grads {
 #define rush_needs(s, i) ((s)->needs >> (i) & 1)
 
 RUSH_API int rush_op_register(rush_op *);             /* -1 and an error for a schema that cannot be read */
-RUSH_API rush_op *rush_op_find(const char *name);     /* "add.Tensor", or "add": its first overload; NULL */
+RUSH_API rush_op *rush_op_find(const char *name);     /* "add.Tensor"; without a dot the first overload; NULL */
 RUSH_API rush_op *rush_op_first(void);                /* walk all: for (op = first; op; op = next(op))    */
 RUSH_API rush_op *rush_op_next(const rush_op *);
 

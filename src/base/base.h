@@ -22,7 +22,8 @@ enum rush_mode_bits {
     RUSH_MODE_TRACE = 8,
     RUSH_MODE_PROFILE = 16,
     RUSH_MODE_ANOMALY = 32,
-    RUSH_MODE_SAVED_HOOKS = 64
+    RUSH_MODE_SAVED_HOOKS = 64,
+    RUSH_MODE_INPLACE = 128 /* the results given to the shape rule must not be resized */
 };
 
 typedef struct rush_thread {

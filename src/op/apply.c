@@ -1,0 +1,193 @@
+/* apply.c - helpers of rules and formulas: results, numbers, calling operations by name from C. */
+#include "op/op.h"
+#include "op/formula.h"
+
+bool rush_is_number(rush_value v)
+{
+    return v.kind == RUSH_V_INT || v.kind == RUSH_V_FLOAT || v.kind == RUSH_V_BOOL || v.kind == RUSH_V_COMPLEX;
+}
+
+double rush_to_double(rush_value v)
+{
+    switch (v.kind) {
+    case RUSH_V_FLOAT: return v.f;
+    case RUSH_V_COMPLEX: return v.c[0];
+    case RUSH_V_TENSOR: return rush_item(v.t);
+    default: return (double)v.i;
+    }
+}
+
+int64_t rush_to_int(rush_value v)
+{
+    switch (v.kind) {
+    case RUSH_V_FLOAT: return (int64_t)v.f;
+    case RUSH_V_COMPLEX: return (int64_t)v.c[0];
+    case RUSH_V_TENSOR: return rush_item_int(v.t);
+    default: return v.i;
+    }
+}
+
+rush_dtype rush_number_dtype(rush_value v)
+{
+    switch (v.kind) {
+    case RUSH_V_BOOL: return RUSH_BOOL;
+    case RUSH_V_INT: return RUSH_I64;
+    case RUSH_V_COMPLEX: return rush_dtype_complex(rush_default_dtype());
+    default: return rush_default_dtype();
+    }
+}
+
+/* ---- results ---- */
+
+static rush_tensor *set(rush_value *out, int i, rush_tensor *t)
+{
+    if (t) out[i] = rush_v_tensor(t);
+    return t;
+}
+
+rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
+{
+    rush_tensor *given = T_(out[i]);
+    if (!given) return set(out, i, rush_tensor_new(dtype, device, ndim, size));
+    if (given->ndim != ndim || (ndim && memcmp(given->size, size, sizeof *size * ndim))) {
+        RUSH_CHECK_NULL(!(rush_now.mode & RUSH_MODE_INPLACE), RUSH_RUNTIME_ERROR,
+                        "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(given), rush_shape_text(ndim, size));
+        if (given->numel)
+            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+                     rush_shape_of(given), rush_shape_text(ndim, size));
+        if (rush_tensor_resize(given, ndim, size)) return NULL;
+    }
+    if (given->dtype != dtype) {
+        const rush_dtype_info *from = &rush_dtypes[dtype], *to = &rush_dtypes[given->dtype];
+        RUSH_CHECK_NULL(from->category <= to->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+                        from->name, to->name);
+    }
+    return given;
+}
+
+rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
+{
+    return rush_out(out, i, dtype, on->device, ndim, size);
+}
+
+rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype dtype)
+{
+    if (HAS(out[i]) || rush_contiguous(like)) return rush_out(out, i, dtype, like->device, like->ndim, like->size);
+    return set(out, i, rush_tensor_new_like(like, dtype, like->device, RUSH_PRESERVE));
+}
+
+void rush_out_view(rush_value *out, int i, rush_tensor *view)
+{
+    set(out, i, view);
+}
+
+rush_tensor **rush_out_list(rush_value *out, int i, size_t n)
+{
+    rush_tensor **list = rush_scope_alloc(sizeof *list * n);
+    if (!list) return NULL;
+    memset(list, 0, sizeof *list * n);
+    out[i] = rush_v_tensors(list, n);
+    return list;
+}
+
+int rush_result(rush_value *out, rush_tensor *t)
+{
+    if (!t) return -1;
+    out[0] = rush_v_tensor(t);
+    return 0;
+}
+
+int rush_same_shape(const rush_value *in, rush_value *out)
+{
+    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+}
+
+int rush_same_shape_float(const rush_value *in, rush_value *out)
+{
+    rush_dtype d = in[0].t->dtype;
+    if (rush_dtypes[d].category < 2) d = rush_default_dtype();
+    return rush_out_like(out, 0, in[0].t, d) ? 0 : -1;
+}
+
+/* ---- calls ---- */
+
+/* The whole argument list of a call that gave its first n. */
+static int fill(const rush_op *op, int n, const rush_value *in, rush_value *all)
+{
+    RUSH_CHECK(n <= op->nargs, RUSH_TYPE_ERROR, "%s takes %d arguments, got %d", op->name, op->nargs, n);
+    memcpy(all, in, sizeof *in * n);
+    for (int i = n; i < op->nargs; ++i) {
+        RUSH_CHECK(op->args[i].has_default, RUSH_TYPE_ERROR, "%s is missing its argument '%s'", op->name, op->args[i].name);
+        all[i] = op->args[i].def;
+    }
+    return 0;
+}
+
+static rush_tensor *first(const rush_op *op, const rush_value *out)
+{
+    return op->nout && out[0].kind == RUSH_V_TENSOR ? out[0].t : NULL;
+}
+
+rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
+{
+    rush_value all[64], out[RUSH_MAXOUT] = {0};
+    if (rush_failed() || fill(op, n, in, all) || rush_call(op, all, out)) return NULL;
+    return first(op, out);
+}
+
+static const rush_op *cached(const rush_op **cache, const char *name)
+{
+    const rush_op *op = __atomic_load_n(cache, __ATOMIC_RELAXED);
+    if (RUSH_LIKELY(op != NULL)) return op;
+    op = rush_op_find(name);
+    if (!op) return rush_fail(RUSH_NOT_IMPLEMENTED, "no operation is called %s", name), NULL;
+    __atomic_store_n(cache, op, __ATOMIC_RELAXED);
+    return op;
+}
+
+rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in)
+{
+    if (rush_failed()) return NULL;
+    const rush_op *op = cached(cache, name);
+    return op ? rush_apply(op, n, in) : NULL;
+}
+
+int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    const rush_op *op = cached(cache, name);
+    rush_value all[64];
+    if (!op || fill(op, n, in, all)) return -1;
+    for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
+    return rush_call(op, all, out);
+}
+
+rush_tensor *rush_apply_inplace_cached(const rush_op **cache, const char *name, int n, const rush_value *in)
+{
+    if (rush_failed()) return NULL;
+    const rush_op *op = cached(cache, name);
+    rush_value all[64], out[RUSH_MAXOUT] = {0};
+    if (!op || fill(op, n, in, all) || rush_call_inplace(op, all, out)) return NULL;
+    return first(op, out);
+}
+
+/* ---- words that are no operation of their own ---- */
+
+rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like)
+{
+    if (!a || !like || rush_same_sizes(a, like)) return a;
+    int64_t dims[RUSH_MAXDIM];
+    int n = 0, lead = a->ndim - like->ndim;
+    for (int d = 0; d < a->ndim; ++d)
+        if (d < lead || (like->size[d - lead] == 1 && a->size[d] != 1)) dims[n++] = d;
+    if (n) a = T("sum.dim_IntList", V(a), rush_v_ints(dims, n), V(true));
+    if (a && lead > 0) a = T("view", V(a), rush_v_ints(like->size, like->ndim));
+    return a;
+}
+
+rush_tensor *rush_zeros_like(const rush_tensor *like)
+{
+    rush_tensor *t = like ? rush_tensor_new(like->dtype, like->device, like->ndim, like->size) : NULL;
+    if (t && rush_ptr(t)) memset(rush_ptr(t), 0, (size_t)t->numel * rush_dtypes[t->dtype].size);
+    return t;
+}

@@ -1,0 +1,123 @@
+/* registry.c - all operations by name. Records come from the linker's table (RUSH_FAMILY) and from programs.
+ *
+ * An open hash table from base name to the chain of its overloads; "add" finds the first overload that was
+ * registered, "add.Tensor" that one. Written when the library is loaded and by rush_op_register, under a lock.
+ */
+#include "op/op.h"
+#include "op/schema.h"
+#include <pthread.h>
+#include <stdio.h>
+
+extern rush_op *const __start_rush_ops[] __attribute__((weak));
+extern rush_op *const __stop_rush_ops[] __attribute__((weak));
+
+static struct {
+    rush_op **slot; /* first overload of a base name */
+    size_t size, used;
+    rush_op **all; /* in order of registration */
+    size_t n, room;
+    pthread_mutex_t lock;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t hash(const char *s, size_t n)
+{
+    size_t h = 1469598103934665603u;
+    for (size_t i = 0; i < n; ++i) h = (h ^ (unsigned char)s[i]) * 1099511628211u;
+    return h;
+}
+
+static size_t place(rush_op **slot, size_t size, const char *base, size_t n)
+{
+    size_t at = hash(base, n) & (size - 1);
+    while (slot[at] && (strncmp(slot[at]->base, base, n) || slot[at]->base[n])) at = (at + 1) & (size - 1);
+    return at;
+}
+
+static int make_room(void)
+{
+    if (registry.used * 2 >= registry.size) {
+        size_t size = registry.size ? registry.size * 2 : 4096;
+        rush_op **slot = rush_calloc(size, sizeof *slot);
+        if (!slot) return -1;
+        for (size_t i = 0; i < registry.size; ++i)
+            if (registry.slot[i]) slot[place(slot, size, registry.slot[i]->base, strlen(registry.slot[i]->base))] = registry.slot[i];
+        rush_free(registry.slot);
+        registry.slot = slot;
+        registry.size = size;
+    }
+    if (registry.n == registry.room) {
+        size_t room = registry.room ? registry.room * 2 : 4096;
+        rush_op **all = rush_realloc(registry.all, room * sizeof *all);
+        if (!all) return -1;
+        registry.all = all;
+        registry.room = room;
+    }
+    return 0;
+}
+
+/* Which arguments and results `saves` names. */
+static int read_saves(rush_op *op)
+{
+    for (const char *s = op->saves; s && *s;) {
+        size_t n = strcspn(s, ", ");
+        char name[64] = "";
+        snprintf(name, sizeof name, "%.*s", (int)n, s);
+        int arg = rush_op_arg(op, name);
+        bool result = !strncmp(name, "result", 6);
+        if (arg >= 0) op->saves_in |= (uint64_t)1 << arg;
+        else if (result) op->saves_out |= 1u << atoi(name + 6);
+        else return rush_fail(RUSH_VALUE_ERROR, "schema '%s' has no argument '%s' to save", op->schema, name);
+        s += n;
+        s += strspn(s, ", ");
+    }
+    return 0;
+}
+
+int rush_op_register(rush_op *op)
+{
+    if (!op->name && (rush_schema_read(op) || read_saves(op))) return -1;
+    pthread_mutex_lock(&registry.lock);
+    int failed = make_room();
+    if (!failed) {
+        rush_op **first = &registry.slot[place(registry.slot, registry.size, op->base, strlen(op->base))];
+        registry.used += !*first;
+        while (*first && strcmp((*first)->name, op->name)) first = &(*first)->next;
+        if (*first && *first != op) failed = rush_fail(RUSH_VALUE_ERROR, "operation %s is registered already", op->name);
+        if (!failed && !*first) {
+            *first = op;
+            op->index = (uint32_t)registry.n;
+            registry.all[registry.n++] = op;
+        }
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return failed;
+}
+
+__attribute__((constructor(900))) static void register_families(void)
+{
+    for (rush_op *const *op = __start_rush_ops; op < __stop_rush_ops; ++op)
+        if (*op && rush_op_register(*op)) {
+            rush_log(0, "%s", rush_error());
+            rush_error_clear();
+        }
+}
+
+rush_op *rush_op_find(const char *name)
+{
+    size_t n = strcspn(name, ".");
+    if (!registry.size) return NULL;
+    rush_op *op = registry.slot[place(registry.slot, registry.size, name, n)];
+    while (op && name[n] && strcmp(op->name, name)) op = op->next;
+    return op;
+}
+
+rush_op *rush_op_first(void)
+{
+    return registry.n ? registry.all[0] : NULL;
+}
+
+rush_op *rush_op_next(const rush_op *op)
+{
+    size_t k = op->index + 1;
+    return k < registry.n ? registry.all[k] : NULL;
+}

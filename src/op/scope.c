@@ -1,0 +1,51 @@
+/* scope.c - the thread's stack of parked things, and the memory that goes with it.
+ *
+ * A scope is a mark in one stack of pointers; closing it drops what lies above. Tensors and plain blocks
+ * share the stack: a block's pointer has its lowest bit set.
+ */
+#include "op/op.h"
+
+static int grow(void)
+{
+    size_t room = rush_now.room ? rush_now.room * 2 : 64;
+    void **more = rush_realloc(rush_now.parked, room * sizeof *more);
+    if (!more) return -1;
+    rush_now.parked = more;
+    rush_now.room = room;
+    return 0;
+}
+
+size_t rush_scope_open(void)
+{
+    return rush_now.nparked;
+}
+
+void rush_scope_close(size_t mark)
+{
+    while (rush_now.nparked > mark) {
+        uintptr_t p = (uintptr_t)rush_now.parked[--rush_now.nparked];
+        if (p & 1) rush_free((void *)(p - 1));
+        else rush_drop((rush_tensor *)p);
+    }
+    if (mark == 0 && rush_now.room > 4096) { /* an outermost scope: a long list of temporaries is not kept */
+        rush_free(rush_now.parked);
+        rush_now.parked = NULL;
+        rush_now.room = 0;
+    }
+}
+
+rush_tensor *rush_park(rush_tensor *t)
+{
+    if (!t) return NULL;
+    if (RUSH_UNLIKELY(rush_now.nparked == rush_now.room) && grow()) return rush_drop(t), NULL;
+    rush_now.parked[rush_now.nparked++] = t;
+    return t;
+}
+
+void *rush_scope_alloc(size_t bytes)
+{
+    if (rush_now.nparked == rush_now.room && grow()) return NULL;
+    void *p = rush_malloc(RUSH_MAX(bytes, 8));
+    if (p) rush_now.parked[rush_now.nparked++] = (void *)((uintptr_t)p + 1);
+    return p;
+}

@@ -1,0 +1,179 @@
+/* shape.c - the algebra of sizes and strides: broadcasting, views, memory formats, overlap. */
+#include "tensor/tensor.h"
+#include <stdio.h>
+
+const char *rush_shape_text(int ndim, const int64_t *size)
+{
+    static _Thread_local char ring[4][RUSH_MAXDIM * 8];
+    static _Thread_local unsigned turn;
+    char *text = ring[turn++ % 4];
+    size_t room = sizeof ring[0], at = 0;
+    at += snprintf(text, room, "[");
+    for (int d = 0; d < ndim && at < room - 24; ++d) at += snprintf(text + at, room - at, d ? ", %lld" : "%lld", (long long)size[d]);
+    snprintf(text + at, room - at, "]");
+    return text;
+}
+
+int rush_dim_wrap(int64_t dim, int ndim)
+{
+    int n = RUSH_MAX(ndim, 1);
+    RUSH_CHECK(dim >= -n && dim < n, RUSH_INDEX_ERROR,
+               "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n, n - 1, (long long)dim);
+    return (int)(dim < 0 ? dim + n : dim);
+}
+
+int64_t rush_numel_of(int ndim, const int64_t *size)
+{
+    int64_t n = 1;
+    for (int d = 0; d < ndim; ++d)
+        RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
+                   (long long)size[d], rush_shape_text(ndim, size));
+    for (int d = 0; d < ndim; ++d)
+        if (size[d] == 0) return 0;
+    for (int d = 0; d < ndim; ++d)
+        RUSH_CHECK(!__builtin_mul_overflow(n, size[d], &n), RUSH_RUNTIME_ERROR, "numel: integer multiplication overflow in sizes %s",
+                   rush_shape_text(ndim, size));
+    return n;
+}
+
+bool rush_same_sizes(const rush_tensor *a, const rush_tensor *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->size, b->size, sizeof *a->size * a->ndim);
+}
+
+int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size)
+{
+    int n = RUSH_MAX(na, nb);
+    int64_t result[RUSH_MAXDIM];
+    for (int i = 1; i <= n; ++i) {
+        int64_t x = i <= na ? a[na - i] : 1, y = i <= nb ? b[nb - i] : 1;
+        RUSH_CHECK(x == y || x == 1 || y == 1, RUSH_RUNTIME_ERROR,
+                   "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d; the shapes are %s and %s",
+                   (long long)x, (long long)y, n - i, rush_shape_text(na, a), rush_shape_text(nb, b));
+        result[n - i] = x == 1 ? y : x;
+    }
+    *ndim = n;
+    if (n) memcpy(size, result, sizeof *size * n);
+    return 0;
+}
+
+int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size)
+{
+    *ndim = 0;
+    for (int i = 0; i < n; ++i)
+        if (ts[i] && rush_broadcast_sizes(*ndim, size, ts[i]->ndim, ts[i]->size, ndim, size)) return -1;
+    return 0;
+}
+
+void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride)
+{
+    int64_t next = 1;
+    if ((f == RUSH_CHANNELS_LAST && ndim == 4) || (f == RUSH_CHANNELS_LAST_3D && ndim == 5)) {
+        stride[1] = 1;
+        next = RUSH_MAX(size[1], 1);
+        for (int d = ndim - 1; d >= 2; --d) {
+            stride[d] = next;
+            next *= RUSH_MAX(size[d], 1);
+        }
+        stride[0] = next;
+        return;
+    }
+    for (int d = ndim - 1; d >= 0; --d) {
+        stride[d] = next;
+        next *= RUSH_MAX(size[d], 1);
+    }
+}
+
+bool rush_contiguous_as(const rush_tensor *t, rush_memory_format f)
+{
+    if (f == RUSH_CONTIGUOUS) return rush_contiguous(t);
+    if (f == RUSH_PRESERVE) return t->flags & RUSH_T_DENSE;
+    if (t->ndim != (f == RUSH_CHANNELS_LAST ? 4 : 5)) return false;
+    return t->numel == 0 || t->flags & RUSH_T_CHANNELS_LAST;
+}
+
+bool rush_view_strides(const rush_tensor *t, int ndim, const int64_t *size, int64_t *stride)
+{
+    if (t->numel == 0) {
+        if (ndim == t->ndim && (ndim == 0 || !memcmp(size, t->size, sizeof *size * ndim))) memcpy(stride, t->stride, sizeof *stride * ndim);
+        else rush_strides_for(RUSH_CONTIGUOUS, ndim, size, stride);
+        return true;
+    }
+    if (t->ndim == 0) {
+        for (int d = 0; d < ndim; ++d) stride[d] = 1;
+        return true;
+    }
+    /* Walk both shapes from the back, chunk by chunk of old dimensions that lie evenly in memory. */
+    int view = ndim - 1;
+    int64_t chunk_stride = t->stride[t->ndim - 1], old_numel = 1, new_numel = 1;
+    for (int d = t->ndim - 1; d >= 0; --d) {
+        old_numel *= t->size[d];
+        bool ends = d == 0 || (t->size[d - 1] != 1 && t->stride[d - 1] != old_numel * chunk_stride);
+        if (!ends) continue;
+        while (view >= 0 && (new_numel < old_numel || size[view] == 1)) {
+            stride[view] = new_numel * chunk_stride;
+            new_numel *= size[view--];
+        }
+        if (new_numel != old_numel) return false;
+        if (d > 0) {
+            chunk_stride = t->stride[d - 1];
+            old_numel = new_numel = 1;
+        }
+    }
+    return view == -1;
+}
+
+int rush_infer_size(int64_t numel, int n, const int64_t *size, int64_t *out)
+{
+    int unknown = -1;
+    int64_t known = 1;
+    for (int d = 0; d < n; ++d) {
+        out[d] = size[d];
+        if (size[d] == -1) {
+            RUSH_CHECK(unknown < 0, RUSH_RUNTIME_ERROR, "only one dimension can be inferred");
+            unknown = d;
+        } else {
+            RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "invalid shape dimension %lld", (long long)size[d]);
+            RUSH_CHECK(!__builtin_mul_overflow(known, size[d], &known), RUSH_RUNTIME_ERROR, "shape %s is too large", rush_shape_text(n, size));
+        }
+    }
+    if (unknown >= 0) {
+        RUSH_CHECK(known != 0, RUSH_RUNTIME_ERROR,
+                   "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous",
+                   rush_shape_text(n, size));
+        RUSH_CHECK(numel % known == 0, RUSH_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld", rush_shape_text(n, size), (long long)numel);
+        out[unknown] = numel / known;
+        return 0;
+    }
+    RUSH_CHECK(known == numel, RUSH_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld", rush_shape_text(n, size), (long long)numel);
+    return 0;
+}
+
+/* The bytes [*begin, *end) that t's elements lie in. */
+static void extent(const rush_tensor *t, const char **begin, const char **end)
+{
+    size_t item = rush_dtypes[t->dtype].size;
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; ++d) last += (t->size[d] - 1) * t->stride[d];
+    *begin = rush_ptr(t);
+    *end = *begin + (last + 1) * item;
+}
+
+int rush_overlap(const rush_tensor *a, const rush_tensor *b)
+{
+    if (!a->storage || !b->storage || a->storage->data != b->storage->data || !a->storage->data || !a->numel || !b->numel) return 0;
+    if (a->offset * rush_dtypes[a->dtype].size == b->offset * rush_dtypes[b->dtype].size && rush_same_sizes(a, b) &&
+        !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim))
+        return 1;
+    const char *a0, *a1, *b0, *b1;
+    extent(a, &a0, &a1);
+    extent(b, &b0, &b1);
+    return a0 < b1 && b0 < a1 ? 2 : 0;
+}
+
+bool rush_self_overlap(const rush_tensor *t)
+{
+    for (int d = 0; d < t->ndim; ++d)
+        if (t->stride[d] == 0 && t->size[d] > 1) return true;
+    return false;
+}

@@ -1,0 +1,72 @@
+/* storage.c - counted bytes, from the block allocator or foreign.
+ *
+ * The only place where a tensor's memory is taken and given back.
+ */
+#include "tensor/tensor.h"
+
+rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner)
+{
+    rush_storage *s = rush_small_alloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (rush_storage){.refs = 1, .device = {RUSH_CPU, -1}, .data = data, .nbytes = nbytes, .release = release, .owner = owner};
+    return s;
+}
+
+rush_storage *rush_storage_new(size_t nbytes, rush_device device)
+{
+    void *data = NULL;
+    size_t block = 0;
+    if (device.type == RUSH_CPU && nbytes > 0) {
+        data = rush_block_alloc(nbytes, &block);
+        if (!data) return NULL;
+    } else if (device.type != RUSH_CPU && device.type != RUSH_META) {
+        rush_fail(RUSH_NOT_IMPLEMENTED, "this build has no memory on device type %d", device.type);
+        return NULL;
+    }
+    rush_storage *s = rush_small_alloc(sizeof *s);
+    if (!s) {
+        if (data) rush_block_free(data, block);
+        return NULL;
+    }
+    *s = (rush_storage){.refs = 1, .device = device, .resizable = true, .data = data, .nbytes = nbytes, .block = block};
+    return s;
+}
+
+void rush_storage_keep(rush_storage *s)
+{
+    if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
+static void free_bytes(rush_storage *s)
+{
+    if (s->block) rush_block_free(s->data, s->block);
+    else if (s->release) s->release(s->owner);
+    s->data = NULL;
+    s->block = 0;
+    s->release = NULL;
+}
+
+void rush_storage_drop(rush_storage *s)
+{
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+    free_bytes(s);
+    rush_small_free(s, sizeof *s);
+}
+
+int rush_storage_resize(rush_storage *s, size_t nbytes)
+{
+    RUSH_CHECK(s->resizable, RUSH_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
+    if (s->device.type == RUSH_META || nbytes <= s->block) {
+        s->nbytes = nbytes;
+        return 0;
+    }
+    size_t block = 0;
+    void *data = rush_block_alloc(nbytes, &block);
+    if (!data) return -1;
+    if (s->data) memcpy(data, s->data, RUSH_MIN(s->nbytes, nbytes));
+    free_bytes(s);
+    s->data = data;
+    s->block = block;
+    s->nbytes = nbytes;
+    return 0;
+}

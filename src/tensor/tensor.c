@@ -1,0 +1,373 @@
+/* tensor.c - tensors: header and shape in one block, views, geometry, what the public header reads of them.
+ *
+ * Whatever is returned here is parked in the thread's scope (scope.c); nothing here knows operations.
+ */
+#include "tensor/tensor.h"
+#include <math.h>
+
+void (*rush_autograd_free)(rush_autograd *);
+void (*rush_parts_free)(void *parts);
+bool (*rush_python_free)(rush_tensor *);
+
+/* ---- making and ending ---- */
+
+static bool all_contiguous(const rush_tensor *t)
+{
+    int64_t want = 1;
+    for (int d = t->ndim - 1; d >= 0; --d) {
+        if (t->size[d] == 1) continue;
+        if (t->stride[d] != want) return false;
+        want *= t->size[d];
+    }
+    return true;
+}
+
+static bool dense(const rush_tensor *t)
+{
+    int order[RUSH_MAXDIM], n = 0;
+    for (int d = 0; d < t->ndim; ++d)
+        if (t->size[d] != 1) order[n++] = d;
+    for (int i = 1; i < n; ++i)
+        for (int j = i; j > 0 && t->stride[order[j]] < t->stride[order[j - 1]]; --j) {
+            int swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    int64_t want = 1;
+    for (int i = 0; i < n; ++i) {
+        if (t->stride[order[i]] != want) return false;
+        want *= t->size[order[i]];
+    }
+    return true;
+}
+
+static bool channels_last(const rush_tensor *t)
+{
+    if (t->ndim != 4 && t->ndim != 5) return false;
+    int64_t want[RUSH_MAXDIM];
+    rush_strides_for(t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D, t->ndim, t->size, want);
+    for (int d = 0; d < t->ndim; ++d)
+        if (t->size[d] != 1 && t->stride[d] != want[d]) return false;
+    return true;
+}
+
+void rush_tensor_refresh(rush_tensor *t)
+{
+    int64_t numel = 1;
+    for (int d = 0; d < t->ndim; ++d) numel *= t->size[d];
+    t->numel = numel;
+    t->flags &= ~(RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE);
+    if (numel == 0 || all_contiguous(t)) t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
+    else if (dense(t)) t->flags |= RUSH_T_DENSE;
+    if (t->ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
+}
+
+static rush_tensor *header(rush_dtype dtype, rush_device device, int ndim)
+{
+    RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
+    rush_tensor *t = rush_small_alloc(sizeof *t);
+    if (!t) return NULL;
+    memset(t, 0, offsetof(rush_tensor, dims));
+    t->refs = 1;
+    t->dtype = dtype;
+    t->device = device;
+    t->ndim = ndim;
+    t->size = t->dims;
+    if (ndim > RUSH_INLINE_DIMS) {
+        t->size = rush_malloc(sizeof *t->size * 2 * ndim);
+        if (!t->size) {
+            rush_small_free(t, sizeof *t);
+            return NULL;
+        }
+    }
+    t->stride = t->size + (ndim > RUSH_INLINE_DIMS ? ndim : RUSH_INLINE_DIMS);
+    return t;
+}
+
+static void end(rush_tensor *t)
+{
+    if (t->py && rush_python_free && rush_python_free(t)) return;
+    if (t->ag) rush_autograd_free(t->ag);
+    if (t->parts) rush_parts_free(t->parts);
+    rush_storage_drop(t->storage);
+    rush_free(t->version);
+    rush_tensor *base = t->base;
+    if (t->size != t->dims) rush_free(t->size);
+    rush_small_free(t, sizeof *t);
+    rush_drop(base);
+}
+
+rush_tensor *rush_keep(rush_tensor *t)
+{
+    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void rush_drop(rush_tensor *t)
+{
+    if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) end(t);
+}
+
+rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
+{
+    int64_t numel = rush_numel_of(ndim, size);
+    if (numel < 0) return NULL;
+    RUSH_CHECK_NULL(numel <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size));
+    rush_tensor *t = header(dtype, device, ndim);
+    if (!t) return NULL;
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; --d) {
+        t->size[d] = size[d];
+        t->stride[d] = stride;
+        stride *= RUSH_MAX(size[d], 1);
+    }
+    t->numel = numel;
+    t->flags = RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
+    if (ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
+    t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, device);
+    if (!t->storage) return rush_drop(t), NULL;
+    return rush_park(t);
+}
+
+rush_tensor *rush_tensor_new_strided(rush_dtype dtype, rush_device device, int ndim, const int64_t *size, const int64_t *stride)
+{
+    int64_t numel = rush_numel_of(ndim, size), last = 0;
+    if (numel < 0) return NULL;
+    for (int d = 0; d < ndim; ++d) {
+        int64_t span;
+        RUSH_CHECK_NULL(stride[d] >= 0, RUSH_RUNTIME_ERROR, "strides must not be negative, got %s", rush_shape_text(ndim, stride));
+        RUSH_CHECK_NULL(numel == 0 || (!__builtin_mul_overflow(size[d] - 1, stride[d], &span) && !__builtin_add_overflow(last, span, &last)),
+                        RUSH_RUNTIME_ERROR, "a tensor of sizes %s and strides %s is too large", rush_shape_text(ndim, size), rush_shape_text(ndim, stride));
+    }
+    RUSH_CHECK_NULL(last < INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size));
+    rush_tensor *t = header(dtype, device, ndim);
+    if (!t) return NULL;
+    if (ndim) {
+        memcpy(t->size, size, sizeof *size * ndim);
+        memcpy(t->stride, stride, sizeof *stride * ndim);
+    }
+    rush_tensor_refresh(t);
+    t->storage = rush_storage_new(numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, device);
+    if (!t->storage) return rush_drop(t), NULL;
+    return rush_park(t);
+}
+
+rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rush_device device, int f)
+{
+    if (f == RUSH_PRESERVE) {
+        if (like->flags & RUSH_T_CONTIGUOUS) return rush_tensor_new(dtype, device, like->ndim, like->size);
+        int64_t stride[RUSH_MAXDIM];
+        if (like->flags & RUSH_T_DENSE) return rush_tensor_new_strided(dtype, device, like->ndim, like->size, like->stride);
+        /* Neither: dense strides in the order of like's, as PyTorch infers them. */
+        int order[RUSH_MAXDIM];
+        for (int i = 0; i < like->ndim; ++i) order[i] = like->ndim - 1 - i;
+        for (int i = 1; i < like->ndim; ++i)
+            for (int j = i; j > 0; --j) {
+                int a = order[j - 1], b = order[j];
+                if (like->stride[a] == 0 || like->stride[b] == 0) break;
+                if (like->stride[a] < like->stride[b] || (like->stride[a] == like->stride[b] && like->size[a] <= like->size[b])) break;
+                order[j - 1] = b;
+                order[j] = a;
+            }
+        int64_t next = 1;
+        for (int i = 0; i < like->ndim; ++i) {
+            stride[order[i]] = next;
+            next *= RUSH_MAX(like->size[order[i]], 1);
+        }
+        return rush_tensor_new_strided(dtype, device, like->ndim, like->size, stride);
+    }
+    if (f == RUSH_CONTIGUOUS) return rush_tensor_new(dtype, device, like->ndim, like->size);
+    int want = f == RUSH_CHANNELS_LAST ? 4 : 5;
+    RUSH_CHECK_NULL(like->ndim == want, RUSH_RUNTIME_ERROR, "required rank %d tensor to use %s format", want,
+                    want == 4 ? "channels_last" : "channels_last_3d");
+    int64_t stride[RUSH_MAXDIM];
+    rush_strides_for(f, like->ndim, like->size, stride);
+    return rush_tensor_new_strided(dtype, device, like->ndim, like->size, stride);
+}
+
+rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    rush_tensor *t = header(of->dtype, of->device, ndim);
+    if (!t) return NULL;
+    if (ndim) {
+        memcpy(t->size, size, sizeof *size * ndim);
+        memcpy(t->stride, stride, sizeof *stride * ndim);
+    }
+    t->offset = offset;
+    t->flags = of->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_INFERENCE | RUSH_T_ZERO);
+    t->layout = of->layout;
+    rush_tensor_refresh(t);
+    rush_storage_keep(of->storage);
+    t->storage = of->storage;
+    if (of->version) { /* a view of x.data shares x.data's counter by being its view: give it a copy of the pointer's owner */
+        t->version = rush_malloc(sizeof *t->version);
+        if (!t->version) return rush_drop(t), NULL;
+        *t->version = *of->version;
+    }
+    return rush_park(t);
+}
+
+rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
+{
+    rush_tensor *t = header(of->dtype, of->device, of->ndim);
+    if (!t) return NULL;
+    memcpy(t->size, of->size, sizeof *of->size * of->ndim);
+    memcpy(t->stride, of->stride, sizeof *of->stride * of->ndim);
+    t->flags = of->flags & (RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE | RUSH_T_WRAPPED);
+    t->numel = of->numel;
+    t->layout = of->layout;
+    return rush_park(t);
+}
+
+rush_tensor *rush_tensor_detach(const rush_tensor *of)
+{
+    return rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset);
+}
+
+rush_tensor *rush_tensor_of_number_typed(rush_value v, rush_dtype dtype)
+{
+    rush_tensor *t = rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, 0, NULL);
+    if (!t) return NULL;
+    switch (v.kind) {
+    case RUSH_V_FLOAT: rush_convert(rush_ptr(t), dtype, 0, &v.f, RUSH_F64, 0, 1); break;
+    case RUSH_V_COMPLEX: rush_convert(rush_ptr(t), dtype, 0, v.c, RUSH_C128, 0, 1); break;
+    default: rush_convert(rush_ptr(t), dtype, 0, &v.i, RUSH_I64, 0, 1);
+    }
+    return t;
+}
+
+rush_tensor *rush_tensor_of_number(rush_value v, bool wrapped)
+{
+    rush_dtype dtype = v.kind == RUSH_V_BOOL ? RUSH_BOOL : v.kind == RUSH_V_INT ? RUSH_I64
+                     : v.kind == RUSH_V_COMPLEX ? RUSH_C128 : RUSH_F64;
+    if (!wrapped && dtype == RUSH_F64) dtype = rush_default_dtype();
+    if (!wrapped && dtype == RUSH_C128) dtype = rush_dtype_complex(rush_default_dtype());
+    rush_tensor *t = rush_tensor_of_number_typed(v, dtype);
+    if (t && wrapped) t->flags |= RUSH_T_WRAPPED;
+    return t;
+}
+
+/* ---- changing geometry ---- */
+
+void rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
+{
+    rush_storage_keep(s);
+    rush_storage_drop(t->storage);
+    t->storage = s;
+    t->offset = offset;
+}
+
+int rush_tensor_reshape_inplace(rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
+    int64_t *dims = t->dims;
+    if (ndim > RUSH_INLINE_DIMS && !(dims = rush_malloc(sizeof *dims * 2 * ndim))) return -1;
+    int64_t *strides = dims + (ndim > RUSH_INLINE_DIMS ? ndim : RUSH_INLINE_DIMS);
+    int64_t kept[2 * RUSH_MAXDIM]; /* the arguments may be t's own arrays */
+    if (ndim) {
+        memcpy(kept, size, sizeof *size * ndim);
+        memcpy(kept + ndim, stride, sizeof *stride * ndim);
+    }
+    if (t->size != t->dims) rush_free(t->size);
+    t->size = dims;
+    t->stride = strides;
+    t->ndim = ndim;
+    t->offset = offset;
+    if (ndim) {
+        memcpy(t->size, kept, sizeof *size * ndim);
+        memcpy(t->stride, kept + ndim, sizeof *stride * ndim);
+    }
+    rush_tensor_refresh(t);
+    return 0;
+}
+
+int rush_tensor_resize(rush_tensor *t, int ndim, const int64_t *size)
+{
+    int64_t numel = rush_numel_of(ndim, size), stride[RUSH_MAXDIM];
+    if (numel < 0) return -1;
+    if (t->ndim == ndim && (ndim == 0 || !memcmp(t->size, size, sizeof *size * ndim))) return 0;
+    size_t need = (size_t)(numel + t->offset) * rush_dtypes[t->dtype].size;
+    if (numel && (!t->storage || need > t->storage->nbytes)) {
+        if (!t->storage && !(t->storage = rush_storage_new(0, t->device))) return -1;
+        if (rush_storage_resize(t->storage, need)) return -1;
+    }
+    rush_strides_for(RUSH_CONTIGUOUS, ndim, size, stride);
+    return rush_tensor_reshape_inplace(t, ndim, size, stride, t->offset);
+}
+
+/* ---- the public view of a tensor ---- */
+
+int rush_ndim(const rush_tensor *t) { return t ? t->ndim : 0; }
+int64_t rush_numel(const rush_tensor *t) { return t ? t->numel : 0; }
+const int64_t *rush_sizes(const rush_tensor *t) { return t ? t->size : NULL; }
+const int64_t *rush_strides(const rush_tensor *t) { return t ? t->stride : NULL; }
+rush_dtype rush_dtype_of(const rush_tensor *t) { return t ? t->dtype : RUSH_F32; }
+rush_device rush_device_of(const rush_tensor *t) { return t ? t->device : (rush_device){RUSH_CPU, -1}; }
+void *rush_data(const rush_tensor *t) { return t ? rush_ptr(t) : NULL; }
+bool rush_is_contiguous(const rush_tensor *t) { return t && rush_contiguous(t); }
+
+int64_t rush_size(const rush_tensor *t, int dim)
+{
+    if (!t) return -1;
+    int d = rush_dim_wrap(dim, t->ndim);
+    return d < 0 || t->ndim == 0 ? -1 : t->size[d];
+}
+
+int64_t rush_stride(const rush_tensor *t, int dim)
+{
+    if (!t) return -1;
+    int d = rush_dim_wrap(dim, t->ndim);
+    return d < 0 || t->ndim == 0 ? -1 : t->stride[d];
+}
+
+static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
+{
+    if (!t) return -1;
+    RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
+    RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on tensors without data");
+    rush_convert(to, dtype, 0, rush_ptr(t), t->dtype, 0, 1);
+    return 0;
+}
+
+double rush_item(const rush_tensor *t)
+{
+    double c[2] = {NAN, 0};
+    if (read_one(t, c, t && rush_dtype_is_complex(t->dtype) ? RUSH_C128 : RUSH_F64)) return NAN;
+    return t->flags & RUSH_T_NEG ? -c[0] : c[0];
+}
+
+int64_t rush_item_int(const rush_tensor *t)
+{
+    int64_t i = 0;
+    return read_one(t, &i, RUSH_I64) ? 0 : t->flags & RUSH_T_NEG ? -i : i;
+}
+
+rush_tensor *rush_from_data(const void *data, rush_dtype dtype, int ndim, const int64_t *size)
+{
+    rush_tensor *t = rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, ndim, size);
+    if (t && t->numel) memcpy(rush_ptr(t), data, (size_t)t->numel * rush_dtypes[dtype].size);
+    return t;
+}
+
+rush_tensor *rush_from_blob(void *data, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride,
+                            void (*release)(void *arg), void *arg)
+{
+    int64_t numel = rush_numel_of(ndim, size), last = 0, dense_stride[RUSH_MAXDIM];
+    if (numel < 0) return NULL;
+    if (!stride) rush_strides_for(RUSH_CONTIGUOUS, ndim, size, dense_stride);
+    if (!stride) stride = dense_stride;
+    for (int d = 0; d < ndim && numel; ++d) {
+        RUSH_CHECK_NULL(stride[d] >= 0, RUSH_VALUE_ERROR, "strides must not be negative, got %s", rush_shape_text(ndim, stride));
+        last += (size[d] - 1) * stride[d];
+    }
+    rush_tensor *t = header(dtype, (rush_device){RUSH_CPU, -1}, ndim);
+    if (!t) return NULL;
+    if (ndim) {
+        memcpy(t->size, size, sizeof *size * ndim);
+        memcpy(t->stride, stride, sizeof *stride * ndim);
+    }
+    rush_tensor_refresh(t);
+    t->storage = rush_storage_over(data, numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, release, arg);
+    if (!t->storage) return rush_drop(t), NULL;
+    return rush_park(t);
+}
