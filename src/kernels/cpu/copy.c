@@ -1,0 +1,337 @@
+/* copy.c - conversion between dtypes, transposition of blocks: what the iterator does at a kernel's edge.
+ *
+ * A conversion is made of contiguous steps over blocks: gather what is strided, widen half types to float,
+ * convert between the wide types (convert_to.inc, once per destination), narrow, scatter. The 8-bit float and
+ * the quantized types are left to rush_convert().
+ */
+#include "kernels/cpu/isa.h"
+#include "tensor/iter.h"
+#include <complex.h>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#define BLOCK 256
+
+typedef uint16_t half;
+
+/* ---- between float and the half types, contiguous ---- */
+
+static void widen_f16(float *restrict d, const half *restrict s, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(s + i))));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(s + i))));
+    for (; i < n; i++) d[i] = _cvtsh_ss(s[i]);
+#endif
+    for (; i < n; i++) d[i] = rush_f16_to_f32(s[i]);
+}
+
+static void narrow_f16(half *restrict d, const float *restrict s, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) _mm256_storeu_si256((void *)(d + i), _mm512_cvtps_ph(_mm512_loadu_ps(s + i), 0));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8) _mm_storeu_si128((void *)(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), 0));
+    for (; i < n; i++) d[i] = _cvtss_sh(s[i], 0);
+#endif
+    for (; i < n; i++) d[i] = rush_f32_to_f16(s[i]);
+}
+
+static void widen_bf16(float *restrict d, const half *restrict s, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) d[i] = rush_bf16_to_f32(s[i]);
+}
+
+static void narrow_bf16(half *restrict d, const float *restrict s, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        union { float f; uint32_t u; } x = {.f = s[i]};
+        uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
+        d[i] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+    }
+}
+
+/* ---- between the wide types, contiguous ---- */
+
+typedef void (*step)(void *restrict dst, const void *restrict src, rush_dtype from, int64_t n);
+
+#define D_T uint8_t
+#define D_NAME to_bool
+#define OF_INT(x) ((x) != 0)
+#define OF_FLOAT(x) ((x) != 0)
+#define OF_COMPLEX(re, im) ((re) != 0 || (im) != 0)
+#include "kernels/cpu/convert_to.inc"
+
+/* Out-of-range floats go through the signed type that the processor converts to, as C++ compilers have it. */
+#define D_T uint8_t
+#define D_NAME to_u8
+#define OF_INT(x) (uint8_t)(x)
+#define OF_FLOAT(x) (uint8_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int8_t
+#define D_NAME to_i8
+#define OF_INT(x) (int8_t)(x)
+#define OF_FLOAT(x) (int8_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int16_t
+#define D_NAME to_i16
+#define OF_INT(x) (int16_t)(x)
+#define OF_FLOAT(x) (int16_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint16_t
+#define D_NAME to_u16
+#define OF_INT(x) (uint16_t)(x)
+#define OF_FLOAT(x) (uint16_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int32_t
+#define D_NAME to_i32
+#define OF_INT(x) (int32_t)(x)
+#define OF_FLOAT(x) (int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint32_t
+#define D_NAME to_u32
+#define OF_INT(x) (uint32_t)(x)
+#define OF_FLOAT(x) (uint32_t)(int64_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int64_t
+#define D_NAME to_i64
+#define OF_INT(x) (int64_t)(x)
+#define OF_FLOAT(x) (int64_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint64_t
+#define D_NAME to_u64
+#define OF_INT(x) (uint64_t)(x)
+#define OF_FLOAT(x) ((x) < 0 ? (uint64_t)(int64_t)(x) : (uint64_t)(x))
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T float
+#define D_NAME to_f32
+#define OF_INT(x) (float)(x)
+#define OF_FLOAT(x) (float)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T double
+#define D_NAME to_f64
+#define OF_INT(x) (double)(x)
+#define OF_FLOAT(x) (double)(x)
+#include "kernels/cpu/convert_to.inc"
+
+/* Complex destinations are pairs: written through a struct, which keeps signed zeros and infinities as they are. */
+typedef struct pair32 { float re, im; } pair32;
+typedef struct pair64 { double re, im; } pair64;
+
+#define D_T pair32
+#define D_NAME to_c64
+#define OF_INT(x) (pair32){(float)(x), 0}
+#define OF_FLOAT(x) (pair32){(float)(x), 0}
+#define OF_COMPLEX(r, i) (pair32){(float)(r), (float)(i)}
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T pair64
+#define D_NAME to_c128
+#define OF_INT(x) (pair64){(double)(x), 0}
+#define OF_FLOAT(x) (pair64){(double)(x), 0}
+#define OF_COMPLEX(r, i) (pair64){(double)(r), (double)(i)}
+#include "kernels/cpu/convert_to.inc"
+
+static const step steps[RUSH_DTYPES] = {
+    [RUSH_BOOL] = to_bool, [RUSH_U8] = to_u8, [RUSH_I8] = to_i8, [RUSH_I16] = to_i16, [RUSH_I32] = to_i32,
+    [RUSH_I64] = to_i64, [RUSH_U16] = to_u16, [RUSH_U32] = to_u32, [RUSH_U64] = to_u64, [RUSH_F32] = to_f32,
+    [RUSH_F64] = to_f64, [RUSH_C64] = to_c64, [RUSH_C128] = to_c128,
+};
+
+/* ---- strides ---- */
+
+/* dst and src are of `size` bytes, which is the element's or 0 (then the element is repeated). */
+static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t size)
+{
+    int64_t i;
+    switch (size) {
+    case 1:
+        for (i = 0; i < n; i++) d[i * ds] = s[i * ss];
+        break;
+    case 2:
+        for (i = 0; i < n; i++) *(uint16_t *)(d + i * ds) = *(const uint16_t *)(s + i * ss);
+        break;
+    case 4:
+        for (i = 0; i < n; i++) *(uint32_t *)(d + i * ds) = *(const uint32_t *)(s + i * ss);
+        break;
+    case 8:
+        for (i = 0; i < n; i++) *(uint64_t *)(d + i * ds) = *(const uint64_t *)(s + i * ss);
+        break;
+    default:
+        for (i = 0; i < n; i++) memcpy(d + i * ds, s + i * ss, size);
+    }
+}
+
+static bool is_half(rush_dtype d)
+{
+    return d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C32;
+}
+
+/* Contiguous, n <= BLOCK. */
+static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype sd, int64_t n)
+{
+    float wide[2 * BLOCK], narrow[2 * BLOCK];
+    if (sd == RUSH_C32) {
+        widen_f16(wide, src, 2 * n);
+        src = wide, sd = RUSH_C64;
+    } else if (is_half(sd)) {
+        (sd == RUSH_F16 ? widen_f16 : widen_bf16)(wide, src, n);
+        src = wide, sd = RUSH_F32;
+    }
+    if (!is_half(dd)) {
+        steps[dd](dst, src, sd, n);
+        return;
+    }
+    rush_dtype middle = dd == RUSH_C32 ? RUSH_C64 : RUSH_F32;
+    if (sd != middle) {
+        steps[middle](narrow, src, sd, n);
+        src = narrow;
+    }
+    if (dd == RUSH_BF16) narrow_bf16(dst, src, n);
+    else narrow_f16(dst, src, dd == RUSH_C32 ? 2 * n : n);
+}
+
+static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_dtype sd, int64_t ss, int64_t n)
+{
+    int64_t dsize = rush_dtypes[dd].size, ssize = rush_dtypes[sd].size;
+    if (dd == sd) {
+        if (ds == dsize && ss == ssize) memcpy(dst, src, (size_t)(n * dsize));
+        else copy_strided(dst, ds, src, ss, n, (size_t)dsize);
+        return;
+    }
+    bool direct = ds == dsize && ss == ssize;
+    if (direct && sd == RUSH_F16 && dd == RUSH_F32) { widen_f16(dst, src, n); return; }
+    if (direct && sd == RUSH_BF16 && dd == RUSH_F32) { widen_bf16(dst, src, n); return; }
+    if (direct && dd == RUSH_F16 && sd == RUSH_F32) { narrow_f16(dst, src, n); return; }
+    if (direct && dd == RUSH_BF16 && sd == RUSH_F32) { narrow_bf16(dst, src, n); return; }
+    if ((!steps[dd] && !is_half(dd)) || (!steps[sd] && !is_half(sd))) {
+        rush_convert(dst, dd, ds, src, sd, ss, n);
+        return;
+    }
+    if (direct && !is_half(dd) && !is_half(sd)) {
+        steps[dd](dst, src, sd, n);
+        return;
+    }
+    char in[BLOCK * 16] __attribute__((aligned(64))), out[BLOCK * 16] __attribute__((aligned(64)));
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = RUSH_MIN(BLOCK, n - i);
+        const char *s = (const char *)src + i * ss;
+        char *d = (char *)dst + i * ds;
+        if (ss != ssize) {
+            copy_strided(in, ssize, s, ss, m, (size_t)ssize);
+            s = in;
+        }
+        convert_block(ds == dsize ? d : out, dd, s, sd, m);
+        if (ds != dsize) copy_strided(d, ds, out, dsize, m, (size_t)dsize);
+    }
+}
+
+/* ---- transposition ---- */
+
+typedef uint32_t lanes8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint32_t index8 __attribute__((vector_size(32)));
+
+/* 8 by 8 elements of four bytes, in three rounds of exchanging halves, pairs, neighbours. */
+static inline void transpose8(char *dst, int64_t drow, const char *src, int64_t srow)
+{
+    const index8 low = {0, 8, 1, 9, 2, 10, 3, 11}, high = {4, 12, 5, 13, 6, 14, 7, 15};
+    lanes8 a[8], b[8];
+    for (int i = 0; i < 8; i++) a[i] = *(const lanes8 *)(src + i * srow);
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = __builtin_shuffle(a[i], a[i + 4], low);
+        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 4], high);
+    }
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = __builtin_shuffle(b[i], b[i + 4], low);
+        a[2 * i + 1] = __builtin_shuffle(b[i], b[i + 4], high);
+    }
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = __builtin_shuffle(a[i], a[i + 4], low);
+        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 4], high);
+    }
+    for (int i = 0; i < 8; i++) *(lanes8 *)(dst + i * drow) = b[i];
+}
+
+static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
+{
+    int64_t r = 0;
+    if (size == 4)
+        for (; r + 8 <= rows; r += 8) {
+            int64_t c = 0;
+            for (; c + 8 <= cols; c += 8) transpose8(dst + r * drow + c * 4, drow, src + c * srow + r * 4, srow);
+            for (; c < cols; c++)
+                for (int i = 0; i < 8; i++) *(uint32_t *)(dst + (r + i) * drow + c * 4) = *(const uint32_t *)(src + c * srow + (r + i) * 4);
+        }
+    for (; r < rows; r += 8) { /* eight rows at a time, so that a line of src is read once */
+        int64_t end = RUSH_MIN(r + 8, rows);
+        for (int64_t c = 0; c < cols; c++)
+            copy_strided(dst + r * drow + c * (int64_t)size, drow, src + c * srow + r * (int64_t)size, (int64_t)size, end - r, size);
+    }
+}
+
+/* ---- lazy bits ---- */
+
+static void lazy(void *p, rush_dtype d, int64_t n, int flags)
+{
+    bool conjugate = flags & RUSH_T_CONJ, negate = flags & RUSH_T_NEG;
+    float *f = p;
+    double *e = p;
+    switch (d) {
+    case RUSH_C64:
+        for (int64_t i = 0; i < n; i++) {
+            f[2 * i] = negate ? -f[2 * i] : f[2 * i];
+            f[2 * i + 1] = negate != conjugate ? -f[2 * i + 1] : f[2 * i + 1];
+        }
+        break;
+    case RUSH_C128:
+        for (int64_t i = 0; i < n; i++) {
+            e[2 * i] = negate ? -e[2 * i] : e[2 * i];
+            e[2 * i + 1] = negate != conjugate ? -e[2 * i + 1] : e[2 * i + 1];
+        }
+        break;
+    case RUSH_F32:
+        for (int64_t i = 0; i < n && negate; i++) f[i] = -f[i];
+        break;
+    case RUSH_F64:
+        for (int64_t i = 0; i < n && negate; i++) e[i] = -e[i];
+        break;
+    case RUSH_C32: /* the sign is the top bit of each half */
+        for (int64_t i = 0; i < n; i++) {
+            half *h = (half *)p + 2 * i;
+            h[0] ^= negate ? 0x8000 : 0;
+            h[1] ^= negate != conjugate ? 0x8000 : 0;
+        }
+        break;
+    case RUSH_F16:
+    case RUSH_BF16:
+        for (int64_t i = 0; i < n && negate; i++) ((half *)p)[i] ^= 0x8000;
+        break;
+    default: /* integers */
+        for (int64_t i = 0; i < n && negate; i++) {
+            int64_t v;
+            char *at = (char *)p + i * rush_dtypes[d].size;
+            rush_convert(&v, RUSH_I64, 0, at, d, 0, 1);
+            v = -v;
+            rush_convert(at, d, 0, &v, RUSH_I64, 0, 1);
+        }
+    }
+}
+
+RUSH_KERNELS(copy) = {.convert = convert, .transpose = transpose, .lazy = lazy};

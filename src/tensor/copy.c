@@ -1,0 +1,80 @@
+/* copy.c - elements from one tensor to another of any dtype and strides.
+ *
+ * Equal layouts are a memcpy; all else is a walk whose loop converts (transposed operands are dealt with by
+ * the iterator's tiles). Knows no autograd: the operations copy_, clone, contiguous and to are in src/ops.
+ */
+#include "tensor/iter.h"
+
+typedef struct bytes_job {
+    char *dst;
+    const char *src;
+} bytes_job;
+
+static void copy_bytes(void *arg, int64_t begin, int64_t end)
+{
+    const bytes_job *j = arg;
+    memcpy(j->dst + begin, j->src + begin, (size_t)(end - begin));
+}
+
+typedef struct pair {
+    uint8_t dst, src;
+} pair;
+
+static void convert_loop(char **p, const int64_t *stride, int64_t n, const void *arg)
+{
+    const pair *d = arg;
+    (rush_k_copy ? rush_k_copy->convert : rush_convert)(p[0], d->dst, stride[0], p[1], d->src, stride[1], n);
+}
+
+static bool same_layout(const rush_tensor *a, const rush_tensor *b)
+{
+    if (a->ndim != b->ndim || !(a->flags & b->flags & (RUSH_T_CONTIGUOUS | RUSH_T_DENSE))) return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->size[d] != b->size[d] || (a->stride[d] != b->stride[d] && a->size[d] > 1)) return false;
+    return true;
+}
+
+int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
+{
+    if (dst->dtype == src->dtype && !((dst->flags ^ src->flags) & (RUSH_T_CONJ | RUSH_T_NEG)) && same_layout(dst, src)) {
+        int64_t n = dst->numel * (int64_t)rush_dtypes[dst->dtype].size;
+        bytes_job j = {rush_ptr(dst), rush_ptr(src)};
+        if (n == 0 || j.dst == j.src) return 0;
+        if (n <= 65536) memcpy(j.dst, j.src, (size_t)n);
+        else rush_parallel_for(n, 131072, copy_bytes, &j);
+        return 0;
+    }
+    if (dst->numel == 0 && src->numel == 0 && rush_same_sizes(dst, src)) return 0;
+    /* More leading dimensions of size one than dst has are fine: x[0] = y of shape (1, n). */
+    const int64_t *size = src->size, *stride = src->stride;
+    int ndim = src->ndim;
+    while (ndim > dst->ndim && size[0] == 1) ndim--, size++, stride++;
+    rush_tensor narrowed;
+    if (ndim < src->ndim) {
+        narrowed = *src;
+        narrowed.ndim = (uint8_t)ndim;
+        narrowed.size = (int64_t *)size;
+        narrowed.stride = (int64_t *)stride;
+        src = &narrowed;
+    }
+    pair d = {dst->dtype, src->dtype};
+    rush_value operand[2] = {rush_v_tensor(dst), rush_v_tensor((rush_tensor *)src)};
+    rush_iter it;
+    if (rush_iter_init(&it, 1, 2, operand, (const uint8_t[]){d.dst, d.src}) < 0) return -1;
+    rush_iter_run(&it, convert_loop, &d, 0);
+    return 0;
+}
+
+rush_tensor *rush_contiguous_copy(const rush_tensor *t)
+{
+    return t ? rush_cast_copy(t, t->dtype) : NULL;
+}
+
+rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype d)
+{
+    if (!t) return NULL;
+    if (t->dtype == d && rush_contiguous(t) && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) return (rush_tensor *)t;
+    rush_tensor *r = rush_tensor_new(d, t->device, t->ndim, t->size);
+    if (!r || rush_copy_into(r, t) < 0) return NULL;
+    return r;
+}
