@@ -228,7 +228,8 @@ struct rush_op {
     rush_rule run;         /* composite: a function over other operations, in place of shape and kernels */
     rush_derivative grad;  /* NULL: no derivative for results of a floating type is an error, see flags   */
     const char *saves;     /* what grad reads the elements of: "self, result, result1"; the rest it knows
-                              by shape and dtype only */
+                              by shape and dtype only. "self@other|weight": self, if other or weight
+                              wants a gradient */
     uint32_t flags;
 
     const char *name;      /* "cumsum" or "sum.dim_IntList"                               */
@@ -238,6 +239,7 @@ struct rush_op {
     uint8_t out_list;      /* bit i: result i is a Tensor[]                               */
     uint64_t saves_in;     /* bit i: grad reads argument i                                */
     uint32_t saves_out;
+    uint64_t *saves_when;  /* per argument: kept only if one of these arguments wants a gradient; 0: always */
     uint64_t tensor_args;  /* bit i: argument i is a Tensor or Tensor[]                   */
     uint8_t out_types[RUSH_MAXOUT]; /* rush_arg_type of each result                       */
     const char *out_names[RUSH_MAXOUT]; /* "values", "indices"; NULL where the schema names none */

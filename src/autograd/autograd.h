@@ -39,6 +39,7 @@ typedef struct rush_node_hook {
     void (*free)(void *arg);
     void *arg;
     uint64_t id;
+    int slot;             /* of tensor hooks: the one gradient that g points to; -1: all of the node's */
     bool pre;
     struct rush_node_hook *next;
 } rush_node_hook;
@@ -46,6 +47,7 @@ typedef struct rush_node_hook {
 struct rush_node {
     atomic_int refs;
     bool released;        /* its saved tensors are gone: a second backward is an error */
+    bool needed;          /* the engine's: lies on a way to what is asked for */
     uint16_t nedge, nout;
     uint64_t seq;         /* later calls have larger numbers; leaves' accumulators the largest of all */
     const rush_node_kind *kind;
@@ -60,6 +62,7 @@ struct rush_node {
     void *data;           /* of other kinds */
     char *made_at;        /* anomaly mode: where the forward call was */
     /* the engine's, while a backward runs */
+    uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
     void *task;
     int waiting;          /* edges into this node that have not delivered yet */
     rush_tensor **buffer; /* gradients summed so far, nout of them */
@@ -76,8 +79,8 @@ struct rush_autograd {
     rush_node_hook *hooks; /* tensor hooks: pre, one gradient; retain_grad's among them */
     rush_node_hook *post_accumulate;
     unsigned view_version; /* of views: the version at which fn was made; see view.c */
-    bool no_inplace;       /* view made under no_grad or by a multi-output view: why in-place is an error */
-    void *forward;         /* forward-mode tangent */
+    bool no_inplace;       /* one of several views that one call returned: in-place changes are errors */
+    uint64_t retain_hook;  /* of retain_grad(), on fn */
 };
 
 rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
@@ -91,9 +94,12 @@ void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of n
 
 /* Steps of rush_call. */
 bool rush_any_wants_grad(const rush_op *, const rush_value *in);
-int rush_record(const rush_op *, const rush_value *in, rush_value *out);          /* after running */
-int rush_inplace_check(const rush_op *, rush_tensor *self);                       /* before an in-place change */
-int rush_record_inplace(const rush_op *, const rush_value *saved_in, rush_value *out, rush_tensor *self);
+/* After running: `in` gives the edges, `values` what is saved (they differ in place, where argument 0 is a copy of
+ * what it was). self: the tensor changed in place, or NULL. */
+int rush_record(const rush_op *, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self);
+int rush_inplace_check(rush_tensor *self);                                        /* before an in-place change */
+/* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
+int rush_rebase(rush_tensor *self, rush_node *node, int slot);
 void rush_view_link(rush_tensor *view, rush_tensor *of);                          /* view of a tensor: remember the base */
 
 int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
@@ -111,7 +117,12 @@ typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_ho
 void rush_saved_hooks_push(rush_saved_hooks *);
 void rush_saved_hooks_pop(void);
 
-uint64_t rush_tensor_hook(rush_tensor *, rush_node_hook *);   /* registers; returns its id */
+uint64_t rush_tensor_hook(rush_tensor *, rush_node_hook *);   /* registers a gradient hook; returns its id */
+int rush_retain_grad(rush_tensor *);
+/* Asked in anomaly mode where the program is; the text goes with the node (rush_malloc'ed). */
+extern char *(*rush_anomaly_trace)(void);
+extern bool rush_anomaly_check_nan;
+extern void (*rush_anomaly_report)(const char *made_at, const char *node_name);
 uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
 void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
 

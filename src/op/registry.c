@@ -55,20 +55,34 @@ static int make_room(void)
     return 0;
 }
 
-/* Which arguments and results `saves` names. */
+static uint64_t arg_bit(const rush_op *op, const char *name, size_t n)
+{
+    for (int i = 0; i < op->nargs; ++i)
+        if (!strncmp(op->args[i].name, name, n) && !op->args[i].name[n]) return (uint64_t)1 << i;
+    return 0;
+}
+
+/* Which arguments and results `saves` names: "result, self@other|weight". */
 static int read_saves(rush_op *op)
 {
-    for (const char *s = op->saves; s && *s;) {
-        size_t n = strcspn(s, ", ");
-        char name[64] = "";
-        snprintf(name, sizeof name, "%.*s", (int)n, s);
-        int arg = rush_op_arg(op, name);
-        bool result = !strncmp(name, "result", 6);
-        if (arg >= 0) op->saves_in |= (uint64_t)1 << arg;
-        else if (result) op->saves_out |= 1u << atoi(name + 6);
-        else return rush_fail(RUSH_VALUE_ERROR, "schema '%s' has no argument '%s' to save", op->schema, name);
+    if (!op->saves || !*op->saves) return 0;
+    op->saves_when = rush_calloc(RUSH_MAX(op->nargs, 1), sizeof *op->saves_when);
+    if (!op->saves_when) return -1;
+    for (const char *s = op->saves; *s; s += strspn(s, ", ")) {
+        size_t n = strcspn(s, ", @");
+        uint64_t arg = arg_bit(op, s, n);
+        bool result = !strncmp(s, "result", 6);
+        RUSH_CHECK(arg || result, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s' to save", op->schema, (int)n, s);
+        if (result) op->saves_out |= 1u << atoi(s + 6);
+        else op->saves_in |= arg;
         s += n;
-        s += strspn(s, ", ");
+        while (*s == '@' || *s == '|') {
+            size_t k = strcspn(++s, ", |");
+            uint64_t when = arg_bit(op, s, k);
+            RUSH_CHECK(when, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s'", op->schema, (int)k, s);
+            if (arg) op->saves_when[__builtin_ctzll(arg)] |= when;
+            s += k;
+        }
     }
     return 0;
 }

@@ -1,0 +1,310 @@
+/* call.c - rush_call, the one road that every operation takes.
+ *
+ * Check that no error is pending; autocast the arguments; run (shape rule, then the device's kernel, or the
+ * composite's function); record a node if a gradient is wanted; tell the profiler. In-place and out= forms go
+ * the same way with results that are given. Read this file first.
+ */
+#include "api/api.h"
+
+#define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE | RUSH_MODE_TRACE)
+
+/* What one pass over the tensor arguments finds. */
+typedef struct survey {
+    const rush_tensor *first; /* the one whose device decides */
+    bool wants_grad;
+} survey;
+
+static int see(survey *s, const rush_tensor *t)
+{
+    if (!t) return 0;
+    if (!s->wants_grad && (t->ag || t->base)) s->wants_grad = rush_wants_grad(t);
+    if (!s->first) {
+        s->first = t;
+    } else if (RUSH_UNLIKELY(t->device.type != s->first->device.type)) {
+        if (s->first->ndim == 0 && s->first->device.type == RUSH_CPU) s->first = t; /* a 0-d CPU tensor goes with any device */
+        else if (t->ndim != 0 || t->device.type != RUSH_CPU)
+            return rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+    }
+    return 0;
+}
+
+static int survey_args(survey *s, const rush_op *op, const rush_value *in)
+{
+    for (uint64_t left = op->tensor_args; left; left &= left - 1) {
+        const rush_value *v = &in[__builtin_ctzll(left)];
+        if (v->kind == RUSH_V_TENSOR) {
+            if (see(s, v->t)) return -1;
+        } else if (v->kind == RUSH_V_TENSORS) {
+            for (uint32_t k = 0; k < v->n; ++k)
+                if (see(s, v->tensors[k])) return -1;
+        }
+    }
+    return 0;
+}
+
+static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
+{
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind == RUSH_V_TENSOR) return out[i].t;
+        if (out[i].kind == RUSH_V_TENSORS && out[i].n) return out[i].tensors[0];
+    }
+    return NULL;
+}
+
+static int compute(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
+    if (op->shape(in, out)) return -1;
+    const rush_tensor *t = any_result(op, out);
+    int device = t ? t->device.type : RUSH_CPU;
+    rush_kernel kernel = op->kernel[device];
+    if (RUSH_LIKELY(kernel != NULL)) {
+        if (device == RUSH_META) return 0;
+        kernel(in, out);
+        return rush_failed() ? -1 : 0;
+    }
+    if (device == RUSH_META || op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no kernel for this device (type %d)", device);
+}
+
+/* Closes the scope of a body but hands its results on to the caller's. */
+static void leave(const rush_op *op, rush_value *out, size_t mark)
+{
+    if (rush_now.nparked == mark) return;
+    if (op->nout == 1 && out[0].kind == RUSH_V_TENSOR && rush_now.nparked == mark + 1 && rush_now.parked[mark] == out[0].t) return;
+    bool lists = false;
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind == RUSH_V_TENSOR) rush_keep(out[i].t);
+        else if (out[i].kind == RUSH_V_TENSORS) lists = true;
+    }
+    if (lists) { /* their arrays live in the scope: leave everything to the caller's */
+        for (int i = 0; i < op->nout; ++i)
+            if (out[i].kind == RUSH_V_TENSOR) rush_drop(out[i].t);
+        return;
+    }
+    rush_scope_close(mark);
+    for (int i = 0; i < op->nout; ++i)
+        if (out[i].kind == RUSH_V_TENSOR) rush_park(out[i].t);
+}
+
+static void link_views(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE) || op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR) return;
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t);
+        else if (out[i].kind == RUSH_V_TENSORS)
+            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t);
+    }
+}
+
+/* A composite records itself piece by piece; one that has a derivative of its own runs unrecorded. */
+static int run_composite(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    uint32_t mode = rush_now.mode;
+    if (op->grad || op->flags & RUSH_NO_GRAD) rush_now.mode |= RUSH_MODE_NO_GRAD;
+    int failed = op->run(in, out);
+    rush_now.mode = mode;
+    return failed || rush_failed() ? -1 : 0;
+}
+
+static int self_changed(const rush_op *op, const rush_value *in, const rush_value *values, rush_value *out, bool wants)
+{
+    rush_version_bump(in[0].t);
+    out[0] = rush_v_tensor(in[0].t);
+    return wants ? rush_record(op, in, values, out, in[0].t) : 0;
+}
+
+/* Records such as copy_ and normal_, whose schema says that they write their first argument. */
+static bool writes_self(const rush_op *op)
+{
+    return op->nargs && op->args[0].written && !op->args[0].list;
+}
+
+/* Before argument 0 is overwritten: a copy of it, if a derivative will ask for what it was. */
+static int keep_original(const rush_op *op, const rush_value *in, rush_value *values)
+{
+    memcpy(values, in, sizeof *in * op->nargs);
+    if (!(op->saves_in & 1)) return 0;
+    rush_tensor *copy = rush_tensor_new_like(in[0].t, in[0].t->dtype, in[0].t->device, RUSH_PRESERVE);
+    if (!copy || rush_copy_into(copy, in[0].t)) return -1;
+    values[0].t = copy;
+    return 0;
+}
+
+static int run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    survey s = {0};
+    if (survey_args(&s, op, in)) return -1;
+    bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
+    if (op->run) {
+        if (run_composite(op, in, out)) return -1;
+        if (op->flags & RUSH_VIEW) link_views(op, in, out);
+        return wants && op->grad ? rush_record(op, in, in, out, NULL) : 0;
+    }
+    if (writes_self(op)) {
+        rush_value values[64];
+        const rush_value *saved = in;
+        RUSH_CHECK(in[0].kind == RUSH_V_TENSOR, RUSH_TYPE_ERROR, "argument '%s' must be a tensor", op->args[0].name);
+        if (rush_inplace_check(in[0].t)) return -1;
+        if (wants && keep_original(op, in, values)) return -1;
+        if (wants) saved = values;
+        if (compute(op, in, out)) return -1;
+        return self_changed(op, in, saved, out, wants);
+    }
+    if (compute(op, in, out)) return -1;
+    if (op->flags & RUSH_VIEW) link_views(op, in, out);
+    return wants ? rush_record(op, in, in, out, NULL) : 0;
+}
+
+static int call_slowly(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value room[64];
+    uint32_t mode = rush_now.mode;
+    if (mode & RUSH_MODE_AUTOCAST) {
+        in = rush_autocast_args(op, in, room);
+        if (!in) return -1;
+    }
+    rush_profile_fn profile = rush_profile_now.fn;
+    uint64_t begin = profile ? rush_clock() : 0;
+    if (profile) profile(rush_profile_now.arg, op, in, NULL, begin, 0);
+    int failed = run(op, in, out);
+    if (profile) profile(rush_profile_now.arg, op, in, failed ? NULL : out, begin, rush_clock());
+    return failed;
+}
+
+int rush_call(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    const rush_op *caller = rush_now.op;
+    size_t mark = rush_now.nparked;
+    rush_now.op = op;
+    for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
+    int failed = RUSH_UNLIKELY(rush_now.mode & SLOW_MODES) ? call_slowly(op, in, out) : run(op, in, out);
+    if (failed) rush_scope_close(mark);
+    else leave(op, out, mark);
+    rush_now.op = caller;
+    return failed ? -1 : 0;
+}
+
+/* ---- results that are given ---- */
+
+/* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places. */
+static bool writes_safely(const rush_op *op, const rush_value *in, const rush_tensor *to)
+{
+    for (uint64_t left = op->tensor_args; left; left &= left - 1) {
+        const rush_value *v = &in[__builtin_ctzll(left)];
+        if (v->kind == RUSH_V_TENSOR && v->t != to && rush_overlap(to, v->t) == 2) return false;
+    }
+    return true;
+}
+
+static int copy_result(rush_tensor *to, const rush_tensor *from, bool inplace)
+{
+    if (!rush_same_sizes(to, from)) {
+        RUSH_CHECK(!inplace, RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(to), rush_shape_of(from));
+        if (to->numel)
+            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+                     rush_shape_of(to), rush_shape_of(from));
+        if (rush_tensor_resize(to, from->ndim, from->size)) return -1;
+    }
+    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
+    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
+    return to == from ? 0 : rush_copy_into(to, from);
+}
+
+/* Runs with results out[i].t given where they are tensors. */
+static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bool inplace)
+{
+    rush_value fresh[RUSH_MAXOUT] = {0}, given[RUSH_MAXOUT];
+    memcpy(given, out, sizeof *out * op->nout);
+    if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
+        bool direct = op->nout == 1 && !rush_self_overlap(out[0].t) && writes_safely(op, in, out[0].t);
+        if (direct) {
+            uint32_t mode = rush_now.mode;
+            if (inplace) rush_now.mode |= RUSH_MODE_INPLACE;
+            int failed = compute(op, in, out);
+            rush_now.mode = mode;
+            return failed;
+        }
+        RUSH_CHECK(!inplace || !rush_self_overlap(out[0].t), RUSH_RUNTIME_ERROR,
+                   "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                   "Please clone() the tensor before performing the operation.");
+        RUSH_CHECK(writes_safely(op, in, out[0].t), RUSH_RUNTIME_ERROR,
+                   "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                   "Please clone() the tensor before performing the operation.");
+    }
+    uint32_t mode = rush_now.mode;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    int failed = op->run ? op->run(in, fresh) : compute(op, in, fresh);
+    rush_now.mode = mode;
+    if (failed || rush_failed()) return -1;
+    for (int i = 0; i < op->nout; ++i) {
+        if (given[i].kind != RUSH_V_TENSOR) out[i] = fresh[i];
+        else if (fresh[i].kind == RUSH_V_TENSOR && copy_result(given[i].t, fresh[i].t, inplace)) return -1;
+    }
+    return 0;
+}
+
+int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    const rush_op *caller = rush_now.op;
+    size_t mark = rush_now.nparked;
+    rush_now.op = op;
+    survey s = {0};
+    int failed = survey_args(&s, op, in);
+    for (int i = 0; i < op->nout && !failed; ++i) {
+        rush_tensor *to = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
+        if (to && !(rush_now.mode & RUSH_MODE_NO_GRAD) && (s.wants_grad || rush_wants_grad(to)))
+            failed = rush_fail(RUSH_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, "
+                                                   "but one of the arguments requires grad.");
+        if (to && s.first && to->device.type != s.first->device.type && s.first->ndim > 0)
+            failed = rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+    }
+    if (!failed) failed = run_into(op, in, out, false);
+    for (int i = 0; i < op->nout && !failed; ++i)
+        if (out[i].kind == RUSH_V_TENSOR) rush_version_bump(out[i].t);
+    if (failed) rush_scope_close(mark);
+    else leave(op, out, mark);
+    rush_now.op = caller;
+    return failed ? -1 : 0;
+}
+
+/* A composite in place: its result, which has a history of its own, is copied over argument 0. */
+static int composite_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (run_composite(op, in, out) || out[0].kind != RUSH_V_TENSOR) return -1;
+    rush_tensor *self = in[0].t, *result = out[0].t;
+    RUSH_CHECK(rush_same_sizes(self, result), RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
+               rush_shape_of(self), rush_shape_of(result));
+    RUSH_CHECK(rush_dtypes[result->dtype].category <= rush_dtypes[self->dtype].category, RUSH_RUNTIME_ERROR,
+               "result type %s can't be cast to the desired output type %s", rush_dtype_name(result->dtype), rush_dtype_name(self->dtype));
+    rush_tensor *changed = result == self ? self : T("copy_", V(self), V(result));
+    return changed ? rush_result(out, changed) : -1;
+}
+
+int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    const rush_op *caller = rush_now.op;
+    size_t mark = rush_now.nparked;
+    rush_value room[64], values[64];
+    const rush_value *saved = in;
+    survey s = {0};
+    rush_now.op = op;
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_AUTOCAST)) in = rush_autocast_args(op, in, room);
+    for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
+    int failed = !in || in[0].kind != RUSH_V_TENSOR || survey_args(&s, op, in) || rush_inplace_check(in[0].t);
+    bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
+    if (!failed && op->run && !op->grad) {
+        failed = composite_inplace(op, in, out);
+    } else if (!failed) {
+        if (wants && !(failed = keep_original(op, in, values))) saved = values;
+        out[0] = in[0];
+        failed = failed || run_into(op, in, out, true) || self_changed(op, in, saved, out, wants);
+    }
+    if (failed) rush_scope_close(mark);
+    else leave(op, out, mark);
+    rush_now.op = caller;
+    return failed ? -1 : 0;
+}
