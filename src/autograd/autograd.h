@@ -47,7 +47,7 @@ typedef struct rush_node_hook {
 struct rush_node {
     atomic_int refs;
     bool released;        /* its saved tensors are gone: a second backward is an error */
-    bool needed;          /* the engine's: lies on a way to what is asked for */
+    uint8_t needed;       /* the engine's: lies on a way to what is asked for */
     uint16_t nedge, nout;
     uint64_t seq;         /* later calls have larger numbers; leaves' accumulators the largest of all */
     const rush_node_kind *kind;

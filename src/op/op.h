@@ -33,25 +33,18 @@ rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
 void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */
-#define T(name, ...)                                                                                        \
-    ({                                                                                                      \
-        static const rush_op *op_;                                                                          \
-        const rush_value args_[] = {__VA_ARGS__};                                                           \
-        rush_apply_cached(&op_, name, (int)RUSH_COUNT(args_), args_);                                       \
-    })
+#define T(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_cached, name, , __VA_ARGS__)
 /* The same, all results into out[]; 0 or -1. */
-#define TN(out, name, ...)                                                                                  \
+#define TN(out, name, ...) RUSH_CALL_(__COUNTER__, rush_apply_all_cached, name, RUSH_COMMA_ out, __VA_ARGS__)
+/* In place: T_INPLACE("add.Tensor", ...) writes into its first argument, as add_ does. */
+#define T_INPLACE(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_inplace_cached, name, , __VA_ARGS__)
+#define RUSH_COMMA_ ,
+#define RUSH_CALL_(id, how, name, more, ...) RUSH_CALL2_(id, how, name, more, __VA_ARGS__)
+#define RUSH_CALL2_(id, how, name, more, ...)                                                               \
     ({                                                                                                      \
-        static const rush_op *op_;                                                                          \
-        const rush_value args_[] = {__VA_ARGS__};                                                           \
-        rush_apply_all_cached(&op_, name, (int)RUSH_COUNT(args_), args_, out);                              \
-    })
-/* In place: T_INPLACE("add_", ...) writes into its first argument. The name is given without the underscore. */
-#define T_INPLACE(name, ...)                                                                                \
-    ({                                                                                                      \
-        static const rush_op *op_;                                                                          \
-        const rush_value args_[] = {__VA_ARGS__};                                                           \
-        rush_apply_inplace_cached(&op_, name, (int)RUSH_COUNT(args_), args_);                               \
+        static const rush_op *op_##id;                                                                      \
+        const rush_value args_##id[] = {__VA_ARGS__};                                                       \
+        how(&op_##id, name, (int)RUSH_COUNT(args_##id), args_##id more);                                    \
     })
 #define V(x) RUSH_V(x)
 #define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)

@@ -1,0 +1,413 @@
+/* engine.c - the walk back: nodes in order of decreasing sequence number, each once all that flows into it is there.
+ *
+ * A task first walks the graph once, counting for each node the edges that will deliver to it, and finds which
+ * nodes lie on a way to what is asked for. Then it runs the ready node with the largest number (leaves'
+ * accumulators have the largest of all). The state of a walk is in the nodes themselves; a backward that runs
+ * inside another one puts aside what the outer one had in nodes that both meet.
+ */
+#include "autograd/autograd.h"
+#include "autograd/room.h"
+#include <math.h>
+#include <pthread.h>
+
+typedef struct aside { /* a node's state in an outer task */
+    rush_node *node;
+    void *task;
+    int waiting;
+    rush_tensor **buffer;
+    uint8_t needed;
+} aside;
+
+enum { DELIVER = 1, EXECUTE = 2 }; /* rush_node.needed */
+
+typedef struct list {
+    void **item;
+    size_t n, room;
+} list;
+
+typedef struct capture { /* a gradient that is asked for */
+    rush_edge edge;
+    rush_tensor *got; /* owned */
+} capture;
+
+typedef struct task {
+    list visited; /* rush_node, owned */
+    list asides;  /* aside */
+    list ready;   /* heap by seq of nodes, borrowed from visited */
+    capture *captures;
+    int ncaptures;
+    bool retain, graph;
+} task;
+
+static int push(list *l, void *item)
+{
+    if (l->n == l->room) {
+        size_t room = l->room ? l->room * 2 : 64;
+        void **more = rush_realloc(l->item, room * sizeof *more);
+        if (!more) return -1;
+        l->item = more;
+        l->room = room;
+    }
+    l->item[l->n++] = item;
+    return 0;
+}
+
+/* ---- the heap of ready nodes ---- */
+
+static bool before(const rush_node *a, const rush_node *b) { return a->seq > b->seq; }
+
+static int ready(task *t, rush_node *node)
+{
+    if (push(&t->ready, node)) return -1;
+    rush_node **heap = (rush_node **)t->ready.item;
+    size_t i = t->ready.n - 1;
+    for (; i > 0 && before(node, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = node;
+    return 0;
+}
+
+static rush_node *next_ready(task *t)
+{
+    rush_node **heap = (rush_node **)t->ready.item;
+    rush_node *top = heap[0], *last = heap[--t->ready.n];
+    size_t i = 0, n = t->ready.n;
+    for (size_t k; (k = 2 * i + 1) < n; i = k) {
+        if (k + 1 < n && before(heap[k + 1], heap[k])) ++k;
+        if (!before(heap[k], last)) break;
+        heap[i] = heap[k];
+    }
+    if (n) heap[i] = last;
+    return top;
+}
+
+/* ---- first walk ---- */
+
+static int visit(task *t, rush_node *node)
+{
+    if (node->task) {
+        aside *a = rush_malloc(sizeof *a);
+        if (!a) return -1;
+        *a = (aside){node, node->task, node->waiting, node->buffer, node->needed};
+        if (push(&t->asides, a)) return rush_free(a), -1;
+    }
+    node->task = t;
+    node->waiting = 0;
+    node->buffer = NULL;
+    node->needed = t->ncaptures == 0 ? DELIVER | EXECUTE : 0;
+    rush_node_keep(node);
+    if (push(&t->visited, node)) return rush_node_drop(node), -1;
+    return 0;
+}
+
+/* Depth first with a stack of (node, next edge); a node is needed when one it leads to is. */
+static int walk(task *t, rush_node *root)
+{
+    list stack = {0};
+    int failed = 0;
+    if (root->task == t) return 0;
+    failed = visit(t, root) || push(&stack, root) || push(&stack, NULL);
+    while (!failed && stack.n) {
+        rush_node *node = stack.item[stack.n - 2];
+        size_t e = (size_t)stack.item[stack.n - 1];
+        if (e == node->nedge) {
+            for (int i = 0; i < t->ncaptures; ++i)
+                if (t->captures[i].edge.node == node) node->needed |= DELIVER;
+            stack.n -= 2;
+            /* The parents learn it from their edges, below and here. */
+            if (stack.n && node->needed) ((rush_node *)stack.item[stack.n - 2])->needed |= DELIVER | EXECUTE;
+            continue;
+        }
+        stack.item[stack.n - 1] = (void *)(e + 1);
+        rush_node *next = node->edge[e].node;
+        if (!next) continue;
+        if (next->task == t) {
+            ++next->waiting;
+            if (next->needed) node->needed |= DELIVER | EXECUTE;
+            continue;
+        }
+        failed = visit(t, next) || push(&stack, next) || push(&stack, NULL);
+        ++next->waiting;
+    }
+    rush_free(stack.item);
+    return failed;
+}
+
+/* ---- delivering gradients ---- */
+
+static bool may_add_into(const rush_tensor *a)
+{
+    return a->refs == 1 && !a->base && !a->py && !a->ag && a->storage && a->storage->refs == 1 && a->flags & RUSH_T_DENSE && !rush_self_overlap(a);
+}
+
+/* A gradient as `node` expects it at `slot`: same shape (broadcast dims summed), real for real, its dtype. */
+static rush_tensor *fit(rush_node *node, uint32_t slot, rush_tensor *g, const rush_node *from, int index)
+{
+    const rush_tensor *want = node->kind == &rush_accumulate_kind ? node->data : slot < node->nout ? node->shape[slot] : NULL;
+    if (!want || !g) return g;
+    if (RUSH_UNLIKELY(!rush_same_sizes(g, want)) && g->layout == RUSH_STRIDED) {
+        int ndim = want->ndim;
+        int64_t size[RUSH_MAXDIM];
+        if (ndim) memcpy(size, want->size, sizeof *size * ndim);
+        bool expands = !rush_broadcast_sizes(want->ndim, want->size, g->ndim, g->size, &ndim, size) && ndim == g->ndim &&
+                       !memcmp(size, g->size, sizeof *size * ndim);
+        rush_error_clear();
+        RUSH_CHECK_NULL(expands, RUSH_RUNTIME_ERROR, "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s",
+                        from ? from->kind->name(from) : "root", index, rush_shape_of(g), rush_shape_of(want));
+        int64_t dims[RUSH_MAXDIM];
+        int n = 0, lead = g->ndim - want->ndim;
+        for (int d = 0; d < g->ndim; ++d)
+            if (d < lead || (want->size[d - lead] == 1 && g->size[d] != 1)) dims[n++] = d;
+        g = T("sum.dim_IntList", V(g), rush_v_ints(dims, n), V(true));
+        if (g && lead) g = T("view", V(g), rush_v_ints(want->size, want->ndim));
+        if (!g) return NULL;
+    }
+    if (RUSH_UNLIKELY(g->dtype != want->dtype) && g->layout == RUSH_STRIDED) {
+        if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex(want->dtype)) g = T("real", V(g));
+        if (g && g->dtype != want->dtype) g = T("_to_dtype", V(g), rush_v_dtype(want->dtype));
+    }
+    return g;
+}
+
+static int deliver(rush_edge edge, rush_tensor *g, const rush_node *from, int index)
+{
+    rush_node *node = edge.node;
+    if (!g) return 0;
+    g = fit(node, edge.slot, g, from, index);
+    if (!g) return -1;
+    if (!node->buffer) {
+        node->buffer = rush_small_alloc(RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
+        if (!node->buffer) return -1;
+        memset(node->buffer, 0, RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
+    }
+    RUSH_ASSERT(edge.slot < RUSH_MAX(node->nout, 1));
+    rush_tensor **at = &node->buffer[edge.slot], *old = *at;
+    if (!old) {
+        *at = rush_keep(g);
+        return 0;
+    }
+    bool into = rush_now.mode & RUSH_MODE_NO_GRAD && may_add_into(old) && old->layout == RUSH_STRIDED && g->layout == RUSH_STRIDED;
+    rush_tensor *sum = into ? T_INPLACE("add.Tensor", V(old), V(g)) : T("add.Tensor", V(old), V(g));
+    if (!sum) return -1;
+    *at = rush_keep(sum);
+    rush_drop(old);
+    return 0;
+}
+
+static void free_buffer(rush_node *node)
+{
+    if (!node->buffer) return;
+    for (int i = 0; i < node->nout; ++i) rush_drop(node->buffer[i]);
+    rush_small_free(node->buffer, RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
+    node->buffer = NULL;
+}
+
+/* ---- running one node ---- */
+
+static int run_hooks(rush_node_hook *hooks, bool pre, rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    for (rush_node_hook *h = hooks, *next; h; h = next) {
+        next = h->next;
+        if (h->pre != pre) continue;
+        rush_tensor **at = h->slot >= 0 && h->pre ? &g[h->slot] : g;
+        if (h->slot >= 0 && h->pre && !*at) continue;
+        if (h->call(h->arg, node, at, h->slot >= 0 && h->pre ? 1 : node->nout, gin, node->nedge)) return -1;
+    }
+    return 0;
+}
+
+static int check_nan(const rush_node *node, rush_tensor **gin)
+{
+    for (int i = 0; i < node->nedge; ++i) {
+        if (!gin[i] || rush_dtypes[gin[i]->dtype].category < 2 || gin[i]->layout != RUSH_STRIDED || gin[i]->device.type != RUSH_CPU) continue;
+        rush_tensor *any = T("any", V(T("isnan", V(gin[i]))));
+        if (!any) return -1;
+        if (!rush_item_int(any)) continue;
+        if (rush_anomaly_report && node->made_at) rush_anomaly_report(node->made_at, node->kind->name(node));
+        return rush_fail(RUSH_RUNTIME_ERROR, "Function '%s' returned nan values in its %dth output.", node->kind->name(node), i);
+    }
+    return 0;
+}
+
+static int run_node(task *t, rush_node *node)
+{
+    rush_tensor *few[16] = {0}, **gin = few, **g = node->buffer, *none[1] = {NULL};
+    bool any = false;
+    if (!g) g = none;
+    for (int i = 0; i < node->nout && node->buffer; ++i) any |= g[i] != NULL;
+    size_t mark = rush_scope_open();
+    int failed = 0;
+    const rush_op *op = rush_now.op;
+    rush_now.op = NULL;
+    if (node->nedge > 16 && !(gin = rush_scope_alloc(sizeof *gin * node->nedge))) return -1;
+    for (int i = 0; i < node->nedge; ++i) gin[i] = NULL;
+    if (any) {
+        rush_tensor *held[8] = {0}, **own = held; /* what hooks put in place is parked; the buffer owns its entries */
+        if (node->nout > 8) own = rush_scope_alloc(sizeof *own * node->nout);
+        failed = !own;
+        if (own) memcpy(own, g, sizeof *own * node->nout);
+        rush_autograd *leaf = node->kind == &rush_accumulate_kind ? ((rush_tensor *)node->data)->ag : NULL;
+        if (!failed && leaf && leaf->hooks) failed = run_hooks(leaf->hooks, true, node, own, gin);
+        if (!failed && node->hooks) failed = run_hooks(node->hooks, true, node, own, gin);
+        for (int i = 0; i < t->ncaptures && !failed; ++i)
+            if (t->captures[i].edge.node == node && !t->captures[i].got)
+                t->captures[i].got = rush_keep(own[t->captures[i].edge.slot]);
+        if (!failed && node->needed & EXECUTE && !(t->ncaptures && node->kind == &rush_accumulate_kind)) {
+            if (leaf || node->kind == &rush_accumulate_kind) { /* then the hooks that see the sum */
+                rush_tensor *g0 = own[0];
+                failed = node->kind->apply(node, &g0, gin);
+                leaf = ((rush_tensor *)node->data)->ag;
+                for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
+                    next = h->next;
+                    failed = h->call(h->arg, node, &g0, 1, gin, 0);
+                }
+            } else {
+                failed = node->kind->apply(node, own, gin);
+            }
+            if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
+            if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, own, gin);
+            if (!failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_check_nan) failed = check_nan(node, gin);
+        }
+        if (failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_report && node->made_at && rush_failed()) {
+            rush_error_state e = rush_error_take();
+            rush_anomaly_report(node->made_at, node->kind->name(node));
+            if (!rush_failed()) rush_error_restore(e);
+        }
+    }
+    free_buffer(node);
+    if (!failed && !t->retain && node->kind->release && node->needed & EXECUTE) node->kind->release(node);
+    for (int i = 0; i < node->nedge && !failed; ++i) {
+        rush_node *next = node->edge[i].node;
+        if (!next || next->task != t) continue;
+        if (next->needed || t->ncaptures == 0) failed = deliver(node->edge[i], gin[i], node, i);
+        if (--next->waiting == 0 && !failed) failed = ready(t, next);
+    }
+    rush_scope_close(mark);
+    rush_now.op = op;
+    return failed;
+}
+
+static void finish(task *t)
+{
+    for (size_t i = 0; i < t->visited.n; ++i) {
+        rush_node *node = t->visited.item[i];
+        free_buffer(node);
+        node->task = NULL;
+    }
+    for (size_t i = 0; i < t->asides.n; ++i) {
+        aside *a = t->asides.item[i];
+        a->node->task = a->task;
+        a->node->waiting = a->waiting;
+        a->node->buffer = a->buffer;
+        a->node->needed = a->needed;
+        rush_free(a);
+    }
+    for (size_t i = 0; i < t->visited.n; ++i) rush_node_drop(t->visited.item[i]);
+    rush_free(t->visited.item);
+    rush_free(t->asides.item);
+    rush_free(t->ready.item);
+}
+
+/* One backward at a time in the process, and those inside it: leaves are shared between graphs. */
+static pthread_mutex_t engine;
+static void engine_init(void)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&engine, &a);
+}
+__attribute__((constructor)) static void engine_setup(void)
+{
+    engine_init();
+    pthread_atfork(NULL, NULL, engine_init); /* a child starts with no backward running */
+}
+
+static rush_tensor *root_gradient(const rush_tensor *root, rush_tensor *given)
+{
+    if (given) {
+        RUSH_CHECK_NULL(rush_same_sizes(root, given), RUSH_RUNTIME_ERROR,
+                        "Mismatch in shape: grad_output[0] has a shape of %s and output[0] has a shape of %s.", rush_shape_of(given), rush_shape_of(root));
+        return given;
+    }
+    RUSH_CHECK_NULL(root->numel == 1, RUSH_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
+    RUSH_CHECK_NULL(rush_dtype_is_float(root->dtype), RUSH_RUNTIME_ERROR, "grad can be implicitly created only for real scalar outputs but got %s",
+                    rush_dtype_name(root->dtype));
+    return T("ones_like", V((rush_tensor *)root));
+}
+
+static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
+{
+    for (int i = 0; i < n; ++i) {
+        RUSH_CHECK(rush_wants_grad(roots[i]), RUSH_RUNTIME_ERROR, "element %d of tensors does not require grad and does not have a grad_fn", i);
+        rush_edge edge = rush_grad_edge(roots[i]);
+        if (!edge.node) return -1;
+        rush_tensor *g = walk(t, edge.node) ? NULL : root_gradient(roots[i], grads ? grads[i] : NULL);
+        int failed = !g || deliver(edge, g, NULL, i);
+        rush_node_drop(edge.node);
+        if (failed) return -1;
+    }
+    for (size_t i = 0; i < t->visited.n; ++i) {
+        rush_node *node = t->visited.item[i];
+        if (node->waiting == 0 && ready(t, node)) return -1;
+    }
+    while (t->ready.n)
+        if (run_node(t, next_ready(t))) return -1;
+    return 0;
+}
+
+static int run_backward(task *t, int n, rush_tensor **roots, rush_tensor **grads)
+{
+    if (rush_failed()) return -1;
+    uint32_t mode = rush_now.mode;
+    size_t mark = rush_scope_open();
+    if (t->graph) rush_now.mode &= ~RUSH_MODE_NO_GRAD;
+    pthread_mutex_lock(&engine);
+    /* root gradients keep their own history only with create_graph */
+    if (!t->graph) rush_now.mode |= RUSH_MODE_NO_GRAD;
+    rush_now.mode &= ~RUSH_MODE_AUTOCAST;
+    int failed = run_task(t, n, roots, grads);
+    finish(t);
+    pthread_mutex_unlock(&engine);
+    rush_now.mode = mode;
+    rush_scope_close(mark);
+    return failed;
+}
+
+int rush_backward_full(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph)
+{
+    task t = {.retain = retain_graph || create_graph, .graph = create_graph};
+    return run_backward(&t, n, roots, grads);
+}
+
+int rush_backward(rush_tensor *loss)
+{
+    if (!loss) return rush_failed() ? -1 : rush_fail(RUSH_RUNTIME_ERROR, "backward of no tensor");
+    return rush_backward_full(1, &loss, NULL, false, false);
+}
+
+int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, rush_tensor **out,
+                 bool retain_graph, bool create_graph, bool allow_unused)
+{
+    capture *captures = rush_calloc(RUSH_MAX(n_in, 1), sizeof *captures);
+    if (!captures) return -1;
+    task t = {.retain = retain_graph || create_graph, .graph = create_graph, .captures = captures, .ncaptures = n_in};
+    int failed = rush_failed() ? -1 : 0;
+    for (int i = 0; i < n_in; ++i) out[i] = NULL;
+    for (int i = 0; i < n_in && !failed; ++i) {
+        if (!rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+        else captures[i].edge = rush_grad_edge(inputs[i]);
+    }
+    failed = failed || run_backward(&t, n, roots, grads);
+    for (int i = 0; i < n_in && !failed; ++i) {
+        if (!captures[i].got && !allow_unused)
+            failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                                                   "allow_unused=True if this is the desired behavior.");
+        out[i] = captures[i].got ? rush_park(rush_keep(captures[i].got)) : NULL;
+    }
+    for (int i = 0; i < n_in; ++i) {
+        rush_drop(captures[i].got);
+        rush_node_drop(captures[i].edge.node);
+    }
+    rush_free(captures);
+    return failed;
+}

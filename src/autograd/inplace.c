@@ -1,0 +1,116 @@
+/* inplace.c - in-place changes of tensors that have a history, and of views of them.
+ *
+ * Changing a view changes its base. The base then gets a node that pastes: going back, the gradient of the
+ * base is copied, the view's part of it goes through the operation's own derivative and is pasted in again.
+ */
+#include "autograd/autograd.h"
+#include "autograd/room.h"
+
+int rush_inplace_check(rush_tensor *self)
+{
+    if (RUSH_LIKELY(!self->ag && !self->base)) return 0;
+    RUSH_CHECK(!(self->flags & RUSH_T_INFERENCE) || rush_now.mode & RUSH_MODE_INFERENCE || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
+               "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor "
+               "before doing inplace update.");
+    if (rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) return 0;
+    RUSH_CHECK(!self->ag || !self->ag->requires_grad || self->ag->fn, RUSH_RUNTIME_ERROR,
+               "a leaf Variable that requires grad is being used in an in-place operation.");
+    const rush_tensor *base = self->base;
+    RUSH_CHECK(!base || !base->ag || !base->ag->requires_grad || base->ag->fn, RUSH_RUNTIME_ERROR,
+               "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    RUSH_CHECK(!self->ag || !self->ag->no_inplace, RUSH_RUNTIME_ERROR,
+               "Output of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. "
+               "Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an "
+               "out-of-place one.",
+               self->ag->fn ? self->ag->fn->kind->name(self->ag->fn) : "a function");
+    return 0;
+}
+
+/* ---- the pasting node: edge 0 is the base's former history, the rest are the inner node's other edges ---- */
+
+typedef struct paste {
+    rush_node *inner; /* the operation on the view; its gradient 0 is the view's */
+    int slot;
+    int ndim;
+    int64_t offset, size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
+} paste;
+
+static const char *paste_name(const rush_node *node) { return "CopySlices"; }
+
+static int paste_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    paste *p = node->data;
+    if (!g[0]) return 0;
+    RUSH_CHECK(p->inner, RUSH_RUNTIME_ERROR, "Trying to backward through the graph a second time, at CopySlices. Specify retain_graph=True.");
+    rush_tensor *whole = rush_tensor_new_strided(g[0]->dtype, g[0]->device, node->shape[0]->ndim, node->shape[0]->size, node->shape[0]->stride);
+    whole = whole ? T("copy_", V(whole), V(g[0])) : NULL;
+    if (!whole) return -1;
+    int64_t base_offset = ((paste *)node->data)->offset;
+    rush_tensor *part = T("as_strided", V(whole), rush_v_ints(p->size, p->ndim), rush_v_ints(p->stride, p->ndim), V(base_offset));
+    rush_tensor *inner_g[64] = {0}, *inner_gin[64] = {0};
+    if (!part || p->slot >= 64 || p->inner->nedge > 64) return -1;
+    inner_g[p->slot] = T("clone", V(part));
+    if (rush_failed() || p->inner->kind->apply(p->inner, inner_g, inner_gin)) return -1;
+    for (int i = 1; i < p->inner->nedge; ++i) gin[i] = inner_gin[i];
+    if (node->edge[0].node) {
+        rush_tensor *pasted = inner_gin[0] ? T("copy_", V(part), V(inner_gin[0])) : T("zero_", V(part));
+        if (!pasted) return -1;
+        gin[0] = whole;
+    }
+    return 0;
+}
+
+static void paste_release(rush_node *node)
+{
+    paste *p = node->data;
+    if (p->inner && p->inner->kind->release) p->inner->kind->release(p->inner);
+}
+
+static void paste_end(rush_node *node)
+{
+    paste *p = node->data;
+    rush_node_drop(p->inner);
+    rush_free(p);
+}
+
+static void paste_visit(rush_node *node, int (*fn)(rush_tensor *, void *), void *arg)
+{
+    paste *p = node->data;
+    if (p->inner && p->inner->kind->visit) p->inner->kind->visit(p->inner, fn, arg);
+}
+
+static const rush_node_kind paste_kind = {paste_name, paste_apply, paste_release, paste_end, paste_visit};
+
+int rush_rebase(rush_tensor *self, rush_node *node, int slot)
+{
+    rush_tensor *base = self->base;
+    if (!base) {
+        rush_node_output(node, slot, self);
+        self->ag->requires_grad = false;
+        return rush_failed() ? -1 : 0;
+    }
+    paste *p = rush_malloc(sizeof *p);
+    rush_node *outer = p ? rush_node_new(&paste_kind, RUSH_MAX(node->nedge, 1), 1) : NULL;
+    if (!outer) return rush_free(p), -1;
+    *p = (paste){.inner = node, .slot = slot, .ndim = self->ndim, .offset = self->offset - base->offset};
+    memcpy(p->size, self->size, sizeof *p->size * self->ndim);
+    memcpy(p->stride, self->stride, sizeof *p->stride * self->ndim);
+    outer->data = p;
+    rush_node_keep(node);
+    outer->shape[0] = rush_keep(rush_tensor_shape_only(base));
+    if (rush_wants_grad(base)) outer->edge[0] = rush_grad_edge(base);
+    for (int i = 1; i < node->nedge; ++i) {
+        outer->edge[i] = node->edge[i];
+        rush_node_keep(node->edge[i].node);
+    }
+    /* The inner node must give gradient 0 whenever the base wants one, also when the view alone had no history. */
+    if (node->nedge && !node->edge[0].node && outer->edge[0].node) {
+        node->edge[0] = outer->edge[0];
+        rush_node_keep(node->edge[0].node);
+    }
+    rush_node_output(outer, 0, base);
+    base->ag->requires_grad = false;
+    rush_node_drop(outer);
+    if (self->ag) self->ag->view_version = rush_version_of(self) - 1; /* stale: made anew when asked for */
+    return rush_failed() ? -1 : 0;
+}

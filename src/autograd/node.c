@@ -1,0 +1,343 @@
+/* node.c - nodes: one block each, counted, freed without recursion however long the graph is. */
+#include "autograd/room.h"
+#include <pthread.h>
+
+static atomic_ullong next_seq = 1;
+
+/* The arrays lie behind the node: edges, shapes of results, saved tensors, then whatever the caller wants. */
+rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, int nsaved, size_t extra)
+{
+    size_t bytes = sizeof(rush_node) + nedge * sizeof(rush_edge) + nout * sizeof(rush_tensor *) + nsaved * sizeof(rush_saved) + extra;
+    rush_node *node = rush_small_alloc(bytes);
+    if (!node) return NULL;
+    memset(node, 0, bytes);
+    node->refs = 1;
+    node->bytes = (uint32_t)bytes;
+    node->kind = kind;
+    node->nedge = (uint16_t)nedge;
+    node->nout = (uint16_t)nout;
+    node->nsaved = (uint32_t)nsaved;
+    node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
+    node->edge = (rush_edge *)(node + 1);
+    node->shape = (rush_tensor **)(node->edge + nedge);
+    node->saved = (rush_saved *)(node->shape + nout);
+    return node;
+}
+
+rush_node *rush_node_new(const rush_node_kind *kind, int nedge, int nout)
+{
+    return rush_node_new_room(kind, nedge, nout, 0, 0);
+}
+
+void rush_node_keep(rush_node *node)
+{
+    if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+}
+
+static void drop_hooks(rush_node_hook **list)
+{
+    while (*list) {
+        rush_node_hook *hook = *list;
+        *list = hook->next;
+        if (hook->free) hook->free(hook->arg);
+        rush_free(hook);
+    }
+}
+
+static void end(rush_node *node)
+{
+    if (node->kind->release) node->kind->release(node);
+    if (node->kind->end) node->kind->end(node);
+    for (int i = 0; i < node->nout; ++i) rush_drop(node->shape[i]);
+    for (int i = 0; i < node->nedge; ++i) rush_node_drop(node->edge[i].node);
+    drop_hooks(&node->hooks);
+    rush_free(node->made_at);
+    rush_small_free(node, node->bytes);
+}
+
+void rush_node_drop(rush_node *node)
+{
+    /* Ending a node drops its neighbours; they wait in a list (linked through `task`) for the outermost call. */
+    static _Thread_local rush_node *waiting;
+    static _Thread_local bool draining;
+    if (!node || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) return;
+    node->task = waiting;
+    waiting = node;
+    if (draining) return;
+    draining = true;
+    while (waiting) {
+        rush_node *next = waiting;
+        waiting = next->task;
+        end(next);
+    }
+    draining = false;
+}
+
+/* ---- hooks ---- */
+
+static atomic_ullong next_hook = 1;
+
+static uint64_t append(rush_node_hook **list, rush_node_hook *hook)
+{
+    hook->id = atomic_fetch_add(&next_hook, 1);
+    while (*list) list = &(*list)->next;
+    *list = hook;
+    return hook->id;
+}
+
+uint64_t rush_node_hook_add(rush_node *node, rush_node_hook *hook)
+{
+    return append(&node->hooks, hook);
+}
+
+void rush_node_hook_remove(rush_node_hook **list, uint64_t id)
+{
+    for (; *list; list = &(*list)->next)
+        if ((*list)->id == id) {
+            rush_node_hook *hook = *list;
+            *list = hook->next;
+            if (hook->free) hook->free(hook->arg);
+            rush_free(hook);
+            return;
+        }
+}
+
+uint64_t rush_tensor_hook(rush_tensor *t, rush_node_hook *hook)
+{
+    rush_autograd *ag = rush_autograd_of(t);
+    if (!ag) return 0;
+    rush_node *fn = rush_grad_fn(t);
+    hook->pre = true;
+    hook->slot = fn ? (int)ag->slot : 0;
+    return append(fn ? &fn->hooks : &ag->hooks, hook);
+}
+
+/* ---- a tensor's part ---- */
+
+rush_autograd *rush_autograd_of(rush_tensor *t)
+{
+    if (t->ag) return t->ag;
+    rush_autograd *ag = rush_small_alloc(sizeof *ag);
+    if (!ag) return NULL;
+    memset(ag, 0, sizeof *ag);
+    return t->ag = ag;
+}
+
+static pthread_mutex_t accumulators = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_autograd(rush_autograd *ag)
+{
+    if (ag->fn && ag->retain_hook) rush_node_hook_remove(&ag->fn->hooks, ag->retain_hook);
+    rush_node *fn = ag->fn;
+    rush_tensor *grad = ag->grad;
+    drop_hooks(&ag->hooks);
+    drop_hooks(&ag->post_accumulate);
+    rush_small_free(ag, sizeof *ag);
+    rush_drop(grad);
+    rush_node_drop(fn);
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    rush_autograd_free = free_autograd;
+}
+
+void rush_node_output(rush_node *node, int i, rush_tensor *t)
+{
+    rush_autograd *ag = rush_autograd_of(t);
+    if (!ag) return;
+    rush_node *old = ag->fn;
+    if (old && ag->retain_hook) rush_node_hook_remove(&old->hooks, ag->retain_hook), ag->retain_hook = 0;
+    rush_node_keep(node);
+    ag->fn = node;
+    ag->slot = (uint32_t)i;
+    ag->view_version = rush_version_of(t);
+    rush_node_drop(old);
+}
+
+/* ---- leaves ---- */
+
+static const char *accumulate_name(const rush_node *node) { return "AccumulateGrad"; }
+
+static bool sole_owner(const rush_tensor *g)
+{
+    return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
+}
+
+static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    rush_tensor *leaf = node->data;
+    rush_autograd *ag = rush_autograd_of(leaf);
+    if (!ag) return -1;
+    if (!g[0]) return 0;
+    bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
+    rush_tensor *next;
+    if (!ag->grad) {
+        bool keep = sole_owner(g[0]) && (rush_contiguous(g[0]) || !memcmp(g[0]->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim));
+        next = keep ? g[0] : g[0]->layout == RUSH_STRIDED && !graph ? NULL : T("clone", V(g[0]));
+        if (!next && !rush_failed()) {
+            next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, RUSH_PRESERVE);
+            if (next && rush_copy_into(next, g[0])) next = NULL;
+        }
+    } else if (!graph && ag->grad->layout == RUSH_STRIDED && !rush_wants_grad(ag->grad)) {
+        return T_INPLACE("add.Tensor", V(ag->grad), V(g[0])) ? 0 : -1;
+    } else {
+        next = T("add.Tensor", V(ag->grad), V(g[0]));
+    }
+    if (!next) return -1;
+    rush_tensor *old = ag->grad;
+    ag->grad = rush_keep(next);
+    rush_drop(old);
+    return 0;
+}
+
+static void accumulate_end(rush_node *node)
+{
+    rush_tensor *leaf = node->data;
+    pthread_mutex_lock(&accumulators);
+    if (leaf->ag && leaf->ag->accumulator == node) leaf->ag->accumulator = NULL;
+    pthread_mutex_unlock(&accumulators);
+    rush_drop(leaf);
+}
+
+static void accumulate_visit(rush_node *node, int (*fn)(rush_tensor *, void *), void *arg)
+{
+    fn(node->data, arg);
+}
+
+const rush_node_kind rush_accumulate_kind = {accumulate_name, accumulate, NULL, accumulate_end, accumulate_visit};
+
+static rush_node *accumulator_of(rush_tensor *leaf)
+{
+    rush_autograd *ag = rush_autograd_of(leaf);
+    if (!ag) return NULL;
+    pthread_mutex_lock(&accumulators);
+    rush_node *node = ag->accumulator;
+    if (node) {
+        /* It may be ending in another thread: a count of zero is not revived. */
+        int refs = node->refs;
+        while (refs > 0 && !atomic_compare_exchange_weak(&node->refs, &refs, refs + 1)) {}
+        if (refs == 0) node = NULL;
+    }
+    if (!node && (node = rush_node_new(&rush_accumulate_kind, 0, 1))) {
+        node->seq = UINT64_MAX;
+        node->data = rush_keep(leaf);
+        ag->accumulator = node;
+    }
+    pthread_mutex_unlock(&accumulators);
+    return node;
+}
+
+rush_edge rush_grad_edge(rush_tensor *t)
+{
+    rush_node *fn = rush_grad_fn(t);
+    if (fn) {
+        rush_node_keep(fn);
+        return (rush_edge){fn, t->ag->slot};
+    }
+    if (!t->ag || !t->ag->requires_grad) return (rush_edge){NULL, 0};
+    return (rush_edge){accumulator_of(t), 0};
+}
+
+/* ---- what the public header and rush_call ask ---- */
+
+static bool stale(const rush_tensor *t)
+{
+    return t->base && t->base->ag && t->base->ag->fn && (!t->ag || t->ag->view_version != rush_version_of(t));
+}
+
+bool rush_wants_grad(const rush_tensor *t)
+{
+    return (t->ag && (t->ag->requires_grad || t->ag->fn)) || stale(t);
+}
+
+bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
+{
+    for (int i = 0; i < op->nargs; ++i) {
+        if (in[i].kind == RUSH_V_TENSOR && rush_wants_grad(in[i].t)) return true;
+        for (uint32_t k = 0; in[i].kind == RUSH_V_TENSORS && k < in[i].n; ++k)
+            if (in[i].tensors[k] && rush_wants_grad(in[i].tensors[k])) return true;
+    }
+    return false;
+}
+
+rush_node *rush_grad_fn(rush_tensor *t)
+{
+    if (stale(t)) { /* its base was changed in place since: the view is now a view of that */
+        uint32_t mode = rush_now.mode;
+        const rush_op *op = rush_now.op;
+        rush_now.mode &= RUSH_MODE_ANOMALY;
+        size_t mark = rush_scope_open();
+        rush_tensor *again = T("as_strided", V(t->base), rush_v_ints(t->size, t->ndim), rush_v_ints(t->stride, t->ndim), V(t->offset));
+        if (again && again->ag && again->ag->fn) rush_node_output(again->ag->fn, (int)again->ag->slot, t);
+        rush_scope_close(mark);
+        rush_now.mode = mode;
+        rush_now.op = op;
+    }
+    return t->ag ? t->ag->fn : NULL;
+}
+
+void rush_view_link(rush_tensor *view, rush_tensor *of)
+{
+    if (!view || view == of || view->base || view->storage != of->storage) return;
+    view->base = rush_keep(of->base ? of->base : of);
+}
+
+bool rush_requires_grad(const rush_tensor *t) { return t && rush_wants_grad(t); }
+
+rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
+{
+    if (!t) return NULL;
+    if (!on && !t->ag) return t;
+    RUSH_CHECK_NULL(!on || rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
+    rush_autograd *ag = rush_autograd_of(t);
+    if (!ag) return NULL;
+    RUSH_CHECK_NULL(on || !rush_grad_fn(t), RUSH_RUNTIME_ERROR,
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
+                    "that doesn't require differentiation use var_no_grad = var.detach().");
+    if (!ag->fn) ag->requires_grad = on;
+    return t;
+}
+
+rush_tensor *rush_grad(const rush_tensor *t) { return t && t->ag ? t->ag->grad : NULL; }
+
+int rush_grad_set(rush_tensor *t, rush_tensor *grad)
+{
+    rush_autograd *ag = t ? rush_autograd_of(t) : NULL;
+    if (!ag) return -1;
+    rush_tensor *old = ag->grad;
+    ag->grad = rush_keep(grad);
+    rush_drop(old);
+    return 0;
+}
+
+bool rush_grad_enabled(void) { return !(rush_now.mode & RUSH_MODE_NO_GRAD); }
+
+bool rush_grad_enabled_set(bool on)
+{
+    bool was = rush_grad_enabled();
+    if (on) rush_now.mode &= ~RUSH_MODE_NO_GRAD;
+    else rush_now.mode |= RUSH_MODE_NO_GRAD;
+    return was;
+}
+
+static int retain(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor **gin, int ngin)
+{
+    rush_tensor *t = arg;
+    if (!*g || !t->ag) return 0;
+    rush_tensor *copy = rush_now.mode & RUSH_MODE_NO_GRAD ? T("clone", V(*g)) : *g;
+    return copy ? rush_grad_set(t, copy) : -1;
+}
+
+int rush_retain_grad(rush_tensor *t)
+{
+    RUSH_CHECK(rush_wants_grad(t), RUSH_RUNTIME_ERROR, "can't retain_grad on Tensor that has requires_grad=False");
+    rush_node *fn = rush_grad_fn(t);
+    if (!fn || t->ag->retain_hook) return rush_failed() ? -1 : 0;
+    rush_node_hook *hook = rush_calloc(1, sizeof *hook);
+    if (!hook) return -1;
+    *hook = (rush_node_hook){.call = retain, .arg = t, .pre = true, .slot = (int)t->ag->slot};
+    t->ag->retain_hook = append(&fn->hooks, hook);
+    t->ag->retains_grad = true;
+    return 0;
+}

@@ -1,0 +1,326 @@
+/* record.c - the node of a recorded operation: what it saves, and how it calls the record's derivative. */
+#include "autograd/autograd.h"
+#include "autograd/room.h"
+#include "op/formula.h"
+#include <ctype.h>
+#include <stdio.h>
+
+char *(*rush_anomaly_trace)(void);
+bool rush_anomaly_check_nan = true;
+void (*rush_anomaly_report)(const char *made_at, const char *node_name);
+
+/* ---- saved tensors ---- */
+
+static _Thread_local rush_saved_hooks *saved_hooks;
+
+void rush_saved_hooks_push(rush_saved_hooks *hooks)
+{
+    hooks->outer = saved_hooks;
+    saved_hooks = hooks;
+}
+
+void rush_saved_hooks_pop(void)
+{
+    if (saved_hooks) saved_hooks = saved_hooks->outer;
+}
+
+typedef struct packed {
+    void *value;
+    rush_tensor *(*unpack)(void *arg, void *packed);
+    void (*free_packed)(void *packed);
+    void *arg;
+} packed;
+
+static int pack(rush_saved *s, rush_tensor *t)
+{
+    packed *p = rush_malloc(sizeof *p);
+    if (!p) return -1;
+    rush_saved_hooks *hooks = saved_hooks;
+    *p = (packed){NULL, hooks->unpack, hooks->free_packed, hooks->arg};
+    saved_hooks = NULL; /* what the hook itself saves is not packed */
+    p->value = hooks->pack(hooks->arg, t);
+    saved_hooks = hooks;
+    if (rush_failed()) return rush_free(p), -1;
+    s->packed = p;
+    return 0;
+}
+
+int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
+{
+    *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
+    if (!t) return 0;
+    if (shape_only) {
+        s->t = rush_keep(rush_tensor_shape_only(t));
+        return s->t ? 0 : -1;
+    }
+    s->version = rush_version_of(t);
+    if (is_output) t = rush_tensor_detach(t);
+    if (!t) return -1;
+    if (RUSH_UNLIKELY(saved_hooks != NULL)) return pack(s, t);
+    s->t = rush_keep(t);
+    return 0;
+}
+
+rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
+{
+    rush_tensor *t = s->t;
+    if (RUSH_UNLIKELY(s->packed != NULL)) {
+        packed *p = s->packed;
+        t = p->unpack(p->arg, p->value);
+        if (!t) return NULL;
+        if (s->is_output) t = rush_tensor_detach(t);
+    } else if (!t || s->shape_only) {
+        return t;
+    } else if (RUSH_UNLIKELY(rush_version_of(t) != s->version)) {
+        const char *writer = rush_last_writer(t);
+        rush_fail(RUSH_RUNTIME_ERROR,
+                  "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                  "[%s %s], which %s saved, is at version %u; expected version %u instead.%s%s Hint: the backtrace of the forward call is shown with "
+                  "torch.autograd.set_detect_anomaly(True).",
+                  rush_dtype_name(t->dtype), rush_shape_of(t), node->kind->name(node), rush_version_of(t), s->version,
+                  writer ? " It was changed by " : "", writer ? writer : "");
+        return NULL;
+    }
+    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD)) { /* for second derivatives it needs its history */
+        t = rush_tensor_detach(t);
+        if (t) rush_node_output(node, (int)s->slot, t);
+    }
+    return t;
+}
+
+void rush_saved_free(rush_saved *s)
+{
+    if (s->packed) {
+        packed *p = s->packed;
+        s->packed = NULL;
+        if (p->free_packed) p->free_packed(p->value);
+        rush_free(p);
+    }
+    rush_tensor *t = s->t;
+    s->t = NULL;
+    rush_drop(t);
+}
+
+/* The last in-place operation of this thread on a storage, for the message above. */
+static _Thread_local struct {
+    const rush_storage *storage;
+    const char *name;
+} writers[16];
+static _Thread_local unsigned next_writer;
+
+void rush_note_writer(const rush_tensor *t, const char *name)
+{
+    writers[next_writer % 16].storage = t->storage;
+    writers[next_writer++ % 16].name = name;
+}
+
+const char *rush_last_writer(const rush_tensor *t)
+{
+    for (unsigned k = 1; k <= 16; ++k)
+        if (writers[(next_writer - k) % 16].storage == t->storage) return writers[(next_writer - k) % 16].name;
+    return NULL;
+}
+
+/* ---- nodes of operations ---- */
+
+static const char *op_name(const rush_node *node)
+{
+    /* "add.Tensor" is shown as AddBackward0, as PyTorch names it; the text lives as long as the record. */
+    static _Thread_local char text[80];
+    const char *base = node->op->base;
+    size_t n = 0;
+    bool up = true;
+    while (*base == '_') ++base;
+    for (; *base && n < sizeof text - 16; ++base) {
+        if (*base == '_') {
+            up = true;
+            continue;
+        }
+        text[n++] = up ? (char)toupper((unsigned char)*base) : *base;
+        up = false;
+    }
+    int overload = 0;
+    for (const rush_op *op = rush_op_find(node->op->base); op && op != node->op; op = op->next) overload += op->grad != NULL;
+    snprintf(text + n, sizeof text - n, "Backward%d", overload);
+    return text;
+}
+
+typedef struct edges_at { /* where the arguments' edges and saved tensors are: both in the order of the arguments */
+    int edge, saved;
+} edges_at;
+
+static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    const rush_op *op = node->op;
+    rush_value in[64], out[RUSH_MAXOUT];
+    rush_tensor *grads[64] = {0}, **lists[64] = {0};
+    RUSH_CHECK(!node->released, RUSH_RUNTIME_ERROR,
+               "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed), at %s. "
+               "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
+               "need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
+               op_name(node));
+    memcpy(in, node->in, sizeof *in * op->nargs);
+    rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists};
+    int k = 0, e = 0;
+    for (int i = 0; i < op->nargs; ++i) {
+        if (in[i].kind == RUSH_V_TENSOR) {
+            in[i].t = rush_saved_read(&node->saved[k++], node);
+            if (!in[i].t) return -1;
+            if (node->edge[e++].node) s.needs |= (uint64_t)1 << i;
+        } else if (in[i].kind == RUSH_V_TENSORS) {
+            rush_tensor **list = rush_scope_alloc(sizeof *list * in[i].n);
+            lists[i] = rush_scope_alloc(sizeof *list * in[i].n);
+            if (!list || !lists[i]) return -1;
+            memset(lists[i], 0, sizeof *list * in[i].n);
+            for (uint32_t j = 0; j < in[i].n; ++j) {
+                list[j] = rush_saved_read(&node->saved[k++], node);
+                if (rush_failed()) return -1;
+                if (node->edge[e++].node) s.needs |= (uint64_t)1 << i;
+            }
+            in[i].tensors = list;
+        }
+    }
+    for (int i = 0; i < op->nout; ++i) {
+        out[i] = RUSH_NONE;
+        rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node) : i < node->nout ? node->shape[i] : NULL;
+        if (rush_failed()) return -1;
+        out[i] = rush_v_tensor(t);
+    }
+    op->grad(&s);
+    if (rush_failed()) return -1;
+    e = 0;
+    for (int i = 0; i < op->nargs; ++i) {
+        if (in[i].kind == RUSH_V_TENSOR) gin[e++] = grads[i];
+        else if (in[i].kind == RUSH_V_TENSORS)
+            for (uint32_t j = 0; j < in[i].n; ++j) gin[e++] = lists[i][j];
+    }
+    return 0;
+}
+
+static void op_release(rush_node *node)
+{
+    for (uint32_t k = 0; k < node->nsaved; ++k) {
+        if (!node->saved[k].shape_only && (node->saved[k].t || node->saved[k].packed)) node->released = true;
+        if (!node->saved[k].shape_only || node->refs == 0) rush_saved_free(&node->saved[k]);
+    }
+}
+
+static void op_visit(rush_node *node, int (*fn)(rush_tensor *, void *), void *arg)
+{
+    for (uint32_t k = 0; k < node->nsaved; ++k)
+        if (node->saved[k].t) fn(node->saved[k].t, arg);
+}
+
+const rush_node_kind rush_op_kind = {op_name, op_apply, op_release, NULL, op_visit};
+
+/* A differentiable operation without a derivative: its results require gradients, the error comes with backward. */
+static int missing_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", node->op->base);
+}
+
+static const rush_node_kind missing_kind = {op_name, missing_apply, NULL, NULL, NULL};
+
+static size_t payload(const rush_value *v)
+{
+    switch (v->kind) {
+    case RUSH_V_INTS: return v->n * sizeof *v->ints;
+    case RUSH_V_FLOATS: return v->n * sizeof *v->floats;
+    case RUSH_V_VALUES: return v->n * sizeof *v->values;
+    case RUSH_V_STRING: return (strlen(v->s) + 8) & ~(size_t)7;
+    default: return 0;
+    }
+}
+
+static int count(const rush_value *v)
+{
+    return v->kind == RUSH_V_TENSOR ? 1 : v->kind == RUSH_V_TENSORS ? (int)v->n : 0;
+}
+
+static int result_count(const rush_op *op, const rush_value *out)
+{
+    int n = 0;
+    for (int i = 0; i < op->nout; ++i) n += op->out_list >> i & 1 ? count(&out[i]) : 1;
+    return n;
+}
+
+/* Edges from `in`, saved tensors from `values`. */
+static int fill(rush_node *node, const rush_op *op, const rush_value *in, const rush_value *values, char *extra)
+{
+    uint64_t needs = 0;
+    int e = 0, k = 0;
+    memcpy(node->in, values, sizeof *values * op->nargs);
+    for (int i = 0; i < op->nargs; ++i) {
+        for (int j = 0; j < count(&in[i]); ++j, ++e) {
+            rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].tensors[j];
+            if (!t || !rush_wants_grad(t)) continue;
+            node->edge[e] = rush_grad_edge(t);
+            if (node->edge[e].node) needs |= (uint64_t)1 << i;
+        }
+        size_t bytes = payload(&values[i]);
+        if (!bytes) continue;
+        memcpy(extra, values[i].ints, values[i].kind == RUSH_V_STRING ? strlen(values[i].s) + 1 : bytes);
+        node->in[i].ints = (const int64_t *)(void *)extra;
+        extra += bytes;
+    }
+    for (int i = 0; i < op->nargs; ++i) {
+        bool whole = op->saves_in >> i & 1 && (!op->saves_when[i] || op->saves_when[i] & needs);
+        for (int j = 0; j < count(&values[i]); ++j) {
+            rush_tensor *t = values[i].kind == RUSH_V_TENSOR ? values[i].t : values[i].tensors[j];
+            if (rush_saved_make(&node->saved[k++], node, t, false, 0, !whole)) return -1;
+        }
+    }
+    return rush_failed() ? -1 : 0;
+}
+
+static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tensor *self)
+{
+    int slot = 0;
+    uint32_t k = node->nsaved;
+    for (int i = 0; i < op->nout; ++i) k -= op->saves_out >> i & 1;
+    for (int i = 0; i < op->nout; ++i) {
+        bool list = op->out_list >> i & 1;
+        for (int j = 0; j < (list ? count(&out[i]) : 1); ++j, ++slot) {
+            rush_tensor *t = list ? out[i].tensors[j] : out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
+            if (!t) continue;
+            node->shape[slot] = rush_keep(rush_tensor_shape_only(t));
+            if (!node->shape[slot]) return -1;
+            if (t == self) {
+                if (rush_rebase(self, node, slot)) return -1;
+            } else if (rush_dtypes[t->dtype].category >= 2) {
+                rush_node_output(node, slot, t);
+                if (list && op->flags & RUSH_VIEW && t->ag) t->ag->no_inplace = true;
+            }
+        }
+        if (op->saves_out >> i & 1 && rush_saved_make(&node->saved[k++], node, T_(out[i]), true, (uint32_t)i, false)) return -1;
+    }
+    return rush_failed() ? -1 : 0;
+}
+
+int rush_record(const rush_op *op, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self)
+{
+    int nedge = 0, nsaved = __builtin_popcount(op->saves_out), nout = result_count(op, out);
+    size_t extra = sizeof *in * op->nargs;
+    bool differentiable = false;
+    for (int i = 0; i < op->nargs; ++i) {
+        nedge += count(&in[i]);
+        extra += payload(&values[i]);
+    }
+    for (int i = 0; i < op->nout; ++i) {
+        rush_tensor *t = out[i].kind == RUSH_V_TENSOR ? out[i].t : out[i].kind == RUSH_V_TENSORS && out[i].n ? out[i].tensors[0] : NULL;
+        differentiable |= t && rush_dtypes[t->dtype].category >= 2;
+    }
+    if (!differentiable) return 0;
+    nsaved += nedge;
+    rush_node *node = rush_node_new_room(op->grad ? &rush_op_kind : &missing_kind, nedge, nout, nsaved, extra);
+    if (!node) return -1;
+    node->op = op;
+    node->in = (rush_value *)(void *)((char *)(node + 1) + nedge * sizeof(rush_edge) + nout * sizeof(rush_tensor *) + nsaved * sizeof(rush_saved));
+    size_t mark = rush_scope_open();
+    int failed = fill(node, op, in, values, (char *)(node->in + op->nargs)) || attach(node, op, out, self);
+    rush_scope_close(mark);
+    if (self) rush_note_writer(self, op->base);
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_trace) node->made_at = rush_anomaly_trace();
+    rush_node_drop(node);
+    return failed;
+}
