@@ -1,0 +1,40 @@
+/* cpu.c - which instruction set the kernels may use, and what this library is. */
+#include "base/convert.h"
+#include "config.h"
+
+/* Declared here as in kernels/cpu/isa.h, which lies below this room. */
+int rush_cpu_level(void);
+extern int rush_k_convert_level;
+
+int rush_cpu_level(void)
+{
+    static atomic_int known; /* asked from constructors, many times */
+    int level = atomic_load(&known);
+    if (level) return level;
+    level = 1;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4")) level = 4;
+    else if (__builtin_cpu_supports("x86-64-v3")) level = 3;
+    else if (__builtin_cpu_supports("x86-64-v2")) level = 2;
+#endif
+    const char *asked = getenv("RUSHLIGHT_ISA");
+    if (asked && *asked >= '1' && *asked <= '4' && *asked - '0' < level) level = *asked - '0';
+    atomic_store(&known, level);
+    return level;
+}
+
+const char *rush_cpu_isa(void)
+{
+#if defined(__x86_64__)
+    static const char *const names[] = {"none", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+    return names[rush_k_convert_level];
+#else
+    return "portable";
+#endif
+}
+
+const char *rush_version(void)
+{
+    return RUSH_VERSION;
+}

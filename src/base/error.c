@@ -1,0 +1,102 @@
+/* error.c - the one pending error of a thread.
+ *
+ * The first cause is kept, later ones are dropped. The text lives on the heap, so that the thread-local block
+ * which every call reads stays small; where even that fails, a constant text stands in.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+_Thread_local rush_thread rush_now __attribute__((tls_model("initial-exec")));
+static _Thread_local char *message __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_ends(void *text)
+{
+    message = NULL;
+    free(text);
+}
+
+static void start(void)
+{
+    pthread_key_create(&key, thread_ends);
+}
+
+static void keep(char *text)
+{
+    pthread_once(&once, start);
+    free(message);
+    message = text;
+    pthread_setspecific(key, text);
+}
+
+const char *rush_error(void)
+{
+    if (!rush_now.error) return NULL;
+    return message ? message : "not enough memory";
+}
+
+rush_error_kind rush_error_kind_now(void)
+{
+    return (rush_error_kind)rush_now.error;
+}
+
+void rush_error_clear(void)
+{
+    rush_now.error = RUSH_OK;
+}
+
+int rush_fail(rush_error_kind kind, const char *format, ...)
+{
+    if (rush_now.error) return -1;
+    char *text = NULL, *whole = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    if (text && rush_now.op && rush_now.op->base) {
+        if (asprintf(&whole, "%s: %s", rush_now.op->base, text) < 0) whole = NULL;
+        if (whole) {
+            free(text);
+            text = whole;
+        }
+    }
+    keep(text);
+    rush_now.error = kind ? kind : RUSH_RUNTIME_ERROR;
+    return -1;
+}
+
+rush_error_state rush_error_take(void)
+{
+    rush_error_state s = {rush_now.error, NULL};
+    if (s.kind) {
+        s.message = message;
+        message = NULL;
+        pthread_setspecific(key, NULL);
+        rush_now.error = RUSH_OK;
+    }
+    return s;
+}
+
+void rush_error_restore(rush_error_state s)
+{
+    if (!s.kind) {
+        rush_now.error = RUSH_OK;
+        return;
+    }
+    keep(s.message);
+    rush_now.error = s.kind;
+}
+
+void rush_assert_failed(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "rushlight %s: a bug in the library: %s does not hold at %s:%d, in operation %s\n",
+            rush_version(), what, file, line, rush_now.op && rush_now.op->name ? rush_now.op->name : "(none)");
+    fflush(stderr);
+    abort();
+}

@@ -1,0 +1,531 @@
+/* memory.c - small structures from free lists, tensor bytes from size classes.
+ *
+ * A thread owns its free lists, so the hot path takes no lock. A block has no owner: whoever frees it puts it
+ * on its own list, and lists that grow too long hand half of themselves to a shared pool, from which empty
+ * lists are filled. Blocks of tensors up to 64 KiB go the same way; larger ones are cached in one shared,
+ * bounded cache, from which the block that lay idle longest goes back to the system first.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PLAIN 1 /* leave every block to the sanitizer */
+#else
+#define PLAIN 0
+#endif
+
+#define SMALL_STEP 16
+#define SMALL_MAX 512
+#define SMALL_CLASSES (SMALL_MAX / SMALL_STEP)  /* class c holds (c + 1) * 16 bytes                  */
+#define QUICK_MAX ((size_t)64 << 10)            /* largest tensor block that threads keep for themselves */
+#define QUICK_CLASSES 41                        /* 64 B .. 64 KiB, see class_of                      */
+#define LISTS (SMALL_CLASSES + QUICK_CLASSES)
+#define BIG_CLASSES 400
+#define CHUNK ((size_t)64 << 10)
+#define HUGE_FROM ((size_t)4 << 20)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+typedef struct block {
+    struct block *next;
+} block;
+
+/* A free large block remembers its neighbours in its class and in age within itself. */
+typedef struct big {
+    struct big *next, *prev;       /* of the same class             */
+    struct big *younger, *older;
+    size_t size;
+} big;
+
+typedef struct thread_memory {
+    block *list[LISTS];
+    uint16_t held[LISTS];
+    /* Written by the owner only, read by whoever asks for statistics. */
+    _Atomic uint64_t count;
+    _Atomic int64_t small_live, quick_bytes, quick_blocks;
+    int64_t unseen;                /* change of quick_bytes since the peak was last looked at */
+    struct thread_memory *next, *prev;
+} thread_memory;
+
+static _Thread_local thread_memory *mine __attribute__((tls_model("initial-exec")));
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static thread_memory *threads;
+static thread_memory gone;         /* sums over threads that ended; its lists are the shared pool */
+static big *big_free[BIG_CLASSES];
+static big *youngest, *oldest;
+static size_t cached_bytes, cache_limit;
+static _Atomic size_t big_bytes, big_blocks, peak_bytes;
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- size classes of tensor blocks: four steps to a doubling ---- */
+
+static inline int class_of(size_t size, size_t *got)
+{
+    if (size <= 256) {
+        int c = size ? (int)((size - 1) >> 6) : 0;
+        *got = (size_t)(c + 1) << 6;
+        return c;
+    }
+    int top = 63 - __builtin_clzll(size - 1);  /* 2^top < size <= 2^(top+1), top >= 8 */
+    size_t step = (size_t)1 << (top - 2);
+    size_t over = (size - 1 - ((size_t)1 << top)) / step; /* 0..3 */
+    *got = ((size_t)1 << top) + (over + 1) * step;
+    return 4 + (top - 8) * 4 + (int)over;
+}
+
+static inline void add(_Atomic int64_t *counter, int64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+static void raise_peak(void)
+{
+    int64_t sum = (int64_t)atomic_load(&big_bytes) + atomic_load(&gone.quick_bytes);
+    pthread_mutex_lock(&lock);
+    for (thread_memory *m = threads; m; m = m->next) sum += atomic_load_explicit(&m->quick_bytes, memory_order_relaxed);
+    if (sum > 0 && (size_t)sum > atomic_load(&peak_bytes)) atomic_store(&peak_bytes, (size_t)sum);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- threads come and go ---- */
+
+static void thread_ends(void *arg)
+{
+    thread_memory *m = arg;
+    mine = NULL;
+    pthread_mutex_lock(&lock);
+    for (int c = 0; c < LISTS; c++) {
+        if (!m->list[c]) continue;
+        block *last = m->list[c];
+        while (last->next) last = last->next;
+        last->next = gone.list[c];
+        gone.list[c] = m->list[c];
+    }
+    gone.count += m->count;
+    gone.small_live += m->small_live;
+    gone.quick_bytes += m->quick_bytes;
+    gone.quick_blocks += m->quick_blocks;
+    if (m->prev) m->prev->next = m->next;
+    else threads = m->next;
+    if (m->next) m->next->prev = m->prev;
+    pthread_mutex_unlock(&lock);
+    free(m);
+}
+
+static void fork_begins(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void fork_ends(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void start(void)
+{
+    pthread_key_create(&at_exit, thread_ends);
+    pthread_atfork(fork_begins, fork_ends, fork_ends);
+    if (!cache_limit) {
+        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        size_t ram = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
+        cache_limit = RUSH_MAX(ram / 8, (size_t)256 << 20);
+    }
+}
+
+static thread_memory *arrive(void)
+{
+    pthread_once(&once, start);
+    thread_memory *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    pthread_mutex_lock(&lock);
+    m->next = threads;
+    if (threads) threads->prev = m;
+    threads = m;
+    pthread_mutex_unlock(&lock);
+    pthread_setspecific(at_exit, m);
+    return mine = m;
+}
+
+static inline thread_memory *me(void)
+{
+    return RUSH_LIKELY(mine != NULL) ? mine : arrive();
+}
+
+/* ---- the switch that makes the n-th allocation fail ---- */
+
+static atomic_bool armed;
+static bool fail_all;
+static _Atomic int64_t until_failure;
+
+void rush_memory_fail_at(uint64_t n, bool all)
+{
+    fail_all = all;
+    atomic_store(&until_failure, (int64_t)n);
+    atomic_store(&armed, n != 0);
+}
+
+static bool must_fail(void)
+{
+    int64_t left = atomic_fetch_sub(&until_failure, 1);
+    return left == 1 || (left < 1 && fail_all);
+}
+
+#define SPOILED() (RUSH_UNLIKELY(atomic_load_explicit(&armed, memory_order_relaxed)) && must_fail())
+
+static void *no_memory(size_t size)
+{
+    rush_fail(RUSH_MEMORY_ERROR, "not enough memory: %zu bytes could not be allocated", size);
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+static inline int hold_limit(size_t size)
+{
+    return size <= SMALL_MAX ? 256 : size <= 4096 ? 64 : 8;
+}
+
+/* Empty list: from the shared pool, or cut from a new chunk. Returns one block, the rest are on the list. */
+static block *refill(thread_memory *m, int c, size_t size)
+{
+    int want = hold_limit(size) / 2;
+    pthread_mutex_lock(&lock);
+    block *first = gone.list[c], *last = first;
+    if (first) {
+        int n = 1;
+        while (n < want && last->next) last = last->next, n++;
+        gone.list[c] = last->next;
+        pthread_mutex_unlock(&lock);
+        last->next = NULL;
+        m->list[c] = first->next;
+        m->held[c] = (uint16_t)(n - 1);
+        return first;
+    }
+    pthread_mutex_unlock(&lock);
+    size_t align = c < SMALL_CLASSES ? 16 : 64;
+    if (size > CHUNK / 16) return aligned_alloc(align, size);
+    char *chunk = aligned_alloc(align, CHUNK);
+    if (!chunk) return NULL;
+    size_t n = CHUNK / size;
+    /* Only what the list may hold is put there: the rest goes to the pool, untouched memory stays untouched longer. */
+    block *rest = NULL, *pool = NULL, *pool_last = NULL;
+    for (size_t i = n - 1; i > 0; i--) {
+        block *b = (block *)(chunk + i * size);
+        if (i <= (size_t)want) {
+            b->next = rest;
+            rest = b;
+        } else {
+            b->next = pool;
+            if (!pool) pool_last = b;
+            pool = b;
+        }
+    }
+    m->list[c] = rest;
+    m->held[c] = (uint16_t)RUSH_MIN(n - 1, (size_t)want);
+    if (pool) {
+        pthread_mutex_lock(&lock);
+        pool_last->next = gone.list[c];
+        gone.list[c] = pool;
+        pthread_mutex_unlock(&lock);
+    }
+    return (block *)chunk;
+}
+
+static inline void *take(thread_memory *m, int c, size_t size)
+{
+    block *b = m->list[c];
+    if (RUSH_LIKELY(b != NULL)) {
+        m->list[c] = b->next;
+        m->held[c]--;
+        return b;
+    }
+    return refill(m, c, size);
+}
+
+static void hand_over(thread_memory *m, int c, size_t size)
+{
+    int n = hold_limit(size) / 2;
+    block *first = m->list[c], *last = first;
+    for (int i = 1; i < n; i++) last = last->next;
+    m->list[c] = last->next;
+    m->held[c] = (uint16_t)(m->held[c] - n);
+    pthread_mutex_lock(&lock);
+    last->next = gone.list[c];
+    gone.list[c] = first;
+    pthread_mutex_unlock(&lock);
+}
+
+static inline void give(thread_memory *m, int c, size_t size, void *p)
+{
+    block *b = p;
+    b->next = m->list[c];
+    m->list[c] = b;
+    if (RUSH_UNLIKELY(++m->held[c] > hold_limit(size))) hand_over(m, c, size);
+}
+
+/* ---- small structures and counted malloc ---- */
+
+void *rush_small_alloc(size_t size)
+{
+    thread_memory *m = me();
+    if (RUSH_UNLIKELY(!m) || SPOILED()) return no_memory(size);
+    void *p;
+    if (PLAIN || size > SMALL_MAX) {
+        p = malloc(size ? size : 1);
+    } else {
+        int c = size ? (int)((size - 1) / SMALL_STEP) : 0;
+        p = take(m, c, (size_t)(c + 1) * SMALL_STEP);
+    }
+    if (RUSH_UNLIKELY(!p)) return no_memory(size);
+    m->count++;
+    add(&m->small_live, 1);
+    return p;
+}
+
+void rush_small_free(void *p, size_t size)
+{
+    if (!p) return;
+    thread_memory *m = me();
+    if (m) add(&m->small_live, -1);
+    if (PLAIN || size > SMALL_MAX) {
+        free(p);
+    } else if (m) {
+        int c = size ? (int)((size - 1) / SMALL_STEP) : 0;
+        give(m, c, (size_t)(c + 1) * SMALL_STEP, p);
+    }
+}
+
+static void *counted(void *p, size_t size)
+{
+    if (RUSH_UNLIKELY(!p)) return no_memory(size);
+    thread_memory *m = me();
+    if (m) {
+        m->count++;
+        add(&m->small_live, 1);
+    }
+    return p;
+}
+
+void *rush_malloc(size_t size)
+{
+    return counted(SPOILED() ? NULL : malloc(size ? size : 1), size);
+}
+
+void *rush_calloc(size_t n, size_t size)
+{
+    return counted(SPOILED() ? NULL : calloc(n ? n : 1, size ? size : 1), n * size);
+}
+
+void *rush_realloc(void *p, size_t size)
+{
+    if (!p) return rush_malloc(size);
+    void *q = SPOILED() ? NULL : realloc(p, size ? size : 1);
+    if (!q) return no_memory(size);
+    thread_memory *m = me();
+    if (m) m->count++;
+    return q;
+}
+
+void rush_free(void *p)
+{
+    if (!p) return;
+    thread_memory *m = me();
+    if (m) add(&m->small_live, -1);
+    free(p);
+}
+
+/* ---- large blocks: one cache for all threads, under the lock ---- */
+
+static void *big_from_system(size_t size)
+{
+    if (size < HUGE_FROM) return aligned_alloc(64, size);
+    size_t room = size + HUGE_PAGE;
+    if (room < size) return NULL;
+    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    char *start_at = (char *)(((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    if (start_at > p) munmap(p, (size_t)(start_at - p));
+    char *end = start_at + size;
+    if (p + room > end) munmap(end, (size_t)(p + room - end));
+#ifdef MADV_HUGEPAGE
+    madvise(start_at, size, MADV_HUGEPAGE);
+#endif
+    return start_at;
+}
+
+static void big_to_system(void *p, size_t size)
+{
+    if (size < HUGE_FROM) free(p);
+    else munmap(p, size);
+}
+
+static void unlink_big(big *b, int c)
+{
+    if (b->prev) b->prev->next = b->next;
+    else big_free[c] = b->next;
+    if (b->next) b->next->prev = b->prev;
+    if (b->younger) b->younger->older = b->older;
+    else youngest = b->older;
+    if (b->older) b->older->younger = b->younger;
+    else oldest = b->younger;
+    cached_bytes -= b->size;
+}
+
+/* Takes the oldest blocks off the cache until `limit` holds; they are returned as a list to be freed unlocked. */
+static big *evict(size_t limit)
+{
+    big *out = NULL;
+    while (cached_bytes > limit && oldest) {
+        big *b = oldest;
+        size_t got;
+        unlink_big(b, class_of(b->size, &got));
+        b->next = out;
+        out = b;
+    }
+    return out;
+}
+
+static void free_all(big *b)
+{
+    while (b) {
+        big *next = b->next;
+        big_to_system(b, b->size);
+        b = next;
+    }
+}
+
+static void *big_alloc(int c, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    big *b = big_free[c];
+    if (b) unlink_big(b, c);
+    pthread_mutex_unlock(&lock);
+    void *p = b;
+    if (!p) p = big_from_system(size);
+    if (!p) {
+        rush_memory_trim();
+        p = big_from_system(size);
+    }
+    return p;
+}
+
+static void big_give(int c, void *p, size_t size)
+{
+    if (size > cache_limit) {
+        big_to_system(p, size);
+        return;
+    }
+    big *b = p;
+    *b = (big){.size = size};
+    pthread_mutex_lock(&lock);
+    b->next = big_free[c];
+    if (b->next) b->next->prev = b;
+    big_free[c] = b;
+    b->older = youngest;
+    if (youngest) youngest->younger = b;
+    else oldest = b;
+    youngest = b;
+    cached_bytes += size;
+    big *out = cached_bytes > cache_limit ? evict(cache_limit) : NULL;
+    pthread_mutex_unlock(&lock);
+    free_all(out);
+}
+
+void *rush_block_alloc(size_t size, size_t *got)
+{
+    thread_memory *m = me();
+    if (RUSH_UNLIKELY(!m) || SPOILED() || size > (size_t)1 << 62) return no_memory(size);
+    int c = class_of(size, got);
+    void *p;
+    if (*got <= QUICK_MAX) {
+        p = PLAIN ? aligned_alloc(64, *got) : take(m, SMALL_CLASSES + c, *got);
+        if (RUSH_UNLIKELY(!p)) return no_memory(size);
+        add(&m->quick_bytes, (int64_t)*got);
+        add(&m->quick_blocks, 1);
+        if (RUSH_UNLIKELY((m->unseen += (int64_t)*got) > (int64_t)QUICK_MAX)) {
+            m->unseen = 0;
+            raise_peak();
+        }
+    } else {
+        p = PLAIN ? big_from_system(*got) : big_alloc(c, *got);
+        if (RUSH_UNLIKELY(!p)) return no_memory(size);
+        atomic_fetch_add(&big_bytes, *got);
+        atomic_fetch_add(&big_blocks, 1);
+        raise_peak();
+    }
+    m->count++;
+    return p;
+}
+
+void rush_block_free(void *p, size_t got)
+{
+    if (!p) return;
+    thread_memory *m = me();
+    size_t same;
+    int c = class_of(got, &same);
+    if (got <= QUICK_MAX) {
+        if (!m) return; /* no room for a list of free blocks: better lost than a crash */
+        add(&m->quick_bytes, -(int64_t)got);
+        add(&m->quick_blocks, -1);
+        m->unseen -= (int64_t)got;
+        if (PLAIN) free(p);
+        else give(m, SMALL_CLASSES + c, got, p);
+        return;
+    }
+    atomic_fetch_sub(&big_bytes, got);
+    atomic_fetch_sub(&big_blocks, 1);
+    if (PLAIN) big_to_system(p, got);
+    else big_give(c, p, got);
+}
+
+/* ---- statistics ---- */
+
+void rush_memory_stats_read(rush_memory_stats *s)
+{
+    raise_peak();
+    pthread_mutex_lock(&lock);
+    int64_t bytes = gone.quick_bytes, blocks = gone.quick_blocks, small = gone.small_live;
+    for (thread_memory *m = threads; m; m = m->next) {
+        bytes += m->quick_bytes;
+        blocks += m->quick_blocks;
+        small += m->small_live;
+    }
+    s->cached_bytes = cached_bytes;
+    pthread_mutex_unlock(&lock);
+    s->live_bytes = (size_t)bytes + atomic_load(&big_bytes);
+    s->live_blocks = (size_t)blocks + atomic_load(&big_blocks);
+    s->small_live = (size_t)small;
+    s->peak_bytes = atomic_load(&peak_bytes);
+}
+
+void rush_memory_trim(void)
+{
+    pthread_mutex_lock(&lock);
+    big *out = evict(0);
+    pthread_mutex_unlock(&lock);
+    free_all(out);
+}
+
+void rush_memory_limit_cache(size_t bytes)
+{
+    pthread_once(&once, start);
+    pthread_mutex_lock(&lock);
+    cache_limit = bytes;
+    big *out = evict(bytes);
+    pthread_mutex_unlock(&lock);
+    free_all(out);
+}
+
+uint64_t rush_memory_count(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = gone.count;
+    for (thread_memory *m = threads; m; m = m->next) n += m->count;
+    pthread_mutex_unlock(&lock);
+    return n;
+}

@@ -1,0 +1,172 @@
+/* parallel.c - loops shared among threads, on OpenMP, which oneDNN uses too: one pool in the process.
+ *
+ * libgomp's pool does not survive fork(), and a child that used it would wait for threads which are not there.
+ * So a child of a process whose pool has run works on one thread.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static atomic_int threads;   /* 0: not decided yet */
+static atomic_bool pool_used, forked;
+
+/* ---- how many processors are ours ---- */
+
+static double number_in(const char *path, const char *format, double *second)
+{
+    FILE *f = fopen(path, "r");
+    if (!f) return -1;
+    double first = -1;
+    int n = second ? fscanf(f, format, &first, second) : fscanf(f, format, &first);
+    fclose(f);
+    return n == (second ? 2 : 1) ? first : -1;
+}
+
+/* The processors that the control group grants, 0 for no limit. Version 2 is one hierarchy, "0::/path". */
+static double quota(void)
+{
+    double least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    if (!f) return 0;
+    char line[4096], path[4400];
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        names++;
+        bool v2 = !*names;
+        if (!v2 && strcmp(names, "cpu") && strcmp(names, "cpu,cpuacct") && strcmp(names, "cpuacct,cpu")) continue;
+        /* A limit of any parent counts; within a container the path may not exist, the root then does. */
+        for (;;) {
+            const char *sub = strcmp(group, "/") ? group : "";
+            double period = 0, share;
+            if (v2) {
+                snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", sub);
+                share = number_in(path, "%lf %lf", &period);
+            } else {
+                snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", sub);
+                share = number_in(path, "%lf", NULL);
+                snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", sub);
+                period = number_in(path, "%lf", NULL);
+            }
+            if (share > 0 && period > 0 && (!least || share / period < least)) least = share / period;
+            char *cut = strrchr(group, '/');
+            if (!*sub || !cut) break;
+            if (cut == group) group[1] = 0;
+            else *cut = 0;
+        }
+    }
+    fclose(f);
+    return least;
+}
+
+int rush_thread_limit(void)
+{
+    static atomic_int known;
+    int n = atomic_load(&known);
+    if (n) return n;
+    const char *asked = getenv("OMP_NUM_THREADS");
+    n = asked ? atoi(asked) : 0;
+    if (n <= 0) {
+        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        cpu_set_t set;
+        if (!sched_getaffinity(0, sizeof set, &set)) n = CPU_COUNT(&set);
+        double q = quota();
+        if (q > 0 && q < n) n = (int)(q + 0.999);
+    }
+    n = RUSH_MAX(n, 1);
+    atomic_store(&known, n);
+    return n;
+}
+
+/* ---- the number in use ---- */
+
+static void child_begins(void)
+{
+    if (!atomic_load(&pool_used)) return;
+    atomic_store(&forked, true);
+#ifdef _OPENMP
+    omp_set_num_threads(1); /* for libraries that use OpenMP by themselves */
+#endif
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    pthread_atfork(NULL, NULL, child_begins);
+#ifdef _OPENMP
+    omp_set_num_threads(rush_thread_limit());
+#endif
+}
+
+int rush_num_threads(void)
+{
+    if (atomic_load_explicit(&forked, memory_order_relaxed)) return 1;
+    int n = atomic_load_explicit(&threads, memory_order_relaxed);
+    return n ? n : rush_thread_limit();
+}
+
+void rush_num_threads_set(int n)
+{
+    if (n < 1) {
+        rush_fail(RUSH_RUNTIME_ERROR, "the number of threads must be positive, not %d", n);
+        return;
+    }
+    atomic_store(&threads, n);
+#ifdef _OPENMP
+    if (!atomic_load(&forked)) omp_set_num_threads(n);
+#endif
+}
+
+/* ---- the loop ---- */
+
+void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
+{
+    if (n <= 0) return;
+#ifdef _OPENMP
+    int use = 1;
+    if (n > grain && !rush_now.in_parallel) {
+        use = rush_num_threads();
+        int64_t pieces = grain > 1 ? (n + grain - 1) / grain : n;
+        if (use > pieces) use = (int)pieces;
+    }
+    if (use > 1 && !omp_in_parallel()) {
+        int64_t piece = (n + use - 1) / use;
+        const rush_op *op = rush_now.op;
+        rush_error_state first = {0, NULL};
+        atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+#pragma omp parallel num_threads(use)
+        {
+            int64_t begin = omp_get_thread_num() * piece, end = RUSH_MIN(begin + piece, n);
+            const rush_op *outer = rush_now.op;
+            rush_now.in_parallel = true;
+            rush_now.op = op;
+            if (begin < end) fn(arg, begin, end);
+            rush_now.op = outer;
+            rush_now.in_parallel = false;
+            if (rush_failed() && omp_get_thread_num()) { /* an error belongs to who called */
+                rush_error_state s = rush_error_take();
+#pragma omp critical(rush_parallel_error)
+                {
+                    if (first.kind) free(s.message);
+                    else first = s;
+                }
+            }
+        }
+        if (first.kind) {
+            if (rush_failed()) free(first.message);
+            else rush_error_restore(first);
+        }
+        return;
+    }
+#endif
+    fn(arg, 0, n);
+}
