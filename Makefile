@@ -1,0 +1,47 @@
+# A thin front for meson: one screen. `make help` lists the targets.
+BUILD ?= build
+PYTHON ?= python3
+T ?=
+
+all: $(BUILD)/build.ninja           ## build the library, the extension, the examples
+	@ninja -C $(BUILD)
+	@$(PYTHON) tools/devlink.py $(BUILD)
+
+$(BUILD)/build.ninja:
+	@sh tools/setup
+	@CC="$$(command -v ccache >/dev/null && echo 'ccache gcc' || echo gcc)" meson setup $(BUILD) $(OPTIONS)
+
+demo: all                           ## train on handwritten digits, write weights and a picture
+	@$(BUILD)/examples/digits
+
+test: all                           ## run all tests, or those whose name contains T
+	@$(PYTHON) tests/run.py --build $(BUILD) $(T)
+
+san:                                ## the C tests under the address and undefined-behaviour sanitizers, with failing allocations
+	@$(MAKE) --no-print-directory build-san/build.ninja BUILD=build-san \
+	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized -Disa=3 -Dpython=disabled"
+	@ninja -C build-san
+	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)
+
+bench: all                          ## time small calls and kernels from C
+	@$(BUILD)/bench/calls
+
+parity: all                         ## compare every operation with PyTorch itself (downloads it once)
+	@sh tests/parity/run
+
+docs: all                           ## print the reference pages from the registry and run the README's snippets
+	@$(BUILD)/rushlight docs $(BUILD)/reference
+
+fmt:                                ## format the C files
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+install: all                        ## install library, headers, pkg-config file, manual page
+	@meson install -C $(BUILD)
+
+clean:
+	@rm -rf build build-san
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+.PHONY: all demo test san bench parity docs fmt install clean help

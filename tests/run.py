@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Run the tests of a build directory: the C tests, then the Python tests, and print one summary line.
+
+    tests/run.py --build build [--sanitized] [NAME...]
+
+NAME keeps the tests whose name contains one of them. The Python tests run in a virtual environment inside the
+build directory, made on first use with NumPy and pytest. With --sanitized only the C tests run, once as they are
+and once with every allocation failing in turn.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGES = ["numpy", "pytest"]
+
+
+def c_tests(build, names, sanitized):
+    """(passed, failed) of the cmocka programs that meson knows, each started once."""
+    listed = json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True, text=True, check=True).stdout)
+    passed = failed = 0
+    for test in listed:
+        if names and not any(n in test["name"] for n in names):
+            continue
+        env = {**os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
+        if sanitized:
+            env.update(ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1", UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+        done = subprocess.run(test["cmd"], env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ran = re.search(r"(\d+) test\(s\) run", done.stdout)
+        lost = len(re.findall(r"^\[  FAILED  \] \w+$", done.stdout, re.M))
+        bad = max(lost // 2 if lost > 1 else lost, 1) if done.returncode else 0
+        good = max(int(ran.group(1)) - bad, 0) if ran else int(not done.returncode)
+        passed, failed = passed + good, failed + bad
+        print(f"{'ok  ' if not done.returncode else 'FAIL'} {test['name']}: {good} passed, {bad} failed", flush=True)
+        if done.returncode:
+            print(done.stdout[-6000:])
+    return passed, failed
+
+
+def python_tests(build, names):
+    """(passed, failed) of pytest over tests/python."""
+    home = build / "venv"
+    python = home / "bin" / "python"
+    if not (home / "complete").exists():
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
+        (home / "complete").touch()
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    report = build / "pytest.xml"
+    command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
+    if names:
+        command += ["-k", " or ".join(names)]
+    done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT)
+    if done.returncode == 5:  # nothing of that name
+        return 0, 0
+    counts = re.search(r'errors="(\d+)" failures="(\d+)" skipped="(\d+)" tests="(\d+)"', report.read_text()) if report.exists() else None
+    if not counts:
+        return 0, 1
+    errors, failures, skipped, tests = map(int, counts.groups())
+    return tests - errors - failures - skipped, max(errors + failures, int(done.returncode != 0))
+
+
+def main():
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    cli.add_argument("--sanitized", action="store_true")
+    cli.add_argument("names", nargs="*")
+    args = cli.parse_args()
+    passed, failed = c_tests(args.build.resolve(), args.names, args.sanitized)
+    if not args.sanitized and (ROOT / "tests" / "python").is_dir():
+        more = python_tests(args.build.resolve(), args.names)
+        passed, failed = passed + more[0], failed + more[1]
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0 or passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
