@@ -5,7 +5,7 @@ T ?=
 
 all: $(BUILD)/build.ninja           ## build the library, the extension, the examples
 	@ninja -C $(BUILD)
-	@$(PYTHON) tools/devlink.py $(BUILD)
+	@sh tools/devlink $(BUILD)
 
 $(BUILD)/build.ninja:
 	@sh tools/setup
