@@ -9,6 +9,8 @@
 
 #include "op/op.h"
 
+#pragma GCC visibility push(default)
+
 typedef struct rush_edge {
     rush_node *node; /* owned; NULL: no gradient wanted */
     uint32_t slot;   /* which of node's gradients       */
@@ -126,4 +128,5 @@ extern void (*rush_anomaly_report)(const char *made_at, const char *node_name);
 uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
 void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
 
+#pragma GCC visibility pop
 #endif

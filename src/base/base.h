@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC visibility push(default) /* the Python extension calls these; no others should */
+
 #define RUSH_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RUSH_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RUSH_COUNT(a) (sizeof(a) / sizeof *(a))
@@ -152,4 +154,5 @@ uint64_t rush_random64(rush_generator *);
 void rush_generator_state(const rush_generator *, void *bytes);
 int rush_generator_state_set(rush_generator *, const void *bytes, size_t n);
 
+#pragma GCC visibility pop
 #endif

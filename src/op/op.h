@@ -5,6 +5,8 @@
 #include "tensor/tensor.h"
 #include "tensor/iter.h"
 
+#pragma GCC visibility push(default)
+
 /* A family's file ends with the table of its records. They are gathered by the linker, so no list names them:
  *
  *     RUSH_FAMILY(scan, &op_cumsum, &op_cumprod, ...)
@@ -56,4 +58,5 @@ int rush_result(rush_value *out, rush_tensor *);
 /* Argument number by name, for messages and bindings; -1. */
 int rush_op_arg(const rush_op *, const char *name);
 
+#pragma GCC visibility pop
 #endif

@@ -12,6 +12,8 @@
 
 #include "tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 #define RUSH_OPERANDS 10
 
 /* p[k] and stride[k] (bytes) of operand k; n elements. Must be free to run on any thread and leave p alone. */
@@ -59,4 +61,5 @@ struct rush_copy_kernels {
 };
 extern const struct rush_copy_kernels *rush_k_copy;
 
+#pragma GCC visibility pop
 #endif

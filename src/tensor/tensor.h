@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#pragma GCC visibility push(default)
+
 /* Bytes, shared by views. */
 struct rush_storage {
     atomic_int refs;
@@ -127,4 +129,5 @@ int rush_copy_into(rush_tensor *dst, const rush_tensor *src);
 rush_tensor *rush_contiguous_copy(const rush_tensor *t);
 rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype); /* contiguous, of that dtype; t itself if it is so */
 
+#pragma GCC visibility pop
 #endif
