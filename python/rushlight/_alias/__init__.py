@@ -1,0 +1,118 @@
+"""Makes the name `torch` mean rushlight, in this process and in the ones it starts.
+
+Three parts, each useless alone.  A meta path finder answers every import of `torch` or `torch.X` with the
+module object of `rushlight` or `rushlight.X`, so that a class exists once whichever name it was reached by.
+This folder, first on sys.path, holds `torch-2.13.0.dist-info` for importlib.metadata and a top-level `torch`
+that switches the alias on.  The environment (PYTHONPATH, RUSHLIGHT_AS_TORCH) hands both to child processes.
+"""
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+OWN = __name__.rpartition(".")[0]
+ALIAS = "torch"
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class _SameModule(importlib.abc.Loader):
+    """Loads `torch.X` by importing `rushlight.X` and handing out that very object."""
+
+    def create_module(self, spec):
+        module = importlib.import_module(own_name(spec.name))
+        self.kept = getattr(module, "__spec__", None)
+        return module
+
+    def exec_module(self, module):
+        # importlib wrote the alias's spec into the shared module: put the module's own one back.
+        module.__spec__ = self.kept
+        if hasattr(module, "__path__"):
+            # Its submodules get their torch names now: importing one later would make importlib set it as an
+            # attribute again, over a function of the same name (multiprocessing.spawn is both).
+            prefix = module.__name__ + "."
+            for name in [name for name in sys.modules if name.startswith(prefix)]:
+                sys.modules.setdefault(torch_name(name), sys.modules[name])
+
+    def is_package(self, fullname):
+        spec = importlib.util.find_spec(own_name(fullname))
+        return spec is not None and spec.submodule_search_locations is not None
+
+    def get_code(self, fullname):
+        # runpy (python -m torch.X) asks for the code of the module it is going to run.
+        spec = importlib.util.find_spec(own_name(fullname))
+        return spec.loader.get_code(spec.name)
+
+    def get_source(self, fullname):
+        spec = importlib.util.find_spec(own_name(fullname))
+        return spec.loader.get_source(spec.name)
+
+
+class AliasFinder(importlib.abc.MetaPathFinder):
+    """Answers for `torch` and everything below it, and for nothing else."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != ALIAS and not fullname.startswith(ALIAS + "."):
+            return None
+        own = own_name(fullname)
+        if own in sys.modules:
+            found = getattr(sys.modules[own], "__spec__", None)
+            places = getattr(sys.modules[own], "__path__", None)
+        else:
+            try:
+                found = importlib.util.find_spec(own)
+            except (ModuleNotFoundError, ValueError):
+                found = None
+            if found is None:
+                return None
+            places = found.submodule_search_locations
+        spec = importlib.machinery.ModuleSpec(fullname, _SameModule(), is_package=places is not None,
+                                              origin=getattr(found, "origin", None))
+        if places is not None:
+            spec.submodule_search_locations = list(places)
+        spec.has_location = spec.origin is not None
+        return spec
+
+
+def own_name(name):
+    """rushlight's module name for a torch one."""
+    return OWN + name[len(ALIAS):]
+
+
+def torch_name(name):
+    """The name PyTorch gives to a module of rushlight (other names pass through)."""
+    if name == OWN or name.startswith(OWN + "."):
+        return ALIAS + name[len(OWN):]
+    return name
+
+
+def is_active():
+    """True when `import torch` resolves to rushlight in this process."""
+    return any(isinstance(finder, AliasFinder) for finder in sys.meta_path)
+
+
+def activate(children=True):
+    """Switch the alias on; with children also for processes started from here."""
+    loaded = sys.modules.get(ALIAS)
+    own = importlib.import_module(OWN)
+    if loaded is not None and loaded is not own and os.path.dirname(getattr(loaded, "__file__", None) or "") != \
+            os.path.join(FOLDER, ALIAS):
+        raise ImportError("the real torch is already imported in this process; "
+                          "import rushlight.as_torch before anything that imports torch")
+    if not is_active():
+        sys.meta_path.insert(0, AliasFinder())
+    if FOLDER not in sys.path:
+        sys.path.insert(0, FOLDER)
+    sys.modules[ALIAS] = own
+    for name in [name for name in sys.modules if name.startswith(OWN + ".")]:
+        sys.modules[ALIAS + name[len(OWN):]] = sys.modules[name]
+    own.__version__ = importlib.import_module(OWN + ".torch_version").__version__
+    if children:
+        os.environ["RUSHLIGHT_AS_TORCH"] = "1"
+        paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+        home = os.path.dirname(os.path.dirname(FOLDER))
+        # The package's own folder goes last: it is only needed where rushlight is not installed.
+        wanted = [FOLDER] + [p for p in paths if p not in (FOLDER, home)] + [home]
+        os.environ["PYTHONPATH"] = os.pathsep.join(wanted)
+    return own

@@ -1,0 +1,211 @@
+"""The two base classes of data pipes and the decorators that make a pipe a method of all others."""
+import functools
+
+from rushlight.utils.data.dataset import Dataset, IterableDataset
+
+__all__ = ["DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe", "argument_validation",
+           "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
+           "runtime_validation_disabled"]
+
+
+class _Functional:
+    """Holds the registered functional forms, looked up when an attribute is not found."""
+
+    functions = {}
+    reduce_ex_hook = None
+    getstate_hook = None
+
+    def __getattr__(self, name):
+        if name in type(self).functions:
+            return functools.partial(type(self).functions[name], self)
+        raise AttributeError("'%s' object has no attribute '%s'" % (type(self).__name__, name))
+
+    @classmethod
+    def register_function(cls, name, function):
+        cls.functions[name] = function
+
+    @classmethod
+    def register_datapipe_as_function(cls, name, pipe_class, enable_df_api_tracing=False):
+        if name in cls.functions:
+            raise Exception("Unable to add DataPipe function name %s as it is already taken" % name)
+
+        @functools.wraps(pipe_class.__init__, assigned=("__doc__",))
+        def make(source, *args, **kwargs):
+            return pipe_class(source, *args, **kwargs)
+
+        cls.functions[name] = make
+
+    def __getstate__(self):
+        hook = type(self).getstate_hook
+        return hook(self.__dict__) if hook is not None else self.__dict__
+
+    @classmethod
+    def set_reduce_ex_hook(cls, hook):
+        if cls.reduce_ex_hook is not None and hook is not None:
+            raise RuntimeError("Attempt to override existing reduce_ex_hook")
+        cls.reduce_ex_hook = hook
+
+    @classmethod
+    def set_getstate_hook(cls, hook):
+        if cls.getstate_hook is not None and hook is not None:
+            raise RuntimeError("Attempt to override existing getstate_hook")
+        cls.getstate_hook = hook
+
+    def __reduce_ex__(self, protocol):
+        hook = type(self).reduce_ex_hook
+        if hook is not None:
+            try:
+                return hook(self)
+            except NotImplementedError:
+                return super().__reduce_ex__(protocol)
+        return super().__reduce_ex__(protocol)
+
+    def __repr__(self):
+        return type(self).__qualname__
+
+
+class IterDataPipe(_Functional, IterableDataset):
+    """A stream that can be iterated; `reset` is called when a new iteration begins."""
+
+    functions = {}
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("__iter__")
+        if own is None:
+            return
+
+        @functools.wraps(own)
+        def with_reset(self):
+            # A pipe's reset() runs at the start of every pass over it.
+            reset = getattr(type(self), "reset", None)
+            if reset is not None:
+                self.reset()
+            return own(self)
+
+        cls.__iter__ = with_reset
+
+
+class DFIterDataPipe(IterDataPipe):
+    """Marks pipes of data frames."""
+
+    def _is_dfpipe(self):
+        return True
+
+
+class MapDataPipe(_Functional, Dataset):
+    """A pipe that is indexed."""
+
+    functions = {}
+
+
+class DataChunk(list):
+    """A batch of a data pipe: a list that remembers the items it was made from."""
+
+    def __init__(self, items):
+        items = list(items)
+        super().__init__(items)
+        self.items = items
+
+    def as_str(self, indent=""):
+        return indent + "[" + ", ".join(str(item) for item in self) + "]"
+
+    def raw_iterator(self):
+        yield from self.items
+
+
+class functional_datapipe:
+    """Class decorator: `@functional_datapipe("batch")` gives every pipe of that kind a method batch()."""
+
+    def __init__(self, name, enable_df_api_tracing=False):
+        self.name = name
+        self.enable_df_api_tracing = enable_df_api_tracing
+
+    def __call__(self, cls):
+        if issubclass(cls, IterDataPipe):
+            IterDataPipe.register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
+        elif issubclass(cls, MapDataPipe):
+            MapDataPipe.register_datapipe_as_function(self.name, cls)
+        else:
+            raise TypeError("functional_datapipe: %r is neither an IterDataPipe nor a MapDataPipe" % (cls,))
+        return cls
+
+
+_determinism = False
+_validation = True
+
+
+class _Switch:
+    """Context manager that sets a flag of this module and puts it back."""
+
+    name, value = None, None
+
+    def __init__(self):
+        self.before = globals()[self.name]
+        globals()[self.name] = self.value
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *error):
+        globals()[self.name] = self.before
+
+
+class guaranteed_datapipes_determinism(_Switch):
+    name, value = "_determinism", True
+
+
+class runtime_validation_disabled(_Switch):
+    name, value = "_validation", False
+
+
+class non_deterministic:
+    """Marks a pipe whose order may vary; making one under guaranteed_datapipes_determinism is an error."""
+
+    def __init__(self, arg):
+        self.pipe_class = arg if isinstance(arg, type) else None
+        self.decide = (lambda *args, **kwargs: True) if self.pipe_class is not None else arg
+
+    def __call__(self, *args, **kwargs):
+        if self.pipe_class is None:
+            self.pipe_class = args[0]
+            return self._guarded
+        return self._guarded(*args, **kwargs)
+
+    def _guarded(self, *args, **kwargs):
+        if _determinism and self.decide(*args, **kwargs):
+            raise TypeError("%s is non-deterministic, and may not be used while determinism is guaranteed"
+                            % self.pipe_class.__name__)
+        return self.pipe_class(*args, **kwargs)
+
+
+def argument_validation(f):
+    """Type checks of pipe arguments: annotations are accepted and not enforced."""
+    return f
+
+
+def runtime_validation(f):
+    """Type checks of what a pipe yields: annotations are accepted and not enforced."""
+    return f
+
+
+class _IterDataPipeSerializationWrapper(IterDataPipe):
+    def __init__(self, datapipe):
+        self._datapipe = datapipe
+
+    def __iter__(self):
+        yield from self._datapipe
+
+    def __len__(self):
+        return len(self._datapipe)
+
+
+class _MapDataPipeSerializationWrapper(MapDataPipe):
+    def __init__(self, datapipe):
+        self._datapipe = datapipe
+
+    def __getitem__(self, index):
+        return self._datapipe[index]
+
+    def __len__(self):
+        return len(self._datapipe)

@@ -1,0 +1,121 @@
+"""The indexed data pipes."""
+import copy
+import random
+
+import rushlight as torch
+from rushlight.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, functional_datapipe
+
+__all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
+
+
+class SequenceWrapper(MapDataPipe):
+    """Any sequence (or mapping) as a pipe."""
+
+    def __init__(self, sequence, deepcopy=True):
+        self.sequence = copy.deepcopy(sequence) if deepcopy else sequence
+
+    def __getitem__(self, index):
+        return self.sequence[index]
+
+    def __len__(self):
+        return len(self.sequence)
+
+
+@functional_datapipe("map")
+class Mapper(MapDataPipe):
+    """fn applied to each item."""
+
+    def __init__(self, datapipe, fn):
+        self.datapipe, self.fn = datapipe, fn
+
+    def __getitem__(self, index):
+        return self.fn(self.datapipe[index])
+
+    def __len__(self):
+        return len(self.datapipe)
+
+
+@functional_datapipe("concat")
+class Concater(MapDataPipe):
+    """One pipe after another."""
+
+    def __init__(self, *datapipes):
+        self.datapipes = datapipes
+
+    def __getitem__(self, index):
+        for pipe in self.datapipes:
+            if index < len(pipe):
+                return pipe[index]
+            index -= len(pipe)
+        raise IndexError("Index %d is out of range." % index)
+
+    def __len__(self):
+        return sum(len(pipe) for pipe in self.datapipes)
+
+
+@functional_datapipe("zip")
+class Zipper(MapDataPipe):
+    """Tuples of the items of several pipes at one index."""
+
+    def __init__(self, *datapipes):
+        self.datapipes = datapipes
+
+    def __getitem__(self, index):
+        return tuple(pipe[index] for pipe in self.datapipes)
+
+    def __len__(self):
+        return min(len(pipe) for pipe in self.datapipes)
+
+
+@functional_datapipe("batch")
+class Batcher(MapDataPipe):
+    """Lists of batch_size items."""
+
+    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
+        self.wrapper_class = wrapper_class
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError("Index %d is out of bound." % index)
+        start = index * self.batch_size
+        stop = min(start + self.batch_size, len(self.datapipe))
+        return self.wrapper_class([self.datapipe[i] for i in range(start, stop)])
+
+    def __len__(self):
+        whole, rest = divmod(len(self.datapipe), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+
+@functional_datapipe("shuffle")
+class Shuffler(MapDataPipe):
+    """Random order of the indices."""
+
+    def __init__(self, datapipe, *, indices=None):
+        self.datapipe = datapipe
+        self.indices = list(range(len(datapipe))) if indices is None else indices
+        self._enabled, self._seed, self._order = True, None, None
+
+    def set_shuffle(self, shuffle=True):
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed):
+        self._seed = seed
+        return self
+
+    def __iter__(self):
+        order = list(self.indices)
+        if self._enabled:
+            if self._seed is None:
+                self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
+            order = random.Random(self._seed).sample(order, len(order))
+            self._seed = None
+        for index in order:
+            yield self.datapipe[index]
+
+    def __getitem__(self, index):
+        return self.datapipe[self.indices[index]]
+
+    def __len__(self):
+        return len(self.datapipe)
