@@ -168,6 +168,15 @@ struct rush_value {
     };
 };
 
+/* Lists as arguments of the typed functions: RUSH_INTS(2, -1), RUSH_TENSORS(a, b). data NULL: not given. */
+typedef struct rush_ints { const int64_t *data; size_t n; } rush_ints;
+typedef struct rush_floats { const double *data; size_t n; } rush_floats;
+typedef struct rush_tensors { rush_tensor **data; size_t n; } rush_tensors;
+typedef struct rush_scalars { const rush_value *data; size_t n; } rush_scalars;
+#define RUSH_INTS(...) ((rush_ints){(const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
+#define RUSH_FLOATS(...) ((rush_floats){(const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)})
+#define RUSH_TENSORS(...) ((rush_tensors){(rush_tensor *[]){__VA_ARGS__}, sizeof((rush_tensor *[]){__VA_ARGS__}) / sizeof(rush_tensor *)})
+
 #define RUSH_NONE ((rush_value){.kind = RUSH_V_NONE})
 static inline rush_value rush_v_tensor(rush_tensor *t) { rush_value v = {.kind = RUSH_V_NONE}; if (t) { v.kind = RUSH_V_TENSOR; v.t = t; } return v; }
 static inline rush_value rush_v_int(int64_t i) { rush_value v = {.kind = RUSH_V_INT}; v.i = i; return v; }
@@ -309,9 +318,13 @@ RUSH_API void rush_num_threads_set(int);
 RUSH_API void rush_manual_seed(uint64_t seed);           /* the default generator of the CPU */
 RUSH_API rush_generator *rush_default_generator(void);
 RUSH_API const char *rush_version(void);
+RUSH_API const char *rush_engines(void);                 /* the libraries that this build computes with */
 RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the like: the kernels in use */
 
 #ifdef __cplusplus
 }
+#endif
+#ifndef RUSH_BUILDING
+#include <rushlight/ops.h>
 #endif
 #endif

@@ -2,6 +2,9 @@
 #ifndef RUSH_BASE_H
 #define RUSH_BASE_H
 
+#ifndef RUSH_BUILDING
+#define RUSH_BUILDING /* the typed functions of rushlight/ops.h are printed from what is being built */
+#endif
 #include <rushlight.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -38,3 +38,16 @@ const char *rush_version(void)
 {
     return RUSH_VERSION;
 }
+
+const char *rush_engines(void)
+{
+    static char text[64];
+    if (!*text) {
+        strcat(text, RUSH_HAS_ONEDNN ? "oneDNN " : "");
+        strcat(text, RUSH_HAS_LAPACK ? "LAPACK " : "");
+        strcat(text, RUSH_HAS_OPENMP ? "OpenMP " : "");
+        if (!*text) strcat(text, "none ");
+        text[strlen(text) - 1] = 0;
+    }
+    return text;
+}
