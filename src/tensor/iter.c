@@ -38,11 +38,6 @@ void rush_number_store(void *dst, rush_dtype d, rush_value v)
     }
 }
 
-static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_dtype sd, int64_t ss, int64_t n)
-{
-    (rush_k_copy ? rush_k_copy->convert : rush_convert)(dst, dd, ds, src, sd, ss, n);
-}
-
 /* ---- preparing ---- */
 
 /* Is dimension a to be inside dimension b? Outputs decide first; broadcast operands have no say. */
@@ -107,6 +102,7 @@ int rush_iter_init(rush_iter *it, int nout, int nop, const rush_value *operand, 
         ndim = operand[0].t->ndim;
         size = operand[0].t->size;
     } else {
+        memset(broadcast, 0, sizeof broadcast);
         for (int k = 0; k < nop; k++)
             if (operand[k].kind == RUSH_V_TENSOR &&
                 rush_broadcast_sizes(ndim, broadcast, operand[k].t->ndim, operand[k].t->size, &ndim, broadcast) < 0)
@@ -178,7 +174,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
         q[k] = via[k] ? buffer[k] : p[k];
         qs[k] = via[k] ? rush_dtypes[it->compute[k]].size : stride[k];
         if (k >= it->nout && via[k] && stride[k] == 0) { /* the same element all along: once will do */
-            convert(buffer[k], it->compute[k], 0, p[k], it->own[k], 0, 1);
+            rush_convert(buffer[k], it->compute[k], 0, p[k], it->own[k], 0, 1);
             apply_lazy(buffer[k], it->compute[k], 1, it->lazy[k]);
             qs[k] = 0;
         }
@@ -189,7 +185,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
             if (!via[k]) {
                 q[k] = p[k] + i * stride[k];
             } else if (qs[k]) {
-                convert(buffer[k], it->compute[k], qs[k], p[k] + i * stride[k], it->own[k], stride[k], m);
+                rush_convert(buffer[k], it->compute[k], qs[k], p[k] + i * stride[k], it->own[k], stride[k], m);
                 apply_lazy(buffer[k], it->compute[k], m, it->lazy[k]);
             }
         }
@@ -199,7 +195,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
         for (int k = 0; k < it->nout; k++) {
             if (!via[k]) continue;
             apply_lazy(buffer[k], it->compute[k], m, it->lazy[k]);
-            convert(p[k] + i * stride[k], it->own[k], stride[k], buffer[k], it->compute[k], qs[k], m);
+            rush_convert(p[k] + i * stride[k], it->own[k], stride[k], buffer[k], it->compute[k], qs[k], m);
         }
     }
 }

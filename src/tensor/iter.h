@@ -51,9 +51,8 @@ void rush_lines(int n, rush_tensor *const *ts, int dim, int64_t grain, rush_line
 /* A number value as one element of any dtype. */
 void rush_number_store(void *dst, rush_dtype, rush_value);
 
-/* What src/kernels/cpu/copy.c offers to this room; rush_convert() serves where there is none. */
+/* What src/kernels/cpu/copy.c offers to this room. */
 struct rush_copy_kernels {
-    void (*convert)(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
     /* dst[i][j] = src[j][i] for i < rows, j < cols of elements of `size` bytes; row strides in bytes */
     void (*transpose)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows, int64_t cols, size_t size);
     /* in place, for lazily conjugated or negated blocks of float and complex types */
