@@ -1,10 +1,10 @@
 /* cpu.c - which instruction set the kernels may use, and what this library is. */
-#include "base/convert.h"
+#include "base/base.h"
 #include "config.h"
 
 /* Declared here as in kernels/cpu/isa.h, which lies below this room. */
 int rush_cpu_level(void);
-extern int rush_k_convert_level;
+extern int rush_k_copy_level; /* of the kernels that were chosen: all families agree */
 
 int rush_cpu_level(void)
 {
@@ -28,7 +28,7 @@ const char *rush_cpu_isa(void)
 {
 #if defined(__x86_64__)
     static const char *const names[] = {"none", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-    return names[rush_k_convert_level];
+    return names[rush_k_copy_level];
 #else
     return "portable";
 #endif

@@ -1,0 +1,316 @@
+/* test_base.c - memory, errors, threads, dtypes, conversions and the generator's saved form. */
+#include "base/base.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* ---- memory ---- */
+
+static void small_blocks_come_back(void **state)
+{
+    rush_memory_stats before, after;
+    rush_memory_stats_read(&before);
+    void *p[3000];
+    for (int i = 0; i < 3000; i++) {
+        size_t size = (size_t)(i * 7 % 700) + 1;
+        p[i] = rush_small_alloc(size);
+        assert_non_null(p[i]);
+        memset(p[i], i, size);
+    }
+    for (int i = 0; i < 3000; i++) {
+        size_t size = (size_t)(i * 7 % 700) + 1;
+        unsigned char *c = p[i];
+        assert_int_equal(c[0], (unsigned char)i);
+        assert_int_equal(c[size - 1], (unsigned char)i);
+        rush_small_free(p[i], size);
+    }
+    rush_memory_stats_read(&after);
+    assert_int_equal(before.small_live, after.small_live);
+}
+
+static void blocks_are_aligned_and_large_enough(void **state)
+{
+    rush_memory_stats before, after;
+    rush_memory_stats_read(&before);
+    for (size_t size = 0; size < (size_t)64 << 20; size = size * 3 / 2 + 1) {
+        size_t got;
+        char *p = rush_block_alloc(size, &got);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_true(got >= size && (size < 256 || got <= size + size / 4 + 64));
+        if (size) p[0] = p[size - 1] = 1;
+        rush_block_free(p, got);
+    }
+    rush_memory_stats_read(&after);
+    assert_int_equal(before.live_bytes, after.live_bytes);
+    assert_int_equal(before.live_blocks, after.live_blocks);
+    assert_true(after.peak_bytes >= (size_t)16 << 20);
+    rush_memory_trim();
+    rush_memory_stats_read(&after);
+    assert_int_equal(after.cached_bytes, 0);
+}
+
+static void cache_is_bounded_and_reused(void **state)
+{
+    size_t got;
+    rush_memory_stats s;
+    void *p = rush_block_alloc(1 << 20, &got);
+    rush_block_free(p, got);
+    assert_ptr_equal(p, rush_block_alloc(1 << 20, &got));
+    rush_block_free(p, got);
+    rush_memory_limit_cache((size_t)2 << 20);
+    void *many[8];
+    for (int i = 0; i < 8; i++) many[i] = rush_block_alloc(1 << 20, &got);
+    for (int i = 0; i < 8; i++) rush_block_free(many[i], got);
+    rush_memory_stats_read(&s);
+    assert_true(s.cached_bytes <= (size_t)2 << 20);
+    rush_memory_limit_cache((size_t)256 << 20);
+}
+
+static void *free_all_of(void *arg)
+{
+    void **p = arg;
+    for (int i = 0; i < 10000; i++) rush_small_free(p[i], 96);
+    return NULL;
+}
+
+static void other_threads_may_free(void **state)
+{
+    static void *p[10000];
+    rush_memory_stats before, after;
+    rush_memory_stats_read(&before);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 10000; i++) p[i] = rush_small_alloc(96);
+        pthread_t t;
+        pthread_create(&t, NULL, free_all_of, p);
+        pthread_join(t, NULL);
+    }
+    rush_memory_stats_read(&after);
+    assert_int_equal(before.small_live, after.small_live);
+}
+
+static void every_kind_of_allocation_can_be_made_to_fail(void **state)
+{
+    size_t got;
+    for (int kind = 0; kind < 4; kind++) {
+        rush_memory_fail_at(1, false);
+        void *p = kind == 0 ? rush_small_alloc(32) : kind == 1 ? rush_malloc(32) : kind == 2 ? rush_calloc(4, 8)
+                                                                 : rush_block_alloc(32, &got);
+        assert_null(p);
+        assert_int_equal(rush_error_kind_now(), RUSH_MEMORY_ERROR);
+        rush_error_clear();
+        p = rush_malloc(8); /* only once */
+        assert_non_null(p);
+        rush_free(p);
+        rush_memory_fail_at(0, false);
+    }
+    rush_memory_fail_at(2, true);
+    void *first = rush_malloc(8);
+    assert_non_null(first);
+    assert_null(rush_malloc(8));
+    assert_null(rush_malloc(8));
+    rush_memory_fail_at(0, false);
+    rush_error_clear();
+    rush_free(first);
+}
+
+/* ---- errors ---- */
+
+static void first_error_stays(void **state)
+{
+    assert_null(rush_error());
+    assert_int_equal(rush_fail(RUSH_VALUE_ERROR, "size %d", 3), -1);
+    rush_fail(RUSH_TYPE_ERROR, "later");
+    assert_string_equal(rush_error(), "size 3");
+    assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+    rush_error_state s = rush_error_take();
+    assert_null(rush_error());
+    rush_op op = {.base = "cumsum"};
+    rush_now.op = &op;
+    rush_fail(RUSH_INDEX_ERROR, "dim");
+    rush_now.op = NULL;
+    assert_string_equal(rush_error(), "cumsum: dim");
+    rush_error_restore(s);
+    assert_string_equal(rush_error(), "size 3");
+    rush_error_clear();
+}
+
+/* ---- threads ---- */
+
+static void add_up(void *arg, int64_t begin, int64_t end)
+{
+    _Atomic int64_t *sum = arg;
+    int64_t s = 0;
+    for (int64_t i = begin; i < end; i++) s += i;
+    atomic_fetch_add(sum, s);
+}
+
+static void fail_inside(void *arg, int64_t begin, int64_t end)
+{
+    if (end == 100) rush_fail(RUSH_VALUE_ERROR, "from a piece");
+}
+
+static void loops_cover_everything_once(void **state)
+{
+    rush_num_threads_set(3);
+    for (int64_t n = 0; n < 40; n++) {
+        _Atomic int64_t sum = 0;
+        rush_parallel_for(n, 4, add_up, &sum);
+        assert_int_equal(sum, n * (n - 1) / 2);
+    }
+    rush_parallel_for(100, 1, fail_inside, NULL);
+    assert_string_equal(rush_error(), "from a piece");
+    rush_error_clear();
+}
+
+static void forked_child_works(void **state)
+{
+    _Atomic int64_t sum = 0;
+    rush_parallel_for(1000, 1, add_up, &sum);
+    pid_t child = fork();
+    if (!child) {
+        alarm(20);
+        sum = 0;
+        rush_parallel_for(1000, 1, add_up, &sum);
+        _exit(sum == 499500 && rush_num_threads() == 1 ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* ---- dtypes ---- */
+
+static void promotion_is_symmetric(void **state)
+{
+    for (int a = 0; a < RUSH_DTYPES; a++)
+        for (int b = 0; b < RUSH_DTYPES; b++) {
+            rush_dtype x = rush_promote(a, b);
+            bool failed = rush_error() != NULL;
+            rush_error_clear();
+            rush_dtype y = rush_promote(b, a);
+            assert_int_equal(failed, rush_error() != NULL);
+            rush_error_clear();
+            if (!failed) assert_int_equal(x, y);
+        }
+    assert_int_equal(rush_promote(RUSH_U8, RUSH_I8), RUSH_I16);
+    assert_int_equal(rush_promote(RUSH_F16, RUSH_BF16), RUSH_F32);
+    assert_int_equal(rush_promote(RUSH_BF16, RUSH_C32), RUSH_C64);
+    assert_int_equal(rush_promote(RUSH_F64, RUSH_C32), RUSH_C128);
+    assert_int_equal(rush_promote(RUSH_I64, RUSH_F16), RUSH_F16);
+    assert_int_equal(rush_dtype_from_name("half"), RUSH_F16);
+    assert_int_equal(rush_dtype_from_name("float8_e5m2"), RUSH_F8E5M2);
+    assert_int_equal(rush_dtype_from_name("nothing"), -1);
+}
+
+static void half_types_survive_the_way_there_and_back(void **state)
+{
+    for (unsigned h = 0; h < 65536; h++) {
+        float f = rush_f16_to_f32((uint16_t)h);
+        if (f == f) assert_int_equal(rush_f32_to_f16(f), h);
+        float g = rush_bf16_to_f32((uint16_t)h);
+        if (g == g) assert_int_equal(rush_f32_to_bf16(g), h);
+    }
+    assert_int_equal(rush_f32_to_f16(65519.0f), 0x7bff);
+    assert_int_equal(rush_f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(rush_f32_to_f16(0x1p-25f), 0);
+    assert_int_equal(rush_f32_to_f16(0x1.8p-25f), 1);
+}
+
+static void eight_bit_floats_survive(void **state)
+{
+    for (int d = RUSH_F8E4M3FN; d <= RUSH_F8E8M0FNU; d++)
+        for (int c = 0; c < 256; c++) {
+            uint8_t in = (uint8_t)c, back;
+            float f;
+            rush_convert(&f, RUSH_F32, 4, &in, d, 1, 1);
+            rush_convert(&back, d, 1, &f, RUSH_F32, 4, 1);
+            if (f == f) assert_int_equal(back, in);
+        }
+    /* from PyTorch: the code of each of these in each type */
+    static const float x[] = {2.9f, 465, 500, 1e-3f, 0x1.2p-10f, 61439, 61440, 248, INFINITY, -1e-20f};
+    static const uint8_t want[5][10] = {
+        {68, 126, 126, 1, 1, 126, 126, 120, 126, 128},
+        {66, 95, 96, 20, 20, 123, 124, 92, 124, 128},
+        {76, 128, 128, 1, 1, 128, 128, 128, 128, 0},
+        {70, 99, 100, 24, 24, 127, 128, 96, 128, 0},
+        {128, 136, 136, 117, 117, 143, 143, 135, 255, 60},
+    };
+    for (int d = 0; d < 5; d++)
+        for (int i = 0; i < 10; i++) {
+            uint8_t got;
+            rush_convert(&got, RUSH_F8E4M3FN + d, 1, &x[i], RUSH_F32, 4, 1);
+            assert_int_equal(got, want[d][i]);
+        }
+}
+
+static void numbers_out_of_range_wrap_as_in_pytorch(void **state)
+{
+    double x[] = {300.7, -1.5, 3e9, -3e9, 1e19, NAN};
+    uint8_t u8[6];
+    int32_t i32[6];
+    uint32_t u32[6];
+    uint64_t u64[6];
+    rush_convert(u8, RUSH_U8, 1, x, RUSH_F64, 8, 6);
+    rush_convert(i32, RUSH_I32, 4, x, RUSH_F64, 8, 6);
+    rush_convert(u32, RUSH_U32, 4, x, RUSH_F64, 8, 6);
+    rush_convert(u64, RUSH_U64, 8, x, RUSH_F64, 8, 6);
+    assert_int_equal(u8[0], 44);
+    assert_int_equal(u8[1], 255);
+    assert_int_equal(i32[2], INT32_MIN);
+    assert_int_equal(i32[5], INT32_MIN);
+    assert_int_equal(u32[2], 3000000000u);
+    assert_int_equal(u32[3], 2147483648u);
+    assert_true(u64[4] == 10000000000000000000u && u64[5] == 1ull << 63);
+    float c[4] = {0, 1, 3, 4};
+    int64_t i[2];
+    bool b[2];
+    rush_convert(i, RUSH_I64, 8, c, RUSH_C64, 8, 2);
+    rush_convert(b, RUSH_BOOL, 1, c, RUSH_C64, 8, 2);
+    assert_true(i[0] == 0 && i[1] == 3 && b[0] && b[1]);
+}
+
+/* ---- random bits ---- */
+
+static void generator_goes_on_from_its_saved_state(void **state)
+{
+    rush_generator *g = rush_generator_new(5489), *h = rush_generator_new(0);
+    assert_int_equal(rush_random32(g), 3499211612u); /* the reference implementation's first word */
+    for (int i = 0; i < 1000; i++) rush_random32(g);
+    uint8_t bytes[RUSH_GENERATOR_STATE];
+    rush_generator_state(g, bytes);
+    assert_int_equal(rush_generator_state_set(h, bytes, sizeof bytes), 0);
+    for (int i = 0; i < 2000; i++) assert_true(rush_random64(g) == rush_random64(h));
+    assert_int_equal(rush_generator_state_set(h, bytes, 17), -1);
+    rush_error_clear();
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(rush_generator_state_set(h, bytes, sizeof bytes), -1);
+    rush_error_clear();
+    rush_generator_drop(g);
+    rush_generator_drop(h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_blocks_come_back),
+        cmocka_unit_test(blocks_are_aligned_and_large_enough),
+        cmocka_unit_test(cache_is_bounded_and_reused),
+        cmocka_unit_test(other_threads_may_free),
+        cmocka_unit_test(every_kind_of_allocation_can_be_made_to_fail),
+        cmocka_unit_test(first_error_stays),
+        cmocka_unit_test(loops_cover_everything_once),
+        cmocka_unit_test(forked_child_works),
+        cmocka_unit_test(promotion_is_symmetric),
+        cmocka_unit_test(half_types_survive_the_way_there_and_back),
+        cmocka_unit_test(eight_bit_floats_survive),
+        cmocka_unit_test(numbers_out_of_range_wrap_as_in_pytorch),
+        cmocka_unit_test(generator_goes_on_from_its_saved_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
