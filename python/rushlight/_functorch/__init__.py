@@ -1,0 +1,1 @@
+"""The functional transforms: vmap.py batches functions, transforms.py differentiates them."""

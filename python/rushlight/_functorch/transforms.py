@@ -1,0 +1,319 @@
+"""grad, vjp, jvp and the Jacobians as functions of functions, over the ordinary backward engine.
+
+A transform detaches its inputs, runs the function under recording and asks the engine, with create_graph so that
+transforms nest. Inside vmap the differentiated inputs are expanded to the batch first: each example gets its own gradient.
+"""
+import functools
+
+import rushlight as torch
+from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
+from . import vmap as _vmap
+from .vmap import BatchedTensor, vmap
+
+Tensor = torch.Tensor
+
+
+def _fresh(x):
+    """A new leaf of x's value that requires gradients; the graph behind x stays connected through view_as."""
+    if not isinstance(x, Tensor):
+        return x
+    if _vmap.in_vmap():
+        level = len(_vmap._levels) - 1
+        value, batched = _vmap.unwrap(x, level)
+        if not batched:
+            value = value.unsqueeze(0).expand(_vmap._levels[level], *value.shape)
+        return BatchedTensor(_fresh_plain(value), level)
+    return _fresh_plain(x)
+
+
+def _fresh_plain(x):
+    if isinstance(x, BatchedTensor):
+        return BatchedTensor(_fresh_plain(x.value), x.level)
+    if x.requires_grad:
+        return x.view_as(x)  # part of an outer transform's graph: differentiate through it
+    return x.detach().requires_grad_()
+
+
+def _raw(x):
+    while isinstance(x, BatchedTensor):
+        x = x.value
+    return x
+
+
+def _like(raw, example):
+    """raw, wrapped as `example` is."""
+    if not isinstance(example, BatchedTensor):
+        return raw
+    return BatchedTensor(_like(raw, example.value), example.level)
+
+
+def _gradients(outputs, inputs, grad_outputs=None, retain=True):
+    """Engine call on wrapped tensors; zeros where an input had no influence."""
+    outs, weights = [], []
+    for k, out in enumerate(outputs):
+        raw = _raw(out)
+        if not raw.requires_grad:
+            continue
+        g = None if grad_outputs is None else _raw(grad_outputs[k])
+        outs.append(raw)
+        weights.append(torch.ones_like(raw) if g is None else g.expand(raw.shape) if g.shape != raw.shape else g)
+    raws = [_raw(x) for x in inputs]
+    if outs:
+        found = torch.autograd.grad(outs, raws, weights, retain_graph=retain, create_graph=True, allow_unused=True)
+    else:
+        found = [None] * len(raws)
+    return [_like(torch.zeros_like(r) if g is None else g, x) for g, r, x in zip(found, raws, inputs)]
+
+
+def _settle(tree, recording):
+    """Results leave the outermost transform without a graph, unless one was being recorded around it."""
+    if recording:
+        return tree
+    return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and not isinstance(t, BatchedTensor) else t, tree)
+
+
+_depth = [0]
+
+
+class _Inside:
+    """Counts running transforms; the outermost detaches what it returns."""
+
+    def __init__(self, *trees):
+        self.recording = _depth[0] > 0 or any(isinstance(t, Tensor) and t.requires_grad for tree in trees for t in tree_flatten(tree)[0])
+
+    def __enter__(self):
+        _depth[0] += 1
+        self.mode = torch.enable_grad()
+        self.mode.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        _depth[0] -= 1
+        self.mode.__exit__(*what)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """func's gradient by its arguments `argnums`, and its value: (gradients, value) or (gradients, (value, aux))."""
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        with _Inside(args, kwargs) as inside:
+            args = list(args)
+            for k in picks:
+                args[k] = tree_map(_fresh, args[k])
+            out = func(*args, **kwargs)
+            aux = None
+            if has_aux:
+                if not (isinstance(out, tuple) and len(out) == 2):
+                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
+                out, aux = out
+            if not isinstance(out, Tensor):
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(out)}")
+            if out.dim() != 0:
+                raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+                                   f"{out.dim()} dims. Maybe you meant to use the vjp or jacrev APIs instead?")
+            leaves, spec = tree_flatten(tuple(args[k] for k in picks))
+            at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+            for i, g in zip(at, _gradients([out], [leaves[i] for i in at])):
+                leaves[i] = g
+            grads = tree_unflatten(leaves, spec)
+            grads = grads[0] if isinstance(argnums, int) else grads
+        grads, out, aux = _settle((grads, out, aux), inside.recording)
+        return (grads, (out, aux)) if has_aux else (grads, out)
+    return wrapped
+
+
+def grad(func, argnums=0, has_aux=False):
+    """func's gradient by its arguments `argnums`; with has_aux (gradients, aux)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        grads, value = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+    return wrapped
+
+
+def vjp(func, *primals, has_aux=False):
+    """(func(*primals), vjp_fn): vjp_fn takes cotangents shaped like the output, gives gradients of the primals."""
+    inside = _Inside(primals)
+    with inside:
+        fresh = tree_map(_fresh, primals)
+        out = func(*fresh)
+        aux = None
+        if has_aux:
+            out, aux = out
+    outs, _ = tree_flatten(out)
+    leaves, spec = tree_flatten(fresh)
+    at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+
+    def vjp_fn(*cotangents, retain_graph=True, create_graph=None):
+        weights = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
+        if len(weights) != len(outs):
+            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function.")
+        recording = inside.recording or _depth[0] > 0 or any(w.requires_grad for w in weights)
+        with torch.enable_grad():
+            found = list(leaves)
+            for i, g in zip(at, _gradients(outs, [leaves[i] for i in at], weights)):
+                found[i] = g
+        result = _settle(tree_unflatten(found, spec), recording)
+        return result
+    shown = _settle(out, inside.recording)
+    return (shown, vjp_fn, _settle(aux, inside.recording)) if has_aux else (shown, vjp_fn)
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """(func(*primals), its derivative in the direction of tangents): backward of the backward, linear in a dummy cotangent."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples.")
+    inside = _Inside(primals, tangents)
+    with inside:
+        fresh = tree_map(_fresh, primals)
+        out = func(*fresh)
+        aux = None
+        if has_aux:
+            out, aux = out
+        outs, spec = tree_flatten(out)
+        ins = [x for x in tree_flatten(fresh)[0] if isinstance(x, Tensor)]
+        directions = [x for x in tree_flatten(tangents)[0] if isinstance(x, Tensor)]
+        dummies = [_like(torch.zeros_like(_raw(o)).requires_grad_(), o) for o in outs]
+        pulled = _gradients(outs, ins, dummies)
+        pushed = _gradients(pulled, dummies, [_match(d, p) for d, p in zip(directions, pulled)])
+    result = (tree_unflatten(outs, spec), tree_unflatten(pushed, spec))
+    result = _settle(result + ((aux,) if has_aux else ()), inside.recording)
+    return result
+
+
+def _match(direction, pulled):
+    if isinstance(pulled, BatchedTensor) and not (isinstance(direction, BatchedTensor) and direction.level == pulled.level):
+        return BatchedTensor(direction.unsqueeze(0).expand(pulled.value.shape), pulled.level)
+    return direction
+
+
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+    """func's Jacobian by argument(s) argnums: one backward per element of the output. Shape: output's, then input's."""
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+        def partial(*chosen):
+            full = list(args)
+            for k, x in zip(picks, chosen):
+                full[k] = x
+            return func(*full, **kwargs)
+        got = vjp(partial, *(args[k] for k in picks), has_aux=has_aux)
+        out, pull = got[0], got[1]
+        outs, spec = tree_flatten(out)
+        rows = []
+        for k, o in enumerate(outs):
+            n = o.numel()
+            per = []
+            for i in range(n):
+                cots = [torch.zeros_like(_raw(x)) if isinstance(x, BatchedTensor) else torch.zeros_like(x) for x in outs]
+                if isinstance(o, BatchedTensor):
+                    cots[k].view(cots[k].shape[0], -1)[:, i] = 1
+                    cots = [_like(c, x) for c, x in zip(cots, outs)]
+                else:
+                    cots[k].view(-1)[i] = 1
+                grads = pull(tree_unflatten(cots, spec))
+                per.append(grads)
+            leaves = [tree_flatten(p)[0] for p in per]
+            kind = tree_flatten(tuple(args[j] for j in picks))[1]
+            if n:
+                stacked = [torch.stack(col).reshape(tuple(o.shape) + tuple(col[0].shape)) for col in zip(*leaves)]
+            else:
+                stacked = [x.new_zeros(tuple(o.shape) + tuple(x.shape)) for x in tree_flatten(tuple(args[j] for j in picks))[0]]
+            tree = tree_unflatten(stacked, kind)
+            rows.append(tree[0] if isinstance(argnums, int) else tree)
+        jac = tree_unflatten(rows, spec)
+        return (jac, got[2]) if has_aux else jac
+    return wrapped
+
+
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
+    """func's Jacobian, as jacrev; one directional derivative per element of the input."""
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        aux = [None]
+        columns = []
+        spec = None
+        for p in picks:
+            x = args[p]
+            if not isinstance(x, Tensor):
+                return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
+
+            def partial(v, p=p):
+                full = list(args)
+                full[p] = v
+                return func(*full, **kwargs)
+            per = []
+            for i in range(x.numel()):
+                direction = torch.zeros_like(_raw(x))
+                if isinstance(x, BatchedTensor):
+                    direction.view(direction.shape[0], -1)[:, i] = 1
+                    direction = _like(direction, x)
+                else:
+                    direction.view(-1)[i] = 1
+                got = jvp(partial, (x,), (direction,), has_aux=has_aux)
+                aux[0] = got[2] if has_aux else None
+                leaves, spec = tree_flatten(got[1])
+                per.append(leaves)
+            columns.append([torch.stack(col, -1).reshape(tuple(col[0].shape) + tuple(x.shape)) for col in zip(*per)])
+        if spec is None:
+            return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
+        rows = [col[0] if isinstance(argnums, int) else tuple(col) for col in zip(*columns)]
+        jac = tree_unflatten(rows, spec)
+        return (jac, aux[0]) if has_aux else jac
+    return wrapped
+
+
+def hessian(func, argnums=0):
+    """The second derivative of a scalar function: the Jacobian of its gradient."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def linearize(func, *primals):
+    """(func(*primals), jvp_fn): the derivative at primals as a linear function of tangents."""
+    out = func(*primals)
+    return out, lambda *tangents: jvp(func, primals, tangents)[1]
+
+
+def functionalize(func, *, remove="mutations"):
+    """func as it is: eager execution needs no functional form."""
+    return func
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with these tensors in place of its parameters and buffers."""
+    if isinstance(parameter_and_buffer_dicts, (list, tuple)):
+        merged = {}
+        for part in parameter_and_buffer_dicts:
+            if repeated := merged.keys() & part.keys():
+                raise ValueError(f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            merged.update(part)
+    else:
+        merged = parameter_and_buffer_dicts
+    return torch.nn.utils.stateless._functional_call(module, merged, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of models of one architecture, each stacked along a new first dimension."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({type(m) for m in models}) != 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    if len({m.training for m in models}) != 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    params = {k: torch.stack([dict(m.named_parameters())[k].detach() for m in models]).requires_grad_() for k, _ in models[0].named_parameters()}
+    buffers = {k: torch.stack([dict(m.named_buffers())[k] for m in models]) for k, _ in models[0].named_buffers()}
+    return params, buffers
+
+
+def replace_all_batch_norm_modules_(root):
+    """Switch off the running statistics of every batch norm below root, which vmap cannot update."""
+    for module in root.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
