@@ -35,18 +35,24 @@ rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
 void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */
-#define T(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_cached, name, , __VA_ARGS__)
+#define T(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_cached, name, __VA_ARGS__)
 /* The same, all results into out[]; 0 or -1. */
-#define TN(out, name, ...) RUSH_CALL_(__COUNTER__, rush_apply_all_cached, name, RUSH_COMMA_ out, __VA_ARGS__)
+#define TN(out, name, ...) RUSH_CALL_ALL_(__COUNTER__, out, name, __VA_ARGS__)
 /* In place: T_INPLACE("add.Tensor", ...) writes into its first argument, as add_ does. */
-#define T_INPLACE(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_inplace_cached, name, , __VA_ARGS__)
-#define RUSH_COMMA_ ,
-#define RUSH_CALL_(id, how, name, more, ...) RUSH_CALL2_(id, how, name, more, __VA_ARGS__)
-#define RUSH_CALL2_(id, how, name, more, ...)                                                               \
+#define T_INPLACE(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_inplace_cached, name, __VA_ARGS__)
+#define RUSH_CALL_(id, how, name, ...) RUSH_CALL2_(id, how, name, __VA_ARGS__)
+#define RUSH_CALL2_(id, how, name, ...)                                                                     \
     ({                                                                                                      \
         static const rush_op *op_##id;                                                                      \
         const rush_value args_##id[] = {__VA_ARGS__};                                                       \
-        how(&op_##id, name, (int)RUSH_COUNT(args_##id), args_##id more);                                    \
+        how(&op_##id, name, (int)RUSH_COUNT(args_##id), args_##id);                                         \
+    })
+#define RUSH_CALL_ALL_(id, out, name, ...) RUSH_CALL_ALL2_(id, out, name, __VA_ARGS__)
+#define RUSH_CALL_ALL2_(id, out, name, ...)                                                                 \
+    ({                                                                                                      \
+        static const rush_op *op_##id;                                                                      \
+        const rush_value args_##id[] = {__VA_ARGS__};                                                       \
+        rush_apply_all_cached(&op_##id, name, (int)RUSH_COUNT(args_##id), args_##id, out);                  \
     })
 #define V(x) RUSH_V(x)
 #define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)

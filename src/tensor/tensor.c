@@ -214,6 +214,7 @@ rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
     memcpy(t->size, of->size, sizeof *of->size * of->ndim);
     memcpy(t->stride, of->stride, sizeof *of->stride * of->ndim);
     t->flags = of->flags & (RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE | RUSH_T_WRAPPED);
+    t->offset = of->offset;
     t->numel = of->numel;
     t->layout = of->layout;
     return rush_park(t);

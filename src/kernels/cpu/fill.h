@@ -1,0 +1,15 @@
+/* fill.h - one element repeated, and one array added into another: what pasting and padding are made of. */
+#ifndef RUSH_KERNELS_FILL_H
+#define RUSH_KERNELS_FILL_H
+
+#include "kernels/cpu/isa.h"
+
+struct rush_fill_kernels {
+    /* dst[i] = *value for n elements of `size` bytes (1, 2, 4, 8, 16), `stride` bytes apart */
+    void (*fill)(char *dst, int64_t stride, int64_t n, const void *value, size_t size);
+    /* A loop of the iterator, per dtype that sums are computed in (NULL: another one serves): p[0] = p[1] + p[2] */
+    void (*add[RUSH_DTYPES])(char **p, const int64_t *stride, int64_t n, const void *arg);
+};
+RUSH_KERNEL_TABLE(fill);
+
+#endif

@@ -1,0 +1,39 @@
+/* geometry.h - sizes, strides and offset of a view, computed apart from making it.
+ *
+ * A view operation makes an alias of a geometry, its derivative pastes a gradient into the same geometry of
+ * zeros, and the _scatter form pastes into a copy: so each geometry is worked out by one function.
+ */
+#ifndef RUSH_OPS_GEOMETRY_H
+#define RUSH_OPS_GEOMETRY_H
+
+#include "op/op.h"
+
+typedef struct geometry {
+    int ndim;
+    int64_t offset; /* in elements, absolute within the storage */
+    int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
+} geometry;
+
+/* Each returns -1 with an error for arguments that PyTorch refuses. */
+int rush_geometry_select(geometry *, const rush_tensor *, int64_t dim, int64_t index);
+int rush_geometry_slice(geometry *, const rush_tensor *, int64_t dim, rush_value start, rush_value end, int64_t step);
+int rush_geometry_diagonal(geometry *, const rush_tensor *, int64_t offset, int64_t dim1, int64_t dim2);
+int rush_geometry_strided(geometry *, const rush_tensor *, rush_value size, rush_value stride, rush_value offset);
+void rush_geometry_of(geometry *, const rush_tensor *);
+rush_tensor *rush_geometry_view(const rush_tensor *, const geometry *);
+/* Part [start, start + length) along dim, unchecked. */
+rush_tensor *rush_part(const rush_tensor *, int dim, int64_t start, int64_t length);
+
+/* dst += src for any strides and dtypes (computed in dst's, half types in float); dst must not overlap itself. */
+int rush_add_into(rush_tensor *dst, const rush_tensor *src);
+/* All bytes zero, any strides. */
+void rush_zero_into(rush_tensor *);
+/* Every element a number, any strides and dtype; the number has been checked to fit. */
+void rush_fill_into(rush_tensor *, rush_value);
+/* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
+int rush_number_fits(rush_value, rush_dtype);
+
+/* PyTorch's spelling of a dtype in old messages: "Float", "Long". */
+const char *rush_scalar_name(rush_dtype);
+
+#endif
