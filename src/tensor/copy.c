@@ -23,7 +23,7 @@ typedef struct pair {
 static void convert_loop(char **p, const int64_t *stride, int64_t n, const void *arg)
 {
     const pair *d = arg;
-    rush_convert(p[0], d->dst, stride[0], p[1], d->src, stride[1], n);
+    rush_convert_many(p[0], d->dst, stride[0], p[1], d->src, stride[1], n);
 }
 
 static bool same_layout(const rush_tensor *a, const rush_tensor *b)

@@ -156,7 +156,7 @@ int rush_iter_init(rush_iter *it, int nout, int nop, const rush_value *operand, 
 static void apply_lazy(void *p, rush_dtype d, int64_t n, int flags)
 {
     if (!rush_dtype_is_complex(d)) flags &= ~RUSH_T_CONJ;
-    if (flags && rush_k_copy) rush_k_copy->lazy(p, d, n, flags);
+    if (flags) rush_k_copy->lazy(p, d, n, flags);
 }
 
 /* One row through buffers: operands whose dtype is not the loop's are converted block by block. */
@@ -174,7 +174,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
         q[k] = via[k] ? buffer[k] : p[k];
         qs[k] = via[k] ? rush_dtypes[it->compute[k]].size : stride[k];
         if (k >= it->nout && via[k] && stride[k] == 0) { /* the same element all along: once will do */
-            rush_convert(buffer[k], it->compute[k], 0, p[k], it->own[k], 0, 1);
+            rush_convert_many(buffer[k], it->compute[k], 0, p[k], it->own[k], 0, 1);
             apply_lazy(buffer[k], it->compute[k], 1, it->lazy[k]);
             qs[k] = 0;
         }
@@ -185,7 +185,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
             if (!via[k]) {
                 q[k] = p[k] + i * stride[k];
             } else if (qs[k]) {
-                rush_convert(buffer[k], it->compute[k], qs[k], p[k] + i * stride[k], it->own[k], stride[k], m);
+                rush_convert_many(buffer[k], it->compute[k], qs[k], p[k] + i * stride[k], it->own[k], stride[k], m);
                 apply_lazy(buffer[k], it->compute[k], m, it->lazy[k]);
             }
         }
@@ -195,7 +195,7 @@ static void run_converted(const job *w, char **p, const int64_t *stride, int64_t
         for (int k = 0; k < it->nout; k++) {
             if (!via[k]) continue;
             apply_lazy(buffer[k], it->compute[k], m, it->lazy[k]);
-            rush_convert(p[k] + i * stride[k], it->own[k], stride[k], buffer[k], it->compute[k], qs[k], m);
+            rush_convert_many(p[k] + i * stride[k], it->own[k], stride[k], buffer[k], it->compute[k], qs[k], m);
         }
     }
 }
@@ -325,7 +325,7 @@ void rush_iter_run(rush_iter *it, rush_loop loop, const void *arg, int64_t grain
     job w = {it, loop, arg, 0, 0, 0};
     if (it->numel <= 0) return;
     if (grain <= 0) grain = GRAIN;
-    if (it->ndim > 1 && rush_k_copy && (w.crossing = crossing(it))) {
+    if (it->ndim > 1 && (w.crossing = crossing(it))) {
         size_t widest = 0;
         for (int k = 0; k < it->nop; k++)
             if (w.crossing >> k & 1) widest += rush_dtypes[it->own[k]].size;

@@ -53,12 +53,19 @@ void rush_number_store(void *dst, rush_dtype, rush_value);
 
 /* What src/kernels/cpu/copy.c offers to this room. */
 struct rush_copy_kernels {
+    void (*convert)(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
     /* dst[i][j] = src[j][i] for i < rows, j < cols of elements of `size` bytes; row strides in bytes */
     void (*transpose)(char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows, int64_t cols, size_t size);
     /* in place, for lazily conjugated or negated blocks of float and complex types */
     void (*lazy)(void *p, rush_dtype, int64_t n, int flags);
 };
 extern const struct rush_copy_kernels *rush_k_copy;
+
+/* rush_convert() for many elements */
+static inline void rush_convert_many(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_dtype sd, int64_t ss, int64_t n)
+{
+    rush_k_copy->convert(dst, dd, ds, src, sd, ss, n);
+}
 
 #pragma GCC visibility pop
 #endif

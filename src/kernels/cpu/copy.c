@@ -1,9 +1,163 @@
-/* copy.c - transposition of blocks and lazy signs: what the iterator does at a kernel's edge beside conversion. */
+/* copy.c - conversion between dtypes, transposition of blocks: what the iterator does at a kernel's edge.
+ *
+ * A conversion is made of contiguous steps over blocks: gather what is strided, widen half types to float,
+ * convert between the wide types (convert_to.inc, once per destination), narrow, scatter. The 8-bit float and
+ * the quantized types are left to rush_convert().
+ */
 #include "kernels/cpu/isa.h"
 #include "tensor/iter.h"
+#include <complex.h>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#define BLOCK 256
 
 typedef uint16_t half;
 
+/* ---- between float and the half types, contiguous ---- */
+
+static void widen_f16(float *restrict d, const half *restrict s, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(s + i))));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(s + i))));
+    for (; i < n; i++) d[i] = _cvtsh_ss(s[i]);
+#endif
+    for (; i < n; i++) d[i] = rush_f16_to_f32(s[i]);
+}
+
+static void narrow_f16(half *restrict d, const float *restrict s, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) _mm256_storeu_si256((void *)(d + i), _mm512_cvtps_ph(_mm512_loadu_ps(s + i), 0));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8) _mm_storeu_si128((void *)(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), 0));
+    for (; i < n; i++) d[i] = _cvtss_sh(s[i], 0);
+#endif
+    for (; i < n; i++) d[i] = rush_f32_to_f16(s[i]);
+}
+
+static void widen_bf16(float *restrict d, const half *restrict s, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) d[i] = rush_bf16_to_f32(s[i]);
+}
+
+static void narrow_bf16(half *restrict d, const float *restrict s, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        union { float f; uint32_t u; } x = {.f = s[i]};
+        uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
+        d[i] = (half)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+    }
+}
+
+/* ---- between the wide types, contiguous ---- */
+
+typedef void (*step)(void *restrict dst, const void *restrict src, rush_dtype from, int64_t n);
+
+#define D_T uint8_t
+#define D_NAME to_bool
+#define OF_INT(x) ((x) != 0)
+#define OF_FLOAT(x) ((x) != 0)
+#define OF_COMPLEX(re, im) ((re) != 0 || (im) != 0)
+#include "kernels/cpu/convert_to.inc"
+
+/* Out-of-range floats go through the signed type that the processor converts to, as C++ compilers have it. */
+#define D_T uint8_t
+#define D_NAME to_u8
+#define OF_INT(x) (uint8_t)(x)
+#define OF_FLOAT(x) (uint8_t)(int64_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int8_t
+#define D_NAME to_i8
+#define OF_INT(x) (int8_t)(x)
+#define OF_FLOAT(x) (int8_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int16_t
+#define D_NAME to_i16
+#define OF_INT(x) (int16_t)(x)
+#define OF_FLOAT(x) (int16_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint16_t
+#define D_NAME to_u16
+#define OF_INT(x) (uint16_t)(x)
+#define OF_FLOAT(x) (uint16_t)(int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int32_t
+#define D_NAME to_i32
+#define OF_INT(x) (int32_t)(x)
+#define OF_FLOAT(x) (int32_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint32_t
+#define D_NAME to_u32
+#define OF_INT(x) (uint32_t)(x)
+#define OF_FLOAT(x) ((x) >= 0x1p31f ? (uint32_t)(int32_t)((x) - 0x1p31f) ^ 0x80000000u : (uint32_t)(int32_t)(x))
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T int64_t
+#define D_NAME to_i64
+#define OF_INT(x) (int64_t)(x)
+#define OF_FLOAT(x) (int64_t)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T uint64_t
+#define D_NAME to_u64
+#define OF_INT(x) (uint64_t)(x)
+#define OF_FLOAT(x) ((x) >= 0x1p63f ? (uint64_t)(int64_t)((x) - 0x1p63f) ^ 0x8000000000000000u : (uint64_t)(int64_t)(x))
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T float
+#define D_NAME to_f32
+#define OF_INT(x) (float)(x)
+#define OF_FLOAT(x) (float)(x)
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T double
+#define D_NAME to_f64
+#define OF_INT(x) (double)(x)
+#define OF_FLOAT(x) (double)(x)
+#include "kernels/cpu/convert_to.inc"
+
+/* Complex destinations are pairs: written through a struct, which keeps signed zeros and infinities as they are. */
+typedef struct pair32 { float re, im; } pair32;
+typedef struct pair64 { double re, im; } pair64;
+
+#define D_T pair32
+#define D_NAME to_c64
+#define OF_INT(x) (pair32){(float)(x), 0}
+#define OF_FLOAT(x) (pair32){(float)(x), 0}
+#define OF_COMPLEX(r, i) (pair32){(float)(r), (float)(i)}
+#include "kernels/cpu/convert_to.inc"
+
+#define D_T pair64
+#define D_NAME to_c128
+#define OF_INT(x) (pair64){(double)(x), 0}
+#define OF_FLOAT(x) (pair64){(double)(x), 0}
+#define OF_COMPLEX(r, i) (pair64){(double)(r), (double)(i)}
+#include "kernels/cpu/convert_to.inc"
+
+static const step steps[RUSH_DTYPES] = {
+    [RUSH_BOOL] = to_bool, [RUSH_U8] = to_u8, [RUSH_I8] = to_i8, [RUSH_I16] = to_i16, [RUSH_I32] = to_i32,
+    [RUSH_I64] = to_i64, [RUSH_U16] = to_u16, [RUSH_U32] = to_u32, [RUSH_U64] = to_u64, [RUSH_F32] = to_f32,
+    [RUSH_F64] = to_f64, [RUSH_C64] = to_c64, [RUSH_C128] = to_c128,
+};
+
+/* ---- strides ---- */
+
+/* dst and src are of `size` bytes, which is the element's or 0 (then the element is repeated). */
 static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t size)
 {
     int64_t i;
@@ -22,6 +176,70 @@ static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t
         break;
     default:
         for (i = 0; i < n; i++) memcpy(d + i * ds, s + i * ss, size);
+    }
+}
+
+static bool is_half(rush_dtype d)
+{
+    return d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C32;
+}
+
+/* Contiguous, n <= BLOCK. */
+static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype sd, int64_t n)
+{
+    float wide[2 * BLOCK], narrow[2 * BLOCK];
+    if (sd == RUSH_C32) {
+        widen_f16(wide, src, 2 * n);
+        src = wide, sd = RUSH_C64;
+    } else if (is_half(sd)) {
+        (sd == RUSH_F16 ? widen_f16 : widen_bf16)(wide, src, n);
+        src = wide, sd = RUSH_F32;
+    }
+    if (!is_half(dd)) {
+        steps[dd](dst, src, sd, n);
+        return;
+    }
+    rush_dtype middle = dd == RUSH_C32 ? RUSH_C64 : RUSH_F32;
+    if (sd != middle) {
+        steps[middle](narrow, src, sd, n);
+        src = narrow;
+    }
+    if (dd == RUSH_BF16) narrow_bf16(dst, src, n);
+    else narrow_f16(dst, src, dd == RUSH_C32 ? 2 * n : n);
+}
+
+static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_dtype sd, int64_t ss, int64_t n)
+{
+    int64_t dsize = rush_dtypes[dd].size, ssize = rush_dtypes[sd].size;
+    if (dd == sd) {
+        if (ds == dsize && ss == ssize) memcpy(dst, src, (size_t)(n * dsize));
+        else copy_strided(dst, ds, src, ss, n, (size_t)dsize);
+        return;
+    }
+    bool direct = ds == dsize && ss == ssize;
+    if (direct && sd == RUSH_F16 && dd == RUSH_F32) { widen_f16(dst, src, n); return; }
+    if (direct && sd == RUSH_BF16 && dd == RUSH_F32) { widen_bf16(dst, src, n); return; }
+    if (direct && dd == RUSH_F16 && sd == RUSH_F32) { narrow_f16(dst, src, n); return; }
+    if (direct && dd == RUSH_BF16 && sd == RUSH_F32) { narrow_bf16(dst, src, n); return; }
+    if ((!steps[dd] && !is_half(dd)) || (!steps[sd] && !is_half(sd))) {
+        rush_convert(dst, dd, ds, src, sd, ss, n);
+        return;
+    }
+    if (direct && !is_half(dd) && !is_half(sd)) {
+        steps[dd](dst, src, sd, n);
+        return;
+    }
+    char in[BLOCK * 16] __attribute__((aligned(64))), out[BLOCK * 16] __attribute__((aligned(64)));
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = RUSH_MIN(BLOCK, n - i);
+        const char *s = (const char *)src + i * ss;
+        char *d = (char *)dst + i * ds;
+        if (ss != ssize) {
+            copy_strided(in, ssize, s, ss, m, (size_t)ssize);
+            s = in;
+        }
+        convert_block(ds == dsize ? d : out, dd, s, sd, m);
+        if (ds != dsize) copy_strided(d, ds, out, dsize, m, (size_t)dsize);
     }
 }
 
@@ -116,4 +334,4 @@ static void lazy(void *p, rush_dtype d, int64_t n, int flags)
     }
 }
 
-RUSH_KERNELS(copy) = {.transpose = transpose, .lazy = lazy};
+RUSH_KERNELS(copy) = {.convert = convert, .transpose = transpose, .lazy = lazy};

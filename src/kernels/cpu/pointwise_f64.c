@@ -1,0 +1,7 @@
+/* pointwise_f64.c - pointwise.def in double. */
+#include "kernels/cpu/pointwise.h"
+#define T double
+#define F(name) name
+#define TABLE pw_f64
+#include "kernels/cpu/words_real.h"
+#include "kernels/cpu/pointwise_loops.inc"

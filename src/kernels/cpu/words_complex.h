@@ -1,0 +1,95 @@
+/* words_complex.h - the words of pointwise.def for complex numbers. The includer defines T, REAL_T and F(name), the C
+ * function of that name (cexpf for float complex). */
+#include "kernels/cpu/libmvec.h"
+#include <complex.h>
+#undef I
+
+#define K(v) ((T)(REAL_T)(v))
+
+typedef union parts { T z; struct { REAL_T re, im; }; } parts;
+
+static inline REAL_T re_of(T x) { return ((parts){.z = x}).re; }
+static inline REAL_T im_of(T x) { return ((parts){.z = x}).im; }
+/* re + i*im without the NaN that im * I makes of infinities */
+static inline T make(REAL_T re, REAL_T im) { return ((parts){.re = re, .im = im}).z; }
+
+static inline T scale(T x, REAL_T s) { return make(re_of(x) * s, im_of(x) * s); }
+static inline T times(T x, T y) { return im_of(x) == 0 ? scale(y, re_of(x)) : x * y; }
+static inline T conjugate(T x) { return make(re_of(x), -im_of(x)); }
+static inline REAL_T imaginary(T x) { return im_of(x); }
+static inline REAL_T absolute(T x) { return R(hypot)(re_of(x), im_of(x)); }
+static inline REAL_T abs_square(T x) { return re_of(x) * re_of(x) + im_of(x) * im_of(x); }
+static inline REAL_T phase(T x) { return R(atan2)(im_of(x), re_of(x)); }
+static inline bool is_nan(T x) { return re_of(x) != re_of(x) || im_of(x) != im_of(x); }
+static inline bool is_inf(T x) { return isinf(re_of(x)) || isinf(im_of(x)); }
+static inline bool is_finite(T x) { return isfinite(re_of(x)) && isfinite(im_of(x)); }
+static inline T sign_of(T x)
+{
+    REAL_T r = absolute(x);
+    return r == 0 ? 0 : make(re_of(x) / r, im_of(x) / r);
+}
+static inline T rsqrt_of(T x) { return 1 / F(sqrt)(x); }
+static inline T power(T x, T y)
+{
+    if (y == 0) return 1;
+    if (x == 0) return re_of(y) > 0 ? (T)0 : make(R(nan)(""), R(nan)(""));
+    if (im_of(y) == 0 && re_of(y) == 2) return x * x;
+    return F(pow)(x, y);
+}
+static inline T exp2_of(T x) { return F(exp)(scale(x, (REAL_T)0.69314718055994530942)); }
+/* exp(x) - 1 without cancellation for small x */
+static inline T expm1_of(T x)
+{
+    REAL_T half = R(sin)(im_of(x) / 2), e = R(expm1)(re_of(x));
+    return make(e * R(cos)(im_of(x)) - 2 * half * half, (e + 1) * R(sin)(im_of(x)));
+}
+static inline T log_scaled(T x, REAL_T s) { return scale(F(log)(x), s); }
+/* log(1 + x): of the length by log1p of the square's excess where it is close to one */
+static inline T log1p_of(T x)
+{
+    REAL_T re = re_of(x), im = im_of(x), a = R(fabs)(re) + R(fabs)(im);
+    if (!(a < (REAL_T)0.5)) return F(log)(1 + x);
+    return make(R(log1p)(re * (2 + re) + im * im) / 2, R(atan2)(im, 1 + re));
+}
+static inline T log_add_exp(T x, T y)
+{
+    if (re_of(x) < re_of(y)) {
+        T swap = x;
+        x = y, y = swap;
+    }
+    if (is_inf(x) && re_of(x) == re_of(y) && !is_nan(x) && !is_nan(y)) return re_of(x) < 0 ? x : F(log)(F(exp)(x) + F(exp)(y));
+    return x + log1p_of(F(exp)(y - x));
+}
+static inline T log_add_exp2(T x, T y)
+{
+    return scale(log_add_exp(scale(x, (REAL_T)0.69314718055994530942), scale(y, (REAL_T)0.69314718055994530942)),
+                 (REAL_T)1.44269504088896340736);
+}
+
+#define sqrt(v) F(sqrt)(v)
+#define exp(v) F(exp)(v)
+#define exp2(v) exp2_of(v)
+#define expm1(v) expm1_of(v)
+#define log(v) F(log)(v)
+#define log2(v) log_scaled(v, (REAL_T)1.44269504088896340736)
+#define log10(v) log_scaled(v, (REAL_T)0.43429448190325182765)
+#define log1p(v) log1p_of(v)
+#define sin(v) F(sin)(v)
+#define cos(v) F(cos)(v)
+#define tan(v) F(tan)(v)
+#define asin(v) F(asin)(v)
+#define acos(v) F(acos)(v)
+#define atan(v) F(atan)(v)
+#define sinh(v) F(sinh)(v)
+#define cosh(v) F(cosh)(v)
+#define tanh(v) F(tanh)(v)
+#define asinh(v) F(asinh)(v)
+#define acosh(v) F(acosh)(v)
+#define atanh(v) F(atanh)(v)
+
+#define HAS_B 0
+#define HAS_I 0
+#define HAS_F 0
+#define HAS_C 1
+#define ARG(k) make((REAL_T)args->re[k], (REAL_T)args->im[k])
+#define CAST(v) (v)

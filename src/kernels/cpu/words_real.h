@@ -1,0 +1,83 @@
+/* words_real.h - the words of pointwise.def for float and double. The includer defines T and F(name), which is the C
+ * function of that name for T (expf for float). */
+#include "base/special.h"
+#include "kernels/cpu/libmvec.h"
+
+#define K(v) ((T)(v))
+
+static inline T times(T x, T y) { return x * y; }
+static inline bool is_nan(T x) { return x != x; }
+static inline bool is_inf(T x) { return F(fabs)(x) == K(INFINITY); }
+static inline bool is_finite(T x) { return F(fabs)(x) < K(INFINITY); }
+static inline T imaginary(T x) { return 0; }
+static inline T conjugate(T x) { return x; }
+static inline T absolute(T x) { return F(fabs)(x); }
+static inline T abs_square(T x) { return x * x; }
+static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
+static inline bool sign_bit(T x) { return F(copysign)(1, x) < 0; }
+static inline T phase(T x) { return x != x ? x : x < 0 ? K(3.14159265358979323846) : 0; }
+/* NaN wins, whichever side it is on */
+static inline T larger(T x, T y) { return x > y || x != x ? x : y; }
+static inline T smaller(T x, T y) { return x < y || x != x ? x : y; }
+static inline T round_even(T x) { return F(rint)(x); }
+static inline T rsqrt_of(T x) { return 1 / F(sqrt)(x); }
+static inline T odds(T x) { return x / (1 - x); }
+static inline T power(T x, T y) { return F(pow)(x, y); }
+
+static inline T trunc_mod(T x, T y) { return F(fmod)(x, y); }
+static inline T trunc_div(T x, T y) { return F(trunc)(x / y); }
+/* Like Python's % and //: the remainder has the divisor's sign */
+static inline T floor_mod(T x, T y)
+{
+    T r = F(fmod)(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+static inline T floor_div(T x, T y)
+{
+    if (y == 0) return x / y;
+    T r = F(fmod)(x, y), q = (x - r) / y;
+    if (r != 0 && (r < 0) != (y < 0)) q -= 1;
+    if (q == 0) return F(copysign)(0, x / y);
+    T whole = F(floor)(q);
+    return q - whole > K(0.5) ? whole + 1 : whole;
+}
+
+static inline T log_add_exp(T x, T y)
+{
+    T high = larger(x, y), low = smaller(x, y);
+    return high == low && is_inf(high) ? high : high + F(log1p)(F(exp)(low - high));
+}
+static inline T log_add_exp2(T x, T y)
+{
+    T high = larger(x, y), low = smaller(x, y);
+    return high == low && is_inf(high) ? high : high + F(log1p)(F(exp2)(low - high)) * K(1.44269504088896340736);
+}
+
+/* Slopes of activations at y, given what the loop has computed */
+static inline T gelu_tanh_slope(T y, T t)
+{
+    T inner = K(0.79788456080286535588) * (1 + 3 * K(0.044715) * y * y);
+    return K(0.5) * (1 + t) + K(0.5) * y * (1 - t * t) * inner;
+}
+static inline T mish_slope(T y, T t, T s) { return t + y * s * (1 - t * t); }
+
+/* Special functions are computed in double, one element at a time */
+#define SPECIAL1(word) static inline T word(T x) { return (T)rush_##word((double)x); }
+#define SPECIAL2(word) static inline T word(T x, T y) { return (T)rush_##word((double)x, (double)y); }
+SPECIAL1(erfinv) SPECIAL1(erfcx) SPECIAL1(log_gamma) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
+SPECIAL2(gamma_q) SPECIAL2(zeta) SPECIAL1(bessel_i0) SPECIAL1(bessel_i0e) SPECIAL1(bessel_i1) SPECIAL1(bessel_i1e)
+SPECIAL1(normal_quantile) SPECIAL1(log_normal_cdf) SPECIAL1(bessel_j0) SPECIAL1(bessel_j1) SPECIAL1(bessel_y0)
+SPECIAL1(bessel_y1) SPECIAL1(bessel_k0) SPECIAL1(bessel_k1) SPECIAL1(bessel_k0e) SPECIAL1(bessel_k1e)
+SPECIAL1(spherical_j0) SPECIAL1(airy_ai) SPECIAL2(chebyshev_polynomial_t) SPECIAL2(chebyshev_polynomial_u)
+SPECIAL2(chebyshev_polynomial_v) SPECIAL2(chebyshev_polynomial_w) SPECIAL2(shifted_chebyshev_polynomial_t)
+SPECIAL2(shifted_chebyshev_polynomial_u) SPECIAL2(shifted_chebyshev_polynomial_v)
+SPECIAL2(shifted_chebyshev_polynomial_w) SPECIAL2(hermite_polynomial_h) SPECIAL2(hermite_polynomial_he)
+SPECIAL2(laguerre_polynomial_l) SPECIAL2(legendre_polynomial_p)
+
+#define HAS_B 0
+#define HAS_I 0
+#define HAS_F 1
+#define HAS_C 0
+#define REAL_T T
+#define ARG(k) (T)args->re[k]
+#define CAST(v) (T)(v)
