@@ -114,7 +114,7 @@ static void print_result_type(const rush_op *op)
 static void print_signature(const rush_op *op)
 {
     print_result_type(op);
-    printf("%s_(", c_name(op));
+    printf("%s_call(", c_name(op));
     int n = 0;
     for (int i = 0; i < op->nargs; ++i) {
         if (op->args[i].has_default) continue;
@@ -157,7 +157,7 @@ static void print_macro(const rush_op *op)
     for (int i = 0; i < op->nargs; ++i)
         if (!op->args[i].has_default) printf("%s%s_", n++ ? ", " : "", op->args[i].name);
     if (options(op)) printf("%s...", n ? ", " : "");
-    printf(") %s_(", c_name(op));
+    printf(") %s_call(", c_name(op));
     n = 0;
     for (int i = 0; i < op->nargs; ++i)
         if (!op->args[i].has_default) printf(boxed(op, &op->args[i]) ? "%sRUSH_V(%s_)" : "%s%s_", n++ ? ", " : "", op->args[i].name);

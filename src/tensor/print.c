@@ -104,7 +104,7 @@ static style choose(const rush_tensor *t)
 
 static void put_element(text *out, const rush_tensor *t, const style *s, int64_t at)
 {
-    char one[512], padded[600];
+    char one[512], padded[1200];
     double imag, real = element(t, at, &imag);
     if (t->dtype == RUSH_BOOL) {
         snprintf(padded, sizeof padded, "%5s", real != 0 ? "True" : "False");
