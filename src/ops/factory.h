@@ -1,0 +1,15 @@
+/* factory.h - the options that all makers of tensors take. */
+#ifndef RUSH_OPS_FACTORY_H
+#define RUSH_OPS_FACTORY_H
+
+#include "op/op.h"
+
+typedef struct factory {
+    rush_dtype dtype;
+    rush_device device;
+} factory;
+
+/* `v` has the arguments dtype, layout, device, pin_memory; what is None comes from `dtype` and `like` (may be NULL). */
+int rush_factory_read(factory *, const rush_value *v, int dtype, const rush_tensor *like);
+
+#endif
