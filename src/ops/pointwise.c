@@ -1,0 +1,592 @@
+/* pointwise.c - elementwise operations: records from the rows of src/kernels/pointwise.def, and their one kernel.
+ *
+ * The shape rule broadcasts, promotes, and picks the type to compute in; the kernel takes that type's loop and lets the
+ * iterator run it. Loops are for contiguous elements: what is strided or a number passes through small blocks.
+ */
+#include "ops/pointwise.h"
+#include "op/schema.h"
+#include <stdio.h>
+
+/* ---- which loop ---- */
+
+const char *rush_scalar_type_name(rush_dtype d)
+{
+    static const char *const names[RUSH_DTYPES] = {
+        "Bool", "Byte", "Char", "Short", "Int", "Long", "UInt16", "UInt32", "UInt64", "Half", "BFloat16", "Float", "Double",
+        "ComplexHalf", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz",
+        "Float8_e8m0fnu", "QInt8", "QUInt8", "QInt32"};
+    return d < RUSH_DTYPES ? names[d] : "Undefined";
+}
+
+/* The type in which elements of d are computed, and its loop. */
+static rush_dtype compute_dtype(rush_dtype d)
+{
+    switch (d) {
+    case RUSH_I8:
+    case RUSH_I16:
+    case RUSH_U16:
+        return RUSH_I32;
+    case RUSH_U32:
+        return RUSH_I64;
+    case RUSH_C32:
+        return RUSH_C64;
+    case RUSH_F16:
+    case RUSH_BF16:
+    case RUSH_F8E4M3FN:
+    case RUSH_F8E5M2:
+    case RUSH_F8E4M3FNUZ:
+    case RUSH_F8E5M2FNUZ:
+    case RUSH_F8E8M0FNU:
+        return RUSH_F32;
+    default:
+        return d;
+    }
+}
+
+static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
+{
+    switch (d) {
+    case RUSH_BOOL: return rush_k_pw_bool->loop[id];
+    case RUSH_U8: return rush_k_pw_u8->loop[id];
+    case RUSH_I32: return rush_k_pw_i32->loop[id];
+    case RUSH_I64: return rush_k_pw_i64->loop[id];
+    case RUSH_U64: return rush_k_pw_u64->loop[id];
+    case RUSH_F32: return rush_k_pw_f32->loop[id];
+    case RUSH_F64: return rush_k_pw_f64->loop[id];
+    case RUSH_C64: return rush_k_pw_c64->loop[id];
+    case RUSH_C128: return rush_k_pw_c128->loop[id];
+    default: return NULL;
+    }
+}
+
+static int refuse(rush_pw_id id, rush_dtype d)
+{
+    const char *name = rush_now.op ? rush_now.op->base : "operation";
+    bool complex = rush_dtype_is_complex(d);
+    switch (id) {
+    case RUSH_PW_neg:
+        return rush_fail(RUSH_RUNTIME_ERROR, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                                             "invert a mask, use the `~` or `logical_not()` operator instead.");
+    case RUSH_PW_sign:
+        return rush_fail(RUSH_NOT_IMPLEMENTED, "Unlike NumPy, torch.sign is not intended to support complex numbers. "
+                                               "Please use torch.sgn instead.");
+    case RUSH_PW_maximum:
+    case RUSH_PW_minimum:
+    case RUSH_PW_fmax:
+    case RUSH_PW_fmin:
+    case RUSH_PW_heaviside:
+    case RUSH_PW_isposinf:
+    case RUSH_PW_isneginf:
+        return rush_fail(RUSH_RUNTIME_ERROR, "%s not implemented for complex tensors.", name);
+    case RUSH_PW_relu:
+    case RUSH_PW_hardtanh:
+        if (!complex) return rush_fail(RUSH_RUNTIME_ERROR, "Boolean inputs not supported for %s", name);
+        break;
+    case RUSH_PW_floor:
+    case RUSH_PW_ceil:
+    case RUSH_PW_trunc:
+    case RUSH_PW_clamp:
+        if (complex) return rush_fail(RUSH_NOT_IMPLEMENTED, "%s is not supported for complex inputs", name);
+        break;
+    case RUSH_PW_signbit:
+        return rush_fail(RUSH_NOT_IMPLEMENTED, "signbit is not implemented for complex tensors.");
+    default:;
+    }
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", name, rush_scalar_type_name(d));
+}
+
+/* The dtype that the operands are promoted to. */
+static rush_dtype common_dtype(int nx, const rush_value *x)
+{
+    if (x[0].kind == RUSH_V_TENSOR && !(x[0].t->flags & RUSH_T_WRAPPED) && x[0].t->ndim) {
+        rush_dtype d = x[0].t->dtype;
+        int k = 1;
+        /* the same type everywhere, or beside a number that cannot change it */
+        for (; k < nx; k++) {
+            if (x[k].kind == RUSH_V_TENSOR ? x[k].t->dtype == d
+                                           : x[k].kind != RUSH_V_COMPLEX && rush_dtypes[d].category >= (x[k].kind == RUSH_V_FLOAT ? 2 : 1)) continue;
+            break;
+        }
+        if (k == nx) return d;
+    }
+    return rush_result_type(nx, x);
+}
+
+int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
+{
+    const rush_pw_row *row = &rush_pw_rows[id];
+    rush_dtype d = row->nx == 1 && x[0].kind == RUSH_V_TENSOR ? (rush_dtype)x[0].t->dtype : common_dtype(row->nx, x), c;
+    if (row->set & RUSH_PW_UP && rush_dtypes[d].category < 2) d = rush_default_dtype();
+    c = row->set & RUSH_PW_LOGIC ? RUSH_BOOL : compute_dtype(d);
+    plan->loop = row->set & 1 << rush_dtypes[c].category ? loop_of(c, id) : NULL;
+    if (RUSH_UNLIKELY(!plan->loop)) return refuse(id, d);
+    plan->compute = c;
+    plan->result = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(d) : d;
+    plan->stored = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(c) : c;
+    return 0;
+}
+
+/* ---- the result's shape and strides ---- */
+
+/* Which of dimensions p, q is further out? 1: p, -1: q, 0: cannot be told. The first operand that knows decides. */
+static int outer(int nx, const rush_value *x, int ndim, const int64_t *size, int p, int q)
+{
+    for (int k = 0; k < nx; k++) {
+        if (x[k].kind != RUSH_V_TENSOR) continue;
+        const rush_tensor *t = x[k].t;
+        int lead = ndim - t->ndim;
+        if (p < lead || q < lead) continue;
+        int64_t sp = t->size[p - lead] == 1 && size[p] != 1 ? 0 : t->stride[p - lead];
+        int64_t sq = t->size[q - lead] == 1 && size[q] != 1 ? 0 : t->stride[q - lead];
+        if (sp == 0 || sq == 0) continue;
+        if (sp != sq) return sp > sq ? 1 : -1;
+        if (size[p] > size[q]) return -1; /* of equal strides the longer is the outer one, unless it was so already */
+    }
+    return 0;
+}
+
+/* Dense strides in the order of the operands'. False: contiguous will do. */
+static bool ordered_strides(int nx, const rush_value *x, int ndim, const int64_t *size, int64_t *stride)
+{
+    int order[RUSH_MAXDIM]; /* innermost first */
+    bool moved = false;
+    for (int i = 0; i < ndim; i++) order[i] = ndim - 1 - i;
+    for (int i = 1; i < ndim; i++) {
+        for (int at = i, j = i - 1; j >= 0; j--) {
+            int c = outer(nx, x, ndim, size, order[j], order[at]);
+            if (c < 0) break;
+            if (c == 0) continue;
+            int swap = order[j];
+            order[j] = order[at], order[at] = swap;
+            at = j;
+            moved = true;
+        }
+    }
+    int64_t next = 1;
+    for (int i = 0; i < ndim; i++) {
+        stride[order[i]] = next;
+        next *= RUSH_MAX(size[order[i]], 1);
+    }
+    return moved;
+}
+
+int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const rush_value *x)
+{
+    int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
+    const int64_t *shape = NULL;
+    int ndim = 0;
+    bool plain = true; /* all operands contiguous */
+    rush_device device = {RUSH_CPU, -1};
+    const rush_tensor *first = NULL;
+    for (int k = 0; k < nx; k++) {
+        if (x[k].kind != RUSH_V_TENSOR) continue;
+        const rush_tensor *t = x[k].t;
+        plain &= t->flags & RUSH_T_CONTIGUOUS;
+        if (!first || device.type == RUSH_CPU) device = t->device;
+        if (!first) {
+            first = t;
+            ndim = t->ndim;
+            shape = t->size;
+        } else if (t->ndim != 0 && (t->ndim != ndim || memcmp(shape, t->size, sizeof *size * (size_t)ndim))) {
+            if (ndim && shape != size) memcpy(size, shape, sizeof *size * (size_t)ndim);
+            if (rush_broadcast_sizes(ndim, size, t->ndim, t->size, &ndim, size)) return -1;
+            shape = size;
+        }
+    }
+    if (plain || out[i].kind == RUSH_V_TENSOR || ndim < 2) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
+    if (!ordered_strides(nx, x, ndim, shape, stride)) return rush_out(out, i, d, device, ndim, shape) ? 0 : -1;
+    rush_tensor *t = rush_tensor_new_strided(d, device, ndim, shape, stride);
+    if (!t) return -1;
+    out[i] = rush_v_tensor(t);
+    return 0;
+}
+
+int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
+{
+    rush_pw_plan plan;
+    if (rush_pw_plan_make(&plan, id, x)) return -1;
+    return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x);
+}
+
+/* ---- running ---- */
+
+typedef struct run {
+    rush_pw_kernel loop;
+    const rush_pw_args *args;
+    int nout, n;
+    uint8_t size[RUSH_OPERANDS];
+} run;
+
+enum { BLOCK = 512, MOST = 5 };
+
+static void fill(char *to, const char *from, int64_t n, int size)
+{
+    switch (size) {
+    case 1:
+        memset(to, *from, (size_t)n);
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = *(const uint16_t *)from;
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++) ((uint32_t *)to)[i] = *(const uint32_t *)from;
+        break;
+    case 8:
+        for (int64_t i = 0; i < n; i++) ((uint64_t *)to)[i] = *(const uint64_t *)from;
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) memcpy(to + 16 * i, from, 16);
+    }
+}
+
+static const uint8_t of_size[17] = {[1] = RUSH_U8, [2] = RUSH_I16, [4] = RUSH_I32, [8] = RUSH_I64, [16] = RUSH_C128};
+
+static void gather(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int size)
+{
+    rush_convert_many(to, of_size[size], to_stride, from, of_size[size], from_stride, n);
+}
+
+/* Through blocks: operands that are not contiguous are gathered, one element repeated once for all blocks. */
+static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n)
+{
+    char buffer[MOST][BLOCK * 16] __attribute__((aligned(64)));
+    char *q[MOST];
+    int64_t most = RUSH_MIN(n, BLOCK);
+    for (int k = r->nout; k < r->n; k++)
+        if (stride[k] == 0) fill(buffer[k], p[k], most, r->size[k]);
+    for (int64_t i = 0; i < n; i += most) {
+        int64_t m = RUSH_MIN(most, n - i);
+        for (int k = 0; k < r->n; k++) {
+            bool direct = stride[k] == r->size[k];
+            q[k] = direct ? p[k] + i * stride[k] : buffer[k];
+            if (!direct && k >= r->nout && stride[k]) gather(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
+        }
+        r->loop(q, m, r->args);
+        for (int k = 0; k < r->nout; k++)
+            if (stride[k] != r->size[k]) gather(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
+    }
+}
+
+static void run_pieces(char **p, const int64_t *stride, int64_t n, const void *arg)
+{
+    const run *r = arg;
+    for (int k = 0; k < r->n; k++)
+        if (RUSH_UNLIKELY(stride[k] != r->size[k] && n > 1)) {
+            run_blocks(r, p, stride, n);
+            return;
+        }
+    r->loop(p, n, r->args);
+}
+
+void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args)
+{
+    run r = {.loop = loop, .args = args, .nout = nout, .n = n};
+    RUSH_ASSERT(n <= MOST);
+    for (int k = 0; k < n; k++) r.size[k] = rush_dtypes[compute[k]].size;
+    rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
+}
+
+void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *args, rush_tensor *result)
+{
+    rush_pw_plan plan;
+    rush_value operand[4] = {rush_v_tensor(result)};
+    uint8_t compute[4];
+    int nx = rush_pw_rows[id].nx;
+    if (rush_pw_plan_make(&plan, id, x)) return;
+    compute[0] = plan.stored;
+    for (int k = 0; k < nx; k++) operand[k + 1] = x[k], compute[k + 1] = plan.compute;
+    rush_pw_run_loop(plan.loop, 1, nx + 1, operand, compute, args);
+}
+
+/* ---- what single rows check and choose ---- */
+
+static bool has_dtype(const rush_value *x, int nx, rush_dtype d)
+{
+    for (int k = 0; k < nx; k++)
+        if (x[k].kind == RUSH_V_TENSOR ? x[k].t->dtype == d : d == RUSH_BOOL && x[k].kind == RUSH_V_BOOL) return true;
+    return false;
+}
+
+static int check_alpha(const rush_value *x, rush_value alpha)
+{
+    rush_dtype d = common_dtype(2, x);
+    RUSH_CHECK(alpha.kind != RUSH_V_BOOL || d == RUSH_BOOL, RUSH_RUNTIME_ERROR, "Boolean alpha only supported for Boolean results.");
+    RUSH_CHECK(alpha.kind == RUSH_V_INT || alpha.kind == RUSH_V_BOOL || rush_dtypes[d].category >= 2, RUSH_RUNTIME_ERROR,
+               "For integral input tensors, argument alpha must not be a floating point number.");
+    RUSH_CHECK(alpha.kind != RUSH_V_COMPLEX || rush_dtypes[d].category == 3, RUSH_RUNTIME_ERROR,
+               "For non-complex input tensors, argument alpha must not be a complex number.");
+    return 0;
+}
+
+static int check_sub(const rush_value *x)
+{
+    bool a = has_dtype(x, 1, RUSH_BOOL), b = has_dtype(x + 1, 1, RUSH_BOOL);
+    RUSH_CHECK(!(a && b), RUSH_RUNTIME_ERROR, "Subtraction, the `-` operator, with two bool tensors is not supported. "
+                                              "Use the `^` or `logical_xor()` operator instead.");
+    RUSH_CHECK(!(a || b), RUSH_RUNTIME_ERROR, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+                                              "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+    return 0;
+}
+
+static void find_zero(char **p, const int64_t *stride, int64_t n, const void *arg)
+{
+    bool *found = *(bool *const *)arg;
+    for (int64_t i = 0; i < n; i++)
+        if (*(const int64_t *)(p[0] + i * stride[0]) == 0) *found = true;
+}
+
+/* Integers cannot be divided by zero; kernels cannot fail, so it is found out before. */
+static int check_divisor(const rush_value *x)
+{
+    if (rush_dtypes[common_dtype(2, x)].category >= 2) return 0;
+    bool found = false, *at = &found;
+    if (x[1].kind != RUSH_V_TENSOR) found = rush_to_int(x[1]) == 0;
+    else if (x[1].t->device.type == RUSH_CPU && rush_iterate(0, 1, &x[1], (const uint8_t[]){RUSH_I64}, find_zero, &at, INT64_MAX)) return -1;
+    RUSH_CHECK(!found, RUSH_RUNTIME_ERROR, "ZeroDivisionError");
+    return 0;
+}
+
+static int check_same_dtype(const rush_value *x, int nx)
+{
+    static const char *const names[] = {"self", "end", "weight"};
+    for (int k = 1; k < nx; k++)
+        RUSH_CHECK(x[0].kind != RUSH_V_TENSOR || x[k].kind != RUSH_V_TENSOR || x[k].t->dtype == x[0].t->dtype || (k == 2 && x[k].t->ndim == 0),
+                   RUSH_RUNTIME_ERROR, "expected dtype %s for `%s` but got dtype %s", rush_dtype_name(x[0].t->dtype), names[k],
+                   rush_dtype_name(x[k].t->dtype));
+    return 0;
+}
+
+static int check_row(const rush_pw_row *row, const rush_value *in, const rush_value *x)
+{
+    switch (row->id) {
+    case RUSH_PW_add:
+        return in[row->a[0]].kind == RUSH_V_INT ? 0 : check_alpha(x, in[row->a[0]]);
+    case RUSH_PW_sub:
+    case RUSH_PW_rsub:
+        if (check_sub(x)) return -1;
+        return in[row->a[0]].kind == RUSH_V_INT ? 0 : check_alpha(x, in[row->a[0]]);
+    case RUSH_PW_floor_divide:
+    case RUSH_PW_remainder:
+    case RUSH_PW_fmod:
+    case RUSH_PW_div_trunc:
+        return check_divisor(x);
+    case RUSH_PW_pow:
+        RUSH_CHECK(x[1].kind != RUSH_V_INT || x[1].i >= 0 || rush_dtypes[common_dtype(2, x)].category >= 2, RUSH_RUNTIME_ERROR,
+                   "Integers to negative integer powers are not allowed.");
+        return 0;
+    case RUSH_PW_lerp:
+        return check_same_dtype(x, 3);
+    case RUSH_PW_heaviside:
+        RUSH_CHECK(x[0].kind != RUSH_V_TENSOR || x[1].kind != RUSH_V_TENSOR || x[0].t->dtype == x[1].t->dtype, RUSH_RUNTIME_ERROR,
+                   "heaviside is not yet implemented for tensors with different dtypes.");
+        return 0;
+    case RUSH_PW_addcdiv:
+        RUSH_CHECK(x[1].kind != RUSH_V_TENSOR || x[2].kind != RUSH_V_TENSOR || rush_dtypes[x[1].t->dtype].category >= 2 ||
+                       rush_dtypes[x[2].t->dtype].category >= 2,
+                   RUSH_RUNTIME_ERROR, "Integer division with addcdiv is not supported: it would have to be a true division. Use "
+                                       "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype), or floating tensors.");
+        return 0;
+    case RUSH_PW_hardtanh:
+        RUSH_CHECK(x[0].t->dtype != RUSH_U8 || (rush_to_double(in[1]) >= 0 && rush_to_double(in[2]) >= 0), RUSH_RUNTIME_ERROR,
+                   "cannot do hardtanh on an unsigned type with negative limits");
+        return 0;
+    case RUSH_PW_polygamma:
+        RUSH_CHECK(in[row->a[0]].i >= 0, RUSH_RUNTIME_ERROR, "polygamma(n, x) does not support negative n.");
+        return 0;
+    case RUSH_PW_softshrink:
+        RUSH_CHECK(rush_to_double(in[1]) >= 0, RUSH_RUNTIME_ERROR, "lambda must be greater or equal to 0, but found to be %g.", rush_to_double(in[1]));
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* x ** 2 and the like are quicker than x ** y. */
+static rush_pw_id choose(const rush_pw_row *row, const rush_value *x)
+{
+    if (row->id != RUSH_PW_pow || x[0].kind != RUSH_V_TENSOR || x[1].kind == RUSH_V_TENSOR || x[1].kind == RUSH_V_COMPLEX) return row->id;
+    rush_dtype d = common_dtype(2, x);
+    double y = rush_to_double(x[1]);
+    if (rush_dtypes[d].category < 1 || d != x[0].t->dtype) return row->id;
+    if (y == 2) return RUSH_PW_square;
+    if (y == 3) return RUSH_PW_cube;
+    if (rush_dtypes[d].category != 2) return row->id;
+    return y == 0.5 ? RUSH_PW_sqrt : y == -0.5 ? RUSH_PW_rsqrt : y == -1 ? RUSH_PW_reciprocal : y == -2 ? RUSH_PW_inverse_square : row->id;
+}
+
+/* ---- the rule and kernel of the rows' records ---- */
+
+static inline const rush_pw_row *operands(const rush_value *in, rush_value *x)
+{
+    const rush_pw_row *row = rush_now.op->row;
+    for (int k = 0; k < row->nx; k++) x[k] = in[row->x[k]];
+    return row;
+}
+
+int rush_pw_shape(const rush_value *in, rush_value *out)
+{
+    rush_value x[3];
+    const rush_pw_row *row = operands(in, x);
+    if (check_row(row, in, x)) return -1;
+    return rush_pw_shape_row(row->id, x, out);
+}
+
+void rush_pw_cpu(const rush_value *in, rush_value *out)
+{
+    rush_value x[3];
+    const rush_pw_row *row = operands(in, x);
+    rush_pw_args args;
+    for (int k = 0; k < row->na; k++) {
+        rush_value v = in[row->a[k]];
+        args.re[k] = v.kind == RUSH_V_NONE ? __builtin_nan("") : rush_to_double(v);
+        args.im[k] = v.kind == RUSH_V_COMPLEX ? v.c[1] : 0;
+        args.i[k] = v.kind == RUSH_V_NONE ? 0 : rush_to_int(v);
+    }
+    for (int k = row->na; k < 4; k++) args.re[k] = args.im[k] = 0, args.i[k] = 0;
+    rush_pw_run_row(choose(row, x), x, &args, out[0].t);
+}
+
+/* ---- making records ---- */
+
+/* Is `word` in the formula, as a whole word? */
+static bool mentions(const char *formula, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = formula; (p = strstr(p, word)); p += n) {
+        char before = p == formula ? ' ' : p[-1], after = p[n];
+        bool inside = (before >= 'a' && before <= 'z') || (before >= 'A' && before <= 'Z') || (before >= '0' && before <= '9') || before == '_' ||
+                      (after >= 'a' && after <= 'z') || (after >= 'A' && after <= 'Z') || (after >= '0' && after <= '9') || after == '_';
+        if (!inside) return true;
+    }
+    return false;
+}
+
+/* Each operand is saved if the gradient of one that needs it mentions it, and then only. */
+static int saves_of(rush_op *op, const rush_pw_row *row)
+{
+    static const char *const words[3] = {"x", "y", "z"};
+    op->saves_when = rush_calloc(op->nargs, sizeof *op->saves_when);
+    if (!op->saves_when) return -1;
+    for (int i = 0; i < row->nx; i++) {
+        if (mentions(row->grad[i], "out")) op->saves_out = 1;
+        for (int k = 0; k < row->nx; k++) {
+            if (!mentions(row->grad[i], words[k])) continue;
+            op->saves_in |= (uint64_t)1 << row->x[k];
+            op->saves_when[row->x[k]] |= (uint64_t)1 << row->x[i];
+        }
+    }
+    return 0;
+}
+
+static void complain(void)
+{
+    if (!rush_error()) return;
+    rush_log(0, "%s", rush_error());
+    rush_error_clear();
+}
+
+static const char *doc_of(const rush_pw_row *row)
+{
+    size_t n = strlen(row->value) + 64;
+    char *text = rush_malloc(n);
+    if (!text) return NULL;
+    snprintf(text, n, "Elementwise %s%s.", row->value, row->nx > 1 ? ", operands broadcast" : "");
+    return text;
+}
+
+static rush_op *record(rush_pw_row *row, const char *schema, const char *doc)
+{
+    rush_op *op = rush_calloc(1, sizeof *op);
+    if (!op) return NULL;
+    bool differentiable = false;
+    for (int k = 0; k < row->nx; k++) differentiable |= strcmp(row->grad[k], "NIL") != 0;
+    *op = (rush_op){.schema = schema, .doc = doc, .shape = rush_pw_shape, .cpu = rush_pw_cpu, .row = row, .flags = RUSH_STRIDED_OUT,
+                    .grad = differentiable ? rush_pw_derivatives[row->id] : NULL};
+    if (!differentiable) op->flags |= RUSH_NO_GRAD;
+    if (rush_schema_read(op)) return NULL;
+    if (schema == row->schema) { /* the first form of the row: which arguments are its operands */
+        int nx = 0, na = 0;
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->args[i].type == RUSH_A_TENSOR) row->x[nx++] = (uint8_t)i;
+            else row->a[na++] = (uint8_t)i;
+        }
+        row->na = (uint8_t)na;
+        RUSH_ASSERT(nx == row->nx && na <= 4);
+    }
+    if (differentiable && saves_of(op, row)) return NULL;
+    return rush_op_register(op) ? NULL : op;
+}
+
+/* "add.Tensor(Tensor self, Tensor other, *, ...)" -> "add.Scalar(Tensor self, Scalar other, ...)": old and new pieces */
+static char *rewrite(const char *schema, const char *const (*pairs)[2], int n)
+{
+    size_t room = strlen(schema) + 64;
+    char *to = rush_malloc(room), *next = rush_malloc(room);
+    if (!to || !next) return rush_free(to), rush_free(next), NULL;
+    strcpy(to, schema);
+    for (int i = 0; i < n; i++) {
+        char *at = strstr(to, pairs[i][0]);
+        if (!at) continue;
+        snprintf(next, room, "%.*s%s%s", (int)(at - to), to, pairs[i][1], at + strlen(pairs[i][0]));
+        char *swap = to;
+        to = next, next = swap;
+    }
+    rush_free(next);
+    return to;
+}
+
+static void forms_with_numbers(rush_pw_row *row, const char *doc)
+{
+    static const char *const scalar[][2] = {{".Tensor(", ".Scalar("}, {"Tensor other", "Scalar other"}, {"*, ", ""}};
+    static const char *const first[][2] = {{"(Tensor x", ".x_scalar(Scalar x"}}, *const second[][2] = {{"(Tensor x, Tensor n", ".n_scalar(Tensor x, Scalar n"}};
+    if (row->nx != 2) return;
+    if (strstr(row->schema, ".Tensor(Tensor self, Tensor other")) record(row, rewrite(row->schema, scalar, 3), doc);
+    if (!strstr(row->schema, "(Tensor x, Tensor n)")) return;
+    record(row, rewrite(row->schema, first, 1), doc);
+    record(row, rewrite(row->schema, second, 1), doc);
+}
+
+void rush_op_alias(const char *name, const char *of)
+{
+    for (const rush_op *op = rush_op_find(of); op; op = op->next) {
+        size_t room = strlen(op->schema) + strlen(name) + 1;
+        char *schema = rush_malloc(room);
+        rush_op *other = rush_calloc(1, sizeof *other);
+        if (!schema || !other) return;
+        snprintf(schema, room, "%s%s", name, op->schema + strlen(op->base));
+        *other = *op;
+        other->schema = schema;
+        other->name = NULL;
+        other->next = NULL;
+        rush_op scratch = {.schema = schema};
+        if (rush_schema_read(&scratch)) break;
+        other->name = scratch.name;
+        other->base = scratch.base;
+        if (rush_op_register(other)) break;
+    }
+    complain();
+}
+
+#define ROW(...)
+__attribute__((constructor(910))) static void register_rows(void)
+{
+    for (int i = 0; i < RUSH_PW_COUNT; i++) {
+        rush_pw_row *row = &rush_pw_rows[i];
+        if (!row->schema) continue;
+        const char *doc = doc_of(row);
+        record(row, row->schema, doc);
+        forms_with_numbers(row, doc);
+        complain();
+    }
+#define OVERLOAD(id, schema) record(&rush_pw_rows[RUSH_PW_##id], schema, doc_of(&rush_pw_rows[RUSH_PW_##id]));
+#include "kernels/pointwise.def"
+#undef OVERLOAD
+    complain();
+}
+
+__attribute__((constructor(920))) static void register_aliases(void)
+{
+#define ALIAS(name, of) rush_op_alias(#name, #of);
+#include "kernels/pointwise.def"
+#undef ALIAS
+}
