@@ -1,0 +1,42 @@
+"""The Pareto distribution of the first kind."""
+import rushlight as torch
+from rushlight.distributions import constraints
+from rushlight.distributions.exponential import Exponential
+from rushlight.distributions.transformed_distribution import TransformedDistribution
+from rushlight.distributions.transforms import AffineTransform, ExpTransform
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["Pareto"]
+
+
+class Pareto(TransformedDistribution):
+    """Numbers above scale, with tails of order alpha."""
+
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    _expands = {"scale": 0, "alpha": 0}
+
+    def __init__(self, scale, alpha, validate_args=None):
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        super().__init__(Exponential(self.alpha, validate_args=validate_args),
+                         [ExpTransform(), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
+
+    @property
+    def mean(self):
+        a = self.alpha.clamp(min=1)     # infinite up to 1
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self):
+        return self.scale
+
+    @property
+    def variance(self):
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        return constraints.greater_than_eq(self.scale)
+
+    def entropy(self):
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
