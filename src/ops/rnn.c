@@ -1,0 +1,457 @@
+/* rnn.c - recurrent layers: RNN, LSTM, GRU, over padded and packed sequences, and their cells.
+ *
+ * A layer in one direction is one operation of its own (_lstm_layer, _gru_layer): the input's product with its
+ * weights for all steps comes in, the steps run here with the cell's kernel, and the way back collects the gradients
+ * of all steps so that each weight's is a single product. Other types, the plain RNN, packed sequences and second
+ * derivatives run the cells as formulas, step by step.
+ */
+#include "kernels/cpu/rnn.h"
+#include "op/formula.h"
+
+enum { TANH_CELL, RELU_CELL, LSTM, GRU };
+
+/* ---- cells as formulas ---- */
+
+static rush_tensor *project(rush_tensor *x, rush_tensor *w, rush_tensor *b) { return T("linear", V(x), V(w), V(b)); }
+
+static rush_tensor *piece(rush_tensor *x, int dim, int64_t begin, int64_t n) { return T("narrow", V(x), V(dim), V(begin), V(n)); }
+
+/* One step from the two products; h and c are replaced by the new ones. */
+static int cell_step(int kind, rush_tensor *x, rush_tensor *hh, rush_tensor **h, rush_tensor **c)
+{
+    if (!x || !hh) return -1;
+    if (kind == TANH_CELL || kind == RELU_CELL) {
+        rush_tensor *sum = add(x, hh);
+        *h = kind == TANH_CELL ? tanh_(sum) : T("relu", V(sum));
+    } else if (kind == LSTM) {
+        rush_tensor *sum = add(x, hh);
+        int64_t n = (*h)->size[(*h)->ndim - 1];
+        rush_tensor *i = sigmoid(piece(sum, -1, 0, n)), *f = sigmoid(piece(sum, -1, n, n)), *g = tanh_(piece(sum, -1, 2 * n, n));
+        rush_tensor *o = sigmoid(piece(sum, -1, 3 * n, n));
+        *c = add(mul(f, *c), mul(i, g));
+        *h = mul(o, tanh_(*c));
+    } else {
+        int64_t n = (*h)->size[(*h)->ndim - 1];
+        rush_tensor *r = sigmoid(add(piece(x, -1, 0, n), piece(hh, -1, 0, n))), *z = sigmoid(add(piece(x, -1, n, n), piece(hh, -1, n, n)));
+        rush_tensor *new = tanh_(add(piece(x, -1, 2 * n, n), mul(r, piece(hh, -1, 2 * n, n))));
+        *h = add(new, mul(z, sub(*h, new)));
+    }
+    return rush_failed() ? -1 : 0;
+}
+
+static int check_cell(const rush_tensor *x, const rush_tensor *h, const rush_tensor *w_ih, const rush_tensor *w_hh, int gates)
+{
+    RUSH_CHECK(x->ndim == 1 || x->ndim == 2, RUSH_RUNTIME_ERROR, "Expected input to be 1D or 2D, got %dD instead", x->ndim);
+    RUSH_CHECK(x->size[x->ndim - 1] == w_ih->size[1], RUSH_RUNTIME_ERROR, "input has inconsistent input_size: got %lld expected %lld",
+               (long long)x->size[x->ndim - 1], (long long)w_ih->size[1]);
+    RUSH_CHECK(h->size[h->ndim - 1] == w_hh->size[1], RUSH_RUNTIME_ERROR, "hidden0 has inconsistent hidden_size: got %lld, expected %lld",
+               (long long)h->size[h->ndim - 1], (long long)w_hh->size[1]);
+    RUSH_CHECK(x->ndim == 1 || x->size[0] == h->size[0], RUSH_RUNTIME_ERROR, "Input batch size %lld doesn't match hidden0 batch size %lld",
+               (long long)x->size[0], (long long)h->size[0]);
+    RUSH_CHECK(w_hh->size[0] == gates * w_hh->size[1], RUSH_RUNTIME_ERROR, "weight_hh has shape %s, expected %d rows per unit", rush_shape_of(w_hh), gates);
+    return 0;
+}
+
+static int lstm_cell_run(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm_cell expects two hidden states");
+    rush_tensor *h = in[1].tensors[0], *c = in[1].tensors[1];
+    if (check_cell(in[0].t, h, in[2].t, in[3].t, 4)) return -1;
+    if (cell_step(LSTM, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), &h, &c)) return -1;
+    out[0] = rush_v_tensor(h);
+    out[1] = rush_v_tensor(c);
+    return 0;
+}
+
+static int one_cell(int kind, int gates, const rush_value *in, rush_value *out)
+{
+    rush_tensor *h = in[1].t;
+    if (check_cell(in[0].t, h, in[2].t, in[3].t, gates)) return -1;
+    return cell_step(kind, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), &h, NULL) ? -1 : rush_result(out, h);
+}
+
+static int gru_cell_run(const rush_value *in, rush_value *out) { return one_cell(GRU, 3, in, out); }
+static int tanh_cell_run(const rush_value *in, rush_value *out) { return one_cell(TANH_CELL, 1, in, out); }
+static int relu_cell_run(const rush_value *in, rush_value *out) { return one_cell(RELU_CELL, 1, in, out); }
+
+#define CELL_ARGS "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"
+static rush_op op_lstm_cell = {
+    .schema = "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
+    .doc = "One step of an LSTM: input (N, in) and states (N, H) to new h and c. Hochreiter and Schmidhuber, 1997.", .run = lstm_cell_run,
+};
+static rush_op op_gru_cell = {.schema = "gru_cell" CELL_ARGS, .doc = "One step of a GRU. Cho et al., 2014.", .run = gru_cell_run};
+static rush_op op_rnn_tanh_cell = {.schema = "rnn_tanh_cell" CELL_ARGS, .doc = "One step of an Elman network with tanh.", .run = tanh_cell_run};
+static rush_op op_rnn_relu_cell = {.schema = "rnn_relu_cell" CELL_ARGS, .doc = "One step of an Elman network with relu.", .run = relu_cell_run};
+
+/* ---- one layer, one direction: x (T, B, gates * H) is the input's product already ---- */
+
+static int out3(rush_value *out, int i, const rush_tensor *on, int64_t a, int64_t b, int64_t c)
+{
+    return rush_out_t(out, i, on, on->dtype, 3, (int64_t[]){a, b, c}) ? 0 : -1;
+}
+
+static char *at(rush_tensor *t, int64_t step) { return (char *)rush_ptr(t) + step * t->size[1] * t->size[2] * rush_dtypes[t->dtype].size; }
+
+/* h (B, H) @ w^T + bias into `to` (B, n), all contiguous memory of one type. */
+static int recur(char *to, char *h, rush_tensor *w, rush_tensor *bias, int64_t batch, int64_t units)
+{
+    size_t mark = rush_scope_open();
+    rush_tensor *state = rush_from_blob(h, w->dtype, 2, (int64_t[]){batch, units}, NULL, NULL, NULL);
+    rush_tensor *r = state ? project(state, w, bias) : NULL;
+    if (r && r->numel) memcpy(to, rush_ptr(r), (size_t)r->numel * rush_dtypes[r->dtype].size);
+    rush_scope_close(mark);
+    return rush_failed() ? -1 : 0;
+}
+
+/* LSTM: in x, h0, c0, w_hh, b_hh, reverse. out y (T,B,H), hT, cT (B,H), gates (T,B,4H), cells (T,B,H) */
+static int lstm_layer_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *c0 = rush_contiguous_copy(in[2].t), *w = in[3].t;
+    if (!x || !h0 || !c0) return -1;
+    int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
+    if (out3(out, 0, x, steps, b, h) || out3(out, 3, x, steps, b, 4 * h) || out3(out, 4, x, steps, b, h)) return -1;
+    bool reverse = in[5].i;
+    int d = x->dtype == RUSH_F64;
+    size_t item = rush_dtypes[x->dtype].size;
+    char *hp = rush_ptr(h0), *cp = rush_ptr(c0);
+    for (int64_t k = 0; k < steps; ++k) {
+        int64_t t = reverse ? steps - 1 - k : k;
+        char *gates = at(out[3].t, t);
+        if (recur(gates, hp, w, T_(in[4]), b, h)) return -1;
+        char *xg = at(x, t);
+        if (d) for (int64_t i = 0; i < b * 4 * h; ++i) ((double *)gates)[i] += ((double *)xg)[i];
+        else for (int64_t i = 0; i < b * 4 * h; ++i) ((float *)gates)[i] += ((float *)xg)[i];
+        rush_k_rnn->lstm[d](b, h, gates, cp, at(out[4].t, t), at(out[0].t, t));
+        hp = at(out[0].t, t);
+        cp = at(out[4].t, t);
+    }
+    rush_tensor *hn = rush_out_t(out, 1, x, x->dtype, 2, (int64_t[]){b, h}), *cn = rush_out_t(out, 2, x, x->dtype, 2, (int64_t[]){b, h});
+    if (!hn || !cn) return -1;
+    if (hn->numel) memcpy(rush_ptr(hn), hp, (size_t)(b * h) * item), memcpy(rush_ptr(cn), cp, (size_t)(b * h) * item);
+    return 0;
+}
+
+/* The layer as formulas: where its own derivative has to be differentiated, and for other types. */
+static int layer_by_steps(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, bool reverse, rush_value *out)
+{
+    int64_t steps = x->size[0];
+    rush_tensor **ys = rush_scope_alloc(sizeof *ys * RUSH_MAX(steps, 1));
+    if (!ys) return -1;
+    for (int64_t k = 0; k < steps; ++k) {
+        int64_t t = reverse ? steps - 1 - k : k;
+        if (cell_step(kind, T("select.int", V(x), V(0), V(t)), project(h, w, b), &h, &c)) return -1;
+        ys[t] = h;
+    }
+    int64_t size[3] = {0, h->size[0], h->size[1]};
+    rush_tensor *y = steps ? T("stack", rush_v_tensors(ys, steps)) : T("empty.memory_format", rush_v_ints(size, 3), rush_v_dtype(h->dtype));
+    out[0] = rush_v_tensor(y);
+    out[1] = rush_v_tensor(h);
+    out[2] = rush_v_tensor(c);
+    return rush_failed() ? -1 : 0;
+}
+
+/* create_graph: run the formulas on the saved arguments again and ask the engine. */
+static void second_order(rush_grads *s, int kind, int nstates)
+{
+    rush_value again[RUSH_MAXOUT] = {0};
+    rush_tensor *leaves[5], *got[5], *roots[3], *gs[3];
+    int which[5], n = 0, m = 0;
+    rush_tensor *c = nstates == 2 ? s->in[2].t : NULL;
+    int iw = nstates + 1, ib = nstates + 2;
+    if (layer_by_steps(kind, s->in[0].t, s->in[1].t, c, s->in[iw].t, T_(s->in[ib]), s->in[ib + 1].i, again)) return;
+    for (int i = 0; i < 5; ++i)
+        if (i <= ib && rush_needs(s, i)) which[n] = i, leaves[n++] = s->in[i].t;
+    for (int i = 0; i <= nstates; ++i)
+        if (s->g[i]) roots[m] = again[i].t, gs[m++] = s->g[i];
+    if (!m || rush_grad_of(m, roots, gs, n, leaves, got, true, true, true)) return;
+    for (int i = 0; i < n; ++i) s->gin[which[i]] = got[i];
+}
+
+static rush_tensor *or_zeros(rush_tensor *g, rush_tensor *like)
+{
+    rush_tensor *t = g ? rush_contiguous_copy(g) : rush_zeros_like(like);
+    if (t && g && t == g) t = T("clone", V(g)); /* written below */
+    return t;
+}
+
+static rush_tensor *flat(rush_tensor *t, int64_t columns) { return T("reshape", V(t), INTS(-1, columns)); }
+
+/* y shifted by one step: the state that each step started from, (T, B, H). */
+static rush_tensor *states_before(rush_tensor *y, rush_tensor *h0, bool reverse)
+{
+    int64_t steps = y->size[0];
+    rush_tensor *first = unsqueeze(h0, 0), *rest = piece(y, 0, reverse ? 1 : 0, steps - 1);
+    rush_tensor *both[2] = {reverse ? rest : first, reverse ? first : rest};
+    return T("cat", rush_v_tensors(both, 2), V(0));
+}
+
+static void lstm_layer_grad(rush_grads *s)
+{
+    if (rush_grad_enabled()) return second_order(s, LSTM, 2);
+    rush_tensor *y = s->out[0].t, *gates = s->out[3].t, *cells = s->out[4].t, *w = s->in[3].t, *h0 = s->in[1].t;
+    rush_tensor *c0 = rush_contiguous_copy(s->in[2].t), *gy = s->g[0] ? rush_contiguous_copy(s->g[0]) : NULL;
+    int64_t steps = y->size[0], b = y->size[1], h = y->size[2];
+    rush_tensor *dh = or_zeros(s->g[1], h0), *dc = or_zeros(s->g[2], s->in[2].t);
+    rush_tensor *dx = rush_tensor_new(y->dtype, y->device, 3, (int64_t[]){steps, b, 4 * h});
+    if (!c0 || !dh || !dc || !dx) return;
+    bool reverse = s->in[5].i;
+    int d = y->dtype == RUSH_F64;
+    for (int64_t k = steps - 1; k >= 0; --k) {
+        int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
+        size_t mark = rush_scope_open();
+        if (gy) {
+            rush_tensor *now = rush_from_blob(at(gy, t), gy->dtype, 2, (int64_t[]){b, h}, NULL, NULL, NULL);
+            if (now) T_INPLACE("add.Tensor", V(dh), V(now));
+        }
+        char *c = k == 0 ? rush_ptr(c0) : at(cells, before);
+        rush_k_rnn->lstm_back[d](b, h, at(gates, t), c, at(cells, t), rush_ptr(dh), rush_ptr(dc), at(dx, t));
+        rush_tensor *dg = rush_from_blob(at(dx, t), dx->dtype, 2, (int64_t[]){b, 4 * h}, NULL, NULL, NULL);
+        rush_tensor *back = dg ? mm(dg, w) : NULL;
+        if (back) rush_copy_into(dh, back);
+        rush_scope_close(mark);
+        if (rush_failed()) return;
+    }
+    s->gin[0] = dx;
+    s->gin[1] = dh;
+    s->gin[2] = dc;
+    if (rush_needs(s, 3)) s->gin[3] = steps ? mm(T("t", V(flat(dx, 4 * h))), flat(states_before(y, h0, reverse), h)) : rush_zeros_like(w);
+    if (rush_needs(s, 4)) s->gin[4] = sum_dim(flat(dx, 4 * h), 0, false);
+}
+
+static rush_op op__lstm_layer = {
+    .schema = "_lstm_layer(Tensor x, Tensor h0, Tensor c0, Tensor w_hh, Tensor? b_hh, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    .doc = "One direction of an LSTM layer from its input products (T, B, 4H): outputs, last states, gates and cells for the way back.",
+    .run = lstm_layer_run, .grad = lstm_layer_grad, .saves = "x, h0, c0, w_hh, b_hh, result0, result3, result4", .flags = RUSH_HIDDEN,
+};
+
+/* GRU: in x, h0, w_hh, b_hh, reverse. out y, hT, gates (T,B,4H) */
+static int gru_layer_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *w = in[2].t;
+    if (!x || !h0) return -1;
+    int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
+    rush_tensor *hh = rush_tensor_new(x->dtype, x->device, 2, (int64_t[]){b, 3 * h});
+    if (!hh || out3(out, 0, x, steps, b, h) || out3(out, 2, x, steps, b, 4 * h)) return -1;
+    int d = x->dtype == RUSH_F64;
+    char *hp = rush_ptr(h0);
+    for (int64_t k = 0; k < steps; ++k) {
+        int64_t t = in[4].i ? steps - 1 - k : k;
+        if (recur(rush_ptr(hh), hp, w, T_(in[3]), b, h)) return -1;
+        rush_k_rnn->gru[d](b, h, at(x, t), rush_ptr(hh), hp, at(out[2].t, t), at(out[0].t, t));
+        hp = at(out[0].t, t);
+    }
+    rush_tensor *hn = rush_out_t(out, 1, x, x->dtype, 2, (int64_t[]){b, h});
+    if (hn && hn->numel) memcpy(rush_ptr(hn), hp, (size_t)(b * h) * rush_dtypes[x->dtype].size);
+    return hn ? 0 : -1;
+}
+
+static void gru_layer_grad(rush_grads *s)
+{
+    if (rush_grad_enabled()) return second_order(s, GRU, 1);
+    rush_tensor *y = s->out[0].t, *gates = s->out[2].t, *w = s->in[2].t, *h0 = rush_contiguous_copy(s->in[1].t);
+    rush_tensor *gy = s->g[0] ? rush_contiguous_copy(s->g[0]) : NULL;
+    int64_t steps = y->size[0], b = y->size[1], h = y->size[2], size[] = {steps, b, 3 * h};
+    rush_tensor *dh = or_zeros(s->g[1], s->in[1].t), *dx = rush_tensor_new(y->dtype, y->device, 3, size), *dhh = rush_tensor_new(y->dtype, y->device, 3, size);
+    if (!h0 || !dh || !dx || !dhh) return;
+    bool reverse = s->in[4].i;
+    int d = y->dtype == RUSH_F64;
+    for (int64_t k = steps - 1; k >= 0; --k) {
+        int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
+        size_t mark = rush_scope_open();
+        if (gy) {
+            rush_tensor *now = rush_from_blob(at(gy, t), gy->dtype, 2, (int64_t[]){b, h}, NULL, NULL, NULL);
+            if (now) T_INPLACE("add.Tensor", V(dh), V(now));
+        }
+        rush_k_rnn->gru_back[d](b, h, at(gates, t), k == 0 ? (char *)rush_ptr(h0) : at(y, before), rush_ptr(dh), at(dx, t), at(dhh, t));
+        rush_tensor *dg = rush_from_blob(at(dhh, t), dhh->dtype, 2, (int64_t[]){b, 3 * h}, NULL, NULL, NULL);
+        rush_tensor *back = dg ? mm(dg, w) : NULL;
+        if (back) T_INPLACE("add.Tensor", V(dh), V(back));
+        rush_scope_close(mark);
+        if (rush_failed()) return;
+    }
+    s->gin[0] = dx;
+    s->gin[1] = dh;
+    if (rush_needs(s, 2)) s->gin[2] = steps ? mm(T("t", V(flat(dhh, 3 * h))), flat(states_before(y, h0, reverse), h)) : rush_zeros_like(w);
+    if (rush_needs(s, 3)) s->gin[3] = sum_dim(flat(dhh, 3 * h), 0, false);
+}
+
+static rush_op op__gru_layer = {
+    .schema = "_gru_layer(Tensor x, Tensor h0, Tensor w_hh, Tensor? b_hh, bool reverse) -> (Tensor, Tensor, Tensor)",
+    .doc = "One direction of a GRU layer from its input products (T, B, 3H).",
+    .run = gru_layer_run, .grad = gru_layer_grad, .saves = "x, h0, w_hh, b_hh, result0, result2", .flags = RUSH_HIDDEN,
+};
+
+static int layer(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, bool reverse, rush_value *out)
+{
+    bool fused = x && (x->dtype == RUSH_F32 || x->dtype == RUSH_F64) && x->device.type == RUSH_CPU && x->size[0] > 0;
+    if (!x) return -1;
+    if (fused && kind == LSTM) return TN(out, "_lstm_layer", V(x), V(h), V(c), V(w), V(b), V(reverse));
+    if (fused && kind == GRU) return TN(out, "_gru_layer", V(x), V(h), V(w), V(b), V(reverse));
+    return layer_by_steps(kind, x, h, c, w, b, reverse, out);
+}
+
+/* ---- packed sequences: rows of all steps in one tensor, batch_sizes[t] of step t, falling ---- */
+
+static int packed_layer(int kind, rush_tensor *x, const int64_t *sizes, int64_t steps, rush_tensor *h0, rush_tensor *c0, rush_tensor *w, rush_tensor *b,
+                        bool reverse, rush_value *out)
+{
+    rush_tensor **ys = rush_scope_alloc(sizeof *ys * RUSH_MAX(steps, 1)), **ends = rush_scope_alloc(sizeof *ends * 2 * (steps + 1));
+    int64_t *start = rush_scope_alloc(sizeof *start * (steps + 1));
+    if (!ys || !ends || !start) return -1;
+    start[0] = 0;
+    for (int64_t t = 0; t < steps; ++t) start[t + 1] = start[t] + sizes[t];
+    rush_tensor *h = h0, *c = c0;
+    int64_t n_ends = 0, now = reverse ? sizes[steps - 1] : sizes[0];
+    if (reverse) { /* the shortest rows join later, from the front of the time axis */
+        h = piece(h0, 0, 0, now);
+        c = c0 ? piece(c0, 0, 0, now) : NULL;
+    }
+    for (int64_t k = 0; k < steps; ++k) {
+        int64_t t = reverse ? steps - 1 - k : k, n = sizes[t];
+        if (n < now) { /* rows that ended: their states are final */
+            ends[n_ends] = piece(h, 0, n, now - n);
+            ends[steps + 1 + n_ends++] = c ? piece(c, 0, n, now - n) : NULL;
+            h = piece(h, 0, 0, n);
+            c = c ? piece(c, 0, 0, n) : NULL;
+        } else if (n > now) {
+            h = T("cat", rush_v_tensors((rush_tensor *[]){h, piece(h0, 0, now, n - now)}, 2));
+            if (c) c = T("cat", rush_v_tensors((rush_tensor *[]){c, piece(c0, 0, now, n - now)}, 2));
+        }
+        now = n;
+        if (cell_step(kind, piece(x, 0, start[t], n), project(h, w, b), &h, &c)) return -1;
+        ys[t] = h;
+    }
+    rush_tensor **all = rush_scope_alloc(sizeof *all * (n_ends + 1));
+    if (!all) return -1;
+    for (int state = 0; state < (c ? 2 : 1); ++state) {
+        all[0] = state ? c : h;
+        for (int64_t k = 0; k < n_ends; ++k) all[k + 1] = ends[(state ? steps + 1 : 0) + n_ends - 1 - k];
+        out[1 + state] = rush_v_tensor(n_ends ? T("cat", rush_v_tensors(all, n_ends + 1)) : all[0]);
+    }
+    out[0] = rush_v_tensor(T("cat", rush_v_tensors(ys, steps)));
+    return rush_failed() ? -1 : 0;
+}
+
+/* ---- the whole stack of layers ---- */
+
+typedef struct stack {
+    int kind;
+    rush_tensor *x, *h, *c; /* x (T, B, in) or packed rows; states (layers * directions, B, H) */
+    rush_tensor **params;
+    uint32_t nparams;
+    bool biases, train, bidirectional;
+    int64_t layers;
+    double dropout;
+    const int64_t *sizes; /* of packed sequences */
+    int64_t steps;
+} stack;
+
+static int run_stack(stack *s, rush_value *out)
+{
+    int dirs = s->bidirectional ? 2 : 1, per = s->biases ? 4 : 2;
+    bool projected = s->kind == LSTM && s->nparams == s->layers * dirs * (per + 1);
+    RUSH_CHECK(!projected, RUSH_NOT_IMPLEMENTED, "LSTM with projections (proj_size > 0) is not supported");
+    RUSH_CHECK(s->nparams == s->layers * dirs * per, RUSH_RUNTIME_ERROR, "got %u parameters, expected %lld", s->nparams, (long long)(s->layers * dirs * per));
+    RUSH_CHECK(s->h->ndim == 3 && s->h->size[0] == s->layers * dirs, RUSH_RUNTIME_ERROR, "Expected hidden size (%lld, ...), got %s",
+               (long long)(s->layers * dirs), rush_shape_of(s->h));
+    rush_tensor *hs[2 * 64], *cs[2 * 64], *x = s->x;
+    RUSH_CHECK(s->layers * dirs <= 128, RUSH_NOT_IMPLEMENTED, "more than 128 layers and directions");
+    for (int64_t l = 0; l < s->layers; ++l) {
+        rush_tensor *ys[2];
+        for (int d = 0; d < dirs; ++d) {
+            int64_t k = l * dirs + d;
+            rush_tensor **p = s->params + k * per, *b_ih = s->biases ? p[2] : NULL, *b_hh = s->biases ? p[3] : NULL;
+            rush_tensor *h0 = T("select.int", V(s->h), V(0), V(k)), *c0 = s->c ? T("select.int", V(s->c), V(0), V(k)) : NULL;
+            rush_value got[RUSH_MAXOUT] = {0};
+            if (!h0) return -1;
+            rush_tensor *product = project(x, p[0], b_ih);
+            if (s->sizes ? packed_layer(s->kind, product, s->sizes, s->steps, h0, c0, p[1], b_hh, d, got)
+                         : layer(s->kind, product, h0, c0, p[1], b_hh, d, got)) return -1;
+            ys[d] = got[0].t;
+            hs[k] = got[1].t;
+            cs[k] = s->kind == LSTM ? got[2].t : NULL;
+        }
+        x = dirs == 2 ? T("cat", rush_v_tensors(ys, 2), V(-1)) : ys[0];
+        if (s->dropout > 0 && s->train && l + 1 < s->layers) x = T("dropout", V(x), V(s->dropout), V(true));
+        if (!x) return -1;
+    }
+    out[0] = rush_v_tensor(x);
+    out[1] = rush_v_tensor(T("stack", rush_v_tensors(hs, s->layers * dirs)));
+    if (s->kind == LSTM) out[2] = rush_v_tensor(T("stack", rush_v_tensors(cs, s->layers * dirs)));
+    return rush_failed() ? -1 : 0;
+}
+
+static void options(stack *s, const rush_value *in) /* has_biases, num_layers, dropout, train, bidirectional */
+{
+    s->biases = in[0].i;
+    s->layers = in[1].i;
+    s->dropout = in[2].f;
+    s->train = in[3].i;
+    s->bidirectional = in[4].i;
+}
+
+static int padded(int kind, const rush_value *in, rush_value *out)
+{
+    bool batch_first = in[8].i;
+    stack s = {.kind = kind, .x = in[0].t, .h = kind == LSTM ? in[1].tensors[0] : in[1].t, .c = kind == LSTM ? in[1].tensors[1] : NULL,
+               .params = in[2].tensors, .nparams = in[2].n};
+    options(&s, in + 3);
+    RUSH_CHECK(s.x->ndim == 3, RUSH_RUNTIME_ERROR, "input must have 3 dimensions, got %d", s.x->ndim);
+    if (batch_first) s.x = transpose(s.x, 0, 1);
+    if (!s.x || run_stack(&s, out)) return -1;
+    if (batch_first) out[0] = rush_v_tensor(transpose(out[0].t, 0, 1));
+    return rush_failed() ? -1 : 0;
+}
+
+static int packed_run(int kind, const rush_value *in, rush_value *out)
+{
+    rush_tensor *sizes = rush_cast_copy(in[1].t, RUSH_I64);
+    stack s = {.kind = kind, .x = in[0].t, .h = kind == LSTM ? in[2].tensors[0] : in[2].t, .c = kind == LSTM ? in[2].tensors[1] : NULL,
+               .params = in[3].tensors, .nparams = in[3].n};
+    options(&s, in + 4);
+    if (!sizes) return -1;
+    s.sizes = rush_ptr(sizes);
+    s.steps = sizes->numel;
+    RUSH_CHECK(s.steps > 0, RUSH_RUNTIME_ERROR, "batch_sizes must not be empty");
+    int64_t total = 0;
+    for (int64_t t = 0; t < s.steps; ++t) {
+        RUSH_CHECK(s.sizes[t] > 0 && (t == 0 || s.sizes[t] <= s.sizes[t - 1]), RUSH_RUNTIME_ERROR, "batch_sizes must be positive and must not rise");
+        total += s.sizes[t];
+    }
+    RUSH_CHECK(total == s.x->size[0], RUSH_RUNTIME_ERROR, "batch_sizes sum to %lld but data has %lld rows", (long long)total, (long long)s.x->size[0]);
+    return run_stack(&s, out);
+}
+
+static int lstm_input(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm expects two hidden states");
+    return padded(LSTM, in, out);
+}
+static int gru_input(const rush_value *in, rush_value *out) { return padded(GRU, in, out); }
+static int tanh_input(const rush_value *in, rush_value *out) { return padded(TANH_CELL, in, out); }
+static int relu_input(const rush_value *in, rush_value *out) { return padded(RELU_CELL, in, out); }
+static int lstm_data(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[2].n == 2, RUSH_RUNTIME_ERROR, "lstm expects two hidden states");
+    return packed_run(LSTM, in, out);
+}
+static int gru_data(const rush_value *in, rush_value *out) { return packed_run(GRU, in, out); }
+static int tanh_data(const rush_value *in, rush_value *out) { return packed_run(TANH_CELL, in, out); }
+static int relu_data(const rush_value *in, rush_value *out) { return packed_run(RELU_CELL, in, out); }
+
+#define STACK_ARGS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
+#define PADDED(name, hx, results, fn, text)                                                                  \
+    {.schema = name ".input(Tensor input, " hx " hx, " STACK_ARGS ", bool batch_first) -> " results, .doc = text " over a padded batch (T, N, in).", .run = fn}
+#define PACKED(name, hx, results, fn, text)                                                                  \
+    {.schema = name ".data(Tensor data, Tensor batch_sizes, " hx " hx, " STACK_ARGS ") -> " results, .doc = text " over a packed batch.", .run = fn}
+static rush_op op_lstm_input = PADDED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_input, "A stack of LSTM layers");
+static rush_op op_lstm_data = PACKED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_data, "A stack of LSTM layers");
+static rush_op op_gru_input = PADDED("gru", "Tensor", "(Tensor, Tensor)", gru_input, "A stack of GRU layers");
+static rush_op op_gru_data = PACKED("gru", "Tensor", "(Tensor, Tensor)", gru_data, "A stack of GRU layers");
+static rush_op op_rnn_tanh_input = PADDED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_input, "A stack of Elman layers with tanh");
+static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_data, "A stack of Elman layers with tanh");
+static rush_op op_rnn_relu_input = PADDED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_input, "A stack of Elman layers with relu");
+static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu");
+
+RUSH_FAMILY(rnn, &op_lstm_cell, &op_gru_cell, &op_rnn_tanh_cell, &op_rnn_relu_cell, &op__lstm_layer, &op__gru_layer, &op_lstm_input, &op_lstm_data,
+            &op_gru_input, &op_gru_data, &op_rnn_tanh_input, &op_rnn_tanh_data, &op_rnn_relu_input, &op_rnn_relu_data)
