@@ -1,0 +1,338 @@
+"""Losses: the old flags are translated, the reduction becomes a number, the operator does the rest."""
+import warnings
+
+import rushlight as torch
+from rushlight.nn import _reduction
+from rushlight.nn._override import handle, overridden
+
+
+def _enum(size_average, reduce, reduction):
+    if size_average is not None or reduce is not None:
+        return _reduction.legacy_get_enum(size_average, reduce)
+    return _reduction.get_enum(reduction)
+
+
+def _name(size_average, reduce, reduction):
+    if size_average is not None or reduce is not None:
+        return _reduction.legacy_get_string(size_average, reduce)
+    return reduction
+
+
+def _reduce(values, reduction):
+    """Apply a reduction by name to a loss made of plain tensor operations."""
+    return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
+
+
+def _same_size_or_warn(input, target, stacklevel=3):
+    if input.size() != target.size():
+        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+                      "This will likely lead to incorrect results due to broadcasting. Please ensure they have the "
+                      "same size.", stacklevel=stacklevel)
+
+
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    """Negative log likelihood of the softmax of `input`; `target` holds classes or probabilities."""
+    if overridden(input, target, weight):
+        return handle(cross_entropy, (input, target, weight), input, target, weight=weight,
+                      size_average=size_average, ignore_index=ignore_index, reduce=reduce, reduction=reduction,
+                      label_smoothing=label_smoothing)
+    return torch._C._nn.cross_entropy_loss(input, target, weight, _enum(size_average, reduce, reduction),
+                                           ignore_index, label_smoothing)
+
+
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    """Negative of the entries of `input` (log probabilities) at the target classes."""
+    if overridden(input, target, weight):
+        return handle(nll_loss, (input, target, weight), input, target, weight=weight, size_average=size_average,
+                      ignore_index=ignore_index, reduce=reduce, reduction=reduction)
+    return torch._C._nn.nll_loss_nd(input, target, weight, _enum(size_average, reduce, reduction), ignore_index)
+
+
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
+                         ignore_index=None, label_smoothing=0.0, options=None):
+    """cross_entropy(linear(input, linear_weight, linear_bias), target)."""
+    tensors = (input, linear_weight, target, linear_bias, weight)
+    if overridden(*tensors):
+        return handle(linear_cross_entropy, tensors, input, linear_weight, target, linear_bias=linear_bias,
+                      weight=weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing,
+                      options=options)
+    classes, features = linear_weight.shape[0], linear_weight.shape[-1]
+    logits = torch._C._nn.linear(input, linear_weight.reshape(-1, features),
+                                 None if linear_bias is None else linear_bias.reshape(-1))
+    if linear_weight.dim() > 2:
+        logits = logits.unflatten(-1, linear_weight.shape[:-1])
+        if input.dim() == 1:
+            return cross_entropy(logits, target, weight, None, -100 if ignore_index is None else ignore_index, None,
+                                 reduction, label_smoothing)
+        logits = logits.movedim(-(linear_weight.dim() - 1), 1) if logits.shape[1] != classes else logits
+    return cross_entropy(logits, target, weight, None, -100 if ignore_index is None else ignore_index, None,
+                         reduction, label_smoothing)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Connectionist temporal classification: all alignments of `targets` with the sequence."""
+    if overridden(log_probs, targets, input_lengths, target_lengths):
+        return handle(ctc_loss, (log_probs, targets, input_lengths, target_lengths), log_probs, targets,
+                      input_lengths, target_lengths, blank=blank, reduction=reduction, zero_infinity=zero_infinity)
+    return torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _reduction.get_enum(reduction),
+                          zero_infinity)
+
+
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                     reduction="mean"):
+    """Negative log likelihood of counts under a Poisson distribution."""
+    if overridden(input, target):
+        return handle(poisson_nll_loss, (input, target), input, target, log_input=log_input, full=full,
+                      size_average=size_average, eps=eps, reduce=reduce, reduction=reduction)
+    reduction = _name(size_average, reduce, reduction)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not a valid value for reduction")
+    return torch.poisson_nll_loss(input, target, log_input, full, eps, _reduction.get_enum(reduction))
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Negative log likelihood under a normal distribution with the given variance."""
+    if overridden(input, target, var):
+        return handle(gaussian_nll_loss, (input, target, var), input, target, var, full=full, eps=eps,
+                      reduction=reduction)
+    if not isinstance(var, torch.Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * torch.ones_like(input)
+    elif torch.any(var < 0):
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        # One variance for all, one per sample (with or without the last dimension), or a mistake.
+        if input.size()[:-1] == var.size():
+            var = var.unsqueeze(-1)
+        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1):
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    var = var.clone()
+    with torch.no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.9189385332046727  # log(2 pi) / 2
+    return _reduce(loss, reduction)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """Kullback-Leibler divergence of `target` from exp(input)."""
+    if overridden(input, target):
+        return handle(kl_div, (input, target), input, target, size_average=size_average, reduce=reduce,
+                      reduction=reduction, log_target=log_target)
+    reduction = _name(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size."
+                      "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+                      "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+                      stacklevel=2)
+    number = _reduction.get_enum("sum" if reduction == "batchmean" else reduction)
+    loss = torch.kl_div(input, target, number, log_target=log_target)
+    return loss / input.size()[0] if reduction == "batchmean" and input.dim() != 0 else loss
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """Cross entropy of probabilities with targets between 0 and 1."""
+    if overridden(input, target, weight):
+        return handle(binary_cross_entropy, (input, target, weight), input, target, weight=weight,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    number = _enum(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) "
+                         "is deprecated. Please ensure they have the same size.")
+    if weight is not None:
+        weight = weight.expand(torch.broadcast_shapes(target.size(), weight.size()))
+    return torch._C._nn.binary_cross_entropy(input, target, weight, number)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
+    """binary_cross_entropy(sigmoid(input), target), computed in one stable step."""
+    if overridden(input, target, weight, pos_weight):
+        return handle(binary_cross_entropy_with_logits, (input, target, weight, pos_weight), input, target,
+                      weight=weight, size_average=size_average, reduce=reduce, reduction=reduction,
+                      pos_weight=pos_weight)
+    number = _enum(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    return torch.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
+
+
+def _weighted(loss, weight, reduction):
+    """Reduce an elementwise loss with weights: `mean` divides by the sum of the weights."""
+    if weight.size() != loss.size():
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    if reduction == "mean":
+        return loss.sum() / weight.sum()
+    return _reduce(loss, reduction)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Squared error."""
+    if overridden(input, target, weight):
+        return handle(mse_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
+                      reduction=reduction, weight=weight)
+    if target.size() != input.size():
+        _same_size_or_warn(input, target)
+    reduction = _name(size_average, reduce, reduction)
+    if target.size() != input.size():
+        input, target = torch.broadcast_tensors(input, target)
+    if weight is not None:
+        return _weighted(torch._C._nn.mse_loss(input, target, 0), weight, reduction)
+    return torch._C._nn.mse_loss(input, target, _reduction.get_enum(reduction))
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Absolute error."""
+    if overridden(input, target, weight):
+        return handle(l1_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
+                      reduction=reduction, weight=weight)
+    if target.size() != input.size():
+        _same_size_or_warn(input, target)
+    reduction = _name(size_average, reduce, reduction)
+    if target.size() != input.size():
+        input, target = torch.broadcast_tensors(input, target)
+    if weight is not None:
+        return _weighted(torch._C._nn.l1_loss(input, target, 0), weight, reduction)
+    return torch._C._nn.l1_loss(input, target, _reduction.get_enum(reduction))
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """Squared error below beta, absolute error above."""
+    if overridden(input, target):
+        return handle(smooth_l1_loss, (input, target), input, target, size_average=size_average, reduce=reduce,
+                      reduction=reduction, beta=beta)
+    if target.size() != input.size():
+        _same_size_or_warn(input, target)
+    number = _enum(size_average, reduce, reduction)
+    input, target = torch.broadcast_tensors(input, target)
+    if beta == 0.0:
+        return torch._C._nn.l1_loss(input, target, number)
+    return torch._C._nn.smooth_l1_loss(input, target, number, beta)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Half the squared error below delta, delta * (|error| - delta / 2) above."""
+    if overridden(input, target, weight):
+        return handle(huber_loss, (input, target, weight), input, target, reduction=reduction, delta=delta,
+                      weight=weight)
+    if target.size() != input.size():
+        _same_size_or_warn(input, target)
+        input, target = torch.broadcast_tensors(input, target)
+    if weight is not None:
+        return _weighted(torch._C._nn.huber_loss(input, target, 0, delta), weight, reduction)
+    return torch._C._nn.huber_loss(input, target, _reduction.get_enum(reduction), delta)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """max(0, -target * (input1 - input2) + margin)."""
+    if overridden(input1, input2, target):
+        return handle(margin_ranking_loss, (input1, input2, target), input1, input2, target, margin=margin,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    number = _enum(size_average, reduce, reduction)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+                           f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+    return torch.margin_ranking_loss(input1, input2, target, margin, number)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    """The input where the target is 1, max(0, margin - input) where it is -1."""
+    if overridden(input, target):
+        return handle(hinge_embedding_loss, (input, target), input, target, margin=margin,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    return torch.hinge_embedding_loss(input, target, margin, _enum(size_average, reduce, reduction))
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """Hinge between every labelled class and every other one."""
+    if overridden(input, target):
+        return handle(multilabel_margin_loss, (input, target), input, target, size_average=size_average,
+                      reduce=reduce, reduction=reduction)
+    return torch._C._nn.multilabel_margin_loss(input, target, _enum(size_average, reduce, reduction))
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target * input))."""
+    if overridden(input, target):
+        return handle(soft_margin_loss, (input, target), input, target, size_average=size_average, reduce=reduce,
+                      reduction=reduction)
+    return torch._C._nn.soft_margin_loss(input, target, _enum(size_average, reduce, reduction))
+
+
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """Mean over classes of the binary cross entropy of logits."""
+    if overridden(input, target, weight):
+        return handle(multilabel_soft_margin_loss, (input, target, weight), input, target, weight=weight,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    reduction = _name(size_average, reduce, reduction)
+    log_sigmoid = torch._C._nn.log_sigmoid
+    loss = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    loss = loss.sum(dim=input.dim() - 1) / input.size(input.dim() - 1)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    return _reduce(loss, reduction)
+
+
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """Hinge between the target class and every other one."""
+    if overridden(input, target, weight):
+        return handle(multi_margin_loss, (input, target, weight), input, target, p=p, margin=margin, weight=weight,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    number = _enum(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    return torch._C._nn.multi_margin_loss(input, target, p, margin, weight, number)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    if overridden(input1, input2, target):
+        return handle(cosine_embedding_loss, (input1, input2, target), input1, input2, target, margin=margin,
+                      size_average=size_average, reduce=reduce, reduction=reduction)
+    return torch.cosine_embedding_loss(input1, input2, target, margin, _enum(size_average, reduce, reduction))
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
+                        reduce=None, reduction="mean"):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    if overridden(anchor, positive, negative):
+        return handle(triplet_margin_loss, (anchor, positive, negative), anchor, positive, negative, margin=margin,
+                      p=p, eps=eps, swap=swap, size_average=size_average, reduce=reduce, reduction=reduction)
+    number = _enum(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    return torch.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
+                                      reduction="mean"):
+    """`triplet_margin_loss` with a distance of your own."""
+    if torch.jit.is_scripting():
+        raise NotImplementedError("F.triplet_margin_with_distance_loss does not support JIT scripting: functions "
+                                  "requiring Callables cannot be scripted.")
+    if overridden(anchor, positive, negative):
+        return handle(triplet_margin_with_distance_loss, (anchor, positive, negative), anchor, positive, negative,
+                      distance_function=distance_function, margin=margin, swap=swap, reduction=reduction)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    distance = torch.pairwise_distance if distance_function is None else distance_function
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
+                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+                           f"{negative.dim()}D inputs")
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = torch.minimum(far, distance(positive, negative))
+    return _reduce(torch.clamp_min(margin + near - far, 0), reduction)

@@ -1,0 +1,262 @@
+"""Normalisation, dropout, embeddings and distances."""
+import warnings
+
+import rushlight as torch
+from rushlight.nn._override import handle, overridden
+
+
+def _check_probability(p):
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
+    if overridden(input):
+        return handle(dropout, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    return torch.dropout_(input, p, training) if inplace else torch.dropout(input, p, training)
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance of a selu activation."""
+    if overridden(input):
+        return handle(alpha_dropout, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    return torch.alpha_dropout_(input, p, training) if inplace else torch.alpha_dropout(input, p, training)
+
+
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """`alpha_dropout` of whole channels."""
+    if overridden(input):
+        return handle(feature_alpha_dropout, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    op = torch.feature_alpha_dropout_ if inplace else torch.feature_alpha_dropout
+    return op(input, p, training)
+
+
+def _drop_channels(input, p, training, inplace, unbatched_dim):
+    """Zero whole channels of (N, C, ...), or of (C, ...) when the input has `unbatched_dim` dimensions."""
+    op = torch.feature_dropout_ if inplace else torch.feature_dropout
+    if input.dim() != unbatched_dim:
+        return op(input, p, training)
+    batched = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    out = op(batched, p, training)
+    return out.squeeze_(0) if inplace else out.squeeze(0)
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, L) or (C, L)."""
+    if overridden(input):
+        return handle(dropout1d, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
+                           "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a "
+                           "channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+    return _drop_channels(input, p, training, inplace, 2)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, H, W)."""
+    if overridden(input):
+        return handle(dropout2d, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    if input.dim() not in (3, 4):
+        warnings.warn(f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result "
+                      "in an error in a future release. To retain the behavior and silence this warning, please use "
+                      "dropout instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 "
+                      "spatial dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D "
+                      "inputs).", stacklevel=2)
+    elif input.dim() == 3:
+        warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+                      "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This "
+                      "behavior will change in a future release to interpret the input as one without a batch "
+                      "dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please "
+                      "switch to using dropout1d instead.", stacklevel=2)
+    return _drop_channels(input, p, training, inplace, None)
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    if overridden(input):
+        return handle(dropout3d, (input,), input, p=p, training=training, inplace=inplace)
+    _check_probability(p)
+    if input.dim() not in (4, 5):
+        warnings.warn(f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated and will result "
+                      "in an error in a future release. To retain the behavior and silence this warning, please use "
+                      "dropout instead. Note that dropout3d exists to provide channel-wise dropout on inputs with 3 "
+                      "spatial dimensions, a channel dimension, and an optional batch dimension (i.e. 4D or 5D "
+                      "inputs).", stacklevel=2)
+    return _drop_channels(input, p, training, inplace, 4)
+
+
+def _verify_batch_size(size):
+    values = 1
+    for place, extent in enumerate(size):
+        if place != 1:
+            values *= extent
+    if values == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+
+
+def _verify_spatial_size(size):
+    values = 1
+    for extent in size[2:]:
+        values *= extent
+    if values == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalise every channel over batch and space."""
+    if overridden(input, running_mean, running_var, weight, bias):
+        return handle(batch_norm, (input, running_mean, running_var, weight, bias), input, running_mean, running_var,
+                      weight=weight, bias=bias, training=training, momentum=momentum, eps=eps)
+    if training:
+        _verify_batch_size(input.size())
+    return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
+                            torch.backends.cudnn.enabled)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5):
+    """Normalise every channel of every sample over space."""
+    if overridden(input, running_mean, running_var, weight, bias):
+        return handle(instance_norm, (input, running_mean, running_var, weight, bias), input,
+                      running_mean=running_mean, running_var=running_var, weight=weight, bias=bias,
+                      use_input_stats=use_input_stats, momentum=momentum, eps=eps)
+    if use_input_stats:
+        _verify_spatial_size(input.size())
+    return torch.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps,
+                               torch.backends.cudnn.enabled)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalise over the last dimensions."""
+    if overridden(input, weight, bias):
+        return handle(layer_norm, (input, weight, bias), input, normalized_shape, weight=weight, bias=bias, eps=eps)
+    return torch.layer_norm(input, normalized_shape, weight, bias, eps, torch.backends.cudnn.enabled)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root mean square over the last dimensions."""
+    if overridden(input, weight):
+        return handle(rms_norm, (input, weight), input, normalized_shape, weight=weight, eps=eps)
+    return torch.rms_norm(input, normalized_shape, weight, eps)
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise groups of channels of every sample."""
+    if overridden(input, weight, bias):
+        return handle(group_norm, (input, weight, bias), input, num_groups, weight=weight, bias=bias, eps=eps)
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    _verify_batch_size([input.size(0) * input.size(1) // num_groups, num_groups, *input.size()[2:]])
+    return torch.group_norm(input, num_groups, weight, bias, eps, torch.backends.cudnn.enabled)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divide by a power of the mean square over neighbouring channels."""
+    if overridden(input):
+        return handle(local_response_norm, (input,), input, size, alpha=alpha, beta=beta, k=k)
+    dim = input.dim()
+    if dim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {dim} dimensions)")
+    if input.numel() == 0:
+        return input
+    # Channels become a spatial dimension, so that an average pool can run along them.
+    squares = input.mul(input)
+    if dim == 3:
+        rows = torch._C._nn.pad(squares.unsqueeze(1), (0, 0, size // 2, (size - 1) // 2))
+        mean = torch._C._nn.avg_pool2d(rows, (size, 1), stride=1).squeeze(1)
+    else:
+        sizes = input.size()
+        rows = squares.reshape(sizes[0], 1, sizes[1], sizes[2], -1)
+        rows = torch._C._nn.pad(rows, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+        mean = torch._C._nn.avg_pool3d(rows, (size, 1, 1), stride=1).squeeze(1).view(sizes)
+    return input / mean.mul(alpha).add(k).pow(beta)
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """Divide by the p-norm along dim, which is at least eps."""
+    if overridden(input, out):
+        return handle(normalize, (input, out), input, p=p, dim=dim, eps=eps, out=out)
+    length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / length if out is None else torch.div(input, length, out=out)
+
+
+def _no_grad_embedding_renorm_(weight, input, max_norm, norm_type):
+    with torch.no_grad():
+        torch.embedding_renorm_(weight, input, max_norm, norm_type)
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Rows of `weight` by number."""
+    if overridden(input, weight):
+        return handle(embedding, (input, weight), input, weight, padding_idx=padding_idx, max_norm=max_norm,
+                      norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    rows = weight.size(0)
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    elif padding_idx < 0:
+        padding_idx += rows
+    if max_norm is not None:
+        input = input.contiguous()
+        _no_grad_embedding_renorm_(weight, input, max_norm, norm_type)
+    return torch.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
+                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """Sums, means or maxima of bags of rows of `weight`."""
+    if overridden(input, weight, offsets, per_sample_weights):
+        return handle(embedding_bag, (input, weight, offsets, per_sample_weights), input, weight, offsets=offsets,
+                      max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode,
+                      sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
+                      padding_idx=padding_idx)
+    if weight.dtype == torch.long and input.is_floating_point():
+        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, "
+                      "...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.", stacklevel=2)
+        weight, input = input, weight
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then "
+                         f"it must have the same shape as the input ({list(input.shape)})")
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+                             "fixed length sequences. However, found offsets of type "
+                             f"{type(offsets).__name__}")
+        offsets = torch.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
+        input = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.dim() != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    number = _BAG_MODES.get(mode)
+    if number is None:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if max_norm is not None:
+        _no_grad_embedding_renorm_(weight, input, max_norm, norm_type)
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                                  f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
+                                  "GitHub.")
+    return torch.embedding_bag(weight, input, offsets, scale_grad_by_freq, number, sparse, per_sample_weights,
+                               include_last_offset, padding_idx)[0]

@@ -1,0 +1,68 @@
+"""Functional forms of all layers.
+
+Three sources: functions written in `_functional/` (they take the old arguments, check, and choose an
+operator), operators that are used as they are, and a few aliases.  All of them say that they live here,
+so that a pickled reference to one is found again.
+"""
+import enum
+
+import rushlight as torch
+from rushlight import Tensor
+from rushlight.nn import _reduction, grad
+from rushlight.nn._functional import activation, attention, loss, norm, pooling, vision
+from rushlight.nn._override import handle, overridden
+from rushlight.nn._tuples import _list_with_default, _pair, _single, _triple
+
+for _family in (activation, attention, loss, norm, pooling, vision):
+    for _name, _value in list(vars(_family).items()):
+        if getattr(_value, "__module__", None) == _family.__name__ and callable(_value):
+            _value.__module__ = __name__
+            globals()[_name] = _value
+        elif _name.isupper():
+            globals()[_name] = _value
+
+# Operators that need nothing in front of them; one that the extension lacks is asked for again when used.
+for _name in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc",
+              "avg_pool1d", "adaptive_avg_pool1d", "bilinear", "celu_", "channel_shuffle", "cosine_similarity",
+              "hardshrink", "native_channel_shuffle", "pairwise_distance", "pdist", "pixel_shuffle",
+              "pixel_unshuffle", "prelu", "relu_", "rrelu_", "selu_", "threshold_"):
+    if hasattr(torch, _name):
+        globals()[_name] = getattr(torch, _name)
+for _name in ("avg_pool2d", "avg_pool3d", "elu_", "gelu", "hardtanh_", "leaky_relu_", "linear", "one_hot",
+              "scaled_dot_product_attention", "softplus", "softshrink"):
+    if hasattr(torch._C._nn, _name):
+        globals()[_name] = getattr(torch._C._nn, _name)
+if hasattr(torch._C._nn, "log_sigmoid"):
+    logsigmoid = torch._C._nn.log_sigmoid
+
+
+class ScalingType(enum.Enum):
+    """How many elements of a low-precision matrix share a scale."""
+    TensorWise = 0
+    RowWise = 1
+    BlockWise1x16 = 2
+    BlockWise1x32 = 3
+    BlockWise1x128 = 4
+    BlockWise128x128 = 5
+
+
+class SwizzleType(enum.Enum):
+    """How the scales of a low-precision matrix lie in memory."""
+    NO_SWIZZLE = 0
+    SWIZZLE_32_4_4 = 1
+
+
+def assert_int_or_pair(arg, arg_name, message):
+    """Complain unless `arg` is a number or a pair."""
+    if not (isinstance(arg, int) or len(arg) == 2):
+        raise AssertionError(message.format(arg_name))
+
+
+def has_torch_function(relevant_args):
+    """Whether one of the arguments overrides torch functions."""
+    return overridden(*relevant_args)
+
+
+has_torch_function_unary = has_torch_function_variadic = overridden
+handle_torch_function = handle
+del _family, _name, _value

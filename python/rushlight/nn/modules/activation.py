@@ -1,0 +1,481 @@
+"""Activation layers, and multi-head attention.
+
+The plain activations differ in little but a name and a few arguments: each says which function it calls
+and what it remembers.
+"""
+import warnings
+
+import rushlight as torch
+from rushlight.nn import functional as F
+from rushlight.nn.init import constant_, xavier_normal_, xavier_uniform_
+from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish",
+           "Hardswish", "ELU", "CELU", "SELU", "GLU", "GELU", "Hardshrink", "LeakyReLU", "LogSigmoid", "Softplus",
+           "Softshrink", "MultiheadAttention", "PReLU", "Softsign", "Tanhshrink", "Softmin", "Softmax", "Softmax2d",
+           "LogSoftmax"]
+
+
+def _only_if(inplace):
+    return "inplace=True" if inplace else ""
+
+
+def _and_if(inplace):
+    return ", inplace=True" if inplace else ""
+
+
+class Threshold(Module):
+    """x where x > threshold, else value."""
+    __constants__ = ["threshold", "value", "inplace"]
+
+    def __init__(self, threshold, value, inplace=False):
+        super().__init__()
+        self.threshold = threshold
+        self.value = value
+        self.inplace = inplace
+
+    def forward(self, input):
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self):
+        return f"threshold={self.threshold}, value={self.value}{_and_if(self.inplace)}"
+
+
+class ReLU(Module):
+    """max(0, x)."""
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input):
+        return F.relu(input, inplace=self.inplace)
+
+    def extra_repr(self):
+        return _only_if(self.inplace)
+
+
+class RReLU(Module):
+    """A leaky relu with a random slope while training."""
+    __constants__ = ["lower", "upper", "inplace"]
+
+    def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input):
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self):
+        return f"lower={self.lower}, upper={self.upper}{_and_if(self.inplace)}"
+
+
+class Hardtanh(Module):
+    """x clipped to [min_val, max_val]."""
+    __constants__ = ["min_val", "max_val", "inplace"]
+
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
+        super().__init__()
+        if min_value is not None:
+            warnings.warn("keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning,
+                          stacklevel=2)
+            min_val = min_value
+        if max_value is not None:
+            warnings.warn("keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning,
+                          stacklevel=2)
+            max_val = max_value
+        self.min_val = min_val
+        self.max_val = max_val
+        self.inplace = inplace
+        if not self.max_val > self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+
+    def forward(self, input):
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self):
+        return f"min_val={self.min_val}, max_val={self.max_val}{_and_if(self.inplace)}"
+
+
+class ReLU6(Hardtanh):
+    """min(max(0, x), 6)."""
+
+    def __init__(self, inplace=False):
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self):
+        return _only_if(self.inplace)
+
+
+class _InplaceActivation(Module):
+    """An activation whose only choice is to work in place."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input):
+        return self._function(input, self.inplace)
+
+    def extra_repr(self):
+        return _only_if(self.inplace)
+
+
+class _PlainActivation(Module):
+    """An activation without any choice."""
+
+    def forward(self, input):
+        return self._function(input)
+
+
+class Sigmoid(_PlainActivation):
+    """1 / (1 + exp(-x))."""
+    _function = staticmethod(lambda input: torch.sigmoid(input))
+
+
+class Tanh(_PlainActivation):
+    """tanh(x)."""
+    _function = staticmethod(lambda input: torch.tanh(input))
+
+
+class LogSigmoid(_PlainActivation):
+    """log(sigmoid(x))."""
+    _function = staticmethod(lambda input: F.logsigmoid(input))
+
+
+class Softsign(_PlainActivation):
+    """x / (1 + |x|)."""
+    _function = staticmethod(F.softsign)
+
+
+class Tanhshrink(_PlainActivation):
+    """x - tanh(x)."""
+    _function = staticmethod(F.tanhshrink)
+
+
+class Hardsigmoid(_InplaceActivation):
+    """relu6(x + 3) / 6."""
+    __constants__ = ["inplace"]
+    _function = staticmethod(F.hardsigmoid)
+    extra_repr = Module.extra_repr
+
+
+class SiLU(_InplaceActivation):
+    """x * sigmoid(x)."""
+    __constants__ = ["inplace"]
+    _function = staticmethod(F.silu)
+
+
+class Mish(_InplaceActivation):
+    """x * tanh(softplus(x))."""
+    __constants__ = ["inplace"]
+    _function = staticmethod(F.mish)
+
+
+class Hardswish(_InplaceActivation):
+    """x * relu6(x + 3) / 6."""
+    __constants__ = ["inplace"]
+    _function = staticmethod(F.hardswish)
+    extra_repr = Module.extra_repr
+
+
+class SELU(_InplaceActivation):
+    """The self-normalising elu."""
+    __constants__ = ["inplace"]
+    _function = staticmethod(F.selu)
+
+
+class _AlphaActivation(Module):
+    """An activation with a scale for its negative side."""
+    __constants__ = ["alpha", "inplace"]
+
+    def __init__(self, alpha=1.0, inplace=False):
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input):
+        return self._function(input, self.alpha, self.inplace)
+
+    def extra_repr(self):
+        return f"alpha={self.alpha}{_and_if(self.inplace)}"
+
+
+class ELU(_AlphaActivation):
+    """x above 0, alpha * (exp(x) - 1) below."""
+    _function = staticmethod(F.elu)
+
+
+class CELU(_AlphaActivation):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    _function = staticmethod(F.celu)
+
+
+class GLU(Module):
+    """The first half along dim, gated by the sigmoid of the second."""
+    __constants__ = ["dim"]
+
+    def __init__(self, dim=-1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.glu(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class GELU(Module):
+    """x times the normal distribution's probability below x."""
+    __constants__ = ["approximate"]
+
+    def __init__(self, approximate="none"):
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input):
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self):
+        return f"approximate={self.approximate!r}"
+
+
+class _Shrink(Module):
+    __constants__ = ["lambd"]
+
+    def __init__(self, lambd=0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self):
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """x outside [-lambd, lambd], 0 inside."""
+
+    def forward(self, input):
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by lambd."""
+
+    def forward(self, input):
+        return F.softshrink(input, self.lambd)
+
+
+class LeakyReLU(Module):
+    """x above 0, negative_slope * x below."""
+    __constants__ = ["inplace", "negative_slope"]
+
+    def __init__(self, negative_slope=1e-2, inplace=False):
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.inplace = inplace
+
+    def forward(self, input):
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self):
+        return f"negative_slope={self.negative_slope}{_and_if(self.inplace)}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta x)) / beta."""
+    __constants__ = ["beta", "threshold"]
+
+    def __init__(self, beta=1.0, threshold=20.0):
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input):
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self):
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class PReLU(Module):
+    """A leaky relu with learned slopes."""
+    __constants__ = ["num_parameters"]
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        self.num_parameters = num_parameters
+        super().__init__()
+        self.init = init
+        self.weight = Parameter(torch.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Set all slopes to `init`."""
+        constant_(self.weight, self.init)
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
+
+
+class _AlongDim(Module):
+    """softmax and its relatives."""
+    __constants__ = ["dim"]
+
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "dim"):
+            self.dim = None
+
+    def forward(self, input):
+        return self._function(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class Softmin(_AlongDim):
+    """softmax of -x."""
+    _function = staticmethod(F.softmin)
+
+
+class Softmax(_AlongDim):
+    """exp(x) over its sum along dim."""
+    _function = staticmethod(F.softmax)
+
+
+class LogSoftmax(_AlongDim):
+    """log(softmax(x))."""
+    _function = staticmethod(F.log_softmax)
+
+
+class Softmax2d(Module):
+    """softmax over the channels of images."""
+
+    def forward(self, input):
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3, _stacklevel=5)
+
+
+class MultiheadAttention(Module):
+    """Attention of `num_heads` heads over a sequence, with projections in and out."""
+
+    __constants__ = ["batch_first"]
+
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False,
+                 kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError("embed_dim and num_heads must be greater than 0, got "
+                             f"embed_dim={embed_dim} and num_heads={num_heads} instead")
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError(f"embed_dim must be divisible by num_heads, got embed_dim={embed_dim} and "
+                                 f"num_heads={num_heads}")
+        separate = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = Parameter(torch.empty((3 * embed_dim, embed_dim), **made))
+            for name in separate:
+                self.register_parameter(name, None)
+        else:
+            for name, width in zip(separate, (embed_dim, self.kdim, self.vdim)):
+                setattr(self, name, Parameter(torch.empty((embed_dim, width), **made)))
+            self.register_parameter("in_proj_weight", None)
+        if bias:
+            self.in_proj_bias = Parameter(torch.empty(3 * embed_dim, **made))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
+        if add_bias_kv:
+            self.bias_k = Parameter(torch.empty((1, 1, embed_dim), **made))
+            self.bias_v = Parameter(torch.empty((1, 1, embed_dim), **made))
+        else:
+            self.bias_k = self.bias_v = None
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self):
+        if self._qkv_same_embed_dim:
+            xavier_uniform_(self.in_proj_weight)
+        else:
+            xavier_uniform_(self.q_proj_weight)
+            xavier_uniform_(self.k_proj_weight)
+            xavier_uniform_(self.v_proj_weight)
+        if self.in_proj_bias is not None:
+            constant_(self.in_proj_bias, 0.0)
+            constant_(self.out_proj.bias, 0.0)
+        if self.bias_k is not None:
+            xavier_normal_(self.bias_k)
+        if self.bias_v is not None:
+            xavier_normal_(self.bias_v)
+
+    def __setstate__(self, state):
+        # Written before version 1.1, when all projections were packed.
+        if "_qkv_same_embed_dim" not in state:
+            state["_qkv_same_embed_dim"] = True
+        super().__setstate__(state)
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+                average_attn_weights=True, is_causal=False):
+        batched = query.dim() == 3
+        key_padding_mask = F._canonical_mask(key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask),
+                                             "attn_mask", query.dtype)
+        attn_mask = F._canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+        if self.batch_first and batched:
+            # Equal inputs stay one tensor, so that their projection stays one product.
+            if key is value:
+                if query is key:
+                    query = key = value = query.transpose(1, 0)
+                else:
+                    query, key = query.transpose(1, 0), key.transpose(1, 0)
+                    value = key
+            else:
+                query, key, value = query.transpose(1, 0), key.transpose(1, 0), value.transpose(1, 0)
+        separate = {}
+        if not self._qkv_same_embed_dim:
+            separate = {"use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight,
+                        "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight}
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
+            training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights,
+            attn_mask=attn_mask, average_attn_weights=average_attn_weights, is_causal=is_causal, **separate)
+        if self.batch_first and batched:
+            out = out.transpose(1, 0)
+        return out, weights
+
+    def merge_masks(self, attn_mask, key_padding_mask, query):
+        """Both masks as one, and its kind: 0 attention, 1 padding, 2 both, None neither."""
+        mask_type, merged = None, None
+        if key_padding_mask is not None:
+            mask_type, merged = 1, key_padding_mask
+        if attn_mask is not None:
+            batch, length, _ = query.shape
+            mask_type = 2
+            if attn_mask.dim() == 3:
+                merged = attn_mask.view(batch, -1, length, length)
+            else:
+                merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+            if key_padding_mask is not None:
+                merged = merged + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, mask_type

@@ -1,0 +1,248 @@
+"""Batch normalisation; instance normalisation shares the base."""
+import rushlight as torch
+from rushlight.nn import functional as F, init
+from rushlight.nn.modules.lazy import LazyModuleMixin
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = ["BatchNorm1d", "LazyBatchNorm1d", "BatchNorm2d", "LazyBatchNorm2d", "BatchNorm3d", "LazyBatchNorm3d",
+           "SyncBatchNorm"]
+
+
+class _NormBase(Module):
+    """Weight, bias and running statistics of a normalisation by channel."""
+
+    _version = 2        # 2: counts the batches it has seen
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
+                 dtype=None, *, bias=True):
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            if wanted:
+                setattr(self, name, Parameter(torch.empty(num_features, **made)))
+            else:
+                self.register_parameter(name, None)
+        if track_running_stats:
+            self.register_buffer("running_mean", torch.zeros(num_features, **made))
+            self.register_buffer("running_var", torch.ones(num_features, **made))
+            self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long, device=device))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self):
+        """Forget the statistics: mean 0, variance 1, no batches."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self):
+        """Weight 1, bias 0, statistics forgotten."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError
+
+    def extra_repr(self):
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
+        version = local_metadata.get("version", None)
+        if (version is None or version < 2) and self.track_running_stats:
+            # Old files have no count; a model's own count stands then, unless it is on meta.
+            key = prefix + "num_batches_tracked"
+            if key not in state_dict:
+                own = self.num_batches_tracked
+                usable = own is not None and own.device != torch.device("meta")
+                state_dict[key] = own if usable else torch.tensor(0, dtype=torch.long)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                                      error_msgs)
+
+
+class _BatchNorm(_NormBase):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
+                 dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype,
+                         bias=bias)
+
+    def _average_factor(self):
+        """The weight of this batch in the running statistics; counts the batch. No momentum: a plain mean."""
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        return factor
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        factor = self._average_factor()
+        use_batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if keep else None, self.running_var if keep else None,
+                            self.weight, self.bias, use_batch, factor, self.eps)
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """Takes `num_features` from the first input."""
+
+    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *,
+                 bias=True):
+        made = {"device": device, "dtype": dtype}
+        super().__init__(0, eps, momentum, False, False, **made)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**made)
+            if bias:
+                self.bias = UninitializedParameter(**made)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**made)
+            self.running_var = UninitializedBuffer(**made)
+            self.num_batches_tracked = torch.tensor(0, dtype=torch.long, device=device)
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        """Take the number of channels from `input`."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        if self.affine:
+            self.weight.materialize((self.num_features,))
+            if self.bias is not None:
+                self.bias.materialize((self.num_features,))
+        if self.track_running_stats:
+            self.running_mean.materialize((self.num_features,))
+            self.running_var.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+def _expect_dims(input, *allowed):
+    if input.dim() not in allowed:
+        text = " or ".join(f"{d}D" for d in allowed)
+        raise ValueError(f"expected {text} input (got {input.dim()}D input)")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation over (N, C) or (N, C, L)."""
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation over (N, C, H, W)."""
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation over (N, C, D, H, W)."""
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 5)
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm1d that learns `num_features` from its first input."""
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm2d that learns `num_features` from its first input."""
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm3d that learns `num_features` from its first input."""
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation with statistics over all processes; on one process an ordinary one."""
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
+                 process_group=None, device=None, dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype,
+                         bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def _check_non_zero_input_channels(self, input):
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        self._check_non_zero_input_channels(input)
+        distributed = torch.distributed
+        if self.training and distributed.is_available() and distributed.is_initialized():
+            group = self.process_group if self.process_group is not None else distributed.group.WORLD
+            if distributed.get_world_size(group) > 1:
+                return self._forward_together(input, group)
+        return super().forward(input)
+
+    def _forward_together(self, input, group):
+        """Statistics from sums over all processes, by a differentiable all-reduce."""
+        from rushlight.distributed.nn.functional import all_reduce
+        factor = self._average_factor()
+        dims = [d for d in range(input.dim()) if d != 1]
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        count = input.new_full((1,), input.numel() / input.size(1))
+        sums = torch.cat([input.sum(dims), (input * input).sum(dims), count])
+        sums = all_reduce(sums, group=group)
+        n, channels = sums[-1], input.size(1)
+        mean = sums[:channels] / n
+        var = sums[channels:2 * channels] / n - mean * mean
+        if self.track_running_stats and self.running_mean is not None:
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
+                self.running_var.lerp_((var * n / (n - 1)).to(self.running_var.dtype), factor)
+        out = (input - mean.view(shape)) * torch.rsqrt(var + self.eps).view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        return out if self.bias is None else out + self.bias.view(shape)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """`module` with every batch normalisation in it replaced by a synchronised one."""
+        converted = module
+        if isinstance(module, _BatchNorm):
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine,
+                            module.track_running_stats, process_group, bias=module.bias is not None)
+            if module.affine:
+                with torch.no_grad():
+                    converted.weight = module.weight
+                    converted.bias = module.bias
+            for name in ("running_mean", "running_var", "num_batches_tracked", "training"):
+                setattr(converted, name, getattr(module, name))
+            if hasattr(module, "qconfig"):
+                converted.qconfig = module.qconfig
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

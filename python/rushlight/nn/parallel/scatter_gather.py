@@ -1,0 +1,69 @@
+"""Cutting arguments up for several devices, and joining results."""
+import rushlight as torch
+
+__all__ = ["scatter", "scatter_kwargs", "gather"]
+
+
+def is_namedtuple(obj):
+    """Whether `obj` is an instance of a named tuple."""
+    return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
+
+
+_is_namedtuple = is_namedtuple
+
+
+def _device(target):
+    return torch.device(target) if not isinstance(target, int) else torch.device("cuda", target)
+
+
+def scatter(inputs, target_gpus, dim=0):
+    """Tensors are cut along dim, a piece for each device; other values are repeated."""
+    targets = [_device(t) for t in target_gpus]
+
+    def cut(obj):
+        if isinstance(obj, torch.Tensor):
+            pieces = obj.chunk(len(targets), dim)
+            return [piece.to(device) for piece, device in zip(pieces, targets)]
+        if is_namedtuple(obj):
+            return [type(obj)(*values) for values in zip(*map(cut, obj))]
+        if isinstance(obj, tuple) and obj:
+            return list(zip(*map(cut, obj)))
+        if isinstance(obj, list) and obj:
+            return [list(values) for values in zip(*map(cut, obj))]
+        if isinstance(obj, dict) and obj:
+            return [type(obj)(pairs) for pairs in zip(*map(cut, obj.items()))]
+        return [obj for _ in targets]
+
+    return cut(inputs)
+
+
+def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
+    """`scatter` of positional and keyword arguments, filled up to the same number."""
+    args = scatter(inputs, target_gpus, dim) if inputs else []
+    named = scatter(kwargs, target_gpus, dim) if kwargs else []
+    count = max(len(args), len(named))
+    args = list(args) + [()] * (count - len(args))
+    named = list(named) + [{}] * (count - len(named))
+    return tuple(args), tuple(named)
+
+
+def gather(outputs, target_device, dim=0):
+    """Join results from several devices on one."""
+    device = torch.device("cpu") if target_device == "cpu" or target_device == -1 else _device(target_device)
+
+    def join(values):
+        first = values[0]
+        if isinstance(first, torch.Tensor):
+            moved = [v.to(device).unsqueeze(0) if v.dim() == 0 else v.to(device) for v in values]
+            return torch.cat(moved, dim)
+        if first is None:
+            return None
+        if isinstance(first, dict):
+            if not all(len(first) == len(v) for v in values):
+                raise ValueError("All dicts must have the same number of keys")
+            return type(first)((key, join([v[key] for v in values])) for key in first)
+        if is_namedtuple(first):
+            return type(first)._make(map(join, zip(*values)))
+        return type(first)(map(join, zip(*values)))
+
+    return join(outputs)
