@@ -336,7 +336,7 @@ static void find_zero(char **p, const int64_t *stride, int64_t n, const void *ar
 }
 
 /* Integers cannot be divided by zero; kernels cannot fail, so it is found out before. */
-static int check_divisor(const rush_value *x)
+int rush_pw_check_divisor(const rush_value *x)
 {
     if (rush_dtypes[common_dtype(2, x)].category >= 2) return 0;
     bool found = false, *at = &found;
@@ -369,7 +369,7 @@ static int check_row(const rush_pw_row *row, const rush_value *in, const rush_va
     case RUSH_PW_remainder:
     case RUSH_PW_fmod:
     case RUSH_PW_div_trunc:
-        return check_divisor(x);
+        return rush_pw_check_divisor(x);
     case RUSH_PW_pow:
         RUSH_CHECK(x[1].kind != RUSH_V_INT || x[1].i >= 0 || rush_dtypes[common_dtype(2, x)].category >= 2, RUSH_RUNTIME_ERROR,
                    "Integers to negative integer powers are not allowed.");
@@ -567,8 +567,9 @@ void rush_op_alias(const char *name, const char *of)
     complain();
 }
 
+/* Before the families' records (900): a base name alone means its first overload, which is to be the row. */
 #define ROW(...)
-__attribute__((constructor(910))) static void register_rows(void)
+__attribute__((constructor(890))) static void register_rows(void)
 {
     for (int i = 0; i < RUSH_PW_COUNT; i++) {
         rush_pw_row *row = &rush_pw_rows[i];
@@ -584,7 +585,7 @@ __attribute__((constructor(910))) static void register_rows(void)
     complain();
 }
 
-__attribute__((constructor(920))) static void register_aliases(void)
+__attribute__((constructor(895))) static void register_aliases(void)
 {
 #define ALIAS(name, of) rush_op_alias(#name, #of);
 #include "kernels/pointwise.def"

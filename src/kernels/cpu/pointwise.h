@@ -43,8 +43,6 @@ RUSH_KERNEL_TABLE(pw_c128);
 /* What does not fit a row: choosing by a condition, and results of another make than the operands. */
 struct rush_pw_misc_kernels {
     rush_pw_kernel where[17]; /* by element size; p: result, condition (bool), if true, if false */
-    rush_pw_kernel pair_f32, pair_f64;   /* complex from real and imaginary part */
-    rush_pw_kernel polar_f32, polar_f64; /* complex from length and angle        */
     rush_pw_kernel frexp_f32, frexp_f64; /* p: mantissa, exponent (int32), number */
 };
 RUSH_KERNEL_TABLE(pw_misc);

@@ -23,6 +23,14 @@ static inline REAL_T phase(T x) { return R(atan2)(im_of(x), re_of(x)); }
 static inline bool is_nan(T x) { return re_of(x) != re_of(x) || im_of(x) != im_of(x); }
 static inline bool is_inf(T x) { return isinf(re_of(x)) || isinf(im_of(x)); }
 static inline bool is_finite(T x) { return isfinite(re_of(x)) && isfinite(im_of(x)); }
+static inline REAL_T part_of(REAL_T x, T nan, T high, T low)
+{
+    return x != x ? re_of(nan) : !isinf(x) ? x : x > 0 ? re_of(high) : re_of(low);
+}
+static inline T finite_of(T x, T nan, T high, T low)
+{
+    return make(part_of(re_of(x), nan, high, low), part_of(im_of(x), nan, high, low));
+}
 static inline T sign_of(T x)
 {
     REAL_T r = absolute(x);

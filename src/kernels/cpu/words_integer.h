@@ -8,6 +8,7 @@ static inline T times(T x, T y) { return (T)(x * y); }
 static inline bool is_nan(T x) { return false; }
 static inline bool is_inf(T x) { return false; }
 static inline bool is_finite(T x) { return true; }
+static inline T finite_of(T x, T nan, T high, T low) { return x; }
 static inline T imaginary(T x) { return 0; }
 static inline T conjugate(T x) { return x; }
 static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }

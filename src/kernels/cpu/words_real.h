@@ -9,6 +9,7 @@ static inline T times(T x, T y) { return x * y; }
 static inline bool is_nan(T x) { return x != x; }
 static inline bool is_inf(T x) { return F(fabs)(x) == K(INFINITY); }
 static inline bool is_finite(T x) { return F(fabs)(x) < K(INFINITY); }
+static inline T finite_of(T x, T nan, T high, T low) { return x != x ? nan : is_finite(x) ? x : x > 0 ? high : low; }
 static inline T imaginary(T x) { return 0; }
 static inline T conjugate(T x) { return x; }
 static inline T absolute(T x) { return F(fabs)(x); }
