@@ -1,0 +1,93 @@
+/* gemm.c - matrix products on one processor: a small kernel, a skinny kernel, and the blocked one.
+ *
+ * Large products go the way of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication",
+ * 2008): blocks of A and B are packed so that the innermost kernel reads both in order and keeps an MR x NR
+ * tile of C in registers. Packing is also where any strides are taken care of. Products with few rows or
+ * columns read their large matrix once, as it lies; products below some 32^3 skip all preparation.
+ * The body is gemm.inc, once for float and once for double.
+ */
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/simd.h"
+
+#if VBYTES == 64
+#define MR 14
+#elif VBYTES == 32
+#define MR 6
+#else
+#define MR 4
+#endif
+#define KC 256
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+#define T float
+#define V vf
+#define VL VF
+#define F(x) x##_f32
+#define LOAD vf_load
+#define STORE vf_store
+#define FMA vf_fma
+#define SET vf_set
+#define SUM vf_sum
+#include "kernels/cpu/gemm.inc"
+
+#define T double
+#define V vd
+#define VL VD
+#define F(x) x##_f64
+#define LOAD vd_load
+#define STORE vd_store
+#define FMA vd_fma
+#define SET vd_set
+#define SUM vd_sum
+#include "kernels/cpu/gemm.inc"
+
+/* ---- integers: rows of C gather multiples of rows of B ---- */
+
+typedef struct integer_job {
+    const rush_gemm *g;
+    rush_dtype dtype;
+} integer_job;
+
+#define INTEGER(U, name)                                                                                    \
+    static void name(const rush_gemm *g, int64_t begin, int64_t end)                                        \
+    {                                                                                                       \
+        const U *a = g->a, *b = g->b;                                                                       \
+        for (int64_t i = begin; i < end; ++i) {                                                             \
+            U *restrict c = (U *)g->c + i * g->cm;                                                          \
+            for (int64_t p = 0; p < g->k; ++p) {                                                            \
+                U x = a[i * g->am + p * g->ak];                                                             \
+                const U *restrict row = b + p * g->bk;                                                      \
+                if (g->bn == 1 && g->cn == 1) {                                                             \
+                    for (int64_t j = 0; j < g->n; ++j) c[j] = (U)(c[j] + x * row[j]);                       \
+                } else {                                                                                    \
+                    for (int64_t j = 0; j < g->n; ++j) c[j * g->cn] = (U)(c[j * g->cn] + x * row[j * g->bn]); \
+                }                                                                                           \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+INTEGER(uint8_t, rows_8)
+INTEGER(uint16_t, rows_16)
+INTEGER(uint32_t, rows_32)
+INTEGER(uint64_t, rows_64)
+
+static void integer_rows(void *arg, int64_t begin, int64_t end)
+{
+    const integer_job *job = arg;
+    switch (rush_dtypes[job->dtype].size) {
+    case 1: rows_8(job->g, begin, end); break;
+    case 2: rows_16(job->g, begin, end); break;
+    case 4: rows_32(job->g, begin, end); break;
+    default: rows_64(job->g, begin, end);
+    }
+}
+
+static void integer(const rush_gemm *g, rush_dtype dtype)
+{
+    integer_job job = {g, dtype};
+    int64_t work = RUSH_MAX(g->n * g->k, 1);
+    rush_parallel_for(g->m, RUSH_MAX(65536 / work, 1), integer_rows, &job);
+}
+
+RUSH_KERNELS(gemm) = {.f32 = gemm_f32, .f64 = gemm_f64, .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64};

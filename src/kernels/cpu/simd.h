@@ -1,0 +1,73 @@
+/* simd.h - the widest vectors of the instruction set that a kernel file is compiled for, as GCC vector types.
+ *
+ * vf and vd hold VF floats and VD doubles. Arithmetic on them is written with operators; what has no operator
+ * (fused multiply-add, loads of any alignment) has a name here. Without FMA units the fused form is two steps.
+ */
+#ifndef RUSH_SIMD_H
+#define RUSH_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define VBYTES 64
+#elif defined(__AVX2__)
+#define VBYTES 32
+#else
+#define VBYTES 16
+#endif
+#define VF (VBYTES / 4)
+#define VD (VBYTES / 8)
+
+typedef float vf __attribute__((vector_size(VBYTES)));
+typedef double vd __attribute__((vector_size(VBYTES)));
+typedef float vf_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
+typedef double vd_any __attribute__((vector_size(VBYTES), aligned(8), may_alias));
+typedef int32_t vi __attribute__((vector_size(VBYTES)));
+
+static inline vf vf_load(const float *p) { return *(const vf_any *)p; }
+static inline void vf_store(float *p, vf v) { *(vf_any *)p = v; }
+static inline vd vd_load(const double *p) { return *(const vd_any *)p; }
+static inline void vd_store(double *p, vd v) { *(vd_any *)p = v; }
+
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__) && VBYTES == 32
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+static inline vd vd_fma(vd a, vd b, vd c)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__) && VBYTES == 32
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return a * b + c;
+#endif
+}
+static inline vf vf_set(float x) { return x - (vf){0}; }
+static inline vd vd_set(double x) { return x - (vd){0}; }
+static inline float vf_sum(vf v)
+{
+    float s = 0;
+    for (int i = 0; i < VF; ++i) s += v[i];
+    return s;
+}
+static inline double vd_sum(vd v)
+{
+    double s = 0;
+    for (int i = 0; i < VD; ++i) s += v[i];
+    return s;
+}
+static inline vf vf_where(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
+static inline vf vf_max(vf a, vf b) { return vf_where(a > b, a, b); }
+
+#endif

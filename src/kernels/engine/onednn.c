@@ -1,0 +1,239 @@
+/* onednn.c - the engine, streams, and the cache of primitives.
+ *
+ * Making a primitive costs 0.1 ms and more (code is generated), running one a fraction of a microsecond. So
+ * each thread keeps what it made, found by the numbers that describe the case, and drops the least recently
+ * used when its bound is reached. A primitive's memory objects are kept with it and only change their pointer,
+ * which is why threads do not share them.
+ */
+#include "config.h"
+#include "kernels/engine/engine.h"
+
+#if RUSH_HAS_ONEDNN
+#include "kernels/engine/onednn.h"
+
+#include <pthread.h>
+
+#define BUCKETS 512
+#define BOUND (256u << 20)     /* bytes per thread */
+#define CODE_BYTES (48u << 10) /* what a primitive is taken to weigh by itself */
+
+typedef struct thread_cache {
+    rush_primitive *bucket[BUCKETS];
+    rush_primitive *newest, *oldest;
+    size_t bytes;
+    dnnl_stream_t stream;
+} thread_cache;
+
+static _Thread_local thread_cache *mine;
+static dnnl_engine_t engine;
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_primitive(rush_primitive *p)
+{
+    for (int i = 0; i < p->nmem; ++i) {
+        rush_mem *m = &p->mem[i];
+        if (m->mem) dnnl_memory_destroy(m->mem);
+        if (m->user) dnnl_memory_destroy(m->user);
+        if (m->reorder) dnnl_primitive_destroy(m->reorder);
+        if (m->block) rush_block_free(m->block, m->got);
+    }
+    if (p->p) dnnl_primitive_destroy(p->p);
+    free(p);
+}
+
+static void free_cache(void *arg)
+{
+    thread_cache *c = arg;
+    for (rush_primitive *p = c->newest, *older; p; p = older) {
+        older = p->older;
+        free_primitive(p);
+    }
+    if (c->stream) dnnl_stream_destroy(c->stream);
+    free(c);
+}
+
+static void start(void)
+{
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
+    pthread_key_create(&at_exit, free_cache);
+}
+
+dnnl_engine_t rush_onednn(void)
+{
+    pthread_once(&once, start);
+    return engine;
+}
+
+static thread_cache *cache(void)
+{
+    if (mine) return mine;
+    if (!rush_onednn()) return NULL;
+    thread_cache *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    if (dnnl_stream_create(&c->stream, engine, dnnl_stream_default_flags) != dnnl_success) {
+        free(c);
+        return NULL;
+    }
+    pthread_setspecific(at_exit, c);
+    return mine = c;
+}
+
+void rush_case_add(rush_case *c, int n, const int64_t *numbers)
+{
+    memcpy(c->key + c->n, numbers, sizeof *numbers * (size_t)n);
+    c->n += n;
+}
+
+static unsigned hash(const rush_case *c)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < c->n; ++i) {
+        h ^= (uint64_t)c->key[i];
+        h *= 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return (unsigned)(h % BUCKETS);
+}
+
+static void unlink_use(thread_cache *c, rush_primitive *p)
+{
+    if (p->newer) p->newer->older = p->older;
+    else c->newest = p->older;
+    if (p->older) p->older->newer = p->newer;
+    else c->oldest = p->newer;
+}
+
+static void link_newest(thread_cache *c, rush_primitive *p)
+{
+    p->newer = NULL;
+    p->older = c->newest;
+    if (c->newest) c->newest->newer = p;
+    else c->oldest = p;
+    c->newest = p;
+}
+
+rush_primitive *rush_primitive_find(const rush_case *id, bool *unknown)
+{
+    thread_cache *c = cache();
+    *unknown = !c;
+    if (!c) return NULL;
+    for (rush_primitive *p = c->bucket[hash(id)]; p; p = p->next) {
+        if (p->id.n != id->n || memcmp(p->id.key, id->key, sizeof *id->key * (size_t)id->n)) continue;
+        if (p != c->newest) {
+            unlink_use(c, p);
+            link_newest(c, p);
+        }
+        *unknown = !p->p;
+        return p->p ? p : NULL;
+    }
+    return NULL;
+}
+
+static void drop_oldest(thread_cache *c)
+{
+    rush_primitive *p = c->oldest;
+    rush_primitive **at = &c->bucket[hash(&p->id)];
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    unlink_use(c, p);
+    c->bytes -= p->bytes;
+    free_primitive(p);
+}
+
+rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t desc)
+{
+    thread_cache *c = cache();
+    if (!c) return NULL;
+    rush_primitive *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->id = *id;
+    p->bytes = sizeof *p + (desc ? CODE_BYTES : 0);
+    if (desc && dnnl_primitive_create(&p->p, desc) != dnnl_success) p->p = NULL;
+    unsigned h = hash(id);
+    p->next = c->bucket[h];
+    c->bucket[h] = p;
+    link_newest(c, p);
+    c->bytes += p->bytes;
+    while (c->bytes > BOUND && c->oldest != p) drop_oldest(c);
+    return p->p ? p : NULL;
+}
+
+static dnnl_primitive_t reorder_between(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
+{
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t p = NULL;
+    if (dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL) != dnnl_success) return NULL;
+    if (dnnl_primitive_create(&p, desc) != dnnl_success) p = NULL;
+    dnnl_primitive_desc_destroy(desc);
+    return p;
+}
+
+bool rush_primitive_mem(rush_primitive *p, dnnl_primitive_desc_t desc, dnnl_query_t query, int index, int arg,
+                        const dnnl_memory_desc_t *user, bool result)
+{
+    const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(desc, query, index);
+    rush_mem *m = &p->mem[p->nmem++];
+    m->arg = arg;
+    m->result = result;
+    if (!want || dnnl_memory_create(&m->mem, want, engine, NULL) != dnnl_success) return false;
+    if (dnnl_memory_desc_equal(want, user)) return true;
+    size_t size = dnnl_memory_desc_get_size(want);
+    m->block = rush_block_alloc(size, &m->got);
+    if (!m->block || dnnl_memory_create(&m->user, user, engine, NULL) != dnnl_success) return false;
+    dnnl_memory_set_data_handle(m->mem, m->block);
+    m->reorder = result ? reorder_between(want, user) : reorder_between(user, want);
+    p->bytes += size;
+    cache()->bytes += size;
+    return m->reorder != NULL;
+}
+
+static bool reorder(rush_mem *m, dnnl_stream_t stream)
+{
+    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, m->result ? m->mem : m->user}, {DNNL_ARG_TO, m->result ? m->user : m->mem}};
+    return dnnl_primitive_execute(m->reorder, stream, 2, args) == dnnl_success;
+}
+
+bool rush_primitive_run(rush_primitive *p, void *const *data, int keep, uint64_t version)
+{
+    dnnl_stream_t stream = cache()->stream;
+    dnnl_exec_arg_t args[RUSH_MEMS];
+    for (int i = 0; i < p->nmem; ++i) {
+        rush_mem *m = &p->mem[i];
+        args[i] = (dnnl_exec_arg_t){m->arg, m->mem};
+        dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
+        if (!m->reorder || m->result) continue;
+        if (i == keep && m->kept == data[i] && m->version == version) continue;
+        if (!reorder(m, stream)) return false;
+        m->kept = i == keep ? data[i] : NULL;
+        m->version = version;
+    }
+    if (dnnl_primitive_execute(p->p, stream, p->nmem, args) != dnnl_success) return false;
+    for (int i = 0; i < p->nmem; ++i)
+        if (p->mem[i].reorder && p->mem[i].result && !reorder(&p->mem[i], stream)) return false;
+    return true;
+}
+
+void rush_primitive_done(dnnl_primitive_desc_t desc)
+{
+    if (desc) dnnl_primitive_desc_destroy(desc);
+}
+
+int rush_onednn_dtype(rush_dtype d)
+{
+    return d == RUSH_F32 ? dnnl_f32 : d == RUSH_BF16 ? dnnl_bf16 : d == RUSH_F16 ? dnnl_f16 : dnnl_data_type_undef;
+}
+
+bool rush_engine_has_bf16(void)
+{
+    return rush_onednn() && __builtin_cpu_supports("avx512bf16");
+}
+
+#else
+
+bool rush_engine_has_bf16(void)
+{
+    return false;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* onednn.h - the part that all files of the glue share: the engine, a stream per thread, the cache of primitives. */
+#ifndef RUSH_ONEDNN_H
+#define RUSH_ONEDNN_H
+
+#include <dnnl.h>
+
+#include "kernels/engine/engine.h"
+
+#define RUSH_CASE 56 /* numbers that tell one case from another */
+#define RUSH_MEMS 8
+
+typedef struct rush_case {
+    int32_t n;
+    int64_t key[RUSH_CASE];
+} rush_case;
+
+/* One memory of a primitive. Where the primitive prefers another layout than the caller's, `reorder` goes between. */
+typedef struct rush_mem {
+    int arg;                 /* DNNL_ARG_... */
+    dnnl_memory_t mem;       /* what the primitive sees */
+    dnnl_memory_t user;      /* the caller's layout, NULL when it is the same */
+    dnnl_primitive_t reorder; /* into mem before, or (for results) from mem after */
+    bool result;
+    void *block;             /* room of mem when reordered */
+    size_t got;
+    const void *kept;        /* the caller's pointer whose content block holds, and its version */
+    uint64_t version;
+} rush_mem;
+
+typedef struct rush_primitive {
+    rush_case id;
+    dnnl_primitive_t p;
+    rush_mem mem[RUSH_MEMS];
+    int nmem;
+    size_t bytes;
+    struct rush_primitive *next;          /* of the same hash */
+    struct rush_primitive *newer, *older; /* by last use */
+} rush_primitive;
+
+dnnl_engine_t rush_onednn(void);                     /* NULL when it cannot be had */
+void rush_case_add(rush_case *, int n, const int64_t *);
+static inline void rush_case_one(rush_case *c, int64_t x) { c->key[c->n++] = x; }
+/* The thread's primitive of this case, NULL when there is none yet; `unknown` tells a case that failed before. */
+rush_primitive *rush_primitive_find(const rush_case *, bool *unknown);
+/* Takes over the descriptor; NULL remembers that the case cannot be done. */
+rush_primitive *rush_primitive_add(const rush_case *, dnnl_primitive_desc_t);
+/* Adds a memory: `query` (dnnl_query_src_md, ...) tells the primitive's layout, `user` the caller's. */
+bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t query, int index, int arg,
+                        const dnnl_memory_desc_t *user, bool result);
+/* Runs with the caller's pointers, in the order of rush_primitive_mem. keep >= 0: memory `keep` need not be
+ * reordered again while its pointer and version are the same. */
+bool rush_primitive_run(rush_primitive *, void *const *data, int keep, uint64_t version);
+void rush_primitive_done(dnnl_primitive_desc_t);
+int rush_onednn_dtype(rush_dtype); /* dnnl_data_type_undef where there is none */
+
+#endif

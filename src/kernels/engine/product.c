@@ -1,0 +1,98 @@
+/* product.c - matrix products by oneDNN's matmul primitive (never its sgemm, which is slower). */
+#include "config.h"
+#include "kernels/engine/engine.h"
+
+#if RUSH_HAS_ONEDNN
+#include "kernels/engine/onednn.h"
+
+/* A matrix that oneDNN reads fast: one of its strides is 1, the other spans the lines. */
+static bool plain(int64_t rows, int64_t columns, int64_t rs, int64_t cs)
+{
+    if (cs == 1 || columns == 1) return rows == 1 || rs >= columns;
+    if (rs == 1 || rows == 1) return columns == 1 || cs >= rows;
+    return false;
+}
+
+/* Strides of dimensions of size 1 mean nothing; oneDNN wants them not to. */
+static void describe(dnnl_memory_desc_t *md, int nd, dnnl_data_type_t t, int64_t batch, int64_t rows, int64_t columns, int64_t bs, int64_t rs,
+                     int64_t cs)
+{
+    if (columns == 1 && rs == 1 && rows > 1) cs = rows;
+    else if (columns == 1) cs = 1;
+    if (rows == 1) rs = cs == 1 ? columns : 1;
+    if (rows == 1 && cs != 1) cs = RUSH_MAX(cs, 1);
+    if (batch == 1) bs = rows * columns;
+    dnnl_dims_t dims = {batch, rows, columns}, strides = {bs, rs, cs};
+    if (nd == 2) {
+        dims[0] = rows, dims[1] = columns;
+        strides[0] = rs, strides[1] = cs;
+    }
+    dnnl_memory_desc_init_by_strides(md, nd, dims, t, strides);
+}
+
+static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
+{
+    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(p->dtype);
+    int nd = p->batch > 1 ? 3 : 2;
+    dnnl_memory_desc_t a, b, c, bias;
+    describe(&a, nd, t, p->ab ? p->batch : 1, p->m, p->k, p->ab, p->am, p->ak);
+    describe(&b, nd, t, p->bb ? p->batch : 1, p->k, p->n, p->bb, p->bk, p->bn);
+    describe(&c, nd, t, p->batch, p->m, p->n, p->cb, p->cm, p->cn);
+    describe(&bias, nd, t, 1, 1, p->n, p->n, p->n, 1);
+    dnnl_matmul_desc_t d;
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t post;
+    dnnl_primitive_desc_t desc = NULL;
+    rush_primitive *made = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
+    if (p->beta != 0) {
+        dnnl_post_ops_create(&post);
+        dnnl_post_ops_append_sum(post, (float)p->beta);
+        dnnl_primitive_attr_set_post_ops(attr, post);
+        dnnl_post_ops_destroy(post);
+    }
+    if (dnnl_matmul_desc_init(&d, &a, &b, p->bias ? &bias : NULL, &c) != dnnl_success ||
+        dnnl_primitive_desc_create(&desc, &d, attr, rush_onednn(), NULL) != dnnl_success)
+        desc = NULL;
+    dnnl_primitive_attr_destroy(attr);
+    const char *name = NULL;
+    if (desc && dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name && strstr(name, "ref")) {
+        rush_primitive_done(desc); /* its reference code is slower than ours */
+        desc = NULL;
+    }
+    made = rush_primitive_add(id, desc);
+    if (made) {
+        bool ok = rush_primitive_mem(made, desc, dnnl_query_src_md, 0, DNNL_ARG_SRC, &a, false) &&
+                  rush_primitive_mem(made, desc, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &b, false) &&
+                  rush_primitive_mem(made, desc, dnnl_query_dst_md, 0, DNNL_ARG_DST, &c, true) &&
+                  (!p->bias || rush_primitive_mem(made, desc, dnnl_query_weights_md, 1, DNNL_ARG_BIAS, &bias, false));
+        if (!ok) made = NULL;
+    }
+    rush_primitive_done(desc);
+    return made;
+}
+
+bool rush_engine_matmul(const rush_engine_product *p)
+{
+    if (p->cn != 1 || (p->cm < p->n && p->m > 1)) return false;
+    if (!plain(p->m, p->k, p->am, p->ak) || !plain(p->k, p->n, p->bk, p->bn)) return false;
+    rush_case id = {0};
+    int64_t key[] = {1, p->dtype, p->batch, p->m, p->n, p->k, p->ab, p->am, p->ak, p->bb, p->bk, p->bn, p->cb, p->cm, p->bias != NULL,
+                     p->beta != 0, rush_num_threads()};
+    rush_case_add(&id, RUSH_COUNT(key), key);
+    bool unknown;
+    rush_primitive *made = rush_primitive_find(&id, &unknown);
+    if (!made && (unknown || !(made = make(p, &id)))) return false;
+    void *data[] = {(void *)p->a, (void *)p->b, p->c, (void *)p->bias};
+    return rush_primitive_run(made, data, -1, 0);
+}
+
+#else
+
+bool rush_engine_matmul(const rush_engine_product *p)
+{
+    (void)p;
+    return false;
+}
+
+#endif
