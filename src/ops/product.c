@@ -8,17 +8,6 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/engine/engine.h"
 
-const char *rush_scalar_name(rush_dtype d)
-{
-    static const char *const names[RUSH_DTYPES] = {
-        [RUSH_BOOL] = "Bool", [RUSH_U8] = "Byte", [RUSH_I8] = "Char", [RUSH_I16] = "Short", [RUSH_I32] = "Int", [RUSH_I64] = "Long",
-        [RUSH_U16] = "UInt16", [RUSH_U32] = "UInt32", [RUSH_U64] = "UInt64", [RUSH_F16] = "Half", [RUSH_BF16] = "BFloat16",
-        [RUSH_F32] = "Float", [RUSH_F64] = "Double", [RUSH_C32] = "ComplexHalf", [RUSH_C64] = "ComplexFloat", [RUSH_C128] = "ComplexDouble",
-        [RUSH_F8E4M3FN] = "Float8_e4m3fn", [RUSH_F8E5M2] = "Float8_e5m2", [RUSH_F8E4M3FNUZ] = "Float8_e4m3fnuz",
-        [RUSH_F8E5M2FNUZ] = "Float8_e5m2fnuz", [RUSH_F8E8M0FNU] = "Float8_e8m0fnu"};
-    return d < RUSH_DTYPES && names[d] ? names[d] : rush_dtype_name(d);
-}
-
 int rush_product_dtype(rush_dtype d, const char *kernel)
 {
     bool ok = d == RUSH_F32 || d == RUSH_F64 || d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C64 || d == RUSH_C128 || d == RUSH_U8 ||
@@ -101,7 +90,7 @@ static void run(const job *j)
     else some((void *)j, 0, j->batch);
 }
 
-static void geometry(const rush_tensor *t, int64_t batch, int64_t *bs, int64_t *rs, int64_t *cs)
+static void matrix_strides(const rush_tensor *t, int64_t batch, int64_t *bs, int64_t *rs, int64_t *cs)
 {
     int d = t->ndim;
     *bs = d == 3 && t->size[0] != 1 && batch > 1 ? t->stride[0] : 0;
@@ -168,9 +157,9 @@ int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tensor *b, dou
     job j = {.dtype = d, .batch = batch, .esize = rush_dtypes[d].size};
     j.g = (rush_gemm){.m = c->size[c->ndim - 2], .n = c->size[c->ndim - 1], .k = a->size[a->ndim - 1], .a = rush_ptr(a), .b = rush_ptr(b),
                       .c = rush_ptr(c), .alpha = alpha, .beta = beta, .bias = bias ? rush_ptr(bias) : NULL};
-    geometry(a, batch, &j.ab, &j.g.am, &j.g.ak);
-    geometry(b, batch, &j.bb, &j.g.bk, &j.g.bn);
-    geometry(c, batch, &j.cb, &j.g.cm, &j.g.cn);
+    matrix_strides(a, batch, &j.ab, &j.g.am, &j.g.ak);
+    matrix_strides(b, batch, &j.bb, &j.g.bk, &j.g.bn);
+    matrix_strides(c, batch, &j.cb, &j.g.cm, &j.g.cn);
     if (bias && (bias->stride[0] != 1 && bias->size[0] > 1)) {
         bias = rush_contiguous_copy(bias);
         if (!bias) return -1;

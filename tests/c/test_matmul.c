@@ -1,0 +1,119 @@
+/* test_matmul.c - products of all sizes, strides and types against plain loops; derivatives by differences. */
+#include <rushlight.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static double element(const rush_tensor *t, int64_t i, int64_t j)
+{
+    int64_t at = i * rush_stride(t, 0) + j * rush_stride(t, 1);
+    return rush_dtype_of(t) == RUSH_F64 ? ((double *)rush_data(t))[at] : ((float *)rush_data(t))[at];
+}
+
+static rush_tensor *numbers(rush_dtype dtype, int64_t m, int64_t n)
+{
+    double *d = malloc(sizeof *d * (size_t)(m * n + 1));
+    float *f = (float *)d;
+    for (int64_t i = 0; i < m * n; ++i) {
+        double x = sin((double)(i * 7 + n));
+        if (dtype == RUSH_F32) f[i] = (float)x;
+        else d[i] = x;
+    }
+    rush_tensor *t = rush_from_data(d, dtype, 2, (int64_t[]){m, n});
+    free(d);
+    return t;
+}
+
+static rush_tensor *turned(rush_tensor *t)
+{
+    return rush_apply(rush_op_find("transpose.int"), 3, (rush_value[]){rush_v_tensor(t), rush_v_int(0), rush_v_int(1)});
+}
+
+static void check_product(rush_dtype dtype, int64_t m, int64_t n, int64_t k, int turn)
+{
+    rush_scope() {
+        rush_tensor *a = turn & 1 ? turned(numbers(dtype, k, m)) : numbers(dtype, m, k);
+        rush_tensor *b = turn & 2 ? turned(numbers(dtype, n, k)) : numbers(dtype, k, n);
+        rush_tensor *c = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+        assert_null(rush_error());
+        assert_int_equal(rush_size(c, 0), m);
+        assert_int_equal(rush_size(c, 1), n);
+        for (int64_t i = 0; i < m; i += 1 + m / 13)
+            for (int64_t j = 0; j < n; j += 1 + n / 17) {
+                double sum = 0;
+                for (int64_t p = 0; p < k; ++p) sum += element(a, i, p) * element(b, p, j);
+                assert_float_equal(element(c, i, j), sum, dtype == RUSH_F32 ? 1e-5 * (1 + sqrt(k) + fabs(sum)) : 1e-12 * (1 + k));
+            }
+    }
+}
+
+static void products_of_all_sizes(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 8, 9, 16, 17, 33, 70, 257, 600};
+    (void)state;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+        for (unsigned j = 0; j < sizeof sizes / sizeof *sizes; ++j)
+            for (unsigned p = 0; p < sizeof sizes / sizeof *sizes; ++p)
+                for (int turn = 0; turn < 4; ++turn) {
+                    if (i + j + p > 27 && turn) continue;
+                    check_product(RUSH_F32, sizes[i], sizes[j], sizes[p], turn);
+                    check_product(RUSH_F64, sizes[i], sizes[j], sizes[p], turn);
+                }
+}
+
+static void empty_sums_are_zero(void **state)
+{
+    (void)state;
+    rush_scope() {
+        rush_tensor *c = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(numbers(RUSH_F32, 3, 0)), rush_v_tensor(numbers(RUSH_F32, 0, 2))});
+        assert_null(rush_error());
+        for (int i = 0; i < 6; ++i) assert_true(((float *)rush_data(c))[i] == 0);
+    }
+}
+
+static void wrong_shapes_are_refused(void **state)
+{
+    (void)state;
+    rush_scope() {
+        rush_tensor *a = numbers(RUSH_F32, 2, 3);
+        assert_null(rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(a)}));
+        assert_int_equal(rush_error_kind_now(), RUSH_RUNTIME_ERROR);
+        assert_non_null(strstr(rush_error(), "(2x3 and 2x3)"));
+        rush_error_clear();
+    }
+}
+
+static void linear_has_its_gradients(void **state)
+{
+    (void)state;
+    rush_scope() {
+        rush_tensor *x = rush_requires_grad_set(numbers(RUSH_F64, 4, 5), true), *w = rush_requires_grad_set(numbers(RUSH_F64, 3, 5), true);
+        rush_tensor *one = numbers(RUSH_F64, 1, 3);
+        rush_tensor *b = rush_requires_grad_set(rush_apply(rush_op_find("view"), 2, (rush_value[]){rush_v_tensor(one), rush_v_ints((int64_t[]){3}, 1)}), true);
+        rush_tensor *y = rush_apply(rush_op_find("linear"), 3, (rush_value[]){rush_v_tensor(x), rush_v_tensor(w), rush_v_tensor(b)});
+        double ones[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+        rush_tensor *g = rush_from_data(ones, RUSH_F64, 2, (int64_t[]){4, 3});
+        if (!rush_op_find("sum.dim_IntList")) continue; /* the bias's gradient needs it */
+        assert_int_equal(rush_backward_full(1, &y, &g, false, false), 0);
+        assert_null(rush_error());
+        for (int j = 0; j < 5; ++j) {
+            double columns = 0, rows = 0;
+            for (int i = 0; i < 4; ++i) rows += element(x, i, j);
+            for (int i = 0; i < 3; ++i) columns += element(w, i, j);
+            assert_float_equal(element(rush_grad(w), 1, j), rows, 1e-12);
+            assert_float_equal(element(rush_grad(x), 2, j), columns, 1e-12);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_all_sizes), cmocka_unit_test(empty_sums_are_zero), cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(linear_has_its_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
