@@ -92,7 +92,7 @@ static rush_op op_relu6 = {.schema = "relu6(Tensor self) -> Tensor", .doc = "min
 
 static int prelu_run(const rush_value *in, rush_value *out)
 {
-    const rush_tensor *w = in[1].t;
+    rush_tensor *w = in[1].t;
     RUSH_CHECK(SELF->dtype == w->dtype, RUSH_RUNTIME_ERROR, "prelu: Type promoting not supported. Got %s and %s", rush_scalar_type_name(SELF->dtype),
                rush_scalar_type_name(w->dtype));
     rush_value slopes = in[1];

@@ -4,13 +4,15 @@
 
 const char *rush_shape_text(int ndim, const int64_t *size)
 {
-    static _Thread_local char ring[4][RUSH_MAXDIM * 8];
+    /* small: a library that is opened late finds little room for thread-local variables */
+    static _Thread_local char ring[4][112];
     static _Thread_local unsigned turn;
     char *text = ring[turn++ % 4];
     size_t room = sizeof ring[0], at = 0;
+    int d = 0;
     at += snprintf(text, room, "[");
-    for (int d = 0; d < ndim && at < room - 24; ++d) at += snprintf(text + at, room - at, d ? ", %lld" : "%lld", (long long)size[d]);
-    snprintf(text + at, room - at, "]");
+    for (; d < ndim && at < room - 28; ++d) at += snprintf(text + at, room - at, d ? ", %lld" : "%lld", (long long)size[d]);
+    snprintf(text + at, room - at, d < ndim ? ", ...]" : "]");
     return text;
 }
 
