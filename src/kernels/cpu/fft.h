@@ -1,0 +1,24 @@
+/* fft.h - discrete Fourier transforms of any length, complex, float and double.
+ *
+ * A plan is made once per length. `lines` transforms of length n run at once: element j of line i stands at
+ * data[2 * (j * lines + i)], so that loops run over lines and vectorise.
+ */
+#ifndef RUSH_KERNELS_FFT_H
+#define RUSH_KERNELS_FFT_H
+
+#include "kernels/cpu/isa.h"
+
+typedef struct rush_fft_plan rush_fft_plan;
+
+struct rush_fft_kernels {
+    /* Index 0 float, 1 double. NULL and an error without memory. */
+    rush_fft_plan *(*plan[2])(int64_t n, bool forward);
+    void (*end[2])(rush_fft_plan *);
+    /* Bytes of scratch that run wants for this many lines. */
+    size_t (*scratch[2])(const rush_fft_plan *, int64_t lines);
+    /* In place on data (2 * n * lines numbers), unscaled. */
+    void (*run[2])(const rush_fft_plan *, void *data, int64_t lines, void *scratch);
+};
+RUSH_KERNEL_TABLE(fft);
+
+#endif
