@@ -201,6 +201,16 @@ static void free_buffer(rush_node *node)
     node->buffer = NULL;
 }
 
+/* The same at the end of the current scope: a derivative may hand its gradient on as it is. */
+static void park_buffer(rush_node *node)
+{
+    for (int i = 0; i < node->nout && node->buffer; ++i) {
+        rush_park(node->buffer[i]);
+        node->buffer[i] = NULL;
+    }
+    free_buffer(node);
+}
+
 /* ---- running one node ---- */
 
 static int run_hooks(rush_node_hook *hooks, bool pre, rush_node *node, rush_tensor **g, rush_tensor **gin)
@@ -273,7 +283,7 @@ static int run_node(task *t, rush_node *node)
             if (!rush_failed()) rush_error_restore(e);
         }
     }
-    free_buffer(node);
+    park_buffer(node);
     if (!failed && !t->retain && node->kind->release && node->needed & EXECUTE) node->kind->release(node);
     for (int i = 0; i < node->nedge && !failed; ++i) {
         rush_node *next = node->edge[i].node;
