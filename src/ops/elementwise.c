@@ -268,8 +268,9 @@ static rush_op op_frexp = {
 
 static rush_dtype wide(rush_value a, rush_value b)
 {
-    rush_dtype d = rush_result_type(2, (const rush_value[]){a, b});
-    return rush_dtype_is_complex(d) ? RUSH_C128 : RUSH_F64;
+    bool complex = a.kind == RUSH_V_COMPLEX || b.kind == RUSH_V_COMPLEX || (is_tensor(a) && rush_dtype_is_complex(a.t->dtype)) ||
+                   (is_tensor(b) && rush_dtype_is_complex(b.t->dtype));
+    return complex ? RUSH_C128 : RUSH_F64;
 }
 static rush_value widened(rush_value v, rush_dtype d)
 {

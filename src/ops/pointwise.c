@@ -117,6 +117,12 @@ int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
     const rush_pw_row *row = &rush_pw_rows[id];
     rush_dtype d = row->nx == 1 && x[0].kind == RUSH_V_TENSOR ? (rush_dtype)x[0].t->dtype : common_dtype(row->nx, x), c;
     if (row->set & RUSH_PW_UP && rush_dtypes[d].category < 2) d = rush_default_dtype();
+    if (RUSH_UNLIKELY(id == RUSH_PW_square && d == RUSH_BOOL)) d = RUSH_I64; /* it is x ** 2 */
+    if (RUSH_UNLIKELY(id == RUSH_PW_nextafter && (d == RUSH_F16 || d == RUSH_BF16))) { /* of its own steps, not float's */
+        plan->loop = d == RUSH_F16 ? rush_k_pw_misc->nextafter_f16 : rush_k_pw_misc->nextafter_bf16;
+        plan->compute = plan->result = plan->stored = (uint8_t)d;
+        return 0;
+    }
     c = row->set & RUSH_PW_LOGIC ? RUSH_BOOL : compute_dtype(d);
     plan->loop = row->set & 1 << rush_dtypes[c].category ? loop_of(c, id) : NULL;
     if (RUSH_UNLIKELY(!plan->loop)) return refuse(id, d);
@@ -338,7 +344,7 @@ static void find_zero(char **p, const int64_t *stride, int64_t n, const void *ar
 /* Integers cannot be divided by zero; kernels cannot fail, so it is found out before. */
 int rush_pw_check_divisor(const rush_value *x)
 {
-    if (rush_dtypes[common_dtype(2, x)].category >= 2) return 0;
+    if (rush_dtypes[common_dtype(2, x)].category >= 2 || (x[0].kind == RUSH_V_TENSOR && x[0].t->numel == 0)) return 0;
     bool found = false, *at = &found;
     if (x[1].kind != RUSH_V_TENSOR) found = rush_to_int(x[1]) == 0;
     else if (x[1].t->device.type == RUSH_CPU && rush_iterate(0, 1, &x[1], (const uint8_t[]){RUSH_I64}, find_zero, &at, INT64_MAX)) return -1;
@@ -428,7 +434,11 @@ int rush_pw_shape(const rush_value *in, rush_value *out)
     rush_value x[3];
     const rush_pw_row *row = operands(in, x);
     if (check_row(row, in, x)) return -1;
-    return rush_pw_shape_row(row->id, x, out);
+    if (row->id != RUSH_PW_rsub && row->id != RUSH_PW_threshold_backward && row->id != RUSH_PW_leaky_relu_backward)
+        return rush_pw_shape_row(row->id, x, out);
+    rush_pw_plan plan; /* ATen has the operands of these the other way round, which shows in the strides */
+    if (rush_pw_plan_make(&plan, row->id, x)) return -1;
+    return rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
 }
 
 void rush_pw_cpu(const rush_value *in, rush_value *out)

@@ -156,8 +156,15 @@ static rush_tensor *over_squares(rush_value n, rush_value x, rush_value y)
 static rush_tensor *sinc_slope(rush_tensor *g, rush_value x)
 {
     rush_tensor *t = mul(x, 3.14159265358979323846);
-    rush_tensor *d = div_(sub(mul(t, cos_(t)), sin_(t)), mul(t, x));
+    rush_tensor *d = div_(sub(mul(t, cos_(t)), sin_(t)), mul(mul(x, x), 3.14159265358979323846));
     return where(eq(x, 0), 0, chain(g, V(d)));
+}
+
+/* of complex numbers the two roots apart, which have another branch cut than the root of the product */
+static rush_tensor *acosh_slope(rush_tensor *g, rush_value x)
+{
+    if (!is_complex(x)) return mul(g, rsqrt(sub(mul(x, x), 1)));
+    return by(mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1))));
 }
 
 /* elu_backward's derivatives: in the gradient, and in what it was given (x is its first operand) */
