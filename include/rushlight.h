@@ -109,10 +109,12 @@ static inline void rush_scope_guard_close(rush_scope_guard *g)
     g->open = false;
 }
 /* `rush_scope() { ... }`: what is parked inside goes at the closing brace; break and return are fine. */
-#define rush_scope()                                                                                        \
-    for (rush_scope_guard rush_guard_ __attribute__((cleanup(rush_scope_guard_close))) =                    \
+#define rush_scope() RUSH_SCOPE_(__LINE__)
+#define RUSH_SCOPE_(line) RUSH_SCOPE2_(line)
+#define RUSH_SCOPE2_(line)                                                                                  \
+    for (rush_scope_guard rush_guard_##line __attribute__((cleanup(rush_scope_guard_close))) =              \
              {rush_scope_open(), true};                                                                     \
-         rush_guard_.open; rush_scope_guard_close(&rush_guard_))
+         rush_guard_##line.open; rush_scope_guard_close(&rush_guard_##line))
 
 /* ---- tensors ------------------------------------------------------------------------------------------ */
 
