@@ -1,0 +1,454 @@
+/* index.c - indexing by tensors: x[i, j], x[mask], x[i] = v, as index, index_put and their unsafe forms.
+ *
+ * All index tensors together become one array of offsets: what the indexed dimensions add up to, in bytes. The result is
+ * then a box of the dimensions before, those of the indices, and those after, and one walk takes or puts it.
+ */
+#include "kernels/cpu/index.h"
+#include "op/formula.h"
+#include "ops/geometry.h"
+#include "ops/places.h"
+#include "ops/walk.h"
+
+#define SELF (in[0].t)
+
+/* ---- index numbers ---- */
+
+rush_tensor *rush_index_numbers(const rush_tensor *index)
+{
+    return rush_cast_copy(index, RUSH_I64);
+}
+
+int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind kind, int dim)
+{
+    const int64_t *p = rush_ptr(numbers);
+    int64_t at = numbers->numel ? rush_k_index->outside(p, numbers->numel, low, high) : -1;
+    RUSH_CHECK(at < 0, kind, "index %lld is out of bounds for dimension %d with size %lld", (long long)p[at], dim, (long long)high);
+    return 0;
+}
+
+/* ---- the plan ---- */
+
+typedef struct plan {
+    int ndim;                      /* of the result */
+    int64_t size[RUSH_MAXDIM];     /* of the result */
+    int64_t stride[RUSH_MAXDIM];   /* of self in it; 0 along the indices' dimensions */
+    int64_t places[RUSH_MAXDIM];   /* strides of the offsets in it, in elements */
+    int first, nindex;             /* result dimensions [first, first + nindex) are the indices' */
+    int indexed, dim;              /* how many dimensions of self are indexed; the first of them */
+    int ntensors;
+    int64_t broadcast[RUSH_MAXDIM]; /* sizes of the indices together */
+    rush_tensor *tensor[RUSH_MAXDIM]; /* per dimension of self: int64 numbers, NULL where there is none */
+    int64_t *offset, scale;        /* offset[i] * scale bytes */
+} plan;
+
+/* Which dimensions are indexed, by what; masks become the coordinates of what they choose. */
+static int plan_tensors(plan *p, const rush_tensor *self, rush_value list)
+{
+    int dim = 0;
+    p->ntensors = 0;
+    for (int d = 0; d < self->ndim; ++d) p->tensor[d] = NULL;
+    for (uint32_t k = 0; k < list.n; ++k) {
+        rush_tensor *index = list.tensors[k];
+        if (!index) {
+            ++dim;
+            continue;
+        }
+        int width = 1;
+        switch (index->dtype) {
+        case RUSH_I64:
+        case RUSH_I32: break;
+        case RUSH_U8:
+            rush_log(1, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+            /* fall through */
+        case RUSH_BOOL: width = index->ndim; break;
+        default:
+            return rush_fail(RUSH_INDEX_ERROR, "tensors used as indices must be long, int, byte or bool tensors, not %s", rush_dtype_name(index->dtype));
+        }
+        bool mask = index->dtype == RUSH_BOOL || index->dtype == RUSH_U8;
+        RUSH_CHECK(dim + width <= self->ndim, RUSH_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", self->ndim, dim + width);
+        if (!mask) {
+            p->tensor[dim++] = index;
+            ++p->ntensors;
+            continue;
+        }
+        for (int d = 0; d < width; ++d)
+            RUSH_CHECK(index->size[d] == self->size[dim + d], RUSH_INDEX_ERROR,
+                       "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", rush_shape_of(index), d,
+                       rush_shape_of(self), dim + d);
+        rush_tensor *rows = rush_nonzero_rows(index);
+        if (!rows) return -1;
+        for (int d = 0; d < width; ++d) {
+            p->tensor[dim] = rush_tensor_alias(rows, 1, &rows->size[1], (const int64_t[]){1}, rows->offset + d * rows->size[1]);
+            if (!p->tensor[dim++]) return -1;
+            ++p->ntensors;
+        }
+    }
+    RUSH_CHECK(dim <= self->ndim, RUSH_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", self->ndim, dim);
+    return 0;
+}
+
+static int plan_broadcast(plan *p, const rush_tensor *self)
+{
+    p->nindex = 0;
+    for (int d = 0; d < self->ndim; ++d) {
+        const rush_tensor *t = p->tensor[d];
+        if (t && rush_broadcast_sizes(p->nindex, p->broadcast, t->ndim, t->size, &p->nindex, p->broadcast)) {
+            char shapes[512] = "";
+            size_t n = 0;
+            for (int k = 0; k < self->ndim && n < sizeof shapes - 80; ++k) {
+                if (!p->tensor[k]) continue;
+                const char *text = rush_shape_of(p->tensor[k]);
+                size_t m = RUSH_MIN(strlen(text), 70);
+                if (n) shapes[n++] = ',', shapes[n++] = ' ';
+                memcpy(shapes + n, text, m);
+                n += m;
+                shapes[n] = 0;
+            }
+            rush_error_clear();
+            return rush_fail(RUSH_INDEX_ERROR, "shape mismatch: indexing tensors could not be broadcast together with shapes %s", shapes);
+        }
+    }
+    return 0;
+}
+
+/* Sizes of the result and where its dimensions come from. */
+static int plan_shape(plan *p, const rush_tensor *self)
+{
+    int n = 0, last = -1;
+    bool together = true;
+    p->dim = -1;
+    p->indexed = 0;
+    for (int d = 0; d < self->ndim; ++d) {
+        if (!p->tensor[d]) continue;
+        if (p->dim < 0) p->dim = d;
+        else together &= last == d - 1;
+        last = d;
+        ++p->indexed;
+    }
+    p->first = together && p->dim > 0 ? p->dim : 0;
+    RUSH_CHECK(self->ndim - p->indexed + p->nindex <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    int64_t next = 1;
+    for (int d = 0; d <= self->ndim; ++d) {
+        if (n == p->first && p->indexed && d >= p->first) { /* here the indices' own dimensions come in */
+            for (int k = 0; k < p->nindex; ++k, ++n) {
+                p->size[n] = p->broadcast[k];
+                p->stride[n] = 0;
+            }
+            for (int k = p->nindex - 1; k >= 0; --k) {
+                p->places[p->first + k] = next;
+                next *= p->broadcast[k];
+            }
+            if (p->nindex == 0) p->first = -1 - p->first; /* nothing to insert, and not again */
+        }
+        if (d == self->ndim || p->tensor[d]) continue;
+        p->size[n] = self->size[d];
+        p->stride[n] = self->stride[d];
+        p->places[n++] = 0;
+    }
+    if (p->first < 0) p->first = -1 - p->first;
+    p->ndim = n;
+    int64_t numel = rush_numel_of(p->nindex, p->broadcast);
+    for (int d = 0; d < self->ndim; ++d)
+        RUSH_CHECK(!p->tensor[d] || self->size[d] > 0 || numel == 0, RUSH_INDEX_ERROR, "index is out of bounds for dimension with size 0");
+    return numel < 0 ? -1 : 0;
+}
+
+static int plan_make(plan *p, const rush_tensor *self, rush_value list)
+{
+    RUSH_CHECK(list.n > 0, RUSH_INDEX_ERROR, "at least one index must be provided");
+    return plan_tensors(p, self, list) || plan_broadcast(p, self) || plan_shape(p, self) ? -1 : 0;
+}
+
+/* Reads the index tensors: checks all numbers and adds up the offsets. `unsafe` skips the check. */
+static int plan_offsets(plan *p, const rush_tensor *self, bool unsafe)
+{
+    int64_t n = rush_numel_of(p->nindex, p->broadcast), item = rush_dtypes[self->dtype].size;
+    int64_t *sum = NULL;
+    if (p->indexed != 1) {
+        sum = rush_scope_alloc(sizeof *sum * (size_t)RUSH_MAX(n, 1));
+        if (!sum) return -1;
+        memset(sum, 0, sizeof *sum * (size_t)n);
+    }
+    p->scale = 1;
+    for (int d = 0; d < self->ndim; ++d) {
+        if (!p->tensor[d]) continue;
+        const rush_tensor *numbers = rush_index_numbers(p->tensor[d]);
+        if (!numbers) return -1;
+        const int64_t *v = rush_ptr(numbers);
+        bool plain = numbers->numel == 0 || rush_k_index->outside(v, numbers->numel, 0, self->size[d]) < 0;
+        if (!plain && !unsafe && rush_index_within(numbers, -self->size[d], self->size[d], RUSH_INDEX_ERROR, d)) return -1;
+        if (numbers->numel != n || (numbers->ndim != p->nindex && n != 1)) {
+            rush_value size = rush_v_ints(p->broadcast, p->nindex);
+            int64_t stride[RUSH_MAXDIM];
+            int lead = p->nindex - numbers->ndim;
+            for (int k = 0; k < p->nindex; ++k) stride[k] = k < lead || numbers->size[k - lead] != size.ints[k] ? 0 : numbers->stride[k - lead];
+            numbers = rush_tensor_alias(numbers, p->nindex, size.ints, stride, numbers->offset);
+            numbers = numbers ? rush_contiguous_copy(numbers) : NULL;
+            if (!numbers) return -1;
+            v = rush_ptr(numbers);
+        }
+        if (!sum && plain) { /* one index of numbers that need no wrapping: they are the offsets */
+            p->offset = (int64_t *)v;
+            p->scale = self->stride[d] * item;
+            return 0;
+        }
+        if (!sum) {
+            sum = rush_scope_alloc(sizeof *sum * (size_t)RUSH_MAX(n, 1));
+            if (!sum) return -1;
+            memset(sum, 0, sizeof *sum * (size_t)n);
+        }
+        rush_k_index->offsets(sum, v, n, self->size[d], self->stride[d] * item);
+    }
+    p->offset = sum;
+    return 0;
+}
+
+/* ---- taking ---- */
+
+typedef struct row_job {
+    char *dst;
+    const char *src;
+    const int64_t *index;
+    int64_t bytes, rows;
+} row_job;
+
+static void take_some_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_job *j = arg;
+    rush_k_index->take_rows(j->dst + begin * j->bytes, j->src, j->index + begin, end - begin, j->bytes, j->rows);
+}
+
+static void take(const plan *p, const rush_tensor *self, rush_tensor *out)
+{
+    size_t item = rush_dtypes[self->dtype].size;
+    int64_t n = 1, inner = 1;
+    if (out->numel == 0) return;
+    for (int d = p->first; d < p->first + p->nindex; ++d) n *= p->size[d];
+    for (int d = p->first + p->nindex; d < p->ndim; ++d) inner *= p->size[d];
+    if (p->first == 0 && p->dim == 0 && p->indexed == 1 && rush_contiguous(self) && inner > 1 && p->scale == inner * (int64_t)item) {
+        row_job j = {rush_ptr(out), rush_ptr(self), p->offset, inner * (int64_t)item, self->size[0]};
+        rush_parallel_for(n, 1 + 131072 / j.bytes, take_some_rows, &j);
+        return;
+    }
+    rush_walk w;
+    rush_at at = {.scale = p->scale, .size = item};
+    rush_walk_start(&w, p->ndim, p->size);
+    rush_walk_add(&w, rush_ptr(out), out->stride, (int64_t)item);
+    rush_walk_add(&w, rush_ptr(self), p->stride, (int64_t)item);
+    rush_walk_add(&w, p->offset, p->places, 8);
+    rush_walk_run(&w, 0, rush_k_index->take, &at);
+}
+
+static rush_tensor *settled(rush_tensor *t)
+{
+    return t->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_contiguous_copy(t) : t;
+}
+
+static int index_with(const rush_value *in, rush_value *out, bool unsafe)
+{
+    rush_tensor *self = settled(SELF);
+    plan p;
+    if (!self) return -1;
+    if (in[1].n == 1 && in[1].tensors[0] && in[1].tensors[0]->dtype == RUSH_BOOL && self->ndim > 0 && rush_same_sizes(self, in[1].tensors[0]) &&
+        self->device.type == RUSH_CPU)
+        return rush_result(out, rush_masked_pack(self, in[1].tensors[0]));
+    if (plan_make(&p, self, in[1])) return -1;
+    if (p.ntensors == 0) return rush_result(out, T("clone", V(self)));
+    rush_tensor *result = rush_tensor_new(self->dtype, self->device, p.ndim, p.size);
+    if (!result) return -1;
+    if (self->device.type == RUSH_CPU) {
+        if (plan_offsets(&p, self, unsafe)) return -1;
+        take(&p, self, result);
+    }
+    return rush_result(out, result);
+}
+
+static int index_run(const rush_value *in, rush_value *out) { return index_with(in, out, false); }
+
+static void index_grad(rush_grads *s)
+{
+    const rush_tensor *self = s->in[0].t;
+    rush_tensor *g = s->g[0];
+    if (!g || !rush_needs(s, 0)) return;
+    rush_tensor *zeros = T("new_zeros", V(g), rush_v_ints(self->size, self->ndim));
+    if (zeros) s->gin[0] = T("_index_put_impl_", V(zeros), s->in[1], V(g), V(true), V(true));
+}
+
+static rush_op op_index = {
+    .schema = "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    .doc = "What lies at the given indices of the leading dimensions, None meaning all. Index tensors are broadcast together; a mask stands for "
+           "the coordinates of what it chooses.",
+    .run = index_run, .grad = index_grad, .saves = "indices",
+};
+static rush_op op_unsafe_index = {
+    .schema = "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    .doc = "index() of indices that are known to be good; they are checked all the same.", .run = index_run, .grad = index_grad, .saves = "indices",
+    .flags = RUSH_HIDDEN,
+};
+
+/* ---- putting ---- */
+
+static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
+{
+    plan p;
+    rush_tensor *index;
+    RUSH_CHECK(self->dtype == values->dtype, RUSH_RUNTIME_ERROR,
+               "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+               rush_scalar_name(self->dtype), rush_scalar_name(values->dtype));
+    if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
+        rush_tensor *plain = rush_tensor_new(self->dtype, self->device, self->ndim, self->size);
+        if (!plain || rush_copy_into(plain, self) || put_into(plain, list, values, accumulate)) return -1;
+        return rush_copy_into(self, plain);
+    }
+    values = settled(values);
+    if (!values) return -1;
+    if (list.n == 1 && (index = list.tensors[0]) && index->dtype == RUSH_BOOL && !accumulate && values->numel == 1 && values->ndim <= 1 &&
+        self->device.type == RUSH_CPU && self->ndim > 0 && rush_same_sizes(self, index)) {
+        rush_tensor *one = values->ndim ? rush_tensor_alias(values, 0, NULL, NULL, values->offset) : values;
+        uint32_t mode = rush_now.mode;
+        rush_now.mode |= RUSH_MODE_NO_GRAD;
+        int failed = !one || !T_INPLACE("masked_fill.Tensor", V(self), V(index), V(one));
+        rush_now.mode = mode;
+        return failed ? -1 : 0;
+    }
+    if (plan_make(&p, self, list)) return -1;
+    int64_t from[RUSH_MAXDIM];
+    int lead = p.ndim - values->ndim;
+    const int64_t *size = values->size;
+    int nsize = values->ndim;
+    while (lead < 0 && nsize && size[0] == 1) ++lead, ++size, --nsize; /* leading dimensions of one may be too many */
+    bool fits = lead >= 0;
+    for (int d = 0; d < nsize && fits; ++d) fits = size[d] == p.size[d + lead] || size[d] == 1;
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
+               rush_shape_of(values), rush_shape_text(p.ndim, p.size));
+    if (self->device.type != RUSH_CPU) return 0;
+    for (int d = 0; d < p.ndim; ++d) {
+        int k = d - lead;
+        from[d] = k < 0 || size[k] != p.size[d] ? 0 : values->stride[k + values->ndim - nsize];
+    }
+    int64_t item = rush_dtypes[self->dtype].size;
+    if (rush_overlap(self, values)) { /* read before it is overwritten */
+        const rush_tensor *shared = values;
+        values = rush_tensor_new_strided(shared->dtype, shared->device, shared->ndim, shared->size, shared->stride);
+        if (!values || rush_copy_into(values, shared)) return -1;
+    }
+    if (p.ntensors == 0) { /* only None: everything */
+        rush_tensor *all = rush_tensor_alias(values, p.ndim, p.size, from, values->offset);
+        return !all ? -1 : accumulate ? rush_add_into(self, all) : rush_copy_into(self, all);
+    }
+    if (plan_offsets(&p, self, false)) return -1;
+    rush_walk w;
+    rush_at at = {.scale = p.scale, .size = (size_t)item};
+    rush_index_loop fn = accumulate ? rush_k_index->combine[RUSH_PUT_ADD][self->dtype] : rush_k_index->put;
+    RUSH_CHECK(fn, RUSH_NOT_IMPLEMENTED, "accumulating is not implemented for %s", rush_scalar_name(self->dtype));
+    uint64_t ordered = 0;
+    for (int d = p.first; d < p.first + p.nindex; ++d) ordered |= (uint64_t)1 << d;
+    rush_walk_start(&w, p.ndim, p.size);
+    rush_walk_add(&w, rush_ptr(self), p.stride, item);
+    rush_walk_add(&w, rush_ptr(values), from, item);
+    rush_walk_add(&w, p.offset, p.places, 8);
+    rush_walk_run(&w, ordered, fn, &at);
+    return 0;
+}
+
+static int index_put_inplace_shape(const rush_value *in, rush_value *out)
+{
+    rush_out_view(out, 0, SELF);
+    return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
+}
+
+static void index_put_inplace_cpu(const rush_value *in, rush_value *out)
+{
+    put_into(SELF, in[1], in[2].t, I_(in[3]));
+}
+
+static void index_put_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0];
+    const rush_tensor *values = s->in[2].t;
+    if (!g) return;
+    if (rush_needs(s, 0)) s->gin[0] = I_(s->in[3]) ? g : T("index_put", V(g), s->in[1], V(T("new_zeros", V(g), rush_v_ints(NULL, 0))), V(false));
+    if (!rush_needs(s, 2)) return;
+    rush_tensor *picked = T("index.Tensor", V(g), s->in[1]);
+    if (picked && picked->ndim < values->ndim) picked = reshape_to(picked, values);
+    s->gin[2] = sum_to_size(picked, values);
+}
+
+static rush_op op_index_put_inplace = {
+    .schema = "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+    .doc = "Puts values at the given indices of self, or with accumulate adds them, in order.",
+    .shape = index_put_inplace_shape, .cpu = index_put_inplace_cpu, .grad = index_put_grad, .saves = "indices", .flags = RUSH_SIDE_EFFECT,
+};
+static rush_op op_index_put_impl = {
+    .schema = "_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)",
+    .doc = "index_put_().", .shape = index_put_inplace_shape, .cpu = index_put_inplace_cpu, .grad = index_put_grad, .saves = "indices",
+    .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN,
+};
+
+static int index_put_shape(const rush_value *in, rush_value *out)
+{
+    if (!rush_out_like(out, 0, SELF, SELF->dtype)) return -1;
+    return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
+}
+
+static void index_put_cpu(const rush_value *in, rush_value *out)
+{
+    if (out[0].t != SELF && rush_copy_into(out[0].t, SELF)) return;
+    put_into(out[0].t, in[1], in[2].t, I_(in[3]));
+}
+
+static rush_op op_index_put = {
+    .schema = "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    .doc = "A copy of self with values put at, or with accumulate added to, the given indices.",
+    .shape = index_put_shape, .cpu = index_put_cpu, .grad = index_put_grad, .saves = "indices", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+};
+static rush_op op_unsafe_index_put = {
+    .schema = "_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    .doc = "index_put() of indices that are known to be good.",
+    .shape = index_put_shape, .cpu = index_put_cpu, .grad = index_put_grad, .saves = "indices", .flags = RUSH_STRIDED_OUT | RUSH_HIDDEN,
+};
+
+/* ---- indices that count only where a mask is true ---- */
+
+/* Each index, 0 where the mask is false. */
+static rush_value masked_indices(rush_value list, rush_tensor *mask)
+{
+    rush_tensor **safe = rush_scope_alloc(sizeof *safe * RUSH_MAX(list.n, 1));
+    for (uint32_t k = 0; safe && k < list.n; ++k) safe[k] = list.tensors[k] ? mul(list.tensors[k], mask) : NULL;
+    return rush_v_tensors(safe, safe ? list.n : 0);
+}
+
+static int unsafe_masked_index_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *mask = in[1].t, *picked;
+    if (SELF->numel == 0) {
+        int64_t size[RUSH_MAXDIM];
+        plan p;
+        if (plan_make(&p, SELF, in[2])) return -1;
+        memcpy(size, p.size, sizeof size);
+        return rush_result(out, T("new_full", V(SELF), rush_v_ints(size, p.ndim), in[3]));
+    }
+    picked = T("index.Tensor", V(SELF), masked_indices(in[2], mask));
+    return rush_result(out, picked ? T("masked_fill.Scalar", V(picked), V(logical_not(mask)), in[3]) : NULL);
+}
+
+static rush_op op_unsafe_masked_index = {
+    .schema = "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+    .doc = "index() where mask is true, a number elsewhere; indices may be wrong there.", .run = unsafe_masked_index_run, .flags = RUSH_HIDDEN,
+};
+
+static int unsafe_masked_put_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *mask = in[1].t, *values;
+    if (SELF->numel == 0) return rush_result(out, T("clone", V(SELF)));
+    values = T("masked_fill.Scalar", V(in[3].t), V(logical_not(mask)), V((int64_t)0));
+    return rush_result(out, values ? T("index_put", V(SELF), masked_indices(in[2], mask), V(values), V(true)) : NULL);
+}
+
+static rush_op op_unsafe_masked_put = {
+    .schema = "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+    .doc = "index_put() with accumulate, of the values where mask is true.", .run = unsafe_masked_put_run, .flags = RUSH_HIDDEN,
+};
+
+RUSH_FAMILY(index, &op_index, &op_unsafe_index, &op_index_put, &op_index_put_inplace, &op_index_put_impl, &op_unsafe_index_put,
+            &op_unsafe_masked_index, &op_unsafe_masked_put)

@@ -1,0 +1,16 @@
+/* places.h - what masks and index tensors stand for, as numbers: shared by the families that index. */
+#ifndef RUSH_OPS_PLACES_H
+#define RUSH_OPS_PLACES_H
+
+#include "op/op.h"
+
+/* The coordinates of what is true, one row per dimension: (ndim, n) int64. Nonzero means true for other dtypes. */
+rush_tensor *rush_nonzero_rows(const rush_tensor *);
+/* The elements of t where mask (of the same sizes) is true, 1-d. */
+rush_tensor *rush_masked_pack(const rush_tensor *t, const rush_tensor *mask);
+/* An index tensor as contiguous int64. */
+rush_tensor *rush_index_numbers(const rush_tensor *index);
+/* Numbers (contiguous int64) within [low, high)? If not, an error of that kind; dim is for the message. */
+int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind, int dim);
+
+#endif
