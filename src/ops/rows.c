@@ -304,10 +304,7 @@ static void index_reduce_grad(rush_grads *s)
     bool include = I_(s->in[5]);
     if (!g) return;
     if (how == PROD) {
-        rush_tensor *zero = T("index_fill.int_Scalar", V(self), dim, index, V((int64_t)1));
-        rush_tensor *first = include ? self : zero, *masked = T("masked_fill.Scalar", V(first), V(eq(first, (int64_t)0)), V((int64_t)1));
-        rush_tensor *without = T("index_reduce", V(masked), dim, index, V(source), V("prod"), V(true));
-        gself = mul(g, div_(without, masked));
+        gself = mul(g, T("index_reduce", V(ones_like(self)), dim, index, V(source), V("prod"), V(true)));
         rush_tensor *is_zero = eq(source, (int64_t)0), *zeros = T("new_zeros", V(source), rush_v_ints(self->size, self->ndim));
         rush_tensor *count = T("index_select", V(T("index_add", V(zeros), dim, index, V(to_dtype(is_zero, source->dtype)))), dim, index);
         rush_tensor *single = logical_and(is_zero, eq(count, (int64_t)1));
