@@ -26,6 +26,7 @@ san:                                ## the C tests under the address and undefin
 	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)
 
 bench: all                          ## time small calls and kernels from C
+	@ninja -C $(BUILD) bench/calls >/dev/null
 	@$(BUILD)/bench/calls
 
 parity: all                         ## compare every operation with PyTorch itself (downloads it once)
