@@ -289,7 +289,10 @@ static rush_op op_float_power_self = {.schema = "float_power.Scalar(Scalar self,
 
 static int ldexp_run(const rush_value *in, rush_value *out)
 {
-    return rush_result(out, mul(in[0], pow_(2.0, in[1])));
+    rush_value e = in[1];
+    if (is_tensor(in[0]) && rush_dtypes[SELF->dtype].category >= 2 && is_tensor(e) && rush_dtypes[e.t->dtype].category < 2)
+        e = V(to_dtype(e, SELF->dtype));
+    return rush_result(out, mul(in[0], pow_(2.0, e)));
 }
 static rush_op op_ldexp = {.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", .doc = "self * 2 ** other.", .run = ldexp_run};
 

@@ -120,12 +120,13 @@ int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
     if (RUSH_UNLIKELY(id == RUSH_PW_square && d == RUSH_BOOL)) d = RUSH_I64; /* it is x ** 2 */
     if (RUSH_UNLIKELY(id == RUSH_PW_nextafter && (d == RUSH_F16 || d == RUSH_BF16))) { /* of its own steps, not float's */
         plan->loop = d == RUSH_F16 ? rush_k_pw_misc->nextafter_f16 : rush_k_pw_misc->nextafter_bf16;
-        plan->compute = plan->result = plan->stored = (uint8_t)d;
+        plan->common = plan->compute = plan->result = plan->stored = (uint8_t)d;
         return 0;
     }
     c = row->set & RUSH_PW_LOGIC ? RUSH_BOOL : compute_dtype(d);
     plan->loop = row->set & 1 << rush_dtypes[c].category ? loop_of(c, id) : NULL;
     if (RUSH_UNLIKELY(!plan->loop)) return refuse(id, d);
+    plan->common = (uint8_t)d;
     plan->compute = c;
     plan->result = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(d) : d;
     plan->stored = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(c) : c;
@@ -292,6 +293,22 @@ void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *op
     rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
 }
 
+/* Beside half types, numbers and 0-d tensors of wider types count as rounded to the half type, as in PyTorch, which
+ * makes an exception for factors and divisors. */
+static rush_value rounded(rush_value v, rush_dtype half)
+{
+    if (v.kind == RUSH_V_TENSOR) {
+        if (v.t->ndim || v.t->dtype == half || v.t->device.type != RUSH_CPU) return v;
+        rush_tensor *t = rush_cast_copy(v.t, half);
+        return t ? rush_v_tensor(t) : v;
+    }
+    uint32_t bits = 0;
+    rush_value r = {.kind = RUSH_V_COMPLEX};
+    rush_number_store(&bits, half, v);
+    rush_convert(r.c, RUSH_C128, 0, &bits, half, 0, 1);
+    return v.kind == RUSH_V_COMPLEX ? r : rush_v_float(r.c[0]);
+}
+
 void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *args, rush_tensor *result)
 {
     rush_pw_plan plan;
@@ -301,6 +318,9 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     if (rush_pw_plan_make(&plan, id, x)) return;
     compute[0] = plan.stored;
     for (int k = 0; k < nx; k++) operand[k + 1] = x[k], compute[k + 1] = plan.compute;
+    if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && nx > 1 && id != RUSH_PW_mul)
+        for (int k = 0; k < nx; k++)
+            if (k == 0 || id != RUSH_PW_div) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     rush_pw_run_loop(plan.loop, 1, nx + 1, operand, compute, args);
 }
 

@@ -31,6 +31,7 @@ extern const rush_derivative rush_pw_derivatives[RUSH_PW_COUNT];
 
 /* What one call computes in, and gives. */
 typedef struct rush_pw_plan {
+    uint8_t common;        /* dtype that the operands promote to */
     uint8_t compute;       /* dtype of the loop's operands      */
     uint8_t result;        /* dtype of the result               */
     uint8_t stored;        /* what the loop itself writes       */
