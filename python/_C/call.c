@@ -1,0 +1,336 @@
+/* call.c - the callables: one object stands for all overloads of one operation.
+ *
+ * A call tries the overloads in order (parse.c), asks __torch_function__ where an argument has one, runs the
+ * operation, and wraps the results. What the overloads are is read from the registry at the first call.
+ */
+#include "call.h"
+
+/* ---- running ---- */
+
+/* Calls that take long enough to let other Python threads run. */
+bool py_is_long(const rush_op *op, const rush_value *in)
+{
+    bool tensors = false;
+    for (uint64_t left = op->tensor_args; left; left &= left - 1) {
+        const rush_value *v = &in[__builtin_ctzll(left)];
+        if (v->kind == RUSH_V_TENSOR) {
+            tensors = true;
+            if (v->t->numel >= 1 << 14) return true;
+        } else if (v->kind == RUSH_V_TENSORS) {
+            tensors = tensors || v->n;
+            int64_t sum = 0;
+            for (uint32_t k = 0; k < v->n; ++k) sum += v->tensors[k] ? v->tensors[k]->numel : 0;
+            if (sum >= 1 << 14) return true;
+        }
+    }
+    if (tensors || !op->nargs || in[0].kind != RUSH_V_INTS) return false;
+    int64_t n = 1; /* zeros(size), randn(size) */
+    for (uint32_t k = 0; k < in[0].n; ++k) n *= RUSH_MIN(in[0].ints[k], 1 << 20);
+    return n >= 1 << 16;
+}
+
+int py_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (RUSH_LIKELY(!py_is_long(op, in))) return rush_call(op, in, out);
+    PyThreadState *thread = PyEval_SaveThread();
+    int failed = rush_call(op, in, out);
+    PyEval_RestoreThread(thread);
+    return failed;
+}
+
+int py_run_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (RUSH_LIKELY(!py_is_long(op, in))) return rush_call_inplace(op, in, out);
+    PyThreadState *thread = PyEval_SaveThread();
+    int failed = rush_call_inplace(op, in, out);
+    PyEval_RestoreThread(thread);
+    return failed;
+}
+
+/* ---- results ---- */
+
+static PyObject *return_types; /* operation's index -> class */
+
+static PyObject *return_type_repr(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject *lines = PyList_New(0), *text = NULL;
+    for (Py_ssize_t i = 0; lines && i < PyTuple_GET_SIZE(self); ++i) {
+        PyObject *line = PyUnicode_FromFormat("%s=%R", type->tp_members[i].name, PyTuple_GET_ITEM(self, i));
+        if (!line || PyList_Append(lines, line)) Py_CLEAR(lines);
+        Py_XDECREF(line);
+    }
+    PyObject *between = PyUnicode_FromString(",\n"), *body = lines && between ? PyUnicode_Join(between, lines) : NULL;
+    if (body) text = PyUnicode_FromFormat("%s(\n%U)", type->tp_name, body);
+    Py_XDECREF(body);
+    Py_XDECREF(between);
+    Py_XDECREF(lines);
+    return text;
+}
+
+static const char *return_name(const rush_op *op) /* max.dim's is torch.return_types.max, linalg's keep their prefix */
+{
+    char text[160];
+    snprintf(text, sizeof text, "torch.return_types.%s", op->base);
+    char *kept = rush_malloc(strlen(text) + 1);
+    return kept ? strcpy(kept, text) : NULL;
+}
+
+PyObject *py_return_type(const rush_op *op)
+{
+    PyObject *key = PyLong_FromLong((long)op->index), *type = NULL;
+    if (!key) return NULL;
+    if (!return_types && !(return_types = PyDict_New())) goto end;
+    if ((type = PyDict_GetItem(return_types, key))) goto end;
+    PyStructSequence_Field fields[RUSH_MAXOUT + 1] = {{0}};
+    for (int i = 0; i < op->nout; ++i) fields[i].name = op->out_names[i];
+    PyStructSequence_Desc desc = {.name = return_name(op), .fields = fields, .n_in_sequence = op->nout};
+    PyTypeObject *made = PyStructSequence_NewType(&desc);
+    if (!made) goto end;
+    made->tp_repr = return_type_repr;
+    PyType_Modified(made);
+    if (PyDict_SetItem(return_types, key, (PyObject *)made)) goto end;
+    type = (PyObject *)made;
+    Py_DECREF(made);
+end:
+    Py_DECREF(key);
+    return type;
+}
+
+static PyObject *result(const rush_op *op, const rush_value *v, int i)
+{
+    if (v->kind == RUSH_V_TENSORS) return py_wrap_list(v->tensors, v->n, true);
+    (void)op, (void)i;
+    return py_from_value(v);
+}
+
+PyObject *py_results(const rush_op *op, const rush_value *out)
+{
+    if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(op, out, 0);
+    if (op->nout == 0) Py_RETURN_NONE;
+    bool named = true;
+    for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
+    PyObject *type = named ? py_return_type(op) : NULL;
+    PyObject *tuple = type ? PyStructSequence_New((PyTypeObject *)type) : PyTuple_New(op->nout);
+    for (int i = 0; tuple && i < op->nout; ++i) {
+        PyObject *x = result(op, &out[i], i);
+        if (!x) Py_CLEAR(tuple);
+        else if (type) PyStructSequence_SetItem(tuple, i, x);
+        else PyTuple_SET_ITEM(tuple, i, x);
+    }
+    return tuple;
+}
+
+/* ---- one call ---- */
+
+static int take_out(const py_overload *o, py_call *c, rush_value *out)
+{
+    bool one = py_is_tensor(c->out);
+    Py_ssize_t n = one ? 1 : PySequence_Fast_GET_SIZE(c->out);
+    if (n != o->op->nout && !(o->op->out_list & 1)) {
+        PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be %s of %d Tensors, not %s", o->op->base, o->op->nout == 1 ? "one" : "tuple",
+                     o->op->nout, py_type_name(c->out));
+        return -1;
+    }
+    if (o->op->out_list & 1) return PyErr_Format(PyExc_NotImplementedError, "%s(): out= for a list of tensors is not there yet", o->op->base), -1;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        PyObject *x = one ? c->out : PySequence_Fast_GET_ITEM(c->out, i);
+        rush_tensor *t = py_need_tensor(x, "argument 'out'");
+        if (!t) return -1;
+        out[i] = rush_v_tensor(t);
+    }
+    return 0;
+}
+
+/* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
+static PyObject *run(const py_overload *o, py_call *c, PyObject *const *args)
+{
+    const rush_op *op = o->op;
+    rush_value out[RUSH_MAXOUT];
+    int failed;
+    if (py_default_device_set && o->factory && !o->tensor_args) {
+        int i = rush_op_arg(op, "device");
+        if (c->in[i].kind == RUSH_V_NONE) {
+            c->in[i].kind = RUSH_V_DEVICE;
+            c->in[i].device = py_default_device;
+        }
+    }
+    if (RUSH_UNLIKELY(c->out != NULL)) {
+        for (int i = 0; i < RUSH_MAXOUT; ++i) out[i] = RUSH_NONE;
+        if (take_out(o, c, out)) return NULL;
+        if (o->factory) {
+            int dtype = rush_op_arg(op, "dtype"), device = rush_op_arg(op, "device");
+            if (c->in[dtype].kind == RUSH_V_NONE) c->in[dtype] = rush_v_dtype(out[0].t->dtype);
+            if (c->in[device].kind == RUSH_V_NONE) c->in[device].kind = RUSH_V_DEVICE, c->in[device].device = out[0].t->device;
+        }
+        failed = rush_call_out(op, c->in, out);
+        if (failed) return py_raise();
+        if (py_is_tensor(c->out)) return py_ref(c->out);
+        return py_results(op, out);
+    }
+    failed = o->inplace ? py_run_inplace(op, c->in, out) : py_run(op, c->in, out);
+    if (failed) return py_raise();
+    if (c->requires_grad && !rush_requires_grad_set(out[0].t, true)) return py_raise();
+    return py_results(op, out);
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    py_function_object *f = (py_function_object *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    bool method = f->flags & PY_METHOD;
+    py_call c;
+    PyObject *result = NULL;
+    if (RUSH_UNLIKELY(!f->n) && py_overloads_read(f)) return NULL;
+    if (method && (n < 1 || !py_is_tensor(args[0])))
+        return PyErr_Format(PyExc_TypeError, n < 1 ? "unbound method TensorBase.%U() needs an argument" : "descriptor '%U' for 'torch._C.TensorBase' objects doesn't apply to a '%s' object",
+                            f->name, n < 1 ? "" : py_type_name(args[0]));
+    size_t mark = rush_scope_open();
+    for (int i = 0; i < f->n; ++i) {
+        int ok = py_match(&f->overload[i], &c, args, n, kwnames, method);
+        if (ok < 0) goto end;
+        if (!ok) {
+            if (rush_now.nparked != mark) rush_scope_close(mark);
+            continue;
+        }
+        if (RUSH_UNLIKELY(c.nover || (py_overrides.nmodes && py_overrides.disabled < 2)))
+            result = py_dispatch(self, c.over, c.nover, args, n, kwnames);
+        else result = run(&f->overload[i], &c, args);
+        goto end;
+    }
+    py_no_match(f, f->n == 1 ? &c : NULL, args, n, kwnames);
+end:
+    rush_scope_close(mark);
+    return result;
+}
+
+/* ---- the types ---- */
+
+static void function_dealloc(PyObject *self)
+{
+    py_function_object *f = (py_function_object *)self;
+    for (int i = 0; i < f->n; ++i) {
+        for (int k = 0; k < f->overload[i].op->nargs; ++k) {
+            Py_XDECREF(f->overload[i].name[k]);
+            Py_XDECREF(f->overload[i].alias[k]);
+        }
+        PyMem_Free(f->overload[i].name);
+    }
+    PyMem_Free(f->overload);
+    Py_XDECREF(f->name);
+    PyObject_Free(self);
+}
+
+static PyObject *function_get(PyObject *self, PyObject *x, PyObject *type)
+{
+    if (!x || x == Py_None || !(((py_function_object *)self)->flags & PY_METHOD)) return py_ref(self);
+    return PyMethod_New(self, x);
+}
+
+static PyObject *function_repr(PyObject *self)
+{
+    py_function_object *f = (py_function_object *)self;
+    return f->flags & PY_METHOD ? PyUnicode_FromFormat("<method '%U' of 'torch._C.TensorBase' objects>", f->name)
+                                : PyUnicode_FromFormat("<built-in function %U>", f->name);
+}
+
+static PyObject *function_name(PyObject *self, void *unused) { return py_ref(((py_function_object *)self)->name); }
+
+static PyObject *function_qualname(PyObject *self, void *unused)
+{
+    py_function_object *f = (py_function_object *)self;
+    return f->flags & PY_METHOD ? PyUnicode_FromFormat("TensorBase.%U", f->name) : py_ref(f->name);
+}
+
+static PyObject *function_module(PyObject *self, void *unused)
+{
+    py_function_object *f = (py_function_object *)self;
+    if (f->flags & PY_METHOD) Py_RETURN_NONE;
+    return *f->space ? PyUnicode_FromFormat("%s._C.%s", py_public_name(), f->space) : PyUnicode_FromString(py_public_name());
+}
+
+static PyObject *function_reduce(PyObject *self, PyObject *unused)
+{
+    py_function_object *f = (py_function_object *)self;
+    if (!(f->flags & PY_METHOD)) return py_ref(f->name);
+    PyObject *getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+    return Py_BuildValue("O(OO)", getattr, py_Tensor, f->name);
+}
+
+static PyObject *function_doc(PyObject *self, void *unused)
+{
+    py_function_object *f = (py_function_object *)self;
+    if (!f->n && py_overloads_read(f)) return NULL;
+    PyObject *text = PyUnicode_FromString("");
+    for (int i = 0; text && i < f->n; ++i) {
+        const rush_op *op = f->overload[i].op;
+        PyObject *signature = py_signature(f, &f->overload[i]);
+        PyObject *more = signature ? PyUnicode_FromFormat("%U%s%U%U -> %s\n", text, i ? "" : "", f->name, signature, op->nout == 1 ? "Tensor" : op->nout ? "tuple" : "None") : NULL;
+        Py_XDECREF(signature);
+        Py_SETREF(text, more);
+    }
+    const char *doc = f->overload[0].op->doc;
+    if (text && doc) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, doc));
+    return text;
+}
+
+static PyObject *function_objclass(PyObject *self, void *unused)
+{
+    if (((py_function_object *)self)->flags & PY_METHOD) return py_ref((PyObject *)&py_type_TensorBase);
+    return PyErr_Format(PyExc_AttributeError, "__objclass__");
+}
+
+static PyGetSetDef function_getset[] = {
+    {"__name__", function_name, NULL, NULL},     {"__qualname__", function_qualname, NULL, NULL}, {"__doc__", function_doc, NULL, NULL},
+    {"__module__", function_module, NULL, NULL}, {"__objclass__", function_objclass, NULL, NULL}, {NULL},
+};
+static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
+
+PyTypeObject py_type_function = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.function",
+    .tp_basicsize = sizeof(py_function_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(py_function_object, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = function_dealloc,
+    .tp_repr = function_repr,
+    .tp_methods = function_methods,
+    .tp_getset = function_getset,
+    .tp_doc = "An operation as a function.",
+};
+PyTypeObject py_type_method = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.method",
+    .tp_basicsize = sizeof(py_function_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(py_function_object, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = function_get,
+    .tp_dealloc = function_dealloc,
+    .tp_repr = function_repr,
+    .tp_methods = function_methods,
+    .tp_getset = function_getset,
+    .tp_doc = "An operation as a method of Tensor.",
+};
+
+bool py_is_function(PyObject *x) { return Py_TYPE(x) == &py_type_function || Py_TYPE(x) == &py_type_method; }
+
+PyObject *py_function(const char *base, const char *name, const char *space, int flags)
+{
+    py_function_object *f = PyObject_New(py_function_object, flags & PY_METHOD ? &py_type_method : &py_type_function);
+    if (!f) return NULL;
+    f->call = call;
+    f->base = base;
+    f->space = space;
+    f->flags = flags;
+    f->n = 0;
+    f->overload = NULL;
+    f->name = PyUnicode_InternFromString(name);
+    if (!f->name) Py_CLEAR(f);
+    return (PyObject *)f;
+}
+
+int py_call_init(PyObject *module)
+{
+    if (PyType_Ready(&py_type_function) || PyType_Ready(&py_type_method)) return -1;
+    return py_functions_fill(module);
+}

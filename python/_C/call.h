@@ -1,0 +1,54 @@
+/* call.h - what the argument parser (parse.c), the callables (call.c) and their texts (signature.c) share. */
+#ifndef RUSH_PYTHON_CALL_H
+#define RUSH_PYTHON_CALL_H
+
+#include "ext.h"
+
+#define PY_MAXARGS 64
+
+/* One overload as Python sees it. */
+typedef struct py_overload {
+    const rush_op *op;
+    PyObject **name;   /* of each argument, interned; self is "input" in functions, "self" in methods */
+    PyObject **alias;  /* NumPy's word for it, or NULL */
+    uint8_t npos;      /* positional arguments come first */
+    bool inplace;      /* results go to argument 0 */
+    bool varargs;      /* f(1, 2, 3): a list of ints is the only positional argument (beside a method's self) */
+    bool factory;      /* has dtype and device: takes requires_grad=, too */
+    bool out;          /* takes out= */
+    bool numbers;      /* numbers stand for tensors */
+    bool tensor_args;  /* has a Tensor argument */
+} py_overload;
+
+typedef struct py_function_object {
+    PyObject_HEAD
+    vectorcallfunc call;
+    const char *base;
+    PyObject *name;   /* "add", "add_" */
+    const char *space; /* "", "_nn", "_linalg", ...; methods: "TensorBase" */
+    int flags, n;      /* overloads; 0: not read yet */
+    py_overload *overload;
+} py_function_object;
+
+/* A call while its arguments are matched. */
+typedef struct py_call {
+    rush_value in[PY_MAXARGS];
+    PyObject *over[16]; /* arguments with a __torch_function__ */
+    int nover;
+    PyObject *out;      /* of out= */
+    bool requires_grad;
+    int64_t ints[64];   /* room for int lists; longer ones go to the scope */
+    int nints;
+    /* why it does not match, for the message */
+    enum { PY_FITS, PY_TOO_MANY, PY_MISSING, PY_UNKNOWN, PY_TWICE, PY_WRONG, PY_BAD_OUT } why;
+    int which;          /* argument or position */
+    PyObject *what;     /* borrowed: the argument that is wrong, or the keyword */
+} py_call;
+
+/* 1: matched; 0: not, see why; -1: an exception */
+int py_match(const py_overload *, py_call *, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method);
+int py_overloads_read(py_function_object *); /* 0 or -1 */
+void *py_no_match(py_function_object *, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* raises */
+PyObject *py_signature(const py_function_object *, const py_overload *); /* "(Tensor input, Tensor other, *, Number alpha = 1)" */
+
+#endif

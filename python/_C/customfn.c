@@ -1,0 +1,497 @@
+/* customfn.c - torch.autograd.Function: operations whose forward and backward are Python code.
+ *
+ * The context is the object of the graph's node: the node owns it, it knows the node as long as that lives. apply()
+ * runs forward unrecorded, then makes a node whose edges go to the tensor arguments and attaches the results.
+ */
+#include "ext.h"
+#include "op/formula.h"
+
+typedef struct context {
+    PyObject_HEAD
+    rush_node *node;          /* borrowed; NULL when nothing wanted a gradient, or the graph is gone */
+    PyObject *dict, *weak;
+    PyObject *to_save, *dirty, *non_differentiable, *saved_for_forward;
+    PyObject *needs;          /* needs_input_grad: a tuple */
+    rush_saved *saved;
+    int nsaved;
+    bool materialize, released;
+    int ninputs;
+    bool *is_tensor;          /* which arguments of forward were tensors */
+} context;
+
+static PyTypeObject type_context;
+PyObject *py_next_functions(rush_node *);
+PyObject *py_node_register(rush_node *, PyObject *f, bool pre);
+
+/* ---- the node ---- */
+
+static const char *node_name(const rush_node *node) { return Py_TYPE((PyObject *)node->data)->tp_name; }
+
+static PyObject *gradient(context *x, rush_tensor *g, int i)
+{
+    if (g || !x->materialize || !x->node->shape[i]) return py_wrap(g);
+    rush_tensor *zeros = rush_zeros_like(x->node->shape[i]);
+    return zeros ? py_wrap(zeros) : py_raise();
+}
+
+static int take_gradients(context *x, rush_node *node, PyObject *r, rush_tensor **gin)
+{
+    PyObject *tuple = PyTuple_Check(r) ? py_ref(r) : PyTuple_Pack(1, r);
+    if (!tuple) return -1;
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    int failed = 0, e = 0;
+    while (n > x->ninputs && PyTuple_GET_ITEM(tuple, n - 1) == Py_None) --n;
+    if (n != x->ninputs)
+        failed = (PyErr_Format(PyExc_RuntimeError, "function %s returned an incorrect number of gradients (expected %d, got %zd)", node_name(node), x->ninputs, n), -1);
+    for (int i = 0; !failed && i < x->ninputs; ++i) {
+        PyObject *g = PyTuple_GET_ITEM(tuple, i);
+        if (!x->is_tensor[i]) {
+            if (g != Py_None) failed = (PyErr_Format(PyExc_RuntimeError, "function %s returned a gradient different from None at position %d, but the corresponding forward input was not a Variable", node_name(node), i + 1), -1);
+            continue;
+        }
+        if (g == Py_None) {
+            ++e;
+        } else if (!py_is_tensor(g)) {
+            failed = (PyErr_Format(PyExc_TypeError, "expected Variable or None (got %s)", Py_TYPE(g)->tp_name), -1);
+        } else {
+            gin[e++] = rush_park(rush_keep(py_tensor_of(g)));
+        }
+    }
+    Py_DECREF(tuple);
+    return failed;
+}
+
+static int apply_backward(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    context *x = node->data;
+    PyObject *args = PyTuple_New(node->nout), *f = NULL, *r = NULL;
+    int failed = -1;
+    Py_INCREF(x);
+    for (int i = 0; args && i < node->nout; ++i) {
+        PyObject *item = gradient(x, g[i], i);
+        if (!item) Py_CLEAR(args);
+        else PyTuple_SET_ITEM(args, i, item);
+    }
+    if (args && (f = PyObject_GetAttrString((PyObject *)x, "apply")) && (r = PyObject_Call(f, args, NULL))) failed = take_gradients(x, node, r, gin);
+    Py_XDECREF(r);
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    if (failed) py_foreign();
+    Py_DECREF(x);
+    PyGILState_Release(gil);
+    return failed;
+}
+
+static void free_saved(context *x)
+{
+    rush_saved *saved = x->saved;
+    int n = x->nsaved;
+    x->saved = NULL;
+    x->nsaved = 0;
+    for (int i = 0; i < n; ++i) rush_saved_free(&saved[i]);
+    rush_free(saved);
+}
+
+static void release(rush_node *node)
+{
+    context *x = node->data;
+    if (!x) return;
+    if (x->nsaved) x->released = true;
+    free_saved(x);
+}
+
+static void end(rush_node *node)
+{
+    context *x = node->data;
+    node->data = NULL;
+    if (!x || !Py_IsInitialized()) return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    x->node = NULL;
+    Py_DECREF(x);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(gil);
+}
+
+static const rush_node_kind function_kind = {node_name, apply_backward, release, end, NULL};
+
+PyObject *py_node_python_object(rush_node *node) { return node->kind == &function_kind ? node->data : NULL; }
+
+/* ---- forward ---- */
+
+static bool contains(PyObject *tuple, PyObject *x)
+{
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i)
+        if (PyTuple_GET_ITEM(tuple, i) == x) return true;
+    return false;
+}
+
+static int as_tuple(PyObject **slot)
+{
+    if (!*slot || PyTuple_Check(*slot)) return 0;
+    PyObject *tuple = PySequence_Tuple(*slot);
+    if (!tuple) return -1;
+    Py_SETREF(*slot, tuple);
+    return 0;
+}
+
+/* Result i, as the caller gets it: attached to the node, or outside of the graph. A new reference. */
+static PyObject *attach(context *x, PyObject *args, PyObject *out, int i)
+{
+    if (!py_is_tensor(out)) return py_ref(out);
+    rush_tensor *t = py_tensor_of(out);
+    bool dirty = contains(x->dirty, out), input = contains(args, out);
+    bool differentiable = x->node && rush_dtypes[t->dtype].category >= 2 && !contains(x->non_differentiable, out);
+    if (!differentiable) {
+        if (dirty) rush_version_bump(t);
+        if (!input && t->ag && !t->ag->fn) t->ag->requires_grad = false;
+        if (input && !dirty && x->node) {
+            rush_tensor *apart = rush_tensor_detach(t);
+            return apart ? py_wrap(apart) : py_raise();
+        }
+        return py_ref(out);
+    }
+    x->node->shape[i] = rush_keep(rush_tensor_shape_only(t));
+    if (!x->node->shape[i]) return py_raise();
+    if (dirty) {
+        if (rush_inplace_check(t)) return py_raise();
+        rush_version_bump(t);
+        return rush_rebase(t, x->node, i) ? py_raise() : py_ref(out);
+    }
+    if (input || (t->ag && t->ag->requires_grad)) { /* given back as it came: an alias carries the history */
+        rush_tensor *alias = rush_tensor_detach(t);
+        if (!alias) return py_raise();
+        rush_node_output(x->node, i, alias);
+        return Py_TYPE(out) == py_Tensor ? py_wrap(alias) : py_wrap_as(Py_TYPE(out), alias);
+    }
+    if (t->base && t->base->ag && t->base->ag->fn) {
+        rush_tensor *old = t->base; /* a view made inside of forward counts as a result of its own */
+        t->base = NULL;
+        rush_drop(old);
+    }
+    rush_node_output(x->node, i, t);
+    return rush_failed() ? py_raise() : py_ref(out);
+}
+
+static int save(context *x, PyObject *results)
+{
+    Py_ssize_t n = x->to_save ? PyTuple_GET_SIZE(x->to_save) : 0;
+    if (!n) return 0;
+    if (!(x->saved = rush_calloc((size_t)n, sizeof *x->saved))) return py_raise_int();
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        PyObject *item = PyTuple_GET_ITEM(x->to_save, i);
+        if (item != Py_None && !py_is_tensor(item)) return PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %zd is of type %s", i, Py_TYPE(item)->tp_name), -1;
+        bool output = false;
+        uint32_t slot = 0;
+        for (Py_ssize_t k = 0; item != Py_None && k < PyTuple_GET_SIZE(results); ++k)
+            if (PyTuple_GET_ITEM(results, k) == item && py_tensor_of(item)->ag && py_tensor_of(item)->ag->fn == x->node) output = true, slot = (uint32_t)k;
+        x->nsaved = (int)i + 1;
+        if (rush_saved_make(&x->saved[i], x->node, item == Py_None ? NULL : py_tensor_of(item), output, slot, false)) return py_raise_int();
+    }
+    Py_CLEAR(x->to_save);
+    return 0;
+}
+
+static PyObject *finish(context *x, PyObject *args, PyObject *result, rush_node *node)
+{
+    bool single = !PyTuple_Check(result);
+    PyObject *outs = single ? PyTuple_Pack(1, result) : py_ref(result), *final = NULL;
+    if (!outs || as_tuple(&x->to_save) || as_tuple(&x->dirty) || as_tuple(&x->non_differentiable)) goto fail;
+    Py_ssize_t n = PyTuple_GET_SIZE(outs);
+    for (Py_ssize_t i = 0; x->dirty && i < PyTuple_GET_SIZE(x->dirty); ++i)
+        if (!contains(args, PyTuple_GET_ITEM(x->dirty, i))) {
+            PyErr_SetString(PyExc_RuntimeError, "mark_dirty: only tensors that were given to forward can be marked");
+            goto fail;
+        }
+    x->node = node;
+    final = PyTuple_New(n);
+    for (Py_ssize_t i = 0; final && i < n; ++i) {
+        PyObject *item = attach(x, args, PyTuple_GET_ITEM(outs, i), (int)i);
+        if (!item) Py_CLEAR(final);
+        else PyTuple_SET_ITEM(final, i, item);
+    }
+    if (final && node && save(x, final)) Py_CLEAR(final);
+fail:
+    Py_XDECREF(outs);
+    if (!final || !single) return final;
+    PyObject *one = py_ref(PyTuple_GET_ITEM(final, 0));
+    Py_DECREF(final);
+    return one;
+}
+
+static int read_inputs(context *x, PyObject *args, bool *wants)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    bool record = !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE));
+    x->ninputs = (int)n;
+    x->needs = PyTuple_New(n);
+    x->is_tensor = rush_calloc((size_t)n + 1, sizeof *x->is_tensor);
+    if (!x->needs || !x->is_tensor) return x->needs ? py_raise_int() : -1;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        PyObject *item = PyTuple_GET_ITEM(args, i);
+        x->is_tensor[i] = py_is_tensor(item);
+        bool need = x->is_tensor[i] && rush_wants_grad(py_tensor_of(item));
+        *wants |= need && record;
+        PyTuple_SET_ITEM(x->needs, i, PyBool_FromLong(need));
+    }
+    return 0;
+}
+
+static rush_node *make_node(context *x, PyObject *args, int nout)
+{
+    int nedge = 0, e = 0;
+    for (int i = 0; i < x->ninputs; ++i) nedge += x->is_tensor[i];
+    rush_node *node = rush_node_new(&function_kind, nedge, nout);
+    if (!node) return py_raise();
+    for (int i = 0; i < x->ninputs; ++i)
+        if (x->is_tensor[i]) node->edge[e++] = rush_grad_edge(py_tensor_of(PyTuple_GET_ITEM(args, i)));
+    node->data = py_ref((PyObject *)x);
+    if (rush_now.mode & RUSH_MODE_ANOMALY && rush_anomaly_trace) node->made_at = rush_anomaly_trace();
+    return node;
+}
+
+/* _function_apply(cls, context, combined, *args): combined: forward takes the context itself */
+static PyObject *function_apply(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 3 || !PyObject_TypeCheck(args[1], &type_context)) return PyErr_Format(PyExc_TypeError, "_function_apply(cls, context, combined, *args)");
+    PyObject *cls = args[0], *ctx = args[1], *inputs = PyTuple_New(n - 3), *forward = PyObject_GetAttrString(cls, "forward"), *r = NULL, *result = NULL;
+    context *x = (context *)ctx;
+    bool combined = args[2] == Py_True, wants = false;
+    size_t mark = rush_scope_open();
+    for (Py_ssize_t i = 3; inputs && i < n; ++i) PyTuple_SET_ITEM(inputs, i - 3, py_ref(args[i]));
+    if (!inputs || !forward || read_inputs(x, inputs, &wants)) goto end;
+    uint32_t mode = rush_now.mode;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    if (combined) {
+        PyObject *all[64] = {NULL, ctx}, **at = n < 60 ? all : PyMem_Malloc(sizeof *at * (size_t)n);
+        if (at) {
+            at[1] = ctx;
+            for (Py_ssize_t i = 3; i < n; ++i) at[i - 1] = args[i];
+            r = PyObject_Vectorcall(forward, at + 1, (size_t)(n - 2), NULL);
+            if (at != all) PyMem_Free(at);
+        }
+    } else {
+        r = PyObject_Vectorcall(forward, args + 3, (size_t)(n - 3), NULL);
+        PyObject *setup = r ? PyObject_CallMethod(cls, "setup_context", "OOO", ctx, inputs, r) : NULL;
+        if (r && !setup) Py_CLEAR(r);
+        Py_XDECREF(setup);
+    }
+    rush_now.mode = (rush_now.mode & ~RUSH_MODE_NO_GRAD) | (mode & RUSH_MODE_NO_GRAD);
+    if (!r) goto end;
+    rush_node *node = wants ? make_node(x, inputs, PyTuple_Check(r) ? (int)PyTuple_GET_SIZE(r) : 1) : NULL;
+    if (wants && !node) goto end;
+    result = finish(x, inputs, r, node);
+    rush_node_drop(node); /* the results hold it */
+end:
+    rush_scope_close(mark);
+    Py_XDECREF(r);
+    Py_XDECREF(forward);
+    Py_XDECREF(inputs);
+    return result;
+}
+
+/* ---- the context ---- */
+
+static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    context *x = (context *)type->tp_alloc(type, 0);
+    if (x) x->materialize = true;
+    return (PyObject *)x;
+}
+
+static int context_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    context *x = (context *)self;
+    Py_VISIT(x->dict);
+    Py_VISIT(x->to_save);
+    Py_VISIT(x->dirty);
+    Py_VISIT(x->non_differentiable);
+    Py_VISIT(x->saved_for_forward);
+    Py_VISIT(x->needs);
+    for (int i = 0; i < x->nsaved; ++i) {
+        int r = py_visit_tensor(x->saved[i].t, visit, arg);
+        if (r) return r;
+    }
+    return 0;
+}
+
+static int context_clear(PyObject *self)
+{
+    context *x = (context *)self;
+    Py_CLEAR(x->dict);
+    Py_CLEAR(x->to_save);
+    Py_CLEAR(x->dirty);
+    Py_CLEAR(x->non_differentiable);
+    Py_CLEAR(x->saved_for_forward);
+    Py_CLEAR(x->needs);
+    free_saved(x);
+    return 0;
+}
+
+static void context_dealloc(PyObject *self)
+{
+    context *x = (context *)self;
+    PyObject_GC_UnTrack(self);
+    if (x->weak) PyObject_ClearWeakRefs(self);
+    context_clear(self);
+    rush_free(x->is_tensor);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *save_for_backward(PyObject *self, PyObject *args)
+{
+    Py_INCREF(args);
+    Py_XSETREF(((context *)self)->to_save, args);
+    Py_RETURN_NONE;
+}
+static PyObject *save_for_forward(PyObject *self, PyObject *args)
+{
+    Py_INCREF(args);
+    Py_XSETREF(((context *)self)->saved_for_forward, args);
+    Py_RETURN_NONE;
+}
+static PyObject *mark_dirty(PyObject *self, PyObject *args)
+{
+    Py_INCREF(args);
+    Py_XSETREF(((context *)self)->dirty, args);
+    Py_RETURN_NONE;
+}
+static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
+{
+    Py_INCREF(args);
+    Py_XSETREF(((context *)self)->non_differentiable, args);
+    Py_RETURN_NONE;
+}
+static PyObject *set_materialize(PyObject *self, PyObject *value)
+{
+    int on = PyObject_IsTrue(value);
+    if (on < 0) return NULL;
+    ((context *)self)->materialize = on;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_saved(PyObject *self, void *unused)
+{
+    context *x = (context *)self;
+    if (x->released)
+        return PyErr_Format(PyExc_RuntimeError, "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+                            "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+                            "backward through the graph a second time or if you need to access saved tensors after calling backward.");
+    if (!x->saved) return x->to_save ? PySequence_Tuple(x->to_save) : x->saved_for_forward ? py_ref(x->saved_for_forward) : PyTuple_New(0);
+    if (!x->node) return PyErr_Format(PyExc_RuntimeError, "the graph that saved these tensors is gone");
+    PyObject *tuple = PyTuple_New(x->nsaved);
+    size_t mark = rush_scope_open();
+    for (int i = 0; tuple && i < x->nsaved; ++i) {
+        rush_tensor *t = rush_saved_read(&x->saved[i], x->node);
+        PyObject *item = rush_failed() ? py_raise() : py_wrap(t);
+        if (!item) Py_CLEAR(tuple);
+        else PyTuple_SET_ITEM(tuple, i, item);
+    }
+    rush_scope_close(mark);
+    return tuple;
+}
+
+static PyObject *get_needs(PyObject *self, void *unused)
+{
+    PyObject *needs = ((context *)self)->needs;
+    return needs ? py_ref(needs) : PyErr_Format(PyExc_AttributeError, "needs_input_grad");
+}
+static int set_needs(PyObject *self, PyObject *value, void *unused)
+{
+    Py_XINCREF(value);
+    Py_XSETREF(((context *)self)->needs, value);
+    return 0;
+}
+static PyObject *get_to_save(PyObject *self, void *unused)
+{
+    PyObject *x = ((context *)self)->to_save;
+    return py_ref(x ? x : Py_None);
+}
+static int set_to_save(PyObject *self, PyObject *value, void *unused)
+{
+    Py_XINCREF(value);
+    Py_XSETREF(((context *)self)->to_save, value);
+    return 0;
+}
+static PyObject *get_saved_for_forward(PyObject *self, void *unused)
+{
+    PyObject *x = ((context *)self)->saved_for_forward;
+    return py_ref(x ? x : Py_None);
+}
+static PyObject *get_next(PyObject *self, void *unused)
+{
+    context *x = (context *)self;
+    return x->node ? py_next_functions(x->node) : PyTuple_New(0);
+}
+static PyObject *get_materialize(PyObject *self, void *unused) { return PyBool_FromLong(((context *)self)->materialize); }
+static int put_materialize(PyObject *self, PyObject *value, void *unused)
+{
+    int on = value ? PyObject_IsTrue(value) : -1;
+    if (on >= 0) ((context *)self)->materialize = on;
+    return on < 0 ? -1 : 0;
+}
+static PyObject *get_metadata(PyObject *self, void *unused) { return PyObject_GenericGetDict(self, NULL); }
+static PyObject *context_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(Py_TYPE(self)->tp_name); }
+static PyObject *context_seq(PyObject *self, PyObject *unused)
+{
+    context *x = (context *)self;
+    return PyLong_FromUnsignedLongLong(x->node ? x->node->seq : 0);
+}
+
+static PyObject *hook(PyObject *self, PyObject *f, bool pre)
+{
+    context *x = (context *)self;
+    if (!x->node) return PyErr_Format(PyExc_RuntimeError, "the node of this context is gone, or was never made");
+    return py_node_register(x->node, f, pre);
+}
+static PyObject *register_hook(PyObject *self, PyObject *f) { return hook(self, f, false); }
+static PyObject *register_prehook(PyObject *self, PyObject *f) { return hook(self, f, true); }
+
+static PyMethodDef context_methods[] = {
+    {"save_for_backward", save_for_backward, METH_VARARGS, "Keeps tensors for backward, where they are ctx.saved_tensors."},
+    {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},
+    {"mark_dirty", mark_dirty, METH_VARARGS, "These arguments were changed in place."},
+    {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS, "These results take no part in gradients."},
+    {"set_materialize_grads", set_materialize, METH_O, "Are gradients that are zero given as tensors (the default) or as None?"},
+    {"name", context_name, METH_NOARGS, "The name of the node."},
+    {"_sequence_nr", context_seq, METH_NOARGS, NULL},
+    {"register_hook", register_hook, METH_O, "register_hook(f): f(grad_inputs, grad_outputs) is called after the node ran."},
+    {"register_prehook", register_prehook, METH_O, "register_prehook(f): f(grad_outputs) is called before the node runs."},
+    {NULL},
+};
+static PyGetSetDef context_getset[] = {
+    {"saved_tensors", get_saved, NULL, "What save_for_backward kept."},
+    {"saved_variables", get_saved, NULL, NULL},
+    {"needs_input_grad", get_needs, set_needs, "Per argument of forward: is its gradient wanted?"},
+    {"to_save", get_to_save, set_to_save, NULL},
+    {"saved_for_forward", get_saved_for_forward, NULL, NULL},
+    {"next_functions", get_next, NULL, "The nodes that its gradients go to."},
+    {"materialize_grads", get_materialize, put_materialize, NULL},
+    {"metadata", get_metadata, NULL, "A dictionary for the user."},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL},
+    {NULL},
+};
+static PyTypeObject type_context = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._FunctionBase",
+    .tp_basicsize = sizeof(context),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "The context of a custom function, and its node in the graph.",
+    .tp_new = context_new,
+    .tp_dealloc = context_dealloc,
+    .tp_traverse = context_traverse,
+    .tp_clear = context_clear,
+    .tp_dictoffset = offsetof(context, dict),
+    .tp_weaklistoffset = offsetof(context, weak),
+    .tp_methods = context_methods,
+    .tp_getset = context_getset,
+};
+
+static PyMethodDef functions[] = {{"_function_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL, "Runs a custom function's forward and records it."}, {NULL}};
+
+int py_customfn_init(PyObject *module)
+{
+    if (PyType_Ready(&type_context)) return -1;
+    return py_add(module, "_FunctionBase", py_ref((PyObject *)&type_context)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
+}

@@ -1,0 +1,292 @@
+/* engine.c - backward and gradients from Python, with the interpreter's lock released while the library walks. */
+#include "ext.h"
+#include "op/formula.h"
+
+typedef struct tensor_list {
+    rush_tensor **t;
+    int n;
+} tensor_list;
+
+/* A tensor, or a sequence of tensors and, if allowed, None. The array is the scope's. */
+static int read_list(PyObject *x, tensor_list *list, bool none, const char *what)
+{
+    if (py_is_tensor(x)) {
+        if (!(list->t = rush_scope_alloc(sizeof *list->t))) return py_raise_int();
+        list->t[0] = py_tensor_of(x);
+        list->n = 1;
+        return 0;
+    }
+    if (!PyTuple_Check(x) && !PyList_Check(x)) return PyErr_Format(PyExc_TypeError, "%s must be a Tensor or a sequence of Tensors, not %s", what, py_type_name(x)), -1;
+    list->n = (int)PySequence_Fast_GET_SIZE(x);
+    if (!(list->t = rush_scope_alloc(sizeof *list->t * RUSH_MAX(list->n, 1)))) return py_raise_int();
+    for (int i = 0; i < list->n; ++i) {
+        PyObject *item = PySequence_Fast_GET_ITEM(x, i);
+        if (item == Py_None && none) {
+            list->t[i] = NULL;
+            continue;
+        }
+        if (!(list->t[i] = py_need_tensor(item, what))) return -1;
+        rush_park(rush_keep(list->t[i]));
+    }
+    return 0;
+}
+
+static int run(const tensor_list *roots, const tensor_list *grads, bool retain, bool graph, const tensor_list *inputs, rush_tensor **out, bool unused)
+{
+    PyThreadState *thread = PyEval_SaveThread();
+    rush_tensor **g = grads && grads->n ? grads->t : NULL;
+    int failed = inputs ? rush_grad_of(roots->n, roots->t, g, inputs->n, inputs->t, out, retain, graph, unused)
+                        : rush_backward_full(roots->n, roots->t, g, retain, graph);
+    PyEval_RestoreThread(thread);
+    return failed ? py_raise_int() : 0;
+}
+
+/* backward(inputs=...): the gradients of these alone are accumulated. */
+static int accumulate(const tensor_list *inputs, rush_tensor **got)
+{
+    for (int i = 0; i < inputs->n; ++i) {
+        rush_tensor *t = inputs->t[i], *old = rush_grad(t);
+        if (!got[i]) continue;
+        rush_tensor *next = old ? T("add.Tensor", V(old), V(got[i])) : got[i];
+        if (!next || rush_grad_set(t, next)) return py_raise_int();
+    }
+    return 0;
+}
+
+static int check_lengths(const tensor_list *roots, const tensor_list *grads)
+{
+    if (!grads->n || grads->n == roots->n) return 0;
+    PyErr_Format(PyExc_RuntimeError, "got %d tensors and %d gradients", roots->n, grads->n);
+    return -1;
+}
+
+/* _run_backward(roots, grads, retain_graph, create_graph, inputs, allow_unused, accumulate) */
+static PyObject *run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    if (n != 7) return PyErr_Format(PyExc_TypeError, "_run_backward() takes 7 arguments (%zd given)", n);
+    size_t mark = rush_scope_open();
+    tensor_list roots, grads = {0}, inputs = {0};
+    PyObject *result = NULL;
+    bool graph = PyObject_IsTrue(args[3]) > 0, retain = args[2] == Py_None ? graph : PyObject_IsTrue(args[2]) > 0;
+    bool has_inputs = args[4] != Py_None && PySequence_Size(args[4]) > 0, into = PyObject_IsTrue(args[6]) > 0;
+    if (PyErr_Occurred() || read_list(args[0], &roots, false, "tensors") || (args[1] != Py_None && read_list(args[1], &grads, true, "grad_tensors")) ||
+        (has_inputs && read_list(args[4], &inputs, false, "inputs")) || check_lengths(&roots, &grads))
+        goto end;
+    rush_tensor **out = has_inputs ? rush_scope_alloc(sizeof *out * inputs.n) : NULL;
+    if (has_inputs && !out) {
+        py_raise();
+        goto end;
+    }
+    if (run(&roots, &grads, retain, graph, has_inputs ? &inputs : NULL, out, into || PyObject_IsTrue(args[5]) > 0)) goto end;
+    if (has_inputs && into && accumulate(&inputs, out)) goto end;
+    result = has_inputs && !into ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);
+end:
+    rush_scope_close(mark);
+    return result;
+}
+
+/* Tensor.backward(gradient=None, retain_graph=None, create_graph=False, inputs=None) */
+static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"gradient", "retain_graph", "create_graph", "inputs", NULL};
+    PyObject *gradient = Py_None, *retain = Py_None, *inputs = Py_None;
+    int graph = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOpO:backward", names, &gradient, &retain, &graph, &inputs)) return NULL;
+    if (inputs != Py_None && !py_is_tensor(inputs) && PySequence_Size(inputs) == 0) return PyErr_Format(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty.");
+    PyObject *one = py_is_tensor(inputs) ? PyTuple_Pack(1, inputs) : py_ref(inputs);
+    PyObject *all[] = {self, gradient, retain, graph ? Py_True : Py_False, one, Py_True, Py_True};
+    PyObject *r = one ? run_backward(NULL, all, 7) : NULL;
+    Py_XDECREF(one);
+    return r;
+}
+
+/* detach(), detach_(): out of the graph */
+static PyObject *detach(PyObject *self, PyObject *unused)
+{
+    size_t mark = rush_scope_open();
+    rush_tensor *t = py_tensor_of(self), *r = rush_tensor_detach(t);
+    PyObject *x = r ? py_wrap(r) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *detach_(PyObject *self, PyObject *unused)
+{
+    rush_tensor *t = py_tensor_of(self);
+    if (t->base) return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
+    if (t->ag) {
+        rush_node *old = t->ag->fn;
+        t->ag->requires_grad = false;
+        t->ag->fn = NULL;
+        t->ag->slot = 0;
+        if (old) rush_node_drop(old);
+    }
+    return py_ref(self);
+}
+
+PyMethodDef py_tensor_graph_methods[] = {
+    {"backward", (PyCFunction)(void (*)(void))backward, METH_VARARGS | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradients of this tensor by the leaves to their .grad."},
+    {"detach", detach, METH_NOARGS, "The same memory, outside of the graph."},
+    {"detach_", detach_, METH_NOARGS, "Takes the tensor out of the graph."},
+    {NULL},
+};
+
+/* ---- saved_tensors_hooks ---- */
+
+typedef struct python_saved_hooks {
+    rush_saved_hooks hooks;
+    PyObject *pack, *unpack;
+} python_saved_hooks;
+
+static void *pack(void *arg, rush_tensor *t)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *x = py_wrap(t), *packed = x ? PyObject_CallFunctionObjArgs(((python_saved_hooks *)arg)->pack, x, NULL) : NULL, *pair = NULL;
+    if (packed) pair = PyTuple_Pack(2, ((python_saved_hooks *)arg)->unpack, packed); /* outlives the hooks themselves */
+    if (!pair) py_foreign();
+    Py_XDECREF(packed);
+    Py_XDECREF(x);
+    PyGILState_Release(gil);
+    return pair;
+}
+
+static rush_tensor *unpack(void *arg, void *packed)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *x = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM((PyObject *)packed, 0), PyTuple_GET_ITEM((PyObject *)packed, 1), NULL);
+    rush_tensor *t = NULL;
+    if (x && !py_is_tensor(x)) PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s", py_type_name(x));
+    else if (x) t = rush_park(rush_keep(py_tensor_of(x)));
+    if (!t) py_foreign();
+    Py_XDECREF(x);
+    PyGILState_Release(gil);
+    return t;
+}
+
+static void free_packed(void *packed)
+{
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)packed);
+    PyGILState_Release(gil);
+}
+
+static _Thread_local python_saved_hooks *innermost; /* mirrors the library's stack, to free them */
+
+static void free_arg(void *arg)
+{
+    python_saved_hooks *h = arg;
+    innermost = h->hooks.outer ? (python_saved_hooks *)h->hooks.outer->arg : NULL;
+}
+
+static PyObject *push_saved_hooks(PyObject *module, PyObject *args)
+{
+    PyObject *f, *g;
+    if (!PyArg_ParseTuple(args, "OO", &f, &g)) return NULL;
+    python_saved_hooks *h = rush_calloc(1, sizeof *h);
+    if (!h) return py_raise();
+    h->pack = py_ref(f);
+    h->unpack = py_ref(g);
+    h->hooks = (rush_saved_hooks){.pack = pack, .unpack = unpack, .free_packed = free_packed, .free_arg = free_arg, .arg = h};
+    rush_saved_hooks_push(&h->hooks);
+    innermost = h;
+    Py_RETURN_NONE;
+}
+
+static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused)
+{
+    python_saved_hooks *h = innermost;
+    if (!h) return PyErr_Format(PyExc_RuntimeError, "there are no saved tensor hooks to take away");
+    rush_saved_hooks_pop();
+    Py_DECREF(h->pack);
+    Py_DECREF(h->unpack);
+    rush_free(h);
+    Py_RETURN_NONE;
+}
+
+/* ---- anomaly mode ---- */
+
+static char *trace(void)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *type, *value, *tb;
+    char *copy = NULL;
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *traceback = PyImport_ImportModule("traceback"), *lines = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
+    PyObject *empty = PyUnicode_FromString(""), *text = lines && empty ? PyUnicode_Join(empty, lines) : NULL;
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    if (utf8 && (copy = rush_malloc(strlen(utf8) + 1))) strcpy(copy, utf8);
+    Py_XDECREF(text);
+    Py_XDECREF(empty);
+    Py_XDECREF(lines);
+    Py_XDECREF(traceback);
+    PyErr_Restore(type, value, tb);
+    PyGILState_Release(gil);
+    return copy;
+}
+
+static void report(const char *made_at, const char *name)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    if (PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. Traceback of forward call that caused the error:\n%s", name, made_at)) py_foreign();
+    PyErr_Restore(type, value, tb);
+    PyGILState_Release(gil);
+}
+
+static PyObject *set_anomaly(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"enabled", "check_nan", NULL};
+    int on, nan = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "p|p:set_anomaly_enabled", names, &on, &nan)) return NULL;
+    rush_now.mode = on ? rush_now.mode | RUSH_MODE_ANOMALY : rush_now.mode & ~RUSH_MODE_ANOMALY;
+    rush_anomaly_check_nan = nan;
+    Py_RETURN_NONE;
+}
+static PyObject *anomaly(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_now.mode & RUSH_MODE_ANOMALY); }
+static PyObject *anomaly_nan(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_anomaly_check_nan); }
+
+static PyObject *bump(PyObject *module, PyObject *x)
+{
+    PyObject *fast = py_is_tensor(x) ? PyTuple_Pack(1, x) : PySequence_Fast(x, "a tensor or tensors were expected");
+    if (!fast) return NULL;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); ++i) {
+        rush_tensor *t = py_need_tensor(PySequence_Fast_GET_ITEM(fast, i), "increment_version(): the argument");
+        if (!t) return Py_DECREF(fast), NULL;
+        rush_version_bump(t);
+    }
+    Py_DECREF(fast);
+    Py_RETURN_NONE;
+}
+
+static PyObject *grad_edge(PyObject *module, PyObject *x)
+{
+    rush_tensor *t = py_need_tensor(x, "get_gradient_edge(): the argument");
+    if (!t) return NULL;
+    if (!rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    rush_edge e = rush_grad_edge(t);
+    PyObject *node = py_node_of(e.node);
+    rush_node_drop(e.node);
+    return node ? Py_BuildValue("NI", node, e.slot) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"_run_backward", (PyCFunction)(void (*)(void))run_backward, METH_FASTCALL, "The engine: _run_backward(roots, grads, retain, create_graph, inputs, allow_unused, accumulate)."},
+    {"_push_saved_tensors_default_hooks", push_saved_hooks, METH_VARARGS, "Tensors saved from now on go through pack and unpack."},
+    {"_pop_saved_tensors_default_hooks", pop_saved_hooks, METH_NOARGS, "Takes the innermost hooks away."},
+    {"set_anomaly_enabled", (PyCFunction)(void (*)(void))set_anomaly, METH_VARARGS | METH_KEYWORDS, "set_anomaly_enabled(enabled, check_nan=True)"},
+    {"is_anomaly_enabled", anomaly, METH_NOARGS, "Is anomaly mode on?"},
+    {"is_anomaly_check_nan_enabled", anomaly_nan, METH_NOARGS, "Does anomaly mode look for NaN?"},
+    {"_increment_version", bump, METH_O, "Counts a change in place that the library did not see."},
+    {"_get_gradient_edge", grad_edge, METH_O, "The node and number of the result that a tensor's gradient goes to."},
+    {NULL},
+};
+
+int py_engine_init(PyObject *module)
+{
+    rush_anomaly_trace = trace;
+    rush_anomaly_report = report;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,178 @@
+/* ext.h - what the files of the extension share. Read tensor.c (the Python object of a tensor), then call.c
+ * (how a Python call finds its operation).
+ *
+ * Conventions: py_ names are shared; functions returning PyObject * give a new reference or NULL with a Python
+ * exception set; a rush error is turned into one by py_raise(). A Python call is one rush scope.
+ */
+#ifndef RUSH_PYTHON_EXT_H
+#define RUSH_PYTHON_EXT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include "api/api.h"
+
+/* ---- the tensor object ---- */
+
+typedef struct py_tensor {
+    PyObject_HEAD
+    rush_tensor *t; /* owned, unless the tensor owns the object (RUSH_T_PY_OWNED) */
+    PyObject *dict, *weak;
+} py_tensor;
+
+extern PyTypeObject py_type_TensorMeta, py_type_TensorBase;
+extern PyTypeObject *py_Tensor; /* the Python class Tensor; TensorBase before it is made */
+
+static inline bool py_is_tensor(PyObject *x)
+{
+    return Py_TYPE(x) == py_Tensor || PyType_IsSubtype(Py_TYPE(x), &py_type_TensorBase);
+}
+#define py_tensor_of(x) (((py_tensor *)(x))->t)
+PyObject *py_wrap(rush_tensor *);                          /* the tensor's object; None for NULL */
+PyObject *py_wrap_as(PyTypeObject *, rush_tensor *);       /* a new object of that class; the tensor has none yet */
+PyObject *py_wrap_list(rush_tensor **, size_t n, bool tuple);
+int py_visit_tensor(rush_tensor *, visitproc, void *arg);  /* what only this reference keeps alive */
+int py_visit_node(rush_node *, visitproc, void *arg);
+rush_tensor *py_need_tensor(PyObject *, const char *what); /* TypeError: "what must be a Tensor, not str" */
+
+/* ---- errors ---- */
+
+extern PyObject *py_LinAlgError, *py_OutOfMemoryError;
+void *py_raise(void);   /* the pending rush error as a Python exception; NULL */
+int py_raise_int(void); /* the same; -1 */
+int py_foreign(void);   /* a Python exception as pending rush error, for callbacks; -1 */
+int py_errors_init(PyObject *module);
+
+/* ---- values ---- */
+
+extern PyTypeObject py_type_dtype, py_type_device, py_type_layout, py_type_memory_format, py_type_qscheme, py_type_Size,
+    py_type_Generator, py_type_Storage;
+PyObject *py_dtype(int);
+PyObject *py_device(rush_device);
+PyObject *py_layout(int);
+PyObject *py_memory_format(int);
+int py_constant_value(PyObject *); /* of a layout, memory_format or qscheme */
+PyObject *py_size(int n, const int64_t *);
+PyObject *py_generator(rush_generator *);
+PyObject *py_storage(rush_storage *);
+/* 1: it is one; 0: it is none (no exception); -1: an exception */
+int py_to_dtype(PyObject *, int *out);
+int py_to_device(PyObject *, rush_device *out);
+int py_to_int(PyObject *, int64_t *out);       /* ints, NumPy's, 0-d integer tensors, __index__; no bools */
+int py_to_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers, 0-d tensors without gradient */
+int py_plain_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers only */
+int py_to_sizes(PyObject *, int64_t *out, int room, int *n); /* a sequence of ints, or one */
+rush_generator *py_generator_of(PyObject *);
+rush_storage *py_storage_of(PyObject *);
+bool py_is_generator(PyObject *);
+const char *py_device_name(int type);
+int py_device_ready(rush_device); /* -1 and the exception PyTorch raises for a device that is not there */
+PyObject *py_from_value(const rush_value *);
+PyObject *py_number_of(const rush_tensor *, const void *element); /* a Python number */
+const char *py_public_name(void);  /* "rushlight", or "torch" when it goes by that name */
+const char *py_type_name(PyObject *); /* for messages */
+extern rush_device py_default_device; /* of factories; type RUSH_DEVICES: not set */
+extern bool py_default_device_set;
+
+/* ---- calls ---- */
+
+/* A callable that stands for all overloads of one operation; see call.c. */
+enum py_function_flags { PY_METHOD = 1, PY_INPLACE = 2 };
+PyObject *py_function(const char *base, const char *name, const char *space, int flags); /* NULL: no such operation */
+bool py_is_function(PyObject *);
+extern PyTypeObject py_type_function, py_type_method;
+PyObject *py_results(const rush_op *, const rush_value *out); /* what a Python call returns */
+int py_run(const rush_op *, const rush_value *in, rush_value *out); /* rush_call, without the GIL when it is long */
+int py_run_inplace(const rush_op *, const rush_value *in, rush_value *out);
+bool py_is_long(const rush_op *, const rush_value *in);
+int py_functions_fill(PyObject *module); /* _VariableFunctions, _nn, ... and the methods of TensorBase */
+PyObject *py_return_type(const rush_op *); /* the class of a record with named results; borrowed */
+
+/* ---- __torch_function__ ---- */
+
+typedef struct py_override {
+    int disabled;    /* 0; 1: of subclasses; 2: modes too */
+    PyObject *modes; /* a list, the innermost last; NULL: none */
+    int nmodes;
+} py_override;
+extern _Thread_local py_override py_overrides;
+extern PyObject *py_disabled_torch_function;
+bool py_overrides_function(PyObject *); /* is this argument's __torch_function__ to be asked? */
+/* func.__torch_function__ of the arguments in `over` or of the mode; args as in a vectorcall */
+PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* For hand-written methods: is self overriding? then *result is the answer. func is found by name on TensorBase. */
+bool py_method_overridden(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                          PyObject **result);
+bool py_getter_overridden(PyObject *self, const char *name, PyObject **result);
+
+static inline bool py_asks(PyObject *x) /* quick: is there anything to ask for this tensor? */
+{
+    return RUSH_UNLIKELY(Py_TYPE(x) != py_Tensor || py_overrides.nmodes);
+}
+
+/* ---- parts of the module, one function per file ---- */
+
+int py_types_init(PyObject *module);
+int py_constants_init(PyObject *module);
+int py_generator_init(PyObject *module);
+int py_storage_init(PyObject *module);
+int py_tensor_init(PyObject *module);
+int py_make_init(PyObject *module);
+int py_numpy_init(PyObject *module);
+int py_dlpack_init(PyObject *module);
+int py_call_init(PyObject *module);
+int py_override_init(PyObject *module);
+int py_node_init(PyObject *module);
+int py_hooks_init(PyObject *module);
+int py_engine_init(PyObject *module);
+int py_customfn_init(PyObject *module);
+int py_modes_init(PyObject *module);
+int py_library_init(PyObject *module);
+
+extern PyMethodDef py_tensor_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
+extern PyGetSetDef py_tensor_getset[];
+extern PyNumberMethods py_tensor_number;
+PyObject *py_tensor_richcompare(PyObject *, PyObject *, int op);
+PyObject *py_tensor_getitem(PyObject *, PyObject *);
+int py_tensor_setitem(PyObject *, PyObject *, PyObject *);
+PyObject *py_legacy_new(PyTypeObject *, PyObject *args, PyObject *kwargs);
+extern PyBufferProcs py_tensor_buffer;
+
+/* ---- NumPy, without its headers ---- */
+bool py_is_ndarray(PyObject *);
+bool py_is_numpy_scalar(PyObject *);
+PyObject *py_numpy_scalar_item(PyObject *);
+int py_ndarray_dtype(PyObject *);                /* rush_dtype, or -1 (no exception) */
+rush_tensor *py_from_ndarray(PyObject *, bool warn); /* parked, shares the memory; NULL and an exception */
+PyObject *py_to_ndarray(PyObject *self, rush_tensor *);
+
+/* ---- making tensors of Python data ---- */
+rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device, bool copy); /* dtype -1: inferred; parked */
+PyObject *py_node_of(rush_node *); /* the grad_fn object; None for NULL */
+PyObject *py_node_python_object(rush_node *); /* what a node of a Python function owns; borrowed, or NULL */
+PyObject *py_hook_callable(const rush_node_hook *); /* borrowed, or NULL: no hook of Python's */
+rush_node_hook *py_hook(PyObject *callable, int kind);
+void py_apply_requires_grad(rush_tensor *, bool);
+int py_copy_attributes(PyObject *from, PyObject *to);
+
+static inline PyObject *py_ref(PyObject *x) /* Py_NewRef is 3.10's */
+{
+    Py_INCREF(x);
+    return x;
+}
+static inline int py_add(PyObject *module, const char *name, PyObject *steals)
+{
+    if (!steals) return -1;
+    int failed = PyModule_AddObject(module, name, steals);
+    if (failed) Py_DECREF(steals);
+    return failed;
+}
+/* Attribute or NULL without an exception when there is none. */
+static inline PyObject *py_getattr_quiet(PyObject *x, const char *name)
+{
+    PyObject *v = PyObject_GetAttrString(x, name);
+    if (!v && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+    return v;
+}
+
+#endif

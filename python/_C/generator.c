@@ -1,0 +1,186 @@
+/* generator.c - torch.Generator, the state of random numbers, as Python sees it. */
+#include "ext.h"
+#include <sys/random.h>
+
+typedef struct generator_object {
+    PyObject_HEAD
+    rush_generator *gen; /* owned; its `py` points back */
+} generator_object;
+#define GEN(x) (((generator_object *)(x))->gen)
+
+bool py_is_generator(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Generator); }
+rush_generator *py_generator_of(PyObject *x) { return GEN(x); }
+
+static PyObject *wrap(PyTypeObject *type, rush_generator *owned)
+{
+    generator_object *self = owned ? (generator_object *)type->tp_alloc(type, 0) : NULL;
+    if (!self) {
+        if (owned) rush_generator_drop(owned);
+        return owned ? NULL : py_raise();
+    }
+    self->gen = owned;
+    owned->py = self;
+    return (PyObject *)self;
+}
+
+PyObject *py_generator(rush_generator *g)
+{
+    if (!g) Py_RETURN_NONE;
+    if (g->py) return py_ref(g->py);
+    rush_generator_keep(g);
+    return wrap(&py_type_Generator, g);
+}
+
+static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", NULL};
+    PyObject *x = NULL;
+    rush_device d = {RUSH_CPU, -1};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", names, &x)) return NULL;
+    if (x && x != Py_None && py_to_device(x, &d) <= 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s", py_type_name(x));
+    if (py_device_ready(d)) return NULL;
+    rush_generator *g = rush_generator_new(67280421310721u); /* PyTorch's seed of a generator that was given none */
+    if (g) g->device = d;
+    return wrap(type, g);
+}
+
+static void generator_dealloc(PyObject *self)
+{
+    if (GEN(self)) {
+        GEN(self)->py = NULL;
+        rush_generator_drop(GEN(self));
+    }
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *generator_repr(PyObject *self) { return PyUnicode_FromFormat("<torch._C.Generator object at %p>", self); }
+
+static PyObject *manual_seed(PyObject *self, PyObject *x)
+{
+    int64_t seed;
+    int ok = py_to_int(x, &seed);
+    if (ok < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        PyObject *whole = PyNumber_Index(x);
+        seed = whole ? (int64_t)PyLong_AsUnsignedLongLong(whole) : 0;
+        Py_XDECREF(whole);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return PyErr_Format(PyExc_RuntimeError, "Overflow when unpacking long");
+        }
+        ok = 1;
+    }
+    if (ok < 0) return NULL;
+    if (!ok) return PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", py_type_name(x));
+    rush_generator_seed(GEN(self), (uint64_t)seed);
+    return py_ref(self);
+}
+
+static PyObject *new_seed(PyObject *self, PyObject *unused)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) return PyErr_SetFromErrno(PyExc_OSError);
+    seed &= 0x1fffffffffffff; /* PyTorch keeps to 53 bits, which a double holds */
+    rush_generator_seed(GEN(self), seed);
+    return PyLong_FromUnsignedLongLong(seed);
+}
+
+static PyObject *initial_seed(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(GEN(self)->seed); }
+
+static PyObject *get_state(PyObject *self, PyObject *unused)
+{
+    int64_t n = RUSH_GENERATOR_STATE;
+    size_t mark = rush_scope_open();
+    rush_tensor *t = rush_tensor_new(RUSH_U8, (rush_device){RUSH_CPU, -1}, 1, &n);
+    if (t) rush_generator_state(GEN(self), rush_ptr(t));
+    PyObject *x = t ? py_wrap(t) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *set_state(PyObject *self, PyObject *x)
+{
+    rush_tensor *t = py_need_tensor(x, "set_state(): the new state");
+    if (!t) return NULL;
+    if (t->dtype != RUSH_U8 || !rush_contiguous(t) || t->device.type != RUSH_CPU)
+        return PyErr_Format(PyExc_TypeError, "expected a torch.ByteTensor, but got %s", rush_dtypes[t->dtype].name);
+    if (rush_generator_state_set(GEN(self), rush_ptr(t), (size_t)t->numel)) return py_raise();
+    return py_ref(self);
+}
+
+static PyObject *clone_state(PyObject *self, PyObject *unused)
+{
+    char state[RUSH_GENERATOR_STATE];
+    rush_generator *g = rush_generator_new(0);
+    rush_generator_state(GEN(self), state);
+    if (g && rush_generator_state_set(g, state, sizeof state)) {
+        rush_generator_drop(g);
+        return py_raise();
+    }
+    return wrap(&py_type_Generator, g);
+}
+
+static PyObject *random_bits(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(rush_random64(GEN(self))); }
+
+static PyObject *set_offset(PyObject *self, PyObject *x) { return PyErr_Format(PyExc_RuntimeError, "CPU Generator does not use offset"); }
+
+static PyObject *generator_setstate(PyObject *self, PyObject *args)
+{
+    PyObject *seed, *offset, *state;
+    if (!PyArg_ParseTuple(args, "(OOO)", &seed, &offset, &state)) return NULL;
+    PyObject *r = manual_seed(self, seed);
+    if (!r) return NULL;
+    Py_DECREF(r);
+    return set_state(self, state);
+}
+
+static PyObject *generator_reduce(PyObject *self, PyObject *unused)
+{
+    PyObject *device = py_device(GEN(self)->device), *state = get_state(self, NULL);
+    if (!device || !state) {
+        Py_XDECREF(device);
+        Py_XDECREF(state);
+        return NULL;
+    }
+    return Py_BuildValue("O(N)(KON)", &py_type_Generator, device, (unsigned long long)GEN(self)->seed, Py_None, state);
+}
+
+static PyObject *get_device(PyObject *self, void *unused) { return py_device(GEN(self)->device); }
+
+static PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "Starts the sequence that belongs to a seed; returns the generator."},
+    {"seed", new_seed, METH_NOARGS, "Seeds from the system's randomness; returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed that was set last."},
+    {"get_state", get_state, METH_NOARGS, "The state, as a tensor of bytes."},
+    {"set_state", set_state, METH_O, "Continues from a state that get_state() gave."},
+    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"graphsafe_get_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"get_offset", (PyCFunction)set_offset, METH_NOARGS, "An error: only CUDA generators have one."},
+    {"set_offset", set_offset, METH_O, "An error: only CUDA generators have one."},
+    {"_random64", random_bits, METH_NOARGS, "The next 64 random bits."},
+    {"__setstate__", generator_setstate, METH_VARARGS, NULL},
+    {"__reduce__", generator_reduce, METH_NOARGS, NULL},
+    {NULL},
+};
+static PyGetSetDef getset[] = {{"device", get_device, NULL, "Where its numbers are made."}, {NULL}};
+
+PyTypeObject py_type_Generator = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator",
+    .tp_basicsize = sizeof(generator_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "Generator(device='cpu'): a sequence of random numbers of its own.",
+    .tp_new = generator_new,
+    .tp_dealloc = generator_dealloc,
+    .tp_repr = generator_repr,
+    .tp_methods = methods,
+    .tp_getset = getset,
+};
+
+int py_generator_init(PyObject *module)
+{
+    if (PyType_Ready(&py_type_Generator)) return -1;
+    return py_add(module, "Generator", py_ref((PyObject *)&py_type_Generator)) ||
+                   py_add(module, "default_generator", py_generator(rush_default_generator()))
+               ? -1 : 0;
+}

@@ -1,0 +1,191 @@
+/* library.c - operations that Python defines: what torch.library is made of.
+ *
+ * A definition is a record like any other; its run calls the Python function that was registered for the device of
+ * its arguments. So it is found by name, takes part in autocast, profiling and tracing, and appears under torch.ops.
+ */
+#include "ext.h"
+
+typedef struct python_op {
+    rush_op op;
+    PyObject *kernels; /* dispatch key ("CPU", "CompositeImplicitAutograd", "Meta", ...) -> callable */
+    char *schema;
+} python_op;
+
+static PyObject *defined; /* name -> capsule of its python_op */
+
+static python_op *python_op_of(const rush_op *op);
+
+static PyObject *kernel_for(const python_op *p, const rush_value *in)
+{
+    static const char *const keys[RUSH_DEVICES][4] = {{"CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""},
+                                                      {"Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""},
+                                                      {"CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""}};
+    int device = RUSH_CPU;
+    for (int i = 0; i < p->op.nargs; ++i) {
+        const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].kind == RUSH_V_TENSORS && in[i].n ? in[i].tensors[0] : NULL;
+        if (t) {
+            device = t->device.type;
+            break;
+        }
+    }
+    for (int k = 0; k < 4; ++k) {
+        PyObject *f = PyDict_GetItemString(p->kernels, keys[device][k]);
+        if (f) return f;
+    }
+    return NULL;
+}
+
+static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
+{
+    if (op->out_list >> i & 1) {
+        PyObject *fast = PySequence_Fast(x, "a list of tensors was expected");
+        if (!fast) return -1;
+        Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+        rush_tensor **list = rush_out_list(out, i, (size_t)n);
+        int failed = list ? 0 : -1;
+        for (Py_ssize_t k = 0; !failed && k < n; ++k) {
+            list[k] = py_need_tensor(PySequence_Fast_GET_ITEM(fast, k), op->name);
+            failed = list[k] ? (rush_park(rush_keep(list[k])), 0) : -1;
+        }
+        Py_DECREF(fast);
+        return failed;
+    }
+    if (x == Py_None) return out[i] = RUSH_NONE, 0;
+    if (op->out_types[i] == RUSH_A_TENSOR) {
+        rush_tensor *t = py_need_tensor(x, op->name);
+        if (!t) return -1;
+        out[i] = rush_v_tensor(rush_park(rush_keep(t)));
+        return 0;
+    }
+    int ok = py_plain_number(x, &out[i]);
+    if (!ok) PyErr_Format(PyExc_TypeError, "%s: a result of type %s was not expected", op->name, py_type_name(x));
+    return ok > 0 ? 0 : -1;
+}
+
+static int run(const rush_value *in, rush_value *out)
+{
+    const rush_op *op = rush_now.op;
+    python_op *p = python_op_of(op);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *f = kernel_for(p, in), *args = PyList_New(0), *kwargs = PyDict_New(), *r = NULL;
+    int failed = -1;
+    if (!f) PyErr_Format(PyExc_NotImplementedError, "Could not run '%s': no implementation is registered for the device of its arguments", op->name);
+    for (int i = 0; f && i < op->nargs; ++i) {
+        PyObject *x = py_from_value(&in[i]);
+        if (!x || (op->args[i].kwonly ? PyDict_SetItemString(kwargs, op->args[i].name, x) : PyList_Append(args, x))) f = NULL;
+        Py_XDECREF(x);
+    }
+    PyObject *tuple = f ? PyList_AsTuple(args) : NULL;
+    if (tuple) {
+        Py_INCREF(f);
+        r = PyObject_Call(f, tuple, kwargs);
+        Py_DECREF(f);
+    }
+    if (r && op->nout <= 1) {
+        failed = op->nout ? take_result(op, r, out, 0) : 0;
+    } else if (r) {
+        PyObject *fast = PySequence_Fast(r, "a tuple of results was expected");
+        failed = fast ? 0 : -1;
+        if (fast && PySequence_Fast_GET_SIZE(fast) != op->nout)
+            failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PySequence_Fast_GET_SIZE(fast)), -1);
+        for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PySequence_Fast_GET_ITEM(fast, i), out, i);
+        Py_XDECREF(fast);
+    }
+    Py_XDECREF(r);
+    Py_XDECREF(tuple);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    if (failed) py_foreign();
+    PyGILState_Release(gil);
+    return failed;
+}
+
+static python_op *python_op_of(const rush_op *op) { return op->run == run ? (python_op *)op : NULL; }
+
+/* _library_define("ns::name.overload(Tensor x) -> Tensor"): registers the record; its name */
+static PyObject *define(PyObject *module, PyObject *x)
+{
+    const char *schema = PyUnicode_AsUTF8(x);
+    if (!schema) return NULL;
+    python_op *p = rush_calloc(1, sizeof *p);
+    if (!p || !(p->schema = rush_malloc(strlen(schema) + 1))) return py_raise();
+    strcpy(p->schema, schema);
+    p->op.schema = p->schema;
+    p->op.run = run;
+    p->kernels = PyDict_New();
+    if (!p->kernels) return NULL;
+    if (rush_op_register(&p->op)) return py_raise();
+    PyObject *capsule = PyCapsule_New(p, NULL, NULL);
+    if (!capsule || PyDict_SetItemString(defined, p->op.name, capsule)) return NULL;
+    Py_DECREF(capsule);
+    return PyUnicode_FromString(p->op.name);
+}
+
+/* _library_impl(name, key, callable) */
+static PyObject *impl(PyObject *module, PyObject *args)
+{
+    const char *name, *key;
+    PyObject *f;
+    if (!PyArg_ParseTuple(args, "ssO", &name, &key, &f)) return NULL;
+    rush_op *op = rush_op_find(name);
+    python_op *p = op ? python_op_of(op) : NULL;
+    if (!p) return PyErr_Format(PyExc_RuntimeError, op ? "operator %s is the library's own and cannot be implemented anew" : "operator %s was not defined", name);
+    if (PyDict_SetItemString(p->kernels, key, f)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* _get_operation(name) -> a callable of that operation (all overloads of its base name), or None */
+static PyObject *get_operation(PyObject *module, PyObject *args)
+{
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
+    rush_op *op = rush_op_find(name);
+    if (!op) {
+        size_t n = strlen(name); /* aten.add_: the in-place form of a record */
+        char *base = n > 1 && name[n - 1] == '_' ? rush_malloc(n) : NULL;
+        if (base) memcpy(base, name, n - 1), base[n - 1] = 0;
+        if (base && (op = rush_op_find(base))) return py_function(op->base, name, "ops", PY_INPLACE);
+        rush_free(base);
+        Py_RETURN_NONE;
+    }
+    return py_function(op->base, op->base, "ops", 0);
+}
+
+/* _schemas(base) -> the schemas of its overloads */
+static PyObject *schemas(PyObject *module, PyObject *x)
+{
+    const char *base = PyUnicode_AsUTF8(x);
+    PyObject *list = base ? PyList_New(0) : NULL;
+    for (const rush_op *op = list ? rush_op_find(base) : NULL; op && list; op = op->next) {
+        PyObject *text = PyUnicode_FromString(op->schema);
+        if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static PyObject *names(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    for (const rush_op *op = rush_op_first(); op && list; op = rush_op_next(op)) {
+        PyObject *text = PyUnicode_FromString(op->name);
+        if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static PyMethodDef functions[] = {
+    {"_library_define", define, METH_O, "Registers an operation by its schema; returns its name."},
+    {"_library_impl", impl, METH_VARARGS, "_library_impl(name, key, f): the Python function for a dispatch key."},
+    {"_get_operation", get_operation, METH_VARARGS, "The callable of an operation by name, or None."},
+    {"_schemas", schemas, METH_O, "The schemas of all overloads of a name."},
+    {"_dispatch_get_all_op_names", names, METH_NOARGS, "The names of all operations."},
+    {NULL},
+};
+
+int py_library_init(PyObject *module)
+{
+    if (!(defined = PyDict_New())) return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,478 @@
+/* make.c - tensors made of Python data: tensor(), as_tensor(), asarray(), from_numpy(), frombuffer().
+ *
+ * Nested sequences are read twice: once for sizes and dtype, once to store the numbers where they belong.
+ */
+#include "ext.h"
+#include "op/formula.h"
+
+/* ---- sizes and dtype of nested data ---- */
+
+typedef struct shape {
+    int ndim;
+    int64_t size[RUSH_MAXDIM];
+    int dtype; /* promoted over the numbers seen, -1 before the first */
+} shape;
+
+static bool is_sequence(PyObject *x)
+{
+    if (PyList_Check(x) || PyTuple_Check(x)) return true;
+    return PySequence_Check(x) && !PyUnicode_Check(x) && !PyBytes_Check(x) && !py_is_tensor(x) && !py_is_ndarray(x) && !py_is_numpy_scalar(x);
+}
+
+/* A tensor among the data, or an array as one; parked. NULL without an exception for others. */
+static rush_tensor *as_part(PyObject *x)
+{
+    if (py_is_tensor(x)) return py_tensor_of(x);
+    return py_is_ndarray(x) ? py_from_ndarray(x, false) : NULL;
+}
+
+static int find_sizes(shape *s, PyObject *x)
+{
+    PyObject *owned = NULL;
+    while (true) {
+        rush_tensor *part = as_part(x);
+        if (part) {
+            if (s->ndim + part->ndim > RUSH_MAXDIM) goto deep;
+            for (int d = 0; d < part->ndim; ++d) s->size[s->ndim++] = part->size[d];
+            break;
+        }
+        if (PyErr_Occurred()) goto failed;
+        if (!is_sequence(x)) break;
+        if (s->ndim == RUSH_MAXDIM) goto deep;
+        Py_ssize_t n = PySequence_Size(x);
+        if (n < 0) goto failed;
+        s->size[s->ndim++] = n;
+        if (n == 0) break;
+        PyObject *first = PySequence_GetItem(x, 0);
+        Py_XDECREF(owned);
+        owned = first;
+        if (!first) return -1;
+        x = first;
+    }
+    Py_XDECREF(owned);
+    return 0;
+deep:
+    PyErr_Format(PyExc_ValueError, "too many dimensions '%s'", Py_TYPE(x)->tp_name);
+failed:
+    Py_XDECREF(owned);
+    return -1;
+}
+
+static int dtype_of_number(PyObject *x)
+{
+    if (py_is_numpy_scalar(x)) {
+        PyObject *dtype = PyObject_GetAttrString(x, "dtype"), *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+        const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
+        int d = text ? rush_dtype_from_name(text) : -1;
+        Py_XDECREF(name);
+        Py_XDECREF(dtype);
+        PyErr_Clear();
+        if (d >= 0) return d;
+    }
+    if (PyBool_Check(x)) return RUSH_BOOL;
+    if (PyFloat_Check(x)) return rush_default_dtype();
+    if (PyComplex_Check(x)) return rush_dtype_complex(rush_default_dtype());
+    if (PyLong_Check(x)) return RUSH_I64;
+    if (PyIndex_Check(x)) return RUSH_I64;
+    if (PyNumber_Check(x) && !PyUnicode_Check(x) && Py_TYPE(x)->tp_as_number->nb_float) return rush_default_dtype();
+    PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(x)->tp_name);
+    return -1;
+}
+
+static void merge(shape *s, int dtype) { s->dtype = s->dtype < 0 || s->dtype == dtype ? dtype : (int)rush_promote(s->dtype, dtype); }
+
+static int find_dtype(shape *s, PyObject *x)
+{
+    if (PyFloat_CheckExact(x) || PyLong_CheckExact(x)) return merge(s, PyFloat_CheckExact(x) ? rush_default_dtype() : RUSH_I64), 0;
+    rush_tensor *part = as_part(x);
+    if (part) return merge(s, part->dtype), 0;
+    if (PyErr_Occurred()) return -1;
+    if (!is_sequence(x)) {
+        int d = dtype_of_number(x);
+        return d < 0 ? -1 : (merge(s, d), 0);
+    }
+    PyObject *fast = PySequence_Fast(x, "a sequence was expected");
+    if (!fast) return -1;
+    int failed = 0;
+    PyTypeObject *last = NULL; /* long lists of one type are looked at quickly */
+    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
+        PyObject *item = PySequence_Fast_GET_ITEM(fast, i);
+        if (Py_TYPE(item) == last) continue;
+        failed = find_dtype(s, item);
+        if (PyFloat_CheckExact(item) || PyLong_CheckExact(item)) last = Py_TYPE(item);
+    }
+    Py_DECREF(fast);
+    return failed;
+}
+
+/* ---- storing ---- */
+
+static int store_number(char *p, int dtype, PyObject *x)
+{
+    rush_value v;
+    if (dtype == RUSH_F32 && PyFloat_CheckExact(x)) return *(float *)p = (float)PyFloat_AS_DOUBLE(x), 0;
+    if (dtype == RUSH_F64 && PyFloat_CheckExact(x)) return *(double *)p = PyFloat_AS_DOUBLE(x), 0;
+    if (dtype == RUSH_I64 && PyLong_CheckExact(x)) {
+        int64_t i;
+        if (py_to_int(x, &i) < 0) return -1;
+        return *(int64_t *)p = i, 0;
+    }
+    int ok = py_to_number(x, &v);
+    if (ok == 0 && PyNumber_Check(x) && !PyUnicode_Check(x)) {
+        PyObject *number = PyIndex_Check(x) ? PyNumber_Index(x) : PyNumber_Float(x);
+        ok = number ? py_plain_number(number, &v) : -1;
+        Py_XDECREF(number);
+    }
+    if (ok == 0) PyErr_Format(PyExc_TypeError, "must be real number, not %s", Py_TYPE(x)->tp_name);
+    if (ok <= 0) return -1;
+    const rush_dtype_info *d = &rush_dtypes[dtype];
+    if (v.kind == RUSH_V_COMPLEX && d->category != 3 && v.c[1] != 0)
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
+    if (v.kind == RUSH_V_INT && d->category == 1 && d->size < 8) {
+        int64_t lo = d->is_signed ? -((int64_t)1 << (d->size * 8 - 1)) : -((int64_t)1 << (d->size * 8 - 1)) * 2 + 1;
+        int64_t hi = ((int64_t)1 << (d->size * 8 - (d->is_signed ? 1 : 0))) - 1;
+        if (v.i < lo || v.i > hi) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s%s without overflow", d->name, "_t"), -1;
+    }
+    if (v.kind == RUSH_V_FLOAT && d->category == 1 && v.f != v.f) return PyErr_Format(PyExc_ValueError, "cannot convert float NaN to integer"), -1;
+    rush_number_store(p, dtype, v);
+    return 0;
+}
+
+static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
+{
+    int size = rush_dtypes[to->dtype].size;
+    rush_tensor *part = PyFloat_CheckExact(x) || PyLong_CheckExact(x) ? NULL : as_part(x);
+    if (part && (part->ndim || dim == to->ndim)) {
+        if (part->ndim != to->ndim - dim || memcmp(part->size, to->size + dim, sizeof *part->size * part->ndim))
+            return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), -1;
+        rush_tensor *place = rush_tensor_alias(to, part->ndim, to->size + dim, to->stride + dim, (p - (char *)to->storage->data) / size);
+        return place && !rush_copy_into(place, part) ? 0 : py_raise_int();
+    }
+    if (PyErr_Occurred()) return -1;
+    if (dim == to->ndim) {
+        if (is_sequence(x)) return PyErr_Format(PyExc_TypeError, "must be real number, not %s", Py_TYPE(x)->tp_name), -1;
+        return store_number(p, to->dtype, x);
+    }
+    if (!is_sequence(x)) return PyErr_Format(PyExc_TypeError, "expected sequence, not %s", Py_TYPE(x)->tp_name), -1;
+    PyObject *fast = PySequence_Fast(x, "a sequence was expected");
+    if (!fast) return -1;
+    int failed = 0;
+    if (PySequence_Fast_GET_SIZE(fast) != to->size[dim])
+        failed = (PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)to->size[dim], dim, PySequence_Fast_GET_SIZE(fast)), -1);
+    bool last = dim + 1 == to->ndim;
+    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
+        PyObject *item = PySequence_Fast_GET_ITEM(fast, i);
+        bool number = last && (PyFloat_CheckExact(item) || PyLong_CheckExact(item));
+        failed = number ? store_number(p, to->dtype, item) : store(to, dim + 1, p, item);
+        p += to->stride[dim] * size;
+    }
+    Py_DECREF(fast);
+    return failed;
+}
+
+rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, bool copy)
+{
+    shape s = {.dtype = -1};
+    rush_tensor *t = PyFloat_CheckExact(data) || PyLong_CheckExact(data) ? NULL : as_part(data), *moved;
+    if (PyErr_Occurred()) return NULL;
+    if (t) {
+        if (dtype >= 0 && t->dtype != dtype) t = rush_cast_copy(t, dtype), copy = false;
+        if (t && copy) {
+            moved = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
+            t = moved && !rush_copy_into(moved, t) ? moved : NULL;
+        }
+    } else {
+        if (PyUnicode_Check(data) || PyBytes_Check(data)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(data)->tp_name), NULL;
+        if (find_sizes(&s, data) || (dtype < 0 && find_dtype(&s, data))) return NULL;
+        t = rush_tensor_new(dtype >= 0 ? dtype : s.dtype >= 0 ? s.dtype : (int)rush_default_dtype(), (rush_device){RUSH_CPU, -1}, s.ndim, s.size);
+        if (t && store(t, 0, rush_ptr(t), data)) return NULL;
+    }
+    if (!t) return py_raise();
+    if (device.type != RUSH_CPU && device.type != t->device.type) {
+        t = rush_tensor_new_like(t, t->dtype, device, RUSH_PRESERVE);
+        if (!t) return py_raise();
+    }
+    return t;
+}
+
+/* ---- the functions ---- */
+
+typedef struct making {
+    PyObject *data;
+    int dtype;
+    rush_device device;
+    bool has_device, requires_grad;
+    int copy; /* -1: not said */
+} making;
+
+static int take(making *m, const char *who, const char *name, PyObject *x)
+{
+    int ok = 1;
+    if (x == Py_None && strcmp(name, "data")) return 1;
+    if (!strcmp(name, "data") || !strcmp(name, "obj")) {
+        m->data = x;
+    } else if (!strcmp(name, "dtype")) {
+        ok = py_to_dtype(x, &m->dtype);
+    } else if (!strcmp(name, "device")) {
+        ok = py_to_device(x, &m->device);
+        m->has_device = true;
+        if (ok > 0 && py_device_ready(m->device)) return -1;
+    } else if (!strcmp(name, "requires_grad")) {
+        ok = PyObject_IsTrue(x);
+        m->requires_grad = ok > 0;
+        return ok < 0 ? -1 : 1;
+    } else if (!strcmp(name, "copy")) {
+        m->copy = PyObject_IsTrue(x);
+        return m->copy < 0 ? -1 : 1;
+    }
+    if (ok == 0) PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", who, name, name, py_type_name(x));
+    return ok;
+}
+
+/* data, then what `names` lists: positional ones first, keywords after "*" */
+static int parse(making *m, const char *who, const char *const *names, int npos, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    *m = (making){.dtype = -1, .device = {RUSH_CPU, -1}, .copy = -1};
+    if (py_default_device_set) m->device = py_default_device;
+    if (n > npos) return PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", who, npos, npos == 1 ? "" : "s", n), -1;
+    for (Py_ssize_t i = 0; i < n; ++i)
+        if (take(m, who, names[i], args[i]) <= 0) return -1;
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, k);
+        int i = 0;
+        while (names[i] && PyUnicode_CompareWithASCIIString(name, names[i])) ++i;
+        if (!names[i]) return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", who, name), -1;
+        if (i < n) return PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", who, name), -1;
+        if (take(m, who, names[i], args[n + k]) <= 0) return -1;
+    }
+    if (!m->data) return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"%s\"", who, names[0]), -1;
+    return 0;
+}
+
+static PyObject *finish(rush_tensor *t, const making *m, size_t mark)
+{
+    if (t && m->requires_grad && !rush_requires_grad_set(t, true)) t = py_raise();
+    PyObject *x = t ? py_wrap(t) : NULL;
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *self_function(const char *name)
+{
+    PyObject *module = PyImport_ImportModule("rushlight._C"), *space = module ? PyObject_GetAttrString(module, "_VariableFunctions") : NULL;
+    PyObject *f = space ? PyObject_GetAttrString(space, name) : NULL;
+    Py_XDECREF(space);
+    Py_XDECREF(module);
+    return f;
+}
+
+/* Data that has a __torch_function__, or a mode that is active. */
+static bool overridden(const char *name, PyObject *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **result)
+{
+    bool asks = data && Py_TYPE(data) != py_Tensor && !PyList_CheckExact(data) && py_overrides_function(data);
+    if (!asks && (!py_overrides.nmodes || py_overrides.disabled > 1)) return false;
+    PyObject *f = self_function(name);
+    *result = f ? py_dispatch(f, &data, asks, args, n, kwnames) : NULL;
+    Py_XDECREF(f);
+    return true;
+}
+
+static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    static const char *const names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "names", NULL};
+    making m;
+    PyObject *result;
+    if (parse(&m, "tensor", names, 1, args, n, kwnames)) return NULL;
+    if (py_overrides.nmodes && overridden("tensor", NULL, args, n, kwnames, &result)) return result;
+    if (py_is_tensor(m.data) && PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                                             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1)) return NULL;
+    size_t mark = rush_scope_open();
+    return finish(py_tensor_from_data(m.data, m.dtype, m.device, true), &m, mark);
+}
+
+static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t offset, const char *who);
+
+static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    static const char *const names[] = {"data", "dtype", "device", NULL};
+    making m;
+    PyObject *result;
+    if (parse(&m, "as_tensor", names, 2, args, n, kwnames)) return NULL;
+    if (overridden("as_tensor", m.data, args, n, kwnames, &result)) return result;
+    if (py_is_tensor(m.data)) {
+        PyObject *to = PyObject_GetAttrString(m.data, "to"), *kwargs = PyDict_New(), *none = PyTuple_New(0);
+        PyObject *dtype = m.dtype >= 0 ? py_dtype(m.dtype) : NULL, *device = m.has_device ? py_device(m.device) : NULL;
+        if (to && kwargs && none && (!dtype || !PyDict_SetItemString(kwargs, "dtype", dtype)) && (!device || !PyDict_SetItemString(kwargs, "device", device)))
+            result = PyDict_GET_SIZE(kwargs) ? PyObject_Call(to, none, kwargs) : py_ref(m.data);
+        else result = NULL;
+        Py_XDECREF(to), Py_XDECREF(kwargs), Py_XDECREF(none), Py_XDECREF(dtype), Py_XDECREF(device);
+        return result;
+    }
+    size_t mark = rush_scope_open();
+    return finish(py_tensor_from_data(m.data, m.dtype, m.device, false), &m, mark);
+}
+
+static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    static const char *const names[] = {"obj", "dtype", "device", "copy", "requires_grad", NULL};
+    making m;
+    PyObject *result;
+    if (parse(&m, "asarray", names, 1, args, n, kwnames)) return NULL;
+    if (overridden("asarray", m.data, args, n, kwnames, &result)) return result;
+    size_t mark = rush_scope_open();
+    rush_tensor *t = NULL;
+    if (py_is_tensor(m.data)) {
+        rush_tensor *from = py_tensor_of(m.data);
+        bool same = (m.dtype < 0 || m.dtype == from->dtype) && (!m.has_device || m.device.type == from->device.type);
+        if (same && m.copy != 1 && (!from->ag || m.requires_grad == rush_wants_grad(from))) {
+            rush_scope_close(mark);
+            return py_ref(m.data);
+        }
+        if (m.copy == 0 && !same) {
+            PyErr_SetString(PyExc_ValueError, "can't alias tensor with a different dtype or device");
+            goto end;
+        }
+        t = same && m.copy == 1 ? T("clone", V(from)) : from;
+        if (!same) t = py_tensor_from_data(m.data, m.dtype, m.has_device ? m.device : from->device, true);
+        if (t && !m.requires_grad) t = rush_tensor_detach(t);
+        return finish(t ? t : py_raise(), &m, mark);
+    }
+    if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && !py_is_ndarray(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data)) {
+        t = from_buffer(m.data, m.dtype < 0 ? (int)rush_default_dtype() : m.dtype, -1, 0, "asarray");
+        if (t && m.copy == 1) t = T("clone", V(t));
+        return finish(t, &m, mark);
+    }
+    if (m.copy == 0 && !py_is_ndarray(m.data)) {
+        PyErr_SetString(PyExc_ValueError, "can't alias arbitrary sequence into a tensor.");
+        goto end;
+    }
+    return finish(py_tensor_from_data(m.data, m.dtype, m.device, m.copy == 1), &m, mark);
+end:
+    rush_scope_close(mark);
+    return NULL;
+}
+
+static PyObject *from_numpy(PyObject *module, PyObject *x)
+{
+    if (!py_is_ndarray(x)) return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(x)->tp_name);
+    size_t mark = rush_scope_open();
+    rush_tensor *t = py_from_ndarray(x, true);
+    PyObject *result = t ? py_wrap(t) : NULL;
+    rush_scope_close(mark);
+    return result;
+}
+
+/* ---- buffers ---- */
+
+static void release_buffer(void *owner)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        PyBuffer_Release(owner);
+        PyGILState_Release(gil);
+    }
+    rush_free(owner);
+}
+
+static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t offset, const char *who)
+{
+    Py_buffer *view = rush_malloc(sizeof *view);
+    if (!view) return py_raise();
+    if (PyObject_GetBuffer(x, view, PyBUF_WRITABLE)) {
+        PyErr_Clear();
+        if (PyObject_GetBuffer(x, view, PyBUF_SIMPLE)) {
+            rush_free(view);
+            return NULL;
+        }
+        if (PyErr_WarnEx(PyExc_UserWarning, "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can write to "
+                         "the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its data or make it "
+                         "writable before converting it to a tensor. This type of warning will be suppressed for the rest of this program.", 1)) goto fail;
+    }
+    int64_t size = rush_dtypes[dtype].size, length = view->len;
+    if (length == 0 || count == 0) {
+        PyErr_Format(PyExc_ValueError, "both buffer length (%lld) and count (%lld) must not be 0", (long long)length, (long long)count);
+        goto fail;
+    }
+    if (offset < 0 || offset >= length) {
+        PyErr_Format(PyExc_ValueError, "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1", (long long)offset, (long long)length);
+        goto fail;
+    }
+    if (count < 0) {
+        if ((length - offset) % size) {
+            PyErr_Format(PyExc_ValueError, "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)", (long long)length, (long long)offset, (long long)size);
+            goto fail;
+        }
+        count = (length - offset) / size;
+    }
+    if (offset + count * size > length) {
+        PyErr_Format(PyExc_ValueError, "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than actual buffer length (%lld bytes)",
+                     (long long)count, (long long)size, (long long)offset, (long long)length);
+        goto fail;
+    }
+    rush_tensor *t = rush_from_blob((char *)view->buf + offset, dtype, 1, &count, NULL, release_buffer, view);
+    return t ? t : py_raise();
+fail:
+    release_buffer(view);
+    return NULL;
+}
+
+static PyObject *frombuffer(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"buffer", "dtype", "count", "offset", "requires_grad", NULL};
+    PyObject *x, *dtype = NULL;
+    long long count = -1, offset = 0;
+    int grad = 0, d = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp:frombuffer", names, &x, &dtype, &count, &offset, &grad)) return NULL;
+    if (!dtype || !py_to_dtype(dtype, &d)) return PyErr_Format(PyExc_TypeError, "frombuffer(): argument 'dtype' must be torch.dtype, not %s", dtype ? py_type_name(dtype) : "missing");
+    if (!PyObject_CheckBuffer(x)) return PyErr_Format(PyExc_ValueError, "object does not implement Python buffer protocol.");
+    making m = {.requires_grad = grad};
+    size_t mark = rush_scope_open();
+    return finish(from_buffer(x, d, count, offset, "frombuffer"), &m, mark);
+}
+
+/* ---- methods ---- */
+
+/* new_tensor(data): with this tensor's dtype and device */
+static PyObject *new_tensor(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    static const char *const names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
+    making m;
+    if (parse(&m, "new_tensor", names, 1, args, n, kwnames)) return NULL;
+    rush_tensor *like = py_tensor_of(self);
+    if (!m.has_device) m.device = like->device;
+    size_t mark = rush_scope_open();
+    return finish(py_tensor_from_data(m.data, m.dtype < 0 ? like->dtype : m.dtype, m.device, true), &m, mark);
+}
+
+/* new(...): the old constructor with this tensor's type */
+PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
+
+static PyObject *new_like(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return py_legacy_make(py_Tensor, py_tensor_of(self)->dtype, py_tensor_of(self)->device, args, kwargs);
+}
+
+#define FASTKW(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL | METH_KEYWORDS
+PyMethodDef py_tensor_data_methods[] = {
+    {"new_tensor", FASTKW(new_tensor), "new_tensor(data, *, dtype, device, requires_grad): a tensor of this dtype and device."},
+    {"new", (PyCFunction)(void (*)(void))new_like, METH_VARARGS | METH_KEYWORDS, "new(sizes or data): a tensor of this dtype and device."},
+    {NULL},
+};
+
+static PyMethodDef functions[] = {
+    {"tensor", FASTKW(tensor), "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a tensor with a copy of the data."},
+    {"as_tensor", FASTKW(as_tensor), "as_tensor(data, dtype=None, device=None): the data as a tensor, shared where possible."},
+    {"asarray", FASTKW(asarray), "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False): the object as a tensor."},
+    {"from_numpy", from_numpy, METH_O, "from_numpy(array): a tensor that shares the memory of the array."},
+    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_VARARGS | METH_KEYWORDS, "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False): "
+                                                                                           "a 1-d tensor that shares the memory of a buffer."},
+    {NULL},
+};
+
+int py_make_init(PyObject *module)
+{
+    PyObject *space = PyObject_GetAttrString(module, "_VariableFunctions");
+    int failed = space ? PyModule_AddFunctions(space, functions) : -1;
+    Py_XDECREF(space);
+    return failed;
+}

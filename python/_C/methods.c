@@ -1,0 +1,399 @@
+/* methods.c - what a tensor tells about itself: sizes, memory, flags; and its properties. */
+#include "ext.h"
+#include "op/formula.h"
+
+static rush_tensor *self_of(PyObject *x) { return py_tensor_of(x); }
+
+/* A method's tensor result, parked, as Python's; its error raised. The scope is the caller's. */
+#define RESULT(expression)                                                                                   \
+    size_t mark_ = rush_scope_open();                                                                        \
+    rush_tensor *r_ = (expression);                                                                          \
+    PyObject *x_ = r_ ? py_wrap(r_) : py_raise();                                                            \
+    rush_scope_close(mark_);                                                                                 \
+    return x_
+
+/* ---- geometry ---- */
+
+static int dim_argument(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **dim)
+{
+    Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    *dim = NULL;
+    if (n + nkw > 1) return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", name, n + nkw), -1;
+    if (nkw && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "dim"))
+        return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", name, PyTuple_GET_ITEM(kwnames, 0)), -1;
+    if (n + nkw && args[0] != Py_None) *dim = args[0];
+    return 0;
+}
+
+static PyObject *one_of(const char *name, const rush_tensor *t, const int64_t *values, PyObject *dim)
+{
+    int64_t d;
+    int ok = py_to_int(dim, &d);
+    if (ok < 0) return NULL;
+    if (!ok) return PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' must be int, not %s", name, py_type_name(dim));
+    if (t->ndim == 0) return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
+    int i = rush_dim_wrap(d, t->ndim);
+    return i < 0 ? py_raise() : PyLong_FromLongLong(values[i]);
+}
+
+static PyObject *size(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *dim;
+    if (dim_argument("size", args, n, kwnames, &dim)) return NULL;
+    return dim ? one_of("size", self_of(self), self_of(self)->size, dim) : py_size(self_of(self)->ndim, self_of(self)->size);
+}
+
+static PyObject *stride(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *dim;
+    rush_tensor *t = self_of(self);
+    if (dim_argument("stride", args, n, kwnames, &dim)) return NULL;
+    if (dim) return one_of("stride", t, t->stride, dim);
+    PyObject *tuple = PyTuple_New(t->ndim);
+    for (int i = 0; tuple && i < t->ndim; ++i) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(t->stride[i]));
+    return tuple;
+}
+
+static PyObject *ndimension(PyObject *self, PyObject *unused) { return PyLong_FromLong(self_of(self)->ndim); }
+static PyObject *numel(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(self_of(self)->numel); }
+static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(self_of(self)->offset); }
+static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
+static PyObject *data_ptr(PyObject *self, PyObject *unused)
+{
+    return PyLong_FromVoidPtr(self_of(self)->numel ? rush_ptr(self_of(self)) : NULL);
+}
+static PyObject *use_count(PyObject *self, PyObject *unused) { return PyLong_FromLong(self_of(self)->refs); }
+
+Py_ssize_t py_tensor_length(PyObject *self)
+{
+    PyObject *result;
+    if (py_asks(self) && py_method_overridden(self, "__len__", NULL, 0, NULL, &result)) {
+        Py_ssize_t n = result ? PyLong_AsSsize_t(result) : -1;
+        Py_XDECREF(result);
+        return n;
+    }
+    if (!self_of(self)->ndim) return PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor"), -1;
+    return (Py_ssize_t)self_of(self)->size[0];
+}
+
+PyObject *py_tensor_iter(PyObject *self)
+{
+    PyObject *result;
+    if (py_asks(self) && py_method_overridden(self, "__iter__", NULL, 0, NULL, &result)) return result;
+    rush_tensor *t = self_of(self);
+    if (!t->ndim) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+    static const rush_op *op;
+    if (!op && !(op = rush_op_find("unbind.int"))) return PySeqIter_New(self);
+    size_t mark = rush_scope_open();
+    rush_value in[2] = {rush_v_tensor(t), rush_v_int(0)}, out[RUSH_MAXOUT];
+    PyObject *list = rush_call(op, in, out) ? py_raise() : py_wrap_list(out[0].tensors, out[0].n, true);
+    rush_scope_close(mark);
+    PyObject *iter = list ? PyObject_GetIter(list) : NULL;
+    Py_XDECREF(list);
+    return iter;
+}
+
+static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"memory_format", NULL};
+    PyObject *format = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:is_contiguous", names, &py_type_memory_format, &format)) return NULL;
+    int f = format ? py_constant_value(format) : RUSH_CONTIGUOUS;
+    return PyBool_FromLong(f == RUSH_CONTIGUOUS ? rush_contiguous(self_of(self)) : rush_contiguous_as(self_of(self), f));
+}
+
+static PyObject *is_set_to(PyObject *self, PyObject *other)
+{
+    rush_tensor *a = self_of(self), *b = py_need_tensor(other, "is_set_to(): argument 'tensor' (position 1)");
+    if (!b) return NULL;
+    return PyBool_FromLong(a->storage == b->storage && a->offset == b->offset && rush_same_sizes(a, b) &&
+                           !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim));
+}
+
+static PyObject *is_same_size(PyObject *self, PyObject *other)
+{
+    rush_tensor *b = py_need_tensor(other, "is_same_size(): argument 'other' (position 1)");
+    return b ? PyBool_FromLong(rush_same_sizes(self_of(self), b)) : NULL;
+}
+
+static PyObject *is_floating_point(PyObject *self, PyObject *unused) { return PyBool_FromLong(rush_dtypes[self_of(self)->dtype].category == 2); }
+static PyObject *is_complex(PyObject *self, PyObject *unused) { return PyBool_FromLong(rush_dtypes[self_of(self)->dtype].category == 3); }
+static PyObject *is_signed(PyObject *self, PyObject *unused)
+{
+    const rush_dtype_info *d = &rush_dtypes[self_of(self)->dtype];
+    return PyBool_FromLong(d->category >= 2 || d->is_signed);
+}
+static PyObject *is_inference(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->flags & RUSH_T_INFERENCE); }
+static PyObject *is_conj(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->flags & RUSH_T_CONJ); }
+static PyObject *is_neg(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->flags & RUSH_T_NEG); }
+static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->base != NULL); }
+static PyObject *never(PyObject *self, PyObject *unused) { Py_RETURN_FALSE; }
+static PyObject *same(PyObject *self, PyObject *unused) { return py_ref(self); }
+static PyObject *nothing(PyObject *self, PyObject *unused) { Py_RETURN_NONE; }
+
+static PyObject *is_nonzero(PyObject *self, PyObject *unused)
+{
+    int yes = PyObject_IsTrue(self);
+    return yes < 0 ? NULL : PyBool_FromLong(yes);
+}
+
+static PyObject *get_device(PyObject *self, PyObject *unused)
+{
+    return PyLong_FromLong(self_of(self)->device.type == RUSH_CPU ? -1 : self_of(self)->device.index);
+}
+
+PyObject *py_item(PyObject *, PyObject *);
+
+static PyObject *elements(const rush_tensor *t, int d, const char *p)
+{
+    if (d == t->ndim) return py_number_of(t, p);
+    PyObject *list = PyList_New((Py_ssize_t)t->size[d]);
+    int64_t step = t->stride[d] * rush_dtypes[t->dtype].size;
+    for (int64_t i = 0; list && i < t->size[d]; ++i, p += step) {
+        PyObject *x = elements(t, d + 1, p);
+        if (!x) Py_CLEAR(list);
+        else PyList_SET_ITEM(list, (Py_ssize_t)i, x);
+    }
+    return list;
+}
+
+static PyObject *tolist(PyObject *self, PyObject *unused)
+{
+    rush_tensor *t = self_of(self);
+    if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
+    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "tolist() of a sparse tensor is not there yet");
+    return elements(t, 0, rush_ptr(t));
+}
+
+static PyObject *storage(PyObject *self, PyObject *unused) { return py_storage(self_of(self)->storage); }
+
+static PyObject *view_func(PyObject *self, PyObject *base) { return PyErr_Format(PyExc_NotImplementedError, "_view_func() is not there yet"); }
+
+/* ---- classes ---- */
+
+static PyObject *as_subclass(PyObject *self, PyObject *cls)
+{
+    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, &py_type_TensorBase)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
+    size_t mark = rush_scope_open();
+    rush_tensor *t = T("alias", V(self_of(self)));
+    PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"cls", "data", "require_grad", "dispatch_sizes_strides_policy", "dispatch_device", "dispatch_layout", "device_for_backend_keys", NULL};
+    PyObject *cls, *data, *policy = NULL, *dispatch = NULL, *layout = NULL, *keys = NULL;
+    int grad = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p$OOOO:_make_subclass", names, &cls, &data, &grad, &policy, &dispatch, &layout, &keys)) return NULL;
+    if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
+    rush_tensor *from = py_need_tensor(data, "_make_subclass(): argument 'data' (position 2)");
+    if (!from) return NULL;
+    size_t mark = rush_scope_open();
+    rush_tensor *t = rush_tensor_detach(from);
+    if (t && grad) t = rush_requires_grad_set(t, true);
+    PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *kwargs)
+{
+    return PyErr_Format(PyExc_NotImplementedError, "_make_wrapper_subclass: tensors without storage of their own (__torch_dispatch__) are not supported");
+}
+
+PyMethodDef py_tensor_methods[] = {
+    {"size", (PyCFunction)(void (*)(void))size, METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the sizes, or that of one dimension."},
+    {"stride", (PyCFunction)(void (*)(void))stride, METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): how many elements lie between neighbours along a dimension."},
+    {"dim", ndimension, METH_NOARGS, "How many dimensions."},
+    {"ndimension", ndimension, METH_NOARGS, "How many dimensions."},
+    {"numel", numel, METH_NOARGS, "How many elements."},
+    {"nelement", numel, METH_NOARGS, "How many elements."},
+    {"storage_offset", storage_offset, METH_NOARGS, "The first element's place in the storage, in elements."},
+    {"element_size", element_size, METH_NOARGS, "Bytes per element."},
+    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"const_data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"_use_count", use_count, METH_NOARGS, "How many references the library counts."},
+    {"is_contiguous", (PyCFunction)(void (*)(void))is_contiguous, METH_VARARGS | METH_KEYWORDS, "Do the elements lie in memory in the order of the indices?"},
+    {"is_set_to", is_set_to, METH_O, "Is it the same memory in the same shape?"},
+    {"is_same_size", is_same_size, METH_O, "Are the sizes the same?"},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Is the dtype a real floating point type?"},
+    {"is_complex", is_complex, METH_NOARGS, "Is the dtype complex?"},
+    {"is_signed", is_signed, METH_NOARGS, "Is the dtype signed?"},
+    {"is_inference", is_inference, METH_NOARGS, "Was it made under inference_mode?"},
+    {"is_conj", is_conj, METH_NOARGS, "Is it lazily conjugated?"},
+    {"is_neg", is_neg, METH_NOARGS, "Is it lazily negated?"},
+    {"_is_view", is_view, METH_NOARGS, "Is it a differentiable view of another tensor?"},
+    {"_is_zerotensor", never, METH_NOARGS, "No tensor here is one."},
+    {"is_nonzero", is_nonzero, METH_NOARGS, "Is the one element not zero?"},
+    {"is_distributed", never, METH_NOARGS, "Never: such tensors don't exist any more."},
+    {"is_pinned", (PyCFunction)never, METH_NOARGS, "Is it in page-locked memory?"},
+    {"get_device", get_device, METH_NOARGS, "The index of its device; -1 on the CPU."},
+    {"item", py_item, METH_NOARGS, "The one element as a Python number."},
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists; a number for 0-d tensors."},
+    {"untyped_storage", storage, METH_NOARGS, "The bytes under it."},
+    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+    {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A detached tensor as an object of a subclass."},
+    {"_make_wrapper_subclass", (PyCFunction)(void (*)(void))make_wrapper_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_fix_weakref", nothing, METH_NOARGS, "Nothing: objects keep their tensors."},
+    {"_view_func", view_func, METH_O, NULL},
+    {"record_stream", (PyCFunction)nothing, METH_O, "Nothing on the CPU."},
+    {"ipu", same, METH_NOARGS, NULL},
+    {NULL},
+};
+
+/* ---- properties ---- */
+
+static PyObject *get_shape(PyObject *self, void *unused) { return py_size(self_of(self)->ndim, self_of(self)->size); }
+static PyObject *get_dtype(PyObject *self, void *unused) { return py_dtype(self_of(self)->dtype); }
+static PyObject *get_dev(PyObject *self, void *unused) { return py_device(self_of(self)->device); }
+static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout); }
+static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(self_of(self)->ndim); }
+static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
+static PyObject *get_nbytes(PyObject *self, void *unused) { return PyLong_FromLongLong(self_of(self)->numel * rush_dtypes[self_of(self)->dtype].size); }
+static PyObject *get_on(PyObject *self, void *type) { return PyBool_FromLong(self_of(self)->device.type == (intptr_t)type); }
+static PyObject *get_false(PyObject *self, void *unused) { Py_RETURN_FALSE; }
+static PyObject *get_none(PyObject *self, void *unused) { Py_RETURN_NONE; }
+static PyObject *get_sparse(PyObject *self, void *layout) { return PyBool_FromLong(self_of(self)->layout == (intptr_t)layout); }
+static PyObject *get_quantized(PyObject *self, void *unused) { return PyBool_FromLong(self_of(self)->dtype >= RUSH_QINT8); }
+static PyObject *get_version(PyObject *self, void *unused)
+{
+    if (self_of(self)->flags & RUSH_T_INFERENCE) return PyErr_Format(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return PyLong_FromUnsignedLong(rush_version_of(self_of(self)));
+}
+static PyObject *get_base(PyObject *self, void *unused) { return py_wrap(self_of(self)->base); }
+static PyObject *get_cdata(PyObject *self, void *unused) { return PyLong_FromVoidPtr(self_of(self)); }
+
+static PyObject *get_transposed(PyObject *self, void *unused)
+{
+    rush_tensor *t = self_of(self);
+    int64_t order[RUSH_MAXDIM];
+    if (t->ndim == 2) { RESULT(transpose(t, 0, 1)); }
+    for (int i = 0; i < t->ndim; ++i) order[i] = t->ndim - 1 - i;
+    if (t->ndim > 2 && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
+                                    "and it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+                                    "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", 1)) return NULL;
+    RESULT(T("permute", V(t), rush_v_ints(order, t->ndim)));
+}
+
+static PyObject *matrix_transposed(PyObject *self, bool conj, const char *name, int most)
+{
+    rush_tensor *t = self_of(self);
+    if ((t->ndim < 2 || t->ndim > most) && !(t->ndim == 0 && most == 2))
+        return PyErr_Format(PyExc_RuntimeError, "tensor.%s is only supported on matrices%s. Got %d-D tensor.", name, most == 2 ? " (2-D tensors)" : " or batches of matrices", t->ndim);
+    size_t mark = rush_scope_open();
+    rush_tensor *r = t->ndim ? transpose(t, -2, -1) : t;
+    if (conj && r && rush_dtypes[r->dtype].category == 3) r = T("conj", V(r));
+    PyObject *x = r ? py_wrap(r) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+static PyObject *get_mT(PyObject *self, void *unused) { return matrix_transposed(self, false, "mT", RUSH_MAXDIM); }
+static PyObject *get_mH(PyObject *self, void *unused) { return matrix_transposed(self, true, "mH", RUSH_MAXDIM); }
+static PyObject *get_H(PyObject *self, void *unused) { return matrix_transposed(self, true, "H", 2); }
+
+static PyObject *get_real(PyObject *self, void *unused)
+{
+    if (rush_dtypes[self_of(self)->dtype].category != 3) return py_ref(self);
+    RESULT(T("real", V(self_of(self))));
+}
+
+static PyObject *get_imag(PyObject *self, void *unused)
+{
+    if (rush_dtypes[self_of(self)->dtype].category != 3) return PyErr_Format(PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
+    RESULT(T("imag", V(self_of(self))));
+}
+
+static int set_part(PyObject *part, PyObject *value)
+{
+    int failed = part ? py_tensor_setitem(part, Py_Ellipsis, value) : -1;
+    Py_XDECREF(part);
+    return failed;
+}
+static int set_real(PyObject *self, PyObject *value, void *unused) { return set_part(get_real(self, NULL), value); }
+static int set_imag(PyObject *self, PyObject *value, void *unused) { return set_part(get_imag(self, NULL), value); }
+
+static PyObject *get_data(PyObject *self, void *unused)
+{
+    size_t mark = rush_scope_open();
+    rush_tensor *t = rush_tensor_detach(self_of(self));
+    if (t && !t->version) { /* changes through .data are not seen by autograd */
+        t->version = rush_malloc(sizeof *t->version);
+        if (t->version) *t->version = 0;
+    }
+    PyObject *x = t ? py_wrap(t) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
+
+static int set_data(PyObject *self, PyObject *value, void *unused)
+{
+    rush_tensor *t = self_of(self), *from = value ? py_need_tensor(value, "the new data") : NULL;
+    if (!from) return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1);
+    if (t->layout != from->layout) return PyErr_Format(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."), -1;
+    if (t->ag && rush_wants_grad(t) && rush_dtypes[from->dtype].category < 2)
+        return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
+    rush_tensor_set_storage(t, from->storage, from->offset);
+    t->dtype = from->dtype;
+    t->device = from->device;
+    t->flags = (t->flags & ~(RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO)) | (from->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO));
+    return rush_tensor_reshape_inplace(t, from->ndim, from->size, from->stride, from->offset) ? py_raise_int() : 0;
+}
+
+extern PyObject *py_get_grad(PyObject *, void *), *py_get_grad_fn(PyObject *, void *), *py_get_requires_grad(PyObject *, void *),
+    *py_get_is_leaf(PyObject *, void *), *py_get_retains_grad(PyObject *, void *), *py_get_output_nr(PyObject *, void *),
+    *py_get_backward_hooks(PyObject *, void *);
+extern int py_set_grad(PyObject *, PyObject *, void *), py_set_requires_grad(PyObject *, PyObject *, void *), py_set_grad_fn(PyObject *, PyObject *, void *),
+    py_set_backward_hooks(PyObject *, PyObject *, void *);
+
+PyGetSetDef py_tensor_getset[] = {
+    {"shape", get_shape, NULL, "The sizes, a torch.Size."},
+    {"dtype", get_dtype, NULL, "The type of the elements."},
+    {"device", get_dev, NULL, "Where the memory is."},
+    {"layout", get_layout, NULL, "Strided, or one of the sparse forms."},
+    {"ndim", get_ndim, NULL, "How many dimensions."},
+    {"itemsize", get_itemsize, NULL, "Bytes per element."},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements."},
+    {"grad", py_get_grad, py_set_grad, "The gradient that backward() accumulated; None before."},
+    {"_grad", py_get_grad, py_set_grad, NULL},
+    {"grad_fn", py_get_grad_fn, py_set_grad_fn, "The node that made it; None for leaves."},
+    {"_grad_fn", py_get_grad_fn, NULL, NULL},
+    {"requires_grad", py_get_requires_grad, py_set_requires_grad, "Does it take part in gradients?"},
+    {"is_leaf", py_get_is_leaf, NULL, "Was it made by the user, not by a recorded operation?"},
+    {"retains_grad", py_get_retains_grad, NULL, "Will a tensor that is no leaf keep its gradient?"},
+    {"output_nr", py_get_output_nr, NULL, "Which result of its grad_fn."},
+    {"_backward_hooks", py_get_backward_hooks, py_set_backward_hooks, NULL},
+    {"_post_accumulate_grad_hooks", get_none, NULL, NULL},
+    {"data", get_data, set_data, "The same memory outside of graphs; changes to it are not recorded."},
+    {"T", get_transposed, NULL, "With its dimensions reversed."},
+    {"mT", get_mT, NULL, "With its last two dimensions exchanged."},
+    {"H", get_H, NULL, "The matrix transposed and conjugated."},
+    {"mH", get_mH, NULL, "Matrices transposed and conjugated."},
+    {"real", get_real, set_real, "The real part, a view."},
+    {"imag", get_imag, set_imag, "The imaginary part, a view."},
+    {"_version", get_version, NULL, "How often the memory was changed in place."},
+    {"_base", get_base, NULL, "Whose memory a view shows."},
+    {"_cdata", get_cdata, NULL, "A number that names the tensor."},
+    {"name", get_none, NULL, NULL},
+    {"names", get_none, NULL, NULL},
+    {"volatile", get_false, NULL, NULL},
+    {"is_cpu", get_on, NULL, NULL, (void *)RUSH_CPU},
+    {"is_cuda", get_on, NULL, NULL, (void *)RUSH_CUDA},
+    {"is_meta", get_on, NULL, NULL, (void *)RUSH_META},
+    {"is_sparse", get_sparse, NULL, NULL, (void *)RUSH_SPARSE_COO},
+    {"is_sparse_csr", get_sparse, NULL, NULL, (void *)RUSH_SPARSE_CSR},
+    {"is_quantized", get_quantized, NULL, NULL},
+    {"is_nested", get_false, NULL, NULL},
+    {"is_mkldnn", get_false, NULL, NULL},
+    {"is_mps", get_false, NULL, NULL},
+    {"is_xpu", get_false, NULL, NULL},
+    {"is_xla", get_false, NULL, NULL},
+    {"is_ipu", get_false, NULL, NULL},
+    {"is_vulkan", get_false, NULL, NULL},
+    {"is_maia", get_false, NULL, NULL},
+    {"is_mtia", get_false, NULL, NULL},
+    {"_has_symbolic_sizes_strides", get_false, NULL, NULL},
+    {"_python_dispatch", get_false, NULL, NULL},
+    {NULL},
+};

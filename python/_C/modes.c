@@ -1,0 +1,273 @@
+/* modes.c - per-thread switches: recording of gradients, inference, autocast, threads; as functions and contexts. */
+#include "ext.h"
+
+/* ---- no_grad and its like: one type of object each, cheap to enter ---- */
+
+typedef struct mode_context {
+    PyObject_HEAD
+    bool on;                     /* what it sets */
+    int depth;
+    uint32_t before[16];         /* the modes that were, per nested entry */
+} mode_context;
+
+enum { GRAD_BITS = RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE };
+
+static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    mode_context *x = (mode_context *)type->tp_alloc(type, 0);
+    if (x) x->on = true;
+    return (PyObject *)x;
+}
+
+static PyObject *enter(PyObject *self, uint32_t clear, uint32_t set)
+{
+    mode_context *x = (mode_context *)self;
+    if (x->depth == (int)RUSH_COUNT(x->before)) return PyErr_Format(PyExc_RuntimeError, "%s was entered too often", Py_TYPE(self)->tp_name);
+    x->before[x->depth++] = rush_now.mode & GRAD_BITS;
+    rush_now.mode = (rush_now.mode & ~clear) | set;
+    Py_RETURN_NONE;
+}
+
+static PyObject *context_exit(PyObject *self, PyObject *args)
+{
+    mode_context *x = (mode_context *)self;
+    if (x->depth) rush_now.mode = (rush_now.mode & ~GRAD_BITS) | x->before[--x->depth];
+    Py_RETURN_NONE;
+}
+
+static PyObject *no_grad_enter(PyObject *self, PyObject *unused) { return enter(self, 0, RUSH_MODE_NO_GRAD); }
+static PyObject *enable_grad_enter(PyObject *self, PyObject *unused) { return enter(self, RUSH_MODE_NO_GRAD, 0); }
+static PyObject *inference_enter(PyObject *self, PyObject *unused)
+{
+    return ((mode_context *)self)->on ? enter(self, 0, GRAD_BITS) : enter(self, GRAD_BITS, 0);
+}
+static PyObject *set_grad_enter(PyObject *self, PyObject *unused) { Py_RETURN_NONE; }
+
+static PyObject *clone(PyObject *self, PyObject *unused)
+{
+    PyObject *x = Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
+    if (x) ((mode_context *)x)->on = ((mode_context *)self)->on;
+    return x;
+}
+static PyObject *set_grad_clone(PyObject *self, PyObject *unused)
+{
+    return PyObject_CallFunction((PyObject *)Py_TYPE(self), "O", ((mode_context *)self)->on ? Py_True : Py_False);
+}
+
+/* As decorators: with a fresh context at each call, generators and classes included. */
+static PyObject *decorate(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *f, *module = PyImport_ImportModule("rushlight.utils._contextlib");
+    if (!module || !PyArg_ParseTuple(args, "O", &f)) return Py_XDECREF(module), NULL;
+    PyObject *r = PyObject_CallMethod(module, "context_decorator", "OO", self, f);
+    Py_DECREF(module);
+    return r;
+}
+
+/* no_grad(f) decorates without parentheses: then the result of the type is the decorated function. */
+static PyObject *new_or_decorate(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *x = context_new(type, NULL, NULL);
+    if (!x || PyTuple_GET_SIZE(args) == 0) return x;
+    PyObject *r = decorate(x, args, NULL);
+    Py_DECREF(x);
+    return r;
+}
+
+static PyObject *inference_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"mode", NULL};
+    PyObject *mode = Py_True;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:inference_mode", names, &mode)) return NULL;
+    if (!PyBool_Check(mode) && PyCallable_Check(mode)) return new_or_decorate(type, args, NULL);
+    PyObject *x = context_new(type, NULL, NULL);
+    if (x) ((mode_context *)x)->on = PyObject_IsTrue(mode) > 0;
+    return x;
+}
+
+/* set_grad_enabled(mode) has its effect at once, and undoes it when it is left as a context. */
+static PyObject *set_grad_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"mode", NULL};
+    PyObject *mode;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:set_grad_enabled", names, &mode)) return NULL;
+    int on = PyObject_IsTrue(mode);
+    PyObject *x = on < 0 ? NULL : context_new(type, NULL, NULL), *none;
+    if (!x) return NULL;
+    ((mode_context *)x)->on = on;
+    none = on ? enter(x, RUSH_MODE_NO_GRAD, 0) : enter(x, 0, RUSH_MODE_NO_GRAD);
+    Py_XDECREF(none);
+    return x;
+}
+
+/* Decorating: the immediate effect is taken back. */
+static PyObject *set_grad_decorate(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *none = context_exit(self, NULL);
+    Py_XDECREF(none);
+    return decorate(self, args, kwargs);
+}
+
+static PyObject *get_mode(PyObject *self, void *unused) { return PyBool_FromLong(((mode_context *)self)->on); }
+static PyObject *get_prev(PyObject *self, void *unused)
+{
+    mode_context *x = (mode_context *)self;
+    return PyBool_FromLong(!((x->depth ? x->before[x->depth - 1] : rush_now.mode) & RUSH_MODE_NO_GRAD));
+}
+static PyGetSetDef context_getset[] = {{"mode", get_mode, NULL, NULL}, {"prev", get_prev, NULL, NULL}, {NULL}};
+
+#define CONTEXT(c_name, py_name, text, make, enter_with, clone_with, call_with)                              \
+    static PyMethodDef c_name##_methods[] = {{"__enter__", enter_with, METH_NOARGS, NULL}, {"__exit__", context_exit, METH_VARARGS, NULL}, \
+                                             {"clone", clone_with, METH_NOARGS, "Another context like it."}, {NULL}}; \
+    static PyTypeObject type_##c_name = {                                                                    \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.grad_mode." py_name, .tp_basicsize = sizeof(mode_context), \
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_doc = text, .tp_new = make, .tp_call = call_with, \
+        .tp_methods = c_name##_methods, .tp_getset = context_getset,                                         \
+    };
+CONTEXT(no_grad, "no_grad", "Context and decorator: operations are not recorded.", new_or_decorate, no_grad_enter, clone, decorate)
+CONTEXT(enable_grad, "enable_grad", "Context and decorator: operations are recorded again.", new_or_decorate, enable_grad_enter, clone, decorate)
+CONTEXT(inference_mode, "inference_mode", "Context and decorator: like no_grad, and results can take no part in graphs later.", inference_new, inference_enter, clone, decorate)
+CONTEXT(set_grad_enabled, "set_grad_enabled", "set_grad_enabled(mode): as a call, a context or a decorator.", set_grad_new, set_grad_enter, set_grad_clone, set_grad_decorate)
+
+/* ---- functions ---- */
+
+static PyObject *grad_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(!(rush_now.mode & RUSH_MODE_NO_GRAD)); }
+static PyObject *inference_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_now.mode & RUSH_MODE_INFERENCE); }
+
+static PyObject *set_grad(PyObject *module, PyObject *x)
+{
+    int on = PyObject_IsTrue(x);
+    if (on < 0) return NULL;
+    rush_grad_enabled_set(on);
+    Py_RETURN_NONE;
+}
+
+/* A device type as a string, a device, or nothing: the CPU's or, for old calls without one, CUDA's. */
+static int device_type(PyObject *const *args, Py_ssize_t n, int missing)
+{
+    rush_device d;
+    if (n == 0 || args[0] == Py_None) return missing;
+    int ok = py_to_device(args[0], &d);
+    if (ok < 0) return -1;
+    if (!ok || d.type >= RUSH_DEVICES) return ok ? RUSH_CUDA : (PyErr_Format(PyExc_TypeError, "a device type was expected, not %s", py_type_name(args[0])), -1);
+    return d.type;
+}
+
+static PyObject *autocast_enabled(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    int d = device_type(args, n, RUSH_CUDA);
+    return d < 0 ? NULL : PyBool_FromLong(rush_autocast_on(d));
+}
+
+static PyObject *set_autocast(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "set_autocast_enabled(device_type, enabled) takes 2 arguments");
+    int d = device_type(args, n - 1, RUSH_CUDA), on = PyObject_IsTrue(args[n - 1]);
+    if (d < 0 || on < 0) return NULL;
+    rush_autocast_set(d, on);
+    Py_RETURN_NONE;
+}
+
+static PyObject *autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    int d = device_type(args, n, RUSH_CPU);
+    return d < 0 ? NULL : py_dtype(rush_autocast_dtype(d));
+}
+
+static PyObject *set_autocast_dtype(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    int dtype, d = n == 2 ? device_type(args, 1, RUSH_CPU) : -1;
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(device_type, dtype) takes 2 arguments");
+    if (d < 0) return NULL;
+    if (!py_to_dtype(args[1], &dtype)) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): a dtype was expected, not %s", py_type_name(args[1]));
+    rush_autocast_dtype_set(d, dtype);
+    Py_RETURN_NONE;
+}
+
+static PyObject *autocast_cache(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_autocast_cache(false, false)); }
+static PyObject *set_autocast_cache(PyObject *module, PyObject *x)
+{
+    int on = PyObject_IsTrue(x);
+    if (on < 0) return NULL;
+    rush_autocast_cache(true, on);
+    Py_RETURN_NONE;
+}
+static PyObject *nothing(PyObject *module, PyObject *unused) { Py_RETURN_NONE; }
+
+static _Thread_local long nesting;
+static PyObject *nest_more(PyObject *module, PyObject *unused) { return PyLong_FromLong(++nesting); }
+static PyObject *nest_less(PyObject *module, PyObject *unused) { return PyLong_FromLong(--nesting); }
+
+static PyObject *num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_num_threads()); }
+static PyObject *set_num_threads(PyObject *module, PyObject *x)
+{
+    int64_t n;
+    int ok = py_to_int(x, &n);
+    if (ok < 0) return NULL;
+    if (!ok) return PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s", py_type_name(x));
+    if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects a positive integer");
+    rush_num_threads_set((int)n);
+    Py_RETURN_NONE;
+}
+
+static long interop = 0;
+static PyObject *num_interop(PyObject *module, PyObject *unused) { return PyLong_FromLong(interop ? interop : rush_thread_limit()); }
+static PyObject *set_num_interop(PyObject *module, PyObject *x)
+{
+    long n = PyLong_AsLong(x);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects a positive integer");
+    interop = n;
+    Py_RETURN_NONE;
+}
+
+static PyObject *memory_stats(PyObject *module, PyObject *unused)
+{
+    rush_memory_stats s;
+    rush_memory_stats_read(&s);
+    return Py_BuildValue("{snsnsnsnsn}", "live_bytes", (Py_ssize_t)s.live_bytes, "live_blocks", (Py_ssize_t)s.live_blocks, "peak_bytes",
+                         (Py_ssize_t)s.peak_bytes, "cached_bytes", (Py_ssize_t)s.cached_bytes, "small_live", (Py_ssize_t)s.small_live);
+}
+
+static PyObject *memory_trim(PyObject *module, PyObject *unused)
+{
+    rush_memory_trim();
+    Py_RETURN_NONE;
+}
+
+static PyObject *cpu_isa(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_cpu_isa()); }
+static PyObject *version(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_version()); }
+
+#define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
+static PyMethodDef functions[] = {
+    {"is_grad_enabled", grad_enabled, METH_NOARGS, "Are operations recorded?"},
+    {"_set_grad_enabled", set_grad, METH_O, "Sets whether operations are recorded."},
+    {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, "Is inference_mode on?"},
+    {"is_autocast_enabled", FAST(autocast_enabled), "is_autocast_enabled(device_type): is autocast on for it?"},
+    {"set_autocast_enabled", FAST(set_autocast), "set_autocast_enabled(device_type, enabled)"},
+    {"get_autocast_dtype", FAST(autocast_dtype), "get_autocast_dtype(device_type): the low precision type."},
+    {"set_autocast_dtype", FAST(set_autocast_dtype), "set_autocast_dtype(device_type, dtype)"},
+    {"is_autocast_cache_enabled", autocast_cache, METH_NOARGS, "Are casts of weights kept until autocast ends?"},
+    {"set_autocast_cache_enabled", set_autocast_cache, METH_O, "Sets whether casts of weights are kept."},
+    {"clear_autocast_cache", nothing, METH_NOARGS, "Forgets casts that were kept."},
+    {"autocast_increment_nesting", nest_more, METH_NOARGS, "One autocast context more."},
+    {"autocast_decrement_nesting", nest_less, METH_NOARGS, "One autocast context less."},
+    {"get_num_threads", num_threads, METH_NOARGS, "How many threads an operation uses."},
+    {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operation uses."},
+    {"get_num_interop_threads", num_interop, METH_NOARGS, "How many operations PyTorch would run beside each other."},
+    {"set_num_interop_threads", set_num_interop, METH_O, "Kept, without effect: operations run one after the other."},
+    {"_memory_stats", memory_stats, METH_NOARGS, "Bytes and blocks in use."},
+    {"_memory_trim", memory_trim, METH_NOARGS, "Gives cached memory back to the system."},
+    {"_cpu_isa", cpu_isa, METH_NOARGS, "The instruction set of the kernels in use."},
+    {"_version", version, METH_NOARGS, "The version of the library."},
+    {NULL},
+};
+
+int py_modes_init(PyObject *module)
+{
+    PyTypeObject *types[] = {&type_no_grad, &type_enable_grad, &type_inference_mode, &type_set_grad_enabled};
+    const char *names[] = {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled"};
+    for (size_t i = 0; i < RUSH_COUNT(types); ++i)
+        if (PyType_Ready(types[i]) || py_add(module, names[i], py_ref((PyObject *)types[i]))) return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,312 @@
+/* number.c - Python's operators on tensors.
+ *
+ * tensor op tensor and tensor op number go straight to rush_call with operations that were looked up once; everything
+ * else (subclasses, modes, foreign operands, reflected forms) takes the road of the methods.
+ */
+#include "ext.h"
+
+typedef struct word {
+    const char *op, *op_number; /* the operation for a tensor and for a number on the right */
+    const char *method;
+    const rush_op *cached, *cached_number;
+} word;
+
+/* name of the operation with two tensors, with a number, the method that stands for it */
+enum { ADD, SUB, MUL, DIV, FLOORDIV, REMAINDER, POW, MATMUL, AND, OR, XOR, LSHIFT, RSHIFT, EQ, NE, LT, LE, GT, GE };
+static word words[] = {
+    [ADD] = {"add.Tensor", "add.Tensor", "add"},
+    [SUB] = {"sub.Tensor", "sub.Tensor", "sub"},
+    [MUL] = {"mul.Tensor", "mul.Tensor", "mul"},
+    [DIV] = {"div.Tensor", "div.Tensor", "div"},
+    [FLOORDIV] = {"floor_divide", "floor_divide.Scalar", "floor_divide"},
+    [REMAINDER] = {"remainder.Tensor", "remainder.Scalar", "remainder"},
+    [POW] = {"pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow"},
+    [MATMUL] = {"matmul", NULL, "matmul"},
+    [AND] = {"bitwise_and.Tensor", "bitwise_and.Scalar", "bitwise_and"},
+    [OR] = {"bitwise_or.Tensor", "bitwise_or.Scalar", "bitwise_or"},
+    [XOR] = {"bitwise_xor.Tensor", "bitwise_xor.Scalar", "bitwise_xor"},
+    [LSHIFT] = {"bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift"},
+    [RSHIFT] = {"bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift"},
+    [EQ] = {"eq.Tensor", "eq.Scalar", "eq"},
+    [NE] = {"ne.Tensor", "ne.Scalar", "ne"},
+    [LT] = {"lt.Tensor", "lt.Scalar", "lt"},
+    [LE] = {"le.Tensor", "le.Scalar", "le"},
+    [GT] = {"gt.Tensor", "gt.Scalar", "gt"},
+    [GE] = {"ge.Tensor", "ge.Scalar", "ge"},
+};
+
+static const rush_op *lookup(const rush_op **cache, const char *name)
+{
+    if (!*cache && !(*cache = rush_op_find(name))) PyErr_Format(PyExc_NotImplementedError, "the operation '%s' is not there yet", name);
+    return *cache;
+}
+
+/* in[0] and in[1] are set; the rest are defaults. */
+static PyObject *run(const rush_op *op, rush_value *in, bool inplace)
+{
+    rush_value out[RUSH_MAXOUT];
+    for (int i = 2; i < op->nargs; ++i) in[i] = op->args[i].def;
+    size_t mark = rush_scope_open();
+    int failed = inplace ? py_run_inplace(op, in, out) : py_run(op, in, out);
+    PyObject *x = failed ? py_raise() : py_wrap(out[0].t);
+    rush_scope_close(mark);
+    return x;
+}
+
+static inline bool plain(PyObject *x) { return Py_TYPE(x) == py_Tensor; }
+
+/* A number that the fast road takes. */
+static inline bool small_number(PyObject *x, rush_value *v)
+{
+    if (PyFloat_CheckExact(x)) return *v = rush_v_float(PyFloat_AS_DOUBLE(x)), true;
+    if (PyBool_Check(x)) return *v = rush_v_bool(x == Py_True), true;
+    if (PyLong_CheckExact(x)) {
+        int over;
+        long long n = PyLong_AsLongLongAndOverflow(x, &over);
+        return *v = rush_v_int(n), !over;
+    }
+    return false;
+}
+
+/* Can the method take this operand? If not, Python tries the other side. */
+static bool operand(PyObject *x)
+{
+    rush_value v;
+    if (py_is_tensor(x) || PyFloat_Check(x) || PyLong_Check(x) || PyComplex_Check(x) || py_overrides_function(x)) return true;
+    return py_is_numpy_scalar(x) && (py_plain_number(x, &v) > 0 || (PyErr_Clear(), false));
+}
+
+/* Through Tensor's method or the function: overrides, modes, conversions. */
+static PyObject *by_method(const char *method, PyObject *a, PyObject *b)
+{
+    PyObject *f = PyObject_GetAttrString((PyObject *)py_Tensor, method), *args[] = {a, b};
+    PyObject *r = f ? PyObject_Vectorcall(f, args, 2, NULL) : NULL;
+    Py_XDECREF(f);
+    return r;
+}
+
+/* The left operand is a number: made a 0-d tensor of low rank in promotion. */
+static PyObject *number_first(const char *op_name, PyObject *number, PyObject *x)
+{
+    rush_value v, in[8];
+    const rush_op *op = rush_op_find(op_name);
+    if (!op) return PyErr_Format(PyExc_NotImplementedError, "the operation '%s' is not there yet", op_name);
+    int ok = py_plain_number(number, &v);
+    if (ok <= 0) return ok < 0 ? NULL : py_ref(Py_NotImplemented);
+    size_t mark = rush_scope_open();
+    in[0] = rush_v_tensor(rush_tensor_of_number(v, true));
+    in[1] = rush_v_tensor(py_tensor_of(x));
+    PyObject *r = in[0].t ? run(op, in, false) : py_raise();
+    rush_scope_close(mark);
+    return r;
+}
+
+/* other op x where x, the tensor, is on the right. */
+static PyObject *reflected(int which, PyObject *other, PyObject *x)
+{
+    static const char *const dunder[] = {"add", "__rsub__", "mul", "__rdiv__", "__rfloordiv__", "__rmod__", "__rpow__", "__rmatmul__",
+                                         "bitwise_and", "bitwise_or", "bitwise_xor", "__rlshift__", "__rrshift__"};
+    PyObject *result;
+    if (!operand(other)) Py_RETURN_NOTIMPLEMENTED;
+    if (py_asks(x) && py_method_overridden(x, dunder[which], &other, 1, NULL, &result)) return result;
+    if (which == ADD || which == MUL || (which >= AND && which <= XOR)) return by_method(words[which].method, x, other);
+    if (which == DIV) { /* the reciprocal times the number, as PyTorch rounds it */
+        static const rush_op *reciprocal, *mul;
+        rush_value in[8], v;
+        if (!lookup(&reciprocal, "reciprocal") || !lookup(&mul, "mul.Tensor")) return NULL;
+        int ok = py_plain_number(other, &v);
+        if (ok <= 0) return ok < 0 ? NULL : py_ref(Py_NotImplemented);
+        size_t mark = rush_scope_open();
+        in[0] = rush_v_tensor(rush_apply(reciprocal, 1, (rush_value[]){rush_v_tensor(py_tensor_of(x))}));
+        in[1] = v;
+        PyObject *r = in[0].t ? run(mul, in, false) : py_raise();
+        rush_scope_close(mark);
+        return r;
+    }
+    return number_first(words[which].op, other, x);
+}
+
+static PyObject *binary(int which, PyObject *a, PyObject *b)
+{
+    word *w = &words[which];
+    if (RUSH_LIKELY(plain(a) && !py_overrides.nmodes)) {
+        rush_value in[8];
+        if (plain(b)) {
+            if (RUSH_UNLIKELY(!w->cached) && !lookup(&w->cached, w->op)) return NULL;
+            in[0] = rush_v_tensor(py_tensor_of(a));
+            in[1] = rush_v_tensor(py_tensor_of(b));
+            return run(w->cached, in, false);
+        }
+        if (w->op_number && small_number(b, &in[1])) {
+            if (RUSH_UNLIKELY(!w->cached_number) && !(w->cached_number = rush_op_find(w->op_number)) && !lookup(&w->cached_number, w->op)) return NULL;
+            in[0] = rush_v_tensor(py_tensor_of(a));
+            return run(w->cached_number, in, false);
+        }
+    }
+    if (!py_is_tensor(a)) return reflected(which, a, b);
+    if (!operand(b) || (which == MATMUL && !py_is_tensor(b) && !py_overrides_function(b))) Py_RETURN_NOTIMPLEMENTED;
+    return by_method(w->method, a, b);
+}
+
+static PyObject *inplace(int which, PyObject *a, PyObject *b)
+{
+    word *w = &words[which];
+    char method[40];
+    if (plain(a) && plain(b) && !py_overrides.nmodes) {
+        rush_value in[8] = {rush_v_tensor(py_tensor_of(a)), rush_v_tensor(py_tensor_of(b))};
+        if (!w->cached && !lookup(&w->cached, w->op)) return NULL;
+        return run(w->cached, in, true);
+    }
+    if (!operand(b)) Py_RETURN_NOTIMPLEMENTED;
+    snprintf(method, sizeof method, "%s_", w->method);
+    return by_method(method, a, b);
+}
+
+#define BINARY(name, which)                                                                                  \
+    static PyObject *name(PyObject *a, PyObject *b) { return binary(which, a, b); }                          \
+    static PyObject *inplace_##name(PyObject *a, PyObject *b) { return inplace(which, a, b); }
+BINARY(add, ADD)
+BINARY(subtract, SUB)
+BINARY(multiply, MUL)
+BINARY(divide, DIV)
+BINARY(floor_divide, FLOORDIV)
+BINARY(modulo, REMAINDER)
+BINARY(and, AND)
+BINARY(or, OR)
+BINARY(xor, XOR)
+BINARY(lshift, LSHIFT)
+BINARY(rshift, RSHIFT)
+
+static PyObject *matmul(PyObject *a, PyObject *b) { return binary(MATMUL, a, b); }
+
+static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    return binary(POW, a, b);
+}
+
+static PyObject *inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    return inplace(POW, a, b);
+}
+
+static PyObject *unary(const rush_op **cache, const char *name, const char *method, PyObject *x)
+{
+    PyObject *result;
+    if (py_asks(x) && py_method_overridden(x, method, NULL, 0, NULL, &result)) return result;
+    const rush_op *op = lookup(cache, name);
+    rush_value in[2] = {rush_v_tensor(py_tensor_of(x))};
+    return op ? run(op, in, false) : NULL;
+}
+
+static PyObject *negative(PyObject *x)
+{
+    static const rush_op *op;
+    return unary(&op, "neg", "__neg__", x);
+}
+
+static PyObject *absolute(PyObject *x)
+{
+    static const rush_op *op;
+    return unary(&op, "abs", "__abs__", x);
+}
+
+static PyObject *invert(PyObject *x)
+{
+    static const rush_op *op, *logical;
+    if (py_tensor_of(x)->dtype == RUSH_BOOL && !rush_op_find("bitwise_not")) return unary(&logical, "logical_not", "__invert__", x);
+    return unary(&op, "bitwise_not", "__invert__", x);
+}
+
+static PyObject *positive(PyObject *x)
+{
+    PyObject *result;
+    if (py_asks(x) && py_method_overridden(x, "__pos__", NULL, 0, NULL, &result)) return result;
+    if (py_tensor_of(x)->dtype == RUSH_BOOL) return PyErr_Format(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+    return py_ref(x);
+}
+
+/* ---- to Python's numbers ---- */
+
+static PyObject *item(PyObject *self, const char *why)
+{
+    rush_tensor *t = py_tensor_of(self);
+    if (t->numel != 1) {
+        if (why) return PyErr_Format(PyExc_TypeError, "%s", why);
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
+    }
+    if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
+    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "item() of a sparse tensor is not there yet");
+    return py_number_of(t, rush_ptr(t));
+}
+
+PyObject *py_item(PyObject *self, PyObject *unused) { return item(self, NULL); }
+
+static PyObject *to_int(PyObject *self)
+{
+    PyObject *result, *x;
+    if (py_asks(self) && py_method_overridden(self, "__int__", NULL, 0, NULL, &result)) return result;
+    x = item(self, NULL);
+    if (x) Py_SETREF(x, PyNumber_Long(x));
+    return x;
+}
+
+static PyObject *to_float(PyObject *self)
+{
+    PyObject *result, *x;
+    if (py_asks(self) && py_method_overridden(self, "__float__", NULL, 0, NULL, &result)) return result;
+    x = item(self, NULL);
+    if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) == 0) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
+    if (x) Py_SETREF(x, PyNumber_Float(x));
+    return x;
+}
+
+static PyObject *to_index(PyObject *self)
+{
+    PyObject *result;
+    if (py_asks(self) && py_method_overridden(self, "__index__", NULL, 0, NULL, &result)) return result;
+    rush_tensor *t = py_tensor_of(self);
+    if (rush_dtypes[t->dtype].category > 1 || t->numel != 1) return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+    PyObject *x = item(self, NULL);
+    if (x) Py_SETREF(x, PyNumber_Long(x));
+    return x;
+}
+
+static int to_bool(PyObject *self)
+{
+    PyObject *result;
+    if (py_asks(self) && py_method_overridden(self, "__bool__", NULL, 0, NULL, &result)) {
+        int yes = result ? PyObject_IsTrue(result) : -1;
+        Py_XDECREF(result);
+        return yes;
+    }
+    rush_tensor *t = py_tensor_of(self);
+    if (t->numel != 1) {
+        PyErr_Format(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
+        return -1;
+    }
+    if (t->dtype == RUSH_BOOL && rush_ptr(t)) return *(uint8_t *)rush_ptr(t) != 0;
+    PyObject *x = item(self, NULL);
+    int yes = x ? PyObject_IsTrue(x) : -1;
+    Py_XDECREF(x);
+    return yes;
+}
+
+PyNumberMethods py_tensor_number = {
+    .nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_remainder = modulo, .nb_power = power, .nb_negative = negative,
+    .nb_positive = positive, .nb_absolute = absolute, .nb_bool = to_bool, .nb_invert = invert, .nb_lshift = lshift, .nb_rshift = rshift,
+    .nb_and = and, .nb_xor = xor, .nb_or = or, .nb_int = to_int, .nb_float = to_float, .nb_index = to_index, .nb_true_divide = divide,
+    .nb_floor_divide = floor_divide, .nb_matrix_multiply = matmul,
+    .nb_inplace_add = inplace_add, .nb_inplace_subtract = inplace_subtract, .nb_inplace_multiply = inplace_multiply,
+    .nb_inplace_remainder = inplace_modulo, .nb_inplace_power = inplace_power, .nb_inplace_lshift = inplace_lshift,
+    .nb_inplace_rshift = inplace_rshift, .nb_inplace_and = inplace_and, .nb_inplace_xor = inplace_xor, .nb_inplace_or = inplace_or,
+    .nb_inplace_floor_divide = inplace_floor_divide, .nb_inplace_true_divide = inplace_divide,
+};
+
+PyObject *py_tensor_richcompare(PyObject *a, PyObject *b, int op)
+{
+    static const int which[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
+    if (!py_is_tensor(a) || !operand(b)) Py_RETURN_NOTIMPLEMENTED;
+    return binary(which[op], a, b);
+}

@@ -1,0 +1,254 @@
+/* signature.c - overloads as read from the registry, their texts, and the TypeErrors that list them. */
+#include "call.h"
+
+/* ---- reading the records ---- */
+
+static bool one_of(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; ++i)
+        if (!strcmp(name, list[i])) return true;
+    return false;
+}
+
+/* Where PyTorch's Python functions take a number for a Tensor argument. */
+static bool takes_numbers(const char *base)
+{
+    static const char *const names[] = {"add", "sub", "mul", "div", "multiply", "subtract", "divide", "true_divide", "floor_divide", "copy_"};
+    return one_of(base, names, RUSH_COUNT(names));
+}
+
+static const char *numpy_word(const char *name)
+{
+    static const char *const pairs[][2] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"other", "x2"}};
+    for (size_t i = 0; i < RUSH_COUNT(pairs); ++i)
+        if (!strcmp(pairs[i][0], name)) return pairs[i][1];
+    return NULL;
+}
+
+static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
+{
+    bool method = f->flags & PY_METHOD, written = false;
+    *o = (py_overload){.op = op, .inplace = f->flags & PY_INPLACE, .numbers = takes_numbers(f->base)};
+    o->name = PyMem_Calloc(2 * RUSH_MAX(op->nargs, 1), sizeof *o->name);
+    if (!o->name) return PyErr_NoMemory(), -1;
+    o->alias = o->name + RUSH_MAX(op->nargs, 1);
+    bool dtype = false, device = false;
+    for (int i = 0; i < op->nargs; ++i) {
+        const rush_arg *a = &op->args[i];
+        const char *name = i == 0 && !method && !strcmp(a->name, "self") ? "input" : a->name, *alias = numpy_word(a->name);
+        if (!(o->name[i] = PyUnicode_InternFromString(name))) return -1;
+        if (alias && !(o->alias[i] = PyUnicode_InternFromString(alias))) return -1;
+        if (!a->kwonly) o->npos = (uint8_t)(i + 1);
+        dtype |= a->kwonly && !strcmp(name, "dtype");
+        device |= a->kwonly && !strcmp(name, "device");
+        o->tensor_args |= a->type == RUSH_A_TENSOR;
+        written |= a->written;
+    }
+    int list = method ? 1 : 0;
+    o->varargs = o->npos == list + 1 && op->args[list].list && op->args[list].type == RUSH_A_INT;
+    o->factory = dtype && device;
+    o->out = !method && !o->inplace && !written && op->nout && !(op->flags & RUSH_VIEW) && op->out_types[0] == RUSH_A_TENSOR;
+    return 0;
+}
+
+/* Overloads that take tensors are tried before those that take numbers, one int before a list of ints. */
+static int rank(const rush_op *op)
+{
+    int r = 0;
+    for (int i = 0; i < RUSH_MIN(op->nargs, 4); ++i) {
+        const rush_arg *a = &op->args[i];
+        r = r * 4 + (a->type == RUSH_A_SCALAR ? 2 : a->list && a->type == RUSH_A_INT ? 1 : 0);
+    }
+    for (int i = op->nargs; i < 4; ++i) r *= 4;
+    return r;
+}
+
+int py_overloads_read(py_function_object *f)
+{
+    const rush_op *found[32];
+    int n = 0;
+    for (const rush_op *op = rush_op_find(f->base); op && n < 32; op = op->next) {
+        if (f->flags & PY_INPLACE && (!op->nargs || op->args[0].type != RUSH_A_TENSOR)) continue;
+        if (f->flags & PY_METHOD && (!op->nargs || op->args[0].type != RUSH_A_TENSOR || op->args[0].list)) continue;
+        int at = n;
+        while (at > 0 && rank(found[at - 1]) > rank(op)) --at;
+        memmove(found + at + 1, found + at, sizeof *found * (n - at));
+        found[at] = op;
+        ++n;
+    }
+    if (!n) return PyErr_Format(PyExc_NotImplementedError, "the operation '%U' is not there yet", f->name), -1;
+    f->overload = PyMem_Calloc(n, sizeof *f->overload);
+    if (!f->overload) return PyErr_NoMemory(), -1;
+    for (int i = 0; i < n; ++i) {
+        if (read_one(f, &f->overload[i], found[i])) return -1;
+        f->n = i + 1;
+    }
+    return 0;
+}
+
+/* ---- signatures as text ---- */
+
+static const char *type_word(const rush_arg *a)
+{
+    static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "torch.dtype", "torch.device", "torch.layout",
+                                        "torch.memory_format", "torch.Generator"};
+    static const char *const lists[] = {"tuple of Tensors", "tuple of ints", "tuple of floats", "tuple of bools", "tuple of Scalars"};
+    return a->list ? lists[RUSH_MIN(a->type, 4)] : words[a->type];
+}
+
+static PyObject *default_text(const rush_arg *a)
+{
+    switch (a->def.kind) {
+    case RUSH_V_NONE: return PyUnicode_FromString("None");
+    case RUSH_V_BOOL: return PyUnicode_FromString(a->def.i ? "True" : "False");
+    case RUSH_V_MEMORY_FORMAT: return PyUnicode_FromFormat("torch.%s", a->def.i ? "preserve_format" : "contiguous_format");
+    case RUSH_V_STRING: return PyUnicode_FromString(a->def.s);
+    default: {
+        PyObject *x = py_from_value(&a->def), *text = NULL;
+        if (x && PyList_Check(x)) {
+            PyObject *tuple = PySequence_Tuple(x);
+            text = tuple ? PyObject_Repr(tuple) : NULL;
+            Py_XDECREF(tuple);
+        } else if (x) {
+            text = PyObject_Repr(x);
+        }
+        Py_XDECREF(x);
+        return text;
+    }
+    }
+}
+
+PyObject *py_signature(const py_function_object *f, const py_overload *o)
+{
+    bool method = f->flags & PY_METHOD, star = false;
+    PyObject *parts = PyList_New(0), *text = NULL;
+    for (int i = method; parts && i < o->op->nargs; ++i) {
+        const rush_arg *a = &o->op->args[i];
+        PyObject *value = a->has_default ? default_text(a) : NULL;
+        PyObject *part = value ? PyUnicode_FromFormat("%s %U = %U", type_word(a), o->name[i], value) : PyUnicode_FromFormat("%s %U", type_word(a), o->name[i]);
+        PyObject *mark = a->kwonly && !star ? PyUnicode_FromString("*") : NULL;
+        if (mark && PyList_Append(parts, mark)) Py_CLEAR(parts);
+        star |= a->kwonly;
+        if (parts && (!part || PyList_Append(parts, part))) Py_CLEAR(parts);
+        Py_XDECREF(mark);
+        Py_XDECREF(part);
+        Py_XDECREF(value);
+    }
+    const char *more[3] = {o->out && !star ? "*" : NULL, o->out ? o->op->nout > 1 ? "tuple of Tensors out = None" : "Tensor out = None" : NULL,
+                           o->factory ? "bool requires_grad = False" : NULL};
+    for (int i = 0; parts && i < 3; ++i) {
+        PyObject *part = more[i] ? PyUnicode_FromString(more[i]) : NULL;
+        if (part && PyList_Append(parts, part)) Py_CLEAR(parts);
+        Py_XDECREF(part);
+    }
+    PyObject *comma = PyUnicode_FromString(", "), *body = comma && parts ? PyUnicode_Join(comma, parts) : NULL;
+    if (body) text = PyUnicode_FromFormat("(%U)", body);
+    Py_XDECREF(body);
+    Py_XDECREF(comma);
+    Py_XDECREF(parts);
+    return text;
+}
+
+/* ---- what went wrong ---- */
+
+static PyObject *join(PyObject *list)
+{
+    PyObject *comma = PyUnicode_FromString(", "), *text = comma && list ? PyUnicode_Join(comma, list) : NULL;
+    Py_XDECREF(comma);
+    return text;
+}
+
+/* "(Tensor, str, dim=int)": what was given. */
+static PyObject *describe(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, int first)
+{
+    PyObject *list = PyList_New(0);
+    Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t i = first; list && i < n + nkw; ++i) {
+        PyObject *x = args[i], *part, *inner = NULL;
+        if (PyTuple_Check(x) || PyList_Check(x)) {
+            PyObject *items = PyList_New(0);
+            for (Py_ssize_t k = 0; items && k < PySequence_Fast_GET_SIZE(x); ++k) {
+                PyObject *item = PyUnicode_FromString(py_type_name(PySequence_Fast_GET_ITEM(x, k)));
+                if (!item || PyList_Append(items, item)) Py_CLEAR(items);
+                Py_XDECREF(item);
+            }
+            PyObject *body = join(items);
+            bool one = PyTuple_Check(x) && PyTuple_GET_SIZE(x) == 1;
+            inner = body ? PyUnicode_FromFormat("%s of %s%U%s%s", Py_TYPE(x)->tp_name, PyTuple_Check(x) ? "(" : "[", body, one ? "," : "", PyTuple_Check(x) ? ")" : "]") : NULL;
+            Py_XDECREF(body);
+            Py_XDECREF(items);
+        } else {
+            inner = PyUnicode_FromString(py_type_name(x));
+        }
+        part = !inner ? NULL : i < n ? py_ref(inner) : PyUnicode_FromFormat("%U=%U", PyTuple_GET_ITEM(kwnames, i - n), inner);
+        if (!part || PyList_Append(list, part)) Py_CLEAR(list);
+        Py_XDECREF(part);
+        Py_XDECREF(inner);
+    }
+    PyObject *body = join(list), *text = body ? PyUnicode_FromFormat("(%U)", body) : NULL;
+    Py_XDECREF(body);
+    Py_XDECREF(list);
+    return text;
+}
+
+static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
+{
+    const py_overload *o = &f->overload[0];
+    bool method = f->flags & PY_METHOD;
+    switch (c->why) {
+    case PY_TOO_MANY: {
+        int want = o->npos - method, got = c->which - method, least = want;
+        while (least > 0 && o->op->args[least - 1 + method].has_default) --least;
+        if (least < want)
+            PyErr_Format(PyExc_TypeError, "%U() takes from %d to %d positional arguments but %d were given", f->name, least, want, got);
+        else
+            PyErr_Format(PyExc_TypeError, "%U() takes %d positional argument%s but %d %s given", f->name, want, want == 1 ? "" : "s", got, got == 1 ? "was" : "were");
+        return;
+    }
+    case PY_MISSING: {
+        int missing = 0;
+        PyObject *names = PyList_New(0);
+        for (int i = c->which; names && i < o->op->nargs; ++i) {
+            if (o->op->args[i].has_default) continue;
+            PyObject *quoted = PyUnicode_FromFormat("\"%U\"", o->name[i]);
+            if (!quoted || PyList_Append(names, quoted)) Py_CLEAR(names);
+            Py_XDECREF(quoted);
+            ++missing;
+        }
+        PyObject *text = join(names);
+        if (text) PyErr_Format(PyExc_TypeError, "%U() missing %d required positional arguments: %U", f->name, missing, text);
+        Py_XDECREF(text);
+        Py_XDECREF(names);
+        return;
+    }
+    case PY_UNKNOWN: PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
+    case PY_TWICE: PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", f->name, c->what); return;
+    case PY_BAD_OUT: PyErr_Format(PyExc_TypeError, "%U(): argument 'out' must be Tensor, not %s", f->name, py_type_name(c->what)); return;
+    default: {
+        const rush_arg *a = &o->op->args[c->which];
+        bool position = c->which < n;
+        PyObject *where = position ? PyUnicode_FromFormat(" (position %d)", c->which + !method) : PyUnicode_FromString("");
+        if (where)
+            PyErr_Format(PyExc_TypeError, "%U(): argument '%U'%U must be %s, not %s", f->name, o->name[c->which], where, type_word(a), py_type_name(c->what));
+        Py_XDECREF(where);
+    }
+    }
+}
+
+void *py_no_match(py_function_object *f, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (PyErr_Occurred()) return NULL;
+    if (rush_failed()) return py_raise();
+    if (only) return say_one(f, only, n), NULL;
+    PyObject *got = describe(args, n, kwnames, f->flags & PY_METHOD);
+    PyObject *text = got ? PyUnicode_FromFormat("%U() received an invalid combination of arguments - got %U, but expected one of:", f->name, got) : NULL;
+    for (int i = 0; text && i < f->n; ++i) {
+        PyObject *signature = py_signature(f, &f->overload[i]);
+        Py_SETREF(text, signature ? PyUnicode_FromFormat("%U\n * %U", text, signature) : NULL);
+        Py_XDECREF(signature);
+    }
+    if (text) PyErr_Format(PyExc_TypeError, "%U\n", text);
+    Py_XDECREF(text);
+    Py_XDECREF(got);
+    return NULL;
+}
