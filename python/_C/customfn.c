@@ -20,8 +20,6 @@ typedef struct context {
 } context;
 
 static PyTypeObject type_context;
-PyObject *py_next_functions(rush_node *);
-PyObject *py_node_register(rush_node *, PyObject *f, bool pre);
 
 /* ---- the node ---- */
 

@@ -128,6 +128,7 @@ int py_engine_init(PyObject *module);
 int py_customfn_init(PyObject *module);
 int py_modes_init(PyObject *module);
 int py_library_init(PyObject *module);
+int py_legacy_init(PyObject *module);
 
 extern PyMethodDef py_tensor_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];
@@ -151,9 +152,26 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device, bool co
 PyObject *py_node_of(rush_node *); /* the grad_fn object; None for NULL */
 PyObject *py_node_python_object(rush_node *); /* what a node of a Python function owns; borrowed, or NULL */
 PyObject *py_hook_callable(const rush_node_hook *); /* borrowed, or NULL: no hook of Python's */
-rush_node_hook *py_hook(PyObject *callable, int kind);
-void py_apply_requires_grad(rush_tensor *, bool);
-int py_copy_attributes(PyObject *from, PyObject *to);
+PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
+int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
+PyObject *py_next_functions(rush_node *);
+PyObject *py_node_register(rush_node *, PyObject *f, bool pre); /* a hook; its handle */
+PyObject *py_item(PyObject *tensor, PyObject *unused);
+Py_ssize_t py_tensor_length(PyObject *);
+PyObject *py_tensor_iter(PyObject *);
+Py_hash_t py_tensor_hash(PyObject *);
+/* properties of tensors that autograd has: hooks.c */
+PyObject *py_get_grad(PyObject *, void *);
+PyObject *py_get_grad_fn(PyObject *, void *);
+PyObject *py_get_requires_grad(PyObject *, void *);
+PyObject *py_get_is_leaf(PyObject *, void *);
+PyObject *py_get_retains_grad(PyObject *, void *);
+PyObject *py_get_output_nr(PyObject *, void *);
+PyObject *py_get_backward_hooks(PyObject *, void *);
+int py_set_grad(PyObject *, PyObject *, void *);
+int py_set_grad_fn(PyObject *, PyObject *, void *);
+int py_set_requires_grad(PyObject *, PyObject *, void *);
+int py_set_backward_hooks(PyObject *, PyObject *, void *);
 
 static inline PyObject *py_ref(PyObject *x) /* Py_NewRef is 3.10's */
 {

@@ -2,9 +2,6 @@
 #include "ext.h"
 #include "op/formula.h"
 
-int py_legacy_dtype(const char *name);
-PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
-
 /* Nothing, sizes, a Size, a storage, a tensor of the same type, or data. */
 static rush_tensor *make(int dtype, rush_device device, PyObject *args)
 {

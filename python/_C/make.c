@@ -445,8 +445,6 @@ static PyObject *new_tensor(PyObject *self, PyObject *const *args, Py_ssize_t n,
 }
 
 /* new(...): the old constructor with this tensor's type */
-PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
-
 static PyObject *new_like(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     return py_legacy_make(py_Tensor, py_tensor_of(self)->dtype, py_tensor_of(self)->device, args, kwargs);

@@ -4,13 +4,13 @@
 
 static rush_tensor *self_of(PyObject *x) { return py_tensor_of(x); }
 
-/* A method's tensor result, parked, as Python's; its error raised. The scope is the caller's. */
-#define RESULT(expression)                                                                                   \
-    size_t mark_ = rush_scope_open();                                                                        \
-    rush_tensor *r_ = (expression);                                                                          \
-    PyObject *x_ = r_ ? py_wrap(r_) : py_raise();                                                            \
-    rush_scope_close(mark_);                                                                                 \
-    return x_
+/* A parked result as Python's, or its error raised; the scope ends. */
+static PyObject *finish(size_t mark, rush_tensor *r)
+{
+    PyObject *x = r ? py_wrap(r) : py_raise();
+    rush_scope_close(mark);
+    return x;
+}
 
 /* ---- geometry ---- */
 
@@ -142,8 +142,6 @@ static PyObject *get_device(PyObject *self, PyObject *unused)
     return PyLong_FromLong(self_of(self)->device.type == RUSH_CPU ? -1 : self_of(self)->device.index);
 }
 
-PyObject *py_item(PyObject *, PyObject *);
-
 static PyObject *elements(const rush_tensor *t, int d, const char *p)
 {
     if (d == t->ndim) return py_number_of(t, p);
@@ -163,6 +161,18 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "tolist() of a sparse tensor is not there yet");
     return elements(t, 0, rush_ptr(t));
+}
+
+/* The text of a C program's print; Python's own has all of set_printoptions. */
+static PyObject *format(PyObject *self, PyObject *unused)
+{
+    size_t n = rush_tensor_format(self_of(self), NULL, 0);
+    char *text = rush_malloc(n + 1);
+    if (!text) return py_raise();
+    rush_tensor_format(self_of(self), text, n + 1);
+    PyObject *x = PyUnicode_FromString(text);
+    rush_free(text);
+    return x;
 }
 
 static PyObject *storage(PyObject *self, PyObject *unused) { return py_storage(self_of(self)->storage); }
@@ -232,6 +242,7 @@ PyMethodDef py_tensor_methods[] = {
     {"get_device", get_device, METH_NOARGS, "The index of its device; -1 on the CPU."},
     {"item", py_item, METH_NOARGS, "The one element as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists; a number for 0-d tensors."},
+    {"_format", format, METH_NOARGS, "The text that the library prints."},
     {"untyped_storage", storage, METH_NOARGS, "The bytes under it."},
     {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
     {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A detached tensor as an object of a subclass."},
@@ -269,12 +280,13 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 {
     rush_tensor *t = self_of(self);
     int64_t order[RUSH_MAXDIM];
-    if (t->ndim == 2) { RESULT(transpose(t, 0, 1)); }
+    size_t mark = rush_scope_open();
+    if (t->ndim == 2) return finish(mark, transpose(t, 0, 1));
     for (int i = 0; i < t->ndim; ++i) order[i] = t->ndim - 1 - i;
     if (t->ndim > 2 && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
                                     "and it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
                                     "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", 1)) return NULL;
-    RESULT(T("permute", V(t), rush_v_ints(order, t->ndim)));
+    return finish(mark, T("permute", V(t), rush_v_ints(order, t->ndim)));
 }
 
 static PyObject *matrix_transposed(PyObject *self, bool conj, const char *name, int most)
@@ -296,13 +308,15 @@ static PyObject *get_H(PyObject *self, void *unused) { return matrix_transposed(
 static PyObject *get_real(PyObject *self, void *unused)
 {
     if (rush_dtypes[self_of(self)->dtype].category != 3) return py_ref(self);
-    RESULT(T("real", V(self_of(self))));
+    size_t mark = rush_scope_open();
+    return finish(mark, T("real", V(self_of(self))));
 }
 
 static PyObject *get_imag(PyObject *self, void *unused)
 {
     if (rush_dtypes[self_of(self)->dtype].category != 3) return PyErr_Format(PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
-    RESULT(T("imag", V(self_of(self))));
+    size_t mark = rush_scope_open();
+    return finish(mark, T("imag", V(self_of(self))));
 }
 
 static int set_part(PyObject *part, PyObject *value)
@@ -340,12 +354,6 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
     t->flags = (t->flags & ~(RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO)) | (from->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO));
     return rush_tensor_reshape_inplace(t, from->ndim, from->size, from->stride, from->offset) ? py_raise_int() : 0;
 }
-
-extern PyObject *py_get_grad(PyObject *, void *), *py_get_grad_fn(PyObject *, void *), *py_get_requires_grad(PyObject *, void *),
-    *py_get_is_leaf(PyObject *, void *), *py_get_retains_grad(PyObject *, void *), *py_get_output_nr(PyObject *, void *),
-    *py_get_backward_hooks(PyObject *, void *);
-extern int py_set_grad(PyObject *, PyObject *, void *), py_set_requires_grad(PyObject *, PyObject *, void *), py_set_grad_fn(PyObject *, PyObject *, void *),
-    py_set_backward_hooks(PyObject *, PyObject *, void *);
 
 PyGetSetDef py_tensor_getset[] = {
     {"shape", get_shape, NULL, "The sizes, a torch.Size."},

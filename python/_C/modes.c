@@ -43,7 +43,7 @@ static PyObject *inference_enter(PyObject *self, PyObject *unused)
 }
 static PyObject *set_grad_enter(PyObject *self, PyObject *unused) { Py_RETURN_NONE; }
 
-static PyObject *clone(PyObject *self, PyObject *unused)
+static PyObject *clone_context(PyObject *self, PyObject *unused)
 {
     PyObject *x = Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
     if (x) ((mode_context *)x)->on = ((mode_context *)self)->on;
@@ -59,7 +59,8 @@ static PyObject *decorate(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *f, *module = PyImport_ImportModule("rushlight.utils._contextlib");
     if (!module || !PyArg_ParseTuple(args, "O", &f)) return Py_XDECREF(module), NULL;
-    PyObject *r = PyObject_CallMethod(module, "context_decorator", "OO", self, f);
+    PyObject *make = PyObject_GetAttrString(self, "clone"), *r = make ? PyObject_CallMethod(module, "context_decorator", "OO", make, f) : NULL;
+    Py_XDECREF(make);
     Py_DECREF(module);
     return r;
 }
@@ -124,9 +125,9 @@ static PyGetSetDef context_getset[] = {{"mode", get_mode, NULL, NULL}, {"prev", 
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_doc = text, .tp_new = make, .tp_call = call_with, \
         .tp_methods = c_name##_methods, .tp_getset = context_getset,                                         \
     };
-CONTEXT(no_grad, "no_grad", "Context and decorator: operations are not recorded.", new_or_decorate, no_grad_enter, clone, decorate)
-CONTEXT(enable_grad, "enable_grad", "Context and decorator: operations are recorded again.", new_or_decorate, enable_grad_enter, clone, decorate)
-CONTEXT(inference_mode, "inference_mode", "Context and decorator: like no_grad, and results can take no part in graphs later.", inference_new, inference_enter, clone, decorate)
+CONTEXT(no_grad, "no_grad", "Context and decorator: operations are not recorded.", new_or_decorate, no_grad_enter, clone_context, decorate)
+CONTEXT(enable_grad, "enable_grad", "Context and decorator: operations are recorded again.", new_or_decorate, enable_grad_enter, clone_context, decorate)
+CONTEXT(inference_mode, "inference_mode", "Context and decorator: like no_grad, and results can take no part in graphs later.", inference_new, inference_enter, clone_context, decorate)
 CONTEXT(set_grad_enabled, "set_grad_enabled", "set_grad_enabled(mode): as a call, a context or a decorator.", set_grad_new, set_grad_enter, set_grad_clone, set_grad_decorate)
 
 /* ---- functions ---- */

@@ -2,7 +2,6 @@
 #include "ext.h"
 
 extern PyMethodDef py_parse_to, py_tensor_graph_methods[];
-int py_legacy_init(PyObject *module);
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "rushlight._C", .m_doc = "The library as Python sees it.", .m_size = -1,
@@ -16,6 +15,8 @@ static int add_parse_to(PyObject *module)
     Py_XDECREF(f);
     return failed;
 }
+
+PyMODINIT_FUNC PyInit__C(void);
 
 PyMODINIT_FUNC PyInit__C(void)
 {

@@ -5,9 +5,6 @@
  */
 #include "ext.h"
 
-extern const rush_node_kind rush_accumulate_kind, rush_op_kind;
-PyObject *py_node_register(rush_node *, PyObject *f, bool pre);
-
 typedef struct node_object {
     PyObject_HEAD
     rush_node *node; /* owned; its `py` points back */
@@ -28,11 +25,11 @@ static PyObject *class_for(const char *name)
     if (!key) return NULL;
     if (!type) {
         PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse}, {Py_tp_clear, node_clear}, {0, NULL}};
-        size_t n = strlen(name) + 1;
-        char *kept = rush_malloc(n);
+        static const char module[] = "torch.autograd.graph.";
+        char *kept = rush_malloc(sizeof module + strlen(name));
         PyType_Spec spec = {.name = kept, .basicsize = sizeof(node_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .slots = slots};
         PyObject *bases = kept ? PyTuple_Pack(1, &type_node) : NULL;
-        if (kept) memcpy(kept, name, n);
+        if (kept) strcat(strcpy(kept, module), name);
         type = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
         Py_XDECREF(bases);
         if (type && PyDict_SetItem(classes, key, type)) Py_CLEAR(type);
@@ -86,7 +83,7 @@ static void node_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self); }
+static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", strrchr(Py_TYPE(self)->tp_name, '.') + 1, self); }
 static PyObject *node_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(NODE(self)->kind->name(NODE(self))); }
 static PyObject *node_seq(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(NODE(self)->seq); }
 static PyObject *node_hook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, false); }

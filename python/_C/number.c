@@ -196,7 +196,7 @@ static PyObject *unary(const rush_op **cache, const char *name, const char *meth
     PyObject *result;
     if (py_asks(x) && py_method_overridden(x, method, NULL, 0, NULL, &result)) return result;
     const rush_op *op = lookup(cache, name);
-    rush_value in[2] = {rush_v_tensor(py_tensor_of(x))};
+    rush_value in[8] = {rush_v_tensor(py_tensor_of(x))};
     return op ? run(op, in, false) : NULL;
 }
 

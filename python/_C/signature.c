@@ -70,6 +70,7 @@ int py_overloads_read(py_function_object *f)
     for (const rush_op *op = rush_op_find(f->base); op && n < 32; op = op->next) {
         if (f->flags & PY_INPLACE && (!op->nargs || op->args[0].type != RUSH_A_TENSOR)) continue;
         if (f->flags & PY_METHOD && (!op->nargs || op->args[0].type != RUSH_A_TENSOR || op->args[0].list)) continue;
+        if (takes_numbers(f->base) && strstr(op->name, ".Scalar")) continue; /* the Tensor overload takes numbers */
         int at = n;
         while (at > 0 && rank(found[at - 1]) > rank(op)) --at;
         memmove(found + at + 1, found + at, sizeof *found * (n - at));

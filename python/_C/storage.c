@@ -301,7 +301,7 @@ static PyObject *copy_from(PyObject *self, PyObject *args, PyObject *kwargs)
     return py_ref(self);
 }
 
-static PyObject *clone(PyObject *self, PyObject *unused)
+static PyObject *clone_bytes(PyObject *self, PyObject *unused)
 {
     rush_storage *from = STORAGE(self), *s = rush_storage_new(from->nbytes, from->device);
     if (s && s->data) memcpy(s->data, from->data, s->nbytes);
@@ -387,7 +387,7 @@ static PyMethodDef methods[] = {
     {"resize_", resize, METH_O, "Changes the number of bytes; what fits is kept."},
     {"fill_", fill, METH_O, "Sets every byte."},
     {"copy_", (PyCFunction)(void (*)(void))copy_from, METH_VARARGS | METH_KEYWORDS, "Copies the bytes of another storage of the same size."},
-    {"clone", clone, METH_NOARGS, "A copy."},
+    {"clone", clone_bytes, METH_NOARGS, "A copy."},
     {"new", fresh, METH_NOARGS, "An empty storage on the same device."},
     {"tolist", tolist, METH_NOARGS, "The bytes as ints."},
     {"is_shared", is_shared, METH_NOARGS, "Is it in memory that processes share?"},
@@ -410,7 +410,7 @@ static PyMappingMethods mapping_methods = {.mp_length = length, .mp_subscript = 
 static PyBufferProcs buffer = {.bf_getbuffer = get_buffer};
 
 PyTypeObject py_type_Storage = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.StorageBase",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.UntypedStorage",
     .tp_basicsize = sizeof(storage_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "The bytes under one or more tensors.",
@@ -432,5 +432,6 @@ static PyMethodDef functions[] = {{"_set_storage_class", set_class, METH_O, "The
 int py_storage_init(PyObject *module)
 {
     if (PyType_Ready(&py_type_Storage)) return -1;
-    return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
+    return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) ||
+                   py_add(module, "UntypedStorage", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }

@@ -114,6 +114,7 @@ typedef struct walk {
     void *arg;
     rush_node **todo; /* nodes whose only reference was found; long chains are no recursion */
     size_t n, room;
+    int stop; /* what visit returned when it was not zero */
 } walk;
 
 static int walk_hooks(walk *w, rush_node_hook *hook)
@@ -160,7 +161,7 @@ static int walk_tensor(walk *w, rush_tensor *t)
     return walk_contents(w, t);
 }
 
-static int walk_saved(rush_tensor *t, void *w) { return walk_tensor(w, t); }
+static int walk_saved(rush_tensor *t, void *w) { return ((walk *)w)->stop ? 0 : (((walk *)w)->stop = walk_tensor(w, t)); }
 
 static int walk_nodes(walk *w)
 {
@@ -168,7 +169,7 @@ static int walk_nodes(walk *w)
     while (!r && w->n) {
         rush_node *node = w->todo[--w->n];
         r = walk_hooks(w, node->hooks);
-        if (!r && node->kind->visit) r = node->kind->visit(node, walk_saved, w);
+        if (!r && node->kind->visit) node->kind->visit(node, walk_saved, w), r = w->stop;
         if (!r && py_node_python_object(node)) r = w->visit(py_node_python_object(node), w->arg);
         for (int i = 0; i < node->nedge; ++i) walk_node_later(w, node->edge[i].node);
     }
@@ -241,8 +242,6 @@ PyTypeObject py_type_TensorMeta = {
 
 static PyMappingMethods mapping; /* filled below: its functions are elsewhere */
 static PySequenceMethods sequence;
-Py_ssize_t py_tensor_length(PyObject *);
-PyObject *py_tensor_iter(PyObject *);
 Py_hash_t py_tensor_hash(PyObject *self) { return _Py_HashPointer(self); }
 
 PyTypeObject py_type_TensorBase = {

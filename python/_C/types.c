@@ -235,11 +235,15 @@ static PyObject *device_exit(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *device_itself(PyObject *self, PyObject *unused) { return py_ref(self); }
+
 /* As a decorator. */
 static PyObject *device_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *contextlib = PyImport_ImportModule("rushlight.utils._contextlib");
-    PyObject *result = contextlib ? PyObject_CallMethod(contextlib, "context_decorator", "OO", self, PyTuple_GET_ITEM(args, 0)) : NULL;
+    PyObject *make = PyObject_GetAttrString(self, "_itself"), *f, *result = NULL;
+    if (contextlib && make && PyArg_ParseTuple(args, "O", &f)) result = PyObject_CallMethod(contextlib, "context_decorator", "OO", make, f);
+    Py_XDECREF(make);
     Py_XDECREF(contextlib);
     return result;
 }
@@ -251,6 +255,7 @@ static PyGetSetDef device_getset[] = {
 };
 static PyMethodDef device_methods[] = {
     {"__reduce__", device_reduce, METH_NOARGS, NULL},
+    {"_itself", device_itself, METH_NOARGS, NULL},
     {"__enter__", device_enter, METH_NOARGS, NULL},
     {"__exit__", device_exit, METH_VARARGS, NULL},
     {NULL},
@@ -405,7 +410,7 @@ PyTypeObject py_type_Size = {
 /* The package is known as "torch" from now on: in the names of its types, and so in pickles. */
 static PyObject *set_public_name(PyObject *module, PyObject *x)
 {
-    static PyTypeObject *const types[] = {&py_type_dtype, &py_type_device, &py_type_Size, &py_type_Generator, &py_type_layout,
+    static PyTypeObject *const types[] = {&py_type_dtype, &py_type_device, &py_type_Size, &py_type_Generator, &py_type_Storage, &py_type_layout,
                                           &py_type_memory_format, &py_type_qscheme};
     const char *name = PyUnicode_AsUTF8(x);
     if (!name) return NULL;

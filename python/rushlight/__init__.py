@@ -1,9 +1,29 @@
-"""rushlight: a small drop-in for PyTorch.
+"""rushlight: PyTorch's system, small.  `import rushlight as torch`.
 
-The extension rushlight._C does the work; the modules here give it PyTorch's names.  Submodules are imported when
-they are first looked at, so that `import rushlight` stays fast.
+The extension rushlight._C does the work; the modules here give it PyTorch's names.  What is a function of an
+operation is here from the start; modules, and functions written in Python, are imported when they are first looked
+at, so that the import stays fast.
 """
 import importlib as _importlib
+import math as _math
+import sys as _sys
+
+from rushlight import _C
+from rushlight._C import *  # noqa: F401,F403
+from rushlight._C import (Generator, OutOfMemoryError, Size, device, dtype, finfo, iinfo, layout, memory_format,
+                          qscheme)  # noqa: F401
+
+globals().update(_C._dtypes)
+globals().update({_name: _f for _name, _f in vars(_C._VariableFunctions).items() if not _name.startswith("__")})
+
+from rushlight._tensor import Tensor  # noqa: E402
+from rushlight._basics import *  # noqa: E402,F401,F403
+from rushlight.version import __version__  # noqa: E402
+
+e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
+legacy_contiguous_format = _C.contiguous_format
+has_lapack = has_openmp = has_spectral = True
+has_mkl = False
 
 _SUBMODULES = frozenset((
     "accelerator", "amp", "ao", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "distributed",
@@ -12,13 +32,63 @@ _SUBMODULES = frozenset((
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "_classes",
     "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_library", "_lowrank", "_ops", "_prims", "_prims_common", "_refs", "_subclasses",
-    "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF", "_weights_only_unpickler", "__config__",
-    "__future__",
+    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lobpcg", "_lowrank", "_ops", "_prims",
+    "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
+    "_weights_only_unpickler", "__config__", "__future__",
 ))
+
+# Names that live in modules of their own: module -> names.
+_ELSEWHERE = {
+    "functional": "align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors "
+                  "cartesian_prod cdist chain_matmul einsum istft lu meshgrid norm split stft tensordot unique "
+                  "unique_consecutive unravel_index",
+    "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
+    "serialization": "load save",
+    "_tensor_str": "set_printoptions",
+    "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
+               "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
+               "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",
+    "_utils": "classproperty",
+    "_lowrank": "pca_lowrank svd_lowrank",
+    "_lobpcg": "lobpcg",
+    "func": "vmap",
+    "utils.dlpack": "from_dlpack to_dlpack",
+    "amp": "autocast GradScaler",
+    "_higher_order_ops": "cond while_loop",
+    "_compile": "_disable_dynamo",
+    "compiler": "compile",
+}
+_ELSEWHERE = {_name: _module for _module, _names in _ELSEWHERE.items() for _name in _names.split()}
+_TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
+                          "LongTensor ShortTensor".split())
+
+for _name in _ELSEWHERE:
+    globals().pop(_name, None)  # written in Python over the operation of that name
 
 
 def __getattr__(name):
     if name in _SUBMODULES:
         return _importlib.import_module("rushlight." + name)
-    raise AttributeError("module 'torch' has no attribute '%s'" % name)
+    if name in _ELSEWHERE:
+        try:
+            value = getattr(_importlib.import_module("rushlight." + _ELSEWHERE[name]), name)
+        except (ModuleNotFoundError, AttributeError):
+            value = getattr(_C._VariableFunctions, name)
+    elif name in _TENSOR_TYPES:
+        value = _C._make_tensortype("torch." + name)
+    elif name in ("ops", "classes"):
+        value = getattr(_importlib.import_module("rushlight._ops" if name == "ops" else "rushlight._classes"), name)
+    elif name == "Storage":
+        value = __getattr__("FloatStorage")
+    elif name == "default_generator":
+        value = _C.default_generator
+    elif hasattr(_C, name) and not name.startswith("__"):
+        value = getattr(_C, name)
+    else:
+        raise AttributeError("module 'torch' has no attribute '%s'" % name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | _SUBMODULES | set(_ELSEWHERE) | _TENSOR_TYPES | {"ops", "classes"})

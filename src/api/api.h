@@ -4,6 +4,8 @@
 
 #include "autograd/autograd.h"
 
+#pragma GCC visibility push(default)
+
 /* Autocast, per thread and device type. */
 bool rush_autocast_on(int device_type);
 void rush_autocast_set(int device_type, bool on);
@@ -22,4 +24,5 @@ extern _Thread_local struct rush_profile {
 void rush_profile_to(rush_profile_fn, void *arg); /* of this thread; NULL ends */
 uint64_t rush_clock(void);
 
+#pragma GCC visibility pop
 #endif

@@ -24,6 +24,8 @@ typedef struct rush_node_kind {
     void (*end)(rush_node *);                /* the node itself goes; NULL: nothing beyond release */
     void (*visit)(rush_node *, int (*fn)(rush_tensor *, void *), void *arg); /* the tensors it holds, for Python's collector */
 } rush_node_kind;
+extern const rush_node_kind rush_accumulate_kind; /* of leaves; data is the leaf */
+extern const rush_node_kind rush_op_kind;         /* of recorded operations        */
 
 /* One saved tensor: as a reference (input), or as a detached alias (output, which would be a cycle). */
 typedef struct rush_saved {

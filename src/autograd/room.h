@@ -5,7 +5,6 @@
 #include "autograd/autograd.h"
 
 rush_node *rush_node_new_room(const rush_node_kind *, int nedge, int nout, int nsaved, size_t extra);
-extern const rush_node_kind rush_accumulate_kind, rush_op_kind;
 void rush_note_writer(const rush_tensor *, const char *op_name);
 const char *rush_last_writer(const rush_tensor *);
 

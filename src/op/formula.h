@@ -8,6 +8,8 @@
 
 #include "op/op.h"
 
+#pragma GCC visibility push(default)
+
 #define WORD1(name, a) T(#name, V(a))
 #define WORD2(name, a, b) T(#name, V(a), V(b))
 
@@ -59,4 +61,5 @@
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
 
+#pragma GCC visibility pop
 #endif

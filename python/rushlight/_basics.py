@@ -1,0 +1,253 @@
+"""Small functions of the main namespace: what is a tensor, defaults, determinism, symbolic numbers, checks."""
+import math
+import warnings
+
+from rushlight import _C
+from rushlight._tensor import Tensor
+
+__all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_default_device", "set_default_dtype",
+           "set_default_tensor_type", "use_deterministic_algorithms", "are_deterministic_algorithms_enabled",
+           "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
+           "get_deterministic_debug_mode", "get_float32_matmul_precision", "set_float32_matmul_precision",
+           "set_warn_always", "is_warn_always_enabled", "set_flush_denormal", "compiled_with_cxx11_abi",
+           "get_device_module", "is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+           "set_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "SymInt", "SymFloat",
+           "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
+           "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type",
+           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_sync"]
+
+
+def typename(obj, /):
+    """The name of an object's type, with its module; of a tensor what type() says."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    cls = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(cls, "__module__", None) or ""
+    name = getattr(cls, "__qualname__", type(obj).__name__)
+    return name if module in ("", "builtins") else module + "." + name
+
+
+def is_tensor(obj, /):
+    """Is the object a Tensor?"""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj, /):
+    """Is the object a storage?"""
+    import rushlight.storage as storage
+    return isinstance(obj, (storage.UntypedStorage, storage.TypedStorage))
+
+
+def get_default_device():
+    """The device that factories use."""
+    return _C._get_default_device()
+
+
+def set_default_device(device):
+    """Set the device that factories use; None goes back to the CPU."""
+    _C._set_default_device(device)
+
+
+def set_default_dtype(d, /):
+    """Set the dtype of floating point tensors that are made without saying one."""
+    _C._set_default_dtype(d)
+
+
+def set_default_tensor_type(t, /):
+    """Of old: set dtype and device by a tensor type such as torch.DoubleTensor."""
+    if isinstance(t, str):
+        t = _C._make_tensortype(t)
+    _C._set_default_dtype(t.dtype)
+
+
+# ---- determinism: everything here is deterministic; the settings are kept for those who ask
+
+_deterministic = {"mode": False, "warn_only": False}
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Ask for deterministic operations; all operations of this library are."""
+    _deterministic.update(mode=bool(mode), warn_only=bool(warn_only))
+
+
+def are_deterministic_algorithms_enabled():
+    return _deterministic["mode"]
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return _deterministic["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """0 or "default", 1 or "warn", 2 or "error"."""
+    level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
+    if level not in (0, 1, 2):
+        raise RuntimeError("invalid value for debug_mode: %r" % (debug_mode,))
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode():
+    return 0 if not _deterministic["mode"] else 1 if _deterministic["warn_only"] else 2
+
+
+_settings = {"matmul": "highest", "warn_always": False}
+
+
+def get_float32_matmul_precision():
+    return _settings["matmul"]
+
+
+def set_float32_matmul_precision(precision):
+    """"highest", "high" or "medium": float32 products are computed in float32 in any case."""
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn("%s is not one of 'highest', 'high', or 'medium'; the current setting is left as it is" % (precision,))
+        return
+    _settings["matmul"] = precision
+
+
+def set_warn_always(b, /):
+    _settings["warn_always"] = bool(b)
+
+
+def is_warn_always_enabled():
+    return _settings["warn_always"]
+
+
+def set_flush_denormal(mode):
+    """Denormal numbers are always kept; False says that nothing was changed."""
+    return False
+
+
+def compiled_with_cxx11_abi():
+    return True
+
+
+def get_device_module(device=None):
+    """The module of a device type: torch.cpu, torch.cuda, ..."""
+    import importlib
+    kind = _C.device(device).type if device is not None else _C._get_default_device().type
+    return importlib.import_module("rushlight." + kind)
+
+
+def is_autocast_cpu_enabled():
+    return _C.is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype():
+    return _C.get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype():
+    return _C.get_autocast_dtype("cuda")
+
+
+def set_autocast_cpu_enabled(enabled):
+    _C.set_autocast_enabled("cpu", enabled)
+
+
+def set_autocast_cpu_dtype(dtype):
+    _C.set_autocast_dtype("cpu", dtype)
+
+
+def set_autocast_gpu_dtype(dtype):
+    _C.set_autocast_dtype("cuda", dtype)
+
+
+# ---- symbolic numbers: there are none; code that is ready for them gets plain numbers
+
+class SymInt:
+    """No object is one: sizes are plain ints."""
+
+
+class SymFloat:
+    """No object is one: numbers are plain floats."""
+
+
+class SymBool:
+    """No object is one: truth values are plain bools."""
+
+
+def sym_int(a):
+    return math.floor(a) if a >= 0 else math.ceil(a)
+
+
+def sym_float(a):
+    return float(a)
+
+
+def sym_not(a):
+    return not a
+
+
+def sym_max(a, b):
+    return max(a, b)
+
+
+def sym_min(a, b):
+    return min(a, b)
+
+
+def sym_sqrt(a):
+    return math.sqrt(a)
+
+
+def sym_ite(b, t, f):
+    return t if b else f
+
+
+def sym_sum(args):
+    return sum(args)
+
+
+# ---- checks that raise with a message made only when it is needed
+
+def _check_with(error_type, cond, message=None):
+    if isinstance(cond, Tensor):
+        raise TypeError("cond must be a bool, but got <class 'torch.Tensor'>")
+    if not cond:
+        raise error_type("Expected cond to be True, but got False. (Could this error message be improved? If so, please "
+                         "report an enhancement request to PyTorch.)" if message is None else str(message()))
+
+
+def _check(cond, message=None):
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond, message=None):
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond, message=None):
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond, message=None):
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond, message=None):
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_tensor_all(cond, message=None):
+    if not isinstance(cond, Tensor) or cond.dtype != _C._dtypes["bool"]:
+        raise TypeError("cond must be a tensor of bools")
+    _check_with(RuntimeError, bool(cond.all().item()), message)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    _check(i >= 0 and (max is None or i <= max), message)
+
+
+def _assert(condition, message):
+    """Like assert, as a function."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def _is_functional_tensor(t):
+    return False
+
+
+def _sync(t):
+    """Of functionalisation, which is not there: nothing to do."""
