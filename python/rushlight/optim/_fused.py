@@ -1,0 +1,154 @@
+"""One operation for a whole step.
+
+A step of every element-wise optimizer is one call over all parameters of a group: the operator gets the
+lists of parameters, gradients and state, and updates them in one parallel pass.  Where such an operator
+cannot be used (recorded steps, sparse or complex parameters, capturable options, other devices) or is
+missing, the optimizers do the same arithmetic with plain tensor operations.
+
+Schemas.  The first four are ATen's; the others are of the same style.  `state_steps` are float tensors that
+have been incremented already; lists of state that an option does not need are empty.  With `grad_scale`
+gradients are divided by it first; when `found_inf` holds 1 nothing changes.
+
+    _fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs,
+        Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2,
+        float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None,
+        Tensor? found_inf=None) -> ()
+    _fused_adamw_       as _fused_adam_, weight decay decoupled
+    _fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay,
+        float momentum, float lr, float dampening, bool nesterov, bool maximize, bool is_first_step,
+        Tensor? grad_scale=None, Tensor? found_inf=None) -> ()
+    _fused_adagrad_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *,
+        float lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None,
+        Tensor? found_inf=None) -> ()
+    _fused_rmsprop_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] square_avgs, Tensor(c!)[] grad_avgs,
+        Tensor(d!)[] momentum_buffer_list, *, float lr, float alpha, float eps, float weight_decay,
+        float momentum, bool centered, bool maximize) -> ()
+    _fused_adadelta_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] square_avgs, Tensor(c!)[] acc_deltas, *,
+        float lr, float rho, float eps, float weight_decay, bool maximize) -> ()
+    _fused_adamax_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_infs,
+        Tensor[] state_steps, *, float lr, float beta1, float beta2, float eps, float weight_decay,
+        bool maximize) -> ()
+    _fused_nadam_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs,
+        Tensor(d!)[] mu_products, Tensor[] state_steps, *, float lr, float beta1, float beta2, float eps,
+        float weight_decay, float momentum_decay, bool decoupled_weight_decay, bool maximize) -> ()
+    _fused_radam_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs,
+        Tensor[] state_steps, *, float lr, float beta1, float beta2, float eps, float weight_decay,
+        bool decoupled_weight_decay, bool maximize) -> ()
+    _fused_rprop_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] prevs, Tensor(c!)[] step_sizes, *,
+        float step_size_min, float step_size_max, float etaminus, float etaplus, bool maximize) -> ()
+    _fused_asgd_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] axs, Tensor(c!)[] mus, Tensor(d!)[] etas,
+        Tensor[] state_steps, *, float lr, float lambd, float t0, float alpha, float weight_decay,
+        bool maximize) -> ()
+
+Arithmetic, per element, in the tensors' dtype (float16 and bfloat16 through float), scalars in double.  It is
+that of the plain path (`_single_tensor_*` beside each optimizer), operation by operation:
+
+    every one    g = -g if maximize;  g = g + weight_decay * p, or if decoupled p = p * (1 - lr * weight_decay)
+    adam         m = m + (1-b1) * (g-m);  v = v*b2 + (1-b2)*g*g;  vmax = max(vmax, v)
+                 p = p + (-(lr/(1-b1^t)) * m) / (sqrt(v or vmax) / sqrt(1-b2^t) + eps)
+    sgd          first step: b = g, after: b = b*momentum + (1-dampening)*g;
+                 g = g + momentum*b if nesterov else b;  p = p - lr*g
+    adagrad      s = s + g*g;  p = p + (-(lr / (1 + (t-1)*lr_decay)) * g) / (sqrt(s) + eps)
+    rmsprop      s = s*alpha + (1-alpha)*g*g;  centered: a = a + (1-alpha)*(g-a), d = sqrt(s - a*a) else sqrt(s);
+                 d = d + eps;  momentum > 0: b = b*momentum + g/d, p = p - lr*b;  else p = p + (-lr*g)/d
+    adadelta     s = s*rho + (1-rho)*g*g;  x = sqrt(acc + eps) / sqrt(s + eps) * g;
+                 acc = acc*rho + (1-rho)*x*x;  p = p - lr*x
+    adamax       m = m + (1-b1)*(g-m);  u = max(u*b2, |g| + eps);  p = p + (-(lr/(1-b1^t)) * m) / u
+    nadam        mu = b1*(1 - 0.5*0.96^(t*md)), mu' the same for t+1;  product = product*mu (a float tensor);
+                 m, v as adam;  d = sqrt(v / (1-b2^t)) + eps;
+                 p = p + (-lr*(1-mu)/(1-product) * g) / d;  p = p + (-lr*mu'/(1-product*mu') * m) / d
+    radam        m, v as adam;  c = m / (1-b1^t);  rho_inf = 2/(1-b2) - 1;  rho = rho_inf - 2*t*b2^t/(1-b2^t);
+                 rho > 5: p = p - c*lr*(sqrt(1-b2^t) / (sqrt(v) + eps))*rect, rect = sqrt((rho-4)*(rho-2)*rho_inf
+                 / ((rho_inf-4)*(rho_inf-2)*rho));  else p = p - c*lr
+    rprop        s = sign(g*prev): factor etaplus, etaminus or 1;  z = clamp(z*factor, min, max);
+                 g = 0 where the factor is etaminus;  p = p - sign(g)*z;  prev = g
+    asgd         p = p * (1 - lambd*eta);  p = p - eta*g;  ax = p if mu is 1 else ax + (p-ax)*mu;
+                 eta = lr / (1 + lambd*lr*t)^alpha;  mu = 1 / max(1, t-t0)   (both 0-dim tensors)
+"""
+import rushlight as torch
+
+# Tests switch this off to compare the two paths.
+enabled = True
+
+
+def operator(name, params, grads, differentiable=False, capturable=False):
+    """The fused operator if it can take these lists, or None."""
+    op = getattr(torch, name, None)
+    if op is None or not enabled or differentiable or capturable:
+        return None
+    first = params[0]
+    dtype, device = first.dtype, first.device
+    if not dtype.is_floating_point:
+        return None
+    strided = torch.strided
+    for p, g in zip(params, grads):
+        if (p.dtype is not dtype or g.dtype is not dtype or p.device != device or g.layout is not strided
+                or p.layout is not strided or g.device != device):
+            return None
+    return op
+
+
+def advance(state_steps):
+    """Count one more step for all parameters."""
+    add = getattr(torch, "_foreach_add_", None)
+    if add is not None:
+        add(state_steps, 1)
+    else:
+        for step in state_steps:
+            step += 1
+
+
+def number(x):
+    """lr and its like as a float."""
+    return float(x)
+
+
+def sparse_like(grad, indices, values):
+    """A sparse tensor of the size of `grad`."""
+    if indices.dim() == 0 or values.dim() == 0:
+        return torch.empty_like(grad)
+    return torch.sparse_coo_tensor(indices, values, grad.size())
+
+
+def check_lr(lr, foreach, capturable):
+    """A tensor as lr must be one number, and cannot go with foreach unless captured."""
+    if isinstance(lr, torch.Tensor):
+        if foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+
+
+def check(**bounds):
+    """Complain about the first option that is out of range: each is name=(label, value, low[, below])."""
+    for label, value, low, *high in bounds.values():
+        if not low <= value or (high and not value < high[0]):
+            raise ValueError(f"Invalid {label}: {value}")
+
+
+def collect(group, name):
+    """(parameters with a gradient, the gradients) of a group; sparse gradients are refused."""
+    params, grads = [], []
+    for p in group["params"]:
+        grad = p.grad
+        if grad is None:
+            continue
+        if grad.is_sparse:
+            raise RuntimeError(f"{name} does not support sparse gradients")
+        params.append(p)
+        grads.append(grad)
+    return params, grads
+
+
+def new_step(group, p):
+    """A step counter at 0: on the parameter's device only when the step must not come back from it."""
+    from rushlight.optim.optimizer import _get_scalar_dtype
+    fused = group.get("fused")
+    if group.get("capturable") or fused:
+        return torch.zeros((), dtype=_get_scalar_dtype(is_fused=fused), device=p.device)
+    return torch.tensor(0.0, dtype=_get_scalar_dtype())
+
+
+def zeros_like(p):
+    """State of a parameter, at 0."""
+    return torch.zeros_like(p, memory_format=torch.preserve_format)

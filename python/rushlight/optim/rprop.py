@@ -1,0 +1,94 @@
+"""Resilient propagation: only the signs of gradients count."""
+import rushlight as torch
+from rushlight.optim import _fused
+from rushlight.optim.adam import _steps_to_tensors
+from rushlight.optim.optimizer import Optimizer, _use_grad_for_differentiable
+
+__all__ = ["Rprop", "rprop"]
+
+
+class Rprop(Optimizer):
+    """A step size per element that grows while the gradient keeps its sign."""
+
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
+                 maximize=False, differentiable=False):
+        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if not 0.0 <= lr:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
+                                      differentiable=differentiable, capturable=capturable))
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False),
+                                  ("capturable", False)):
+                group.setdefault(name, default)
+            _steps_to_tensors(self, group)
+
+    def _init_group(self, group, params, grads, prevs, step_sizes, state_steps):
+        found_params, found_grads = _fused.collect(group, "Rprop")
+        params.extend(found_params)
+        grads.extend(found_grads)
+        for p, g in zip(found_params, found_grads):
+            state = self.state[p]
+            if not state:
+                lr = float(group["lr"])
+                state["step"] = _fused.new_step(group, p)
+                state["prev"] = _fused.zeros_like(p)
+                state["step_size"] = torch.full_like(g, complex(lr, lr) if p.dtype.is_complex else lr)
+            prevs.append(state["prev"])
+            step_sizes.append(state["step_size"])
+            state_steps.append(state["step"])
+        return any(p.is_complex() for p in found_params)
+
+    @_use_grad_for_differentiable
+    def step(self, closure=None):
+        """Change the parameters once."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            lists = [], [], [], [], []
+            has_complex = self._init_group(group, *lists)
+            (etaminus, etaplus), (smallest, largest) = group["etas"], group["step_sizes"]
+            rprop(*lists, step_size_min=smallest, step_size_max=largest, etaminus=etaminus, etaplus=etaplus,
+                  foreach=group["foreach"], maximize=group["maximize"], differentiable=group["differentiable"],
+                  capturable=group["capturable"], has_complex=has_complex)
+        return loss
+
+
+def rprop(params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,
+          differentiable=False, has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus):
+    """One step for lists of parameters."""
+    if not all(isinstance(t, torch.Tensor) for t in state_steps):
+        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    if not params:
+        return
+    op = _fused.operator("_fused_rprop_", params, grads, differentiable, capturable)
+    if op is None:
+        _single_tensor_rprop(params, grads, prevs, step_sizes, state_steps, step_size_min=step_size_min,
+                             step_size_max=step_size_max, etaminus=etaminus, etaplus=etaplus, maximize=maximize,
+                             capturable=capturable, differentiable=differentiable, has_complex=has_complex)
+        return
+    _fused.advance(state_steps)
+    op(params, grads, prevs, step_sizes, step_size_min=step_size_min, step_size_max=step_size_max,
+       etaminus=etaminus, etaplus=etaplus, maximize=maximize)
+
+
+def _single_tensor_rprop(params, grads, prevs, step_sizes, state_steps, *, step_size_min, step_size_max, etaminus,
+                         etaplus, maximize, capturable, differentiable, has_complex):
+    for p, g, prev, size, step in zip(params, grads, prevs, step_sizes, state_steps):
+        g = -g if maximize else g
+        step += 1
+        if torch.is_complex(p):
+            g, prev, p, size = (torch.view_as_real(t) for t in (g, prev, p, size))
+        agreement = g.mul(prev.clone() if differentiable else prev).sign()
+        factor = agreement.masked_fill(agreement.gt(0), etaplus)
+        factor = factor.masked_fill(agreement.lt(0), etaminus).masked_fill(agreement.eq(0), 1.0)
+        size.mul_(factor).clamp_(step_size_min, step_size_max)
+        # Where the sign has changed the minimum was overshot: no step, and no memory of this gradient.
+        g = torch.where(agreement.lt(0), torch.zeros_like(g), g)
+        p.addcmul_(g.sign(), size, value=-1)
+        prev.copy_(g)

@@ -1,0 +1,124 @@
+"""Stochastic gradient descent with momentum."""
+import rushlight as torch
+from rushlight.optim import _fused
+from rushlight.optim.optimizer import Optimizer, _to_scalar, _use_grad_for_differentiable
+
+__all__ = ["SGD", "sgd"]
+
+
+class SGD(Optimizer):
+    """p -= lr * (momentum of the gradient)."""
+
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
+                 foreach=None, differentiable=False, fused=None):
+        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        _fused.check(lr=("learning rate", lr, 0.0), momentum=("momentum value", momentum, 0.0),
+                     decay=("weight_decay value", weight_decay, 0.0))
+        defaults = dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+                        maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, defaults)
+        if fused:
+            self._step_supports_amp_scaling = True
+            if differentiable:
+                raise RuntimeError("`fused` does not support `differentiable`")
+            if foreach:
+                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("nesterov", False)
+            group.setdefault("maximize", False)
+            group.setdefault("foreach", None)
+            group.setdefault("differentiable", False)
+            group.setdefault("fused", False)
+
+    def _init_group(self, group, params, grads, momentum_buffer_list):
+        sparse = False
+        remember = group["momentum"] != 0
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            params.append(p)
+            grads.append(grad)
+            if grad.is_sparse:
+                sparse = True
+            if remember:
+                momentum_buffer_list.append(self.state[p].get("momentum_buffer"))
+        return sparse
+
+    @_use_grad_for_differentiable
+    def step(self, closure=None):
+        """Change the parameters once."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads, buffers = [], [], []
+            sparse = self._init_group(group, params, grads, buffers)
+            sgd(params, grads, buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
+                lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=group["maximize"],
+                has_sparse_grad=sparse, foreach=group["foreach"],
+                fused=False if group["differentiable"] else group["fused"],
+                grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None))
+            if group["momentum"] != 0:
+                for p, buffer in zip(params, buffers):
+                    self.state[p]["momentum_buffer"] = buffer
+        return loss
+
+
+def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
+        found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize):
+    """One step for lists of parameters; missing momentum buffers are made in the list."""
+    if not params:
+        return
+    op = None
+    if fused is not False and not has_sparse_grad:
+        op = _fused.operator("_fused_sgd_", params, d_p_list)
+    if op is None:
+        _single_tensor_sgd(params, d_p_list, momentum_buffer_list, grad_scale, found_inf, weight_decay=weight_decay,
+                           momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,
+                           has_sparse_grad=has_sparse_grad)
+        return
+    options = dict(weight_decay=_fused.number(weight_decay), momentum=momentum, lr=_fused.number(lr),
+                   dampening=dampening, nesterov=nesterov, maximize=maximize, grad_scale=grad_scale,
+                   found_inf=found_inf)
+    if momentum == 0:
+        op(params, d_p_list, [], is_first_step=False, **options)
+        return
+    fresh = [i for i, buffer in enumerate(momentum_buffer_list) if buffer is None]
+    for i in fresh:
+        momentum_buffer_list[i] = torch.empty_like(params[i])
+    if not fresh or len(fresh) == len(params):
+        op(params, d_p_list, momentum_buffer_list, is_first_step=bool(fresh), **options)
+        return
+    # Parameters that join later have their first step while others go on.
+    late = set(fresh)
+    for first, places in ((True, fresh), (False, [i for i in range(len(params)) if i not in late])):
+        op([params[i] for i in places], [d_p_list[i] for i in places], [momentum_buffer_list[i] for i in places],
+           is_first_step=first, **options)
+
+
+def _single_tensor_sgd(params, grads, momentum_buffer_list, grad_scale, found_inf, *, weight_decay, momentum, lr,
+                       dampening, nesterov, maximize, has_sparse_grad):
+    lr = _to_scalar(lr)
+    for i, (p, g) in enumerate(zip(params, grads)):
+        if maximize:
+            g = -g
+        if isinstance(weight_decay, torch.Tensor):
+            g = g.addcmul(p, weight_decay) if weight_decay.requires_grad else g.add(p, alpha=float(weight_decay))
+        elif weight_decay != 0:
+            g = g.add(p, alpha=weight_decay)
+        if momentum != 0:
+            buffer = momentum_buffer_list[i]
+            if buffer is None:
+                buffer = momentum_buffer_list[i] = g.detach().clone()
+            else:
+                buffer.mul_(momentum).add_(g, alpha=1 - dampening)
+            g = g.add(buffer, alpha=momentum) if nesterov else buffer
+        if isinstance(lr, torch.Tensor) and lr.requires_grad:
+            p.addcmul_(g, lr, value=-1)
+        else:
+            p.add_(g, alpha=-lr if not isinstance(lr, torch.Tensor) else -float(lr))

@@ -1,0 +1,53 @@
+"""Adam for sparse gradients: rows without a gradient keep their running means."""
+import rushlight as torch
+from rushlight.optim import _fused, _functional
+from rushlight.optim.optimizer import Optimizer, _to_scalar
+
+__all__ = ["SparseAdam"]
+
+
+class SparseAdam(Optimizer):
+    """Adam that touches only what has a gradient."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if not 0.0 < lr:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not 0.0 < eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        _fused.check(beta1=("beta parameter at index 0", betas[0], 0.0, 1.0),
+                     beta2=("beta parameter at index 1", betas[1], 0.0, 1.0))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
+        sparse = [[g, p] for g, group in enumerate(self.param_groups)
+                  for p, param in enumerate(group["params"]) if param.is_sparse]
+        if sparse:
+            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Change the parameters once."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads, means, squares, steps = [], [], [], [], []
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if not p.grad.is_sparse:
+                    raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+                state = self.state[p]
+                if not state:
+                    state["step"] = 0
+                    state["exp_avg"] = _fused.zeros_like(p)
+                    state["exp_avg_sq"] = _fused.zeros_like(p)
+                state["step"] += 1
+                params.append(p)
+                grads.append(p.grad)
+                means.append(state["exp_avg"])
+                squares.append(state["exp_avg_sq"])
+                steps.append(state["step"])
+            beta1, beta2 = group["betas"]
+            _functional.sparse_adam(params, grads, means, squares, steps, beta1=beta1, beta2=beta2,
+                                    lr=_to_scalar(group["lr"]), eps=group["eps"],
+                                    maximize=group.get("maximize", False))
+        return loss

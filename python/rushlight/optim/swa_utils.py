@@ -1,0 +1,179 @@
+"""Averages of a model over its training."""
+import itertools
+import math
+from copy import deepcopy
+
+import rushlight as torch
+from rushlight.nn import Module
+from rushlight.optim.lr_scheduler import LRScheduler, _format_param
+
+__all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",
+           "get_swa_avg_fn"]
+
+
+def _check_decay(decay):
+    if decay < 0.0 or decay > 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+
+
+def get_ema_multi_avg_fn(decay=0.999):
+    """Exponential mean of lists of parameters, in place."""
+    _check_decay(decay)
+
+    @torch.no_grad()
+    def ema_update(ema_param_list, current_param_list, _):
+        for mean, current in zip(ema_param_list, current_param_list):
+            if mean.is_floating_point() or mean.is_complex():
+                mean.lerp_(current, 1 - decay)
+            else:
+                mean.copy_(mean * decay + current * (1 - decay))
+
+    return ema_update
+
+
+def get_swa_multi_avg_fn():
+    """Plain mean of lists of parameters, in place."""
+    @torch.no_grad()
+    def swa_update(averaged_param_list, current_param_list, num_averaged):
+        for mean, current in zip(averaged_param_list, current_param_list):
+            if mean.is_floating_point() or mean.is_complex():
+                if isinstance(num_averaged, torch.Tensor):
+                    mean.lerp_(current, (1 / (num_averaged + 1)).to(mean.dtype))
+                else:
+                    mean.lerp_(current, 1 / (num_averaged + 1))
+            else:
+                mean.add_(((current - mean) / (num_averaged + 1)).to(mean.dtype))
+
+    return swa_update
+
+
+def get_ema_avg_fn(decay=0.999):
+    """Exponential mean of one parameter."""
+    _check_decay(decay)
+
+    @torch.no_grad()
+    def ema_update(ema_param, current_param, num_averaged):
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_swa_avg_fn():
+    """Plain mean of one parameter."""
+    @torch.no_grad()
+    def swa_update(averaged_param, current_param, num_averaged):
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+class AveragedModel(Module):
+    """A copy of a model that holds the mean of its parameters."""
+
+    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", torch.tensor(0, dtype=torch.long, device=device))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model):
+        """Take the model's present parameters into the mean."""
+        own, new = self.module, model
+        if self.use_buffers:
+            own = list(itertools.chain(own.parameters(), own.buffers()))
+            new = list(itertools.chain(new.parameters(), new.buffers()))
+        else:
+            own, new = list(own.parameters()), list(new.parameters())
+        pairs = [(mean.detach(), current.detach().to(mean.device)) for mean, current in zip(own, new)]
+        if self.n_averaged == 0:
+            for mean, current in pairs:
+                mean.copy_(current)
+        elif self.avg_fn is not None:
+            for mean, current in pairs:
+                mean.copy_(self.avg_fn(mean, current, self.n_averaged.to(mean.device)))
+        else:
+            average = self.multi_avg_fn or get_swa_multi_avg_fn()
+            average([mean for mean, _ in pairs], [current for _, current in pairs], self.n_averaged)
+        if not self.use_buffers:
+            # Statistics are not averaged but copied.
+            for mean, current in zip(self.module.buffers(), model.buffers()):
+                mean.detach().copy_(current.detach().to(mean.device))
+        self.n_averaged += 1
+
+
+@torch.no_grad()
+def update_bn(loader, model, device=None):
+    """Compute the statistics of batch normalisation anew, over all batches of `loader`."""
+    momenta = {}
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.reset_running_stats()
+            momenta[module] = module.momentum
+    if not momenta:
+        return
+    was_training = model.training
+    model.train()
+    for module in momenta:
+        module.momentum = None      # a plain mean over the batches
+    for batch in loader:
+        if isinstance(batch, (list, tuple)):
+            batch = batch[0]
+        model(batch if device is None else batch.to(device))
+    for module, momentum in momenta.items():
+        module.momentum = momentum
+    model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the present rate to swa_lr in some epochs, and then constant."""
+
+    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+        for lr, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups):
+            group["swa_lr"] = lr
+        self._set_anneal_func(anneal_strategy)
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    @staticmethod
+    def _linear_anneal(t):
+        return t
+
+    @staticmethod
+    def _cosine_anneal(t):
+        return (1 - math.cos(math.pi * t)) / 2
+
+    @staticmethod
+    def _get_initial_lr(lr, swa_lr, alpha):
+        return swa_lr if alpha == 1 else (lr - alpha * swa_lr) / (1 - alpha)
+
+    def _set_anneal_func(self, anneal_strategy):
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        self._anneal_strategy = anneal_strategy
+
+    def anneal_func(self, t):
+        """How far the rate has gone at the share t of the way."""
+        return self._cosine_anneal(t) if self._anneal_strategy == "cos" else self._linear_anneal(t)
+
+    def get_lr(self):
+        """The rates that come next."""
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        length = max(1, self.anneal_epochs)
+        before = self.anneal_func(max(0, min(1, (step - 1) / length)))
+        now = self.anneal_func(max(0, min(1, step / length)))
+        groups = self.optimizer.param_groups
+        starts = [self._get_initial_lr(group["lr"], group["swa_lr"], before) for group in groups]
+        return [group["swa_lr"] * now + lr * (1 - now) for group, lr in zip(groups, starts)]
