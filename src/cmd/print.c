@@ -39,6 +39,8 @@ static const char *c_name(const rush_op *op)
     const char *overload = op->name + strlen(op->base);
     int n = snprintf(text, sizeof text, "rush_%s", op->base);
     if (main_overload(op) != op) n += snprintf(text + n, sizeof text - n, "_%s", *overload ? overload + 1 : "default");
+    const rush_op *other = rush_op_find(text + 5); /* scatter.reduce is not scatter_reduce */
+    if (other && strcmp(other->base, op->base)) snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
     for (char *c = text; *c; ++c) *c = (char)tolower((unsigned char)*c);
     if (main_overload(op) != op && rush_op_find(text + 5)) /* scatter.reduce beside scatter_reduce */
         snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
