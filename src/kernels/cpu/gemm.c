@@ -18,9 +18,29 @@
 #endif
 #define KC 256
 
+#if VBYTES == 64
+/* 16 x 16 at a time, in registers. Writes 16 lanes where `wide` is less: the next row covers what is too much. */
+static int64_t turn_panel(float *to, const float *from, int64_t lines, int64_t ls, int64_t k, int64_t wide)
+{
+    for (int64_t p = 0; p < k; p += 16) {
+        int left = (int)(k - p < 16 ? k - p : 16);
+        __mmask16 mask = (__mmask16)((1u << left) - 1);
+        for (int64_t x = 0; x < wide; x += 16) {
+            vf v[16];
+            int n = (int)(lines - x < 16 ? lines - x : 16);
+            for (int i = 0; i < 16; ++i) v[i] = i < n ? (vf)_mm512_maskz_loadu_ps(mask, from + (x + i) * ls + p) : (vf){0};
+            vf_transpose(v);
+            for (int i = 0; i < left; ++i) vf_store(to + (p + i) * wide + x, v[i]);
+        }
+    }
+    return k;
+}
+#endif
+
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
+#define TURN_FAST (VBYTES == 64)
 #define T float
 #define V vf
 #define VL VF
@@ -32,6 +52,8 @@ static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; 
 #define SUM vf_sum
 #include "kernels/cpu/gemm.inc"
 
+#undef TURN_FAST
+#define TURN_FAST 0
 #define T double
 #define V vd
 #define VL VD
@@ -90,4 +112,5 @@ static void integer(const rush_gemm *g, rush_dtype dtype)
     rush_parallel_for(g->m, RUSH_MAX(65536 / work, 1), integer_rows, &job);
 }
 
-RUSH_KERNELS(gemm) = {.f32 = gemm_f32, .f64 = gemm_f64, .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64};
+RUSH_KERNELS(gemm) = {.f32 = gemm_f32, .f64 = gemm_f64, .blocked_f32 = blocked_parallel_f32, .blocked_f64 = blocked_parallel_f64,
+                      .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64};

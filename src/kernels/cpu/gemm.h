@@ -8,17 +8,31 @@
 
 #include "kernels/cpu/isa.h"
 
+/* Lays out `lines` lines of a matrix from `line` on (rows of A, columns of B), elements [k0, k0 + k) of each, in
+ * panels of `wide` lines: element p of line x of a panel at to[p * wide + x], missing lines as zeros. May write
+ * up to 15 elements behind the last panel. */
+typedef void (*rush_pack)(const void *arg, void *to, int64_t line, int64_t lines, int64_t k0, int64_t k, int64_t wide);
+
 typedef struct rush_gemm {
     int64_t m, n, k;
     const void *a, *b, *bias; /* (m, k), (k, n), (n) */
     void *c;                  /* (m, n) */
     int64_t am, ak, bk, bn, cm, cn;
     double alpha, beta;
+    const void *row_bias;     /* (m) or NULL */
+    /* A matrix that is not in memory as such (the windows of a convolution) is laid out by a function. */
+    rush_pack pack_a, pack_b;
+    const void *pack_arg;
+    int64_t cut, cut_step;    /* cut > 0: column j of C lies at j / cut * cut_step + j % cut * cn */
+    int64_t i0, j0;           /* of a part: where it begins */
 } rush_gemm;
 
 struct rush_gemm_kernels {
     void (*f32)(const rush_gemm *);
     void (*f64)(const rush_gemm *);
+    /* always the blocked way; needed for packing functions and cut columns */
+    void (*blocked_f32)(const rush_gemm *);
+    void (*blocked_f64)(const rush_gemm *);
     /* C += A B of integers, modulo the type's range; beta and alpha are the caller's */
     void (*integer)(const rush_gemm *, rush_dtype);
     float (*dot_f32)(int64_t n, const float *, int64_t, const float *, int64_t);

@@ -70,4 +70,30 @@ static inline double vd_sum(vd v)
 static inline vf vf_where(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
 static inline vf vf_max(vf a, vf b) { return vf_where(a > b, a, b); }
 
+#if VBYTES == 64
+/* 16 vectors of 16 floats, rows for columns. */
+static inline void vf_transpose(vf v[16])
+{
+    __m512 t[16], u[16];
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps((__m512)v[i], (__m512)v[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        u[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        u[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+        u[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    }
+    for (int j = 0; j < 4; ++j) {
+        __m512 a = _mm512_shuffle_f32x4(u[j], u[4 + j], 0x88), b = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0x88);
+        __m512 c = _mm512_shuffle_f32x4(u[j], u[4 + j], 0xdd), d = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0xdd);
+        v[j] = (vf)_mm512_shuffle_f32x4(a, b, 0x88);
+        v[4 + j] = (vf)_mm512_shuffle_f32x4(c, d, 0x88);
+        v[8 + j] = (vf)_mm512_shuffle_f32x4(a, b, 0xdd);
+        v[12 + j] = (vf)_mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+}
+#endif
+
 #endif
