@@ -1,0 +1,26 @@
+/* reduce.h - the one mechanism of reductions, and what families built on it share. */
+#ifndef RUSH_OPS_REDUCE_H
+#define RUSH_OPS_REDUCE_H
+
+#include "kernels/cpu/fold.h"
+#include "op/op.h"
+
+/* Reduces the dims of x whose bits are set by the fold; out[0], out[1] (NULL: not wanted) are contiguous and hold
+ * one element per index of the other dims. Positions in the reduction count along x's order, so folds that keep
+ * an index are for one dim, or all dims of a contiguous tensor. Returns -1 when memory runs out. */
+int rush_fold_run(const rush_fold *, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *);
+
+/* The dims that an int, an int list or None names, as bits. None is all dims; an empty list too if empty_is_all.
+ * -1 and an error for a dim out of range or named twice. */
+int rush_dims_read(rush_value dims, int ndim, bool empty_is_all, uint64_t *bits);
+/* Sizes of the result, with reduced dims 1 or gone; returns the number of dims. */
+int rush_reduced_size(const rush_tensor *x, uint64_t dims, bool keepdim, int64_t *size);
+int64_t rush_reduced_count(const rush_tensor *x, uint64_t dims); /* elements per result */
+
+/* For derivatives: t, which lost these dims of `like`, with dims of size one in their place. */
+rush_tensor *rush_restore_dims(rush_tensor *t, const rush_tensor *like, uint64_t dims, bool keepdim);
+/* x as a kernel wants to read it: not lazily conjugated. */
+const rush_tensor *rush_plain(const rush_tensor *x);
+const char *rush_dtype_word(rush_dtype); /* "Float", "ComplexDouble": as PyTorch's messages have it */
+
+#endif
