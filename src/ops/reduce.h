@@ -17,6 +17,14 @@ int rush_dims_read(rush_value dims, int ndim, bool empty_is_all, uint64_t *bits)
 int rush_reduced_size(const rush_tensor *x, uint64_t dims, bool keepdim, int64_t *size);
 int64_t rush_reduced_count(const rush_tensor *x, uint64_t dims); /* elements per result */
 
+/* The two halves of a reducing operation, for rules and kernels: makes result i; fills results 0.. with argument 0
+ * folded over these dims. */
+int rush_reduced_out(rush_value *out, int i, const rush_tensor *x, rush_value dims, bool empty_is_all, bool keepdim, rush_dtype);
+int rush_fold_op(const rush_fold *, const rush_value *in, rush_value dims, bool empty_is_all, rush_value *out, int nout,
+                 const rush_fold_arg *);
+/* The derivative of a sum: g at each of the elements that were summed, in like's dtype. */
+rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dims, bool keepdim);
+
 /* For derivatives: t, which lost these dims of `like`, with dims of size one in their place. */
 rush_tensor *rush_restore_dims(rush_tensor *t, const rush_tensor *like, uint64_t dims, bool keepdim);
 /* x as a kernel wants to read it: not lazily conjugated. */

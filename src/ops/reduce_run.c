@@ -365,3 +365,32 @@ const char *rush_dtype_word(rush_dtype d)
         [RUSH_QINT8] = "QInt8", [RUSH_QUINT8] = "QUInt8", [RUSH_QINT32] = "QInt32"};
     return word[d];
 }
+
+int rush_fold_op(const rush_fold *f, const rush_value *in, rush_value dims, bool empty_is_all, rush_value *out, int nout,
+                 const rush_fold_arg *arg)
+{
+    uint64_t bits;
+    rush_tensor *const to[2] = {T_(out[0]), nout > 1 ? T_(out[1]) : NULL};
+    rush_fold_arg none = {0};
+    const rush_tensor *x = rush_plain(in[0].t);
+    if (!x || rush_dims_read(dims, x->ndim, empty_is_all, &bits)) return -1;
+    return rush_fold_run(f, x, bits, to, arg ? arg : &none);
+}
+
+int rush_reduced_out(rush_value *out, int i, const rush_tensor *x, rush_value dims, bool empty_is_all, bool keepdim, rush_dtype dtype)
+{
+    uint64_t bits;
+    int64_t size[RUSH_MAXDIM];
+    if (rush_dims_read(dims, x->ndim, empty_is_all, &bits)) return -1;
+    int n = rush_reduced_size(x, bits, keepdim, size);
+    return rush_out_t(out, i, x, dtype, n, size) ? 0 : -1;
+}
+
+rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dims, bool keepdim)
+{
+    uint64_t bits;
+    if (!g || rush_dims_read(dims, like->ndim, true, &bits)) return NULL;
+    g = rush_restore_dims(g, like, bits, keepdim);
+    if (g && g->dtype != like->dtype) g = T("_to_dtype", V(g), rush_v_dtype(like->dtype));
+    return g ? T("expand", V(g), rush_v_ints(like->size, like->ndim)) : NULL;
+}
