@@ -207,6 +207,7 @@ static void prod_dim_cpu(const rush_value *in, rush_value *out)
 /* Along dim, the product of all elements before each one. */
 static rush_tensor *product_before(rush_tensor *x, int64_t dim)
 {
+    if (!x) return NULL;
     rush_tensor *first = T("narrow", V(x), V(dim), V((int64_t)0), V((int64_t)1));
     rush_tensor *rest = T("narrow", V(x), V(dim), V((int64_t)0), V(x->size[dim] - 1));
     rush_tensor *both[2] = {ones_like(first), rest};

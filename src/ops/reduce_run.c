@@ -75,7 +75,7 @@ static void part_dims(walk *w, const rush_tensor *x, uint64_t dims)
 
 static void fetch(const walk *w, void *to, const char *from, int64_t stride, int64_t n)
 {
-    rush_convert(to, w->f->reads, w->size, from, w->dtype, stride, n);
+    rush_convert_many(to, w->f->reads, w->size, from, w->dtype, stride, n);
 }
 
 /* Elements [begin, end) of the reduction that starts at x join accumulator j of n. */
@@ -166,7 +166,7 @@ static void put(const walk *w, const char *acc, int64_t n, int64_t first, int64_
         const rush_tensor *t = w->out[k];
         if (!t || direct[k]) continue;
         int64_t bytes = rush_dtypes[t->dtype].size;
-        rush_convert((char *)rush_ptr(t) + first * bytes, t->dtype, stride * bytes, buffer[k], w->f->writes[k],
+        rush_convert_many((char *)rush_ptr(t) + first * bytes, t->dtype, stride * bytes, buffer[k], w->f->writes[k],
                      rush_dtypes[w->f->writes[k]].size, n);
     }
 }

@@ -11,10 +11,6 @@
 #define SMALLER(a, b) ((b) < (a) ? (b) : (a))
 #define LARGER_F(a, b) (((b) > (a)) | IS_NAN(b) ? (b) : (a))
 #define SMALLER_F(a, b) (((b) < (a)) | IS_NAN(b) ? (b) : (a))
-#define MAX_STREAMS _Pragma("omp simd reduction(max : s0, s1, s2, s3)")
-#define MIN_STREAMS _Pragma("omp simd reduction(min : s0, s1, s2, s3)")
-#define MAX_NAN_STREAMS _Pragma("omp simd reduction(max : s0, s1, s2, s3) reduction(| : bad)")
-#define MIN_NAN_STREAMS _Pragma("omp simd reduction(min : s0, s1, s2, s3) reduction(| : bad)")
 
 /* ---- the largest ---- */
 
@@ -28,7 +24,6 @@
 #define JOIN LARGER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MAX_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F max_i32
@@ -41,7 +36,6 @@
 #define JOIN LARGER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MAX_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F max_i64
@@ -54,7 +48,6 @@
 #define JOIN LARGER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MAX_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F max_f32
@@ -67,8 +60,6 @@
 #define JOIN LARGER_F
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MAX_NAN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F max_f64
@@ -81,8 +72,6 @@
 #define JOIN LARGER_F
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MAX_NAN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F argmax_u8
@@ -91,7 +80,6 @@
 #define BETTER GREATER
 #define BAD NEVER
 #define WORST 0
-#define REDUCTION MAX_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmax_i32
@@ -100,7 +88,6 @@
 #define BETTER GREATER
 #define BAD NEVER
 #define WORST INT32_MIN
-#define REDUCTION MAX_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmax_i64
@@ -109,7 +96,6 @@
 #define BETTER GREATER
 #define BAD NEVER
 #define WORST INT64_MIN
-#define REDUCTION MAX_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmax_f32
@@ -118,7 +104,6 @@
 #define BETTER GREATER
 #define BAD IS_NAN
 #define WORST -INFINITY
-#define REDUCTION MAX_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmax_f64
@@ -127,7 +112,6 @@
 #define BETTER GREATER
 #define BAD IS_NAN
 #define WORST -INFINITY
-#define REDUCTION MAX_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 /* ---- the smallest ---- */
@@ -142,7 +126,6 @@
 #define JOIN SMALLER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MIN_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F min_i32
@@ -155,7 +138,6 @@
 #define JOIN SMALLER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MIN_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F min_i64
@@ -168,7 +150,6 @@
 #define JOIN SMALLER
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MIN_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F min_f32
@@ -181,8 +162,6 @@
 #define JOIN SMALLER_F
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MIN_NAN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F min_f64
@@ -195,8 +174,6 @@
 #define JOIN SMALLER_F
 #define KEEP JOIN
 #define RESULT SAME
-#define REDUCTION MIN_NAN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F argmin_u8
@@ -205,7 +182,6 @@
 #define BETTER LESS
 #define BAD NEVER
 #define WORST UINT8_MAX
-#define REDUCTION MIN_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmin_i32
@@ -214,7 +190,6 @@
 #define BETTER LESS
 #define BAD NEVER
 #define WORST INT32_MAX
-#define REDUCTION MIN_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmin_i64
@@ -223,7 +198,6 @@
 #define BETTER LESS
 #define BAD NEVER
 #define WORST INT64_MAX
-#define REDUCTION MIN_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmin_f32
@@ -232,7 +206,6 @@
 #define BETTER LESS
 #define BAD IS_NAN
 #define WORST INFINITY
-#define REDUCTION MIN_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define F argmin_f64
@@ -241,7 +214,6 @@
 #define BETTER LESS
 #define BAD IS_NAN
 #define WORST INFINITY
-#define REDUCTION MIN_NAN_STREAMS
 #include "kernels/cpu/fold_arg.inc"
 
 #define FOLD(f, from, to, bytes) {from, {from, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}

@@ -20,9 +20,6 @@
 #define IS_NAN(x) ((x) != (x))
 #define LARGER(a, b) (((b) > (a)) | IS_NAN(b) ? (b) : (a))
 #define SMALLER(a, b) (((b) < (a)) | IS_NAN(b) ? (b) : (a))
-#define ADD_STREAMS _Pragma("omp simd reduction(+ : s0, s1, s2, s3)")
-#define MAX_STREAMS _Pragma("omp simd reduction(max : s0, s1, s2, s3) reduction(| : bad)")
-#define MIN_STREAMS _Pragma("omp simd reduction(min : s0, s1, s2, s3) reduction(| : bad)")
 
 #define F norm0_f32
 #define T float
@@ -34,7 +31,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm1_f32
@@ -47,7 +43,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm2_f32
@@ -60,7 +55,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)sqrt(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_f32
@@ -73,7 +67,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((float)pow(a, 1 / arg->p))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_inf_f32
@@ -86,8 +79,6 @@
 #define JOIN LARGER
 #define KEEP LARGER
 #define RESULT(a) ((a))
-#define REDUCTION MAX_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_ninf_f32
@@ -100,8 +91,6 @@
 #define JOIN SMALLER
 #define KEEP SMALLER
 #define RESULT(a) ((a))
-#define REDUCTION MIN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm0_f64
@@ -114,7 +103,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((double)(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm1_f64
@@ -127,7 +115,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((double)(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm2_f64
@@ -140,7 +127,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((double)sqrt(a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_f64
@@ -153,7 +139,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) ((double)pow(a, 1 / arg->p))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_inf_f64
@@ -166,8 +151,6 @@
 #define JOIN LARGER
 #define KEEP LARGER
 #define RESULT(a) ((a))
-#define REDUCTION MAX_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define F norm_ninf_f64
@@ -180,8 +163,6 @@
 #define JOIN SMALLER
 #define KEEP SMALLER
 #define RESULT(a) ((a))
-#define REDUCTION MIN_STREAMS
-#define BAD IS_NAN
 #include "kernels/cpu/fold_map.inc"
 
 #define FOLD(f, type, bytes) {type, {type, type}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}

@@ -7,8 +7,6 @@
 #define ADD(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 #define SAME(x) (x)
-#define ADD_STREAMS _Pragma("omp simd reduction(+ : s0, s1, s2, s3)")
-#define MUL_STREAMS _Pragma("omp simd reduction(* : s0, s1, s2, s3)")
 
 #define F sum_u8
 #define T uint8_t
@@ -20,7 +18,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT SAME
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F sum_i32
@@ -33,7 +30,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT SAME
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 /* Integers wrap around, as in two's complement. */
@@ -47,7 +43,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT SAME
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F sum_f32
@@ -60,7 +55,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) (float)(arg->mean ? (a) / arg->count : (a))
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F sum_f64
@@ -72,7 +66,6 @@
 #define MAP SAME
 #define JOIN ADD
 #define RESULT(a) (arg->mean ? (a) / arg->count : (a))
-#define REDUCTION ADD_STREAMS
 #define TWO_SUM
 #include "kernels/cpu/fold_map.inc"
 
@@ -86,7 +79,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) (float complex)(arg->mean ? (a) / arg->count : (a))
-#define REDUCTION
 #include "kernels/cpu/fold_map.inc"
 
 #define F sum_c128
@@ -99,7 +91,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) (arg->mean ? (a) / arg->count : (a))
-#define REDUCTION
 #include "kernels/cpu/fold_map.inc"
 
 #define F nansum_f32
@@ -112,7 +103,6 @@
 #define JOIN ADD
 #define KEEP ADD
 #define RESULT(a) (float)(a)
-#define REDUCTION ADD_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F nansum_f64
@@ -124,7 +114,6 @@
 #define MAP(x) ((x) == (x) ? (x) : 0)
 #define JOIN ADD
 #define RESULT SAME
-#define REDUCTION ADD_STREAMS
 #define TWO_SUM
 #include "kernels/cpu/fold_map.inc"
 
@@ -140,7 +129,6 @@
 #define JOIN TIMES
 #define KEEP TIMES
 #define RESULT SAME
-#define REDUCTION MUL_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F prod_f32
@@ -153,7 +141,6 @@
 #define JOIN TIMES
 #define KEEP TIMES
 #define RESULT SAME
-#define REDUCTION MUL_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 #define F prod_f64
@@ -166,7 +153,6 @@
 #define JOIN TIMES
 #define KEEP TIMES
 #define RESULT SAME
-#define REDUCTION MUL_STREAMS
 #include "kernels/cpu/fold_map.inc"
 
 /* The product without C's detour for infinities. */
@@ -192,7 +178,6 @@ static inline double complex times_c128(double complex a, double complex b)
 #define JOIN times_c64
 #define KEEP times_c64
 #define RESULT SAME
-#define REDUCTION
 #include "kernels/cpu/fold_map.inc"
 
 #define F prod_c128
@@ -205,7 +190,6 @@ static inline double complex times_c128(double complex a, double complex b)
 #define JOIN times_c128
 #define KEEP times_c128
 #define RESULT SAME
-#define REDUCTION
 #include "kernels/cpu/fold_map.inc"
 
 /* ---- any, all: of bytes that are 0 or 1 ---- */
@@ -223,7 +207,6 @@ static inline double complex times_c128(double complex a, double complex b)
 #define JOIN OR
 #define KEEP OR
 #define RESULT SAME
-#define REDUCTION _Pragma("omp simd reduction(| : s0, s1, s2, s3)")
 #include "kernels/cpu/fold_map.inc"
 
 #define F all
@@ -236,7 +219,6 @@ static inline double complex times_c128(double complex a, double complex b)
 #define JOIN AND
 #define KEEP AND
 #define RESULT SAME
-#define REDUCTION _Pragma("omp simd reduction(& : s0, s1, s2, s3)")
 #include "kernels/cpu/fold_map.inc"
 
 #define FOLD(f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}
