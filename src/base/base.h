@@ -136,6 +136,7 @@ void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_
 
 struct rush_generator {
     atomic_int refs;
+    atomic_int busy;        /* held while numbers are drawn, see rush_generator_lock() */
     uint64_t seed;
     uint32_t mt[624];
     int left;               /* words left before the next refill */
@@ -150,6 +151,9 @@ rush_generator *rush_generator_new(uint64_t seed);
 void rush_generator_keep(rush_generator *);
 void rush_generator_drop(rush_generator *);
 void rush_generator_seed(rush_generator *, uint64_t seed);
+/* One thread draws at a time; the functions below leave the lock to their callers. */
+void rush_generator_lock(rush_generator *);
+static inline void rush_generator_unlock(rush_generator *g) { atomic_store_explicit(&g->busy, 0, memory_order_release); }
 uint32_t rush_random32(rush_generator *);
 uint64_t rush_random64(rush_generator *);
 /* The state as PyTorch's get_state() gives it (5056 bytes). */

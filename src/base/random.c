@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +47,11 @@ void rush_generator_keep(rush_generator *g)
 void rush_generator_drop(rush_generator *g)
 {
     if (g && atomic_fetch_sub(&g->refs, 1) == 1) rush_free(g);
+}
+
+void rush_generator_lock(rush_generator *g)
+{
+    while (atomic_exchange_explicit(&g->busy, 1, memory_order_acquire)) sched_yield();
 }
 
 static uint32_t twist(uint32_t a, uint32_t b)

@@ -206,7 +206,7 @@ static void print_boxing(const rush_op *op, int i)
                 a->type == RUSH_A_FLOAT ? RUSH_V_FLOATS : a->type == RUSH_A_TENSOR ? RUSH_V_TENSORS
                 : a->type == RUSH_A_SCALAR ? RUSH_V_VALUES : RUSH_V_INTS, from, from);
     else if (a->type == RUSH_A_STRING) printf("%s ? rush_v_string(%s) : RUSH_NONE", from, from);
-    else if (a->type == RUSH_A_GENERATOR) printf("%s ? (rush_value){.kind = RUSH_V_GENERATOR, {.gen = %s}} : RUSH_NONE", from, from);
+    else if (a->type == RUSH_A_GENERATOR) printf("%s ? (rush_value){.kind = RUSH_V_GENERATOR, .gen = %s} : RUSH_NONE", from, from);
     else if (boxed(op, a)) printf("%s", from);
     else if (a->type == RUSH_A_TENSOR) printf("rush_v_tensor(%s)", from);
     else if (a->type == RUSH_A_INT) printf("rush_v_int(%s)", from);

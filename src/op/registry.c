@@ -93,11 +93,13 @@ int rush_op_register(rush_op *op)
     pthread_mutex_lock(&registry.lock);
     int failed = make_room();
     if (!failed) {
-        rush_op **first = &registry.slot[place(registry.slot, registry.size, op->base, strlen(op->base))];
+        rush_op **slot = &registry.slot[place(registry.slot, registry.size, op->base, strlen(op->base))], **first = slot;
         registry.used += !*first;
         while (*first && strcmp((*first)->name, op->name)) first = &(*first)->next;
         if (*first && *first != op) failed = rush_fail(RUSH_VALUE_ERROR, "operation %s is registered already", op->name);
         if (!failed && !*first) {
+            if (!strcmp(op->name, op->base)) first = slot; /* the bare name finds the overload without a name */
+            op->next = *first;
             *first = op;
             op->index = (uint32_t)registry.n;
             registry.all[registry.n++] = op;

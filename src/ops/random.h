@@ -1,0 +1,31 @@
+/* random.h - a distribution, ready to draw from: what the files of random operations share. */
+#ifndef RUSH_OPS_RANDOM_H
+#define RUSH_OPS_RANDOM_H
+
+#include "op/op.h"
+
+typedef struct sampler {
+    void (*draw)(const struct sampler *, rush_generator *, void *block, int64_t n); /* n elements of `block` */
+    rush_dtype block; /* dtype that is drawn: a wide one, converted into the tensor's */
+    rush_dtype dtype; /* of the tensor                                               */
+    double a, b;      /* the distribution's parameters                                */
+    int64_t base;     /* integers: base + word % range (range 0: the word as it is)   */
+    uint64_t range;
+    bool wide;        /* integers: 64 bits a number                                   */
+    bool normal;      /* filled in blocks of 16 where there are as many elements      */
+} sampler;
+
+/* Fills a tensor in the order in which PyTorch's iterator walks it: that of memory. g NULL: the default generator. */
+void rush_sample_into(rush_tensor *, const sampler *, rush_generator *g);
+/* Uniform and normal doubles in [0, 1) and N(0, 1), one by one; the caller holds the generator. */
+double rush_uniform_one(rush_generator *);
+double rush_normal_one(rush_generator *);
+
+/* The generator that value v names; NULL and an error when it is not the CPU's. */
+rush_generator *rush_generator_of(rush_value v);
+/* A derivative of zero for argument 0: where the result does not depend on it. */
+void rush_zero_grad(rush_grads *);
+int rush_sampler_exponential(sampler *, rush_dtype, double lambda);
+int rush_sampler_bernoulli(sampler *, rush_dtype, double p);
+
+#endif
