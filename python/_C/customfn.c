@@ -250,28 +250,51 @@ static rush_node *make_node(context *x, PyObject *args, int nout)
     return node;
 }
 
-/* _function_apply(cls, context, combined, *args): combined: forward takes the context itself */
-static PyObject *function_apply(PyObject *module, PyObject *const *args, Py_ssize_t n)
+/* Does the class say how its context is set up? Then forward goes without it. */
+static int has_setup(PyObject *cls)
 {
-    if (n < 3 || !PyObject_TypeCheck(args[1], &type_context)) return PyErr_Format(PyExc_TypeError, "_function_apply(cls, context, combined, *args)");
-    PyObject *cls = args[0], *ctx = args[1], *inputs = PyTuple_New(n - 3), *forward = PyObject_GetAttrString(cls, "forward"), *r = NULL, *result = NULL;
+    static PyObject *missing; /* what a class has that does not say it */
+    if (!missing) {
+        PyObject *module = PyImport_ImportModule("rushlight.autograd.function");
+        PyObject *base = module ? PyObject_GetAttrString(module, "_SingleLevelFunction") : NULL;
+        missing = base ? PyObject_GetAttrString(base, "setup_context") : NULL;
+        Py_XDECREF(base);
+        Py_XDECREF(module);
+        if (!missing) return -1;
+    }
+    PyObject *setup = PyObject_GetAttrString(cls, "setup_context");
+    Py_XDECREF(setup);
+    return setup ? setup != missing : -1;
+}
+
+/* Function.apply(*args) */
+static PyObject *function_apply(PyObject *cls, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *made = PyObject_GetAttrString(cls, "_backward_cls"), *ctx = made ? PyObject_CallNoArgs(made) : NULL;
+    PyObject *inputs = PyTuple_New(n), *forward = PyObject_GetAttrString(cls, "forward"), *r = NULL, *result = NULL;
+    int setup_apart = has_setup(cls);
+    Py_XDECREF(made);
+    if (!ctx || !inputs || !forward || setup_apart < 0) {
+        Py_XDECREF(ctx), Py_XDECREF(inputs), Py_XDECREF(forward);
+        return NULL;
+    }
     context *x = (context *)ctx;
-    bool combined = args[2] == Py_True, wants = false;
+    bool wants = false;
     size_t mark = rush_scope_open();
-    for (Py_ssize_t i = 3; inputs && i < n; ++i) PyTuple_SET_ITEM(inputs, i - 3, py_ref(args[i]));
-    if (!inputs || !forward || read_inputs(x, inputs, &wants)) goto end;
+    for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(inputs, i, py_ref(args[i]));
+    if (read_inputs(x, inputs, &wants)) goto end;
     uint32_t mode = rush_now.mode;
     rush_now.mode |= RUSH_MODE_NO_GRAD;
-    if (combined) {
-        PyObject *all[64] = {NULL, ctx}, **at = n < 60 ? all : PyMem_Malloc(sizeof *at * (size_t)n);
+    if (!setup_apart) {
+        PyObject *all[64], **at = n < 60 ? all : PyMem_Malloc(sizeof *at * (size_t)(n + 1));
         if (at) {
-            at[1] = ctx;
-            for (Py_ssize_t i = 3; i < n; ++i) at[i - 1] = args[i];
-            r = PyObject_Vectorcall(forward, at + 1, (size_t)(n - 2), NULL);
+            at[0] = ctx;
+            if (n) memcpy(at + 1, args, sizeof *at * (size_t)n);
+            r = PyObject_Vectorcall(forward, at, (size_t)(n + 1), NULL);
             if (at != all) PyMem_Free(at);
         }
     } else {
-        r = PyObject_Vectorcall(forward, args + 3, (size_t)(n - 3), NULL);
+        r = PyObject_Vectorcall(forward, args, (size_t)n, NULL);
         PyObject *setup = r ? PyObject_CallMethod(cls, "setup_context", "OOO", ctx, inputs, r) : NULL;
         if (r && !setup) Py_CLEAR(r);
         Py_XDECREF(setup);
@@ -285,8 +308,9 @@ static PyObject *function_apply(PyObject *module, PyObject *const *args, Py_ssiz
 end:
     rush_scope_close(mark);
     Py_XDECREF(r);
-    Py_XDECREF(forward);
-    Py_XDECREF(inputs);
+    Py_DECREF(forward);
+    Py_DECREF(inputs);
+    Py_DECREF(ctx);
     return result;
 }
 
@@ -337,6 +361,8 @@ static void context_dealloc(PyObject *self)
     rush_free(x->is_tensor);
     Py_TYPE(self)->tp_free(self);
 }
+
+rush_node *py_context_node(PyObject *x) { return PyObject_TypeCheck(x, &type_context) ? ((context *)x)->node : NULL; }
 
 static PyObject *save_for_backward(PyObject *self, PyObject *args)
 {
@@ -413,6 +439,34 @@ static int set_to_save(PyObject *self, PyObject *value, void *unused)
     Py_XSETREF(((context *)self)->to_save, value);
     return 0;
 }
+static PyObject *get_dirty(PyObject *self, void *unused)
+{
+    PyObject *x = ((context *)self)->dirty;
+    return py_ref(x ? x : Py_None);
+}
+static int set_dirty(PyObject *self, PyObject *value, void *unused)
+{
+    Py_XINCREF(value);
+    Py_XSETREF(((context *)self)->dirty, value);
+    return 0;
+}
+static PyObject *get_fixed(PyObject *self, void *unused)
+{
+    PyObject *x = ((context *)self)->non_differentiable;
+    return py_ref(x ? x : Py_None);
+}
+static int set_fixed(PyObject *self, PyObject *value, void *unused)
+{
+    Py_XINCREF(value);
+    Py_XSETREF(((context *)self)->non_differentiable, value);
+    return 0;
+}
+static int set_saved_for_forward(PyObject *self, PyObject *value, void *unused)
+{
+    Py_XINCREF(value);
+    Py_XSETREF(((context *)self)->saved_for_forward, value);
+    return 0;
+}
 static PyObject *get_saved_for_forward(PyObject *self, void *unused)
 {
     PyObject *x = ((context *)self)->saved_for_forward;
@@ -448,6 +502,7 @@ static PyObject *register_hook(PyObject *self, PyObject *f) { return hook(self, 
 static PyObject *register_prehook(PyObject *self, PyObject *f) { return hook(self, f, true); }
 
 static PyMethodDef context_methods[] = {
+    {"apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL | METH_CLASS, "Runs forward and records it."},
     {"save_for_backward", save_for_backward, METH_VARARGS, "Keeps tensors for backward, where they are ctx.saved_tensors."},
     {"save_for_forward", save_for_forward, METH_VARARGS, "Keeps tensors for jvp."},
     {"mark_dirty", mark_dirty, METH_VARARGS, "These arguments were changed in place."},
@@ -464,7 +519,9 @@ static PyGetSetDef context_getset[] = {
     {"saved_variables", get_saved, NULL, NULL},
     {"needs_input_grad", get_needs, set_needs, "Per argument of forward: is its gradient wanted?"},
     {"to_save", get_to_save, set_to_save, NULL},
-    {"saved_for_forward", get_saved_for_forward, NULL, NULL},
+    {"saved_for_forward", get_saved_for_forward, set_saved_for_forward, NULL},
+    {"dirty_tensors", get_dirty, set_dirty, NULL},
+    {"non_differentiable", get_fixed, set_fixed, NULL},
     {"next_functions", get_next, NULL, "The nodes that its gradients go to."},
     {"materialize_grads", get_materialize, put_materialize, NULL},
     {"metadata", get_metadata, NULL, "A dictionary for the user."},
@@ -486,10 +543,8 @@ static PyTypeObject type_context = {
     .tp_getset = context_getset,
 };
 
-static PyMethodDef functions[] = {{"_function_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL, "Runs a custom function's forward and records it."}, {NULL}};
-
 int py_customfn_init(PyObject *module)
 {
     if (PyType_Ready(&type_context)) return -1;
-    return py_add(module, "_FunctionBase", py_ref((PyObject *)&type_context)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
+    return py_add(module, "_FunctionBase", py_ref((PyObject *)&type_context));
 }

@@ -33,12 +33,14 @@ static int read_list(PyObject *x, tensor_list *list, bool none, const char *what
 
 static int run(const tensor_list *roots, const tensor_list *grads, bool retain, bool graph, const tensor_list *inputs, rush_tensor **out, bool unused)
 {
+    py_backward_begins();
     PyThreadState *thread = PyEval_SaveThread();
     rush_tensor **g = grads && grads->n ? grads->t : NULL;
     int failed = inputs ? rush_grad_of(roots->n, roots->t, g, inputs->n, inputs->t, out, retain, graph, unused)
                         : rush_backward_full(roots->n, roots->t, g, retain, graph);
     PyEval_RestoreThread(thread);
-    return failed ? py_raise_int() : 0;
+    int late = py_backward_ends(failed);
+    return failed ? py_raise_int() : late;
 }
 
 /* backward(inputs=...): the gradients of these alone are accumulated. */
@@ -61,7 +63,7 @@ static int check_lengths(const tensor_list *roots, const tensor_list *grads)
 }
 
 /* _run_backward(roots, grads, retain_graph, create_graph, inputs, allow_unused, accumulate) */
-static PyObject *run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
+PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 7) return PyErr_Format(PyExc_TypeError, "_run_backward() takes 7 arguments (%zd given)", n);
     size_t mark = rush_scope_open();
@@ -95,7 +97,7 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
     if (inputs != Py_None && !py_is_tensor(inputs) && PySequence_Size(inputs) == 0) return PyErr_Format(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty.");
     PyObject *one = py_is_tensor(inputs) ? PyTuple_Pack(1, inputs) : py_ref(inputs);
     PyObject *all[] = {self, gradient, retain, graph ? Py_True : Py_False, one, Py_True, Py_True};
-    PyObject *r = one ? run_backward(NULL, all, 7) : NULL;
+    PyObject *r = one ? py_run_backward(NULL, all, 7) : NULL;
     Py_XDECREF(one);
     return r;
 }
@@ -183,7 +185,7 @@ static void free_arg(void *arg)
 static PyObject *push_saved_hooks(PyObject *module, PyObject *args)
 {
     PyObject *f, *g;
-    if (!PyArg_ParseTuple(args, "OO", &f, &g)) return NULL;
+    if (py_saved_hooks_disabled() || !PyArg_ParseTuple(args, "OO", &f, &g)) return NULL;
     python_saved_hooks *h = rush_calloc(1, sizeof *h);
     if (!h) return py_raise();
     h->pack = py_ref(f);
@@ -273,7 +275,7 @@ static PyObject *grad_edge(PyObject *module, PyObject *x)
 }
 
 static PyMethodDef functions[] = {
-    {"_run_backward", (PyCFunction)(void (*)(void))run_backward, METH_FASTCALL, "The engine: _run_backward(roots, grads, retain, create_graph, inputs, allow_unused, accumulate)."},
+    {"_run_backward", (PyCFunction)(void (*)(void))py_run_backward, METH_FASTCALL, "The engine: _run_backward(roots, grads, retain, create_graph, inputs, allow_unused, accumulate)."},
     {"_push_saved_tensors_default_hooks", push_saved_hooks, METH_VARARGS, "Tensors saved from now on go through pack and unpack."},
     {"_pop_saved_tensors_default_hooks", pop_saved_hooks, METH_NOARGS, "Takes the innermost hooks away."},
     {"set_anomaly_enabled", (PyCFunction)(void (*)(void))set_anomaly, METH_VARARGS | METH_KEYWORDS, "set_anomaly_enabled(enabled, check_nan=True)"},

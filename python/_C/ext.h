@@ -129,6 +129,7 @@ int py_customfn_init(PyObject *module);
 int py_modes_init(PyObject *module);
 int py_library_init(PyObject *module);
 int py_legacy_init(PyObject *module);
+int py_compat_init(PyObject *module);
 
 extern PyMethodDef py_tensor_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];
@@ -155,6 +156,12 @@ PyObject *py_hook_callable(const rush_node_hook *); /* borrowed, or NULL: no hoo
 PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
 int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
 PyObject *py_next_functions(rush_node *);
+rush_node *py_node_behind(PyObject *);           /* of a grad_fn object; NULL without an exception for others */
+rush_node *py_context_node(PyObject *);          /* of a custom function's context */
+PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n);
+void py_backward_begins(void);
+int py_backward_ends(bool failed);
+bool py_saved_hooks_disabled(void);              /* true and an exception */
 PyObject *py_node_register(rush_node *, PyObject *f, bool pre); /* a hook; its handle */
 PyObject *py_item(PyObject *tensor, PyObject *unused);
 Py_ssize_t py_tensor_length(PyObject *);

@@ -83,6 +83,11 @@ static void node_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+rush_node *py_node_behind(PyObject *x)
+{
+    return PyObject_TypeCheck(x, &type_node) ? NODE(x) : py_context_node(x);
+}
+
 static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", strrchr(Py_TYPE(self)->tp_name, '.') + 1, self); }
 static PyObject *node_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(NODE(self)->kind->name(NODE(self))); }
 static PyObject *node_seq(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(NODE(self)->seq); }

@@ -407,6 +407,18 @@ static PyObject *disable_exit(PyObject *self, PyObject *args)
     py_overrides.disabled = ((disabler *)self)->before;
     Py_RETURN_NONE;
 }
+static PyObject *enable_enter(PyObject *self, PyObject *unused)
+{
+    ((disabler *)self)->before = py_overrides.disabled;
+    py_overrides.disabled = 0;
+    Py_RETURN_NONE;
+}
+static PyMethodDef enable_methods[] = {{"__enter__", enable_enter, METH_NOARGS, NULL}, {"__exit__", disable_exit, METH_VARARGS, NULL}, {NULL}};
+static PyTypeObject type_enable = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._EnableTorchFunction", .tp_basicsize = sizeof(disabler),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = PyType_GenericNew, .tp_methods = enable_methods,
+    .tp_doc = "Context: __torch_function__ is asked again.",
+};
 static PyMethodDef subclass_methods[] = {{"__enter__", disable_enter_subclass, METH_NOARGS, NULL}, {"__exit__", disable_exit, METH_VARARGS, NULL}, {NULL}};
 static PyMethodDef all_methods[] = {{"__enter__", disable_enter_all, METH_NOARGS, NULL}, {"__exit__", disable_exit, METH_VARARGS, NULL}, {NULL}};
 static PyTypeObject type_disable_subclass = {
@@ -516,7 +528,7 @@ static PyMethodDef functions[] = {
 int py_override_init(PyObject *module)
 {
     s_torch_function = PyUnicode_InternFromString("__torch_function__");
-    if (!s_torch_function || PyType_Ready(&type_native) || PyType_Ready(&type_property) || PyType_Ready(&type_disable) ||
+    if (!s_torch_function || PyType_Ready(&type_native) || PyType_Ready(&type_property) || PyType_Ready(&type_disable) || PyType_Ready(&type_enable) ||
         PyType_Ready(&type_disable_subclass) || PyModule_AddFunctions(module, functions))
         return -1;
     py_disabled_torch_function = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
@@ -524,7 +536,7 @@ int py_override_init(PyObject *module)
         publish_methods(py_tensor_convert_methods) || publish_methods(class_method) || publish_properties(py_tensor_getset))
         return -1;
     PyType_Modified(&py_type_TensorBase);
-    return py_add(module, "DisableTorchFunction", py_ref((PyObject *)&type_disable)) ||
+    return py_add(module, "_EnableTorchFunction", py_ref((PyObject *)&type_enable)) || py_add(module, "DisableTorchFunction", py_ref((PyObject *)&type_disable)) ||
                    py_add(module, "DisableTorchFunctionSubclass", py_ref((PyObject *)&type_disable_subclass))
                ? -1 : 0;
 }

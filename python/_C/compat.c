@@ -1,0 +1,205 @@
+/* compat.c - names of torch._C that packages reach for: the engine object, conj and neg bits, swapping, stacks that are
+ * always empty here. What is plain Python of this kind is in rushlight/_C_names.py.
+ */
+#include "ext.h"
+
+/* ---- the engine as an object ---- */
+
+static _Thread_local int depth;           /* backward calls of this thread that are running */
+static _Thread_local PyObject *callbacks; /* to run at the end of the outermost */
+
+static int run_callbacks(void)
+{
+    PyObject *list = callbacks;
+    callbacks = NULL;
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); ++i) {
+        PyObject *r = PyObject_CallNoArgs(PyList_GET_ITEM(list, i));
+        Py_XDECREF(r);
+        if (!r) return Py_DECREF(list), -1;
+    }
+    Py_XDECREF(list);
+    return 0;
+}
+
+void py_backward_begins(void) { ++depth; }
+
+/* 0, or -1 when a callback of the end failed. */
+int py_backward_ends(bool failed)
+{
+    if (--depth) return 0;
+    if (failed) {
+        Py_CLEAR(callbacks);
+        return 0;
+    }
+    return callbacks ? run_callbacks() : 0;
+}
+
+/* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False) */
+static PyObject *run_backward(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"tensors", "grad_tensors", "keep_graph", "create_graph", "inputs", "allow_unreachable", "accumulate_grad", NULL};
+    PyObject *all[7] = {NULL, Py_None, Py_False, Py_False, Py_None, Py_False, Py_False};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOOOO:run_backward", names, &all[0], &all[1], &all[2], &all[3], &all[4], &all[5], &all[6])) return NULL;
+    return py_run_backward(NULL, all, 7);
+}
+
+static PyObject *queue_callback(PyObject *self, PyObject *f)
+{
+    if (!depth) return PyErr_Format(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass.");
+    if (!callbacks && !(callbacks = PyList_New(0))) return NULL;
+    if (PyList_Append(callbacks, f)) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_checkpoint_valid(PyObject *self, PyObject *unused) { Py_RETURN_TRUE; }
+
+static PyMethodDef engine_methods[] = {
+    {"run_backward", (PyCFunction)(void (*)(void))run_backward, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"queue_callback", queue_callback, METH_O, "A function that is called when the running backward has ended."},
+    {"is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, NULL},
+    {NULL},
+};
+static PyTypeObject type_engine = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._EngineBase", .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew, .tp_methods = engine_methods,
+    .tp_doc = "What runs backward.",
+};
+
+static PyObject *graph_task(PyObject *module, PyObject *unused) { return PyLong_FromLong(depth - 1); }
+
+/* Will the running backward come to this node? */
+static PyObject *will_execute(PyObject *module, PyObject *x)
+{
+    rush_node *node = py_node_behind(x);
+    if (!node) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a node was expected, not %s", py_type_name(x));
+    if (!depth) return PyErr_Format(PyExc_RuntimeError, "_get_should_execute_nodes should only be called during the backward pass");
+    return PyBool_FromLong(node->task && node->needed & 2);
+}
+
+/* ---- tensors ---- */
+
+static PyObject *set_flag(PyObject *args, uint16_t flag)
+{
+    PyObject *x;
+    int on;
+    if (!PyArg_ParseTuple(args, "Op", &x, &on)) return NULL;
+    rush_tensor *t = py_need_tensor(x, "the argument");
+    if (!t) return NULL;
+    t->flags = on ? t->flags | flag : t->flags & ~flag;
+    Py_RETURN_NONE;
+}
+static PyObject *set_conj(PyObject *module, PyObject *args) { return set_flag(args, RUSH_T_CONJ); }
+static PyObject *set_neg(PyObject *module, PyObject *args) { return set_flag(args, RUSH_T_NEG); }
+
+/* The two objects exchange their tensors. */
+static PyObject *swap(PyObject *module, PyObject *args)
+{
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!", &py_type_TensorBase, &a, &py_type_TensorBase, &b)) return NULL;
+    rush_tensor *ta = py_tensor_of(a), *tb = py_tensor_of(b);
+    if ((ta->refs > 1 && ta->ag && ta->ag->accumulator) || (tb->refs > 1 && tb->ag && tb->ag->accumulator))
+        return PyErr_Format(PyExc_RuntimeError, "Cannot swap tensors that are in a graph: a node still refers to one of them");
+    ((py_tensor *)a)->t = tb, tb->py = a;
+    ((py_tensor *)b)->t = ta, ta->py = b;
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_versions(PyObject *module, PyObject *args)
+{
+    PyObject *tensors, *versions;
+    if (!PyArg_ParseTuple(args, "OO", &tensors, &versions)) return NULL;
+    PyObject *a = PySequence_Fast(tensors, "tensors were expected"), *b = a ? PySequence_Fast(versions, "versions were expected") : NULL;
+    bool ok = b && PySequence_Fast_GET_SIZE(a) == PySequence_Fast_GET_SIZE(b);
+    for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(a); ++i) {
+        rush_tensor *t = py_need_tensor(PySequence_Fast_GET_ITEM(a, i), "the argument");
+        unsigned long v = PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(b, i));
+        if (!t || PyErr_Occurred()) ok = false;
+        else if (t->version) *t->version = (unsigned)v;
+        else if (t->storage) t->storage->version = (unsigned)v;
+    }
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    if (!ok) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "as many versions as tensors were expected");
+    Py_RETURN_NONE;
+}
+
+/* ---- saved tensor hooks switched off ---- */
+
+static _Thread_local PyObject *hooks_off; /* the message for those who try */
+
+bool py_saved_hooks_disabled(void)
+{
+    if (hooks_off) PyErr_SetObject(PyExc_RuntimeError, hooks_off);
+    return hooks_off != NULL;
+}
+
+static PyObject *disable_hooks(PyObject *module, PyObject *args)
+{
+    PyObject *message, *strict = NULL;
+    if (!PyArg_ParseTuple(args, "U|O", &message, &strict)) return NULL;
+    Py_INCREF(message);
+    Py_XSETREF(hooks_off, message);
+    Py_RETURN_NONE;
+}
+static PyObject *enable_hooks(PyObject *module, PyObject *unused)
+{
+    Py_CLEAR(hooks_off);
+    Py_RETURN_NONE;
+}
+static PyObject *hooks_message(PyObject *module, PyObject *unused) { return py_ref(hooks_off ? hooks_off : Py_None); }
+
+/* ---- what is never there ---- */
+
+static PyObject *none(PyObject *module, PyObject *unused) { Py_RETURN_NONE; }
+static PyObject *no(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
+static PyObject *yes(PyObject *module, PyObject *unused) { Py_RETURN_TRUE; }
+static PyObject *zero(PyObject *module, PyObject *unused) { return PyLong_FromLong(0); }
+
+static PyObject *no_forward_mode(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    return PyErr_Format(PyExc_NotImplementedError, "forward mode with dual tensors is not there; torch.func.jvp is");
+}
+
+static PyMethodDef functions[] = {
+    {"_current_graph_task_id", graph_task, METH_NOARGS, "A number for the running backward; -1 outside."},
+    {"_will_engine_execute_node", will_execute, METH_O, "Will the running backward come to this node?"},
+    {"_set_conj", set_conj, METH_VARARGS, "Sets the bit of lazy conjugation."},
+    {"_set_neg", set_neg, METH_VARARGS, "Sets the bit of lazy negation."},
+    {"_swap_tensor_impl", swap, METH_VARARGS, "Two objects exchange their tensors."},
+    {"_get_tracing_state", none, METH_NOARGS, "None: nothing is traced."},
+    {"_are_functorch_transforms_active", no, METH_NOARGS, "Is a transform of torch.func running that must see every function?"},
+    {"_is_tracing", no, METH_NOARGS, NULL},
+    {"_len_torch_dispatch_stack", zero, METH_NOARGS, NULL},
+    {"_get_dispatch_mode", none, METH_VARARGS, NULL},
+    {"_is_fwd_grad_enabled", yes, METH_NOARGS, NULL},
+    {"_set_fwd_grad_enabled", none, METH_O, NULL},
+    {"_enter_dual_level", (PyCFunction)(void (*)(void))no_forward_mode, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_exit_dual_level", (PyCFunction)(void (*)(void))no_forward_mode, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_log_api_usage_once", none, METH_VARARGS, "Nothing is logged."},
+    {"_log_api_usage_metadata", none, METH_VARARGS, "Nothing is logged."},
+    {"_is_xnnpack_enabled", no, METH_NOARGS, NULL},
+    {"_has_cuda", no, METH_NOARGS, NULL},
+    {NULL},
+};
+static PyMethodDef autograd_functions[] = {
+    {"_unsafe_set_version_counter", set_versions, METH_VARARGS, "Sets how often tensors count as changed."},
+    {"_saved_tensors_hooks_disable", disable_hooks, METH_VARARGS, "Hooks for saved tensors are an error from now on, with this message."},
+    {"_saved_tensors_hooks_enable", enable_hooks, METH_NOARGS, "Hooks for saved tensors are fine again."},
+    {"_saved_tensors_hooks_get_disabled_error_message", hooks_message, METH_NOARGS, "The message, or None."},
+    {"_saved_tensors_hooks_is_enabled", yes, METH_NOARGS, NULL},
+    {NULL},
+};
+
+int py_compat_init(PyObject *module)
+{
+    if (PyType_Ready(&type_engine) || PyModule_AddFunctions(module, functions)) return -1;
+    PyObject *autograd = PyModule_New("rushlight._C._autograd"), *modules = PyImport_GetModuleDict();
+    if (!autograd || PyModule_AddFunctions(autograd, autograd_functions) || PyDict_SetItemString(modules, "rushlight._C._autograd", autograd)) return -1;
+    static const char *const both[] = {"_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks"};
+    for (size_t i = 0; i < RUSH_COUNT(both); ++i)
+        if (py_add(autograd, both[i], PyObject_GetAttrString(module, both[i]))) return -1;
+    return py_add(module, "_autograd", autograd) || py_add(module, "_ImperativeEngine", py_ref((PyObject *)&type_engine)) ||
+                   py_add(module, "_EngineBase", py_ref((PyObject *)&type_engine)) ||
+                   py_add(module, "_InferenceMode", PyObject_GetAttrString(module, "inference_mode"))
+               ? -1 : 0;
+}
