@@ -1,9 +1,9 @@
 /* iter.c - walk several strided tensors of one broadcast shape in step.
  *
- * Three ways lead to a loop. Contiguous operands of the right dtypes go there as they are. Others get their
- * dimensions sorted and merged, and a piece of the linear index range is walked row by row. Where one
- * operand runs across another's rows (x + x.t()), the walk goes in square tiles and the crossing operand is
- * transposed through a buffer that stays in the first-level cache.
+ * Four ways lead to a loop. Contiguous operands of the right dtypes go there as they are. Others get their
+ * dimensions sorted and merged, and a piece of the linear index range is walked row by row; rows that are short
+ * are gathered into blocks. Where one operand runs across another's rows (x + x.t()), the walk goes in square
+ * tiles and the crossing operand is transposed through a buffer that stays in the first-level cache.
  */
 #include "tensor/iter.h"
 
@@ -248,6 +248,68 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* ---- short rows ---- */
+
+#define SHORT_ROW 32
+#define SHORT_BLOCK 512 /* elements */
+
+static void gather_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
+{
+    for (int64_t r = 0; r < rows; r++, from += next)
+        for (int64_t c = 0; c < cols; c++, to += bytes) {
+            const char *p = from + c * step;
+            switch (bytes) {
+            case 1: *to = *p; break;
+            case 2: *(uint16_t *)to = *(const uint16_t *)p; break;
+            case 4: *(uint32_t *)to = *(const uint32_t *)p; break;
+            case 8: *(uint64_t *)to = *(const uint64_t *)p; break;
+            default: memcpy(to, p, bytes);
+            }
+        }
+}
+
+static void scatter_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
+{
+    for (int64_t r = 0; r < rows; r++, to += next)
+        for (int64_t c = 0; c < cols; c++, from += bytes) memcpy(to + c * step, from, bytes);
+}
+
+/* Blocks [begin, end) of rows too short for a loop of their own: many rows are put together in buffers. */
+static void run_short(void *arg, int64_t begin, int64_t end)
+{
+    const job *w = arg;
+    const rush_iter *it = w->it;
+    char buffer[RUSH_OPERANDS][SHORT_BLOCK * 16] __attribute__((aligned(64)));
+    char *base[RUSH_OPERANDS], *p[RUSH_OPERANDS];
+    int64_t stride[RUSH_OPERANDS], cols = it->size[0], filled = -1;
+    bool direct[RUSH_OPERANDS];
+    for (int k = 0; k < it->nop; k++) {
+        int64_t bytes = rush_dtypes[it->own[k]].size, s0 = it->stride[k][0], s1 = it->stride[k][1];
+        bool one = k >= it->nout && s0 == 0 && s1 == 0;
+        direct[k] = one || (s0 == bytes && s1 == cols * bytes);
+        stride[k] = one ? 0 : bytes;
+    }
+    for (int64_t u = begin; u < end; u++) {
+        int64_t outer = u / w->row_tiles, rest = outer, row = u % w->row_tiles * w->tile_rows;
+        int64_t rows = RUSH_MIN(w->tile_rows, it->size[1] - row);
+        for (int k = 0; k < it->nop; k++) base[k] = it->data[k] + row * it->stride[k][1];
+        for (int d = 2; d < it->ndim; d++) {
+            for (int k = 0; k < it->nop; k++) base[k] += rest % it->size[d] * it->stride[k][d];
+            rest /= it->size[d];
+        }
+        for (int k = 0; k < it->nop; k++) {
+            p[k] = direct[k] ? base[k] : buffer[k];
+            bool repeats = it->stride[k][1] == 0 && filled == outer; /* the same row again: still there */
+            if (!direct[k] && k >= it->nout && !repeats)
+                gather_rows(p[k], base[k], it->stride[k][1], it->stride[k][0], it->stride[k][1] ? rows : w->tile_rows, cols, (size_t)rush_dtypes[it->own[k]].size);
+        }
+        filled = outer;
+        run_row(w, p, stride, rows * cols);
+        for (int k = 0; k < it->nout; k++)
+            if (!direct[k]) scatter_rows(base[k], p[k], it->stride[k][1], it->stride[k][0], rows, cols, (size_t)rush_dtypes[it->own[k]].size);
+    }
+}
+
 /* ---- tiles ---- */
 
 /* Operands that are contiguous along the second dimension and far apart along the first. The dimension along which
@@ -334,6 +396,14 @@ void rush_iter_run(rush_iter *it, rush_loop loop, const void *arg, int64_t grain
         int64_t units = w.row_tiles, per = w.tile_rows * it->size[0];
         for (int d = 2; d < it->ndim; d++) units *= it->size[d];
         rush_parallel_for(units, (grain + per - 1) / per, run_tiles, &w);
+        return;
+    }
+    if (it->ndim > 1 && it->size[0] < SHORT_ROW && it->size[1] >= 8) {
+        w.tile_rows = SHORT_BLOCK / it->size[0];
+        w.row_tiles = (it->size[1] + w.tile_rows - 1) / w.tile_rows;
+        int64_t units = w.row_tiles, per = RUSH_MIN(w.tile_rows, it->size[1]) * it->size[0];
+        for (int d = 2; d < it->ndim; d++) units *= it->size[d];
+        rush_parallel_for(units, (grain + per - 1) / per, run_short, &w);
         return;
     }
     if (it->numel <= grain) run_piece(&w, 0, it->numel);
