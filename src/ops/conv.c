@@ -6,7 +6,7 @@
  * complex numbers (four real ones) and second derivatives (the other two products) for free.
  */
 #include "op/formula.h"
-#include "kernels/cpu/conv.h"
+#include "kernels/engine/engine.h"
 #include "ops/product.h"
 
 #include <stdio.h>
@@ -115,9 +115,18 @@ static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *
 
 /* ---- the three products on arrays ---- */
 
+/* Few channels and depthwise convolutions are better off without oneDNN's blocked layouts. */
+static bool by_engine(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
+{
+    int64_t icg = c->in / c->groups, ocg = c->out / c->groups;
+    if (d == RUSH_BF16 ? !rush_engine_has_bf16() || icg == 1 : d != RUSH_F32 || icg < 16 || ocg < 16) return false;
+    return rush_engine_conv(what, c, d, false, a, b, bias, to);
+}
+
 /* Contiguous, real, of a kernel's type. */
 static void product_real(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
 {
+    if (d == RUSH_F32 && by_engine(what, c, d, a, b, bias, to)) return;
     if (d == RUSH_F32) {
         if (what == FORWARD) rush_k_conv->forward_f32(c, a, b, bias, to);
         else if (what == GRAD_INPUT) rush_k_conv->grad_input_f32(c, a, b, to);
@@ -193,13 +202,18 @@ static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b,
         rush_zero_into(to);
         return bias ? add_bias(to, bias) : 0;
     }
+    bool cplx = rush_dtype_is_complex(in), direct = in == d && rush_contiguous(to);
+    if (d == RUSH_BF16 && rush_contiguous(to)) {
+        rush_tensor *ca = rush_contiguous_copy(a), *cb = rush_contiguous_copy(b), *cs = bias ? rush_contiguous_copy(bias) : NULL;
+        if (rush_failed()) return -1;
+        if (by_engine(what, c, d, rush_ptr(ca), rush_ptr(cb), cs && what == FORWARD ? rush_ptr(cs) : NULL, rush_ptr(to)))
+            return cs && what != FORWARD ? add_bias(to, cs) : 0;
+    }
     a = rush_cast_copy(a, in);
     b = rush_cast_copy(b, in);
     if (bias) bias = rush_cast_copy(bias, in);
-    bool direct = in == d && rush_contiguous(to);
     rush_tensor *y = direct ? to : rush_tensor_new(in, to->device, to->ndim, to->size);
     if (rush_failed()) return -1;
-    bool cplx = rush_dtype_is_complex(in);
     if (cplx && product_complex(what, c, a, b, y)) return -1;
     if (!cplx) product_real(what, c, in, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y));
     if (rush_failed() || (bias && (cplx || what != FORWARD) && add_bias(y, bias))) return -1;

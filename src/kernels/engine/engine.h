@@ -7,7 +7,7 @@
 #ifndef RUSH_ENGINE_H
 #define RUSH_ENGINE_H
 
-#include "base/base.h"
+#include "kernels/cpu/conv.h"
 
 /* c = a b + beta c + bias, `batch` of them. A batch stride of 0 repeats the matrix. */
 typedef struct rush_engine_product {
@@ -23,20 +23,11 @@ bool rush_engine_matmul(const rush_engine_product *);
 /* Is low precision (bfloat16) arithmetic done by the processor itself? */
 bool rush_engine_has_bf16(void);
 
-/* Convolutions; the input and the result (n, c, space), the weight (out, in / groups, kernel).
- * With `transposed`, the weight is (in, out / groups, kernel). */
-typedef struct rush_engine_conv {
-    rush_dtype dtype;
-    bool transposed;
-    int nd;                     /* 1..3 */
-    int64_t n, in, out, groups;
-    int64_t space[3], result[3], kernel[3], stride[3], dilation[3], before[3], after[3];
-    bool channels_last;         /* of input and result */
-    bool weight_fixed;          /* the weight's memory is known by (storage, version): its blocked form is kept */
-    uint64_t weight_version;
-} rush_engine_conv;
-bool rush_engine_conv_forward(const rush_engine_conv *, const void *x, const void *w, const void *bias, void *y);
-bool rush_engine_conv_grad_input(const rush_engine_conv *, const void *g, const void *w, void *gx);
-bool rush_engine_conv_grad_weight(const rush_engine_conv *, const void *g, const void *x, void *gw, void *gbias);
+/* The three products of a convolution (kernels/cpu/conv.h has the geometry): forward y = w * x, grad_input
+ * gx = w' * g, grad_weight gw = g * x. Images of float32 or bfloat16, channels first or (last) channels last; the
+ * weight is (out, in / groups, kernel), contiguous or channels last like the images. */
+enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
+
+bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, const void *a, const void *b, const void *bias, void *to);
 
 #endif

@@ -159,6 +159,12 @@ rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t de
     return p->p ? p : NULL;
 }
 
+void rush_primitive_forget(rush_primitive *p)
+{
+    if (p->p) dnnl_primitive_destroy(p->p);
+    p->p = NULL;
+}
+
 static dnnl_primitive_t reorder_between(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
 {
     dnnl_primitive_desc_t desc;

@@ -44,6 +44,8 @@ static inline void rush_case_one(rush_case *c, int64_t x) { c->key[c->n++] = x; 
 rush_primitive *rush_primitive_find(const rush_case *, bool *unknown);
 /* Takes over the descriptor; NULL remembers that the case cannot be done. */
 rush_primitive *rush_primitive_add(const rush_case *, dnnl_primitive_desc_t);
+/* Remembers instead that the case cannot be done. */
+void rush_primitive_forget(rush_primitive *);
 /* Adds a memory: `query` (dnnl_query_src_md, ...) tells the primitive's layout, `user` the caller's. */
 bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t query, int index, int arg,
                         const dnnl_memory_desc_t *user, bool result);

@@ -66,7 +66,10 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
                   rush_primitive_mem(made, desc, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &b, false) &&
                   rush_primitive_mem(made, desc, dnnl_query_dst_md, 0, DNNL_ARG_DST, &c, true) &&
                   (!p->bias || rush_primitive_mem(made, desc, dnnl_query_weights_md, 1, DNNL_ARG_BIAS, &bias, false));
-        if (!ok) made = NULL;
+        if (!ok) {
+            rush_primitive_forget(made);
+            made = NULL;
+        }
     }
     rush_primitive_done(desc);
     return made;

@@ -1,0 +1,153 @@
+/* conv.c - convolutions by oneDNN, in the layout it likes best: images and weights are reordered on the way in and
+ * out, which costs little beside the product once there are some channels. */
+#include "config.h"
+#include "kernels/engine/engine.h"
+#include "kernels/cpu/conv.h"
+
+#if RUSH_HAS_ONEDNN
+#include "kernels/engine/onednn.h"
+
+/* (n, c, d, h, w) of a dense array; groups > 1 adds a dimension in front of a weight. */
+static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64_t n, int64_t channels, const int64_t *space, bool last, bool any)
+{
+    dnnl_dims_t dims = {n, channels}, strides;
+    for (int i = 0; i < nd; ++i) dims[2 + i] = space[3 - nd + i];
+    int64_t step = last ? channels : 1;
+    for (int i = nd + 1; i >= 2; --i) {
+        strides[i] = step;
+        step *= dims[i];
+    }
+    strides[1] = last ? 1 : step;
+    strides[0] = last ? step : step * channels;
+    if (any) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, dnnl_format_tag_any);
+    else dnnl_memory_desc_init_by_strides(md, nd + 2, dims, t, strides);
+}
+
+static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, const rush_conv *c, bool last, bool any)
+{
+    int lead = c->groups > 1, n = nd + 2 + lead;
+    int64_t out = c->out / c->groups, in = c->in / c->groups;
+    dnnl_dims_t dims = {0}, strides = {0};
+    dims[0] = c->groups;
+    dims[lead] = out;
+    dims[lead + 1] = in;
+    for (int i = 0; i < nd; ++i) dims[lead + 2 + i] = c->kernel[3 - nd + i];
+    int64_t step = last ? in : 1;
+    for (int i = n - 1; i >= lead + 2; --i) {
+        strides[i] = step;
+        step *= dims[i];
+    }
+    strides[lead + 1] = last ? 1 : step;
+    strides[lead] = last ? step : step * in;
+    if (lead) strides[0] = strides[1] * out;
+    if (any) dnnl_memory_desc_init_by_tag(md, n, dims, t, dnnl_format_tag_any);
+    else dnnl_memory_desc_init_by_strides(md, n, dims, t, strides);
+}
+
+static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, const dnnl_memory_desc_t md[4], bool inference,
+                                const int64_t *after)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_dims_t dilates;
+    int lead = 3 - nd;
+    for (int i = 0; i < nd; ++i) dilates[i] = c->dilation[lead + i] - 1;
+    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, inference ? dnnl_forward_inference : dnnl_forward_training,
+                                                                 dnnl_convolution_direct, &md[0], &md[1], md[2].ndims ? &md[2] : NULL, &md[3],
+                                                                 c->stride + lead, dilates, c->before + lead, after);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), NULL) : s;
+}
+
+static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush_conv *c, int nd, const dnnl_memory_desc_t md[4],
+                                 const int64_t *after, dnnl_primitive_desc_t hint)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_dims_t dilates;
+    dnnl_status_t s;
+    int lead = 3 - nd;
+    for (int i = 0; i < nd; ++i) dilates[i] = c->dilation[lead + i] - 1;
+    if (what == RUSH_CONV_GRAD_INPUT)
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], &md[3], c->stride + lead, dilates,
+                                                             c->before + lead, after);
+    else
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], NULL, &md[3], c->stride + lead,
+                                                                dilates, c->before + lead, after);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), hint) : s;
+}
+
+static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool bias, const rush_case *id)
+{
+    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
+    int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
+    int64_t after[3];
+    for (int i = 0; i < 3; ++i)
+        after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
+    dnnl_memory_desc_t user[4] = {{0}}, md[4] = {{0}}; /* image, weight, bias, result */
+    image_desc(&user[0], t, nd, c->n, c->in, c->space, last, false);
+    weight_desc(&user[1], t, nd, c, last, false);
+    image_desc(&user[3], t, nd, c->n, c->out, c->result, last, false);
+    image_desc(&md[0], t, nd, c->n, c->in, c->space, last, !last);
+    weight_desc(&md[1], t, nd, c, last, true);
+    image_desc(&md[3], t, nd, c->n, c->out, c->result, last, !last);
+    if (bias) {
+        dnnl_dims_t dims = {c->out};
+        dnnl_memory_desc_init_by_tag(&user[2], 1, dims, t, dnnl_a);
+        md[2] = user[2];
+    }
+    dnnl_primitive_desc_t hint = NULL, pd = NULL;
+    const int64_t *end = after + 3 - nd;
+    if (forward_pd(&hint, c, nd, md, what == RUSH_CONV_FORWARD, end) != dnnl_success) hint = NULL;
+    if (what == RUSH_CONV_FORWARD) {
+        pd = hint;
+        hint = NULL;
+    } else if (!hint || backward_pd(&pd, what, c, nd, md, end, hint) != dnnl_success) {
+        pd = NULL;
+    }
+    rush_primitive_done(hint);
+    const char *name = NULL;
+    if (pd && dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+        (strstr(name, "ref") || strstr(name, "gemm"))) {
+        rush_primitive_done(pd); /* no better than our own */
+        pd = NULL;
+    }
+    rush_primitive *made = rush_primitive_add(id, pd);
+    bool ok = made != NULL;
+    if (ok && what == RUSH_CONV_FORWARD)
+        ok = rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, &user[0], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &user[1], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_dst_md, 0, DNNL_ARG_DST, &user[3], true) &&
+             (!bias || rush_primitive_mem(made, pd, dnnl_query_weights_md, 1, DNNL_ARG_BIAS, &user[2], false));
+    else if (ok && what == RUSH_CONV_GRAD_INPUT)
+        ok = rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, &user[3], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &user[1], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_diff_src_md, 0, DNNL_ARG_DIFF_SRC, &user[0], true);
+    else if (ok)
+        ok = rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, &user[3], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, &user[0], false) &&
+             rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 0, DNNL_ARG_DIFF_WEIGHTS, &user[1], true);
+    rush_primitive_done(pd);
+    if (made && !ok) rush_primitive_forget(made);
+    return ok ? made : NULL;
+}
+
+bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, const void *a, const void *b, const void *bias, void *to)
+{
+    rush_case id = {0};
+    int64_t key[] = {2, what, dtype, last, bias != NULL, rush_num_threads()};
+    rush_case_add(&id, RUSH_COUNT(key), key);
+    rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
+    bool unknown;
+    rush_primitive *made = rush_primitive_find(&id, &unknown);
+    if (!made && (unknown || !(made = make(what, c, dtype, last, bias != NULL, &id)))) return false;
+    void *data[4] = {(void *)a, (void *)b, to, (void *)bias};
+    return rush_primitive_run(made, data, -1, 0);
+}
+
+#else
+
+bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, const void *a, const void *b, const void *bias, void *to)
+{
+    (void)what, (void)c, (void)dtype, (void)last, (void)a, (void)b, (void)bias, (void)to;
+    return false;
+}
+
+#endif
