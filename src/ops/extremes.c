@@ -51,7 +51,8 @@ static void fold_into(const rush_fold *f, const rush_tensor *self, rush_value di
 
 static int ordered(const rush_tensor *x, const char *kernel)
 {
-    RUSH_CHECK(rush_dtypes[x->dtype].category < 3 && x->dtype <= RUSH_F64 && !(x->dtype >= RUSH_U16 && x->dtype <= RUSH_U64),
+    RUSH_CHECK(!x->numel ||
+                   (rush_dtypes[x->dtype].category < 3 && x->dtype <= RUSH_F64 && !(x->dtype >= RUSH_U16 && x->dtype <= RUSH_U64)),
                RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, rush_dtype_word(x->dtype));
     return 0;
 }
@@ -95,19 +96,6 @@ static rush_tensor *share_all(rush_tensor *g, rush_tensor *x, rush_tensor *resul
     return mul(div_(g, sum_all(mask)), mask);
 }
 
-/* g put back where the chosen elements came from. */
-static rush_tensor *put_back(rush_tensor *g, const rush_tensor *like, rush_tensor *index, int64_t dim, bool keepdim)
-{
-    if (!g || rush_failed()) return NULL;
-    int d = rush_dim_wrap(dim, like->ndim);
-    if (d < 0) return NULL;
-    if (!keepdim && like->ndim) {
-        g = unsqueeze(g, d);
-        index = unsqueeze(index, d);
-    }
-    return T("scatter.src", V(rush_zeros_like(like)), V((int64_t)d), V(index), V(g));
-}
-
 /* ---- amax, amin ---- */
 
 static int best_shape(const rush_value *in, rush_value *out, const char *kernel)
@@ -140,11 +128,11 @@ static rush_op op_amin = {
 
 static int max_shape(const rush_value *in, rush_value *out)
 {
-    return ordered(in[0].t, "max_all") || not_empty_all(in[0].t) ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
+    return not_empty_all(in[0].t) || ordered(in[0].t, "max_all") ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
 }
 static int min_shape(const rush_value *in, rush_value *out)
 {
-    return ordered(in[0].t, "min_all") || not_empty_all(in[0].t) ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
+    return not_empty_all(in[0].t) || ordered(in[0].t, "min_all") ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
 }
 static void max_cpu(const rush_value *in, rush_value *out) { fold_into(max_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
 static void min_cpu(const rush_value *in, rush_value *out) { fold_into(min_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
@@ -163,17 +151,18 @@ static rush_op op_min = {
 
 /* ---- max, min along a dim, with indices ---- */
 
-static int max_dim_out(const rush_value *in, rush_value *out, const char *kernel, const char *word)
+static int max_dim_out(const rush_value *in, rush_value *out, const char *kernel)
 {
     const rush_tensor *x = in[0].t;
     uint64_t bits;
-    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "%s(): does not support complex input", word);
-    if (rush_dims_read(in[1], x->ndim, false, &bits) || not_empty_dim(x, bits) || ordered(x, kernel)) return -1;
+    if (rush_dims_read(in[1], x->ndim, false, &bits) || not_empty_dim(x, bits)) return -1;
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "does not support complex input");
+    if (ordered(x, kernel)) return -1;
     return rush_reduced_out(out, 0, x, in[1], false, in[2].i, x->dtype) || rush_reduced_out(out, 1, x, in[1], false, in[2].i, RUSH_I64);
 }
 
-static int max_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "max_cpu", "max"); }
-static int min_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "min_cpu", "min"); }
+static int max_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "max_cpu"); }
+static int min_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "min_cpu"); }
 static void max_dim_cpu(const rush_value *in, rush_value *out)
 {
     fold_into(argmax_fold(in[0].t->dtype), in[0].t, in[1], false, out[0].t, out[1].t);
@@ -182,34 +171,34 @@ static void min_dim_cpu(const rush_value *in, rush_value *out)
 {
     fold_into(argmin_fold(in[0].t->dtype), in[0].t, in[1], false, out[0].t, out[1].t);
 }
-static void max_dim_grad(rush_grads *s) { s->gin[0] = put_back(s->g[0], s->in[0].t, s->out[1].t, s->in[1].i, s->in[2].i); }
+static void max_dim_grad(rush_grads *s) { s->gin[0] = rush_put_back(s->g[0], s->in[0].t, s->out[1].t, s->in[1].i, s->in[2].i); }
 
 static rush_op op_max_dim = {
     .schema = "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     .doc = "The largest element along dim and its index, the first of equal ones.",
-    .shape = max_dim_shape, .cpu = max_dim_cpu, .grad = max_dim_grad, .saves = "indices",
+    .shape = max_dim_shape, .cpu = max_dim_cpu, .grad = max_dim_grad, .saves = "result1",
 };
 static rush_op op_min_dim = {
     .schema = "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     .doc = "The smallest element along dim and its index, the first of equal ones.",
-    .shape = min_dim_shape, .cpu = min_dim_cpu, .grad = max_dim_grad, .saves = "indices",
+    .shape = min_dim_shape, .cpu = min_dim_cpu, .grad = max_dim_grad, .saves = "result1",
 };
 
 /* ---- argmax, argmin ---- */
 
-static int arg_out(const rush_value *in, rush_value *out, const char *kernel, const char *word)
+static int arg_out(const rush_value *in, rush_value *out, const char *kernel)
 {
     const rush_tensor *x = in[0].t;
     uint64_t bits = 0;
-    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "%s(): does not support bool input", word);
-    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "%s(): does not support complex input", word);
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "does not support complex input");
     if (HAS(in[1]) && (rush_dims_read(in[1], x->ndim, false, &bits) || not_empty_dim(x, bits))) return -1;
     RUSH_CHECK(HAS(in[1]) || x->numel, RUSH_INDEX_ERROR, "Expected reduction dim to be specified for input.numel() == 0.");
+    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "does not support bool input");
     return ordered(x, kernel) || rush_reduced_out(out, 0, x, in[1], false, in[2].i, RUSH_I64);
 }
 
-static int argmax_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmax_cpu", "argmax"); }
-static int argmin_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmin_cpu", "argmin"); }
+static int argmax_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmax_cpu"); }
+static int argmin_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmin_cpu"); }
 
 static void run_arg(const rush_fold *f, const rush_value *in, rush_value *out)
 {
@@ -237,12 +226,13 @@ static int aminmax_shape(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     uint64_t bits;
-    if (ordered(x, "aminmax_cpu")) return -1;
     if (HAS(in[1])) {
         if (rush_dims_read(in[1], x->ndim, false, &bits) || not_empty_dim(x, bits)) return -1;
     } else {
         RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "cannot compute aminmax over an empty dimension as the operation has no identity.");
     }
+    RUSH_CHECK(!HAS(in[1]) || x->ndim || !rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "not implemented for %s", rush_dtype_word(x->dtype));
+    if (ordered(x, "aminmax_cpu")) return -1;
     return rush_reduced_out(out, 0, x, in[1], true, in[2].i, x->dtype) || rush_reduced_out(out, 1, x, in[1], true, in[2].i, x->dtype);
 }
 
@@ -262,23 +252,7 @@ static void aminmax_grad(rush_grads *s)
 static rush_op op_aminmax = {
     .schema = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     .doc = "The smallest and the largest element, over dim or of all.",
-    .shape = aminmax_shape, .cpu = aminmax_cpu, .grad = aminmax_grad, .saves = "self, min, max",
+    .shape = aminmax_shape, .cpu = aminmax_cpu, .grad = aminmax_grad, .saves = "self, result0, result1",
 };
 
-/* ---- the gradient of everything that chooses elements along a dim, as an operation of its own ---- */
-
-static int put_back_run(const rush_value *in, rush_value *out)
-{
-    rush_tensor like = *in[0].t;
-    like.ndim = (uint8_t)in[3].n;
-    like.size = (int64_t *)in[3].ints;
-    return rush_result(out, put_back(in[0].t, &like, in[2].t, in[1].i, in[4].i));
-}
-
-static rush_op op_value_selecting = {
-    .schema = "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
-    .doc = "Zeros of these sizes, with grad at the indices along dim.",
-    .run = put_back_run, .flags = RUSH_HIDDEN,
-};
-
-RUSH_FAMILY(extremes, &op_amax, &op_amin, &op_max, &op_max_dim, &op_min, &op_min_dim, &op_argmax, &op_argmin, &op_aminmax, &op_value_selecting)
+RUSH_FAMILY(extremes, &op_amax, &op_amin, &op_max, &op_max_dim, &op_min, &op_min_dim, &op_argmax, &op_argmin, &op_aminmax)

@@ -25,6 +25,8 @@ int rush_fold_op(const rush_fold *, const rush_value *in, rush_value dims, bool 
 /* The derivative of a sum: g at each of the elements that were summed, in like's dtype. */
 rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dims, bool keepdim);
 
+/* The derivative of choosing elements along dim: zeros like `like`, with g at the indices. */
+rush_tensor *rush_put_back(rush_tensor *g, const rush_tensor *like, rush_tensor *index, int64_t dim, bool keepdim);
 /* For derivatives: t, which lost these dims of `like`, with dims of size one in their place. */
 rush_tensor *rush_restore_dims(rush_tensor *t, const rush_tensor *like, uint64_t dims, bool keepdim);
 /* x as a kernel wants to read it: not lazily conjugated. */

@@ -12,9 +12,9 @@
 #define BUFFER_BYTES 32768
 #define BATCH 64             /* outputs made of rows that are finished together         */
 
-typedef struct dim {
+typedef struct axis {
     int64_t size, in, out; /* strides in bytes of the input, in elements of the output */
-} dim;
+} axis;
 
 typedef struct walk {
     const rush_fold *f;
@@ -22,7 +22,7 @@ typedef struct walk {
     const char *x;
     uint8_t dtype;        /* of x */
     int64_t item, size;   /* bytes of an element in memory, and as the fold reads it */
-    dim kept[RUSH_MAXDIM], gone[RUSH_MAXDIM]; /* innermost first */
+    axis kept[RUSH_MAXDIM], gone[RUSH_MAXDIM]; /* innermost first */
     int nkept, ngone;
     bool columns;         /* kept[0] runs across the columns */
     int64_t length;       /* of the reduction */
@@ -35,16 +35,16 @@ typedef struct walk {
 
 /* ---- dims ---- */
 
-static void sort_dims(dim *d, int n)
+static void sort_dims(axis *d, int n)
 {
     for (int i = 1; i < n; ++i)
         for (int j = i; j > 0 && llabs(d[j].in) < llabs(d[j - 1].in); --j) {
-            dim t = d[j];
+            axis t = d[j];
             d[j] = d[j - 1], d[j - 1] = t;
         }
 }
 
-static int merge_dims(dim *d, int n)
+static int merge_dims(axis *d, int n)
 {
     int last = 0;
     for (int i = 1; i < n; ++i) {
@@ -60,10 +60,10 @@ static void part_dims(walk *w, const rush_tensor *x, uint64_t dims)
     for (int d = x->ndim - 1; d >= 0; --d) {
         int64_t n = x->size[d], in = x->stride[d] * w->item;
         if (dims >> d & 1) {
-            if (n != 1) w->gone[w->ngone++] = (dim){n, in, 0};
+            if (n != 1) w->gone[w->ngone++] = (axis){n, in, 0};
             w->length *= n;
         } else {
-            if (n != 1) w->kept[w->nkept++] = (dim){n, in, out};
+            if (n != 1) w->kept[w->nkept++] = (axis){n, in, out};
             out *= n;
         }
     }
@@ -189,8 +189,8 @@ static void whole_rows(void *arg, int64_t begin, int64_t end)
 {
     const walk *w = arg;
     char acc[BATCH * FOLD_KEEPS] __attribute__((aligned(64)));
-    dim none = {1, 0, 1};
-    const dim *d0 = w->nkept ? w->kept : &none;
+    axis none = {1, 0, 1};
+    const axis *d0 = w->nkept ? w->kept : &none;
     while (begin < end) {
         const char *x = w->x;
         int64_t out = 0, i = begin % d0->size;
@@ -393,4 +393,10 @@ rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dim
     g = rush_restore_dims(g, like, bits, keepdim);
     if (g && g->dtype != like->dtype) g = T("_to_dtype", V(g), rush_v_dtype(like->dtype));
     return g ? T("expand", V(g), rush_v_ints(like->size, like->ndim)) : NULL;
+}
+
+rush_tensor *rush_put_back(rush_tensor *g, const rush_tensor *like, rush_tensor *index, int64_t dim, bool keepdim)
+{
+    if (!g || rush_failed()) return NULL;
+    return T("value_selecting_reduction_backward", V(g), V(dim), V(index), rush_v_ints(like->size, like->ndim), V(keepdim));
 }
