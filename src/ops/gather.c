@@ -82,7 +82,7 @@ static int gather_shape(const rush_value *in, rush_value *out)
                        "Size does not match at dimension %d expected index %s to be no larger than self %s apart from dimension %d", d, rush_shape_of(index),
                        rush_shape_of(self), dim);
     }
-    return rush_out_t(out, 0, self, self->dtype, index->ndim, index->size) ? 0 : -1;
+    return rush_same_dtype_out(out, self) ? -1 : rush_out_t(out, 0, self, self->dtype, index->ndim, index->size) ? 0 : -1;
 }
 
 static void gather_cpu(const rush_value *in, rush_value *out)
@@ -112,6 +112,7 @@ static rush_op op_gather = {
     .schema = "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     .doc = "For each element of index, the element of self that has this number along dim and is else at the same place.",
     .shape = gather_shape, .cpu = gather_cpu, .grad = gather_grad, .saves = "index",
+    .flags = RUSH_STRIDED_OUT,
 };
 
 static int gather_backward_run(const rush_value *in, rush_value *out)
@@ -187,8 +188,8 @@ static int scatter_check(const rush_tensor *self, int64_t at, const rush_tensor 
     RUSH_CHECK(!src || self->dtype == src->dtype, RUSH_RUNTIME_ERROR, "scatter(): Expected self.dtype to be equal to src.dtype, got %s and %s",
                rush_scalar_name(self->dtype), src ? rush_scalar_name(src->dtype) : "");
     RUSH_CHECK(RUSH_MAX(self->ndim, 1) == RUSH_MAX(index->ndim, 1), RUSH_RUNTIME_ERROR, "Index tensor must have the same number of dimensions as self tensor");
-    RUSH_CHECK(!src || RUSH_MAX(self->ndim, 1) == RUSH_MAX(src->ndim, 1), RUSH_INDEX_ERROR,
-               "Index tensor must have the same number of dimensions as src tensor: Dimension out of range");
+    RUSH_CHECK(!src || RUSH_MAX(self->ndim, 1) == RUSH_MAX(src->ndim, 1), src->ndim < self->ndim ? RUSH_INDEX_ERROR : RUSH_RUNTIME_ERROR,
+               "Index tensor must have the same number of dimensions as src tensor");
     bool fits = true;
     for (int d = 0; d < RUSH_MAX(self->ndim, 1); ++d) {
         int64_t want = size_at(index, d);
@@ -485,7 +486,7 @@ static int take_shape(const rush_value *in, rush_value *out)
     const rush_tensor *index = in[1].t;
     if (flat_check("take", index)) return -1;
     RUSH_CHECK(SELF->numel > 0 || index->numel == 0, RUSH_INDEX_ERROR, "take(): tried to take from an empty tensor");
-    return rush_out_t(out, 0, SELF, SELF->dtype, index->ndim, index->size) ? 0 : -1;
+    return rush_same_dtype_out(out, SELF) ? -1 : rush_out_t(out, 0, SELF, SELF->dtype, index->ndim, index->size) ? 0 : -1;
 }
 
 static void flat_walk(char *indexed, char *other, int64_t other_step, const int64_t *index, int64_t n, size_t item, bool taking, rush_index_loop fn)
@@ -505,7 +506,9 @@ static void take_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = rush_contiguous_copy(SELF);
     int64_t *index = self ? flat_numbers(in[1].t, self->numel) : NULL;
-    if (index) flat_walk(rush_ptr(self), rush_ptr(out[0].t), 1, index, in[1].t->numel, rush_dtypes[self->dtype].size, true, rush_k_index->take);
+    rush_tensor *to = index && !rush_contiguous(out[0].t) ? rush_tensor_new(self->dtype, self->device, out[0].t->ndim, out[0].t->size) : out[0].t;
+    if (index && to) flat_walk(rush_ptr(self), rush_ptr(to), 1, index, in[1].t->numel, rush_dtypes[self->dtype].size, true, rush_k_index->take);
+    if (index && to && to != out[0].t) rush_copy_into(out[0].t, to);
 }
 
 static void take_grad(rush_grads *s)
@@ -520,7 +523,7 @@ static void take_grad(rush_grads *s)
 static rush_op op_take = {
     .schema = "take(Tensor self, Tensor index) -> Tensor",
     .doc = "The elements that index names in the flattened tensor, in the shape of index.",
-    .shape = take_shape, .cpu = take_cpu, .grad = take_grad, .saves = "index",
+    .shape = take_shape, .cpu = take_cpu, .grad = take_grad, .saves = "index", .flags = RUSH_STRIDED_OUT,
 };
 
 static int put_shape(const rush_value *in, rush_value *out)

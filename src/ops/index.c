@@ -26,6 +26,13 @@ int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rus
     return 0;
 }
 
+int rush_same_dtype_out(const rush_value *out, const rush_tensor *self)
+{
+    RUSH_CHECK(!HAS(out[0]) || out[0].t->dtype == self->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
+               rush_dtype_name(self->dtype), rush_dtype_name(out[0].t->dtype));
+    return 0;
+}
+
 /* ---- the plan ---- */
 
 typedef struct plan {

@@ -126,6 +126,10 @@ static int cat_shape(const rush_value *in, rush_value *out)
     }
     memcpy(size, first->size, sizeof *size * n);
     size[dim] = total;
+    for (int64_t k = 0; k < COUNT_ && HAS(out[0]); ++k)
+        RUSH_CHECK(!rush_overlap(out[0].t, LIST[k]), RUSH_RUNTIME_ERROR,
+                   "unsupported operation: the input tensors cannot refer to any of the output memory locations. Found overlap in input tensor %lld",
+                   (long long)k);
     if (format <= RUSH_CONTIGUOUS || HAS(out[0])) return rush_out_t(out, 0, first, d, n, size) ? 0 : -1;
     int64_t stride[RUSH_MAXDIM];
     rush_strides_for(format, n, size, stride);
@@ -176,7 +180,7 @@ static void cat_grad(rush_grads *s)
 static rush_op op_cat = {
     .schema = "cat(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Tensors one after the other along dim; all other sizes agree. The dtype is the promoted one.",
-    .shape = cat_shape, .cpu = cat_cpu, .grad = cat_grad, .flags = RUSH_AUTOCAST_WIDEST,
+    .shape = cat_shape, .cpu = cat_cpu, .grad = cat_grad, .flags = RUSH_AUTOCAST_WIDEST | RUSH_STRIDED_OUT,
 };
 
 static int concat_run(const rush_value *in, rush_value *out)

@@ -13,4 +13,7 @@ rush_tensor *rush_index_numbers(const rush_tensor *index);
 /* Numbers (contiguous int64) within [low, high)? If not, an error of that kind; dim is for the message. */
 int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind, int dim);
 
+/* A result that was given must be of self's dtype. */
+int rush_same_dtype_out(const rush_value *out, const rush_tensor *self);
+
 #endif

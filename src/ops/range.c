@@ -89,7 +89,7 @@ static int arange_make(rush_value *out, const rush_value *options, rush_value st
     RUSH_CHECK((s > 0 && b >= a) || (s < 0 && b <= a), RUSH_RUNTIME_ERROR, "upper bound and lower bound inconsistent with step sign");
     if (!closed && d == RUSH_I64) {
         int64_t x = rush_to_int(start), y = rush_to_int(end), z = rush_to_int(step);
-        RUSH_CHECK(z != 0, RUSH_RUNTIME_ERROR, "step must be nonzero");
+        RUSH_CHECK(z != 0, RUSH_VALUE_ERROR, "step must be nonzero");
         int64_t room = y - x, n = room / z + (room % z != 0);
         size = (double)n;
         return make(out, options, dtype, n);

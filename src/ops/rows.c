@@ -59,7 +59,7 @@ static int index_select_shape(const rush_value *in, rush_value *out)
         memcpy(size, self->size, sizeof *size * self->ndim);
         size[dim] = index->numel;
     }
-    return rush_out_t(out, 0, self, self->dtype, self->ndim, size) ? 0 : -1;
+    return rush_same_dtype_out(out, self) ? -1 : rush_out_t(out, 0, self, self->dtype, self->ndim, size) ? 0 : -1;
 }
 
 typedef struct row_job {
@@ -91,7 +91,7 @@ static void index_select_cpu(const rush_value *in, rush_value *out)
     }
     if (to->numel == 0) return;
     if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG) && !(self = rush_contiguous_copy(self))) return;
-    if (dim == 0 && rush_contiguous(self) && to->numel > n) {
+    if (dim == 0 && rush_contiguous(self) && rush_contiguous(to) && to->numel > n) {
         row_job j = {rush_ptr(to), rush_ptr(self), index, to->numel / n * rush_dtypes[to->dtype].size, have};
         rush_parallel_for(n, 1 + 131072 / j.bytes, take_some_rows, &j);
         return;
@@ -115,6 +115,7 @@ static rush_op op_index_select = {
     .schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor",
     .doc = "The slices of dimension dim that an index vector names, in its order.",
     .shape = index_select_shape, .cpu = index_select_cpu, .grad = index_select_grad, .saves = "index",
+    .flags = RUSH_STRIDED_OUT,
 };
 
 static int index_select_backward_run(const rush_value *in, rush_value *out)

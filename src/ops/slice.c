@@ -330,6 +330,8 @@ static rush_op op_narrow_tensor = {
 
 static int narrow_copy_run(const rush_value *in, rush_value *out)
 {
+    RUSH_CHECK(I_(in[1]) < RUSH_MAX(SELF->ndim, 1), RUSH_RUNTIME_ERROR, "narrow_copy: dimension %lld of a tensor with %d dimensions", (long long)I_(in[1]),
+               SELF->ndim);
     rush_tensor *t = narrowed(SELF, I_(in[1]), I_(in[2]), I_(in[3]));
     return rush_result(out, t ? T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})) : NULL);
 }
