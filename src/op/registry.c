@@ -62,6 +62,14 @@ static uint64_t arg_bit(const rush_op *op, const char *name, size_t n)
     return 0;
 }
 
+/* "result", "result1", or the name that the schema gives a result; -1. */
+static int result_number(const rush_op *op, const char *name, size_t n)
+{
+    for (int i = 0; i < op->nout; ++i)
+        if (op->out_names[i] && !strncmp(op->out_names[i], name, n) && !op->out_names[i][n]) return i;
+    return strncmp(name, "result", 6) ? -1 : atoi(name + 6);
+}
+
 /* Which arguments and results `saves` names: "result, self@other|weight". */
 static int read_saves(rush_op *op)
 {
@@ -71,10 +79,10 @@ static int read_saves(rush_op *op)
     for (const char *s = op->saves; *s; s += strspn(s, ", ")) {
         size_t n = strcspn(s, ", @");
         uint64_t arg = arg_bit(op, s, n);
-        bool result = !strncmp(s, "result", 6);
-        RUSH_CHECK(arg || result, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s' to save", op->schema, (int)n, s);
-        if (result) op->saves_out |= 1u << atoi(s + 6);
-        else op->saves_in |= arg;
+        int result = result_number(op, s, n);
+        RUSH_CHECK(arg || result >= 0, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s' to save", op->schema, (int)n, s);
+        if (arg) op->saves_in |= arg;
+        else op->saves_out |= 1u << result;
         s += n;
         while (*s == '@' || *s == '|') {
             size_t k = strcspn(++s, ", |");

@@ -100,17 +100,14 @@ static void cholesky_cpu(const rush_value *in, rush_value *out)
 #define solve_tri(a, b, upper, left) T("linalg_solve_triangular", V(a), V(b), V((bool)(upper)), V((bool)(left)), V(false))
 #define solve_tri_unit(a, b, upper, left) T("linalg_solve_triangular", V(a), V(b), V((bool)(upper)), V((bool)(left)), V(true))
 
-/* Lower triangle with the diagonal halved. */
-static rush_tensor *phi(rush_tensor *x) { return sub(tril(x, 0), mul(diag_embed(diagonal(x)), 0.5)); }
-
 static void cholesky_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *l = s->out[0].t;
     if (!g) return;
     if (s->in[1].i) g = mH(g), l = mH(l);
-    rush_tensor *x = solve_tri(mH(l), phi(matmul(mH(l), g)), true, true);
-    x = solve_tri(l, x, false, false);
-    s->gin[0] = mul(add(x, mH(x)), 0.5);
+    rush_tensor *p = matmul(mH(l), g);
+    rush_tensor *x = solve_tri(mH(l), add(tril(p, 0), mH(tril(p, -1))), true, true);
+    s->gin[0] = mul(solve_tri(l, x, false, false), 0.5);
 }
 
 static rush_op op_linalg_cholesky_ex = {
@@ -411,8 +408,14 @@ static void qr_cpu(const rush_value *in, rush_value *out)
     rush_free(tau);
 }
 
-/* The lower triangle mirrored with its conjugate above. */
-static rush_tensor *mirror(rush_tensor *x) { return add(tril(x, 0), mH(tril(x, -1))); }
+/* The lower triangle mirrored with its conjugate above, the diagonal real: the phases of R's are fixed. */
+static rush_tensor *mirror(rush_tensor *x)
+{
+    rush_tensor *y = add(tril(x, 0), mH(tril(x, -1)));
+    if (!y || !rush_dtype_is_complex(y->dtype)) return y;
+    rush_tensor *d = diagonal(x);
+    return sub(y, diag_embed(mul(sub(d, conj_(d)), 0.5)));
+}
 
 static rush_tensor *qr_square(rush_tensor *gq, rush_tensor *gr, rush_tensor *q, rush_tensor *r)
 {
@@ -422,7 +425,6 @@ static rush_tensor *qr_square(rush_tensor *gq, rush_tensor *gr, rush_tensor *q, 
         rush_tensor *x = matmul(mH(gq), q);
         m = m ? sub(m, x) : neg(x);
     }
-    /* an imaginary diagonal carries no gradient: the phases of R's diagonal are fixed */
     rush_tensor *sum = matmul(q, mirror(m));
     if (gq) sum = add(sum, gq);
     return mH(solve_tri(r, mH(sum), true, true));
@@ -590,7 +592,9 @@ static void eigh_grad(rush_grads *s)
         rush_tensor *d = diag_embed(to_dtype(gl, v->dtype));
         inner = inner ? add(inner, d) : d;
     }
-    if (inner) s->gin[0] = matmul(v, matmul(inner, mH(v)));
+    if (!inner) return;
+    rush_tensor *ga = matmul(v, matmul(inner, mH(v))); /* of a matrix that is read as Hermitian */
+    s->gin[0] = gv ? mul(add(ga, mH(ga)), 0.5) : ga;
 }
 
 static rush_op op__linalg_eigh = {

@@ -495,7 +495,10 @@ static int lstsq_shape(const rush_value *in, rush_value *out)
     const char *driver = in[3].kind == RUSH_V_STRING ? in[3].s : "gelsy";
     bool ranked = strcmp(driver, "gels"), values = !strcmp(driver, "gelsd") || !strcmp(driver, "gelss");
     int batch = a->ndim - 2;
-    out[1] = rush_v_tensor(rush_tensor_new(rush_dtype_real(a->dtype), a->device, 1, &none));
+    size[nd] = k;
+    bool residuals = m > n && strcmp(driver, "gelsy");
+    out[1] = rush_v_tensor(residuals ? rush_tensor_new(rush_dtype_real(a->dtype), a->device, nd + !vector, size)
+                                     : rush_tensor_new(rush_dtype_real(a->dtype), a->device, 1, &none));
     out[2] = rush_v_tensor(ranked ? rush_tensor_new(RUSH_I64, a->device, batch, a->size) : rush_tensor_new(RUSH_I64, a->device, 1, &none));
     size[0] = 0;
     if (values) {
@@ -529,6 +532,14 @@ static void lstsq_cpu(const rush_value *in, rush_value *out)
             if (info) break;
         }
         for (int j = 0; j < k; ++j) memcpy(matrix(x, i) + (size_t)j * n * item, rhs + (size_t)j * wide * item, (size_t)n * item);
+        for (int j = 0; out[1].t->numel && j < k; ++j) { /* what is left of b beyond its first n rows */
+            double sum = 0, c[2];
+            for (int r = n; r < m; ++r) {
+                rush_convert(c, RUSH_C128, 0, rhs + ((size_t)j * wide + r) * item, a->dtype, 0, 1);
+                sum += c[0] * c[0] + c[1] * c[1];
+            }
+            rush_convert((char *)rush_ptr(out[1].t) + ((size_t)i * k + j) * real, out[1].t->dtype, 0, &sum, RUSH_F64, 0, 1);
+        }
         if (i < own && out[2].t->numel > i) ((int64_t *)rush_ptr(out[2].t))[i] = rank;
         if (i < own && out[3].t->numel) memcpy((char *)rush_ptr(out[3].t) + (size_t)i * small * real, s, (size_t)small * real);
     }

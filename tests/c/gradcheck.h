@@ -18,8 +18,8 @@ static inline rush_tensor *test_tensor(int ndim, const int64_t *size)
 {
     int64_t n = 1;
     for (int d = 0; d < ndim; ++d) n *= size[d];
-    double data[4096];
-    for (int64_t i = 0; i < n && i < 4096; ++i) data[i] = test_random();
+    double data[16384];
+    for (int64_t i = 0; i < n && i < 16384; ++i) data[i] = test_random();
     return rush_from_data(data, RUSH_F64, ndim, size);
 }
 #define TENSOR(...) test_tensor((int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
@@ -32,8 +32,8 @@ static inline rush_tensor *test_weighted(test_fn fn, rush_tensor **x)
     rush_tensor *y = fn(x);
     if (!y) return NULL;
     int64_t n = rush_numel(y);
-    double w[4096];
-    for (int64_t i = 0; i < n && i < 4096; ++i) w[i] = 1.0 + (double)(i % 3);
+    double w[16384];
+    for (int64_t i = 0; i < n && i < 16384; ++i) w[i] = 1.0 + (double)(i % 3);
     return rush_sum(rush_mul(y, rush_from_data(w, RUSH_F64, rush_ndim(y), rush_sizes(y))));
 }
 
