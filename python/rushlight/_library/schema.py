@@ -1,0 +1,254 @@
+"""Schemas of operators: "ns::name.overload(Tensor x, int[] n=[1], *, bool flag=False) -> Tensor(a!)" read into objects."""
+import re
+
+_TOKEN = re.compile(r"\s*(->|::|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:e[+-]?\d+)?|\"[^\"]*\"|'[^']*'|[()\[\],=*?!|&])")
+
+
+class AliasInfo:
+    """(a) or (a!) behind a type: the value shares memory; with ! it is written to."""
+
+    def __init__(self, names, is_write):
+        self.before_set = self.after_set = frozenset(names)
+        self.is_write = is_write
+
+
+class Type:
+    """A type by its name: Tensor, int, int[], Tensor?, ..."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+    __repr__ = __str__
+
+    def kind(self):
+        if self.text.endswith("?"):
+            return "OptionalType"
+        if self.text.endswith("]"):
+            return "ListType"
+        return {"Tensor": "TensorType", "str": "StringType"}.get(self.text, self.text.capitalize() + "Type")
+
+    def getElementType(self):
+        return Type(self.text[:-1] if self.text.endswith("?") else self.text[:self.text.rindex("[")])
+
+    def isSubtypeOf(self, other):
+        return self.text == str(other)
+
+    def __eq__(self, other):
+        return str(self) == str(other)
+
+    def __hash__(self):
+        return hash(self.text)
+
+
+class Argument:
+    """One argument or result."""
+
+    def __init__(self, name, type, default_value=None, has_default=False, kwarg_only=False, alias_info=None, N=None):
+        self.name, self.type, self.real_type = name, type, type
+        self.default_value, self._has_default = default_value, has_default
+        self.kwarg_only, self.alias_info, self.N = kwarg_only, alias_info, N
+
+    def has_default_value(self):
+        return self._has_default
+
+    @property
+    def is_write(self):
+        return self.alias_info is not None and self.alias_info.is_write
+
+    @property
+    def is_out(self):
+        return self.is_write and self.kwarg_only
+
+    def __str__(self):
+        text = _typed(self)
+        if self.name:
+            text += " " + self.name
+        if self._has_default:
+            text += "=" + _default_text(self.default_value)
+        return text
+
+    __repr__ = __str__
+
+
+def _typed(argument):
+    text = str(argument.type)
+    if argument.alias_info is not None:
+        mark = "(%s%s)" % ("|".join(sorted(argument.alias_info.before_set)), "!" if argument.alias_info.is_write else "")
+        cut = len(re.match(r"\w+", text).group(0))
+        text = text[:cut] + mark + text[cut:]
+    return text
+
+
+def _default_text(value):
+    if isinstance(value, str):
+        return '"%s"' % value
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(_default_text(v) for v in value)
+    return str(value)
+
+
+class FunctionSchema:
+    """Name, arguments and results of an operator."""
+
+    def __init__(self, name, overload_name, arguments, returns, is_vararg=False, is_varret=False):
+        self.name, self.overload_name = name, overload_name
+        self.arguments, self.returns = list(arguments), list(returns)
+        self.is_vararg, self.is_varret = is_vararg, is_varret
+
+    @property
+    def is_mutable(self):
+        return any(a.is_write for a in self.arguments)
+
+    def __str__(self):
+        parts, starred = [], False
+        for argument in self.arguments:
+            if argument.kwarg_only and not starred:
+                parts.append("*")
+                starred = True
+            parts.append(str(argument))
+        results = [str(r) for r in self.returns]
+        result = results[0] if len(results) == 1 else "(%s)" % ", ".join(results)
+        name = self.name + ("." + self.overload_name if self.overload_name else "")
+        return "%s(%s) -> %s" % (name, ", ".join(parts), result)
+
+    __repr__ = __str__
+
+    def __eq__(self, other):
+        return str(self) == str(other)
+
+    def __hash__(self):
+        return hash(str(self))
+
+
+class _Reader:
+    def __init__(self, text):
+        self.text, self.tokens, at = text, [], 0
+        text = text.strip()
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise RuntimeError("%s: unexpected text at %r" % (self.text, text[at:at + 20]))
+            self.tokens.append(match.group(1))
+            at = match.end()
+        self.at = 0
+
+    def peek(self):
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def next(self, expected=None):
+        token = self.peek()
+        if token is None or (expected is not None and token != expected):
+            raise RuntimeError("schema %r: expected %s, but found %s" % (self.text, expected or "more", token))
+        self.at += 1
+        return token
+
+    def type(self):
+        """(Type, alias, N)"""
+        name, alias, size = self.next(), None, None
+        if name == "(":
+            parts = []
+            while self.peek() != ")":
+                parts.append(str(self.type()[0]))
+                if self.peek() == ",":
+                    self.next()
+            self.next(")")
+            name = "(%s)" % ", ".join(parts)
+        if self.peek() == "(" :
+            self.next()
+            names, write = [], False
+            while self.peek() != ")":
+                token = self.next()
+                if token == "!":
+                    write = True
+                elif token not in ("|", "->", "*", ","):
+                    names.append(token)
+            self.next(")")
+            alias = AliasInfo(names, write)
+        while self.peek() in ("[", "?"):
+            if self.next() == "?":
+                name += "?"
+            else:
+                inner = ""
+                if self.peek() != "]":
+                    inner = self.next()
+                    size = int(inner)
+                self.next("]")
+                name += "[%s]" % inner
+        return Type(name), alias, size
+
+    def value(self):
+        token = self.next()
+        if token == "[":
+            items = []
+            while self.peek() != "]":
+                items.append(self.value())
+                if self.peek() == ",":
+                    self.next()
+            self.next("]")
+            return items
+        if token in ("None", "True", "False"):
+            return {"None": None, "True": True, "False": False}[token]
+        if token[0] in "\"'":
+            return token[1:-1]
+        if re.match(r"-?\d", token):
+            return float(token) if any(c in token for c in ".e") else int(token)
+        return {"inf": float("inf"), "nan": float("nan")}.get(token, token)
+
+
+def parse_schema(text):
+    """The FunctionSchema of a text."""
+    reader = _Reader(text)
+    name = reader.next()
+    if reader.peek() == "::":
+        reader.next()
+        name += "::" + reader.next()
+    space, _, base = name.rpartition("::")
+    base, _, overload = base.partition(".")
+    name = space + "::" + base if space else base
+    reader.next("(")
+    arguments, kwarg_only, vararg = [], False, False
+    while reader.peek() != ")":
+        if reader.peek() == "*":
+            reader.next()
+            kwarg_only = True
+        else:
+            kind, alias, size = reader.type()
+            label = reader.next()
+            if reader.peek() == "=":
+                reader.next()
+                arguments.append(Argument(label, kind, reader.value(), True, kwarg_only, alias, size))
+            else:
+                arguments.append(Argument(label, kind, None, False, kwarg_only, alias, size))
+        if reader.peek() == ",":
+            reader.next()
+    reader.next(")")
+    reader.next("->")
+    returns = []
+    if reader.peek() == "(":
+        reader.next()
+        while reader.peek() != ")":
+            kind, alias, size = reader.type()
+            label = "" if reader.peek() in (",", ")") else reader.next()
+            returns.append(Argument(label, kind, alias_info=alias, N=size))
+            if reader.peek() == ",":
+                reader.next()
+        reader.next(")")
+    else:
+        kind, alias, size = reader.type()
+        label = reader.next() if reader.peek() is not None else ""
+        returns.append(Argument(label, kind, alias_info=alias, N=size))
+    if reader.peek() is not None:
+        raise RuntimeError("schema %r: unexpected %s at the end" % (text, reader.peek()))
+    return FunctionSchema(name, overload, arguments, returns, vararg)
+
+
+def parse_name(text):
+    """"ns::name.overload" -> (ns, name, overload)"""
+    space, sep, rest = text.partition("::")
+    if not sep:
+        raise ValueError("Expected an operator name of the form namespace::name, but got %r" % text)
+    name, _, overload = rest.partition(".")
+    return space, name, overload

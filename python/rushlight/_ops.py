@@ -1,0 +1,359 @@
+"""torch.ops: operators by namespace, name and overload.
+
+torch.ops.aten.add is a packet; called, it chooses the overload by the arguments; torch.ops.aten.add.Tensor is one
+overload. Operators of the library come from the extension's registry, those of programs from torch.library.
+"""
+import ctypes
+import sys
+import types
+
+import rushlight as torch
+from rushlight import _C
+
+_python = {}            # (namespace, name, overload) -> PyOp
+_pending_fake = {}      # registered before their operator is defined
+_pending_autograd = {}
+
+
+class OperatorBase:
+    """Base of everything callable below torch.ops."""
+
+    def __call__(self, *args, **kwargs):
+        raise NotImplementedError
+
+
+class HigherOrderOperator(OperatorBase):
+    """An operator that takes functions; Python implementations per dispatch key."""
+
+    def __init__(self, name, *, cacheable=False):
+        self._name = self.__name__ = name
+        self._ns = self.namespace = "higher_order"
+        self.py_kernels = {}
+        if type(self) is HigherOrderOperator:
+            raise RuntimeError("Direct instantiation of HigherOrderOperator is not allowed. Please subclass it.")
+
+    def py_impl(self, key):
+        def register(fn):
+            self.py_kernels[key] = fn
+            return fn
+        return register
+
+    def name(self):
+        return self._name
+
+    def __call__(self, *args, **kwargs):
+        for key in ("CompositeExplicitAutograd", "CPU"):
+            for known, fn in self.py_kernels.items():
+                if str(known).split(".")[-1] == key:
+                    return fn(*args, **kwargs)
+        raise NotImplementedError("%s has no implementation for eager calls" % self._name)
+
+    def __str__(self):
+        return self._name
+
+
+class OpOverload(OperatorBase):
+    """One overload of an operator."""
+
+    def __init__(self, overloadpacket, op, op_dk, schema, tags):
+        self._op, self._op_dk, self._schema, self._tags = op, op_dk, schema, tags
+        self._overloadpacket = overloadpacket
+        self._overloadname = "default" if schema.overload_name == "" else schema.overload_name
+        self._name = schema.name if not schema.overload_name else "%s.%s" % (schema.name, schema.overload_name)
+        self.__name__ = "%s.%s" % (schema.name.split("::")[1], self._overloadname)
+        self.__module__ = overloadpacket.__module__
+        self.__qualname__ = self._name
+        self.__annotations__ = {}
+
+    @property
+    def namespace(self):
+        return self._schema.name.split("::")[0]
+
+    @property
+    def _namespace(self):
+        return self.namespace
+
+    @property
+    def _opname(self):
+        return self._schema.name.split("::")[1]
+
+    @property
+    def op(self):
+        return self._op
+
+    @property
+    def overloadpacket(self):
+        return self._overloadpacket
+
+    @property
+    def tags(self):
+        return self._tags
+
+    @property
+    def is_view(self):
+        return any(a.alias_info is not None and not a.alias_info.is_write for a in self._schema.arguments)
+
+    def name(self):
+        return self._name
+
+    def _qualified_name(self):
+        return self._name
+
+    def __call__(self, /, *args, **kwargs):
+        return self._op(*args, **kwargs)
+
+    def redispatch(self, /, keyset, *args, **kwargs):
+        return self._op(*args, **kwargs)
+
+    def decompose(self, *args, **kwargs):
+        return NotImplemented
+
+    def has_kernel_for_dispatch_key(self, key):
+        return True
+
+    def __hash__(self):
+        return hash(self._name)
+
+    def __eq__(self, other):
+        return isinstance(other, OpOverload) and self._name == other._name
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _find_overload, (self.namespace, self._opname, self._overloadname)
+
+    def __str__(self):
+        return "%s.%s.%s" % (self.namespace, self._opname, self._overloadname)
+
+    def __repr__(self):
+        return "<OpOverload(op='%s.%s', overload='%s')>" % (self.namespace, self._opname, self._overloadname)
+
+
+def _find_overload(namespace, name, overload):
+    return getattr(getattr(getattr(ops, namespace), name), overload)
+
+
+class OpOverloadPacket(OperatorBase):
+    """All overloads of one name."""
+
+    def __init__(self, qualified_op_name, op_name, op, overload_names):
+        self._qualified_op_name, self._op, self._overload_names = qualified_op_name, op, overload_names
+        self.__name__ = op_name
+        self.__module__ = "torch.ops." + qualified_op_name.split("::")[0]
+        self._dir = []
+
+    def __getattr__(self, key):
+        if key.startswith("__"):
+            raise AttributeError("'%s' can't have an overload name beginning with '__' and the underlying op %s has no "
+                                 "attribute %s either." % (self, self.__dict__.get("_op"), key))
+        namespace, name = self._qualified_op_name.split("::")
+        overload = "" if key == "default" else key
+        python = _python.get((namespace, name, overload))
+        if python is not None:
+            made = OpOverload(self, python, python, python.schema, [])
+        elif overload in self._overload_names:
+            op, op_dk, tags = _C._get_operation_overload(self._qualified_op_name, overload)
+            made = OpOverload(self, op, op_dk, _C._get_schema(self._qualified_op_name, overload), tags)
+        else:
+            raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, key))
+        setattr(self, key, made)
+        self._dir.append(key)
+        return made
+
+    def overloads(self):
+        """The names of the overloads."""
+        return [name if name else "default" for name in self._overload_names]
+
+    def __iter__(self):
+        return iter(self._dir)
+
+    def __call__(self, /, *args, **kwargs):
+        return self._op(*args, **(kwargs or {}))
+
+    @property
+    def op(self):
+        return self._op
+
+    @property
+    def _schemas(self):
+        return {name: getattr(self, name or "default")._schema for name in self._overload_names}
+
+    def _qualified_name(self):
+        return self._qualified_op_name
+
+    def __hash__(self):
+        return hash(self._op)
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __str__(self):
+        return self._qualified_op_name.replace("::", ".")
+
+    def __repr__(self):
+        return "<OpOverloadPacket(op='%s')>" % self._qualified_op_name.replace("::", ".")
+
+
+def _choose(namespace, name):
+    """Calls of a packet of Python operators: the first overload whose arguments fit."""
+    def call(*args, **kwargs):
+        candidates = [op for (space, base, _), op in _python.items() if (space, base) == (namespace, name)]
+        error = None
+        for op in candidates:
+            try:
+                op.bind(args, kwargs)
+            except RuntimeError as problem:
+                error = problem
+                continue
+            return op(*args, **kwargs)
+        raise error
+    return call
+
+
+class _OpNamespace(types.ModuleType):
+    """torch.ops.NAME"""
+
+    def __init__(self, name):
+        super().__init__("torch.ops." + name)
+        self.name = name
+        self._dir = []
+
+    def __iter__(self):
+        return iter(self._dir)
+
+    def __getattr__(self, op_name):
+        if op_name == "__file__":
+            return "torch.ops"
+        if op_name in ("__origin__", "__self__", "__wrapped__", "__path__"):
+            raise AttributeError("Invalid attribute '%s' for '_OpNamespace' '%s'" % (op_name, self.__dict__.get("name")))
+        namespace = self.name
+        own = [overload for (space, base, overload) in _python if (space, base) == (namespace, op_name)]
+        qualified = "%s::%s" % (namespace, op_name)
+        if own:
+            packet = OpOverloadPacket(qualified, op_name, _choose(namespace, op_name), own)
+        else:
+            op, overloads = _builtin(qualified)
+            if op is None:
+                raise AttributeError("'_OpNamespace' '%s' object has no attribute '%s'" % (namespace, op_name))
+            packet = OpOverloadPacket(qualified, op_name, op, overloads)
+        setattr(self, op_name, packet)
+        self._dir.append(op_name)
+        return packet
+
+
+def _builtin(qualified):
+    """(callable, overload names) of an operator of the extension, or (None, None)."""
+    try:
+        return _C._jit_get_operation(qualified)
+    except RuntimeError:
+        return None, None
+
+
+class _HigherOrderNamespace(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from rushlight import _higher_order_ops
+        op = getattr(_higher_order_ops, name, None)
+        if op is None:
+            raise AttributeError("'_HigherOrderNamespace' 'torch.ops.higher_order' object has no attribute '%s'" % name)
+        return op
+
+
+class _Ops(types.ModuleType):
+    """torch.ops"""
+
+    __file__ = "_ops.py"
+
+    def __init__(self):
+        super().__init__("torch.ops")
+        self.loaded_libraries = set()
+        self._higher_order_op_namespace = self.higher_order = _HigherOrderNamespace("torch.ops.higher_order")
+        self._dir = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._namespace(name)
+
+    def __iter__(self):
+        return iter(self._dir)
+
+    def _namespace(self, name):
+        space = self.__dict__.get(name)
+        if space is None:
+            space = _OpNamespace(name)
+            setattr(self, name, space)
+            self._dir.append(name)
+        return space
+
+    def load_library(self, path):
+        """Load a shared object that registers operators with libtorch: impossible here."""
+        raise OSError("Could not load this library: %s (its operators are compiled against libtorch, which rushlight does "
+                      "not have)" % path)
+
+    def import_module(self, module):
+        import importlib
+        importlib.import_module(module)
+
+    # --- operators of programs, for torch.library
+
+    def _python_op(self, namespace, name, overload, missing_ok=False):
+        op = _python.get((namespace, name, overload))
+        if op is None and not missing_ok:
+            raise RuntimeError("operator %s::%s does not exist" % (namespace, name))
+        return op
+
+    def _has_builtin(self, namespace, name):
+        return _builtin("%s::%s" % (namespace, name))[0] is not None
+
+    def _add_python_op(self, op):
+        key = (op.namespace, op.schema.name.split("::")[-1], op.schema.overload_name)
+        _python[key] = op
+        if key in _pending_fake:
+            op.fake = _pending_fake.pop(key)
+        if key in _pending_autograd:
+            op.backward, op.setup_context = _pending_autograd.pop(key)
+        # A packet made before this overload knew nothing of it.
+        self._namespace(key[0]).__dict__.pop(key[1], None)
+
+    def _remove_python_op(self, namespace, name, overload):
+        _python.pop((namespace, name, overload), None)
+        self._namespace(namespace).__dict__.pop(name, None)
+
+    def _set_fake(self, namespace, name, overload, fn):
+        op = _python.get((namespace, name, overload))
+        if op is None:
+            _pending_fake[namespace, name, overload] = fn
+        else:
+            op.fake = fn
+
+    def _set_autograd(self, namespace, name, overload, backward, setup_context):
+        op = _python.get((namespace, name, overload))
+        if op is None:
+            _pending_autograd[namespace, name, overload] = (backward, setup_context)
+        else:
+            op.backward, op.setup_context = backward, setup_context
+
+
+def dl_open_guard():
+    """Context manager: libraries loaded inside see each other's symbols."""
+    import contextlib
+
+    @contextlib.contextmanager
+    def guard():
+        before = sys.getdlopenflags()
+        sys.setdlopenflags(before | ctypes.RTLD_GLOBAL)
+        try:
+            yield
+        finally:
+            sys.setdlopenflags(before)
+    return guard()
+
+
+def has_key(op, k):
+    return True
+
+
+ops = _Ops()

@@ -1,0 +1,303 @@
+"""Derivatives of functions: jacobian, hessian, and their products with vectors.
+
+Everything is built on two calls: _outputs_of runs the function on inputs that require gradients, _grads takes a
+gradient and puts zeros where there is none.
+"""
+import rushlight as torch
+
+__all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
+
+
+def _tuple_of(value, what, where):
+    """(tuple of tensors, was it a tuple)"""
+    is_tuple = isinstance(value, tuple)
+    values = value if is_tuple else (value,)
+    for i, item in enumerate(values):
+        if not isinstance(item, torch.Tensor):
+            if is_tuple:
+                raise TypeError("The %s given to %s must be either a Tensor or a tuple of Tensors but the value at index "
+                                "%d has type %s." % (what, where, i, type(item)))
+            raise TypeError("The %s given to %s must be either a Tensor or a tuple of Tensors but the given %s has type "
+                            "%s." % (what, where, what, type(item)))
+    return values, is_tuple
+
+
+def _fresh(inputs, create_graph, need_graph=True):
+    """Inputs to differentiate with respect to; with create_graph still connected to the given ones."""
+    result = []
+    for tensor in inputs:
+        if create_graph and tensor.requires_grad:
+            result.append(tensor.view_as(tensor) if not tensor.is_sparse else tensor.clone())
+        else:
+            result.append(tensor.detach().requires_grad_(need_graph))
+    return tuple(result)
+
+
+def _outputs_of(func, inputs, where, strict):
+    outputs, is_tuple = _tuple_of(func(*inputs), "outputs of the user-provided function", where)
+    if strict:
+        for i, out in enumerate(outputs):
+            if not out.requires_grad:
+                raise RuntimeError("Output %d of the user-provided function does not require gradients. The outputs must "
+                                   "be computed in a differentiable manner from the input when running in strict mode."
+                                   % i)
+    return outputs, is_tuple
+
+
+def _grads(outputs, inputs, grad_outputs=None, create_graph=False, retain_graph=None):
+    """torch.autograd.grad that leaves out what needs no gradient; None where nothing comes."""
+    if grad_outputs is None:
+        grad_outputs = (None,) * len(outputs)
+    pairs = [(o, g) for o, g in zip(outputs, grad_outputs) if o is not None and o.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    outs, gs = zip(*pairs)
+    return torch.autograd.grad(outs, inputs, gs, allow_unused=True, create_graph=create_graph,
+                               retain_graph=retain_graph)
+
+
+def _zeros_for_none(grads, like, strict, create_graph, what="output"):
+    result = []
+    for i, grad in enumerate(grads):
+        if grad is None:
+            if strict:
+                raise RuntimeError("The %s of the user-provided function is independent of input %d. This is not allowed in "
+                                   "strict mode." % (what, i))
+            grad = torch.zeros_like(like[i])
+        elif strict and create_graph and not grad.requires_grad:
+            raise RuntimeError("The jacobian of the user-provided function is independent of input %d. This is not allowed "
+                               "in strict mode when create_graph=True." % i)
+        result.append(grad)
+    return tuple(result)
+
+
+def _give(values, is_tuple, create_graph):
+    if not create_graph:
+        values = tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in values)
+    return values if is_tuple else values[0]
+
+
+def _check_v(v, other, other_is_tuple):
+    if len(other) != len(v):
+        if other_is_tuple:
+            raise RuntimeError("v is a tuple of invalid length: should be %d but got %d." % (len(other), len(v)))
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (a, b) in enumerate(zip(v, other)):
+        if a.size() != b.size():
+            prefix = "Entry %d in " % i if other_is_tuple else ""
+            raise RuntimeError("%sv has invalid size: should be %s but got %s." % (prefix, b.size(), a.size()))
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), v' J)"""
+    with torch.enable_grad():
+        given, is_tuple = _tuple_of(inputs, "inputs", "vjp")
+        xs = _fresh(given, create_graph)
+        outputs, out_tuple = _outputs_of(func, xs, "vjp", strict)
+        if v is not None:
+            v, _ = _tuple_of(v, "v", "vjp")
+            v = _fresh(v, create_graph, need_graph=False)
+            _check_v(v, outputs, out_tuple)
+        elif len(outputs) != 1 or outputs[0].nelement() != 1:
+            raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a "
+                               "single element.")
+    with torch.set_grad_enabled(True if create_graph else torch.is_grad_enabled()):
+        grads = _grads(outputs, xs, v, create_graph=create_graph)
+        result = _zeros_for_none(grads, xs, strict, create_graph)
+    return _give(outputs, out_tuple, create_graph), _give(result, is_tuple, create_graph)
+
+
+def _double_back(outputs, xs, v, create_graph, strict):
+    """J v by differentiating u' J with respect to u."""
+    us = tuple(torch.zeros_like(out, requires_grad=True) for out in outputs)
+    back = _grads(outputs, xs, us, create_graph=True)
+    back = _zeros_for_none(back, xs, strict, True)
+    forward = _grads(back, us, v, create_graph=create_graph)
+    return _zeros_for_none(forward, outputs, False, create_graph)
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), J v)"""
+    with torch.enable_grad():
+        given, is_tuple = _tuple_of(inputs, "inputs", "jvp")
+        xs = _fresh(given, create_graph)
+        if v is not None:
+            v, _ = _tuple_of(v, "v", "jvp")
+            v = _fresh(v, create_graph, need_graph=False)
+            _check_v(v, xs, is_tuple)
+        elif len(xs) != 1 or xs[0].nelement() != 1:
+            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
+                               "with a single element.")
+        outputs, out_tuple = _outputs_of(func, xs, "jvp", strict)
+        result = _double_back(outputs, xs, v, create_graph, strict)
+    return _give(outputs, out_tuple, create_graph), _give(result, out_tuple, create_graph)
+
+
+def _basis(tensors):
+    """For each tensor the unit vectors of all of them: matrices (total, *size)."""
+    total = sum(t.numel() for t in tensors)
+    parts, start = [], 0
+    for t in tensors:
+        part = t.new_zeros(total, t.numel())
+        part.diagonal(-start).fill_(1)
+        parts.append(part.view((total,) + tuple(t.shape)))
+        start += t.numel()
+    return parts
+
+
+def _jacobian_forward(func, given, is_tuple, strict):
+    """Columns by forward mode, one unit vector of the inputs at a time."""
+    if strict:
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not "
+                           "supported together (yet). Please either set `strict=False` or `strategy=\"reverse-mode\"`.")
+    fwAD = torch.autograd.forward_ad
+    info, columns = [], []
+    basis = _basis(given)
+    for k in range(sum(t.numel() for t in given)):
+        with fwAD.dual_level():
+            duals = tuple(fwAD.make_dual(x, part[k].view_as(x)) for x, part in zip(given, basis))
+            outputs, out_tuple = _tuple_of(func(*duals), "outputs", "jacobian")
+            tangents = []
+            for out in outputs:
+                primal, tangent = fwAD.unpack_dual(out)
+                tangents.append(torch.zeros_like(primal) if tangent is None else tangent.clone())
+            columns.append(tangents)
+            info = (len(outputs), out_tuple)
+    count, out_tuple = info
+    result, start = [[] for _ in range(count)], 0
+    for x in given:
+        for j in range(count):
+            piece = torch.stack([columns[k][j] for k in range(start, start + x.numel())], dim=-1)
+            result[j].append(piece.reshape(piece.shape[:-1] + x.shape))
+        start += x.numel()
+    return _nest(result, out_tuple, is_tuple)
+
+
+def _nest(rows, out_tuple, in_tuple):
+    rows = [tuple(row) if in_tuple else row[0] for row in rows]
+    return tuple(rows) if out_tuple else rows[0]
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    """The matrix of derivatives of every output element by every input element."""
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+                             'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
+                             'use "reverse-mode".')
+    given, is_tuple = _tuple_of(inputs, "inputs", "jacobian")
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and "
+                                      "`strategy=\"forward-mode\"` are not supported together (yet). Please either set "
+                                      "`create_graph=False` or `strategy=\"reverse-mode\"`.")
+        return _jacobian_forward(func, given, is_tuple, strict)
+    with torch.enable_grad():
+        xs = _fresh(given, create_graph)
+        outputs, out_tuple = _outputs_of(func, xs, "jacobian", strict)
+        if vectorize and strict:
+            raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                               "together. Please either set `strict=False` or `vectorize=False`.")
+        rows = []
+        for out in outputs:
+            flat = out.reshape(-1)
+            columns = [[] for _ in xs]
+            for j in range(out.nelement()):
+                grads = _grads((flat[j],), xs, create_graph=create_graph, retain_graph=True)
+                for i, (grad, x) in enumerate(zip(grads, xs)):
+                    if grad is None:
+                        if strict:
+                            raise RuntimeError("Output %d of the user-provided function is independent of input %d. This is "
+                                               "not allowed in strict mode." % (len(rows), i))
+                        grad = torch.zeros_like(x)
+                    elif strict and create_graph and not grad.requires_grad:
+                        raise RuntimeError("The jacobian of the user-provided function is independent of input %d. This is "
+                                           "not allowed in strict mode when create_graph=True." % i)
+                    columns[i].append(grad)
+            rows.append([torch.stack(column).view(out.size() + x.size()) if column
+                         else x.new_zeros(out.size() + x.size()) for column, x in zip(columns, xs)])
+    if not create_graph:
+        rows = [[value.detach() for value in row] for row in rows]
+    return _nest(rows, out_tuple, is_tuple)
+
+
+def _scalar(func, where):
+    """func, checked to return one number."""
+    def checked(*args):
+        out = func(*args)
+        values, is_tuple = _tuple_of(out, "outputs of the user-provided function", where)
+        if is_tuple or not isinstance(out, torch.Tensor):
+            raise RuntimeError("The function given to %s should return a single Tensor" % where)
+        if values[0].nelement() != 1:
+            raise RuntimeError("The Tensor returned by the function given to %s should contain a single element" % where)
+        return out.squeeze()
+    return checked
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+    """The second derivatives of a function that returns one number."""
+    given, is_tuple = _tuple_of(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    scalar = _scalar(func, "hessian")
+
+    def gradient(*xs):
+        if outer_jacobian_strategy == "forward-mode":
+            xs = tuple(x.requires_grad_(True) if not x.requires_grad else x for x in xs)
+        jac = jacobian(scalar, xs, create_graph=True)
+        if strict:
+            for i, part in enumerate(jac):
+                if not part.requires_grad:
+                    raise RuntimeError("The jacobian of the user-provided function with respect to input %d is independent "
+                                       "of the input. This is not allowed in strict mode." % i)
+        return jac
+
+    rows = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize,
+                    strategy=outer_jacobian_strategy)
+    return rows if is_tuple else rows[0][0]
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), v' H)"""
+    with torch.enable_grad():
+        given, is_tuple = _tuple_of(inputs, "inputs", "vhp")
+        xs = _fresh(given, create_graph)
+        if v is not None:
+            v, _ = _tuple_of(v, "v", "vhp")
+            v = _fresh(v, create_graph, need_graph=False)
+            _check_v(v, xs, is_tuple)
+        elif len(xs) != 1 or xs[0].nelement() != 1:
+            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
+                               "with a single element.")
+        outputs, out_tuple = _outputs_of(func, xs, "vhp", strict)
+        if out_tuple:
+            raise RuntimeError("The function given to vhp should return a single Tensor")
+        if outputs[0].nelement() != 1:
+            raise RuntimeError("The Tensor returned by the function given to vhp should contain a single element")
+        jac = _zeros_for_none(_grads(outputs, xs, create_graph=True), xs, strict, False)
+    with torch.set_grad_enabled(True if create_graph else torch.is_grad_enabled()):
+        result = _zeros_for_none(_grads(jac, xs, v, create_graph=create_graph), xs, strict, create_graph)
+    return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(func(inputs), H v)"""
+    with torch.enable_grad():
+        given, is_tuple = _tuple_of(inputs, "inputs", "hvp")
+        xs = _fresh(given, create_graph)
+        if v is not None:
+            v, _ = _tuple_of(v, "v", "hvp")
+            v = _fresh(v, create_graph, need_graph=False)
+            _check_v(v, xs, is_tuple)
+        elif len(xs) != 1 or xs[0].nelement() != 1:
+            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
+                               "with a single element.")
+        outputs, out_tuple = _outputs_of(func, xs, "hvp", strict)
+        if out_tuple:
+            raise RuntimeError("The function given to hvp should return a single Tensor")
+        if outputs[0].nelement() != 1:
+            raise RuntimeError("The Tensor returned by the function given to hvp should contain a single element")
+        jac = _zeros_for_none(_grads(outputs, xs, create_graph=True), xs, strict, False)
+        us = tuple(torch.zeros_like(x, requires_grad=True) for x in xs)
+        back = _zeros_for_none(_grads(jac, xs, us, create_graph=True), xs, strict, False)
+        result = _zeros_for_none(_grads(back, us, v, create_graph=create_graph), xs, False, create_graph)
+    return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)

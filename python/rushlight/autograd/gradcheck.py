@@ -1,0 +1,244 @@
+"""gradcheck: derivatives compared with finite differences, in double precision.
+
+Complex numbers are handled as pairs of real ones on both sides: the numerical Jacobian perturbs real and imaginary
+parts, the analytical one comes from backward with real and imaginary unit gradients.
+"""
+import rushlight as torch
+
+__all__ = ["gradcheck", "gradgradcheck", "GradcheckError"]
+
+
+class GradcheckError(RuntimeError):
+    """Derivatives disagree."""
+
+
+def _as_tuple(x):
+    return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
+
+
+def _differentiable(values):
+    return [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad
+            and (v.is_floating_point() or v.is_complex())]
+
+
+def _dense(t):
+    return t.to_dense() if t.layout is not torch.strided else t
+
+
+def _real_view(t):
+    """Elements as a vector of real numbers."""
+    t = _dense(t).detach().resolve_conj()
+    return torch.view_as_real(t).reshape(-1) if t.is_complex() else t.reshape(-1)
+
+
+def _numerical_columns(func, inputs, x, eps):
+    """For each real component of x: the outputs' change over 2 eps."""
+    data = x.detach()
+    values = data
+    if data.layout is torch.sparse_coo:
+        values = data._values()
+    elif data.layout is not torch.strided:
+        values = data.values()
+    parts = torch.view_as_real(values) if values.is_complex() else values
+    with torch.no_grad():
+        for index in _indices(parts.shape):
+            before = parts[index].item()
+            parts[index] = before + eps
+            plus = [_real_view(o).clone() for o in _tensors(func(*inputs))]
+            parts[index] = before - eps
+            minus = [_real_view(o).clone() for o in _tensors(func(*inputs))]
+            parts[index] = before
+            yield [(a - b) / (2 * eps) for a, b in zip(plus, minus)]
+
+
+def _indices(shape):
+    import itertools
+    return itertools.product(*(range(n) for n in shape))
+
+
+def _tensors(outputs):
+    return [o for o in _as_tuple(outputs) if isinstance(o, torch.Tensor)]
+
+
+def _pattern(x, grad):
+    """The components of a gradient that belong to the stored elements of x, as real numbers."""
+    if grad is None:
+        values = x._values() if x.layout is torch.sparse_coo else x.values() if x.layout is not torch.strided else x
+        grad = torch.zeros_like(values)
+    elif x.layout is torch.sparse_coo:
+        grad = grad.to_dense() if grad.layout is not torch.strided else grad
+        grad = grad[tuple(x.detach()._indices())]
+    elif x.layout is not torch.strided:
+        grad = grad.values() if grad.layout is not torch.strided else grad.to_sparse_csr().values()
+    return _real_view(grad)
+
+
+def _analytical_rows(output, inputs, rows, retain=True):
+    """Gradients for unit gradient k of the output, as real vectors per input."""
+    dense = _dense(output)
+    for k in range(rows):
+        unit = torch.zeros_like(dense)
+        flat = torch.view_as_real(unit).reshape(-1) if unit.is_complex() else unit.reshape(-1)
+        flat[k] = 1
+        if unit.is_complex():
+            unit = torch.view_as_complex(flat.view(dense.shape + (2,)))
+        else:
+            unit = flat.view(dense.shape)
+        grads = torch.autograd.grad(dense, inputs, unit, retain_graph=True, allow_unused=True)
+        yield [_pattern(x, g) for x, g in zip(inputs, grads)]
+
+
+def _fail(raise_exception, message):
+    if raise_exception:
+        raise GradcheckError(message)
+    return False
+
+
+def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
+              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False,
+              masked=None):
+    """True when the gradients of func at inputs agree with finite differences; otherwise an error (or False)."""
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    inputs = _as_tuple(inputs)
+    checked = _differentiable(inputs)
+    if not checked:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
+                         "requires_grad=True.")
+    import warnings
+    for x in checked:
+        if x.dtype not in (torch.float64, torch.complex128):
+            warnings.warn("Input #%d requires gradient and is not a double precision floating point or complex. This check "
+                          "will likely fail if all the inputs are not of double precision floating point or complex. "
+                          % [i for i, y in enumerate(inputs) if y is x][0], stacklevel=2)
+        if x.layout is torch.strided and x.dim() and any(s == 0 and n > 1 for s, n in zip(x.stride(), x.size())):
+            raise RuntimeError("The input has a dimension with stride 0. gradcheck only supports inputs that are "
+                               "non-overlapping to be able to compute the numerical gradients correctly. You should call "
+                               ".contiguous on the input before passing it to gradcheck.")
+        x.retain_grad() if not x.is_leaf else None
+    try:
+        outputs = _tensors(func(*inputs))
+        if any(o.is_mkldnn for o in outputs):
+            raise ValueError("MKLDNN outputs are not supported")
+        # Numerical Jacobian: columns[i][component of input i][output]
+        numerical = [list(_numerical_columns(func, inputs, x, eps)) for x in checked]
+        if check_backward_ad:
+            _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nondet_tol, check_grad_dtypes)
+            if check_undefined_grad:
+                _check_undefined(func, inputs, checked)
+        if check_forward_ad:
+            _check_forward(func, inputs, checked, numerical, atol, rtol)
+    except GradcheckError as error:
+        return _fail(raise_exception, str(error))
+    return True
+
+
+def _compare(numerical, analytical, i, j, atol, rtol):
+    n, a = numerical.to(torch.float64), analytical.to(torch.float64)
+    if n.shape != a.shape or not torch.allclose(a, n, rtol, atol, equal_nan=True):
+        raise GradcheckError("Jacobian mismatch for output %d with respect to input %d,\nnumerical:%s\nanalytical:%s\n"
+                             % (j, i, numerical, analytical))
+
+
+def _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nondet_tol, check_grad_dtypes):
+    for j, output in enumerate(outputs):
+        if not output.requires_grad:
+            for i in range(len(checked)):
+                for column in numerical[i]:
+                    if column[j].numel() and column[j].abs().max().item() > atol:
+                        raise GradcheckError("Numerical gradient for function expected to be zero")
+            continue
+        rows = _real_view(output).numel()
+        analytical = list(_analytical_rows(output, checked, rows))
+        again = list(_analytical_rows(output, checked, rows)) if nondet_tol >= 0 else analytical
+        for i, x in enumerate(checked):
+            width = len(numerical[i])
+            have = torch.stack([row[i] for row in analytical]) if rows else x.new_zeros(0, width).real
+            second = torch.stack([row[i] for row in again]) if rows else have
+            if not torch.allclose(have, second, rtol=0, atol=nondet_tol + 1e-300, equal_nan=True):
+                raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
+                                     "multiple times gives different values, although analytical gradient matches numerical "
+                                     "gradient.The tolerance for nondeterminism was %s." % nondet_tol)
+            want = torch.stack([column[j] for column in numerical[i]], dim=1) if width else have
+            _compare(want, have, i, j, atol, rtol)
+            if check_grad_dtypes:
+                grad, = torch.autograd.grad(_dense(output).sum() if not output.is_complex() else
+                                            torch.view_as_real(_dense(output)).sum(), [x], retain_graph=True,
+                                            allow_unused=True)
+                if grad is not None and grad.dtype != x.dtype:
+                    raise GradcheckError("Gradient has dtype mismatch")
+
+
+def _check_undefined(func, inputs, checked):
+    """A missing gradient of an output must act as zeros."""
+    outputs = [o for o in _tensors(func(*inputs)) if o.requires_grad]
+    if not outputs:
+        return
+    zeros = [torch.zeros_like(o) for o in outputs]
+    try:
+        grads = torch.autograd.grad([o for o in outputs], checked, zeros, allow_unused=True)
+    except RuntimeError as error:
+        raise GradcheckError("Expected backward function to handle undefined output grads. Please look at \"Notes about "
+                             "undefined output gradients\" in the documentation: %s" % error) from error
+    for grad in grads:
+        if grad is not None and not (_real_view(grad) == 0).all():
+            raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
+                                 "zero.")
+
+
+def _check_forward(func, inputs, checked, numerical, atol, rtol):
+    fwAD = torch.autograd.forward_ad
+    for i, x in enumerate(checked):
+        component = 0
+        shape = tuple(x.shape) + ((2,) if x.is_complex() else ())
+        for index in _indices(shape):
+            direction = torch.zeros(shape, dtype=x.real.dtype if x.is_complex() else x.dtype, device=x.device)
+            direction[index] = 1
+            if x.is_complex():
+                direction = torch.view_as_complex(direction)
+            with fwAD.dual_level():
+                duals = tuple(fwAD.make_dual(y.detach(), direction) if y is x else y for y in inputs)
+                for j, out in enumerate(_tensors(func(*duals))):
+                    primal, tangent = fwAD.unpack_dual(out)
+                    have = _real_view(torch.zeros_like(primal) if tangent is None else tangent)
+                    want = numerical[i][component][j]
+                    if not torch.allclose(have.to(torch.float64), want.to(torch.float64), rtol, atol, equal_nan=True):
+                        raise GradcheckError("Jacobian computed with forward mode mismatch for output %d with respect to "
+                                             "input %d,\nnumerical:%s\nanalytical:%s\n" % (j, i, want, have))
+            component += 1
+
+
+def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
+                  raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
+                  check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False,
+                  masked=False):
+    """gradcheck of the gradient."""
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    inputs = _as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = [o for o in _tensors(func(*inputs)) if o.requires_grad]
+        grad_outputs = tuple(torch.testing.make_tensor(o.shape, dtype=o.dtype if o.is_floating_point() or o.is_complex()
+                                                       else torch.double, device=o.device, low=-1, high=1,
+                                                       requires_grad=True, noncontiguous=gen_non_contig_grad_outputs)
+                             for o in outputs)
+    else:
+        grad_outputs = _as_tuple(grad_outputs)
+    count = len(grad_outputs)
+
+    def gradient(*args):
+        values, gs = args[:-count], args[-count:]
+        wanted = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+        outputs = [o for o in _tensors(func(*values)) if o.requires_grad]
+        grads = torch.autograd.grad(outputs, wanted, gs, create_graph=True, allow_unused=True)
+        return tuple(g for g in grads if g is not None)
+
+    return gradcheck(gradient, inputs + tuple(grad_outputs), eps=eps, atol=atol, rtol=rtol,
+                     raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
+                     check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
+                     check_backward_ad=check_rev_over_rev, fast_mode=fast_mode)

@@ -1,0 +1,1 @@
+"""Dropout states of cuDNN's recurrent networks."""

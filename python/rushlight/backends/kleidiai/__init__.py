@@ -1,0 +1,5 @@
+"""torch.backends.kleidiai"""
+
+
+def is_available():
+    return False

@@ -1,0 +1,2 @@
+"""torch.backends.xnnpack: a library for phones, which is not used."""
+enabled = False

@@ -1,0 +1,162 @@
+"""Memory of CUDA devices: zeros without one."""
+import collections
+import contextlib
+
+import rushlight as torch
+
+__all__ = ["caching_allocator_alloc", "caching_allocator_delete", "set_per_process_memory_fraction", "empty_cache",
+           "memory_stats", "memory_stats_as_nested_dict", "reset_accumulated_memory_stats",
+           "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "memory_allocated",
+           "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached",
+           "memory_snapshot", "memory_summary", "mem_get_info", "get_allocator_backend", "CUDAPluggableAllocator",
+           "change_current_allocator", "MemPool", "use_mem_pool", "get_per_process_memory_fraction",
+           "host_memory_stats", "reset_peak_host_memory_stats"]
+
+
+def _stats(device=None):
+    probe = getattr(torch._C, "_cuda_memoryStats", None)
+    if probe is None or not torch.cuda.is_initialized():
+        return {}
+    return probe(torch._utils._get_device_index(device, optional=True))
+
+
+def memory_stats(device=None):
+    """Counters of the caching allocator, by dotted name."""
+    flat = collections.OrderedDict()
+
+    def walk(prefix, value):
+        if isinstance(value, dict):
+            for key, inner in sorted(value.items()):
+                walk(prefix + "." + key if prefix else key, inner)
+        else:
+            flat[prefix] = value
+    walk("", _stats(device))
+    return flat
+
+
+def memory_stats_as_nested_dict(device=None):
+    return _stats(device)
+
+
+def memory_allocated(device=None):
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device=None):
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device=None):
+    return memory_stats(device).get("reserved_bytes.all.current", 0)
+
+
+def max_memory_reserved(device=None):
+    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def empty_cache():
+    """Give memory that is not in use back to the device."""
+    if torch.cuda.is_initialized():
+        torch.cuda._native("_cuda_emptyCache")
+
+
+def reset_peak_memory_stats(device=None):
+    if torch.cuda.is_initialized():
+        torch.cuda._native("_cuda_resetPeakMemoryStats", torch._utils._get_device_index(device, optional=True))
+
+
+def reset_accumulated_memory_stats(device=None):
+    if torch.cuda.is_initialized():
+        torch.cuda._native("_cuda_resetAccumulatedMemoryStats", torch._utils._get_device_index(device, optional=True))
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def host_memory_stats():
+    return collections.OrderedDict()
+
+
+def reset_peak_host_memory_stats():
+    return None
+
+
+def mem_get_info(device=None):
+    """(free, total) bytes of a device."""
+    return torch.cuda._native("_cuda_memGetInfo", torch._utils._get_device_index(device, optional=True))
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    torch.cuda._lazy_init()
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    if fraction < 0 or fraction > 1:
+        raise ValueError("Invalid fraction value: %s. Allowed range: 0~1" % fraction)
+    torch.cuda._native("_cuda_setMemoryFraction", fraction, torch._utils._get_device_index(device, optional=True))
+
+
+def get_per_process_memory_fraction(device=None):
+    return torch.cuda._native("_cuda_getMemoryFraction", torch._utils._get_device_index(device, optional=True))
+
+
+def memory_snapshot(mempool_id=None):
+    return []
+
+
+def memory_summary(device=None, abbreviated=False):
+    """The counters as a table."""
+    stats = memory_stats(device)
+    return "\n".join("%-48s %d" % item for item in stats.items())
+
+
+def get_allocator_backend():
+    return "native"
+
+
+def _snapshot(device=None):
+    return {"segments": [], "device_traces": []}
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    import pickle
+    with open(filename, "wb") as f:
+        pickle.dump(_snapshot(), f)
+
+
+def _record_memory_history(enabled="all", *args, **kwargs):
+    torch.cuda._lazy_init()
+    raise NotImplementedError("torch.cuda.memory._record_memory_history is not supported")
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    torch.cuda._lazy_init()
+    raise NotImplementedError("torch.cuda.caching_allocator_alloc is not supported")
+
+
+def caching_allocator_delete(mem_ptr):
+    torch.cuda._lazy_init()
+    raise NotImplementedError("torch.cuda.caching_allocator_delete is not supported")
+
+
+class CUDAPluggableAllocator:
+    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+        raise NotImplementedError("CUDAPluggableAllocator is not supported")
+
+
+def change_current_allocator(allocator):
+    raise NotImplementedError("change_current_allocator is not supported")
+
+
+class MemPool:
+    def __init__(self, *args, **kwargs):
+        torch.cuda._lazy_init()
+        raise NotImplementedError("MemPool is not supported")
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    raise NotImplementedError("use_mem_pool is not supported")
+    yield

@@ -1,0 +1,1 @@
+"""Names of the old classes of sparse tensors on CUDA."""

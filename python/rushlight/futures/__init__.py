@@ -1,0 +1,95 @@
+"""Futures: values that arrive later."""
+import threading
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+
+class Future:
+    """A value, or an exception, that some thread will set."""
+
+    def __init__(self, *, devices=None):
+        self._condition = threading.Condition()
+        self._done, self._value, self._error = False, None, None
+        self._callbacks = []
+
+    def done(self):
+        return self._done
+
+    def wait(self):
+        """The value, once it is there; an exception set instead is raised."""
+        with self._condition:
+            while not self._done:
+                self._condition.wait()
+        return self.value()
+
+    def value(self):
+        if not self._done:
+            raise RuntimeError("value() was called before the future completed")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def _finish(self, value, error):
+        with self._condition:
+            if self._done:
+                raise RuntimeError("Future can only be marked completed once")
+            self._value, self._error, self._done = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._condition.notify_all()
+        for callback in callbacks:
+            callback(self)
+
+    def set_result(self, result):
+        self._finish(result, None)
+
+    def set_exception(self, result):
+        if not isinstance(result, Exception):
+            raise AssertionError("%s is of type %s, not an Exception." % (result, type(result)))
+        self._finish(None, result)
+
+    def add_done_callback(self, callback):
+        with self._condition:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def then(self, callback):
+        """A future of callback(this future)."""
+        following = Future()
+
+        def run(finished):
+            try:
+                result = callback(finished)
+            except Exception as error:
+                following.set_exception(error)
+            else:
+                following.set_result(result)
+        self.add_done_callback(run)
+        return following
+
+    def __class_getitem__(cls, item):
+        return cls
+
+
+def collect_all(futures):
+    """A future of the list of all futures, once all are done."""
+    futures = list(futures)
+    result, lock, left = Future(), threading.Lock(), [len(futures)]
+    if not futures:
+        result.set_result(futures)
+
+    def one_done(_):
+        with lock:
+            left[0] -= 1
+            last = left[0] == 0
+        if last:
+            result.set_result(futures)
+    for future in futures:
+        future.add_done_callback(one_done)
+    return result
+
+
+def wait_all(futures):
+    """The values of all futures."""
+    return [future.wait() for future in collect_all(futures).wait()]

@@ -1,0 +1,287 @@
+"""torch.library: operators added by programs."""
+import contextlib
+import functools
+import inspect
+
+import rushlight as torch
+from rushlight._library.custom_ops import OPDEFS, CustomOpDef, PyOp, custom_op
+from rushlight._library.fake_impl import get_ctx
+from rushlight._library.infer_schema import infer_schema
+from rushlight._library.schema import parse_name, parse_schema
+
+__all__ = ["Library", "impl", "define", "fallthrough_kernel", "impl_abstract", "register_autocast", "register_fake",
+           "register_torch_dispatch", "register_vmap", "get_ctx", "get_kernel", "custom_op", "triton_op",
+           "wrap_triton", "infer_schema"]
+
+_KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "mtia": "MTIA",
+         "default": "CompositeExplicitAutograd"}
+
+
+def _device_type_to_key(device_type):
+    return _KEYS.get(device_type, device_type)
+
+
+def fallthrough_kernel():
+    """Stands for "no kernel here, look further"."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+class Library:
+    """A set of definitions ("DEF", "FRAGMENT") or implementations ("IMPL") in one namespace."""
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError("Unsupported kind: %s" % kind)
+        if ns in ("prim",) and kind in ("DEF", "FRAGMENT"):
+            raise ValueError("%s is a reserved namespace. Please try creating a library with another name." % ns)
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._op_defs, self._op_impls = set(), set()
+        frame = inspect.currentframe().f_back
+        self._where = "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
+        torch.ops._namespace(ns)
+
+    def __repr__(self):
+        return "Library(kind=%s, ns=%s, dispatch_key=%s)>" % (self.kind, self.ns, self.dispatch_key)
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Add an operator: "name(Tensor x) -> Tensor"; its name comes back."""
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError("Invalid alias_analysis type %s" % alias_analysis)
+        parsed = parse_schema(schema)
+        name = parsed.name.split("::")[-1]
+        full = name + ("." + parsed.overload_name if parsed.overload_name else "")
+        if torch.ops._python_op(self.ns, name, parsed.overload_name, missing_ok=True) is not None:
+            raise RuntimeError("Tried to register an operator (%s::%s) with the same name and overload name multiple times."
+                               % (self.ns, schema))
+        parsed.name = "%s::%s" % (self.ns, name)
+        torch.ops._add_python_op(PyOp(self.ns, parsed))
+        self._op_defs.add("%s::%s" % (self.ns, full))
+        return full
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """Give an operator a kernel for a dispatch key ("CPU", "Meta", "CompositeImplicitAutograd", ...)."""
+        if not callable(fn):
+            raise TypeError("Input function is required to be a callable but found type %s" % type(fn))
+        key = dispatch_key or self.dispatch_key
+        key = key or "CompositeImplicitAutograd"
+        if isinstance(op_name, str):
+            name = op_name.split("::")[-1]
+        else:
+            name = op_name._qualified_name().split("::")[-1] if hasattr(op_name, "_qualified_name") else \
+                op_name.name().split("::")[-1]
+        base, _, overload = name.partition(".")
+        op = torch.ops._python_op(self.ns, base, overload, missing_ok=True)
+        if op is None:
+            if fn is fallthrough_kernel:
+                return
+            if torch.ops._has_builtin(self.ns, base):
+                raise NotImplementedError("%s::%s is an operator of the library: replacing its kernel from Python is not "
+                                          "supported" % (self.ns, name))
+            raise RuntimeError("We could not find an operator %s::%s to give an implementation for" % (self.ns, name))
+        if fn is not fallthrough_kernel:
+            op.kernels[str(key)] = fn
+        self._op_impls.add("%s::%s/%s" % (self.ns, name, key))
+
+    def fallback(self, fn, dispatch_key="", *, with_keyset=False):
+        raise NotImplementedError("Library.fallback: there is no fallback per dispatch key")
+
+    def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=False):
+        base, _, overload = op_name.split("::")[-1].partition(".")
+        torch.ops._set_fake(self.ns, base, overload, fn)
+
+    def _register_torch_dispatch_rule(self, op_name, torch_dispatch_class, fn):
+        base, _, overload = op_name.split("::")[-1].partition(".")
+        torch.ops._python_op(self.ns, base, overload).torch_dispatch[torch_dispatch_class] = fn
+
+    def _destroy(self):
+        for name in self._op_defs:
+            torch.ops._remove_python_op(*parse_name(name))
+        self._op_defs.clear()
+
+
+@contextlib.contextmanager
+def _scoped_library(*args, **kwargs):
+    """A library whose operators go when the block ends."""
+    lib = Library(*args, **kwargs)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
+
+
+_keep_alive = []
+
+
+def define(qualname, schema=None, *, lib=None, tags=()):
+    """Add the operator ns::name with the schema "(Tensor x) -> Tensor"."""
+    if not isinstance(qualname, str):
+        # define(lib, schema, alias_analysis): the older form, a decorator of the implementation.
+        library, text = qualname, schema
+
+        def wrap(f):
+            name = library.define(text)
+            library.impl(name, f)
+            return f
+        return wrap
+    namespace, name, overload = parse_name(qualname)
+    if lib is None:
+        lib = Library(namespace, "FRAGMENT")
+        _keep_alive.append(lib)
+    lib.define(qualname.split("::")[-1] + schema, alias_analysis="", tags=tags)
+    return None
+
+
+def _name_of(op):
+    if isinstance(op, str):
+        return op
+    if isinstance(op, CustomOpDef):
+        return op._qualname
+    return op._qualified_name()
+
+
+def impl(qualname, types=None, func=None, *, lib=None):
+    """Give an operator a kernel for device types; usable as a decorator."""
+    if isinstance(qualname, Library):
+        library, name, key = qualname, types, func or ""
+
+        def wrap(f):
+            library.impl(name, f, key)
+            return f
+        return wrap
+    kinds = (types,) if isinstance(types, str) else tuple(types)
+    namespace, _, _ = parse_name(_name_of(qualname))
+    if lib is None:
+        lib = Library(namespace, "FRAGMENT")
+        _keep_alive.append(lib)
+
+    def register(f):
+        for kind in kinds:
+            lib.impl(_name_of(qualname), f, _device_type_to_key(kind))
+        return f
+    return register if func is None else register(func)
+
+
+_impl = impl
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    """Give an operator a kernel for device types (None: all)."""
+    name = _name_of(op)
+    if name in OPDEFS:
+        return OPDEFS[name].register_kernel(device_types, func)
+    kinds = "default" if device_types is None else device_types
+    return impl(name, kinds, func, lib=lib)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    """Give an operator its results' shapes and dtypes. The operator need not exist (yet)."""
+    name = _name_of(op)
+
+    def register(f):
+        namespace, base, overload = parse_name(name)
+        if name in OPDEFS:
+            OPDEFS[name].register_fake(f)
+        else:
+            torch.ops._set_fake(namespace, base, overload, f)
+        return f
+    return register if func is None else register(func)
+
+
+def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
+    """register_fake by its older name."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel + 1)
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """Give an operator a derivative. The operator need not exist (yet)."""
+    name = _name_of(op)
+    if name in OPDEFS:
+        OPDEFS[name].register_autograd(backward, setup_context=setup_context)
+        return
+    namespace, base, overload = parse_name(name)
+    torch.ops._set_autograd(namespace, base, overload, backward, setup_context)
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Give an operator a rule for vmap."""
+    namespace, base, overload = parse_name(_name_of(op))
+
+    def register(f):
+        torch.ops._python_op(namespace, base, overload).vmap = f
+        return f
+    return register if func is None else register(func)
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """Cast the inputs of an operator under autocast."""
+    namespace, base, overload = parse_name(_name_of(op))
+    torch.ops._python_op(namespace, base, overload).autocast[device_type] = cast_inputs
+
+
+def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
+    """What an operator does for a tensor subclass or mode."""
+    namespace, base, overload = parse_name(_name_of(op))
+
+    def register(f):
+        torch.ops._python_op(namespace, base, overload).torch_dispatch[torch_dispatch_class] = f
+        return f
+    return register if func is None else register(func)
+
+
+def triton_op(name, fn=None, /, *, mutates_args, schema=None):
+    """custom_op for functions that call Triton kernels."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel, /):
+    return triton_kernel
+
+
+capture_triton = wrap_triton
+
+
+def get_kernel(op, dispatch_key):
+    """The kernel an operator has for a key."""
+    namespace, base, overload = parse_name(_name_of(op))
+    python = torch.ops._python_op(namespace, base, overload, missing_ok=True)
+    if python is None or str(dispatch_key) not in python.kernels:
+        raise RuntimeError("no kernel is registered for %s and %s" % (_name_of(op), dispatch_key))
+    return functools.partial(python.kernels[str(dispatch_key)])
+
+
+def opcheck(op, args, kwargs=None, *, test_utils=None, raise_exception=True, atol=None, rtol=None):
+    """Check an operator: schema honoured, fake results like real ones, gradients recorded."""
+    kwargs = kwargs or {}
+    namespace, base, overload = parse_name(_name_of(op))
+    python = torch.ops._python_op(namespace, base, overload)
+    results = {}
+
+    def attempt(name, test):
+        try:
+            test()
+            results[name] = "SUCCESS"
+        except Exception as error:
+            if raise_exception:
+                raise
+            results[name] = error
+
+    def test_schema():
+        values = python.bind(args, kwargs)
+        before = [v.clone() if isinstance(v, torch.Tensor) else None for v in values]
+        python.run(values)
+        for argument, old, new in zip(python.schema.arguments, before, values):
+            if old is not None and not argument.is_write and not torch.equal(old, new):
+                raise RuntimeError("Argument %s is not defined as mutable but was mutated" % argument.name)
+
+    def test_fake():
+        real = python.compute(python.bind(args, kwargs))
+        move = functools.partial(torch.utils._pytree.tree_map_only, torch.Tensor, lambda t: t.detach().to("meta"))
+        fake = python.compute(move(python.bind(args, kwargs)))
+        for a, b in zip(torch.utils._pytree.tree_leaves(real), torch.utils._pytree.tree_leaves(fake)):
+            if isinstance(a, torch.Tensor) and (a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride()):
+                raise AssertionError("the fake result has %s %s %s, the real one %s %s %s"
+                                     % (b.shape, b.dtype, b.stride(), a.shape, a.dtype, a.stride()))
+
+    attempt("test_schema", test_schema)
+    attempt("test_faketensor", test_fake)
+    return results

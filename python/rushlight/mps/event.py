@@ -1,0 +1,2 @@
+"""Events of torch.mps."""
+from rushlight.mps import Event  # noqa: F401

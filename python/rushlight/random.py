@@ -1,0 +1,76 @@
+"""The generator of the CPU (and seeds of all devices)."""
+import contextlib
+import warnings
+
+import rushlight as torch
+from rushlight._C import default_generator
+
+__all__ = ["set_rng_state", "get_rng_state", "manual_seed", "seed", "initial_seed", "fork_rng"]
+
+
+def set_rng_state(new_state):
+    """Continue from a state that get_rng_state gave."""
+    default_generator.set_state(new_state)
+
+
+def get_rng_state():
+    """The state of the generator, as a tensor of bytes."""
+    return default_generator.get_state()
+
+
+def manual_seed(seed):
+    """Start the random numbers that belong to a seed, on all devices."""
+    seed = int(seed)
+    if not torch.cuda._is_in_bad_fork():
+        torch.cuda.manual_seed_all(seed)
+    return default_generator.manual_seed(seed)
+
+
+def seed():
+    """A seed from the system's randomness, for all devices."""
+    value = default_generator.seed()
+    if not torch.cuda._is_in_bad_fork():
+        torch.cuda.manual_seed_all(value)
+    return value
+
+
+def initial_seed():
+    """The seed that was set last."""
+    return default_generator.initial_seed()
+
+
+def thread_safe_generator():
+    """A generator for worker threads of a loader, None elsewhere."""
+    info = torch.utils.data.get_worker_info()
+    return getattr(info, "generator", None)
+
+
+@contextlib.contextmanager
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
+    """Random numbers drawn inside do not move the generators outside."""
+    if device_type == "meta":
+        yield
+        return
+    module = getattr(torch, device_type, None)
+    if module is None:
+        raise RuntimeError("torch has no module of `%s`, you should register a module by "
+                           "`torch._register_device_module`." % device_type)
+    if not enabled:
+        yield
+        return
+    if devices is None:
+        count = module.device_count()
+        if count > 1:
+            warnings.warn("%s reports that you have %d available devices, and you have used %s without explicitly "
+                          "specifying which devices are being used." % (device_type.upper(), count, _caller), stacklevel=3)
+        devices = list(range(count))
+    else:
+        devices = list(devices)
+    before = torch.get_rng_state()
+    states = [module.get_rng_state(device) for device in devices]
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+        for device, state in zip(devices, states):
+            module.set_rng_state(state, device)
