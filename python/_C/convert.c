@@ -176,6 +176,8 @@ static const char *const legacy[RUSH_DTYPES] = {
     [RUSH_F8E4M3FN] = "Float8_e4m3fn", [RUSH_F8E5M2] = "Float8_e5m2", [RUSH_F8E4M3FNUZ] = "Float8_e4m3fnuz", [RUSH_F8E5M2FNUZ] = "Float8_e5m2fnuz",
     [RUSH_F8E8M0FNU] = "Float8_e8m0fnu", [RUSH_QINT8] = "QInt8", [RUSH_QUINT8] = "QUInt8", [RUSH_QINT32] = "QInt32"};
 
+const char *py_legacy_name(int dtype) { return legacy[dtype]; }
+
 int py_legacy_dtype(const char *name) /* "torch.FloatTensor", "FloatTensor" */
 {
     if (!strncmp(name, "torch.", 6)) name += 6;
@@ -205,7 +207,7 @@ static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
             else w.dtype = py_legacy_dtype(name);
         } else if (x == (PyObject *)py_Tensor) {
             w.dtype = rush_default_dtype();
-        } else if (PyType_Check(x)) { /* torch.FloatTensor */
+        } else { /* torch.FloatTensor */
             dtype = py_getattr_quiet(x, "dtype");
             if (dtype) py_to_dtype(dtype, &w.dtype);
             Py_XDECREF(dtype);

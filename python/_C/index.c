@@ -19,7 +19,7 @@ static rush_tensor *slice(rush_tensor *t, int64_t dim, int64_t start, int64_t st
     return T("slice.Tensor", V(t), V(dim), V(start), V(stop), V(step));
 }
 
-static int slice_bounds(PyObject *s, int64_t n, int64_t *start, int64_t *stop, int64_t *step)
+static int slice_bounds(PyObject *s, int64_t *start, int64_t *stop, int64_t *step)
 {
     PySliceObject *x = (PySliceObject *)s;
     PyObject *part[] = {x->start, x->stop, x->step};
@@ -37,16 +37,15 @@ static int slice_bounds(PyObject *s, int64_t n, int64_t *start, int64_t *stop, i
         if (ok < 0) return -1;
         if (!ok) return PyErr_Format(PyExc_TypeError, "slice indices must be integers or None or have an __index__ method"), -1;
     }
-    if (value[2] <= 0) return PyErr_Format(PyExc_ValueError, value[2] ? "step must be greater than zero" : "step must be greater than zero"), -1;
+    if (value[2] <= 0) return PyErr_Format(PyExc_ValueError, "step must be greater than zero"), -1;
     *start = value[0], *stop = value[1], *step = value[2];
-    (void)n;
     return 0;
 }
 
 static rush_tensor *take_slice(rush_tensor *t, int64_t dim, PyObject *s)
 {
     int64_t start, stop, step;
-    if (slice_bounds(s, t->size[dim], &start, &stop, &step)) return NULL;
+    if (slice_bounds(s, &start, &stop, &step)) return NULL;
     if (start == 0 && stop >= t->size[dim] && step == 1) return t;
     rush_tensor *r = slice(t, dim, start, stop, step);
     return r ? r : py_raise();
@@ -58,8 +57,6 @@ typedef struct plan {
     rush_tensor *t;                   /* the view so far                           */
     rush_tensor *index[RUSH_MAXDIM];  /* per dimension of t; NULL where none       */
     int nindex;                       /* slots in use                              */
-    bool overridden;
-    PyObject *over;
 } plan;
 
 static bool is_int(PyObject *x, int64_t *i, int *ok)
@@ -109,10 +106,8 @@ static int put_index(plan *p, int *dim, PyObject *x)
         else return PyErr_Format(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors"), -1;
         if (!i) return py_raise_int();
     }
-    if (i->ndim == 0 && i->dtype != RUSH_BOOL && i->dtype != RUSH_U8 && !i->ag && i->device.type == RUSH_CPU && py_is_tensor(x) && p->nindex == 0 && false) return 0;
     p->index[*dim] = i;
-    bool mask = i->dtype == RUSH_BOOL || i->dtype == RUSH_U8;
-    *dim += mask ? 1 : 1;
+    ++*dim;
     p->nindex = RUSH_MAX(p->nindex, *dim);
     return 0;
 }
@@ -125,12 +120,12 @@ static bool is_tuple_like(PyObject *x)
     if (n >= 32) return false;
     for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject *item = PyList_GET_ITEM(x, i);
-        if (py_is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None) return true;
+        if (py_is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None || PyList_Check(item) || PyTuple_Check(item)) return true;
     }
     return false;
 }
 
-static int apply_entry(plan *p, PyObject *x, int *dim, int entries_left)
+static int apply_entry(plan *p, PyObject *x, int *dim)
 {
     int64_t i;
     int ok;
@@ -211,7 +206,7 @@ static int read_index(plan *p, PyObject *key)
             continue;
         }
         if (dim >= RUSH_MAXDIM) return PyErr_Format(PyExc_IndexError, "too many indices"), -1;
-        if (apply_entry(p, entry[i], &dim, (int)(n - i))) return -1;
+        if (apply_entry(p, entry[i], &dim)) return -1;
     }
     return 0;
 }
@@ -311,9 +306,7 @@ static rush_tensor *value_tensor(rush_tensor *t, PyObject *value)
         rush_tensor *x = rush_tensor_of_number_typed(v, t->dtype);
         return x ? x : py_raise();
     }
-    if (py_is_ndarray(value)) return py_from_ndarray(value, false);
-    if (PyList_Check(value) || PyTuple_Check(value)) return py_tensor_from_data(value, t->dtype, t->device, true);
-    return PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, rush_dtypes[t->dtype].name), NULL;
+    return PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, py_legacy_name(t->dtype)), NULL;
 }
 
 /* A value with leading dimensions of one more than the place has: they are dropped. */

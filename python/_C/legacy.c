@@ -30,6 +30,7 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
         int64_t i;
         int ok = Py_TYPE(x) == &py_type_Size ? 0 : py_to_int(x, &i);
         if (ok < 0) return NULL;
+        if (!ok && Py_TYPE(x) != &py_type_Size && !PySequence_Check(x)) return PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)", py_type_name(x)), NULL;
         if (!ok && Py_TYPE(x) != &py_type_Size) return py_tensor_from_data(x, dtype, device, true);
     }
     if (n) {

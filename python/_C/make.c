@@ -75,7 +75,8 @@ static int dtype_of_number(PyObject *x)
     if (PyLong_Check(x)) return RUSH_I64;
     if (PyIndex_Check(x)) return RUSH_I64;
     if (PyNumber_Check(x) && !PyUnicode_Check(x) && Py_TYPE(x)->tp_as_number->nb_float) return rush_default_dtype();
-    PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(x)->tp_name);
+    if (PyUnicode_Check(x)) PyErr_Format(PyExc_ValueError, "too many dimensions 'str'");
+    else PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(x)->tp_name);
     return -1;
 }
 
@@ -107,6 +108,13 @@ static int find_dtype(shape *s, PyObject *x)
 
 /* ---- storing ---- */
 
+/* A number that no int64 holds is a ValueError here. */
+static int too_big(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_RuntimeError)) PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    return -1;
+}
+
 static int store_number(char *p, int dtype, PyObject *x)
 {
     rush_value v;
@@ -114,7 +122,7 @@ static int store_number(char *p, int dtype, PyObject *x)
     if (dtype == RUSH_F64 && PyFloat_CheckExact(x)) return *(double *)p = PyFloat_AS_DOUBLE(x), 0;
     if (dtype == RUSH_I64 && PyLong_CheckExact(x)) {
         int64_t i;
-        if (py_to_int(x, &i) < 0) return -1;
+        if (py_to_int(x, &i) < 0) return too_big();
         return *(int64_t *)p = i, 0;
     }
     int ok = py_to_number(x, &v);
@@ -124,16 +132,16 @@ static int store_number(char *p, int dtype, PyObject *x)
         Py_XDECREF(number);
     }
     if (ok == 0) PyErr_Format(PyExc_TypeError, "must be real number, not %s", Py_TYPE(x)->tp_name);
-    if (ok <= 0) return -1;
+    if (ok <= 0) return ok ? too_big() : -1;
     const rush_dtype_info *d = &rush_dtypes[dtype];
     if (v.kind == RUSH_V_COMPLEX && d->category != 3 && v.c[1] != 0)
-        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
+        return PyErr_Format(PyExc_TypeError, "must be real number, not complex"), -1;
     if (v.kind == RUSH_V_INT && d->category == 1 && d->size < 8) {
         int64_t lo = d->is_signed ? -((int64_t)1 << (d->size * 8 - 1)) : -((int64_t)1 << (d->size * 8 - 1)) * 2 + 1;
         int64_t hi = ((int64_t)1 << (d->size * 8 - (d->is_signed ? 1 : 0))) - 1;
-        if (v.i < lo || v.i > hi) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s%s without overflow", d->name, "_t"), -1;
+        if (v.i < lo || v.i > hi) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
     }
-    if (v.kind == RUSH_V_FLOAT && d->category == 1 && v.f != v.f) return PyErr_Format(PyExc_ValueError, "cannot convert float NaN to integer"), -1;
+    if (v.kind == RUSH_V_FLOAT && d->category == 1 && v.f != v.f) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", d->name), -1;
     rush_number_store(p, dtype, v);
     return 0;
 }

@@ -30,7 +30,7 @@ static PyObject *one_of(const char *name, const rush_tensor *t, const int64_t *v
     int64_t d;
     int ok = py_to_int(dim, &d);
     if (ok < 0) return NULL;
-    if (!ok) return PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' must be int, not %s", name, py_type_name(dim));
+    if (!ok) return PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", name, py_type_name(dim));
     if (t->ndim == 0) return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
     int i = rush_dim_wrap(d, t->ndim);
     return i < 0 ? py_raise() : PyLong_FromLongLong(values[i]);

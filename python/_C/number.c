@@ -233,7 +233,7 @@ static PyObject *item(PyObject *self, const char *why)
 {
     rush_tensor *t = py_tensor_of(self);
     if (t->numel != 1) {
-        if (why) return PyErr_Format(PyExc_TypeError, "%s", why);
+        if (why) return PyErr_Format(PyExc_ValueError, "%s", why);
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     }
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
@@ -243,11 +243,13 @@ static PyObject *item(PyObject *self, const char *why)
 
 PyObject *py_item(PyObject *self, PyObject *unused) { return item(self, NULL); }
 
+static const char one_element[] = "only one element tensors can be converted to Python scalars";
+
 static PyObject *to_int(PyObject *self)
 {
     PyObject *result, *x;
     if (py_asks(self) && py_method_overridden(self, "__int__", NULL, 0, NULL, &result)) return result;
-    x = item(self, NULL);
+    x = item(self, one_element);
     if (x) Py_SETREF(x, PyNumber_Long(x));
     return x;
 }
@@ -256,7 +258,7 @@ static PyObject *to_float(PyObject *self)
 {
     PyObject *result, *x;
     if (py_asks(self) && py_method_overridden(self, "__float__", NULL, 0, NULL, &result)) return result;
-    x = item(self, NULL);
+    x = item(self, one_element);
     if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) == 0) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
     if (x) Py_SETREF(x, PyNumber_Float(x));
     return x;
