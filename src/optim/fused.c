@@ -1,0 +1,418 @@
+/* fused.c - operators that do an optimizer's whole step: all parameters, gradients and state in one parallel pass.
+ *
+ * Tensors whose elements lie alike in memory are laid end to end in one list of jobs, which the threads share by
+ * elements, so that many small parameters cost as little as one large one. Tensors that lie differently are
+ * copied to contiguous ones and back. Half types are computed in float, a block at a time.
+ */
+#include "kernels/cpu/optim.h"
+#include "autograd/autograd.h"
+#include "op/op.h"
+#include "ops/geometry.h"
+
+#include <math.h>
+
+#define PARTS 5 /* parameter, gradient and up to three tensors of state */
+
+typedef struct job {
+    void *p[PARTS];
+    int64_t begin; /* of its elements in the whole */
+    rush_dtype dtype;
+    rush_step step;
+} job;
+
+typedef struct work {
+    const job *jobs;
+    int n, parts;
+    uint32_t written; /* bit k: part k is stored back (half types) */
+    rush_step_kind kind;
+} work;
+
+static void run_half(const work *w, const job *j, int64_t at, int64_t n)
+{
+    enum { BLOCK = 512 };
+    float room[PARTS][BLOCK];
+    for (int64_t done = 0; done < n; done += BLOCK) {
+        int64_t k = RUSH_MIN(n - done, (int64_t)BLOCK);
+        void *p[PARTS] = {NULL};
+        for (int i = 0; i < w->parts; i++) {
+            if (!j->p[i]) continue;
+            rush_convert_many(room[i], RUSH_F32, 4, (char *)j->p[i] + 2 * (at + done), j->dtype, 2, k);
+            p[i] = room[i];
+        }
+        rush_k_optim->f32[w->kind](p, k, &j->step);
+        for (int i = 0; i < w->parts; i++)
+            if (j->p[i] && w->written >> i & 1) rush_convert_many((char *)j->p[i] + 2 * (at + done), j->dtype, 2, room[i], RUSH_F32, 4, k);
+    }
+}
+
+static void piece(void *arg, int64_t begin, int64_t end)
+{
+    const work *w = arg;
+    int low = 0, high = w->n; /* the last job that begins at or before `begin` */
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (w->jobs[middle].begin <= begin) low = middle;
+        else high = middle;
+    }
+    for (const job *j = w->jobs + low; begin < end; j++) {
+        int64_t stop = RUSH_MIN(j[1].begin, end), at = begin - j->begin, n = stop - begin;
+        if (n <= 0) continue;
+        begin = stop;
+        if (j->dtype == RUSH_F16 || j->dtype == RUSH_BF16) {
+            run_half(w, j, at, n);
+            continue;
+        }
+        void *p[PARTS] = {NULL};
+        for (int i = 0; i < w->parts; i++)
+            if (j->p[i]) p[i] = (char *)j->p[i] + at * rush_dtypes[j->dtype].size;
+        (j->dtype == RUSH_F64 ? rush_k_optim->f64 : rush_k_optim->f32)[w->kind](p, n, &j->step);
+    }
+}
+
+static int check_part(const rush_tensor *t, const rush_tensor *first, int k)
+{
+    RUSH_CHECK(t, RUSH_TYPE_ERROR, "a list of an optimizer's tensors has None in it");
+    RUSH_CHECK(t->layout == RUSH_STRIDED && t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "fused steps take strided tensors on the CPU");
+    bool real = rush_dtypes[t->dtype].category == 2 && t->dtype < RUSH_F8E4M3FN;
+    RUSH_CHECK(real, RUSH_RUNTIME_ERROR, "fused steps take floating tensors, not %s", rush_dtype_name(t->dtype));
+    RUSH_CHECK(t->dtype == first->dtype && rush_same_sizes(t, first), RUSH_RUNTIME_ERROR,
+               "tensor %d of a parameter %s of %s has size %s and is %s", k, rush_shape_of(first), rush_dtype_name(first->dtype),
+               rush_shape_of(t), rush_dtype_name(t->dtype));
+    return 0;
+}
+
+static bool lies_alike(const rush_tensor *a, const rush_tensor *b)
+{
+    for (int d = 0; d < a->ndim; d++)
+        if (a->size[d] != 1 && a->stride[d] != b->stride[d]) return false;
+    return (a->flags & RUSH_T_DENSE) != 0 && !((a->flags | b->flags) & (RUSH_T_CONJ | RUSH_T_NEG));
+}
+
+/* Runs `kind` over lists in[0], in[1] and the state lists in[2].. (empty ones are parts that the step does without).
+ * step_of() gives each parameter's numbers. */
+static int run_steps(rush_step_kind kind, int parts, uint32_t written, const rush_value *in, void *arg,
+                     int (*step_of)(rush_step *, int i, void *arg))
+{
+    int n = (int)in[0].n;
+    if (!n) return 0;
+    for (int k = 1; k < parts; k++)
+        RUSH_CHECK(in[k].n == in[0].n || (k > 1 && !in[k].n), RUSH_RUNTIME_ERROR, "Tensor lists must have the same number of tensors, got %u and %u",
+                   in[0].n, in[k].n);
+    job *jobs = rush_scope_alloc(sizeof *jobs * (size_t)(n + 1));
+    rush_tensor **copies = rush_scope_alloc(sizeof *copies * (size_t)n * PARTS);
+    if (!jobs || !copies) return -1;
+    int64_t all = 0;
+    for (int i = 0; i < n; i++) {
+        rush_tensor *first = in[0].tensors[i];
+        job *j = &jobs[i];
+        *j = (job){.begin = all, .dtype = first->dtype};
+        all += first->numel;
+        for (int k = 0; k < parts; k++) {
+            copies[i * PARTS + k] = NULL;
+            if (!in[k].n) continue;
+            rush_tensor *t = in[k].tensors[i];
+            if (check_part(t, first, k) || (written >> k & 1 && rush_inplace_check(t))) return -1;
+            if (!lies_alike(first, t)) {
+                rush_tensor *c = rush_tensor_new_like(first, t->dtype, t->device, RUSH_PRESERVE);
+                if (!c || rush_copy_into(c, t)) return -1;
+                copies[i * PARTS + k] = c;
+                t = c;
+            }
+            j->p[k] = rush_ptr(t);
+        }
+        if (!lies_alike(first, first)) { /* with holes: everything in copies that have none */
+            for (int k = 0; k < parts; k++) {
+                if (!in[k].n) continue;
+                rush_tensor *t = in[k].tensors[i], *c = rush_tensor_new(t->dtype, t->device, t->ndim, t->size);
+                if (!c || rush_copy_into(c, t)) return -1;
+                copies[i * PARTS + k] = c;
+                j->p[k] = rush_ptr(c);
+            }
+        }
+        if (step_of(&j->step, i, arg) || rush_failed()) return -1;
+    }
+    jobs[n] = (job){.begin = all};
+    work w = {jobs, n, parts, written, kind};
+    rush_parallel_for(all, 16384, piece, &w);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < parts; k++) {
+            if (!(written >> k & 1) || !in[k].n) continue;
+            if (copies[i * PARTS + k] && rush_copy_into(in[k].tensors[i], copies[i * PARTS + k])) return -1;
+            rush_version_bump(in[k].tensors[i]);
+        }
+    return 0;
+}
+
+/* ---- the arguments of each, by their place in the schema ---- */
+
+/* True when found_inf says that this step is to be skipped. */
+static bool skipped(rush_value found_inf)
+{
+    return found_inf.kind == RUSH_V_TENSOR && rush_item(found_inf.t) == 1;
+}
+
+static double scale_from(rush_value v)
+{
+    return v.kind == RUSH_V_TENSOR ? rush_item(v.t) : 0;
+}
+
+static double count_of(const rush_value *steps, int i)
+{
+    return rush_item(steps->tensors[i]);
+}
+
+static int steps_match(const rush_value *in, int k)
+{
+    RUSH_CHECK(in[k].n == in[0].n, RUSH_RUNTIME_ERROR, "Tensor lists must have the same number of tensors, got %u and %u", in[0].n, in[k].n);
+    return 0;
+}
+
+/* adam: 0 self, 1 grads, 2 m, 3 v, 4 max v, 5 steps, 6 lr, 7 beta1, 8 beta2, 9 decay, 10 eps, 11 amsgrad, 12 maximize, 13 scale, 14 found */
+typedef struct call {
+    const rush_value *in;
+    bool decoupled;
+    double lr, scale;
+} call;
+
+static int adam_step(rush_step *s, int i, void *arg)
+{
+    const call *c = arg;
+    const rush_value *in = c->in;
+    double t = count_of(&in[5], i), b1 = D_(in[7]), b2 = D_(in[8]);
+    *s = (rush_step){.lr = c->lr / (1 - pow(b1, t)), .decay = D_(in[9]), .decoupled = c->decoupled, .shrink = 1 - c->lr * D_(in[9]),
+                     .maximize = I_(in[12]), .flag = I_(in[11]), .b1 = b1, .b2 = b2, .eps = D_(in[10]), .c2 = sqrt(1 - pow(b2, t)),
+                     .scale = c->scale};
+    return 0;
+}
+
+static int adam_with(const rush_value *in, bool decoupled)
+{
+    if (skipped(in[14]) || steps_match(in, 5)) return rush_failed() ? -1 : 0;
+    RUSH_CHECK(!I_(in[11]) || in[4].n == in[0].n, RUSH_RUNTIME_ERROR, "amsgrad needs a maximum for each parameter");
+    call c = {in, decoupled, D_(in[6]), scale_from(in[13])};
+    rush_value lists[5] = {in[0], in[1], in[2], in[3], in[4]};
+    if (!I_(in[11])) lists[4].n = 0;
+    return run_steps(RUSH_STEP_ADAM, 5, c.scale ? 0x1f : 0x1d, lists, &c, adam_step);
+}
+
+static int adam_run(const rush_value *in, rush_value *out) { return adam_with(in, false); }
+static int adamw_run(const rush_value *in, rush_value *out) { return adam_with(in, true); }
+
+#define ADAM_ARGS(lr)                                                                                       \
+    "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, " \
+    "Tensor[] state_steps, *, " lr " lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, " \
+    "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()"
+#define STEP_OP(id, text_schema, text)                                                                      \
+    static rush_op op_##id = {.schema = text_schema, .doc = text, .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD, .run = id##_run};
+
+STEP_OP(adam, "_fused_adam_" ADAM_ARGS("float"), "A step of Adam. Kingma and Ba, Adam: a method for stochastic optimization, 2014.")
+STEP_OP(adamw, "_fused_adamw_" ADAM_ARGS("float"), "A step of AdamW. Loshchilov and Hutter, Decoupled weight decay regularization, 2017.")
+static rush_op op_adam_lr = {.schema = "_fused_adam_.tensor_lr" ADAM_ARGS("Tensor"), .doc = "A step of Adam, lr a tensor.",
+                             .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD, .run = adam_run};
+static rush_op op_adamw_lr = {.schema = "_fused_adamw_.tensor_lr" ADAM_ARGS("Tensor"), .doc = "A step of AdamW, lr a tensor.",
+                              .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD, .run = adamw_run};
+
+/* sgd: 2 buffers, 3 decay, 4 momentum, 5 lr, 6 dampening, 7 nesterov, 8 maximize, 9 first, 10 scale, 11 found */
+static int sgd_step(rush_step *s, int i, void *arg)
+{
+    const call *c = arg;
+    const rush_value *in = c->in;
+    *s = (rush_step){.lr = c->lr, .decay = D_(in[3]), .maximize = I_(in[8]), .flag = I_(in[7]), .first = I_(in[9]), .b1 = D_(in[4]),
+                     .b2 = D_(in[6]), .scale = c->scale};
+    return 0;
+}
+
+static int sgd_run(const rush_value *in, rush_value *out)
+{
+    if (skipped(in[11])) return 0;
+    call c = {in, false, D_(in[5]), scale_from(in[10])};
+    rush_value lists[3] = {in[0], in[1], in[2]};
+    if (D_(in[4]) == 0) lists[2].n = 0;
+    else RUSH_CHECK(in[2].n == in[0].n, RUSH_RUNTIME_ERROR, "momentum needs a buffer for each parameter");
+    return run_steps(RUSH_STEP_SGD, 3, c.scale ? 7 : 5, lists, &c, sgd_step);
+}
+
+#define SGD_ARGS(lr)                                                                                        \
+    "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, " lr " lr, " \
+    "float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()"
+STEP_OP(sgd, "_fused_sgd_" SGD_ARGS("float"), "A step of gradient descent, with momentum.")
+static rush_op op_sgd_lr = {.schema = "_fused_sgd_.tensor_lr" SGD_ARGS("Tensor"), .doc = "A step of gradient descent, lr a tensor.",
+                            .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD, .run = sgd_run};
+
+/* adagrad: 2 sums, 3 steps, 4 lr, 5 lr_decay, 6 decay, 7 eps, 8 maximize, 9 scale, 10 found */
+static int adagrad_step(rush_step *s, int i, void *arg)
+{
+    const call *c = arg;
+    const rush_value *in = c->in;
+    double t = count_of(&in[3], i);
+    *s = (rush_step){.lr = c->lr / (1 + (t - 1) * D_(in[5])), .decay = D_(in[6]), .maximize = I_(in[8]), .eps = D_(in[7]), .scale = c->scale};
+    return 0;
+}
+
+static int adagrad_run(const rush_value *in, rush_value *out)
+{
+    if (skipped(in[10]) || steps_match(in, 3)) return rush_failed() ? -1 : 0;
+    call c = {in, false, D_(in[4]), scale_from(in[9])};
+    return run_steps(RUSH_STEP_ADAGRAD, 3, c.scale ? 7 : 5, in, &c, adagrad_step);
+}
+
+STEP_OP(adagrad,
+        "_fused_adagrad_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, float lr, "
+        "float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+        "A step of Adagrad. Duchi et al., Adaptive subgradient methods, 2011.")
+static rush_op op_adagrad_lr = {
+    .schema = "_fused_adagrad_.tensor_lr(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor[] state_steps, *, Tensor lr, "
+              "float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()",
+    .doc = "A step of Adagrad, lr a tensor.", .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD, .run = adagrad_run};
+
+/* rmsprop: 2 squares, 3 averages, 4 buffers, 5 lr, 6 alpha, 7 eps, 8 decay, 9 momentum, 10 centered, 11 maximize */
+static int rmsprop_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    *s = (rush_step){.lr = D_(in[5]), .b1 = D_(in[6]), .eps = D_(in[7]), .decay = D_(in[8]), .b2 = D_(in[9]), .maximize = I_(in[11])};
+    return 0;
+}
+
+static int rmsprop_run(const rush_value *in, rush_value *out)
+{
+    call c = {.in = in};
+    rush_value lists[5] = {in[0], in[1], in[2], in[3], in[4]};
+    if (!I_(in[10])) lists[3].n = 0;
+    if (!(D_(in[9]) > 0)) lists[4].n = 0;
+    return run_steps(RUSH_STEP_RMSPROP, 5, 0x1d, lists, &c, rmsprop_step);
+}
+
+STEP_OP(rmsprop,
+        "_fused_rmsprop_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] square_avgs, Tensor(c!)[] grad_avgs, "
+        "Tensor(d!)[] momentum_buffer_list, *, float lr, float alpha, float eps, float weight_decay, float momentum, bool centered, "
+        "bool maximize) -> ()", "A step of RMSprop. Hinton, Lecture 6e of Neural networks for machine learning, 2012.")
+
+/* adadelta: 2 squares, 3 deltas, 4 lr, 5 rho, 6 eps, 7 decay, 8 maximize */
+static int adadelta_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    *s = (rush_step){.lr = D_(in[4]), .b1 = D_(in[5]), .eps = D_(in[6]), .decay = D_(in[7]), .maximize = I_(in[8])};
+    return 0;
+}
+
+static int adadelta_run(const rush_value *in, rush_value *out)
+{
+    return run_steps(RUSH_STEP_ADADELTA, 4, 0xd, in, &(call){.in = in}, adadelta_step);
+}
+
+STEP_OP(adadelta,
+        "_fused_adadelta_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] square_avgs, Tensor(c!)[] acc_deltas, *, float lr, float rho, "
+        "float eps, float weight_decay, bool maximize) -> ()", "A step of Adadelta. Zeiler, ADADELTA: an adaptive learning rate method, 2012.")
+
+/* adamax: 2 m, 3 u, 4 steps, 5 lr, 6 beta1, 7 beta2, 8 eps, 9 decay, 10 maximize */
+static int adamax_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    double b1 = D_(in[6]);
+    *s = (rush_step){.lr = D_(in[5]) / (1 - pow(b1, count_of(&in[4], i))), .b1 = b1, .b2 = D_(in[7]), .eps = D_(in[8]), .decay = D_(in[9]),
+                     .maximize = I_(in[10])};
+    return 0;
+}
+
+static int adamax_run(const rush_value *in, rush_value *out)
+{
+    return steps_match(in, 4) ? -1 : run_steps(RUSH_STEP_ADAMAX, 4, 0xd, in, &(call){.in = in}, adamax_step);
+}
+
+STEP_OP(adamax,
+        "_fused_adamax_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_infs, Tensor[] state_steps, *, "
+        "float lr, float beta1, float beta2, float eps, float weight_decay, bool maximize) -> ()",
+        "A step of Adamax. Kingma and Ba, Adam: a method for stochastic optimization, 2014.")
+
+/* nadam: 2 m, 3 v, 4 products, 5 steps, 6 lr, 7 beta1, 8 beta2, 9 eps, 10 decay, 11 momentum_decay, 12 decoupled, 13 maximize */
+static int nadam_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    double t = count_of(&in[5], i), lr = D_(in[6]), b1 = D_(in[7]), b2 = D_(in[8]), md = D_(in[11]);
+    double mu = b1 * (1 - 0.5 * pow(0.96, t * md)), next = b1 * (1 - 0.5 * pow(0.96, (t + 1) * md));
+    rush_tensor *product = in[4].tensors[i];
+    if (rush_inplace_check(product) || !T_INPLACE("mul.Tensor", V(product), V(mu))) return -1;
+    double so_far = rush_item(product);
+    *s = (rush_step){.lr = lr * (1 - mu) / (1 - so_far), .c1 = lr * next / (1 - so_far * next), .b1 = b1, .b2 = b2, .eps = D_(in[9]),
+                     .c2 = 1 - pow(b2, t), .decay = D_(in[10]), .decoupled = I_(in[12]), .shrink = 1 - lr * D_(in[10]),
+                     .maximize = I_(in[13])};
+    return 0;
+}
+
+static int nadam_run(const rush_value *in, rush_value *out)
+{
+    if (steps_match(in, 4) || steps_match(in, 5)) return -1;
+    return run_steps(RUSH_STEP_NADAM, 4, 0xd, in, &(call){.in = in}, nadam_step);
+}
+
+STEP_OP(nadam,
+        "_fused_nadam_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] mu_products, "
+        "Tensor[] state_steps, *, float lr, float beta1, float beta2, float eps, float weight_decay, float momentum_decay, "
+        "bool decoupled_weight_decay, bool maximize) -> ()", "A step of NAdam. Dozat, Incorporating Nesterov momentum into Adam, 2016.")
+
+/* radam: 2 m, 3 v, 4 steps, 5 lr, 6 beta1, 7 beta2, 8 eps, 9 decay, 10 decoupled, 11 maximize */
+static int radam_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    double t = count_of(&in[4], i), lr = D_(in[5]), b1 = D_(in[6]), b2 = D_(in[7]), power = pow(b2, t);
+    double most = 2 / (1 - b2) - 1, rho = most - 2 * t * power / (1 - power);
+    *s = (rush_step){.lr = lr, .b1 = b1, .b2 = b2, .eps = D_(in[8]), .decay = D_(in[9]), .decoupled = I_(in[10]), .shrink = 1 - lr * D_(in[9]),
+                     .maximize = I_(in[11]), .c1 = 1 - pow(b1, t), .c2 = sqrt(1 - power), .flag = rho > 5};
+    if (s->flag) s->rect = sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho));
+    return 0;
+}
+
+static int radam_run(const rush_value *in, rush_value *out)
+{
+    return steps_match(in, 4) ? -1 : run_steps(RUSH_STEP_RADAM, 4, 0xd, in, &(call){.in = in}, radam_step);
+}
+
+STEP_OP(radam,
+        "_fused_radam_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor[] state_steps, *, "
+        "float lr, float beta1, float beta2, float eps, float weight_decay, bool decoupled_weight_decay, bool maximize) -> ()",
+        "A step of RAdam. Liu et al., On the variance of the adaptive learning rate and beyond, 2019.")
+
+/* rprop: 2 prevs, 3 sizes, 4 min, 5 max, 6 eta-, 7 eta+, 8 maximize */
+static int rprop_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    *s = (rush_step){.c1 = D_(in[4]), .c2 = D_(in[5]), .b1 = D_(in[6]), .b2 = D_(in[7]), .maximize = I_(in[8])};
+    return 0;
+}
+
+static int rprop_run(const rush_value *in, rush_value *out)
+{
+    return run_steps(RUSH_STEP_RPROP, 4, 0xd, in, &(call){.in = in}, rprop_step);
+}
+
+STEP_OP(rprop,
+        "_fused_rprop_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] prevs, Tensor(c!)[] step_sizes, *, float step_size_min, "
+        "float step_size_max, float etaminus, float etaplus, bool maximize) -> ()",
+        "A step of Rprop. Riedmiller and Braun, A direct adaptive method for faster backpropagation learning, 1993.")
+
+/* asgd: 2 ax, 3 mus, 4 etas, 5 steps, 6 lr, 7 lambd, 8 t0, 9 alpha, 10 decay, 11 maximize */
+static int asgd_step(rush_step *s, int i, void *arg)
+{
+    const rush_value *in = ((call *)arg)->in;
+    rush_tensor *mu = in[3].tensors[i], *eta = in[4].tensors[i];
+    double t = count_of(&in[5], i), lr = D_(in[6]), lambd = D_(in[7]), t0 = D_(in[8]), alpha = D_(in[9]);
+    double e = rush_item(eta), m = rush_item(mu);
+    *s = (rush_step){.lr = e, .shrink = 1 - lambd * e, .decay = D_(in[10]), .maximize = I_(in[11]), .first = m == 1, .c1 = m};
+    rush_fill_into(eta, rush_v_float(lr / pow(1 + lambd * lr * t, alpha)));
+    rush_fill_into(mu, rush_v_float(1 / fmax(1, t - t0)));
+    return 0;
+}
+
+static int asgd_run(const rush_value *in, rush_value *out)
+{
+    if (steps_match(in, 3) || steps_match(in, 4) || steps_match(in, 5)) return -1;
+    return run_steps(RUSH_STEP_ASGD, 3, 5, in, &(call){.in = in}, asgd_step);
+}
+
+STEP_OP(asgd,
+        "_fused_asgd_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] axs, Tensor(c!)[] mus, Tensor(d!)[] etas, Tensor[] state_steps, *, "
+        "float lr, float lambd, float t0, float alpha, float weight_decay, bool maximize) -> ()",
+        "A step of averaged gradient descent. Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.")
+
+RUSH_FAMILY(fused, &op_adam, &op_adamw, &op_adam_lr, &op_adamw_lr, &op_sgd, &op_sgd_lr, &op_adagrad, &op_adagrad_lr, &op_rmsprop,
+            &op_adadelta, &op_adamax, &op_nadam, &op_radam, &op_rprop, &op_asgd)
