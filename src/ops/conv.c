@@ -119,7 +119,11 @@ static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *
 static bool by_engine(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
 {
     int64_t icg = c->in / c->groups, ocg = c->out / c->groups;
-    if (d == RUSH_BF16 ? !rush_engine_has_bf16() || icg == 1 : d != RUSH_F32 || icg < 16 || ocg < 16) return false;
+    if (d == RUSH_BF16 ? !rush_engine_has_bf16() || icg == 1 : d != RUSH_F32) return false;
+    bool big = c->kernel[1] * c->kernel[2] >= 25 && c->in < c->groups * 16 && icg > 1;
+    if (d == RUSH_F32 && what == FORWARD && (icg < 16 || ocg < 16) && !big) return false;
+    if (d == RUSH_F32 && what == GRAD_INPUT && (icg < 16 || ocg < 16)) return false;
+    if (d == RUSH_F32 && what == GRAD_WEIGHT && c->out < 16) return false;
     return rush_engine_conv(what, c, d, false, a, b, bias, to);
 }
 

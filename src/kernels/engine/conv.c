@@ -44,16 +44,27 @@ static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, cons
     else dnnl_memory_desc_init_by_strides(md, n, dims, t, strides);
 }
 
+/* oneDNN counts dilation from 0, and takes as many dimensions as the image has. */
+static void window_dims(const rush_conv *c, int nd, const int64_t *after, dnnl_dims_t strides, dnnl_dims_t dilates, dnnl_dims_t before,
+                        dnnl_dims_t behind)
+{
+    for (int i = 0; i < nd; ++i) {
+        strides[i] = c->stride[3 - nd + i];
+        dilates[i] = c->dilation[3 - nd + i] - 1;
+        before[i] = c->before[3 - nd + i];
+        behind[i] = after[i];
+    }
+}
+
 static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, const dnnl_memory_desc_t md[4], bool inference,
                                 const int64_t *after)
 {
     dnnl_convolution_desc_t d;
-    dnnl_dims_t dilates;
-    int lead = 3 - nd;
-    for (int i = 0; i < nd; ++i) dilates[i] = c->dilation[lead + i] - 1;
+    dnnl_dims_t dilates, strides, before, behind;
+    window_dims(c, nd, after, strides, dilates, before, behind);
     dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, inference ? dnnl_forward_inference : dnnl_forward_training,
                                                                  dnnl_convolution_direct, &md[0], &md[1], md[2].ndims ? &md[2] : NULL, &md[3],
-                                                                 c->stride + lead, dilates, c->before + lead, after);
+                                                                 strides, dilates, before, behind);
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), NULL) : s;
 }
 
@@ -61,16 +72,15 @@ static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush
                                  const int64_t *after, dnnl_primitive_desc_t hint)
 {
     dnnl_convolution_desc_t d;
-    dnnl_dims_t dilates;
+    dnnl_dims_t dilates, strides, before, behind;
     dnnl_status_t s;
-    int lead = 3 - nd;
-    for (int i = 0; i < nd; ++i) dilates[i] = c->dilation[lead + i] - 1;
+    window_dims(c, nd, after, strides, dilates, before, behind);
     if (what == RUSH_CONV_GRAD_INPUT)
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], &md[3], c->stride + lead, dilates,
-                                                             c->before + lead, after);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], &md[3], strides, dilates, before,
+                                                             behind);
     else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], NULL, &md[3], c->stride + lead,
-                                                                dilates, c->before + lead, after);
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], NULL, &md[3], strides, dilates,
+                                                                before, behind);
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), hint) : s;
 }
 
