@@ -304,8 +304,8 @@ static int min_other_run(const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("minimum", in[0], in[1]));
 }
-static rush_op op_max_other = {.schema = "max.other(Tensor self, Tensor other) -> Tensor", .doc = "maximum().", .run = max_other_run};
-static rush_op op_min_other = {.schema = "min.other(Tensor self, Tensor other) -> Tensor", .doc = "minimum().", .run = min_other_run};
+rush_op rush_op_max_other = {.schema = "max.other(Tensor self, Tensor other) -> Tensor", .doc = "maximum().", .run = max_other_run};
+rush_op rush_op_min_other = {.schema = "min.other(Tensor self, Tensor other) -> Tensor", .doc = "minimum().", .run = min_other_run};
 
 static int isclose_run(const rush_value *in, rush_value *out)
 {
@@ -376,10 +376,7 @@ RUSH_FAMILY(elementwise, &op_clamp, &op_clamp_tensor, &op_clamp_min, &op_clamp_m
             &op_where, &op_where_other, &op_where_self, &op_where_scalar, &op_nan_to_num, &op_round_decimals, &op_special_round,
             &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_allclose, &op_equal, &op_mvlgamma, &op_multigammaln)
 
-/* After the families, so that "max" alone stays the reduction. */
 __attribute__((constructor(930))) static void register_late(void)
 {
     rush_op_alias("clip", "clamp");
-    rush_op_register(&op_max_other);
-    rush_op_register(&op_min_other);
 }

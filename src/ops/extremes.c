@@ -1,4 +1,5 @@
 /* extremes.c - the largest and the smallest element, with its index or without. NaN beats all. */
+#include "ops/pointwise.h"
 #include "op/formula.h"
 #include "ops/reduce.h"
 
@@ -255,4 +256,5 @@ static rush_op op_aminmax = {
     .shape = aminmax_shape, .cpu = aminmax_cpu, .grad = aminmax_grad, .saves = "self, result0, result1",
 };
 
-RUSH_FAMILY(extremes, &op_amax, &op_amin, &op_max, &op_max_dim, &op_min, &op_min_dim, &op_argmax, &op_argmin, &op_aminmax)
+RUSH_FAMILY(extremes, &op_amax, &op_amin, &op_max, &rush_op_max_other, &op_max_dim, &op_min,
+            &rush_op_min_other, &op_min_dim, &op_argmax, &op_argmin, &op_aminmax)

@@ -54,6 +54,9 @@ void rush_pw_run_loop(rush_pw_kernel, int nout, int n, const rush_value *operand
 int rush_pw_shape(const rush_value *in, rush_value *out);
 void rush_pw_cpu(const rush_value *in, rush_value *out);
 
+/* max.other and min.other, registered between max and max.dim: the order in which overloads are tried */
+extern rush_op rush_op_max_other, rush_op_min_other;
+
 /* PyTorch's name of a dtype in "not implemented for '...'" */
 const char *rush_scalar_type_name(rush_dtype);
 
