@@ -65,7 +65,7 @@ class Adafactor(Optimizer):
     @torch.no_grad()
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = [], [], [], [], [], []
             has_complex = self._init_group(group, *lists)

@@ -98,6 +98,14 @@ def advance(state_steps):
             step += 1
 
 
+def evaluate(closure):
+    """The loss that a closure computes, with gradients, or None."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 def number(x):
     """lr and its like as a float."""
     return float(x)

@@ -2,6 +2,7 @@
 import math
 
 import rushlight as torch
+from rushlight.optim import _fused
 from rushlight.optim.optimizer import Optimizer, _to_scalar
 
 __all__ = ["Muon"]
@@ -81,7 +82,7 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = [], [], []
             has_complex = self._init_group(group, *lists)

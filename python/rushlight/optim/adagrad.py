@@ -72,7 +72,7 @@ class Adagrad(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = [], [], [], []
             has_sparse, has_complex = self._init_group(group, *lists)

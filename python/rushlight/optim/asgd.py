@@ -53,7 +53,7 @@ class ASGD(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             params, grads, mus, axs, etas, steps = [], [], [], [], [], []
             has_complex = self._init_group(group, params, grads, mus, axs, etas, steps)

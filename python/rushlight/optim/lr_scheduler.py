@@ -176,13 +176,13 @@ class LRScheduler:
             _update_param_group_val(group, "lr", lr)
         self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 
-    # ---- helpers for the schedules below ----
 
-    def _present(self):
-        return _param_groups_val_list(self.optimizer, "lr")
+def _present(scheduler):
+    return _param_groups_val_list(scheduler.optimizer, "lr")
 
-    def _scaled(self, factor):
-        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+def _scaled(scheduler, factor):
+    return [group["lr"] * factor for group in scheduler.optimizer.param_groups]
 
 
 def _param_copies(values):
@@ -243,7 +243,7 @@ class MultiplicativeLR(_Lambdas):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self._is_initial:
-            return self._present()
+            return _present(self)
         return [group["lr"] * fn(self.last_epoch) for fn, group in zip(self.lr_lambdas, self.optimizer.param_groups)]
 
 
@@ -259,8 +259,8 @@ class StepLR(LRScheduler):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
-            return self._present()
-        return self._scaled(self.gamma)
+            return _present(self)
+        return _scaled(self, self.gamma)
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
@@ -278,8 +278,8 @@ class MultiStepLR(LRScheduler):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self.last_epoch not in self.milestones:
-            return self._present()
-        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
+            return _present(self)
+        return _scaled(self, self.gamma ** self.milestones[self.last_epoch])
 
     def _get_closed_form_lr(self):
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -300,10 +300,10 @@ class ConstantLR(LRScheduler):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self.last_epoch == 0:
-            return self._scaled(self.factor)
+            return _scaled(self, self.factor)
         if self.last_epoch != self.total_iters:
-            return self._present()
-        return self._scaled(1.0 / self.factor)
+            return _present(self)
+        return _scaled(self, 1.0 / self.factor)
 
     def _get_closed_form_lr(self):
         return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor))
@@ -327,11 +327,11 @@ class LinearLR(LRScheduler):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self.last_epoch == 0:
-            return self._scaled(self.start_factor)
+            return _scaled(self, self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
-            return self._present()
+            return _present(self)
         rise = self.end_factor - self.start_factor
-        return self._scaled(1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
+        return _scaled(self, 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
 
     def _get_closed_form_lr(self):
         rise = self.end_factor - self.start_factor
@@ -349,7 +349,7 @@ class ExponentialLR(LRScheduler):
     def get_lr(self):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
-        return self._present() if self._is_initial else self._scaled(self.gamma)
+        return _present(self) if self._is_initial else _scaled(self, self.gamma)
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
@@ -367,9 +367,9 @@ class PolynomialLR(LRScheduler):
         """The rates that come next."""
         _warn_get_lr_called_within_step(self)
         if self._is_initial or self.last_epoch > self.total_iters:
-            return self._present()
+            return _present(self)
         now, before = self.last_epoch / self.total_iters, (self.last_epoch - 1) / self.total_iters
-        return self._scaled(((1.0 - now) / (1.0 - before)) ** self.power)
+        return _scaled(self, ((1.0 - now) / (1.0 - before)) ** self.power)
 
     def _get_closed_form_lr(self):
         return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
@@ -389,7 +389,7 @@ class CosineAnnealingLR(LRScheduler):
         _warn_get_lr_called_within_step(self)
         groups, t, low = self.optimizer.param_groups, self.last_epoch, self.eta_min
         if self._is_initial:
-            return self._present()
+            return _present(self)
         if self._step_count == 1 and t > 0:
             return [low + (base - low) * (1 + math.cos(t * math.pi / self.T_max)) / 2
                     for base, _ in zip(self.base_lrs, groups)]
@@ -770,28 +770,29 @@ class _Several(LRScheduler):
         for scheduler, saved in zip(self._schedulers, inner):
             scheduler.load_state_dict(saved)
 
-    def _check(self, schedulers, optimizer, empty, plateau_allowed):
-        name = type(self).__name__
-        if len(schedulers) < 1:
-            raise ValueError(f"{name} expects at least one scheduler{empty}, but got no scheduler.")
-        for place, scheduler in enumerate(schedulers):
-            if not hasattr(scheduler, "optimizer"):
-                raise TypeError(f"{name} at index {place} should have `optimizer` as its attribute.")
-            if isinstance(scheduler, ReduceLROnPlateau) and not plateau_allowed:
-                raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
-                                 "kwargs to be specified when calling `step`, but got one at index "
-                                 f"{place} in the given schedulers sequence.")
-            if optimizer is not scheduler.optimizer:
-                raise ValueError(f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                                 f"{type(scheduler).__name__} at index {place} has {scheduler.optimizer}, which is "
-                                 f"different from {type(optimizer).__name__}.")
+
+def _check_several(scheduler_of, schedulers, optimizer, empty, plateau_allowed):
+    name = type(scheduler_of).__name__
+    if len(schedulers) < 1:
+        raise ValueError(f"{name} expects at least one scheduler{empty}, but got no scheduler.")
+    for place, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {place} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau) and not plateau_allowed:
+            raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                             "kwargs to be specified when calling `step`, but got one at index "
+                             f"{place} in the given schedulers sequence.")
+        if optimizer is not scheduler.optimizer:
+            raise ValueError(f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                             f"{type(scheduler).__name__} at index {place} has {scheduler.optimizer}, which is "
+                             f"different from {type(optimizer).__name__}.")
 
 
 class SequentialLR(_Several):
     """Schedules one after the other, changing at milestones."""
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
-        self._check(schedulers, optimizer, "", False)
+        _check_several(self, schedulers, optimizer, "", False)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
                              f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
@@ -834,7 +835,7 @@ class ChainedScheduler(_Several):
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) >= 1 and optimizer is None:
             optimizer = schedulers[0].optimizer
-        self._check(schedulers, optimizer, " to be chained", False)
+        _check_several(self, schedulers, optimizer, " to be chained", False)
         self._schedulers = schedulers
         self.optimizer = optimizer
         self._last_lr = _param_groups_val_list(schedulers[-1].optimizer, "lr")

@@ -234,13 +234,6 @@ class Optimizer:
             places.append(place)
         return groups
 
-    def _evaluate(self, closure):
-        """The loss that a closure computes, with gradients, or None."""
-        if closure is None:
-            return None
-        with torch.enable_grad():
-            return closure()
-
     def zero_grad(self, set_to_none=True):
         """Clear the gradients of all parameters."""
         for group in self.param_groups:

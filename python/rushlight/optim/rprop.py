@@ -48,7 +48,7 @@ class Rprop(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = [], [], [], [], []
             has_complex = self._init_group(group, *lists)

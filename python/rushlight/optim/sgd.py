@@ -54,7 +54,7 @@ class SGD(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             params, grads, buffers = [], [], []
             sparse = self._init_group(group, params, grads, buffers)

@@ -27,7 +27,7 @@ class SparseAdam(Optimizer):
     @torch.no_grad()
     def step(self, closure=None):
         """Change the parameters once."""
-        loss = self._evaluate(closure)
+        loss = _fused.evaluate(closure)
         for group in self.param_groups:
             params, grads, means, squares, steps = [], [], [], [], []
             for p in group["params"]:

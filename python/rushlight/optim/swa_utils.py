@@ -36,13 +36,7 @@ def get_swa_multi_avg_fn():
     @torch.no_grad()
     def swa_update(averaged_param_list, current_param_list, num_averaged):
         for mean, current in zip(averaged_param_list, current_param_list):
-            if mean.is_floating_point() or mean.is_complex():
-                if isinstance(num_averaged, torch.Tensor):
-                    mean.lerp_(current, (1 / (num_averaged + 1)).to(mean.dtype))
-                else:
-                    mean.lerp_(current, 1 / (num_averaged + 1))
-            else:
-                mean.add_(((current - mean) / (num_averaged + 1)).to(mean.dtype))
+            mean.add_(((current - mean) / (num_averaged + 1)).to(mean.dtype))
 
     return swa_update
 

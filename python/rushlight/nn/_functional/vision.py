@@ -86,8 +86,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         sizes = [math.floor(input.size(i + 2) * factors[i]) for i in range(dims)]
         factors = None
     if antialias and not (mode in _ANTIALIASED and input.dim() == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as "
-                         "input")
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+                         "tensor as input")
     if mode == "area" and dims in (1, 2, 3):
         pools = {1: torch.adaptive_avg_pool1d, 2: torch._C._nn.adaptive_avg_pool2d,
                  3: torch._C._nn.adaptive_avg_pool3d}
@@ -98,12 +98,11 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if name is None:
         plural = {1: "linear", 2: "bilinear", 3: "trilinear"}
         if mode in plural.values() and dims in plural:
-            need = {"linear": "linear", "bilinear": "bilinear", "trilinear": "trilinear"}[mode]
-            raise NotImplementedError(f"Got {input.dim()}D input, but {need} mode needs "
-                                      f"{ {'linear': 3, 'bilinear': 4, 'trilinear': 5}[mode] }D input")
+            need = {"linear": 3, "bilinear": 4, "trilinear": 5}[mode]
+            raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {need}D input")
         raise NotImplementedError(
             "Input Error: Only 3D, 4D and 5D input Tensors supported"
-            f" (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | "
+            f" (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
             f"nearest-exact (got {mode})")
     op = getattr(torch._C._nn, name)
     if mode.startswith("nearest"):

@@ -300,7 +300,7 @@ class ModuleDict(Module):
             return
         for place, pair in enumerate(modules):
             if not isinstance(pair, Iterable):
-                raise TypeError(f"ModuleDict update sequence element #{place} should be Iterable; is "
+                raise TypeError(f"ModuleDict update sequence element #{place} should be Iterable; is"
                                 f"{type(pair).__name__}")
             if len(pair) != 2:
                 raise ValueError(f"ModuleDict update sequence element #{place} has length {len(pair)}; 2 is required")
@@ -311,14 +311,14 @@ def _as_parameter(value):
     return Parameter(value) if isinstance(value, torch.Tensor) and not isinstance(value, Parameter) else value
 
 
-def _describe(label, value):
+def _describe(label, value, by_dtype=False):
     """One line of a parameter container's repr."""
     if not isinstance(value, torch.Tensor):
         return f"  ({label}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     where = "" if value.device.type == "cpu" else f" ({value.device})"
     extents = "x".join(str(extent) for extent in value.size())
-    return f"  ({label}): {kind} containing: [{torch.typename(value)} of size {extents}{where}]"
+    return f"  ({label}): {kind} containing: [{value.dtype if by_dtype else torch.typename(value)} of size {extents}{where}]"
 
 
 class ParameterList(Module):
@@ -373,7 +373,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(_describe(place, value) for place, value in enumerate(self))
+        return "\n".join(_describe(place, value, by_dtype=True) for place, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")

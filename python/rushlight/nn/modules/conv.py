@@ -188,7 +188,7 @@ class _ConvTransposeNd(_ConvNd):
                                  f"to {largest} (for an input of {input.size()[2:]})")
         return [output_size[d] - smallest[d] for d in range(n)]
 
-    def _transpose(self, op, dims, input, output_size):
+    def _conv_transpose_forward(self, op, dims, input, output_size):
         if self.padding_mode != "zeros":
             raise ValueError(f"Only `zeros` padding mode is supported for ConvTranspose{dims}d")
         extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, dims,
@@ -216,7 +216,7 @@ class ConvTranspose1d(_ConvTransposeNd):
                          padding_mode, device=device, dtype=dtype)
 
     def forward(self, input, output_size=None):
-        return self._transpose(F.conv_transpose1d, 1, input, output_size)
+        return self._conv_transpose_forward(F.conv_transpose1d, 1, input, output_size)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
@@ -229,7 +229,7 @@ class ConvTranspose2d(_ConvTransposeNd):
                          padding_mode, device=device, dtype=dtype)
 
     def forward(self, input, output_size=None):
-        return self._transpose(F.conv_transpose2d, 2, input, output_size)
+        return self._conv_transpose_forward(F.conv_transpose2d, 2, input, output_size)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
@@ -242,7 +242,7 @@ class ConvTranspose3d(_ConvTransposeNd):
                          padding_mode, device=device, dtype=dtype)
 
     def forward(self, input, output_size=None):
-        return self._transpose(F.conv_transpose3d, 3, input, output_size)
+        return self._conv_transpose_forward(F.conv_transpose3d, 3, input, output_size)
 
 
 class _LazyConvXdMixin(LazyModuleMixin):

@@ -26,11 +26,11 @@ class Unflatten(Module):
 
     def __init__(self, dim, unflattened_size):
         super().__init__()
-        if isinstance(dim, str):
-            raise NotImplementedError("Unflatten: named dimensions are not supported")
-        if not isinstance(dim, int):
+        if not isinstance(dim, (int, str)):
             raise TypeError("invalid argument type for dim parameter")
         self._require_tuple_int(unflattened_size)
+        if isinstance(dim, str):
+            raise NotImplementedError("Unflatten: named dimensions are not supported")
         self.dim = dim
         self.unflattened_size = unflattened_size
 

@@ -120,7 +120,6 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         width = num_classes
         for extent in out_features:
             width *= extent
-        self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = out_features
         self.ignore_index = ignore_index
@@ -130,11 +129,16 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     def forward(self, input, target):
         shape = (self.num_classes, *self.out_features)
-        weight = self.linear.weight.view(*shape, self.in_features)
+        weight = self.linear.weight.view(*shape, self.linear.in_features)
         bias = None if self.linear.bias is None else self.linear.bias.view(shape)
         return F.linear_cross_entropy(input, weight, target, linear_bias=bias, weight=self.weight,
                                       reduction=self.reduction, ignore_index=self.ignore_index,
                                       label_smoothing=self.label_smoothing, options=self.options)
+
+    def extra_repr(self):
+        return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+                f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
+                f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
 
 
 class PoissonNLLLoss(_Loss):

@@ -119,6 +119,135 @@ _HOOK_DICTS = (
 )
 
 
+# The steps of Module that are not methods, so that subclasses are free to use any names.
+
+def _call_with_hooks(module, called, args, kwargs):
+    for key, hook in (*_global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
+        if key in module._forward_pre_hooks_with_kwargs:
+            answer = hook(module, args, kwargs)
+            if answer is None:
+                continue
+            if not (isinstance(answer, tuple) and len(answer) == 2):
+                raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                                   f"but got {answer}.")
+            args, kwargs = answer
+        else:
+            answer = hook(module, args)
+            if answer is not None:
+                args = answer if isinstance(answer, tuple) else (answer,)
+
+    backward = None
+    full, plain = module._get_backward_hooks() if _global_backward_hooks or module._backward_hooks else ((), ())
+    before = module._get_backward_pre_hooks() if _global_backward_pre_hooks or module._backward_pre_hooks else ()
+    if full or before:
+        backward = _functions.ModuleGradients(module, full, before)
+        args = backward.watch_inputs(args)
+
+    result = module.forward(*args, **kwargs)
+
+    for key, hook in (*_global_forward_hooks.items(), *module._forward_hooks.items()):
+        if key in module._forward_hooks_always_called or key in _global_forward_hooks_always_called:
+            called.add(key)
+        if key in module._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
+            answer = hook(module, args, kwargs, result)
+        else:
+            answer = hook(module, args, result)
+        if answer is not None:
+            result = answer
+
+    if backward is not None:
+        if not isinstance(result, (torch.Tensor, tuple)):
+            warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of "
+                          f"Tensors but received {type(result)}", stacklevel=4)
+        result = backward.watch_outputs(result)
+    if plain:
+        node = _functions.node_of(result)
+        if node is not None:
+            for hook in plain:
+                node.register_hook(_functions.bound_to_module(hook, module))
+            module._maybe_warn_non_full_backward_hook(args, result, node)
+    return result
+
+
+def _run_always_called(module, called, args, kwargs):
+    """After a failure: the hooks that asked to be called anyway, with no output to show them."""
+    pending = [(key, hook, _global_forward_hooks_with_kwargs) for key, hook in _global_forward_hooks.items()
+               if key in _global_forward_hooks_always_called]
+    pending += [(key, hook, module._forward_hooks_with_kwargs) for key, hook in module._forward_hooks.items()
+                if key in module._forward_hooks_always_called]
+    for key, hook, with_kwargs in pending:
+        if key in called:
+            continue
+        try:
+            answer = hook(module, args, kwargs, None) if key in with_kwargs else hook(module, args, None)
+        except Exception as problem:
+            warnings.warn("module forward hook with ``always_call=True`` raised an exception that was silenced "
+                          f"as another error was raised in forward: {problem}", stacklevel=4)
+            continue
+        if answer is not None:
+            warnings.warn("forward hook with ``always_call=True`` returned a value after forward failed; "
+                          "it is ignored", stacklevel=4)
+
+
+def _forget(module, name, *places):
+    """`name` moves to another kind: take it out of the places where it may be now."""
+    for place in places:
+        if place and name in place:
+            del place[name]
+    module._non_persistent_buffers_set.discard(name)
+
+
+def _announce(module, hooks, name, value):
+    for hook in hooks.values():
+        answer = hook(module, name, value)
+        if answer is not None:
+            value = answer
+    return value
+
+
+def _place_buffer(module, name, tensor, persistent):
+    module._buffers[name] = _announce(module, _global_buffer_registration_hooks, name, tensor)
+    if persistent:
+        module._non_persistent_buffers_set.discard(name)
+    else:
+        module._non_persistent_buffers_set.add(name)
+
+
+def _check_new_name(module, kind, name, known):
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string. Got {torch.typename(name)}")
+    if "." in name:
+        got = f", got: {name}" if kind == "module" else ""
+        raise KeyError(f'{kind} name can\'t contain "."{got}')
+    if name == "":
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in known:
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+def _get_leaf(module, target, what):
+    path, _, name = target.rpartition(".")
+    owner = module.get_submodule(path)
+    if not hasattr(owner, name):
+        raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
+    value = getattr(owner, name)
+    right = isinstance(value, Parameter) if what == "an nn.Parameter" else name in owner._buffers
+    if not right:
+        raise AttributeError(f"`{name}` is not {what}")
+    return value
+
+
+def _cast_floating(module, dtype):
+    return module._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+
+def _choose_backward_kind(module, full):
+    if module._is_full_backward_hook is (not full):
+        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. "
+                           "Please use only one of them.")
+    module._is_full_backward_hook = full
+
+
 class Module:
     """Base class of layers and models: assign submodules and parameters in `__init__`, write `forward`."""
 
@@ -165,76 +294,10 @@ class Module:
             return self.forward(*args, **kwargs)
         called = set()
         try:
-            return self._call_with_hooks(called, args, kwargs)
+            return _call_with_hooks(self, called, args, kwargs)
         except Exception:
-            self._run_always_called(called, args, kwargs)
+            _run_always_called(self, called, args, kwargs)
             raise
-
-    def _call_with_hooks(self, called, args, kwargs):
-        for key, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
-            if key in self._forward_pre_hooks_with_kwargs:
-                answer = hook(self, args, kwargs)
-                if answer is None:
-                    continue
-                if not (isinstance(answer, tuple) and len(answer) == 2):
-                    raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                                       f"but got {answer}.")
-                args, kwargs = answer
-            else:
-                answer = hook(self, args)
-                if answer is not None:
-                    args = answer if isinstance(answer, tuple) else (answer,)
-
-        backward = None
-        full, plain = self._get_backward_hooks() if _global_backward_hooks or self._backward_hooks else ((), ())
-        before = self._get_backward_pre_hooks() if _global_backward_pre_hooks or self._backward_pre_hooks else ()
-        if full or before:
-            backward = _functions.ModuleGradients(self, full, before)
-            args = backward.watch_inputs(args)
-
-        result = self.forward(*args, **kwargs)
-
-        for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
-            if key in self._forward_hooks_always_called or key in _global_forward_hooks_always_called:
-                called.add(key)
-            if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
-                answer = hook(self, args, kwargs, result)
-            else:
-                answer = hook(self, args, result)
-            if answer is not None:
-                result = answer
-
-        if backward is not None:
-            if not isinstance(result, (torch.Tensor, tuple)):
-                warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of "
-                              f"Tensors but received {type(result)}", stacklevel=4)
-            result = backward.watch_outputs(result)
-        if plain:
-            node = _functions.node_of(result)
-            if node is not None:
-                for hook in plain:
-                    node.register_hook(_functions.bound_to_module(hook, self))
-                self._maybe_warn_non_full_backward_hook(args, result, node)
-        return result
-
-    def _run_always_called(self, called, args, kwargs):
-        """After a failure: the hooks that asked to be called anyway, with no output to show them."""
-        pending = [(key, hook, _global_forward_hooks_with_kwargs) for key, hook in _global_forward_hooks.items()
-                   if key in _global_forward_hooks_always_called]
-        pending += [(key, hook, self._forward_hooks_with_kwargs) for key, hook in self._forward_hooks.items()
-                    if key in self._forward_hooks_always_called]
-        for key, hook, with_kwargs in pending:
-            if key in called:
-                continue
-            try:
-                answer = hook(self, args, kwargs, None) if key in with_kwargs else hook(self, args, None)
-            except Exception as problem:
-                warnings.warn("module forward hook with ``always_call=True`` raised an exception that was silenced "
-                              f"as another error was raised in forward: {problem}", stacklevel=4)
-                continue
-            if answer is not None:
-                warnings.warn("forward hook with ``always_call=True`` returned a value after forward failed; "
-                              "it is ignored", stacklevel=4)
 
     def _slow_forward(self, *input, **kwargs):
         return self.forward(*input, **kwargs)
@@ -261,7 +324,7 @@ class Module:
         if isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, own, buffers, modules)
+            _forget(self, name, own, buffers, modules)
             self.register_parameter(name, value)
         elif params and name in params:
             if value is not None:
@@ -271,26 +334,26 @@ class Module:
         elif isinstance(value, Module):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, own, params, buffers)
-            modules[name] = self._announce(_global_module_registration_hooks, name, value)
+            _forget(self, name, own, params, buffers)
+            modules[name] = _announce(self, _global_module_registration_hooks, name, value)
         elif modules and name in modules:
             if value is not None:
                 raise TypeError(f"cannot assign '{torch.typename(value)}' as child module '{name}' "
                                 "(torch.nn.Module or None expected)")
-            modules[name] = self._announce(_global_module_registration_hooks, name, value)
+            modules[name] = _announce(self, _global_module_registration_hooks, name, value)
         elif buffers and name in buffers:
             if value is not None and not isinstance(value, torch.Tensor):
                 raise TypeError(f"cannot assign '{torch.typename(value)}' as buffer '{name}' "
                                 "(torch.nn.Buffer, torch.Tensor or None expected)")
             if isinstance(value, Buffer):
-                self._place_buffer(name, value, value.persistent)
+                _place_buffer(self, name, value, value.persistent)
             else:
-                buffers[name] = self._announce(_global_buffer_registration_hooks, name, value)
+                buffers[name] = _announce(self, _global_buffer_registration_hooks, name, value)
         elif isinstance(value, torch.Tensor) and isinstance(value, Buffer):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            self._forget(name, own, params, modules)
-            self._place_buffer(name, value, value.persistent)
+            _forget(self, name, own, params, modules)
+            _place_buffer(self, name, value, value.persistent)
         else:
             object.__setattr__(self, name, value)
 
@@ -311,53 +374,21 @@ class Module:
         # A name that is no identifier ("0") cannot be written after a dot.
         return sorted(name for name in names if not name[:1].isdigit())
 
-    def _forget(self, name, *places):
-        """`name` moves to another kind: take it out of the places where it may be now."""
-        for place in places:
-            if place and name in place:
-                del place[name]
-        self._non_persistent_buffers_set.discard(name)
-
-    def _announce(self, hooks, name, value):
-        for hook in hooks.values():
-            answer = hook(self, name, value)
-            if answer is not None:
-                value = answer
-        return value
-
-    def _place_buffer(self, name, tensor, persistent):
-        self._buffers[name] = self._announce(_global_buffer_registration_hooks, name, tensor)
-        if persistent:
-            self._non_persistent_buffers_set.discard(name)
-        else:
-            self._non_persistent_buffers_set.add(name)
-
-    def _check_new_name(self, kind, name, known):
-        if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {torch.typename(name)}")
-        if "." in name:
-            got = f", got: {name}" if kind == "module" else ""
-            raise KeyError(f'{kind} name can\'t contain "."{got}')
-        if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in known:
-            raise KeyError(f"attribute '{name}' already exists")
-
     def register_buffer(self, name, tensor, persistent=True):
         """Add a tensor that is state but no parameter; kept out of state dicts if not `persistent`."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        self._check_new_name("buffer", name, self._buffers)
+        _check_new_name(self, "buffer", name, self._buffers)
         if tensor is not None and not (isinstance(tensor, torch.Tensor) or hasattr(tensor, "__torch_function__")):
             raise TypeError(f"cannot assign '{torch.typename(tensor)}' object to buffer '{name}' "
                             "(torch Tensor or None required)")
-        self._place_buffer(name, tensor, persistent)
+        _place_buffer(self, name, tensor, persistent)
 
     def register_parameter(self, name, param):
         """Add a parameter under `name`; None reserves the name."""
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
-        self._check_new_name("parameter", name, self._parameters)
+        _check_new_name(self, "parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(f"cannot assign '{torch.typename(param)}' object to parameter '{name}' "
@@ -366,14 +397,14 @@ class Module:
                 raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
                                  f"created explicitly. To express '{name}' as a function of another Tensor, "
                                  "compute the value in the forward() method.")
-        self._parameters[name] = self._announce(_global_parameter_registration_hooks, name, param)
+        self._parameters[name] = _announce(self, _global_parameter_registration_hooks, name, param)
 
     def add_module(self, name, module):
         """Add a submodule under `name`."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{torch.typename(module)} is not a Module subclass")
-        self._check_new_name("module", name, self._modules)
-        self._modules[name] = self._announce(_global_module_registration_hooks, name, module)
+        _check_new_name(self, "module", name, self._modules)
+        self._modules[name] = _announce(self, _global_module_registration_hooks, name, module)
 
     def register_module(self, name, module):
         """The same as `add_module`."""
@@ -406,24 +437,13 @@ class Module:
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
-    def _get_leaf(self, target, what):
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        if not hasattr(owner, name):
-            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
-        value = getattr(owner, name)
-        right = isinstance(value, Parameter) if what == "an nn.Parameter" else name in owner._buffers
-        if not right:
-            raise AttributeError(f"`{name}` is not {what}")
-        return value
-
     def get_parameter(self, target):
         """The parameter that a dotted path names."""
-        return self._get_leaf(target, "an nn.Parameter")
+        return _get_leaf(self, target, "an nn.Parameter")
 
     def get_buffer(self, target):
         """The buffer that a dotted path names."""
-        return self._get_leaf(target, "a buffer")
+        return _get_leaf(self, target, "a buffer")
 
     def get_extra_state(self):
         """State beyond tensors, saved with the module; override together with `set_extra_state`."""
@@ -505,24 +525,21 @@ class Module:
         """Cast all parameters and buffers."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def _cast_floating(self, dtype):
-        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
-
     def float(self):
         """Cast floating point parameters and buffers to float32."""
-        return self._cast_floating(torch.float32)
+        return _cast_floating(self, torch.float32)
 
     def double(self):
         """Cast floating point parameters and buffers to float64."""
-        return self._cast_floating(torch.float64)
+        return _cast_floating(self, torch.float64)
 
     def half(self):
         """Cast floating point parameters and buffers to float16."""
-        return self._cast_floating(torch.float16)
+        return _cast_floating(self, torch.float16)
 
     def bfloat16(self):
         """Cast floating point parameters and buffers to bfloat16."""
-        return self._cast_floating(torch.bfloat16)
+        return _cast_floating(self, torch.bfloat16)
 
     def cpu(self):
         """Move all parameters and buffers to the CPU."""
@@ -609,20 +626,14 @@ class Module:
         """Call `hook(module, grad_output)` before the gradients of the inputs are computed."""
         return _handle_for(self._backward_pre_hooks, hook, (), prepend)
 
-    def _choose_backward_kind(self, full):
-        if self._is_full_backward_hook is (not full):
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. "
-                               "Please use only one of them.")
-        self._is_full_backward_hook = full
-
     def register_backward_hook(self, hook):
         """The old kind of backward hook; use `register_full_backward_hook`."""
-        self._choose_backward_kind(False)
+        _choose_backward_kind(self, False)
         return _handle_for(self._backward_hooks, hook)
 
     def register_full_backward_hook(self, hook, prepend=False):
         """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are computed."""
-        self._choose_backward_kind(True)
+        _choose_backward_kind(self, True)
         return _handle_for(self._backward_hooks, hook, (), prepend)
 
     def _get_backward_hooks(self):

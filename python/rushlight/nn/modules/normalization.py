@@ -38,12 +38,14 @@ class CrossMapLRN2d(Module):
     def forward(self, input):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
-        # The window starts (size - 1) // 2 channels before, where LocalResponseNorm starts size // 2 before.
-        before = (self.size - 1) // 2
-        squares = input.mul(input).unsqueeze(1)
-        squares = F.pad(squares, (0, 0, 0, 0, before, self.size - 1 - before))
-        mean = F.avg_pool3d(squares, (self.size, 1, 1), stride=1).squeeze(1)
-        return input / mean.mul(self.alpha).add(self.k).pow(self.beta)
+        # PyTorch's running sum never drops the first channel, so it is in every later window.
+        reach = (self.size - 1) // 2
+        squares = input.mul(input)
+        padded = F.pad(squares.unsqueeze(1), (0, 0, 0, 0, reach, reach))
+        sums = F.avg_pool3d(padded, (2 * reach + 1, 1, 1), stride=1, divisor_override=1).squeeze(1)
+        later = torch.arange(input.size(1), device=input.device).view(1, -1, 1, 1) > reach
+        sums = sums + squares[:, :1] * later
+        return input * sums.mul(self.alpha / self.size).add(self.k).pow(-self.beta)
 
     def extra_repr(self):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

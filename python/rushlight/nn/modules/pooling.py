@@ -21,7 +21,7 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _pool(self, function, input):
+    def _pool_forward(self, function, input):
         return function(input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
                         return_indices=self.return_indices)
 
@@ -34,21 +34,21 @@ class MaxPool1d(_MaxPoolNd):
     """Maximum over windows of (N, C, L)."""
 
     def forward(self, input):
-        return self._pool(F.max_pool1d, input)
+        return self._pool_forward(F.max_pool1d, input)
 
 
 class MaxPool2d(_MaxPoolNd):
     """Maximum over windows of (N, C, H, W)."""
 
     def forward(self, input):
-        return self._pool(F.max_pool2d, input)
+        return self._pool_forward(F.max_pool2d, input)
 
 
 class MaxPool3d(_MaxPoolNd):
     """Maximum over windows of (N, C, D, H, W)."""
 
     def forward(self, input):
-        return self._pool(F.max_pool3d, input)
+        return self._pool_forward(F.max_pool3d, input)
 
 
 class _MaxUnpoolNd(Module):
@@ -195,7 +195,7 @@ class _LPPoolNd(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def _pool(self, function, input):
+    def _pool_forward(self, function, input):
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self):
@@ -207,21 +207,21 @@ class LPPool1d(_LPPoolNd):
     """p-norm over windows of (N, C, L)."""
 
     def forward(self, input):
-        return self._pool(F.lp_pool1d, input)
+        return self._pool_forward(F.lp_pool1d, input)
 
 
 class LPPool2d(_LPPoolNd):
     """p-norm over windows of (N, C, H, W)."""
 
     def forward(self, input):
-        return self._pool(F.lp_pool2d, input)
+        return self._pool_forward(F.lp_pool2d, input)
 
 
 class LPPool3d(_LPPoolNd):
     """p-norm over windows of (N, C, D, H, W)."""
 
     def forward(self, input):
-        return self._pool(F.lp_pool3d, input)
+        return self._pool_forward(F.lp_pool3d, input)
 
 
 class _AdaptiveMaxPoolNd(Module):

@@ -31,6 +31,42 @@ def apply_permutation(tensor, permutation, dim=1):
     return _apply_permutation(tensor, permutation, dim)
 
 
+def _state_shape(layer, input, batch_sizes, width):
+    if batch_sizes is not None:
+        batch = int(batch_sizes[0])
+    else:
+        batch = input.size(0) if layer.batch_first else input.size(1)
+    return (layer.num_layers * (2 if layer.bidirectional else 1), batch, width)
+
+
+def _prepare(layer, input):
+    """(data, batch sizes, sorted order, original order, whether a batch dimension was added)."""
+    if isinstance(input, PackedSequence):
+        return (*input, False)
+    if input.dim() not in (2, 3):
+        raise ValueError(f"{layer._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+    if input.dim() == 3:
+        return input, None, None, None, False
+    return input.unsqueeze(0 if layer.batch_first else 1), None, None, None, True
+
+
+def _zero_state(layer, input, batch_sizes, width):
+    return torch.zeros(_state_shape(layer, input, batch_sizes, width), dtype=input.dtype, device=input.device)
+
+
+def _finish(layer, output, batch_sizes, order, original, unbatched):
+    if batch_sizes is not None:
+        return PackedSequence(output, batch_sizes, order, original)
+    return output.squeeze(0 if layer.batch_first else 1) if unbatched else output
+
+
+def _run(layer, op, input, state, batch_sizes):
+    options = (layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional)
+    if batch_sizes is None:
+        return op(input, state, layer._flat_weights, *options, layer.batch_first)
+    return op(input, batch_sizes, state, layer._flat_weights, *options)
+
+
 class RNNBase(Module):
     """What RNN, LSTM and GRU share."""
 
@@ -136,16 +172,9 @@ class RNNBase(Module):
             raise RuntimeError("input.size(-1) must be equal to input_size. Expected "
                                f"{self.input_size}, got {input.size(-1)}")
 
-    def _state_shape(self, input, batch_sizes, width):
-        if batch_sizes is not None:
-            batch = int(batch_sizes[0])
-        else:
-            batch = input.size(0) if self.batch_first else input.size(1)
-        return (self.num_layers * (2 if self.bidirectional else 1), batch, width)
-
     def get_expected_hidden_size(self, input, batch_sizes):
         """The shape that the hidden state must have for this input."""
-        return self._state_shape(input, batch_sizes, self.proj_size if self.proj_size > 0 else self.hidden_size)
+        return _state_shape(self, input, batch_sizes, self.proj_size if self.proj_size > 0 else self.hidden_size)
 
     def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
         """Complain unless `hx` has the shape expected."""
@@ -210,33 +239,9 @@ class RNNBase(Module):
         replica._flat_weights_names = replica._flat_weights_names[:]
         return replica
 
-    def _prepare(self, input):
-        """(data, batch sizes, sorted order, original order, whether a batch dimension was added)."""
-        if isinstance(input, PackedSequence):
-            return (*input, False)
-        if input.dim() not in (2, 3):
-            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
-        if input.dim() == 3:
-            return input, None, None, None, False
-        return input.unsqueeze(0 if self.batch_first else 1), None, None, None, True
-
-    def _zero_state(self, input, batch_sizes, width):
-        return torch.zeros(self._state_shape(input, batch_sizes, width), dtype=input.dtype, device=input.device)
-
-    def _finish(self, output, batch_sizes, order, original, unbatched):
-        if batch_sizes is not None:
-            return PackedSequence(output, batch_sizes, order, original)
-        return output.squeeze(0 if self.batch_first else 1) if unbatched else output
-
-    def _run(self, op, input, state, batch_sizes):
-        options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
-        if batch_sizes is None:
-            return op(input, state, self._flat_weights, *options, self.batch_first)
-        return op(input, batch_sizes, state, self._flat_weights, *options)
-
     def _one_state_forward(self, op, input, hx):
         """The forward of the kinds whose state is one tensor."""
-        input, batch_sizes, order, original, unbatched = self._prepare(input)
+        input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if unbatched and hx is not None:
             if hx.dim() != 2:
                 raise RuntimeError(f"For unbatched 2-D input, hx should also be 2-D but got {hx.dim()}-D tensor")
@@ -244,12 +249,12 @@ class RNNBase(Module):
         elif hx is not None and batch_sizes is None and hx.dim() != 3:
             raise RuntimeError(f"For batched 3-D input, hx should also be 3-D but got {hx.dim()}-D tensor")
         if hx is None:
-            hx = self._zero_state(input, batch_sizes, self.hidden_size)
+            hx = _zero_state(self, input, batch_sizes, self.hidden_size)
         else:
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(input, hx, batch_sizes)
-        output, hidden = self._run(op, input, hx, batch_sizes)
-        output = self._finish(output, batch_sizes, order, original, unbatched)
+        output, hidden = _run(self, op, input, hx, batch_sizes)
+        output = _finish(self, output, batch_sizes, order, original, unbatched)
         return output, hidden.squeeze(1) if unbatched else self.permute_hidden(hidden, original)
 
 
@@ -292,7 +297,7 @@ class LSTM(RNNBase):
 
     def get_expected_cell_size(self, input, batch_sizes):
         """The shape that the cell state must have for this input."""
-        return self._state_shape(input, batch_sizes, self.hidden_size)
+        return _state_shape(self, input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input, hidden, batch_sizes):
         self.check_input(input, batch_sizes)
@@ -307,11 +312,11 @@ class LSTM(RNNBase):
         return _apply_permutation(hx[0], permutation), _apply_permutation(hx[1], permutation)
 
     def forward(self, input, hx=None):
-        input, batch_sizes, order, original, unbatched = self._prepare(input)
+        input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if hx is None:
             h_width = self.proj_size if self.proj_size > 0 else self.hidden_size
-            hx = (self._zero_state(input, batch_sizes, h_width),
-                  self._zero_state(input, batch_sizes, self.hidden_size))
+            hx = (_zero_state(self, input, batch_sizes, h_width),
+                  _zero_state(self, input, batch_sizes, self.hidden_size))
         else:
             wanted = 2 if unbatched else 3
             if batch_sizes is None and (hx[0].dim() != wanted or hx[1].dim() != wanted):
@@ -322,8 +327,8 @@ class LSTM(RNNBase):
                 hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(input, hx, batch_sizes)
-        output, h, c = self._run(torch.lstm, input, hx, batch_sizes)
-        output = self._finish(output, batch_sizes, order, original, unbatched)
+        output, h, c = _run(self, torch.lstm, input, hx, batch_sizes)
+        output = _finish(self, output, batch_sizes, order, original, unbatched)
         if unbatched:
             return output, (h.squeeze(1), c.squeeze(1))
         return output, self.permute_hidden((h, c), original)
