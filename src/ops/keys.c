@@ -1,0 +1,73 @@
+/* keys.c - elements as 64-bit keys, and a radix sort of them. */
+#include "ops/keys.h"
+#include "ops/geometry.h"
+
+static uint64_t float_key(double x)
+{
+    union { double f; uint64_t u; } v = {.f = x};
+    if (x != x) return RUSH_KEY_NAN;
+    if (x == 0) v.u = 0;
+    return v.u >> 63 ? ~v.u : v.u | 0x8000000000000000u;
+}
+
+uint64_t *rush_keys(const rush_tensor *t, bool as_float)
+{
+    RUSH_CHECK_NULL(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "complex numbers (%s) have no order here", rush_scalar_name(t->dtype));
+    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    bool floats = as_float || rush_dtypes[t->dtype].category == 2;
+    const rush_tensor *wide = rush_cast_copy(t, floats ? RUSH_F64 : t->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64);
+    uint64_t *key = wide ? rush_scope_alloc(sizeof *key * (size_t)RUSH_MAX(t->numel, 1)) : NULL;
+    if (!key) return NULL;
+    if (floats) {
+        const double *x = rush_ptr(wide);
+        for (int64_t i = 0; i < t->numel; ++i) key[i] = float_key(x[i]);
+    } else {
+        const uint64_t *x = rush_ptr(wide), flip = t->dtype == RUSH_U64 ? 0 : 0x8000000000000000u;
+        for (int64_t i = 0; i < t->numel; ++i) key[i] = x[i] ^ flip;
+    }
+    return key;
+}
+
+int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n)
+{
+    if (n < 64) { /* by insertion */
+        for (int64_t i = 1; i < n; ++i) {
+            uint64_t k = key[i];
+            int64_t f = from[i], j = i;
+            for (; j > 0 && key[j - 1] > k; --j) key[j] = key[j - 1], from[j] = from[j - 1];
+            key[j] = k;
+            from[j] = f;
+        }
+        return 0;
+    }
+    uint64_t *other = rush_malloc(sizeof *other * (size_t)n);
+    int64_t *other_from = rush_malloc(sizeof *other_from * (size_t)n);
+    size_t(*count)[256] = rush_calloc(8, sizeof *count);
+    int failed = !other || !other_from || !count ? -1 : 0;
+    uint64_t *a = key, *b = other;
+    int64_t *fa = from, *fb = other_from;
+    for (int64_t i = 0; i < n && !failed; ++i)
+        for (int d = 0; d < 8; ++d) ++count[d][key[i] >> (8 * d) & 255];
+    for (int d = 0; d < 8 && !failed; ++d) {
+        size_t at[256], sum = 0;
+        if (count[d][a[0] >> (8 * d) & 255] == (size_t)n) continue; /* one digit for all */
+        for (int v = 0; v < 256; ++v) at[v] = sum, sum += count[d][v];
+        for (int64_t i = 0; i < n; ++i) {
+            size_t to = at[a[i] >> (8 * d) & 255]++;
+            b[to] = a[i];
+            fb[to] = fa[i];
+        }
+        uint64_t *swap = a;
+        a = b, b = swap;
+        int64_t *swap_from = fa;
+        fa = fb, fb = swap_from;
+    }
+    if (!failed && a != key) {
+        memcpy(key, a, sizeof *key * (size_t)n);
+        memcpy(from, fa, sizeof *from * (size_t)n);
+    }
+    rush_free(other);
+    rush_free(other_from);
+    rush_free(count);
+    return failed;
+}
