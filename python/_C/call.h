@@ -43,6 +43,7 @@ typedef struct py_call {
     enum { PY_FITS, PY_TOO_MANY, PY_MISSING, PY_UNKNOWN, PY_TWICE, PY_WRONG, PY_BAD_OUT } why;
     int which;          /* argument or position */
     PyObject *what;     /* borrowed: the argument that is wrong, or the keyword */
+    int item;           /* of a list: which one; -1 */
 } py_call;
 
 /* 1: matched; 0: not, see why; -1: an exception */

@@ -18,7 +18,7 @@ static PyGetSetDef constant_getset[] = {{"__module__", constant_module, NULL, NU
 
 #define CONSTANT_TYPE(what, text)                                                                            \
     PyTypeObject py_type_##what = {                                                                          \
-        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch." #what, .tp_basicsize = sizeof(constant),           \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rushlight." #what, .tp_basicsize = sizeof(constant),           \
         .tp_flags = Py_TPFLAGS_DEFAULT, .tp_doc = text, .tp_repr = constant_repr,                            \
         .tp_methods = constant_methods, .tp_getset = constant_getset,                                        \
     };

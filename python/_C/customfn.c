@@ -50,7 +50,7 @@ static int take_gradients(context *x, rush_node *node, PyObject *r, rush_tensor 
         if (g == Py_None) {
             ++e;
         } else if (!py_is_tensor(g)) {
-            failed = (PyErr_Format(PyExc_TypeError, "expected Variable or None (got %s)", Py_TYPE(g)->tp_name), -1);
+            failed = (PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", Py_TYPE(g)->tp_name), -1);
         } else {
             gin[e++] = rush_park(rush_keep(py_tensor_of(g)));
         }
@@ -141,6 +141,7 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i)
     if (!py_is_tensor(out)) return py_ref(out);
     rush_tensor *t = py_tensor_of(out);
     bool dirty = contains(x->dirty, out), input = contains(args, out);
+    if (x->node && !(x->node->shape[i] = rush_keep(rush_tensor_shape_only(t)))) return py_raise();
     bool differentiable = x->node && rush_dtypes[t->dtype].category >= 2 && !contains(x->non_differentiable, out);
     if (!differentiable) {
         if (dirty) rush_version_bump(t);
@@ -151,8 +152,6 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i)
         }
         return py_ref(out);
     }
-    x->node->shape[i] = rush_keep(rush_tensor_shape_only(t));
-    if (!x->node->shape[i]) return py_raise();
     if (dirty) {
         if (rush_inplace_check(t)) return py_raise();
         rush_version_bump(t);

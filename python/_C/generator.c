@@ -166,7 +166,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {{"device", get_device, NULL, "Where its numbers are made."}, {NULL}};
 
 PyTypeObject py_type_Generator = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rushlight.Generator",
     .tp_basicsize = sizeof(generator_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "Generator(device='cpu'): a sequence of random numbers of its own.",

@@ -249,7 +249,7 @@ int py_set_grad(PyObject *self, PyObject *value, void *unused)
     if (g == t) return PyErr_Format(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
     if (g->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the tensor's grad_dtype.", rush_dtype_name(g->dtype), rush_dtype_name(t->dtype)), -1;
     if (g->device.type != t->device.type) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
-    if (!rush_same_sizes(g, t) && g->layout == t->layout) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data of a different size"), -1;
+    if (!rush_same_sizes(g, t) && g->layout == t->layout) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the same size", rush_shape_of(g), rush_shape_of(t)), -1;
     return rush_grad_set(t, g) ? py_raise_int() : 0;
 }
 

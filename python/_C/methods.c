@@ -293,7 +293,8 @@ static PyObject *matrix_transposed(PyObject *self, bool conj, const char *name, 
 {
     rush_tensor *t = self_of(self);
     if ((t->ndim < 2 || t->ndim > most) && !(t->ndim == 0 && most == 2))
-        return PyErr_Format(PyExc_RuntimeError, "tensor.%s is only supported on matrices%s. Got %d-D tensor.", name, most == 2 ? " (2-D tensors)" : " or batches of matrices", t->ndim);
+        return PyErr_Format(PyExc_RuntimeError, "tensor.%s is only supported on matrices%s. Got %d-D tensor.%s", name, most == 2 ? " (2-D tensors)" : " or batches of matrices", t->ndim,
+                            most == 2 && t->ndim > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     size_t mark = rush_scope_open();
     rush_tensor *r = t->ndim ? transpose(t, -2, -1) : t;
     if (conj && r && rush_dtypes[r->dtype].category == 3) r = T("conj", V(r));

@@ -32,6 +32,7 @@ static PyObject *class_for(const char *name)
         if (kept) strcat(strcpy(kept, module), name);
         type = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
         Py_XDECREF(bases);
+        if (type) ((PyTypeObject *)type)->tp_name = strrchr(kept, '.') + 1; /* as messages show it */
         if (type && PyDict_SetItem(classes, key, type)) Py_CLEAR(type);
         Py_XDECREF(type); /* the dictionary keeps it */
     }
@@ -88,8 +89,12 @@ rush_node *py_node_behind(PyObject *x)
     return PyObject_TypeCheck(x, &type_node) ? NODE(x) : py_context_node(x);
 }
 
-static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", strrchr(Py_TYPE(self)->tp_name, '.') + 1, self); }
-static PyObject *node_name(PyObject *self, PyObject *unused) { return PyUnicode_FromString(NODE(self)->kind->name(NODE(self))); }
+static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self); }
+static PyObject *node_name(PyObject *self, PyObject *unused)
+{
+    const rush_node *node = NODE(self);
+    return PyUnicode_FromFormat(node->kind == &rush_accumulate_kind ? "torch::autograd::%s" : "%s", node->kind->name(node));
+}
 static PyObject *node_seq(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(NODE(self)->seq); }
 static PyObject *node_hook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, false); }
 static PyObject *node_prehook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, true); }
@@ -139,7 +144,11 @@ static PyObject *saved(rush_node *node, const char *name)
             k += n;
             continue;
         }
-        if (v->kind != RUSH_V_TENSOR) return v->kind == RUSH_V_TENSORS ? NULL : py_from_value(v);
+        if (v->kind != RUSH_V_TENSOR) {
+            PyObject *x = v->kind == RUSH_V_TENSORS ? NULL : py_from_value(v);
+            if (x && PyList_Check(x)) Py_SETREF(x, PySequence_Tuple(x));
+            return x;
+        }
         if (node->saved[k].shape_only) return NULL;
         if (node->released) goto gone;
         rush_tensor *t = rush_saved_read(&node->saved[k], node);

@@ -7,7 +7,7 @@
 
 typedef struct word {
     const char *op, *op_number; /* the operation for a tensor and for a number on the right */
-    const char *method;
+    const char *method, *override; /* what stands for it: to call, and to tell a __torch_function__ */
     const rush_op *cached, *cached_number;
 } word;
 
@@ -18,7 +18,7 @@ static word words[] = {
     [SUB] = {"sub.Tensor", "sub.Tensor", "sub"},
     [MUL] = {"mul.Tensor", "mul.Tensor", "mul"},
     [DIV] = {"div.Tensor", "div.Tensor", "div"},
-    [FLOORDIV] = {"floor_divide", "floor_divide.Scalar", "floor_divide"},
+    [FLOORDIV] = {"floor_divide", "floor_divide.Scalar", "floor_divide", "__floordiv__"},
     [REMAINDER] = {"remainder.Tensor", "remainder.Scalar", "remainder"},
     [POW] = {"pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow"},
     [MATMUL] = {"matmul", NULL, "matmul"},
@@ -27,12 +27,12 @@ static word words[] = {
     [XOR] = {"bitwise_xor.Tensor", "bitwise_xor.Scalar", "bitwise_xor"},
     [LSHIFT] = {"bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift"},
     [RSHIFT] = {"bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift"},
-    [EQ] = {"eq.Tensor", "eq.Scalar", "eq"},
-    [NE] = {"ne.Tensor", "ne.Scalar", "ne"},
-    [LT] = {"lt.Tensor", "lt.Scalar", "lt"},
-    [LE] = {"le.Tensor", "le.Scalar", "le"},
-    [GT] = {"gt.Tensor", "gt.Scalar", "gt"},
-    [GE] = {"ge.Tensor", "ge.Scalar", "ge"},
+    [EQ] = {"eq.Tensor", "eq.Scalar", "eq", "__eq__"},
+    [NE] = {"ne.Tensor", "ne.Scalar", "ne", "__ne__"},
+    [LT] = {"lt.Tensor", "lt.Scalar", "lt", "__lt__"},
+    [LE] = {"le.Tensor", "le.Scalar", "le", "__le__"},
+    [GT] = {"gt.Tensor", "gt.Scalar", "gt", "__gt__"},
+    [GE] = {"ge.Tensor", "ge.Scalar", "ge", "__ge__"},
 };
 
 static const rush_op *lookup(const rush_op **cache, const char *name)
@@ -145,6 +145,8 @@ static PyObject *binary(int which, PyObject *a, PyObject *b)
     }
     if (!py_is_tensor(a)) return reflected(which, a, b);
     if (!operand(b) || (which == MATMUL && !py_is_tensor(b) && !py_overrides_function(b))) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *result;
+    if (w->override && (py_asks(a) || py_is_tensor(b)) && py_method_overridden(a, w->override, &b, 1, NULL, &result)) return result;
     return by_method(w->method, a, b);
 }
 
@@ -203,13 +205,13 @@ static PyObject *unary(const rush_op **cache, const char *name, const char *meth
 static PyObject *negative(PyObject *x)
 {
     static const rush_op *op;
-    return unary(&op, "neg", "__neg__", x);
+    return unary(&op, "neg", "neg", x);
 }
 
 static PyObject *absolute(PyObject *x)
 {
     static const rush_op *op;
-    return unary(&op, "abs", "__abs__", x);
+    return unary(&op, "abs", "abs", x);
 }
 
 static PyObject *invert(PyObject *x)

@@ -64,14 +64,16 @@ static int sort_overloads(PyObject **over, int nover, PyObject **sorted)
     return n;
 }
 
-static PyObject *no_answer(PyObject *func, PyObject **sorted, int n)
+static void no_answer(PyObject *func, PyObject **sorted, int n)
 {
-    PyObject *types = PyList_New(0);
-    for (int i = 0; types && i < n; ++i)
-        if (PyList_Append(types, (PyObject *)Py_TYPE(sorted[i]))) Py_CLEAR(types);
-    if (types) PyErr_Format(PyExc_TypeError, "no implementation found for '%R' on types that implement __torch_function__: %R", func, types);
-    Py_XDECREF(types);
-    return NULL;
+    PyObject *name = py_getattr_quiet(func, "__name__"), *owner = py_getattr_quiet(func, "__objclass__"), *lines = PyUnicode_FromString("");
+    for (int i = 0; lines && i < n; ++i) Py_SETREF(lines, PyUnicode_FromFormat("%U  - tensor subclass %R\n", lines, Py_TYPE(sorted[i])));
+    if (lines && name)
+        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for 'torch.%s%S'; all __torch_function__ handlers returned NotImplemented:\n\n%U"
+                     "\nFor more information, try re-running with TORCH_LOGS=not_implemented", owner ? "Tensor." : "", name, lines);
+    Py_XDECREF(lines);
+    Py_XDECREF(owner);
+    Py_XDECREF(name);
 }
 
 static PyObject *dispatch(PyObject *func, PyObject **over, int nover, PyObject *args, PyObject *kwargs)
@@ -102,11 +104,11 @@ static PyObject *dispatch(PyObject *func, PyObject **over, int nover, PyObject *
 PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *tuple = PyTuple_New(nargs), *kwargs = PyDict_New(), *result = NULL;
+    PyObject *tuple = PyTuple_New(nargs), *kwargs = nkw ? PyDict_New() : NULL, *result = NULL;
     for (Py_ssize_t i = 0; tuple && i < nargs; ++i) PyTuple_SET_ITEM(tuple, i, py_ref(args[i]));
     for (Py_ssize_t i = 0; kwargs && i < nkw; ++i)
         if (PyDict_SetItem(kwargs, PyTuple_GET_ITEM(kwnames, i), args[nargs + i])) Py_CLEAR(kwargs);
-    if (tuple && kwargs) result = dispatch(func, over, nover, tuple, kwargs);
+    if (tuple && (kwargs || !nkw)) result = dispatch(func, over, nover, tuple, kwargs);
     Py_XDECREF(tuple);
     Py_XDECREF(kwargs);
     return result;
@@ -464,12 +466,10 @@ static PyObject *handle(PyObject *module, PyObject *args, PyObject *kwargs)
     int n = 0;
     if (PyTuple_GET_SIZE(args) < 2) return PyErr_Format(PyExc_TypeError, "handle_torch_function() needs a function and its relevant arguments");
     PyObject *fast = PySequence_Fast(PyTuple_GET_ITEM(args, 1), "a sequence of arguments was expected");
-    PyObject *rest = fast ? PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)) : NULL, *result = NULL, *none = NULL;
+    PyObject *rest = fast ? PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)) : NULL, *result = NULL;
     for (Py_ssize_t i = 0; rest && i < PySequence_Fast_GET_SIZE(fast) && n < 64; ++i)
         if (asks_now(PySequence_Fast_GET_ITEM(fast, i))) over[n++] = PySequence_Fast_GET_ITEM(fast, i);
-    if (rest && !kwargs) kwargs = none = PyDict_New();
-    if (rest && kwargs) result = dispatch(PyTuple_GET_ITEM(args, 0), over, n, rest, kwargs);
-    Py_XDECREF(none);
+    if (rest) result = dispatch(PyTuple_GET_ITEM(args, 0), over, n, rest, kwargs);
     Py_XDECREF(rest);
     Py_XDECREF(fast);
     return result;

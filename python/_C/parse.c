@@ -46,7 +46,7 @@ static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
         if (!p) return py_raise_int();
         for (Py_ssize_t i = 0; i < n; ++i) {
             int ok = a->type == RUSH_A_BOOL && PyBool_Check(items[i]) ? (p[i] = items[i] == Py_True, 1) : py_to_int(items[i], &p[i]);
-            if (ok <= 0) return ok;
+            if (ok <= 0) return c->item = (int)i, ok;
         }
         *v = rush_v_ints(p, (size_t)n);
         return 1;
@@ -116,7 +116,7 @@ static int take_tensors(py_call *c, const rush_arg *a, PyObject *x, rush_value *
     for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject *item = PySequence_Fast_GET_ITEM(x, i);
         if (item == Py_None && a->optional_items) p[i] = NULL;
-        else if (!take_tensor(c, item, &p[i])) return c->which = (int)i, 0;
+        else if (!take_tensor(c, item, &p[i])) return c->item = (int)i, 0;
         rush_park(rush_keep(p[i])); /* the list may change while the call runs */
     }
     *v = rush_v_tensors(p, (size_t)n);
@@ -247,6 +247,7 @@ int py_match(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t
     c->out = NULL;
     c->requires_grad = false;
     c->why = PY_FITS;
+    c->item = -1;
     int at = 0, ok;
     if (o->varargs && n > method) { /* view(2, 3): the ints up to the end are the list */
         int list = method ? 1 : 0;

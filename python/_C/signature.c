@@ -35,7 +35,7 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
     bool dtype = false, device = false;
     for (int i = 0; i < op->nargs; ++i) {
         const rush_arg *a = &op->args[i];
-        const char *name = i == 0 && !method && !strcmp(a->name, "self") ? "input" : a->name, *alias = numpy_word(a->name);
+        const char *name = i == 0 && !method && a->type == RUSH_A_TENSOR && !strcmp(a->name, "self") ? "input" : a->name, *alias = numpy_word(a->name);
         if (!(o->name[i] = PyUnicode_InternFromString(name))) return -1;
         if (alias && !(o->alias[i] = PyUnicode_InternFromString(alias))) return -1;
         if (!a->kwonly) o->npos = (uint8_t)(i + 1);
@@ -227,6 +227,13 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
     case PY_BAD_OUT: PyErr_Format(PyExc_TypeError, "%U(): argument 'out' must be Tensor, not %s", f->name, py_type_name(c->what)); return;
     default: {
         const rush_arg *a = &o->op->args[c->which];
+        if (a->list && (PyTuple_Check(c->what) || PyList_Check(c->what)) && c->item >= 0 && c->item < PySequence_Fast_GET_SIZE(c->what)) {
+            PyObject *item = PySequence_Fast_GET_ITEM(c->what, c->item);
+            if (a->type == RUSH_A_TENSOR) PyErr_Format(PyExc_TypeError, "expected Tensor as element %d in argument %d, but got %s", c->item, c->which, py_type_name(item));
+            else PyErr_Format(PyExc_TypeError, "%U(): argument '%U' failed to unpack the object at pos %d with error \"type must be %s,but got %s\"", f->name,
+                              o->name[c->which], c->item + 1, type_word(a), py_type_name(item));
+            return;
+        }
         bool position = c->which < n;
         PyObject *where = position ? PyUnicode_FromFormat(" (position %d)", c->which + !method) : PyUnicode_FromString("");
         if (where)

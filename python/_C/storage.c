@@ -46,6 +46,11 @@ PyObject *py_storage(rush_storage *s)
 {
     if (!s) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of a tensor that has none");
     if (s->py) return py_ref(s->py);
+    if (storage_class == &py_type_Storage) { /* the class is rushlight.storage's */
+        PyObject *module = PyImport_ImportModule("rushlight.storage");
+        Py_XDECREF(module);
+        if (!module) return NULL;
+    }
     rush_storage_keep(s);
     return wrap(storage_class, s);
 }
@@ -151,6 +156,18 @@ static PyObject *new_shared_fd(PyObject *type, PyObject *args)
     if (own < 0) return PyErr_SetFromErrno(PyExc_OSError);
     rush_storage *s = map_fd(own, (size_t)size, true, true);
     if (!s) close(own);
+    return wrap((PyTypeObject *)type, s);
+}
+
+static PyObject *new_using_fd(PyObject *type, PyObject *x)
+{
+    int64_t n;
+    if (py_to_int(x, &n) <= 0 || n < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a size was expected");
+    rush_storage *s = rush_storage_new((size_t)n, (rush_device){RUSH_CPU, -1});
+    if (s && !share(s)) {
+        rush_storage_drop(s);
+        s = NULL;
+    }
     return wrap((PyTypeObject *)type, s);
 }
 
@@ -394,6 +411,7 @@ static PyMethodDef methods[] = {
     {"share_memory_", share_memory, METH_NOARGS, "Moves it to memory that processes can share."},
     {"_share_fd_cpu_", share_fd, METH_NOARGS, "Shares it; the descriptor and size."},
     {"_new_shared_fd_cpu", new_shared_fd, METH_VARARGS | METH_CLASS, "A storage over shared memory, from its descriptor and size."},
+    {"_new_using_fd_cpu", new_using_fd, METH_O | METH_CLASS, "A storage in shared memory."},
     {"from_file", (PyCFunction)(void (*)(void))from_file, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "A storage over a file mapped into memory."},
     {"from_buffer", (PyCFunction)(void (*)(void))from_buffer, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "A copy of the bytes of a buffer."},
     {"_over_buffer", over_buffer, METH_O | METH_CLASS, "A storage that shares the memory of a buffer."},
@@ -410,7 +428,7 @@ static PyMappingMethods mapping_methods = {.mp_length = length, .mp_subscript = 
 static PyBufferProcs buffer = {.bf_getbuffer = get_buffer};
 
 PyTypeObject py_type_Storage = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.UntypedStorage",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.StorageBase",
     .tp_basicsize = sizeof(storage_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "The bytes under one or more tensors.",
@@ -432,6 +450,5 @@ static PyMethodDef functions[] = {{"_set_storage_class", set_class, METH_O, "The
 int py_storage_init(PyObject *module)
 {
     if (PyType_Ready(&py_type_Storage)) return -1;
-    return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) ||
-                   py_add(module, "UntypedStorage", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
+    return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }

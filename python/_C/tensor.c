@@ -244,6 +244,8 @@ static PyMappingMethods mapping; /* filled below: its functions are elsewhere */
 static PySequenceMethods sequence;
 Py_hash_t py_tensor_hash(PyObject *self) { return _Py_HashPointer(self); }
 
+static PyGetSetDef own_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL}, {NULL}};
+
 PyTypeObject py_type_TensorBase = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.TensorBase",
     .tp_basicsize = sizeof(py_tensor),
@@ -254,6 +256,7 @@ PyTypeObject py_type_TensorBase = {
     .tp_traverse = tensor_traverse,
     .tp_clear = tensor_clear,
     .tp_dictoffset = offsetof(py_tensor, dict),
+    .tp_getset = own_getset,
     .tp_weaklistoffset = offsetof(py_tensor, weak),
     .tp_hash = py_tensor_hash,
     .tp_richcompare = py_tensor_richcompare,

@@ -65,7 +65,7 @@ static PyMethodDef dtype_methods[] = {
     {NULL},
 };
 PyTypeObject py_type_dtype = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rushlight.dtype",
     .tp_basicsize = sizeof(dtype_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "The type of a tensor's elements.",
@@ -261,7 +261,7 @@ static PyMethodDef device_methods[] = {
     {NULL},
 };
 PyTypeObject py_type_device = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.device",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rushlight.device",
     .tp_basicsize = sizeof(device_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "Where a tensor's memory is: device(\"cpu\"), device(\"cuda\", 0). As a context, the device of factories.",
@@ -393,7 +393,7 @@ static PyMethodDef size_methods[] = {
     {NULL},
 };
 PyTypeObject py_type_Size = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Size",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rushlight.Size",
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "The sizes of a tensor: a tuple of ints.",
     .tp_base = &PyTuple_Type,
@@ -410,7 +410,7 @@ PyTypeObject py_type_Size = {
 /* The package is known as "torch" from now on: in the names of its types, and so in pickles. */
 static PyObject *set_public_name(PyObject *module, PyObject *x)
 {
-    static PyTypeObject *const types[] = {&py_type_dtype, &py_type_device, &py_type_Size, &py_type_Generator, &py_type_Storage, &py_type_layout,
+    static PyTypeObject *const types[] = {&py_type_dtype, &py_type_device, &py_type_Size, &py_type_Generator, &py_type_layout,
                                           &py_type_memory_format, &py_type_qscheme};
     const char *name = PyUnicode_AsUTF8(x);
     if (!name) return NULL;
@@ -425,6 +425,7 @@ static PyObject *set_public_name(PyObject *module, PyObject *x)
         types[i]->tp_name = full;
         PyType_Modified(types[i]);
     }
+    if (py_Tensor != &py_type_TensorBase && PyObject_SetAttrString((PyObject *)py_Tensor, "__module__", x)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -5,7 +5,11 @@ const char *py_type_name(PyObject *x)
 {
     if (py_is_tensor(x) && Py_TYPE(x) == py_Tensor) return "Tensor";
     const char *name = Py_TYPE(x)->tp_name, *dot = strrchr(name, '.');
-    if (!strncmp(name, "torch.", 6) && name[6]) return name;
+    if (!strncmp(name, "rushlight.", 10) || !strncmp(name, "torch.", 6)) { /* by their public name, whichever it is now */
+        static _Thread_local char text[4][64];
+        static _Thread_local int next;
+        return snprintf(text[next = (next + 1) % 4], sizeof text[0], "torch%s", strchr(name, '.')), text[next];
+    }
     return dot && !(Py_TYPE(x)->tp_flags & Py_TPFLAGS_HEAPTYPE) ? name : dot ? dot + 1 : name;
 }
 

@@ -14,7 +14,7 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "set_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "SymInt", "SymFloat",
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type",
-           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_sync"]
+           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_sync", "_has_compatible_shallow_copy_type"]
 
 
 def typename(obj, /):
@@ -247,6 +247,11 @@ def _assert(condition, message):
 
 def _is_functional_tensor(t):
     return False
+
+
+def _has_compatible_shallow_copy_type(a, b):
+    """Can b's memory take the place of a's (a.data = b)?"""
+    return a.layout is b.layout and a.device.type == b.device.type
 
 
 def _sync(t):

@@ -293,7 +293,7 @@ class Tensor(_C.TensorBase):
 
     __torch_dispatch__ = _C._disabled_torch_dispatch_impl
 
-    __module__ = "torch"
+    __module__ = "rushlight"  # the alias changes it: _C._set_public_name
 
 
 def _rebuild_from_type_v2(func, new_type, args, state):

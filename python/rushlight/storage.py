@@ -12,7 +12,14 @@ from rushlight import _C
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
-UntypedStorage = _C.UntypedStorage
+
+class UntypedStorage(_C.StorageBase):
+    """The bytes under one or more tensors."""
+
+    __module__ = "torch.storage"
+
+
+_C._set_storage_class(UntypedStorage)
 
 _NAMES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "LongStorage": "int64",

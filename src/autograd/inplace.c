@@ -8,8 +8,8 @@
 
 int rush_inplace_check(rush_tensor *self)
 {
-    if (RUSH_LIKELY(!self->ag && !self->base)) return 0;
-    RUSH_CHECK(!(self->flags & RUSH_T_INFERENCE) || rush_now.mode & RUSH_MODE_INFERENCE || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
+    if (RUSH_LIKELY(!self->ag && !self->base && !(self->flags & RUSH_T_INFERENCE))) return 0;
+    RUSH_CHECK(!(self->flags & RUSH_T_INFERENCE) || rush_now.mode & RUSH_MODE_INFERENCE, RUSH_RUNTIME_ERROR,
                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor "
                "before doing inplace update.");
     if (rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) return 0;

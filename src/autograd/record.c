@@ -53,6 +53,10 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
         s->t = rush_keep(rush_tensor_shape_only(t));
         return s->t ? 0 : -1;
     }
+    RUSH_CHECK(!(t->flags & RUSH_T_INFERENCE), RUSH_RUNTIME_ERROR,
+               "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+               "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+               "instead of `torch.inference_mode()`.");
     s->version = rush_version_of(t);
     if (is_output) t = rush_tensor_detach(t);
     if (!t) return -1;

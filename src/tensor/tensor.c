@@ -73,6 +73,7 @@ static rush_tensor *header(rush_dtype dtype, rush_device device, int ndim)
     t->device = device;
     t->ndim = ndim;
     t->size = t->dims;
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_INFERENCE)) t->flags = RUSH_T_INFERENCE;
     if (ndim > RUSH_INLINE_DIMS) {
         t->size = rush_malloc(sizeof *t->size * 2 * ndim);
         if (!t->size) {
@@ -122,7 +123,7 @@ rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, con
         stride *= RUSH_MAX(size[d], 1);
     }
     t->numel = numel;
-    t->flags = RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
+    t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
     if (ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
     t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, device);
     if (!t->storage) return rush_drop(t), NULL;
