@@ -256,3 +256,8 @@ def _has_compatible_shallow_copy_type(a, b):
 
 def _sync(t):
     """Of functionalisation, which is not there: nothing to do."""
+
+
+def _has_compatible_shallow_copy_type(tensor, other):
+    """Can tensor.data = other keep the tensor object? When both are of one kind of device and layout."""
+    return tensor.layout == other.layout and tensor.device.type == other.device.type

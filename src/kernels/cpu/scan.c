@@ -1,0 +1,46 @@
+/* scan.c - running sums and the like; the bodies are in scan.inc. Floats are summed in double, as PyTorch does. */
+#include "kernels/cpu/scan.h"
+#include <complex.h>
+#include <math.h>
+
+enum { WIDE = 64 };
+
+#define ORDERED
+#define T int64_t
+#define A int64_t
+#define NAME(x) x##_i64
+#include "kernels/cpu/scan.inc"
+#undef T
+#undef A
+#undef NAME
+#define REAL
+#define T float
+#define A double
+#define NAME(x) x##_f32
+#include "kernels/cpu/scan.inc"
+#undef T
+#undef NAME
+#define T double
+#define NAME(x) x##_f64
+#include "kernels/cpu/scan.inc"
+#undef T
+#undef A
+#undef NAME
+#undef REAL
+#undef ORDERED
+#define T float complex
+#define A double complex
+#define NAME(x) x##_c64
+#include "kernels/cpu/scan.inc"
+#undef T
+#undef NAME
+#define T double complex
+#define NAME(x) x##_c128
+#include "kernels/cpu/scan.inc"
+
+RUSH_KERNELS(scan) = {
+    .sum = {sum_i64, sum_f32, sum_f64, sum_c64, sum_c128},
+    .prod = {prod_i64, prod_f32, prod_f64, prod_c64, prod_c128},
+    .best = {best_i64, best_f32, best_f64},
+    .lse = {NULL, lse_f32, lse_f64},
+};

@@ -1,0 +1,26 @@
+/* scan.h - running sums, products and extremes along one dim of (outer, n, inner) contiguous memory. */
+#ifndef RUSH_KERNELS_SCAN_H
+#define RUSH_KERNELS_SCAN_H
+
+#include "kernels/cpu/isa.h"
+
+typedef struct rush_scan {
+    const void *x;
+    void *y;
+    int64_t *index; /* of extremes */
+    int64_t n, inner;
+    bool min;
+} rush_scan;
+
+typedef void (*rush_scan_fn)(const rush_scan *, int64_t begin, int64_t end); /* of the outer rows */
+
+enum { SCAN_I64, SCAN_F32, SCAN_F64, SCAN_C64, SCAN_C128, SCAN_TYPES };
+
+struct rush_scan_kernels {
+    rush_scan_fn sum[SCAN_TYPES], prod[SCAN_TYPES];
+    rush_scan_fn best[SCAN_TYPES]; /* values and indices; a NaN stays; no complex */
+    rush_scan_fn lse[SCAN_TYPES];  /* float32, float64 only */
+};
+RUSH_KERNEL_TABLE(scan);
+
+#endif

@@ -1,0 +1,433 @@
+/* sort.c - sorting and what is found by it: top values, k-th values, medians, modes, quantiles.
+ *
+ * A line of elements becomes a line of keys, unsigned numbers in the same order (NaN above all, both zeros equal), with
+ * their places; keys are sorted, stably, by an 8-bit radix, and the result is gathered by place. Descending order sorts
+ * the complements, so equal elements keep their order either way.
+ */
+#include "op/formula.h"
+#include <math.h>
+
+typedef struct pair {
+    uint64_t key;
+    int64_t at;
+} pair;
+
+/* ---- keys ---- */
+
+static uint64_t key_of_double(double x)
+{
+    union { double f; uint64_t u; } v = {.f = x};
+    if (x != x) return UINT64_MAX;
+    if (x == 0) v.u = 0;
+    return v.u >> 63 ? ~v.u : v.u | (uint64_t)1 << 63;
+}
+
+static uint64_t key_of_float(float x)
+{
+    union { float f; uint32_t u; } v = {.f = x};
+    if (x != x) return UINT32_MAX;
+    if (x == 0) v.u = 0;
+    return v.u >> 31 ? (uint32_t)~v.u : v.u | 0x80000000u;
+}
+
+/* n elements, `step` bytes apart, to keys; *bytes says how many low bytes of them count. */
+static void make_keys(pair *p, const char *x, rush_dtype d, int64_t step, int64_t n, bool descending, int *bytes)
+{
+    *bytes = rush_dtypes[d].size > 4 ? 8 : 4;
+    for (int64_t i = 0; i < n; ++i, x += step) {
+        uint64_t k;
+        switch (d) {
+        case RUSH_F64: k = key_of_double(*(const double *)(const void *)x); break;
+        case RUSH_F32: k = key_of_float(*(const float *)(const void *)x); break;
+        case RUSH_F16: k = key_of_float(rush_f16_to_f32(*(const uint16_t *)(const void *)x)); break;
+        case RUSH_BF16: k = key_of_float(rush_bf16_to_f32(*(const uint16_t *)(const void *)x)); break;
+        case RUSH_I64: k = (uint64_t)*(const int64_t *)(const void *)x ^ (uint64_t)1 << 63; break;
+        case RUSH_U64: k = *(const uint64_t *)(const void *)x; break;
+        case RUSH_I32: k = (uint32_t)*(const int32_t *)(const void *)x ^ 0x80000000u; break;
+        case RUSH_U32: k = *(const uint32_t *)(const void *)x; break;
+        case RUSH_I16: k = (uint32_t)(*(const int16_t *)(const void *)x + 0x8000); break;
+        case RUSH_U16: k = *(const uint16_t *)(const void *)x; break;
+        case RUSH_I8: k = (uint32_t)(*(const int8_t *)x + 0x80); break;
+        default: k = *(const uint8_t *)x;
+        }
+        p[i].key = descending ? (*bytes == 8 ? ~k : (uint32_t)~k) : k;
+        p[i].at = i;
+    }
+}
+
+/* Sorts p by key, stably; `spare` has room for as many. */
+static void sort_pairs(pair *p, pair *spare, int64_t n, int bytes)
+{
+    int64_t (*count)[256] = n > 48 ? malloc(sizeof(int64_t[8][256])) : NULL;
+    if (!count) { /* few, or no memory for the counts: insertion */
+        for (int64_t i = 1; i < n; ++i) {
+            pair x = p[i];
+            int64_t j = i;
+            for (; j > 0 && p[j - 1].key > x.key; --j) p[j] = p[j - 1];
+            p[j] = x;
+        }
+        return;
+    }
+    memset(count, 0, sizeof(int64_t[8][256]));
+    for (int64_t i = 0; i < n; ++i)
+        for (int b = 0; b < bytes; ++b) ++count[b][p[i].key >> (8 * b) & 255];
+    pair *from = p, *to = spare;
+    for (int b = 0; b < bytes; ++b) {
+        if (count[b][from[0].key >> (8 * b) & 255] == n) continue; /* all alike in this byte */
+        int64_t sum = 0;
+        for (int k = 0; k < 256; ++k) {
+            int64_t c = count[b][k];
+            count[b][k] = sum;
+            sum += c;
+        }
+        for (int64_t i = 0; i < n; ++i) to[count[b][from[i].key >> (8 * b) & 255]++] = from[i];
+        pair *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != p) memcpy(p, from, sizeof *p * n);
+    free(count);
+}
+
+/* ---- lines along a dim ---- */
+
+typedef struct lines {
+    rush_tensor *x;          /* contiguous, (outer, n, inner) */
+    int64_t n, inner, k;     /* k: how many come out, or which one */
+    bool descending, ignore_nan, top;
+    int what;
+    char *values;            /* (outer, k, inner) */
+    int64_t *indices;
+    size_t item;
+    atomic_bool failed;
+} lines;
+
+enum { SORT, KTH, MEDIAN, MODE };
+
+static bool is_nan_key(const lines *l, uint64_t key, int bytes)
+{
+    return rush_dtype_is_float(l->x->dtype) && key == (bytes == 8 ? UINT64_MAX : UINT32_MAX);
+}
+
+/* The k smallest of n pairs in order, by keeping the best so far: for small k. */
+static void keep_best(pair *p, int64_t n, int64_t k)
+{
+    for (int64_t i = 1; i < n; ++i) {
+        int64_t j = RUSH_MIN(i, k);
+        pair x = p[i];
+        if (i >= k && x.key >= p[k - 1].key) continue;
+        if (i >= k) j = k - 1;
+        for (; j > 0 && p[j - 1].key > x.key; --j) p[j] = p[j - 1];
+        p[j] = x;
+    }
+}
+
+static void put(lines *l, int64_t line, int64_t row, const char *x, int64_t at)
+{
+    int64_t outer = line / l->inner, c = line % l->inner, rows = l->what == SORT ? l->k : 1;
+    int64_t to = (outer * rows + row) * l->inner + c;
+    memcpy(l->values + to * l->item, x + at * l->inner * l->item, l->item);
+    l->indices[to] = at;
+}
+
+static void one_line(lines *l, int64_t line, pair *p, pair *spare)
+{
+    int bytes;
+    int64_t n = l->n;
+    const char *x = (const char *)rush_ptr(l->x) + (line / l->inner * n * l->inner + line % l->inner) * l->item;
+    make_keys(p, x, l->x->dtype, l->inner * l->item, n, l->descending, &bytes);
+    if (l->top && l->k <= 64 && l->k * 4 < n) keep_best(p, n, l->k);
+    else sort_pairs(p, spare, n, bytes);
+    if (l->what == SORT) {
+        for (int64_t i = 0; i < l->k; ++i) put(l, line, i, x, p[i].at);
+    } else if (l->what == KTH) {
+        put(l, line, 0, x, p[l->k].at);
+    } else if (l->what == MEDIAN) {
+        int64_t valid = n;
+        while (valid > 0 && is_nan_key(l, p[valid - 1].key, bytes)) --valid;
+        int64_t which = l->ignore_nan ? (valid ? (valid - 1) / 2 : 0) : valid < n ? valid : (n - 1) / 2;
+        put(l, line, 0, x, p[which].at);
+    } else { /* the longest run of equal keys, the first of them; its last place */
+        int64_t best = 0, longest = 0;
+        for (int64_t i = 0, j; i < n; i = j) {
+            for (j = i + 1; j < n && p[j].key == p[i].key; ++j) {}
+            if (j - i > longest) longest = j - i, best = j - 1;
+        }
+        put(l, line, 0, x, p[best].at);
+    }
+}
+
+static void run_lines(void *arg, int64_t begin, int64_t end)
+{
+    lines *l = arg;
+    pair *p = malloc(sizeof *p * 2 * RUSH_MAX(l->n, 1));
+    if (!p) {
+        l->failed = true;
+        return;
+    }
+    for (int64_t i = begin; i < end; ++i) one_line(l, i, p, p + l->n);
+    free(p);
+}
+
+static void run(int what, rush_tensor *x, int64_t dim, int64_t k, bool descending, bool ignore_nan, bool top, rush_tensor *values, rush_tensor *indices)
+{
+    int d = rush_dim_wrap(dim, x->ndim);
+    lines l = {.x = rush_contiguous_copy(x), .n = x->ndim ? x->size[d] : 1, .inner = 1, .k = k, .descending = descending, .ignore_nan = ignore_nan, .top = top,
+               .what = what, .item = rush_dtypes[x->dtype].size};
+    int64_t outer = 1;
+    for (int i = 0; i < d; ++i) outer *= x->size[i];
+    for (int i = d + 1; i < x->ndim; ++i) l.inner *= x->size[i];
+    if (!l.x || !values->numel) return;
+    rush_tensor *v = rush_contiguous(values) ? values : rush_tensor_new(values->dtype, values->device, values->ndim, values->size);
+    rush_tensor *at = rush_contiguous(indices) ? indices : rush_tensor_new(RUSH_I64, indices->device, indices->ndim, indices->size);
+    if (!v || !at) return;
+    l.values = rush_ptr(v);
+    l.indices = rush_ptr(at);
+    rush_parallel_for(outer * l.inner, RUSH_MAX(1, 4096 / RUSH_MAX(l.n, 1)), run_lines, &l);
+    if (l.failed) rush_fail(RUSH_MEMORY_ERROR, "out of memory for lines of %lld elements", (long long)l.n);
+    if (v != values) rush_copy_into(values, v);
+    if (at != indices) rush_copy_into(indices, at);
+}
+
+static int check(const rush_tensor *x, int64_t dim)
+{
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "Sort currently does not support complex dtypes on CPU");
+    return rush_dim_wrap(dim, x->ndim);
+}
+
+/* ---- sort, topk ---- */
+
+static int sort_shape_of(const rush_tensor *x, int64_t dim, rush_value *out)
+{
+    if (check(x, dim) < 0) return -1;
+    return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, x->size) ? 0 : -1;
+}
+
+static int stable_shape(const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[2].i, out); }
+static int plain_shape(const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[1].i, out); }
+
+static void sort_all(rush_tensor *x, int64_t dim, bool descending, rush_value *out)
+{
+    run(SORT, x, dim, x->ndim ? x->size[rush_dim_wrap(dim, x->ndim)] : 1, descending, false, false, out[0].t, out[1].t);
+}
+
+static void stable_cpu(const rush_value *in, rush_value *out) { sort_all(in[0].t, in[2].i, in[3].i, out); }
+static void plain_cpu(const rush_value *in, rush_value *out) { sort_all(in[0].t, in[1].i, in[2].i, out); }
+
+static void select_grad(rush_grads *s, int64_t dim, bool keepdim)
+{
+    if (!s->g[0]) return;
+    rush_tensor *x = s->in[0].t;
+    s->gin[0] = T("value_selecting_reduction_backward", V(s->g[0]), V(dim), s->out[1], rush_v_ints(x->size, x->ndim), V(keepdim));
+}
+
+static void stable_grad(rush_grads *s) { select_grad(s, s->in[2].i, true); }
+static void plain_grad(rush_grads *s) { select_grad(s, s->in[1].i, true); }
+
+#define SORT_DOC "Elements along dim in order, NaN last, and the places that they had."
+static rush_op op_sort = {
+    .schema = "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+    .doc = SORT_DOC, .shape = plain_shape, .cpu = plain_cpu, .grad = plain_grad, .saves = "indices",
+};
+static rush_op op_sort_stable = {
+    .schema = "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+    .doc = SORT_DOC " Always stable.", .shape = stable_shape, .cpu = stable_cpu, .grad = stable_grad, .saves = "indices",
+};
+
+static int argsort_run(const rush_value *in, rush_value *out)
+{
+    rush_value got[RUSH_MAXOUT];
+    return TN(got, "sort", in[0], in[1], in[2]) ? -1 : rush_result(out, got[1].t);
+}
+static int argsort_stable_run(const rush_value *in, rush_value *out)
+{
+    rush_value got[RUSH_MAXOUT];
+    return TN(got, "sort", in[0], in[2], in[3]) ? -1 : rush_result(out, got[1].t);
+}
+static int msort_run(const rush_value *in, rush_value *out)
+{
+    rush_value got[RUSH_MAXOUT];
+    return TN(got, "sort", in[0], V(0), V(false)) ? -1 : rush_result(out, got[0].t);
+}
+
+static rush_op op_argsort = {.schema = "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", .doc = "The places of sorted elements.", .run = argsort_run};
+static rush_op op_argsort_stable = {.schema = "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", .doc = "The places of sorted elements.", .run = argsort_stable_run};
+static rush_op op_msort = {.schema = "msort(Tensor self) -> Tensor", .doc = "Sorted along the first dim.", .run = msort_run};
+
+static int topk_shape(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t;
+    int d = check(x, in[2].i);
+    if (d < 0) return -1;
+    int64_t n = x->ndim ? x->size[d] : 1, size[RUSH_MAXDIM];
+    RUSH_CHECK(in[1].i >= 0 && in[1].i <= n, RUSH_RUNTIME_ERROR, "selected index k out of range: k = %lld, dim %d has %lld elements", (long long)in[1].i, d, (long long)n);
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    if (x->ndim) size[d] = in[1].i;
+    return rush_out_t(out, 0, x, x->dtype, x->ndim, size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+}
+
+static void topk_cpu(const rush_value *in, rush_value *out) { run(SORT, in[0].t, in[2].i, in[0].t->ndim ? in[1].i : RUSH_MIN(in[1].i, 1), in[3].i, false, true, out[0].t, out[1].t); }
+static void topk_grad(rush_grads *s) { select_grad(s, s->in[2].i, true); }
+
+static rush_op op_topk = {
+    .schema = "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    .doc = "The k largest (or smallest) elements along dim, in order, and their places.", .shape = topk_shape, .cpu = topk_cpu, .grad = topk_grad, .saves = "indices",
+};
+
+/* ---- one element per line ---- */
+
+static int one_shape(const rush_tensor *x, int64_t dim, bool keepdim, rush_value *out)
+{
+    int d = check(x, dim), nd = 0;
+    int64_t size[RUSH_MAXDIM];
+    if (d < 0) return -1;
+    RUSH_CHECK(!x->ndim || x->size[d], RUSH_INDEX_ERROR, "Expected reduction dim %d to have non-zero size.", d);
+    for (int i = 0; i < x->ndim; ++i)
+        if (i != d || keepdim) size[nd++] = i == d ? 1 : x->size[i];
+    return rush_out_t(out, 0, x, x->dtype, nd, size) && rush_out_t(out, 1, x, RUSH_I64, nd, size) ? 0 : -1;
+}
+
+static int kth_shape(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t;
+    int d = check(x, in[2].i);
+    if (d < 0) return -1;
+    int64_t n = x->ndim ? x->size[d] : 1;
+    RUSH_CHECK(n || !x->numel, RUSH_INDEX_ERROR, "Expected reduction dim %d to have non-zero size.", d);
+    RUSH_CHECK(in[1].i >= 1 && in[1].i <= n, RUSH_RUNTIME_ERROR, "selected number k out of range for dimension %d: k = %lld of %lld", d, (long long)in[1].i, (long long)n);
+    return one_shape(x, in[2].i, in[3].i, out);
+}
+
+static int pick_shape(const rush_value *in, rush_value *out) { return one_shape(in[0].t, in[1].i, in[2].i, out); }
+static void kth_cpu(const rush_value *in, rush_value *out) { run(KTH, in[0].t, in[2].i, in[1].i - 1, false, false, false, out[0].t, out[1].t); }
+static void median_cpu(const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
+static void nanmedian_cpu(const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, true, false, out[0].t, out[1].t); }
+static void mode_cpu(const rush_value *in, rush_value *out) { run(MODE, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
+static void kth_grad(rush_grads *s) { select_grad(s, s->in[2].i, s->in[3].i); }
+static void pick_grad(rush_grads *s) { select_grad(s, s->in[1].i, s->in[2].i); }
+
+static rush_op op_kthvalue = {
+    .schema = "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .doc = "The k-th smallest element along dim, counted from 1.", .shape = kth_shape, .cpu = kth_cpu, .grad = kth_grad, .saves = "indices",
+};
+static rush_op op_median_dim = {
+    .schema = "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .doc = "The median along dim, the lower of two; NaN where there is one.", .shape = pick_shape, .cpu = median_cpu, .grad = pick_grad, .saves = "indices",
+};
+static rush_op op_nanmedian_dim = {
+    .schema = "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .doc = "The median along dim of what is not NaN.", .shape = pick_shape, .cpu = nanmedian_cpu, .grad = pick_grad, .saves = "indices",
+};
+static rush_op op_mode = {
+    .schema = "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .doc = "The most frequent element along dim, the smallest of several.", .shape = pick_shape, .cpu = mode_cpu, .grad = pick_grad, .saves = "indices",
+};
+
+/* Of all elements: the gradient is shared by those that are equal to it. */
+static int whole(rush_tensor *x, bool ignore_nan, rush_value *out)
+{
+    rush_value got[RUSH_MAXOUT];
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "complex numbers have no order");
+    if (!x->numel) { /* NaN; of integers the smallest */
+        rush_tensor *t = rush_tensor_new(x->dtype, x->device, 0, NULL);
+        if (!t) return -1;
+        double nan = NAN;
+        int64_t low = INT64_MIN;
+        if (rush_dtype_is_float(x->dtype)) rush_convert(rush_ptr(t), x->dtype, 0, &nan, RUSH_F64, 0, 1);
+        else rush_convert(rush_ptr(t), x->dtype, 0, &low, RUSH_I64, 0, 1);
+        return rush_result(out, t);
+    }
+    rush_tensor *flat = T("reshape", V(x), INTS(-1));
+    if (!flat || (ignore_nan ? TN(got, "nanmedian.dim", V(flat), V(0)) : TN(got, "median.dim", V(flat), V(0)))) return -1;
+    return rush_result(out, got[0].t);
+}
+
+static int median_run(const rush_value *in, rush_value *out) { return whole(in[0].t, false, out); }
+static int nanmedian_run(const rush_value *in, rush_value *out) { return whole(in[0].t, true, out); }
+
+static void whole_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *x = s->in[0].t, *y = s->out[0].t;
+    if (!g) return;
+    rush_tensor *nan = T("isnan", V(y));
+    rush_tensor *mask = T("logical_or", V(eq(x, y)), V(logical_and(nan, T("isnan", V(x)))));
+    s->gin[0] = mul(mask, div_(g, sum_all(mask)));
+}
+
+static rush_op op_median = {.schema = "median(Tensor self) -> Tensor", .doc = "The median of all elements, the lower of two.", .run = median_run, .grad = whole_grad, .saves = "self, result"};
+static rush_op op_nanmedian = {.schema = "nanmedian(Tensor self) -> Tensor", .doc = "The median of all elements that are not NaN.", .run = nanmedian_run, .grad = whole_grad, .saves = "self, result"};
+
+/* ---- quantiles: in self, q, dim, keepdim, interpolation ---- */
+
+static int quantile(const rush_value *in, rush_value *out, bool ignore_nan)
+{
+    rush_tensor *x = in[0].t, *q = in[1].kind == RUSH_V_TENSOR ? in[1].t : NULL;
+    const char *how = in[4].s;
+    bool keepdim = in[3].i, linear = !strcmp(how, "linear"), midpoint = !strcmp(how, "midpoint"), lower = !strcmp(how, "lower"), higher = !strcmp(how, "higher");
+    RUSH_CHECK(x->dtype == RUSH_F32 || x->dtype == RUSH_F64, RUSH_RUNTIME_ERROR, "quantile() input tensor must be either float or double dtype");
+    RUSH_CHECK(linear || midpoint || lower || higher || !strcmp(how, "nearest"), RUSH_RUNTIME_ERROR,
+               "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got %s", how);
+    RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "quantile() input tensor must be non-empty");
+    if (q) {
+        RUSH_CHECK(q->ndim <= 1, RUSH_RUNTIME_ERROR, "quantile() q must be a scalar or 1D tensor");
+        RUSH_CHECK(q->dtype == x->dtype, RUSH_RUNTIME_ERROR, "quantile() q tensor must be same dtype as the input tensor");
+        rush_tensor *inside = q->numel ? T("all", V(logical_and(ge(q, 0.0), le(q, 1.0)))) : NULL;
+        RUSH_CHECK(!inside || rush_item_int(inside), RUSH_RUNTIME_ERROR, "quantile() q values must be in the range [0, 1]");
+    } else {
+        RUSH_CHECK(in[1].f >= 0 && in[1].f <= 1, RUSH_RUNTIME_ERROR, "quantile() q must be in the range [0, 1] but got %g", in[1].f);
+        q = rush_tensor_of_number_typed(in[1], x->dtype);
+    }
+    int d = HAS(in[2]) ? rush_dim_wrap(in[2].i, x->ndim) : 0, nd = x->ndim;
+    if (d < 0 || !q) return -1;
+    int64_t kept[RUSH_MAXDIM], nk = 0;
+    for (int i = 0; i < nd; ++i)
+        if (!HAS(in[2]) || i == d) { if (keepdim) kept[nk++] = 1; }
+        else kept[nk++] = x->size[i];
+    rush_value got[RUSH_MAXOUT];
+    rush_tensor *moved = !HAS(in[2]) || !nd ? T("reshape", V(x), INTS(-1)) : T("movedim.int", V(x), V(d), V(-1));
+    if (!moved || TN(got, "sort", V(moved))) return -1;
+    rush_tensor *sorted = got[0].t; /* (..., n) */
+    int64_t n = sorted->size[sorted->ndim - 1];
+    rush_tensor *qs = q->ndim ? q : unsqueeze(q, 0);
+    rush_tensor *nan = T("isnan", V(sorted)), *ranks;
+    if (ignore_nan) {
+        rush_tensor *count = to_dtype(sub(sum_dim(logical_not(nan), -1, true), 1), x->dtype);
+        ranks = T("clamp_min", V(mul(qs, count)), V(0));
+    } else {
+        ranks = mul(qs, (double)(n - 1));
+        rush_tensor *any = T("any.dim", V(nan), V(-1), V(true));
+        ranks = T("masked_fill.Scalar", V(T("expand", V(ranks), rush_v_ints((int64_t[]){qs->size[0]}, 1))), V(any ? any : ranks), V((double)(n - 1)));
+    }
+    if (lower) ranks = T("floor", V(ranks));
+    else if (higher) ranks = T("ceil", V(ranks));
+    else if (!linear && !midpoint) ranks = T("round", V(ranks));
+    rush_tensor *low = ranks ? T("floor", V(ranks)) : NULL;
+    if (!low) return -1;
+    int64_t size[RUSH_MAXDIM];
+    memcpy(size, sorted->size, sizeof *size * sorted->ndim);
+    size[sorted->ndim - 1] = qs->size[0];
+    rush_tensor *at = T("expand", V(to_dtype(low, RUSH_I64)), rush_v_ints(size, sorted->ndim));
+    rush_tensor *y = T("gather", V(sorted), V(-1), V(at));
+    if (linear || midpoint) {
+        rush_tensor *above = T("gather", V(sorted), V(-1), V(T("expand", V(to_dtype(T("ceil", V(ranks)), RUSH_I64)), rush_v_ints(size, sorted->ndim))));
+        rush_tensor *weight = midpoint ? T("full_like", V(ranks), V(0.5)) : sub(ranks, low);
+        y = T("lerp.Tensor", V(y), V(above), V(T("expand", V(weight), rush_v_ints(size, sorted->ndim))));
+    }
+    if (!y) return -1;
+    if (!q->ndim) return rush_result(out, T("reshape", V(squeeze(y, -1)), rush_v_ints(kept, nk)));
+    memmove(kept + 1, kept, sizeof *kept * nk);
+    kept[0] = qs->size[0];
+    return rush_result(out, T("reshape", V(T("movedim.int", V(y), V(-1), V(0))), rush_v_ints(kept, nk + 1)));
+}
+
+static int quantile_run(const rush_value *in, rush_value *out) { return quantile(in, out, false); }
+static int nanquantile_run(const rush_value *in, rush_value *out) { return quantile(in, out, true); }
+
+#define QUANTILE_ARGS "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"
+static rush_op op_quantile = {.schema = "quantile(Tensor self, Tensor q, " QUANTILE_ARGS, .doc = "Quantiles q along dim, or of all elements.", .run = quantile_run};
+static rush_op op_quantile_scalar = {.schema = "quantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile q along dim.", .run = quantile_run};
+static rush_op op_nanquantile = {.schema = "nanquantile(Tensor self, Tensor q, " QUANTILE_ARGS, .doc = "Quantiles of what is not NaN.", .run = nanquantile_run};
+static rush_op op_nanquantile_scalar = {.schema = "nanquantile.scalar(Tensor self, float q, " QUANTILE_ARGS, .doc = "The quantile of what is not NaN.", .run = nanquantile_run};
+
+RUSH_FAMILY(sort, &op_sort, &op_sort_stable, &op_argsort, &op_argsort_stable, &op_msort, &op_topk, &op_kthvalue, &op_median_dim, &op_median, &op_nanmedian_dim,
+            &op_nanmedian, &op_mode, &op_quantile, &op_quantile_scalar, &op_nanquantile, &op_nanquantile_scalar)
