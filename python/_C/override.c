@@ -309,6 +309,19 @@ static int publish_properties(const PyGetSetDef *def)
     return 0;
 }
 
+/* Methods written by hand that are functions as well: torch.numel(x). */
+static int publish_functions(PyObject *module)
+{
+    static const char *const names[] = {"numel", "is_complex", "is_floating_point", "is_signed", "is_nonzero", "is_inference", "is_conj", "is_neg",
+                                        "is_same_size", "is_distributed", "get_device", "detach", "detach_", "_is_zerotensor"};
+    PyObject *space = PyObject_GetAttrString(module, "_VariableFunctions");
+    int failed = space ? 0 : -1;
+    for (size_t i = 0; !failed && i < RUSH_COUNT(names); ++i)
+        failed = PyObject_SetAttrString(space, names[i], PyDict_GetItemString(py_type_TensorBase.tp_dict, names[i]));
+    Py_XDECREF(space);
+    return failed;
+}
+
 /* ---- Tensor.__torch_function__: run the function, and give back results as the subclass ---- */
 
 static PyObject *nowrap; /* functions whose results stay as they are */
@@ -536,6 +549,7 @@ int py_override_init(PyObject *module)
         publish_methods(py_tensor_convert_methods) || publish_methods(class_method) || publish_properties(py_tensor_getset))
         return -1;
     PyType_Modified(&py_type_TensorBase);
+    if (publish_functions(module)) return -1;
     return py_add(module, "_EnableTorchFunction", py_ref((PyObject *)&type_enable)) || py_add(module, "DisableTorchFunction", py_ref((PyObject *)&type_disable)) ||
                    py_add(module, "DisableTorchFunctionSubclass", py_ref((PyObject *)&type_disable_subclass))
                ? -1 : 0;

@@ -447,6 +447,25 @@ static PyObject *promote_types(PyObject *module, PyObject *const *args, Py_ssize
     return py_dtype(rush_promote(a, b));
 }
 
+/* result_type(a, b): of tensors and numbers */
+static PyObject *result_type(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"tensor1", "tensor2", NULL};
+    PyObject *x[2];
+    rush_value v[2];
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:result_type", names, &x[0], &x[1])) return NULL;
+    for (int i = 0; i < 2; ++i) {
+        if (py_is_tensor(x[i])) {
+            v[i] = rush_v_tensor(py_tensor_of(x[i]));
+            continue;
+        }
+        int ok = py_plain_number(x[i], &v[i]);
+        if (ok < 0) return NULL;
+        if (!ok) return PyErr_Format(PyExc_TypeError, "result_type(): argument '%s' must be Tensor or Number, not %s", names[i], py_type_name(x[i]));
+    }
+    return py_dtype(rush_result_type(2, v));
+}
+
 static PyObject *can_cast(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"from_", "to", NULL};
@@ -466,6 +485,7 @@ static PyMethodDef functions[] = {
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating point tensors made without saying one."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Sets the default floating point dtype."},
     {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL, "The dtype that holds what both dtypes hold."},
+    {"result_type", (PyCFunction)(void (*)(void))result_type, METH_VARARGS | METH_KEYWORDS, "The dtype of an operation on both."},
     {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_VARARGS | METH_KEYWORDS, "May a result of one dtype be written to another?"},
     {NULL},
 };
