@@ -96,6 +96,7 @@ static int prelu_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(SELF->dtype == w->dtype, RUSH_RUNTIME_ERROR, "prelu: Type promoting not supported. Got %s and %s", rush_scalar_type_name(SELF->dtype),
                rush_scalar_type_name(w->dtype));
     rush_value slopes = in[1];
+    RUSH_CHECK(w->ndim <= 1, RUSH_RUNTIME_ERROR, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", w->ndim);
     if (w->numel != 1) {
         RUSH_CHECK(SELF->ndim > 0, RUSH_RUNTIME_ERROR, "Not allow zero-dim input tensor.");
         int64_t channels = SELF->ndim > 1 ? SELF->size[1] : 1, size[RUSH_MAXDIM];
@@ -104,7 +105,6 @@ static int prelu_run(const rush_value *in, rush_value *out)
         for (int d = 0; d < SELF->ndim; d++) size[d] = d == 1 ? channels : 1;
         slopes = V(T("reshape", V(w), rush_v_ints(size, SELF->ndim)));
     } else {
-        RUSH_CHECK(w->ndim <= 1, RUSH_RUNTIME_ERROR, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", w->ndim);
         if (w->ndim != 0 && SELF->ndim == 0) slopes = V(T("reshape", V(w), rush_v_ints(NULL, 0)));
     }
     return rush_result(out, T("_prelu_kernel", V(SELF), slopes));
