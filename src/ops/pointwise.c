@@ -461,6 +461,38 @@ int rush_pw_shape(const rush_value *in, rush_value *out)
     return rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
 }
 
+/* Small contiguous operands of the type that is computed in need neither plan nor iterator. */
+static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush_pw_args *args, rush_tensor *result)
+{
+    const rush_tensor *first = T_(x[0]);
+    double room[2 * BLOCK], *at = room;
+    char *p[3] = {rush_ptr(result)};
+    if (!first || row->nx > 2 || result->numel > BLOCK || row->set & RUSH_PW_LOGIC) return false;
+    rush_dtype d = first->dtype;
+    int size = rush_dtypes[d].size;
+    if (result->dtype != (row->result == RUSH_PW_BOOL ? RUSH_BOOL : d) || (row->result == RUSH_PW_REAL && rush_dtype_is_complex(d))) return false;
+    if (!(result->flags & RUSH_T_CONTIGUOUS) || result->flags & (RUSH_T_CONJ | RUSH_T_NEG)) return false;
+    for (int k = 0; k < row->nx; k++) {
+        const rush_tensor *t = T_(x[k]);
+        if (!t) { /* a number that does not promote */
+            if (x[k].kind == RUSH_V_COMPLEX || (x[k].kind == RUSH_V_FLOAT && rush_dtypes[d].category < 2) || d == RUSH_BOOL) return false;
+            char element[16];
+            rush_number_store(element, d, x[k]);
+            fill((char *)at, element, result->numel, size);
+            p[k + 1] = (char *)at;
+            at += BLOCK;
+            continue;
+        }
+        if (t->dtype != d || t->numel != result->numel || t->ndim != result->ndim || !(t->flags & RUSH_T_CONTIGUOUS) ||
+            t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) return false;
+        p[k + 1] = rush_ptr(t);
+    }
+    rush_pw_kernel loop = loop_of(d, row->id);
+    if (!loop) return false;
+    if (result->numel) loop(p, result->numel, args);
+    return true;
+}
+
 void rush_pw_cpu(const rush_value *in, rush_value *out)
 {
     rush_value x[3];
@@ -473,7 +505,9 @@ void rush_pw_cpu(const rush_value *in, rush_value *out)
         args.i[k] = v.kind == RUSH_V_NONE ? 0 : rush_to_int(v);
     }
     for (int k = row->na; k < 4; k++) args.re[k] = args.im[k] = 0, args.i[k] = 0;
-    rush_pw_run_row(choose(row, x), x, &args, out[0].t);
+    rush_pw_id id = choose(row, x);
+    if (id == row->id && run_directly(row, x, &args, out[0].t)) return;
+    rush_pw_run_row(id, x, &args, out[0].t);
 }
 
 /* ---- making records ---- */

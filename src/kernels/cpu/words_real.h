@@ -4,6 +4,11 @@
 #include "kernels/cpu/libmvec.h"
 
 #define K(v) ((T)(v))
+#if defined(__FMA__)
+#define MULADD(v, w, u) F(fma)(v, w, u)
+#else
+#define MULADD(v, w, u) ((v) * (w) + (u))
+#endif
 
 static inline T times(T x, T y) { return x * y; }
 static inline bool is_nan(T x) { return x != x; }
@@ -60,16 +65,16 @@ static inline T erf_quick(T x)
     if (sizeof(T) > 4) return F(erf)(x);
     const T c = x < K(-3.92) ? K(-3.92) : x > K(3.92) ? K(3.92) : x, t = c * c;
     T p = K(2.0500835275139145e-06), q = K(3.809173052903104e-05);
-    p = p * t + K(0.0002848837575260583);
-    p = p * t + K(0.0037656535143127056);
-    p = p * t + K(0.05274883581792615);
-    p = p * t + K(0.1904072898389358);
-    p = p * t + K(1.1283791461288677);
-    q = q * t + K(0.0011625447864926641);
-    q = q * t + K(0.014969289323520218);
-    q = q * t + K(0.11410945556013918);
-    q = q * t + K(0.5020768077530653);
-    q = q * t + 1;
+    p = MULADD(p, t, K(0.0002848837575260583));
+    p = MULADD(p, t, K(0.0037656535143127056));
+    p = MULADD(p, t, K(0.05274883581792615));
+    p = MULADD(p, t, K(0.1904072898389358));
+    p = MULADD(p, t, K(1.1283791461288677));
+    q = MULADD(q, t, K(0.0011625447864926641));
+    q = MULADD(q, t, K(0.014969289323520218));
+    q = MULADD(q, t, K(0.11410945556013918));
+    q = MULADD(q, t, K(0.5020768077530653));
+    q = MULADD(q, t, 1);
     const T r = c * p / q;
     return r > 1 ? 1 : r < -1 ? -1 : r;
 }
