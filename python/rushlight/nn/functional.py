@@ -36,6 +36,13 @@ if hasattr(torch._C._nn, "log_sigmoid"):
     logsigmoid = torch._C._nn.log_sigmoid
 
 
+def __getattr__(name):
+    for home in (torch, torch._C._nn):
+        if not name.startswith("_") and hasattr(home, name):
+            return getattr(home, name)
+    raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}'")
+
+
 class ScalingType(enum.Enum):
     """How many elements of a low-precision matrix share a scale."""
     TensorWise = 0

@@ -66,7 +66,7 @@ class UninitializedTensorMixin:
         torch.Tensor.__hash__, torch.Tensor.size, torch.Tensor.copy_, torch.Tensor.is_complex,
         torch.Tensor.is_floating_point, torch.Tensor.half, torch.Tensor.float, torch.Tensor.double,
         torch.Tensor.char, torch.Tensor.short, torch.Tensor.int, torch.Tensor.long, torch.Tensor.cuda,
-        torch.Tensor.cpu, torch.Tensor.to, torch.Tensor.get_device, torch._has_compatible_shallow_copy_type,
+        torch.Tensor.cpu, torch.Tensor.to, torch.Tensor.get_device,
     ]
 
     def materialize(self, shape, device=None, dtype=None):

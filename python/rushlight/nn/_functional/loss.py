@@ -317,9 +317,6 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
                                       reduction="mean"):
     """`triplet_margin_loss` with a distance of your own."""
-    if torch.jit.is_scripting():
-        raise NotImplementedError("F.triplet_margin_with_distance_loss does not support JIT scripting: functions "
-                                  "requiring Callables cannot be scripted.")
     if overridden(anchor, positive, negative):
         return handle(triplet_margin_with_distance_loss, (anchor, positive, negative), anchor, positive, negative,
                       distance_function=distance_function, margin=margin, swap=swap, reduction=reduction)

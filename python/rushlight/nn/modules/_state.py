@@ -105,6 +105,11 @@ def collect(module, destination, prefix, keep_vars):
     return destination
 
 
+def same_kind(tensor, other):
+    """Whether the data of one may become the data of the other: devices may differ, layouts not."""
+    return tensor.layout == other.layout and tensor.is_meta == other.is_meta
+
+
 def replaced_parameter(module, key, param, changed, swap):
     """The parameter that takes `param`'s place when it cannot be changed where it lies."""
     if swap:

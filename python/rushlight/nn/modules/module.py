@@ -470,7 +470,7 @@ class Module:
                 continue
             with torch.no_grad():
                 changed = fn(param)
-            if not overwrite and not swap and torch._has_compatible_shallow_copy_type(param, changed):
+            if not overwrite and not swap and _state.same_kind(param, changed):
                 param.data = changed
                 kept = param
             else:
@@ -479,7 +479,7 @@ class Module:
             if grad is not None:
                 with torch.no_grad():
                     changed = fn(grad)
-                if kept is param and torch._has_compatible_shallow_copy_type(grad, changed):
+                if kept is param and _state.same_kind(grad, changed):
                     kept.grad.data = changed
                 else:
                     kept.grad = changed.requires_grad_(grad.requires_grad)
