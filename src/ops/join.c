@@ -290,7 +290,9 @@ static int chunk_cat_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(chunks >= 1, RUSH_RUNTIME_ERROR, "_chunk_cat expects positive num_chunks");
     rush_tensor **list = rush_scope_alloc(sizeof *list * (size_t)COUNT_);
     if (!list) return -1;
-    if ((dim = rush_dim_wrap(dim, LIST[0]->ndim)) < 0) return -1;
+    int first = rush_dim_wrap(dim, LIST[0]->ndim);
+    if (first < 0) return -1;
+    dim = first;
     for (int64_t k = 0; k < COUNT_; ++k) {
         rush_tensor *t = LIST[k];
         RUSH_CHECK(t->numel > 0, RUSH_RUNTIME_ERROR, "_chunk_cat expects non-empty tensor");

@@ -1,0 +1,339 @@
+/* histogram.c - counts of values between edges, in one dimension (histc, histogram) or several (histogramdd).
+ *
+ * All are one walk over points of D coordinates: each coordinate finds its bin between sorted edges, and the bin's cell
+ * is raised by the point's weight. The last bin has both its edges.
+ */
+#include "op/formula.h"
+#include "ops/geometry.h"
+#include <math.h>
+
+#define SELF (in[0].t)
+
+/* Edges of one dimension, as numbers of the input's dtype. */
+typedef struct axis {
+    double *edge; /* bins + 1 */
+    int64_t bins;
+} axis;
+
+static double rounded(double x, rush_dtype d)
+{
+    return d == RUSH_F32 ? (double)(float)x : x;
+}
+
+static int axis_even(axis *a, int64_t bins, double low, double high, rush_dtype d)
+{
+    a->bins = bins;
+    a->edge = rush_scope_alloc(sizeof *a->edge * (size_t)(bins + 1));
+    if (!a->edge) return -1;
+    double step = rounded((high - low) / (double)bins, d);
+    for (int64_t k = 0; k <= bins; ++k) /* from both ends, as linspace does */
+        a->edge[k] = k < (bins + 1) / 2 ? rounded(low + step * (double)k, d) : rounded(high - step * (double)(bins - k), d);
+    return 0;
+}
+
+/* Bin of x, -1 when it is outside (or NaN). */
+static int64_t bin_of(const axis *a, double x)
+{
+    if (!(x >= a->edge[0] && x <= a->edge[a->bins])) return -1;
+    int64_t low = 0, high = a->bins; /* the last edge that is not above x */
+    while (high - low > 1) {
+        int64_t mid = (low + high) / 2;
+        if (a->edge[mid] <= x) low = mid;
+        else high = mid;
+    }
+    return low;
+}
+
+/* Smallest and largest of every D-th number; 0 and 1 when there are none. */
+static int limits(const double *x, int64_t n, int64_t dims, int64_t d, double *low, double *high)
+{
+    *low = 0;
+    *high = 1;
+    for (int64_t i = 0; i < n; ++i) {
+        double v = x[i * dims + d];
+        if (i == 0 || v < *low || v != v) *low = v;
+        if (i == 0 || v > *high || v != v) *high = v;
+        if (v != v) break;
+    }
+    RUSH_CHECK(isfinite(*low) && isfinite(*high), RUSH_RUNTIME_ERROR, "torch.histogramdd: dimension %lld's range [%g, %g] is not finite", (long long)d, *low,
+               *high);
+    return 0;
+}
+
+static rush_tensor *counted(const rush_tensor *self, const double *x, int64_t n, int dims, const axis *axes, const rush_tensor *weight, bool density)
+{
+    int64_t size[RUSH_MAXDIM];
+    for (int d = 0; d < dims; ++d) size[d] = axes[d].bins;
+    const rush_tensor *w = weight ? rush_cast_copy(weight, RUSH_F64) : NULL;
+    rush_tensor *sum = rush_tensor_new(RUSH_F64, self->device, dims, size);
+    if (!sum || (weight && !w)) return NULL;
+    rush_zero_into(sum);
+    double *cell = rush_ptr(sum), total = 0;
+    const double *raise = w ? rush_ptr(w) : NULL;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t at = 0, b = 0;
+        for (int d = 0; d < dims && b >= 0; ++d) {
+            b = bin_of(&axes[d], x[i * dims + d]);
+            at = at * axes[d].bins + b;
+        }
+        if (b >= 0) cell[at] += raise ? raise[i] : 1;
+    }
+    if (density) {
+        for (int64_t c = 0; c < sum->numel; ++c) total += cell[c];
+        for (int64_t c = 0; c < sum->numel; ++c) {
+            int64_t rest = c;
+            double v = cell[c] / total;
+            for (int d = dims - 1; d >= 0; --d) {
+                int64_t b = rest % axes[d].bins;
+                rest /= axes[d].bins;
+                v /= axes[d].edge[b + 1] - axes[d].edge[b];
+            }
+            cell[c] = v;
+        }
+    }
+    return rush_cast_copy(sum, self->dtype);
+}
+
+static rush_tensor *edges_of(const axis *a, const rush_tensor *like)
+{
+    int64_t n = a->bins + 1;
+    rush_tensor *t = rush_tensor_new(like->dtype, like->device, 1, &n);
+    if (t) rush_convert(rush_ptr(t), like->dtype, rush_dtypes[like->dtype].size, a->edge, RUSH_F64, 8, n);
+    return t;
+}
+
+/* What is asked for: either `bins` per dimension (with a range or not) or the edges themselves. */
+typedef struct request {
+    const rush_tensor *self;
+    int dims;          /* coordinates of a point: the last dimension of self, or 1 */
+    bool flat;         /* histogram(): self is points of one coordinate */
+    const int64_t *bins;
+    rush_tensor **edges;
+    rush_value range;
+    const rush_tensor *weight;
+    bool density;
+} request;
+
+static int request_check(const request *q)
+{
+    const rush_tensor *self = q->self, *w = q->weight;
+    RUSH_CHECK(self->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    RUSH_CHECK(q->flat || self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
+    RUSH_CHECK(self->dtype == RUSH_F32 || self->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"histogramdd\" not implemented for '%s'", rush_scalar_name(self->dtype));
+    if (w) {
+        RUSH_CHECK(w->dtype == self->dtype, RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(%s), and weight(%s)",
+                   rush_dtype_name(self->dtype), rush_dtype_name(w->dtype));
+        int n = q->flat ? self->ndim : self->ndim - 1;
+        RUSH_CHECK(w->ndim == n && !(n && memcmp(w->size, self->size, sizeof *w->size * n)), RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got "
+                   "input with shape %s and weight with shape %s", rush_shape_of(self), rush_shape_of(w));
+    }
+    RUSH_CHECK(!HAS(q->range) || (int)q->range.n == 2 * q->dims, RUSH_RUNTIME_ERROR,
+               "torch.histogramdd: for a %d-dimensional histogram range should have %d elements, but got %u", q->dims, 2 * q->dims, q->range.n);
+    return 0;
+}
+
+static int axis_make(axis *a, const request *q, int d, const double *x, int64_t n)
+{
+    if (q->edges) {
+        const rush_tensor *e = q->edges[d];
+        RUSH_CHECK(e->ndim == 1, RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: bins tensor should have one dimension, but got %d dimensions in the bins tensor for dimension %d", e->ndim, d);
+        RUSH_CHECK(e->dtype == q->self->dtype, RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype %s and bins for dimension %d with dtype %s",
+                   rush_dtype_name(q->self->dtype), d, rush_dtype_name(e->dtype));
+        RUSH_CHECK(e->numel > 0, RUSH_RUNTIME_ERROR,
+                   "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension %d", d);
+        RUSH_CHECK(e->numel > 1, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got 0 for dimension %d", d);
+        const rush_tensor *wide = rush_cast_copy(e, RUSH_F64);
+        if (!wide) return -1;
+        *a = (axis){rush_ptr(wide), e->numel - 1};
+        return 0;
+    }
+    double low, high;
+    RUSH_CHECK(q->bins[d] > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension %d", (long long)q->bins[d], d);
+    if (HAS(q->range)) {
+        low = q->range.floats[2 * d];
+        high = q->range.floats[2 * d + 1];
+        RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histogramdd: dimension %d's range [%g, %g] is not finite", d, low, high);
+        RUSH_CHECK(low <= high, RUSH_RUNTIME_ERROR, "torch.histogramdd: min should not exceed max, but got min %g max %g for dimension %d", low, high, d);
+    } else if (limits(x, n, q->dims, d, &low, &high)) {
+        return -1;
+    }
+    if (low == high) low -= 0.5, high += 0.5;
+    return axis_even(a, q->bins[d], low, high, q->self->dtype);
+}
+
+/* hist into out[0]; the axes for the edges. */
+static int histogram(const request *q, rush_value *out, axis *axes, bool counts)
+{
+    if (request_check(q)) return -1;
+    const rush_tensor *wide = rush_cast_copy(q->self, RUSH_F64);
+    int64_t n = q->self->numel / RUSH_MAX(q->dims, 1);
+    if (!wide) return -1;
+    for (int d = 0; d < q->dims; ++d)
+        if (axis_make(&axes[d], q, d, rush_ptr(wide), n)) return -1;
+    return counts ? rush_result(out, counted(q->self, rush_ptr(wide), n, q->dims, axes, q->weight, q->density)) : 0;
+}
+
+static int one_dimension(request *q, rush_value *out)
+{
+    axis a;
+    if (histogram(q, out, &a, true)) return -1;
+    rush_tensor *edges = edges_of(&a, q->self);
+    if (!edges) return -1;
+    out[1] = rush_v_tensor(edges);
+    return 0;
+}
+
+static int histogram_tensor_run(const rush_value *in, rush_value *out)
+{
+    request q = {.self = SELF, .dims = 1, .flat = true, .edges = (rush_tensor *[]){in[1].t}, .weight = T_(in[2]), .density = I_(in[3])};
+    return one_dimension(&q, out);
+}
+
+static int histogram_count_run(const rush_value *in, rush_value *out)
+{
+    request q = {.self = SELF, .dims = 1, .flat = true, .bins = &in[1].i, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
+    return one_dimension(&q, out);
+}
+
+static rush_op op_histogram_tensor = {
+    .schema = "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    .doc = "How many elements (or how much weight) lie between each two of the given edges.", .run = histogram_tensor_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_histogram = {
+    .schema = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    .doc = "How many elements lie in each of `bins` even bins of a range, which is the elements' own if none is given.", .run = histogram_count_run,
+    .flags = RUSH_NO_GRAD,
+};
+
+/* ---- several dimensions ---- */
+
+static int points(request *q, const rush_tensor *self, uint32_t given)
+{
+    int64_t inner = self->ndim ? self->size[self->ndim - 1] : 0;
+    q->self = self;
+    q->dims = (int)inner;
+    RUSH_CHECK(self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
+    RUSH_CHECK(inner <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK((int64_t)given == inner, RUSH_RUNTIME_ERROR, "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
+    return 0;
+}
+
+static int give_edges(rush_value *out, int at, const request *q, const axis *axes)
+{
+    rush_tensor **list = rush_out_list(out, at, (size_t)q->dims);
+    for (int d = 0; list && d < q->dims; ++d)
+        if (!(list[d] = q->edges ? q->edges[d] : edges_of(&axes[d], q->self))) return -1;
+    return list ? 0 : -1;
+}
+
+static int histogramdd_run(const rush_value *in, rush_value *out)
+{
+    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
+    axis axes[RUSH_MAXDIM];
+    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
+}
+
+static int histogramdd_int_run(const rush_value *in, rush_value *out)
+{
+    int64_t bins[RUSH_MAXDIM];
+    request q = {.bins = bins, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
+    axis axes[RUSH_MAXDIM];
+    for (int d = 0; d < RUSH_MAXDIM; ++d) bins[d] = I_(in[1]);
+    int64_t inner = SELF->ndim ? SELF->size[SELF->ndim - 1] : 0;
+    return points(&q, SELF, (uint32_t)inner) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
+}
+
+static int histogramdd_tensors_run(const rush_value *in, rush_value *out)
+{
+    request q = {.edges = in[1].tensors, .weight = T_(in[3]), .density = I_(in[4])};
+    axis axes[RUSH_MAXDIM];
+    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
+}
+
+static int bin_edges_run(const rush_value *in, rush_value *out)
+{
+    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3])};
+    axis axes[RUSH_MAXDIM];
+    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, false) ? -1 : give_edges(out, 0, &q, axes);
+}
+
+static int from_counts_run(const rush_value *in, rush_value *out)
+{
+    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
+    axis axes[RUSH_MAXDIM];
+    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : 0;
+}
+
+static int from_tensors_run(const rush_value *in, rush_value *out)
+{
+    request q = {.edges = in[1].tensors, .weight = T_(in[2]), .density = I_(in[3])};
+    axis axes[RUSH_MAXDIM];
+    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : 0;
+}
+
+static rush_op op_histogramdd = {
+    .schema = "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    .doc = "Points (the last dimension their coordinates) counted in a grid of even bins.", .run = histogramdd_run, .flags = RUSH_NO_GRAD};
+static rush_op op_histogramdd_int = {
+    .schema = "histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    .doc = "histogramdd() with as many bins along every coordinate.", .run = histogramdd_int_run, .flags = RUSH_NO_GRAD};
+static rush_op op_histogramdd_tensors = {
+    .schema = "histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    .doc = "histogramdd() between given edges.", .run = histogramdd_tensors_run, .flags = RUSH_NO_GRAD};
+static rush_op op_bin_edges = {
+    .schema = "_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]",
+    .doc = "The edges that histogramdd() takes.", .run = bin_edges_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+static rush_op op_from_counts = {
+    .schema = "_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor",
+    .doc = "The counts of histogramdd().", .run = from_counts_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+static rush_op op_from_tensors = {
+    .schema = "_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor",
+    .doc = "The counts of histogramdd() between given edges.", .run = from_tensors_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+
+/* ---- histc: bins by arithmetic alone, in the dtype's own precision ---- */
+
+static int histc_run(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *self = SELF, *wide = rush_cast_copy(self, RUSH_F64);
+    int64_t bins = I_(in[1]), n = self->numel;
+    double low = D_(in[2]), high = D_(in[3]);
+    RUSH_CHECK(self->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    RUSH_CHECK(rush_dtype_is_float(self->dtype), RUSH_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", rush_scalar_name(self->dtype));
+    RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
+    if (!wide) return -1;
+    const double *x = rush_ptr(wide);
+    if (low == high && n > 0) {
+        low = high = x[0];
+        for (int64_t i = 0; i < n; ++i) {
+            if (x[i] < low || x[i] != x[i]) low = x[i];
+            if (x[i] > high || x[i] != x[i]) high = x[i];
+            if (x[i] != x[i]) break;
+        }
+    }
+    if (low == high) low -= 1, high += 1;
+    RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histc: range of [%g, %g] is not finite", low, high);
+    RUSH_CHECK(low < high, RUSH_RUNTIME_ERROR, "torch.histc: max must be larger than min");
+    rush_tensor *sum = rush_tensor_new(RUSH_F64, self->device, 1, &bins);
+    if (!sum) return -1;
+    rush_zero_into(sum);
+    double *cell = rush_ptr(sum);
+    for (int64_t i = 0; i < n; ++i) {
+        if (!(x[i] >= low && x[i] <= high)) continue;
+        int64_t at = self->dtype == RUSH_F64 ? (int64_t)((x[i] - low) * (double)bins / (high - low))
+                                             : (int64_t)(((float)x[i] - (float)low) * (float)bins / ((float)high - (float)low));
+        cell[RUSH_MIN(at, bins - 1)] += 1;
+    }
+    return rush_result(out, rush_cast_copy(sum, self->dtype));
+}
+
+static rush_op op_histc = {
+    .schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    .doc = "How many elements lie in each of `bins` even bins from min to max; equal limits mean the elements' own.", .run = histc_run, .flags = RUSH_NO_GRAD,
+};
+
+RUSH_FAMILY(histogram, &op_histogram, &op_histogram_tensor, &op_histogramdd, &op_histogramdd_int, &op_histogramdd_tensors, &op_bin_edges,
+            &op_from_counts, &op_from_tensors, &op_histc)
