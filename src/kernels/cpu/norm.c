@@ -1,0 +1,19 @@
+/* norm.c - the kernels of layer, group, RMS and batch norm: norm.inc for float and for double. */
+#include "kernels/cpu/norm.h"
+#include <math.h>
+
+#define T float
+#define FN(f) f##f32
+#include "kernels/cpu/norm.inc"
+
+#define T double
+#define FN(f) f##f64
+#include "kernels/cpu/norm.inc"
+
+RUSH_KERNELS(norm) = {
+    .rows = {rows_f32, rows_f64},
+    .rows_back = {rows_back_f32, rows_back_f64},
+    .apply = {apply_f32, apply_f64},
+    .apply_back = {apply_back_f32, apply_back_f64},
+    .sums = {sums_f32, sums_f64},
+};
