@@ -97,23 +97,21 @@ end:
     return type;
 }
 
-static PyObject *result(const rush_op *op, const rush_value *v, int i)
+static PyObject *result(const rush_value *v)
 {
-    if (v->kind == RUSH_V_TENSORS) return py_wrap_list(v->tensors, v->n, true);
-    (void)op, (void)i;
-    return py_from_value(v);
+    return v->kind == RUSH_V_TENSORS ? py_wrap_list(v->tensors, v->n, true) : py_from_value(v);
 }
 
 PyObject *py_results(const rush_op *op, const rush_value *out)
 {
-    if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(op, out, 0);
+    if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(out);
     if (op->nout == 0) Py_RETURN_NONE;
     bool named = true;
     for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
     PyObject *type = named ? py_return_type(op) : NULL;
     PyObject *tuple = type ? PyStructSequence_New((PyTypeObject *)type) : PyTuple_New(op->nout);
     for (int i = 0; tuple && i < op->nout; ++i) {
-        PyObject *x = result(op, &out[i], i);
+        PyObject *x = result(&out[i]);
         if (!x) Py_CLEAR(tuple);
         else if (type) PyStructSequence_SetItem(tuple, i, x);
         else PyTuple_SET_ITEM(tuple, i, x);
@@ -143,7 +141,7 @@ static int take_out(const py_overload *o, py_call *c, rush_value *out)
 }
 
 /* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
-static PyObject *run(const py_overload *o, py_call *c, PyObject *const *args)
+static PyObject *run(const py_overload *o, py_call *c)
 {
     const rush_op *op = o->op;
     rush_value out[RUSH_MAXOUT];
@@ -195,7 +193,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         }
         if (RUSH_UNLIKELY(c.nover || (py_overrides.nmodes && py_overrides.disabled < 2)))
             result = py_dispatch(self, c.over, c.nover, args, n, kwnames);
-        else result = run(&f->overload[i], &c, args);
+        else result = run(&f->overload[i], &c);
         goto end;
     }
     py_no_match(f, f->n == 1 ? &c : NULL, args, n, kwnames);
@@ -329,8 +327,26 @@ PyObject *py_function(const char *base, const char *name, const char *space, int
     return (PyObject *)f;
 }
 
+/* _return_type("max") -> the class of its results with names, or None */
+static PyObject *return_type(PyObject *module, PyObject *x)
+{
+    const char *base = PyUnicode_AsUTF8(x);
+    if (!base) return NULL;
+    for (const rush_op *op = rush_op_find(base); op; op = op->next) {
+        bool named = op->nout > 1;
+        for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
+        if (!named) continue;
+        PyObject *type = py_return_type(op);
+        return type ? py_ref(type) : NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"_return_type", return_type, METH_O, "The class of an operation's results with names."}, {NULL}};
+
 int py_call_init(PyObject *module)
 {
+    if (PyModule_AddFunctions(module, functions)) return -1;
     if (PyType_Ready(&py_type_function) || PyType_Ready(&py_type_method)) return -1;
     return py_functions_fill(module);
 }

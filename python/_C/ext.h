@@ -77,7 +77,7 @@ extern bool py_default_device_set;
 /* ---- calls ---- */
 
 /* A callable that stands for all overloads of one operation; see call.c. */
-enum py_function_flags { PY_METHOD = 1, PY_INPLACE = 2 };
+enum py_function_flags { PY_METHOD = 1, PY_INPLACE = 2, PY_ONLY = 4 /* the one overload of that full name */ };
 PyObject *py_function(const char *base, const char *name, const char *space, int flags); /* NULL: no such operation */
 bool py_is_function(PyObject *);
 extern PyTypeObject py_type_function, py_type_method;

@@ -134,21 +134,69 @@ static PyObject *impl(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _get_operation(name) -> a callable of that operation (all overloads of its base name), or None */
-static PyObject *get_operation(PyObject *module, PyObject *args)
+static char *keep_text(const char *text, size_t n) /* lives as long as the callables */
 {
-    const char *name;
-    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
-    rush_op *op = rush_op_find(name);
-    if (!op) {
-        size_t n = strlen(name); /* aten.add_: the in-place form of a record */
-        char *base = n > 1 && name[n - 1] == '_' ? rush_malloc(n) : NULL;
-        if (base) memcpy(base, name, n - 1), base[n - 1] = 0;
-        if (base && (op = rush_op_find(base))) return py_function(op->base, name, "ops", PY_INPLACE);
-        rush_free(base);
-        Py_RETURN_NONE;
+    char *s = rush_malloc(n + 1);
+    if (!s) return py_raise();
+    memcpy(s, text, n);
+    s[n] = 0;
+    return s;
+}
+
+/* "aten::add" or "aten::add_" -> the name of the record and whether the in-place form is meant; NULL: none */
+static const rush_op *find_qualified(const char *qualified, bool *inplace)
+{
+    const char *name = strncmp(qualified, "aten::", 6) ? qualified : qualified + 6;
+    const rush_op *op = rush_op_find(name);
+    size_t n = strlen(name);
+    *inplace = false;
+    if (op || n < 2 || name[n - 1] != '_') return op;
+    char base[96];
+    if (n >= sizeof base) return NULL;
+    memcpy(base, name, n - 1);
+    base[n - 1] = 0;
+    *inplace = true;
+    return rush_op_find(base);
+}
+
+/* _jit_get_operation("aten::add") -> (a callable of all overloads, their names) */
+static PyObject *get_operation(PyObject *module, PyObject *x)
+{
+    const char *qualified = PyUnicode_AsUTF8(x);
+    bool inplace;
+    const rush_op *op = qualified ? find_qualified(qualified, &inplace) : NULL;
+    if (!qualified) return NULL;
+    if (!op) return PyErr_Format(PyExc_RuntimeError, "No such operator %s", qualified);
+    const char *colon = strrchr(qualified, ':'), *name = colon ? colon + 1 : qualified;
+    char *kept = keep_text(name, strlen(name));
+    PyObject *f = kept ? py_function(op->base, kept, "ops", inplace ? PY_INPLACE : 0) : NULL, *list = PyList_New(0);
+    for (; op && list; op = op->next) {
+        const char *dot = strchr(op->name, '.');
+        PyObject *text = PyUnicode_FromString(dot ? dot + 1 : "");
+        if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+        Py_XDECREF(text);
     }
-    return py_function(op->base, op->base, "ops", 0);
+    if (!f || !list) {
+        Py_XDECREF(f);
+        Py_XDECREF(list);
+        return NULL;
+    }
+    return Py_BuildValue("NN", f, list);
+}
+
+/* _get_operation_overload("aten::add", "Tensor") -> (callable, the same, tags), or None */
+static PyObject *get_overload(PyObject *module, PyObject *args)
+{
+    const char *qualified, *overload;
+    bool inplace;
+    if (!PyArg_ParseTuple(args, "ss", &qualified, &overload)) return NULL;
+    for (const rush_op *op = find_qualified(qualified, &inplace); op; op = op->next) {
+        const char *dot = strchr(op->name, '.');
+        if (strcmp(dot ? dot + 1 : "", overload)) continue;
+        PyObject *f = py_function(op->name, op->name, "ops", PY_ONLY | (inplace ? PY_INPLACE : 0));
+        return f ? Py_BuildValue("NO[]", f, f) : NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 /* _schemas(base) -> the schemas of its overloads */
@@ -178,7 +226,8 @@ static PyObject *names(PyObject *module, PyObject *unused)
 static PyMethodDef functions[] = {
     {"_library_define", define, METH_O, "Registers an operation by its schema; returns its name."},
     {"_library_impl", impl, METH_VARARGS, "_library_impl(name, key, f): the Python function for a dispatch key."},
-    {"_get_operation", get_operation, METH_VARARGS, "The callable of an operation by name, or None."},
+    {"_jit_get_operation", get_operation, METH_O, "The callable of an operation by its qualified name, and the names of its overloads."},
+    {"_get_operation_overload", get_overload, METH_VARARGS, "The callable of one overload."},
     {"_schemas", schemas, METH_O, "The schemas of all overloads of a name."},
     {"_dispatch_get_all_op_names", names, METH_NOARGS, "The names of all operations."},
     {NULL},

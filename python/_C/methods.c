@@ -128,7 +128,6 @@ static PyObject *is_conj(PyObject *self, PyObject *unused) { return PyBool_FromL
 static PyObject *is_neg(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->flags & RUSH_T_NEG); }
 static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(self_of(self)->base != NULL); }
 static PyObject *never(PyObject *self, PyObject *unused) { Py_RETURN_FALSE; }
-static PyObject *same(PyObject *self, PyObject *unused) { return py_ref(self); }
 static PyObject *nothing(PyObject *self, PyObject *unused) { Py_RETURN_NONE; }
 
 static PyObject *is_nonzero(PyObject *self, PyObject *unused)
@@ -176,6 +175,38 @@ static PyObject *format(PyObject *self, PyObject *unused)
 }
 
 static PyObject *storage(PyObject *self, PyObject *unused) { return py_storage(self_of(self)->storage); }
+
+/* nonzero(*, out=None, as_tuple=False): places as rows, or one tensor of places per dimension */
+static PyObject *nonzero(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"out", "as_tuple", NULL};
+    PyObject *out = Py_None, *x = NULL;
+    int tuple = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$Op:nonzero", names, &out, &tuple)) return NULL;
+    const rush_op *op = rush_op_find("nonzero");
+    if (!op) return PyErr_Format(PyExc_NotImplementedError, "the operation 'nonzero' is not there yet");
+    size_t mark = rush_scope_open();
+    rush_tensor *t = self_of(self);
+    if (tuple && !t->ndim) t = T("unsqueeze", V(t), V((int64_t)0));
+    rush_value in = rush_v_tensor(t), result[RUSH_MAXOUT] = {RUSH_NONE};
+    if (out != Py_None && py_is_tensor(out)) result[0] = rush_v_tensor(py_tensor_of(out));
+    if (!t || (result[0].t ? rush_call_out(op, &in, result) : py_run(op, &in, result))) {
+        py_raise();
+    } else if (!tuple) {
+        x = py_wrap(result[0].t);
+    } else {
+        rush_value columns[RUSH_MAXOUT];
+        if (TN(columns, "unbind.int", V(result[0].t), V((int64_t)1))) py_raise();
+        else x = py_wrap_list(columns[0].tensors, columns[0].n, true);
+    }
+    rush_scope_close(mark);
+    return x;
+}
+
+static PyObject *pin_memory(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return PyErr_Format(PyExc_RuntimeError, "Cannot access accelerator device when none is available.");
+}
 
 static PyObject *view_func(PyObject *self, PyObject *base) { return PyErr_Format(PyExc_NotImplementedError, "_view_func() is not there yet"); }
 
@@ -250,7 +281,8 @@ PyMethodDef py_tensor_methods[] = {
     {"_fix_weakref", nothing, METH_NOARGS, "Nothing: objects keep their tensors."},
     {"_view_func", view_func, METH_O, NULL},
     {"record_stream", (PyCFunction)nothing, METH_O, "Nothing on the CPU."},
-    {"ipu", same, METH_NOARGS, NULL},
+    {"nonzero", (PyCFunction)(void (*)(void))nonzero, METH_VARARGS | METH_KEYWORDS, "nonzero(*, out=None, as_tuple=False): where the elements are not zero."},
+    {"pin_memory", (PyCFunction)(void (*)(void))pin_memory, METH_VARARGS | METH_KEYWORDS, "A copy in page-locked memory: only with an accelerator."},
     {NULL},
 };
 

@@ -97,7 +97,7 @@ static const char not_function_words[] =
 /* Written by hand: these keep the operation's method or function from being published under the name. */
 static const char by_hand_words[] =
     "dim size stride storage_offset numel item is_contiguous to requires_grad_ retain_grad set_ record_stream is_pinned "
-    "is_same_size is_set_to is_leaf output_nr is_floating_point is_complex is_signed is_nonzero is_inference type_as cpu numpy tolist ";
+    "is_same_size is_set_to is_leaf output_nr nonzero pin_memory is_floating_point is_complex is_signed is_nonzero is_inference type_as cpu numpy tolist ";
 
 static bool has_word(const char *words, const char *word)
 {

@@ -28,7 +28,7 @@ static const char *numpy_word(const char *name)
 static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
 {
     bool method = f->flags & PY_METHOD, written = false;
-    *o = (py_overload){.op = op, .inplace = f->flags & PY_INPLACE, .numbers = takes_numbers(f->base)};
+    *o = (py_overload){.op = op, .inplace = f->flags & PY_INPLACE, .numbers = takes_numbers(op->base)};
     o->name = PyMem_Calloc(2 * RUSH_MAX(op->nargs, 1), sizeof *o->name);
     if (!o->name) return PyErr_NoMemory(), -1;
     o->alias = o->name + RUSH_MAX(op->nargs, 1);
@@ -70,7 +70,8 @@ int py_overloads_read(py_function_object *f)
     for (const rush_op *op = rush_op_find(f->base); op && n < 32; op = op->next) {
         if (f->flags & PY_INPLACE && (!op->nargs || op->args[0].type != RUSH_A_TENSOR)) continue;
         if (f->flags & PY_METHOD && (!op->nargs || op->args[0].type != RUSH_A_TENSOR || op->args[0].list)) continue;
-        if (takes_numbers(f->base) && strstr(op->name, ".Scalar")) continue; /* the Tensor overload takes numbers */
+        if (f->flags & PY_ONLY && strcmp(op->name, f->base)) continue;
+        if (!(f->flags & PY_ONLY) && takes_numbers(f->base) && strstr(op->name, ".Scalar")) continue; /* the Tensor overload takes numbers */
         int at = n;
         while (at > 0 && rank(found[at - 1]) > rank(op)) --at;
         memmove(found + at + 1, found + at, sizeof *found * (n - at));

@@ -13,6 +13,18 @@ from rushlight._C import *  # noqa: F401,F403
 from rushlight._C import (Generator, OutOfMemoryError, Size, device, dtype, finfo, iinfo, layout, memory_format,
                           qscheme)  # noqa: F401
 
+
+
+def _c_name(name):
+    """What torch._C has of plain Python."""
+    from rushlight import _C_names
+    try:
+        return getattr(_C_names, name)
+    except AttributeError:
+        raise AttributeError("module 'torch._C' has no attribute '%s'" % name) from None
+
+
+_C.__getattr__ = _c_name
 globals().update(_C._dtypes)
 globals().update({_name: _f for _name, _f in vars(_C._VariableFunctions).items() if not _name.startswith("__")})
 
@@ -82,7 +94,7 @@ def __getattr__(name):
         value = __getattr__("FloatStorage")
     elif name == "default_generator":
         value = _C.default_generator
-    elif hasattr(_C, name) and not name.startswith("__"):
+    elif name in vars(_C) and not name.startswith("__"):
         value = getattr(_C, name)
     else:
         raise AttributeError("module 'torch' has no attribute '%s'" % name)

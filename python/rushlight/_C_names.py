@@ -1,0 +1,287 @@
+"""Names of torch._C that are plain Python: keys, guards and classes that packages look up, most while they are imported.
+
+The extension's module finds them here when it has no such name of its own.
+"""
+import enum
+
+from rushlight import _C
+
+_KEYS = ("Undefined Dense CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta Sparse "
+         "SparseCPU SparseCUDA SparseCsr SparseCsrCPU SparseCsrCUDA Quantized QuantizedCPU QuantizedCUDA NestedTensor "
+         "NestedTensorCPU NestedTensorCUDA BackendSelect Python Fake FuncTorchDynamicLayerBackMode Functionalize Named Conjugate "
+         "Negative ZeroTensor ADInplaceOrView AutogradOther AutogradFunctionality AutogradNestedTensor AutogradCPU AutogradCUDA "
+         "AutogradXLA AutogradMPS AutogradXPU AutogradHPU AutogradLazy AutogradMTIA AutogradMeta AutogradPrivateUse1 Tracer "
+         "AutocastCPU AutocastCUDA AutocastXPU AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor FuncTorchVmapMode Batched "
+         "VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode PreDispatch PythonDispatcher "
+         "Autograd CompositeImplicitAutograd CompositeImplicitAutogradNestedTensor CompositeExplicitAutograd "
+         "CompositeExplicitAutogradNonFunctional").split()
+
+DispatchKey = enum.Enum("DispatchKey", _KEYS, module="torch._C")
+
+
+class DispatchKeySet:
+    """A set of dispatch keys. Calls here have no stack of keys; it is kept for code that computes with them."""
+
+    def __init__(self, *keys):
+        self._keys = frozenset(k for key in keys for k in (key._keys if isinstance(key, DispatchKeySet) else (key,)))
+
+    def _with(self, keys):
+        made = DispatchKeySet()
+        made._keys = frozenset(keys)
+        return made
+
+    def __or__(self, other):
+        return self._with(self._keys | other._keys)
+
+    def __and__(self, other):
+        return self._with(self._keys & other._keys)
+
+    def __sub__(self, other):
+        return self._with(self._keys - other._keys)
+
+    def add(self, key):
+        return self._with(self._keys | {key})
+
+    def remove(self, key):
+        return self._with(self._keys - {key})
+
+    def has(self, key):
+        return key in self._keys
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def __eq__(self, other):
+        return isinstance(other, DispatchKeySet) and self._keys == other._keys
+
+    def __hash__(self):
+        return hash(self._keys)
+
+    def __repr__(self):
+        return "DispatchKeySet(%s)" % ", ".join(sorted(key.name for key in self._keys))
+
+    def highestPriorityTypeId(self):
+        return max(self._keys, key=lambda key: key.value, default=DispatchKey.Undefined)
+
+    @classmethod
+    def from_raw_repr(cls, raw):
+        return cls()
+
+
+def _dispatch_keys(tensor):
+    """The keys a tensor would be called with."""
+    key = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensor.device.type, "PrivateUse1")
+    return DispatchKeySet(DispatchKey[key], DispatchKey["Autograd" + ("PrivateUse1" if key == "PrivateUse1" else key)])
+
+
+class _Guard:
+    """A context that changes nothing."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+class _ExcludeDispatchKeyGuard(_Guard):
+    pass
+
+
+class _IncludeDispatchKeyGuard(_Guard):
+    pass
+
+
+class _AutoDispatchBelowAutograd(_Guard):
+    """Nothing is recorded inside."""
+
+    def __enter__(self):
+        self._grad = _C.no_grad()
+        self._grad.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._grad.__exit__(*error)
+
+
+class _DisableTorchDispatch(_Guard):
+    pass
+
+
+class _DisableFuncTorch(_Guard):
+    pass
+
+
+class _ForceDispatchKeyGuard(_Guard):
+    pass
+
+
+class _Opaque:
+    """Part of TorchScript's or the dispatcher's insides, which this library does not have."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("torch._C.%s is not there" % type(self).__name__)
+
+
+def _opaque(names):
+    for name in names.split():
+        globals()[name] = type(name, (_Opaque,), {"__module__": "torch._C"})
+
+
+_opaque("Value Graph Node Block Use Argument FunctionSchema ScriptModule ScriptMethod ScriptFunction ScriptObject ScriptList ScriptDict "
+        "CompilationUnit Code CallStack Future Await TracingState GraphExecutorState Gradient DeepCopyMemoTable "
+        "AliasDb ErrorReport LiteScriptModule PyTorchFileReader PyTorchFileWriter SymIntNode SymFloatNode LoggerBase NoopLogger "
+        "LockingLogger StaticModule OperatorInfo _TensorBase")
+
+
+class JitType:
+    """Base of the types of TorchScript."""
+
+    def __init__(self, *inner):
+        self.inner = inner
+
+    @classmethod
+    def get(cls):
+        return cls()
+
+    def __repr__(self):
+        return type(self).__name__
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.inner == other.inner
+
+    def __hash__(self):
+        return hash((type(self), self.inner))
+
+
+Type = JitType
+for _name in ("AnyType NumberType IntType FloatType ComplexType BoolType StringType NoneType TensorType ListType TupleType DictType "
+              "OptionalType UnionType ClassType InterfaceType FutureType AwaitType RRefType EnumType DeviceObjType StreamObjType "
+              "PyObjectType SymIntType SymBoolType InferredType").split():
+    globals()[_name] = type(_name, (JitType,), {"__module__": "torch._C"})
+
+
+def _get_accelerator(check=None):
+    return _C.device("cpu")
+
+
+def _get_privateuse1_backend_name():
+    return "privateuseone"
+
+
+def _rename_privateuse1_backend(name):
+    raise NotImplementedError("back ends of one's own are registered through the C interface")
+
+
+def _current_autograd_node():
+    """The node that backward is running: not told."""
+    return None
+
+
+def _storage_Use_Count(storage_ptr):
+    raise NotImplementedError("_storage_Use_Count is not there")
+
+
+def _nothing(*args, **kwargs):
+    """A setting of TorchScript's executor: there is none."""
+
+
+def _false(*args, **kwargs):
+    return False
+
+
+_SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_profiling_executor _jit_override_can_fuse_on_cpu "
+             "_jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_bailout_depth _jit_set_num_profiled_runs "
+             "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
+             "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn _set_warnAlways _set_deterministic_algorithms "
+             "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
+             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled _pop_torch_dispatch_stack _push_on_torch_dispatch_stack").split()
+for _name in _SETTINGS:
+    globals()[_name] = _nothing
+for _name in ("_get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic _cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
+              "_jit_texpr_fuser_enabled _get_deterministic_fill_uninitialized_memory _functorch_in_tree "
+              "_is_alias_of _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines").split():
+    globals()[_name] = _false
+
+
+class _NoFunctorch:
+    """torch._C._functorch: transforms are Python here (rushlight._functorch)."""
+
+    @staticmethod
+    def is_batchedtensor(tensor):
+        return False
+
+    @staticmethod
+    def is_gradtrackingtensor(tensor):
+        return False
+
+    @staticmethod
+    def is_functorch_wrapped_tensor(tensor):
+        return False
+
+    @staticmethod
+    def is_functionaltensor(tensor):
+        return False
+
+    @staticmethod
+    def peek_interpreter_stack():
+        return None
+
+    @staticmethod
+    def maybe_get_level(tensor):
+        return -1
+
+    @staticmethod
+    def maybe_get_bdim(tensor):
+        return -1
+
+    @staticmethod
+    def get_unwrapped(tensor):
+        return tensor
+
+    @staticmethod
+    def unwrap_if_dead(tensor):
+        return tensor
+
+
+_functorch = _NoFunctorch
+
+
+class _ReturnTypes:
+    """torch._C._return_types: the classes of results with names."""
+
+    def __getattr__(self, name):
+        cls = None if name.startswith("__") else _C._return_type(name)
+        if cls is None:
+            raise AttributeError("no operation '%s' returns a named tuple" % name)
+        return cls
+
+
+_return_types = _ReturnTypes()
+
+
+class _distributed_rpc:
+    """torch._C._distributed_rpc: no agent is ever set."""
+
+    @staticmethod
+    def _is_current_rpc_agent_set():
+        return False
+
+
+def _get_schema(name, overload):
+    """The schema of one overload of an operation, as an object."""
+    from rushlight._library import schema
+    for text in _C._schemas(name.split("::")[-1]):
+        parsed = schema.parse_schema("aten::" + text)
+        if parsed.overload_name == overload:
+            return parsed
+    raise RuntimeError("Found no matching schema of %s.%s" % (name, overload))
+
+
+def parse_schema(text):
+    """A schema string, as an object."""
+    from rushlight._library import schema
+    return schema.parse_schema(text)
