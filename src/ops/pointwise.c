@@ -61,6 +61,7 @@ static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
 
 static int refuse(rush_pw_id id, rush_dtype d)
 {
+    if (rush_failed()) return -1;
     const char *name = rush_now.op ? rush_now.op->base : "operation";
     bool complex = rush_dtype_is_complex(d);
     switch (id) {
@@ -125,12 +126,11 @@ int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
     }
     c = row->set & RUSH_PW_LOGIC ? RUSH_BOOL : compute_dtype(d);
     plan->loop = row->set & 1 << rush_dtypes[c].category ? loop_of(c, id) : NULL;
-    if (RUSH_UNLIKELY(!plan->loop)) return refuse(id, d);
     plan->common = (uint8_t)d;
     plan->compute = c;
     plan->result = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(d) : d;
     plan->stored = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(c) : c;
-    return 0;
+    return rush_failed() ? -1 : 0;
 }
 
 /* ---- the result's shape and strides ---- */
@@ -212,7 +212,7 @@ int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
 {
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, id, x)) return -1;
-    return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x);
+    return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x) || !plan.loop ? refuse(id, (rush_dtype)plan.common) : 0;
 }
 
 /* ---- running ---- */
@@ -315,13 +315,20 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     rush_value operand[4] = {rush_v_tensor(result)};
     uint8_t compute[4];
     int nx = rush_pw_rows[id].nx;
-    if (rush_pw_plan_make(&plan, id, x)) return;
+    if (rush_pw_plan_make(&plan, id, x) || !plan.loop) return;
+    rush_tensor *given = result; /* one of a wider type takes what the narrow result would be: wrapped, rounded */
+    if (RUSH_UNLIKELY(result->dtype != plan.result && plan.result != plan.stored)) {
+        result = rush_tensor_new_like(given, (rush_dtype)plan.result, given->device, RUSH_PRESERVE);
+        if (!result) return;
+        operand[0] = rush_v_tensor(result);
+    }
     compute[0] = plan.stored;
     for (int k = 0; k < nx; k++) operand[k + 1] = x[k], compute[k + 1] = plan.compute;
     if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && nx > 1 && id != RUSH_PW_mul)
         for (int k = 0; k < nx; k++)
             if (k == 0 || id != RUSH_PW_div) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     rush_pw_run_loop(plan.loop, 1, nx + 1, operand, compute, args);
+    if (result != given) rush_copy_into(given, result);
 }
 
 /* ---- what single rows check and choose ---- */
@@ -449,16 +456,29 @@ static inline const rush_pw_row *operands(const rush_value *in, rush_value *x)
     return row;
 }
 
+/* The functions that keep the dtype want a given result to be of it. */
+static int check_given(const rush_pw_row *row, const rush_tensor *x, const rush_tensor *given)
+{
+    static const uint8_t keeping[] = {RUSH_PW_neg, RUSH_PW_abs, RUSH_PW_sign, RUSH_PW_sgn, RUSH_PW_floor, RUSH_PW_ceil, RUSH_PW_round,
+                                      RUSH_PW_trunc, RUSH_PW_frac, RUSH_PW_bitwise_not, RUSH_PW_conj_physical};
+    if (!memchr(keeping, row->id, sizeof keeping) || rush_dtype_is_complex(x->dtype)) return 0;
+    RUSH_CHECK(x->dtype == given->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_scalar_type_name(given->dtype),
+               rush_scalar_type_name(x->dtype));
+    return 0;
+}
+
 int rush_pw_shape(const rush_value *in, rush_value *out)
 {
     rush_value x[3];
     const rush_pw_row *row = operands(in, x);
+    if (RUSH_UNLIKELY(HAS(out[0])) && row->nx == 1 && T_(x[0]) && check_given(row, x[0].t, out[0].t)) return -1;
     if (check_row(row, in, x)) return -1;
     if (row->id != RUSH_PW_rsub && row->id != RUSH_PW_threshold_backward && row->id != RUSH_PW_leaky_relu_backward)
         return rush_pw_shape_row(row->id, x, out);
     rush_pw_plan plan; /* ATen has the operands of these the other way round, which shows in the strides */
     if (rush_pw_plan_make(&plan, row->id, x)) return -1;
-    return rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
+    int failed = rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
+    return failed || !plan.loop ? refuse(row->id, (rush_dtype)plan.common) : 0;
 }
 
 /* Small contiguous operands of the type that is computed in need neither plan nor iterator. */

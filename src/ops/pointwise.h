@@ -38,11 +38,11 @@ typedef struct rush_pw_plan {
     rush_pw_kernel loop;   /* on the CPU                        */
 } rush_pw_plan;
 
-/* x: the row's operands, tensors or numbers. -1 and a NotImplementedError for dtypes without a loop. */
+/* x: the row's operands, tensors or numbers. The loop is NULL for dtypes without one. */
 int rush_pw_plan_make(rush_pw_plan *, rush_pw_id, const rush_value *x);
 /* Result i of broadcast size, its strides like PyTorch's. */
 int rush_pw_result(rush_value *out, int i, rush_dtype, int nx, const rush_value *x);
-/* Both, and running it into a result that was made so. */
+/* Both (a NotImplementedError where there is no loop), and running it into a result that was made so. */
 /* -1 and an error for integers divided by zero: x[0] / x[1] */
 int rush_pw_check_divisor(const rush_value *x);
 int rush_pw_shape_row(rush_pw_id, const rush_value *x, rush_value *out);
