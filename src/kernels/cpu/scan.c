@@ -6,6 +6,7 @@
 enum { WIDE = 64 };
 
 #define ORDERED
+#define NAN_(x) false
 #define T int64_t
 #define A int64_t
 #define NAME(x) x##_i64
@@ -13,6 +14,8 @@ enum { WIDE = 64 };
 #undef T
 #undef A
 #undef NAME
+#undef NAN_
+#define NAN_(x) isnan(x)
 #define REAL
 #define T float
 #define A double

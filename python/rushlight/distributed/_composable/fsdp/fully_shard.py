@@ -1,0 +1,6 @@
+"""Fully sharded parameters."""
+from ..._absent import absent
+
+globals().update(absent(
+    "FSDPModule",
+    "fully_shard", "_composable.fsdp.fully_shard."))

@@ -1,0 +1,3 @@
+"""The former home of torch.distributed.tensor.placement_types."""
+from ..tensor.placement_types import *  # noqa: F401,F403
+from ..tensor import Partial, Placement, Replicate, Shard  # noqa: F401

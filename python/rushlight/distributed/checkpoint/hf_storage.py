@@ -1,0 +1,6 @@
+"""Checkpoints as safetensors."""
+from .._absent import absent
+
+globals().update(absent(
+    "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    "", "checkpoint.hf_storage."))

@@ -1,0 +1,6 @@
+"""Elastic launching."""
+from .._absent import absent
+
+globals().update(absent(
+    "",
+    "", "elastic."))

@@ -1,0 +1,2 @@
+"""Launched processes."""
+from . import errors  # noqa: F401

@@ -1,0 +1,232 @@
+"""What is shown: numbers, histograms, pictures, text, as serialised values of a summary."""
+import io
+import struct
+import zlib
+
+import numpy as np
+
+import rushlight as torch
+from ._events import data, double, doubles, integer, single
+
+
+def as_numpy(x):
+    """An array of a tensor, a number or a list."""
+    if isinstance(x, torch.Tensor):
+        x = x.detach().cpu()
+        return x.float().numpy() if x.dtype is torch.bfloat16 else x.numpy()
+    return np.asarray(x)
+
+
+def _metadata(plugin, content=b"", name="", kind=0):
+    meta = data(1, data(1, plugin) + (data(2, content) if content else b""))
+    if name:
+        meta += data(2, name)
+    return meta + (integer(4, kind) if kind else b"")
+
+
+def scalar(tag, value, new_style=False, double_precision=False):
+    """One number under a tag."""
+    value = as_numpy(value)
+    if value.size != 1:
+        raise ValueError(f"scalar should be 0D, got an array of shape {value.shape}")
+    number = float(value.reshape(-1)[0])
+    if new_style or double_precision:
+        return data(1, tag) + data(8, tensor_of(np.float64(number) if double_precision else np.float32(number))) + data(9, _metadata("scalars", kind=1))
+    return data(1, tag) + single(2, number)
+
+
+def tensor_of(array):
+    """A TensorProto of numbers or of one text."""
+    if isinstance(array, (bytes, str)):
+        return integer(1, 7) + data(2, data(2, integer(1, 1))) + data(8, array)
+    array = np.asarray(array)
+    kinds = {"float32": 1, "float64": 2, "int32": 3, "int64": 9}
+    shape = b"".join(data(2, integer(1, n)) for n in array.shape)
+    return integer(1, kinds[array.dtype.name]) + data(2, shape) + data(4, np.ascontiguousarray(array).tobytes())
+
+
+def bucket_limits():
+    """The edges that TensorFlow uses: 1.1 times apart, both signs."""
+    edge, edges = 1e-12, []
+    while edge < 1e20:
+        edges.append(edge)
+        edge *= 1.1
+    return [-e for e in reversed(edges)] + [0.0] + edges
+
+
+_LIMITS = None
+
+
+def histogram(tag, values, bins="tensorflow", max_bins=None):
+    """How values are spread: counts between edges."""
+    global _LIMITS
+    values = as_numpy(values).astype(np.float64).reshape(-1)
+    if values.size == 0:
+        raise ValueError("The input has no element.")
+    if bins == "tensorflow":
+        _LIMITS = _LIMITS or bucket_limits()
+        bins = _LIMITS
+    counts, limits = np.histogram(values, bins=bins)
+    if max_bins is not None and len(counts) > max_bins:
+        step = -(-len(counts) // max_bins)
+        counts = np.add.reduceat(counts, range(0, len(counts), step))
+        limits = np.append(limits[:-1][::step], limits[-1])
+    return raw_histogram(tag, values.min(), values.max(), values.size, values.sum(), values.dot(values), limits[1:], counts)
+
+
+def raw_histogram(tag, low, high, n, total, squares, limits, counts):
+    """A histogram that was counted elsewhere; empty buckets at both ends are left out."""
+    counts, limits = np.asarray(counts), np.asarray(limits)
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        begin, end = max(filled[0] - 1, 0), filled[-1] + 1
+        counts, limits = counts[begin:end], limits[begin:end]
+    histo = double(1, low) + double(2, high) + double(3, n) + double(4, total) + double(5, squares)
+    histo += doubles(6, [float(x) for x in limits]) + doubles(7, [float(x) for x in counts])
+    return data(1, tag) + data(5, histo)
+
+
+def png(pixels):
+    """PNG bytes of (H, W, C) uint8 pixels, 1, 3 or 4 channels."""
+    h, w, c = pixels.shape
+    colour = {1: 0, 3: 2, 4: 6}[c]
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = np.zeros((h, w * c + 1), np.uint8)
+    rows[:, 1:] = pixels.reshape(h, w * c)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, colour, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6)) + chunk(b"IEND", b""))
+
+
+def to_pixels(image, dataformats):
+    """(H, W, C) uint8 of an image or a batch, whose dims `dataformats` names; floats are 0 to 1."""
+    array = as_numpy(image)
+    order = dataformats.upper()
+    if len(order) != array.ndim:
+        raise ValueError(f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {dataformats}")
+    if "N" in order:
+        batch = array.transpose([order.index(k) for k in "NCHW"]) if "C" in order else array.transpose([order.index(k) for k in "NHW"])[:, None]
+        if batch.shape[1] == 1:
+            batch = np.repeat(batch, 3, 1)
+        n, c, h, w = batch.shape
+        columns = min(n, 8)
+        rows = -(-n // columns)
+        grid = np.zeros((c, rows * h, columns * w), batch.dtype)
+        for k in range(n):
+            grid[:, k // columns * h:(k // columns + 1) * h, k % columns * w:(k % columns + 1) * w] = batch[k]
+        array = grid.transpose(1, 2, 0)
+    elif "C" in order:
+        array = array.transpose([order.index(k) for k in "HWC"])
+        if array.shape[2] == 1:
+            array = np.repeat(array, 3, 2)
+    else:
+        array = np.repeat(array.transpose([order.index(k) for k in "HW"])[:, :, None], 3, 2)
+    if array.dtype != np.uint8:
+        array = (array.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
+    return array
+
+
+def image(tag, picture, rescale=1, dataformats="NCHW"):
+    """A picture as PNG."""
+    pixels = to_pixels(picture, dataformats)
+    if rescale != 1:
+        h, w = max(1, int(pixels.shape[0] * rescale)), max(1, int(pixels.shape[1] * rescale))
+        pixels = pixels[(np.arange(h) / rescale).astype(int)][:, (np.arange(w) / rescale).astype(int)]
+    return encoded_image(tag, pixels)
+
+
+def encoded_image(tag, pixels):
+    h, w, c = pixels.shape
+    return data(1, tag) + data(4, integer(1, h) + integer(2, w) + integer(3, c) + data(4, png(pixels)))
+
+
+def image_boxes(tag, picture, boxes, rescale=1, dataformats="CHW", labels=None):
+    """A picture with rectangles (x0, y0, x1, y1) drawn in red."""
+    pixels = to_pixels(picture, dataformats).copy()
+    for x0, y0, x1, y1 in as_numpy(boxes).astype(int):
+        x0, x1, y0, y1 = max(x0, 0), min(x1, pixels.shape[1] - 1), max(y0, 0), min(y1, pixels.shape[0] - 1)
+        pixels[y0:y1 + 1, [x0, x1]] = pixels[[y0, y1], x0:x1 + 1] = (255, 0, 0)
+    return image(tag, pixels, rescale, "HWC")
+
+
+def text(tag, words):
+    """Markdown."""
+    return data(1, f"{tag}/text_summary") + data(8, tensor_of(words)) + data(9, _metadata("text", integer(1, 0)))
+
+
+def audio(tag, sound, sample_rate=44100):
+    """Mono sound, -1 to 1, as 16-bit WAV."""
+    import wave
+    samples = as_numpy(sound).reshape(-1).clip(-1, 1)
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(sample_rate)
+        out.writeframes((samples * 32767).astype("<i2").tobytes())
+    return data(1, tag) + data(6, single(1, sample_rate) + integer(2, 1) + integer(3, len(samples)) + data(4, stream.getvalue()) + data(5, "audio/wav"))
+
+
+def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
+    """Precision and recall at thresholds, from labels and predicted probabilities."""
+    n = min(num_thresholds, 127)
+    labels, predictions = as_numpy(labels).reshape(-1), as_numpy(predictions).reshape(-1)
+    weights = np.ones(len(labels)) if weights is None else as_numpy(weights).reshape(-1)
+    place = np.floor(predictions * (n - 1)).astype(np.int32)
+    tp = np.bincount(place, labels * weights, n)[::-1].cumsum()[::-1]
+    fp = np.bincount(place, (1 - labels) * weights, n)[::-1].cumsum()[::-1]
+    rows = np.stack((tp, fp, fp[0] - fp, tp[0] - tp, tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp[0])))
+    return pr_curve_rows(tag, rows, n)
+
+
+def pr_curve_rows(tag, rows, n):
+    """rows: true positives, false positives, true negatives, false negatives, precision, recall at n thresholds."""
+    content = integer(1, 0) + integer(2, n)
+    return data(1, tag) + data(8, tensor_of(np.asarray(rows, np.float32))) + data(9, _metadata("pr_curves", content))
+
+
+def custom_layout(layout):
+    """Which scalars share a chart: {category: {title: [kind, [tags]]}}."""
+    content = b""
+    for category, charts in layout.items():
+        part = b""
+        for title, (kind, tags) in charts.items():
+            if kind == "Margin":
+                if len(tags) != 3:
+                    raise ValueError("a margin chart wants three tags: value, lower, upper")
+                chart = data(3, data(1, data(1, tags[0]) + data(2, tags[1]) + data(3, tags[2])))
+            else:
+                chart = data(2, b"".join(data(1, t) for t in tags))
+            part += data(2, data(1, title) + chart)
+        content += data(2, data(1, category) + part)
+    return data(1, "custom_scalars__config__") + data(8, tensor_of(content)) + data(9, _metadata("custom_scalars", integer(1, 0)))
+
+
+def _value(x):
+    """A google.protobuf.Value."""
+    if isinstance(x, bool):
+        return integer(4, x)
+    if isinstance(x, (int, float)):
+        return double(2, x)
+    return data(3, x if isinstance(x, str) else str(x))
+
+
+def hparams(hparam_dict, metric_dict, discrete=None):
+    """(experiment, session start, session end) values for the HParams page."""
+    infos = b""
+    for name, value in hparam_dict.items():
+        kind = 2 if isinstance(value, bool) else 3 if isinstance(value, (int, float)) else 1
+        info = data(1, name) + integer(4, kind)
+        if discrete and name in discrete:
+            info += data(5, b"".join(data(1, _value(v)) for v in discrete[name]))
+        infos += data(3, info)
+    metrics = b"".join(data(4, data(1, data(2, tag))) for tag in metric_dict)
+    start = b"".join(data(1, data(1, name) + data(2, _value(v))) for name, v in hparam_dict.items())
+    null = data(8, tensor_of(np.zeros((0,), np.float32)))
+
+    def entry(tag, content):
+        return data(1, tag) + null + data(9, _metadata("hparams", content))
+    return (entry("_hparams_/experiment", integer(1, 0) + data(2, infos + metrics)),
+            entry("_hparams_/session_start_info", integer(1, 0) + data(3, start)),
+            entry("_hparams_/session_end_info", integer(1, 0) + data(4, integer(1, 1))))

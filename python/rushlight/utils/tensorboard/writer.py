@@ -1,0 +1,230 @@
+"""SummaryWriter: writes event files that TensorBoard shows; every method adds something under a tag at a step."""
+import json
+import os
+import socket
+import time
+
+import numpy as np
+
+from . import summary
+from ._events import EventFile, data, double, integer
+
+
+class FileWriter:
+    """Event files of one folder, one a process."""
+
+    def __init__(self, log_dir, max_queue=10, flush_secs=120, filename_suffix=""):
+        self.log_dir = str(log_dir)
+        self.event_writer = EventFile(self.log_dir, filename_suffix, flush_secs)
+
+    def get_logdir(self):
+        return self.log_dir
+
+    def add_summary(self, value, global_step=None, walltime=None):
+        self.event_writer.add([value], global_step, walltime)
+
+    def flush(self):
+        self.event_writer.flush()
+
+    def close(self):
+        self.event_writer.close()
+
+
+class SummaryWriter:
+    """Writes to log_dir (default: runs/<time>_<host><comment>) what TensorBoard shows."""
+
+    def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
+        if not log_dir:
+            log_dir = os.path.join("runs", time.strftime("%b%d_%H-%M-%S") + "_" + socket.gethostname() + comment)
+        self.log_dir = log_dir
+        self.purge_step, self.max_queue, self.flush_secs, self.filename_suffix = purge_step, max_queue, flush_secs, filename_suffix
+        self.file_writer = self.all_writers = None
+        self._get_file_writer()
+
+    def _get_file_writer(self):
+        if self.file_writer is None:
+            self.file_writer = FileWriter(self.log_dir, self.max_queue, self.flush_secs, self.filename_suffix)
+            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
+            if self.purge_step is not None:  # what was logged from this step on is no longer shown
+                self.file_writer.event_writer.write(double(1, time.time()) + integer(2, self.purge_step) + data(7, integer(1, 1)))
+                self.purge_step = None
+        return self.file_writer
+
+    def _add(self, value, step, walltime):
+        self._get_file_writer().add_summary(value, step, walltime)
+
+    def get_logdir(self):
+        return self.log_dir
+
+    def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False):
+        """A number."""
+        self._add(summary.scalar(tag, scalar_value, new_style, double_precision), global_step, walltime)
+
+    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
+        """Several numbers in one chart: each goes to a folder of its own."""
+        self._get_file_writer()
+        for tag, value in tag_scalar_dict.items():
+            folder = os.path.join(self.log_dir, main_tag.replace("/", "_") + "_" + tag)
+            if folder not in self.all_writers:
+                self.all_writers[folder] = FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
+            self.all_writers[folder].add_summary(summary.scalar(main_tag, value), global_step, walltime)
+
+    def add_tensor(self, tag, tensor, global_step=None, walltime=None):
+        """The numbers of a tensor."""
+        content = summary.tensor_of(np.asarray(summary.as_numpy(tensor)))
+        self._add(data(1, tag) + data(8, content) + data(9, summary._metadata("tensor")), global_step, walltime)
+
+    def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
+        """How values are spread."""
+        self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
+
+    def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None):
+        """A histogram that was counted elsewhere."""
+        if len(bucket_limits) != len(bucket_counts):
+            raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
+        self._add(summary.raw_histogram(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts), global_step, walltime)
+
+    def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
+        """A picture, (3, H, W) unless dataformats says otherwise; floats are 0 to 1, bytes 0 to 255."""
+        self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
+
+    def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW"):
+        """A batch of pictures as a grid."""
+        self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
+
+    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None):
+        """A picture with rectangles (x0, y0, x1, y1)."""
+        self._add(summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime)
+
+    def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
+        """A matplotlib figure, or several, as pictures."""
+        many = isinstance(figure, (list, tuple))
+        pictures = []
+        for one in figure if many else [figure]:
+            canvas = one.canvas
+            if not hasattr(canvas, "buffer_rgba"):
+                from matplotlib.backends.backend_agg import FigureCanvasAgg
+                canvas = FigureCanvasAgg(one)
+            canvas.draw()
+            pictures.append(np.asarray(canvas.buffer_rgba())[:, :, :3])
+            if close:
+                import matplotlib.pyplot as plt
+                plt.close(one)
+        if many:
+            self.add_images(tag, np.stack(pictures), global_step, walltime, dataformats="NHWC")
+        else:
+            self.add_image(tag, pictures[0], global_step, walltime, dataformats="HWC")
+
+    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
+        """Moving pictures want an encoder of GIFs, which is not here."""
+        raise NotImplementedError("add_video: encoding moving pictures is not supported; add single frames with add_images")
+
+    def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
+        """Sound, -1 to 1."""
+        self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+
+    def add_text(self, tag, text_string, global_step=None, walltime=None):
+        """Markdown."""
+        self._add(summary.text(tag, text_string), global_step, walltime)
+
+    def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None):
+        """Precision over recall of binary labels and predicted probabilities."""
+        self._add(summary.pr_curve(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
+
+    def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall,
+                         global_step=None, num_thresholds=127, weights=None, walltime=None):
+        """A precision-recall curve that was counted elsewhere."""
+        rows = [summary.as_numpy(r) for r in (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)]
+        self._add(summary.pr_curve_rows(tag, np.stack(rows), num_thresholds), global_step, walltime)
+
+    def add_custom_scalars(self, layout):
+        """Charts of several scalars: {category: {title: ["Multiline" or "Margin", [tags]]}}."""
+        self._add(summary.custom_layout(layout), None, None)
+
+    def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled"):
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(self, tags, category="default", title="untitled"):
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+    def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None):
+        """Hyperparameters of a run and what it reached."""
+        if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        folder = os.path.join(self.log_dir, run_name or str(time.time()))
+        with SummaryWriter(log_dir=folder) as writer:
+            for value in summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete):
+                writer._add(value, None, None)
+            for tag, value in metric_dict.items():
+                writer.add_scalar(tag, value, global_step)
+
+    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
+        """The modules of a model as a graph: what contains what, with the sizes of parameters."""
+        nodes = b""
+        for name, module in model.named_modules():
+            path = "/".join([type(model).__name__] + (name.split(".") if name else []))
+            own = dict(module.named_parameters(recurse=False))
+            node = data(1, path + "/" + type(module).__name__) + data(2, type(module).__name__)
+            for k, p in own.items():
+                nodes += data(1, data(1, path + "/" + k) + data(2, "Parameter") + data(5, data(1, "shape") + data(2, data(2, str(list(p.shape))))))
+                node += data(3, path + "/" + k)
+            nodes += data(1, node)
+        graph = nodes + data(4, integer(1, 22))
+        self._get_file_writer().event_writer.write(double(1, time.time()) + data(4, graph))
+
+    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
+        """Points with labels and pictures for the projector: files in the folder <step>/<tag>."""
+        mat = summary.as_numpy(mat)
+        folder = os.path.join(self.log_dir, f"{0 if global_step is None else global_step:05d}", tag)
+        os.makedirs(folder, exist_ok=True)
+        entry = {"tensor_name": f"{tag}:{0 if global_step is None else global_step:05d}"}
+
+        def place(name):
+            return os.path.relpath(os.path.join(folder, name), self.log_dir)
+        if metadata is not None:
+            if len(metadata) != len(mat):
+                raise ValueError("#labels should equal with #data points")
+            rows = ["\t".join(map(str, m)) if isinstance(m, (list, tuple)) else str(m) for m in metadata]
+            if metadata_header:
+                rows.insert(0, "\t".join(metadata_header))
+            with open(os.path.join(folder, "metadata.tsv"), "w", encoding="utf8") as out:
+                out.write("\n".join(rows) + "\n")
+            entry["metadata_path"] = place("metadata.tsv")
+        if label_img is not None:
+            pictures = summary.as_numpy(label_img)
+            if len(pictures) != len(mat):
+                raise ValueError("#images should equal with #data points")
+            side = int(np.ceil(len(pictures) ** 0.5))
+            n, c, h, w = pictures.shape
+            sheet = np.zeros((c, side * h, side * w), pictures.dtype)
+            for k in range(n):
+                sheet[:, k // side * h:(k // side + 1) * h, k % side * w:(k % side + 1) * w] = pictures[k]
+            with open(os.path.join(folder, "sprite.png"), "wb") as out:
+                out.write(summary.png(summary.to_pixels(sheet, "CHW")))
+            entry["sprite"] = (place("sprite.png"), w, h)
+        np.savetxt(os.path.join(folder, "tensors.tsv"), mat, delimiter="\t", fmt="%.8g")
+        entry["tensor_path"] = place("tensors.tsv")
+        with open(os.path.join(self.log_dir, "projector_config.pbtxt"), "a", encoding="utf8") as out:
+            out.write("embeddings {\n")
+            for key, value in entry.items():
+                if key == "sprite":
+                    out.write(f"sprite {{\nimage_path: {json.dumps(value[0])}\nsingle_image_dim: {value[1]}\nsingle_image_dim: {value[2]}\n}}\n")
+                else:
+                    out.write(f"{key}: {json.dumps(value)}\n")
+            out.write("}\n")
+
+    def flush(self):
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+
+    def close(self):
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+            writer.close()
+        self.file_writer = self.all_writers = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.close()
