@@ -39,6 +39,11 @@ static int at_least_1d(const rush_tensor *t, int64_t *stride)
     return RUSH_MAX(t->ndim, 1);
 }
 
+static int64_t size_at(const rush_tensor *t, int dim)
+{
+    return t->ndim ? t->size[dim] : 1;
+}
+
 /* Between `indexed` (moved along dim by the numbers) and `other` (walked as it is, or a number everywhere: strides 0). */
 static void walk_elements(const rush_tensor *indexed, const void *other, const int64_t *other_stride, int dim, const rush_tensor *index, const numbers *n,
                           bool taking, rush_index_loop fn)
@@ -50,7 +55,8 @@ static void walk_elements(const rush_tensor *indexed, const void *other, const i
         memcpy(size, index->size, sizeof *size * ndim);
         memcpy(places, n->stride, sizeof *places * ndim);
     }
-    rush_at at = {.scale = stride[dim] * item, .size = (size_t)item};
+    int bad = 0;
+    rush_at at = {.scale = stride[dim] * item, .size = (size_t)item, .limit = taking ? size_at(indexed, dim) : 0, .bad = &bad};
     stride[dim] = 0;
     rush_walk w;
     rush_walk_start(&w, ndim, size);
@@ -59,11 +65,7 @@ static void walk_elements(const rush_tensor *indexed, const void *other, const i
     if (!taking) rush_walk_add(&w, other, other_stride, item);
     rush_walk_add(&w, rush_ptr(n->t), places, 8);
     rush_walk_run(&w, taking ? 0 : (uint64_t)1 << dim, fn, &at);
-}
-
-static int64_t size_at(const rush_tensor *t, int dim)
-{
-    return t->ndim ? t->size[dim] : 1;
+    if (bad) rush_index_within(n->t, 0, size_at(indexed, dim), RUSH_RUNTIME_ERROR, dim);
 }
 
 /* ---- gather ---- */
@@ -92,7 +94,7 @@ static void gather_cpu(const rush_value *in, rush_value *out)
     int64_t stride[RUSH_MAXDIM];
     int dim = rush_dim_wrap(I_(in[1]), self->ndim);
     if (index->numel == 0 || numbers_read(&n, index)) return;
-    if (rush_index_within(n.t, 0, size_at(self, dim), RUSH_RUNTIME_ERROR, dim)) return;
+    if (size_at(self, dim) == 0 && rush_index_within(n.t, 0, 0, RUSH_RUNTIME_ERROR, dim)) return;
     if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG) && !(self = rush_contiguous_copy(self))) return;
     at_least_1d(out[0].t, stride);
     walk_elements(self, rush_ptr(out[0].t), stride, dim, index, &n, true, rush_k_index->take);

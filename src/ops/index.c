@@ -18,10 +18,31 @@ rush_tensor *rush_index_numbers(const rush_tensor *index)
     return rush_cast_copy(index, RUSH_I64);
 }
 
+typedef struct bounds {
+    const int64_t *p;
+    int64_t low, high;
+    int outside;
+} bounds;
+
+static void check_range(void *arg, int64_t begin, int64_t end)
+{
+    bounds *b = arg;
+    if (rush_k_index->outside(b->p + begin, end - begin, b->low, b->high) >= 0) __atomic_store_n(&b->outside, 1, __ATOMIC_RELAXED);
+}
+
+int64_t rush_index_outside(const rush_tensor *numbers, int64_t low, int64_t high)
+{
+    bounds b = {rush_ptr(numbers), low, high, 0};
+    if (numbers->numel == 0) return -1;
+    if (numbers->numel < 32768) return rush_k_index->outside(b.p, numbers->numel, low, high);
+    rush_parallel_for(numbers->numel, 32768, check_range, &b);
+    return b.outside ? rush_k_index->outside(b.p, numbers->numel, low, high) : -1;
+}
+
 int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind kind, int dim)
 {
     const int64_t *p = rush_ptr(numbers);
-    int64_t at = numbers->numel ? rush_k_index->outside(p, numbers->numel, low, high) : -1;
+    int64_t at = rush_index_outside(numbers, low, high);
     RUSH_CHECK(at < 0, kind, "index %lld is out of bounds for dimension %d with size %lld", (long long)p[at], dim, (long long)high);
     return 0;
 }
@@ -182,7 +203,7 @@ static int plan_offsets(plan *p, const rush_tensor *self, bool unsafe)
         const rush_tensor *numbers = rush_index_numbers(p->tensor[d]);
         if (!numbers) return -1;
         const int64_t *v = rush_ptr(numbers);
-        bool plain = numbers->numel == 0 || rush_k_index->outside(v, numbers->numel, 0, self->size[d]) < 0;
+        bool plain = rush_index_outside(numbers, 0, self->size[d]) < 0;
         if (!plain && !unsafe && rush_index_within(numbers, -self->size[d], self->size[d], RUSH_INDEX_ERROR, d)) return -1;
         if (numbers->numel != n || (numbers->ndim != p->nindex && n != 1)) {
             rush_value size = rush_v_ints(p->broadcast, p->nindex);

@@ -296,8 +296,10 @@ static int chunk_cat_run(const rush_value *in, rush_value *out)
     for (int64_t k = 0; k < COUNT_; ++k) {
         rush_tensor *t = LIST[k];
         RUSH_CHECK(t->numel > 0, RUSH_RUNTIME_ERROR, "_chunk_cat expects non-empty tensor");
-        int d = rush_dim_wrap(dim, t->ndim);
-        if (d < 0) return -1;
+        int d = (int)dim;
+        bool like = t->ndim > d && t->dtype == LIST[0]->dtype;
+        for (int e = 0; e < d && like; ++e) like = t->size[e] == LIST[0]->size[e];
+        RUSH_CHECK(like, RUSH_RUNTIME_ERROR, "_chunk_cat expects same dtype and same sizes of 0,...,dim-1 dimensions for all tensors");
         int64_t each = (t->size[d] + chunks - 1) / chunks, missing = each * chunks - t->size[d], size[RUSH_MAXDIM + 1];
         if (missing) {
             int64_t pad[2 * RUSH_MAXDIM] = {0};

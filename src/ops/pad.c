@@ -41,17 +41,20 @@ static int constant_pad_shape(const rush_value *in, rush_value *out)
 static void constant_pad_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *from = SELF, *to = out[0].t;
-    bool grows = false;
-    for (uint32_t k = 0; k < in[1].n; ++k) grows |= in[1].ints[k] > 0;
-    if (grows) rush_fill_into(out[0].t, in[2]);
-    for (int k = 0; k < (int)in[1].n / 2; ++k) {
+    for (int k = (int)in[1].n / 2 - 1; k >= 0; --k) { /* the slabs before and after along each dimension, from the outermost in */
         int d = SELF->ndim - 1 - k;
         int64_t low = in[1].ints[2 * k], high = in[1].ints[2 * k + 1];
-        int64_t cut = low < 0 ? -low : 0, length = SELF->size[d] - cut + (high < 0 ? high : 0);
-        if (length <= 0) return;
-        from = rush_part(from, d, cut, length);
-        to = rush_part(to, d, low > 0 ? low : 0, length);
-        if (!from || !to) return;
+        int64_t cut = low < 0 ? -low : 0, length = RUSH_MAX(SELF->size[d] - cut + (high < 0 ? high : 0), 0), begin = low > 0 ? low : 0;
+        begin = RUSH_MIN(begin, to->size[d]);
+        length = RUSH_MIN(length, to->size[d] - begin);
+        rush_tensor *before = begin ? rush_part(to, d, 0, begin) : NULL;
+        if (before) rush_fill_into(before, in[2]);
+        int64_t rest = to->size[d] - begin - length;
+        rush_tensor *after = rest ? rush_part(to, d, begin + length, rest) : NULL;
+        if (after) rush_fill_into(after, in[2]);
+        from = rush_part(from, d, RUSH_MIN(cut, from->size[d]), length);
+        to = from ? rush_part(to, d, begin, length) : NULL;
+        if (!to || length == 0) return;
     }
     rush_copy_into((rush_tensor *)to, from);
 }
@@ -74,9 +77,13 @@ static rush_op op_constant_pad = {
 
 enum { REFLECT, REPLICATE, WRAP };
 
-static int64_t shown(int mode, int64_t at, int64_t n)
+/* What position `at` of the input, which may lie outside, shows. Wrapping goes round what negative padding left. */
+static int64_t shown(int mode, int64_t at, int64_t n, int64_t low, int64_t high)
 {
-    if (mode == WRAP) return ((at % n) + n) % n;
+    if (mode == WRAP) {
+        int64_t first = low < 0 ? -low : 0, kept = n - first + RUSH_MIN(high, 0);
+        return first + (((at - first) % kept) + kept) % kept;
+    }
     if (mode == REPLICATE) return at < 0 ? 0 : at >= n ? n - 1 : at;
     return at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
 }
@@ -91,7 +98,7 @@ static int pad_plan(rush_pad *p, int mode, const int64_t *inner, int dims, rush_
         p->out[d] = p->in[d] + low + high;
         int64_t *map = rush_scope_alloc(sizeof *map * (size_t)RUSH_MAX(p->out[d], 1));
         if (!map) return -1;
-        for (int64_t i = 0; i < p->out[d]; ++i) map[i] = shown(mode, i - low, p->in[d]);
+        for (int64_t i = 0; i < p->out[d]; ++i) map[i] = shown(mode, i - low, p->in[d], low, high);
         p->map[d] = map;
         if (d == 2) {
             p->begin = RUSH_MIN(RUSH_MAX(low, 0), p->out[2]);

@@ -10,6 +10,8 @@ rush_tensor *rush_nonzero_rows(const rush_tensor *);
 rush_tensor *rush_masked_pack(const rush_tensor *t, const rush_tensor *mask);
 /* An index tensor as contiguous int64. */
 rush_tensor *rush_index_numbers(const rush_tensor *index);
+/* Position of the first of these numbers (contiguous int64) outside [low, high); -1. */
+int64_t rush_index_outside(const rush_tensor *numbers, int64_t low, int64_t high);
 /* Numbers (contiguous int64) within [low, high)? If not, an error of that kind; dim is for the message. */
 int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind, int dim);
 

@@ -26,6 +26,10 @@ static void run_sequence(void *arg, int64_t begin, int64_t end)
 {
     const sequence *s = arg;
     double block[2 * BLOCK];
+    if (s->dtype == s->compute && s->stride == rush_dtypes[s->dtype].size) {
+        s->fn(s, begin, end - begin, s->dst + begin * s->stride);
+        return;
+    }
     for (int64_t i = begin; i < end; i += BLOCK) {
         int64_t n = RUSH_MIN(end - i, BLOCK);
         s->fn(s, i, n, block);
@@ -52,8 +56,8 @@ static int make(rush_value *out, const rush_value *options, int dtype, int64_t n
 
 static void whole_steps(const sequence *s, int64_t i, int64_t n, void *block)
 {
-    int64_t *b = block;
-    for (int64_t k = 0; k < n; ++k) b[k] = (int64_t)((uint64_t)s->first + (uint64_t)s->step * (uint64_t)(i + k));
+    uint64_t *b = block, v = (uint64_t)s->first + (uint64_t)s->step * (uint64_t)i, step = (uint64_t)s->step;
+    for (int64_t k = 0; k < n; ++k, v += step) b[k] = v;
 }
 
 static void steps(const sequence *s, int64_t i, int64_t n, void *block)

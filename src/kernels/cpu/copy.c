@@ -161,6 +161,14 @@ static const step steps[RUSH_DTYPES] = {
 static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t size)
 {
     int64_t i;
+    if (ds == 4 && ss == -4 && size == 4) { /* backwards, as flip reads */
+        for (i = 0; i < n; i++) ((uint32_t *)d)[i] = ((const uint32_t *)s)[-i];
+        return;
+    }
+    if (ds == 8 && ss == -8 && size == 8) {
+        for (i = 0; i < n; i++) ((uint64_t *)d)[i] = ((const uint64_t *)s)[-i];
+        return;
+    }
     switch (size) {
     case 1:
         for (i = 0; i < n; i++) d[i * ds] = s[i * ss];

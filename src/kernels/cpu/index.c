@@ -26,9 +26,44 @@ typedef struct sixteen { uint64_t a, b; } sixteen;
 #define NAME(x) x##_16
 #include "kernels/cpu/index_move.inc"
 
+static int64_t outside(const int64_t *index, int64_t n, int64_t low, int64_t high)
+{
+    uint64_t span = (uint64_t)(high - low);
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++) bad |= (uint64_t)(index[i] - low) >= span;
+    if (!bad) return -1;
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < low || index[i] >= high) return i;
+    return -1;
+}
+
+#define BLOCK 2048 /* offsets that are checked and then used while they are in the cache */
+
+static void take(char **p, const int64_t *s, int64_t n, const void *arg);
+
+static void take_checked(char **p, const int64_t *s, int64_t n, const rush_at *at)
+{
+    rush_at plain = *at;
+    plain.limit = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = RUSH_MIN(BLOCK, n - i), wrong = 0;
+        char *q[3] = {p[0] + i * s[0], p[1] + i * s[1], p[2] + i * s[2]};
+        if (s[2] == 8) wrong = outside((const int64_t *)q[2], m, 0, at->limit) >= 0;
+        else if (s[2] == 0) wrong = outside((const int64_t *)q[2], 1, 0, at->limit) >= 0;
+        else
+            for (int64_t k = 0; k < m; k++) wrong |= (uint64_t)*(const int64_t *)(q[2] + k * s[2]) >= (uint64_t)at->limit;
+        if (wrong) __atomic_store_n(at->bad, 1, __ATOMIC_RELAXED);
+        else take(q, s, m, &plain);
+    }
+}
+
 static void take(char **p, const int64_t *s, int64_t n, const void *arg)
 {
     const rush_at *at = arg;
+    if (at->limit) {
+        take_checked(p, s, n, at);
+        return;
+    }
     if (s[2] == 0 && s[0] == (int64_t)at->size && s[1] == (int64_t)at->size) {
         memcpy(p[0], p[1] + *(const int64_t *)p[2] * at->scale, (size_t)n * at->size);
         return;
@@ -174,17 +209,6 @@ HALVES(scaled_c32, a + (float complex)(at->alpha[0] + at->alpha[1] * I) * b)
 HALVES(mul_c32, a * b)
 
 /* ---- checks and whole rows ---- */
-
-static int64_t outside(const int64_t *index, int64_t n, int64_t low, int64_t high)
-{
-    uint64_t span = (uint64_t)(high - low);
-    int bad = 0;
-    for (int64_t i = 0; i < n; i++) bad |= (uint64_t)(index[i] - low) >= span;
-    if (!bad) return -1;
-    for (int64_t i = 0; i < n; i++)
-        if (index[i] < low || index[i] >= high) return i;
-    return -1;
-}
 
 static void take_rows(char *dst, const char *src, const int64_t *index, int64_t n, int64_t bytes, int64_t rows)
 {

@@ -2,7 +2,7 @@
  *
  * All are loops over one dimension: p[k] and stride[k] (bytes) of operand k. Where the offsets do not move (stride 0),
  * a whole row is taken or put at one place, which is the fast case. Offsets times `scale` are bytes, and have been
- * checked. Loops go in order, so what meets at one place meets in a fixed order.
+ * checked unless there is a limit. Loops go in order, so what meets at one place meets in a fixed order.
  */
 #ifndef RUSH_KERNELS_INDEX_H
 #define RUSH_KERNELS_INDEX_H
@@ -14,6 +14,8 @@ typedef struct rush_at {
     size_t size;     /* of an element               */
     double alpha[2]; /* of the scaled sum           */
     int64_t whole;   /* the same for integers       */
+    int64_t limit;   /* take: offsets are to be checked against [0, limit); 0: they have been */
+    int *bad;        /* take: set to 1 when one is outside, and nothing is taken there        */
 } rush_at;
 
 enum { RUSH_PUT_ADD, RUSH_PUT_ADD_SCALED, RUSH_PUT_MUL, RUSH_PUT_MIN, RUSH_PUT_MAX, RUSH_PUTS };
