@@ -1,0 +1,49 @@
+"""Snippets of Python and what PyTorch answers to them: values, dtypes, strides, printing, classes and texts of errors.
+
+Each line of behaviour.tsv is a test. Another one is a snippet whose answer PyTorch gave.
+"""
+import copy
+import gc
+import pathlib
+import pickle
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+ROWS = [line.split("\t") for line in (pathlib.Path(__file__).parent / "behaviour.tsv").read_text().splitlines()
+        if not line.startswith("#")]
+
+
+def describe(v):
+    if isinstance(v, torch.Tensor):
+        return ("T", str(v.dtype), tuple(v.shape), tuple(v.stride()), v.requires_grad, repr(v.detach().tolist()), type(v).__name__)
+    if isinstance(v, torch.Size):
+        return repr(v)
+    if isinstance(v, (list, tuple)):
+        return (type(v).__name__, [describe(i) for i in v])
+    if isinstance(v, dict):
+        return {k: describe(x) for k, x in v.items()}
+    if isinstance(v, np.ndarray):
+        return ("A", str(v.dtype), v.tolist())
+    return repr(v)
+
+
+@pytest.mark.parametrize("snippet,answer", ROWS)
+def test_answer(snippet, answer):
+    names = {"torch": torch, "np": np, "gc": gc, "weakref": weakref, "copy": copy, "pickle": pickle,
+             "A": torch.arange(24).view(2, 3, 4), "Z": torch.zeros(3, 3), "O": torch.ones(2), "I": torch.tensor([1, 2, 4])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if ";" in snippet:
+                exec(snippet.replace("@@", "\n"), names)
+                got = describe(names.get("r"))
+            else:
+                got = describe(eval(snippet, names))
+        except Exception as error:
+            got = "!! %s: %s" % (type(error).__name__, error)
+    assert str(got).replace("\n", "|").replace("rushlight", "torch") == answer

@@ -1,0 +1,177 @@
+"""Tensors as Python objects: identity, garbage collection, references that must not leak, threads, memory shared with NumPy."""
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+
+class Box:
+    pass
+
+
+def collected(make):
+    ref = make()
+    gc.collect()
+    return ref() is None
+
+
+def test_identity_survives_in_a_graph():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 3
+    y.tag = "kept"
+    ref = weakref.ref(y)
+    z = y * y
+    del y
+    gc.collect()
+    assert ref().tag == "kept"
+    del z
+    gc.collect()
+    assert ref() is None
+
+
+def test_grad_is_one_object():
+    x = torch.ones(2, requires_grad=True)
+    x.sum().backward()
+    g = x.grad
+    g.note = 1
+    del g
+    gc.collect()
+    assert x.grad.note == 1 and x.grad is x.grad
+
+
+def test_cycle_through_hook_of_a_leaf():
+    def make():
+        x, box = torch.ones(3, requires_grad=True), Box()
+        box.x = x
+        x.register_hook(lambda g, box=box: None)
+        return weakref.ref(box)
+    assert collected(make)
+
+
+def test_cycle_through_hook_and_graph():
+    def make():
+        x, box = torch.ones(3, requires_grad=True), Box()
+        y = (x * 2).exp()
+        box.loss = y.sum()
+        y.register_hook(lambda g, box=box: None)
+        return weakref.ref(box)
+    assert collected(make)
+
+
+def test_cycle_through_attributes_and_grad():
+    def make():
+        x, box = torch.ones(3, requires_grad=True), Box()
+        x.grad = torch.ones(3)
+        x.grad.box = box
+        box.x = x
+        return weakref.ref(box)
+    assert collected(make)
+
+
+def test_cycle_through_a_custom_function():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, box):
+            ctx.box = box
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, None
+
+    def make():
+        x, box = torch.ones(3, requires_grad=True), Box()
+        box.y = Double.apply(x, box)
+        return weakref.ref(box)
+    assert collected(make)
+
+
+def test_cycle_through_a_node():
+    def make():
+        x, box = torch.ones(3, requires_grad=True), Box()
+        y = x.exp()
+        box.fn = y.grad_fn
+        y.grad_fn.register_hook(lambda gi, go, box=box: None)
+        return weakref.ref(box)
+    assert collected(make)
+
+
+@pytest.mark.parametrize("name,f", [
+    ("add", lambda w, p: w + w), ("reflected", lambda w, p: 1 / w), ("index", lambda w, p: w[1:3, 0]),
+    ("assign", lambda w, p: w.__setitem__(torch.tensor([0, 2]), 1.0)), ("tensor", lambda w, p: torch.tensor([[1, 2], [3, 4]])),
+    ("numpy", lambda w, p: torch.from_numpy(w.numpy())), ("named", lambda w, p: w.max(0)),
+    ("backward", lambda w, p: (p * p).sum().backward()),
+    ("grad", lambda w, p: torch.autograd.grad((p * p).sum(), p, create_graph=True)),
+    ("hook", lambda w, p: p.register_hook(lambda g: g).remove()), ("nodes", lambda w, p: (p * 2).grad_fn.next_functions),
+    ("list", lambda w, p: w.tolist()), ("iter", lambda w, p: list(w)), ("storage", lambda w, p: w.untyped_storage()),
+    ("dlpack", lambda w, p: torch._C._from_dlpack(w.__dlpack__())), ("wrong", lambda w, p: w + torch.ones(3)),
+    ("mismatch", lambda w, p: torch.add(w, "a"))])
+def test_nothing_leaks(name, f):
+    w, p = torch.ones(4, 4), torch.ones(4, requires_grad=True)
+
+    def once():
+        try:
+            f(w, p)
+        except (RuntimeError, TypeError):
+            assert name in ("wrong", "mismatch")
+
+    for _ in range(20):
+        once()
+    gc.collect()
+    before = torch._C._memory_stats()["small_live"]
+    for _ in range(300):
+        once()
+    gc.collect()
+    assert abs(torch._C._memory_stats()["small_live"] - before) < 8
+
+
+def test_array_keeps_the_memory():
+    a = torch.arange(5.).numpy()
+    gc.collect()
+    assert a.tolist() == [0, 1, 2, 3, 4]
+    t = torch.from_numpy(np.arange(5.))
+    gc.collect()
+    assert t.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_threads_run_beside_each_other():
+    results = []
+
+    def work():
+        w = torch.ones(64, 64, requires_grad=True)
+        for _ in range(20):
+            (w @ w).sum().backward()
+        results.append(w.grad[0, 0].item())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [results[0]] * 4
+
+
+def test_exception_in_a_hook_arrives():
+    x = torch.ones(2, requires_grad=True)
+    x.register_hook(lambda g: {}["nothing"])
+    with pytest.raises(KeyError, match="nothing"):
+        x.sum().backward()
+    assert torch.ones(2).sum().item() == 2  # nothing is left behind
+
+
+def test_weak_reference_revives_an_owned_object():
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    y.tag = 1
+    ref = weakref.ref(y)
+    z = y * y
+    del y
+    again = ref()
+    del z
+    gc.collect()
+    assert again.tag == 1 and again.tolist() and ref() is again
