@@ -497,6 +497,8 @@ static int linalg_vander_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(x->ndim || HAS(in[1]), RUSH_RUNTIME_ERROR, "x must have dim >= 1.");
     int64_t n = HAS(in[1]) ? I_(in[1]) : x->size[x->ndim - 1], size[RUSH_MAXDIM];
     RUSH_CHECK(n > 1, RUSH_RUNTIME_ERROR, "N must be greater than 1.");
+    if (!x->ndim) x = unsqueeze(x, 0);
+    if (!x) return -1;
     memcpy(size, x->size, sizeof *size * x->ndim);
     size[x->ndim] = n - 1;
     rush_tensor *wide = T("expand", V(unsqueeze(x, -1)), rush_v_ints(size, (size_t)x->ndim + 1));

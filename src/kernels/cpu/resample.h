@@ -1,0 +1,38 @@
+/* resample.h - sums with weights along one dimension (upsampling), and reading at points (grid sampling). */
+#ifndef RUSH_RESAMPLE_H
+#define RUSH_RESAMPLE_H
+
+#include "kernels/cpu/isa.h"
+
+/* Element o of the result is the sum of weight[o * most + t] * x[begin[o] + t], t < count[o]. */
+typedef struct rush_taps {
+    int64_t n, m;      /* elements of the input and the result along the dimension */
+    int64_t most;      /* room per element */
+    int64_t *begin, *count;
+    double *weight;
+} rush_taps;
+
+/* Points of a grid in images (n, channels, space), 2-d ones having space[0] = 1. */
+typedef struct rush_grid {
+    int64_t n, channels, points; /* points per image */
+    int64_t space[3];
+    int nd;                      /* 2 or 3 coordinates per point: x, y, z */
+    int mode, padding;           /* 0 linear, 1 nearest, 2 cubic; 0 zeros, 1 border, 2 reflection */
+    bool align;
+} rush_grid;
+
+struct rush_resample_kernels {
+    /* x (outer, n, inner) -> y (outer, m, inner), and its transpose gx = W' g */
+    void (*along_f32)(const rush_taps *, int64_t outer, int64_t inner, const float *x, float *y);
+    void (*along_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *x, double *y);
+    void (*along_back_f32)(const rush_taps *, int64_t outer, int64_t inner, const float *g, float *gx);
+    void (*along_back_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *g, double *gx);
+    void (*grid_f32)(const rush_grid *, const float *x, const float *grid, float *y);
+    void (*grid_f64)(const rush_grid *, const double *x, const double *grid, double *y);
+    /* gx and ggrid may be NULL; gx is zero before */
+    void (*grid_back_f32)(const rush_grid *, const float *g, const float *x, const float *grid, float *gx, float *ggrid);
+    void (*grid_back_f64)(const rush_grid *, const double *g, const double *x, const double *grid, double *gx, double *ggrid);
+};
+RUSH_KERNEL_TABLE(resample);
+
+#endif
