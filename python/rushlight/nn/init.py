@@ -23,15 +23,29 @@ def _no_grad_trunc_normal_(tensor, mean, std, a, b, generator=None):
     def below(x):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
+    share = below((b - mean) / std) - below((a - mean) / std)
+    nearest = min(max(mean, a), b)
+
+    def propose():
+        """Fresh values for the whole tensor, and which of them may not stay."""
+        values = torch.empty_like(tensor)
+        if share > 0.3:
+            values.normal_(mean, std, generator=generator)
+            return values, (values < a) | (values > b)
+        # Few normal values would fall inside: uniform ones, kept with the probability of the density.
+        values.uniform_(a, b, generator=generator)
+        height = torch.empty_like(tensor).uniform_(generator=generator)
+        density = (((nearest - mean) / std) ** 2 - ((values - mean) / std) ** 2) / 2
+        return values, height.log() > density
+
     with torch.no_grad():
-        # A uniform draw between the two tail probabilities, sent through the inverse of the distribution.
-        low, high = below((a - mean) / std), below((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0))
-        tensor.add_(mean)
-        tensor.clamp_(min=a, max=b)
-        return tensor
+        values, wrong = propose()
+        tensor.copy_(values)
+        while wrong.any():
+            values, again = propose()
+            tensor.copy_(torch.where(wrong, values, tensor))
+            wrong = wrong & again
+    return tensor
 
 
 def _no_grad_fill_(tensor, val):

@@ -1,0 +1,339 @@
+"""Modules, layers, initialisation and functional forms; numbers in here are PyTorch 2.13's for the same seed."""
+import copy
+import pickle
+from collections import OrderedDict
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.nn import functional as F
+
+
+def needs(*names):
+    """Skips a test while an operation it needs is missing."""
+    missing = [n for n in names if not (hasattr(torch, n) or hasattr(torch._C._nn, n))]
+    return pytest.mark.skipif(bool(missing), reason=f"no operation {', '.join(missing)}")
+
+
+def rounded(tensor, digits=5):
+    return [round(float(v), digits) for v in tensor.detach().flatten()]
+
+
+def close(tensor, numbers, tolerance=2e-5):
+    got = [float(v) for v in tensor.detach().flatten()]
+    assert len(got) == len(numbers)
+    assert all(abs(a - b) <= tolerance for a, b in zip(got, numbers)), (got, numbers)
+
+
+FIRST_WEIGHTS = {
+    "Linear": (lambda: nn.Linear(3, 2), [0.040325, -0.347792, 0.183842, 0.181161, -0.30858, -0.086532]),
+    "Conv2d": (lambda: nn.Conv2d(1, 1, 2), [0.034923, -0.301197, 0.159212, 0.15689, -0.267238]),
+    "Embedding": (lambda: nn.Embedding(2, 2), [-0.146795, 0.786141, 0.946822, -1.114344]),
+    "LSTM": (lambda: nn.LSTM(1, 1), [0.069845, -0.602394, 0.318423, 0.313781, -0.534477, -0.149877]),
+    "MultiheadAttention": (lambda: nn.MultiheadAttention(2, 1),
+                           [-0.507342, 0.22471, -0.233279, 0.608415, 0.61478, 0.088222]),
+    "ConvTranspose1d": (lambda: nn.ConvTranspose1d(1, 2, 2),
+                        [0.034923, -0.301197, 0.159212, 0.15689, -0.267238, -0.074939]),
+    "GRUCell": (lambda: nn.GRUCell(1, 1), [0.069845, -0.602394, 0.318423, 0.313781, -0.534477, -0.149877]),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_WEIGHTS)
+def test_same_seed_same_weights(name):
+    make, numbers = FIRST_WEIGHTS[name]
+    torch.manual_seed(7)
+    module = make()
+    close(torch.cat([p.detach().flatten() for p in module.parameters()])[:6], numbers)
+
+
+INITS = {
+    "xavier_uniform_": ({}, [0.076511, -0.659889, 0.348815, 0.343729, -0.58549, -0.164182]),
+    "xavier_normal_": ({"gain": 2.0}, [-0.185683, 0.994399, 1.197645, -1.409546, 2.138699, -1.131878]),
+    "kaiming_normal_": ({"nonlinearity": "relu"}, [-0.119858, 0.641882, 0.773077, -0.909858, 1.380524, -0.730624]),
+    "trunc_normal_": ({"std": 0.5}, [-0.073398, 0.393071, 0.473411, -0.557172, 0.845395, -0.447414]),
+    "orthogonal_": ({}, [-0.118443, 0.634307, 0.763954, -0.489211, 0.632237, -0.60079]),
+    "sparse_": ({"sparsity": 0.5}, [0.0, 0.007861, 0.0, -0.011143, 0.0, -0.008948]),
+}
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_init(name):
+    kwargs, numbers = INITS[name]
+    torch.manual_seed(7)
+    tensor = torch.empty(2, 3)
+    assert getattr(nn.init, name)(tensor, **kwargs) is tensor
+    close(tensor, numbers)
+
+
+REPRS = {
+    "Conv2d(3, 6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), groups=3, bias=False)":
+        lambda: nn.Conv2d(3, 6, 3, 2, 1, groups=3, bias=False),
+    "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)":
+        lambda: nn.BatchNorm2d(3),
+    "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)": lambda: nn.LayerNorm(4),
+    "LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True)":
+        lambda: nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True),
+    "ReLU(inplace=True)": lambda: nn.ReLU(True),
+    "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)": lambda: nn.MaxPool2d(2),
+    "Embedding(5, 3, padding_idx=0)": lambda: nn.Embedding(5, 3, padding_idx=0),
+    "Upsample(scale_factor=2.0, mode='nearest')": lambda: nn.Upsample(scale_factor=2),
+    "GELU(approximate='none')": nn.GELU,
+    "ModuleList(\n  (0-1): 2 x Linear(in_features=1, out_features=1, bias=True)\n  (2): ReLU()\n)":
+        lambda: nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1), nn.ReLU()]),
+    "Sequential(\n  (a): Tanh()\n  (b): Dropout(p=0.5, inplace=False)\n)":
+        lambda: nn.Sequential(OrderedDict(a=nn.Tanh(), b=nn.Dropout())),
+}
+
+
+@pytest.mark.parametrize("text", REPRS)
+def test_repr(text):
+    assert repr(REPRS[text]()) == text
+
+
+def test_registration_and_names():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+            self.head = nn.Linear(3, 1, bias=False)
+            self.tied = self.head
+            self.register_buffer("scale", torch.ones(1))
+            self.register_buffer("cache", torch.zeros(1), persistent=False)
+
+        def forward(self, x):
+            return self.head(self.body(x)) * self.scale
+
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == ["body.0.weight", "body.0.bias", "head.weight"]
+    assert [n for n, _ in net.named_parameters(remove_duplicate=False)][-1] == "tied.weight"
+    assert list(net.state_dict()) == ["scale", "body.0.weight", "body.0.bias", "head.weight", "tied.weight"]
+    assert net.state_dict()._metadata["body.0"] == {"version": 1}
+    assert net.get_submodule("body.0").in_features == 2 and net.get_parameter("body.0.bias").shape == (3,)
+    net.set_submodule("body.1", nn.Tanh())
+    assert isinstance(net.body[1], nn.Tanh)
+    assert net(torch.ones(4, 2)).shape == (4, 1)
+    twin = copy.deepcopy(net)
+    assert twin.tied is twin.head and twin.head.weight is not net.head.weight
+    back = pickle.loads(pickle.dumps(net.body))
+    assert torch.equal(back[0].weight, net.body[0].weight)
+    net.scale = torch.full((1,), 2.0)
+    assert net._buffers["scale"].item() == 2.0
+    del net.scale
+    assert "scale" not in dict(net.named_buffers())
+    assert all(not m.training for m in net.eval().modules())
+
+
+@pytest.mark.parametrize("what, kind, text", [
+    (lambda m: setattr(m, "weight", torch.zeros(1)), TypeError, "cannot assign 'torch.FloatTensor' as parameter"),
+    (lambda m: m.register_buffer("a.b", None), KeyError, "can't contain"),
+    (lambda m: m.register_parameter("weight2", torch.zeros(1)), TypeError, "torch.nn.Parameter or None required"),
+    (lambda m: m.add_module("x", 3), TypeError, "is not a Module subclass"),
+    (lambda m: m.get_submodule("a.b"), AttributeError, "Linear has no attribute `a`"),
+    (lambda m: m.nothing, AttributeError, "'Linear' object has no attribute 'nothing'"),
+    (lambda m: m.train(3), ValueError, "training mode is expected to be boolean"),
+    (lambda m: m.to(torch.int32), TypeError, "only accepts floating point or complex"),
+])
+def test_module_errors(what, kind, text):
+    with pytest.raises(kind) as problem:
+        what(nn.Linear(2, 2))
+    assert text in str(problem.value).replace("\\'", "'")
+
+
+def test_load_state_dict():
+    model = nn.Linear(2, 2)
+    good = {"weight": torch.ones(2, 2), "bias": torch.zeros(2)}
+    assert str(model.load_state_dict(good)) == "<All keys matched successfully>"
+    assert torch.equal(model.weight, torch.ones(2, 2))
+    before = model.weight
+    model.load_state_dict(good, assign=True)
+    assert model.weight is not before and isinstance(model.weight, nn.Parameter)
+    keys = model.load_state_dict({"weight": torch.ones(2, 2), "extra": torch.ones(1)}, strict=False)
+    assert keys.missing_keys == ["bias"] and keys.unexpected_keys == ["extra"]
+    with pytest.raises(RuntimeError) as problem:
+        model.load_state_dict({"weight": torch.ones(3, 2), "bais": torch.zeros(2)})
+    text = str(problem.value)
+    assert text.startswith("Error(s) in loading state_dict for Linear:\n\tMissing key(s) in state_dict: \"bias\". \n"
+                           "\tUnexpected key(s) in state_dict: \"bais\". \n"
+                           "\tsize mismatch for weight: copying a param with shape torch.Size([3, 2]) from checkpoint, "
+                           "the shape in current model is torch.Size([2, 2]).")
+    assert '"bias" may be "bais"' in text
+
+
+def test_forward_hooks():
+    seen = []
+    layer = nn.Linear(2, 2)
+    first = layer.register_forward_pre_hook(lambda m, args: (args[0] * 0,))
+    layer.register_forward_hook(lambda m, args, kwargs, out: seen.append((len(args), kwargs)), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, out: out + 1)
+    close(layer(torch.ones(1, 2)), rounded(layer.bias + 1, 6))
+    assert seen == [(1, {})]
+    first.remove()
+    assert not torch.equal(layer(torch.ones(1, 2)), (layer.bias + 1)[None])
+    total = []
+    handle = nn.modules.module.register_module_forward_hook(lambda m, args, out: total.append(type(m).__name__))
+    nn.Sequential(nn.ReLU(), nn.Tanh())(torch.ones(1))
+    handle.remove()
+    assert total == ["ReLU", "Tanh", "Sequential"]
+
+
+def test_always_called_hooks():
+    class Broken(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    seen = []
+    broken = Broken()
+    broken.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    with pytest.raises(ValueError):
+        broken(1)
+    assert seen == [None]
+
+
+def test_backward_hooks():
+    seen = []
+    layer = nn.Linear(2, 3)
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].shape, go[0].shape)))
+    layer.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
+    x = torch.ones(4, 2, requires_grad=True)
+    layer(x).sum().backward()
+    assert seen == [((4, 2), (4, 3))]
+    close(x.grad[0], rounded(2 * layer.weight.sum(0), 6))
+    other = nn.Linear(2, 3)
+    other.register_full_backward_hook(lambda m, gi, go: (gi[0] * 3,))
+    x.grad = None
+    other(x).sum().backward()
+    close(x.grad[0], rounded(3 * other.weight.sum(0), 6))
+
+
+def test_casting_keeps_parameters():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    weight = model[0].weight
+    assert model.double()[0].weight is weight and weight.dtype == torch.float64
+    assert model.to(torch.float32)[0].weight is weight
+    assert model.requires_grad_(False)[0].weight.requires_grad is False
+    assert model.to("meta")[0].weight.is_meta
+
+
+@needs("gru", "_pack_padded_sequence", "pad_sequence")
+def test_packed_sequences():
+    lengths = [3, 5, 1]
+    torch.manual_seed(0)
+    sequences = [torch.randn(n, 2) for n in lengths]
+    packed = nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
+    assert packed.batch_sizes.tolist() == [3, 2, 2, 1, 1]
+    layer = nn.GRU(2, 4)
+    out, hidden = layer(packed)
+    padded, got = nn.utils.rnn.pad_packed_sequence(out)
+    assert got.tolist() == lengths and padded.shape == (5, 3, 4)
+    for i, sequence in enumerate(sequences):
+        alone, last = layer(sequence)
+        close(padded[:lengths[i], i], rounded(alone, 7))
+        close(hidden[0, i], rounded(last, 7))
+
+
+def test_attention_masks_and_weights():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 5, 8)
+    mask = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    out, weights = layer(x, x, x, attn_mask=mask)
+    assert weights.shape == (2, 5, 5) and float(weights.detach()[0].triu(1).abs().sum()) == 0
+    fast, none = layer(x, x, x, attn_mask=mask, need_weights=False)
+    assert none is None
+    close(fast, rounded(out, 7))
+
+
+@needs("layer_norm")
+def test_transformer():
+    torch.manual_seed(0)
+    model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)
+    assert model(torch.randn(2, 5, 8), torch.randn(2, 3, 8)).shape == (2, 3, 8)
+    assert len(list(model.parameters())) == 34
+
+
+@needs("batch_norm")
+def test_batch_norm_counts():
+    layer = nn.BatchNorm1d(3)
+    layer(torch.randn(8, 3))
+    assert layer.num_batches_tracked.item() == 1
+    state = OrderedDict((k, v) for k, v in layer.state_dict().items() if "num" not in k)
+    layer.load_state_dict(state)
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        layer(torch.randn(1, 3))
+
+
+def test_lazy():
+    layer = nn.LazyLinear(3)
+    assert nn.parameter.is_lazy(layer.weight)
+    with pytest.raises(RuntimeError, match="Can't access the shape"):
+        layer.weight.shape
+    assert layer(torch.ones(2, 5)).shape == (2, 3)
+    assert type(layer) is nn.Linear and layer.in_features == 5 and type(layer.weight) is nn.Parameter
+
+
+def test_containers():
+    parts = nn.ParameterList([torch.ones(1), torch.zeros(2)])
+    parts.append(nn.Parameter(torch.ones(3)))
+    assert [p.numel() for p in parts] == [1, 2, 3] and len(list(parts.parameters())) == 3
+    table = nn.ParameterDict({"a": torch.ones(1)})
+    table["b"] = torch.ones(2)
+    assert list(table.keys()) == ["a", "b"] and isinstance(table["b"], nn.Parameter)
+    row = nn.Sequential(nn.ReLU(), nn.Tanh()) * 2
+    assert len(row) == 4 and isinstance(row.pop(0), nn.ReLU) and len(row[1:]) == 2
+    both = nn.ModuleDict([("x", nn.ReLU())])
+    both.update({"y": nn.Tanh()})
+    assert "y" in both and list(both) == ["x", "y"]
+
+
+
+
+def test_losses_agree_with_their_formulas():
+    torch.manual_seed(0)
+    a, b, c = torch.randn(4, 5), torch.rand(4, 5), torch.randint(5, (4,))
+    log_p = a.log_softmax(1)
+    assert abs(float(F.cross_entropy(a, c)) + float(log_p[torch.arange(4), c].mean())) < 1e-5
+    assert abs(float(F.mse_loss(a, b)) - float(((a - b) ** 2).mean())) < 1e-6
+    assert abs(float(F.l1_loss(a, b, reduction="sum")) - float((a - b).abs().sum())) < 1e-4
+    p = torch.sigmoid(a)
+    bce = -(b * p.log() + (1 - b) * (1 - p).log()).mean()
+    assert abs(float(F.binary_cross_entropy_with_logits(a, b)) - float(bce)) < 1e-5
+    assert abs(float(F.huber_loss(a, b, delta=100.0)) - float(((a - b) ** 2).mean() / 2)) < 1e-5
+    with pytest.raises(ValueError, match="is not a valid value for reduction"):
+        F.cross_entropy(a, c, reduction="some")
+
+
+@pytest.mark.skipif(not hasattr(torch.linalg, "vector_norm"), reason="no operation linalg_vector_norm")
+def test_clipping():
+    layer = nn.Linear(3, 2)
+    (layer(torch.ones(4, 3)) ** 2).sum().backward()
+    norm = nn.utils.clip_grad_norm_(layer.parameters(), 0.5)
+    after = sum(float((p.grad ** 2).sum()) for p in layer.parameters()) ** 0.5
+    assert float(norm) > 0 and after <= 0.5 + 1e-4
+    nn.utils.clip_grad_value_(layer.parameters(), 0.01)
+    assert max(float(p.grad.abs().max()) for p in layer.parameters()) <= 0.01
+    vector = nn.utils.parameters_to_vector(layer.parameters())
+    nn.utils.vector_to_parameters(vector * 0, layer.parameters())
+    assert float(layer.weight.detach().abs().sum()) == 0
+
+
+def test_parametrize():
+    class Symmetric(nn.Module):
+        def forward(self, x):
+            return x.triu() + x.triu(1).mT
+
+    from rushlight.nn.utils import parametrize
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    assert torch.equal(layer.weight, layer.weight.mT)
+    assert [n for n, _ in layer.named_parameters()] == ["bias", "parametrizations.weight.original"]
+    assert type(layer).__name__ == "ParametrizedLinear"
+    parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is nn.Linear and torch.equal(layer.weight, layer.weight.mT)
+
+
+def test_functional_call():
+    from rushlight.nn.utils.stateless import _functional_call
+    layer = nn.Linear(2, 1)
+    out = _functional_call(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, (torch.ones(1, 2),))
+    assert float(out) == 2.0 and isinstance(layer.weight, nn.Parameter)
