@@ -1,0 +1,37 @@
+"""Flattening by a given spec, for graphs whose inputs were containers."""
+from collections import OrderedDict, namedtuple
+
+from rushlight.utils._pytree import TreeSpec  # noqa: F401
+
+SUPPORTED_NODES = {}
+SUPPORTED_NODES_EXACT_MATCH = {}
+
+
+def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_spec=None):
+    SUPPORTED_NODES[cls] = flatten_fn_spec
+    SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec
+
+
+def tree_flatten_spec(pytree, spec, exact_structural_match=False):
+    """The parts of a tree that stand where spec has leaves."""
+    if spec.is_leaf():
+        return [pytree]
+    if spec.type not in SUPPORTED_NODES:
+        raise RuntimeError("%s does not have a flatten_fn_spec associated with it. Please register one with "
+                           "torch.fx._pytree.register_pytree_flatten_spec.  If you have serialized your model, make sure "
+                           "that any custom pytrees have been registered before loading it." % (type(pytree),))
+    children = SUPPORTED_NODES[spec.type](pytree, spec)
+    if exact_structural_match and not SUPPORTED_NODES_EXACT_MATCH[spec.type](pytree, spec):
+        raise RuntimeError("Cannot flatten pytree %s, given spec: %s" % (pytree, spec))
+    return [leaf for child, part in zip(children, spec.children_specs)
+            for leaf in tree_flatten_spec(child, part, exact_structural_match)]
+
+
+def _same_length(d, spec):
+    return len(d) == len(spec.children_specs)
+
+
+register_pytree_flatten_spec(dict, lambda d, spec: [d[k] for k in spec.context], _same_length)
+register_pytree_flatten_spec(OrderedDict, lambda d, spec: [d[k] for k in spec.context], _same_length)
+for _kind in (list, tuple, namedtuple):
+    register_pytree_flatten_spec(_kind, lambda d, spec: [d[i] for i in range(len(spec.children_specs))], _same_length)

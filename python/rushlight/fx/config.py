@@ -1,0 +1,3 @@
+"""Settings of fx."""
+disable_progress = True
+verbose_progress = False

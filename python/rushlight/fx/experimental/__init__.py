@@ -1,0 +1,1 @@
+"""Experimental parts of fx: names that programs look up."""
