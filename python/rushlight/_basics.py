@@ -241,6 +241,8 @@ def _check_is_size(i, message=None, *, max=None):
 
 def _assert(condition, message):
     """Like assert, as a function."""
+    if type(condition) is not Tensor and type(condition) is not bool and _C._has_torch_function((condition,)):
+        return _C._handle_torch_function(_assert, (condition,), condition, message)
     if not condition:
         raise AssertionError(message)
 
