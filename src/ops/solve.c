@@ -270,6 +270,7 @@ static int inv_ex_run(const rush_value *in, rush_value *out)
     if (rush_linalg_check(a, "A", true)) return -1;
     rush_value got[RUSH_MAXOUT];
     rush_tensor *one = T("eye", V((int64_t)ROWS(a)), rush_v_dtype(a->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = a->device});
+    if (a->ndim > 2) one = T("expand", V(one), rush_v_ints(a->size, a->ndim)); /* a matrix alone may be read as a batch of vectors */
     if (TN(got, "_linalg_solve_ex", V(a), V(one))) return -1;
     out[0] = got[0];
     out[1] = got[3];
