@@ -124,27 +124,24 @@ static void dense_backward_cpu(const rush_value *in, rush_value *out)
     rush_tensor *to = out[0].t;
     int64_t padding = I_(in[3]), rows = I_(in[2]);
     const rush_tensor *numbers = row_numbers(in[1].t, rows);
-    bool half = to->dtype == RUSH_F16 || to->dtype == RUSH_BF16; /* added up in float */
-    const rush_tensor *g = rush_cast_copy(SELF, half ? RUSH_F32 : (rush_dtype)to->dtype);
-    rush_tensor *sum = half ? rush_tensor_new(RUSH_F32, to->device, 2, to->size) : to;
-    if (!numbers || !g || !sum) return;
-    rush_zero_into(sum);
-    if (g->numel) add_rows(sum, g, rush_ptr(numbers), numbers->numel);
+    const rush_tensor *g = rush_contiguous_copy(SELF);
+    if (!numbers || !g) return;
+    rush_zero_into(to);
+    if (g->numel) add_rows(to, g, rush_ptr(numbers), numbers->numel);
     if (I_(in[4])) {
         int64_t *count = rush_scope_alloc(sizeof *count * (size_t)RUSH_MAX(rows, 1));
         if (!count) return;
         memset(count, 0, sizeof *count * (size_t)rows);
         for (int64_t i = 0; i < numbers->numel; ++i) ++count[((const int64_t *)rush_ptr(numbers))[i]];
         for (int64_t r = 0; r < rows; ++r) {
-            rush_tensor *row = count[r] > 1 ? rush_part(sum, 0, r, 1) : NULL;
+            rush_tensor *row = count[r] > 1 ? rush_part(to, 0, r, 1) : NULL;
             if (row && !T_INPLACE("div.Tensor", V(row), V(count[r]))) return;
         }
     }
     if (padding >= 0 && padding < rows) {
-        rush_tensor *row = rush_part(sum, 0, padding, 1);
+        rush_tensor *row = rush_part(to, 0, padding, 1);
         if (row) rush_zero_into(row);
     }
-    if (sum != to) rush_copy_into(to, sum);
 }
 
 static void dense_backward_grad(rush_grads *s)

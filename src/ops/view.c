@@ -530,6 +530,7 @@ static int sum_to_size_run(const rush_value *in, rush_value *out)
     bool fits = lead >= 0;
     for (int d = 0; d < n && fits; ++d) fits = in[1].ints[d] == SELF->size[d + lead] || in[1].ints[d] == 1;
     RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "size {%s} is not expandable to size {%s}.", rush_shape_text(n, in[1].ints), rush_shape_of(SELF));
+    if (n == 0) return rush_result(out, sum_all(SELF));
     rush_tensor like = {.ndim = (uint8_t)n, .size = (int64_t *)in[1].ints};
     return rush_result(out, rush_sum_to(SELF, &like));
 }
