@@ -120,14 +120,21 @@ static bool writes_self(const rush_op *op)
     return op->nargs && op->args[0].written && !op->args[0].list;
 }
 
-/* Before argument 0 is overwritten: a copy of it, if a derivative will ask for what it was. */
+static rush_tensor *original(const rush_tensor *t)
+{
+    rush_tensor *copy = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
+    return copy && !rush_copy_into(copy, t) ? copy : NULL;
+}
+
+/* Before argument 0 is overwritten: copies of it, and of what shares its memory, if a derivative will ask for what they were. */
 static int keep_original(const rush_op *op, const rush_value *in, rush_value *values)
 {
     memcpy(values, in, sizeof *in * op->nargs);
-    if (!(op->saves_in & 1)) return 0;
-    rush_tensor *copy = rush_tensor_new_like(in[0].t, in[0].t->dtype, in[0].t->device, RUSH_PRESERVE);
-    if (!copy || rush_copy_into(copy, in[0].t)) return -1;
-    values[0].t = copy;
+    for (uint64_t left = op->saves_in & op->tensor_args; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        if (in[i].kind != RUSH_V_TENSOR || in[i].t->storage != in[0].t->storage) continue;
+        if (!(values[i].t = original(in[i].t))) return -1;
+    }
     return 0;
 }
 
