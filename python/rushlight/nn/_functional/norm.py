@@ -35,10 +35,10 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     return op(input, p, training)
 
 
-def _drop_channels(input, p, training, inplace, unbatched_dim):
-    """Zero whole channels of (N, C, ...), or of (C, ...) when the input has `unbatched_dim` dimensions."""
+def _drop_channels(input, p, training, inplace, batched_dim=None):
+    """Zero whole channels of (N, C, ...); an input that has not `batched_dim` dimensions lacks the N."""
     op = torch.feature_dropout_ if inplace else torch.feature_dropout
-    if input.dim() != unbatched_dim:
+    if batched_dim is None or input.dim() == batched_dim:
         return op(input, p, training)
     batched = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
     out = op(batched, p, training)
@@ -54,7 +54,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
                            "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a "
                            "channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
-    return _drop_channels(input, p, training, inplace, 2)
+    return _drop_channels(input, p, training, inplace, 3)
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
@@ -74,7 +74,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
                       "behavior will change in a future release to interpret the input as one without a batch "
                       "dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please "
                       "switch to using dropout1d instead.", stacklevel=2)
-    return _drop_channels(input, p, training, inplace, None)
+    return _drop_channels(input, p, training, inplace)
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False):
@@ -88,7 +88,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
                       "dropout instead. Note that dropout3d exists to provide channel-wise dropout on inputs with 3 "
                       "spatial dimensions, a channel dimension, and an optional batch dimension (i.e. 4D or 5D "
                       "inputs).", stacklevel=2)
-    return _drop_channels(input, p, training, inplace, 4)
+    return _drop_channels(input, p, training, inplace, 5)
 
 
 def _verify_batch_size(size):

@@ -88,6 +88,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if antialias and not (mode in _ANTIALIASED and input.dim() == 4):
         raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
                          "tensor as input")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
     if mode == "area" and dims in (1, 2, 3):
         pools = {1: torch.adaptive_avg_pool1d, 2: torch._C._nn.adaptive_avg_pool2d,
                  3: torch._C._nn.adaptive_avg_pool3d}
@@ -131,7 +133,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
 
 
 def _unaligned(name):
-    warnings.warn(f"Default {name} and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+    warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
                   f"specify align_corners=True if the old behavior is desired. See the documentation of {name} for "
                   "details.", stacklevel=3)
     return False

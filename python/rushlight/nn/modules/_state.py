@@ -63,20 +63,24 @@ class _WrappedHook:
             self.module = weakref.ref(state["module"])
 
 
+plain_module = None         # the class Module, which sets this when it is made
+
+
 def _has_extra_state(module, method):
-    from rushlight.nn.modules.module import Module
-    return getattr(type(module), method, None) is not getattr(Module, method)
+    return getattr(type(module), method) is not getattr(plain_module, method)
 
 
 def _persistent(module):
-    return {k: v for k, v in module._buffers.items() if k not in module._non_persistent_buffers_set}
+    left_out = module._non_persistent_buffers_set
+    return {k: v for k, v in module._buffers.items() if k not in left_out} if left_out else module._buffers
 
 
 def save_own(module, destination, prefix, keep_vars):
     """Enter what this one module owns."""
-    for name, tensor in (*module._parameters.items(), *_persistent(module).items()):
-        if tensor is not None:
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+    for held in (module._parameters, _persistent(module)):
+        for name, tensor in held.items():
+            if tensor is not None:
+                destination[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has_extra_state(module, "get_extra_state"):
         destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = module.get_extra_state()
 

@@ -283,15 +283,16 @@ class Module:
     # ---- the call ----
 
     def _wrapped_call_impl(self, *args, **kwargs):
+        # Straight to forward when nobody listens: this is on the way of every layer's every call.
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
+                or _global_backward_pre_hooks or self._compiled_call_impl):
+            return self.forward(*args, **kwargs)
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
-                or self._backward_pre_hooks or _global_forward_hooks or _global_forward_pre_hooks
-                or _global_backward_hooks or _global_backward_pre_hooks):
-            return self.forward(*args, **kwargs)
         called = set()
         try:
             return _call_with_hooks(self, called, args, kwargs)
@@ -312,9 +313,17 @@ class Module:
 
     def __getattr__(self, name):
         own = self.__dict__
-        for kind in ("_parameters", "_buffers", "_modules"):
-            held = own.get(kind)
-            if held is not None and name in held:
+        if "_parameters" in own:
+            held = own["_parameters"]
+            if name in held:
+                return held[name]
+        if "_buffers" in own:
+            held = own["_buffers"]
+            if name in held:
+                return held[name]
+        if "_modules" in own:
+            held = own["_modules"]
+            if name in held:
                 return held[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -810,3 +819,6 @@ class Module:
         twin._modules = twin._modules.copy()
         twin._is_replica = True
         return twin
+
+
+_state.plain_module = Module
