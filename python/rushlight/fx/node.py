@@ -66,6 +66,10 @@ def _get_qualified_name(func):
     if isinstance(func, getattr(torch._ops, "OperatorBase")):
         return str(func.__module__) + "." + name if not isinstance(func, torch._ops.OpOverload) else "torch.ops." + str(func)
     module = getattr(func, "__module__", None)
+    if (module or "").startswith("rushlight"):
+        for space, label in ((torch, "torch"), (torch.nn.functional, "torch.nn.functional")):
+            if getattr(space, name, None) is func:
+                return label + "." + name
     if module is None or module in ("rushlight._C", "torch._C", "rushlight._C._VariableFunctions") or (
             not hasattr(func, "__code__") and module in ("rushlight", "torch")):
         module = _find_module_of_method(func)
