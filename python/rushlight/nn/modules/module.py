@@ -248,7 +248,7 @@ def _choose_backward_kind(module, full):
     module._is_full_backward_hook = full
 
 
-class Module:
+class Module(torch._C._ModuleBase):
     """Base class of layers and models: assign submodules and parameters in `__init__`, write `forward`."""
 
     dump_patches = False
@@ -303,29 +303,11 @@ class Module:
     def _slow_forward(self, *input, **kwargs):
         return self.forward(*input, **kwargs)
 
-    __call__ = _wrapped_call_impl
-
     def compile(self, *args, **kwargs):
         """Compile the call of this module with `torch.compile`."""
         self._compiled_call_impl = torch.compile(self._call_impl, *args, **kwargs)
 
     # ---- attributes ----
-
-    def __getattr__(self, name):
-        own = self.__dict__
-        if "_parameters" in own:
-            held = own["_parameters"]
-            if name in held:
-                return held[name]
-        if "_buffers" in own:
-            held = own["_buffers"]
-            if name in held:
-                return held[name]
-        if "_modules" in own:
-            held = own["_modules"]
-            if name in held:
-                return held[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):
         own = self.__dict__
@@ -822,3 +804,5 @@ class Module:
 
 
 _state.plain_module = Module
+torch._C._set_module_class(Module, (_global_forward_hooks, _global_forward_pre_hooks, _global_backward_hooks,
+                                    _global_backward_pre_hooks))
