@@ -17,7 +17,7 @@ static int64_t channels_of(const rush_tensor *x) { return x->ndim > 1 ? x->size[
 
 static uint64_t all_but_channels(const rush_tensor *x)
 {
-    return (((uint64_t)1 << x->ndim) - 1) & ~(uint64_t)2;
+    return (((uint64_t)1 << x->ndim) - 1) & ~(uint64_t)(x->ndim > 1 ? 2 : 0);
 }
 
 static int norm_shape(const rush_value *in, rush_value *out)
@@ -31,7 +31,7 @@ static int norm_shape(const rush_value *in, rush_value *out)
     for (int k = W; k <= VAR; ++k)
         RUSH_CHECK(!HAS(in[k]) || in[k].t->numel == c, RUSH_RUNTIME_ERROR, "%s should contain %lld elements not %lld", name[k], (long long)c,
                    (long long)in[k].t->numel);
-    RUSH_CHECK(x->ndim >= 2, RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
+    RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
     RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
                rush_dtype_word(x->dtype));
     if (rush_norm_param_dtype(x, w, &d) || !rush_out_like(out, 0, x, x->dtype)) return -1;

@@ -26,6 +26,26 @@ static void run_job(void *arg, int64_t begin, int64_t end)
     j->fn(&j->s, begin, end);
 }
 
+#define LONG 16384 /* elements of one block of a long row */
+
+/* Few long rows: blocks are summed, then scanned from what precedes them. */
+static void long_sums(job *j, int type, int64_t outer)
+{
+    int64_t blocks = (j->s.n + LONG - 1) / LONG, row = j->s.n * (int64_t)(type == SCAN_F32 ? 4 : type == SCAN_C128 ? 16 : 8);
+    j->s.block = LONG;
+    j->s.totals = rush_scope_alloc((size_t)blocks * 16);
+    if (!j->s.totals) return;
+    for (int64_t o = 0; o < outer; ++o) {
+        j->fn = rush_k_scan->totals[type];
+        rush_parallel_for(blocks, 2, run_job, j);
+        rush_k_scan->before[type](&j->s, 0, blocks);
+        j->fn = rush_k_scan->sum_blocks[type];
+        rush_parallel_for(blocks, 2, run_job, j);
+        j->s.x = (const char *)j->s.x + row;
+        j->s.y = (char *)j->s.y + row;
+    }
+}
+
 static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tensor *y, rush_tensor *index, bool min)
 {
     static const uint8_t computes[] = {RUSH_I64, RUSH_F32, RUSH_F64, RUSH_C64, RUSH_C128};
@@ -43,7 +63,8 @@ static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tens
     int64_t outer = 1;
     for (int k = 0; k < d; ++k) outer *= y->size[k];
     for (int k = d + 1; k < y->ndim; ++k) j.s.inner *= y->size[k];
-    rush_parallel_for(outer, RUSH_MAX(1, 32768 / (j.s.n * j.s.inner)), run_job, &j);
+    if (fns == rush_k_scan->sum && j.s.inner == 1 && outer < 4 && j.s.n >= 4 * LONG) long_sums(&j, type, outer);
+    else rush_parallel_for(outer, RUSH_MAX(1, 32768 / (j.s.n * j.s.inner)), run_job, &j);
     if (!direct) rush_copy_into(y, to);
 }
 

@@ -730,7 +730,8 @@ static rush_tensor *matrix_norm(rush_tensor *a, rush_value ord, const int64_t *d
         order[n++] = d0;
         order[n++] = d1;
         rush_tensor *s = T("linalg_svdvals", V(T("permute", V(a), rush_v_ints(order, n))));
-        rush_tensor *r = nuclear ? sum_dim(s, -1, false) : p > 0 ? T("amax", V(s), INTS(-1)) : T("amin", V(s), INTS(-1));
+        bool none = s && s->size[s->ndim - 1] == 0; /* the norm of nothing is 0 */
+        rush_tensor *r = nuclear || (none && p > 0) ? sum_dim(s, -1, false) : p > 0 ? T("amax", V(s), INTS(-1)) : T("amin", V(s), INTS(-1));
         if (keepdim && r) {
             r = unsqueeze(r, RUSH_MIN(d0, d1));
             r = unsqueeze(r, RUSH_MAX(d0, d1));
@@ -741,6 +742,7 @@ static rush_tensor *matrix_norm(rush_tensor *a, rush_value ord, const int64_t *d
     int along = isinf(p) ? d1 : d0, rest = isinf(p) ? d0 : d1; /* sums of columns (1) or rows (inf) */
     if (rest > along && !keepdim) --rest;
     rush_tensor *sums = T("linalg_vector_norm", V(a), V(1), INTS(along), V(keepdim));
+    if (sums && p > 0 && sums->size[rest] == 0) return sum_dim(sums, rest, keepdim); /* the norm of nothing is 0 */
     return sums ? (p > 0 ? T("amax", V(sums), INTS(rest), V(keepdim)) : T("amin", V(sums), INTS(rest), V(keepdim))) : NULL;
 }
 

@@ -4,6 +4,7 @@
  * their places; keys are sorted, stably, by an 8-bit radix, and the result is gathered by place. Descending order sorts
  * the complements, so equal elements keep their order either way.
  */
+#include "kernels/cpu/topk.h"
 #include "op/formula.h"
 #include <math.h>
 
@@ -266,7 +267,46 @@ static int topk_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
 }
 
-static void topk_cpu(const rush_value *in, rush_value *out) { run(SORT, in[0].t, in[2].i, in[0].t->ndim ? in[1].i : RUSH_MIN(in[1].i, 1), in[3].i, false, true, out[0].t, out[1].t); }
+/* Few of many along the last dim: each row is read once. */
+typedef struct few {
+    const char *x;
+    char *values;
+    int64_t *places, n, k;
+    size_t item;
+    int type;
+    bool largest;
+} few;
+
+static void run_few(void *arg, int64_t begin, int64_t end)
+{
+    const few *f = arg;
+    for (int64_t r = begin; r < end; ++r)
+        rush_k_topk->best[f->type](f->x + r * f->n * f->item, f->n, f->k, f->largest, f->values + r * f->k * f->item, f->places + r * f->k);
+}
+
+static void topk_few(const rush_tensor *x, int64_t k, bool largest, rush_tensor *values, rush_tensor *places)
+{
+    static const uint8_t computes[TOPK_TYPES] = {RUSH_F32, RUSH_F64, RUSH_I32, RUSH_I64};
+    int type = x->dtype == RUSH_F64 ? TOPK_F64 : rush_dtype_is_float(x->dtype) ? TOPK_F32 : rush_dtypes[x->dtype].size < 4 || x->dtype == RUSH_I32 ? TOPK_I32 : TOPK_I64;
+    rush_dtype d = computes[type];
+    rush_tensor *from = rush_cast_copy(x, d);
+    rush_tensor *to = values->dtype == d && rush_contiguous(values) ? values : rush_tensor_new(d, x->device, values->ndim, values->size);
+    rush_tensor *at = rush_contiguous(places) ? places : rush_tensor_new(RUSH_I64, x->device, places->ndim, places->size);
+    if (!from || !to || !at) return;
+    few f = {rush_ptr(from), rush_ptr(to), rush_ptr(at), x->size[x->ndim - 1], k, rush_dtypes[d].size, type, largest};
+    rush_parallel_for(x->numel / f.n, 1 + 16384 / f.n, run_few, &f);
+    if (to != values) rush_copy_into(values, to);
+    if (at != places) rush_copy_into(places, at);
+}
+
+static void topk_cpu(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t;
+    int64_t k = in[1].i, last = x->ndim - 1;
+    if (x->ndim && x->numel && k && k <= 128 && rush_dim_wrap(in[2].i, x->ndim) == last && k * 4 <= x->size[last] && x->dtype != RUSH_U64)
+        topk_few(x, k, in[3].i, out[0].t, out[1].t);
+    else run(SORT, x, in[2].i, x->ndim ? k : RUSH_MIN(k, 1), in[3].i, false, true, out[0].t, out[1].t);
+}
 static void topk_grad(rush_grads *s) { select_grad(s, s->in[2].i, true); }
 
 static rush_op op_topk = {

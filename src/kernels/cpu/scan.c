@@ -44,6 +44,9 @@ enum { WIDE = 64 };
 RUSH_KERNELS(scan) = {
     .sum = {sum_i64, sum_f32, sum_f64, sum_c64, sum_c128},
     .prod = {prod_i64, prod_f32, prod_f64, prod_c64, prod_c128},
+    .totals = {totals_i64, totals_f32, totals_f64, totals_c64, totals_c128},
+    .before = {before_i64, before_f32, before_f64, before_c64, before_c128},
+    .sum_blocks = {sum_blocks_i64, sum_blocks_f32, sum_blocks_f64, sum_blocks_c64, sum_blocks_c128},
     .best = {best_i64, best_f32, best_f64},
     .lse = {NULL, lse_f32, lse_f64},
 };

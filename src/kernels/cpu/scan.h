@@ -10,6 +10,8 @@ typedef struct rush_scan {
     int64_t *index; /* of extremes */
     int64_t n, inner;
     bool min;
+    void *totals;   /* of blocks of one long row: a double (int64, double complex) each */
+    int64_t block;
 } rush_scan;
 
 typedef void (*rush_scan_fn)(const rush_scan *, int64_t begin, int64_t end); /* of the outer rows */
@@ -18,6 +20,9 @@ enum { SCAN_I64, SCAN_F32, SCAN_F64, SCAN_C64, SCAN_C128, SCAN_TYPES };
 
 struct rush_scan_kernels {
     rush_scan_fn sum[SCAN_TYPES], prod[SCAN_TYPES];
+    /* One long row in blocks: their totals, what precedes each instead, and the running sums from there. The blocks are
+     * the same for any number of threads. */
+    rush_scan_fn totals[SCAN_TYPES], before[SCAN_TYPES], sum_blocks[SCAN_TYPES];
     rush_scan_fn best[SCAN_TYPES]; /* values and indices; a NaN stays; no complex */
     rush_scan_fn lse[SCAN_TYPES];  /* float32, float64 only */
 };
