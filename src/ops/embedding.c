@@ -21,6 +21,7 @@ static const rush_tensor *row_numbers(const rush_tensor *indices, int64_t rows)
 {
     const rush_tensor *t = rush_index_numbers(indices);
     if (!t || t->numel == 0) return t;
+    RUSH_CHECK_NULL(rows > 0, RUSH_RUNTIME_ERROR, "index_select(): self indexing axis dim should be positive");
     const int64_t *p = rush_ptr(t);
     int64_t bad = rush_k_index->outside(p, t->numel, 0, rows);
     RUSH_CHECK_NULL(bad < 0, RUSH_INDEX_ERROR, "index out of range in self: index %lld at position %lld, the table has %lld rows", (long long)p[bad],

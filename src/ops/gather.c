@@ -190,7 +190,7 @@ static int scatter_check(const rush_tensor *self, int64_t at, const rush_tensor 
     RUSH_CHECK(!src || self->dtype == src->dtype, RUSH_RUNTIME_ERROR, "scatter(): Expected self.dtype to be equal to src.dtype, got %s and %s",
                rush_scalar_name(self->dtype), src ? rush_scalar_name(src->dtype) : "");
     RUSH_CHECK(RUSH_MAX(self->ndim, 1) == RUSH_MAX(index->ndim, 1), RUSH_RUNTIME_ERROR, "Index tensor must have the same number of dimensions as self tensor");
-    RUSH_CHECK(!src || RUSH_MAX(self->ndim, 1) == RUSH_MAX(src->ndim, 1), src->ndim < self->ndim ? RUSH_INDEX_ERROR : RUSH_RUNTIME_ERROR,
+    RUSH_CHECK(!src || RUSH_MAX(self->ndim, 1) == RUSH_MAX(src->ndim, 1), dim >= RUSH_MAX(src->ndim, 1) ? RUSH_INDEX_ERROR : RUSH_RUNTIME_ERROR,
                "Index tensor must have the same number of dimensions as src tensor");
     bool fits = true;
     for (int d = 0; d < RUSH_MAX(self->ndim, 1); ++d) {

@@ -284,7 +284,7 @@ static int index_with(const rush_value *in, rush_value *out, bool unsafe)
     if (p.ntensors == 0) return rush_result(out, T("clone", V(self)));
     rush_tensor *result = rush_tensor_new(self->dtype, self->device, p.ndim, p.size);
     if (!result) return -1;
-    if (self->device.type == RUSH_CPU) {
+    if (self->device.type == RUSH_CPU && result->numel) {
         if (plan_offsets(&p, self, unsafe)) return -1;
         take(&p, self, result);
     }
@@ -339,6 +339,8 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
         rush_now.mode = mode;
         return failed ? -1 : 0;
     }
+    for (uint32_t k = 0; k < list.n && self->device.type == RUSH_META; ++k) /* what a mask chooses is not known: nothing to check */
+        if (list.tensors[k] && (list.tensors[k]->dtype == RUSH_BOOL || list.tensors[k]->dtype == RUSH_U8)) return 0;
     if (plan_make(&p, self, list)) return -1;
     int64_t from[RUSH_MAXDIM];
     int lead = p.ndim - values->ndim;

@@ -478,6 +478,7 @@ static int combinations_run(const rush_value *in, rush_value *out)
         count /= k + 1;
     }
     const int64_t size[2] = {count, r}, flat = count * r;
+    if (self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
     rush_tensor *index = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &flat);
     int64_t *choice = rush_scope_alloc(sizeof *choice * (size_t)r);
     if (!index || !choice) return -1;

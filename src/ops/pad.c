@@ -166,9 +166,11 @@ static int bordered_shape(const rush_value *in, rush_value *out, int mode, int d
                    4 + 2 * k, (long long)low, (long long)high, d,
                    rush_shape_of(t));
         RUSH_CHECK(mode != WRAP || (low <= t->size[d] && high <= t->size[d]), RUSH_RUNTIME_ERROR, "Padding value causes wrapping around more than once.");
+        RUSH_CHECK(mode != WRAP || t->size[d] + RUSH_MIN(low, 0) + RUSH_MIN(high, 0) > 0 || size[d] + low + high <= 0, RUSH_RUNTIME_ERROR,
+                   "Padding value causes wrapping around more than once.");
         RUSH_CHECK(mode != WRAP || size[d] + low + high >= 0, RUSH_RUNTIME_ERROR, "Negative padding value is resulting in an empty dimension");
         size[d] += low + high;
-        RUSH_CHECK(size[d] >= 1, RUSH_RUNTIME_ERROR, "input (%s: %lld) is too small. Calculated output %s: %lld", dim_names[k], (long long)t->size[d],
+        RUSH_CHECK(size[d] >= (mode != WRAP), RUSH_RUNTIME_ERROR, "input (%s: %lld) is too small. Calculated output %s: %lld", dim_names[k], (long long)t->size[d],
                    dim_names[k], (long long)size[d]);
     }
     return rush_out_t(out, 0, t, t->dtype, t->ndim, size) ? 0 : -1;

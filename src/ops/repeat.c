@@ -153,6 +153,7 @@ static int repeat_interleave_int_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     int64_t times = I_(in[1]), dim = HAS(in[2]) ? I_(in[2]) : 0, size[RUSH_MAXDIM + 1];
+    if (rush_dim_wrap(dim, HAS(in[2]) ? self->ndim : 0) < 0) return -1;
     if (!HAS(in[2]) || self->ndim == 0) self = T("reshape", V(self), INTS(self->numel));
     if (!self) return -1;
     int d = rush_dim_wrap(dim, self->ndim), n = self->ndim;
@@ -182,7 +183,7 @@ static int roll_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(in[2].n == in[1].n || (in[2].n == 0 && in[1].n == 1), RUSH_RUNTIME_ERROR, "shifts and dimensions must align. shifts: %u, dims:%u", in[1].n,
                in[2].n);
     RUSH_CHECK(SELF->ndim > 0 || in[2].n == 0, RUSH_INDEX_ERROR, "Dimension specified as %lld but tensor has no dimensions", (long long)in[2].ints[0]);
-    for (uint32_t k = 0; k < in[2].n; ++k)
+    for (uint32_t k = 0; k < in[2].n && SELF->numel; ++k)
         if (rush_dim_wrap(in[2].ints[k], SELF->ndim) < 0) return -1;
     return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }

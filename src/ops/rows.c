@@ -83,6 +83,10 @@ static void index_select_cpu(const rush_value *in, rush_value *out)
     const rush_tensor *numbers = rush_index_numbers(in[2].t);
     if (!numbers) return;
     const int64_t *index = rush_ptr(numbers);
+    if (n && have == 0) {
+        rush_fail(RUSH_RUNTIME_ERROR, "index_select(): self indexing axis dim should be positive");
+        return;
+    }
     if (n && rush_k_index->outside(index, n, 0, have) >= 0) {
         int64_t at = rush_k_index->outside(index, n, 0, have);
         rush_fail(RUSH_INDEX_ERROR, "index out of range in self: index[%lld] is %lld, dimension %d has size %lld", (long long)at, (long long)index[at], dim,
@@ -175,7 +179,7 @@ static void index_add_cpu(const rush_value *in, rush_value *out)
     rush_tensor *to = out[0].t, *source = in[3].t, *plain = plain_target(to, SELF);
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
     const rush_tensor *numbers = rush_index_numbers(in[2].t);
-    if (!plain || !numbers || rush_index_within(numbers, 0, to->ndim ? to->size[dim] : 1, RUSH_RUNTIME_ERROR, dim)) return;
+    if (!plain || !numbers || source->numel == 0 || rush_index_within(numbers, 0, to->ndim ? to->size[dim] : 1, RUSH_RUNTIME_ERROR, dim)) return;
     if (source->flags & (RUSH_T_CONJ | RUSH_T_NEG) || rush_overlap(to, source)) {
         rush_tensor *copy = rush_tensor_new(source->dtype, source->device, source->ndim, source->size);
         if (!copy || rush_copy_into(copy, source)) return;
@@ -411,9 +415,9 @@ static rush_op op_index_copy = {
 static int index_fill_check(const rush_value *in, rush_value *out)
 {
     const rush_tensor *index = in[2].t;
+    if (rush_dim_wrap(I_(in[1]), SELF->ndim) < 0) return -1;
     RUSH_CHECK(index->dtype == RUSH_I64, RUSH_INDEX_ERROR, "index_fill_(): Expected dtype int64 for index.");
     RUSH_CHECK(index->ndim <= 1, RUSH_RUNTIME_ERROR, "Index has to be a vector/scalar");
-    if (rush_dim_wrap(I_(in[1]), SELF->ndim) < 0) return -1;
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
