@@ -153,7 +153,8 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
         if (!mask) return py_raise_int();
         *(uint8_t *)rush_ptr(mask) = (uint8_t)n;
         p->index[*dim] = mask;
-        p->nindex = RUSH_MAX(p->nindex, ++*dim);
+        ++*dim;
+        p->nindex = RUSH_MAX(p->nindex, *dim);
         return 0;
     }
     if (py_is_tensor(x)) {
@@ -168,7 +169,8 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
             t = T("unsqueeze", V(t), V((int64_t)0));
             if (!p->t || !t) return py_raise_int();
             p->index[*dim] = t;
-            p->nindex = RUSH_MAX(p->nindex, ++*dim);
+            ++*dim;
+            p->nindex = RUSH_MAX(p->nindex, *dim);
             return 0;
         }
     } else if (!py_is_ndarray(x) && !PyList_Check(x) && !PyTuple_Check(x) && !PySequence_Check(x)) {
