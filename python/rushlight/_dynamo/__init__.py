@@ -1,0 +1,49 @@
+"""Names of torch._dynamo that packages look up; functions run eagerly."""
+from ..compiler import (allow_in_graph, assume_constant_result, disable, is_compiling, is_dynamo_compiling, list_backends,  # noqa: F401
+                        reset, substitute_in_graph)
+from . import config, exc, utils  # noqa: F401
+from .eval_frame import OptimizedModule  # noqa: F401
+
+
+def optimize(*args, **kwargs):
+    """A decorator that gives back what it decorates."""
+    return lambda fn: fn
+
+
+def graph_break(msg=""):
+    """Where a graph would end."""
+
+
+def disallow_in_graph(fn):
+    return fn
+
+
+def forbid_in_graph(fn):
+    return fn
+
+
+def mark_dynamic(t, index, *args, **kwargs):
+    """Sizes need no marks: every call sees them as they are."""
+
+
+mark_static = maybe_mark_dynamic = mark_unbacked = mark_dynamic
+
+
+def mark_static_address(t, guard=True):
+    """Addresses need no marks."""
+
+
+def run(fn=None):
+    return (lambda f: f) if fn is None else fn
+
+
+def explain(f, *args, **kwargs):
+    raise NotImplementedError("torch._dynamo.explain: there is no compiler whose work could be explained")
+
+
+def export(f, *args, **kwargs):
+    raise NotImplementedError("torch._dynamo.export: graphs are not captured yet")
+
+
+def is_inductor_supported():
+    return False

@@ -1,0 +1,2 @@
+"""torch.ao: what packages import of quantization."""
+from . import quantization  # noqa: F401

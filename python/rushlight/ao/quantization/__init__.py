@@ -1,0 +1,44 @@
+"""torch.ao.quantization: the stubs that models carry; quantizing itself is not there yet and says so."""
+import rushlight as torch
+
+
+class QuantStub(torch.nn.Module):
+    """Where a quantized model would quantize; passes its input through."""
+
+    def __init__(self, qconfig=None):
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        return x
+
+
+class DeQuantStub(QuantStub):
+    """Where a quantized model would dequantize; passes its input through."""
+
+
+class QuantWrapper(torch.nn.Module):
+    """A module between a QuantStub and a DeQuantStub."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.quant, self.dequant = QuantStub(), DeQuantStub()
+        self.add_module("module", module)
+        self.train(module.training)
+
+    def forward(self, x):
+        return self.dequant(self.module(self.quant(x)))
+
+
+def _absent(name):
+    def function(*args, **kwargs):
+        raise NotImplementedError(f"torch.ao.quantization.{name}: quantization is not supported yet")
+    function.__name__ = name
+    return function
+
+
+for _name in ("quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules fuse_modules_qat get_default_qconfig "
+              "get_default_qat_qconfig default_qconfig propagate_qconfig_ add_quant_dequant").split():
+    globals()[_name] = _absent(_name)
+del _name
