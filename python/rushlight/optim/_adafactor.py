@@ -62,7 +62,7 @@ class Adafactor(Optimizer):
             state_steps.append(state["step"])
         return False
 
-    @torch.no_grad()
+    @_fused.without_grad
     def step(self, closure=None):
         """Change the parameters once."""
         loss = _fused.evaluate(closure)

@@ -65,6 +65,8 @@ that of the plain path (`_single_tensor_*` beside each optimizer), operation by 
     asgd         p = p * (1 - lambd*eta);  p = p - eta*g;  ax = p if mu is 1 else ax + (p-ax)*mu;
                  eta = lr / (1 + lambd*lr*t)^alpha;  mu = 1 / max(1, t-t0)   (both 0-dim tensors)
 """
+import functools
+
 import rushlight as torch
 
 # Tests switch this off to compare the two paths.
@@ -102,6 +104,16 @@ def evaluate(closure):
         return None
     with torch.enable_grad():
         return closure()
+
+
+def without_grad(step):
+    """A step that records nothing."""
+    @functools.wraps(step)
+    def wrapped(*args, **kwargs):
+        with torch.no_grad():
+            return step(*args, **kwargs)
+
+    return wrapped
 
 
 def number(x):

@@ -79,7 +79,7 @@ class Muon(Optimizer):
             muon_momentum_bufs.append(state["momentum_buffer"])
         return False
 
-    @torch.no_grad()
+    @_fused.without_grad
     def step(self, closure=None):
         """Change the parameters once."""
         loss = _fused.evaluate(closure)

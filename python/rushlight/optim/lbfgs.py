@@ -3,7 +3,10 @@
 The inverse Hessian is a product of rank-two updates of the last `history_size` steps; a step evaluates
 the closure several times.
 """
+import functools
+
 import rushlight as torch
+from rushlight.optim import _fused
 from rushlight.optim.optimizer import Optimizer, _to_scalar
 
 __all__ = ["LBFGS"]
@@ -181,10 +184,10 @@ class LBFGS(Optimizer):
             d.add_(stps[i], alpha=al[i] - dirs[i].dot(d) * ro[i])
         return d
 
-    @torch.no_grad()
+    @_fused.without_grad
     def step(self, closure):
         """Up to max_iter iterations; returns the loss before them."""
-        closure = torch.enable_grad()(closure)
+        evaluate = functools.partial(_fused.evaluate, closure)
         group = self.param_groups[0]
         lr = _to_scalar(group["lr"])
         max_iter, max_eval = group["max_iter"], group["max_eval"]
@@ -194,7 +197,7 @@ class LBFGS(Optimizer):
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
-        first_loss = closure()
+        first_loss = evaluate()
         loss = float(first_loss)
         evaluations = 1
         state["func_evals"] += 1
@@ -243,15 +246,14 @@ class LBFGS(Optimizer):
                     raise RuntimeError("only 'strong_wolfe' is supported")
                 x = self._clone_param()
                 loss, flat_grad, t, inner = _strong_wolfe(
-                    lambda x, t, d: self._directional_evaluate(closure, x, t, d), x, t, d, loss, flat_grad, slope)
+                    lambda x, t, d: self._directional_evaluate(evaluate, x, t, d), x, t, d, loss, flat_grad, slope)
                 self._add_grad(t, d)
                 optimal = flat_grad.abs().max() <= tolerance_grad
             else:
                 self._add_grad(t, d)
                 if iteration != max_iter:
                     # After the last step nobody looks at the loss again.
-                    with torch.enable_grad():
-                        loss = float(closure())
+                    loss = float(evaluate())
                     flat_grad = self._gather_flat_grad()
                     optimal = flat_grad.abs().max() <= tolerance_grad
                     inner = 1

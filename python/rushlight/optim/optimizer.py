@@ -9,14 +9,18 @@ import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Dict, Tuple, Union
-from typing import Iterable as _IterableT
 
 import rushlight as torch
 
 __all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
 
-ParamsT = Union[_IterableT["torch.Tensor"], _IterableT[Dict[str, Any]], _IterableT[Tuple[str, "torch.Tensor"]]]
+
+def __getattr__(name):
+    if name != "ParamsT":
+        raise AttributeError(f"module 'torch.optim.optimizer' has no attribute '{name}'")
+    from typing import Any, Dict, Iterable as Many, Tuple, Union
+    return Union[Many[torch.Tensor], Many[Dict[str, Any]], Many[Tuple[str, torch.Tensor]]]
+
 
 # Hooks that see the steps of every optimizer.
 _global_optimizer_pre_hooks = OrderedDict()
@@ -126,8 +130,7 @@ def register_optimizer_step_post_hook(hook):
 class Optimizer:
     """Base class of optimizers."""
 
-    OptimizerPreHook = Any
-    OptimizerPostHook = Any
+    OptimizerPreHook = OptimizerPostHook = object       # names for annotations
 
     def __init__(self, params, defaults):
         self.defaults = defaults

@@ -24,7 +24,7 @@ class SparseAdam(Optimizer):
         if sparse:
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
 
-    @torch.no_grad()
+    @_fused.without_grad
     def step(self, closure=None):
         """Change the parameters once."""
         loss = _fused.evaluate(closure)

@@ -8,20 +8,29 @@ gradients.
 import warnings
 
 import rushlight as torch
-from rushlight.autograd.function import Function
 
 
-class BackwardHookFunction(Function):
-    """Identity on all its tensors, in one node."""
+def __getattr__(name):
+    # Made on first use: most programs have no such hooks, and custom functions cost time to load.
+    if name != "BackwardHookFunction":
+        raise AttributeError(f"module 'torch.nn.modules._functions' has no attribute '{name}'")
+    from rushlight.autograd.function import Function
 
-    @staticmethod
-    def forward(ctx, *args):
-        ctx.mark_non_differentiable(*[a for a in args if not a.requires_grad])
-        return args
+    class BackwardHookFunction(Function):
+        """Identity on all its tensors, in one node."""
 
-    @staticmethod
-    def backward(ctx, *args):
-        return args
+        @staticmethod
+        def forward(ctx, *args):
+            ctx.mark_non_differentiable(*[a for a in args if not a.requires_grad])
+            return args
+
+        @staticmethod
+        def backward(ctx, *args):
+            return args
+
+    BackwardHookFunction.__qualname__ = name
+    globals()[name] = BackwardHookFunction
+    return BackwardHookFunction
 
 
 def _as_tuple(x):
@@ -52,7 +61,7 @@ class ModuleGradients:
         tensors = [args[i] for i in places]
         if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors):
             return None
-        fresh = BackwardHookFunction.apply(*tensors)
+        fresh = (globals().get("BackwardHookFunction") or __getattr__("BackwardHookFunction")).apply(*tensors)
         fresh = fresh if isinstance(fresh, tuple) else (fresh,)
         nodes = [t.grad_fn for t in fresh if t.grad_fn is not None]
         if not nodes:

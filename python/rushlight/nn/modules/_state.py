@@ -3,16 +3,13 @@
 One function per step of `Module.state_dict` and `Module.load_state_dict`; the methods of Module of
 the same purpose call these, so that subclasses can still override one step.
 """
-import difflib
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
-from typing import Any, Dict, TypeVar
 
 import rushlight as torch
 from rushlight.nn.parameter import Parameter, is_lazy
 
-T_destination = TypeVar("T_destination", bound=Dict[str, Any])
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
@@ -222,6 +219,7 @@ def _quoted(keys):
 
 def _near_names(missing, unexpected):
     """Pairs that look like one name spelt in two ways, at most five of them."""
+    import difflib
     pairs = []
     for key in missing[:50]:
         near = difflib.get_close_matches(key, unexpected[:200], n=1, cutoff=0.75)

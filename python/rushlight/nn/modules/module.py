@@ -646,7 +646,7 @@ class Module(torch._C._ModuleBase):
 
     # ---- saving and loading: see _state.py ----
 
-    T_destination = _state.T_destination
+    T_destination = "T_destination"     # the name of a type variable in annotations
 
     def __getstate__(self):
         state = self.__dict__.copy()
