@@ -15,17 +15,25 @@ static PyObject *public_module(PyObject *self, void *unused) { return PyUnicode_
 
 typedef struct dtype_object {
     PyObject_HEAD
-    int dtype;
+    int dtype; /* RUSH_DTYPES: one that only exists by name */
+    const rush_dtype_info *info;
 } dtype_object;
 
-static dtype_object dtypes[RUSH_DTYPES];
+/* Names that files and packages mention, of which there are no tensors here. */
+static const rush_dtype_info by_name_only[] = {
+    {"quint4x2", 1}, {"quint2x4", 1}, {"bits8", 1}, {"bits16", 2}, {"bits1x8", 1}, {"bits2x4", 1}, {"bits4x2", 1}, {"float4_e2m1fn_x2", 1, 2, true},
+    {"uint1", 1, 1}, {"uint2", 1, 1}, {"uint3", 1, 1}, {"uint4", 1, 1}, {"uint5", 1, 1}, {"uint6", 1, 1}, {"uint7", 1, 1},
+    {"int1", 1, 1, true}, {"int2", 1, 1, true}, {"int3", 1, 1, true}, {"int4", 1, 1, true}, {"int5", 1, 1, true}, {"int6", 1, 1, true}, {"int7", 1, 1, true}};
+
+static dtype_object dtypes[RUSH_DTYPES + RUSH_COUNT(by_name_only)];
 #define DTYPE(x) (((dtype_object *)(x))->dtype)
+#define INFO(x) (((dtype_object *)(x))->info)
 
 PyObject *py_dtype(int d) { return py_ref((PyObject *)&dtypes[d]); }
 
 int py_to_dtype(PyObject *x, int *out)
 {
-    if (Py_TYPE(x) == &py_type_dtype) return *out = DTYPE(x), 1;
+    if (Py_TYPE(x) == &py_type_dtype) return DTYPE(x) < RUSH_DTYPES ? (*out = DTYPE(x), 1) : 0;
     if (x == (PyObject *)&PyFloat_Type) return *out = RUSH_F64, 1;
     if (x == (PyObject *)&PyLong_Type) return *out = RUSH_I64, 1;
     if (x == (PyObject *)&PyBool_Type) return *out = RUSH_BOOL, 1;
@@ -33,22 +41,14 @@ int py_to_dtype(PyObject *x, int *out)
     return 0;
 }
 
-static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", rush_dtypes[DTYPE(self)].name); }
-
-static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { return PyUnicode_FromString(rush_dtypes[DTYPE(self)].name); }
-
-static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_FromLong(rush_dtypes[DTYPE(self)].category == 2); }
-static PyObject *dtype_complex(PyObject *self, void *unused) { return PyBool_FromLong(rush_dtypes[DTYPE(self)].category == 3); }
-static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(rush_dtypes[DTYPE(self)].size); }
-
-static PyObject *dtype_signed(PyObject *self, void *unused)
-{
-    const rush_dtype_info *d = &rush_dtypes[DTYPE(self)];
-    return PyBool_FromLong(d->category >= 2 || d->is_signed);
-}
-
-static PyObject *dtype_to_real(PyObject *self, PyObject *unused) { return py_dtype(rush_dtype_real(DTYPE(self))); }
-static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) { return py_dtype(rush_dtype_complex(DTYPE(self))); }
+static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", INFO(self)->name); }
+static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { return PyUnicode_FromString(INFO(self)->name); }
+static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category == 2); }
+static PyObject *dtype_complex(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category == 3); }
+static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->size); }
+static PyObject *dtype_signed(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category >= 2 || INFO(self)->is_signed); }
+static PyObject *dtype_to_real(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_real(DTYPE(self))) : py_ref(self); }
+static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_complex(DTYPE(self))) : py_ref(self); }
 
 static PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_floating, NULL, "Is it a real floating point type?"},
@@ -500,10 +500,11 @@ int py_types_init(PyObject *module)
     if (PyType_Ready(&py_type_dtype) || PyType_Ready(&py_type_device) || PyType_Ready(&py_type_Size)) return -1;
     PyObject *all = PyDict_New();
     if (!all) return -1;
-    for (int d = 0; d < RUSH_DTYPES; ++d) {
+    for (int d = 0; d < (int)RUSH_COUNT(dtypes); ++d) {
         PyObject_Init((PyObject *)&dtypes[d], &py_type_dtype);
-        dtypes[d].dtype = d;
-        if (PyDict_SetItemString(all, rush_dtypes[d].name, (PyObject *)&dtypes[d])) return -1;
+        dtypes[d].dtype = RUSH_MIN(d, RUSH_DTYPES);
+        dtypes[d].info = d < RUSH_DTYPES ? &rush_dtypes[d] : &by_name_only[d - RUSH_DTYPES];
+        if (PyDict_SetItemString(all, dtypes[d].info->name, (PyObject *)&dtypes[d])) return -1;
     }
     for (size_t i = 0; i < RUSH_COUNT(aliases); ++i)
         if (PyDict_SetItemString(all, aliases[i].name, (PyObject *)&dtypes[aliases[i].dtype])) return -1;

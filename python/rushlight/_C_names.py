@@ -185,6 +185,11 @@ def _storage_Use_Count(storage_ptr):
     raise NotImplementedError("_storage_Use_Count is not there")
 
 
+def _is_autocast_available(device_type):
+    """Has autocast a meaning for this device type?"""
+    return device_type in ("cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia", "privateuseone")
+
+
 def _nothing(*args, **kwargs):
     """A setting of TorchScript's executor: there is none."""
 
