@@ -326,6 +326,9 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #ifdef __cplusplus
 }
 #endif
+#include <rushlight/nn.h>
+#include <rushlight/optim.h>
+#include <rushlight/io.h>
 #ifndef RUSH_BUILDING
 #include <rushlight/ops.h>
 #endif

@@ -32,6 +32,9 @@ rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtyp
 void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */
 /* A tensor list result; the array lives in the scope. */
 rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
+/* Parks a thing that is no tensor: its first member is the function that gives up one reference to it. */
+typedef void (*rush_object_end)(void *object);
+void *rush_park_object(void *object);
 void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */

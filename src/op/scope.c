@@ -1,7 +1,8 @@
 /* scope.c - the thread's stack of parked things, and the memory that goes with it.
  *
- * A scope is a mark in one stack of pointers; closing it drops what lies above. Tensors and plain blocks
- * share the stack: a block's pointer has its lowest bit set.
+ * A scope is a mark in one stack of pointers; closing it drops what lies above. Tensors, plain blocks and
+ * objects share the stack: a block's pointer has its lowest bit set, an object's (a module, an optimizer) the
+ * one above.
  */
 #include "op/op.h"
 
@@ -25,6 +26,7 @@ void rush_scope_close(size_t mark)
     while (rush_now.nparked > mark) {
         uintptr_t p = (uintptr_t)rush_now.parked[--rush_now.nparked];
         if (p & 1) rush_free((void *)(p - 1));
+        else if (p & 2) (*(rush_object_end *)(p - 2))((void *)(p - 2));
         else rush_drop((rush_tensor *)p);
     }
     if (mark == 0 && rush_now.room > 4096) { /* an outermost scope: a long list of temporaries is not kept */
@@ -40,6 +42,14 @@ rush_tensor *rush_park(rush_tensor *t)
     if (RUSH_UNLIKELY(rush_now.nparked == rush_now.room) && grow()) return rush_drop(t), NULL;
     rush_now.parked[rush_now.nparked++] = t;
     return t;
+}
+
+void *rush_park_object(void *object)
+{
+    if (!object) return NULL;
+    if (rush_now.nparked == rush_now.room && grow()) return (*(rush_object_end *)object)(object), NULL;
+    rush_now.parked[rush_now.nparked++] = (void *)((uintptr_t)object + 2);
+    return object;
 }
 
 void *rush_scope_alloc(size_t bytes)

@@ -1,0 +1,215 @@
+/* nn.h - modules: networks made of layers, with named parameters, buffers and children.
+ *
+ * A constructor parks the module in the current scope, like a tensor; a module holds its children, so only the
+ * outermost one matters. Names in a state are PyTorch's ("0.weight", "encoder.self_attn.in_proj_weight"), and
+ * the same seed gives the weights that PyTorch's modules start with.
+ *
+ *     rush_module *net = rush_nn_sequential(rush_nn_linear(64, 32), rush_nn_relu(), rush_nn_linear(32, 10));
+ *     rush_tensor *y = rush_forward(net, x);
+ *
+ * Options that are left out are PyTorch's defaults. In C++ call the _with functions with an options struct.
+ */
+#ifndef RUSHLIGHT_NN_H
+#define RUSHLIGHT_NN_H
+
+#include <rushlight.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rush_module rush_module;
+
+/* ---- using modules ---- */
+
+RUSH_API rush_tensor *rush_forward(rush_module *, rush_tensor *x);
+/* Of modules with several inputs or results: recurrent ones (x, h, c) -> (y, h, c), attention (query, key, value, mask).
+ * Missing inputs are NULL. Returns the number of results written to out (at most 8), -1 and an error. */
+RUSH_API int rush_forward_all(rush_module *, int n, rush_tensor *const *in, rush_tensor **out);
+RUSH_API void rush_module_train(rush_module *, bool on); /* all below it too; false: as rush_module_eval() */
+RUSH_API void rush_module_eval(rush_module *);
+RUSH_API bool rush_module_training(const rush_module *);
+RUSH_API const char *rush_module_name(const rush_module *); /* "Linear" */
+RUSH_API rush_module *rush_module_keep(rush_module *);
+RUSH_API void rush_module_drop(rush_module *);
+
+RUSH_API rush_tensors rush_parameters(rush_module *);          /* of it and all below; the array lives in the scope */
+RUSH_API int64_t rush_parameter_count(rush_module *);          /* numbers in them */
+RUSH_API void rush_module_zero_grad(rush_module *);
+RUSH_API void rush_module_requires_grad(rush_module *, bool);  /* false freezes */
+RUSH_API rush_tensor *rush_module_tensor(rush_module *, const char *name); /* "0.weight"; NULL when there is none */
+RUSH_API rush_module *rush_module_child(rush_module *, const char *name);  /* "0"; NULL when there is none */
+RUSH_API int rush_module_to(rush_module *, rush_dtype);        /* floating parameters and buffers become this dtype */
+
+/* Named tensors: parameters and buffers of a module, contents of a file. Arrays and names live in the scope. */
+typedef struct rush_state {
+    int n;
+    const char **name;
+    rush_tensor **tensor;
+} rush_state;
+RUSH_API rush_state rush_module_state(rush_module *);
+/* Copies values by name. strict: every name of both sides must be there, in the same size. */
+RUSH_API int rush_module_load_state(rush_module *, rush_state, bool strict);
+RUSH_API rush_tensor *rush_state_find(rush_state, const char *name);
+RUSH_API int rush_module_save(rush_module *, const char *path); /* as safetensors */
+RUSH_API int rush_module_load(rush_module *, const char *path);
+
+/* ---- making modules of one's own ---- */
+
+typedef struct rush_module_kind {
+    const char *name;
+    size_t size;                 /* bytes of its settings, which rush_module_data() points to */
+    int (*forward)(rush_module *, int n, rush_tensor *const *in, rush_tensor **out); /* as rush_forward_all */
+    void (*end)(void *data);     /* frees what the settings point to, or NULL                 */
+} rush_module_kind;
+
+RUSH_API rush_module *rush_module_new(const rush_module_kind *);
+RUSH_API void *rush_module_data(rush_module *);
+/* Gives the module a parameter (which will require gradients) or a buffer. NULL is fine: then it has none. Both return t. */
+RUSH_API rush_tensor *rush_module_parameter(rush_module *, const char *name, rush_tensor *t);
+RUSH_API rush_tensor *rush_module_buffer(rush_module *, const char *name, rush_tensor *t, bool persistent);
+RUSH_API rush_module *rush_module_add(rush_module *, const char *name, rush_module *child); /* returns child */
+
+/* ---- initialisers: change a tensor, unrecorded; return it ---- */
+
+RUSH_API rush_tensor *rush_init_constant(rush_tensor *, double);
+RUSH_API rush_tensor *rush_init_uniform(rush_tensor *, double from, double to);
+RUSH_API rush_tensor *rush_init_normal(rush_tensor *, double mean, double std);
+RUSH_API rush_tensor *rush_init_truncated_normal(rush_tensor *, double mean, double std, double low, double high);
+RUSH_API rush_tensor *rush_init_xavier_uniform(rush_tensor *, double gain);
+RUSH_API rush_tensor *rush_init_xavier_normal(rush_tensor *, double gain);
+/* a: slope of the leaky relu that follows (0: relu); fan_out: keeps the gradients' size instead of the values'. */
+RUSH_API rush_tensor *rush_init_kaiming_uniform(rush_tensor *, double a, bool fan_out);
+RUSH_API rush_tensor *rush_init_kaiming_normal(rush_tensor *, double a, bool fan_out);
+RUSH_API rush_tensor *rush_init_orthogonal(rush_tensor *, double gain);
+
+/* ---- containers ---- */
+
+RUSH_API rush_module *rush_nn_sequential_of(int n, rush_module *const *);
+RUSH_API int rush_sequential_append(rush_module *sequential, rush_module *);
+#define rush_nn_sequential(...)                                                                             \
+    rush_nn_sequential_of((int)(sizeof((rush_module *[]){__VA_ARGS__}) / sizeof(rush_module *)), (rush_module *[]){__VA_ARGS__})
+/* Any operation as a module: op(x, args...). What array arguments point to is copied. */
+RUSH_API rush_module *rush_nn_call(const char *op, int n, const rush_value *args);
+
+/* ---- layers ---- */
+
+typedef struct rush_nn_linear_options { bool no_bias; rush_dtype dtype; } rush_nn_linear_options; /* dtype 0 (bool): the default */
+RUSH_API rush_module *rush_nn_linear_with(int64_t in, int64_t out, const rush_nn_linear_options *);
+
+typedef struct rush_nn_conv_options {
+    int64_t stride[3], padding[3], dilation[3], output_padding[3]; /* one number counts for all dimensions */
+    int64_t groups;
+    bool no_bias;
+    const char *padding_mode; /* "zeros", "reflect", "replicate", "circular" */
+    bool same;                /* padding that keeps the size                 */
+} rush_nn_conv_options;
+/* dims 1 to 3; kernel has as many entries, or one that counts for all (the rest 0). */
+RUSH_API rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, const int64_t kernel[3],
+                                        const rush_nn_conv_options *);
+
+typedef struct rush_nn_norm_options {
+    double eps, momentum;  /* 0: PyTorch's; momentum below 0: a cumulative average (batch norm) */
+    bool no_affine, no_bias;
+    bool no_track;         /* batch norm without running averages */
+    bool track;            /* instance norm with them             */
+    bool affine;           /* instance norm with weight and bias  */
+} rush_nn_norm_options;
+RUSH_API rush_module *rush_nn_batch_norm_with(int64_t features, const rush_nn_norm_options *);
+RUSH_API rush_module *rush_nn_instance_norm_with(int64_t features, const rush_nn_norm_options *);
+RUSH_API rush_module *rush_nn_group_norm_with(int64_t groups, int64_t channels, const rush_nn_norm_options *);
+RUSH_API rush_module *rush_nn_layer_norm_with(rush_ints shape, const rush_nn_norm_options *);
+RUSH_API rush_module *rush_nn_rms_norm_with(rush_ints shape, const rush_nn_norm_options *);
+
+typedef struct rush_nn_embedding_options { int64_t padding_idx; bool has_padding; } rush_nn_embedding_options;
+RUSH_API rush_module *rush_nn_embedding_with(int64_t count, int64_t features, const rush_nn_embedding_options *);
+
+RUSH_API rush_module *rush_nn_dropout(double p);
+RUSH_API rush_module *rush_nn_dropout2d(double p); /* whole channels, of any number of dimensions */
+RUSH_API rush_module *rush_nn_alpha_dropout(double p);
+RUSH_API rush_module *rush_nn_flatten(void);       /* all but the first dimension */
+RUSH_API rush_module *rush_nn_identity(void);
+RUSH_API rush_module *rush_nn_softmax(int dim);
+RUSH_API rush_module *rush_nn_log_softmax(int dim);
+
+typedef struct rush_nn_pool_options {
+    int64_t stride[3], padding[3], dilation[3]; /* stride 0: the window's size */
+    bool ceil_mode, exclude_padding;
+} rush_nn_pool_options;
+RUSH_API rush_module *rush_nn_max_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *);
+RUSH_API rush_module *rush_nn_avg_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *);
+RUSH_API rush_module *rush_nn_adaptive_avg_pool(int dims, const int64_t size[3]);
+RUSH_API rush_module *rush_nn_adaptive_max_pool(int dims, const int64_t size[3]);
+
+typedef struct rush_nn_recurrent_options {
+    int layers;
+    double dropout;
+    bool no_bias, batch_first, bidirectional, relu; /* relu: of rush_nn_rnn, instead of tanh */
+} rush_nn_recurrent_options;
+RUSH_API rush_module *rush_nn_rnn_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
+RUSH_API rush_module *rush_nn_lstm_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
+RUSH_API rush_module *rush_nn_gru_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
+
+typedef struct rush_nn_attention_options {
+    double dropout;
+    bool no_bias, batch_first, causal;
+    int64_t kdim, vdim;    /* features of key and value where they differ */
+} rush_nn_attention_options;
+/* (query, key, value, mask): mask is added to the scores, or bool with true where attention is forbidden. One input x: (x, x, x). */
+RUSH_API rush_module *rush_nn_attention_with(int64_t features, int64_t heads, const rush_nn_attention_options *);
+
+typedef struct rush_nn_transformer_options {
+    int64_t feedforward;   /* 0: 2048 */
+    double dropout;        /* below 0: none; 0: 0.1 */
+    double eps;
+    bool gelu, norm_first, batch_first, causal;
+} rush_nn_transformer_options;
+RUSH_API rush_module *rush_nn_encoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *); /* (x, mask) */
+RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *); /* (x, memory, mask, memory mask) */
+
+#ifndef __cplusplus
+#define rush_nn_op(op, ...) rush_nn_call(op, (int)(sizeof((rush_value[]){__VA_ARGS__}) / sizeof(rush_value)), (rush_value[]){__VA_ARGS__})
+#define rush_nn_relu() rush_nn_call("relu", 0, NULL)
+#define rush_nn_sigmoid() rush_nn_call("sigmoid", 0, NULL)
+#define rush_nn_tanh() rush_nn_call("tanh", 0, NULL)
+#define rush_nn_gelu() rush_nn_call("gelu", 0, NULL)
+#define rush_nn_silu() rush_nn_call("silu", 0, NULL)
+#define rush_nn_mish() rush_nn_call("mish", 0, NULL)
+#define rush_nn_elu() rush_nn_call("elu", 0, NULL)
+#define rush_nn_selu() rush_nn_call("selu", 0, NULL)
+#define rush_nn_softplus() rush_nn_call("softplus", 0, NULL)
+#define rush_nn_hardswish() rush_nn_call("hardswish", 0, NULL)
+#define rush_nn_leaky_relu(slope) rush_nn_op("leaky_relu", RUSH_V(slope))
+#define rush_nn_linear(in, out, ...) rush_nn_linear_with(in, out, &(rush_nn_linear_options){__VA_ARGS__})
+#define rush_nn_conv1d(in, out, kernel, ...) rush_nn_conv_with(1, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv2d(in, out, kernel, ...) rush_nn_conv_with(2, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv3d(in, out, kernel, ...) rush_nn_conv_with(3, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose1d(in, out, kernel, ...) rush_nn_conv_with(1, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose2d(in, out, kernel, ...) rush_nn_conv_with(2, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose3d(in, out, kernel, ...) rush_nn_conv_with(3, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_batch_norm(features, ...) rush_nn_batch_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_instance_norm(features, ...) rush_nn_instance_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_group_norm(groups, channels, ...) rush_nn_group_norm_with(groups, channels, &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_layer_norm(features, ...) rush_nn_layer_norm_with(RUSH_INTS(features), &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_rms_norm(features, ...) rush_nn_rms_norm_with(RUSH_INTS(features), &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_embedding(count, features, ...) rush_nn_embedding_with(count, features, &(rush_nn_embedding_options){__VA_ARGS__})
+#define rush_nn_max_pool1d(window, ...) rush_nn_max_pool_with(1, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_max_pool2d(window, ...) rush_nn_max_pool_with(2, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_max_pool3d(window, ...) rush_nn_max_pool_with(3, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool1d(window, ...) rush_nn_avg_pool_with(1, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool2d(window, ...) rush_nn_avg_pool_with(2, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool3d(window, ...) rush_nn_avg_pool_with(3, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_adaptive_avg_pool2d(height, width) rush_nn_adaptive_avg_pool(2, (int64_t[3]){height, width})
+#define rush_nn_rnn(in, hidden, ...) rush_nn_rnn_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
+#define rush_nn_lstm(in, hidden, ...) rush_nn_lstm_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
+#define rush_nn_gru(in, hidden, ...) rush_nn_gru_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
+#define rush_nn_attention(features, heads, ...) rush_nn_attention_with(features, heads, &(rush_nn_attention_options){__VA_ARGS__})
+#define rush_nn_encoder_layer(features, heads, ...) rush_nn_encoder_layer_with(features, heads, &(rush_nn_transformer_options){__VA_ARGS__})
+#define rush_nn_decoder_layer(features, heads, ...) rush_nn_decoder_layer_with(features, heads, &(rush_nn_transformer_options){__VA_ARGS__})
+#define rush_cross_entropy(logits, target, ...) rush_cross_entropy_loss(logits, target, __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

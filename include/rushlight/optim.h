@@ -1,0 +1,101 @@
+/* optim.h - optimizers, learning rates over time, clipping of gradients.
+ *
+ * An optimizer is made for a list of parameters and parked in the scope. Its step updates all of them in one
+ * parallel pass, by the same fused operators that the Python package uses.
+ *
+ *     rush_optim *opt = rush_adamw(rush_parameters(net), .lr = 3e-4, .weight_decay = 0.01);
+ *     ...
+ *     rush_optim_lr_set(opt, rush_lr_cosine(3e-4, epoch, epochs, 0));
+ *     rush_optim_step(opt);
+ *
+ * Options that are left out are PyTorch's defaults.
+ */
+#ifndef RUSHLIGHT_OPTIM_H
+#define RUSHLIGHT_OPTIM_H
+
+#include <rushlight.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rush_optim rush_optim;
+
+typedef struct rush_sgd_options { double lr, momentum, dampening, weight_decay; bool nesterov, maximize; } rush_sgd_options;
+typedef struct rush_adam_options { /* also adamw, adamax, nadam, radam */
+    double lr, beta1, beta2, eps, weight_decay, momentum_decay;
+    bool amsgrad, maximize, decoupled;
+} rush_adam_options;
+typedef struct rush_rmsprop_options { double lr, alpha, eps, weight_decay, momentum; bool centered, maximize; } rush_rmsprop_options;
+typedef struct rush_adagrad_options { double lr, lr_decay, weight_decay, eps, initial; bool maximize; } rush_adagrad_options;
+typedef struct rush_adadelta_options { double lr, rho, eps, weight_decay; bool maximize; } rush_adadelta_options;
+typedef struct rush_rprop_options { double lr, eta_minus, eta_plus, step_min, step_max; bool maximize; } rush_rprop_options;
+typedef struct rush_asgd_options { double lr, lambd, alpha, t0, weight_decay; bool maximize; } rush_asgd_options;
+typedef struct rush_lbfgs_options { double lr, tolerance_grad, tolerance_change; int max_iter, max_eval, history; bool line_search; } rush_lbfgs_options;
+
+RUSH_API rush_optim *rush_sgd_with(rush_tensors parameters, const rush_sgd_options *);
+RUSH_API rush_optim *rush_adam_with(rush_tensors parameters, const rush_adam_options *);
+RUSH_API rush_optim *rush_adamw_with(rush_tensors parameters, const rush_adam_options *);
+RUSH_API rush_optim *rush_adamax_with(rush_tensors parameters, const rush_adam_options *);
+RUSH_API rush_optim *rush_nadam_with(rush_tensors parameters, const rush_adam_options *);
+RUSH_API rush_optim *rush_radam_with(rush_tensors parameters, const rush_adam_options *);
+RUSH_API rush_optim *rush_rmsprop_with(rush_tensors parameters, const rush_rmsprop_options *);
+RUSH_API rush_optim *rush_adagrad_with(rush_tensors parameters, const rush_adagrad_options *);
+RUSH_API rush_optim *rush_adadelta_with(rush_tensors parameters, const rush_adadelta_options *);
+RUSH_API rush_optim *rush_rprop_with(rush_tensors parameters, const rush_rprop_options *);
+RUSH_API rush_optim *rush_asgd_with(rush_tensors parameters, const rush_asgd_options *);
+RUSH_API rush_optim *rush_lbfgs_with(rush_tensors parameters, const rush_lbfgs_options *);
+
+/* One step from the gradients that are there; parameters without one stay as they are. LBFGS wants the other. */
+RUSH_API int rush_optim_step(rush_optim *);
+/* loss_of clears nothing: it computes the loss, calls rush_backward() on it and returns it. Returns the first loss. */
+RUSH_API double rush_optim_step_closure(rush_optim *, rush_tensor *(*loss_of)(void *arg), void *arg);
+RUSH_API void rush_optim_zero_grad(rush_optim *);  /* gradients go, as set_to_none does */
+RUSH_API double rush_optim_lr(const rush_optim *);
+RUSH_API void rush_optim_lr_set(rush_optim *, double);
+RUSH_API rush_optim *rush_optim_keep(rush_optim *);
+RUSH_API void rush_optim_drop(rush_optim *);
+/* What a later run needs to go on: "0.exp_avg", "0.step", ... Arrays and names live in the scope. */
+RUSH_API rush_state rush_optim_state(rush_optim *);
+RUSH_API int rush_optim_load_state(rush_optim *, rush_state);
+
+#ifndef __cplusplus
+#define rush_sgd(parameters, ...) rush_sgd_with(parameters, &(rush_sgd_options){__VA_ARGS__})
+#define rush_adam(parameters, ...) rush_adam_with(parameters, &(rush_adam_options){__VA_ARGS__})
+#define rush_adamw(parameters, ...) rush_adamw_with(parameters, &(rush_adam_options){__VA_ARGS__})
+#define rush_adamax(parameters, ...) rush_adamax_with(parameters, &(rush_adam_options){__VA_ARGS__})
+#define rush_nadam(parameters, ...) rush_nadam_with(parameters, &(rush_adam_options){__VA_ARGS__})
+#define rush_radam(parameters, ...) rush_radam_with(parameters, &(rush_adam_options){__VA_ARGS__})
+#define rush_rmsprop(parameters, ...) rush_rmsprop_with(parameters, &(rush_rmsprop_options){__VA_ARGS__})
+#define rush_adagrad(parameters, ...) rush_adagrad_with(parameters, &(rush_adagrad_options){__VA_ARGS__})
+#define rush_adadelta(parameters, ...) rush_adadelta_with(parameters, &(rush_adadelta_options){__VA_ARGS__})
+#define rush_rprop(parameters, ...) rush_rprop_with(parameters, &(rush_rprop_options){__VA_ARGS__})
+#define rush_asgd(parameters, ...) rush_asgd_with(parameters, &(rush_asgd_options){__VA_ARGS__})
+#define rush_lbfgs(parameters, ...) rush_lbfgs_with(parameters, &(rush_lbfgs_options){__VA_ARGS__})
+#endif
+
+/* ---- learning rates: of step t, counted from 0, for a base rate; PyTorch's schedules in closed form ---- */
+
+RUSH_API double rush_lr_step(double base, int64_t t, int64_t size, double gamma);
+RUSH_API double rush_lr_multistep(double base, int64_t t, rush_ints milestones, double gamma);
+RUSH_API double rush_lr_exponential(double base, int64_t t, double gamma);
+RUSH_API double rush_lr_constant(double base, int64_t t, double factor, int64_t total);
+RUSH_API double rush_lr_linear(double base, int64_t t, double start, double end, int64_t total);
+RUSH_API double rush_lr_polynomial(double base, int64_t t, int64_t total, double power);
+RUSH_API double rush_lr_cosine(double base, int64_t t, int64_t total, double least);
+RUSH_API double rush_lr_warm_restarts(double base, int64_t t, int64_t first, int64_t factor, double least);
+RUSH_API double rush_lr_one_cycle(double most, int64_t t, int64_t total, double rising, double start_div, double end_div);
+RUSH_API double rush_lr_cyclic(double base, double most, int64_t t, int64_t up, int64_t down);
+/* Lowers the optimizer's rate by factor after `patience` calls without a lower loss. Start from {0}. */
+typedef struct rush_plateau { double best; int64_t bad; bool begun; } rush_plateau;
+RUSH_API void rush_lr_plateau(rush_plateau *, rush_optim *, double loss, double factor, int64_t patience, double least);
+
+/* ---- gradients ---- */
+
+RUSH_API double rush_clip_grad_norm(rush_tensors parameters, double max_norm, double p); /* the norm before; p 2, or INFINITY */
+RUSH_API void rush_clip_grad_value(rush_tensors parameters, double most);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,151 @@
+/* safetensors.c - named tensors in one file: the header's length, a header in JSON, the elements one after the other. */
+#include "config.h"
+#include "io/file.h"
+
+#if RUSH_HAS_JSON
+#include <cjson/cJSON.h>
+
+static const struct { const char *code; rush_dtype dtype; } codes[] = {
+    {"BOOL", RUSH_BOOL}, {"U8", RUSH_U8}, {"I8", RUSH_I8}, {"I16", RUSH_I16}, {"U16", RUSH_U16}, {"I32", RUSH_I32}, {"U32", RUSH_U32},
+    {"I64", RUSH_I64}, {"U64", RUSH_U64}, {"F16", RUSH_F16}, {"BF16", RUSH_BF16}, {"F32", RUSH_F32}, {"F64", RUSH_F64}, {"C64", RUSH_C64},
+    {"F8_E4M3", RUSH_F8E4M3FN}, {"F8_E5M2", RUSH_F8E5M2}, {"F8_E4M3FNUZ", RUSH_F8E4M3FNUZ}, {"F8_E5M2FNUZ", RUSH_F8E5M2FNUZ},
+    {"F8_E8M0", RUSH_F8E8M0FNU},
+};
+
+static const char *code_of(rush_dtype d)
+{
+    for (size_t i = 0; i < RUSH_COUNT(codes); i++)
+        if (codes[i].dtype == d) return codes[i].code;
+    return NULL;
+}
+
+/* Larger elements first, so that each tensor lies at a multiple of its element's size. */
+static int by_size(const void *a, const void *b)
+{
+    const rush_tensor *const *x = a, *const *y = b;
+    return rush_dtypes[(*y)->dtype].size - rush_dtypes[(*x)->dtype].size;
+}
+
+int rush_safetensors_save(const char *path, rush_state s)
+{
+    if (rush_failed()) return -1;
+    RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
+    size_t mark = rush_scope_open();
+    int failed = 0;
+    struct entry { const rush_tensor *t; const char *name; } *e = rush_scope_alloc(sizeof *e * (size_t)RUSH_MAX(s.n, 1));
+    for (int i = 0; e && i < s.n && !failed; i++) {
+        e[i] = (struct entry){rush_as_in_files(s.tensor[i]), s.name[i]};
+        if (!e[i].t) failed = -1;
+        else if (!code_of(e[i].t->dtype)) failed = rush_fail(RUSH_TYPE_ERROR, "safetensors files hold no %s ('%s')", rush_dtype_name(e[i].t->dtype), s.name[i]);
+        for (int k = 0; k < i && !failed; k++)
+            if (!strcmp(s.name[k], s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is there twice", s.name[i]);
+    }
+    if (!e || failed) return rush_scope_close(mark), -1;
+    qsort(e, (size_t)s.n, sizeof *e, by_size);
+
+    cJSON *head = cJSON_CreateObject();
+    size_t at = 0;
+    for (int i = 0; i < s.n; i++) {
+        const rush_tensor *t = e[i].t;
+        size_t end = at + (size_t)t->numel * rush_dtypes[t->dtype].size;
+        cJSON *item = cJSON_AddObjectToObject(head, e[i].name);
+        cJSON_AddStringToObject(item, "dtype", code_of(t->dtype));
+        cJSON *shape = cJSON_AddArrayToObject(item, "shape"), *offsets = cJSON_AddArrayToObject(item, "data_offsets");
+        for (int d = 0; d < t->ndim; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->size[d]));
+        cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)at));
+        cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)end));
+        at = end;
+    }
+    char *text = cJSON_PrintUnformatted(head);
+    cJSON_Delete(head);
+    rush_writing w;
+    failed = !text ? rush_fail(RUSH_MEMORY_ERROR, "not enough memory for the header of '%s'", path) : rush_write_begin(&w, path);
+    if (!failed) {
+        size_t n = strlen(text), whole = (n + 7) / 8 * 8;
+        uint8_t length[8];
+        for (int i = 0; i < 8; i++) length[i] = (uint8_t)(whole >> 8 * i);
+        failed = rush_write(&w, length, 8) || rush_write(&w, text, n) || rush_write(&w, "        ", whole - n);
+        for (int i = 0; i < s.n && !failed; i++) failed = rush_write(&w, rush_ptr(e[i].t), (size_t)e[i].t->numel * rush_dtypes[e[i].t->dtype].size);
+        failed = rush_write_end(&w, !failed) || failed;
+    }
+    cJSON_free(text);
+    rush_scope_close(mark);
+    return failed ? -1 : 0;
+}
+
+static int whole_number(const cJSON *j, int64_t *n)
+{
+    if (!cJSON_IsNumber(j) || j->valuedouble < 0 || j->valuedouble > 0x1p53 || j->valuedouble != (double)(int64_t)j->valuedouble) return -1;
+    *n = (int64_t)j->valuedouble;
+    return 0;
+}
+
+/* One entry of the header as a tensor over the mapping; data begins at `base`. */
+static rush_tensor *entry(rush_mapping *m, size_t base, const cJSON *item, const char *path)
+{
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype"), *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), *x;
+    const char *code = cJSON_GetStringValue(dtype);
+    int64_t size[RUSH_MAXDIM], from, to, numel = 1;
+    int ndim = 0, d = -1;
+    for (size_t i = 0; code && i < RUSH_COUNT(codes); i++)
+        if (!strcmp(codes[i].code, code)) d = (int)codes[i].dtype;
+    RUSH_CHECK_NULL(code && d >= 0, RUSH_TYPE_ERROR, "'%s' of '%s' has elements of type %s, which no dtype stands for", item->string, path, code ? code : "(none)");
+    bool fine = cJSON_IsArray(shape) && cJSON_IsArray(offsets) && cJSON_GetArraySize(offsets) == 2 &&
+                !whole_number(cJSON_GetArrayItem(offsets, 0), &from) && !whole_number(cJSON_GetArrayItem(offsets, 1), &to);
+    if (fine)
+        cJSON_ArrayForEach(x, shape) fine = fine && ndim < RUSH_MAXDIM && !whole_number(x, &size[ndim++]);
+    RUSH_CHECK_NULL(fine, RUSH_VALUE_ERROR, "'%s' of '%s' has no readable shape or place", item->string, path);
+    numel = rush_numel_of(ndim, size);
+    if (numel < 0) return NULL;
+    RUSH_CHECK_NULL(from <= to && (uint64_t)to <= m->size - base && (uint64_t)(to - from) / rush_dtypes[d].size == (uint64_t)numel &&
+                        (uint64_t)(to - from) % rush_dtypes[d].size == 0,
+                    RUSH_VALUE_ERROR, "'%s' of '%s' lies outside of the file, or has another size than its shape says", item->string, path);
+    return rush_map_tensor(m, base + (size_t)from, (rush_dtype)d, ndim, size, NULL);
+}
+
+rush_state rush_safetensors_load(const char *path)
+{
+    rush_state s = {.n = -1};
+    rush_mapping *m = rush_failed() ? NULL : rush_map(path);
+    if (!m) return s;
+    uint64_t n = 0;
+    for (int i = 0; i < 8 && m->size >= 8; i++) n |= (uint64_t)(uint8_t)m->data[i] << 8 * i;
+    cJSON *head = m->size >= 8 && n <= m->size - 8 ? cJSON_ParseWithLength(m->data + 8, (size_t)n) : NULL, *item;
+    if (!cJSON_IsObject(head)) {
+        rush_fail(RUSH_VALUE_ERROR, "'%s' is no safetensors file", path);
+    } else {
+        int count = cJSON_GetArraySize(head);
+        s.name = rush_scope_alloc(sizeof *s.name * (size_t)RUSH_MAX(count, 1));
+        s.tensor = rush_scope_alloc(sizeof *s.tensor * (size_t)RUSH_MAX(count, 1));
+        s.n = 0;
+        cJSON_ArrayForEach(item, head)
+        {
+            if (rush_failed() || !strcmp(item->string, "__metadata__")) continue;
+            rush_tensor *t = entry(m, 8 + (size_t)n, item, path);
+            char *name = t ? rush_scope_alloc(strlen(item->string) + 1) : NULL;
+            if (!name) break;
+            s.name[s.n] = strcpy(name, item->string);
+            s.tensor[s.n++] = t;
+        }
+    }
+    cJSON_Delete(head);
+    rush_unmap(m);
+    if (rush_failed()) s.n = -1;
+    return s;
+}
+
+#else
+
+int rush_safetensors_save(const char *path, rush_state s)
+{
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s': this build has no cJSON, which safetensors headers need", path);
+}
+
+rush_state rush_safetensors_load(const char *path)
+{
+    rush_fail(RUSH_NOT_IMPLEMENTED, "'%s': this build has no cJSON, which safetensors headers need", path);
+    return (rush_state){.n = -1};
+}
+
+#endif
