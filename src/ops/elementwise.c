@@ -34,6 +34,8 @@ static rush_pw_id clamp_row(const rush_value *in, rush_value *x)
     x[0] = in[0];
     x[1] = HAS(in[1]) ? in[1] : in[2];
     x[2] = in[2];
+    bool numbers = rush_is_number(in[1]) && rush_is_number(in[2]) && D_(in[1]) == D_(in[1]) && D_(in[2]) == D_(in[2]); /* and no NaN */
+    if (numbers) return RUSH_PW_clamp_between;
     return HAS(in[1]) && HAS(in[2]) ? RUSH_PW_clamp : HAS(in[1]) ? RUSH_PW_maximum : RUSH_PW_minimum;
 }
 

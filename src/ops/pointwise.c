@@ -87,6 +87,7 @@ static int refuse(rush_pw_id id, rush_dtype d)
     case RUSH_PW_ceil:
     case RUSH_PW_trunc:
     case RUSH_PW_clamp:
+    case RUSH_PW_clamp_between:
         if (complex) return rush_fail(RUSH_NOT_IMPLEMENTED, "%s is not supported for complex inputs", name);
         break;
     case RUSH_PW_signbit:
@@ -221,6 +222,7 @@ typedef struct run {
     rush_pw_kernel loop;
     const rush_pw_args *args;
     int nout, n;
+    unsigned ones; /* bit m: the loop takes m as its `one` */
     uint8_t size[RUSH_OPERANDS];
 } run;
 
@@ -253,22 +255,32 @@ static void gather(char *to, int64_t to_stride, const char *from, int64_t from_s
     rush_convert_many(to, of_size[size], to_stride, from, of_size[size], from_stride, n);
 }
 
+/* As many of the operands in mask as the loop takes as single elements. */
+static unsigned taken(unsigned ones, unsigned mask)
+{
+    static const uint8_t order[] = {6, 4, 2, 1};
+    for (int i = 0; i < 4; i++)
+        if ((order[i] & mask) == order[i] && ones >> order[i] & 1) return order[i];
+    return 0;
+}
+
 /* Through blocks: operands that are not contiguous are gathered, one element repeated once for all blocks. */
-static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n)
+static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n, unsigned mask)
 {
     char buffer[MOST][BLOCK * 16] __attribute__((aligned(64)));
     char *q[MOST];
     int64_t most = RUSH_MIN(n, BLOCK);
+    unsigned one = taken(r->ones, mask);
     for (int k = r->nout; k < r->n; k++)
-        if (stride[k] == 0) fill(buffer[k], p[k], most, r->size[k]);
+        if (stride[k] == 0 && !(one >> (k - r->nout) & 1)) fill(buffer[k], p[k], most, r->size[k]);
     for (int64_t i = 0; i < n; i += most) {
         int64_t m = RUSH_MIN(most, n - i);
         for (int k = 0; k < r->n; k++) {
-            bool direct = stride[k] == r->size[k];
+            bool direct = stride[k] == r->size[k] || (k >= r->nout && one >> (k - r->nout) & 1);
             q[k] = direct ? p[k] + i * stride[k] : buffer[k];
             if (!direct && k >= r->nout && stride[k]) gather(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
         }
-        r->loop(q, m, r->args);
+        r->loop(q, m, r->args, one);
         for (int k = 0; k < r->nout; k++)
             if (stride[k] != r->size[k]) gather(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
     }
@@ -277,20 +289,29 @@ static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n)
 static void run_pieces(char **p, const int64_t *stride, int64_t n, const void *arg)
 {
     const run *r = arg;
-    for (int k = 0; k < r->n; k++)
-        if (RUSH_UNLIKELY(stride[k] != r->size[k] && n > 1)) {
-            run_blocks(r, p, stride, n);
-            return;
-        }
-    r->loop(p, n, r->args);
+    unsigned mask = 0;
+    bool strided = false;
+    for (int k = 0; k < r->n && n > 1; k++) {
+        if (RUSH_LIKELY(stride[k] == r->size[k])) continue;
+        if (stride[k] == 0 && k >= r->nout) mask |= 1u << (k - r->nout);
+        else strided = true;
+    }
+    if (RUSH_LIKELY(!strided && r->ones >> mask & 1)) r->loop(p, n, r->args, mask);
+    else run_blocks(r, p, stride, n, mask);
+}
+
+static void run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args,
+                     unsigned ones)
+{
+    run r = {.loop = loop, .args = args, .nout = nout, .n = n, .ones = ones};
+    RUSH_ASSERT(n <= MOST);
+    for (int k = 0; k < n; k++) r.size[k] = rush_dtypes[compute[k]].size;
+    rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
 }
 
 void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args)
 {
-    run r = {.loop = loop, .args = args, .nout = nout, .n = n};
-    RUSH_ASSERT(n <= MOST);
-    for (int k = 0; k < n; k++) r.size[k] = rush_dtypes[compute[k]].size;
-    rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
+    run_loop(loop, nout, n, operand, compute, args, 1);
 }
 
 /* Beside half types, numbers and 0-d tensors of wider types count as rounded to the half type, as in PyTorch, which
@@ -327,7 +348,8 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && nx > 1 && id != RUSH_PW_mul)
         for (int k = 0; k < nx; k++)
             if (k == 0 || id != RUSH_PW_div) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
-    rush_pw_run_loop(plan.loop, 1, nx + 1, operand, compute, args);
+    unsigned ones = plan.compute == RUSH_F16 || plan.compute == RUSH_BF16 ? 1 : RUSH_PW_ONES(nx); /* loops on bits take none */
+    run_loop(plan.loop, 1, nx + 1, operand, compute, args, ones);
     if (result != given) rush_copy_into(given, result);
 }
 
@@ -485,22 +507,20 @@ int rush_pw_shape(const rush_value *in, rush_value *out)
 static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush_pw_args *args, rush_tensor *result)
 {
     const rush_tensor *first = T_(x[0]);
-    double room[2 * BLOCK], *at = room;
+    char number[16] __attribute__((aligned(16)));
+    unsigned one = 0;
     char *p[3] = {rush_ptr(result)};
     if (!first || row->nx > 2 || result->numel > BLOCK || row->set & RUSH_PW_LOGIC) return false;
     rush_dtype d = first->dtype;
-    int size = rush_dtypes[d].size;
     if (result->dtype != (row->result == RUSH_PW_BOOL ? RUSH_BOOL : d) || (row->result == RUSH_PW_REAL && rush_dtype_is_complex(d))) return false;
     if (!(result->flags & RUSH_T_CONTIGUOUS) || result->flags & (RUSH_T_CONJ | RUSH_T_NEG)) return false;
     for (int k = 0; k < row->nx; k++) {
         const rush_tensor *t = T_(x[k]);
         if (!t) { /* a number that does not promote */
             if (x[k].kind == RUSH_V_COMPLEX || (x[k].kind == RUSH_V_FLOAT && rush_dtypes[d].category < 2) || d == RUSH_BOOL) return false;
-            char element[16];
-            rush_number_store(element, d, x[k]);
-            fill((char *)at, element, result->numel, size);
-            p[k + 1] = (char *)at;
-            at += BLOCK;
+            rush_number_store(number, d, x[k]);
+            p[k + 1] = number;
+            one = 2; /* it is the second: the first is a tensor */
             continue;
         }
         if (t->dtype != d || t->numel != result->numel || t->ndim != result->ndim || !(t->flags & RUSH_T_CONTIGUOUS) ||
@@ -509,7 +529,7 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     }
     rush_pw_kernel loop = loop_of(d, row->id);
     if (!loop) return false;
-    if (result->numel) loop(p, result->numel, args);
+    if (result->numel) loop(p, result->numel, args, one);
     return true;
 }
 

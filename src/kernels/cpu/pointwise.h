@@ -17,8 +17,10 @@ typedef struct rush_pw_args {
     int64_t i[4];
 } rush_pw_args;
 
-/* n contiguous elements: p[0] is written, p[1].. are read. p[0] may be one of the others. */
-typedef void (*rush_pw_kernel)(char *const *p, int64_t n, const rush_pw_args *);
+/* n contiguous elements: p[0] is written, p[1].. are read. p[0] may be one of the others. Bit k of `one`: operand k has
+ * one element only. Loops of two operands take 1 and 2 (x, y), those of three 4 and 6 (z; y and z); otherwise it is 0. */
+typedef void (*rush_pw_kernel)(char *const *p, int64_t n, const rush_pw_args *, unsigned one);
+#define RUSH_PW_ONES(operands) ((operands) == 2 ? 1u << 0 | 1u << 1 | 1u << 2 : (operands) == 3 ? 1u << 0 | 1u << 4 | 1u << 6 : 1u)
 
 /* Indexed by rush_pw_id; NULL where the type has no such loop. */
 struct rush_pw_bool_kernels { rush_pw_kernel loop[RUSH_PW_COUNT]; };

@@ -5,7 +5,7 @@
 typedef struct sixteen { uint64_t half[2]; } sixteen;
 
 #define WHERE(T)                                                                                            \
-    static void where_##T(char *const *p, int64_t n, const rush_pw_args *args)                              \
+    static void where_##T(char *const *p, int64_t n, const rush_pw_args *args, unsigned one)                              \
     {                                                                                                       \
         T *R = (T *)p[0];                                                                                   \
         const uint8_t *C = (const uint8_t *)p[1];                                                           \
@@ -23,7 +23,7 @@ WHERE(uint64_t)
 WHERE(sixteen)
 
 #define FREXP(T, F)                                                                                         \
-    static void frexp_##T(char *const *p, int64_t n, const rush_pw_args *args)                              \
+    static void frexp_##T(char *const *p, int64_t n, const rush_pw_args *args, unsigned one)                              \
     {                                                                                                       \
         const T *X = (const T *)p[2];                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                                   \
@@ -53,11 +53,11 @@ static void nextafter_bits(char *const *p, int64_t n, uint16_t infinity, uint16_
         ((uint16_t *)p[0])[i] = r;
     }
 }
-static void nextafter_f16(char *const *p, int64_t n, const rush_pw_args *args)
+static void nextafter_f16(char *const *p, int64_t n, const rush_pw_args *args, unsigned one)
 {
     nextafter_bits(p, n, 0x7c00, 0x7e00);
 }
-static void nextafter_bf16(char *const *p, int64_t n, const rush_pw_args *args)
+static void nextafter_bf16(char *const *p, int64_t n, const rush_pw_args *args, unsigned one)
 {
     nextafter_bits(p, n, 0x7f80, 0x7fc0);
 }

@@ -14,6 +14,11 @@ static inline REAL_T im_of(T x) { return ((parts){.z = x}).im; }
 static inline T make(REAL_T re, REAL_T im) { return ((parts){.re = re, .im = im}).z; }
 
 static inline T scale(T x, REAL_T s) { return make(re_of(x) * s, im_of(x) * s); }
+/* without C's care for infinities, as PyTorch multiplies */
+static inline T product(T x, T y)
+{
+    return make(re_of(x) * re_of(y) - im_of(x) * im_of(y), re_of(x) * im_of(y) + im_of(x) * re_of(y));
+}
 static inline T times(T x, T y) { return im_of(x) == 0 ? scale(y, re_of(x)) : x * y; }
 static inline T conjugate(T x) { return make(re_of(x), -im_of(x)); }
 static inline REAL_T imaginary(T x) { return im_of(x); }

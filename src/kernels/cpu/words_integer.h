@@ -4,6 +4,7 @@
 
 #define K(v) ((T)(v))
 
+static inline T product(T x, T y) { return (T)(x * y); }
 static inline T times(T x, T y) { return (T)(x * y); }
 static inline bool is_nan(T x) { return false; }
 static inline bool is_inf(T x) { return false; }
@@ -15,6 +16,8 @@ static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
 static inline bool sign_bit(T x) { return x < 0; }
 static inline T larger(T x, T y) { return x > y ? x : y; }
 static inline T smaller(T x, T y) { return x < y ? x : y; }
+static inline T at_least(T x, T low) { return x < low ? low : x; }
+static inline T at_most(T x, T high) { return x > high ? high : x; }
 
 #define HAS_F 0
 #define HAS_C 0

@@ -10,6 +10,7 @@
 #define MULADD(v, w, u) ((v) * (w) + (u))
 #endif
 
+static inline T product(T x, T y) { return (T)(x * y); }
 static inline T times(T x, T y) { return x * y; }
 static inline bool is_nan(T x) { return x != x; }
 static inline bool is_inf(T x) { return F(fabs)(x) == K(INFINITY); }
@@ -23,25 +24,41 @@ static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
 static inline bool sign_bit(T x) { return F(copysign)(1, x) < 0; }
 static inline T phase(T x) { return x != x ? x : x < 0 ? K(3.14159265358979323846) : 0; }
 /* NaN wins, whichever side it is on */
-static inline T larger(T x, T y) { return x > y || x != x ? x : y; }
-static inline T smaller(T x, T y) { return x < y || x != x ? x : y; }
+static inline T larger(T x, T y) { return (x > y) | (x != x) ? x : y; }
+static inline T smaller(T x, T y) { return (x < y) | (x != x) ? x : y; }
+/* by a bound that is not NaN */
+static inline T at_least(T x, T low) { return x < low ? low : x; }
+static inline T at_most(T x, T high) { return x > high ? high : x; }
 static inline T round_even(T x) { return F(rint)(x); }
 static inline T rsqrt_of(T x) { return 1 / F(sqrt)(x); }
 static inline T odds(T x) { return x / (1 - x); }
 static inline T power(T x, T y) { return F(pow)(x, y); }
 
-static inline T trunc_mod(T x, T y) { return F(fmod)(x, y); }
+/* x - y trunc(x / y), which a float's double and a fused multiply-add give exactly unless the quotient is huge. The
+ * quotient may have been rounded up to the next integer: then the remainder has the wrong sign. */
+static inline T trunc_mod(T x, T y)
+{
+#if defined(__FMA__)
+    const double q = __builtin_trunc((double)x / (double)y);
+    if (__builtin_fabs(q) < (sizeof(T) == 4 ? 0x1p29 : 0x1p52)) {
+        double r = __builtin_fma(-q, (double)y, (double)x);
+        if ((r < 0 && x > 0) || (r > 0 && x < 0)) r += __builtin_copysign((double)y, (double)x);
+        return F(copysign)((T)r, x);
+    }
+#endif
+    return F(fmod)(x, y);
+}
 static inline T trunc_div(T x, T y) { return F(trunc)(x / y); }
 /* Like Python's % and //: the remainder has the divisor's sign */
 static inline T floor_mod(T x, T y)
 {
-    T r = F(fmod)(x, y);
+    T r = trunc_mod(x, y);
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 static inline T floor_div(T x, T y)
 {
     if (y == 0) return x / y;
-    T r = F(fmod)(x, y), q = (x - r) / y;
+    T r = trunc_mod(x, y), q = (x - r) / y;
     if (r != 0 && (r < 0) != (y < 0)) q -= 1;
     if (q == 0) return F(copysign)(0, x / y);
     T whole = F(floor)(q);
@@ -90,7 +107,7 @@ static inline T mish_slope(T y, T t, T s) { return t + y * s * (1 - t * t); }
 /* Special functions are computed in double, one element at a time */
 #define SPECIAL1(word) static inline T word(T x) { return (T)rush_##word((double)x); }
 #define SPECIAL2(word) static inline T word(T x, T y) { return (T)rush_##word((double)x, (double)y); }
-SPECIAL1(erfinv) SPECIAL1(erfcx) SPECIAL1(log_gamma) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
+SPECIAL1(erfcx) SPECIAL1(log_gamma) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
 SPECIAL2(gamma_q) SPECIAL2(zeta) SPECIAL1(bessel_i0) SPECIAL1(bessel_i0e) SPECIAL1(bessel_i1) SPECIAL1(bessel_i1e)
 SPECIAL1(normal_quantile) SPECIAL1(log_normal_cdf) SPECIAL1(bessel_j0) SPECIAL1(bessel_j1) SPECIAL1(bessel_y0)
 SPECIAL1(bessel_y1) SPECIAL1(bessel_k0) SPECIAL1(bessel_k1) SPECIAL1(bessel_k0e) SPECIAL1(bessel_k1e)
@@ -99,6 +116,32 @@ SPECIAL2(chebyshev_polynomial_v) SPECIAL2(chebyshev_polynomial_w) SPECIAL2(shift
 SPECIAL2(shifted_chebyshev_polynomial_u) SPECIAL2(shifted_chebyshev_polynomial_v)
 SPECIAL2(shifted_chebyshev_polynomial_w) SPECIAL2(hermite_polynomial_h) SPECIAL2(hermite_polynomial_he)
 SPECIAL2(laguerre_polynomial_l) SPECIAL2(legendre_polynomial_p)
+
+/* In float by M. Giles's polynomials (Approximating the erfinv function, 2010), in double by iteration */
+static inline T erfinv(T x)
+{
+    if (sizeof(T) > 4) return (T)rush_erfinv((double)x);
+    const T w = -F(log)((1 - x) * (1 + x)), v = w - K(2.5), u = F(sqrt)(w) - 3;
+    T near = K(2.81022636e-08), far = K(-0.000200214257);
+    near = K(3.43273939e-07) + near * v;
+    near = K(-3.5233877e-06) + near * v;
+    near = K(-4.39150654e-06) + near * v;
+    near = K(0.00021858087) + near * v;
+    near = K(-0.00125372503) + near * v;
+    near = K(-0.00417768164) + near * v;
+    near = K(0.246640727) + near * v;
+    near = K(1.50140941) + near * v;
+    far = K(0.000100950558) + far * u;
+    far = K(0.00134934322) + far * u;
+    far = K(-0.00367342844) + far * u;
+    far = K(0.00573950773) + far * u;
+    far = K(-0.0076224613) + far * u;
+    far = K(0.00943887047) + far * u;
+    far = K(1.00167406) + far * u;
+    far = K(2.83297682) + far * u;
+    const T inside = (w < 5 ? near : far) * x, edge = x * K(INFINITY);
+    return F(fabs)(x) == 1 ? edge : inside;
+}
 
 #define HAS_B 0
 #define HAS_I 0
