@@ -41,28 +41,36 @@ static inline T trunc_mod(T x, T y)
 #if defined(__FMA__)
     const double q = __builtin_trunc((double)x / (double)y);
     if (__builtin_fabs(q) < (sizeof(T) == 4 ? 0x1p29 : 0x1p52)) {
-        double r = __builtin_fma(-q, (double)y, (double)x);
-        if ((r < 0 && x > 0) || (r > 0 && x < 0)) r += __builtin_copysign((double)y, (double)x);
-        return F(copysign)((T)r, x);
+        const double r = __builtin_fma(-q, (double)y, (double)x), mended = r + __builtin_copysign((double)y, (double)x);
+        const bool over = ((r < 0) & (x > 0)) | ((r > 0) & (x < 0));
+        return F(copysign)((T)(over ? mended : r), x);
     }
 #endif
     return F(fmod)(x, y);
 }
 static inline T trunc_div(T x, T y) { return F(trunc)(x / y); }
+/* v or 0, without a jump that signs at random would mislead */
+static inline T when(bool c, T v)
+{
+    union { T v; uint32_t w; uint64_t d; } bits = {.v = v};
+    if (sizeof(T) == 4) bits.w &= -(uint32_t)c;
+    else bits.d &= -(uint64_t)c;
+    return bits.v;
+}
 /* Like Python's % and //: the remainder has the divisor's sign */
 static inline T floor_mod(T x, T y)
 {
     T r = trunc_mod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    return r + when((r != 0) & ((r < 0) != (y < 0)), y);
 }
 static inline T floor_div(T x, T y)
 {
     if (y == 0) return x / y;
     T r = trunc_mod(x, y), q = (x - r) / y;
-    if (r != 0 && (r < 0) != (y < 0)) q -= 1;
-    if (q == 0) return F(copysign)(0, x / y);
+    q -= when((r != 0) & ((r < 0) != (y < 0)), 1);
     T whole = F(floor)(q);
-    return q - whole > K(0.5) ? whole + 1 : whole;
+    whole += when(q - whole > K(0.5), 1);
+    return F(copysign)(whole, x / y); /* where it is 0 the sign is open */
 }
 
 static inline T log_add_exp(T x, T y)
@@ -107,7 +115,7 @@ static inline T mish_slope(T y, T t, T s) { return t + y * s * (1 - t * t); }
 /* Special functions are computed in double, one element at a time */
 #define SPECIAL1(word) static inline T word(T x) { return (T)rush_##word((double)x); }
 #define SPECIAL2(word) static inline T word(T x, T y) { return (T)rush_##word((double)x, (double)y); }
-SPECIAL1(erfcx) SPECIAL1(log_gamma) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
+SPECIAL1(erfcx) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
 SPECIAL2(gamma_q) SPECIAL2(zeta) SPECIAL1(bessel_i0) SPECIAL1(bessel_i0e) SPECIAL1(bessel_i1) SPECIAL1(bessel_i1e)
 SPECIAL1(normal_quantile) SPECIAL1(log_normal_cdf) SPECIAL1(bessel_j0) SPECIAL1(bessel_j1) SPECIAL1(bessel_y0)
 SPECIAL1(bessel_y1) SPECIAL1(bessel_k0) SPECIAL1(bessel_k1) SPECIAL1(bessel_k0e) SPECIAL1(bessel_k1e)
@@ -116,6 +124,16 @@ SPECIAL2(chebyshev_polynomial_v) SPECIAL2(chebyshev_polynomial_w) SPECIAL2(shift
 SPECIAL2(shifted_chebyshev_polynomial_u) SPECIAL2(shifted_chebyshev_polynomial_v)
 SPECIAL2(shifted_chebyshev_polynomial_w) SPECIAL2(hermite_polynomial_h) SPECIAL2(hermite_polynomial_he)
 SPECIAL2(laguerre_polynomial_l) SPECIAL2(legendre_polynomial_p)
+
+static inline T log_gamma(T x)
+{
+#if defined(__GLIBC__)
+    int sign;
+    return sizeof(T) == 4 ? (T)lgammaf_r((float)x, &sign) : (T)lgamma_r((double)x, &sign);
+#else
+    return F(lgamma)(x);
+#endif
+}
 
 /* In float by M. Giles's polynomials (Approximating the erfinv function, 2010), in double by iteration */
 static inline T erfinv(T x)
