@@ -114,78 +114,8 @@ static inline uint16_t half_store(float f)
 }
 
 /* NaN wins, whichever side it is on */
-#define FMIN(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) < (a) ? (b) : (a))
-#define FMAX(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) > (a) ? (b) : (a))
-#define IMIN(a, b) ((b) < (a) ? (b) : (a))
-#define IMAX(a, b) ((b) > (a) ? (b) : (a))
-#define SAME(x) (x)
-
-#define COMBINE(T_, C_, load, store, min, max, scaled, id)                                                  \
-    static void add_##id(char **p, const int64_t *s, int64_t n, const void *arg)                            \
-    COMBINE_LOOP(T_, C_, load, store, a + b)                                                                \
-    static void scaled_##id(char **p, const int64_t *s, int64_t n, const void *arg)                         \
-    COMBINE_LOOP(T_, C_, load, store, a + (C_)(scaled) * b)                                                 \
-    static void mul_##id(char **p, const int64_t *s, int64_t n, const void *arg)                            \
-    COMBINE_LOOP(T_, C_, load, store, a * b)                                                                \
-    static void min_##id(char **p, const int64_t *s, int64_t n, const void *arg)                            \
-    COMBINE_LOOP(T_, C_, load, store, min(a, b))                                                            \
-    static void max_##id(char **p, const int64_t *s, int64_t n, const void *arg)                            \
-    COMBINE_LOOP(T_, C_, load, store, max(a, b))
-
-#define COMBINE_LOOP(T_, C_, load, store, result)                                                           \
-    {                                                                                                       \
-        const rush_at *at = arg;                                                                            \
-        if (s[2] == 0 && s[0] == sizeof(T_) && s[1] == sizeof(T_)) {                                        \
-            T_ *d = (T_ *)(p[0] + *(const int64_t *)p[2] * at->scale);                                      \
-            const T_ *v = (const T_ *)p[1];                                                                 \
-            _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                             \
-            {                                                                                               \
-                C_ a = load(d[i]), b = load(v[i]);                                                          \
-                d[i] = (T_)store(result);                                                                   \
-            }                                                                                               \
-            return;                                                                                         \
-        }                                                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            T_ *d = (T_ *)(p[0] + i * s[0] + *(const int64_t *)(p[2] + i * s[2]) * at->scale);              \
-            C_ a = load(*d), b = load(*(const T_ *)(p[1] + i * s[1]));                                      \
-            *d = (T_)store(result);                                                                         \
-        }                                                                                                   \
-    }
-
-COMBINE(uint8_t, uint8_t, SAME, SAME, IMIN, IMAX, at->whole, u8)
-COMBINE(int8_t, int8_t, SAME, SAME, IMIN, IMAX, at->whole, i8)
-COMBINE(int16_t, int16_t, SAME, SAME, IMIN, IMAX, at->whole, i16)
-COMBINE(int32_t, int32_t, SAME, SAME, IMIN, IMAX, at->whole, i32)
-COMBINE(int64_t, int64_t, SAME, SAME, IMIN, IMAX, at->whole, i64)
-COMBINE(uint16_t, uint16_t, SAME, SAME, IMIN, IMAX, at->whole, u16)
-COMBINE(uint32_t, uint32_t, SAME, SAME, IMIN, IMAX, at->whole, u32)
-COMBINE(uint64_t, uint64_t, SAME, SAME, IMIN, IMAX, at->whole, u64)
-COMBINE(float, float, SAME, SAME, FMIN, FMAX, at->alpha[0], f32)
-COMBINE(double, double, SAME, SAME, FMIN, FMAX, at->alpha[0], f64)
-COMBINE(uint16_t, float, half_load, half_store, FMIN, FMAX, at->alpha[0], f16)
-COMBINE(uint16_t, float, rush_bf16_to_f32, rush_f32_to_bf16, FMIN, FMAX, at->alpha[0], bf16)
-
-/* bool: a sum is "or", a product "and" */
-#define truth_load(x) ((x) != 0)
-#define truth_store(x) ((x) != 0)
-COMBINE(uint8_t, int, truth_load, truth_store, IMIN, IMAX, at->whole, truth)
-
-#define COMPLEX(R_, C_, id, result)                                                                         \
-    static void id(char **p, const int64_t *s, int64_t n, const void *arg)                                  \
-    {                                                                                                       \
-        const rush_at *at = arg;                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            C_ *d = (C_ *)(p[0] + i * s[0] + *(const int64_t *)(p[2] + i * s[2]) * at->scale);              \
-            C_ a = *d, b = *(const C_ *)(p[1] + i * s[1]);                                                  \
-            *d = result;                                                                                    \
-        }                                                                                                   \
-    }
-COMPLEX(float, float complex, add_c64, a + b)
-COMPLEX(float, float complex, scaled_c64, a + (float complex)(at->alpha[0] + at->alpha[1] * I) * b)
-COMPLEX(float, float complex, mul_c64, a * b)
-COMPLEX(double, double complex, add_c128, a + b)
-COMPLEX(double, double complex, scaled_c128, a + (at->alpha[0] + at->alpha[1] * I) * b)
-COMPLEX(double, double complex, mul_c128, a * b)
+#define FLOAT_MIN(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) < (a) ? (b) : (a))
+#define FLOAT_MAX(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (b) > (a) ? (b) : (a))
 
 typedef struct halves { uint16_t re, im; } halves;
 
@@ -194,19 +124,152 @@ static inline float complex halves_load(halves h)
     return half_load(h.re) + half_load(h.im) * I;
 }
 
-#define HALVES(id, result)                                                                                  \
-    static void id(char **p, const int64_t *s, int64_t n, const void *arg)                                  \
-    {                                                                                                       \
-        const rush_at *at = arg;                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            halves *d = (halves *)(p[0] + i * s[0] + *(const int64_t *)(p[2] + i * s[2]) * at->scale);      \
-            float complex a = halves_load(*d), b = halves_load(*(const halves *)(p[1] + i * s[1])), r = result;          \
-            *d = (halves){half_store(crealf(r)), half_store(cimagf(r))};                                    \
-        }                                                                                                   \
-    }
-HALVES(add_c32, a + b)
-HALVES(scaled_c32, a + (float complex)(at->alpha[0] + at->alpha[1] * I) * b)
-HALVES(mul_c32, a * b)
+static inline halves halves_store(float complex z)
+{
+    return (halves){half_store(crealf(z)), half_store(cimagf(z))};
+}
+
+#define T uint8_t
+#define C uint8_t
+#define LOAD(x) (x)
+#define STORE(x) (uint8_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_u8
+#include "kernels/cpu/index_combine.inc"
+#define T int8_t
+#define C int8_t
+#define LOAD(x) (x)
+#define STORE(x) (int8_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_i8
+#include "kernels/cpu/index_combine.inc"
+#define T int16_t
+#define C int16_t
+#define LOAD(x) (x)
+#define STORE(x) (int16_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_i16
+#include "kernels/cpu/index_combine.inc"
+#define T int32_t
+#define C int32_t
+#define LOAD(x) (x)
+#define STORE(x) (int32_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_i32
+#include "kernels/cpu/index_combine.inc"
+#define T int64_t
+#define C int64_t
+#define LOAD(x) (x)
+#define STORE(x) (int64_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_i64
+#include "kernels/cpu/index_combine.inc"
+#define T uint16_t
+#define C uint16_t
+#define LOAD(x) (x)
+#define STORE(x) (uint16_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_u16
+#include "kernels/cpu/index_combine.inc"
+#define T uint32_t
+#define C uint32_t
+#define LOAD(x) (x)
+#define STORE(x) (uint32_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_u32
+#include "kernels/cpu/index_combine.inc"
+#define T uint64_t
+#define C uint64_t
+#define LOAD(x) (x)
+#define STORE(x) (uint64_t)(x)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE at->whole
+#define NAME(x) x##_u64
+#include "kernels/cpu/index_combine.inc"
+#define T float
+#define C float
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define MIN(a, b) FLOAT_MIN(a, b)
+#define MAX(a, b) FLOAT_MAX(a, b)
+#define SCALE at->alpha[0]
+#define NAME(x) x##_f32
+#include "kernels/cpu/index_combine.inc"
+#define T double
+#define C double
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define MIN(a, b) FLOAT_MIN(a, b)
+#define MAX(a, b) FLOAT_MAX(a, b)
+#define SCALE at->alpha[0]
+#define NAME(x) x##_f64
+#include "kernels/cpu/index_combine.inc"
+#define T uint16_t
+#define C float
+#define LOAD(x) half_load(x)
+#define STORE(x) half_store(x)
+#define MIN(a, b) FLOAT_MIN(a, b)
+#define MAX(a, b) FLOAT_MAX(a, b)
+#define SCALE at->alpha[0]
+#define NAME(x) x##_f16
+#include "kernels/cpu/index_combine.inc"
+#define T uint16_t
+#define C float
+#define LOAD(x) rush_bf16_to_f32(x)
+#define STORE(x) rush_f32_to_bf16(x)
+#define MIN(a, b) FLOAT_MIN(a, b)
+#define MAX(a, b) FLOAT_MAX(a, b)
+#define SCALE at->alpha[0]
+#define NAME(x) x##_bf16
+#include "kernels/cpu/index_combine.inc"
+
+/* bool: a sum is "or", a product "and" */
+#define T uint8_t
+#define C int
+#define LOAD(x) ((x) != 0)
+#define STORE(x) ((x) != 0)
+#define MIN(a, b) ((b) < (a) ? (b) : (a))
+#define MAX(a, b) ((b) > (a) ? (b) : (a))
+#define SCALE (at->whole != 0)
+#define NAME(x) x##_truth
+#include "kernels/cpu/index_combine.inc"
+
+#define T float complex
+#define C float complex
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define SCALE at->alpha[0] + at->alpha[1] * I
+#define NAME(x) x##_c64
+#include "kernels/cpu/index_combine.inc"
+#define T double complex
+#define C double complex
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define SCALE at->alpha[0] + at->alpha[1] * I
+#define NAME(x) x##_c128
+#include "kernels/cpu/index_combine.inc"
+#define T halves
+#define C float complex
+#define LOAD(x) halves_load(x)
+#define STORE(x) halves_store(x)
+#define SCALE at->alpha[0] + at->alpha[1] * I
+#define NAME(x) x##_c32
+#include "kernels/cpu/index_combine.inc"
 
 /* ---- checks and whole rows ---- */
 
