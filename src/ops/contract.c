@@ -538,7 +538,7 @@ static int matrix_power_run(const rush_value *in, rush_value *out)
                "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices", (long long)rows, (long long)columns);
     if (n == 0) {
         rush_tensor *eye = T("eye", V(columns), rush_v_dtype(a->dtype));
-        return rush_result(out, T("clone", V(T("expand", V(eye), rush_v_ints(a->size, a->ndim)))));
+        return rush_result(out, T_INPLACE("copy", V(T("clone", V(a))), V(eye))); /* zero gradient, not none */
     }
     if (n < 0) {
         a = T("linalg_inv", V(a));

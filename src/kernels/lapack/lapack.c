@@ -6,6 +6,16 @@
 #include <lapacke.h>
 
 #define COL LAPACK_COL_MAJOR
+
+/* OpenBLAS has threads of its own, which fight with ours over the processors: it works on the caller's thread.
+ * Other LAPACKs do not have this function. */
+extern void openblas_set_num_threads(int) __attribute__((weak));
+
+__attribute__((constructor)) static void one_thread(void)
+{
+    if (openblas_set_num_threads) openblas_set_num_threads(1);
+}
+
 /* The four types of one routine; void pointers go where each wants its own. */
 #define BY_TYPE(name, ...)                                                                                  \
     (d == RUSH_F32 ? LAPACKE_s##name(COL, __VA_ARGS__) : d == RUSH_F64 ? LAPACKE_d##name(COL, __VA_ARGS__)  \
