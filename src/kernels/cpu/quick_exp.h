@@ -40,6 +40,27 @@ static inline float exp_f32(float x)
     return x > 88.72283f ? INFINITY : p;
 }
 
+/* For x <= 0, as in softmax: fewer steps, since 2^n is one factor. NaN stays NaN, -inf gives 0. */
+static inline float exp_negative_f32(float x)
+{
+    const float shift = 12582912.0f;
+    float z = x < -87.33654f ? -87.33654f : x;
+    union { float f; uint32_t u; } k = {.f = MULADDF(z, 1.44269504f, shift)}, scale;
+    float n = k.f - shift;
+    float r = MULADDF(n, -0.693145752f, z);
+    r = MULADDF(n, -1.42860677e-6f, r);
+    float p = 1.38888889e-3f;
+    p = MULADDF(p, r, 8.33333333e-3f);
+    p = MULADDF(p, r, 4.16666667e-2f);
+    p = MULADDF(p, r, 0.166666667f);
+    p = MULADDF(p, r, 0.5f);
+    p = MULADDF(p, r, 1.0f);
+    p = MULADDF(p, r, 1.0f);
+    scale.u = (k.u << 23) + 0x3f800000; /* k's low bits are n */
+    p *= scale.f;
+    return x < -87.33654f ? 0.0f : p;
+}
+
 static inline double exp_f64(double x)
 {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52 */

@@ -1,11 +1,11 @@
 /* softmax.c - softmax for float and double; the bodies are in softmax.inc. */
 #include "kernels/cpu/softmax.h"
-#include "kernels/cpu/libmvec.h"
+#include "kernels/cpu/quick_exp.h"
 
-enum { WIDE = 64 };
+enum { WIDE = RUSH_SOFTMAX_WIDE };
 
 #define T float
-#define EXP expf
+#define EXP exp_negative_f32
 #define LOG logf
 #define NAME(x) x##_f32
 #include "kernels/cpu/softmax.inc"
@@ -15,7 +15,7 @@ enum { WIDE = 64 };
 #undef NAME
 
 #define T double
-#define EXP exp
+#define EXP exp_f64
 #define LOG log
 #define NAME(x) x##_f64
 #include "kernels/cpu/softmax.inc"

@@ -4,7 +4,9 @@
 
 #include "kernels/cpu/isa.h"
 
-/* Index 0 float, 1 double. Works on the outer rows [begin, end); x and y may be the same memory. */
+#define RUSH_SOFTMAX_WIDE 128 /* columns of one task */
+
+/* Index 0 float, 1 double. [begin, end) are of outer * ceil(inner / RUSH_SOFTMAX_WIDE) tasks; x and y may be the same memory. */
 typedef struct rush_softmax_rows {
     const void *x, *y, *g;
     void *to;
