@@ -205,8 +205,9 @@ class Tensor(_C.TensorBase):
     def __complex__(self):
         return complex(self.item())
 
-    __pos__ = _C.TensorBase.__pos__
-    __rdiv__ = _C.TensorBase.__rtruediv__
+    @_handled
+    def __rdiv__(self, other):
+        return self.reciprocal() * other
 
     # ---- functions with more to them than an operation
 

@@ -17,6 +17,7 @@ import struct
 import sys
 import tempfile
 import threading
+import types
 import warnings
 import zipfile
 import zlib
@@ -400,6 +401,7 @@ class _Pickler(pickle._Pickler):
 
     dispatch = dict(pickle._Pickler.dispatch)
     dispatch[torch.dtype] = _save_dtype
+    dispatch[types.FunctionType] = save_global
 
 
 class _StorageClass:

@@ -105,6 +105,7 @@ def activate(children=True):
     if FOLDER not in sys.path:
         sys.path.insert(0, FOLDER)
     sys.modules[ALIAS] = own
+    own._C._set_public_name(ALIAS)
     for name in [name for name in sys.modules if name.startswith(OWN + ".")]:
         sys.modules[ALIAS + name[len(OWN):]] = sys.modules[name]
     own.__version__ = importlib.import_module(OWN + ".torch_version").__version__
