@@ -250,8 +250,19 @@ static void run_piece(void *arg, int64_t begin, int64_t end)
 
 /* ---- short rows ---- */
 
-#define SHORT_ROW 32
 #define SHORT_BLOCK 512 /* elements */
+
+/* Rows so short that a call for each costs more than gathering them; longer ones if only repeated rows are gathered. */
+static bool short_rows(const rush_iter *it)
+{
+    if (it->size[1] < 8 || it->size[0] > SHORT_BLOCK / 2) return false;
+    if (it->size[0] < 32) return true;
+    for (int k = 0; k < it->nop; k++) {
+        int64_t bytes = rush_dtypes[it->own[k]].size, s0 = it->stride[k][0], s1 = it->stride[k][1];
+        if (!(s0 == bytes && s1 == it->size[0] * bytes) && !(k >= it->nout && s1 == 0)) return false;
+    }
+    return true;
+}
 
 static void gather_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
@@ -398,7 +409,7 @@ void rush_iter_run(rush_iter *it, rush_loop loop, const void *arg, int64_t grain
         rush_parallel_for(units, (grain + per - 1) / per, run_tiles, &w);
         return;
     }
-    if (it->ndim > 1 && it->size[0] < SHORT_ROW && it->size[1] >= 8) {
+    if (it->ndim > 1 && short_rows(it)) {
         w.tile_rows = SHORT_BLOCK / it->size[0];
         w.row_tiles = (it->size[1] + w.tile_rows - 1) / w.tile_rows;
         int64_t units = w.row_tiles, per = RUSH_MIN(w.tile_rows, it->size[1]) * it->size[0];
