@@ -110,12 +110,25 @@ static PyObject *type_instance(PyObject *self, PyObject *x)
 static PyMethodDef type_methods[] = {{"__instancecheck__", type_instance, METH_O, NULL}, {"__reduce__", type_reduce, METH_NOARGS, NULL}, {NULL}};
 static PyGetSetDef type_getset[] = {{"dtype", type_dtype, NULL, NULL}, {"is_cuda", type_cuda, NULL, NULL}, {"layout", type_layout, NULL, NULL},
                                     {"__name__", type_name, NULL, NULL}, {"__qualname__", type_name, NULL, NULL}, {"__module__", type_module, NULL, NULL}, {NULL}};
+/* torch.LongTensor | None, in annotations: what typing.Union says. */
+static PyObject *type_or(PyObject *a, PyObject *b)
+{
+    PyObject *typing = PyImport_ImportModule("typing"), *u = typing ? PyObject_GetAttrString(typing, "Union") : NULL, *pair = u ? PyTuple_Pack(2, a, b) : NULL;
+    PyObject *both = pair ? PyObject_GetItem(u, pair) : NULL;
+    Py_XDECREF(pair);
+    Py_XDECREF(u);
+    Py_XDECREF(typing);
+    return both;
+}
+static PyNumberMethods type_number = {.nb_or = type_or};
+
 static PyTypeObject type_tensortype = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.tensortype",
     .tp_basicsize = sizeof(tensor_type),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "A class of tensors by dtype and device, of old.",
     .tp_call = type_call,
+    .tp_as_number = &type_number,
     .tp_repr = type_repr,
     .tp_methods = type_methods,
     .tp_getset = type_getset,

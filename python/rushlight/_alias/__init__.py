@@ -105,6 +105,7 @@ def activate(children=True):
     if FOLDER not in sys.path:
         sys.path.insert(0, FOLDER)
     sys.modules[ALIAS] = own
+    own.__name__ = ALIAS  # packages compare it
     own._C._set_public_name(ALIAS)
     for name in [name for name in sys.modules if name.startswith(OWN + ".")]:
         sys.modules[ALIAS + name[len(OWN):]] = sys.modules[name]

@@ -1,0 +1,14 @@
+/* pin.c - page-locked memory: there is none without an accelerator, and asking for it is an error, as in PyTorch. */
+#include "op/op.h"
+
+static int pin_run(const rush_value *in, rush_value *out)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "Cannot access accelerator device when none is available.");
+}
+
+static rush_op op__pin_memory = {
+    .schema = "_pin_memory(Tensor self, Device? device=None) -> Tensor",
+    .doc = "A copy in page-locked memory; an error without an accelerator.", .run = pin_run, .flags = RUSH_HIDDEN,
+};
+
+RUSH_FAMILY(pin, &op__pin_memory)
