@@ -253,7 +253,7 @@ def _str_intern(inp, *, tensor_contents=None):
         if text is not None:
             return text
     plain = type(inp) is torch.Tensor or type(inp) is torch.nn.Parameter
-    prefix = "tensor(" if plain else type(inp).__name__ + "("
+    prefix = "nested_tensor(" if plain and inp.is_nested else "tensor(" if plain else type(inp).__name__ + "("
     indent = len(prefix)
     suffixes = []
     custom = tensor_contents is not None

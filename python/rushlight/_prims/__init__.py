@@ -1,0 +1,1 @@
+"""torch._prims: primitive operations of the compiler."""

@@ -1,0 +1,67 @@
+"""torch._prims_common: rules of shapes and types."""
+import operator
+from functools import reduce
+
+import rushlight as torch
+
+
+def is_boolean_dtype(dtype):
+    return dtype is torch.bool
+
+
+def is_float_dtype(dtype):
+    return dtype.is_floating_point
+
+
+def is_complex_dtype(dtype):
+    return dtype.is_complex
+
+
+def is_integer_dtype(dtype):
+    return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+
+
+def is_contiguous(a, *args):
+    return a.is_contiguous()
+
+
+is_contiguous_or_false = definitely_contiguous = is_contiguous
+
+
+def corresponding_real_dtype(dtype):
+    return dtype.to_real()
+
+
+def corresponding_complex_dtype(dtype):
+    return dtype.to_complex()
+
+
+def make_contiguous_strides_for(shape, row_major=True):
+    result, step = [], 1
+    for size in reversed(tuple(shape)):
+        result.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(result))
+
+
+def canonicalize_dim(rank, idx, wrap_scalar=True):
+    """A dimension number counted from the front."""
+    if rank == 0 and wrap_scalar:
+        rank = 1
+    if not -rank <= idx < rank:
+        raise IndexError("Dimension out of range (expected to be in range of [%d, %d], but got %d)" % (-rank, rank - 1, idx))
+    return idx + rank if idx < 0 else idx
+
+
+def canonicalize_dims(rank, indices, wrap_scalar=True):
+    if isinstance(indices, int):
+        return canonicalize_dim(rank, indices, wrap_scalar)
+    return tuple(canonicalize_dim(rank, i, wrap_scalar) for i in indices)
+
+
+def dtype_to_type(dtype):
+    return bool if dtype is torch.bool else complex if dtype.is_complex else float if dtype.is_floating_point else int
+
+
+def prod(xs):
+    return reduce(operator.mul, xs, 1)

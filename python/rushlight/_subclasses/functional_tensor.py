@@ -1,0 +1,9 @@
+"""Functional tensors: never made."""
+
+
+class FunctionalTensor:
+    pass
+
+
+class FunctionalTensorMode:
+    pass

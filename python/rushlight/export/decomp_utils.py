@@ -1,0 +1,5 @@
+"""Tables of decompositions."""
+
+
+class CustomDecompTable(dict):
+    pass

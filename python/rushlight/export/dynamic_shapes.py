@@ -1,0 +1,2 @@
+"""Sizes that vary."""
+from rushlight.export import Dim, dims  # noqa: F401

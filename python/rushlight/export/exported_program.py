@@ -1,0 +1,2 @@
+"""Exported programs."""
+from rushlight.export import ExportedProgram  # noqa: F401

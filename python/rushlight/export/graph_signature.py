@@ -1,0 +1,2 @@
+"""Signatures of exported graphs."""
+from rushlight.export import ExportGraphSignature  # noqa: F401

@@ -1,0 +1,1 @@
+"""torch.numa: binding of processes to memory."""

@@ -1,0 +1,1 @@
+"""Names of PyTorch's own test helpers that other programs use."""
