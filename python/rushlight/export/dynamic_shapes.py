@@ -1,2 +1,0 @@
-"""Sizes that vary."""
-from rushlight.export import Dim, dims  # noqa: F401

@@ -1,2 +1,0 @@
-"""Signatures of exported graphs."""
-from rushlight.export import ExportGraphSignature  # noqa: F401
