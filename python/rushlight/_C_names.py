@@ -279,7 +279,14 @@ class _distributed_rpc:
 def _get_schema(name, overload):
     """The schema of one overload of an operation, as an object."""
     from rushlight._library import schema
-    for text in _C._schemas(name.split("::")[-1]):
+    name = name.split("::")[-1]
+    texts = list(_C._schemas(name))
+    if not texts and name.endswith("_"):  # the form in place, derived from the record
+        for text in _C._schemas(name[:-1]):
+            head, args = text.split("(", 1)
+            args = args.replace("Tensor self", "Tensor(a!) self", 1).rpartition("->")[0]
+            texts.append(name + head[len(name) - 1:] + "(" + args + "-> Tensor(a!)")
+    for text in texts:
         parsed = schema.parse_schema("aten::" + text)
         if parsed.overload_name == overload:
             return parsed

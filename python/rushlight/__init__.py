@@ -94,6 +94,8 @@ def __getattr__(name):
         value = __getattr__("FloatStorage")
     elif name == "default_generator":
         value = _C.default_generator
+    elif name in ("PyTorchFileReader", "PyTorchFileWriter"):
+        value = getattr(_C, name)
     elif name in vars(_C) and not name.startswith("__"):
         value = getattr(_C, name)
     else:
