@@ -17,7 +17,8 @@ static rush_tensor *project(rush_tensor *x, rush_tensor *w, rush_tensor *b) { re
 static rush_tensor *piece(rush_tensor *x, int dim, int64_t begin, int64_t n) { return T("narrow", V(x), V(dim), V(begin), V(n)); }
 
 /* One step from the two products; h and c are replaced by the new ones. */
-static int cell_step(int kind, rush_tensor *x, rush_tensor *hh, rush_tensor **h, rush_tensor **c)
+/* w_hr, if there is one, projects the new h (LSTM). */
+static int cell_step(int kind, rush_tensor *x, rush_tensor *hh, rush_tensor *w_hr, rush_tensor **h, rush_tensor **c)
 {
     if (!x || !hh) return -1;
     if (kind == TANH_CELL || kind == RELU_CELL) {
@@ -25,11 +26,12 @@ static int cell_step(int kind, rush_tensor *x, rush_tensor *hh, rush_tensor **h,
         *h = kind == TANH_CELL ? tanh_(sum) : T("relu", V(sum));
     } else if (kind == LSTM) {
         rush_tensor *sum = add(x, hh);
-        int64_t n = (*h)->size[(*h)->ndim - 1];
+        int64_t n = (*c)->size[(*c)->ndim - 1];
         rush_tensor *i = sigmoid(piece(sum, -1, 0, n)), *f = sigmoid(piece(sum, -1, n, n)), *g = tanh_(piece(sum, -1, 2 * n, n));
         rush_tensor *o = sigmoid(piece(sum, -1, 3 * n, n));
         *c = add(mul(f, *c), mul(i, g));
         *h = mul(o, tanh_(*c));
+        if (w_hr) *h = mm(*h, T("t", V(w_hr)));
     } else {
         int64_t n = (*h)->size[(*h)->ndim - 1];
         rush_tensor *r = sigmoid(add(piece(x, -1, 0, n), piece(hh, -1, 0, n))), *z = sigmoid(add(piece(x, -1, n, n), piece(hh, -1, n, n)));
@@ -57,7 +59,7 @@ static int lstm_cell_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm_cell expects two hidden states");
     rush_tensor *h = in[1].tensors[0], *c = in[1].tensors[1];
     if (check_cell(in[0].t, h, in[2].t, in[3].t, 4)) return -1;
-    if (cell_step(LSTM, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), &h, &c)) return -1;
+    if (cell_step(LSTM, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), NULL, &h, &c)) return -1;
     out[0] = rush_v_tensor(h);
     out[1] = rush_v_tensor(c);
     return 0;
@@ -67,7 +69,7 @@ static int one_cell(int kind, int gates, const rush_value *in, rush_value *out)
 {
     rush_tensor *h = in[1].t;
     if (check_cell(in[0].t, h, in[2].t, in[3].t, gates)) return -1;
-    return cell_step(kind, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), &h, NULL) ? -1 : rush_result(out, h);
+    return cell_step(kind, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), NULL, &h, NULL) ? -1 : rush_result(out, h);
 }
 
 static int gru_cell_run(const rush_value *in, rush_value *out) { return one_cell(GRU, 3, in, out); }
@@ -132,14 +134,15 @@ static int lstm_layer_run(const rush_value *in, rush_value *out)
 }
 
 /* The layer as formulas: where its own derivative has to be differentiated, and for other types. */
-static int layer_by_steps(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, bool reverse, rush_value *out)
+static int layer_by_steps(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, rush_tensor *w_hr, bool reverse,
+                          rush_value *out)
 {
     int64_t steps = x->size[0];
     rush_tensor **ys = rush_scope_alloc(sizeof *ys * RUSH_MAX(steps, 1));
     if (!ys) return -1;
     for (int64_t k = 0; k < steps; ++k) {
         int64_t t = reverse ? steps - 1 - k : k;
-        if (cell_step(kind, T("select.int", V(x), V(0), V(t)), project(h, w, b), &h, &c)) return -1;
+        if (cell_step(kind, T("select.int", V(x), V(0), V(t)), project(h, w, b), w_hr, &h, &c)) return -1;
         ys[t] = h;
     }
     int64_t size[3] = {0, h->size[0], h->size[1]};
@@ -158,7 +161,7 @@ static void second_order(rush_grads *s, int kind, int nstates)
     int which[5], n = 0, m = 0;
     rush_tensor *c = nstates == 2 ? s->in[2].t : NULL;
     int iw = nstates + 1, ib = nstates + 2;
-    if (layer_by_steps(kind, s->in[0].t, s->in[1].t, c, s->in[iw].t, T_(s->in[ib]), s->in[ib + 1].i, again)) return;
+    if (layer_by_steps(kind, s->in[0].t, s->in[1].t, c, s->in[iw].t, T_(s->in[ib]), NULL, s->in[ib + 1].i, again)) return;
     for (int i = 0; i < 5; ++i)
         if (i <= ib && rush_needs(s, i)) which[n] = i, leaves[n++] = s->in[i].t;
     for (int i = 0; i <= nstates; ++i)
@@ -281,19 +284,19 @@ static rush_op op__gru_layer = {
     .run = gru_layer_run, .grad = gru_layer_grad, .saves = "x, h0, w_hh, b_hh, result0, result2", .flags = RUSH_HIDDEN,
 };
 
-static int layer(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, bool reverse, rush_value *out)
+static int layer(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, rush_tensor *w_hr, bool reverse, rush_value *out)
 {
-    bool fused = x && (x->dtype == RUSH_F32 || x->dtype == RUSH_F64) && x->device.type == RUSH_CPU && x->size[0] > 0;
+    bool fused = x && !w_hr && (x->dtype == RUSH_F32 || x->dtype == RUSH_F64) && x->device.type == RUSH_CPU && x->size[0] > 0;
     if (!x) return -1;
     if (fused && kind == LSTM) return TN(out, "_lstm_layer", V(x), V(h), V(c), V(w), V(b), V(reverse));
     if (fused && kind == GRU) return TN(out, "_gru_layer", V(x), V(h), V(w), V(b), V(reverse));
-    return layer_by_steps(kind, x, h, c, w, b, reverse, out);
+    return layer_by_steps(kind, x, h, c, w, b, w_hr, reverse, out);
 }
 
 /* ---- packed sequences: rows of all steps in one tensor, batch_sizes[t] of step t, falling ---- */
 
 static int packed_layer(int kind, rush_tensor *x, const int64_t *sizes, int64_t steps, rush_tensor *h0, rush_tensor *c0, rush_tensor *w, rush_tensor *b,
-                        bool reverse, rush_value *out)
+                        rush_tensor *w_hr, bool reverse, rush_value *out)
 {
     rush_tensor **ys = rush_scope_alloc(sizeof *ys * RUSH_MAX(steps, 1)), **ends = rush_scope_alloc(sizeof *ends * 2 * (steps + 1));
     int64_t *start = rush_scope_alloc(sizeof *start * (steps + 1));
@@ -318,7 +321,7 @@ static int packed_layer(int kind, rush_tensor *x, const int64_t *sizes, int64_t 
             if (c) c = T("cat", rush_v_tensors((rush_tensor *[]){c, piece(c0, 0, now, n - now)}, 2));
         }
         now = n;
-        if (cell_step(kind, piece(x, 0, start[t], n), project(h, w, b), &h, &c)) return -1;
+        if (cell_step(kind, piece(x, 0, start[t], n), project(h, w, b), w_hr, &h, &c)) return -1;
         ys[t] = h;
     }
     rush_tensor **all = rush_scope_alloc(sizeof *all * (n_ends + 1));
@@ -348,9 +351,9 @@ typedef struct stack {
 
 static int run_stack(stack *s, rush_value *out)
 {
-    int dirs = s->bidirectional ? 2 : 1, per = s->biases ? 4 : 2;
-    bool projected = s->kind == LSTM && s->nparams == s->layers * dirs * (per + 1);
-    RUSH_CHECK(!projected, RUSH_NOT_IMPLEMENTED, "LSTM with projections (proj_size > 0) is not supported");
+    int dirs = s->bidirectional ? 2 : 1, plain = s->biases ? 4 : 2;
+    bool projected = s->kind == LSTM && s->nparams == s->layers * dirs * (plain + 1);
+    int per = plain + projected;
     RUSH_CHECK(s->nparams == s->layers * dirs * per, RUSH_RUNTIME_ERROR, "got %u parameters, expected %lld", s->nparams, (long long)(s->layers * dirs * per));
     RUSH_CHECK(s->h->ndim == 3 && s->h->size[0] == s->layers * dirs, RUSH_RUNTIME_ERROR, "Expected hidden size (%lld, ...), got %s",
                (long long)(s->layers * dirs), rush_shape_of(s->h));
@@ -360,13 +363,13 @@ static int run_stack(stack *s, rush_value *out)
         rush_tensor *ys[2];
         for (int d = 0; d < dirs; ++d) {
             int64_t k = l * dirs + d;
-            rush_tensor **p = s->params + k * per, *b_ih = s->biases ? p[2] : NULL, *b_hh = s->biases ? p[3] : NULL;
+            rush_tensor **p = s->params + k * per, *b_ih = s->biases ? p[2] : NULL, *b_hh = s->biases ? p[3] : NULL, *w_hr = projected ? p[plain] : NULL;
             rush_tensor *h0 = T("select.int", V(s->h), V(0), V(k)), *c0 = s->c ? T("select.int", V(s->c), V(0), V(k)) : NULL;
             rush_value got[RUSH_MAXOUT] = {0};
             if (!h0) return -1;
             rush_tensor *product = project(x, p[0], b_ih);
-            if (s->sizes ? packed_layer(s->kind, product, s->sizes, s->steps, h0, c0, p[1], b_hh, d, got)
-                         : layer(s->kind, product, h0, c0, p[1], b_hh, d, got)) return -1;
+            if (s->sizes ? packed_layer(s->kind, product, s->sizes, s->steps, h0, c0, p[1], b_hh, w_hr, d, got)
+                         : layer(s->kind, product, h0, c0, p[1], b_hh, w_hr, d, got)) return -1;
             ys[d] = got[0].t;
             hs[k] = got[1].t;
             cs[k] = s->kind == LSTM ? got[2].t : NULL;

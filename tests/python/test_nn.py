@@ -215,21 +215,37 @@ def test_casting_keeps_parameters():
     assert model.to("meta")[0].weight.is_meta
 
 
-@needs("gru", "_pack_padded_sequence", "pad_sequence")
-def test_packed_sequences():
+@pytest.mark.parametrize("make", [lambda: nn.GRU(2, 4), lambda: nn.LSTM(2, 4, proj_size=3, bidirectional=True),
+                                  lambda: nn.RNN(2, 4, num_layers=2)])
+def test_packed_sequences(make):
     lengths = [3, 5, 1]
     torch.manual_seed(0)
     sequences = [torch.randn(n, 2) for n in lengths]
     packed = nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
     assert packed.batch_sizes.tolist() == [3, 2, 2, 1, 1]
-    layer = nn.GRU(2, 4)
+    layer = make()
     out, hidden = layer(packed)
+    hidden = hidden[0] if isinstance(hidden, tuple) else hidden
     padded, got = nn.utils.rnn.pad_packed_sequence(out)
-    assert got.tolist() == lengths and padded.shape == (5, 3, 4)
+    assert got.tolist() == lengths and padded.shape[:2] == (5, 3)
     for i, sequence in enumerate(sequences):
         alone, last = layer(sequence)
+        last = last[0] if isinstance(last, tuple) else last
         close(padded[:lengths[i], i], rounded(alone, 7))
-        close(hidden[0, i], rounded(last, 7))
+        close(hidden[:, i], rounded(last, 7))
+    assert torch.equal(nn.utils.rnn.unpack_sequence(packed)[1], sequences[1])
+    left = nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_value=9.0, padding_side="left")
+    assert left.shape == (3, 5, 2) and left[2, 0, 0] == 9.0 and torch.equal(left[2, 4:], sequences[2])
+
+
+def test_weight_norm():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    before = layer.weight.detach().clone()
+    with torch.no_grad():
+        layer.parametrizations.weight.original0.mul_(2)
+    close(layer.weight, rounded(2 * before, 7))
+    layer(torch.ones(1, 3)).sum().backward()
+    assert layer.parametrizations.weight.original1.grad.shape == (2, 3)
 
 
 def test_attention_masks_and_weights():
