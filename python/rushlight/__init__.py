@@ -69,6 +69,7 @@ _ELSEWHERE = {
     "_higher_order_ops": "cond while_loop",
     "_compile": "_disable_dynamo",
     "compiler": "compile",
+    "jit": "CompilationUnit ScriptFunction ScriptModule",
 }
 _ELSEWHERE = {_name: _module for _module, _names in _ELSEWHERE.items() for _name in _names.split()}
 _TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
