@@ -1,6 +1,7 @@
 /* scan.c - running sums, products, extremes along a dim, and what is made of differences of neighbours. */
 #include "kernels/cpu/scan.h"
 #include "op/formula.h"
+#include <complex.h>
 #include <math.h>
 
 /* ---- one way to run all of them ---- */
@@ -179,20 +180,51 @@ static rush_op op_cummin = {
 
 /* ---- logarithm of running sums of exponentials ---- */
 
+/* Of complex numbers: each step adds the smaller exponential to the larger, so that the imaginary part is not cut
+ * back to (-pi, pi] where nothing was added. */
+typedef struct complex_lines {
+    int64_t n, in, out; /* strides in numbers */
+} complex_lines;
+
+static void complex_line(char **p, const void *arg)
+{
+    const complex_lines *l = arg;
+    const double complex *x = (const double complex *)(const void *)p[0];
+    double complex *y = (double complex *)(void *)p[1], acc = l->n ? x[0] : 0;
+    for (int64_t i = 0; i < l->n; ++i) {
+        double complex v = x[i * l->in];
+        if (i) {
+            bool larger = creal(v) > creal(acc);
+            double complex high = larger ? v : acc, low = larger ? acc : v, e = cexp(low - high);
+            if (creal(high) == -INFINITY) acc = high;
+            else if (isinf(creal(high))) acc = creal(low) == creal(high) ? clog(cexp(low) + cexp(high)) : high;
+            else acc = high + 0.5 * log1p(2 * creal(e) + creal(e) * creal(e) + cimag(e) * cimag(e)) + I * atan2(cimag(e), 1 + creal(e));
+        }
+        y[i * l->out] = acc;
+    }
+}
+
+static void complex_lse(rush_tensor *x, rush_tensor *y, int64_t dim)
+{
+    int d = rush_dim_wrap(dim, x->ndim);
+    rush_tensor *from = rush_cast_copy(x, RUSH_C128);
+    rush_tensor *to = y->dtype == RUSH_C128 ? y : rush_tensor_new(RUSH_C128, y->device, y->ndim, y->size);
+    if (!from || !to || !y->numel) return;
+    complex_lines l = {x->ndim ? x->size[d] : 1, x->ndim ? from->stride[d] : 1, x->ndim ? to->stride[d] : 1};
+    rush_lines(2, (rush_tensor *const[2]){from, to}, d, 0, complex_line, &l);
+    if (to != y) rush_copy_into(y, to);
+}
+
 static int lse_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int64_t dim = in[1].i;
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_NOT_IMPLEMENTED, "not implemented for %s", rush_dtype_name(x->dtype));
     if (rush_dim_wrap(dim, x->ndim) < 0) return -1;
-    if (rush_dtype_is_complex(x->dtype)) { /* shifted by the largest real part */
-        if (!x->numel) return rush_result(out, T("clone", V(x)));
-        rush_tensor *top = T("amax", V(T("real", V(x))), INTS(dim), V(true));
-        return rush_result(out, add(log_(cumsum(exp_(sub(x, top)), dim)), top));
-    }
     rush_tensor *y = rush_out_t(out, 0, x, x->dtype, x->ndim, x->size);
     if (!y) return -1;
-    scan(x, dim, rush_k_scan->lse, y, NULL, false);
+    if (rush_dtype_is_complex(x->dtype)) complex_lse(x, y, dim);
+    else scan(x, dim, rush_k_scan->lse, y, NULL, false);
     return rush_failed() ? -1 : 0;
 }
 
@@ -209,8 +241,8 @@ static void lse_grad(rush_grads *s)
     /* positive and negative gradients apart, in logarithms, so that large x do not overflow */
     rush_tensor *zero_log = T("full_like", V(g), V(-INFINITY)), *parts[2];
     for (int k = 0; k < 2; ++k) {
-        rush_tensor *w = k ? neg(g) : g, *lw = where(gt(w, 0.0), log_(w), zero_log);
-        rush_tensor *sum = flip(T("logcumsumexp", V(flip(sub(lw, y), dim)), V(dim)), dim);
+        rush_tensor *w = k ? neg(g) : g, *some = logical_not(le(w, 0.0)), *lw = log_(where(some, w, 1.0));
+        rush_tensor *sum = flip(T("logcumsumexp", V(flip(where(some, sub(lw, y), zero_log), dim)), V(dim)), dim);
         parts[k] = exp_(add(sum, x));
     }
     s->gin[0] = sub(parts[0], parts[1]);
