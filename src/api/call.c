@@ -240,6 +240,15 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                    "Please clone() the tensor before performing the operation.");
     }
+    for (int i = 0; !inplace && i < op->nout; ++i) {
+        if (given[i].kind != RUSH_V_TENSOR || !given[i].t->numel) continue;
+        RUSH_CHECK(!rush_self_overlap(given[i].t), RUSH_RUNTIME_ERROR,
+                   "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                   "Please clone() the tensor before performing the operation.");
+        RUSH_CHECK(writes_safely(op, in, given[i].t), RUSH_RUNTIME_ERROR,
+                   "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                   "Please clone() the tensor before performing the operation.");
+    }
     uint32_t mode = rush_now.mode;
     rush_now.mode |= RUSH_MODE_NO_GRAD;
     int failed = op->run ? op->run(in, fresh) : compute(op, in, fresh);
