@@ -8,7 +8,7 @@ from rushlight.nn import functional, init, utils
 from rushlight.nn.modules import *  # noqa: F403
 from rushlight.nn import modules
 
-_LAZY = ("attention", "common_types", "grad", "parallel")
+_LAZY = ("attention", "common_types", "grad", "parallel", "quantized")
 
 
 def factory_kwargs(kwargs):

@@ -64,23 +64,40 @@ def _raise_kernel_warnings(params):
     """Nothing to warn of: there is one kernel."""
 
 
+# Other implementations of flash attention: name -> the function that installs it.
+_implementations = {}
+_active = None
+
+
+def register_flash_attention_impl(impl, *, register_fn):
+    """Make an implementation known under a name."""
+    _implementations[impl] = register_fn
+
+
 def list_flash_attention_impls():
     """Names of flash attention implementations that were registered."""
-    return []
+    return sorted(_implementations)
 
 
 def current_flash_attention_impl():
     """The flash attention implementation in use, if one was activated."""
-    return None
+    return _active
 
 
 def activate_flash_attention_impl(impl):
     """Use another flash attention implementation."""
-    raise ValueError(f"Unknown flash attention impl '{impl}'. Available implementations: []")
+    global _active
+    if impl not in _implementations:
+        raise ValueError(f"Unknown flash attention impl '{impl}'. Available implementations: "
+                         f"{list_flash_attention_impls()}")
+    _implementations[impl]()
+    _active = impl
 
 
 def restore_flash_attention_impl(_raise_warn=True):
     """Use the default implementation again."""
+    global _active
+    _active = None
 
 
 def __getattr__(name):
