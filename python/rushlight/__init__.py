@@ -55,7 +55,7 @@ _ELSEWHERE = {
                   "cartesian_prod cdist chain_matmul einsum istft lu meshgrid norm split stft tensordot unique "
                   "unique_consecutive unravel_index",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
-    "serialization": "load save",
+    "serialization": "load save PyTorchFileReader",
     "_tensor_str": "set_printoptions",
     "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "

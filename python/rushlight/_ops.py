@@ -153,13 +153,39 @@ class OpOverloadPacket(OperatorBase):
         if python is not None:
             made = OpOverload(self, python, python, python.schema, [])
         elif overload in self._overload_names:
-            op, op_dk, tags = _C._get_operation_overload(self._qualified_op_name, overload)
-            made = OpOverload(self, op, op_dk, _C._get_schema(self._qualified_op_name, overload), tags)
+            try:
+                schema = _C._get_schema(self._qualified_op_name, overload)
+            except RuntimeError:
+                schema = None
+            if schema is None:
+                made = self._derived(name, overload)
+            else:
+                op, op_dk, tags = _C._get_operation_overload(self._qualified_op_name, overload)
+                made = OpOverload(self, op, op_dk, schema, tags)
         else:
-            raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, key))
+            made = self._derived(name, overload)
         setattr(self, key, made)
         self._dir.append(key)
         return made
+
+    def _derived(self, name, overload):
+        """In-place and out= forms are derived from their operator, and so are their overloads."""
+        base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+        space = getattr(ops, self._qualified_op_name.split("::")[0])
+        packet = getattr(space, base, None) if base != name else self
+        known = packet.overloads() if packet is not None else []
+        if base != name and (overload or "default") in known:
+            schema = getattr(packet, overload or "default")._schema
+        elif overload in ("out", "values", "dtype", "dim_values", "names_out") or overload.endswith("_out"):
+            schema = getattr(packet, known[0])._schema
+        else:
+            raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, overload or "default"))
+        from rushlight._library.schema import AliasInfo, parse_schema
+        schema = parse_schema(str(schema))
+        schema.name, schema.overload_name = self._qualified_op_name, overload
+        if base != name:
+            schema.arguments[0].alias_info = schema.returns[0].alias_info = AliasInfo(["a"], True)
+        return OpOverload(self, self._op, self._op, schema, [])
 
     def overloads(self):
         """The names of the overloads."""
@@ -234,6 +260,10 @@ class _OpNamespace(types.ModuleType):
             packet = OpOverloadPacket(qualified, op_name, _choose(namespace, op_name), own)
         else:
             op, overloads = _builtin(qualified)
+            if op is None and namespace == "aten":
+                from rushlight._library import aten_names
+                if aten_names.find(op_name):
+                    return getattr(self, op_name)
             if op is None:
                 raise AttributeError("'_OpNamespace' '%s' object has no attribute '%s'" % (namespace, op_name))
             packet = OpOverloadPacket(qualified, op_name, op, overloads)

@@ -786,6 +786,54 @@ class _From:
         return True
 
 
+class PyTorchFileReader:
+    """The records of a checkpoint by name, as PyTorch's C++ class gives them."""
+
+    def __init__(self, name_or_buffer):
+        self._own = _is_path(name_or_buffer)
+        self._file = open(name_or_buffer, "rb") if self._own else name_or_buffer
+        self._archive = _Archive(self._file)
+
+    def archive_name(self):
+        return self._archive.root
+
+    def has_record(self, name):
+        return self._archive.has(name)
+
+    def get_all_records(self):
+        return list(self._archive.entries)
+
+    def get_record(self, name):
+        return self._archive.read(name)
+
+    def get_record_offset(self, name):
+        return self._archive.data_offset(self._archive.entries[name])
+
+    def get_record_header_offset(self, name):
+        return self._archive.start + self._archive.entries[name].header_offset
+
+    def get_record_size(self, name):
+        return self._archive.entries[name].file_size
+
+    def get_storage_from_record(self, name, numel, dtype):
+        """A one-dimensional tensor over the bytes of a record."""
+        untyped = _new_storage(numel * dtype.itemsize)
+        if numel:
+            self._archive.read_into(name, _memory(untyped).cast("B"))
+        return torch.empty((0,), dtype=dtype).set_(untyped, 0, (numel,), (1,))
+
+    def version(self):
+        return int(self._archive.read("version"))
+
+    def serialization_id(self):
+        name = ".data/serialization_id"
+        return self._archive.read(name).decode("ascii") if self._archive.has(name) else ""
+
+    def __del__(self):
+        if getattr(self, "_own", False):
+            self._file.close()
+
+
 def _new_storage(numel_bytes):
     return torch.UntypedStorage(numel_bytes)
 
