@@ -263,13 +263,25 @@ static PyObject *function_doc(PyObject *self, void *unused)
     for (int i = 0; text && i < f->n; ++i) {
         const rush_op *op = f->overload[i].op;
         PyObject *signature = py_signature(f, &f->overload[i]);
-        PyObject *more = signature ? PyUnicode_FromFormat("%U%s%U%U -> %s\n", text, i ? "" : "", f->name, signature, op->nout == 1 ? "Tensor" : op->nout ? "tuple" : "None") : NULL;
+        PyObject *more = signature ? PyUnicode_FromFormat("%U%U%U -> %s\n", text, f->name, signature, op->nout == 1 ? "Tensor" : op->nout ? "tuple" : "None") : NULL;
         Py_XDECREF(signature);
         Py_SETREF(text, more);
     }
     const char *doc = f->overload[0].op->doc;
     if (text && doc) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, doc));
     return text;
+}
+
+/* inspect.signature(torch.add): of the first overload */
+static PyObject *function_signature(PyObject *self, void *unused)
+{
+    py_function_object *f = (py_function_object *)self;
+    if (!f->n && py_overloads_read(f)) return NULL;
+    PyObject *text = py_parameters(f, &f->overload[0]), *module = text ? PyImport_ImportModule("rushlight._basics") : NULL;
+    PyObject *x = module ? PyObject_CallMethod(module, "_signature", "O", text) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(text);
+    return x;
 }
 
 static PyObject *function_objclass(PyObject *self, void *unused)
@@ -280,11 +292,12 @@ static PyObject *function_objclass(PyObject *self, void *unused)
 
 static PyGetSetDef function_getset[] = {
     {"__name__", function_name, NULL, NULL},     {"__qualname__", function_qualname, NULL, NULL}, {"__doc__", function_doc, NULL, NULL},
-    {"__module__", function_module, NULL, NULL}, {"__objclass__", function_objclass, NULL, NULL}, {NULL},
+    {"__module__", function_module, NULL, NULL}, {"__objclass__", function_objclass, NULL, NULL},
+    {"__signature__", function_signature, NULL, NULL}, {NULL},
 };
 static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
 
-PyTypeObject py_type_function = {
+static PyTypeObject type_function = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.function",
     .tp_basicsize = sizeof(py_function_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
@@ -296,7 +309,7 @@ PyTypeObject py_type_function = {
     .tp_getset = function_getset,
     .tp_doc = "An operation as a function.",
 };
-PyTypeObject py_type_method = {
+static PyTypeObject type_method = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.method",
     .tp_basicsize = sizeof(py_function_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
@@ -310,11 +323,9 @@ PyTypeObject py_type_method = {
     .tp_doc = "An operation as a method of Tensor.",
 };
 
-bool py_is_function(PyObject *x) { return Py_TYPE(x) == &py_type_function || Py_TYPE(x) == &py_type_method; }
-
 PyObject *py_function(const char *base, const char *name, const char *space, int flags)
 {
-    py_function_object *f = PyObject_New(py_function_object, flags & PY_METHOD ? &py_type_method : &py_type_function);
+    py_function_object *f = PyObject_New(py_function_object, flags & PY_METHOD ? &type_method : &type_function);
     if (!f) return NULL;
     f->call = call;
     f->base = base;
@@ -347,6 +358,6 @@ static PyMethodDef functions[] = {{"_return_type", return_type, METH_O, "The cla
 int py_call_init(PyObject *module)
 {
     if (PyModule_AddFunctions(module, functions)) return -1;
-    if (PyType_Ready(&py_type_function) || PyType_Ready(&py_type_method)) return -1;
+    if (PyType_Ready(&type_function) || PyType_Ready(&type_method)) return -1;
     return py_functions_fill(module);
 }

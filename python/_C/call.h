@@ -50,6 +50,7 @@ typedef struct py_call {
 int py_match(const py_overload *, py_call *, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method);
 int py_overloads_read(py_function_object *); /* 0 or -1 */
 void *py_no_match(py_function_object *, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* raises */
+PyObject *py_parameters(const py_function_object *, const py_overload *); /* "input, other, *, alpha=1, out=None" */
 PyObject *py_signature(const py_function_object *, const py_overload *); /* "(Tensor input, Tensor other, *, Number alpha = 1)" */
 
 #endif

@@ -79,8 +79,6 @@ extern bool py_default_device_set;
 /* A callable that stands for all overloads of one operation; see call.c. */
 enum py_function_flags { PY_METHOD = 1, PY_INPLACE = 2, PY_ONLY = 4 /* the one overload of that full name */ };
 PyObject *py_function(const char *base, const char *name, const char *space, int flags); /* NULL: no such operation */
-bool py_is_function(PyObject *);
-extern PyTypeObject py_type_function, py_type_method;
 PyObject *py_results(const rush_op *, const rush_value *out); /* what a Python call returns */
 int py_run(const rush_op *, const rush_value *in, rush_value *out); /* rush_call, without the GIL when it is long */
 int py_run_inplace(const rush_op *, const rush_value *in, rush_value *out);
@@ -103,7 +101,6 @@ PyObject *py_dispatch(PyObject *func, PyObject **over, int nover, PyObject *cons
 /* For hand-written methods: is self overriding? then *result is the answer. func is found by name on TensorBase. */
 bool py_method_overridden(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                           PyObject **result);
-bool py_getter_overridden(PyObject *self, const char *name, PyObject **result);
 
 static inline bool py_asks(PyObject *x) /* quick: is there anything to ask for this tensor? */
 {

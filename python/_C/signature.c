@@ -151,6 +151,26 @@ PyObject *py_signature(const py_function_object *f, const py_overload *o)
     return text;
 }
 
+PyObject *py_parameters(const py_function_object *f, const py_overload *o)
+{
+    bool star = false, optional = false;
+    PyObject *text = PyUnicode_FromString(f->flags & PY_METHOD ? "self" : "");
+    for (int i = f->flags & PY_METHOD ? 1 : 0; text && i < o->op->nargs; ++i) {
+        const rush_arg *a = &o->op->args[i];
+        PyObject *value = !a->has_default ? NULL : a->def.kind == RUSH_V_STRING ? PyUnicode_FromFormat("'%s'", a->def.s) : default_text(a);
+        bool gap = optional && !value && !a->kwonly && !star; /* a schema may ask for more after an optional argument */
+        const char *comma = PyUnicode_GET_LENGTH(text) ? ", " : "", *mark = (a->kwonly && !star) || gap ? "*, " : "";
+        star |= a->kwonly || gap;
+        optional |= value != NULL;
+        Py_SETREF(text, value ? PyUnicode_FromFormat("%U%s%s%U=%U", text, comma, mark, o->name[i], value)
+                              : PyUnicode_FromFormat("%U%s%s%U", text, comma, mark, o->name[i]));
+        Py_XDECREF(value);
+    }
+    if (text && o->out) Py_SETREF(text, PyUnicode_FromFormat("%U%s%sout=None", text, PyUnicode_GET_LENGTH(text) ? ", " : "", star ? "" : "*, "));
+    if (text && o->factory) Py_SETREF(text, PyUnicode_FromFormat("%U, requires_grad=False", text));
+    return text;
+}
+
 /* ---- what went wrong ---- */
 
 static PyObject *join(PyObject *list)

@@ -59,12 +59,10 @@ static void storage_dealloc(PyObject *self)
 {
     storage_object *x = (storage_object *)self;
     PyObject_GC_UnTrack(self);
+    if (x->s) x->s->py = NULL;
     if (x->weak) PyObject_ClearWeakRefs(self);
     Py_CLEAR(x->dict);
-    if (x->s) {
-        x->s->py = NULL;
-        rush_storage_drop(x->s);
-    }
+    rush_storage_drop(x->s);
     Py_TYPE(self)->tp_free(self);
 }
 

@@ -75,12 +75,12 @@ static void tensor_dealloc(PyObject *self)
     }
     if (type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
     PyObject_GC_UnTrack(self);
+    if (t) t->py = NULL; /* callbacks below may meet the tensor: then it gets another object */
     if (x->weak) PyObject_ClearWeakRefs(self);
     if (type != py_Tensor) clear_slots(type, self);
     Py_CLEAR(x->dict);
     if (t) {
         x->t = NULL;
-        t->py = NULL;
         rush_drop(t);
     }
     if (type == py_Tensor && nkept < KEPT) {

@@ -27,6 +27,13 @@ def typename(obj, /):
     return name if module in ("", "builtins") else module + "." + name
 
 
+def _signature(parameters):
+    """An inspect.Signature of a parameter list as text."""
+    import inspect
+    import rushlight
+    return inspect.signature(eval("lambda %s: None" % parameters, {"torch": rushlight}))
+
+
 def is_tensor(obj, /):
     """Is the object a Tensor?"""
     return isinstance(obj, Tensor)
