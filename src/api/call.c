@@ -195,14 +195,18 @@ int rush_call(const rush_op *op, const rush_value *in, rush_value *out)
 
 /* ---- results that are given ---- */
 
-/* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places. */
-static bool writes_safely(const rush_op *op, const rush_value *in, const rush_tensor *to)
+/* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places (1).
+ * 2 is an error; 3, where that is not known, goes by way of a result of its own. */
+static int worst_overlap(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
+    int worst = 0;
     for (uint64_t left = op->tensor_args; left; left &= left - 1) {
         const rush_value *v = &in[__builtin_ctzll(left)];
-        if (v->kind == RUSH_V_TENSOR && v->t != to && rush_overlap(to, v->t) == 2) return false;
+        int how = v->kind == RUSH_V_TENSOR && v->t != to ? rush_overlap(to, v->t) : 0;
+        if (how == 2) return 2;
+        if (how > worst) worst = how;
     }
-    return true;
+    return worst;
 }
 
 static int copy_result(rush_tensor *to, const rush_tensor *from, bool inplace)
@@ -225,8 +229,8 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
     rush_value fresh[RUSH_MAXOUT] = {0}, given[RUSH_MAXOUT];
     memcpy(given, out, sizeof *out * op->nout);
     if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
-        bool direct = op->nout == 1 && !rush_self_overlap(out[0].t) && writes_safely(op, in, out[0].t);
-        if (direct) {
+        int shared = worst_overlap(op, in, out[0].t);
+        if (op->nout == 1 && !rush_self_overlap(out[0].t) && shared < 2) {
             uint32_t mode = rush_now.mode;
             if (inplace) rush_now.mode |= RUSH_MODE_INPLACE;
             int failed = compute(op, in, out);
@@ -236,7 +240,7 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
         RUSH_CHECK(!inplace || !rush_self_overlap(out[0].t), RUSH_RUNTIME_ERROR,
                    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                    "Please clone() the tensor before performing the operation.");
-        RUSH_CHECK(writes_safely(op, in, out[0].t), RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(shared != 2, RUSH_RUNTIME_ERROR,
                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                    "Please clone() the tensor before performing the operation.");
     }
@@ -276,6 +280,9 @@ int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
                                                    "but one of the arguments requires grad.");
         if (to && s.first && to->device.type != s.first->device.type && s.first->ndim > 0)
             failed = rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+        if (to && rush_self_overlap(to))
+            failed = rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single "
+                                                   "memory location. Please clone() the tensor before performing the operation.");
     }
     if (!failed) failed = run_into(op, in, out, false);
     for (int i = 0; i < op->nout && !failed; ++i)

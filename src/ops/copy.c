@@ -23,6 +23,9 @@ static int copy_into_shape(const rush_value *in, rush_value *out)
         RUSH_CHECK(src->device.type != RUSH_META || SELF->device.type == RUSH_META, RUSH_NOT_IMPLEMENTED,
                    "Cannot copy out of meta tensor; no data!");
     }
+    RUSH_CHECK(in[1].kind != RUSH_V_TENSOR || in[1].t == SELF || rush_overlap(SELF, in[1].t) != 2, RUSH_RUNTIME_ERROR,
+               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+               "Please clone() the tensor before performing the operation.");
     RUSH_CHECK(!rush_self_overlap(SELF), RUSH_RUNTIME_ERROR,
                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                "Please clone() the tensor before performing the operation.");
@@ -34,7 +37,7 @@ static void copy_into_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *src = in[1].kind == RUSH_V_TENSOR ? in[1].t : rush_tensor_of_number_typed(in[1], SELF->dtype);
     if (!src) return;
-    if (src != SELF && rush_overlap(SELF, src) == 2) {
+    if (src != SELF && rush_overlap(SELF, src) > 1) {
         rush_tensor *apart = rush_tensor_new(src->dtype, src->device, src->ndim, src->size);
         if (!apart || rush_copy_into(apart, src)) return;
         src = apart;

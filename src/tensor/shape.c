@@ -161,6 +161,36 @@ static void extent(const rush_tensor *t, const char **begin, const char **end)
     *end = *begin + (last + 1) * item;
 }
 
+/* Is `away` a sum of q[d] * stride[d] with |q[d]| < size[d]? Dimensions from d on, in order of falling strides. */
+static bool reaches(const rush_tensor *t, const int *order, int d, int64_t away)
+{
+    if (d == t->ndim) return away == 0;
+    int64_t step = t->stride[order[d]], most = t->size[order[d]] - 1;
+    if (step == 0) return reaches(t, order, d + 1, away);
+    int64_t q = away / step;
+    for (int64_t k = q - 1; k <= q + 1; ++k) /* the rest is less than a step either way, where dimensions nest */
+        if (k >= -most && k <= most && reaches(t, order, d + 1, away - k * step)) return true;
+    return false;
+}
+
+/* Two views of one geometry: are they apart though their extents cross, as even and odd elements are? */
+static bool interleaved(const rush_tensor *a, const rush_tensor *b)
+{
+    int order[6];
+    int64_t span = 0;
+    if (a->dtype != b->dtype || a->ndim > 6 || !rush_same_sizes(a, b) || memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim)) return false;
+    for (int i = 0; i < a->ndim; ++i) {
+        int at = i;
+        for (; at > 0 && a->stride[order[at - 1]] < a->stride[i]; --at) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int i = a->ndim - 1; i >= 0; --i) { /* do they nest? */
+        if (a->stride[order[i]] && a->stride[order[i]] <= span) return false;
+        span += (a->size[order[i]] - 1) * a->stride[order[i]];
+    }
+    return !reaches(a, order, 0, b->offset - a->offset);
+}
+
 int rush_overlap(const rush_tensor *a, const rush_tensor *b)
 {
     if (!a->storage || !b->storage || a->storage->data != b->storage->data || !a->storage->data || !a->numel || !b->numel) return 0;
@@ -170,7 +200,9 @@ int rush_overlap(const rush_tensor *a, const rush_tensor *b)
     const char *a0, *a1, *b0, *b1;
     extent(a, &a0, &a1);
     extent(b, &b0, &b1);
-    return a0 < b1 && b0 < a1 ? 2 : 0;
+    if (!(a0 < b1 && b0 < a1)) return 0;
+    if (a->flags & b->flags & RUSH_T_DENSE) return 2;
+    return interleaved(a, b) ? 0 : 3;
 }
 
 bool rush_self_overlap(const rush_tensor *t)

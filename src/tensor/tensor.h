@@ -104,7 +104,8 @@ static inline void rush_version_bump(rush_tensor *t)
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
-/* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly (or maybe). */
+/* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly, 3 maybe (one of them has
+ * holes: PyTorch does not look closer, and lets it pass). */
 int rush_overlap(const rush_tensor *, const rush_tensor *);
 bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
 
