@@ -116,7 +116,7 @@ static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *
 /* ---- the three products on arrays ---- */
 
 /* Few channels and depthwise convolutions are better off without oneDNN's blocked layouts. */
-static bool by_engine(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
+static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, const void *a, const void *b, const void *bias, void *to)
 {
     int64_t icg = c->in / c->groups, ocg = c->out / c->groups;
     if (d == RUSH_BF16 ? !rush_engine_has_bf16() || icg == 1 : d != RUSH_F32) return false;
@@ -124,13 +124,13 @@ static bool by_engine(int what, const rush_conv *c, rush_dtype d, const void *a,
     if (d == RUSH_F32 && what == FORWARD && (icg < 16 || ocg < 16) && !big) return false;
     if (d == RUSH_F32 && what == GRAD_INPUT && (icg < 16 || ocg < 16)) return false;
     if (d == RUSH_F32 && what == GRAD_WEIGHT && c->out < 16) return false;
-    return rush_engine_conv(what, c, d, false, a, b, bias, to);
+    return rush_engine_conv(what, c, d, last, a, b, bias, to);
 }
 
 /* Contiguous, real, of a kernel's type. */
 static void product_real(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
 {
-    if (d == RUSH_F32 && by_engine(what, c, d, a, b, bias, to)) return;
+    if (d == RUSH_F32 && by_engine(what, c, d, false, a, b, bias, to)) return;
     if (d == RUSH_F32) {
         if (what == FORWARD) rush_k_conv->forward_f32(c, a, b, bias, to);
         else if (what == GRAD_INPUT) rush_k_conv->grad_input_f32(c, a, b, to);
@@ -197,6 +197,36 @@ static int add_bias(rush_tensor *y, const rush_tensor *bias)
     return wide ? rush_add_into(y, wide) : -1;
 }
 
+static bool is_last(const rush_tensor *t)
+{
+    return (t->ndim == 4 || t->ndim == 5) && !rush_contiguous(t) && rush_contiguous_as(t, t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST);
+}
+
+static rush_tensor *as_last(rush_tensor *t)
+{
+    int64_t stride[RUSH_MAXDIM];
+    if (is_last(t) && !(t->flags & (RUSH_T_NEG | RUSH_T_CONJ))) return t;
+    rush_strides_for(t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST, t->ndim, t->size, stride);
+    rush_tensor *copy = rush_tensor_new_strided(t->dtype, t->device, t->ndim, t->size, stride);
+    return copy && !rush_copy_into(copy, t) ? copy : NULL;
+}
+
+/* Images with channels last, which oneDNN takes as they are: 1 done, 0 go another way, -1 an error. */
+static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, const rush_tensor *bias, rush_tensor *to)
+{
+    rush_dtype d = to->dtype;
+    bool images = what == GRAD_WEIGHT ? is_last(a) || is_last(b) : is_last(to);
+    if (!images || (d != RUSH_F32 && d != RUSH_BF16)) return 0;
+    a = as_last(a);
+    b = what == GRAD_WEIGHT ? as_last(b) : rush_contiguous_copy(b);
+    rush_tensor *y = what != GRAD_WEIGHT || rush_contiguous(to) ? to : rush_tensor_new(d, to->device, to->ndim, to->size);
+    if (bias) bias = rush_contiguous_copy(bias);
+    if (rush_failed()) return -1;
+    if (!by_engine(what, c, d, true, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y))) return 0;
+    if (bias && what != FORWARD && add_bias(y, bias)) return -1;
+    return y == to || !rush_copy_into(to, y) ? 1 : -1;
+}
+
 /* Result `to` of any strides from tensors of any strides and one dtype; bias may be NULL. */
 static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, rush_tensor *bias, rush_tensor *to)
 {
@@ -206,11 +236,13 @@ static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b,
         rush_zero_into(to);
         return bias ? add_bias(to, bias) : 0;
     }
+    int last = product_last(what, c, a, b, bias, to);
+    if (last) return last < 0 ? -1 : 0;
     bool cplx = rush_dtype_is_complex(in), direct = in == d && rush_contiguous(to);
     if (d == RUSH_BF16 && rush_contiguous(to)) {
         rush_tensor *ca = rush_contiguous_copy(a), *cb = rush_contiguous_copy(b), *cs = bias ? rush_contiguous_copy(bias) : NULL;
         if (rush_failed()) return -1;
-        if (by_engine(what, c, d, rush_ptr(ca), rush_ptr(cb), cs && what == FORWARD ? rush_ptr(cs) : NULL, rush_ptr(to)))
+        if (by_engine(what, c, d, false, rush_ptr(ca), rush_ptr(cb), cs && what == FORWARD ? rush_ptr(cs) : NULL, rush_ptr(to)))
             return cs && what != FORWARD ? add_bias(to, cs) : 0;
     }
     a = rush_cast_copy(a, in);
@@ -328,8 +360,6 @@ static void backward_cpu(const rush_value *in, rush_value *out)
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
     if (!x || !w || read_geometry(&c, x, w, in + 4, size)) return;
-    g = rush_contiguous_copy(g);
-    if (!g) return;
     if (HAS(out[0])) product(transposed ? FORWARD : GRAD_INPUT, &c, g, w, NULL, out[0].t);
     if (HAS(out[1])) product(GRAD_WEIGHT, &c, transposed ? x : g, transposed ? g : x, NULL, out[1].t);
     if (!HAS(out[2])) return;

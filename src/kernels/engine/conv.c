@@ -23,7 +23,7 @@ static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64
     else dnnl_memory_desc_init_by_strides(md, nd + 2, dims, t, strides);
 }
 
-static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, const rush_conv *c, bool last, bool any)
+static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, const rush_conv *c, bool any)
 {
     int lead = c->groups > 1, n = nd + 2 + lead;
     int64_t out = c->out / c->groups, in = c->in / c->groups;
@@ -32,13 +32,12 @@ static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, cons
     dims[lead] = out;
     dims[lead + 1] = in;
     for (int i = 0; i < nd; ++i) dims[lead + 2 + i] = c->kernel[3 - nd + i];
-    int64_t step = last ? in : 1;
-    for (int i = n - 1; i >= lead + 2; --i) {
+    int64_t step = 1;
+    for (int i = n - 1; i >= lead + 1; --i) {
         strides[i] = step;
         step *= dims[i];
     }
-    strides[lead + 1] = last ? 1 : step;
-    strides[lead] = last ? step : step * in;
+    strides[lead] = step;
     if (lead) strides[0] = strides[1] * out;
     if (any) dnnl_memory_desc_init_by_tag(md, n, dims, t, dnnl_format_tag_any);
     else dnnl_memory_desc_init_by_strides(md, n, dims, t, strides);
@@ -93,10 +92,10 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
         after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
     dnnl_memory_desc_t user[4] = {{0}}, md[4] = {{0}}; /* image, weight, bias, result */
     image_desc(&user[0], t, nd, c->n, c->in, c->space, last, false);
-    weight_desc(&user[1], t, nd, c, last, false);
+    weight_desc(&user[1], t, nd, c, false);
     image_desc(&user[3], t, nd, c->n, c->out, c->result, last, false);
     image_desc(&md[0], t, nd, c->n, c->in, c->space, last, !last);
-    weight_desc(&md[1], t, nd, c, last, true);
+    weight_desc(&md[1], t, nd, c, true);
     image_desc(&md[3], t, nd, c->n, c->out, c->result, last, !last);
     if (bias) {
         dnnl_dims_t dims = {c->out};

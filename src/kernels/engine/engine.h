@@ -25,7 +25,7 @@ bool rush_engine_has_bf16(void);
 
 /* The three products of a convolution (kernels/cpu/conv.h has the geometry): forward y = w * x, grad_input
  * gx = w' * g, grad_weight gw = g * x. Images of float32 or bfloat16, channels first or (last) channels last; the
- * weight is (out, in / groups, kernel), contiguous or channels last like the images. */
+ * weight is (out, in / groups, kernel), contiguous in any case. */
 enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
 
 bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, const void *a, const void *b, const void *bias, void *to);
