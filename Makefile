@@ -20,7 +20,7 @@ test: all                           ## run all tests, or those whose name contai
 
 san:                                ## the C tests under the address and undefined-behaviour sanitizers, with failing allocations
 	@$(MAKE) --no-print-directory build-san/build.ninja BUILD=build-san \
-	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized -Disa=3 -Dpython=disabled"
+	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3 -Dpython=disabled"
 	@sh tools/refresh build-san
 	@ninja -C build-san
 	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)

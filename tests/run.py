@@ -4,8 +4,7 @@
     tests/run.py --build build [--sanitized] [NAME...]
 
 NAME keeps the tests whose name contains one of them. The Python tests run in a virtual environment inside the
-build directory, made on first use with NumPy and pytest. With --sanitized only the C tests run, once as they are
-and once with every allocation failing in turn.
+build directory, made on first use with NumPy and pytest. With --sanitized only the C tests run.
 """
 import argparse
 import json

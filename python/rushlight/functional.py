@@ -249,8 +249,8 @@ def chain_matmul(*matrices, out=None):
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """Packed LU factorisation with pivots; with get_infos also LAPACK's info of each matrix."""
-    LU, pivots, infos = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
-    got = (LU, pivots, infos) if get_infos else (LU, pivots)
+    got = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
+    got = got if get_infos else tuple(got[:2])
     if out is not None:
         for to, made in zip(out, got):
             to.resize_as_(made).copy_(made)

@@ -306,10 +306,33 @@ static int cholesky_solve_run(const rush_value *in, rush_value *out)
     return rush_result(out, y ? T("linalg_solve_triangular", V(upper ? l : mH(l)), V(y), V(true)) : NULL);
 }
 
+/* The factor is differentiated as a full matrix L in A = L L^H, as PyTorch does. */
+static rush_tensor *factor_grad(rush_tensor *ga, rush_tensor *l, bool upper)
+{
+    rush_tensor *both = add(ga, mH(ga));
+    return neg(upper ? matmul(l, both) : matmul(both, l));
+}
+
+static void cholesky_solve_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *l = s->in[1].t, *x = s->out[0].t;
+    if (!g) return;
+    rush_tensor *gb = T("cholesky_solve", V(g), V(l), s->in[2]);
+    if (rush_needs(s, 0)) s->gin[0] = rush_sum_to(gb, s->in[0].t);
+    if (rush_needs(s, 1)) s->gin[1] = rush_sum_to(factor_grad(matmul(gb, mH(x)), l, s->in[2].i), l);
+}
+
+static void cholesky_inverse_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *l = s->in[0].t, *inv = s->out[0].t;
+    if (!g) return;
+    s->gin[0] = factor_grad(matmul(matmul(inv, g), inv), l, s->in[1].i);
+}
+
 static rush_op op_cholesky_solve = {
     .schema = "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     .doc = "X with A X = self, A = L L^H given by its Cholesky factor input2.",
-    .run = cholesky_solve_run,
+    .run = cholesky_solve_run, .grad = cholesky_solve_grad, .saves = "input2, result",
 };
 
 static int cholesky_inverse_run(const rush_value *in, rush_value *out)
@@ -323,7 +346,7 @@ static int cholesky_inverse_run(const rush_value *in, rush_value *out)
 static rush_op op_cholesky_inverse = {
     .schema = "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
     .doc = "The inverse of A = L L^H from its Cholesky factor.",
-    .run = cholesky_inverse_run,
+    .run = cholesky_inverse_run, .grad = cholesky_inverse_grad, .saves = "self, result",
 };
 
 /* ---- determinants ---- */
