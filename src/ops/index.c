@@ -51,6 +51,9 @@ int rush_same_dtype_out(const rush_value *out, const rush_tensor *self)
 {
     RUSH_CHECK(!HAS(out[0]) || out[0].t->dtype == self->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
                rush_dtype_name(self->dtype), rush_dtype_name(out[0].t->dtype));
+    RUSH_CHECK(!HAS(out[0]) || !rush_overlap(out[0].t, self), RUSH_RUNTIME_ERROR,
+               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+               "Please clone() the tensor before performing the operation.");
     return 0;
 }
 

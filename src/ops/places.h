@@ -15,7 +15,7 @@ int64_t rush_index_outside(const rush_tensor *numbers, int64_t low, int64_t high
 /* Numbers (contiguous int64) within [low, high)? If not, an error of that kind; dim is for the message. */
 int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind, int dim);
 
-/* A result that was given must be of self's dtype. */
+/* A result that was given must be of self's dtype and have memory of its own. */
 int rush_same_dtype_out(const rush_value *out, const rush_tensor *self);
 
 #endif
