@@ -11,7 +11,7 @@
 #include "kernels/cpu/isa.h"
 
 #define FOLD_WIDTH 1024  /* as many accumulators in one block */
-#define FOLD_BLOCK 4096  /* elements of a row summed in the narrow type before they join the wide one */
+#define FOLD_BLOCK 2048  /* elements of a row summed in the narrow type before they join the wide one */
 #define FOLD_ROWS 64     /* the same for columns */
 #define FOLD_KEEPS 32    /* the largest accumulator */
 
