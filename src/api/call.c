@@ -249,7 +249,7 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
         RUSH_CHECK(!rush_self_overlap(given[i].t), RUSH_RUNTIME_ERROR,
                    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                    "Please clone() the tensor before performing the operation.");
-        RUSH_CHECK(writes_safely(op, in, given[i].t), RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(worst_overlap(op, in, given[i].t) != 2, RUSH_RUNTIME_ERROR,
                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                    "Please clone() the tensor before performing the operation.");
     }
