@@ -112,7 +112,7 @@ static int is_nonzero_run(const rush_value *in, rush_value *out)
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with no values is ambiguous");
     RUSH_CHECK(x->numel == 1, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with more than one value is ambiguous");
-    rush_value v;
+    rush_value v = RUSH_NONE;
     if (item_run(in, &v)) return -1;
     out[0] = rush_v_bool(v.kind == RUSH_V_COMPLEX ? v.c[0] != 0 || v.c[1] != 0 : v.kind == RUSH_V_FLOAT ? v.f != 0 : v.i != 0);
     return 0;

@@ -191,10 +191,10 @@ static int arg_out(const rush_value *in, rush_value *out, const char *kernel)
 {
     const rush_tensor *x = in[0].t;
     uint64_t bits = 0;
+    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "does not support bool input");
     RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "does not support complex input");
     if (HAS(in[1]) && (rush_dims_read(in[1], x->ndim, false, &bits) || not_empty_dim(x, bits))) return -1;
     RUSH_CHECK(HAS(in[1]) || x->numel, RUSH_INDEX_ERROR, "Expected reduction dim to be specified for input.numel() == 0.");
-    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "does not support bool input");
     return ordered(x, kernel) || rush_reduced_out(out, 0, x, in[1], false, in[2].i, RUSH_I64);
 }
 

@@ -128,5 +128,34 @@ NAMED(op_log_softmax, "log_softmax.int", log_softmax_run, "The logarithm of soft
 NAMED(op_special_softmax, "special_softmax", softmax_run, "softmax.");
 static rush_op op_special_log_softmax = {.schema = "special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .doc = "log_softmax.", .run = log_softmax_run};
 
+static int safe_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t;
+    if (rush_dim_wrap(in[1].i, x->ndim) < 0) return -1;
+    rush_tensor *none = T("all.dim", V(T("eq.Scalar", V(x), V(-(double)__builtin_inf()))), in[1], V(true));
+    rush_tensor *y = T("softmax.int", V(T("masked_fill.Scalar", V(x), V(none), V(0.0))), in[1], in[2]);
+    return rush_result(out, T("masked_fill.Scalar", V(y), V(none), V(0.0)));
+}
+
+static rush_op op_safe_softmax = {
+    .schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .doc = "softmax, but 0 instead of NaN where all elements along dim are -inf.", .run = safe_run, .flags = RUSH_HIDDEN,
+};
+
+/* in = self, mask, dim, mask_type: 0 a mask of queries and keys, 1 of keys (batch, keys), 2 of each element */
+static int masked_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *mask = in[1].t;
+    RUSH_CHECK(mask->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "Mask should be a boolean tensor");
+    if (HAS(in[3]) && in[3].i == 1 && mask->ndim == 2 && x->ndim == 4) mask = T("view", V(mask), INTS(mask->size[0], 1, 1, mask->size[1]));
+    rush_tensor *open = T("masked_fill.Scalar", V(x), V(mask), V(-(double)__builtin_inf()));
+    return rush_result(out, T("softmax.int", V(open), HAS(in[2]) ? in[2] : V((int64_t)-1)));
+}
+
+static rush_op op_masked_softmax = {
+    .schema = "_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor",
+    .doc = "softmax of the elements where mask is False; the others get 0.", .run = masked_run, .flags = RUSH_HIDDEN,
+};
+
 RUSH_FAMILY(softmax, &op__softmax, &op__log_softmax, &op__softmax_backward, &op__log_softmax_backward, &op_softmax, &op_log_softmax, &op_special_softmax,
-            &op_special_log_softmax)
+            &op_special_log_softmax, &op_safe_softmax, &op_masked_softmax)
