@@ -111,6 +111,7 @@ static void norm_cpu(const rush_value *in, rush_value *out)
     int64_t c = channels_of(x), count = c ? x->numel / c : 0;
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     double eps = D_(in[EPS]), momentum = D_(in[MOMENTUM]);
+    if (!c) return;
     double *mean = numbers(T_(in[MEAN]), c, 0), *var = numbers(T_(in[VAR]), c, 1);
     double *w = numbers(T_(in[W]), c, 1), *b = numbers(T_(in[B]), c, 0);
     if (!mean || !var || !w || !b) return;
@@ -157,6 +158,7 @@ static void back_cpu(const rush_value *in, rush_value *out)
     int64_t c = channels_of(x), count = c ? x->numel / c : 0;
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_tensor *dx = T_(out[0]);
+    if (!c) return;
     double *w = numbers(T_(in[2]), c, 1), *mean = numbers(T_(train ? in[5] : in[3]), c, 0), *invstd = numbers(T_(train ? in[6] : in[4]), c, 1);
     if (!w || !mean || !invstd) return;
     for (int64_t k = 0; k < c && !train; ++k) invstd[k] = 1 / sqrt(invstd[k] + D_(in[8]));
