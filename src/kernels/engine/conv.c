@@ -148,7 +148,7 @@ bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last,
     rush_primitive *made = rush_primitive_find(&id, &unknown);
     if (!made && (unknown || !(made = make(what, c, dtype, last, bias != NULL, &id)))) return false;
     void *data[4] = {(void *)a, (void *)b, to, (void *)bias};
-    return rush_primitive_run(made, data, -1, 0);
+    return rush_primitive_run(made, data);
 }
 
 #else

@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #define BUCKETS 512
-#define BOUND (256u << 20)     /* bytes per thread */
+#define BOUND (64u << 20)      /* bytes per thread */
 #define CODE_BYTES (48u << 10) /* what a primitive is taken to weigh by itself */
 
 typedef struct thread_cache {
@@ -36,7 +36,6 @@ static void free_primitive(rush_primitive *p)
         if (m->mem) dnnl_memory_destroy(m->mem);
         if (m->user) dnnl_memory_destroy(m->user);
         if (m->reorder) dnnl_primitive_destroy(m->reorder);
-        if (m->block) rush_block_free(m->block, m->got);
     }
     if (p->p) dnnl_primitive_destroy(p->p);
     free(p);
@@ -184,13 +183,9 @@ bool rush_primitive_mem(rush_primitive *p, dnnl_primitive_desc_t desc, dnnl_quer
     m->result = result;
     if (!want || dnnl_memory_create(&m->mem, want, engine, NULL) != dnnl_success) return false;
     if (dnnl_memory_desc_equal(want, user)) return true;
-    size_t size = dnnl_memory_desc_get_size(want);
-    m->block = rush_block_alloc(size, &m->got);
-    if (!m->block || dnnl_memory_create(&m->user, user, engine, NULL) != dnnl_success) return false;
-    dnnl_memory_set_data_handle(m->mem, m->block);
+    m->size = dnnl_memory_desc_get_size(want);
+    if (dnnl_memory_create(&m->user, user, engine, NULL) != dnnl_success) return false;
     m->reorder = result ? reorder_between(want, user) : reorder_between(user, want);
-    p->bytes += size;
-    cache()->bytes += size;
     return m->reorder != NULL;
 }
 
@@ -200,24 +195,28 @@ static bool reorder(rush_mem *m, dnnl_stream_t stream)
     return dnnl_primitive_execute(m->reorder, stream, 2, args) == dnnl_success;
 }
 
-bool rush_primitive_run(rush_primitive *p, void *const *data, int keep, uint64_t version)
+/* Room for other layouts is taken for the run only: the allocator hands the next layer the same, still cached, block. */
+bool rush_primitive_run(rush_primitive *p, void *const *data)
 {
     dnnl_stream_t stream = cache()->stream;
     dnnl_exec_arg_t args[RUSH_MEMS];
-    for (int i = 0; i < p->nmem; ++i) {
+    void *block[RUSH_MEMS] = {NULL};
+    size_t got[RUSH_MEMS];
+    bool ok = true;
+    for (int i = 0; i < p->nmem && ok; ++i) {
         rush_mem *m = &p->mem[i];
         args[i] = (dnnl_exec_arg_t){m->arg, m->mem};
         dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
-        if (!m->reorder || m->result) continue;
-        if (i == keep && m->kept == data[i] && m->version == version) continue;
-        if (!reorder(m, stream)) return false;
-        m->kept = i == keep ? data[i] : NULL;
-        m->version = version;
+        if (!m->reorder) continue;
+        block[i] = rush_block_alloc(m->size, &got[i]);
+        ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream));
     }
-    if (dnnl_primitive_execute(p->p, stream, p->nmem, args) != dnnl_success) return false;
-    for (int i = 0; i < p->nmem; ++i)
-        if (p->mem[i].reorder && p->mem[i].result && !reorder(&p->mem[i], stream)) return false;
-    return true;
+    ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
+    for (int i = 0; i < p->nmem; ++i) {
+        if (ok && p->mem[i].reorder && p->mem[i].result) ok = reorder(&p->mem[i], stream);
+        if (block[i]) rush_block_free(block[i], got[i]);
+    }
+    return ok;
 }
 
 void rush_primitive_done(dnnl_primitive_desc_t desc)

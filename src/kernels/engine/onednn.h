@@ -21,10 +21,7 @@ typedef struct rush_mem {
     dnnl_memory_t user;      /* the caller's layout, NULL when it is the same */
     dnnl_primitive_t reorder; /* into mem before, or (for results) from mem after */
     bool result;
-    void *block;             /* room of mem when reordered */
-    size_t got;
-    const void *kept;        /* the caller's pointer whose content block holds, and its version */
-    uint64_t version;
+    size_t size;             /* room that mem needs while the primitive runs, when reordered */
 } rush_mem;
 
 typedef struct rush_primitive {
@@ -49,9 +46,8 @@ void rush_primitive_forget(rush_primitive *);
 /* Adds a memory: `query` (dnnl_query_src_md, ...) tells the primitive's layout, `user` the caller's. */
 bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t query, int index, int arg,
                         const dnnl_memory_desc_t *user, bool result);
-/* Runs with the caller's pointers, in the order of rush_primitive_mem. keep >= 0: memory `keep` need not be
- * reordered again while its pointer and version are the same. */
-bool rush_primitive_run(rush_primitive *, void *const *data, int keep, uint64_t version);
+/* Runs with the caller's pointers, in the order of rush_primitive_mem. */
+bool rush_primitive_run(rush_primitive *, void *const *data);
 void rush_primitive_done(dnnl_primitive_desc_t);
 int rush_onednn_dtype(rush_dtype); /* dnnl_data_type_undef where there is none */
 

@@ -87,7 +87,7 @@ bool rush_engine_matmul(const rush_engine_product *p)
     rush_primitive *made = rush_primitive_find(&id, &unknown);
     if (!made && (unknown || !(made = make(p, &id)))) return false;
     void *data[] = {(void *)p->a, (void *)p->b, p->c, (void *)p->bias};
-    return rush_primitive_run(made, data, -1, 0);
+    return rush_primitive_run(made, data);
 }
 
 #else
