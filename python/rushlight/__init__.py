@@ -25,6 +25,7 @@ def _c_name(name):
 
 
 _C.__getattr__ = _c_name
+_C.__path__ = []     # its parts can be imported under their dotted names
 globals().update(_C._dtypes)
 globals().update({_name: _f for _name, _f in vars(_C._VariableFunctions).items() if not _name.startswith("__")})
 
@@ -81,7 +82,12 @@ for _name in _ELSEWHERE:
 
 def __getattr__(name):
     if name in _SUBMODULES:
-        return _importlib.import_module("rushlight." + name)
+        try:
+            return _importlib.import_module("rushlight." + name)
+        except ModuleNotFoundError as error:
+            if error.name != "rushlight." + name:
+                raise
+            raise AttributeError("torch.%s is not part of this build of rushlight" % name) from None
     if name in _ELSEWHERE:
         try:
             value = getattr(_importlib.import_module("rushlight." + _ELSEWHERE[name]), name)

@@ -56,6 +56,12 @@ class AliasFinder(importlib.abc.MetaPathFinder):
         if fullname != ALIAS and not fullname.startswith(ALIAS + "."):
             return None
         own = own_name(fullname)
+        if own.startswith(OWN + "._C.") and own not in sys.modules:
+            # Parts of the extension are attributes of it; PyTorch's are modules that can be imported.
+            part = getattr(sys.modules[OWN + "._C"], own[len(OWN) + 4:], None)
+            if part is None:
+                return None
+            sys.modules[own] = part
         if own in sys.modules:
             found = getattr(sys.modules[own], "__spec__", None)
             places = getattr(sys.modules[own], "__path__", None)

@@ -1,0 +1,53 @@
+"""`import torch` resolving to rushlight, in this process's children."""
+import os
+import subprocess
+import sys
+import textwrap
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(*args, text=None):
+    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"))
+    done = subprocess.run([sys.executable] + list(args), input=text, capture_output=True, text=True, env=env, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PROGRAM = textwrap.dedent("""
+    import importlib.metadata, importlib.util, sys
+    import torch, torch.nn.functional as F
+    from torch.utils.data import DataLoader
+    import torch.multiprocessing as mp
+    import rushlight.nn.functional
+
+    def child(i, q):
+        import torch
+        q.put(torch.ones(2) * i)
+
+    if __name__ == "__main__":
+        assert F is rushlight.nn.functional and sys.modules["torch"] is rushlight
+        assert torch.__version__ >= "2.13" and torch.__version__ < (2, 14)
+        assert importlib.metadata.version("torch") == "2.13.0"
+        assert importlib.util.find_spec("torch") is not None and importlib.util.find_spec("torch.nothing") is None
+        from torch.multiprocessing.spawn import ProcessContext
+        assert callable(mp.spawn)
+        q = mp.get_context("spawn").SimpleQueue()
+        mp.spawn(child, args=(q,), nprocs=2)
+        print(sorted(q.get().sum().item() for _ in range(2)), sys.argv[1:])
+""")
+
+
+def test_script(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    assert run("-m", "rushlight", str(path), "a", "b") == "[0.0, 2.0] ['a', 'b']\n"
+
+
+def test_command_and_import():
+    assert run("-m", "rushlight", "-c", "import torch; print(torch.ones(1).item())") == "1.0\n"
+    assert run("-c", "import rushlight.as_torch, torch; print(torch.Tensor.__module__)") in ("torch\n", "rushlight._tensor\n",
+                                                                                          "torch._tensor\n")
+    code = ("import rushlight.as_torch, subprocess, sys; "
+            "print(subprocess.check_output([sys.executable, '-c', 'import torch; print(torch.__path__)'], text=True))")
+    assert "rushlight" in run("-c", code)

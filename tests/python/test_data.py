@@ -1,0 +1,87 @@
+"""Loading: order of samples, workers, and errors of workers that fail."""
+import os
+import signal
+import time
+
+import pytest
+import rushlight as torch
+from rushlight.utils.data import (BatchSampler, ConcatDataset, DataLoader, DistributedSampler, IterableDataset,
+                                  RandomSampler, SequentialSampler, StackDataset, Subset, TensorDataset, get_worker_info,
+                                  random_split)
+
+
+class Numbers:
+    """0..n-1; some of them do things."""
+
+    def __init__(self, n=20, trouble=None):
+        self.n, self.trouble = n, trouble
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if i == 7 and self.trouble == "raise":
+            raise ValueError("bad sample")
+        if i == 7 and self.trouble == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if i == 7 and self.trouble == "hang":
+            time.sleep(60)
+        return i
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, 23, step))
+
+
+def test_orders_of_a_seed():
+    # The numbers PyTorch gives for these seeds.
+    torch.manual_seed(0)
+    assert list(RandomSampler(range(10))) == [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
+    assert list(DistributedSampler(range(10), 3, 1, shuffle=False)) == [1, 4, 7, 0]
+    assert list(BatchSampler(SequentialSampler(range(5)), 2, True)) == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_same_batches_with_workers(workers, kind):
+    torch.manual_seed(3)
+    loader = DataLoader(Numbers(), batch_size=3, shuffle=True, num_workers=workers, worker_type=kind)
+    got = [b.tolist() for b in loader]
+    torch.manual_seed(3)
+    assert got == [b.tolist() for b in DataLoader(Numbers(), batch_size=3, shuffle=True)]
+    assert sorted(sum(got, [])) == list(range(20))
+
+
+def test_iterable_and_persistent():
+    loader = DataLoader(Stream(), batch_size=4, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        assert sorted(sum((b.tolist() for b in loader), [])) == list(range(23))
+
+
+def test_collate_containers():
+    batch = next(iter(DataLoader([{"a": torch.ones(2), "b": (1, "x")}] * 3, batch_size=3)))
+    assert batch["a"].shape == (3, 2) and batch["b"][0].tolist() == [1, 1, 1] and list(batch["b"][1]) == ["x"] * 3
+
+
+def test_datasets():
+    data = TensorDataset(torch.arange(6), torch.arange(6) * 2)
+    assert len(ConcatDataset([data, data])) == 12 and ConcatDataset([data, data])[-1][1] == 10
+    assert StackDataset(a=data, b=data)[1]["b"][1] == 2 and Subset(data, [3])[0][0] == 3
+    assert [len(part) for part in random_split(data, [0.5, 0.5])] == [3, 3]
+
+
+def test_large_batches_travel_in_shared_memory():
+    loader = DataLoader(TensorDataset(torch.randn(16, 200, 200)), batch_size=8, num_workers=1)
+    assert all(batch.is_shared() for batch, in loader)
+
+
+@pytest.mark.parametrize("trouble,error,words", [("raise", ValueError, "bad sample"), ("kill", RuntimeError, "sample 7"),
+                                                 ("hang", RuntimeError, "sample 7")])
+def test_failing_workers_are_named_at_once(trouble, error, words):
+    start = time.time()
+    with pytest.raises(error, match=words):
+        list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2, timeout=1 if trouble == "hang" else 0))
+    assert time.time() - start < 5

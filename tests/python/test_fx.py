@@ -1,0 +1,43 @@
+"""Graphs: tracing, running, rewriting, saving."""
+import copy
+import io
+
+import pytest
+import rushlight as torch
+from rushlight import fx
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.p = torch.nn.Linear(2, 3), torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x, y=1):
+        a = self.linear(x)
+        b = torch.relu(a) + self.p
+        return {"sum": b.sum(-1, keepdim=True), "cat": torch.cat([a, b], dim=1), "first": a[:, 0], "n": x.shape[0]}
+
+
+def test_trace_runs_copies_and_saves():
+    net, x = Net(), torch.randn(4, 2)
+    traced = fx.symbolic_trace(net)
+    f = io.BytesIO()
+    torch.save(traced, f)
+    f.seek(0)
+    for module in (traced, copy.deepcopy(traced), torch.load(f, weights_only=False)):
+        assert torch.equal(module(x)["cat"], net(x)["cat"])
+    assert torch.equal(fx.Interpreter(traced).run(x)["sum"], net(x)["sum"])
+    assert "torch.relu(linear)" in traced.code and "%add : [num_users=2]" in str(traced.graph)
+
+
+def test_rewriting():
+    traced = fx.symbolic_trace(lambda x: torch.relu(x) + torch.neg(x))
+    assert len(fx.replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.sigmoid(x) * 2)) == 1
+    x = torch.randn(3)
+    assert torch.allclose(traced(x), torch.sigmoid(x) * 2 - x)
+    traced.graph.lint()
+
+
+def test_values_cannot_decide():
+    with pytest.raises(fx.proxy.TraceError):
+        fx.symbolic_trace(lambda x: x if x.sum() > 0 else -x)
