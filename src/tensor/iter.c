@@ -414,7 +414,7 @@ void rush_iter_run(rush_iter *it, rush_loop loop, const void *arg, int64_t grain
         w.row_tiles = (it->size[1] + w.tile_rows - 1) / w.tile_rows;
         int64_t units = w.row_tiles, per = RUSH_MIN(w.tile_rows, it->size[1]) * it->size[0];
         for (int d = 2; d < it->ndim; d++) units *= it->size[d];
-        rush_parallel_for(units, (grain + per - 1) / per, run_short, &w);
+        rush_parallel_for(units, (grain - 1) / per + 1, run_short, &w);
         return;
     }
     if (it->numel <= grain) run_piece(&w, 0, it->numel);
