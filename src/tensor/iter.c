@@ -406,7 +406,7 @@ void rush_iter_run(rush_iter *it, rush_loop loop, const void *arg, int64_t grain
         w.row_tiles = (it->size[1] + w.tile_rows - 1) / w.tile_rows;
         int64_t units = w.row_tiles, per = w.tile_rows * it->size[0];
         for (int d = 2; d < it->ndim; d++) units *= it->size[d];
-        rush_parallel_for(units, (grain + per - 1) / per, run_tiles, &w);
+        rush_parallel_for(units, (grain - 1) / per + 1, run_tiles, &w);
         return;
     }
     if (it->ndim > 1 && short_rows(it)) {

@@ -23,7 +23,7 @@ PROGRAM = textwrap.dedent("""
 
     def child(i, q):
         import torch
-        q.put(torch.ones(2) * i)
+        q.put((torch.ones(2) * i).sum().item())
 
     if __name__ == "__main__":
         assert F is rushlight.nn.functional and sys.modules["torch"] is rushlight
@@ -34,7 +34,7 @@ PROGRAM = textwrap.dedent("""
         assert callable(mp.spawn)
         q = mp.get_context("spawn").SimpleQueue()
         mp.spawn(child, args=(q,), nprocs=2)
-        print(sorted(q.get().sum().item() for _ in range(2)), sys.argv[1:])
+        print(sorted(q.get() for _ in range(2)), sys.argv[1:])
 """)
 
 

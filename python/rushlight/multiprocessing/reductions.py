@@ -85,6 +85,12 @@ class SharedCache(dict):
 shared_cache = SharedCache()
 
 
+def _remember(key, storage):
+    """Note an opened storage, where the extension has weak references; without, memory sent twice is mapped twice."""
+    if hasattr(storage, "_weak_ref"):
+        shared_cache[key] = StorageWeakRef(storage)
+
+
 
 def rebuild_tensor(cls, storage, metadata):
     offset, size, stride, requires_grad = metadata
@@ -175,13 +181,14 @@ def storage_from_cache(cls, key):
 
 
 def rebuild_storage_fd(cls, df, size):
+    cls = torch.UntypedStorage if cls is None else cls     # the class itself need not travel
     fd = df.detach()
     try:
         key = fd_id(fd)
         storage = storage_from_cache(cls, key)
         if storage is None:
             storage = cls._new_shared_fd_cpu(fd, size)
-            shared_cache[key] = StorageWeakRef(storage)
+            _remember(key, storage)
         return storage
     finally:
         os.close(fd)
@@ -191,14 +198,14 @@ def rebuild_storage_filename(cls, manager, handle, size, dtype=None):
     storage = storage_from_cache(cls, handle)
     if storage is None:
         storage = torch.UntypedStorage._new_shared_filename_cpu(manager, handle, size)
-        shared_cache[handle] = StorageWeakRef(storage)
+        _remember(handle, storage)
     else:
         storage._shared_incref()
     return storage
 
 
 def rebuild_storage_empty(cls):
-    return cls()
+    return torch.UntypedStorage() if cls is None else cls()
 
 
 def rebuild_typed_storage(storage, dtype):
@@ -224,15 +231,15 @@ def reduce_storage(storage):
         raise NotImplementedError("sending storages on device '%s' to another process" % storage.device.type)
     if storage.size() == 0:
         # Nothing can be mapped from an empty file.
-        return rebuild_storage_empty, (type(storage),)
+        return rebuild_storage_empty, (None,)
     if torch.multiprocessing.get_sharing_strategy() == "file_system":
         manager, handle, size = storage._share_filename_cpu_()
-        shared_cache[handle] = StorageWeakRef(storage)
+        _remember(handle, storage)
         storage._shared_incref()
-        return rebuild_storage_filename, (type(storage), manager, handle, size)
+        return rebuild_storage_filename, (None, manager, handle, size)
     fd, size = storage._share_fd_cpu_()
-    shared_cache[fd_id(fd)] = StorageWeakRef(storage)
-    return rebuild_storage_fd, (type(storage), reduction.DupFd(fd), size)
+    _remember(fd_id(fd), storage)
+    return rebuild_storage_fd, (None, reduction.DupFd(fd), size)
 
 
 def rebuild_event(device, handle):

@@ -381,6 +381,7 @@ class _WorkersIter(_BaseDataLoaderIter):
             self._worker_init_fn = functools.partial(_sharding_worker_init_fn, self._worker_init_fn,
                                                      self._world_size, self._rank)
         self._shutdown = False
+        self._hung = False      # a worker did not answer in time: it is not waited for at the end
         self._workers = []
         self._start_workers(loader)
         self._reset(loader, first_iter=True)
@@ -484,6 +485,7 @@ class _WorkersIter(_BaseDataLoaderIter):
         if self._timeout > 0:
             success, data = self._try_get_data(self._timeout)
             if not success:
+                self._hung = True
                 late = sorted({info[0] for info in self._task_info.values() if len(info) == 1})
                 spots = "; ".join("worker %d was reading %s" % (w, self._doing(w)) for w in late)
                 raise RuntimeError("DataLoader timed out after %s seconds (%s)" % (self._timeout, spots))
@@ -624,7 +626,7 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
                 self._task_pipes[i] = None
         for pipe in self._result_pipes:
             pipe.close()
-        deadline = time.monotonic() + _utils.MP_STATUS_CHECK_INTERVAL
+        deadline = time.monotonic() + (0.1 if self._hung else _utils.MP_STATUS_CHECK_INTERVAL)
         for process in self._workers:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
