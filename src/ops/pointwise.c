@@ -666,6 +666,7 @@ void rush_op_alias(const char *name, const char *of)
         if (rush_schema_read(&scratch)) break;
         other->name = scratch.name;
         other->base = scratch.base;
+        other->args = scratch.args;
         if (rush_op_register(other)) break;
     }
     complain();
