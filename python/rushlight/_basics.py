@@ -258,6 +258,12 @@ def _is_functional_tensor(t):
     return False
 
 
+def _shape_as_tensor(self):
+    """The sizes of a tensor as a tensor."""
+    import rushlight as torch
+    return torch.tensor(list(self.shape), dtype=torch.int64)
+
+
 def _has_compatible_shallow_copy_type(a, b):
     """Can b's memory take the place of a's (a.data = b)?"""
     return a.layout is b.layout and a.device.type == b.device.type

@@ -1,0 +1,8 @@
+"""torch.utils.benchmark: timing of small pieces of code, and tables of the results."""
+from rushlight.utils.benchmark.utils.common import (Measurement, TaskSpec, ordered_unique, select_unit,
+                                                    set_torch_threads, trim_sigfig, unit_to_english)
+from rushlight.utils.benchmark.utils.compare import Colorize, Compare
+from rushlight.utils.benchmark.utils.timer import Language, Timer, timer
+
+__all__ = ["Colorize", "Compare", "Language", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit",
+           "set_torch_threads", "timer", "trim_sigfig", "unit_to_english"]
