@@ -29,7 +29,8 @@ def c_tests(build, names, sanitized):
         env = {**os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
         if sanitized:
             env.update(ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1", UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
-        done = subprocess.run(test["cmd"], env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        command = [str(build / part) if (build / part).exists() else part for part in test["cmd"]]  # what was built, by its full path
+        done = subprocess.run(command, env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         ran = re.search(r"(\d+) test\(s\) run", done.stdout)
         lost = len(re.findall(r"^\[  FAILED  \] \w+$", done.stdout, re.M))
         bad = max(lost // 2 if lost > 1 else lost, 1) if done.returncode else 0
