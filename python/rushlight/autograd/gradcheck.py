@@ -40,15 +40,18 @@ def _numerical_columns(func, inputs, x, eps):
     elif data.layout is not torch.strided:
         values = data.values()
     parts = torch.view_as_real(values) if values.is_complex() else values
-    with torch.no_grad():
-        for index in _indices(parts.shape):
-            before = parts[index].item()
-            parts[index] = before + eps
-            plus = [_real_view(o).clone() for o in _tensors(func(*inputs))]
-            parts[index] = before - eps
-            minus = [_real_view(o).clone() for o in _tensors(func(*inputs))]
+    def at(index, value):
+        with torch.no_grad():
+            parts[index] = value
+        # The function may itself take gradients: they stay switched on.
+        return [_real_view(o).clone() for o in _tensors(func(*inputs))]
+
+    for index in _indices(parts.shape):
+        before = parts[index].item()
+        plus, minus = at(index, before + eps), at(index, before - eps)
+        with torch.no_grad():
             parts[index] = before
-            yield [(a - b) / (2 * eps) for a, b in zip(plus, minus)]
+        yield [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
 
 
 def _indices(shape):
