@@ -1,0 +1,237 @@
+"""torch.masked: reductions and normalisations that see only where a mask is true.
+
+What is masked out takes the value that changes nothing: 0 in a sum, -inf in a maximum. A slice without any element gives
+that value (of means and variances NaN).
+"""
+import math
+
+import rushlight as torch
+
+__all__ = ["amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor", "log_softmax", "logaddexp", "logsumexp",
+           "masked_tensor", "MaskedTensor", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var"]
+
+
+class MaskedTensor:
+    """A tensor with a mask: not supported; the functions here take the mask as an argument."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("torch.masked.MaskedTensor is not supported; the functions of torch.masked take mask= instead")
+
+
+def masked_tensor(data, mask, requires_grad=False):
+    return MaskedTensor(data, mask)
+
+
+as_masked_tensor = masked_tensor
+
+
+def is_masked_tensor(a):
+    """Whether a is a MaskedTensor: never."""
+    return isinstance(a, MaskedTensor)
+
+
+def _mask(input, mask):
+    """The mask in the shape of input; None stands for all."""
+    if mask is None:
+        return None
+    if mask.ndim > input.ndim:
+        raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
+    if mask.shape != input.shape:
+        mask = torch.broadcast_to(mask.clone(), input.shape).to(dtype=torch.bool)
+    return mask.to(torch.bool)
+
+
+def _dims(dim, ndim):
+    if dim is None or dim == () or dim == []:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    out = []
+    for d in dims:
+        if not -max(ndim, 1) <= d < max(ndim, 1):
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})")
+        d %= max(ndim, 1)
+        if d in out:
+            raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
+        out.append(d)
+    return tuple(out)
+
+
+def _lowest(dtype):
+    if dtype.is_floating_point:
+        return -math.inf
+    return False if dtype == torch.bool else torch.iinfo(dtype).min
+
+
+def _highest(dtype):
+    if dtype.is_floating_point:
+        return math.inf
+    return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def _filled(input, mask, value):
+    """input with `value` where the mask is false."""
+    mask = _mask(input, mask)
+    if mask is None:
+        return input
+    return torch.where(mask, input, torch.tensor(value, dtype=input.dtype))
+
+
+def _as(input, dtype, integers_widen=False):
+    if dtype is None:
+        dtype = torch.int64 if integers_widen and not (input.dtype.is_floating_point or input.dtype.is_complex) else input.dtype
+    return input.to(dtype)
+
+
+def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Sum over dims; 0 of nothing."""
+    x = _as(input, dtype, True)
+    return torch.sum(_filled(x, mask, 0), _dims(dim, x.ndim), bool(keepdim)) if x.ndim else _filled(x, mask, 0).clone()
+
+
+def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Product over dims; 1 of nothing."""
+    x = _filled(_as(input, dtype, True), mask, 1)
+    for d in sorted(_dims(dim, x.ndim), reverse=True):
+        x = x.prod(dim=d, keepdim=bool(keepdim))
+    return x
+
+
+def cumsum(input, dim, *, dtype=None, mask=None):
+    """Running sum; what is masked out adds nothing."""
+    return torch.cumsum(_filled(_as(input, dtype, True), mask, 0), dim)
+
+
+def cumprod(input, dim, *, dtype=None, mask=None):
+    """Running product; what is masked out is 1."""
+    return torch.cumprod(_filled(_as(input, dtype, True), mask, 1), dim)
+
+
+def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Maximum over dims; the lowest number of nothing."""
+    x = _as(input, dtype)
+    return torch.amax(_filled(x, mask, _lowest(x.dtype)), _dims(dim, x.ndim), bool(keepdim))
+
+
+def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Minimum over dims; the highest number of nothing."""
+    x = _as(input, dtype)
+    return torch.amin(_filled(x, mask, _highest(x.dtype)), _dims(dim, x.ndim), bool(keepdim))
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the maximum is, along one dim or of all elements, in input's dtype as PyTorch gives it."""
+    x = _as(input, dtype)
+    return torch.argmax(_filled(x, mask, _lowest(x.dtype)), dim, bool(keepdim)).to(x.dtype)
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the minimum is."""
+    x = _as(input, dtype)
+    return torch.argmin(_filled(x, mask, _highest(x.dtype)), dim, bool(keepdim)).to(x.dtype)
+
+
+def _count(x, dims, keepdim, mask):
+    mask = _mask(x, mask)
+    ones = torch.ones(x.shape, dtype=torch.int64) if mask is None else mask.to(torch.int64)
+    return torch.sum(ones, dims, keepdim) if x.ndim else ones
+
+
+def _wants_floats(name, dtype):
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}")
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Mean over dims; NaN of nothing."""
+    x = _as(input, dtype)
+    _wants_floats("mean", x.dtype)
+    dims, keepdim = _dims(dim, x.ndim), bool(keepdim)
+    if mask is None:
+        return torch.mean(x, dims, keepdim) if x.ndim else x.clone()
+    return sum(x, dims, keepdim=keepdim, mask=mask) / _count(x, dims, keepdim, mask)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+    """The lower median along dim of what is in the mask and not NaN; with a NaN among it, NaN."""
+    x = _as(input, dtype)
+    mask = _mask(x, mask)
+    if mask is None:
+        return torch.median(x, dim, bool(keepdim)).values
+    if not x.dtype.is_floating_point:
+        if not mask.any(dim).all():
+            raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+        x = x.to(torch.float64)
+        return torch.nanmedian(_filled(x, mask, math.nan), dim, bool(keepdim)).values.to(input.dtype)
+    return torch.nanmedian(_filled(x, mask, math.nan), dim, bool(keepdim)).values
+
+
+def _variance(name, input, dim, unbiased, correction, keepdim, dtype, mask, root):
+    if unbiased is not None and correction is not None:
+        raise RuntimeError(f"{name}: only one of unbiased and correction can be given")
+    correction = (1 if unbiased is None or unbiased else 0) if correction is None else correction
+    x = input.to(dtype) if dtype is not None else input
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
+        x = x.to(torch.float32)
+    dims, keepdim = _dims(dim, x.ndim), bool(keepdim)
+    count = _count(x, dims, True, mask)
+    middle = torch.sum(_filled(x, mask, 0), dims, True) / count
+    away = _filled(x - middle, mask, 0)
+    squares = torch.sum((away * away.conj()).real if x.dtype.is_complex else away * away, dims, keepdim)
+    if not keepdim:
+        count = count.reshape(squares.shape)
+    out = squares / torch.clamp((count - correction).to(squares.dtype), min=0)
+    return out.sqrt() if root else out
+
+
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """Variance over dims."""
+    return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask, False)
+
+
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """Standard deviation over dims."""
+    return _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask, True)
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Vector norm over dims."""
+    x = _as(input, dtype)
+    rest = math.inf if ord == -math.inf else 0
+    return torch.linalg.vector_norm(_filled(x, mask, rest), ord, _dims(dim, x.ndim), bool(keepdim))
+
+
+def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+    """input over its norm along dim, the norm not below eps."""
+    x = _as(input, dtype)
+    bottom = norm(x, ord, dim, keepdim=True, mask=mask)
+    return _filled(x, mask, 0) / torch.maximum(bottom, torch.full_like(bottom, eps))
+
+
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Logarithm of the sum of exponentials; -inf of nothing."""
+    x = input.to(dtype) if dtype is not None else input
+    return torch.logsumexp(_filled(x, mask, _lowest(x.dtype)), _dims(dim, x.ndim), bool(keepdim)).to(x.dtype)
+
+
+def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+    """log(exp(input) + exp(other)), each where its mask is true."""
+    x, y = _as(input, dtype), _as(other, dtype)
+    return torch.logaddexp(_filled(x, input_mask, -math.inf), _filled(y, other_mask, -math.inf)).to(x.dtype)
+
+
+def softmax(input, dim, *, dtype=None, mask=None):
+    """Softmax along dim of what is in the mask; NaN of nothing."""
+    x = _as(input, dtype)
+    return torch.nn.functional.softmax(_filled(x, mask, _lowest(x.dtype)), dim, dtype=x.dtype)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None):
+    """Logarithm of softmax."""
+    x = _as(input, dtype)
+    return torch.nn.functional.log_softmax(_filled(x, mask, _lowest(x.dtype)), dim, dtype=x.dtype)
+
+
+def softmin(input, dim, *, dtype=None, mask=None):
+    """Softmax of -input."""
+    x = _as(input, dtype)
+    return torch.nn.functional.softmin(_filled(x, mask, _highest(x.dtype)), dim, dtype=x.dtype)
