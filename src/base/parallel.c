@@ -92,11 +92,10 @@ int rush_thread_limit(void)
 
 static void child_begins(void)
 {
-    if (!atomic_load(&pool_used)) return;
-    atomic_store(&forked, true);
 #ifdef _OPENMP
-    omp_set_num_threads(1); /* for libraries that use OpenMP by themselves */
+    omp_set_num_threads(1); /* for libraries that use OpenMP by themselves: the pool's threads are not in the child */
 #endif
+    if (atomic_load(&pool_used)) atomic_store(&forked, true);
 }
 
 __attribute__((constructor)) static void start(void)

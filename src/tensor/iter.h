@@ -29,7 +29,7 @@ typedef struct rush_iter {
     uint8_t compute[RUSH_OPERANDS]; /* dtype the loop sees     */
     uint8_t lazy[RUSH_OPERANDS];    /* RUSH_T_CONJ / RUSH_T_NEG of operands */
     bool casts;                     /* some operand needs the block-wise edge */
-    char number[RUSH_OPERANDS][16]; /* operands that are numbers, already converted */
+    _Alignas(16) char number[RUSH_OPERANDS][16]; /* operands that are numbers, already converted */
 } rush_iter;
 
 /* Operands as values: tensors or numbers (inputs only). `compute[k]` is the dtype wanted by the loop for
