@@ -57,12 +57,9 @@ int64_t rush_batches(const rush_tensor *a)
     return n;
 }
 
-#define ROWS(t) ((int)(t)->size[(t)->ndim - 2])
-#define COLS(t) ((int)(t)->size[(t)->ndim - 1])
 #define BYTES(t) ((size_t)rush_dtypes[(t)->dtype].size)
 
-/* Matrix number b of a result made by rush_out_matrix, row b of one made by rush_out_batch. */
-static char *matrix(const rush_tensor *t, int64_t b) { return (char *)rush_ptr(t) + b * ROWS(t) * COLS(t) * BYTES(t); }
+/* Row b of a result made by rush_out_batch. */
 static char *row(const rush_tensor *t, int64_t b, int64_t n) { return (char *)rush_ptr(t) + b * n * BYTES(t); }
 
 /* ---- Cholesky ---- */
@@ -92,11 +89,6 @@ static void cholesky_cpu(const rush_value *in, rush_value *out)
     }
 }
 
-#define mH(a) T("_conj_if_complex", V(T("transpose.int", V(a), V(-2), V(-1))))
-#define tril(a, k) T("tril", V(a), V((int64_t)(k)))
-#define triu(a, k) T("triu", V(a), V((int64_t)(k)))
-#define diagonal(a) T("diagonal", V(a), V(0), V(-2), V(-1))
-#define diag_embed(a) T("diag_embed", V(a))
 #define solve_tri(a, b, upper, left) T("linalg_solve_triangular", V(a), V(b), V((bool)(upper)), V((bool)(left)), V(false))
 #define solve_tri_unit(a, b, upper, left) T("linalg_solve_triangular", V(a), V(b), V((bool)(upper)), V((bool)(left)), V(true))
 

@@ -15,4 +15,20 @@ int64_t rush_batches(const rush_tensor *a); /* product of all sizes but the last
 int rush_linalg_raise(const rush_tensor *info, const char *format) RUSH_PRINTF(2, 0);
 #define rush_wants_grad_of(t) rush_requires_grad(t)
 
+/* A stack of matrices (*, rows, columns), and its matrix number b where it is packed. */
+#define ROWS(t) ((int)(t)->size[(t)->ndim - 2])
+#define COLS(t) ((int)(t)->size[(t)->ndim - 1])
+static inline char *matrix(const rush_tensor *t, int64_t b)
+{
+    return (char *)rush_ptr(t) + b * ROWS(t) * COLS(t) * rush_dtypes[t->dtype].size;
+}
+
+/* Words of linear algebra, beside those of op/formula.h. */
+#define mT(a) T("transpose.int", V(a), V(-2), V(-1))
+#define mH(a) T("_conj_if_complex", V(mT(a)))
+#define tril(a, k) T("tril", V(a), V((int64_t)(k)))
+#define triu(a, k) T("triu", V(a), V((int64_t)(k)))
+#define diagonal(a) T("diagonal", V(a), V(0), V(-2), V(-1))
+#define diag_embed(a) T("diag_embed", V(a))
+
 #endif

@@ -4,20 +4,6 @@
 #include "ops/linalg.h"
 #include <math.h>
 
-#define ROWS(t) ((int)(t)->size[(t)->ndim - 2])
-#define COLS(t) ((int)(t)->size[(t)->ndim - 1])
-#define mH(a) T("_conj_if_complex", V(T("transpose.int", V(a), V(-2), V(-1))))
-#define mT(a) T("transpose.int", V(a), V(-2), V(-1))
-#define tril(a, k) T("tril", V(a), V((int64_t)(k)))
-#define triu(a, k) T("triu", V(a), V((int64_t)(k)))
-#define diagonal(a) T("diagonal", V(a), V(0), V(-2), V(-1))
-#define diag_embed(a) T("diag_embed", V(a))
-
-static char *matrix(const rush_tensor *t, int64_t b)
-{
-    return (char *)rush_ptr(t) + b * ROWS(t) * COLS(t) * rush_dtypes[t->dtype].size;
-}
-
 /* Batch sizes of two stacks of matrices together, into size; the number of dims or -1. */
 static int batch_of(const rush_tensor *a, const rush_tensor *b, int64_t *size)
 {
