@@ -137,9 +137,13 @@ def check_lr(lr, foreach, capturable):
             raise ValueError("Tensor lr must be 1-element")
 
 
-def check(**bounds):
-    """Complain about the first option that is out of range: each is name=(label, value, low[, below])."""
-    for label, value, low, *high in bounds.values():
+def check(lr=0.0, betas=(), **bounds):
+    """Complain about the first option that is out of range: each bound is name=(label, value, low[, below])."""
+    if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    ranges = [("learning rate", lr, 0.0), *bounds.values()]
+    ranges += [(f"beta parameter at index {place}", beta, 0.0, 1.0) for place, beta in enumerate(betas)]
+    for label, value, low, *high in ranges:
         if not low <= value or (high and not value < high[0]):
             raise ValueError(f"Invalid {label}: {value}")
 
@@ -170,3 +174,12 @@ def new_step(group, p):
 def zeros_like(p):
     """State of a parameter, at 0."""
     return torch.zeros_like(p, memory_format=torch.preserve_format)
+
+
+def numbers_to_tensors(optimizer, *names):
+    """State that older files hold as numbers becomes 0-dim tensors."""
+    from rushlight.optim.optimizer import _get_scalar_dtype
+    for p, state in optimizer.state.items():
+        for name in names:
+            if name in state and not torch.is_tensor(state[name]):
+                state[name] = torch.tensor(state[name], dtype=_get_scalar_dtype(), device=p.device)

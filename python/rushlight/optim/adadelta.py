@@ -1,61 +1,29 @@
 """Adadelta."""
 import rushlight as torch
 from rushlight.optim import _fused
-from rushlight.optim.adam import _steps_to_tensors
-from rushlight.optim.optimizer import Optimizer, _get_value, _use_grad_for_differentiable
+from rushlight.optim._lists import ListOptimizer
+from rushlight.optim.optimizer import _get_value
 
 __all__ = ["Adadelta", "adadelta"]
 
 
-class Adadelta(Optimizer):
+class Adadelta(ListOptimizer):
     """Steps in the ratio of the running means of squared updates and squared gradients."""
+
+    _state_names = "square_avg", "acc_delta"
+    _option_names = "lr", "rho", "eps", "weight_decay"
 
     def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False,
                  maximize=False, differentiable=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if not 0.0 <= lr:
-            raise ValueError(f"Invalid learning rate: {lr}")
+        _fused.check(lr=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         _fused.check(eps=("epsilon value", eps, 0.0), decay=("weight_decay value", weight_decay, 0.0))
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
                                       capturable=capturable, foreach=foreach, differentiable=differentiable))
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False),
-                                  ("capturable", False)):
-                group.setdefault(name, default)
-            _steps_to_tensors(self, group)
-
-    def _init_group(self, group, params_with_grad, grads, square_avgs, acc_deltas, state_steps):
-        params, found = _fused.collect(group, "Adadelta")
-        params_with_grad.extend(params)
-        grads.extend(found)
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = _fused.new_step(group, p)
-                state["square_avg"] = _fused.zeros_like(p)
-                state["acc_delta"] = _fused.zeros_like(p)
-            square_avgs.append(state["square_avg"])
-            acc_deltas.append(state["acc_delta"])
-            state_steps.append(state["step"])
-        return any(p.is_complex() for p in params)
-
-    @_use_grad_for_differentiable
-    def step(self, closure=None):
-        """Change the parameters once."""
-        loss = _fused.evaluate(closure)
-        for group in self.param_groups:
-            lists = [], [], [], [], []
-            has_complex = self._init_group(group, *lists)
-            adadelta(*lists, lr=group["lr"], rho=group["rho"], eps=group["eps"], weight_decay=group["weight_decay"],
-                     foreach=group["foreach"], maximize=group["maximize"], differentiable=group["differentiable"],
-                     capturable=group["capturable"], has_complex=has_complex)
-        return loss
+    def _function(self, *lists, **options):
+        adadelta(*lists, **options)
 
 
 def adadelta(params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None,

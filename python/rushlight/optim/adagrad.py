@@ -12,9 +12,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
                  foreach=None, *, maximize=False, differentiable=False, fused=None):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        _fused.check(lr=("learning rate", lr, 0.0), lr_decay=("lr_decay value", lr_decay, 0.0),
+        _fused.check(lr=lr, lr_decay=("lr_decay value", lr_decay, 0.0),
                      decay=("weight_decay value", weight_decay, 0.0),
                      start=("initial_accumulator_value value", initial_accumulator_value, 0.0),
                      eps=("epsilon value", eps, 0.0))

@@ -12,9 +12,7 @@ class Adam(Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
                  maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
         _fused.check_lr(lr, foreach, capturable)
-        _fused.check(lr=("learning rate", lr, 0.0), eps=("epsilon value", eps, 0.0),
-                     beta1=("beta parameter at index 0", betas[0], 0.0, 1.0),
-                     beta2=("beta parameter at index 1", betas[1], 0.0, 1.0),
+        _fused.check(lr=lr, betas=betas, eps=("epsilon value", eps, 0.0),
                      decay=("weight_decay value", weight_decay, 0.0))
         tensors = [isinstance(b, torch.Tensor) for b in betas]
         if any(tensors) and not all(tensors):

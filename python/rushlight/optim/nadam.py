@@ -1,23 +1,23 @@
 """NAdam: Adam with Nesterov momentum."""
 import rushlight as torch
 from rushlight.optim import _fused
-from rushlight.optim.adam import _steps_to_tensors
-from rushlight.optim.optimizer import Optimizer, _get_scalar_dtype, _get_value, _use_grad_for_differentiable
+from rushlight.optim._lists import ListOptimizer
+from rushlight.optim.optimizer import _get_value
 
 __all__ = ["NAdam", "nadam"]
 
 
-class NAdam(Optimizer):
+class NAdam(ListOptimizer):
     """Adam that looks one step ahead."""
+
+    _state_names = "exp_avg", "exp_avg_sq", "mu_product"
+    _option_names = "lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay"
+    _later_options = {**ListOptimizer._later_options, "decoupled_weight_decay": False}
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
                  decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
                  differentiable=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        _fused.check(lr=("learning rate", lr, 0.0), eps=("epsilon value", eps, 0.0),
-                     beta1=("beta parameter at index 0", betas[0], 0.0, 1.0),
-                     beta2=("beta parameter at index 1", betas[1], 0.0, 1.0),
+        _fused.check(lr=lr, betas=betas, eps=("epsilon value", eps, 0.0),
                      decay=("weight_decay value", weight_decay, 0.0),
                      momentum=("momentum_decay value", momentum_decay, 0.0))
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
@@ -27,46 +27,14 @@ class NAdam(Optimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("maximize", False), ("foreach", None), ("capturable", False),
-                                  ("differentiable", False), ("decoupled_weight_decay", False)):
-                group.setdefault(name, default)
-            _steps_to_tensors(self, group)
-            for p in group["params"]:
-                state = self.state.get(p, [])
-                if len(state) != 0 and not torch.is_tensor(state["mu_product"]):
-                    state["mu_product"] = torch.tensor(state["mu_product"], dtype=_get_scalar_dtype())
+        _fused.numbers_to_tensors(self, "mu_product")
 
-    def _init_group(self, group, params_with_grad, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps):
-        params, found = _fused.collect(group, "NAdam")
-        params_with_grad.extend(params)
-        grads.extend(found)
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = _fused.new_step(group, p)
-                state["mu_product"] = torch.ones_like(state["step"])
-                state["exp_avg"] = _fused.zeros_like(p)
-                state["exp_avg_sq"] = _fused.zeros_like(p)
-            exp_avgs.append(state["exp_avg"])
-            exp_avg_sqs.append(state["exp_avg_sq"])
-            mu_products.append(state["mu_product"])
-            state_steps.append(state["step"])
-        return any(p.is_complex() for p in params)
+    def _new_state(self, group, p, grad):
+        return {"mu_product": torch.ones_like(_fused.new_step(group, p)), "exp_avg": _fused.zeros_like(p),
+                "exp_avg_sq": _fused.zeros_like(p)}
 
-    @_use_grad_for_differentiable
-    def step(self, closure=None):
-        """Change the parameters once."""
-        loss = _fused.evaluate(closure)
-        for group in self.param_groups:
-            lists = [], [], [], [], [], []
-            has_complex = self._init_group(group, *lists)
-            beta1, beta2 = group["betas"]
-            nadam(*lists, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
-                  momentum_decay=group["momentum_decay"], eps=group["eps"], maximize=group["maximize"],
-                  decoupled_weight_decay=group["decoupled_weight_decay"], foreach=group["foreach"],
-                  capturable=group["capturable"], differentiable=group["differentiable"], has_complex=has_complex)
-        return loss
+    def _function(self, *lists, **options):
+        nadam(*lists, **options)
 
 
 def nadam(params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None,

@@ -1,63 +1,29 @@
 """RAdam: Adam that waits with its scaling until the variance is known well enough."""
 import rushlight as torch
 from rushlight.optim import _fused
-from rushlight.optim.adam import _steps_to_tensors
-from rushlight.optim.optimizer import Optimizer, _get_value, _use_grad_for_differentiable
+from rushlight.optim._lists import ListOptimizer
+from rushlight.optim.optimizer import _get_value
 
 __all__ = ["RAdam", "radam"]
 
 
-class RAdam(Optimizer):
+class RAdam(ListOptimizer):
     """Rectified Adam."""
+
+    _state_names = "exp_avg", "exp_avg_sq"
+    _option_names = "lr", "betas", "eps", "weight_decay", "decoupled_weight_decay"
+    _later_options = {**ListOptimizer._later_options, "decoupled_weight_decay": False}
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False,
                  *, foreach=None, maximize=False, capturable=False, differentiable=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        _fused.check(lr=("learning rate", lr, 0.0), eps=("epsilon value", eps, 0.0),
-                     beta1=("beta parameter at index 0", betas[0], 0.0, 1.0),
-                     beta2=("beta parameter at index 1", betas[1], 0.0, 1.0),
+        _fused.check(lr=lr, betas=betas, eps=("epsilon value", eps, 0.0),
                      decay=("weight_decay value", weight_decay, 0.0))
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize,
                                       foreach=foreach, capturable=capturable,
                                       decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable))
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False),
-                                  ("decoupled_weight_decay", False), ("capturable", False)):
-                group.setdefault(name, default)
-            _steps_to_tensors(self, group)
-
-    def _init_group(self, group, params_with_grad, grads, exp_avgs, exp_avg_sqs, state_steps):
-        params, found = _fused.collect(group, "RAdam")
-        params_with_grad.extend(params)
-        grads.extend(found)
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = _fused.new_step(group, p)
-                state["exp_avg"] = _fused.zeros_like(p)
-                state["exp_avg_sq"] = _fused.zeros_like(p)
-            exp_avgs.append(state["exp_avg"])
-            exp_avg_sqs.append(state["exp_avg_sq"])
-            state_steps.append(state["step"])
-        return any(p.is_complex() for p in params)
-
-    @_use_grad_for_differentiable
-    def step(self, closure=None):
-        """Change the parameters once."""
-        loss = _fused.evaluate(closure)
-        for group in self.param_groups:
-            lists = [], [], [], [], []
-            has_complex = self._init_group(group, *lists)
-            beta1, beta2 = group["betas"]
-            radam(*lists, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
-                  eps=group["eps"], maximize=group["maximize"], foreach=group["foreach"],
-                  capturable=group["capturable"], differentiable=group["differentiable"],
-                  decoupled_weight_decay=group["decoupled_weight_decay"], has_complex=has_complex)
-        return loss
+    def _function(self, *lists, **options):
+        radam(*lists, **options)
 
 
 def radam(params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None,

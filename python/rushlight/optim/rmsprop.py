@@ -1,67 +1,34 @@
 """RMSprop."""
 import rushlight as torch
 from rushlight.optim import _fused
-from rushlight.optim.adam import _steps_to_tensors
-from rushlight.optim.optimizer import Optimizer, _get_value, _use_grad_for_differentiable
+from rushlight.optim._lists import ListOptimizer
+from rushlight.optim.optimizer import _get_value
 
 __all__ = ["RMSprop", "rmsprop"]
 
 
-class RMSprop(Optimizer):
+class RMSprop(ListOptimizer):
     """Steps scaled by the running mean of the squared gradient."""
+
+    _state_names = "square_avg", "grad_avg", "momentum_buffer"
+    _option_names = "lr", "alpha", "eps", "weight_decay", "momentum", "centered"
+    _later_options = {**ListOptimizer._later_options, "momentum": 0, "centered": False}
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
                  capturable=False, foreach=None, maximize=False, differentiable=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        _fused.check(lr=("learning rate", lr, 0.0), eps=("epsilon value", eps, 0.0),
+        _fused.check(lr=lr, eps=("epsilon value", eps, 0.0),
                      momentum=("momentum value", momentum, 0.0), decay=("weight_decay value", weight_decay, 0.0),
                      alpha=("alpha value", alpha, 0.0))
         super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
                                       weight_decay=weight_decay, capturable=capturable, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable))
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("momentum", 0), ("centered", False), ("foreach", None), ("maximize", False),
-                                  ("differentiable", False), ("capturable", False)):
-                group.setdefault(name, default)
-            _steps_to_tensors(self, group)
+    def _new_state(self, group, p, grad):
+        names = ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * group["centered"]
+        return {name: _fused.zeros_like(p) for name in names}
 
-    def _init_group(self, group, params_with_grad, grads, square_avgs, momentum_buffer_list, grad_avgs, state_steps):
-        params, found = _fused.collect(group, "RMSprop")
-        params_with_grad.extend(params)
-        grads.extend(found)
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = _fused.new_step(group, p)
-                state["square_avg"] = _fused.zeros_like(p)
-                if group["momentum"] > 0:
-                    state["momentum_buffer"] = _fused.zeros_like(p)
-                if group["centered"]:
-                    state["grad_avg"] = _fused.zeros_like(p)
-            square_avgs.append(state["square_avg"])
-            state_steps.append(state["step"])
-            if group["momentum"] > 0:
-                momentum_buffer_list.append(state["momentum_buffer"])
-            if group["centered"]:
-                grad_avgs.append(state["grad_avg"])
-        return any(p.is_complex() for p in params)
-
-    @_use_grad_for_differentiable
-    def step(self, closure=None):
-        """Change the parameters once."""
-        loss = _fused.evaluate(closure)
-        for group in self.param_groups:
-            params, grads, squares, buffers, means, steps = [], [], [], [], [], []
-            has_complex = self._init_group(group, params, grads, squares, buffers, means, steps)
-            rmsprop(params, grads, squares, means, buffers, steps, lr=group["lr"], alpha=group["alpha"],
-                    eps=group["eps"], weight_decay=group["weight_decay"], momentum=group["momentum"],
-                    centered=group["centered"], foreach=group["foreach"], maximize=group["maximize"],
-                    differentiable=group["differentiable"], capturable=group["capturable"], has_complex=has_complex)
-        return loss
+    def _function(self, *lists, **options):
+        rmsprop(*lists, **options)
 
 
 def rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False,

@@ -1,62 +1,35 @@
 """Resilient propagation: only the signs of gradients count."""
 import rushlight as torch
 from rushlight.optim import _fused
-from rushlight.optim.adam import _steps_to_tensors
-from rushlight.optim.optimizer import Optimizer, _use_grad_for_differentiable
+from rushlight.optim._lists import ListOptimizer
 
 __all__ = ["Rprop", "rprop"]
 
 
-class Rprop(Optimizer):
+class Rprop(ListOptimizer):
     """A step size per element that grows while the gradient keeps its sign."""
+
+    _state_names = "prev", "step_size"
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
                  maximize=False, differentiable=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if not 0.0 <= lr:
-            raise ValueError(f"Invalid learning rate: {lr}")
+        _fused.check(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
                                       differentiable=differentiable, capturable=capturable))
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False),
-                                  ("capturable", False)):
-                group.setdefault(name, default)
-            _steps_to_tensors(self, group)
+    def _new_state(self, group, p, grad):
+        lr = float(group["lr"])
+        return {"prev": _fused.zeros_like(p),
+                "step_size": torch.full_like(grad, complex(lr, lr) if p.dtype.is_complex else lr)}
 
-    def _init_group(self, group, params, grads, prevs, step_sizes, state_steps):
-        found_params, found_grads = _fused.collect(group, "Rprop")
-        params.extend(found_params)
-        grads.extend(found_grads)
-        for p, g in zip(found_params, found_grads):
-            state = self.state[p]
-            if not state:
-                lr = float(group["lr"])
-                state["step"] = _fused.new_step(group, p)
-                state["prev"] = _fused.zeros_like(p)
-                state["step_size"] = torch.full_like(g, complex(lr, lr) if p.dtype.is_complex else lr)
-            prevs.append(state["prev"])
-            step_sizes.append(state["step_size"])
-            state_steps.append(state["step"])
-        return any(p.is_complex() for p in found_params)
+    def _options(self, group):
+        (etaminus, etaplus), (smallest, largest) = group["etas"], group["step_sizes"]
+        return dict(etaminus=etaminus, etaplus=etaplus, step_size_min=smallest, step_size_max=largest)
 
-    @_use_grad_for_differentiable
-    def step(self, closure=None):
-        """Change the parameters once."""
-        loss = _fused.evaluate(closure)
-        for group in self.param_groups:
-            lists = [], [], [], [], []
-            has_complex = self._init_group(group, *lists)
-            (etaminus, etaplus), (smallest, largest) = group["etas"], group["step_sizes"]
-            rprop(*lists, step_size_min=smallest, step_size_max=largest, etaminus=etaminus, etaplus=etaplus,
-                  foreach=group["foreach"], maximize=group["maximize"], differentiable=group["differentiable"],
-                  capturable=group["capturable"], has_complex=has_complex)
-        return loss
+    def _function(self, *lists, **options):
+        rprop(*lists, **options)
 
 
 def rprop(params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,

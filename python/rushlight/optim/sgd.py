@@ -11,9 +11,7 @@ class SGD(Optimizer):
 
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
                  foreach=None, differentiable=False, fused=None):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        _fused.check(lr=("learning rate", lr, 0.0), momentum=("momentum value", momentum, 0.0),
+        _fused.check(lr=lr, momentum=("momentum value", momentum, 0.0),
                      decay=("weight_decay value", weight_decay, 0.0))
         defaults = dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
                         maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused)

@@ -10,14 +10,11 @@ class SparseAdam(Optimizer):
     """Adam that touches only what has a gradient."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
-        if isinstance(lr, torch.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
         if not 0.0 < lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 < eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        _fused.check(beta1=("beta parameter at index 0", betas[0], 0.0, 1.0),
-                     beta2=("beta parameter at index 1", betas[1], 0.0, 1.0))
+        _fused.check(betas=betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
         sparse = [[g, p] for g, group in enumerate(self.param_groups)
                   for p, param in enumerate(group["params"]) if param.is_sparse]
