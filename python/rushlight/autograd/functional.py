@@ -256,24 +256,30 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     return rows if is_tuple else rows[0][0]
 
 
+def _second_order(name, func, inputs, v, create_graph, strict):
+    """What vhp and hvp begin with: (outputs, inputs of their own, whether a tuple was given, v, gradient)."""
+    given, is_tuple = _tuple_of(inputs, "inputs", name)
+    xs = _fresh(given, create_graph)
+    if v is not None:
+        v, _ = _tuple_of(v, "v", name)
+        v = _fresh(v, create_graph, need_graph=False)
+        _check_v(v, xs, is_tuple)
+    elif len(xs) != 1 or xs[0].nelement() != 1:
+        raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
+                           "with a single element.")
+    outputs, out_tuple = _outputs_of(func, xs, name, strict)
+    if out_tuple:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if outputs[0].nelement() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    jac = _zeros_for_none(_grads(outputs, xs, create_graph=True), xs, strict, False)
+    return outputs, xs, is_tuple, v, jac
+
+
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), v' H)"""
     with torch.enable_grad():
-        given, is_tuple = _tuple_of(inputs, "inputs", "vhp")
-        xs = _fresh(given, create_graph)
-        if v is not None:
-            v, _ = _tuple_of(v, "v", "vhp")
-            v = _fresh(v, create_graph, need_graph=False)
-            _check_v(v, xs, is_tuple)
-        elif len(xs) != 1 or xs[0].nelement() != 1:
-            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
-                               "with a single element.")
-        outputs, out_tuple = _outputs_of(func, xs, "vhp", strict)
-        if out_tuple:
-            raise RuntimeError("The function given to vhp should return a single Tensor")
-        if outputs[0].nelement() != 1:
-            raise RuntimeError("The Tensor returned by the function given to vhp should contain a single element")
-        jac = _zeros_for_none(_grads(outputs, xs, create_graph=True), xs, strict, False)
+        outputs, xs, is_tuple, v, jac = _second_order("vhp", func, inputs, v, create_graph, strict)
     with torch.set_grad_enabled(True if create_graph else torch.is_grad_enabled()):
         result = _zeros_for_none(_grads(jac, xs, v, create_graph=create_graph), xs, strict, create_graph)
     return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)
@@ -282,21 +288,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), H v)"""
     with torch.enable_grad():
-        given, is_tuple = _tuple_of(inputs, "inputs", "hvp")
-        xs = _fresh(given, create_graph)
-        if v is not None:
-            v, _ = _tuple_of(v, "v", "hvp")
-            v = _fresh(v, create_graph, need_graph=False)
-            _check_v(v, xs, is_tuple)
-        elif len(xs) != 1 or xs[0].nelement() != 1:
-            raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor "
-                               "with a single element.")
-        outputs, out_tuple = _outputs_of(func, xs, "hvp", strict)
-        if out_tuple:
-            raise RuntimeError("The function given to hvp should return a single Tensor")
-        if outputs[0].nelement() != 1:
-            raise RuntimeError("The Tensor returned by the function given to hvp should contain a single element")
-        jac = _zeros_for_none(_grads(outputs, xs, create_graph=True), xs, strict, False)
+        outputs, xs, is_tuple, v, jac = _second_order("hvp", func, inputs, v, create_graph, strict)
         us = tuple(torch.zeros_like(x, requires_grad=True) for x in xs)
         back = _zeros_for_none(_grads(jac, xs, us, create_graph=True), xs, strict, False)
         result = _zeros_for_none(_grads(back, us, v, create_graph=create_graph), xs, False, create_graph)

@@ -1,20 +1,14 @@
 """The Bernoulli distribution."""
 import rushlight as torch
 from rushlight.distributions import constraints
+from rushlight.distributions._binary import Trials
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from rushlight.distributions.utils import broadcast_all
 
 __all__ = ["Bernoulli"]
 
 
-def one_of(probs, logits):
-    """Check that one of the two is given; True when it is probs."""
-    if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-    return probs is not None
-
-
-class Bernoulli(ExponentialFamily):
+class Bernoulli(Trials, ExponentialFamily):
     """1 with probability probs, else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -24,18 +18,8 @@ class Bernoulli(ExponentialFamily):
     _expands = {"probs": 0, "logits": 0}
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        if one_of(probs, logits):
-            self.probs, = broadcast_all(probs)
-        else:
-            self.logits, = broadcast_all(logits)
+        self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
-
-    @property
-    def _param(self):
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.logits
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     @property
     def mean(self):
@@ -50,18 +34,6 @@ class Bernoulli(ExponentialFamily):
     @property
     def variance(self):
         return self.probs * (1 - self.probs)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():

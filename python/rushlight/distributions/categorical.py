@@ -1,7 +1,7 @@
 """The categorical distribution."""
 import rushlight as torch
 from rushlight.distributions import constraints
-from rushlight.distributions.bernoulli import one_of
+from rushlight.distributions._binary import one_of
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 

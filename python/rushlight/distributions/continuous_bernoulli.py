@@ -3,14 +3,14 @@ import math
 
 import rushlight as torch
 from rushlight.distributions import constraints
-from rushlight.distributions.bernoulli import one_of
+from rushlight.distributions._binary import Trials
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(Trials, ExponentialFamily):
     """Between the lims around one half, where the formulas are 0/0, Taylor series stand in for them."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -20,26 +20,17 @@ class ContinuousBernoulli(ExponentialFamily):
     _expands = {"probs": 0, "logits": 0}
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
-        if one_of(probs, logits):
-            self.probs, = broadcast_all(probs)
+        self._take(probs, logits)
+        if probs is not None:
             if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
-        else:
-            self.logits, = broadcast_all(logits)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)
-
-    @property
-    def _param(self):
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.logits
 
     def _expand_into(self, new, owner, batch_shape):
         super()._expand_into(new, owner, batch_shape)
         new._lims = self._lims
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     def _outside_unstable_region(self):
         return torch.max(torch.le(self.probs, self._lims[0]), torch.gt(self.probs, self._lims[1]))
@@ -78,16 +69,8 @@ class ContinuousBernoulli(ExponentialFamily):
         return torch.where(self._outside_unstable_region(), exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
 
     @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
     def probs(self):
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():

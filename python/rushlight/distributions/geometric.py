@@ -1,14 +1,14 @@
 """The geometric distribution: failures before the first success."""
 import rushlight as torch
 from rushlight.distributions import constraints
-from rushlight.distributions.bernoulli import one_of
+from rushlight.distributions._binary import Trials
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from rushlight.distributions.utils import broadcast_all
 
 __all__ = ["Geometric"]
 
 
-class Geometric(Distribution):
+class Geometric(Trials, Distribution):
     """P(k) = (1 - probs)^k probs"""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -16,11 +16,8 @@ class Geometric(Distribution):
     _expands = {"probs": 0, "logits": 0}
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        if one_of(probs, logits):
-            self.probs, = broadcast_all(probs)
-        else:
-            self.logits, = broadcast_all(logits)
-        super().__init__((self.probs if probs is not None else self.logits).size(), validate_args=validate_args)
+        self._take(probs, logits)
+        super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
             # 0 lies in the unit interval, but would never succeed.
             if not (self.probs > 0).all():
@@ -40,14 +37,6 @@ class Geometric(Distribution):
     @property
     def variance(self):
         return (1.0 / self.probs - 1.0) / self.probs
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape=torch.Size()):
         shape = self._extended_shape(sample_shape)

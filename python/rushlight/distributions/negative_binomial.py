@@ -1,15 +1,15 @@
 """The negative binomial distribution."""
 import rushlight as torch
 from rushlight.distributions import constraints
-from rushlight.distributions.bernoulli import one_of
+from rushlight.distributions._binary import Trials
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
-from rushlight.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from rushlight.distributions.utils import lazy_property
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(Trials, Distribution):
     """Successes (of probability probs) before total_count failures."""
 
     arg_constraints = {"total_count": constraints.greater_than_eq(0),
@@ -18,20 +18,9 @@ class NegativeBinomial(Distribution):
     _expands = {"total_count": 0, "probs": 0, "logits": 0}
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
-        if one_of(probs, logits):
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-            self.total_count = self.total_count.type_as(self.probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-            self.total_count = self.total_count.type_as(self.logits)
+        total_count, = self._take(probs, logits, total_count)
+        self.total_count = total_count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
-
-    @property
-    def _param(self):
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.logits
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     @property
     def mean(self):
@@ -44,18 +33,6 @@ class NegativeBinomial(Distribution):
     @property
     def variance(self):
         return self.mean / torch.sigmoid(-self.logits)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     @lazy_property
     def _gamma(self):
