@@ -50,7 +50,7 @@ def python_tests(build, names):
         venv.create(home, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
         (home / "complete").touch()
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RUSHLIGHT_BUILD": str(build)}
     report = build / "pytest.xml"
     command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
     if names:
