@@ -1,118 +1,17 @@
 """rushlight: PyTorch's system, small.  `import rushlight as torch`.
 
-The extension rushlight._C does the work; the modules here give it PyTorch's names.  What is a function of an
-operation is here from the start; modules, and functions written in Python, are imported when they are first looked
-at, so that the import stays fast.
+The extension rushlight._C does the work; the modules here give it PyTorch's names. _namespace.py fills this module.
 """
-import importlib as _importlib
-import math as _math
-import sys as _sys
-
-from rushlight import _C
-from rushlight._C import *  # noqa: F401,F403
-from rushlight._C import (Generator, OutOfMemoryError, Size, device, dtype, finfo, iinfo, layout, memory_format,
-                          qscheme)  # noqa: F401
+import sys
 
 
-
-def _c_name(name):
-    """What torch._C has of plain Python."""
-    from rushlight import _C_names
-    try:
-        return getattr(_C_names, name)
-    except AttributeError:
-        raise AttributeError("module 'torch._C' has no attribute '%s'" % name) from None
+def _only_main():
+    """True when `python -m rushlight` looks for __main__ in here: the program that it runs imports the package itself."""
+    frame = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "runpy" and frame.f_locals.get("mod_name") == __name__ + ".__main__"
 
 
-_C.__getattr__ = _c_name
-_C.__path__ = []     # its parts can be imported under their dotted names
-globals().update(_C._dtypes)
-globals().update({_name: _f for _name, _f in vars(_C._VariableFunctions).items() if not _name.startswith("__")})
-
-from rushlight._tensor import Tensor  # noqa: E402
-from rushlight._basics import *  # noqa: E402,F401,F403
-from rushlight.version import __version__  # noqa: E402
-
-e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
-legacy_contiguous_format = _C.contiguous_format
-has_lapack = has_openmp = has_spectral = True
-has_mkl = False
-
-_SUBMODULES = frozenset((
-    "accelerator", "amp", "ao", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",
-    "masked", "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "numa", "onnx", "optim", "overrides",
-    "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
-    "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "_classes",
-    "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lobpcg", "_lowrank", "_ops", "_prims",
-    "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
-    "_weights_only_unpickler", "__config__", "__future__",
-))
-
-# Names that live in modules of their own: module -> names.
-_ELSEWHERE = {
-    "functional": "align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors "
-                  "cartesian_prod cdist chain_matmul einsum istft lu meshgrid norm split stft tensordot unique "
-                  "unique_consecutive unravel_index",
-    "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
-    "serialization": "load save PyTorchFileReader",
-    "_tensor_str": "set_printoptions",
-    "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
-               "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
-               "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",
-    "_utils": "classproperty",
-    "_lowrank": "pca_lowrank svd_lowrank",
-    "_lobpcg": "lobpcg",
-    "futures": "Future",
-    "cpu": "Stream Event",
-    "_basics": "_shape_as_tensor",
-    "func": "vmap",
-    "utils.dlpack": "from_dlpack to_dlpack",
-    "amp": "autocast GradScaler",
-    "_higher_order_ops": "cond while_loop",
-    "_compile": "_disable_dynamo",
-    "compiler": "compile",
-    "jit": "CompilationUnit ScriptFunction ScriptModule",
-}
-_ELSEWHERE = {_name: _module for _module, _names in _ELSEWHERE.items() for _name in _names.split()}
-_TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-                          "LongTensor ShortTensor".split())
-
-for _name in _ELSEWHERE:
-    globals().pop(_name, None)  # written in Python over the operation of that name
-
-
-def __getattr__(name):
-    if name in _SUBMODULES:
-        try:
-            return _importlib.import_module("rushlight." + name)
-        except ModuleNotFoundError as error:
-            if error.name != "rushlight." + name:
-                raise
-            raise AttributeError("torch.%s is not part of this build of rushlight" % name) from None
-    if name in _ELSEWHERE:
-        try:
-            value = getattr(_importlib.import_module("rushlight." + _ELSEWHERE[name]), name)
-        except (ModuleNotFoundError, AttributeError):
-            value = getattr(_C._VariableFunctions, name)
-    elif name in _TENSOR_TYPES:
-        value = _C._make_tensortype("torch." + name)
-    elif name in ("ops", "classes"):
-        value = getattr(_importlib.import_module("rushlight._ops" if name == "ops" else "rushlight._classes"), name)
-    elif name == "Storage":
-        value = __getattr__("FloatStorage")
-    elif name == "default_generator":
-        value = _C.default_generator
-    elif name in ("PyTorchFileReader", "PyTorchFileWriter"):
-        value = getattr(_C, name)
-    elif name in vars(_C) and not name.startswith("__"):
-        value = getattr(_C, name)
-    else:
-        raise AttributeError("module 'torch' has no attribute '%s'" % name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted(set(globals()) | _SUBMODULES | set(_ELSEWHERE) | _TENSOR_TYPES | {"ops", "classes"})
+if not _only_main():
+    from rushlight import _namespace  # noqa: F401

@@ -5,6 +5,7 @@ import sys
 
 from rushlight import _alias
 
+HOME = os.path.dirname(os.path.dirname(_alias.FOLDER))
 USAGE = """usage: python -m rushlight [script.py | -m module | -c command | -] [arguments...]
 
 Runs the program with `import torch` resolving to rushlight, in child processes too.
@@ -19,10 +20,16 @@ def main(argv):
         from rushlight import version
         print("rushlight " + version.rushlight)
         return 0
-    own = _alias.activate()
+    # Without its content so far (see __init__.py): the program's own import fills it.
+    if not hasattr(sys.modules["rushlight"], "Tensor"):
+        del sys.modules["rushlight"]
+    _alias.prepare()
+    if HOME not in sys.path:
+        sys.path.append(HOME)
     # What `python script.py` puts first: for -m and -c the current folder, already set by python -m.
     if not argv:
         import code
+        own = _alias.activate()
         sys.argv = [""]
         code.interact(banner="rushlight as torch " + str(own.__version__), local={"torch": own, "rushlight": own})
         return 0

@@ -6,7 +6,6 @@ This folder, first on sys.path, holds `torch-2.13.0.dist-info` for importlib.met
 that switches the alias on.  The environment (PYTHONPATH, RUSHLIGHT_AS_TORCH) hands both to child processes.
 """
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
@@ -17,7 +16,7 @@ ALIAS = "torch"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-class _SameModule(importlib.abc.Loader):
+class _SameModule:
     """Loads `torch.X` by importing `rushlight.X` and handing out that very object."""
 
     def create_module(self, spec):
@@ -49,7 +48,7 @@ class _SameModule(importlib.abc.Loader):
         return spec.loader.get_source(spec.name)
 
 
-class AliasFinder(importlib.abc.MetaPathFinder):
+class AliasFinder:
     """Answers for `torch` and everything below it, and for nothing else."""
 
     def find_spec(self, fullname, path=None, target=None):
@@ -98,6 +97,19 @@ def is_active():
     return any(isinstance(finder, AliasFinder) for finder in sys.meta_path)
 
 
+def prepare(children=True):
+    """The first `import torch` from here on will switch the alias on; nothing is imported before that."""
+    if FOLDER not in sys.path:
+        sys.path.insert(0, FOLDER)
+    if children:
+        os.environ["RUSHLIGHT_AS_TORCH"] = "1"
+        paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+        home = os.path.dirname(os.path.dirname(FOLDER))
+        # The package's own folder goes last: it is only needed where rushlight is not installed.
+        wanted = [FOLDER] + [p for p in paths if p not in (FOLDER, home)] + [home]
+        os.environ["PYTHONPATH"] = os.pathsep.join(wanted)
+
+
 def activate(children=True):
     """Switch the alias on; with children also for processes started from here."""
     loaded = sys.modules.get(ALIAS)
@@ -108,19 +120,11 @@ def activate(children=True):
                           "import rushlight.as_torch before anything that imports torch")
     if not is_active():
         sys.meta_path.insert(0, AliasFinder())
-    if FOLDER not in sys.path:
-        sys.path.insert(0, FOLDER)
+    prepare(children)
     sys.modules[ALIAS] = own
     own.__name__ = ALIAS  # packages compare it
     own._C._set_public_name(ALIAS)
     for name in [name for name in sys.modules if name.startswith(OWN + ".")]:
         sys.modules[ALIAS + name[len(OWN):]] = sys.modules[name]
     own.__version__ = importlib.import_module(OWN + ".torch_version").__version__
-    if children:
-        os.environ["RUSHLIGHT_AS_TORCH"] = "1"
-        paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-        home = os.path.dirname(os.path.dirname(FOLDER))
-        # The package's own folder goes last: it is only needed where rushlight is not installed.
-        wanted = [FOLDER] + [p for p in paths if p not in (FOLDER, home)] + [home]
-        os.environ["PYTHONPATH"] = os.pathsep.join(wanted)
     return own

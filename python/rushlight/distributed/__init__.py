@@ -101,5 +101,9 @@ _SUBMODULES = frozenset(("algorithms", "tensor", "_tensor", "_composable", "_fun
 def __getattr__(name):
     if name in _SUBMODULES:
         import importlib
-        return importlib.import_module(__name__ + "." + name)
+        try:
+            return importlib.import_module(__name__ + "." + name)
+        except ModuleNotFoundError as error:
+            if error.name != __name__ + "." + name:
+                raise
     raise AttributeError(f"module 'torch.distributed' has no attribute '{name}'")
