@@ -43,26 +43,12 @@ static int embedding_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, weight, weight->dtype, indices->ndim + 1, size) ? 0 : -1;
 }
 
-typedef struct row_job {
-    char *dst;
-    const char *src;
-    const int64_t *index;
-    int64_t bytes, rows;
-} row_job;
-
-static void take_some_rows(void *arg, int64_t begin, int64_t end)
-{
-    const row_job *j = arg;
-    rush_k_index->take_rows(j->dst + begin * j->bytes, j->src, j->index + begin, end - begin, j->bytes, j->rows);
-}
-
 static void embedding_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *numbers = row_numbers(in[1].t, SELF->size[0]), *weight = SELF;
     if (!numbers || out[0].t->numel == 0) return;
     if (!rush_contiguous(weight) && !(weight = rush_contiguous_copy(weight))) return;
-    row_job j = {rush_ptr(out[0].t), rush_ptr(weight), rush_ptr(numbers), weight->size[1] * rush_dtypes[weight->dtype].size, weight->size[0]};
-    rush_parallel_for(numbers->numel, 1 + 131072 / j.bytes, take_some_rows, &j);
+    rush_take_rows(out[0].t, weight, rush_ptr(numbers), numbers->numel);
 }
 
 static void embedding_grad(rush_grads *s)

@@ -236,19 +236,6 @@ static int plan_offsets(plan *p, const rush_tensor *self, bool unsafe)
 
 /* ---- taking ---- */
 
-typedef struct row_job {
-    char *dst;
-    const char *src;
-    const int64_t *index;
-    int64_t bytes, rows;
-} row_job;
-
-static void take_some_rows(void *arg, int64_t begin, int64_t end)
-{
-    const row_job *j = arg;
-    rush_k_index->take_rows(j->dst + begin * j->bytes, j->src, j->index + begin, end - begin, j->bytes, j->rows);
-}
-
 static void take(const plan *p, const rush_tensor *self, rush_tensor *out)
 {
     size_t item = rush_dtypes[self->dtype].size;
@@ -257,8 +244,7 @@ static void take(const plan *p, const rush_tensor *self, rush_tensor *out)
     for (int d = p->first; d < p->first + p->nindex; ++d) n *= p->size[d];
     for (int d = p->first + p->nindex; d < p->ndim; ++d) inner *= p->size[d];
     if (p->first == 0 && p->dim == 0 && p->indexed == 1 && rush_contiguous(self) && inner > 1 && p->scale == inner * (int64_t)item) {
-        row_job j = {rush_ptr(out), rush_ptr(self), p->offset, inner * (int64_t)item, self->size[0]};
-        rush_parallel_for(n, 1 + 131072 / j.bytes, take_some_rows, &j);
+        rush_take_rows(out, self, p->offset, n);
         return;
     }
     rush_walk w;

@@ -15,6 +15,10 @@ int64_t rush_index_outside(const rush_tensor *numbers, int64_t low, int64_t high
 /* Numbers (contiguous int64) within [low, high)? If not, an error of that kind; dim is for the message. */
 int rush_index_within(const rush_tensor *numbers, int64_t low, int64_t high, rush_error_kind, int dim);
 
+/* Rows index[0..n) of `from` (its first dimension; negative numbers count from the end), one after the other, into
+ * `to`. Both are contiguous, not empty and of one dtype; the numbers have been checked. */
+void rush_take_rows(rush_tensor *to, const rush_tensor *from, const int64_t *index, int64_t n);
+
 /* A result that was given must be of self's dtype and have memory of its own. */
 int rush_same_dtype_out(const rush_value *out, const rush_tensor *self);
 

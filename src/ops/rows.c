@@ -75,6 +75,13 @@ static void take_some_rows(void *arg, int64_t begin, int64_t end)
     rush_k_index->take_rows(j->dst + begin * j->bytes, j->src, j->index + begin, end - begin, j->bytes, j->rows);
 }
 
+void rush_take_rows(rush_tensor *to, const rush_tensor *from, const int64_t *index, int64_t n)
+{
+    int64_t bytes = from->numel / from->size[0] * (int64_t)rush_dtypes[from->dtype].size;
+    row_job j = {rush_ptr(to), rush_ptr(from), index, bytes, from->size[0]};
+    rush_parallel_for(n, 1 + 131072 / bytes, take_some_rows, &j);
+}
+
 static void index_select_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *to = out[0].t;
@@ -96,8 +103,7 @@ static void index_select_cpu(const rush_value *in, rush_value *out)
     if (to->numel == 0) return;
     if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG) && !(self = rush_contiguous_copy(self))) return;
     if (dim == 0 && rush_contiguous(self) && rush_contiguous(to) && to->numel > n) {
-        row_job j = {rush_ptr(to), rush_ptr(self), index, to->numel / n * rush_dtypes[to->dtype].size, have};
-        rush_parallel_for(n, 1 + 131072 / j.bytes, take_some_rows, &j);
+        rush_take_rows(to, self, index, n);
         return;
     }
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];

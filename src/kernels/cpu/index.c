@@ -6,25 +6,10 @@
 #include <immintrin.h>
 #endif
 
-typedef struct sixteen { uint64_t a, b; } sixteen;
-
 /* ---- moving elements of any type ---- */
 
-#define T uint8_t
-#define NAME(x) x##_1
-#include "kernels/cpu/index_move.inc"
-#define T uint16_t
-#define NAME(x) x##_2
-#include "kernels/cpu/index_move.inc"
-#define T uint32_t
-#define NAME(x) x##_4
-#include "kernels/cpu/index_move.inc"
-#define T uint64_t
-#define NAME(x) x##_8
-#include "kernels/cpu/index_move.inc"
-#define T sixteen
-#define NAME(x) x##_16
-#include "kernels/cpu/index_move.inc"
+#define BODY "kernels/cpu/index_move.inc"
+#include "kernels/cpu/each_size.inc"
 
 static int64_t outside(const int64_t *index, int64_t n, int64_t low, int64_t high)
 {

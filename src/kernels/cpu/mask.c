@@ -10,23 +10,8 @@
 #define HAS_COMPRESS 0
 #endif
 
-typedef struct sixteen { uint64_t a, b; } sixteen;
-
-#define T uint8_t
-#define NAME(x) x##_1
-#include "kernels/cpu/mask.inc"
-#define T uint16_t
-#define NAME(x) x##_2
-#include "kernels/cpu/mask.inc"
-#define T uint32_t
-#define NAME(x) x##_4
-#include "kernels/cpu/mask.inc"
-#define T uint64_t
-#define NAME(x) x##_8
-#include "kernels/cpu/mask.inc"
-#define T sixteen
-#define NAME(x) x##_16
-#include "kernels/cpu/mask.inc"
+#define BODY "kernels/cpu/mask.inc"
+#include "kernels/cpu/each_size.inc"
 
 static int64_t count(const uint8_t *mask, int64_t n)
 {

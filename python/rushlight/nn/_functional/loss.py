@@ -172,19 +172,24 @@ def _weighted(loss, weight, reduction):
     return _reduce(loss, reduction)
 
 
+def _distance(name, input, target, size_average, reduce, reduction, weight):
+    """mse_loss or l1_loss."""
+    if target.size() != input.size():
+        _same_size_or_warn(input, target)
+        input, target = torch.broadcast_tensors(input, target)
+    reduction = _name(size_average, reduce, reduction)
+    loss = getattr(torch._C._nn, name)
+    if weight is not None:
+        return _weighted(loss(input, target, 0), weight, reduction)
+    return loss(input, target, _reduction.get_enum(reduction))
+
+
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Squared error."""
     if overridden(input, target, weight):
         return handle(mse_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, weight=weight)
-    if target.size() != input.size():
-        _same_size_or_warn(input, target)
-    reduction = _name(size_average, reduce, reduction)
-    if target.size() != input.size():
-        input, target = torch.broadcast_tensors(input, target)
-    if weight is not None:
-        return _weighted(torch._C._nn.mse_loss(input, target, 0), weight, reduction)
-    return torch._C._nn.mse_loss(input, target, _reduction.get_enum(reduction))
+    return _distance("mse_loss", input, target, size_average, reduce, reduction, weight)
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
@@ -192,14 +197,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     if overridden(input, target, weight):
         return handle(l1_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, weight=weight)
-    if target.size() != input.size():
-        _same_size_or_warn(input, target)
-    reduction = _name(size_average, reduce, reduction)
-    if target.size() != input.size():
-        input, target = torch.broadcast_tensors(input, target)
-    if weight is not None:
-        return _weighted(torch._C._nn.l1_loss(input, target, 0), weight, reduction)
-    return torch._C._nn.l1_loss(input, target, _reduction.get_enum(reduction))
+    return _distance("l1_loss", input, target, size_average, reduce, reduction, weight)
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):

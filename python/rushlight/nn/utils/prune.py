@@ -214,8 +214,8 @@ class _ByAmount(BasePruningMethod):
         return _compute_nparams_toprune(self.amount, size)
 
 
-class RandomUnstructured(_ByAmount):
-    """Prunes elements at random."""
+class _Unstructured(_ByAmount):
+    """Methods that prune the elements with the smallest scores, wherever they are."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -223,35 +223,34 @@ class RandomUnstructured(_ByAmount):
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
+    def _scores(self, t):
+        raise NotImplementedError
+
     def compute_mask(self, t, default_mask):
         count = self._count(t.nelement())
         mask = default_mask.clone(memory_format=torch.contiguous_format)
         if count != 0:
-            chosen = torch.topk(torch.rand_like(t).view(-1), k=count)
-            mask.view(-1)[chosen.indices] = 0
+            pruned = torch.topk(self._scores(t).view(-1), k=count, largest=False)
+            mask.view(-1)[pruned.indices] = 0
         return mask
+
+
+class RandomUnstructured(_Unstructured):
+    """Prunes elements at random."""
+
+    def _scores(self, t):
+        return -torch.rand_like(t)
 
     @classmethod
     def apply(cls, module, name, amount):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(_ByAmount):
+class L1Unstructured(_Unstructured):
     """Prunes the elements nearest to zero."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount):
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t, default_mask):
-        count = self._count(t.nelement())
-        mask = default_mask.clone(memory_format=torch.contiguous_format)
-        if count != 0:
-            chosen = torch.topk(torch.abs(t).view(-1), k=count, largest=False)
-            mask.view(-1)[chosen.indices] = 0
-        return mask
+    def _scores(self, t):
+        return torch.abs(t)
 
     @classmethod
     def apply(cls, module, name, amount, importance_scores=None):
