@@ -241,6 +241,7 @@ struct rush_op {
     const char *saves;     /* what grad reads the elements of: "self, result, result1"; the rest it knows
                               by shape and dtype only. "self@other|weight": self, if other or weight
                               wants a gradient */
+    const char *node;      /* how graphs show it; NULL: "CumsumBackward0", by the name               */
     uint32_t flags;
 
     const char *name;      /* "cumsum" or "sum.dim_IntList"                               */

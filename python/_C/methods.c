@@ -313,7 +313,6 @@ static PyObject *get_transposed(PyObject *self, void *unused)
     rush_tensor *t = self_of(self);
     int64_t order[RUSH_MAXDIM];
     size_t mark = rush_scope_open();
-    if (t->ndim == 2) return finish(mark, transpose(t, 0, 1));
     for (int i = 0; i < t->ndim; ++i) order[i] = t->ndim - 1 - i;
     if (t->ndim > 2 && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
                                     "and it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "

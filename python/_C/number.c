@@ -85,6 +85,18 @@ static PyObject *by_method(const char *method, PyObject *a, PyObject *b)
     return r;
 }
 
+/* number - x, number ** x: forms with a number in them. */
+static PyObject *with_number(const char *op_name, int at, PyObject *number, PyObject *x)
+{
+    rush_value in[8];
+    const rush_op *op = NULL;
+    if (!lookup(&op, op_name)) return NULL;
+    int ok = py_plain_number(number, &in[at]);
+    if (ok <= 0) return ok < 0 ? NULL : py_ref(Py_NotImplemented);
+    in[1 - at] = rush_v_tensor(py_tensor_of(x));
+    return run(op, in, false);
+}
+
 /* The left operand is a number: made a 0-d tensor of low rank in promotion. */
 static PyObject *number_first(const char *op_name, PyObject *number, PyObject *x)
 {
@@ -123,6 +135,8 @@ static PyObject *reflected(int which, PyObject *other, PyObject *x)
         rush_scope_close(mark);
         return r;
     }
+    if (which == SUB) return with_number("rsub.Scalar", 1, other, x);
+    if (which == POW) return with_number("pow.Scalar", 0, other, x);
     return number_first(words[which].op, other, x);
 }
 

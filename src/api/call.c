@@ -144,7 +144,9 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     if (survey_args(&s, op, in)) return -1;
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     if (op->run) {
+        uint64_t since = wants && op->node ? rush_node_clock() : 0;
         if (run_composite(op, in, out)) return -1;
+        if (since && !op->grad) rush_record_name(op, out, since);
         if (op->flags & RUSH_VIEW) link_views(op, in, out);
         return wants && op->grad ? rush_record(op, in, in, out, NULL) : 0;
     }

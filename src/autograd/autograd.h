@@ -64,6 +64,7 @@ struct rush_node {
     rush_node_hook *hooks;
     void *py;             /* its Python object, borrowed */
     void *data;           /* of other kinds */
+    const char *name;     /* shown in place of the kind's name; NULL */
     char *made_at;        /* anomaly mode: where the forward call was */
     /* the engine's, while a backward runs */
     uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
@@ -92,6 +93,7 @@ bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf 
 rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
 rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
 rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
+uint64_t rush_node_clock(void);                          /* the number that the next node will get */
 void rush_node_keep(rush_node *);
 void rush_node_drop(rush_node *);                        /* frees long chains without recursion */
 void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
@@ -101,6 +103,7 @@ bool rush_any_wants_grad(const rush_op *, const rush_value *in);
 /* After running: `in` gives the edges, `values` what is saved (they differ in place, where argument 0 is a copy of
  * what it was). self: the tensor changed in place, or NULL. */
 int rush_record(const rush_op *, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self);
+void rush_record_name(const rush_op *, rush_value *out, uint64_t since); /* since: rush_node_clock() before it ran */
 int rush_inplace_check(rush_tensor *self);                                        /* before an in-place change */
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);

@@ -29,6 +29,11 @@ rush_node *rush_node_new(const rush_node_kind *kind, int nedge, int nout)
     return rush_node_new_room(kind, nedge, nout, 0, 0);
 }
 
+uint64_t rush_node_clock(void)
+{
+    return atomic_load_explicit(&next_seq, memory_order_relaxed);
+}
+
 void rush_node_keep(rush_node *node)
 {
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);

@@ -2,8 +2,6 @@
 #include "autograd/autograd.h"
 #include "autograd/room.h"
 #include "op/formula.h"
-#include <ctype.h>
-#include <stdio.h>
 
 char *(*rush_anomaly_trace)(void);
 bool rush_anomaly_check_nan = true;
@@ -127,26 +125,28 @@ const char *rush_last_writer(const rush_tensor *t)
 
 /* ---- nodes of operations ---- */
 
+/* PyTorch has no node for `linear`: what is seen is the last of the operations that it is made of. */
+static const char *linear_name(const rush_node *node)
+{
+    int ndim = node->saved[0].t ? node->saved[0].t->ndim : 2;
+    if (node->in[2].kind == RUSH_V_TENSOR) return ndim == 2 ? "AddmmBackward0" : "ViewBackward0";
+    return ndim == 2 ? "MmBackward0" : ndim == 1 ? "SqueezeBackward4" : "UnsafeViewBackward0";
+}
+
 static const char *op_name(const rush_node *node)
 {
-    /* "add.Tensor" is shown as AddBackward0, as PyTorch names it; the text lives as long as the record. */
-    static _Thread_local char text[80];
-    const char *base = node->op->base;
-    size_t n = 0;
-    bool up = true;
-    while (*base == '_') ++base;
-    for (; *base && n < sizeof text - 16; ++base) {
-        if (*base == '_') {
-            up = true;
-            continue;
-        }
-        text[n++] = up ? (char)toupper((unsigned char)*base) : *base;
-        up = false;
+    if (node->name) return node->name;
+    return strcmp(node->op->name, "linear") ? rush_node_name(node->op) : linear_name(node);
+}
+
+/* A composite that graphs show by a name of its own: the last of the nodes that it made gets it. */
+void rush_record_name(const rush_op *op, rush_value *out, uint64_t since)
+{
+    for (int i = 0; i < op->nout; ++i) {
+        const rush_tensor *t = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
+        rush_node *node = t && t->ag ? t->ag->fn : NULL;
+        if (node && node->kind == &rush_op_kind && node->seq >= since) node->name = op->node;
     }
-    int overload = 0;
-    for (const rush_op *op = rush_op_find(node->op->base); op && op != node->op; op = op->next) overload += op->grad != NULL;
-    snprintf(text + n, sizeof text - n, "Backward%d", overload);
-    return text;
 }
 
 typedef struct edges_at { /* where the arguments' edges and saved tensors are: both in the order of the arguments */

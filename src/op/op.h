@@ -35,6 +35,8 @@ rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
 /* Parks a thing that is no tensor: its first member is the function that gives up one reference to it. */
 typedef void (*rush_object_end)(void *object);
 void *rush_park_object(void *object);
+const char *rush_node_name(const rush_op *); /* what graphs call it; the text lives until the next call */
+const char *rush_node_exception(const char *op); /* a name that does not follow from the operation's; NULL */
 void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */

@@ -98,6 +98,7 @@ static int read_saves(rush_op *op)
 int rush_op_register(rush_op *op)
 {
     if (!op->name && (rush_schema_read(op) || read_saves(op))) return -1;
+    if (!op->node) op->node = rush_node_exception(op->name);
     pthread_mutex_lock(&registry.lock);
     int failed = make_room();
     if (!failed) {

@@ -500,9 +500,9 @@ static rush_tensor *fold(rush_tensor *a, rush_tensor *b)
     int64_t size[RUSH_MAXDIM], k = a->size[a->ndim - 1], rows = 1;
     for (int i = 0; i < a->ndim - 1; ++i) rows *= size[i] = a->size[i];
     rush_tensor *a2 = T("reshape", V(a), INTS(rows, k));
-    if (b->ndim == 1) return T("view", V(T("mv", V(a2), V(b))), rush_v_ints(size, a->ndim - 1));
+    if (b->ndim == 1) return T("_unsafe_view", V(T("mv", V(a2), V(b))), rush_v_ints(size, a->ndim - 1));
     size[a->ndim - 1] = b->size[1];
-    return T("view", V(mm(a2, b)), rush_v_ints(size, a->ndim));
+    return T("_unsafe_view", V(mm(a2, b)), rush_v_ints(size, a->ndim));
 }
 
 static rush_tensor *batches(rush_tensor *t, int nd, const int64_t *batch, int64_t nb)
@@ -531,7 +531,7 @@ static rush_tensor *batched(rush_tensor *a, rush_tensor *b)
     int n = nd;
     if (!row) size[n++] = a->size[a->ndim - 2];
     if (!column) size[n++] = b->size[b->ndim - 1];
-    return c && (n != 3 || row || column) ? T("view", V(c), rush_v_ints(size, n)) : c;
+    return c && (n != 3 || row || column) ? T("_unsafe_view", V(c), rush_v_ints(size, n)) : c;
 }
 
 static int matmul_run(const rush_value *in, rush_value *out)

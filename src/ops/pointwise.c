@@ -653,8 +653,9 @@ static void forms_with_numbers(rush_pw_row *row, const char *doc)
 void rush_op_alias(const char *name, const char *of)
 {
     for (const rush_op *op = rush_op_find(of); op; op = op->next) {
-        size_t room = strlen(op->schema) + strlen(name) + 1;
-        char *schema = rush_malloc(room);
+        const char *node = rush_node_name(op);
+        size_t shown = strlen(node) + 1, room = strlen(op->schema) + strlen(name) + 1;
+        char *schema = rush_malloc(room + shown);
         rush_op *other = rush_calloc(1, sizeof *other);
         if (!schema || !other) return;
         snprintf(schema, room, "%s%s", name, op->schema + strlen(op->base));
@@ -662,6 +663,7 @@ void rush_op_alias(const char *name, const char *of)
         other->schema = schema;
         other->name = NULL;
         other->next = NULL;
+        other->node = memcpy(schema + room, node, shown);
         rush_op scratch = {.schema = schema};
         if (rush_schema_read(&scratch)) break;
         other->name = scratch.name;
