@@ -1,6 +1,9 @@
 """Loading: order of samples, workers, and errors of workers that fail."""
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -85,3 +88,96 @@ def test_failing_workers_are_named_at_once(trouble, error, words):
     with pytest.raises(error, match=words):
         list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2, timeout=1 if trouble == "hang" else 0))
     assert time.time() - start < 5
+
+
+class Slow(Numbers):
+    """Large tensors, slowly: there is always something in shared memory and a worker inside the dataset."""
+
+    def __getitem__(self, i):
+        time.sleep(0.02)
+        return torch.ones(300, 300)
+
+
+def children_of(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open("/proc/%s/stat" % entry) as f:
+                    fields = f.read().rsplit(")", 1)[1].split()
+            except FileNotFoundError:
+                continue
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found.append(int(entry))
+    return found
+
+
+def wait_until(true, seconds):
+    end = time.time() + seconds
+    while not true() and time.time() < end:
+        time.sleep(0.02)
+    return true()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self") or not os.path.isdir("/dev/shm"), reason="looks at /proc and /dev/shm")
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_program_leaves_nothing(sign, tmp_path):
+    shared = set(os.listdir("/dev/shm"))
+    program = ("import sys; sys.path[:0] = %r; from test_data import Slow, DataLoader\n"
+               "for batch in DataLoader(Slow(100000), batch_size=4, num_workers=2):\n"
+               "    print(batch.shape, flush=True)\n" % ([os.path.dirname(__file__)] + sys.path,))
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child.stdout.readline()
+    workers = children_of(child.pid)
+    assert len(workers) >= 2
+    child.send_signal(sign)
+    child.communicate(timeout=10)
+    assert child.returncode != 0
+    # Workers of a program that was killed outright look after their parent once a second.
+    assert wait_until(lambda: not [w for w in workers if os.path.exists("/proc/%d" % w)], 4)
+    assert set(os.listdir("/dev/shm")) <= shared
+
+
+def test_many_failures_leave_nothing():
+    threads, handles = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for trouble in ("kill", "raise") * 4:
+        start = time.time()
+        with pytest.raises((RuntimeError, ValueError), match="worker") as caught:
+            list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2))
+        assert time.time() - start < 2
+        del caught
+    import gc
+    gc.collect()
+    assert not children_of(os.getpid()) and threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) <= handles + 2
+
+
+def test_failing_thread_is_named():
+    with pytest.raises(ValueError, match="(?s)worker thread.*bad sample.*sample 7"):
+        list(DataLoader(Numbers(trouble="raise"), batch_size=2, num_workers=2, worker_type="thread"))
+    with pytest.raises(RuntimeError, match=r"worker \d was reading .*\b7\b"):
+        list(DataLoader(Numbers(trouble="hang"), batch_size=2, num_workers=2, worker_type="thread", timeout=0.5))
+
+
+class Waiting(Numbers):
+    def __getitem__(self, i):
+        time.sleep(0.005)
+        return i
+
+
+def test_threads_wait_side_by_side():
+    def seconds(workers):
+        start = time.time()
+        list(DataLoader(Waiting(80), batch_size=4, num_workers=workers, worker_type="thread"))
+        return time.time() - start
+    assert seconds(4) < 0.6 * seconds(0)
+
+
+def test_cases_give_what_pytorch_gives():
+    """tests/python/loader.tsv holds a digest of PyTorch's answer to every case of loader_cases.py."""
+    import loader_cases
+    with open(os.path.join(os.path.dirname(__file__), "loader.tsv")) as f:
+        wanted = dict(line.rstrip("\n").split("\t") for line in f)
+    got = dict(loader_cases.answers(torch))
+    assert got.keys() == wanted.keys()
+    assert [name for name in got if got[name] != wanted[name]] == []

@@ -18,8 +18,8 @@ from typing import Any, Callable, Generic, List, TypeVar
 import rushlight as torch
 from rushlight._utils import ExceptionWrapper
 from rushlight.utils.data import _utils
-from rushlight.utils.data._utils.worker import (_IterableDatasetStopIteration, _ResumeIteration, _short,
-                                                _thread_loop, _worker_loop)
+from rushlight.utils.data._utils.worker import (_claimed, _fetch_for_thread, _IterableDatasetStopIteration,
+                                                _ResumeIteration, _short, _thread_loop, _worker_loop)
 from rushlight.utils.data.datapipes.datapipe import (IterDataPipe, MapDataPipe, _IterDataPipeSerializationWrapper,
                                                      _MapDataPipeSerializationWrapper)
 from rushlight.utils.data.dataset import Dataset, IterableDataset
@@ -650,35 +650,69 @@ def _widen(pipe):
 
 
 class _ThreadDataLoaderIter(_WorkersIter):
-    """Reads in worker threads."""
+    """Reads in worker threads.
+
+    A batch that the program wants and no thread has begun is read by the program itself: waiting would not be
+    sooner. The threads are started when such a batch took longer than handing one over does, so a dataset too cheap
+    for threads costs what it costs without them.
+    """
+
+    _WORTH_A_THREAD = 2e-4      # seconds a batch
 
     def _start_workers(self, loader):
         self._loader_lock = threading.Lock()
+        self._own_fetcher = None
+        self._unclaimed = {}
+        if self._dataset_kind == _DatasetKind.Map and self._worker_init_fn is None and self._timeout == 0:
+            self._own_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
+                                                            self._collate_fn, self._drop_last)
+        else:
+            self._start_threads()
+
+    def _start_threads(self):
         self._results = queue.SimpleQueue()
         self._tasks = [queue.SimpleQueue() for _ in range(self._num_workers)]
         for i in range(self._num_workers):
-            self._start_thread(i)
-
-    def _start_thread(self, i):
-        thread = threading.Thread(target=_thread_loop, daemon=True, name="DataLoader worker %d" % i, args=(
-            self._dataset_kind, self._dataset, self._tasks[i], self._results, self._auto_collation,
-            self._collate_fn, self._drop_last, self._base_seed, self._worker_init_fn, i, self._num_workers,
-            self._loader_lock))
-        thread.start()
-        self._workers.append(thread)
+            thread = threading.Thread(target=_thread_loop, daemon=True, name="DataLoader worker %d" % i, args=(
+                self._dataset_kind, self._dataset, self._tasks[i], self._results, self._unclaimed,
+                self._auto_collation, self._collate_fn, self._drop_last, self._base_seed, self._worker_init_fn, i,
+                self._num_workers, self._loader_lock))
+            thread.start()
+            self._workers.append(thread)
+        for number in list(self._unclaimed):
+            self._tasks[self._task_info[number][0]].put(number)
 
     def _send_task(self, worker, task):
-        self._tasks[worker].put(task)
+        number, index = task
+        self._unclaimed[number] = index
+        if self._workers:
+            self._tasks[worker].put(number)
 
     def _resume_workers(self):
         # A thread costs little: a new epoch gets new ones, which also starts iterable datasets anew.
-        for tasks in self._tasks:
-            tasks.put(None)
-        self._workers = []
-        self._results = queue.SimpleQueue()
-        self._tasks = [queue.SimpleQueue() for _ in range(self._num_workers)]
-        for i in range(self._num_workers):
-            self._start_thread(i)
+        self._stop_threads()
+        self._unclaimed = {}
+        if self._own_fetcher is None:
+            self._start_threads()
+
+    def _stop_threads(self):
+        if self._workers:
+            for tasks in self._tasks:
+                tasks.put(None)
+            self._workers = []
+
+    def _get_data(self):
+        if self._own_fetcher is not None:
+            index = self._unclaimed.pop(self._rcvd_idx, _claimed)
+            if index is not _claimed:
+                worker = self._task_info[self._rcvd_idx][0]
+                begin = time.perf_counter()
+                data = _fetch_for_thread(self._own_fetcher, index, worker, self._num_workers,
+                                         self._base_seed + worker)
+                if not self._workers and time.perf_counter() - begin > self._WORTH_A_THREAD:
+                    self._start_threads()
+                return self._rcvd_idx, data
+        return super()._get_data()
 
     def _try_get_data(self, timeout=_utils.MP_STATUS_CHECK_INTERVAL):
         try:
@@ -687,11 +721,11 @@ class _ThreadDataLoaderIter(_WorkersIter):
             return False, (None, None)
 
     def _mark_worker_as_unavailable(self, worker_id, shutdown=False):
-        self._tasks[worker_id].put(None)
+        if self._workers:
+            self._tasks[worker_id].put(None)
         self._workers_status[worker_id] = False
 
     def _shutdown_workers(self):
         if not self._shutdown:
             self._shutdown = True
-            for tasks in self._tasks:
-                tasks.put(None)
+            self._stop_threads()

@@ -11,6 +11,7 @@ python_exit_status = False
 
 try:
     import numpy
+    import numpy.random  # here, not in every worker: it takes longer than starting one
     HAS_NUMPY = True
 except ModuleNotFoundError:
     HAS_NUMPY = False

@@ -7,6 +7,7 @@ so that a batch that cannot be pickled is an error message like any other.
 import os
 import queue
 import random
+import sys
 import threading
 
 import rushlight as torch
@@ -90,31 +91,53 @@ def _generate_state(base_seed, worker_id):
 
 
 class _Sender:
-    """Writes messages to a pipe from a thread of its own: the worker goes on with its next batch meanwhile."""
+    """Writes messages to a pipe: at once while there is room, else from a thread, so that the worker goes on."""
 
     def __init__(self, pipe):
         self.pipe = pipe
         self.waiting = queue.SimpleQueue()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self.thread = None
+        self.broken = False     # the loader is gone: nobody is left to tell
+
+    def _write(self, message):
+        try:
+            self.pipe.send_bytes(message)
+        except (BrokenPipeError, OSError):
+            self.broken = True
 
     def _run(self):
         while True:
             message = self.waiting.get()
             if message is None:
                 return
-            try:
-                self.pipe.send_bytes(message)
-            except (BrokenPipeError, OSError):
-                # The loader is gone: nobody is left to tell.
-                return
+            self._write(message)
 
     def put(self, message):
+        if self.broken:
+            return
+        if self.thread is None:
+            if len(message) <= _room(self.pipe.fileno()):
+                return self._write(message)
+            self.thread = threading.Thread(target=self._run, daemon=True)
+            self.thread.start()
         self.waiting.put(message)
 
     def close(self):
-        self.waiting.put(None)
-        self.thread.join()
+        if self.thread is not None:
+            self.waiting.put(None)
+            self.thread.join()
+
+
+def _room(fd):
+    """Bytes that a pipe surely takes without waiting: pages may be filled in part only, so half of what is free."""
+    try:
+        import fcntl
+        import termios
+        size = fcntl.fcntl(fd, 1032)    # F_GETPIPE_SZ
+        used = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except (ImportError, OSError):
+        return 0
+    return (size - 4 * used) // 2
 
 
 def _failure(worker_id, kind, fetcher, index):
@@ -142,7 +165,9 @@ def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collati
     torch.set_num_threads(1)
     seed = base_seed + worker_id
     random.seed(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if "rushlight.cuda" in sys.modules:     # else no device was used, and none can be after a fork
+        torch.manual_seed(seed)
     if HAS_NUMPY:
         import numpy
         numpy.random.seed(_generate_state(base_seed, worker_id))
@@ -223,9 +248,12 @@ def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collati
     sender.close()
 
 
-def _thread_loop(dataset_kind, dataset, tasks, results, auto_collation, collate_fn, drop_last, base_seed, init_fn,
-                 worker_id, num_workers, generator_lock):
-    """Body of a worker thread: tasks is a queue of its own, results one shared by all."""
+def _thread_loop(dataset_kind, dataset, tasks, results, unclaimed, auto_collation, collate_fn, drop_last, base_seed,
+                 init_fn, worker_id, num_workers, generator_lock):
+    """Body of a worker thread: tasks is a queue of its own, results one shared by all.
+
+    unclaimed maps the number of a task to its index list until somebody takes it: this thread or the program.
+    """
     from rushlight.utils.data.dataloader import _DatasetKind
     _local.info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=base_seed + worker_id, dataset=dataset,
                              in_thread=True)
@@ -239,23 +267,41 @@ def _thread_loop(dataset_kind, dataset, tasks, results, auto_collation, collate_
         init_failure = _failure(worker_id, "thread", None, None)
     ended = False
     while True:
-        task = tasks.get()
-        if task is None:
+        number = tasks.get()
+        if number is None:
             return
-        number, index = task
-        if ended:
+        index = unclaimed.pop(number, _claimed)
+        if ended or index is _claimed:
             continue
         if init_failure is not None:
             data, init_failure = init_failure, None
         else:
-            try:
-                data = fetcher.fetch(index)
-            except StopIteration:
-                if dataset_kind == _DatasetKind.Iterable:
-                    data, ended = _IterableDatasetStopIteration(worker_id), True
-                else:
-                    data = _failure(worker_id, "thread", fetcher, index)
-            except Exception:
-                data = _failure(worker_id, "thread", fetcher, index)
+            data = _fetch_in_thread(fetcher, index, worker_id)
+            ended = isinstance(data, _IterableDatasetStopIteration)
         results.put((number, data))
         del data
+
+
+_claimed = object()
+
+
+def _fetch_in_thread(fetcher, index, worker_id):
+    """The batch, or what stands for its failure."""
+    try:
+        return fetcher.fetch(index)
+    except StopIteration:
+        if hasattr(fetcher, "dataset_iter"):
+            return _IterableDatasetStopIteration(worker_id)
+        return _failure(worker_id, "thread", fetcher, index)
+    except Exception:
+        return _failure(worker_id, "thread", fetcher, index)
+
+
+def _fetch_for_thread(fetcher, index, worker_id, num_workers, seed):
+    """The same by the program's own thread, in a worker's place."""
+    before = getattr(_local, "info", None)
+    _local.info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=seed, dataset=fetcher.dataset, in_thread=True)
+    try:
+        return _fetch_in_thread(fetcher, index, worker_id)
+    finally:
+        _local.info = before
