@@ -2,8 +2,9 @@
  *
  * A thread owns its free lists, so the hot path takes no lock. A block has no owner: whoever frees it puts it
  * on its own list, and lists that grow too long hand half of themselves to a shared pool, from which empty
- * lists are filled. Blocks of tensors up to 64 KiB go the same way; larger ones are cached in one shared,
- * bounded cache, from which the block that lay idle longest goes back to the system first.
+ * lists are filled. Blocks of tensors up to 64 KiB go the same way; larger ones are cached in one shared cache, from
+ * which the block that lay idle longest goes back to the system first. It is bounded by a share of the machine's
+ * memory and by what the program needed at its peak: a loop over ever new sizes doesn't fill it with all of them.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -26,8 +27,10 @@
 #define LISTS (SMALL_CLASSES + QUICK_CLASSES)
 #define BIG_CLASSES 400
 #define CHUNK ((size_t)64 << 10)
+#define MAPPED_FROM ((size_t)256 << 10) /* larger blocks are pages of their own: in the heap they would leave holes */
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
+#define SPARE ((size_t)16 << 20) /* cached beyond the peak of what was in use */
 
 typedef struct block {
     struct block *next;
@@ -343,7 +346,11 @@ void rush_free(void *p)
 
 static void *big_from_system(size_t size)
 {
-    if (size < HUGE_FROM) return aligned_alloc(64, size);
+    if (size < MAPPED_FROM) return aligned_alloc(64, size);
+    if (size < HUGE_FROM) {
+        void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return pages == MAP_FAILED ? NULL : pages;
+    }
     size_t room = size + HUGE_PAGE;
     if (room < size) return NULL;
     char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -360,7 +367,7 @@ static void *big_from_system(size_t size)
 
 static void big_to_system(void *p, size_t size)
 {
-    if (size < HUGE_FROM) free(p);
+    if (size < MAPPED_FROM) free(p);
     else munmap(p, size);
 }
 
@@ -416,7 +423,8 @@ static void *big_alloc(int c, size_t size)
 
 static void big_give(int c, void *p, size_t size)
 {
-    if (size > cache_limit) {
+    size_t limit = RUSH_MIN(cache_limit, atomic_load_explicit(&peak_bytes, memory_order_relaxed) + SPARE);
+    if (size > limit) {
         big_to_system(p, size);
         return;
     }
@@ -431,7 +439,7 @@ static void big_give(int c, void *p, size_t size)
     else oldest = b;
     youngest = b;
     cached_bytes += size;
-    big *out = cached_bytes > cache_limit ? evict(cache_limit) : NULL;
+    big *out = cached_bytes > limit ? evict(limit) : NULL;
     pthread_mutex_unlock(&lock);
     free_all(out);
 }

