@@ -2,6 +2,8 @@
 BUILD ?= build
 PYTHON ?= python3
 T ?=
+PEER ?=
+ROUNDS ?= 1
 
 all: $(BUILD)/build.ninja           ## build the library, the extension, the examples
 	@sh tools/refresh $(BUILD)
@@ -25,9 +27,10 @@ san:                                ## the C tests under the address and undefin
 	@ninja -C build-san
 	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)
 
-bench: all                          ## time small calls and kernels from C
+bench: all                          ## time it all, beside PyTorch with PEER=a-python-that-has-it
 	@ninja -C $(BUILD) bench/calls >/dev/null
 	@$(BUILD)/bench/calls
+	@$(PYTHON) bench/ratios.py $(if $(PEER),--peer $(PEER)) --rounds $(ROUNDS) calls kernels training inference around memory -- $(T)
 
 docs: all                           ## print the reference page of all operations from the registry
 	@$(BUILD)/print reference >$(BUILD)/reference.md
