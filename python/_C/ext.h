@@ -41,6 +41,7 @@ extern PyObject *py_LinAlgError, *py_OutOfMemoryError;
 void *py_raise(void);   /* the pending rush error as a Python exception; NULL */
 int py_raise_int(void); /* the same; -1 */
 int py_foreign(void);   /* a Python exception as pending rush error, for callbacks; -1 */
+void py_error_in_module(PyObject *module); /* a call of the module failed: the pending exception tells where */
 int py_errors_init(PyObject *module);
 
 /* ---- values ---- */

@@ -11,6 +11,10 @@
 
 static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i)
 {
+    if (dim < t->ndim && (i >= t->size[dim] || i < -t->size[dim])) { /* the words of indexing, not of select() */
+        rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i, (long long)dim, (long long)t->size[dim]);
+        return NULL;
+    }
     return T("select.int", V(t), V(dim), V(i));
 }
 

@@ -113,8 +113,7 @@ static PyObject *call_forward(module_object *x, PyObject *const *args, size_t na
     return r;
 }
 
-/* Also the road of type(m).__call__(m, ...) and super().__call__(...). */
-static PyObject *call_module(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static PyObject *call_quietly(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     module_object *x = (module_object *)self;
     PyTypeObject *type = Py_TYPE(self);
@@ -124,6 +123,14 @@ static PyObject *call_module(PyObject *self, PyObject *const *args, size_t nargs
     if (_PyType_Lookup(type, names[CALL_IMPL]) != python_call_impl || PyDict_GetItemWithError(x->dict, names[CALL_IMPL]) || !no_hooks(x))
         return call_attribute(self, CALL_IMPL, args, nargsf, kwnames);
     return call_forward(x, args, nargsf, kwnames);
+}
+
+/* Also the road of type(m).__call__(m, ...) and super().__call__(...). */
+static PyObject *call_module(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    PyObject *r = call_quietly(self, args, nargsf, kwnames);
+    if (RUSH_UNLIKELY(!r)) py_error_in_module(self);
+    return r;
 }
 
 /* m(...): unless the class, or a patch of Module, has another __call__. */

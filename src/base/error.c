@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "base/base.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,6 +52,15 @@ void rush_error_clear(void)
     rush_now.error = RUSH_OK;
 }
 
+/* Does the text open with the operation's name already: "stack expects ...", "torch.clamp: ..."? */
+static bool names(const char *text, const char *base)
+{
+    base += strspn(base, "_");
+    if (!strncmp(text, "torch.", 6)) text += 6;
+    size_t n = strlen(base);
+    return !strncmp(text, base, n) && !isalnum((unsigned char)text[n]);
+}
+
 int rush_fail(rush_error_kind kind, const char *format, ...)
 {
     if (rush_now.error) return -1;
@@ -59,8 +69,8 @@ int rush_fail(rush_error_kind kind, const char *format, ...)
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
-    if (text && rush_now.op && rush_now.op->base) {
-        if (asprintf(&whole, "%s: %s", rush_now.op->base, text) < 0) whole = NULL;
+    if (text && rush_now.op && rush_now.op->base && !names(text, rush_now.op->base)) {
+        if (asprintf(&whole, "%s: %s", rush_now.op->base + strspn(rush_now.op->base, "_"), text) < 0) whole = NULL;
         if (whole) {
             free(text);
             text = whole;
