@@ -259,6 +259,10 @@ static int parse(making *m, const char *who, const char *const *names, int npos,
 
 static PyObject *finish(rush_tensor *t, const making *m, size_t mark)
 {
+    if (t && m->requires_grad && rush_dtypes[t->dtype].category < 2) { /* not requires_grad_'s words */
+        PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+        t = NULL;
+    }
     if (t && m->requires_grad && !rush_requires_grad_set(t, true)) t = py_raise();
     PyObject *x = t ? py_wrap(t) : NULL;
     rush_scope_close(mark);

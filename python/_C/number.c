@@ -231,7 +231,7 @@ static PyObject *absolute(PyObject *x)
 static PyObject *invert(PyObject *x)
 {
     static const rush_op *op, *logical;
-    if (rush_dtypes[py_tensor_of(x)->dtype].category >= 2)
+    if (!py_asks(x) && rush_dtypes[py_tensor_of(x)->dtype].category >= 2)
         return PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not on %s",
                             rush_dtype_name(py_tensor_of(x)->dtype));
     if (py_tensor_of(x)->dtype == RUSH_BOOL && !rush_op_find("bitwise_not")) return unary(&logical, "logical_not", "__invert__", x);

@@ -345,10 +345,15 @@ static rush_tensor *root_gradient(const rush_tensor *root, rush_tensor *given)
     return T("ones_like", V((rush_tensor *)root));
 }
 
+static int no_history(int i)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "element %d of tensors does not require grad and does not have a grad_fn", i);
+}
+
 static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
 {
     for (int i = 0; i < n; ++i) {
-        RUSH_CHECK(rush_wants_grad(roots[i]), RUSH_RUNTIME_ERROR, "element %d of tensors does not require grad and does not have a grad_fn", i);
+        if (!rush_wants_grad(roots[i])) return no_history(i);
         rush_edge edge = rush_grad_edge(roots[i]);
         if (!edge.node) return -1;
         rush_tensor *g = walk(t, edge.node) ? NULL : root_gradient(roots[i], grads ? grads[i] : NULL);
@@ -404,14 +409,16 @@ int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush
     int failed = rush_failed() ? -1 : 0;
     for (int i = 0; i < n_in; ++i) out[i] = NULL;
     for (int i = 0; i < n_in && !failed; ++i) {
-        if (!rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
-        else captures[i].edge = rush_grad_edge(inputs[i]);
+        for (int k = 0; k < n && !failed; ++k)
+            if (!rush_wants_grad(roots[k])) failed = no_history(k);
+        if (!failed && !rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+        if (!failed) captures[i].edge = rush_grad_edge(inputs[i]);
     }
     failed = failed || run_backward(&t, n, roots, grads);
     for (int i = 0; i < n_in && !failed; ++i) {
         if (!captures[i].got && !allow_unused)
-            failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                                                   "allow_unused=True if this is the desired behavior.");
+            failed = rush_fail(RUSH_RUNTIME_ERROR, "The differentiated Tensor at index %d appears to not have been used in the graph. Set "
+                                                   "allow_unused=True if this is the desired behavior.", i);
         out[i] = captures[i].got ? rush_park(rush_keep(captures[i].got)) : NULL;
     }
     for (int i = 0; i < n_in; ++i) {

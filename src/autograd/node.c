@@ -294,7 +294,7 @@ rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
 {
     if (!t) return NULL;
     if (!on && !t->ag) return t;
-    RUSH_CHECK_NULL(!on || rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "Only Tensors of floating point and complex dtype can require gradients");
+    RUSH_CHECK_NULL(!on || rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
     rush_autograd *ag = rush_autograd_of(t);
     if (!ag) return NULL;
     RUSH_CHECK_NULL(on || !rush_grad_fn(t), RUSH_RUNTIME_ERROR,

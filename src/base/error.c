@@ -70,7 +70,11 @@ int rush_fail(rush_error_kind kind, const char *format, ...)
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     if (text && rush_now.op && rush_now.op->base && !names(text, rush_now.op->base)) {
-        if (asprintf(&whole, "%s: %s", rush_now.op->base + strspn(rush_now.op->base, "_"), text) < 0) whole = NULL;
+        const char *base = rush_now.op->base + strspn(rush_now.op->base, "_");
+        bool linalg = !strncmp(base, "linalg_", 7); /* torch.linalg.cholesky is called linalg_cholesky */
+        size_t n = strlen(base), tail = linalg && n > 10 && !strcmp(base + n - 3, "_ex") ? 3 : 0;
+        if (linalg) base += 7, n -= 7;
+        if (asprintf(&whole, "%s%.*s: %s", linalg ? "linalg." : "", (int)(n - tail), base, text) < 0) whole = NULL;
         if (whole) {
             free(text);
             text = whole;

@@ -28,9 +28,12 @@ static int norm_shape(const rush_value *in, rush_value *out)
     rush_dtype d;
     for (int k = MEAN; k <= VAR; ++k)
         RUSH_CHECK(HAS(in[k]) || in[TRAINING].i, RUSH_RUNTIME_ERROR, "%s must be defined in evaluation mode", name[k]);
-    for (int k = W; k <= VAR; ++k)
+    static const int order[] = {MEAN, VAR, W, B};
+    for (int j = 0; j < 4; ++j) {
+        int k = order[j];
         RUSH_CHECK(!HAS(in[k]) || in[k].t->numel == c, RUSH_RUNTIME_ERROR, "%s should contain %lld elements not %lld", name[k], (long long)c,
                    (long long)in[k].t->numel);
+    }
     RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
     RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
                rush_dtype_word(x->dtype));

@@ -12,15 +12,14 @@
 
 int rush_linalg_check(const rush_tensor *a, const char *name, bool square)
 {
-    const char *op = rush_now.op ? rush_now.op->base : name;
     RUSH_CHECK(rush_dtypes[a->dtype].category >= 2, RUSH_RUNTIME_ERROR, "Expected a floating point or complex tensor as input. Got %s",
                rush_dtype_name(a->dtype));
     RUSH_CHECK(a->dtype == RUSH_F32 || a->dtype == RUSH_F64 || a->dtype == RUSH_C64 || a->dtype == RUSH_C128, RUSH_RUNTIME_ERROR,
                "Low precision dtypes not supported. Got %s", rush_dtype_name(a->dtype));
     RUSH_CHECK(a->ndim >= 2, RUSH_RUNTIME_ERROR, "The input tensor %s must have at least 2 dimensions.", name);
     RUSH_CHECK(!square || a->size[a->ndim - 1] == a->size[a->ndim - 2], RUSH_RUNTIME_ERROR,
-               "%s must be batches of square matrices, but they are %lld by %lld matrices (%s)", name, (long long)a->size[a->ndim - 2],
-               (long long)a->size[a->ndim - 1], op);
+               "%s must be batches of square matrices, but they are %lld by %lld matrices", name, (long long)a->size[a->ndim - 2],
+               (long long)a->size[a->ndim - 1]);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* label_loss.c - losses of classes: negative log likelihood, cross entropy, margins of classes, CTC. */
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include "ops/loss.h"
 #include <math.h>
 
@@ -33,7 +34,7 @@ static int read_labels(labels *l, const rush_tensor *self, rush_tensor *target, 
 static int nll_check(const rush_tensor *x, const rush_tensor *t, const rush_tensor *w)
 {
     RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_NOT_IMPLEMENTED, "nll_loss is not implemented for %s", rush_dtype_name(x->dtype));
-    RUSH_CHECK(t->dtype == RUSH_I64 || t->dtype == RUSH_U8, RUSH_RUNTIME_ERROR, "expected scalar type Long or Byte but found %s", rush_dtype_name(t->dtype));
+    RUSH_CHECK(t->dtype == RUSH_I64 || t->dtype == RUSH_U8, RUSH_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s", rush_scalar_name(t->dtype));
     bool fits = x->ndim == 1 ? t->ndim <= 1 && t->numel == 1 : x->ndim - 1 == t->ndim && x->size[0] == t->size[0];
     for (int d = 2; fits && d < x->ndim; ++d) fits = x->size[d] == t->size[d - 1];
     RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "size mismatch (got input: %s, target: %s)", rush_shape_of(x), rush_shape_of(t));
@@ -186,8 +187,8 @@ static int cross_entropy_run(const rush_value *in, rush_value *out)
     int64_t classes = x->size[dim];
     rush_tensor *lp = T("log_softmax.int", V(x), V((int64_t)dim), rush_v_dtype(x->dtype));
     if (rush_dtype_is_float(t->dtype)) { /* probabilities */
-        RUSH_CHECK(rush_same_sizes(x, t), RUSH_RUNTIME_ERROR, "Expected floating point type for target with class probabilities, got %s; input %s and target %s must have "
-                   "one shape", rush_dtype_name(t->dtype), rush_shape_of(x), rush_shape_of(t));
+        RUSH_CHECK(rush_same_sizes(x, t), RUSH_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s: probabilities need the "
+                   "input's shape %s, the target has %s", rush_scalar_name(t->dtype), rush_shape_of(x), rush_shape_of(t));
         RUSH_CHECK(in[4].i < 0, RUSH_RUNTIME_ERROR, "ignore_index is not supported for floating point target");
         if (smooth > 0) t = add(mul(t, 1 - smooth), smooth / (double)classes);
         rush_tensor *terms = mul(lp, t);

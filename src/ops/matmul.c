@@ -440,7 +440,8 @@ static int linear_shape(const rush_value *in, rush_value *out)
     int64_t size[RUSH_MAXDIM], k = x->size[x->ndim - 1], rows = k ? x->numel / k : 1;
     RUSH_CHECK(k == w->size[w->ndim - 1], RUSH_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
                (long long)rows, (long long)k, (long long)w->size[w->ndim - 1], (long long)(w->ndim == 2 ? w->size[0] : 1));
-    if (same_dtype(x, w)) return -1;
+    RUSH_CHECK(x->dtype == w->dtype, RUSH_RUNTIME_ERROR, "mat1 and mat2 must have the same dtype, but got %s and %s", rush_scalar_name(x->dtype),
+               rush_scalar_name(w->dtype));
     RUSH_CHECK(!b || b->dtype == x->dtype, RUSH_RUNTIME_ERROR, "self and mat2 must have the same dtype, but got %s and %s",
                rush_scalar_name(b ? b->dtype : 0), rush_scalar_name(x->dtype));
     RUSH_CHECK(!b || w->ndim == 2 || b->ndim == 0, RUSH_RUNTIME_ERROR, "mat2 must be a matrix, got 1-D tensor");
