@@ -270,7 +270,8 @@ enum rush_op_flags {
     RUSH_AUTOCAST_WIDEST = 64,
     RUSH_HIDDEN = 128,    /* no part of the public documentation                                         */
     RUSH_INPLACE_OK = 256, /* has an in-place form name_ although it is not pointwise                    */
-    RUSH_ANY_DEVICE = 512  /* runs without a kernel slot of the device of its arguments                  */
+    RUSH_ANY_DEVICE = 512, /* runs without a kernel slot of the device of its arguments                  */
+    RUSH_OUT_STRICT = 1024 /* out= has the result's very dtype, and shares memory with no argument       */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

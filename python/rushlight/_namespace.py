@@ -24,7 +24,7 @@ def _c_name(name):
 _C.__getattr__ = _c_name
 _C.__path__ = []     # its parts can be imported under their dotted names
 names.update({name: value for name, value in vars(_C).items() if not name.startswith("_")})
-names.update(_C._dtypes, _C=_C)
+names.update(_C._dtypes, _C=_C, torch=rushlight)
 names.update({name: f for name, f in vars(_C._VariableFunctions).items() if not name.startswith("__")})
 
 from rushlight._tensor import Tensor  # noqa: E402

@@ -211,6 +211,18 @@ static int worst_overlap(const rush_op *op, const rush_value *in, const rush_ten
     return worst;
 }
 
+/* What RUSH_OUT_STRICT asks for. */
+static int check_strictly(const rush_op *op, const rush_value *in, const rush_tensor *to, const rush_tensor *from)
+{
+    RUSH_CHECK(to->dtype == from->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name(from->dtype),
+               rush_dtype_name(to->dtype));
+    for (int i = 0; i < op->nargs; ++i)
+        RUSH_CHECK(in[i].kind != RUSH_V_TENSOR || !to->numel || in[i].t != to, RUSH_RUNTIME_ERROR,
+                   "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                   "Please clone() the tensor before performing the operation.");
+    return 0;
+}
+
 static int copy_result(rush_tensor *to, const rush_tensor *from, bool inplace)
 {
     if (!rush_same_sizes(to, from)) {
@@ -262,6 +274,7 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
     if (failed || rush_failed()) return -1;
     for (int i = 0; i < op->nout; ++i) {
         if (given[i].kind != RUSH_V_TENSOR) out[i] = fresh[i];
+        else if (!inplace && op->flags & RUSH_OUT_STRICT && check_strictly(op, in, given[i].t, fresh[i].t)) return -1;
         else if (fresh[i].kind == RUSH_V_TENSOR && copy_result(given[i].t, fresh[i].t, inplace)) return -1;
     }
     return 0;

@@ -444,14 +444,22 @@ static void big_give(int c, void *p, size_t size)
     free_all(out);
 }
 
+/* Not a byte more than asked for, so that the sanitizer sees who writes past the end. */
+static void *exactly(size_t size)
+{
+    void *p = NULL;
+    return posix_memalign(&p, 64, size) ? NULL : p;
+}
+
 void *rush_block_alloc(size_t size, size_t *got)
 {
     thread_memory *m = me();
     if (RUSH_UNLIKELY(!m) || SPOILED() || size > (size_t)1 << 62) return no_memory(size);
     int c = class_of(size, got);
+    if (PLAIN) *got = size ? size : 1;
     void *p;
     if (*got <= QUICK_MAX) {
-        p = PLAIN ? aligned_alloc(64, *got) : take(m, SMALL_CLASSES + c, *got);
+        p = PLAIN ? exactly(*got) : take(m, SMALL_CLASSES + c, *got);
         if (RUSH_UNLIKELY(!p)) return no_memory(size);
         add(&m->quick_bytes, (int64_t)*got);
         add(&m->quick_blocks, 1);
@@ -460,7 +468,7 @@ void *rush_block_alloc(size_t size, size_t *got)
             raise_peak();
         }
     } else {
-        p = PLAIN ? big_from_system(*got) : big_alloc(c, *got);
+        p = PLAIN ? exactly(*got) : big_alloc(c, *got);
         if (RUSH_UNLIKELY(!p)) return no_memory(size);
         atomic_fetch_add(&big_bytes, *got);
         atomic_fetch_add(&big_blocks, 1);
@@ -487,7 +495,7 @@ void rush_block_free(void *p, size_t got)
     }
     atomic_fetch_sub(&big_bytes, got);
     atomic_fetch_sub(&big_blocks, 1);
-    if (PLAIN) big_to_system(p, got);
+    if (PLAIN) free(p);
     else big_give(c, p, got);
 }
 

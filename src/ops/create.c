@@ -60,6 +60,34 @@ static int empty_strided_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
+/* The strides of a contiguous tensor whose dims lie in this order, the outermost first. */
+static int empty_permuted_shape(const rush_value *in, rush_value *out)
+{
+    factory f;
+    int64_t stride[RUSH_MAXDIM], step = 1;
+    bool seen[RUSH_MAXDIM] = {false};
+    int n = (int)in[0].n;
+    RUSH_CHECK(in[0].n == in[1].n, RUSH_RUNTIME_ERROR,
+               "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %u is not equal to len(physical_layout) = %u",
+               in[0].n, in[1].n);
+    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
+    for (int k = n - 1; k >= 0; --k) {
+        int64_t d = in[1].ints[k];
+        RUSH_CHECK(d >= 0 && d < n, RUSH_RUNTIME_ERROR,
+                   "Dimension out of range (expected to be between 0 and %d, but got %lld at index %d).  NB: negative dims not currently supported", n - 1,
+                   (long long)d, k);
+        RUSH_CHECK(!seen[d], RUSH_RUNTIME_ERROR, "Duplicate dim not allowed");
+        RUSH_CHECK(in[0].ints[d] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld", (long long)in[0].ints[d]);
+        seen[d] = true;
+        stride[d] = step;
+        step *= RUSH_MAX(in[0].ints[d], 1);
+    }
+    if (rush_factory_read(&f, in + 2, rush_default_dtype(), NULL)) return -1;
+    rush_tensor *t = rush_tensor_new_strided(f.dtype, f.device, n, in[0].ints, stride);
+    if (t) rush_out_view(out, 0, t);
+    return t ? 0 : -1;
+}
+
 static int sized_shape(const rush_value *in, rush_value *out)
 {
     factory f;
@@ -85,6 +113,11 @@ static rush_op op_empty = {
 static rush_op op_empty_strided = {
     .schema = "empty_strided(SymInt[] size, SymInt[] stride, " OPTIONS ") -> Tensor",
     .doc = "A tensor of a size and strides whose elements are not initialised.", .shape = empty_strided_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_empty_permuted = {
+    .schema = "empty_permuted(SymInt[] size, int[] physical_layout, " OPTIONS ") -> Tensor",
+    .doc = "A tensor not initialised whose dims lie in memory in the order of physical_layout.", .shape = empty_permuted_shape, .cpu = nothing_cpu,
+    .flags = RUSH_NO_GRAD,
 };
 static rush_op op_zeros = {
     .schema = "zeros(SymInt[] size, " OPTIONS ") -> Tensor", .doc = "A tensor of zeros.",
@@ -403,6 +436,6 @@ static rush_op op_polar = {
     .doc = "Complex numbers from absolute values and angles.", .run = polar_run,
 };
 
-RUSH_FAMILY(create, &op_empty, &op_empty_strided, &op_zeros, &op_ones, &op_full, &op_scalar_tensor, &op_empty_like, &op_zeros_like, &op_ones_like,
+RUSH_FAMILY(create, &op_empty, &op_empty_strided, &op_empty_permuted, &op_zeros, &op_ones, &op_full, &op_scalar_tensor, &op_empty_like, &op_zeros_like, &op_ones_like,
             &op_full_like, &op_new_empty, &op_new_zeros, &op_new_ones, &op_new_full, &op_new_empty_strided, &op_eye, &op_eye_m, &op_tril, &op_triu,
             &op_tril_indices, &op_triu_indices, &op_complex, &op_polar)

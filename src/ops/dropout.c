@@ -5,7 +5,8 @@
 
 void rush_zero_grad(rush_grads *s)
 {
-    if (rush_needs(s, 0)) s->gin[0] = rush_zeros_like(s->in[0].t);
+    for (int i = 0; i < s->op->nargs; ++i)
+        if (rush_needs(s, i)) s->gin[i] = rush_zeros_like(s->in[i].t);
 }
 
 static int check_p(double p)

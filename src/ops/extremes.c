@@ -253,7 +253,7 @@ static void aminmax_grad(rush_grads *s)
 static rush_op op_aminmax = {
     .schema = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     .doc = "The smallest and the largest element, over dim or of all.",
-    .shape = aminmax_shape, .cpu = aminmax_cpu, .grad = aminmax_grad, .saves = "self, result0, result1",
+    .shape = aminmax_shape, .cpu = aminmax_cpu, .grad = aminmax_grad, .saves = "self, result0, result1", .flags = RUSH_OUT_STRICT,
 };
 
 RUSH_FAMILY(extremes, &op_amax, &op_amin, &op_max, &rush_op_max_other, &op_max_dim, &op_min,

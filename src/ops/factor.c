@@ -489,6 +489,10 @@ static int householder_run(const rush_value *in, rush_value *out)
         rush_tensor *t = unsqueeze(part(tau, -1, i, 1), -1);
         q = sub(q, mul(t, matmul(vi, matmul(mH(vi), q))));
     }
+    if (!k && q) { /* zeros that depend on both arguments, which so have gradients */
+        rush_tensor *nothing = unsqueeze(sum_dim(tau, -1, true), -1);
+        q = add(add(q, tril(a, -m)), nothing);
+    }
     return rush_result(out, q ? T("clone", V(q)) : NULL);
 }
 
@@ -513,6 +517,7 @@ static int ormqr_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(other == m, RUSH_RUNTIME_ERROR, "torch.ormqr: other.shape[%d] must be equal to input.shape[-2]", left ? -2 : -1);
     RUSH_CHECK(in[1].t->ndim == a->ndim - 1 && in[1].t->size[a->ndim - 2] <= n, RUSH_RUNTIME_ERROR,
                "torch.ormqr: tau.shape[-1] must be less than or equal to other.shape[%d]", left ? -2 : -1);
+    if (n > m) a = part(a, -1, 0, m); /* there are no reflectors beyond the rows */
     if (n < m) { /* the full m x m product: missing reflectors are the identity */
         rush_tensor *pad = T("constant_pad_nd", V(a), INTS(0, m - n), V(0));
         a = pad;

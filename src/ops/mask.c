@@ -306,7 +306,7 @@ static void masked_select_grad(rush_grads *s)
 
 static rush_op op_masked_select = {
     .schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
-    .doc = "The elements of self where mask is true, as a vector.", .run = masked_select_run, .grad = masked_select_grad, .saves = "mask",
+    .doc = "The elements of self where mask is true, as a vector.", .run = masked_select_run, .grad = masked_select_grad, .saves = "mask", .flags = RUSH_OUT_STRICT,
 };
 
 static int masked_select_backward_run(const rush_value *in, rush_value *out)

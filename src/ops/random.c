@@ -537,13 +537,13 @@ static int normal_run(const rush_value *in, rush_value *out) { return normal_ten
 
 static rush_op op_normal_tensor_float = {
     .schema = "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
-    .doc = "Normal numbers, each of its own mean.", .run = normal_run, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .doc = "Normal numbers, each of its own mean.", .run = normal_run, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT};
 static rush_op op_normal_float_tensor = {
     .schema = "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    .doc = "Normal numbers, each of its own standard deviation.", .run = normal_run, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .doc = "Normal numbers, each of its own standard deviation.", .run = normal_run, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT};
 static rush_op op_normal_tensor_tensor = {
     .schema = "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    .doc = "Normal numbers, each of its own mean and standard deviation.", .run = normal_run, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .doc = "Normal numbers, each of its own mean and standard deviation.", .run = normal_run, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT};
 
 /* ---- randperm ---- */
 

@@ -23,7 +23,7 @@ double rush_normal_one(rush_generator *);
 
 /* The generator that value v names; NULL and an error when it is not the CPU's. */
 rush_generator *rush_generator_of(rush_value v);
-/* A derivative of zero for argument 0: where the result does not depend on it. */
+/* Derivatives of zero: where the result does not depend on the arguments. */
 void rush_zero_grad(rush_grads *);
 int rush_sampler_exponential(sampler *, rush_dtype, double lambda);
 int rush_sampler_bernoulli(sampler *, rush_dtype, double p);

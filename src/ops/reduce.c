@@ -280,6 +280,33 @@ static void all_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_
 static void any_dim_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->any, in, in[1], false, out, 1, NULL); }
 static void all_dim_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->all, in, in[1], false, out, 1, NULL); }
 
+/* ---- hash_tensor: the exclusive or of all bits, of elements as int64 or, if they have a point, as float64 ---- */
+
+static int hash_shape(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t;
+    RUSH_CHECK(in[3].i == 0, RUSH_RUNTIME_ERROR, "Unknown hash_tensor mode");
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_NOT_IMPLEMENTED, "\"hash_tensor\" not implemented for '%s'", rush_dtype_word(x->dtype));
+    RUSH_CHECK(x->numel || in[1].n, RUSH_RUNTIME_ERROR,
+               "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    return rush_reduced_out(out, 0, x, DIMS_OF(in[1]), in[2].i, RUSH_U64);
+}
+
+static void hash_cpu(const rush_value *in, rush_value *out)
+{
+    rush_tensor *wide = rush_cast_copy(in[0].t, rush_dtypes[in[0].t->dtype].category < 2 ? RUSH_I64 : RUSH_F64), bits;
+    if (!wide) return;
+    bits = *wide;
+    bits.dtype = RUSH_I64;
+    rush_fold_op(&rush_k_fold_sum->xor_i64, (rush_value[]){V(&bits)}, DIMS_OF(in[1]), out, 1, NULL);
+}
+
+static rush_op op_hash_tensor = {
+    .schema = "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+    .doc = "The exclusive or of the bits of all elements, or of those along dim: a quick look whether two tensors are the same.",
+    .shape = hash_shape, .cpu = hash_cpu, .flags = RUSH_NO_GRAD,
+};
+
 static rush_op op_any = {
     .schema = "any(Tensor self) -> Tensor",
     .doc = "Is any element not zero?",
@@ -347,5 +374,5 @@ static rush_op op_trace = {
     .run = trace_run,
 };
 
-RUSH_FAMILY(reduce, &op_sum, &op_sum_dim, &op_nansum, &op_nanmean, &op_mean, &op_mean_dim, &op_prod, &op_prod_dim, &op_any,
+RUSH_FAMILY(reduce, &op_hash_tensor, &op_sum, &op_sum_dim, &op_nansum, &op_nanmean, &op_mean, &op_mean_dim, &op_prod, &op_prod_dim, &op_any,
             &op_any_dim, &op_any_dims, &op_all, &op_all_dim, &op_all_dims, &op_count, &op_count_dims, &op_trace)

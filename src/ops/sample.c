@@ -595,7 +595,7 @@ static void multinomial_cpu(const rush_value *in, rush_value *out)
 static rush_op op_multinomial = {
     .schema = "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
     .doc = "Indices drawn from the categorical distributions whose weights are self's rows.", .shape = multinomial_shape,
-    .cpu = multinomial_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .cpu = multinomial_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD | RUSH_OUT_STRICT};
 
 RUSH_FAMILY(sample, &op_bernoulli, &op_bernoulli_inplace, &op_bernoulli_tensor, &op_poisson, &op_binomial, &op_gamma,
             &op_gamma_slope, &op_dirichlet, &op_dirichlet_slope, &op_multinomial)

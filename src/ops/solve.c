@@ -559,10 +559,18 @@ static void lstsq_cpu(const rush_value *in, rush_value *out)
 
 static void lstsq_grad(rush_grads *s)
 {
-    rush_tensor *g = s->g[0], *a = s->in[0].t, *b = s->in[1].t;
-    if (!g) return;
+    rush_tensor *g = s->g[0], *gr = s->g[1], *a = s->in[0].t, *b = s->in[1].t, *x = s->out[0].t;
+    if (!g && (!gr || !gr->numel)) return;
     bool vector = is_vector(a, b);
-    if (vector) g = unsqueeze(g, -1), b = unsqueeze(b, -1);
+    if (vector) b = unsqueeze(b, -1), x = unsqueeze(x, -1);
+    if (vector && g) g = unsqueeze(g, -1);
+    if (gr && gr->numel) { /* |A X - B|^2 by A and B alone: it is least, so X has no part in it */
+        if (vector) gr = unsqueeze(gr, -1);
+        rush_tensor *rest = mul(mul(sub(matmul(a, x), b), 2), unsqueeze(gr, -2));
+        if (rush_needs(s, 0)) s->gin[0] = rush_sum_to(matmul(rest, mH(x)), a);
+        if (rush_needs(s, 1)) s->gin[1] = rush_sum_to(neg(vector ? squeeze(rest, -1) : rest), s->in[1].t);
+    }
+    if (!g) return;
     /* X = pinv(A) B */
     bool was = rush_grad_enabled_set(true);
     rush_tensor *leaf = was ? a : rush_requires_grad_set(rush_tensor_detach(a), true);
@@ -571,18 +579,19 @@ static void lstsq_grad(rush_grads *s)
     if (!p) return;
     if (rush_needs(s, 1)) {
         rush_tensor *gb = matmul(mH(p), g);
-        s->gin[1] = vector ? rush_sum_to(squeeze(gb, -1), s->in[1].t) : rush_sum_to(gb, s->in[1].t);
+        gb = rush_sum_to(vector ? squeeze(gb, -1) : gb, s->in[1].t);
+        s->gin[1] = s->gin[1] ? add(s->gin[1], gb) : gb;
     }
     if (rush_needs(s, 0)) {
         rush_tensor *gp = rush_sum_to(matmul(g, mH(b)), p), *ga = NULL;
-        if (gp && !rush_grad_of(1, &p, &gp, 1, &leaf, &ga, true, was, false)) s->gin[0] = ga;
+        if (gp && !rush_grad_of(1, &p, &gp, 1, &leaf, &ga, true, was, false)) s->gin[0] = s->gin[0] ? add(s->gin[0], ga) : ga;
     }
 }
 
 static rush_op op_linalg_lstsq = {
     .schema = "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     .doc = "Least squares: X that makes self X - b smallest, of minimal norm; by singular values.",
-    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b",
+    .shape = lstsq_shape, .cpu = lstsq_cpu, .grad = lstsq_grad, .saves = "self, b, result0",
 };
 
 static rush_tensor *tolerance(rush_tensor *largest, rush_value atol, rush_value rtol, double default_rtol)

@@ -349,6 +349,7 @@ static void pick_grad(rush_grads *s) { select_grad(s, s->in[1].i, s->in[2].i); }
 static rush_op op_kthvalue = {
     .schema = "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     .doc = "The k-th smallest element along dim, counted from 1.", .shape = kth_shape, .cpu = kth_cpu, .grad = kth_grad, .saves = "indices",
+    .flags = RUSH_OUT_STRICT,
 };
 static rush_op op_median_dim = {
     .schema = "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",

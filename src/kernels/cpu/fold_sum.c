@@ -192,7 +192,21 @@ static inline double complex times_c128(double complex a, double complex b)
 #define RESULT SAME
 #include "kernels/cpu/fold_map.inc"
 
-/* ---- any, all: of bytes that are 0 or 1 ---- */
+/* ---- the exclusive or of all bits; any, all: of bytes that are 0 or 1 ---- */
+
+#define XOR(a, b) ((a) ^ (b))
+
+#define F xor_i64
+#define T uint64_t
+#define S uint64_t
+#define A uint64_t
+#define R uint64_t
+#define ZERO 0
+#define MAP SAME
+#define JOIN XOR
+#define KEEP XOR
+#define RESULT SAME
+#include "kernels/cpu/fold_map.inc"
 
 #define OR(a, b) ((a) | (b))
 #define AND(a, b) ((a) & (b))
@@ -238,6 +252,7 @@ RUSH_KERNELS(fold_sum) = {
     .prod_f64 = FOLD(prod_f64, RUSH_F64, RUSH_F64, 8),
     .prod_c64 = FOLD(prod_c64, RUSH_C64, RUSH_C64, 8),
     .prod_c128 = FOLD(prod_c128, RUSH_C128, RUSH_C128, 16),
+    .xor_i64 = FOLD(xor_i64, RUSH_I64, RUSH_U64, 8),
     .any = FOLD(any, RUSH_BOOL, RUSH_BOOL, 1),
     .all = FOLD(all, RUSH_BOOL, RUSH_BOOL, 1),
 };

@@ -57,14 +57,14 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
         return handle(linear_cross_entropy, tensors, input, linear_weight, target, linear_bias=linear_bias,
                       weight=weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing,
                       options=options)
+    if linear_weight.dim() > 2 and input.dim() == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+                           f"(N, {linear_weight.shape[-1]}), got unbatched input with shape {tuple(input.shape)}")
     classes, features = linear_weight.shape[0], linear_weight.shape[-1]
     logits = torch._C._nn.linear(input, linear_weight.reshape(-1, features),
                                  None if linear_bias is None else linear_bias.reshape(-1))
     if linear_weight.dim() > 2:
         logits = logits.unflatten(-1, linear_weight.shape[:-1])
-        if input.dim() == 1:
-            return cross_entropy(logits, target, weight, None, -100 if ignore_index is None else ignore_index, None,
-                                 reduction, label_smoothing)
         logits = logits.movedim(-(linear_weight.dim() - 1), 1) if logits.shape[1] != classes else logits
     return cross_entropy(logits, target, weight, None, -100 if ignore_index is None else ignore_index, None,
                          reduction, label_smoothing)

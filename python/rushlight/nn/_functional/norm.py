@@ -196,7 +196,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     if overridden(input, weight):
         return handle(embedding, (input, weight), input, weight, padding_idx=padding_idx, max_norm=max_norm,
                       norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
-    rows = weight.size(0)
+    rows = weight.size(0) if weight.dim() else 0
     if padding_idx is None:
         padding_idx = -1
     elif not -rows <= padding_idx < rows:
