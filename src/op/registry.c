@@ -97,7 +97,9 @@ static int read_saves(rush_op *op)
 
 int rush_op_register(rush_op *op)
 {
-    if (!op->name && (rush_schema_read(op) || read_saves(op))) return -1;
+    bool fresh = !op->name;
+    if (fresh && rush_schema_read(op)) return -1;
+    if (fresh && read_saves(op)) return rush_schema_forget(op), -1;
     if (!op->node) op->node = rush_node_exception(op->name);
     pthread_mutex_lock(&registry.lock);
     int failed = make_room();
@@ -115,6 +117,7 @@ int rush_op_register(rush_op *op)
         }
     }
     pthread_mutex_unlock(&registry.lock);
+    if (failed && fresh) rush_schema_forget(op);
     return failed;
 }
 

@@ -170,9 +170,16 @@ static int take_default(reader *r, rush_arg *arg)
     return 0;
 }
 
-static int take_args(reader *r)
+static void end_arg(rush_arg *arg)
 {
-    rush_arg args[64] = {0};
+    rush_free((char *)arg->name);
+    if (arg->def.kind == RUSH_V_STRING) rush_free((char *)arg->def.s);
+    else if (arg->def.kind == RUSH_V_INTS) rush_free((int64_t *)arg->def.ints);
+}
+
+/* Up to 63 arguments into args, which stay the caller's to end; their number, or -1 minus the number. */
+static int take_each_arg(reader *r, rush_arg *args)
+{
     int n = 0;
     bool kwonly = false;
     if (!take(r, "(")) return wrong(r, "(");
@@ -182,19 +189,30 @@ static int take_args(reader *r)
             take(r, ",");
             continue;
         }
-        if (n == 63) return wrong(r, "fewer arguments");
         rush_arg *arg = &args[n];
         arg->kwonly = kwonly;
-        if (take_type(r, arg)) return -1;
-        if (!(arg->name = take_name(r, false))) return wrong(r, "an argument's name");
-        if (take(r, "=") && take_default(r, arg)) return -1;
-        if (arg->type == RUSH_A_TENSOR) r->op->tensor_args |= (uint64_t)1 << n;
+        if (n == 63) wrong(r, "fewer arguments");
+        else if (take_type(r, arg)) ;
+        else if (!(arg->name = take_name(r, false))) wrong(r, "an argument's name");
+        else if (take(r, "=") && take_default(r, arg)) ;
+        else if (!take(r, ",") && *r->at != ')') wrong(r, ", or )");
         ++n;
-        if (!take(r, ",") && *r->at != ')') return wrong(r, ", or )");
+        if (rush_failed()) return -1 - n;
+        if (arg->type == RUSH_A_TENSOR) r->op->tensor_args |= (uint64_t)1 << (n - 1);
+    }
+    return n;
+}
+
+static int take_args(reader *r)
+{
+    rush_arg args[64] = {0};
+    int n = take_each_arg(r, args), given = n < 0 ? -1 - n : n;
+    r->op->args = n < 0 ? NULL : rush_malloc(sizeof *args * RUSH_MAX(n, 1));
+    if (!r->op->args) {
+        for (int i = 0; i < given; ++i) end_arg(&args[i]);
+        return -1;
     }
     r->op->nargs = (uint8_t)n;
-    r->op->args = rush_malloc(sizeof *args * RUSH_MAX(n, 1));
-    if (!r->op->args) return -1;
     memcpy(r->op->args, args, sizeof *args * n);
     return 0;
 }
@@ -207,19 +225,18 @@ static int take_results(reader *r)
     if (many && take(r, ")")) return 0;
     do {
         rush_arg result = {0};
+        if (n == RUSH_MAXOUT) return wrong(r, "fewer results");
         if (take_type(r, &result)) return -1;
         if (result.list) r->op->out_list |= (uint8_t)(1 << n);
         r->op->out_types[n] = result.type;
         char *name = take_name(r, false);
         r->op->out_names[n] = name;
-        if (++n > RUSH_MAXOUT) return wrong(r, "fewer results");
+        r->op->nout = (uint8_t)++n;
     } while (many && take(r, ","));
-    if (many && !take(r, ")")) return wrong(r, ")");
-    r->op->nout = (uint8_t)n;
-    return 0;
+    return many && !take(r, ")") ? wrong(r, ")") : 0;
 }
 
-int rush_schema_read(rush_op *op)
+static int read_whole(rush_op *op)
 {
     reader r = {op->schema, op};
     op->name = take_name(&r, true);
@@ -229,6 +246,30 @@ int rush_schema_read(rush_op *op)
     if (!op->base || take_args(&r) || take_results(&r)) return -1;
     skip_space(&r);
     return *r.at ? wrong(&r, "the end") : 0;
+}
+
+int rush_schema_read(rush_op *op)
+{
+    if (!read_whole(op) && !rush_failed()) return 0;
+    rush_schema_forget(op);
+    return -1;
+}
+
+void rush_schema_forget(rush_op *op)
+{
+    for (int i = 0; i < op->nargs; ++i) end_arg(&op->args[i]);
+    for (int i = 0; i < RUSH_MAXOUT; ++i) rush_free((char *)op->out_names[i]);
+    rush_free(op->args);
+    rush_free(op->saves_when);
+    if (op->base != op->name) rush_free((char *)op->base);
+    rush_free((char *)op->name);
+    op->args = NULL;
+    op->saves_when = NULL;
+    op->name = op->base = NULL;
+    op->nargs = op->nout = op->out_list = 0;
+    op->saves_in = op->tensor_args = 0;
+    op->saves_out = 0;
+    memset(op->out_names, 0, sizeof op->out_names);
 }
 
 int rush_op_arg(const rush_op *op, const char *name)

@@ -669,6 +669,7 @@ void rush_op_alias(const char *name, const char *of)
         other->name = scratch.name;
         other->base = scratch.base;
         other->args = scratch.args;
+        memcpy(other->out_names, scratch.out_names, sizeof scratch.out_names);
         if (rush_op_register(other)) break;
     }
     complain();

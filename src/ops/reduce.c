@@ -250,7 +250,7 @@ static void prod_dim_grad(rush_grads *s)
         return;
     }
     g = rush_restore_dims(g, x, (uint64_t)1 << dim, s->in[2].i);
-    if (x->dtype != g->dtype) x = to_dtype(x, g->dtype);
+    if (g && x->dtype != g->dtype) x = to_dtype(x, g->dtype);
     rush_tensor *gx = mul(g, conj_(product_of_others(x, dim)));
     s->gin[0] = gx && gx->dtype != s->in[0].t->dtype ? to_dtype(gx, s->in[0].t->dtype) : gx;
 }

@@ -346,6 +346,7 @@ int64_t rush_item_int(const rush_tensor *t)
 
 rush_tensor *rush_from_data(const void *data, rush_dtype dtype, int ndim, const int64_t *size)
 {
+    if (rush_failed()) return NULL;
     rush_tensor *t = rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, ndim, size);
     if (t && t->numel) memcpy(rush_ptr(t), data, (size_t)t->numel * rush_dtypes[dtype].size);
     return t;
@@ -354,7 +355,7 @@ rush_tensor *rush_from_data(const void *data, rush_dtype dtype, int ndim, const 
 rush_tensor *rush_from_blob(void *data, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride,
                             void (*release)(void *arg), void *arg)
 {
-    int64_t numel = rush_numel_of(ndim, size), last = 0, dense_stride[RUSH_MAXDIM];
+    int64_t numel = rush_failed() ? -1 : rush_numel_of(ndim, size), last = 0, dense_stride[RUSH_MAXDIM];
     if (numel < 0) return NULL;
     if (!stride) rush_strides_for(RUSH_CONTIGUOUS, ndim, size, dense_stride);
     if (!stride) stride = dense_stride;

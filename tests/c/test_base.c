@@ -1,13 +1,11 @@
 /* test_base.c - memory, errors, threads, dtypes, conversions and the generator's saved form. */
+#include "suite/suite.h"
 #include "base/base.h"
 
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- memory ---- */
 
@@ -19,16 +17,16 @@ static void small_blocks_come_back(void **state)
     for (int i = 0; i < 3000; i++) {
         size_t size = (size_t)(i * 7 % 700) + 1;
         p[i] = rush_small_alloc(size);
-        assert_non_null(p[i]);
-        memset(p[i], i, size);
+        if (p[i]) memset(p[i], i, size);
     }
+    int right = 0;
     for (int i = 0; i < 3000; i++) {
         size_t size = (size_t)(i * 7 % 700) + 1;
         unsigned char *c = p[i];
-        assert_int_equal(c[0], (unsigned char)i);
-        assert_int_equal(c[size - 1], (unsigned char)i);
-        rush_small_free(p[i], size);
+        right += c && c[0] == (unsigned char)i && c[size - 1] == (unsigned char)i;
+        rush_small_free(c, size);
     }
+    assert_int_equal(right, 3000);
     rush_memory_stats_read(&after);
     assert_int_equal(before.small_live, after.small_live);
 }
@@ -61,8 +59,13 @@ static void cache_is_bounded_and_reused(void **state)
     rush_memory_stats s;
     void *p = rush_block_alloc(1 << 20, &got);
     rush_block_free(p, got);
-    assert_ptr_equal(p, rush_block_alloc(1 << 20, &got));
-    rush_block_free(p, got);
+    void *again = rush_block_alloc(1 << 20, &got);
+    bool reused = again == p;
+    rush_block_free(again, got);
+#if !defined(__SANITIZE_ADDRESS__) /* under which nothing is cached */
+    assert_true(reused);
+#endif
+    (void)reused;
     rush_memory_limit_cache((size_t)2 << 20);
     void *many[8];
     for (int i = 0; i < 8; i++) many[i] = rush_block_alloc(1 << 20, &got);
@@ -280,6 +283,11 @@ static void numbers_out_of_range_wrap_as_in_pytorch(void **state)
 static void generator_goes_on_from_its_saved_state(void **state)
 {
     rush_generator *g = rush_generator_new(5489), *h = rush_generator_new(0);
+    if (!g || !h) {
+        rush_generator_drop(g);
+        rush_generator_drop(h);
+        fail();
+    }
     assert_int_equal(rush_random32(g), 3499211612u); /* the reference implementation's first word */
     for (int i = 0; i < 1000; i++) rush_random32(g);
     uint8_t bytes[RUSH_GENERATOR_STATE];
@@ -295,7 +303,7 @@ static void generator_goes_on_from_its_saved_state(void **state)
     rush_generator_drop(h);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_blocks_come_back),
@@ -312,5 +320,5 @@ int main(void)
         cmocka_unit_test(numbers_out_of_range_wrap_as_in_pytorch),
         cmocka_unit_test(generator_goes_on_from_its_saved_state),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

@@ -1,11 +1,9 @@
 /* test_conv.c - convolutions against plain loops; the gradients against the adjoint identity <g, Kx> = <K'g, x>. */
+#include "suite/suite.h"
 #include <rushlight.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct shape {
     int64_t n, in, out, groups, h, w, kh, kw, stride, pad, dilation, output_padding;
@@ -84,6 +82,7 @@ static void check(rush_dtype dtype, const shape *s)
         assert_null(rush_error());
         if (!s->transposed) plain(s, x, w, y, tolerance);
         rush_tensor *g = numbers(dtype, 77, 4, rush_sizes(y));
+        assert_null(rush_error());
         rush_value back[11] = {rush_v_tensor(g), rush_v_tensor(x), rush_v_tensor(w), RUSH_NONE};
         convolution_args(s, back, 4, four);
         back[10] = rush_v_ints((int64_t[]){1, 1, 0}, 3);
@@ -93,11 +92,13 @@ static void check(rush_dtype dtype, const shape *s)
         assert_float_equal(forward, inner(out[1].t, w), scale);
         for (int64_t i = 0; i < rush_numel(w); i += 1 + rush_numel(w) / 7) { /* the weight's gradient, one by one: y is linear in w */
             rush_tensor *unit = numbers(dtype, 0, 4, rush_sizes(w));
+            assert_null(rush_error());
             memset(rush_data(unit), 0, (size_t)rush_numel(w) * rush_dtype_size(dtype));
             if (dtype == RUSH_F32) ((float *)rush_data(unit))[i] = 1;
             else ((double *)rush_data(unit))[i] = 1;
             in[1] = rush_v_tensor(unit);
             rush_tensor *one = rush_apply(rush_op_find("convolution"), 9, in);
+            assert_null(rush_error());
             assert_float_equal(at(out[1].t, i), inner(one, g), scale);
         }
     }
@@ -127,8 +128,8 @@ static void all_shapes(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_shapes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

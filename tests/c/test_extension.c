@@ -1,9 +1,7 @@
 /* test_extension.c - an operation added from outside, by the public header alone: rule, kernel, derivative. */
+#include "suite/suite.h"
 #include <rushlight.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 static int scale_shape(const rush_value *in, rush_value *out)
 {
@@ -81,12 +79,12 @@ static void differentiates(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_once),
         cmocka_unit_test(computes),
         cmocka_unit_test(differentiates),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

@@ -1,9 +1,5 @@
 /* test_index.c - indexing, gathering, scattering: values, gradients, errors, and one result for any number of threads. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "suite/suite.h"
 #include <string.h>
 #include "op/op.h"
 
@@ -13,6 +9,7 @@ static rush_tensor *count_up(int ndim, const int64_t *size)
 {
     int64_t n = rush_numel_of(ndim, size);
     rush_tensor *t = rush_tensor_new(RUSH_F32, cpu, ndim, size);
+    assert_non_null(t);
     for (int64_t i = 0; i < n; ++i) ((float *)rush_ptr(t))[i] = (float)i;
     return t;
 }
@@ -25,6 +22,7 @@ static void are(rush_tensor *t, int64_t n, const double *want)
 {
     if (!t) fail_msg("%s", rush_error());
     rush_tensor *c = rush_cast_copy(t, RUSH_F64);
+    assert_non_null(c);
     assert_int_equal(c->numel, n);
     for (int64_t i = 0; i < n; ++i)
         if (((double *)rush_ptr(c))[i] != want[i]) fail_msg("element %lld is %g, not %g", (long long)i, ((double *)rush_ptr(c))[i], want[i]);
@@ -128,9 +126,9 @@ static void joining(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(taking), cmocka_unit_test(putting), cmocka_unit_test(gradients), cmocka_unit_test(threads),
                                        cmocka_unit_test(joining)};
-    return cmocka_run_group_tests_name("index", tests, NULL, NULL);
+    return SUITE(tests);
 }

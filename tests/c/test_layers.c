@@ -1,9 +1,6 @@
 /* test_layers.c - attention, recurrent layers, factorisations and transforms against plain forms and finite differences. */
+#include "suite/suite.h"
 #include "gradcheck.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #define NEAR(distance) assert_true((distance) < 1e-6)
 
@@ -111,11 +108,11 @@ static void transforms_invert_and_differentiate(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_is_what_it_says), cmocka_unit_test(recurrent_layers_differentiate), cmocka_unit_test(factorisations_differentiate),
         cmocka_unit_test(singular_matrices_are_errors), cmocka_unit_test(transforms_invert_and_differentiate),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

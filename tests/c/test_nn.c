@@ -1,15 +1,13 @@
 /* test_nn.c - modules, their state, files; optimizers against numbers printed by PyTorch 2.13. */
+#include "suite/suite.h"
 #include "op/op.h"
 #include <rushlight/io.h>
 #include <rushlight/nn.h>
 #include <rushlight/optim.h>
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define TEST(name) static void name(void **state)
 
@@ -17,14 +15,6 @@ static void no_error(void)
 {
     if (rush_error()) print_message("%s\n", rush_error());
     assert_null(rush_error());
-}
-
-/* What one test leaves must not spoil the next. */
-static int clear(void **state)
-{
-    rush_error_clear();
-    rush_scope_close(0);
-    return 0;
 }
 
 static double at(rush_tensor *t, int64_t i)
@@ -239,13 +229,13 @@ TEST(ten_thousand_steps_leave_memory_as_it_was)
     no_error();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(layers_start_and_compute_as_in_pytorch, clear), cmocka_unit_test_teardown(state_has_pytorchs_names, clear),
-        cmocka_unit_test_teardown(weights_come_back_from_a_file, clear), cmocka_unit_test_teardown(optimizers_step_as_in_pytorch, clear),
-        cmocka_unit_test_teardown(gradients_are_clipped, clear), cmocka_unit_test_teardown(learning_rates, clear),
-        cmocka_unit_test_teardown(ten_thousand_steps_leave_memory_as_it_was, clear),
+        cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names),
+        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch),
+        cmocka_unit_test(gradients_are_clipped), cmocka_unit_test(learning_rates),
+        cmocka_unit_test(ten_thousand_steps_leave_memory_as_it_was),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

@@ -1,9 +1,7 @@
 /* test_random.c - the numbers that seeds give: constants printed by PyTorch 2.13. */
+#include "suite/suite.h"
 #include "op/op.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 #define TEST(name) static void name(void **state)
 #define SIZE(...) INTS(__VA_ARGS__)
@@ -102,11 +100,11 @@ TEST(wrong_parameters_are_errors)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(normal_numbers), cmocka_unit_test(whole_numbers),
         cmocka_unit_test(dropout_scales_what_it_keeps_and_its_gradient), cmocka_unit_test(wrong_parameters_are_errors),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

@@ -1,12 +1,10 @@
 /* test_reduce.c - reductions against plain loops, over all dims and strides; the same bits for any number of threads;
  * NaN, ties and empty dims; derivatives of statistics and normalising layers by differences. */
+#include "suite/suite.h"
 #include "gradcheck.h"
 #include <rushlight.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define V(x) RUSH_V(x)
 #define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)
@@ -78,8 +76,8 @@ static void sums_over_any_dims(void **state)
 
 static void bits_do_not_depend_on_threads(void **state)
 {
+    static float data[3000000], w[3000];
     int threads = rush_num_threads();
-    float *data = malloc(sizeof *data * 3000000), *w = malloc(sizeof *w * 3000);
     for (int i = 0; i < 3000000; ++i) data[i] = (float)test_random();
     for (int i = 0; i < 3000; ++i) w[i] = (float)test_random();
     rush_scope() {
@@ -109,8 +107,6 @@ static void bits_do_not_depend_on_threads(void **state)
             assert_memory_equal(rush_data(result[0][k]), rush_data(result[1][k]), (size_t)rush_numel(result[0][k]) * rush_dtype_size(rush_dtype_of(result[0][k])));
     }
     rush_num_threads_set(threads);
-    free(data);
-    free(w);
 }
 
 /* ---- accuracy, NaN, ties, empty dims ---- */
@@ -118,7 +114,7 @@ static void bits_do_not_depend_on_threads(void **state)
 static void long_sums_stay_exact(void **state)
 {
     enum { N = 5000000 };
-    float *f = malloc(sizeof *f * N);
+    static float f[N];
     for (int i = 0; i < N; ++i) f[i] = 0.1f;
     rush_scope() {
         double got = rush_item(CALL("sum", V(rush_from_data(f, RUSH_F32, 1, (int64_t[]){N}))));
@@ -126,7 +122,6 @@ static void long_sums_stay_exact(void **state)
         for (int i = 0; i < 1000; ++i) f[i] = (float)(10000 + i % 2);
         assert_float_equal(rush_item(CALL("var.correction", V(rush_from_data(f, RUSH_F32, 1, (int64_t[]){1000})), RUSH_NONE, V(0))), 0.25, 1e-6);
     }
-    free(f);
 }
 
 static void nan_is_the_largest_and_ties_go_to_the_first(void **state)
@@ -187,6 +182,7 @@ static void derivatives(void **state)
     static const test_fn plain[] = {f_prod, f_std, f_lse, f_norm, f_max, f_softmax, f_cumsum};
     rush_scope() {
         rush_tensor *x = TENSOR(4, 5);
+        assert_non_null(x);
         for (size_t k = 0; k < sizeof plain / sizeof *plain; ++k) assert_true(gradcheck(plain[k], 1, &x) < 1e-5);
         ((double *)rush_data(x))[3] = 0;
         assert_true(gradcheck(f_prod, 1, &x) < 1e-5);
@@ -214,7 +210,7 @@ static void running_statistics_follow(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_over_any_dims),
@@ -225,5 +221,5 @@ int main(void)
         cmocka_unit_test(derivatives),
         cmocka_unit_test(running_statistics_follow),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }

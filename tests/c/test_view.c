@@ -1,9 +1,5 @@
 /* test_view.c - views, parts and pieces: shapes, strides, errors, and what is seen through them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "suite/suite.h"
 #include <string.h>
 #include "op/op.h"
 
@@ -11,6 +7,7 @@ static rush_tensor *count_up(int ndim, const int64_t *size)
 {
     int64_t n = rush_numel_of(ndim, size);
     rush_tensor *t = rush_tensor_new(RUSH_F32, (rush_device){RUSH_CPU, -1}, ndim, size);
+    assert_non_null(t);
     for (int64_t i = 0; i < n; ++i) ((float *)rush_ptr(t))[i] = (float)i;
     return t;
 }
@@ -25,6 +22,7 @@ static void sizes_are(const rush_tensor *t, const char *want)
 static double at(rush_tensor *t, int64_t i)
 {
     rush_tensor *c = rush_contiguous_copy(t);
+    assert_non_null(c);
     return ((float *)rush_ptr(c))[i];
 }
 
@@ -108,8 +106,8 @@ static void in_place(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(views), cmocka_unit_test(parts), cmocka_unit_test(pieces), cmocka_unit_test(in_place)};
-    return cmocka_run_group_tests_name("views", tests, NULL, NULL);
+    return SUITE(tests);
 }

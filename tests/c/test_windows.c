@@ -1,9 +1,6 @@
 /* test_windows.c - pooling, resizing, sampling and sums of products: a few known results, all derivatives by differences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "suite/suite.h"
 #include <string.h>
-#include <cmocka.h>
 #include "gradcheck.h"
 
 #define CALL(name, ...)                                                                                     \
@@ -73,8 +70,8 @@ static void maxima_agree(void **state)
         }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(derivatives), cmocka_unit_test(maxima_agree)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return SUITE(tests);
 }
