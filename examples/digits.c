@@ -53,7 +53,7 @@ static void train(rush_module *net, rush_tensor *x, rush_tensor *y, rush_tensor 
 {
     rush_optim *opt = rush_adamw(rush_parameters(net), .lr = 2e-3);
     int64_t n = rush_size(x, 0), steps = (n + BATCH - 1) / BATCH;
-    double began = seconds(), sum;
+    double began = seconds(), sum = 0;
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         rush_scope() {
             sum = 0;
