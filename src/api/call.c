@@ -5,6 +5,7 @@
  * the same way with results that are given. Read this file first.
  */
 #include "api/api.h"
+#include "op/profile.h"
 
 #define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE | RUSH_MODE_TRACE)
 
@@ -165,6 +166,17 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     return wants ? rush_record(op, in, in, out, NULL) : 0;
 }
 
+static int profiled(rush_profile_how how, int (*body)(const rush_op *, const rush_value *, rush_value *), const rush_op *op,
+                    const rush_value *in, rush_value *out)
+{
+    bool recorded = !(rush_now.mode & RUSH_MODE_NO_GRAD);
+    rush_profile_event e = {.how = how, .op = op, .in = in, .out = out, .sequence = recorded ? (int64_t)rush_node_clock() : -1};
+    rush_profile_tell(&e, true);
+    int failed = body(op, in, out);
+    rush_profile_tell(&e, false);
+    return failed;
+}
+
 static int call_slowly(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[64];
@@ -173,12 +185,7 @@ static int call_slowly(const rush_op *op, const rush_value *in, rush_value *out)
         in = rush_autocast_args(op, in, room);
         if (!in) return -1;
     }
-    rush_profile_fn profile = rush_profile_now.fn;
-    uint64_t begin = profile ? rush_clock() : 0;
-    if (profile) profile(rush_profile_now.arg, op, in, NULL, begin, 0);
-    int failed = run(op, in, out);
-    if (profile) profile(rush_profile_now.arg, op, in, failed ? NULL : out, begin, rush_clock());
-    return failed;
+    return mode & RUSH_MODE_PROFILE ? profiled(RUSH_PROFILE_CALL, run, op, in, out) : run(op, in, out);
 }
 
 int rush_call(const rush_op *op, const rush_value *in, rush_value *out)
@@ -280,9 +287,8 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
     return 0;
 }
 
-int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
+static int call_out(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_failed()) return -1;
     const rush_op *caller = rush_now.op;
     size_t mark = rush_now.nparked;
     rush_now.op = op;
@@ -308,6 +314,12 @@ int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
     return failed ? -1 : 0;
 }
 
+int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    return RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_PROFILE) ? profiled(RUSH_PROFILE_OUT, call_out, op, in, out) : call_out(op, in, out);
+}
+
 /* A composite in place: its result, which has a history of its own, is copied over argument 0. */
 static int composite_inplace(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -321,9 +333,8 @@ static int composite_inplace(const rush_op *op, const rush_value *in, rush_value
     return changed ? rush_result(out, changed) : -1;
 }
 
-int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_failed()) return -1;
     const rush_op *caller = rush_now.op;
     size_t mark = rush_now.nparked;
     rush_value room[64], values[64];
@@ -345,4 +356,10 @@ int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
     else leave(op, out, mark);
     rush_now.op = caller;
     return failed ? -1 : 0;
+}
+
+int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_failed()) return -1;
+    return RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_PROFILE) ? profiled(RUSH_PROFILE_INPLACE, call_inplace, op, in, out) : call_inplace(op, in, out);
 }

@@ -7,6 +7,7 @@
  */
 #include "autograd/autograd.h"
 #include "autograd/room.h"
+#include "op/profile.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -238,7 +239,25 @@ static int check_nan(const rush_node *node, rush_tensor **gin)
     return 0;
 }
 
-static int run_node(task *t, rush_node *node)
+/* For the profiler; a leaf's accumulator has no place in the sequence of calls. */
+static rush_profile_event node_event(rush_profile_how how, const rush_node *node)
+{
+    bool leaf = node->kind == &rush_accumulate_kind;
+    return (rush_profile_event){.how = how, .name = leaf ? "torch::autograd::AccumulateGrad" : node->kind->name(node),
+                                .sequence = leaf ? -1 : (int64_t)node->seq};
+}
+
+static int apply_node(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    if (!RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_PROFILE)) return node->kind->apply(node, g, gin);
+    rush_profile_event e = node_event(RUSH_PROFILE_NODE, node);
+    rush_profile_tell(&e, true);
+    int failed = node->kind->apply(node, g, gin);
+    rush_profile_tell(&e, false);
+    return failed;
+}
+
+static int evaluate(task *t, rush_node *node)
 {
     rush_tensor *few[16] = {0}, **gin = few, **g = node->buffer, *none[1] = {NULL};
     bool any = false;
@@ -264,14 +283,14 @@ static int run_node(task *t, rush_node *node)
         if (!failed && node->needed & EXECUTE && !(t->ncaptures && node->kind == &rush_accumulate_kind)) {
             if (leaf || node->kind == &rush_accumulate_kind) { /* then the hooks that see the sum */
                 rush_tensor *g0 = own[0];
-                failed = node->kind->apply(node, &g0, gin);
+                failed = apply_node(node, &g0, gin);
                 leaf = ((rush_tensor *)node->data)->ag;
                 for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
                     next = h->next;
                     failed = h->call(h->arg, node, &g0, 1, gin, 0);
                 }
             } else {
-                failed = node->kind->apply(node, own, gin);
+                failed = apply_node(node, own, gin);
             }
             if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
             if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, own, gin);
@@ -293,6 +312,16 @@ static int run_node(task *t, rush_node *node)
     }
     rush_scope_close(mark);
     rush_now.op = op;
+    return failed;
+}
+
+static int run_node(task *t, rush_node *node)
+{
+    if (!RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_PROFILE)) return evaluate(t, node);
+    rush_profile_event e = node_event(RUSH_PROFILE_EVALUATE, node);
+    rush_profile_tell(&e, true);
+    int failed = evaluate(t, node);
+    rush_profile_tell(&e, false);
     return failed;
 }
 

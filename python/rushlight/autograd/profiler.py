@@ -1,11 +1,14 @@
 """Profiling: ranges with names, and every operation of the library between start and stop.
 
-The extension records: _C._profiler_start(record_shapes, profile_memory, with_stack) begins, _C._profiler_stop()
-returns (name, thread, start in ns, end in ns, shapes, bytes allocated, stack) of every operation and range, and
-_C._profiler_range_push(name) / _pop(token) mark ranges. Without these functions only ranges are recorded, here.
+The extension records (python/_C/profiler.c): _C._profiler_start(record_shapes, profile_memory, with_stack) begins in this
+thread, _C._profiler_stop() returns what was seen, _C._profiler_range_push(name) and _pop(number) mark ranges. Ranges of
+other threads are kept here.
 """
 import enum
 import functools
+import math
+import os
+import sys
 import threading
 import time
 
@@ -45,11 +48,13 @@ class ProfilerState(enum.IntEnum):
 
 
 class _Recorder:
-    """What is being recorded: ranges of this module, beside what the extension sees."""
+    """What is being recorded: ranges of other threads, beside what the extension sees in this one."""
 
     active = 0
     ranges = []
     lock = threading.Lock()
+    options = (False, False, False)
+    start_ns = 0
 
 
 _is_profiler_enabled = False
@@ -75,26 +80,103 @@ def kineto_available():
 def _start(record_shapes, profile_memory, with_stack):
     if _Recorder.active:
         raise RuntimeError("Profiler is already enabled on this thread")
-    _Recorder.active += 1
+    _Recorder.options = (bool(record_shapes), bool(profile_memory), bool(with_stack))
     _Recorder.ranges = []
+    _C._profiler_start(*_Recorder.options)
+    _Recorder.start_ns = time.perf_counter_ns()
+    _Recorder.active += 1
     _set_is_profiler_enabled(True)
-    if hasattr(_C, "_profiler_start"):
-        _C._profiler_start(bool(record_shapes), bool(profile_memory), bool(with_stack))
+
+
+# How the extension counts its events (enum rush_profile_how).
+_EVALUATE, _NODE, _RANGE = 3, 4, 5
 
 
 def _stop():
     """The events recorded since _start."""
-    raw = _C._profiler_stop() if hasattr(_C, "_profiler_stop") else []
+    raw = _C._profiler_stop()
+    thread = threading.get_native_id()
     _Recorder.active -= 1
     _set_is_profiler_enabled(_Recorder.active > 0)
-    events = [tuple(entry) + (False,) for entry in raw]
-    events += [(name, thread, begin, end, [], 0, [], True) for name, thread, begin, end in _Recorder.ranges]
-    events.sort(key=lambda e: (e[2], -e[3]))
-    made = []
-    for i, (name, thread, begin, end, shapes, nbytes, stack, annotation) in enumerate(events):
-        made.append(FunctionEvent(i, name, thread, begin / 1000.0, end / 1000.0, input_shapes=shapes, stack=stack,
-                                  cpu_memory_usage=nbytes, device_type=DeviceType.CPU, is_user_annotation=annotation))
+    shapes, memory, stacks = _Recorder.options
+    base, made, level, end = _Recorder.start_ns, [], None, 0
+    for name, overload, how, begin, finish, nbytes, live, sequence, inputs, stack in raw:
+        if memory and begin >= end:     # between the outermost events
+            if level is not None and live - nbytes != level:
+                made.append(_memory_event(thread, (end - base) / 1000.0, live - nbytes - level, live - nbytes))
+            level, end = live, finish
+        title = "ProfilerStep*" if name.startswith("ProfilerStep#") else name     # steps are added up
+        event = FunctionEvent(0, title, thread, (begin - base) / 1000.0, (finish - base) / 1000.0, overload_name=overload,
+                              trace_name=name, stack=_frames(stack) if stacks else [], cpu_memory_usage=nbytes, device_type=DeviceType.CPU,
+                              sequence_nr=sequence, scope=1 if how in (_EVALUATE, _NODE) else 7 if how == _RANGE else 0,
+                              is_user_annotation=how == _RANGE, flops=0)
+        event.live_bytes = live
+        if shapes and how < _EVALUATE:
+            _describe(event, inputs)
+        made.append(event)
+    for name, other, begin, finish in _Recorder.ranges:
+        made.append(FunctionEvent(0, name, other, (begin - base) / 1000.0, (finish - base) / 1000.0, overload_name="",
+                                  device_type=DeviceType.CPU, scope=7, is_user_annotation=True, flops=0))
+    made.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
+    for i, event in enumerate(made):
+        event.id = i
     return made
+
+
+def _memory_event(thread, at, nbytes, live):
+    event = FunctionEvent(0, "[memory]", thread, at, at, overload_name="", cpu_memory_usage=nbytes, device_type=DeviceType.CPU, flops=0)
+    event.live_bytes = live
+    return event
+
+
+def _frames(stack):
+    """Lines such as "train.py(12): step", the innermost first; files below the folders of sys.path by their rest."""
+    lines = []
+    for path, line, function in stack:
+        if path == __file__ and not lines:
+            continue        # the range's own beginning
+        for folder in sorted(sys.path, key=len, reverse=True):
+            if folder and path.startswith(folder.rstrip(os.sep) + os.sep):
+                path = path[len(folder.rstrip(os.sep)) + 1:]
+                break
+        lines.append("%s(%d): %s" % (path, line, function))
+    return lines
+
+
+def _is_tensor(entry):
+    return isinstance(entry, tuple)
+
+
+def _describe(event, inputs):
+    """Shapes, strides, dtypes and plain values of a call's arguments, and the work they amount to."""
+    lists = [isinstance(x, list) and bool(x) and all(_is_tensor(y) or y is None for y in x) and any(map(_is_tensor, x)) for x in inputs]
+    event.input_shapes = [x[1] if _is_tensor(x) else [] for x in inputs]
+    event.concrete_inputs = [None if _is_tensor(x) or many else x for x, many in zip(inputs, lists)]
+    event.structured_input_shapes = [x[1] if _is_tensor(x) else [y[1] if y else [] for y in x] if many else []
+                                     for x, many in zip(inputs, lists)]
+    event.structured_input_strides = [x[2] if _is_tensor(x) else [y[2] if y else [] for y in x] if many else []
+                                      for x, many in zip(inputs, lists)]
+    event.input_dtypes = [x[0] if _is_tensor(x) else "TensorList" if many else "" if x is None else
+                          "ScalarList" if isinstance(x, list) else "Scalar" for x, many in zip(inputs, lists)]
+    event.flops = _flops(event.name, event.input_shapes, event.concrete_inputs)
+
+
+def _flops(name, shapes, values):
+    """Multiplications and additions of the operations that dominate networks; 0 for others."""
+    if name in ("aten::mm", "aten::addmm"):
+        a, b = shapes[-2:] if name == "aten::mm" else shapes[1:3]
+        return 2 * a[0] * a[1] * b[1]
+    if name in ("aten::bmm", "aten::baddbmm"):
+        a, b = shapes[-2:] if name == "aten::bmm" else shapes[1:3]
+        return 2 * a[0] * a[1] * a[2] * b[2]
+    if name in ("aten::add", "aten::mul"):
+        return math.prod(shapes[0])
+    if name == "aten::conv2d" and len(shapes[0]) == 4 and isinstance(values[4], list):
+        stride, padding, dilation, groups = ([x] * 2 if not isinstance(x, list) else x * (3 - len(x)) for x in values[3:7])
+        x, w = shapes[:2]
+        size = [(x[2 + i] + 2 * padding[i] - dilation[i] * (w[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+        return 2 * x[0] * w[0] * size[0] * size[1] * (x[1] // groups[0]) * w[2] * w[3]
+    return 0
 
 
 class record_function:
@@ -102,12 +184,12 @@ class record_function:
 
     def __init__(self, name, args=None):
         self.name, self.args = name, args
-        self.begin = 0
+        self.begin, self.number = 0, -1
         self.run_callbacks_on_exit = True
 
     def __enter__(self):
         if _Recorder.active:
-            self.begin = time.perf_counter_ns()
+            self.begin, self.number = time.perf_counter_ns(), _C._profiler_range_push(self.name)
         return self
 
     def __exit__(self, exc_type, exc_value, traceback):
@@ -115,11 +197,13 @@ class record_function:
             self._end()
 
     def _end(self):
-        if _Recorder.active:
+        if self.number >= 0:
+            _C._profiler_range_pop(self.number)
+        elif _Recorder.active:
             entry = (self.name, threading.get_native_id(), self.begin, time.perf_counter_ns())
             with _Recorder.lock:
                 _Recorder.ranges.append(entry)
-        self.begin = 0
+        self.begin, self.number = 0, -1
 
     def __call__(self, func):
         @functools.wraps(func)
@@ -179,14 +263,15 @@ class profile:
 
     def _start_trace(self):
         self.entered = True
-        self.profiling_start_time_ns = time.perf_counter_ns()
         _start(self.record_shapes, self.profile_memory, self.with_stack)
+        self.profiling_start_time_ns = _Recorder.start_ns
 
     def __exit__(self, exc_type, exc_value, traceback):
         if not self.enabled:
             return False
         events = EventList(_stop(), use_device=self.use_device, profile_memory=self.profile_memory,
                            with_flops=self.with_flops)
+        events._start_ns = self.profiling_start_time_ns
         self.profiling_end_time_ns = time.perf_counter_ns()
         self._stats.profiling_window_duration_sec = (self.profiling_end_time_ns - self.profiling_start_time_ns) / 1e9
         events._build_tree()

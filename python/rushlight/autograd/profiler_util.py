@@ -1,6 +1,5 @@
 """Events of a profile: lists, averages, tables and Chrome traces."""
-import itertools
-import json
+import math
 from collections import defaultdict, namedtuple
 
 __all__ = ["EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel",
@@ -9,12 +8,14 @@ __all__ = ["EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAv
 Kernel = namedtuple("Kernel", ["name", "device", "duration"])
 
 
-def _format_time(time_us):
-    if time_us >= 1e6:
-        return "%.3fs" % (time_us / 1e6)
-    if time_us >= 1e3:
-        return "%.3fms" % (time_us / 1e3)
-    return "%.3fus" % time_us
+_UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+
+
+def _format_time(time_us, time_unit=None):
+    """As text, in the largest unit that it fills or in the one that is asked for."""
+    if time_unit not in _UNITS:
+        time_unit = "s" if time_us >= 1e6 else "ms" if time_us >= 1e3 else "us"
+    return "%.3f%s" % (time_us / _UNITS[time_unit], time_unit)
 
 
 def _format_time_share(time_us, total_time_us):
@@ -83,25 +84,29 @@ class FunctionEvent(FormattedTimesMixin):
                  stack=None, scope=0, use_device=None, cpu_memory_usage=0, device_memory_usage=0, is_async=False,
                  is_remote=False, sequence_nr=-1, node_id=-1, device_type=None, device_index=0, device_resource_id=None,
                  is_legacy=False, flops=None, trace_name=None, concrete_inputs=None, kwinputs=None,
-                 is_user_annotation=False, metadata_json=None):
-        self.id, self.node_id, self.name = id, node_id, name
-        self.overload_name = overload_name or ""
+                 is_user_annotation=False, is_python_function=False, activity_type=None, metadata_json=None,
+                 flow_id=None, flow_type=None, flow_start=None, external_id=0, linked_correlation_id=0, extra_meta=None,
+                 structured_input_shapes=None, structured_input_strides=None, input_dtypes=None, python_id=-1,
+                 python_parent_id=-1, python_module_id=-1):
+        given = dict(locals())
+        for key in ("self", "start_us", "end_us", "overload_name", "trace_name", "input_shapes", "stack", "concrete_inputs",
+                    "kwinputs", "device_type"):
+            del given[key]
+        vars(self).update(given)
+        self.overload_name = overload_name
         self.trace_name = trace_name if trace_name is not None else name
         self.time_range = Interval(start_us, end_us)
-        self.thread, self.fwd_thread = thread, fwd_thread
         self.kernels, self.count = [], 1
         self.cpu_children, self.cpu_parent = [], None
         self.input_shapes = input_shapes if input_shapes is not None else []
         self.concrete_inputs, self.kwinputs = concrete_inputs or [], kwinputs or {}
         self.stack = stack if stack is not None else []
-        self.scope, self.use_device = scope, use_device
-        self.cpu_memory_usage, self.device_memory_usage = cpu_memory_usage, device_memory_usage
-        self.is_async, self.is_remote, self.sequence_nr = is_async, is_remote, sequence_nr
-        self.device_type, self.device_index = device_type, device_index
-        self.is_legacy, self.flops = is_legacy, flops
-        self.is_user_annotation = is_user_annotation
-        self.metadata_json = metadata_json
+        if device_type is None:
+            from rushlight.autograd.profiler import DeviceType
+            device_type = DeviceType.CPU
+        self.device_type = device_type
         self.self_cpu_percent = -1
+        self.live_bytes = 0     # in use when it ended
 
     def append_kernel(self, name, device, duration):
         self.kernels.append(Kernel(name, device, duration))
@@ -143,8 +148,16 @@ class FunctionEvent(FormattedTimesMixin):
         return self.name
 
     def __repr__(self):
-        return "<FunctionEvent id=%s name=%s cpu_time=%s input_shapes=%s>" % (self.id, self.name, self.cpu_time_str,
-                                                                             self.input_shapes)
+        device = self.use_device
+        shown = (("id", self.id), ("name", self.name), ("overload_name", self.overload_name),
+                 ("device_type", "DeviceType." + self.device_type.name), ("node_id", self.node_id),
+                 ("cpu_time", self.cpu_time_str), ("start_us", self.time_range.start), ("end_us", self.time_range.end),
+                 ("cpu_children", [child.id for child in self.cpu_children]), ("%s_time" % device, self.device_time_str),
+                 ("name", self.name), ("thread", self.thread), ("input_shapes", self.input_shapes),
+                 ("cpu_memory_usage", self.cpu_memory_usage), ("%s_memory_usage" % device, self.device_memory_usage),
+                 ("is_async", self.is_async), ("is_remote", self.is_remote), ("seq_nr", self.sequence_nr),
+                 ("is_legacy", self.is_legacy))
+        return "<FunctionEvent %s>" % " ".join("%s=%s" % pair for pair in shown)
 
 
 class FunctionEventAvg(FormattedTimesMixin):
@@ -185,10 +198,11 @@ class FunctionEventAvg(FormattedTimesMixin):
         return self.add(other)
 
     def __repr__(self):
-        return "<FunctionEventAvg key=%s self_cpu_time=%s cpu_time=%s  self_device_time=%s device_time=%s " \
-            "input_shapes=%s cpu_memory_usage=%d>" % (self.key, self.self_cpu_time_total_str, self.cpu_time_str,
-                                                      self.self_device_time_total_str, self.device_time_str,
-                                                      self.input_shapes, self.cpu_memory_usage)
+        device = self.use_device or "cuda"
+        return ("<FunctionEventAvg key=%s self_cpu_time=%s cpu_time=%s  self_%s_time=%s %s_time=%s input_shapes=%s "
+                "cpu_memory_usage=%s %s_memory_usage=%s>" %
+                (self.key, self.self_cpu_time_total_str, self.cpu_time_str, device, self.self_device_time_total_str, device,
+                 self.device_time_str, self.input_shapes, self.cpu_memory_usage, device, self.device_memory_usage))
 
 
 class StringTable(defaultdict):
@@ -262,58 +276,34 @@ class EventList(list):
         total = FunctionEventAvg()
         for event in self:
             total.add(event)
-        total.key = None
+        total.key = "Total"
         return total
 
     def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
               max_shapes_column_width=80, header=None, top_level_events_only=False, time_unit=None):
         """The events as text, the largest first when sort_by names a column."""
-        events = [e for e in self if not top_level_events_only or e.cpu_parent is None]
-        if not events:
+        if not self:
             return ""
+        events = list(self)
         if sort_by is not None:
-            name = sort_by.replace("cuda", "device")
-            events = sorted(events, key=lambda e: getattr(e, name), reverse=True)
-        total = sum(e.self_cpu_time_total for e in events)
-        columns = [("Name", lambda e: _cut(e.key, max_name_column_width), "<"),
-                   ("Self CPU %", lambda e: _format_time_share(e.self_cpu_time_total, total), ">"),
-                   ("Self CPU", lambda e: e.self_cpu_time_total_str, ">"),
-                   ("CPU total %", lambda e: _format_time_share(e.cpu_time_total, total), ">"),
-                   ("CPU total", lambda e: e.cpu_time_total_str, ">"),
-                   ("CPU time avg", lambda e: e.cpu_time_str, ">")]
-        if self._profile_memory:
-            columns += [("CPU Mem", lambda e: _format_memory(e.cpu_memory_usage), ">"),
-                        ("Self CPU Mem", lambda e: _format_memory(e.self_cpu_memory_usage), ">")]
-        columns.append(("# of Calls", lambda e: str(e.count), ">"))
-        if any(e.input_shapes for e in events):
-            columns.append(("Input Shapes", lambda e: _cut(str(e.input_shapes), max_shapes_column_width), ">"))
-        if self._with_flops:
-            columns.append(("Total FLOPs", lambda e: str(e.flops or "--"), ">"))
-        if any(e.stack for e in events):
-            columns.append(("Source Location", lambda e: _cut(e.stack[0] if e.stack else "", max_src_column_width), "<"))
-        rows = [[show(e) for _, show, _ in columns] for e in events[:row_limit if row_limit >= 0 else None]]
-        widths = [max([len(title)] + [len(row[i]) for row in rows]) + 2 for i, (title, _, _) in enumerate(columns)]
-        rule = "  ".join("-" * width for width in widths)
-        lines = [header] if header else []
-        lines += [rule, "  ".join("%*s" % (width, title) for (title, _, _), width in zip(columns, widths)), rule]
-        lines += ["  ".join("%*s" % (width, cell) for cell, width in zip(row, widths)) for row in rows]
-        lines += [rule, "Self CPU time total: %s" % _format_time(total), ""]
+            name = sort_by.replace("cuda", "device").replace("xpu", "device").replace("privateuse1", "device")
+            events.sort(key=lambda e: getattr(e, name), reverse=True)
+        layout = _Layout(events, self._profile_memory, self._with_flops, max_src_column_width, max_name_column_width,
+                         max_shapes_column_width, time_unit)
+        shown = [e for e in events if not top_level_events_only or e.cpu_parent is None]
+        lines = []
+        for title in [header] * (header is not None) + ["This report only display top-level ops statistics"] * top_level_events_only:
+            lines += ["=" * layout.width, title]
+        lines += [layout.rule, layout.line([column.title for column in layout.columns]), layout.rule]
+        for event in shown[:row_limit if row_limit >= 0 else None]:
+            lines += layout.rows(event)
+        lines += [layout.rule, "Self CPU time total: " + _format_time(layout.total, time_unit), ""]
         return "\n".join(lines)
 
     def export_chrome_trace(self, path):
         """Write the events for chrome://tracing and Perfetto."""
-        import gzip
-        entries = []
-        for event in self:
-            entry = {"ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
-                     "name": event.trace_name, "pid": 0, "tid": event.thread, "ts": event.time_range.start,
-                     "dur": event.time_range.elapsed_us(), "args": {}}
-            if event.input_shapes:
-                entry["args"]["Input Dims"] = event.input_shapes
-            entries.append(entry)
-        opener = gzip.open if str(path).endswith(".gz") else open
-        with opener(path, "wt") as f:
-            json.dump({"schemaVersion": 1, "traceEvents": entries}, f)
+        from rushlight.autograd.profiler_trace import write
+        write(self, path)
 
     def export_stacks(self, path, metric):
         """Write "frames value" lines for flame graphs."""
@@ -328,13 +318,82 @@ class EventList(list):
                                                       for frame in reversed(event.stack)), value))
 
     def supported_export_stacks_metrics(self):
-        return ["self_cpu_time_total", "self_cuda_time_total"]
+        return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
+
+
+class _Column:
+    """One column of a table: its title, its width, to which side it is set, and the cell of an event."""
+
+    def __init__(self, title, cell, width=12, left=False):
+        self.title, self.cell, self.width, self.left = title, cell, width, left
+
+
+class _Layout:
+    """The columns that a list of events asks for."""
+
+    gap = "  "
+
+    def __init__(self, events, memory, flops, source_width, name_width, shapes_width, unit):
+        self.total = total = sum(e.self_cpu_time_total for e in events)
+        self.source_width = _column_width([frame for e in events for frame in e.stack], source_width)
+        shapes = _column_width([str(e.input_shapes) for e in events if e.input_shapes], shapes_width)
+        scale, title = _flops_scale([e.flops for e in events if e.flops])
+
+        def spent(name):
+            return lambda e: _format_time(getattr(e, name), unit)
+
+        def share(name):
+            return lambda e: _format_time_share(getattr(e, name), total)
+        columns = [_Column("Name", lambda e: _cut(e.key, name_width), _column_width([e.key for e in events], name_width)),
+                   _Column("Self CPU %", share("self_cpu_time_total")), _Column("Self CPU", spent("self_cpu_time_total")),
+                   _Column("CPU total %", share("cpu_time_total") if any(not e.is_async for e in events) else lambda e: "0.00%"),
+                   _Column("CPU total", spent("cpu_time_total")), _Column("CPU time avg", spent("cpu_time"))]
+        if memory:
+            columns += [_Column("CPU Mem", lambda e: _format_memory(e.cpu_memory_usage)),
+                        _Column("Self CPU Mem", lambda e: _format_memory(e.self_cpu_memory_usage))]
+        columns.append(_Column("# of Calls", lambda e: str(e.count)))
+        if any(e.input_shapes for e in events):
+            columns.append(_Column("Input Shapes", lambda e: str(e.input_shapes)[:shapes], shapes))
+        self.source = any(e.stack for e in events)
+        if self.source:
+            columns.append(_Column("Source Location", lambda e: _tail(e.stack[0], self.source_width) if e.stack else "",
+                                   self.source_width, left=True))
+        if flops and title:
+            columns.append(_Column(title, lambda e: "%8.3f" % (e.flops / scale) if e.flops and e.flops > 0 else "--"))
+        self.columns = columns
+        self.rule = "".join("-" * column.width + self.gap for column in columns)
+        self.width = len(self.rule) - len(self.gap)
+
+    def line(self, cells):
+        return "".join((cell.ljust if column.left else cell.rjust)(column.width) + self.gap
+                       for column, cell in zip(self.columns, cells))
+
+    def rows(self, event):
+        """The event's line, and under it the rest of its stack."""
+        yield self.line([column.cell(event) for column in self.columns])
+        if self.source:
+            for frame in event.stack[1:]:
+                yield self.line([_tail(frame, self.source_width) if column.title == "Source Location" else "" for column in self.columns])
+            yield self.line([""] * len(self.columns))
+
+
+def _column_width(texts, most):
+    longest = max((len(text) for text in texts), default=0) + 4
+    return longest if most is None else min(longest, most)
+
+
+def _flops_scale(counts):
+    """(divisor, title) for a column of counts; the title is None where there is none."""
+    if not counts:
+        return 1, None
+    step = max(0, min(int(math.log10(min(counts)) / 3), 5))
+    return 1000 ** step, "Total " + ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")[step]
 
 
 def _cut(text, width):
-    if width is not None and width > 3 and len(text) > width:
-        return text[:width - 3] + "..."
-    return text
+    """Names that nearly fill their column lose their end."""
+    return text[:width - 3] + "..." if width is not None and len(text) >= width - 3 else text
 
 
-_counter = itertools.count()
+def _tail(path, width):
+    return path if len(path) <= width else "..." + path[len(path) - width + 3:]

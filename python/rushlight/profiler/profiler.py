@@ -35,8 +35,9 @@ class ProfilerAction(enum.Enum):
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
     """A function step -> ProfilerAction: cycles of waiting, warming up and recording."""
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
-        raise AssertionError("Invalid profiler schedule arguments: wait, warmup, repeat and skip_first must be >= 0, "
-                             "active > 0")
+        given = (("wait", wait), ("warmup", warmup), ("active", active), ("repeat", repeat), ("skip_first", skip_first))
+        raise AssertionError("Invalid profiler schedule arguments. Got " + ", ".join(
+            "%s=%d (need %s 0)" % (name, value, ">" if name == "active" else ">=") for name, value in given) + ".")
     if warmup == 0:
         warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
 

@@ -1,5 +1,5 @@
-/* profile.c - the one hook that sees every call, and the clock it reads. */
-#include "api/api.h"
+/* profile.c - the hook of a thread, and the clock it reads. */
+#include "op/profile.h"
 #include <time.h>
 
 _Thread_local struct rush_profile rush_profile_now;
