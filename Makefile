@@ -3,6 +3,7 @@ BUILD ?= build
 PYTHON ?= python3
 T ?=
 PEER ?=
+ORACLE ?=
 ROUNDS ?= 1
 
 all: $(BUILD)/build.ninja           ## build the library, the extension, the examples
@@ -27,6 +28,18 @@ san:                                ## the C tests under the address and undefin
 	@ninja -C build-san
 	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)
 
+parity: all                         ## compare with PyTorch, operation by operation: ORACLE=folder of opinfo.py, T=names
+	@$(PYTHON) tests/parity/run.py --oracle "$(ORACLE)" $(if $(PEER),--python $(PEER)) $(T)
+
+parity-san:                         ## the same under the sanitizers, whose reports fail it
+	@$(MAKE) --no-print-directory build-parity/build.ninja BUILD=build-parity \
+	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3"
+	@sh tools/refresh build-parity
+	@ninja -C build-parity
+	@sh tools/devlink build-parity build-parity/package
+	@$(PYTHON) tests/parity/run.py --oracle "$(ORACLE)" $(if $(PEER),--python $(PEER)) --package build-parity/package \
+	    --sanitized build-parity/reports $(T)
+
 bench: all                          ## time it all, beside PyTorch with PEER=a-python-that-has-it
 	@ninja -C $(BUILD) bench/calls >/dev/null
 	@$(BUILD)/bench/calls
@@ -43,9 +56,9 @@ install: all                        ## install library, headers, pkg-config file
 	@meson install -C $(BUILD)
 
 clean:
-	@rm -rf build build-san build-pip
+	@rm -rf build build-san build-parity build-pip
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo test san bench docs fmt install clean help
+.PHONY: all demo test san parity parity-san bench docs fmt install clean help

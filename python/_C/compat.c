@@ -155,11 +155,6 @@ static PyObject *no(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
 static PyObject *yes(PyObject *module, PyObject *unused) { Py_RETURN_TRUE; }
 static PyObject *zero(PyObject *module, PyObject *unused) { return PyLong_FromLong(0); }
 
-static PyObject *no_forward_mode(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    return PyErr_Format(PyExc_NotImplementedError, "forward mode with dual tensors is not there; torch.func.jvp is");
-}
-
 static PyMethodDef functions[] = {
     {"_current_graph_task_id", graph_task, METH_NOARGS, "A number for the running backward; -1 outside."},
     {"_will_engine_execute_node", will_execute, METH_O, "Will the running backward come to this node?"},
@@ -173,8 +168,6 @@ static PyMethodDef functions[] = {
     {"_get_dispatch_mode", none, METH_VARARGS, NULL},
     {"_is_fwd_grad_enabled", yes, METH_NOARGS, NULL},
     {"_set_fwd_grad_enabled", none, METH_O, NULL},
-    {"_enter_dual_level", (PyCFunction)(void (*)(void))no_forward_mode, METH_VARARGS | METH_KEYWORDS, NULL},
-    {"_exit_dual_level", (PyCFunction)(void (*)(void))no_forward_mode, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_log_api_usage_once", none, METH_VARARGS, "Nothing is logged."},
     {"_log_api_usage_metadata", none, METH_VARARGS, "Nothing is logged."},
     {"_is_xnnpack_enabled", no, METH_NOARGS, NULL},

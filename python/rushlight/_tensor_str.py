@@ -329,7 +329,7 @@ def _str_intern(inp, *, tensor_contents=None):
     elif inp.requires_grad:
         suffixes.append("requires_grad=True")
     if tangent is not None:
-        suffixes.append("tangent=%s" % tangent)
+        suffixes.append("tangent=%s" % tangent.detach())
     return _add_suffixes(prefix + text, suffixes, indent, force_newline=self.layout is torch.sparse_coo)
 
 

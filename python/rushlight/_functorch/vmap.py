@@ -341,6 +341,24 @@ def _random(func, args, kwargs, level):
     return _by_example(func, args, kwargs, level)
 
 
+@rule("as_strided", "as_strided_copy", "as_strided_scatter")
+def _strided(func, args, kwargs, level):
+    """Offsets count from the start of an example."""
+    x = args[0]
+    named = "storage_offset" in kwargs
+    place = 4 if _name(func).endswith("scatter") else 3
+    given = kwargs.get("storage_offset") if named else args[place] if len(args) > place else None
+    if given is None or not (isinstance(x, BatchedTensor) and x.level == level):
+        return _by_example(func, args, kwargs, level)
+    out = []
+    for k in range(_levels[level]):
+        a, kw = tree_map(lambda t: t.value[k] if isinstance(t, BatchedTensor) and t.level == level else t, (args, dict(kwargs)))
+        offset = given + a[0].storage_offset() - x.value.storage_offset()
+        kw["storage_offset"] = offset
+        out.append(func(*a[:place], **kw))
+    return BatchedTensor(torch.stack(out), level)
+
+
 def _call(func, args, kwargs):
     level = _top(args, kwargs)
     if level is None:

@@ -1,4 +1,10 @@
-"""Forward mode: tensors that carry a tangent."""
+"""Forward mode: tensors that carry a tangent.
+
+A dual tensor is recorded like one that requires gradients. What it leads to is known when its tangent is asked for: the
+gradients by the duals are linear in the cotangent, and the derivative of that linear map in the direction of the
+tangents is the tangent of the result. So whatever has second derivatives has forward mode; what runs under no_grad has
+no tangents.
+"""
 from typing import NamedTuple, Optional
 
 import rushlight as torch
@@ -8,17 +14,16 @@ from rushlight.autograd.grad_mode import _DecoratorContextManager
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
 
 _current_level = -1
+_duals = []  # of the level that is open: (the tensor that was recorded, its tangent, the dual, whether a graph lies behind)
 
 
 def enter_dual_level():
     """Open a level; dual tensors live until it is closed."""
     global _current_level
-    level = _C._enter_dual_level()
-    if level != _current_level + 1:
-        raise RuntimeError("Entering a new forward AD level but the current level is not valid. Make sure you did not "
-                           "modified it directly.")
-    _current_level = level
-    return level
+    if _current_level >= 0:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _current_level = 0
+    return _current_level
 
 
 def exit_dual_level(*, level=None):
@@ -28,8 +33,20 @@ def exit_dual_level(*, level=None):
     if level != _current_level:
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not "
                            "supported.")
-    _C._exit_dual_level(level=level)
+    _duals.clear()
     _current_level = level - 1
+
+
+class _Recorded(torch.autograd.Function):
+    """The tensor itself, sharing its memory, but a result in the graph, so that it can be changed in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
 
 
 def make_dual(tensor, tangent, *, level=None):
@@ -41,7 +58,18 @@ def make_dual(tensor, tangent, *, level=None):
     for value, name in ((tensor, "primal"), (tangent, "tangent")):
         if not (value.is_floating_point() or value.is_complex()):
             raise ValueError("Expected %s to be floating point or complex, but got: %s" % (name, value.dtype))
-    return torch._VF._make_dual(tensor, tangent, level=level)
+    if tensor.shape != tangent.shape:
+        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                           "not supported. Tensor is of size %s while the given forward gradient is of size %s."
+                           % (list(tensor.shape), list(tangent.shape)))
+    if any(dual is tensor for _, _, dual, _ in _duals):
+        raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level %d is not "
+                           "supported." % level)
+    with torch.enable_grad():
+        source = _Recorded.apply(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+        dual = _Recorded.apply(source)
+    _duals.append((source, tangent, dual, tensor.requires_grad or tangent.requires_grad))
+    return dual
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -49,13 +77,36 @@ class UnpackedDualTensor(NamedTuple):
     tangent: "Optional[torch.Tensor]"
 
 
+def _pushed(tensor):
+    """The tangent of a result, None where no dual leads to it."""
+    if not tensor.requires_grad or not _duals:
+        return None
+    with torch.enable_grad():
+        cotangent = torch.zeros_like(tensor).requires_grad_()
+        pulled = torch.autograd.grad(tensor, [source for source, *_ in _duals], cotangent, retain_graph=True, create_graph=True,
+                                     allow_unused=True)
+        reached = [(g, tangent) for g, (_, tangent, *_) in zip(pulled, _duals) if g is not None]
+        if not reached:
+            return None
+        moving = [(g, tangent.to(g.dtype)) for g, tangent in reached if g.requires_grad]
+        if not moving:  # the gradient does not depend on the cotangent: it is zero
+            return torch.zeros_like(tensor)
+        tangent, = torch.autograd.grad([g for g, _ in moving], [cotangent], [t for _, t in moving], retain_graph=True, create_graph=True,
+                                       allow_unused=True)
+    return torch.zeros_like(tensor) if tangent is None else tangent
+
+
 def unpack_dual(tensor, *, level=None):
     """(primal, tangent); tangent is None where there is none."""
     level = _current_level if level is None else level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    primal, tangent = torch._VF._unpack_dual(tensor, level=level)
-    return UnpackedDualTensor(primal, tangent)
+    tangent = _pushed(tensor)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    if any(behind for *_, behind in _duals):
+        return UnpackedDualTensor(tensor, tangent)
+    return UnpackedDualTensor(tensor.detach(), tangent.detach())
 
 
 class dual_level(_DecoratorContextManager):

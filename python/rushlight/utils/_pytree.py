@@ -403,8 +403,18 @@ BUILTIN_TYPES.update((tuple, list, dict, namedtuple, OrderedDict, defaultdict, d
 def _get_node_type(tree):
     """The key of SUPPORTED_NODES for an object: its class, or namedtuple for all of those."""
     kind = type(tree)
-    if kind not in SUPPORTED_NODES and is_namedtuple_class(kind):
+    return kind if kind in SUPPORTED_NODES else _tuple_kind(kind) or kind
+
+
+def _tuple_kind(kind):
+    """The key for a class that is not registered: namedtuple, or itself for what operations return, which now is."""
+    if not issubclass(kind, tuple):
+        return None
+    if is_namedtuple_class(kind):
         return namedtuple
+    if kind.__module__ != "torch.return_types":
+        return None
+    importlib.import_module("rushlight.return_types").pytree_register_structseq(kind)
     return kind
 
 
@@ -610,10 +620,11 @@ def _flatten(tree, leaves, is_leaf):
     kind = type(tree)
     node = SUPPORTED_NODES.get(kind)
     if node is None:
-        if not (issubclass(kind, tuple) and is_namedtuple_class(kind)) or (is_leaf is not None and is_leaf(tree)):
+        named = _tuple_kind(kind)
+        if named is None or (is_leaf is not None and is_leaf(tree)):
             leaves.append(tree)
             return _LEAF_SPEC
-        kind, node = namedtuple, SUPPORTED_NODES[namedtuple]
+        kind, node = named, SUPPORTED_NODES[named]
     elif is_leaf is not None and is_leaf(tree):
         leaves.append(tree)
         return _LEAF_SPEC
@@ -649,7 +660,7 @@ def tree_iter(tree, is_leaf=None):
 def _leaves(tree, found, is_leaf):
     kind = type(tree)
     if kind not in SUPPORTED_NODES:
-        kind = namedtuple if is_namedtuple_class(kind) else None
+        kind = _tuple_kind(kind)
     if kind is None or (is_leaf is not None and is_leaf(tree)):
         found.append(tree)
         return
@@ -681,9 +692,10 @@ def _map(func, tree, is_leaf):
     kind = type(tree)
     node = SUPPORTED_NODES.get(kind)
     if node is None:
-        if not (issubclass(kind, tuple) and is_namedtuple_class(kind)):
+        named = _tuple_kind(kind)
+        if named is None:
             return func(tree)
-        node = SUPPORTED_NODES[namedtuple]
+        node = SUPPORTED_NODES[named]
     if is_leaf is not None and is_leaf(tree):
         return func(tree)
     if kind is list:
