@@ -331,6 +331,7 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #include <rushlight/nn.h>
 #include <rushlight/optim.h>
 #include <rushlight/io.h>
+#include <rushlight/checkpoint.h>
 #ifndef RUSH_BUILDING
 #include <rushlight/ops.h>
 #endif

@@ -1,10 +1,9 @@
 """The restricted unpickler behind torch.load(weights_only=True).
 
-It runs the pickle machine over a closed list of opcodes; names in the file are looked up in a table and never
-imported; calls and object states are limited to what checkpoints need.  So a file can make tensors, containers
-and numbers, and nothing else.  docs of the opcodes: pickletools.
+The pickle machine is C (src/io/pickle.c, python/_C/unpickle.c) and has a closed list of opcodes; names in the file
+are looked up in a table here and never imported; calls and object states are limited to what checkpoints need.  So
+a file can make tensors, containers and numbers, and nothing else.
 """
-import struct
 from _codecs import encode
 from collections import Counter, OrderedDict
 from pickle import UnpicklingError
@@ -136,51 +135,32 @@ def _unsupported(key):
         "to allowlist this global if you trust this class/function." % (key, key, key))
 
 
-class Unpickler:
-    """Reads one pickle from a binary file."""
+class _Policy:
+    """What one pickle may name, call, make and give a state to."""
 
-    def __init__(self, file, *, encoding="bytes"):
-        self.encoding = encoding
-        self.readline = file.readline
-        self.read = file.read
-        self.memo = {}
-        self.proto = -1
+    def __init__(self):
+        self.users = _get_user_allowed_globals()
+        self.table = _get_allowed_globals()
+        self.user_classes = {cls for cls in self.users.values() if isinstance(cls, type)}
 
-    def persistent_load(self, pid):
-        raise UnpicklingError("unsupported persistent id encountered")
-
-    def _take(self, count):
-        data = self.read(count)
-        if len(data) != count:
-            raise EOFError("Ran out of input")
-        return data
-
-    def _find(self, module, name):
+    def find(self, module, name):
         key = _key(module, name)
-        users = _get_user_allowed_globals()
-        if key in users:
-            return users[key]
-        table = _get_allowed_globals()
-        if key in table:
-            return table[key]
-        if module.split(".")[0] in ("sys", "os", "posix", "nt"):
-            raise UnpicklingError("Trying to load unsupported GLOBAL %s whose module %s is blocked."
-                                  % (key, module.split(".")[0]))
+        if key in self.users:
+            return self.users[key]
+        if key in self.table:
+            return self.table[key]
+        blocked = module.split(".")[0]
+        if blocked in ("sys", "os", "posix", "nt"):
+            raise UnpicklingError("Trying to load unsupported GLOBAL %s whose module %s is blocked." % (key, blocked))
         raise _unsupported(key)
 
-    def _may_call(self, func):
-        if func in _get_user_allowed_globals().values():
-            return True
-        return func in _get_allowed_globals().values() and not isinstance(func, (torch.dtype,))
+    def new(self, cls, args, kwargs):
+        if cls is torch.nn.Parameter or cls in self.user_classes:
+            return cls.__new__(cls, *args, **(kwargs or {}))
+        raise UnpicklingError("Can only create new object for nn.Parameter or classes allowlisted via "
+                              "`add_safe_globals` but got %s" % (cls,))
 
-    def _pop_mark(self):
-        items = self.stack
-        self.stack = self.marks.pop()
-        return items
-
-    def _build(self):
-        state = self.stack.pop()
-        target = self.stack[-1]
+    def build(self, target, state):
         kind = type(target)
         if kind is torch.Tensor:
             target.set_(*state)
@@ -191,7 +171,7 @@ class Unpickler:
                 torch._utils._set_obj_state(target, state)
         elif kind is OrderedDict:
             target.__dict__.update(state)
-        elif kind in _get_user_allowed_globals().values():
+        elif kind in self.user_classes:
             if hasattr(target, "__setstate__"):
                 target.__setstate__(state)
             else:
@@ -206,205 +186,33 @@ class Unpickler:
             raise UnpicklingError("Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
                                   "`add_safe_globals`, but got %s" % kind)
 
-    def _new_object(self, cls, args, kwargs=None):
-        if cls is torch.nn.Parameter or (isinstance(cls, type) and cls in _get_user_allowed_globals().values()
-                                         and isinstance(args, tuple)):
-            return cls.__new__(cls, *args, **(kwargs or {}))
-        raise UnpicklingError("Can only create new object for nn.Parameter or classes allowlisted via "
-                              "`add_safe_globals` but got %s" % (cls,))
 
-    def _reduce(self):
-        args = self.stack.pop()
-        func = self.stack[-1]
-        if not isinstance(args, tuple):
-            raise UnpicklingError("the arguments of a REDUCE must be a tuple, got %s" % type(args).__name__)
-        try:
-            allowed = self._may_call(func)
-        except TypeError:
-            allowed = False
-        if not allowed:
-            raise UnpicklingError("Trying to call reduce for unrecognized function %s" % (func,))
-        self.stack[-1] = func(*args)
+def _no_ids(pid):
+    raise UnpicklingError("unsupported persistent id encountered")
 
-    def _append_all(self, items):
-        target = self.stack[-1]
-        if type(target) is not list:
-            raise UnpicklingError("Can only append to lists, but got %s" % type(target))
-        target.extend(items)
 
-    def _set_items(self, items):
-        target = self.stack[-1]
-        if type(target) not in (dict, OrderedDict, Counter) and \
-                type(target) not in _get_user_allowed_globals().values():
-            raise UnpicklingError("Can only set items of dictionaries, but got %s" % type(target))
-        for i in range(0, len(items), 2):
-            target[items[i]] = items[i + 1]
+def unpickle(data, persistent_load=_no_ids, encoding="utf-8", name="a pickle", offset=0):
+    """(object, position after it) of the pickle that begins at offset of data."""
+    policy = _Policy()
+    return torch._C._unpickle(data, offset, policy.find, persistent_load, policy.new, policy.build,
+                              {OrderedDict, Counter} | policy.user_classes, encoding, name)
+
+
+class Unpickler:
+    """Reads one pickle from a binary file."""
+
+    def __init__(self, file, *, encoding="bytes"):
+        self.file, self.encoding = file, encoding
+
+    def persistent_load(self, pid):
+        return _no_ids(pid)
 
     def load(self):
-        """The object of the pickle."""
-        self.stack, self.marks = [], []
-        while True:
-            code = self.read(1)
-            if not code:
-                raise EOFError
-            handler = _HANDLERS.get(code[0])
-            if handler is None:
-                raise UnpicklingError("Unsupported operand %d" % code[0])
-            if handler is _stop:
-                if len(self.stack) != 1 or self.marks:
-                    raise UnpicklingError("the pickle ends with %d values instead of one" % len(self.stack))
-                return self.stack.pop()
-            handler(self)
-
-
-# --- one function per opcode ------------------------------------------------------------------------------------------
-
-_stop = object()
-
-
-def _text_pair(u):
-    module, name = u.readline()[:-1].decode("utf-8"), u.readline()[:-1].decode("utf-8")
-    u.stack.append(u._find(module, name))
-
-
-def _stack_global(u):
-    name, module = u.stack.pop(), u.stack.pop()
-    if type(name) is not str or type(module) is not str:
-        raise UnpicklingError("STACK_GLOBAL requires str")
-    u.stack.append(u._find(module, name))
-
-
-def _new_obj(u):
-    args, cls = u.stack.pop(), u.stack.pop()
-    u.stack.append(u._new_object(cls, args))
-
-
-def _new_obj_ex(u):
-    kwargs, args, cls = u.stack.pop(), u.stack.pop(), u.stack.pop()
-    u.stack.append(u._new_object(cls, args, kwargs))
-
-
-def _mark(u):
-    u.marks.append(u.stack)
-    u.stack = []
-
-
-def _tuple(u):
-    items = u._pop_mark()
-    u.stack.append(tuple(items))
-
-
-def _tuple_of(count):
-    def make(u):
-        if len(u.stack) < count:
-            raise UnpicklingError("a tuple of %d from a stack of %d" % (count, len(u.stack)))
-        u.stack[-count:] = [tuple(u.stack[-count:])]
-    return make
-
-
-def _push(make):
-    return lambda u: u.stack.append(make())
-
-
-def _number(layout, size):
-    unpack = struct.Struct(layout).unpack
-    return lambda u: u.stack.append(unpack(u._take(size))[0])
-
-
-def _long1(u):
-    u.stack.append(int.from_bytes(u._take(u._take(1)[0]), "little", signed=True))
-
-
-def _unicode(width):
-    def read(u):
-        u.stack.append(str(u._take(int.from_bytes(u._take(width), "little")), "utf-8", "surrogatepass"))
-    return read
-
-
-def _bytes(width, kind=bytes):
-    def read(u):
-        u.stack.append(kind(u._take(int.from_bytes(u._take(width), "little"))))
-    return read
-
-
-def _short_string(u):
-    data = u._take(u._take(1)[0])
-    u.stack.append(data if u.encoding == "bytes" else data.decode(u.encoding))
-
-
-def _get(width):
-    def read(u):
-        key = int.from_bytes(u._take(width), "little")
-        if key not in u.memo:
-            raise UnpicklingError("Memo value not found at index %d" % key)
-        u.stack.append(u.memo[key])
-    return read
-
-
-def _put(width):
-    def read(u):
-        u.memo[int.from_bytes(u._take(width), "little")] = u.stack[-1]
-    return read
-
-
-def _memoize(u):
-    u.memo[len(u.memo)] = u.stack[-1]
-
-
-def _append(u):
-    item = u.stack.pop()
-    u._append_all([item])
-
-
-def _appends(u):
-    items = u._pop_mark()
-    u._append_all(items)
-
-
-def _set_item(u):
-    value, key = u.stack.pop(), u.stack.pop()
-    u._set_items([key, value])
-
-
-def _set_items(u):
-    items = u._pop_mark()
-    if len(items) % 2:
-        raise UnpicklingError("SETITEMS with an odd number of items")
-    u._set_items(items)
-
-
-def _add_items(u):
-    items = u._pop_mark()
-    if type(u.stack[-1]) is not set:
-        raise UnpicklingError("Can only add items to sets, but got %s" % type(u.stack[-1]))
-    u.stack[-1].update(items)
-
-
-def _persistent(u):
-    pid = u.stack.pop()
-    # In the old format the class of the storage and its location are bytes.
-    u.stack.append(u.persistent_load(pid))
-
-
-def _proto(u):
-    u.proto = u._take(1)[0]
-    if not 2 <= u.proto <= 5:
-        raise UnpicklingError("unsupported pickle protocol: %d" % u.proto)
-
-
-_HANDLERS = {
-    0x80: _proto, ord("."): _stop, ord("("): _mark, ord(")"): _push(tuple), ord("]"): _push(list),
-    ord("}"): _push(dict), 0x8f: _push(set), ord("N"): _push(lambda: None), 0x88: _push(lambda: True),
-    0x89: _push(lambda: False), ord("t"): _tuple, 0x85: _tuple_of(1),
-    0x86: _tuple_of(2), 0x87: _tuple_of(3), ord("K"): _number("<B", 1), ord("M"): _number("<H", 2),
-    ord("J"): _number("<i", 4), 0x8a: _long1, ord("G"): _number(">d", 8), ord("X"): _unicode(4), 0x8c: _unicode(1),
-    0x8d: _unicode(8), ord("U"): _short_string, ord("B"): _bytes(4), ord("C"): _bytes(1), 0x8e: _bytes(8),
-    0x96: _bytes(8, bytearray), ord("h"): _get(1), ord("j"): _get(4), ord("q"): _put(1), ord("r"): _put(4),
-    0x94: _memoize, ord("c"): _text_pair, 0x93: _stack_global, ord("R"): Unpickler._reduce,
-    ord("b"): Unpickler._build, 0x81: _new_obj, 0x92: _new_obj_ex, ord("a"): _append, ord("e"): _appends,
-    ord("s"): _set_item, ord("u"): _set_items, 0x90: _add_items, ord("Q"): _persistent,
-    0x95: lambda u: u._take(8),     # FRAME: how many bytes belong together
-}
+        """The object of the pickle; the file stands behind it then."""
+        start = self.file.tell()
+        result, used = unpickle(self.file.read(), self.persistent_load, self.encoding)
+        self.file.seek(start + used)
+        return result
 
 
 def get_globals_in_pkl(file):

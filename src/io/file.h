@@ -1,4 +1,4 @@
-/* file.h - reading and writing files: atomically, or as mapped memory. */
+/* file.h - reading and writing files: written whole or not at all, read in parallel or as mapped memory. */
 #ifndef RUSH_IO_FILE_H
 #define RUSH_IO_FILE_H
 
@@ -6,14 +6,42 @@
 #include <rushlight/io.h>
 #include <stdio.h>
 
-/* A file that is written beside `path` and takes its place when it is whole. */
+#pragma GCC visibility push(default)
+
+/* ---- writing: write.c ---- */
+
+/* A file that takes the place of `path` when it is whole; until then it has no name where the system allows that, so
+ * that nothing is left behind by a process that dies. */
 typedef struct rush_writing {
-    FILE *f;
-    char *path, *draft;
+    FILE *f;           /* for libraries that write by themselves, instead of rush_write */
+    char *path;        /* of the file to be, links followed   */
+    char *draft;       /* its name until then                 */
+    bool named, replaces, direct, tried;
+    int fd, mode;      /* mode: permissions to keep; -1 the usual ones, -2 a device or pipe */
+    uint64_t at;       /* bytes handed to the system          */
+    char *buffer;      /* what is not written yet             */
+    size_t waiting;
 } rush_writing;
 int rush_write_begin(rush_writing *, const char *path);
 int rush_write(rush_writing *, const void *, size_t);
 int rush_write_end(rush_writing *, bool keep); /* false: forget it */
+
+/* ---- reading: read.c ---- */
+
+/* Bytes by position: an open file, or memory. Nothing outside of it is ever read. */
+typedef struct rush_source {
+    int fd;              /* -1: memory */
+    const char *mem;
+    uint64_t size;
+    uint64_t start;      /* where in the file its first byte is */
+    const char *name;    /* for messages; the owner's */
+} rush_source;
+int rush_source_open(rush_source *, const char *path); /* the name is kept, not copied */
+void rush_source_close(rush_source *);
+/* Exactly n bytes from `at`. */
+int rush_source_read(const rush_source *, uint64_t at, void *, size_t n);
+/* The same for much: by all threads, with the checksum where `crc` is given. */
+int rush_source_read_much(const rush_source *, uint64_t at, void *, size_t n, uint32_t *crc);
 
 /* A whole file in memory, private: writing does not change the file. One reference; tensors over it hold others. */
 typedef struct rush_mapping {
@@ -22,10 +50,16 @@ typedef struct rush_mapping {
     size_t size;
 } rush_mapping;
 rush_mapping *rush_map(const char *path);
+rush_mapping *rush_map_fd(int fd, size_t size, bool shared);
 void rush_unmap(void *mapping); /* gives up a reference */
 /* A tensor over [offset, ...) of the mapping; copied where the place does not suit the dtype. */
 rush_tensor *rush_map_tensor(rush_mapping *, size_t offset, rush_dtype, int ndim, const int64_t *size, const int64_t *stride);
+/* A storage over it. One reference, the caller's. */
+rush_storage *rush_map_storage(rush_mapping *, size_t offset, size_t n);
 /* The tensor as it lies in files: contiguous, on the CPU, without lazy bits. */
 const rush_tensor *rush_as_in_files(const rush_tensor *);
+/* Reverses the bytes of each of n elements: of complex ones, of their halves. */
+void rush_swap_bytes(void *, rush_dtype, size_t n);
 
+#pragma GCC visibility pop
 #endif

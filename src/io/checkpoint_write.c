@@ -1,0 +1,307 @@
+/* checkpoint_write.c - contents as .pt files, which torch.load reads with weights_only=True.
+ *
+ * One pass over the contents finds the storages and which part of each is used; only that part is written, so that
+ * a view of a large tensor makes a small file, and views that share memory share it again. The second pass writes the
+ * pickle, after which the storages follow as entries of their own.
+ */
+#include "io/checkpoint.h"
+#include "io/zip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define DEEPEST 1000
+
+typedef struct part {
+    const rush_storage *storage;
+    rush_tensor *t;          /* one over it, which keeps it alive and knows its dtype */
+    int64_t from, to;        /* bytes of it that are used                             */
+} part;
+
+typedef struct writer {
+    const char *path;
+    char *p;                 /* the pickle */
+    size_t n, room;
+    part *parts;
+    size_t nparts, parts_room;
+    uint32_t *slots;         /* numbers + 1 of parts, by the address of their storage */
+    size_t nslots;
+    uint32_t memo;           /* names written so far, by number: repeated ones are one opcode */
+    struct { const char *name; } known[32];
+} writer;
+
+/* ---- storages ---- */
+
+static part *part_of(writer *w, const rush_storage *s)
+{
+    if (2 * (w->nparts + 1) > w->nslots) {
+        size_t nslots = RUSH_MAX(w->nslots * 2, (size_t)64);
+        uint32_t *slots = rush_scope_alloc(nslots * sizeof *slots);
+        part *parts = rush_scope_alloc(nslots * sizeof *parts);
+        if (!slots || !parts) return NULL;
+        memset(slots, 0, nslots * sizeof *slots);
+        if (w->nparts) memcpy(parts, w->parts, w->nparts * sizeof *parts);
+        for (size_t i = 0; i < w->nparts; i++) {
+            size_t at = ((uintptr_t)parts[i].storage >> 4) * 2654435761u & (nslots - 1);
+            while (slots[at]) at = (at + 1) & (nslots - 1);
+            slots[at] = (uint32_t)i + 1;
+        }
+        w->slots = slots, w->nslots = nslots, w->parts = parts;
+    }
+    size_t at = ((uintptr_t)s >> 4) * 2654435761u & (w->nslots - 1);
+    for (; w->slots[at]; at = (at + 1) & (w->nslots - 1))
+        if (w->parts[w->slots[at] - 1].storage == s) return w->parts + w->slots[at] - 1;
+    w->slots[at] = (uint32_t)++w->nparts;
+    w->parts[w->nparts - 1] = (part){.storage = s, .from = INT64_MAX};
+    return w->parts + w->nparts - 1;
+}
+
+/* The tensor as it is written: elements in memory, no lazy bits. Contents keep what was made for them. */
+static rush_tensor *plain(rush_content *x)
+{
+    rush_tensor *t = x->t;
+    RUSH_CHECK_NULL(t->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors are written from C");
+    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "only tensors on the CPU are written from C");
+    RUSH_CHECK_NULL(rush_storage_word((rush_dtype)t->dtype) == NULL || t->dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not written from C");
+    if (!(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) return t;
+    rush_tensor *resolved = rush_contiguous_copy(t);
+    if (resolved && rush_requires_grad(t) && !(resolved = rush_requires_grad_set(rush_tensor_detach(resolved), true))) return NULL;
+    return x->t = resolved;
+}
+
+static int note(writer *w, rush_content *x)
+{
+    rush_tensor *t = plain(x);
+    part *p = t ? part_of(w, t->storage) : NULL;
+    if (!p) return -1;
+    RUSH_CHECK(!p->t || p->t->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Cannot save multiple tensors or storages that view the same data as different types ('%s')", w->path);
+    p->t = t;
+    int64_t size = rush_dtypes[t->dtype].size, from = t->offset, last = t->offset;
+    for (int i = 0; i < t->ndim; i++) last += (t->size[i] - 1) * t->stride[i];
+    if (!t->numel) return 0;
+    p->from = RUSH_MIN(p->from, from * size);
+    p->to = RUSH_MAX(p->to, (last + 1) * size);
+    return 0;
+}
+
+static int note_all(writer *w, rush_content *x, int depth)
+{
+    RUSH_CHECK(depth < DEEPEST, RUSH_VALUE_ERROR, "what is to be written to '%s' is nested deeper than 1000, or in a circle", w->path);
+    if (x->kind == RUSH_CONTENT_TENSOR) return note(w, x);
+    for (size_t i = 0; x->kind >= RUSH_CONTENT_LIST && x->kind <= RUSH_CONTENT_DICT && i < x->n; i++)
+        if (note_all(w, x->items[i], depth + 1)) return -1;
+    return 0;
+}
+
+/* ---- the pickle ---- */
+
+static int put(writer *w, const void *p, size_t n)
+{
+    if (w->room - w->n < n) {
+        size_t room = RUSH_MAX(w->room * 2, w->n + n + 4096);
+        char *more = rush_realloc(w->p, room);
+        if (!more) return -1;
+        w->p = more;
+        w->room = room;
+    }
+    memcpy(w->p + w->n, p, n);
+    w->n += n;
+    return 0;
+}
+
+static int op(writer *w, int code) { return put(w, &(char){(char)code}, 1); }
+
+static int put_number(writer *w, int code, uint64_t x, int width)
+{
+    uint8_t b[9] = {(uint8_t)code};
+    for (int i = 0; i < width; i++) b[1 + i] = (uint8_t)(x >> 8 * i);
+    return put(w, b, (size_t)width + 1);
+}
+
+static int put_int(writer *w, int64_t x)
+{
+    if (x >= 0 && x < 256) return put_number(w, 'K', (uint64_t)x, 1);
+    if (x >= 0 && x < 65536) return put_number(w, 'M', (uint64_t)x, 2);
+    if (x >= INT32_MIN && x <= INT32_MAX) return put_number(w, 'J', (uint64_t)x, 4);
+    uint8_t b[10] = {0x8a, 8};
+    for (int i = 0; i < 8; i++) b[2 + i] = (uint8_t)((uint64_t)x >> 8 * i);
+    return put(w, b, 10);
+}
+
+static int put_float(writer *w, double f)
+{
+    union { double f; uint64_t u; } x = {.f = f};
+    uint8_t b[9] = {'G'};
+    for (int i = 0; i < 8; i++) b[1 + i] = (uint8_t)(x.u >> (56 - 8 * i));
+    return put(w, b, 9);
+}
+
+static int put_text(writer *w, const char *s, size_t n)
+{
+    RUSH_CHECK(n <= UINT32_MAX, RUSH_VALUE_ERROR, "a text of %zu bytes is too long for '%s'", n, w->path);
+    return put_number(w, 'X', n, 4) || put(w, s, n);
+}
+
+/* "module\nname" by its opcode; the second time by its number in the memo. */
+static int put_global(writer *w, const char *name)
+{
+    for (uint32_t i = 0; i < w->memo; i++)
+        if (!strcmp(w->known[i].name, name)) return put_number(w, 'h', i, 1);
+    if (op(w, 'c') || put(w, name, strlen(name)) || op(w, '\n')) return -1;
+    if (w->memo == RUSH_COUNT(w->known)) return 0;
+    char *copy = rush_scope_alloc(strlen(name) + 1);
+    if (!copy) return -1;
+    w->known[w->memo].name = strcpy(copy, name);
+    return put_number(w, 'q', w->memo++, 1);
+}
+
+static int put_ints(writer *w, int n, const int64_t *x)
+{
+    if (op(w, '(')) return -1;
+    for (int i = 0; i < n; i++)
+        if (put_int(w, x[i])) return -1;
+    return op(w, 't');
+}
+
+static int put_tensor(writer *w, const rush_content *x)
+{
+    const rush_tensor *t = x->t;
+    const char *word = rush_storage_word((rush_dtype)t->dtype);
+    part *p = part_of(w, t->storage);
+    if (!p) return -1;
+    int64_t size = rush_dtypes[t->dtype].size, bytes = p->to > p->from ? p->to - p->from : 0;
+    int64_t offset = t->numel ? t->offset - p->from / size : 0;
+    char name[64], key[32];
+    snprintf(name, sizeof name, word ? "torch\n%sStorage" : "torch.storage\nUntypedStorage", word);
+    snprintf(key, sizeof key, "%zu", (size_t)(p - w->parts));
+    bool wants = rush_requires_grad(t);
+    if (x->parameter && (put_global(w, "torch._utils\n_rebuild_parameter") || op(w, '('))) return -1;
+    if (put_global(w, word ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3") || op(w, '(')) return -1;
+    if (op(w, '(') || put_text(w, "storage", 7) || put_global(w, name) || put_text(w, key, strlen(key)) || put_text(w, "cpu", 3) ||
+        put_int(w, word ? bytes / size : bytes) || op(w, 't') || op(w, 'Q'))
+        return -1;
+    if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride) || op(w, wants && !x->parameter ? 0x88 : 0x89)) return -1;
+    if (put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R')) return -1;
+    if (!word) {
+        snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)t->dtype));
+        if (put_global(w, name)) return -1;
+    }
+    if (op(w, 't') || op(w, 'R')) return -1;
+    if (!x->parameter) return 0;
+    return op(w, wants ? 0x88 : 0x89) || put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, 't') || op(w, 'R');
+}
+
+/* Protocol 2 has no bytes: they are text of U+0000 to U+00FF, encoded again. */
+static int put_bytes(writer *w, const rush_content *x)
+{
+    char *text = rush_malloc(2 * x->n + 1);
+    size_t n = 0;
+    for (size_t i = 0; text && i < x->n; i++) {
+        unsigned char c = (unsigned char)x->s[i];
+        if (c >= 0x80) text[n++] = (char)(0xc0 | c >> 6);
+        text[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
+    }
+    int failed = !text || put_global(w, "_codecs\nencode") || op(w, '(') || put_text(w, text, n) || put_text(w, "latin1", 6) || op(w, 't') || op(w, 'R');
+    rush_free(text);
+    return failed ? -1 : 0;
+}
+
+static int put_content(writer *w, const rush_content *x);
+
+static int put_items(writer *w, const rush_content *x)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (put_content(w, x->items[i])) return -1;
+    return 0;
+}
+
+static int put_content(writer *w, const rush_content *x)
+{
+    char name[64];
+    switch (x->kind) {
+    case RUSH_CONTENT_NONE: return op(w, 'N');
+    case RUSH_CONTENT_BOOL: return op(w, x->i ? 0x88 : 0x89);
+    case RUSH_CONTENT_INT: return put_int(w, x->i);
+    case RUSH_CONTENT_FLOAT: return put_float(w, x->f);
+    case RUSH_CONTENT_COMPLEX:
+        return put_global(w, "__builtin__\ncomplex") || put_float(w, x->c[0]) || put_float(w, x->c[1]) || op(w, 0x86) || op(w, 'R');
+    case RUSH_CONTENT_TEXT: return put_text(w, x->s, x->n);
+    case RUSH_CONTENT_BYTES: return put_bytes(w, x);
+    case RUSH_CONTENT_TENSOR: return put_tensor(w, x);
+    case RUSH_CONTENT_LIST: return op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e');
+    case RUSH_CONTENT_TUPLE: return op(w, '(') || put_items(w, x) || op(w, 't');
+    case RUSH_CONTENT_SET: return put_global(w, "__builtin__\nset") || op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e') || op(w, 0x85) || op(w, 'R');
+    case RUSH_CONTENT_DICT: return put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, '(') || put_items(w, x) || op(w, 'u');
+    case RUSH_CONTENT_DTYPE:
+        snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)x->i));
+        return put_global(w, name);
+    default: return rush_fail(RUSH_NOT_IMPLEMENTED, "'%.100s' is not written from C ('%s')", x->kind == RUSH_CONTENT_NAME ? x->s : "?", w->path);
+    }
+}
+
+/* ---- the file ---- */
+
+/* "net" of "runs/net.pt": the folder that all entries are in. */
+static void root_of(const char *path, char *root, size_t room)
+{
+    const char *base = strrchr(path, '/');
+    snprintf(root, room, "%s", base ? base + 1 : path);
+    char *dot = strrchr(root, '.');
+    if (dot && dot != root) *dot = 0;
+    if (!*root) snprintf(root, room, "archive");
+}
+
+static int write_archive(writer *w, rush_writing *file)
+{
+    char root[200], name[256];
+    root_of(w->path, root, sizeof root);
+    rush_zip_writer z;
+    rush_zip_begin(&z, rush_zip_to_file, file);
+    const char *order = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "big" : "little";
+    struct { const char *name, *p; size_t n; } head[] = {{"data.pkl", w->p, w->n}, {".format_version", "1", 1}, {".storage_alignment", "64", 2}, {"byteorder", order, strlen(order)}};
+    int failed = 0;
+    for (size_t i = 0; i < RUSH_COUNT(head) && !failed; i++) {
+        snprintf(name, sizeof name, "%s/%s", root, head[i].name);
+        failed = rush_zip_add(&z, name, head[i].p, head[i].n);
+    }
+    for (size_t i = 0; i < w->nparts && !failed; i++) {
+        part *p = w->parts + i;
+        snprintf(name, sizeof name, "%s/data/%zu", root, i);
+        bool any = p->to > p->from;
+        failed = rush_zip_add(&z, name, any ? (char *)p->storage->data + p->from : "", any ? (uint64_t)(p->to - p->from) : 0);
+    }
+    snprintf(name, sizeof name, "%s/version", root);
+    if (!failed) failed = rush_zip_add(&z, name, "3\n", 2);
+    snprintf(name, sizeof name, "%s/.data/serialization_id", root);
+    char id[64];
+    snprintf(id, sizeof id, "%040" PRIu64, (uint64_t)w->n);
+    if (!failed) failed = rush_zip_add(&z, name, id, 40);
+    return rush_zip_end(&z, !failed) || failed ? -1 : 0;
+}
+
+int rush_save(const char *path, const rush_content *x)
+{
+    if (rush_failed()) return -1;
+    RUSH_CHECK(x, RUSH_TYPE_ERROR, "there is nothing to write to '%s'", path);
+    writer w = {.path = path};
+    size_t mark = rush_scope_open();
+    int failed = note_all(&w, (rush_content *)x, 0) || put(&w, "\x80\x02", 2) || put_content(&w, x) || op(&w, '.');
+    rush_writing file;
+    if (!failed && !(failed = rush_write_begin(&file, path))) {
+        failed = write_archive(&w, &file);
+        failed = rush_write_end(&file, !failed) || failed;
+    }
+    rush_free(w.p);
+    rush_scope_close(mark);
+    return failed ? -1 : 0;
+}
+
+int rush_save_state(const char *path, rush_state s)
+{
+    if (rush_failed()) return -1;
+    size_t mark = rush_scope_open();
+    rush_content *dict = rush_content_state(s);
+    int failed = dict ? rush_save(path, dict) : rush_failed() ? -1 : rush_fail(RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
+    rush_scope_close(mark);
+    return failed;
+}
