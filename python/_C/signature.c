@@ -243,7 +243,12 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
         Py_XDECREF(names);
         return;
     }
-    case PY_UNKNOWN: PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
+    case PY_UNKNOWN:
+        if (PyUnicode_CompareWithASCIIString(c->what, "names") == 0) {
+            PyErr_Format(PyExc_NotImplementedError, "%U(): names of dimensions are not supported: dimensions are numbers", f->name);
+            return;
+        }
+        PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
     case PY_TWICE: PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", f->name, c->what); return;
     case PY_BAD_OUT: PyErr_Format(PyExc_TypeError, "%U(): argument 'out' must be Tensor, not %s", f->name, py_type_name(c->what)); return;
     default: {
@@ -253,6 +258,14 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
             if (a->type == RUSH_A_TENSOR) PyErr_Format(PyExc_TypeError, "expected Tensor as element %d in argument %d, but got %s", c->item, c->which, py_type_name(item));
             else PyErr_Format(PyExc_TypeError, "%U(): argument '%U' failed to unpack the object at pos %d with error \"type must be %s,but got %s\"", f->name,
                               o->name[c->which], c->item + 1, type_word(a), py_type_name(item));
+            return;
+        }
+        if (a->type == RUSH_A_DTYPE && Py_TYPE(c->what) == &py_type_dtype) {
+            PyErr_Format(PyExc_NotImplementedError, "%U(): tensors of %S are not supported: the type is a name only", f->name, c->what);
+            return;
+        }
+        if (a->type == RUSH_A_INT && PyUnicode_Check(c->what) && !strncmp(a->name, "dim", 3)) {
+            PyErr_Format(PyExc_NotImplementedError, "%U(): names of dimensions are not supported: dimensions are numbers", f->name);
             return;
         }
         bool position = c->which < n;

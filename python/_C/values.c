@@ -150,7 +150,7 @@ int py_to_sizes(PyObject *x, int64_t *out, int room, int *n)
     PyObject *fast = PySequence_Fast(x, "a sequence of ints was expected");
     if (!fast) return -1;
     int ok = PySequence_Fast_GET_SIZE(fast) <= room;
-    if (!ok) PyErr_Format(PyExc_RuntimeError, "tensors have at most %d dimensions, not %zd", room, PySequence_Fast_GET_SIZE(fast)), ok = -1;
+    if (!ok) PyErr_Format(PyExc_NotImplementedError, "tensors have at most %d dimensions, not %zd", room, PySequence_Fast_GET_SIZE(fast)), ok = -1;
     for (Py_ssize_t i = 0; ok > 0 && i < PySequence_Fast_GET_SIZE(fast); ++i) ok = py_to_int(PySequence_Fast_GET_ITEM(fast, i), &out[i]);
     *n = (int)PySequence_Fast_GET_SIZE(fast);
     Py_DECREF(fast);

@@ -22,6 +22,7 @@ def _c_name(name):
 
 
 _C.__getattr__ = _c_name
+_C._nn.__getattr__ = lambda name: _absent.of_module("_C._nn", name)
 _C.__path__ = []     # its parts can be imported under their dotted names
 names.update({name: value for name, value in vars(_C).items() if not name.startswith("_")})
 names.update(_C._dtypes, _C=_C, torch=rushlight)
@@ -30,6 +31,9 @@ names.update({name: f for name, f in vars(_C._VariableFunctions).items() if not 
 from rushlight._tensor import Tensor  # noqa: E402
 
 names["Tensor"] = Tensor
+from rushlight import _absent  # noqa: E402
+
+_absent.fill(Tensor)
 from rushlight import _basics  # noqa: E402
 from rushlight.version import __version__  # noqa: E402
 
@@ -44,7 +48,7 @@ _SUBMODULES = frozenset((
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "_classes",
     "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lobpcg", "_lowrank", "_ops", "_prims",
+    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lowrank", "_ops", "_prims",
     "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
     "_weights_only_unpickler", "__config__", "__future__",
 ))
@@ -57,12 +61,11 @@ _ELSEWHERE = {
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
     "serialization": "load save PyTorchFileReader",
     "_tensor_str": "set_printoptions",
-    "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
+    "storage": "from_file TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
                "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",
     "_utils": "classproperty",
     "_lowrank": "pca_lowrank svd_lowrank",
-    "_lobpcg": "lobpcg",
     "futures": "Future",
     "cpu": "Stream Event",
     "_basics": "_shape_as_tensor",
@@ -72,7 +75,7 @@ _ELSEWHERE = {
     "_higher_order_ops": "cond while_loop",
     "_compile": "_disable_dynamo",
     "compiler": "compile",
-    "jit": "CompilationUnit ScriptFunction ScriptModule",
+    "jit": "fork wait CompilationUnit ScriptFunction ScriptModule",
 }
 _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in words.split()}
 _TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
@@ -108,7 +111,9 @@ def __getattr__(name):
     elif name in vars(_C) and not name.startswith("__"):
         value = getattr(_C, name)
     else:
-        raise AttributeError("module 'torch' has no attribute '%s'" % name)
+        value = _absent.of_torch(name)
+        if value is None:
+            raise AttributeError("module 'torch' has no attribute '%s'" % name)
     names[name] = value
     return value
 

@@ -272,6 +272,10 @@ class Tensor(_C.TensorBase):
         return self.reshape(sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
 
     @_handled
+    def has_names(self):
+        """Dimensions have no names here."""
+        return False
+
     def dim_order(self, *, ambiguity_check=False):
         """The dimensions from the outermost in memory to the innermost."""
         return tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))

@@ -30,6 +30,13 @@ _NAMES = {
 }
 
 
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """A vector of `size` elements in a file's memory; what is written to it goes to the file if it is shared."""
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    untyped = UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
+    return torch.empty(0, dtype=dtype).set_(untyped, 0, (size,))
+
+
 def _storage_type_to_dtype_map():
     return {name: getattr(torch, dtype) for name, dtype in _NAMES.items() if hasattr(torch, dtype)}
 

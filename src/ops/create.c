@@ -22,7 +22,7 @@ int rush_factory_read(factory *f, const rush_value *v, int dtype, const rush_ten
 
 static int make(rush_value *out, const factory *f, rush_value size)
 {
-    RUSH_CHECK(size.n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %u", RUSH_MAXDIM, size.n);
+    RUSH_CHECK(size.n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %u", RUSH_MAXDIM, size.n);
     return rush_out(out, 0, f->dtype, f->device, (int)size.n, size.ints) ? 0 : -1;
 }
 
@@ -70,7 +70,7 @@ static int empty_permuted_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(in[0].n == in[1].n, RUSH_RUNTIME_ERROR,
                "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %u is not equal to len(physical_layout) = %u",
                in[0].n, in[1].n);
-    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
+    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
     for (int k = n - 1; k >= 0; --k) {
         int64_t d = in[1].ints[k];
         RUSH_CHECK(d >= 0 && d < n, RUSH_RUNTIME_ERROR,

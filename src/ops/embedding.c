@@ -36,7 +36,7 @@ static int embedding_shape(const rush_value *in, rush_value *out)
     const rush_tensor *weight = SELF, *indices = in[1].t;
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(weight->ndim == 2, RUSH_RUNTIME_ERROR, "'weight' must be 2-D");
-    RUSH_CHECK(indices->ndim < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(indices->ndim < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     if (indices_check("embedding", indices)) return -1;
     if (indices->ndim) memcpy(size, indices->size, sizeof *size * indices->ndim);
     size[indices->ndim] = weight->size[1];

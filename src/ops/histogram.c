@@ -217,7 +217,7 @@ static int points(request *q, const rush_tensor *self, uint32_t given)
     q->self = self;
     q->dims = (int)inner;
     RUSH_CHECK(self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
-    RUSH_CHECK(inner <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(inner <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     RUSH_CHECK((int64_t)given == inner, RUSH_RUNTIME_ERROR, "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
     return 0;
 }

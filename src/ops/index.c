@@ -157,7 +157,7 @@ static int plan_shape(plan *p, const rush_tensor *self)
         ++p->indexed;
     }
     p->first = together && p->dim > 0 ? p->dim : 0;
-    RUSH_CHECK(self->ndim - p->indexed + p->nindex <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(self->ndim - p->indexed + p->nindex <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     int64_t next = 1;
     for (int d = 0; d <= self->ndim; ++d) {
         if (n == p->first && p->indexed && d >= p->first) { /* here the indices' own dimensions come in */

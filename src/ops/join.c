@@ -203,7 +203,7 @@ static int stack_shape(const rush_value *in, rush_value *out)
     bool same = true;
     int dim = rush_dim_wrap(I_(in[1]), first->ndim + 1);
     if (dim < 0) return -1;
-    RUSH_CHECK(first->ndim < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(first->ndim < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     for (int64_t k = 1; k < COUNT_; ++k) {
         RUSH_CHECK(rush_same_sizes(LIST[k], first), RUSH_RUNTIME_ERROR, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %lld",
                    rush_shape_of(first), rush_shape_of(LIST[k]), (long long)k);
@@ -386,7 +386,7 @@ static int meshgrid(const rush_value *in, rush_value *out, bool swap)
 {
     int64_t n = COUNT_, size[RUSH_MAXDIM];
     RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "meshgrid expects a non-empty TensorList");
-    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     for (int64_t k = 0; k < n; ++k) {
         const rush_tensor *t = LIST[k];
         RUSH_CHECK(t->ndim <= 1, RUSH_RUNTIME_ERROR, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got sizes %s at place %lld",

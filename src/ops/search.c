@@ -172,7 +172,7 @@ static int one_hot_run(const rush_value *in, rush_value *out)
     const rush_tensor *self = SELF;
     int64_t classes = I_(in[1]), size[RUSH_MAXDIM], most = -1;
     RUSH_CHECK(self->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "one_hot is only applicable to index tensor of type LongTensor.");
-    RUSH_CHECK(self->ndim < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(self->ndim < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     RUSH_CHECK(self->numel || classes > 0, RUSH_RUNTIME_ERROR, "Can not infer total number of classes from empty tensor.");
     const rush_tensor *numbers = rush_contiguous_copy(self);
     if (!numbers) return -1;

@@ -94,7 +94,7 @@ int rush_geometry_diagonal(geometry *g, const rush_tensor *t, int64_t offset, in
 int rush_geometry_strided(geometry *g, const rush_tensor *t, rush_value size, rush_value stride, rush_value offset)
 {
     RUSH_CHECK(size.n == stride.n, RUSH_RUNTIME_ERROR, "mismatch in length of strides and shape");
-    RUSH_CHECK(size.n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %u", RUSH_MAXDIM, size.n);
+    RUSH_CHECK(size.n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %u", RUSH_MAXDIM, size.n);
     g->ndim = (int)size.n;
     g->offset = HAS(offset) ? offset.i : t->offset;
     RUSH_CHECK(g->offset >= 0, RUSH_RUNTIME_ERROR, "Tensor: invalid storage offset %lld", (long long)g->offset);
@@ -420,7 +420,7 @@ static int diag_embed_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(SELF->ndim > 0, RUSH_INDEX_ERROR, "diag_embed needs a tensor of at least one dimension");
     if (b < 0) return -1;
     RUSH_CHECK(a != b, RUSH_RUNTIME_ERROR, "diagonal dimensions cannot be identical %lld, %lld", (long long)I_(in[2]), (long long)I_(in[3]));
-    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     for (int d = 0, k = 0; d < n; ++d)
         size[d] = d == a || d == b ? SELF->size[SELF->ndim - 1] + (offset < 0 ? -offset : offset) : SELF->size[k++];
     return rush_out_t(out, 0, SELF, SELF->dtype, n, size) ? 0 : -1;
@@ -571,7 +571,7 @@ static int unfold_geometry(geometry *g, const rush_tensor *t, int64_t dim, int64
     int d = rush_dim_wrap(dim, t->ndim), n = t->ndim;
     if (d < 0) return -1;
     int64_t have = n ? t->size[d] : 1, stride = n ? t->stride[d] : 1;
-    RUSH_CHECK(n < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(n < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     RUSH_CHECK(size >= 0, RUSH_RUNTIME_ERROR, "size is %lld but must be >= 0", (long long)size);
     RUSH_CHECK(size <= have, RUSH_RUNTIME_ERROR, "maximum size for tensor at dimension %d is %lld but size is %lld", d, (long long)have, (long long)size);
     RUSH_CHECK(step > 0, RUSH_RUNTIME_ERROR, "step is %lld but must be > 0", (long long)step);

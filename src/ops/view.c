@@ -24,7 +24,7 @@ static int view_shape(const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     int n = (int)in[1].n;
-    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
+    RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
     if (rush_infer_size(SELF->numel, n, in[1].ints, size)) return -1;
     RUSH_CHECK(rush_view_strides(SELF, n, size, stride), RUSH_RUNTIME_ERROR,
                "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
@@ -69,7 +69,7 @@ static rush_op op_reshape_alias = {
 static rush_tensor *reshaped(rush_tensor *t, int n, const int64_t *wanted)
 {
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
-    RUSH_CHECK_NULL(n <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
+    RUSH_CHECK_NULL(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, n);
     if (rush_infer_size(t->numel, n, wanted, size)) return NULL;
     if (rush_view_strides(t, n, size, stride)) return T("view", V(t), rush_v_ints(size, n));
     rush_tensor *copy = T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS}));
@@ -596,7 +596,7 @@ static int unsqueeze_shape(const rush_value *in, rush_value *out)
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     int n = t->ndim, d = rush_dim_wrap(I_(in[1]), n + 1);
     if (d < 0) return -1;
-    RUSH_CHECK(n < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    RUSH_CHECK(n < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     for (int k = 0; k < d; ++k) size[k] = t->size[k], stride[k] = t->stride[k];
     size[d] = 1;
     stride[d] = d < n ? t->size[d] * t->stride[d] : 1;

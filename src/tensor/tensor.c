@@ -64,7 +64,8 @@ void rush_tensor_refresh(rush_tensor *t)
 
 static rush_tensor *header(rush_dtype dtype, rush_device device, int ndim)
 {
-    RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
+    RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not supported: no dtype holds integers with a scale here");
+    RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
     rush_tensor *t = rush_small_alloc(sizeof *t);
     if (!t) return NULL;
     memset(t, 0, offsetof(rush_tensor, dims));
@@ -261,7 +262,7 @@ void rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
 
 int rush_tensor_reshape_inplace(rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
-    RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
+    RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
     int64_t *dims = t->dims;
     if (ndim > RUSH_INLINE_DIMS && !(dims = rush_malloc(sizeof *dims * 2 * ndim))) return -1;
     int64_t *strides = dims + (ndim > RUSH_INLINE_DIMS ? ndim : RUSH_INLINE_DIMS);

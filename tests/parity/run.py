@@ -62,16 +62,18 @@ class Comparison:
         return [r for r in found if r["status"] not in ("unsupported", "skipped")]
 
 
-def tables(comparison, names, samples):
-    """operation -> {column: (passed, total)}; and what failed."""
+def tables(comparison, names, samples, sanitized):
+    """operation -> {column: (passed, total)}; and what failed. Under the sanitizers everything is called, and slowly."""
     opinfo, transforms = [str(comparison.oracle / "opinfo.py")], [str(HERE / "transforms.py"), str(comparison.oracle)]
     runs = ((opinfo, ("--grad", "--dtypes", MAIN), {"samples": "samples", "gradients": "gradients", "errors": "errors"}),
             (opinfo, ("--dtypes", OTHERS), {"samples": "other dtypes"}),
             (transforms, ("--dtypes", "float64", "--max-samples", "3"), {"samples": "forward", "gradients": "vmap"}))
+    slow = ("--timeout-per-op", "600") if sanitized else ()
     found, failures = {}, []
     for script, options, kinds in runs:
         extra = ("--max-samples", str(samples)) if samples and "--max-samples" not in options else ()
-        for r in comparison.results(script, names, *options, *extra):
+        more = ("--grad",) if sanitized and options[1] == OTHERS else ()
+        for r in comparison.results(script, names, *options, *extra, *slow, *more):
             row = found.setdefault(r["op"], {})
             row.update({column: r[kind] for kind, column in kinds.items()})
             failures += [f"{r['op']}: {text}" for text in r["failures"]]
@@ -123,7 +125,7 @@ def main():
                    ASAN_OPTIONS=f"detect_leaks=0:allocator_may_return_null=1:log_path={reports.resolve()}/report",
                    UBSAN_OPTIONS=f"print_stacktrace=1:log_path={reports.resolve()}/report")
     comparison = Comparison(interpreter(oracle, options.python), oracle, env, options.jobs, reports or ROOT)
-    found, failures = tables(comparison, comparison.operations(options.operations), options.max_samples)
+    found, failures = tables(comparison, comparison.operations(options.operations), options.max_samples, bool(reports))
     for text in failures:
         print(text)
     for column in COLUMNS:

@@ -1,5 +1,6 @@
 """torch.ao.quantization: the stubs that models carry; quantizing itself is not there yet and says so."""
 import rushlight as torch
+from rushlight import _absent as _not_here
 
 
 class QuantStub(torch.nn.Module):
@@ -42,3 +43,7 @@ for _name in ("quantize quantize_dynamic quantize_qat prepare prepare_qat conver
               "get_default_qat_qconfig default_qconfig propagate_qconfig_ add_quant_dequant").split():
     globals()[_name] = _absent(_name)
 del _name
+
+
+def __getattr__(name):
+    return _not_here.of_module("ao.quantization", name)

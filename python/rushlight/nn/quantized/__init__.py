@@ -1,4 +1,5 @@
 """Operations as modules, which quantization can observe; before it does they are plain arithmetic."""
+from rushlight import _absent as _not_here
 import rushlight as torch
 from rushlight.nn.modules.linear import Identity
 from rushlight.nn.modules.module import Module
@@ -53,3 +54,7 @@ class FloatFunctional(FXFloatFunctional):
 
     def _seen(self, x):
         return self.activation_post_process(x)
+
+
+def __getattr__(name):
+    return _not_here.of_module("nn.quantized", name)

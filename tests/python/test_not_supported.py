@@ -1,0 +1,47 @@
+"""docs/not-supported.md is right: every line of it raises NotImplementedError with a reason, and nothing is missing there."""
+import os
+import re
+
+import pytest
+
+import rushlight as torch
+from rushlight import _absent
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "not-supported.md")
+
+
+def entries():
+    """The code in backticks of the list lines above the last heading, which is about differences."""
+    with open(PAGE) as page:
+        text = page.read().split("## What is there and differs")[0]
+    return [code for line in text.splitlines() if line.startswith("- ") for code in re.findall("`([^`]+)`", line)]
+
+
+@pytest.mark.parametrize("code", entries())
+def test_entry_says_that_it_is_not_supported(code):
+    call = code if code.endswith(")") else code.replace("Tensor.", "torch.ones(2).", 1) + "()"
+    with pytest.raises(NotImplementedError) as raised:
+        eval(call, {"torch": torch})
+    assert len(str(raised.value)) > 20
+
+
+def test_page_has_all_names():
+    assert set(_absent.listed()) <= set(entries())
+
+
+def test_names_unknown_to_pytorch_are_attribute_errors():
+    for place, name in ((torch, "no_such_name"), (torch.Tensor, "no_such_name"), (torch._C._nn, "no_such_name")):
+        assert not hasattr(place, name)
+
+
+def test_removed_functions_say_what_to_use():
+    with pytest.raises(RuntimeError, match="torch.linalg.eigh"):
+        torch.symeig(torch.eye(2))
+    with pytest.raises(RuntimeError, match="removed"):
+        torch.eye(2).solve(torch.eye(2))
+
+
+def test_from_file(tmp_path):
+    path = str(tmp_path / "numbers")
+    torch.from_file(path, shared=True, size=3).copy_(torch.tensor([1.0, 2.0, 3.0]))
+    assert torch.from_file(path, size=3).tolist() == [1.0, 2.0, 3.0]
