@@ -256,6 +256,7 @@ struct rush_op {
     uint8_t out_types[RUSH_MAXOUT]; /* rush_arg_type of each result                       */
     const char *out_names[RUSH_MAXOUT]; /* "values", "indices"; NULL where the schema names none */
     const void *row;       /* of a table's row: what its family needs to know             */
+    const rush_op *sparse; /* what runs with tensors of sparse layouts; NULL: an error    */
     rush_op *next;         /* the next overload of the same base name                     */
     uint32_t index;        /* in order of registration                                    */
 };
@@ -271,7 +272,9 @@ enum rush_op_flags {
     RUSH_HIDDEN = 128,    /* no part of the public documentation                                         */
     RUSH_INPLACE_OK = 256, /* has an in-place form name_ although it is not pointwise                    */
     RUSH_ANY_DEVICE = 512, /* runs without a kernel slot of the device of its arguments                  */
-    RUSH_OUT_STRICT = 1024 /* out= has the result's very dtype, and shares memory with no argument       */
+    RUSH_OUT_STRICT = 1024, /* out= has the result's very dtype, and shares memory with no argument      */
+    RUSH_ANY_LAYOUT = 2048, /* looks at the layouts of its arguments itself: sparse tensors are fine     */
+    RUSH_SAME_GRAD = 4096 /* of sparse forms: the derivative of the dense record serves                  */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

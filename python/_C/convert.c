@@ -15,7 +15,7 @@ static rush_tensor *convert(rush_tensor *t, const wanted *w)
     int dtype = w->dtype < 0 ? t->dtype : w->dtype;
     rush_device device = w->has_device ? w->device : t->device;
     bool moves = device.type != t->device.type;
-    bool reorders = w->has_format && w->format != RUSH_PRESERVE && !rush_contiguous_as(t, w->format);
+    bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && !rush_contiguous_as(t, w->format);
     if (!moves && !w->copy && dtype == t->dtype && !reorders) return t;
     static const rush_op *op;
     if (!op && !(op = rush_op_find("_to_copy"))) {
@@ -181,6 +181,7 @@ const char *py_legacy_name(int dtype) { return legacy[dtype]; }
 int py_legacy_dtype(const char *name) /* "torch.FloatTensor", "FloatTensor" */
 {
     if (!strncmp(name, "torch.", 6)) name += 6;
+    if (!strncmp(name, "sparse.", 7)) name += 7;
     for (int d = 0; d < RUSH_DTYPES; ++d) {
         size_t n = strlen(legacy[d]);
         if (!strncmp(name, legacy[d], n) && !strcmp(name + n, "Tensor")) return d;
@@ -236,6 +237,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
     int ndim = 1, nstride = 0;
     rush_tensor *t = py_tensor_of(self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
+    if (t->layout || (source && py_is_tensor(source) && py_tensor_of(source)->layout)) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
     if (t->ag && rush_wants_grad(t) && !(rush_now.mode & RUSH_MODE_NO_GRAD) && t->ag->fn) return PyErr_Format(PyExc_RuntimeError, "set_() of a tensor in a graph is not supported");
     rush_storage *s = NULL;
     if (!source) {
@@ -289,6 +291,7 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
     rush_tensor *t = py_tensor_of(self), *o[2] = {0};
     if (t->ag && rush_wants_grad(t)) return PyErr_Format(PyExc_TypeError, "Can't call apply_() on Variable that requires grad. Use var.detach().apply_()");
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "apply_ is only implemented on CPU tensors");
+    if (t->layout) return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     size_t mark = rush_scope_open();
     PyObject *result = NULL;
     for (int k = 0; k < n; ++k) {

@@ -1,6 +1,7 @@
 /* methods.c - what a tensor tells about itself: sizes, memory, flags; and its properties. */
 #include "ext.h"
 #include "op/formula.h"
+#include "tensor/sparse.h"
 
 static rush_tensor *self_of(PyObject *x) { return py_tensor_of(x); }
 
@@ -10,6 +11,21 @@ static PyObject *finish(size_t mark, rush_tensor *r)
     PyObject *x = r ? py_wrap(r) : py_raise();
     rush_scope_close(mark);
     return x;
+}
+
+/* Of a sparse tensor: an exception, and true. */
+static bool has_no_storage(const rush_tensor *t)
+{
+    if (!t->layout) return false;
+    PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+    return true;
+}
+
+static bool has_no_strides(const rush_tensor *t, const char *what)
+{
+    if (t->layout <= RUSH_SPARSE_COO) return false;
+    PyErr_Format(PyExc_RuntimeError, "Sparse %s tensors do not have %s", rush_blocked(t->layout) ? "blocked" : "CSR", what);
+    return true;
 }
 
 /* ---- geometry ---- */
@@ -47,7 +63,7 @@ static PyObject *stride(PyObject *self, PyObject *const *args, Py_ssize_t n, PyO
 {
     PyObject *dim;
     rush_tensor *t = self_of(self);
-    if (dim_argument("stride", args, n, kwnames, &dim)) return NULL;
+    if (dim_argument("stride", args, n, kwnames, &dim) || has_no_strides(t, "strides")) return NULL;
     if (dim) return one_of("stride", t, t->stride, dim);
     PyObject *tuple = PyTuple_New(t->ndim);
     for (int i = 0; tuple && i < t->ndim; ++i) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(t->stride[i]));
@@ -60,6 +76,7 @@ static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLon
 static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
 static PyObject *data_ptr(PyObject *self, PyObject *unused)
 {
+    if (has_no_storage(self_of(self))) return NULL;
     return PyLong_FromVoidPtr(self_of(self)->numel ? rush_ptr(self_of(self)) : NULL);
 }
 static PyObject *use_count(PyObject *self, PyObject *unused) { return PyLong_FromLong(self_of(self)->refs); }
@@ -99,6 +116,7 @@ static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *format = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:is_contiguous", names, &py_type_memory_format, &format)) return NULL;
     int f = format ? py_constant_value(format) : RUSH_CONTIGUOUS;
+    if (has_no_strides(self_of(self), "is_contiguous")) return NULL;
     return PyBool_FromLong(f == RUSH_CONTIGUOUS ? rush_contiguous(self_of(self)) : rush_contiguous_as(self_of(self), f));
 }
 
@@ -106,6 +124,7 @@ static PyObject *is_set_to(PyObject *self, PyObject *other)
 {
     rush_tensor *a = self_of(self), *b = py_need_tensor(other, "is_set_to(): argument 'tensor' (position 1)");
     if (!b) return NULL;
+    if (a->layout || b->layout) return PyBool_FromLong(a == b);
     return PyBool_FromLong(a->storage == b->storage && a->offset == b->offset && rush_same_sizes(a, b) &&
                            !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim));
 }
@@ -158,7 +177,7 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
 {
     rush_tensor *t = self_of(self);
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
-    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "tolist() of a sparse tensor is not there yet");
+    if (has_no_storage(t)) return NULL;
     return elements(t, 0, rush_ptr(t));
 }
 
@@ -174,7 +193,12 @@ static PyObject *format(PyObject *self, PyObject *unused)
     return x;
 }
 
-static PyObject *storage(PyObject *self, PyObject *unused) { return py_storage(self_of(self)->storage); }
+static PyObject *storage(PyObject *self, PyObject *unused)
+{
+    rush_tensor *t = self_of(self);
+    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : "SparseCsr");
+    return py_storage(t->storage);
+}
 
 /* nonzero(*, out=None, as_tuple=False): places as rows, or one tensor of places per dimension */
 static PyObject *nonzero(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -294,7 +318,13 @@ static PyObject *get_dev(PyObject *self, void *unused) { return py_device(self_o
 static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout); }
 static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(self_of(self)->ndim); }
 static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
-static PyObject *get_nbytes(PyObject *self, void *unused) { return PyLong_FromLongLong(self_of(self)->numel * rush_dtypes[self_of(self)->dtype].size); }
+static PyObject *get_nbytes(PyObject *self, void *unused)
+{
+    if (self_of(self)->layout)
+        return PyErr_Format(PyExc_RuntimeError, "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the nbytes of the indices and values.  "
+                                                "If you want the size of the  equivalent dense tensor, multiply numel() by element_size()");
+    return PyLong_FromLongLong(self_of(self)->numel * rush_dtypes[self_of(self)->dtype].size);
+}
 static PyObject *get_on(PyObject *self, void *type) { return PyBool_FromLong(self_of(self)->device.type == (intptr_t)type); }
 static PyObject *get_false(PyObject *self, void *unused) { Py_RETURN_FALSE; }
 static PyObject *get_none(PyObject *self, void *unused) { Py_RETURN_NONE; }
@@ -380,6 +410,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
     if (t->layout != from->layout) return PyErr_Format(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."), -1;
     if (t->ag && rush_wants_grad(t) && rush_dtypes[from->dtype].category < 2)
         return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
+    if (t->layout) return rush_sparse_become(t, from) ? py_raise_int() : 0;
     rush_tensor_set_storage(t, from->storage, from->offset);
     t->dtype = from->dtype;
     t->device = from->device;

@@ -4,6 +4,7 @@
  * else (subclasses, modes, foreign operands, reflected forms) takes the road of the methods.
  */
 #include "ext.h"
+#include "op/op.h"
 
 typedef struct word {
     const char *op, *op_number; /* the operation for a tensor and for a number on the right */
@@ -256,7 +257,13 @@ static PyObject *item(PyObject *self, const char *why)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     }
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
-    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "item() of a sparse tensor is not there yet");
+    if (t->layout) { /* the values of the one place, added up */
+        size_t mark = rush_scope_open();
+        rush_tensor *sum = T("_to_dense", V(t));
+        PyObject *x = sum ? py_number_of(sum, rush_ptr(sum)) : py_raise();
+        rush_scope_close(mark);
+        return x;
+    }
     return py_number_of(t, rush_ptr(t));
 }
 

@@ -5,6 +5,7 @@
  * interface promises them).
  */
 #include "ext.h"
+#include "tensor/sparse.h"
 
 /* The beginning of an array, and of a descriptor of its elements. */
 typedef struct array_head {
@@ -152,7 +153,7 @@ PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
     intptr_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     if (load(true)) return NULL;
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", py_device_name(t->device.type));
-    if (t->layout) return PyErr_Format(PyExc_TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
+    if (t->layout) return PyErr_Format(PyExc_TypeError, "can't convert %s layout tensor to numpy. Use Tensor.to_dense() first.", rush_layout_word(t->layout));
     if (to_numpy[t->dtype] < 0) {
         const char *words[] = {[RUSH_BF16] = "BFloat16", [RUSH_C32] = "ComplexHalf"};
         const char *word = t->dtype < RUSH_COUNT(words) && words[t->dtype] ? words[t->dtype] : rush_dtypes[t->dtype].name;

@@ -6,6 +6,7 @@
  */
 #include "api/api.h"
 #include "op/profile.h"
+#include "tensor/sparse.h"
 
 #define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE | RUSH_MODE_TRACE)
 
@@ -13,11 +14,13 @@
 typedef struct survey {
     const rush_tensor *first; /* the one whose device decides */
     bool wants_grad;
+    uint8_t layouts;          /* of all together: 0 when all are strided */
 } survey;
 
 static int see(survey *s, const rush_tensor *t)
 {
     if (!t) return 0;
+    s->layouts |= t->layout;
     if (!s->wants_grad && (t->ag || t->base)) s->wants_grad = rush_wants_grad(t);
     if (!s->first) {
         s->first = t;
@@ -123,6 +126,7 @@ static bool writes_self(const rush_op *op)
 
 static rush_tensor *original(const rush_tensor *t)
 {
+    if (t->layout) return rush_sparse_alias(t); /* its parts stay as they are */
     rush_tensor *copy = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
     return copy && !rush_copy_into(copy, t) ? copy : NULL;
 }
@@ -139,11 +143,97 @@ static int keep_original(const rush_op *op, const rush_value *in, rush_value *va
     return 0;
 }
 
+/* ---- tensors of sparse layouts ---- */
+
+static int copy_result(rush_tensor *to, const rush_tensor *from, bool inplace)
+{
+    if (!rush_same_sizes(to, from)) {
+        RUSH_CHECK(!inplace, RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(to), rush_shape_of(from));
+        if (to->numel)
+            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+                     rush_shape_of(to), rush_shape_of(from));
+        if (rush_tensor_resize(to, from->ndim, from->size)) return -1;
+    }
+    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
+    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
+    return to == from ? 0 : rush_copy_into(to, from);
+}
+
+static const rush_tensor *first_sparse(const rush_op *op, const rush_value *in)
+{
+    for (uint64_t left = op->tensor_args; left; left &= left - 1) {
+        const rush_value *v = &in[__builtin_ctzll(left)];
+        if (v->kind == RUSH_V_TENSOR && v->t->layout) return v->t;
+        for (uint32_t k = 0; v->kind == RUSH_V_TENSORS && k < v->n; ++k)
+            if (v->tensors[k] && v->tensors[k]->layout) return v->tensors[k];
+    }
+    return NULL;
+}
+
+/* The record that takes such arguments, or NULL and an error. */
+static const rush_op *sparse_form(const rush_op *op, const rush_value *in)
+{
+    const rush_tensor *t = first_sparse(op, in);
+    RUSH_CHECK_NULL(!t || t->parts, RUSH_NOT_IMPLEMENTED, "the elements of a sparse tensor are wanted that were not saved for the derivative");
+    if (op->flags & RUSH_ANY_LAYOUT) return op;
+    if (op->sparse) return rush_now.op = op->sparse;
+    RUSH_CHECK_NULL(t, RUSH_NOT_IMPLEMENTED, "the result cannot be written to a sparse tensor");
+    int layout = t->layout;
+    rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' with arguments from the '%s' backend: the operation is not there for tensors of layout %s.",
+              op->name, layout == RUSH_SPARSE_COO ? "SparseCPU" : "SparseCsrCPU", rush_layout_word(layout));
+    return NULL;
+}
+
+static int run_sparse(const rush_op *op, const rush_value *in, rush_value *out, bool wants)
+{
+    if (!(op = sparse_form(op, in))) return -1;
+    bool self = writes_self(op);
+    if (self && rush_inplace_check(in[0].t)) return -1;
+    if (run_composite(op, in, out)) return -1;
+    wants = wants && op->grad;
+    if (self) return self_changed(op, in, in, out, wants);
+    return wants ? rush_record(op, in, in, out, NULL) : 0;
+}
+
+/* Writes a result to the tensor that was given for it. */
+static int give(rush_tensor *to, rush_tensor *from, bool inplace)
+{
+    if (to == from) return 0;
+    if (!to->layout && !from->layout) return copy_result(to, from, inplace);
+    RUSH_CHECK(to->layout && from->layout, RUSH_RUNTIME_ERROR, "a result of layout %s cannot be written to a tensor of layout %s",
+               rush_layout_word(from->layout), rush_layout_word(to->layout));
+    RUSH_CHECK(!inplace || rush_same_sizes(to, from), RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(to),
+               rush_shape_of(from));
+    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
+    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
+    if (from->dtype != to->dtype) from = rush_sparse_with(from, rush_cast_copy(from->parts->values, to->dtype));
+    return from ? rush_sparse_become(to, from) : -1;
+}
+
+/* Runs with results that are given. In place, a form that says RUSH_STRIDED_OUT may write its first result itself. */
+static int run_sparse_into(const rush_op *op, const rush_value *in, rush_value *out, bool inplace)
+{
+    rush_value fresh[RUSH_MAXOUT] = {0};
+    if (!(op = sparse_form(op, in))) return -1;
+    if (inplace && op->flags & RUSH_STRIDED_OUT) fresh[0] = out[0];
+    uint32_t mode = rush_now.mode;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    int failed = op->run(in, fresh);
+    rush_now.mode = mode;
+    if (failed || rush_failed()) return -1;
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind != RUSH_V_TENSOR) out[i] = fresh[i];
+        else if (fresh[i].kind == RUSH_V_TENSOR && give(out[i].t, fresh[i].t, inplace)) return -1;
+    }
+    return 0;
+}
+
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     survey s = {0};
     if (survey_args(&s, op, in)) return -1;
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
+    if (RUSH_UNLIKELY(s.layouts)) return run_sparse(op, in, out, wants);
     if (op->run) {
         uint64_t since = wants && op->node ? rush_node_clock() : 0;
         if (run_composite(op, in, out)) return -1;
@@ -230,20 +320,6 @@ static int check_strictly(const rush_op *op, const rush_value *in, const rush_te
     return 0;
 }
 
-static int copy_result(rush_tensor *to, const rush_tensor *from, bool inplace)
-{
-    if (!rush_same_sizes(to, from)) {
-        RUSH_CHECK(!inplace, RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(to), rush_shape_of(from));
-        if (to->numel)
-            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
-                     rush_shape_of(to), rush_shape_of(from));
-        if (rush_tensor_resize(to, from->ndim, from->size)) return -1;
-    }
-    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
-    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
-    return to == from ? 0 : rush_copy_into(to, from);
-}
-
 /* Runs with results out[i].t given where they are tensors. */
 static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bool inplace)
 {
@@ -301,11 +377,12 @@ static int call_out(const rush_op *op, const rush_value *in, rush_value *out)
                                                    "but one of the arguments requires grad.");
         if (to && s.first && to->device.type != s.first->device.type && s.first->ndim > 0)
             failed = rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
-        if (to && rush_self_overlap(to))
+        if (to) s.layouts |= to->layout;
+        if (to && !to->layout && rush_self_overlap(to))
             failed = rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single "
                                                    "memory location. Please clone() the tensor before performing the operation.");
     }
-    if (!failed) failed = run_into(op, in, out, false);
+    if (!failed) failed = RUSH_UNLIKELY(s.layouts) ? run_sparse_into(op, in, out, false) : run_into(op, in, out, false);
     for (int i = 0; i < op->nout && !failed; ++i)
         if (out[i].kind == RUSH_V_TENSOR) rush_version_bump(out[i].t);
     if (failed) rush_scope_close(mark);
@@ -333,6 +410,16 @@ static int composite_inplace(const rush_op *op, const rush_value *in, rush_value
     return changed ? rush_result(out, changed) : -1;
 }
 
+static int sparse_inplace(const rush_op *op, const rush_value *in, rush_value *out, bool wants)
+{
+    rush_value values[64];
+    if (!(op = sparse_form(op, in))) return -1;
+    RUSH_CHECK(!wants || op->grad, RUSH_NOT_IMPLEMENTED, "a derivative in place, of tensors of layout %s", rush_layout_word(first_sparse(op, in)->layout));
+    if (wants && keep_original(op, in, values)) return -1;
+    out[0] = in[0];
+    return run_sparse_into(op, in, out, true) || self_changed(op, in, wants ? values : in, out, wants);
+}
+
 static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_op *caller = rush_now.op;
@@ -345,7 +432,9 @@ static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out
     for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
     int failed = !in || in[0].kind != RUSH_V_TENSOR || survey_args(&s, op, in) || rush_inplace_check(in[0].t);
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
-    if (!failed && op->run && !op->grad) {
+    if (!failed && RUSH_UNLIKELY(s.layouts)) {
+        failed = sparse_inplace(op, in, out, wants);
+    } else if (!failed && op->run && !op->grad) {
         failed = composite_inplace(op, in, out);
     } else if (!failed) {
         if (wants && !(failed = keep_original(op, in, values))) saved = values;

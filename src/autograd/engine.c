@@ -162,7 +162,7 @@ static rush_tensor *fit(rush_node *node, uint32_t slot, rush_tensor *g, const ru
         if (g && lead) g = T("view", V(g), rush_v_ints(want->size, want->ndim));
         if (!g) return NULL;
     }
-    if (RUSH_UNLIKELY(g->dtype != want->dtype) && g->layout == RUSH_STRIDED) {
+    if (RUSH_UNLIKELY(g->dtype != want->dtype)) {
         if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex(want->dtype)) g = T("real", V(g));
         if (g && g->dtype != want->dtype) g = T("_to_dtype", V(g), rush_v_dtype(want->dtype));
     }
@@ -187,7 +187,7 @@ static int deliver(rush_edge edge, rush_tensor *g, const rush_node *from, int in
         return 0;
     }
     bool into = rush_now.mode & RUSH_MODE_NO_GRAD && may_add_into(old) && old->layout == RUSH_STRIDED && g->layout == RUSH_STRIDED;
-    rush_tensor *sum = into ? T_INPLACE("add.Tensor", V(old), V(g)) : T("add.Tensor", V(old), V(g));
+    rush_tensor *sum = into ? T_INPLACE("add.Tensor", V(old), V(g)) : rush_grad_sum(old, g);
     if (!sum) return -1;
     *at = rush_keep(sum);
     rush_drop(old);

@@ -1,5 +1,6 @@
 /* node.c - nodes: one block each, counted, freed without recursion however long the graph is. */
 #include "autograd/room.h"
+#include "tensor/sparse.h"
 #include <pthread.h>
 
 static atomic_ullong next_seq = 1;
@@ -162,10 +163,17 @@ void rush_node_output(rush_node *node, int i, rush_tensor *t)
 
 /* ---- leaves ---- */
 
+rush_tensor *rush_grad_sum(rush_tensor *a, rush_tensor *b)
+{
+    if (a->layout && !b->layout) return T("add.Tensor", V(b), V(a)); /* add() takes the dense one first */
+    return T("add.Tensor", V(a), V(b));
+}
+
 static const char *accumulate_name(const rush_node *node) { return "AccumulateGrad"; }
 
 static bool sole_owner(const rush_tensor *g)
 {
+    if (g->layout) return g->refs == 1 && !g->py && g->parts->values->refs == 1 && g->parts->values->storage->refs == 1;
     return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
 }
 
@@ -178,7 +186,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
     bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
     rush_tensor *next;
     if (!ag->grad) {
-        bool keep = sole_owner(g[0]) && (rush_contiguous(g[0]) || !memcmp(g[0]->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim));
+        bool keep = sole_owner(g[0]) && (g[0]->layout || rush_contiguous(g[0]) || !memcmp(g[0]->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim));
         next = keep ? g[0] : g[0]->layout == RUSH_STRIDED && !graph ? NULL : T("clone", V(g[0]));
         if (!next && !rush_failed()) {
             next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, RUSH_PRESERVE);
@@ -187,7 +195,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
     } else if (!graph && ag->grad->layout == RUSH_STRIDED && !rush_wants_grad(ag->grad)) {
         return T_INPLACE("add.Tensor", V(ag->grad), V(g[0])) ? 0 : -1;
     } else {
-        next = T("add.Tensor", V(ag->grad), V(g[0]));
+        next = rush_grad_sum(ag->grad, g[0]);
     }
     if (!next) return -1;
     rush_tensor *old = ag->grad;

@@ -14,6 +14,15 @@
 #define RUSH_FAMILY(name, ...)                                                                              \
     static rush_op *const rush_family_##name[] __attribute__((section("rush_ops"), used)) = {__VA_ARGS__};
 
+/* What operations do with tensors of sparse layouts: records of their own, which the road takes when it sees such an
+ * argument. `schema` names the operation that the record serves, then others of the same arguments ("abs absolute");
+ * arguments and results are that one's. Without `run` it is the operation's own composite; `row` becomes the dense record.
+ *
+ *     RUSH_SPARSE(arith, &sparse_add, &sparse_mul, ...)
+ */
+#define RUSH_SPARSE(name, ...)                                                                              \
+    static rush_op *const rush_sparse_##name[] __attribute__((section("rush_sparse_ops"), used)) = {__VA_ARGS__};
+
 /* ---- reading arguments in rules and kernels: the schema has checked the kinds ---- */
 #define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
 #define I_(v) ((v).i)                                      /* int, bool, dtype, ...   */

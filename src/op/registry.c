@@ -10,6 +10,8 @@
 
 extern rush_op *const __start_rush_ops[] __attribute__((weak));
 extern rush_op *const __stop_rush_ops[] __attribute__((weak));
+extern rush_op *const __start_rush_sparse_ops[] __attribute__((weak));
+extern rush_op *const __stop_rush_sparse_ops[] __attribute__((weak));
 
 static struct {
     rush_op **slot; /* first overload of a base name */
@@ -121,13 +123,64 @@ int rush_op_register(rush_op *op)
     return failed;
 }
 
+/* The derivative of the dense record, whose formula serves all layouts. */
+static void dense_derivative(rush_grads *s)
+{
+    rush_grads dense = *s;
+    dense.op = s->op->row;
+    dense.op->grad(&dense);
+}
+
+/* Gives an operation its sparse form, which takes name, arguments and results from it. */
+static int adopt(rush_op *form, rush_op *op)
+{
+    const rush_op own = *form;
+    RUSH_CHECK(own.run || op->run, RUSH_VALUE_ERROR, "the sparse form of %s does nothing", op->name);
+    *form = *op;
+    form->shape = NULL;
+    memset(form->kernel, 0, sizeof form->kernel);
+    form->flags = RUSH_ANY_LAYOUT | own.flags | (op->flags & (RUSH_NO_GRAD | RUSH_SIDE_EFFECT));
+    form->row = op;
+    if (!own.run) return 0;
+    bool same = own.flags & RUSH_SAME_GRAD;
+    form->run = own.run;
+    form->grad = !same ? own.grad : op->grad ? dense_derivative : NULL;
+    if (same) return 0; /* what it saves came with it */
+    form->saves = own.saves;
+    form->saves_in = form->saves_out = 0;
+    form->saves_when = NULL;
+    return read_saves(form);
+}
+
+/* `schema` of a form: the operation's name, then others of the same arguments that it serves too. */
+static int adopt_all(rush_op *form)
+{
+    char name[64];
+    const char *names = form->schema;
+    for (size_t n; *names; names += n + strspn(names + n, " ")) {
+        n = strcspn(names, " ");
+        snprintf(name, sizeof name, "%.*s", (int)n, names);
+        rush_op *op = rush_op_find(name);
+        RUSH_CHECK(op && !strcmp(op->name, name) && !op->sparse, RUSH_VALUE_ERROR, "no operation %s wants a sparse form", name);
+        if (!form->name && adopt(form, op)) return -1;
+        op->sparse = form;
+    }
+    return 0;
+}
+
+static void report(int failed)
+{
+    if (!failed) return;
+    rush_log(0, "%s", rush_error());
+    rush_error_clear();
+}
+
 __attribute__((constructor(900))) static void register_families(void)
 {
     for (rush_op *const *op = __start_rush_ops; op < __stop_rush_ops; ++op)
-        if (*op && rush_op_register(*op)) {
-            rush_log(0, "%s", rush_error());
-            rush_error_clear();
-        }
+        if (*op) report(rush_op_register(*op));
+    for (rush_op *const *op = __start_rush_sparse_ops; op < __stop_rush_sparse_ops; ++op)
+        if (*op) report(adopt_all(*op));
 }
 
 rush_op *rush_op_find(const char *name)

@@ -7,22 +7,30 @@
 #include "op/formula.h"
 #include "ops/factory.h"
 #include "ops/geometry.h"
+#include "tensor/sparse.h"
 
 #define SELF (in[0].t)
 #define OPTIONS "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 
-int rush_factory_read(factory *f, const rush_value *v, int dtype, const rush_tensor *like)
+int rush_factory_read_any(factory *f, const rush_value *v, int dtype, const rush_tensor *like)
 {
     f->dtype = HAS(v[0]) ? (rush_dtype)I_(v[0]) : (rush_dtype)dtype;
     f->device = HAS(v[2]) ? v[2].device : like ? like->device : (rush_device){RUSH_CPU, -1};
-    int layout = HAS(v[1]) ? (int)I_(v[1]) : RUSH_STRIDED;
-    RUSH_CHECK(layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors are made here, not sparse ones");
+    f->layout = HAS(v[1]) ? (rush_layout)I_(v[1]) : RUSH_STRIDED;
+    return 0;
+}
+
+int rush_factory_read(factory *f, const rush_value *v, int dtype, const rush_tensor *like)
+{
+    if (rush_factory_read_any(f, v, dtype, like)) return -1;
+    RUSH_CHECK(f->layout == RUSH_STRIDED, RUSH_RUNTIME_ERROR, "the function is not implemented for sparse layout: only empty and zeros are");
     return 0;
 }
 
 static int make(rush_value *out, const factory *f, rush_value size)
 {
     RUSH_CHECK(size.n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %u", RUSH_MAXDIM, size.n);
+    if (f->layout != RUSH_STRIDED) return rush_result(out, rush_sparse_empty(f->layout, f->dtype, f->device, (int)size.n, size.ints));
     return rush_out(out, 0, f->dtype, f->device, (int)size.n, size.ints) ? 0 : -1;
 }
 
@@ -36,7 +44,7 @@ static int number_dtype(rush_value v)
 static int empty_shape(const rush_value *in, rush_value *out)
 {
     factory f;
-    if (rush_factory_read(&f, in + 1, rush_default_dtype(), NULL)) return -1;
+    if (rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL)) return -1;
     if (!HAS(in[5]) || I_(in[5]) == RUSH_CONTIGUOUS || HAS(out[0])) return make(out, &f, in[0]);
     int format = (int)I_(in[5]), want = format == RUSH_CHANNELS_LAST ? 4 : 5;
     int64_t stride[RUSH_MAXDIM];
@@ -94,6 +102,12 @@ static int sized_shape(const rush_value *in, rush_value *out)
     return rush_factory_read(&f, in + 1, rush_default_dtype(), NULL) ? -1 : make(out, &f, in[0]);
 }
 
+static int zeros_shape(const rush_value *in, rush_value *out)
+{
+    factory f;
+    return rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL) ? -1 : make(out, &f, in[0]);
+}
+
 static int full_shape(const rush_value *in, rush_value *out)
 {
     factory f;
@@ -102,7 +116,10 @@ static int full_shape(const rush_value *in, rush_value *out)
 }
 
 static void nothing_cpu(const rush_value *in, rush_value *out) {}
-static void zeros_cpu(const rush_value *in, rush_value *out) { rush_zero_into(out[0].t); }
+static void zeros_cpu(const rush_value *in, rush_value *out)
+{
+    if (!out[0].t->layout) rush_zero_into(out[0].t); /* sparse ones are made without entries */
+}
 static void ones_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, rush_v_int(1)); }
 static void full_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
 
@@ -121,7 +138,7 @@ static rush_op op_empty_permuted = {
 };
 static rush_op op_zeros = {
     .schema = "zeros(SymInt[] size, " OPTIONS ") -> Tensor", .doc = "A tensor of zeros.",
-    .shape = sized_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
+    .shape = zeros_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 static rush_op op_ones = {
     .schema = "ones(SymInt[] size, " OPTIONS ") -> Tensor", .doc = "A tensor of ones.",
@@ -163,6 +180,13 @@ static int like_shape(const rush_value *in, const rush_value *v, rush_value *out
 
 static int plain_like_shape(const rush_value *in, rush_value *out) { return like_shape(in, in + 1, out); }
 
+static int zeros_like_shape(const rush_value *in, rush_value *out)
+{
+    factory f;
+    if (rush_factory_read_any(&f, in + 1, SELF->dtype, SELF)) return -1;
+    return f.layout == RUSH_STRIDED ? plain_like_shape(in, out) : make(out, &f, rush_v_ints(SELF->size, SELF->ndim));
+}
+
 static int full_like_shape(const rush_value *in, rush_value *out)
 {
     return rush_number_fits(in[1], HAS(in[2]) ? (rush_dtype)I_(in[2]) : (rush_dtype)SELF->dtype) ? -1 : like_shape(in, in + 2, out);
@@ -171,11 +195,11 @@ static int full_like_shape(const rush_value *in, rush_value *out)
 static rush_op op_empty_like = {
     .schema = "empty_like(Tensor self, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
     .doc = "A tensor of self's size, dtype and memory format whose elements are not initialised.",
-    .shape = plain_like_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .shape = zeros_like_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_zeros_like = {
     .schema = "zeros_like(Tensor self, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
-    .doc = "Zeros of self's size, dtype and memory format.", .shape = plain_like_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "Zeros of self's size, dtype and memory format.", .shape = zeros_like_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_ones_like = {
     .schema = "ones_like(Tensor self, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
@@ -191,6 +215,12 @@ static int new_shape(const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read(&f, in + 2, SELF->dtype, SELF) ? -1 : make(out, &f, in[1]);
+}
+
+static int new_zeros_shape(const rush_value *in, rush_value *out)
+{
+    factory f;
+    return rush_factory_read_any(&f, in + 2, SELF->dtype, SELF) ? -1 : make(out, &f, in[1]);
 }
 
 static int new_full_shape(const rush_value *in, rush_value *out)
@@ -214,11 +244,11 @@ static void new_full_cpu(const rush_value *in, rush_value *out) { rush_fill_into
 
 static rush_op op_new_empty = {
     .schema = "new_empty(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor",
-    .doc = "empty() of self's dtype and device.", .shape = new_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "empty() of self's dtype and device.", .shape = new_zeros_shape, .cpu = nothing_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_new_zeros = {
     .schema = "new_zeros(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor",
-    .doc = "zeros() of self's dtype and device.", .shape = new_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD,
+    .doc = "zeros() of self's dtype and device.", .shape = new_zeros_shape, .cpu = zeros_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_new_ones = {
     .schema = "new_ones(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor",

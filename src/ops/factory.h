@@ -7,9 +7,12 @@
 typedef struct factory {
     rush_dtype dtype;
     rush_device device;
+    rush_layout layout; /* strided, unless the reader allows others */
 } factory;
 
 /* `v` has the arguments dtype, layout, device, pin_memory; what is None comes from `dtype` and `like` (may be NULL). */
 int rush_factory_read(factory *, const rush_value *v, int dtype, const rush_tensor *like);
+/* The same for makers of zeros, which know the sparse layouts too. */
+int rush_factory_read_any(factory *, const rush_value *v, int dtype, const rush_tensor *like);
 
 #endif

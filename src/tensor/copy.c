@@ -4,6 +4,7 @@
  * the iterator's tiles). Knows no autograd: the operations copy_, clone, contiguous and to are in src/ops.
  */
 #include "tensor/iter.h"
+#include "tensor/sparse.h"
 
 typedef struct bytes_job {
     char *dst;
@@ -36,6 +37,8 @@ static bool same_layout(const rush_tensor *a, const rush_tensor *b)
 
 int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
 {
+    RUSH_CHECK(dst->layout == RUSH_STRIDED && src->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "elements of a tensor of layout %s cannot be copied to one of layout %s",
+               rush_layout_word(src->layout), rush_layout_word(dst->layout));
     if (dst->dtype == src->dtype && !((dst->flags ^ src->flags) & (RUSH_T_CONJ | RUSH_T_NEG)) && same_layout(dst, src)) {
         int64_t n = dst->numel * (int64_t)rush_dtypes[dst->dtype].size;
         bytes_job j = {rush_ptr(dst), rush_ptr(src)};

@@ -2,7 +2,7 @@
  *
  * For C programs and debuggers; Python has its own, with all of set_printoptions.
  */
-#include "tensor/tensor.h"
+#include "tensor/sparse.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -157,6 +157,14 @@ static void put_dim(text *out, const rush_tensor *t, const style *s, int dim, in
     put(out, "]");
 }
 
+static void put_part(text *out, const char *name, const rush_tensor *part)
+{
+    put(out, name);
+    size_t room = out->n < out->room ? out->room - out->n : 0;
+    out->n += rush_tensor_format(part, room ? out->buf + out->n : NULL, room);
+    put(out, ",\n       ");
+}
+
 size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
 {
     text out = {buf, size, 0};
@@ -164,7 +172,14 @@ size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
         put(&out, "(no tensor)");
     } else {
         put(&out, "tensor(");
-        if (t->device.type != RUSH_CPU || t->layout != RUSH_STRIDED || (t->numel && !rush_ptr(t))) {
+        if (t->layout != RUSH_STRIDED && t->parts) {
+            const rush_sparse *p = t->parts;
+            if (p->compressed) put_part(&out, rush_by_row(t->layout) ? "crow_indices=" : "ccol_indices=", p->compressed);
+            put_part(&out, !p->compressed ? "indices=" : rush_by_row(t->layout) ? "col_indices=" : "row_indices=", p->plain);
+            put_part(&out, "values=", p->values);
+            put(&out, "size=");
+            put(&out, rush_shape_of(t));
+        } else if (t->device.type != RUSH_CPU || t->layout != RUSH_STRIDED || (t->numel && !rush_ptr(t))) {
             put(&out, "..., size=");
             put(&out, rush_shape_of(t));
         } else if (t->numel == 0) {

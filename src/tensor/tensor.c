@@ -2,11 +2,11 @@
  *
  * Whatever is returned here is parked in the thread's scope (scope.c); nothing here knows operations.
  */
-#include "tensor/tensor.h"
+#include "tensor/sparse.h"
 #include <math.h>
 
 void (*rush_autograd_free)(rush_autograd *);
-void (*rush_parts_free)(void *parts);
+void (*rush_parts_free)(rush_sparse *);
 bool (*rush_python_free)(rush_tensor *);
 
 /* ---- making and ending ---- */
@@ -57,12 +57,13 @@ void rush_tensor_refresh(rush_tensor *t)
     for (int d = 0; d < t->ndim; ++d) numel *= t->size[d];
     t->numel = numel;
     t->flags &= ~(RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE);
+    if (t->layout != RUSH_STRIDED) return;
     if (numel == 0 || all_contiguous(t)) t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
     else if (dense(t)) t->flags |= RUSH_T_DENSE;
     if (t->ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
 }
 
-static rush_tensor *header(rush_dtype dtype, rush_device device, int ndim)
+rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
 {
     RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not supported: no dtype holds integers with a scale here");
     RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
@@ -115,7 +116,7 @@ rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, con
     int64_t numel = rush_numel_of(ndim, size);
     if (numel < 0) return NULL;
     RUSH_CHECK_NULL(numel <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size));
-    rush_tensor *t = header(dtype, device, ndim);
+    rush_tensor *t = rush_tensor_header(dtype, device, ndim);
     if (!t) return NULL;
     int64_t stride = 1;
     for (int d = ndim - 1; d >= 0; --d) {
@@ -142,7 +143,7 @@ rush_tensor *rush_tensor_new_strided(rush_dtype dtype, rush_device device, int n
                         RUSH_RUNTIME_ERROR, "a tensor of sizes %s and strides %s is too large", rush_shape_text(ndim, size), rush_shape_text(ndim, stride));
     }
     RUSH_CHECK_NULL(last < INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size));
-    rush_tensor *t = header(dtype, device, ndim);
+    rush_tensor *t = rush_tensor_header(dtype, device, ndim);
     if (!t) return NULL;
     if (ndim) {
         memcpy(t->size, size, sizeof *size * ndim);
@@ -189,7 +190,8 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rus
 
 rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
-    rush_tensor *t = header(of->dtype, of->device, ndim);
+    RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
+    rush_tensor *t = rush_tensor_header(of->dtype, of->device, ndim);
     if (!t) return NULL;
     if (ndim) {
         memcpy(t->size, size, sizeof *size * ndim);
@@ -197,7 +199,6 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
     }
     t->offset = offset;
     t->flags = of->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_INFERENCE | RUSH_T_ZERO);
-    t->layout = of->layout;
     rush_tensor_refresh(t);
     rush_storage_keep(of->storage);
     t->storage = of->storage;
@@ -211,7 +212,7 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
 
 rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
 {
-    rush_tensor *t = header(of->dtype, of->device, of->ndim);
+    rush_tensor *t = rush_tensor_header(of->dtype, of->device, of->ndim);
     if (!t) return NULL;
     memcpy(t->size, of->size, sizeof *of->size * of->ndim);
     memcpy(t->stride, of->stride, sizeof *of->stride * of->ndim);
@@ -224,7 +225,7 @@ rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
 
 rush_tensor *rush_tensor_detach(const rush_tensor *of)
 {
-    return rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset);
+    return of->layout == RUSH_STRIDED ? rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset) : rush_sparse_alias(of);
 }
 
 rush_tensor *rush_tensor_of_number_typed(rush_value v, rush_dtype dtype)
@@ -327,6 +328,7 @@ static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
 {
     if (!t) return -1;
     RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
+    RUSH_CHECK(!t->layout, RUSH_NOT_IMPLEMENTED, "the item of a tensor of layout %s: use to_dense() first", rush_layout_word(t->layout));
     RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on tensors without data");
     rush_convert(to, dtype, 0, rush_ptr(t), t->dtype, 0, 1);
     return 0;
@@ -364,7 +366,7 @@ rush_tensor *rush_from_blob(void *data, rush_dtype dtype, int ndim, const int64_
         RUSH_CHECK_NULL(stride[d] >= 0, RUSH_VALUE_ERROR, "strides must not be negative, got %s", rush_shape_text(ndim, stride));
         last += (size[d] - 1) * stride[d];
     }
-    rush_tensor *t = header(dtype, (rush_device){RUSH_CPU, -1}, ndim);
+    rush_tensor *t = rush_tensor_header(dtype, (rush_device){RUSH_CPU, -1}, ndim);
     if (!t) return NULL;
     if (ndim) {
         memcpy(t->size, size, sizeof *size * ndim);

@@ -33,6 +33,7 @@ enum rush_tensor_flags {
 };
 
 typedef struct rush_autograd rush_autograd; /* src/autograd */
+typedef struct rush_sparse rush_sparse;     /* sparse.h */
 
 #define RUSH_INLINE_DIMS 5
 
@@ -51,12 +52,14 @@ struct rush_tensor {
     rush_tensor *base;         /* of a differentiable view: whose memory it shows; never itself a view */
     atomic_uint *version;      /* NULL: storage->version. Own counter of x.data and the like     */
     void *py;                  /* the Python object, borrowed unless RUSH_T_PY_OWNED             */
-    void *parts;               /* sparse layouts: their rush_sparse                              */
+    rush_sparse *parts;        /* of sparse layouts only                                         */
     int64_t dims[2 * RUSH_INLINE_DIMS];
 };
 
 /* Every function below that returns a tensor parks it, like the public ones; `_own` gives the reference instead. */
 
+/* A reference of the caller's to a tensor without memory, sizes and strides still to be written. */
+rush_tensor *rush_tensor_header(rush_dtype, rush_device, int ndim);
 /* New memory, not initialised; contiguous. Sizes are checked (negative, overflow). */
 rush_tensor *rush_tensor_new(rush_dtype, rush_device, int ndim, const int64_t *size);
 rush_tensor *rush_tensor_new_strided(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride);
@@ -85,7 +88,7 @@ void rush_storage_drop(rush_storage *);
 
 /* Set by upper rooms: called when a tensor with autograd state, sparse parts or a Python object ends. */
 extern void (*rush_autograd_free)(rush_autograd *);
-extern void (*rush_parts_free)(void *parts);
+extern void (*rush_parts_free)(rush_sparse *);
 extern bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
 
 static inline void *rush_ptr(const rush_tensor *t)

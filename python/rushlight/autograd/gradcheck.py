@@ -128,6 +128,9 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         outputs = _tensors(func(*inputs))
         if any(o.is_mkldnn for o in outputs):
             raise ValueError("MKLDNN outputs are not supported")
+        if any(o.layout is not torch.strided for o in outputs):
+            raise ValueError("Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the "
+                             "output of fn for gradcheck.")
         # Numerical Jacobian: columns[i][component of input i][output]
         numerical = [list(_numerical_columns(func, inputs, x, eps)) for x in checked]
         if check_backward_ad:

@@ -1,0 +1,116 @@
+/* change.c - sparse tensors changed in place: zero_, copy_, fill_, and other sizes. Each gives the tensor new parts. */
+#include "sparse/coo.h"
+
+#define SELF (in[0].t)
+
+static int becomes(const rush_value *in, rush_value *out, const rush_tensor *t)
+{
+    return t && !rush_sparse_become(SELF, t) ? rush_result(out, SELF) : -1;
+}
+
+static int zero_run(const rush_value *in, rush_value *out)
+{
+    return becomes(in, out, rush_cleared(SELF, (rush_dtype)SELF->dtype));
+}
+
+static int fill_run(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(IS_COMPRESSED(SELF), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
+    rush_tensor *values = T("full_like", V(VALUES(SELF)), in[1]);
+    return becomes(in, out, values ? rush_sparse_with(SELF, values) : NULL);
+}
+
+static int copy_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *self = SELF, *src = T_(in[1]);
+    if (src == self) return rush_result(out, self);
+    RUSH_CHECK(src, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
+    if (self->layout != src->layout) {
+        RUSH_CHECK(!IS_COMPRESSED(self) && !IS_COMPRESSED(src), RUSH_RUNTIME_ERROR,
+                   "torch.copy_: copy of sparse compressed tensors having different layouts is not supported. self layout is %s and src layout is %s",
+                   rush_layout_word(self->layout), rush_layout_word(src->layout));
+        return rush_fail(RUSH_RUNTIME_ERROR, "copy_() between dense and sparse Tensors is not implemented! Found self type = torch.%s%s and src type = torch.%s%s",
+                         self->layout ? "sparse." : "", rush_dtype_name(self->dtype), src->layout ? "sparse." : "", rush_dtype_name(src->dtype));
+    }
+    RUSH_CHECK(IS_COO(self) || rush_same_sizes(self, src), RUSH_RUNTIME_ERROR, "torch.copy_: only sparse compressed tensors with the same sizes are supported, got %s and %s",
+               rush_shape_of(self), rush_shape_of(src));
+    rush_tensor *copy = src->dtype == self->dtype ? T("clone", V(src)) : T("_to_copy", V(src), rush_v_dtype(self->dtype));
+    return becomes(in, out, copy);
+}
+
+static void copy_grad(rush_grads *s)
+{
+    if (rush_needs(s, 1)) s->gin[1] = s->g[0];
+}
+
+static rush_op sparse_zero = {.schema = "zero_", .run = zero_run}, sparse_copy = {.schema = "copy_", .run = copy_run, .grad = copy_grad};
+static rush_op sparse_fill = {.schema = "fill_.Scalar", .run = fill_run};
+
+/* ---- other sizes ---- */
+
+static int dims_fit(const rush_value *in)
+{
+    if (rush_need_coo("sparse_resize_", SELF)) return -1;
+    int64_t sparse = I_(in[2]), dense = I_(in[3]);
+    RUSH_CHECK(sparse >= 0 && dense >= 0 && sparse + dense == (int64_t)in[1].n, RUSH_RUNTIME_ERROR,
+               "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = %u, sparse_dim = %lld, dense_dim = %lld", in[1].n, (long long)sparse, (long long)dense);
+    return 0;
+}
+
+static rush_tensor *without_entries(const rush_value *in)
+{
+    return T("_sparse_coo_tensor_with_dims", in[2], in[3], in[1], rush_v_dtype(SELF->dtype));
+}
+
+static int resize_run(const rush_value *in, rush_value *out)
+{
+    if (dims_fit(in)) return -1;
+    rush_tensor *self = SELF;
+    int64_t n = rush_nnz(self), sparse = I_(in[2]), dense = I_(in[3]), size[RUSH_MAXDIM + 1];
+    if (n == 0) return becomes(in, out, without_entries(in));
+    RUSH_CHECK(sparse == self->parts->sparse_dim, RUSH_RUNTIME_ERROR,
+               "changing the number of sparse dimensions (from %d to %lld) on a non-empty sparse tensor is not supported.\nYou could make an empty tensor of that size, "
+               "or use to_dense() and to_sparse(%lld)", self->parts->sparse_dim, (long long)sparse, (long long)sparse);
+    RUSH_CHECK(dense == self->parts->dense_dim, RUSH_RUNTIME_ERROR,
+               "changing the number of dense dimensions (from %d to %lld) on a non-empty sparse tensor is not supported", self->parts->dense_dim, (long long)dense);
+    for (int d = 0; d < self->ndim; ++d)
+        RUSH_CHECK(in[1].ints[d] >= self->size[d], RUSH_RUNTIME_ERROR, "shrinking the size of %s dimensions (from %s to %s) on a non-empty sparse tensor is not supported",
+                   d < sparse ? "sparse" : "dense", rush_shape_of(self), rush_shape_text((int)in[1].n, in[1].ints));
+    size[0] = n;
+    memcpy(size + 1, in[1].ints + sparse, sizeof *size * (size_t)dense);
+    rush_tensor *values = VALUES(self), *wide = T("new_zeros", V(values), rush_v_ints(size, (size_t)dense + 1)), *part = wide;
+    for (int64_t d = 1; d <= dense && part; ++d) part = T("narrow", V(part), V(d), V((int64_t)0), V(values->size[d]));
+    if (!part || !T("copy_", V(part), V(values))) return -1;
+    return becomes(in, out, rush_coo_new((int)in[1].n, in[1].ints, INDICES(self), wide, self->parts->coalesced));
+}
+
+static int clear_run(const rush_value *in, rush_value *out)
+{
+    return dims_fit(in) ? -1 : becomes(in, out, without_entries(in));
+}
+
+static int resize_as_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *of = in[1].t;
+    RUSH_CHECK(SELF->layout && of->layout == SELF->layout, RUSH_RUNTIME_ERROR, "resize_as_sparse_: expected two tensors of one sparse layout, got %s and %s",
+               rush_layout_word(SELF->layout), rush_layout_word(of->layout));
+    if (!IS_COO(SELF)) return becomes(in, out, rush_cleared(of, (rush_dtype)SELF->dtype));
+    const rush_value args[] = {in[0], rush_v_ints(of->size, of->ndim), rush_v_int(of->parts->sparse_dim), rush_v_int(of->parts->dense_dim)};
+    return resize_run(args, out);
+}
+
+#define CHANGES .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT | RUSH_NO_GRAD
+static rush_op op_resize = {
+    .schema = "sparse_resize_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)", .doc = "Other sizes for a COO tensor, which keeps its entries.",
+    .run = resize_run, CHANGES,
+};
+static rush_op op_clear = {
+    .schema = "sparse_resize_and_clear_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)",
+    .doc = "Other sizes for a COO tensor, which loses its entries.", .run = clear_run, CHANGES,
+};
+static rush_op op_resize_as = {
+    .schema = "resize_as_sparse_(Tensor(a!) self, Tensor the_template) -> Tensor(a!)", .doc = "The sizes of another sparse tensor.", .run = resize_as_run, CHANGES,
+};
+
+RUSH_FAMILY(sparse_change, &op_resize, &op_clear, &op_resize_as)
+RUSH_SPARSE(change, &sparse_zero, &sparse_copy, &sparse_fill)

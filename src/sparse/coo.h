@@ -1,0 +1,55 @@
+/* coo.h - what the files of src/sparse share: coordinates as numbers, and the ways between layouts.
+ *
+ * Operations here are written with operations on dense tensors (indices and values); loops of their own are over indices
+ * only, and over products. Helpers are not recorded: they are called where recording is off.
+ */
+#ifndef RUSH_SPARSE_COO_H
+#define RUSH_SPARSE_COO_H
+
+#include "op/formula.h"
+#include "tensor/sparse.h"
+
+#define IS_COO(t) ((t)->layout == RUSH_SPARSE_COO)
+#define IS_COMPRESSED(t) ((t)->layout > RUSH_SPARSE_COO)
+#define INDICES(t) ((t)->parts->plain)
+#define VALUES(t) ((t)->parts->values)
+
+/* Of t's sizes. */
+rush_tensor *rush_coo_new(int ndim, const int64_t *size, rush_tensor *indices, rush_tensor *values, bool coalesced);
+/* Per entry the number of its place among the first `ndim` sizes, row by row: (nnz) int64. Indices are (ndim, nnz). An index
+ * outside is an error, so that what goes on with the numbers may trust them. */
+rush_tensor *rush_coo_keys(const rush_tensor *indices, int ndim, const int64_t *size);
+rush_tensor *rush_coo_keys_of(const rush_tensor *t); /* over all sparse dimensions */
+/* Equal keys joined: `group` numbers the entries in the order of keys, `first` says which entry has that key first. */
+typedef struct rush_groups {
+    int64_t n;
+    rush_tensor *group; /* (nnz) int64, in [0, n) */
+    rush_tensor *first; /* (n) int64 */
+} rush_groups;
+int rush_coo_group(rush_groups *, const rush_tensor *keys);
+/* Position of each key among sorted ones; their number where there is none. */
+rush_tensor *rush_coo_find(const rush_tensor *keys, const rush_tensor *sorted);
+/* Rows of values (nnz, ...) added up by group: (n, ...). */
+rush_tensor *rush_coo_gather(const rush_groups *, rush_tensor *values);
+rush_tensor *rush_coo_coalesced(rush_tensor *t);  /* t itself when it is */
+/* Any layout as COO: batch dimensions become sparse ones, blocks single elements. */
+rush_tensor *rush_as_coo(rush_tensor *t);
+rush_tensor *rush_as_dense(rush_tensor *t);       /* strided ones as they are */
+/* COO in a compressed layout; block has two sizes for blocked ones. */
+rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout, const int64_t *block);
+rush_tensor *rush_in_layout(rush_tensor *t, rush_layout, const rush_tensor *blocks_of);
+/* Block sizes of a blocked tensor, 1 x 1 of others. */
+void rush_block_size(const rush_tensor *, int64_t block[2]);
+/* The values that t (dense or COO) has at the entries of mask, zero where a COO t has none. */
+rush_tensor *rush_values_at(rush_tensor *t, rush_tensor *mask);
+rush_tensor *rush_flat_values(const rush_tensor *t, int64_t lead); /* values as (lead, dense...) */
+/* Cumulative counts of n sorted or unsorted numbers in [0, rows): (rows + 1) int64. */
+rush_tensor *rush_row_starts(const int64_t *row, int64_t n, int64_t rows);
+
+/* Without entries, in t's layout, dimensions and blocks. */
+rush_tensor *rush_cleared(const rush_tensor *t, rush_dtype);
+void rush_no_derivative(rush_grads *); /* for forms that PyTorch has no derivative for */
+/* "coalesce expected sparse coordinate tensor layout but got Strided" */
+int rush_need_coo(const char *name, const rush_tensor *);
+
+#endif

@@ -1,0 +1,190 @@
+/* layouts.c - between layouts: COO is the middle, every other one knows the way to it and from it.
+ *
+ * A compressed layout is read into coordinates in its own order; it is written by sorting coordinates by
+ * (batch, major, minor), the major dimension being the compressed one, and joining those of one block.
+ */
+#include "sparse/coo.h"
+
+void rush_block_size(const rush_tensor *t, int64_t block[2])
+{
+    for (int i = 0; i < 2; ++i) block[i] = rush_blocked(t->layout) ? VALUES(t)->size[t->parts->batch_dim + 1 + i] : 1;
+}
+
+/* ---- compressed to COO ---- */
+
+typedef struct compressed {
+    int batch_dim;
+    int64_t batches, majors, minors, nnz; /* majors, minors: in blocks; nnz: of each batch */
+    int64_t block[2];
+    bool by_row;
+} compressed;
+
+static int look(compressed *c, const rush_tensor *t)
+{
+    c->batch_dim = t->parts->batch_dim;
+    c->batches = 1;
+    for (int d = 0; d < c->batch_dim; ++d) c->batches *= t->size[d];
+    rush_block_size(t, c->block);
+    RUSH_CHECK(c->block[0] > 0 && c->block[1] > 0, RUSH_RUNTIME_ERROR, "blocks of size %lld x %lld", (long long)c->block[0], (long long)c->block[1]);
+    c->by_row = rush_by_row(t->layout);
+    int64_t rows = t->size[c->batch_dim] / c->block[0], cols = t->size[c->batch_dim + 1] / c->block[1];
+    c->majors = c->by_row ? rows : cols;
+    c->minors = c->by_row ? cols : rows;
+    c->nnz = rush_nnz(t);
+    return 0;
+}
+
+static int check_pointers(const compressed *c, const int64_t *start, const int64_t *minor)
+{
+    for (int64_t b = 0; b < c->batches; ++b, start += c->majors + 1) {
+        bool good = start[0] == 0 && start[c->majors] == c->nnz;
+        for (int64_t m = 0; m < c->majors; ++m) good &= start[m] <= start[m + 1];
+        RUSH_CHECK(good, RUSH_RUNTIME_ERROR, "the compressed indices do not count from 0 to nnz = %lld", (long long)c->nnz);
+    }
+    for (int64_t i = 0; i < c->batches * c->nnz; ++i)
+        RUSH_CHECK(minor[i] >= 0 && minor[i] < c->minors, RUSH_RUNTIME_ERROR, "an index %lld is outside [0, %lld)", (long long)minor[i], (long long)c->minors);
+    return 0;
+}
+
+static rush_tensor *coordinates(const compressed *c, const rush_tensor *t, const int64_t *start, const int64_t *minor)
+{
+    int dims = c->batch_dim + 2;
+    int64_t area = c->block[0] * c->block[1], n = c->batches * c->nnz * area, at = 0;
+    rush_tensor *indices = rush_tensor_new(RUSH_I64, t->device, 2, (int64_t[]){dims, n});
+    if (!indices) return NULL;
+    int64_t *to = rush_ptr(indices);
+    for (int64_t b = 0; b < c->batches; ++b, start += c->majors + 1, minor += c->nnz)
+        for (int64_t m = 0; m < c->majors; ++m)
+            for (int64_t k = start[m]; k < start[m + 1]; ++k)
+                for (int64_t e = 0; e < area; ++e, ++at) {
+                    int64_t rest = b, row = c->by_row ? m : minor[k], col = c->by_row ? minor[k] : m;
+                    for (int d = c->batch_dim - 1; d >= 0; rest /= t->size[d], --d) to[d * n + at] = rest % t->size[d];
+                    to[c->batch_dim * n + at] = row * c->block[0] + e / c->block[1];
+                    to[(c->batch_dim + 1) * n + at] = col * c->block[1] + e % c->block[1];
+                }
+    return indices;
+}
+
+rush_tensor *rush_as_coo(rush_tensor *t)
+{
+    if (!t || IS_COO(t)) return t;
+    compressed c;
+    if (look(&c, t)) return NULL;
+    const rush_tensor *starts = rush_cast_copy(t->parts->compressed, RUSH_I64), *minors = rush_cast_copy(t->parts->plain, RUSH_I64);
+    if (!starts || !minors) return NULL;
+    RUSH_CHECK_NULL(starts->numel == c.batches * (c.majors + 1) && minors->numel == c.batches * c.nnz, RUSH_RUNTIME_ERROR,
+                    "compressed indices %s, plain indices %s and values %s do not belong to one tensor of size %s", rush_shape_of(starts),
+                    rush_shape_of(minors), rush_shape_of(VALUES(t)), rush_shape_of(t));
+    if (check_pointers(&c, rush_ptr(starts), rush_ptr(minors))) return NULL;
+    rush_tensor *indices = coordinates(&c, t, rush_ptr(starts), rush_ptr(minors));
+    if (!indices) return NULL;
+    return rush_coo_new(t->ndim, t->size, indices, rush_flat_values(t, indices->size[1]), t->layout == RUSH_SPARSE_CSR || (t->layout == RUSH_SPARSE_BSR && c.block[0] * c.block[1] == 1));
+}
+
+/* ---- COO to compressed ---- */
+
+/* What is sorted by: the batch, the major and the minor block. */
+static rush_tensor *block_keys(const compressed *c, const rush_tensor *coo)
+{
+    int64_t n = rush_nnz(coo);
+    const rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64);
+    rush_tensor *keys = indices ? rush_coo_keys(indices, c->batch_dim, coo->size) : NULL;
+    if (!keys || !rush_coo_keys_of(coo)) return NULL;
+    int64_t *key = rush_ptr(keys);
+    const int64_t *row = (const int64_t *)rush_ptr(indices) + c->batch_dim * n, *col = row + n;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t r = row[i] / c->block[0], k = col[i] / c->block[1];
+        key[i] = (key[i] * c->majors + (c->by_row ? r : k)) * c->minors + (c->by_row ? k : r);
+    }
+    return keys;
+}
+
+/* Values of single elements in their places of the blocks: (blocks, height, width, dense...). */
+static rush_tensor *into_blocks(const compressed *c, const rush_tensor *coo, const rush_groups *g)
+{
+    int64_t n = rush_nnz(coo), area = c->block[0] * c->block[1], size[RUSH_MAXDIM + 2];
+    const rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64), *values = VALUES(coo);
+    rush_tensor *place = indices ? rush_tensor_new(RUSH_I64, coo->device, 1, &n) : NULL;
+    if (!place) return NULL;
+    const int64_t *row = (const int64_t *)rush_ptr(indices) + c->batch_dim * n, *col = row + n, *group = rush_ptr(g->group);
+    int64_t *to = rush_ptr(place);
+    for (int64_t i = 0; i < n; ++i) to[i] = group[i] * area + row[i] % c->block[0] * c->block[1] + col[i] % c->block[1];
+    memcpy(size + 2, values->size, sizeof *size * values->ndim);
+    size[2] = g->n * area;
+    rush_tensor *flat = T("new_zeros", V((rush_tensor *)values), rush_v_ints(size + 2, values->ndim));
+    flat = flat ? T_INPLACE("index_add", V(flat), V((int64_t)0), V(place), V((rush_tensor *)values)) : NULL;
+    size[0] = g->n, size[1] = c->block[0], size[2] = c->block[1];
+    return flat ? T("view", V(flat), rush_v_ints(size, values->ndim + 2)) : NULL;
+}
+
+rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout layout, const int64_t *block)
+{
+    if (!(coo = rush_coo_coalesced(coo))) return NULL;
+    int dense = coo->parts->dense_dim, batch = coo->parts->sparse_dim - 2;
+    compressed c = {.batch_dim = batch, .batches = 1, .block = {block ? block[0] : 1, block ? block[1] : 1}, .by_row = rush_by_row(layout)};
+    int64_t rows = coo->size[batch], cols = coo->size[batch + 1], size[RUSH_MAXDIM + 2];
+    for (int d = 0; d < batch; ++d) c.batches *= coo->size[d];
+    c.majors = c.by_row ? rows / c.block[0] : cols / c.block[1];
+    c.minors = c.by_row ? cols / c.block[1] : rows / c.block[0];
+    rush_groups g;
+    rush_tensor *keys = block_keys(&c, coo);
+    if (!keys || rush_coo_group(&g, keys)) return NULL;
+    /* Keys of the groups, in order, are batch, major, minor again. */
+    rush_tensor *sorted = T("index_select", V(keys), V((int64_t)0), V(g.first)), *minors = sorted ? rush_tensor_new(RUSH_I64, coo->device, 1, &g.n) : NULL;
+    if (!minors) return NULL;
+    int64_t *key = rush_ptr(sorted), *minor = rush_ptr(minors);
+    for (int64_t i = 0; i < g.n; ++i) {
+        minor[i] = key[i] % c.minors;
+        key[i] /= c.minors;
+    }
+    c.nnz = c.batches ? g.n / c.batches : 0;
+    memcpy(size, coo->size, sizeof *size * batch);
+    size[batch] = c.majors + 1;
+    rush_tensor *starts = rush_tensor_new(RUSH_I64, coo->device, batch + 1, size);
+    if (!starts) return NULL;
+    int64_t *start = rush_ptr(starts), at = 0;
+    for (int64_t b = 0; b < c.batches; ++b, start += c.majors + 1) {
+        start[0] = 0;
+        for (int64_t m = 0; m < c.majors; ++m) {
+            while (at < g.n && key[at] == b * c.majors + m) ++at;
+            start[m + 1] = at - b * c.nnz;
+        }
+        RUSH_CHECK_NULL(at == (b + 1) * c.nnz, RUSH_RUNTIME_ERROR, "Expect the same number of specified elements per batch.");
+    }
+    bool blocked = rush_blocked(layout);
+    rush_tensor *values = blocked ? into_blocks(&c, coo, &g) : rush_coo_gather(&g, VALUES(coo));
+    if (!values) return NULL;
+    size[batch] = c.nnz;
+    minors = T("view", V(minors), rush_v_ints(size, batch + 1));
+    memcpy(size + batch + 1, values->size + 1, sizeof *size * (values->ndim - 1));
+    values = T("view", V(values), rush_v_ints(size, batch + values->ndim));
+    return rush_sparse_new(layout, coo->ndim, coo->size, starts, minors, values, 2, dense, true);
+}
+
+rush_tensor *rush_in_layout(rush_tensor *t, rush_layout layout, const rush_tensor *blocks_of)
+{
+    if (!t || t->layout == layout) return t;
+    int64_t block[2];
+    rush_block_size(blocks_of, block);
+    if (layout == RUSH_STRIDED) return rush_as_dense(t);
+    t = rush_as_coo(t);
+    return layout == RUSH_SPARSE_COO ? t : rush_as_compressed(t, layout, block);
+}
+
+/* ---- to dense ---- */
+
+rush_tensor *rush_as_dense(rush_tensor *t)
+{
+    if (!t || !t->layout) return t;
+    t = rush_as_coo(t);
+    rush_tensor *keys = t ? rush_coo_keys_of(t) : NULL, *values = t ? VALUES(t) : NULL;
+    rush_tensor *result = keys ? T("new_zeros", V(values), rush_v_ints(t->size, t->ndim)) : NULL;
+    if (!result || !keys->numel || !result->numel) return result;
+    int sparse = t->parts->sparse_dim, dense = t->parts->dense_dim;
+    int64_t size[RUSH_MAXDIM + 1];
+    size[0] = 1;
+    for (int d = 0; d < sparse; ++d) size[0] *= t->size[d];
+    memcpy(size + 1, t->size + sparse, sizeof *size * dense);
+    rush_tensor *flat = T("view", V(result), rush_v_ints(size, dense + 1));
+    return flat && T_INPLACE("index_add", V(flat), V((int64_t)0), V(keys), V(values)) ? result : NULL;
+}

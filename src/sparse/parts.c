@@ -1,0 +1,226 @@
+/* parts.c - what a sparse tensor tells: indices, values, dimensions; coalesce; values at a pattern and a pattern with values.
+ *
+ * Gradients rest on two operations that undo each other: _sparse_values_at reads a tensor at the entries of a pattern,
+ * _sparse_values_like makes a tensor of a pattern's indices and given values. All else is written with them.
+ */
+#include "sparse/coo.h"
+
+#define SELF (in[0].t)
+
+static int need_sparse(const char *name, const rush_tensor *t)
+{
+    RUSH_CHECK(t->layout, RUSH_RUNTIME_ERROR, "%s expected sparse tensor layout but got %s", name, rush_layout_word(t->layout));
+    return 0;
+}
+
+/* For questions that have no answer: PyTorch finds no kernel for them. */
+static int no_backend(const char *name, const rush_tensor *t)
+{
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' with arguments from the '%s' backend.", name,
+                     !t->layout ? "CPU" : IS_COO(t) ? "SparseCPU" : "SparseCsrCPU");
+}
+
+static int shown(rush_value *out, rush_tensor *part)
+{
+    return rush_result(out, part ? rush_tensor_detach(part) : NULL);
+}
+
+/* ---- parts ---- */
+
+static int indices_run(const rush_value *in, rush_value *out)
+{
+    if (rush_need_coo("indices", SELF)) return -1;
+    RUSH_CHECK(SELF->parts->coalesced, RUSH_RUNTIME_ERROR, "Cannot get indices on an uncoalesced tensor, please call .coalesce() first");
+    return shown(out, INDICES(SELF));
+}
+
+static int plain_indices_run(const rush_value *in, rush_value *out)
+{
+    return IS_COO(SELF) ? shown(out, INDICES(SELF)) : no_backend("_indices", SELF);
+}
+
+static int plain_values_run(const rush_value *in, rush_value *out)
+{
+    return IS_COO(SELF) ? shown(out, VALUES(SELF)) : no_backend("_values", SELF);
+}
+
+static int values_run(const rush_value *in, rush_value *out)
+{
+    if (need_sparse("values", SELF)) return -1;
+    RUSH_CHECK(!IS_COO(SELF) || SELF->parts->coalesced, RUSH_RUNTIME_ERROR, "Cannot get values on an uncoalesced tensor, please call .coalesce() first");
+    return shown(out, VALUES(SELF));
+}
+
+static void values_grad(rush_grads *s)
+{
+    if (s->g[0]) s->gin[0] = T("_sparse_values_like", s->in[0], V(s->g[0]));
+}
+
+static int compressed_part(const rush_value *in, rush_value *out, const char *name, bool by_row, bool compressed)
+{
+    RUSH_CHECK(IS_COMPRESSED(SELF) && rush_by_row(SELF->layout) == by_row, RUSH_RUNTIME_ERROR,
+               "%s expected sparse %s compressed tensor layout but got %s", name, by_row ? "row" : "column", rush_layout_word(SELF->layout));
+    return shown(out, compressed ? SELF->parts->compressed : SELF->parts->plain);
+}
+
+static int crow_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "crow_indices", true, true); }
+static int col_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "col_indices", true, false); }
+static int ccol_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "ccol_indices", false, true); }
+static int row_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "row_indices", false, false); }
+
+#define PART(id, name, words, more)                                                                         \
+    static rush_op op_##id = {.schema = name "(Tensor(a) self) -> Tensor(a)", .doc = words, .run = id##_run, more}
+#define PLAIN .flags = RUSH_ANY_LAYOUT | RUSH_NO_GRAD
+PART(indices, "indices", "The coordinates of a coalesced COO tensor's entries, (sparse_dim, nnz).", PLAIN);
+PART(plain_indices, "_indices", "The coordinates of a COO tensor's entries, coalesced or not.", PLAIN);
+PART(plain_values, "_values", "The values of a COO tensor's entries, coalesced or not; not recorded.", PLAIN);
+PART(crow_indices, "crow_indices", "Where each row's entries begin: (batch..., rows + 1).", PLAIN);
+PART(col_indices, "col_indices", "The columns of the entries, row by row.", PLAIN);
+PART(ccol_indices, "ccol_indices", "Where each column's entries begin: (batch..., columns + 1).", PLAIN);
+PART(row_indices, "row_indices", "The rows of the entries, column by column.", PLAIN);
+static rush_op op_values = {
+    .schema = "values(Tensor(a) self) -> Tensor(a)", .doc = "The values of a sparse tensor's entries.", .run = values_run, .grad = values_grad,
+    .saves = "self", .flags = RUSH_ANY_LAYOUT,
+};
+
+/* ---- numbers ---- */
+
+static int number(rush_value *out, int64_t n) { return out[0] = rush_v_int(n), 0; }
+
+static int nnz_run(const rush_value *in, rush_value *out) { return SELF->layout ? number(out, rush_nnz(SELF)) : no_backend("_nnz", SELF); }
+static int sparse_dim_run(const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->sparse_dim : 0); }
+static int dense_dim_run(const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->dense_dim : SELF->ndim); }
+static int dim_i_run(const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->sparse_dim) : no_backend("_dimI", SELF); }
+static int dim_v_run(const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->dense_dim) : no_backend("_dimV", SELF); }
+static int is_coalesced_run(const rush_value *in, rush_value *out)
+{
+    if (rush_need_coo("is_coalesced", SELF)) return -1;
+    return out[0] = rush_v_bool(SELF->parts->coalesced), 0;
+}
+
+#define QUESTION(id, name, result, words)                                                                   \
+    static rush_op op_##id = {.schema = name "(Tensor self) -> " result, .doc = words, .run = id##_run, PLAIN}
+QUESTION(nnz, "_nnz", "int", "How many entries; of batches, in each.");
+QUESTION(sparse_dim, "sparse_dim", "int", "How many dimensions have indices.");
+QUESTION(dense_dim, "dense_dim", "int", "How many dimensions lie dense within each value.");
+QUESTION(dim_i, "_dimI", "int", "sparse_dim() of COO tensors.");
+QUESTION(dim_v, "_dimV", "int", "dense_dim() of COO tensors.");
+QUESTION(is_coalesced, "is_coalesced", "bool", "Are a COO tensor's indices sorted and distinct?");
+
+/* ---- coalesce ---- */
+
+static int coalesce_run(const rush_value *in, rush_value *out)
+{
+    if (rush_need_coo("coalesce", SELF)) return -1;
+    return rush_result(out, SELF->parts->coalesced ? SELF : T("_coalesce", V(SELF)));
+}
+
+static int do_coalesce_run(const rush_value *in, rush_value *out)
+{
+    return IS_COO(SELF) ? rush_result(out, rush_coo_coalesced(SELF)) : no_backend("_coalesce", SELF);
+}
+
+static void pass_grad(rush_grads *s)
+{
+    s->gin[0] = s->g[0];
+}
+
+static rush_op op_coalesce = {
+    .schema = "coalesce(Tensor(a) self) -> Tensor(a)", .doc = "A COO tensor with its indices sorted and the values of equal ones added up.",
+    .run = coalesce_run, .flags = RUSH_ANY_LAYOUT,
+};
+static rush_op op_do_coalesce = {
+    .schema = "_coalesce(Tensor self) -> Tensor", .doc = "coalesce() where there is something to do.", .run = do_coalesce_run, .grad = pass_grad,
+    .flags = RUSH_ANY_LAYOUT,
+};
+
+static int coalesced_set_run(const rush_value *in, rush_value *out)
+{
+    if (!IS_COO(SELF)) return no_backend("_coalesced_", SELF);
+    SELF->parts->coalesced = I_(in[1]) || rush_nnz(SELF) < 2;
+    return rush_result(out, SELF);
+}
+static rush_op op_coalesced_set = {
+    .schema = "_coalesced_(Tensor(a!) self, bool coalesced) -> Tensor(a!)", .doc = "Says that a COO tensor is coalesced, unchecked.",
+    .run = coalesced_set_run, .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT,
+};
+
+/* ---- values at a pattern, and back ---- */
+
+static int values_at_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *t = SELF, *pattern = in[1].t;
+    if (t->layout == pattern->layout && t->parts->plain == pattern->parts->plain && t->parts->compressed == pattern->parts->compressed && pattern->parts->coalesced)
+        return shown(out, VALUES(t));
+    rush_tensor *values = rush_values_at(t->layout ? rush_as_coo(t) : t, rush_as_coo(pattern)), *like = VALUES(pattern);
+    return rush_result(out, values ? T("reshape", V(values), rush_v_ints(like->size, like->ndim)) : NULL);
+}
+
+static void values_at_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0] ? T("_sparse_values_like", s->in[1], V(s->g[0])) : NULL;
+    if (!g) return;
+    int layout = s->in[0].t->layout;
+    if (layout == RUSH_STRIDED) g = T("to_dense", V(g));
+    else if (layout == RUSH_SPARSE_COO) g = T("coalesce", V(IS_COO(g) ? g : T("to_sparse", V(g))));
+    s->gin[0] = g;
+}
+
+static rush_op op_values_at = {
+    .schema = "_sparse_values_at(Tensor self, Tensor pattern) -> Tensor", .doc = "The values of self at the entries of a sparse tensor.",
+    .run = values_at_run, .grad = values_at_grad, .saves = "pattern", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+};
+
+static int values_like_run(const rush_value *in, rush_value *out)
+{
+    return rush_result(out, rush_sparse_with(SELF, rush_tensor_detach(in[1].t)));
+}
+
+static void values_like_grad(rush_grads *s)
+{
+    if (s->g[0] && rush_needs(s, 1)) s->gin[1] = T("_sparse_values_at", V(s->g[0]), s->in[0]);
+}
+
+static rush_op op_values_like = {
+    .schema = "_sparse_values_like(Tensor pattern, Tensor values) -> Tensor", .doc = "A sparse tensor of the indices of another one.",
+    .run = values_like_run, .grad = values_like_grad, .saves = "pattern", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+};
+
+static int mask_fits(const rush_tensor *self, const rush_tensor *mask)
+{
+    if (need_sparse("sparse_mask", mask)) return -1;
+    RUSH_CHECK(rush_same_sizes(self, mask), RUSH_RUNTIME_ERROR, "sparse_mask(): operands have incompatible sizes; self has size %s but mask has size %s",
+               rush_shape_of(self), rush_shape_of(mask));
+    if (!self->layout) return 0;
+    RUSH_CHECK(self->parts->sparse_dim == mask->parts->sparse_dim || self->layout != mask->layout, RUSH_RUNTIME_ERROR,
+               "sparse_mask(): the number of sparse dimensions in `self` should match that of the `mask`. Got `self.sparse_dim() == %d` != "
+               "`mask.sparse_dim() == %d`.", self->parts->sparse_dim, mask->parts->sparse_dim);
+    RUSH_CHECK(!IS_COMPRESSED(self) || IS_COMPRESSED(mask), RUSH_RUNTIME_ERROR,
+               "sparse_mask_sparse_compressed expects mask to have sparse compressed layout, got %s", rush_layout_word(mask->layout));
+    return 0;
+}
+
+static int sparse_mask_run(const rush_value *in, rush_value *out)
+{
+    if (mask_fits(SELF, in[1].t)) return -1;
+    rush_tensor *values = T("_sparse_values_at", in[0], in[1]);
+    return rush_result(out, values ? T("_sparse_values_like", in[1], V(values)) : NULL);
+}
+
+static void sparse_mask_grad(rush_grads *s)
+{
+    if (!s->g[0] || !rush_needs(s, 0)) return;
+    rush_tensor *values = T("_sparse_values_at", V(s->g[0]), s->in[1]);
+    rush_grads at = *s;
+    at.g = &values;
+    values_at_grad(&at);
+}
+
+static rush_op op_sparse_mask = {
+    .schema = "sparse_mask(Tensor self, Tensor mask) -> Tensor", .doc = "self at the entries of a sparse tensor, in its layout.", .run = sparse_mask_run,
+    .grad = sparse_mask_grad, .saves = "mask", .flags = RUSH_ANY_LAYOUT,
+};
+
+RUSH_FAMILY(sparse_parts, &op_indices, &op_plain_indices, &op_plain_values, &op_crow_indices, &op_col_indices, &op_ccol_indices, &op_row_indices,
+            &op_values, &op_nnz, &op_sparse_dim, &op_dense_dim, &op_dim_i, &op_dim_v, &op_is_coalesced, &op_coalesce, &op_do_coalesce,
+            &op_coalesced_set, &op_values_at, &op_values_like, &op_sparse_mask)

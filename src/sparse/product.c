@@ -1,0 +1,461 @@
+/* product.c - products with sparse matrices: with dense ones, with each other, sampled at the entries of one.
+ *
+ * Every sparse operand becomes rows of entries (start, col, value), whatever its layout; the loops over them are in
+ * src/kernels/cpu/sparse.c. A dense matrix times a sparse one is the transposed product of the transposed.
+ */
+#include "kernels/cpu/sparse.h"
+#include "ops/product.h"
+#include "sparse/coo.h"
+#include <stdlib.h>
+
+#define SELF (in[0].t)
+
+/* ---- rows of entries ---- */
+
+typedef struct rows {
+    rush_rows of;
+    int64_t n, width;            /* the matrix is n x width */
+    rush_tensor *start, *col, *values;
+} rows;
+
+/* What a kernel computes in. */
+static rush_dtype computed(rush_dtype d)
+{
+    if (rush_dtypes[d].category < 2) return RUSH_I64;
+    if (rush_dtypes[d].category == 3) return d == RUSH_C128 ? RUSH_C128 : RUSH_C64;
+    return d == RUSH_F64 ? RUSH_F64 : RUSH_F32;
+}
+
+static int sort_rows(rows *r, rush_tensor *row)
+{
+    const int64_t *p = rush_ptr(row);
+    bool sorted = true;
+    for (int64_t i = 1; i < row->numel; ++i) sorted &= p[i - 1] <= p[i];
+    if (!sorted) {
+        rush_value got[RUSH_MAXOUT];
+        if (TN(got, "sort.stable", V(row), V(true))) return -1;
+        row = got[0].t;
+        r->col = T("index_select", V(r->col), V((int64_t)0), V(got[1].t));
+        r->values = T("index_select", V(r->values), V((int64_t)0), V(got[1].t));
+    }
+    r->start = rush_row_starts(rush_ptr(row), row->numel, r->n);
+    if (!r->start || !r->col || !r->values) return -1;
+    r->of = (rush_rows){rush_ptr(r->start), rush_ptr(r->col), rush_ptr(r->values)};
+    return 0;
+}
+
+/* A matrix without dense dimensions; batches of them (3-d COO) as one block diagonal matrix. */
+static int as_rows(rows *r, rush_tensor *t, rush_dtype d)
+{
+    t = rush_as_coo(t);
+    if (!t) return -1;
+    int lead = t->ndim - 2;
+    RUSH_CHECK(t->parts->dense_dim == 0 && lead >= 0 && lead <= 1, RUSH_RUNTIME_ERROR, "matrices expected, got a tensor of size %s with %d sparse and %d dense dimensions",
+               rush_shape_of(t), t->parts->sparse_dim, t->parts->dense_dim);
+    if (!rush_coo_keys_of(t)) return -1; /* are the indices within? */
+    int64_t n = rush_nnz(t), batches = lead ? t->size[0] : 1, height = t->size[lead], width = t->size[lead + 1];
+    const rush_tensor *indices = rush_cast_copy(INDICES(t), RUSH_I64);
+    rush_tensor *row = rush_tensor_new(RUSH_I64, t->device, 1, &n);
+    *r = (rows){.n = batches * height, .width = batches * width, .col = rush_tensor_new(RUSH_I64, t->device, 1, &n), .values = rush_cast_copy(VALUES(t), d)};
+    if (!indices || !row || !r->col || !r->values) return -1;
+    const int64_t *batch = rush_ptr(indices), *i = batch + lead * n, *j = i + n;
+    for (int64_t k = 0; k < n; ++k) {
+        int64_t b = lead ? batch[k] : 0;
+        ((int64_t *)rush_ptr(row))[k] = b * height + i[k];
+        ((int64_t *)rush_ptr(r->col))[k] = b * width + j[k];
+    }
+    return sort_rows(r, row);
+}
+
+/* ---- sparse times dense ---- */
+
+typedef struct dense_job {
+    const rows *a;
+    void *c;
+    const void *b;
+    int64_t width;
+    rush_dtype d;
+} dense_job;
+
+static void some_rows(void *arg, int64_t begin, int64_t end)
+{
+    const dense_job *j = arg;
+    rush_k_sparse->dense[j->d](j->c, &j->a->of, j->b, j->width, begin, end);
+}
+
+static int shapes_multiply(const rush_tensor *a, const rush_tensor *b)
+{
+    RUSH_CHECK(a->ndim == 2 && b->ndim == 2, RUSH_RUNTIME_ERROR, "matrices expected, got %dD and %dD tensors", a->ndim, b->ndim);
+    RUSH_CHECK(a->size[1] == b->size[0], RUSH_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)a->size[0],
+               (long long)a->size[1], (long long)b->size[0], (long long)b->size[1]);
+    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "expected m1 and m2 to have the same dtype, but got: %s != %s", rush_dtype_name(a->dtype),
+               rush_dtype_name(b->dtype));
+    return 0;
+}
+
+/* a sparse, (n, k) or (batch, n, k); b dense: the result is dense. */
+static rush_tensor *sparse_dense(rush_tensor *a, rush_tensor *b)
+{
+    rush_dtype d = computed(a->dtype);
+    rows r;
+    const rush_tensor *plain = rush_cast_copy(b, d);
+    int64_t width = b->size[b->ndim - 1], size[3];
+    memcpy(size, a->size, sizeof *size * a->ndim);
+    size[a->ndim - 1] = width;
+    rush_tensor *c = plain ? rush_tensor_new(d, b->device, a->ndim, size) : NULL;
+    if (!c || as_rows(&r, a, d)) return NULL;
+    dense_job j = {&r, rush_ptr(c), rush_ptr(plain), width, d};
+    if (c->numel) rush_parallel_for(r.n, RUSH_MAX(1, 32768 / RUSH_MAX(width, 1)), some_rows, &j);
+    return d == a->dtype ? c : rush_cast_copy(c, a->dtype);
+}
+
+/* ---- sparse times sparse ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The columns of each row of a b, sorted. seen[j] is 1 + the last row that had column j. */
+static int product_columns(rows *c, const rows *a, const rows *b, int64_t *seen)
+{
+    int64_t total = 0, most = a->n + 1;
+    c->start = rush_tensor_new(RUSH_I64, a->col->device, 1, &most);
+    if (!c->start) return -1;
+    int64_t *start = rush_ptr(c->start);
+    for (int pass = 0; pass < 2; ++pass) {
+        memset(seen, 0, sizeof *seen * (size_t)b->width);
+        if (pass && !(c->col = rush_tensor_new(RUSH_I64, a->col->device, 1, &total))) return -1;
+        int64_t *col = pass ? rush_ptr(c->col) : NULL, at = 0;
+        for (int64_t i = 0; i < a->n; ++i) {
+            start[i] = at;
+            for (int64_t k = a->of.start[i]; k < a->of.start[i + 1]; ++k)
+                for (int64_t j = b->of.start[a->of.col[k]]; j < b->of.start[a->of.col[k] + 1]; ++j) {
+                    int64_t column = b->of.col[j];
+                    if (seen[column] == i + 1) continue;
+                    seen[column] = i + 1;
+                    if (pass) col[at] = column;
+                    ++at;
+                }
+            if (pass) qsort(col + start[i], (size_t)(at - start[i]), sizeof *col, by_number);
+        }
+        start[a->n] = total = at;
+    }
+    return 0;
+}
+
+/* Both sparse: the result is COO, coalesced. */
+static rush_tensor *sparse_sparse(rush_tensor *a, rush_tensor *b)
+{
+    rush_dtype d = computed(a->dtype);
+    rows x, y, z = {0};
+    if (as_rows(&x, a, d) || as_rows(&y, b, d)) return NULL;
+    int64_t *seen = rush_scope_alloc(sizeof *seen * (size_t)y.width);
+    rush_tensor *room = rush_tensor_new(d, a->device, 1, &y.width);
+    if (!seen || !room || product_columns(&z, &x, &y, seen)) return NULL;
+    if (room->numel) memset(rush_ptr(room), 0, (size_t)room->numel * rush_dtypes[d].size);
+    rush_tensor *values = rush_tensor_new(d, a->device, 1, &z.col->numel), *indices = rush_tensor_new(RUSH_I64, a->device, 2, (int64_t[]){2, z.col->numel});
+    if (!values || !indices) return NULL;
+    z.of = (rush_rows){rush_ptr(z.start), rush_ptr(z.col), rush_ptr(values)};
+    rush_k_sparse->sparse[d](&z.of, &x.of, &y.of, rush_ptr(room), 0, x.n);
+    int64_t *row = rush_ptr(indices);
+    for (int64_t i = 0; i < x.n; ++i)
+        for (int64_t k = z.of.start[i]; k < z.of.start[i + 1]; ++k) row[k] = i;
+    if (z.col->numel) memcpy(row + z.col->numel, z.of.col, sizeof *row * (size_t)z.col->numel);
+    return rush_coo_new(2, (int64_t[]){a->size[0], b->size[1]}, indices, rush_cast_copy(values, a->dtype), true);
+}
+
+/* ---- mm and what is made of it ---- */
+
+static rush_tensor *product(rush_tensor *a, rush_tensor *b)
+{
+    if (shapes_multiply(a, b)) return NULL;
+    if (a->layout && b->layout) {
+        rush_tensor *c = sparse_sparse(a, b);
+        return IS_COO(a) && IS_COO(b) ? c : rush_in_layout(c, RUSH_SPARSE_CSR, c);
+    }
+    if (a->layout) return sparse_dense(a, b);
+    rush_tensor *c = sparse_dense(T("transpose.int", V(b), V((int64_t)0), V((int64_t)1)), T("transpose.int", V(a), V((int64_t)0), V((int64_t)1)));
+    return c ? rush_contiguous_copy(T("transpose.int", V(c), V((int64_t)0), V((int64_t)1))) : NULL;
+}
+
+static int mm_run(const rush_value *in, rush_value *out)
+{
+    return rush_result(out, product(SELF, in[1].t));
+}
+
+static bool is_zero(rush_value v) { return v.kind != RUSH_V_COMPLEX && rush_to_double(v) == 0; }
+static bool is_one(rush_value v) { return v.kind != RUSH_V_COMPLEX && rush_to_double(v) == 1; }
+static rush_tensor *scaled(rush_tensor *t, rush_value v) { return !t || is_one(v) ? t : T("mul.Tensor", V(t), v); }
+
+static rush_value conj_number(rush_value v)
+{
+    if (v.kind == RUSH_V_COMPLEX) v.c[1] = -v.c[1];
+    return v;
+}
+
+static int addmm_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *a = in[1].t, *b = in[2].t;
+    rush_tensor *c = scaled(a->layout || b->layout ? product(a, b) : T("mm", V(a), V(b)), in[4]);
+    if (!c) return -1;
+    RUSH_CHECK(!SELF->layout || c->layout, RUSH_RUNTIME_ERROR, "addmm_sparse_dense: expected strided result tensor, got tensor with layout %s",
+               rush_layout_word(SELF->layout));
+    if (is_zero(in[3])) return rush_result(out, c);
+    rush_tensor *self = SELF->layout ? SELF : T("expand", V(SELF), rush_v_ints(c->size, c->ndim));
+    return rush_result(out, self ? T("add.Tensor", V(scaled(self, in[3])), V(c->layout && !self->layout ? rush_as_dense(c) : c)) : NULL);
+}
+
+static int mv_run(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[1].t->ndim == 1 && !in[1].t->layout, RUSH_RUNTIME_ERROR, "vector + matrix @ vector expected, got %dD, %dD", SELF->ndim, in[1].t->ndim);
+    rush_tensor *c = product(SELF, unsqueeze(in[1].t, 1));
+    return rush_result(out, c ? squeeze(c, 1) : NULL);
+}
+
+static int addmv_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *c = scaled(T("mv", in[1], in[2]), in[4]);
+    return rush_result(out, !c || is_zero(in[3]) ? c : add(scaled(SELF, in[3]), c));
+}
+
+static int bmm_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *a = SELF, *b = in[1].t;
+    RUSH_CHECK(!b->layout, RUSH_RUNTIME_ERROR, "bmm_sparse: Tensor 'mat2' must be dense");
+    RUSH_CHECK(IS_COO(a), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::bmm' with arguments from the 'SparseCsrCPU' backend.");
+    RUSH_CHECK(a->ndim == 3 && b->ndim == 3 && a->parts->dense_dim == 0, RUSH_RUNTIME_ERROR, "bmm_sparse: batches of matrices expected, got %s and %s", rush_shape_of(a), rush_shape_of(b));
+    RUSH_CHECK(a->size[0] == b->size[0] && a->size[2] == b->size[1], RUSH_RUNTIME_ERROR, "bmm_sparse: %s and %s cannot be multiplied", rush_shape_of(a), rush_shape_of(b));
+    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "bmm_sparse: expected both to have the same dtype, got %s and %s", rush_dtype_name(a->dtype), rush_dtype_name(b->dtype));
+    return rush_result(out, sparse_dense(a, b));
+}
+
+static rush_op sparse_mm = {.schema = "mm", .run = mm_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_addmm = {.schema = "addmm", .run = addmm_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_mv = {.schema = "mv", .run = mv_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_addmv = {.schema = "addmv", .run = addmv_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_bmm = {.schema = "bmm", .run = bmm_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_matmul = {.schema = "matmul"}, sparse_linalg_matmul = {.schema = "linalg_matmul"};
+
+/* ---- gradients that stay sparse ---- */
+
+/* (a b) at the entries of pattern, (n, k) and (k, m) dense or sparse; recorded. */
+static rush_tensor *sampled(rush_tensor *pattern, rush_tensor *a, rush_tensor *b)
+{
+    if (a->layout || b->layout) return T("_sparse_values_at", V(mm(a, b)), V(pattern));
+    rush_tensor *coo = rush_as_coo(pattern), *values = VALUES(pattern);
+    if (!coo || !rush_coo_keys_of(coo)) return NULL;
+    int lead = coo->ndim - 2;
+    rush_tensor *i = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)lead)), *j = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)lead + 1)), *x, *y;
+    if (lead == 0) {
+        x = T("index_select", V(a), V((int64_t)0), V(i));
+        y = T("index_select", V(transpose(b, 0, 1)), V((int64_t)0), V(j));
+    } else {
+        rush_tensor *at[RUSH_MAXDIM];
+        for (int d = 0; d < lead; ++d) at[d] = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)d));
+        at[lead] = i;
+        x = T("index.Tensor", V(a), rush_v_tensors(at, lead + 1));
+        at[lead] = j;
+        y = T("index.Tensor", V(transpose(b, -2, -1)), rush_v_tensors(at, lead + 1));
+    }
+    rush_tensor *sum = x && y ? sum_dim(mul(x, y), 1, false) : NULL;
+    return sum ? T("reshape", V(sum), rush_v_ints(values->size, values->ndim)) : NULL;
+}
+
+/* The gradient of a sparse operand at its own entries. */
+static rush_tensor *masked_product(rush_tensor *pattern, rush_tensor *a, rush_tensor *b)
+{
+    if (!a || !b) return NULL;
+    if (IS_COO(pattern)) pattern = T("coalesce", V(pattern));
+    rush_tensor *values = pattern ? sampled(pattern, a, b) : NULL;
+    return values ? T("_sparse_values_like", V(pattern), V(values)) : NULL;
+}
+
+static void sparse_addmm_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *a = s->in[1].t, *b = s->in[2].t;
+    if (!g) return;
+    rush_tensor *ga = scaled(g, conj_number(s->in[4]));
+    if (rush_needs(s, 0)) s->gin[0] = scaled(sum_to_size(g, s->in[0].t), conj_number(s->in[3]));
+    if (rush_needs(s, 1)) s->gin[1] = a->layout ? masked_product(a, ga, rush_adjoint(b)) : mm(ga, rush_adjoint(b));
+    if (rush_needs(s, 2)) s->gin[2] = b->layout ? masked_product(b, rush_adjoint(a), ga) : mm(rush_adjoint(a), ga);
+}
+
+static int any_addmm_run(const rush_value *in, rush_value *out)
+{
+    return rush_result(out, T("addmm", in[0], in[1], in[2], in[3], in[4]));
+}
+
+static rush_op op_addmm = {
+    .schema = "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .doc = "beta self + alpha mat1 @ mat2; the gradient of a sparse operand is sparse.", .run = any_addmm_run, .grad = sparse_addmm_grad,
+    .saves = "mat1, mat2", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+};
+
+static int sparse_matmul_run(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(SELF->layout && in[1].t->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::_sparse_sparse_matmul' with arguments from the 'CPU' backend.");
+    return rush_result(out, product(SELF, in[1].t));
+}
+
+static void sparse_matmul_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *a = s->in[0].t, *b = s->in[1].t;
+    if (g && rush_needs(s, 0)) s->gin[0] = masked_product(a, g, rush_adjoint(b));
+    if (g && rush_needs(s, 1)) s->gin[1] = masked_product(b, rush_adjoint(a), g);
+}
+
+static rush_op op_sparse_matmul = {
+    .schema = "_sparse_sparse_matmul(Tensor self, Tensor other) -> Tensor", .doc = "The product of two sparse matrices, with sparse gradients.",
+    .run = sparse_matmul_run, .grad = sparse_matmul_grad, .saves = "self, other", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+};
+
+static int any_mm_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *a = SELF, *b = in[1].t;
+    if (a->layout && b->layout) return rush_result(out, T("_sparse_sparse_matmul", in[0], in[1]));
+    if (shapes_multiply(a, b)) return -1;
+    const rush_tensor *like = a->layout ? b : a;
+    rush_tensor *zeros = T("zeros", INTS(a->size[0], b->size[1]), rush_v_dtype(like->dtype));
+    return rush_result(out, zeros ? T("_sparse_addmm", V(zeros), in[0], in[1], V((int64_t)0), V((int64_t)1)) : NULL);
+}
+
+static rush_op op_mm = {
+    .schema = "_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .doc = "mm() with sparse gradients of sparse operands.", .run = any_mm_run,
+    .flags = RUSH_ANY_LAYOUT,
+};
+
+/* ---- other reductions than the sum ---- */
+
+static int mm_reduce_run(const rush_value *in, rush_value *out)
+{
+    if (!strcmp(in[2].s, "sum")) return rush_result(out, T("_sparse_mm", in[0], in[1]));
+    rush_value both[RUSH_MAXOUT];
+    static const char *const known[] = {"prod", "mean", "amax", "amin"};
+    bool found = false;
+    for (size_t i = 0; i < RUSH_COUNT(known); ++i) found |= !strcmp(in[2].s, known[i]);
+    RUSH_CHECK(found, RUSH_RUNTIME_ERROR, "reduce argument must be either sum, prod, mean, amax or amin, got %s", in[2].s);
+    return TN(both, "_sparse_mm_reduce_impl", in[0], in[1], in[2]) ? -1 : rush_result(out, both[0].t);
+}
+
+/* A number per entry: the row it is in. */
+static rush_tensor *entry_rows(rush_tensor *t, rush_tensor **col)
+{
+    rush_tensor *coo = rush_as_coo(t);
+    if (!coo || !rush_coo_keys_of(coo)) return NULL;
+    *col = T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)1));
+    return T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)0));
+}
+
+static int reduce_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *a = SELF, *b = in[1].t, *col;
+    RUSH_CHECK(a->layout == RUSH_SPARSE_CSR && !b->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the '%s' backend.",
+               a->layout == RUSH_STRIDED ? "CPU" : "SparseCPU");
+    if (shapes_multiply(a, b)) return -1;
+    rush_tensor *row = entry_rows(a, &col), *values = row ? T("values", V(a)) : NULL;
+    rush_tensor *terms = values ? mul(unsqueeze(values, 1), T("index_select", V(b), V((int64_t)0), V(col))) : NULL;
+    rush_tensor *zeros = terms ? T("new_zeros", V(terms), INTS(a->size[0], b->size[1])) : NULL;
+    rush_tensor *at = zeros ? T("expand", V(unsqueeze(row, 1)), rush_v_ints(terms->size, 2)) : NULL;
+    rush_tensor *result = at ? T("scatter_reduce.two", V(zeros), V((int64_t)0), V(at), V(terms), in[2], V(false)) : NULL;
+    if (!result) return -1;
+    out[0] = rush_v_tensor(result);
+    out[1] = rush_v_tensor(row);
+    return 0;
+}
+
+static rush_op op_mm_reduce = {
+    .schema = "_sparse_mm.reduce(Tensor sparse, Tensor dense, str reduce) -> Tensor", .doc = "A product whose sums are another reduction.", .run = mm_reduce_run,
+    .flags = RUSH_ANY_LAYOUT,
+};
+static rush_op op_reduce = {
+    .schema = "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
+    .doc = "A product with a CSR matrix whose sums are another reduction; and the rows of its entries.", .run = reduce_run, .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+};
+
+/* ---- sampled, half sparse and sparse sums of products ---- */
+
+static int sampled_addmm_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *self = SELF, *a = in[1].t, *b = in[2].t;
+    RUSH_CHECK(self->layout == RUSH_SPARSE_CSR, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::sparse_sampled_addmm' with arguments from the '%s' backend.",
+               self->layout ? "SparseCPU" : "CPU");
+    RUSH_CHECK(!a->layout && !b->layout, RUSH_RUNTIME_ERROR, "sampled_addmm: Expected mat1 and mat2 to have strided layout, but got %s and %s", rush_layout_word(a->layout),
+               rush_layout_word(b->layout));
+    RUSH_CHECK(a->ndim >= 2 && b->ndim >= 2 && a->ndim == b->ndim, RUSH_RUNTIME_ERROR, "sampled_addmm: Expected mat1 to be a matrix, got %d-D tensor", a->ndim);
+    RUSH_CHECK(a->size[a->ndim - 1] == b->size[b->ndim - 2], RUSH_RUNTIME_ERROR, "sampled_addmm: mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
+               (long long)a->size[a->ndim - 2], (long long)a->size[a->ndim - 1], (long long)b->size[b->ndim - 2], (long long)b->size[b->ndim - 1]);
+    RUSH_CHECK(self->ndim == a->ndim && self->size[self->ndim - 2] == a->size[a->ndim - 2], RUSH_RUNTIME_ERROR,
+               "sampled_addmm: self.shape[-2] must match mat1.shape[-2]");
+    RUSH_CHECK(self->size[self->ndim - 1] == b->size[b->ndim - 1], RUSH_RUNTIME_ERROR, "sampled_addmm: self.shape[-1] must match mat2.shape[-1]");
+    RUSH_CHECK(self->dtype == a->dtype && a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "sampled_addmm: Expected mat1 and mat2 to have the same dtype as self");
+    rush_tensor *values = scaled(sampled(self, a, b), in[4]);
+    if (values && !is_zero(in[3])) values = add(scaled(T("values", V(self)), in[3]), values);
+    return rush_result(out, values ? T("_sparse_values_like", V(self), V(values)) : NULL);
+}
+
+static rush_op op_sampled = {
+    .schema = "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .flags = RUSH_ANY_LAYOUT,
+};
+
+static int half_sparse(rush_value *out, rush_tensor *a, rush_tensor *b)
+{
+    RUSH_CHECK(IS_COO(a) && !b->layout, RUSH_RUNTIME_ERROR, "hspmm: expected 'mat1' to have sparse layout and 'mat2' to have strided layout");
+    if (shapes_multiply(a, b)) return -1;
+    rush_tensor *coo = rush_coo_coalesced(a), *rows_of = coo ? T("narrow", V(INDICES(coo)), V((int64_t)0), V((int64_t)0), V((int64_t)1)) : NULL;
+    rush_tensor *keys = rows_of ? rush_coo_keys(rows_of, 1, a->size) : NULL, *c = keys ? sparse_dense(coo, b) : NULL;
+    rush_groups g;
+    if (!c || rush_coo_group(&g, keys)) return -1;
+    rush_tensor *row = T("index_select", V(keys), V((int64_t)0), V(g.first));
+    return rush_result(out, row ? rush_coo_new(2, c->size, unsqueeze(row, 0), T("index_select", V(c), V((int64_t)0), V(row)), false) : NULL);
+}
+
+static int hspmm_run(const rush_value *in, rush_value *out) { return half_sparse(out, SELF, in[1].t); }
+
+static int sspaddmm_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *self = SELF, *a = in[1].t, *b = in[2].t;
+    rush_value half;
+    RUSH_CHECK(IS_COO(self), RUSH_RUNTIME_ERROR, "tensor.sspaddmm(...) can only be called on sparse tensors");
+    RUSH_CHECK(!b->layout, RUSH_RUNTIME_ERROR, "sspaddmm: expected 'mat2' to have strided layout, got 'mat2' with layout %s", rush_layout_word(b->layout));
+    if (half_sparse(&half, a, b)) return -1;
+    RUSH_CHECK(self->ndim == 2 && rush_same_sizes(self, half.t), RUSH_RUNTIME_ERROR, "sspaddmm: Argument #1: expected a tensor of size %s, got %s", rush_shape_of(half.t),
+               rush_shape_of(self));
+    /* rows of the product as single entries, behind those of self */
+    rush_tensor *row = INDICES(half.t), *v = VALUES(half.t);
+    int64_t n = v->size[0], m = b->size[1];
+    rush_tensor *indices = rush_tensor_new(RUSH_I64, self->device, 2, (int64_t[]){2, n * m}), *flat = T("reshape", V(v), INTS(-1));
+    if (!indices || !flat) return -1;
+    for (int64_t i = 0; i < n * m; ++i) {
+        ((int64_t *)rush_ptr(indices))[i] = ((const int64_t *)rush_ptr(row))[i / m];
+        ((int64_t *)rush_ptr(indices))[n * m + i] = i % m;
+    }
+    rush_tensor *all[] = {INDICES(self), indices}, *values[] = {scaled(VALUES(self), in[3]), scaled(flat, in[4])};
+    if (!values[0] || !values[1]) return -1;
+    return rush_result(out, rush_coo_new(2, self->size, T("cat", rush_v_tensors(all, 2), V((int64_t)1)), T("cat", rush_v_tensors(values, 2), V((int64_t)0)), false));
+}
+
+static int smm_run(const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(IS_COO(SELF), RUSH_RUNTIME_ERROR, "tensor.sspaddmm(...) can only be called on sparse tensors");
+    RUSH_CHECK(SELF->ndim == 2 && in[1].t->ndim == 2, RUSH_RUNTIME_ERROR, "sspaddmm: Argument #2: matrices expected, got %dD tensor", in[1].t->ndim);
+    rush_tensor *zeros = T("sparse_coo_tensor.size", INTS(SELF->size[0], in[1].t->size[1]), rush_v_dtype(SELF->dtype));
+    return rush_result(out, zeros ? T("sspaddmm", V(zeros), in[0], in[1], V((int64_t)0), V((int64_t)1)) : NULL);
+}
+
+static rush_op op_hspmm = {
+    .schema = "hspmm(Tensor mat1, Tensor mat2) -> Tensor", .doc = "A sparse times a dense matrix as COO with dense rows.", .run = hspmm_run, .grad = rush_no_derivative,
+    .flags = RUSH_ANY_LAYOUT,
+};
+static rush_op op_sspaddmm = {
+    .schema = "sspaddmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .doc = "beta self + alpha mat1 @ mat2, all sparse but mat2.", .run = sspaddmm_run, .grad = rush_no_derivative, .flags = RUSH_ANY_LAYOUT,
+};
+static rush_op op_smm = {
+    .schema = "smm(Tensor self, Tensor mat2) -> Tensor", .doc = "A sparse times a dense matrix as a sparse one.", .run = smm_run, .flags = RUSH_ANY_LAYOUT,
+};
+
+RUSH_FAMILY(sparse_product, &op_addmm, &op_sparse_matmul, &op_mm, &op_mm_reduce, &op_reduce, &op_sampled, &op_hspmm, &op_sspaddmm, &op_smm)
+RUSH_SPARSE(product, &sparse_mm, &sparse_addmm, &sparse_mv, &sparse_addmv, &sparse_bmm, &sparse_matmul, &sparse_linalg_matmul)
