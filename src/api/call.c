@@ -188,8 +188,10 @@ static int run_sparse(const rush_op *op, const rush_value *in, rush_value *out, 
 {
     if (!(op = sparse_form(op, in))) return -1;
     bool self = writes_self(op);
+    uint64_t since = wants && op->node ? rush_node_clock() : 0;
     if (self && rush_inplace_check(in[0].t)) return -1;
     if (run_composite(op, in, out)) return -1;
+    if (since && !op->grad) rush_record_name(op, out, since);
     wants = wants && op->grad;
     if (self) return self_changed(op, in, in, out, wants);
     return wants ? rush_record(op, in, in, out, NULL) : 0;

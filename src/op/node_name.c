@@ -105,7 +105,7 @@ const char *rush_node_name(const rush_op *op)
         up = *c == '_' || isdigit((unsigned char)*c);
     }
     int overload = 0;
-    for (const rush_op *other = rush_op_find(op->base); other && other != op; other = other->next) overload += other->grad != NULL;
+    for (const rush_op *other = rush_op_find(op->base); other && other->index != op->index; other = other->next) overload += other->grad != NULL;
     snprintf(text + n, sizeof text - n, "Backward%d", overload);
     return text;
 }

@@ -371,7 +371,7 @@ static rush_op op_mm_reduce = {
 };
 static rush_op op_reduce = {
     .schema = "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
-    .doc = "A product with a CSR matrix whose sums are another reduction; and the rows of its entries.", .run = reduce_run, .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
+    .doc = "A product with a CSR matrix whose sums are another reduction; and the rows of its entries.", .run = reduce_run, .node = "SparseMmReduceImplBackward0", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
 /* ---- sampled, half sparse and sparse sums of products ---- */
@@ -397,7 +397,7 @@ static int sampled_addmm_run(const rush_value *in, rush_value *out)
 
 static rush_op op_sampled = {
     .schema = "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .flags = RUSH_ANY_LAYOUT,
+    .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .node = "SparseSampledAddmmBackward0", .flags = RUSH_ANY_LAYOUT,
 };
 
 static int half_sparse(rush_value *out, rush_tensor *a, rush_tensor *b)

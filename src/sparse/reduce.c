@@ -147,13 +147,13 @@ static int sparse_sum_dims(rush_value *out, rush_tensor *t, rush_value list, rus
 static int sparse_sum_dim_run(const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], RUSH_NONE); }
 static int sparse_sum_dim_dtype_run(const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], in[2]); }
 
-#define SUM(id, name, arguments)                                                                            \
+#define SUM(id, name, arguments, node_name)                                                                         \
     static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .doc = "The sum of a sparse tensor, with sparse gradients.", .run = id##_run, \
-                              .flags = RUSH_ANY_LAYOUT}
-SUM(sparse_sum, "_sparse_sum", "");
-SUM(sparse_sum_dtype, "_sparse_sum.dtype", ", *, ScalarType dtype");
-SUM(sparse_sum_dim, "_sparse_sum.dim", ", int[1] dim");
-SUM(sparse_sum_dim_dtype, "_sparse_sum.dim_dtype", ", int[1] dim, *, ScalarType dtype");
+                              .node = node_name, .flags = RUSH_ANY_LAYOUT}
+SUM(sparse_sum, "_sparse_sum", "", "SumBackward0");
+SUM(sparse_sum_dtype, "_sparse_sum.dtype", ", *, ScalarType dtype", "SumBackward0");
+SUM(sparse_sum_dim, "_sparse_sum.dim", ", int[1] dim", "SparseSumBackward0");
+SUM(sparse_sum_dim_dtype, "_sparse_sum.dim_dtype", ", int[1] dim, *, ScalarType dtype", "SparseSumBackward0");
 
 static int sum_dim_run(const rush_value *in, rush_value *out)
 {
@@ -219,13 +219,14 @@ static int log_softmax_int_run(const rush_value *in, rush_value *out) { return s
 static int softmax_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, false); }
 static int log_softmax_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, true); }
 
-#define SOFTMAX(id, name, arguments)                                                                        \
+#define SOFTMAX(id, name, arguments, node_name)                                                                        \
     static rush_op op_##id = {.schema = name "(Tensor self, int dim" arguments ") -> Tensor",               \
-                              .doc = "softmax() over the entries that there are, missing ones being minus infinity.", .run = id##_run, .flags = RUSH_ANY_LAYOUT}
-SOFTMAX(softmax_int, "_sparse_softmax.int", ", ScalarType? dtype=None");
-SOFTMAX(log_softmax_int, "_sparse_log_softmax.int", ", ScalarType? dtype=None");
-SOFTMAX(softmax, "_sparse_softmax", ", bool half_to_float");
-SOFTMAX(log_softmax, "_sparse_log_softmax", ", bool half_to_float");
+                              .doc = "softmax() over the entries that there are, missing ones being minus infinity.", .run = id##_run, .node = node_name, \
+                              .flags = RUSH_ANY_LAYOUT}
+SOFTMAX(softmax_int, "_sparse_softmax.int", ", ScalarType? dtype=None", "SparseSoftmaxBackward0");
+SOFTMAX(log_softmax_int, "_sparse_log_softmax.int", ", ScalarType? dtype=None", "SparseLogSoftmaxBackward0");
+SOFTMAX(softmax, "_sparse_softmax", ", bool half_to_float", "SparseSoftmaxBackward0");
+SOFTMAX(log_softmax, "_sparse_log_softmax", ", bool half_to_float", "SparseLogSoftmaxBackward0");
 
 RUSH_FAMILY(sparse_reduce, &op_native_norm, &op_sparse_sum, &op_sparse_sum_dtype, &op_sparse_sum_dim, &op_sparse_sum_dim_dtype, &op_softmax_int, &op_log_softmax_int,
             &op_softmax, &op_log_softmax)
