@@ -4,4 +4,5 @@
 #define F(name) name
 #define TABLE pw_f64
 #include "kernels/cpu/words_real.h"
+#define nextafter(v, w) step_to(v, w)
 #include "kernels/cpu/pointwise_loops.inc"

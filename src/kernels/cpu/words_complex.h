@@ -6,12 +6,10 @@
 
 #define K(v) ((T)(REAL_T)(v))
 
-typedef union parts { T z; struct { REAL_T re, im; }; } parts;
-
-static inline REAL_T re_of(T x) { return ((parts){.z = x}).re; }
-static inline REAL_T im_of(T x) { return ((parts){.z = x}).im; }
+static inline REAL_T re_of(T x) { return __real__ x; }
+static inline REAL_T im_of(T x) { return __imag__ x; }
 /* re + i*im without the NaN that im * I makes of infinities */
-static inline T make(REAL_T re, REAL_T im) { return ((parts){.re = re, .im = im}).z; }
+static inline T make(REAL_T re, REAL_T im) { return __builtin_complex(re, im); }
 
 static inline T scale(T x, REAL_T s) { return make(re_of(x) * s, im_of(x) * s); }
 /* without C's care for infinities, as PyTorch multiplies */

@@ -22,7 +22,7 @@
 #define atan2(v, w) atan2f(v, w)
 #define hypot(v, w) hypotf(v, w)
 #define copysign(v, w) copysignf(v, w)
-#define nextafter(v, w) nextafterf(v, w)
+#define nextafter(v, w) step_to(v, w)
 #define erf(v) erff(v)
 #define erfc(v) erfcf(v)
 #define floor(v) floorf(v)

@@ -39,18 +39,46 @@ static inline T absolute(T x) { return x < 0 ? (T)-x : x; }
 #define trunc(v) (v)
 #define round_even(v) (v)
 
-static inline T trunc_div(T x, T y) { return y == 0 ? 0 : y == (T)-1 && (T)-1 < 0 ? (T)-x : (T)(x / y); }
-static inline T trunc_mod(T x, T y) { return y == 0 || (y == (T)-1 && (T)-1 < 0) ? 0 : (T)(x % y); }
+/* Integers of up to 32 bits are divided as floating point numbers, which is exact and goes in vectors. */
+static inline T plain_mod(T x, T y) { return y == 0 || (y == (T)-1 && (T)-1 < 0) ? 0 : (T)(x % y); }
+static inline T trunc_div(T x, T y)
+{
+    const bool turns = y == (T)-1 && (T)-1 < 0;
+    const T by = y == 0 || turns ? 1 : y;
+    const T q = sizeof(T) == 1 ? (T)((float)x / (float)by) : sizeof(T) == 4 ? (T)((double)x / (double)by) : x / by;
+    return y == 0 ? 0 : turns ? (T)(0 - (uint64_t)x) : q;
+}
+static inline T trunc_mod(T x, T y) { return sizeof(T) > 4 ? plain_mod(x, y) : y == 0 ? 0 : (T)(x - trunc_div(x, y) * y); }
 static inline T floor_mod(T x, T y)
 {
     T r = trunc_mod(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? (T)(r + y) : r;
+    return (r != 0) & ((r < 0) != (y < 0)) ? (T)(r + y) : r;
 }
 static inline T floor_div(T x, T y)
 {
-    T q = trunc_div(x, y);
-    return trunc_mod(x, y) != 0 && (x < 0) != (y < 0) ? (T)(q - 1) : q;
+    const T q = trunc_div(x, y), r = (T)(x - q * y);
+    return (y != 0) & (r != 0) & ((x < 0) != (y < 0)) ? (T)(q - 1) : q;
 }
+#if defined(__AVX512DQ__)
+/* So are those of 64 bits where they are small enough (see pointwise_loops.inc). */
+static inline bool hard_quotient(T x, T y)
+{
+    const T edge = (T)1 << (sizeof(T) == 8 ? 51 : 0);
+    return (x >= edge) | (x <= -edge) | (y >= edge) | (y <= -edge) | (y == 0);
+}
+static inline T div_quick(T x, T y) { return (T)((double)x / (double)y); }
+static inline T mod_quick(T x, T y) { return x - div_quick(x, y) * y; }
+static inline T floor_mod_quick(T x, T y)
+{
+    const T r = mod_quick(x, y);
+    return r + ((r != 0) & ((r < 0) != (y < 0)) ? y : 0);
+}
+static inline T floor_div_quick(T x, T y)
+{
+    const T q = div_quick(x, y), r = x - q * y;
+    return q - ((r != 0) & ((r < 0) != (y < 0)) ? 1 : 0);
+}
+#endif
 static inline T power(T x, T y)
 {
     if (y < 0) return x == 1 ? 1 : x == (T)-1 ? (y % 2 ? (T)-1 : 1) : 0;
@@ -62,7 +90,7 @@ static inline T power(T x, T y)
 static inline T gcd(T x, T y)
 {
     while (y) {
-        T r = trunc_mod(x, y);
+        T r = plain_mod(x, y);
         x = y, y = r;
     }
     return absolute(x);

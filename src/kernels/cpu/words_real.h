@@ -32,45 +32,61 @@ static inline T at_most(T x, T high) { return x > high ? high : x; }
 static inline T round_even(T x) { return F(rint)(x); }
 static inline T rsqrt_of(T x) { return 1 / F(sqrt)(x); }
 static inline T odds(T x) { return x / (1 - x); }
-static inline T power(T x, T y) { return F(pow)(x, y); }
 
-/* x - y trunc(x / y), which a float's double and a fused multiply-add give exactly unless the quotient is huge. The
- * quotient may have been rounded up to the next integer: then the remainder has the wrong sign. */
-static inline T trunc_mod(T x, T y)
-{
-#if defined(__FMA__)
-    const double q = __builtin_trunc((double)x / (double)y);
-    if (__builtin_fabs(q) < (sizeof(T) == 4 ? 0x1p29 : 0x1p52)) {
-        const double r = __builtin_fma(-q, (double)y, (double)x), mended = r + __builtin_copysign((double)y, (double)x);
-        const bool over = ((r < 0) & (x > 0)) | ((r > 0) & (x < 0));
-        return F(copysign)((T)(over ? mended : r), x);
-    }
-#endif
-    return F(fmod)(x, y);
-}
 static inline T trunc_div(T x, T y) { return F(trunc)(x / y); }
-/* v or 0, without a jump that signs at random would mislead */
-static inline T when(bool c, T v)
+static inline T trunc_mod(T x, T y) { return F(fmod)(x, y); }
+/* Like Python's % and //, from the remainder of the truncated quotient: the remainder has the divisor's sign */
+static inline T floor_mod_of(T r, T y) { return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r; }
+static inline T floor_div_of(T x, T y, T r)
 {
-    union { T v; uint32_t w; uint64_t d; } bits = {.v = v};
-    if (sizeof(T) == 4) bits.w &= -(uint32_t)c;
-    else bits.d &= -(uint64_t)c;
-    return bits.v;
+    const T q = (x - r) / y - ((r != 0) & ((r < 0) != (y < 0)) ? K(1) : K(0)), whole = F(floor)(q);
+    const T near = whole + (q - whole > K(0.5) ? K(1) : K(0));
+    return y == 0 ? x / y : F(copysign)(near, x / y); /* where it is 0 the sign is open */
 }
-/* Like Python's % and //: the remainder has the divisor's sign */
-static inline T floor_mod(T x, T y)
+static inline T floor_mod(T x, T y) { return floor_mod_of(trunc_mod(x, y), y); }
+static inline T floor_div(T x, T y) { return floor_div_of(x, y, trunc_mod(x, y)); }
+
+/* The same in vectors, for quotients that are not huge (see pointwise_loops.inc). In double, x - y trunc(x / y) is exact
+ * for floats; for doubles a fused multiply-add gives it, and a quotient rounded up to the next integer shows in its sign. */
+#if defined(__FMA__)
+#define QUICK_LIMIT (sizeof(T) == 4 ? K(0x1p28) : K(0x1p51))
+#else
+#define QUICK_LIMIT (sizeof(T) == 4 ? K(0x1p28) : K(0))
+#endif
+static inline bool hard_quotient(T x, T y) { return !(F(fabs)(x / y) < QUICK_LIMIT) | (F(fabs)(y) == K(INFINITY)); }
+static inline T trunc_mod_quick(T x, T y)
 {
-    T r = trunc_mod(x, y);
-    return r + when((r != 0) & ((r < 0) != (y < 0)), y);
+    const double a = (double)x, b = (double)y, q = __builtin_trunc(a / b);
+#if defined(__FMA__)
+    const double r = __builtin_fma(-q, b, a);
+#else
+    const double r = a - q * b;
+#endif
+    const double mended = sizeof(T) > 4 && (((r < 0) & (a > 0)) | ((r > 0) & (a < 0))) ? r + __builtin_copysign(b, a) : r;
+    return F(copysign)((T)mended, x);
 }
-static inline T floor_div(T x, T y)
+#define HAS_QUICK 1
+#define QUICK_fmod(x, y) trunc_mod_quick(x, y)
+#define QUICK_remainder(x, y) floor_mod_of(trunc_mod_quick(x, y), y)
+#define QUICK_floor_divide(x, y) floor_div_of(x, y, trunc_mod_quick(x, y))
+
+/* pow of the sign and the size: the vector form of pow takes its slow way for negative numbers */
+static inline T power(T x, T y)
 {
-    if (y == 0) return x / y;
-    T r = trunc_mod(x, y), q = (x - r) / y;
-    q -= when((r != 0) & ((r < 0) != (y < 0)), 1);
-    T whole = F(floor)(q);
-    whole += when(q - whole > K(0.5), 1);
-    return F(copysign)(whole, x / y); /* where it is 0 the sign is open */
+    const T size = F(pow)(F(fabs)(x), y), half = y * K(0.5);
+    const bool below = F(copysign)(1, x) < 0, whole = F(floor)(y) == y, odd = whole & (F(floor)(half) != half);
+    const T turned = below & odd ? -size : size;
+    return (x < 0) & !whole & is_finite(x) ? K(NAN) : turned;
+}
+
+/* The number next to x on the way to y */
+static inline T step_to(T x, T y)
+{
+    union { T v; int32_t w; int64_t d; } bits = {.v = x}, least = {.v = 0};
+    if (sizeof(T) == 4) bits.w += (x < y) == (x > 0) ? 1 : -1, least.w = 1;
+    else bits.d += (x < y) == (x > 0) ? 1 : -1, least.d = 1;
+    const T moved = x == 0 ? F(copysign)(least.v, y) : bits.v;
+    return (x != x) | (y != y) ? x + y : x == y ? y : moved;
 }
 
 static inline T log_add_exp(T x, T y)
@@ -115,7 +131,7 @@ static inline T mish_slope(T y, T t, T s) { return t + y * s * (1 - t * t); }
 /* Special functions are computed in double, one element at a time */
 #define SPECIAL1(word) static inline T word(T x) { return (T)rush_##word((double)x); }
 #define SPECIAL2(word) static inline T word(T x, T y) { return (T)rush_##word((double)x, (double)y); }
-SPECIAL1(erfcx) SPECIAL1(digamma) SPECIAL2(polygamma) SPECIAL2(gamma_p)
+SPECIAL1(erfcx) SPECIAL2(polygamma) SPECIAL2(gamma_p)
 SPECIAL2(gamma_q) SPECIAL2(zeta) SPECIAL1(bessel_i0) SPECIAL1(bessel_i0e) SPECIAL1(bessel_i1) SPECIAL1(bessel_i1e)
 SPECIAL1(normal_quantile) SPECIAL1(log_normal_cdf) SPECIAL1(bessel_j0) SPECIAL1(bessel_j1) SPECIAL1(bessel_y0)
 SPECIAL1(bessel_y1) SPECIAL1(bessel_k0) SPECIAL1(bessel_k1) SPECIAL1(bessel_k0e) SPECIAL1(bessel_k1e)
@@ -125,14 +141,38 @@ SPECIAL2(shifted_chebyshev_polynomial_u) SPECIAL2(shifted_chebyshev_polynomial_v
 SPECIAL2(shifted_chebyshev_polynomial_w) SPECIAL2(hermite_polynomial_h) SPECIAL2(hermite_polynomial_he)
 SPECIAL2(laguerre_polynomial_l) SPECIAL2(legendre_polynomial_p)
 
+/* Stirling's series from 16 on, to where numbers are brought by the recurrence, and reflected when negative (DLMF 5.5.1,
+ * 5.5.3, 5.11.1 and 2). In double vectors for float; double has the careful functions. */
 static inline T log_gamma(T x)
 {
-#if defined(__GLIBC__)
-    int sign;
-    return sizeof(T) == 4 ? (T)lgammaf_r((float)x, &sign) : (T)lgamma_r((double)x, &sign);
-#else
-    return F(lgamma)(x);
-#endif
+    if (sizeof(T) > 4) return (T)rush_log_gamma((double)x);
+    const bool turned = x < K(0.5);
+    const double d = (double)x, u = turned ? 1 - d : d, t = u * (u + 15), sine = sin(3.14159265358979323846 * (d - __builtin_rint(d)));
+    const double product = t * (t + 14) * (t + 26) * (t + 36) * (t + 44) * (t + 50) * (t + 54) * (t + 56); /* u (u + 1) ... (u + 15) */
+    const double z = u < 16 ? u + 16 : u, w = 1 / (z * z), front = u < 16 ? product : 1;
+    const double tail = (1. / 12 + w * (-1. / 360 + w * (1. / 1260 + w * (-1. / 1680 + w * (1. / 1188 - w * (691. / 360360)))))) / z;
+    const double main = (z - 0.5) * log(z) - z + 0.91893853320467274178 + tail;
+    const double rest = log(turned ? front * 3.14159265358979323846 / __builtin_fabs(sine) : front);
+    const double v = (x == 1) | (x == 2) ? 0 : turned ? rest - main : main - rest;
+    return __builtin_fabs(d) == INFINITY ? K(INFINITY) : (T)v;
+}
+static inline T digamma(T x)
+{
+    if (sizeof(T) > 4) return (T)rush_digamma((double)x);
+    const double d = (double)x, r = d - __builtin_rint(d), u = x < 0.5f ? 1 - d : d;
+    const bool small = u < 10;
+    double product = 1, slope = 0; /* of u (u + 1) ..., whose logarithmic derivative is the sum of 1 / (u + k) */
+    for (int k = 0; k < 10; ++k) {
+        const double f = small ? u + k : 1;
+        slope = small ? slope * f + product : 0;
+        product *= f;
+    }
+    const double z = small ? u + 10 : u, w = 1 / (z * z);
+    const double tail = w * (1. / 12 + w * (-1. / 120 + w * (1. / 252 + w * (-1. / 240 + w * (1. / 132 - w * (691. / 32760))))));
+    const double there = log(z) - 0.5 / z - tail - slope / product, angle = tan(3.14159265358979323846 * r);
+    const double v = x < 0.5f ? there - 3.14159265358979323846 / angle : there;
+    const T pole = x == 0 ? -F(copysign)(K(INFINITY), x) : K(NAN);
+    return (r == 0) & (x <= 0) ? pole : (T)v;
 }
 
 /* In float by M. Giles's polynomials (Approximating the erfinv function, 2010), in double by iteration */
