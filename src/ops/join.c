@@ -23,36 +23,56 @@ typedef struct rows {
     int64_t n, row;
 } rows;
 
-/* Bytes [begin, end) of the result. */
-static void copy_range(void *arg, int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) void strided(char *to, int64_t row, const char *from, int64_t n, int64_t bytes)
 {
-    const rows *r = arg;
-    while (begin < end) {
-        int64_t row = begin / r->row, at = begin % r->row;
-        for (int64_t k = 0; k < r->n && begin < end; ++k) {
+    for (int64_t i = 0; i < n; ++i) memcpy(to + i * row, from + i * bytes, (size_t)bytes);
+}
+
+/* Rows [begin, end): piece by piece within blocks that stay in the first-level cache. */
+static void copy_rows(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t block = RUSH_MAX(1, 16384 / r->row);
+    for (int64_t at = begin; at < end; at += block) {
+        int64_t n = RUSH_MIN(block, end - at);
+        for (int64_t k = 0; k < r->n; ++k) {
             const piece *p = &r->pieces[k];
-            int64_t skip = at - p->at, m;
-            if (skip >= p->bytes) continue;
-            m = RUSH_MIN(p->bytes - skip, end - begin);
-            memcpy(r->dst + begin, p->src + row * p->bytes + skip, (size_t)m);
-            begin += m;
-            at += m;
+            const char *s = p->src + at * p->bytes;
+            char *d = r->dst + at * r->row + p->at;
+            switch (p->bytes) {
+            case 1: strided(d, r->row, s, n, 1); break;
+            case 2: strided(d, r->row, s, n, 2); break;
+            case 4: strided(d, r->row, s, n, 4); break;
+            case 8: strided(d, r->row, s, n, 8); break;
+            default: strided(d, r->row, s, n, p->bytes);
+            }
         }
     }
 }
 
-static void copy_rows(const rows *r, int64_t count)
+/* Bytes [begin, end) of one row. */
+static void copy_within(const rows *r, int64_t row, int64_t begin, int64_t end)
 {
-    for (int64_t i = 0; i < count; ++i) {
-        char *d = r->dst + i * r->row;
-        for (int64_t k = 0; k < r->n; ++k) {
-            const piece *p = &r->pieces[k];
-            const char *s = p->src + i * p->bytes;
-            if (p->bytes == 4) memcpy(d + p->at, s, 4);
-            else if (p->bytes == 8) memcpy(d + p->at, s, 8);
-            else memcpy(d + p->at, s, (size_t)p->bytes);
-        }
+    for (int64_t k = 0; k < r->n && begin < end; ++k) {
+        const piece *p = &r->pieces[k];
+        int64_t skip = begin - p->at, m = RUSH_MIN(p->bytes - skip, end - begin);
+        if (m <= 0) continue;
+        memcpy(r->dst + row * r->row + begin, p->src + row * p->bytes + skip, (size_t)m);
+        begin += m;
     }
+}
+
+/* Bytes [begin, end) of the result. */
+static void copy_range(void *arg, int64_t begin, int64_t end)
+{
+    const rows *r = arg;
+    int64_t first = (begin + r->row - 1) / r->row, last = end / r->row;
+    if (first > last) {
+        copy_within(r, last, begin % r->row, end % r->row);
+        return;
+    }
+    if (begin % r->row) copy_within(r, first - 1, begin % r->row, r->row);
+    copy_rows(r, first, last);
+    if (end % r->row) copy_within(r, last, 0, end % r->row);
 }
 
 /* Whether each tensor is as it must be for a copy of bytes. */
@@ -78,7 +98,7 @@ static bool join_plain(rush_tensor *to, int64_t n, rush_tensor *const *list, int
     }
     r.n = used;
     int64_t total = to->numel * item;
-    if (total <= 131072) copy_rows(&r, used ? count : 0);
+    if (total <= 131072) copy_rows(&r, 0, used ? count : 0);
     else rush_parallel_for(total, 131072, copy_range, &r);
     return true;
 }

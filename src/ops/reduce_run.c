@@ -191,14 +191,17 @@ static void whole_rows(void *arg, int64_t begin, int64_t end)
     char acc[BATCH * FOLD_KEEPS] __attribute__((aligned(64)));
     axis none = {1, 0, 1};
     const axis *d0 = w->nkept ? w->kept : &none;
+    bool plain = w->ngone == 1 && w->dtype == w->f->reads && w->gone[0].in == w->size;
     while (begin < end) {
         const char *x = w->x;
         int64_t out = 0, i = begin % d0->size;
         int64_t n = RUSH_MIN(RUSH_MIN(BATCH, end - begin), d0->size - i);
         locate(w, 0, begin, &x, &out);
         w->f->start(acc, n);
-        for (int64_t j = 0; j < n; ++j)
-            if (w->length) add_rows(w, acc, n, j, x + j * d0->in, 0, w->length);
+        for (int64_t j = 0; j < n; ++j) {
+            if (plain) w->f->row(acc, n, j, x + j * d0->in, w->length, 0, w->arg);
+            else if (w->length) add_rows(w, acc, n, j, x + j * d0->in, 0, w->length);
+        }
         put(w, acc, n, out, d0->out);
         begin += n;
     }

@@ -169,6 +169,16 @@ static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t
         for (i = 0; i < n; i++) ((uint64_t *)d)[i] = ((const uint64_t *)s)[-i];
         return;
     }
+    if (ds == 4 && ss == 0 && size == 4) { /* one element repeated */
+        const uint32_t v = *(const uint32_t *)s;
+        for (i = 0; i < n; i++) ((uint32_t *)d)[i] = v;
+        return;
+    }
+    if (ds == 8 && ss == 0 && size == 8) {
+        const uint64_t v = *(const uint64_t *)s;
+        for (i = 0; i < n; i++) ((uint64_t *)d)[i] = v;
+        return;
+    }
     switch (size) {
     case 1:
         for (i = 0; i < n; i++) d[i * ds] = s[i * ss];
