@@ -223,10 +223,11 @@ typedef struct run {
     const rush_pw_args *args;
     int nout, n;
     unsigned ones; /* bit m: the loop takes m as its `one` */
+    bool even;     /* run by run_even() */
     uint8_t size[RUSH_OPERANDS];
 } run;
 
-enum { BLOCK = 512, MOST = 5 };
+enum { BLOCK = 512, MOST = 5, EVEN = 16 };
 
 static void fill(char *to, const char *from, int64_t n, int size)
 {
@@ -264,6 +265,31 @@ static unsigned taken(unsigned ones, unsigned mask)
     return 0;
 }
 
+/* Functions like exp have a vector form, and a scalar one for what is left of a loop, and they may round differently. So
+ * that an element's value depends neither on its place nor on the threads, what is left is run as a whole vector too. */
+static void run_even(const run *r, char *const *p, int64_t n, unsigned one)
+{
+    char buffer[MOST][EVEN * 16] __attribute__((aligned(64)));
+    char *q[MOST];
+    int64_t whole = n / EVEN * EVEN, rest = n - whole;
+    if (whole) r->loop(p, whole, r->args, one);
+    if (!rest) return;
+    for (int k = 0; k < r->n; k++) {
+        bool single = k >= r->nout && one >> (k - r->nout) & 1;
+        char *from = p[k] + (single ? 0 : whole * r->size[k]);
+        q[k] = single ? from : buffer[k];
+        for (int64_t i = 0; k >= r->nout && !single && i < EVEN; i += rest) memcpy(q[k] + i * r->size[k], from, (size_t)(RUSH_MIN(rest, EVEN - i) * r->size[k]));
+    }
+    r->loop(q, EVEN, r->args, one);
+    for (int k = 0; k < r->nout; k++) memcpy(p[k] + whole * r->size[k], q[k], (size_t)(rest * r->size[k]));
+}
+
+static inline void run_loop_of(const run *r, char *const *p, int64_t n, unsigned one)
+{
+    if (r->even) run_even(r, p, n, one);
+    else r->loop(p, n, r->args, one);
+}
+
 /* Through blocks: operands that are not contiguous are gathered, one element repeated once for all blocks. */
 static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n, unsigned mask)
 {
@@ -280,7 +306,7 @@ static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n,
             q[k] = direct ? p[k] + i * stride[k] : buffer[k];
             if (!direct && k >= r->nout && stride[k]) gather(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
         }
-        r->loop(q, m, r->args, one);
+        run_loop_of(r, q, m, one);
         for (int k = 0; k < r->nout; k++)
             if (stride[k] != r->size[k]) gather(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
     }
@@ -296,14 +322,14 @@ static void run_pieces(char **p, const int64_t *stride, int64_t n, const void *a
         if (stride[k] == 0 && k >= r->nout) mask |= 1u << (k - r->nout);
         else strided = true;
     }
-    if (RUSH_LIKELY(!strided && r->ones >> mask & 1)) r->loop(p, n, r->args, mask);
+    if (RUSH_LIKELY(!strided && r->ones >> mask & 1)) run_loop_of(r, p, n, mask);
     else run_blocks(r, p, stride, n, mask);
 }
 
 static void run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args,
-                     unsigned ones)
+                     unsigned ones, bool even)
 {
-    run r = {.loop = loop, .args = args, .nout = nout, .n = n, .ones = ones};
+    run r = {.loop = loop, .args = args, .nout = nout, .n = n, .ones = ones, .even = even};
     RUSH_ASSERT(n <= MOST);
     for (int k = 0; k < n; k++) r.size[k] = rush_dtypes[compute[k]].size;
     rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
@@ -311,7 +337,7 @@ static void run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *ope
 
 void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args)
 {
-    run_loop(loop, nout, n, operand, compute, args, 1);
+    run_loop(loop, nout, n, operand, compute, args, 1, false);
 }
 
 /* Beside half types, numbers and 0-d tensors of wider types count as rounded to the half type, as in PyTorch, which
@@ -349,7 +375,7 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
         for (int k = 0; k < nx; k++)
             if (k == 0 || id != RUSH_PW_div) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     unsigned ones = plan.compute == RUSH_F16 || plan.compute == RUSH_BF16 ? 1 : RUSH_PW_ONES(nx); /* loops on bits take none */
-    run_loop(plan.loop, 1, nx + 1, operand, compute, args, ones);
+    run_loop(plan.loop, 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].rounds && rush_dtypes[plan.compute].category >= 2);
     if (result != given) rush_copy_into(given, result);
 }
 
@@ -675,12 +701,23 @@ void rush_op_alias(const char *name, const char *of)
     complain();
 }
 
+/* Does the value call a function that has a vector form in libmvec? */
+static bool rounds(const char *value)
+{
+    static const char *const words[] = {"exp(", "exp2(", "expm1(", "log(", "log2(", "log10(", "log1p(", "sin(", "cos(", "tan(", "sinh(", "cosh(",
+                                        "tanh(", "atan2(", "hypot(", "erf", "power(", "gamma(", "log_", "absolute(", "phase(", "sign_of("};
+    for (size_t i = 0; i < RUSH_COUNT(words); i++)
+        if (strstr(value, words[i])) return true;
+    return false;
+}
+
 /* Before the families' records (900): a base name alone means its first overload, which is to be the row. */
 #define ROW(...)
 __attribute__((constructor(890))) static void register_rows(void)
 {
     for (int i = 0; i < RUSH_PW_COUNT; i++) {
         rush_pw_row *row = &rush_pw_rows[i];
+        row->rounds = rounds(row->value);
         if (!row->schema) continue;
         const char *doc = doc_of(row);
         record(row, row->schema, doc);

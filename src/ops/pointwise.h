@@ -21,6 +21,7 @@ typedef struct rush_pw_row {
     uint8_t nx, na;     /* operands, other arguments                    */
     uint8_t set, result;
     uint8_t x[3], a[4]; /* which arguments of the schema they are       */
+    bool rounds;        /* vector and scalar forms of the value may differ in the last bit: see run_even() */
     const char *schema; /* NULL: a loop that other operations use       */
     const char *value;  /* the expressions as text                      */
     const char *grad[3];
