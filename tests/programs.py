@@ -182,11 +182,10 @@ PROGRAMS = [
     Program("reinforce", E, "reinforcement_learning", "reinforce.py --log-interval 5"),
     Program("actor_critic", E, "reinforcement_learning", "actor_critic.py"),
     Program("gcn", E, "gcn", "main.py --epochs 20 --no-accel --val-every 10 --dropout-p 0", cora, before=REQUESTS),
-    Program("gat", E, "gat", "main.py --epochs 20 --no-accel --val-every 10 --hidden-dim 16", cora),
+    Program("gat", E, "gat", "main.py --epochs 2 --no-accel --val-every 1 --hidden-dim 8 --num-heads 2", cora),
     *(Program("fx " + f, E, "fx", f + ".py", seed=True, drop=r"0x[0-9a-f]+") for f in
       ("invert", "module_tracer", "primitive_library", "replace_op", "subgraph_rewriter_basic_use",
        "wrap_output_dynamically", "inline_function", "proxy_based_graph_creation", "custom_tracer")),
-    Program("fx use_interpreter", E, "fx/native_interpreter", "use_interpreter.py", seed=True),
     Program("nanoGPT", "karpathy+nanoGPT", ".", "train.py --dataset=made_up --device=cpu --compile=False --dtype='float32' "
             "--eval_interval=10 --eval_iters=4 --log_interval=1 --block_size=32 --batch_size=8 --n_layer=2 --n_head=2 --n_embd=64 "
             "--max_iters=30 --lr_decay_iters=30 --warmup_iters=2 --gradient_accumulation_steps=2 --dropout=0.0", tokens),

@@ -109,6 +109,11 @@ static PyObject *set_grad_decorate(PyObject *self, PyObject *args, PyObject *kwa
     return decorate(self, args, kwargs);
 }
 
+static PyObject *set_grad_repr(PyObject *self)
+{
+    return PyUnicode_FromFormat("%s(mode=%s)", Py_TYPE(self)->tp_name, ((mode_context *)self)->on ? "True" : "False");
+}
+
 static PyObject *get_mode(PyObject *self, void *unused) { return PyBool_FromLong(((mode_context *)self)->on); }
 static PyObject *get_prev(PyObject *self, void *unused)
 {
@@ -268,6 +273,7 @@ int py_modes_init(PyObject *module)
 {
     PyTypeObject *types[] = {&type_no_grad, &type_enable_grad, &type_inference_mode, &type_set_grad_enabled};
     const char *names[] = {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled"};
+    type_set_grad_enabled.tp_repr = set_grad_repr;
     for (size_t i = 0; i < RUSH_COUNT(types); ++i)
         if (PyType_Ready(types[i]) || py_add(module, names[i], py_ref((PyObject *)types[i]))) return -1;
     return PyModule_AddFunctions(module, functions);

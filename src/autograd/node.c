@@ -82,11 +82,13 @@ void rush_node_drop(rush_node *node)
 /* ---- hooks ---- */
 
 static atomic_ullong next_hook = 1;
+static int retain(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor **gin, int ngin);
 
 static uint64_t append(rush_node_hook **list, rush_node_hook *hook)
 {
     hook->id = atomic_fetch_add(&next_hook, 1);
-    while (*list) list = &(*list)->next;
+    while (*list && ((*list)->call != retain || hook->call == retain)) list = &(*list)->next; /* retain_grad sees what the others leave */
+    hook->next = *list;
     *list = hook;
     return hook->id;
 }

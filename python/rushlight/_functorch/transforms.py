@@ -69,7 +69,7 @@ def _settle(tree, recording):
     """Results leave the outermost transform without a graph, unless one was being recorded around it."""
     if recording:
         return tree
-    return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and not isinstance(t, BatchedTensor) else t, tree)
+    return tree_map(lambda t: _like(_raw(t).detach(), t) if isinstance(t, Tensor) else t, tree)
 
 
 _depth = [0]

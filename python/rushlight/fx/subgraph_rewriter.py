@@ -132,12 +132,13 @@ def _replace(gm, pattern, replacement, filters, ignore_literals, callback):
         val_map = {}
         for p, t in zip(inputs, targets):
             val_map[t] = match.nodes_map.get(p)
-        # The new nodes go before the first node that is replaced but after all that they use.
+        # The new nodes go before the first use of what they replace, and after all that they use.
         inner = [n for p, n in match.nodes_map.items() if p.op != "placeholder" and isinstance(n, Node)]
         order = {n: i for i, n in enumerate(gm.graph.nodes)}
         last_input = max((order[n] for n in val_map.values() if isinstance(n, Node)), default=-1)
         nodes = list(gm.graph.nodes)
-        first = min(order[n] for n in inner)
+        users = [order[u] for p in outputs if isinstance(match.nodes_map[p], Node) for u in match.nodes_map[p].users if u not in inner]
+        first = min(users) if users else min(order[n] for n in inner)
         at = nodes[max(first, last_input + 1)]
         made = []
         with gm.graph.inserting_before(at):
