@@ -235,6 +235,7 @@ def unravel_index(indices, shape):
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    indices = indices.to(torch.int64)
     steps = list(itertools.accumulate(list(shape)[:0:-1], lambda a, b: a * b, initial=1))[::-1]
     return tuple(indices.div(step, rounding_mode="floor") % n for step, n in zip(steps, shape))
 

@@ -44,8 +44,8 @@ static rush_tensor *tensordot(rush_tensor *a, rush_tensor *b, rush_value da, rus
     int ns = (int)da.n, at = 0;
     for (int i = 0; i < ns; ++i) {
         int64_t sa = a->size[wa[i]], sb = b->size[wb[i]];
-        if (sb == 1 && sa != 1) a = sum_dim(a, wa[i], true); /* size 1 broadcasts: the other is summed */
-        else if (sa == 1 && sb != 1) b = sum_dim(b, wb[i], true);
+        if (sb == 1 && sa != 1) a = to_dtype(sum_dim(a, wa[i], true), b->dtype); /* size 1 broadcasts: the other is summed */
+        else if (sa == 1 && sb != 1) b = to_dtype(sum_dim(b, wb[i], true), a->dtype);
         else RUSH_CHECK_NULL(sa == sb, RUSH_RUNTIME_ERROR,
                              "contracted dimensions need to match, but first has size %lld in dim %lld and second has size %lld in dim %lld",
                              (long long)sa, (long long)da.ints[i], (long long)sb, (long long)db.ints[i]);
@@ -233,6 +233,10 @@ static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
         else if (a->size[d] == 1 && b->size[d] != 1) b = sum_dim(b, d, true);
         if (!a || !b) return NULL;
     }
+    rush_dtype common = rush_promote(a->dtype, b->dtype); /* sums of integers are int64 */
+    if (a->dtype != common) a = to_dtype(a, common);
+    if (b->dtype != common) b = to_dtype(b, common);
+    if (!a || !b) return NULL;
     for (int d = 0; d < nd; ++d) {
         int64_t sa = a->size[d], sb = b->size[d];
         if (sum >> d & 1) {
@@ -344,7 +348,7 @@ static int einsum_run(const rush_value *in, rush_value *out)
     int ns = 0;
     for (int d = e.nout; d < e.ndim; ++d) dims[ns++] = d;
     if (ns) {
-        bool ones = true;
+        bool ones = in[1].n > 1;
         for (int i = 0; i < ns; ++i) ones = ones && t->size[dims[i]] == 1;
         t = ones ? T("reshape", V(t), rush_v_ints(t->size, (size_t)e.nout)) : T("sum.dim_IntList", V(t), rush_v_ints(dims, (size_t)ns), V(false));
     }

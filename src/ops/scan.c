@@ -233,12 +233,17 @@ static void lse_grad(rush_grads *s)
     rush_tensor *g = s->g[0], *x = s->in[0].t, *y = s->out[0].t;
     int64_t dim = s->in[1].i;
     if (!g) return;
-    if (!x->numel || rush_dtype_is_complex(x->dtype)) {
-        rush_tensor *r = reverse_cumsum(mul(g, conj_(exp_(neg(y)))), dim);
-        s->gin[0] = x->numel ? mul(r, conj_(exp_(x))) : g;
+    if (!x->numel) {
+        s->gin[0] = g;
         return;
     }
-    /* positive and negative gradients apart, in logarithms, so that large x do not overflow */
+    if (rush_dtype_is_complex(x->dtype)) { /* in logarithms, so that large x do not overflow */
+        rush_tensor *some = ne(g, 0), *terms = where(some, sub(log_(where(some, g, 1)), conj_(y)), -INFINITY);
+        rush_tensor *sum = flip(T("logcumsumexp", V(flip(T("resolve_conj", V(terms)), dim)), V(dim)), dim);
+        s->gin[0] = exp_(add(sum, conj_(x)));
+        return;
+    }
+    /* the same, positive and negative gradients apart */
     rush_tensor *zero_log = T("full_like", V(g), V(-INFINITY)), *parts[2];
     for (int k = 0; k < 2; ++k) {
         rush_tensor *w = k ? neg(g) : g, *some = logical_not(le(w, 0.0)), *lw = log_(where(some, w, 1.0));

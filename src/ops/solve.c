@@ -434,7 +434,7 @@ static void slogdet_grad(rush_grads *s)
     if (gs && complex) { /* sign = exp(i theta): only the imaginary part of conj(sign) gs moves it */
         rush_tensor *x = mul(conj_(sign), gs);
         x = T("complex", V(rush_zeros_like(T("real", V(x)))), V(T("imag", V(x))));
-        g = g ? sub(g, x) : neg(x);
+        g = g ? add(g, x) : x;
     }
     if (!g) return;
     if (rush_grad_enabled() && TN(lu, "linalg_lu_factor_ex", V(a))) return;
@@ -900,6 +900,10 @@ static int matrix_exp_run(const rush_value *in, rush_value *out)
     static const double c[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
                                670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.};
     rush_tensor *a = in[0].t;
+    if (a->dtype == RUSH_F16 || a->dtype == RUSH_BF16) { /* in single precision */
+        rush_tensor *wide = T("linalg_matrix_exp", V(to_dtype(a, RUSH_F32)));
+        return rush_result(out, wide ? to_dtype(wide, a->dtype) : NULL);
+    }
     if (rush_linalg_check(a, "A", true)) return -1;
     if (!a->numel) return rush_result(out, T("clone", V(a)));
     int squarings = 0;

@@ -176,7 +176,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         outs, spec = tree_flatten(out)
         ins = [x for x in tree_flatten(fresh)[0] if isinstance(x, Tensor)]
         directions = [x for x in tree_flatten(tangents)[0] if isinstance(x, Tensor)]
-        dummies = [_like(torch.zeros_like(_raw(o)).requires_grad_(), o) for o in outs]
+        dummies = [_like(torch.ones_like(_raw(o)).requires_grad_(), o) for o in outs]
         pulled = _gradients(outs, ins, dummies)
         pushed = _gradients(pulled, dummies, [_match(d, p) for d, p in zip(directions, pulled)])
     result = (tree_unflatten(outs, spec), tree_unflatten(pushed, spec))

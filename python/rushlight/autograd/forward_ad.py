@@ -82,7 +82,7 @@ def _pushed(tensor):
     if not tensor.requires_grad or not _duals:
         return None
     with torch.enable_grad():
-        cotangent = torch.zeros_like(tensor).requires_grad_()
+        cotangent = torch.ones_like(tensor).requires_grad_()  # not zeros: some derivatives branch on their sign
         pulled = torch.autograd.grad(tensor, [source for source, *_ in _duals], cotangent, retain_graph=True, create_graph=True,
                                      allow_unused=True)
         reached = [(g, tangent) for g, (_, tangent, *_) in zip(pulled, _duals) if g is not None]

@@ -109,7 +109,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 def _double_back(outputs, xs, v, create_graph, strict):
     """J v by differentiating u' J with respect to u."""
-    us = tuple(torch.zeros_like(out, requires_grad=True) for out in outputs)
+    us = tuple(torch.ones_like(out, requires_grad=True) for out in outputs)
     back = _grads(outputs, xs, us, create_graph=True)
     back = _zeros_for_none(back, xs, strict, True)
     forward = _grads(back, us, v, create_graph=create_graph)
@@ -289,7 +289,7 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), H v)"""
     with torch.enable_grad():
         outputs, xs, is_tuple, v, jac = _second_order("hvp", func, inputs, v, create_graph, strict)
-        us = tuple(torch.zeros_like(x, requires_grad=True) for x in xs)
+        us = tuple(torch.ones_like(x, requires_grad=True) for x in xs)
         back = _zeros_for_none(_grads(jac, xs, us, create_graph=True), xs, strict, False)
         result = _zeros_for_none(_grads(back, us, v, create_graph=create_graph), xs, False, create_graph)
     return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)

@@ -57,7 +57,7 @@ def _dims(dim, ndim):
 
 
 def _lowest(dtype):
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype.is_complex:
         return -math.inf
     return False if dtype == torch.bool else torch.iinfo(dtype).min
 
@@ -98,12 +98,14 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Running sum; what is masked out adds nothing."""
-    return torch.cumsum(_filled(_as(input, dtype, True), mask, 0), dim)
+    x = _as(input, dtype)
+    return torch.cumsum(_filled(x, mask, 0), dim, dtype=x.dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Running product; what is masked out is 1."""
-    return torch.cumprod(_filled(_as(input, dtype, True), mask, 1), dim)
+    x = _as(input, dtype)
+    return torch.cumprod(_filled(x, mask, 1), dim, dtype=x.dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -180,7 +182,8 @@ def _variance(name, input, dim, unbiased, correction, keepdim, dtype, mask, root
     if not keepdim:
         count = count.reshape(squares.shape)
     out = squares / torch.clamp((count - correction).to(squares.dtype), min=0)
-    return out.sqrt() if root else out
+    out = out.sqrt() if root else out
+    return out.to(x.dtype) if x.dtype.is_complex else out
 
 
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
