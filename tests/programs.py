@@ -147,8 +147,8 @@ class Program:
 
 
 E, LANGUAGE = "pytorch+examples", "--data data/small --epochs 1 --emsize 32 --nhid 32 --lr 5 --log-interval 20"
-CIFAR = ("import sys, torch, models; net = eval('models.' + sys.argv[1]); torch.manual_seed(0); "
-         "x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)); m = net(); "
+CIFAR = ("import sys, torch, models; torch.manual_seed(0); m = eval('models.' + sys.argv[1]); "
+         "x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)); "
          "o = torch.optim.SGD(m.parameters(), lr=1e-3, momentum=0.9)\n"
          "for i in range(2):\n    l = torch.nn.functional.cross_entropy(m(x), y); o.zero_grad(); l.backward(); o.step(); print('%.4f' % l.item())\n")
 MODELS = ("VGG('VGG11') DPN26() LeNet() SENet18() PNASNetA() DenseNet121() GoogLeNet() ShuffleNetG2() ShuffleNetV2(1) "

@@ -1,5 +1,7 @@
 """Tensors as Python objects: identity, garbage collection, references that must not leak, threads, memory shared with NumPy."""
 import gc
+import os
+import signal
 import threading
 import weakref
 
@@ -175,3 +177,66 @@ def test_weak_reference_revives_an_owned_object():
     del z
     gc.collect()
     assert again.tag == 1 and again.tolist() and ref() is again
+
+
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads /proc")
+def test_ten_thousand_steps_leave_memory_as_it_was():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    plan = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9999)
+    x, y = torch.randn(5, 8), torch.randint(0, 4, (5,))
+
+    def steps(n):
+        for _ in range(n):
+            optimizer.zero_grad()
+            out = net(x)
+            out.register_hook(lambda g: g * 1)
+            torch.nn.functional.cross_entropy(out, y).backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            plan.step()
+        gc.collect()
+        stats = torch._C._memory_stats()
+        return resident(), stats["live_bytes"], stats["small_live"], len(gc.get_objects())
+
+    before = steps(1000)
+    after = steps(9000)
+    assert after[0] - before[0] < 64  # pages: a leak of four bytes a step would show
+    assert after[1] == before[1]
+    assert abs(after[2] - before[2]) < 8
+    assert after[3] - before[3] < 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_two_hundred_forks_after_parallel_operations():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    x, square = torch.randn(300000), torch.randn(192, 192)
+    image, kernel = torch.randn(2, 8, 24, 24), torch.randn(8, 8, 3, 3)
+    layer = torch.nn.Linear(192, 192)
+    works = [
+        lambda: torch.exp(x).sum(), lambda: square @ square, lambda: torch.nn.functional.conv2d(image, kernel, padding=1),
+        lambda: torch.linalg.solve(square, square), lambda: torch.linalg.svd(square[:64, :64]), lambda: torch.sort(x),
+        lambda: (layer(square) ** 2).mean().backward(), lambda: torch.fft.fft(x[:65536]),
+    ]
+    try:
+        for turn in range(200):
+            if turn % 25 == 0:
+                for work in works:
+                    work()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # a child that hangs dies of it
+                try:
+                    works[turn % len(works)]()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            assert os.waitpid(child, 0)[1] == 0, turn
+    finally:
+        torch.set_num_threads(threads)
