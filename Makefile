@@ -56,7 +56,7 @@ install: all                        ## install library, headers, pkg-config file
 	@meson install -C $(BUILD)
 
 clean:
-	@rm -rf build build-san build-parity build-pip
+	@rm -rf build build-san build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

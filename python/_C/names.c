@@ -35,7 +35,7 @@ static const char method_words[] =
     "mul/ multinomial multiply/ mv mvlgamma/ nan_to_num/ nanmean nanmedian nanquantile nansum narrow "
     "narrow_copy ne/ neg/ negative/ new_empty new_empty_strided new_full new_ones new_zeros nextafter/ "
     "nonzero nonzero_static norm normal_ not_equal/ numel orgqr ormqr outer permute pin_memory pinverse "
-    "polygamma/ positive pow/ prelu prod put/ q_per_channel_axis q_per_channel_scales "
+    "positive pow/ prelu prod put/ q_per_channel_axis q_per_channel_scales "
     "q_per_channel_zero_points q_scale q_zero_point qr qscheme quantile rad2deg/ random_ ravel "
     "reciprocal/ record_stream relu/ remainder/ renorm/ repeat repeat_interleave requires_grad_ reshape "
     "reshape_as resize_ resize_as_ resize_as_sparse_ resolve_conj resolve_neg retain_grad roll rot90 "
@@ -47,7 +47,7 @@ static const char method_words[] =
     "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr topk trace transpose/ "
     "triangular_solve tril/ triu/ true_divide/ trunc/ type_as unbind unflatten unfold uniform_ "
     "unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze/ values var vdot view view_as vsplit "
-    "where xlogy/ zero_ ";
+    "xlogy/ zero_ ";
 
 static const char inplace_function_words[] =
     "_add_relu_ _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fill_mem_eff_dropout_mask_ "

