@@ -26,7 +26,7 @@ static int fill(rush_reader *r, rush_loaded *l, const uint8_t *p, const uint8_t 
     if (n && t->storage->data) {
         memcpy(t->storage->data, p + 8, (size_t)n * size);
         if (r->swap) rush_swap_bytes(t->storage->data, (rush_dtype)t->dtype, (size_t)n);
-        for (uint64_t i = 0; t->dtype == RUSH_BOOL && i < n; i++) ((uint8_t *)t->storage->data)[i] = ((uint8_t *)t->storage->data)[i] != 0;
+        if (t->dtype == RUSH_BOOL) rush_clean_bools(t->storage->data, (size_t)n);
     }
     *used = 8 + (size_t)n * size;
     return 0;

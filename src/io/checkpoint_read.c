@@ -201,7 +201,7 @@ static rush_storage *read_entry(rush_reader *r, const char *key, rush_dtype d, u
         rush_storage_drop(s);
         s = NULL;
     }
-    for (uint64_t i = 0; s && d == RUSH_BOOL && i < bytes; i++) ((uint8_t *)s->data)[i] = ((uint8_t *)s->data)[i] != 0;
+    if (s && d == RUSH_BOOL) rush_clean_bools(s->data, (size_t)bytes);
     if (s && r->swap) rush_swap_bytes(s->data, d, (size_t)(bytes / rush_dtypes[d].size));
     return s;
 }

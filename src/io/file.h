@@ -58,6 +58,8 @@ rush_tensor *rush_map_tensor(rush_mapping *, size_t offset, rush_dtype, int ndim
 rush_storage *rush_map_storage(rush_mapping *, size_t offset, size_t n);
 /* The tensor as it lies in files: contiguous, on the CPU, without lazy bits. */
 const rush_tensor *rush_as_in_files(const rush_tensor *);
+/* Bytes of bools other than 0 and 1 count as 1: what reads them later relies on it. Writes only where it must. */
+void rush_clean_bools(void *, size_t n);
 /* Reverses the bytes of each of n elements: of complex ones, of their halves. */
 void rush_swap_bytes(void *, rush_dtype, size_t n);
 

@@ -1,78 +1,175 @@
-/* npy.c - NumPy's array files: a magic, a Python dictionary in ASCII, the elements. */
-#include "io/file.h"
+/* npy.c - NumPy's array files: a magic, a dictionary as Python would print it, the elements.
+ *
+ * The dictionary is read by a grammar of its three keys and nothing else: {'descr': 'text', 'fortran_order': True or
+ * False, 'shape': (numbers)}, in any order.
+ */
+#include "io/npy.h"
+
+#include <ctype.h>
 
 static const struct { const char *code; rush_dtype dtype; } codes[] = {
-    {"|b1", RUSH_BOOL}, {"|u1", RUSH_U8}, {"|i1", RUSH_I8}, {"<i2", RUSH_I16}, {"<i4", RUSH_I32}, {"<i8", RUSH_I64},
-    {"<u2", RUSH_U16}, {"<u4", RUSH_U32}, {"<u8", RUSH_U64}, {"<f2", RUSH_F16}, {"<f4", RUSH_F32}, {"<f8", RUSH_F64},
-    {"<c8", RUSH_C64}, {"<c16", RUSH_C128},
+    {"b1", RUSH_BOOL}, {"u1", RUSH_U8}, {"i1", RUSH_I8}, {"i2", RUSH_I16}, {"i4", RUSH_I32}, {"i8", RUSH_I64}, {"u2", RUSH_U16},
+    {"u4", RUSH_U32}, {"u8", RUSH_U64}, {"f2", RUSH_F16}, {"f4", RUSH_F32}, {"f8", RUSH_F64}, {"c8", RUSH_C64}, {"c16", RUSH_C128},
 };
+
+/* ---- writing ---- */
+
+int rush_npy_write_head(char *head, const rush_tensor *t)
+{
+    const char *code = NULL;
+    for (size_t i = 0; i < RUSH_COUNT(codes); i++)
+        if (codes[i].dtype == t->dtype) code = codes[i].code;
+    RUSH_CHECK(code, RUSH_TYPE_ERROR, "NumPy has no type for %s: convert it first", rush_dtype_name((rush_dtype)t->dtype));
+    char order = rush_dtypes[t->dtype].size == 1 ? '|' : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? '>' : '<';
+    char *text = head + 10;
+    size_t room = 4096 - 10 - 64;
+    int n = snprintf(text, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, code);
+    for (int d = 0; d < t->ndim; d++) n += snprintf(text + n, room - (size_t)n, "%lld,%s", (long long)t->size[d], d + 1 < t->ndim ? " " : "");
+    n += snprintf(text + n, room - (size_t)n, "), }");
+    int whole = (10 + n + 1 + 63) / 64 * 64; /* the elements begin at a multiple of 64 */
+    memset(text + n, ' ', (size_t)(whole - 10 - n));
+    head[whole - 1] = '\n';
+    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    head[8] = (char)((whole - 10) & 255);
+    head[9] = (char)((whole - 10) >> 8);
+    return whole;
+}
 
 int rush_npy_save(const char *path, const rush_tensor *given)
 {
     if (rush_failed()) return -1;
     const rush_tensor *t = rush_as_in_files(given);
-    if (!t) return -1;
-    const char *code = NULL;
-    for (size_t i = 0; i < RUSH_COUNT(codes); i++)
-        if (codes[i].dtype == t->dtype) code = codes[i].code;
-    RUSH_CHECK(code, RUSH_TYPE_ERROR, "NumPy has no type for %s: convert it first", rush_dtype_name(t->dtype));
     char head[4096];
-    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
-    for (int d = 0; d < t->ndim; d++) n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "%lld,%s", (long long)t->size[d], d + 1 < t->ndim ? " " : "");
-    n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "), }");
-    int whole = (10 + n + 1 + 63) / 64 * 64; /* the elements begin at a multiple of 64 */
-    memset(head + 10 + n, ' ', (size_t)(whole - 10 - n));
-    head[whole - 1] = '\n';
-    memcpy(head, "\x93NUMPY\x01\x00", 8);
-    head[8] = (char)((whole - 10) & 255);
-    head[9] = (char)((whole - 10) >> 8);
+    int n = t ? rush_npy_write_head(head, t) : -1;
     rush_writing w;
-    if (rush_write_begin(&w, path)) return -1;
-    int failed = rush_write(&w, head, (size_t)whole) || rush_write(&w, rush_ptr(t), (size_t)t->numel * rush_dtypes[t->dtype].size);
+    if (n < 0 || rush_write_begin(&w, path)) return -1;
+    int failed = rush_write(&w, head, (size_t)n) || rush_write(&w, rush_ptr(t), (size_t)t->numel * rush_dtypes[t->dtype].size);
     return rush_write_end(&w, !failed) || failed ? -1 : 0;
 }
 
-/* The text after 'key': in the dictionary, NULL when there is none. */
-static const char *after(const char *dict, const char *key)
+/* ---- reading ---- */
+
+typedef struct text {
+    const char *p, *end, *path;
+} text;
+
+static int wrong(const text *s, const char *what)
 {
-    char quoted[32];
-    snprintf(quoted, sizeof quoted, "'%s'", key);
-    const char *p = strstr(dict, quoted);
-    if (!p) return NULL;
-    p += strlen(quoted);
-    p += strspn(p, " ");
-    if (*p++ != ':') return NULL;
-    return p + strspn(p, " ");
+    return rush_fail(RUSH_VALUE_ERROR, "'%s' has no readable npy header: %s", s->path, what);
 }
 
-static rush_tensor *parse(rush_mapping *m, const char *path, char *dict, size_t at)
+static bool eat(text *s, char c)
 {
-    const char *descr = after(dict, "descr"), *order = after(dict, "fortran_order"), *shape = after(dict, "shape");
-    RUSH_CHECK_NULL(descr && order && shape && *shape == '(' && *descr == '\'', RUSH_VALUE_ERROR, "'%s' has no readable npy header", path);
-    int dtype = -1;
-    for (size_t i = 0; i < RUSH_COUNT(codes); i++) {
-        const char *c = codes[i].code;
-        size_t n = strlen(c) - 1; /* '<', '|' and '=' are the same for little-endian machines and single bytes */
-        if ((descr[1] == c[0] || descr[1] == '=' || descr[1] == '|') && !strncmp(descr + 2, c + 1, n) && descr[2 + n] == '\'') dtype = (int)codes[i].dtype;
+    while (s->p < s->end && isspace((unsigned char)*s->p)) s->p++;
+    if (s->p == s->end || *s->p != c) return false;
+    s->p++;
+    return true;
+}
+
+/* A text in quotes without escapes. */
+static int quoted(text *s, const char **from, size_t *n)
+{
+    char quote = '\'';
+    if (!eat(s, quote) && !eat(s, quote = '"')) return wrong(s, "a text in quotes is expected");
+    const char *end = memchr(s->p, quote, (size_t)(s->end - s->p));
+    if (!end) return wrong(s, "a text does not end");
+    *from = s->p;
+    *n = (size_t)(end - s->p);
+    s->p = end + 1;
+    return 0;
+}
+
+static bool word(text *s, const char *w)
+{
+    size_t n = strlen(w);
+    eat(s, ' ');
+    if ((size_t)(s->end - s->p) < n || memcmp(s->p, w, n)) return false;
+    s->p += n;
+    return true;
+}
+
+static int read_type(text *s, rush_npy *h)
+{
+    const char *t;
+    size_t n;
+    if (eat(s, '[')) return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s' has elements of several fields, which no dtype stands for", s->path);
+    if (quoted(s, &t, &n)) return -1;
+    int found = -1;
+    for (size_t i = 0; i < RUSH_COUNT(codes) && n > 1; i++)
+        if (strlen(codes[i].code) == n - 1 && !memcmp(codes[i].code, t + 1, n - 1)) found = (int)i;
+    bool order = n > 1 && (t[0] == '<' || t[0] == '>' || t[0] == '|' || t[0] == '=');
+    if (n > 1 && t[1] == 'O') return rush_fail(RUSH_TYPE_ERROR, "'%s' holds Python objects as a pickle, which is not run", s->path);
+    RUSH_CHECK(found >= 0 && order, RUSH_TYPE_ERROR, "'%s' has elements of type '%.*s', which no dtype stands for", s->path, (int)RUSH_MIN(n, (size_t)40), t);
+    h->dtype = codes[found].dtype;
+    bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    h->swap = rush_dtypes[h->dtype].size > 1 && t[0] == (big ? '<' : '>');
+    return 0;
+}
+
+static int read_shape(text *s, rush_npy *h)
+{
+    if (!eat(s, '(')) return wrong(s, "the shape is no tuple");
+    h->ndim = 0;
+    while (!eat(s, ')')) {
+        while (s->p < s->end && isspace((unsigned char)*s->p)) s->p++;
+        if (s->p == s->end || !isdigit((unsigned char)*s->p)) return wrong(s, "a size is no number");
+        int64_t n = 0;
+        for (; s->p < s->end && isdigit((unsigned char)*s->p); s->p++)
+            if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *s->p - '0', &n)) return wrong(s, "a size is too large");
+        if (s->p < s->end && *s->p == 'L') s->p++; /* Python 2 */
+        if (h->ndim == RUSH_MAXDIM) return wrong(s, "there are too many dimensions");
+        h->size[h->ndim++] = n;
+        if (eat(s, ',')) continue;
+        if (!eat(s, ')')) return wrong(s, "the shape does not end");
+        break;
     }
-    RUSH_CHECK_NULL(dtype >= 0, RUSH_TYPE_ERROR, "'%s' has elements of type %.10s, which no dtype stands for", path, descr);
-    int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM], numel = 1;
-    int ndim = 0;
-    for (shape++; *shape && *shape != ')'; shape += strspn(shape, ", ")) {
-        char *end;
-        long long n = strtoll(shape, &end, 10);
-        RUSH_CHECK_NULL(end > shape && n >= 0 && ndim < RUSH_MAXDIM, RUSH_VALUE_ERROR, "'%s' has no readable shape", path);
-        size[ndim++] = n;
-        shape = end;
-        if (*shape == 'L') shape++;
+    return 0;
+}
+
+static int read_dict(text *s, rush_npy *h)
+{
+    bool has[3] = {false};
+    if (!eat(s, '{')) return wrong(s, "there is no dictionary");
+    while (!eat(s, '}')) {
+        const char *key;
+        size_t n;
+        if (quoted(s, &key, &n)) return -1;
+        if (!eat(s, ':')) return wrong(s, "a key without a value");
+        int which = n == 5 && !memcmp(key, "descr", 5) ? 0 : n == 13 && !memcmp(key, "fortran_order", 13) ? 1 : n == 5 && !memcmp(key, "shape", 5) ? 2 : -1;
+        if (which < 0 || has[which]) return wrong(s, "a key that does not belong there");
+        has[which] = true;
+        if (which == 0 && read_type(s, h)) return -1;
+        if (which == 1 && !(h->fortran = word(s, "True")) && !word(s, "False")) return wrong(s, "fortran_order is neither True nor False");
+        if (which == 2 && read_shape(s, h)) return -1;
+        if (eat(s, ',')) continue;
+        if (!eat(s, '}')) return wrong(s, "the dictionary does not end");
+        break;
     }
-    numel = rush_numel_of(ndim, size);
-    if (numel < 0) return NULL;
-    size_t item = rush_dtypes[dtype].size;
-    RUSH_CHECK_NULL((uint64_t)numel <= (m->size - at) / item, RUSH_VALUE_ERROR, "'%s' ends before its %lld elements do", path, (long long)numel);
-    bool fortran = !strncmp(order, "True", 4);
-    for (int64_t d = 0, s = 1; fortran && d < ndim; s *= size[d++]) stride[d] = s;
-    return rush_map_tensor(m, at, (rush_dtype)dtype, ndim, size, fortran ? stride : NULL);
+    return has[0] && has[1] && has[2] ? 0 : wrong(s, "a key is missing");
+}
+
+int rush_npy_read_head(rush_npy *h, const char *data, size_t size, const char *path)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    RUSH_CHECK(size >= 12 && !memcmp(p, "\x93NUMPY", 6) && p[6] >= 1 && p[6] <= 3, RUSH_VALUE_ERROR, "'%s' is no npy file", path);
+    size_t at = p[6] == 1 ? 10 : 12;
+    size_t n = p[6] == 1 ? (size_t)p[8] | (size_t)p[9] << 8 : (size_t)p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
+    text s = {.p = data + at, .path = path};
+    if (n > size - at) return wrong(&s, "it is longer than the file");
+    s.end = s.p + n;
+    *h = (rush_npy){.at = at + n};
+    if (read_dict(&s, h)) return -1;
+    while (s.p < s.end && isspace((unsigned char)*s.p)) s.p++;
+    if (s.p != s.end) return wrong(&s, "something follows the dictionary");
+    h->numel = rush_numel_of(h->ndim, h->size);
+    if (h->numel < 0) return -1;
+    RUSH_CHECK((uint64_t)h->numel <= (size - h->at) / rush_dtypes[h->dtype].size, RUSH_VALUE_ERROR, "'%s' ends before its %lld elements do: %zu bytes are there", path,
+               (long long)h->numel, size - h->at);
+    for (int64_t d = 0, step = 1; h->fortran && d < h->ndim; d++) { /* of no elements sizes may multiply to more than fits */
+        h->stride[d] = step;
+        if (__builtin_mul_overflow(step, RUSH_MAX(h->size[d], (int64_t)1), &step)) step = 1;
+    }
+    return 0;
 }
 
 rush_tensor *rush_npy_load(const char *path)
@@ -80,23 +177,11 @@ rush_tensor *rush_npy_load(const char *path)
     if (rush_failed()) return NULL;
     rush_mapping *m = rush_map(path);
     if (!m) return NULL;
-    const uint8_t *p = (const uint8_t *)m->data;
+    rush_npy h;
     rush_tensor *t = NULL;
-    bool magic = m->size > 12 && !memcmp(p, "\x93NUMPY", 6) && p[6] >= 1 && p[6] <= 3;
-    size_t n = 0, at = 0;
-    if (magic) {
-        at = p[6] == 1 ? 10 : 12;
-        n = p[6] == 1 ? (size_t)p[8] | (size_t)p[9] << 8 : (size_t)p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    }
-    char *dict = magic && n < m->size - at ? rush_malloc(n + 1) : NULL;
-    if (dict) {
-        memcpy(dict, p + at, n);
-        dict[n] = 0;
-        t = parse(m, path, dict, at + n);
-    } else {
-        rush_fail(RUSH_VALUE_ERROR, "'%s' is no npy file", path);
-    }
-    rush_free(dict);
+    if (!rush_npy_read_head(&h, m->data, m->size, path)) t = rush_map_tensor(m, h.at, h.dtype, h.ndim, h.size, h.fortran ? h.stride : NULL);
+    if (t && h.swap) rush_swap_bytes(rush_ptr(t), h.dtype, (size_t)h.numel); /* of what is mapped, the pages that are written are copied */
+    if (t && h.dtype == RUSH_BOOL) rush_clean_bools(rush_ptr(t), (size_t)h.numel);
     rush_unmap(m);
     return t;
 }

@@ -256,6 +256,17 @@ const rush_tensor *rush_as_in_files(const rush_tensor *t)
     return rush_contiguous_copy(t);
 }
 
+void rush_clean_bools(void *data, size_t n)
+{
+    uint8_t *p = data;
+    for (size_t at = 0, step; at < n; at += step) {
+        uint8_t any = 0;
+        step = RUSH_MIN(n - at, (size_t)4096);
+        for (size_t i = 0; i < step; i++) any |= p[at + i];
+        for (size_t i = 0; any > 1 && i < step; i++) p[at + i] = p[at + i] != 0;
+    }
+}
+
 void rush_swap_bytes(void *data, rush_dtype d, size_t n)
 {
     bool pair = rush_dtypes[d].category == 3;

@@ -5,6 +5,8 @@
 #if RUSH_HAS_JSON
 #include <cjson/cJSON.h>
 
+#define HEADER_MOST 100000000 /* bytes, as the reference has it */
+
 static const struct { const char *code; rush_dtype dtype; } codes[] = {
     {"BOOL", RUSH_BOOL}, {"U8", RUSH_U8}, {"I8", RUSH_I8}, {"I16", RUSH_I16}, {"U16", RUSH_U16}, {"I32", RUSH_I32}, {"U32", RUSH_U32},
     {"I64", RUSH_I64}, {"U64", RUSH_U64}, {"F16", RUSH_F16}, {"BF16", RUSH_BF16}, {"F32", RUSH_F32}, {"F64", RUSH_F64}, {"C64", RUSH_C64},
@@ -104,6 +106,93 @@ static rush_tensor *entry(rush_mapping *m, size_t base, const cJSON *item, const
     return rush_map_tensor(m, base + (size_t)from, (rush_dtype)d, ndim, size, NULL);
 }
 
+/* Where a tensor lies, to see that together they are all of the data. */
+typedef struct span {
+    int64_t from, to;
+    const char *name;
+} span;
+
+static int by_place(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const span *)a)->name, ((const span *)b)->name);
+}
+
+/* No name twice; from the first byte of the data to the last, each belongs to one tensor. */
+static int check_spans(span *spans, int n, uint64_t data, const char *path)
+{
+    qsort(spans, (size_t)n, sizeof *spans, by_name);
+    for (int i = 1; i < n; i++)
+        if (!strcmp(spans[i - 1].name, spans[i].name)) return rush_fail(RUSH_VALUE_ERROR, "the name '%.200s' is twice in '%s'", spans[i].name, path);
+    qsort(spans, (size_t)n, sizeof *spans, by_place);
+    int64_t at = 0;
+    for (int i = 0; i < n; at = spans[i++].to)
+        if (spans[i].from != at)
+            return rush_fail(RUSH_VALUE_ERROR, "'%.200s' of '%s' begins at byte %lld of the data, where %lld is expected: tensors overlap or leave a hole", spans[i].name, path,
+                             (long long)spans[i].from, (long long)at);
+    RUSH_CHECK((uint64_t)at == data, RUSH_VALUE_ERROR, "'%s' has %llu bytes of data, but its header tells of %lld: it is cut off or damaged", path, (unsigned long long)data,
+               (long long)at);
+    return 0;
+}
+
+static int check_metadata(const cJSON *meta, const char *path)
+{
+    const cJSON *x;
+    RUSH_CHECK(cJSON_IsObject(meta), RUSH_VALUE_ERROR, "'__metadata__' of '%s' is no object", path);
+    cJSON_ArrayForEach(x, meta) RUSH_CHECK(cJSON_IsString(x), RUSH_VALUE_ERROR, "'%.200s' in '__metadata__' of '%s' is no text", x->string, path);
+    return 0;
+}
+
+/* The header, of which nothing but spaces follow. */
+static cJSON *parse_header(const rush_mapping *m, uint64_t n)
+{
+    const char *text = m->data + 8, *end = NULL;
+    if (n < 2 || n > HEADER_MOST || n > m->size - 8 || text[0] != '{') return NULL;
+    cJSON *head = cJSON_ParseWithLengthOpts(text, (size_t)n, &end, false);
+    while (head && end < text + n && *end == ' ') end++;
+    if (!cJSON_IsObject(head) || end != text + n) {
+        cJSON_Delete(head);
+        return NULL;
+    }
+    return head;
+}
+
+static int read_entries(rush_state *s, rush_mapping *m, const cJSON *head, uint64_t n, const char *path)
+{
+    size_t count = (size_t)RUSH_MAX(cJSON_GetArraySize(head), 1);
+    const cJSON *item;
+    s->name = rush_scope_alloc(sizeof *s->name * count);
+    s->tensor = rush_scope_alloc(sizeof *s->tensor * count);
+    span *spans = rush_scope_alloc(sizeof *spans * count);
+    s->n = 0;
+    if (!s->name || !s->tensor || !spans) return -1;
+    bool described = false;
+    cJSON_ArrayForEach(item, head)
+    {
+        if (!strcmp(item->string, "__metadata__")) {
+            RUSH_CHECK(!described, RUSH_VALUE_ERROR, "'__metadata__' is twice in '%s'", path);
+            described = true;
+            if (check_metadata(item, path)) return -1;
+            continue;
+        }
+        rush_tensor *t = entry(m, 8 + (size_t)n, item, path);
+        char *name = t ? rush_scope_alloc(strlen(item->string) + 1) : NULL;
+        if (!name) return -1;
+        const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+        spans[s->n] = (span){0, 0, name};
+        whole_number(cJSON_GetArrayItem(offsets, 0), &spans[s->n].from);
+        whole_number(cJSON_GetArrayItem(offsets, 1), &spans[s->n].to);
+        s->name[s->n] = strcpy(name, item->string);
+        s->tensor[s->n++] = t;
+    }
+    return check_spans(spans, s->n, m->size - 8 - n, path);
+}
+
 rush_state rush_safetensors_load(const char *path)
 {
     rush_state s = {.n = -1};
@@ -111,24 +200,9 @@ rush_state rush_safetensors_load(const char *path)
     if (!m) return s;
     uint64_t n = 0;
     for (int i = 0; i < 8 && m->size >= 8; i++) n |= (uint64_t)(uint8_t)m->data[i] << 8 * i;
-    cJSON *head = m->size >= 8 && n <= m->size - 8 ? cJSON_ParseWithLength(m->data + 8, (size_t)n) : NULL, *item;
-    if (!cJSON_IsObject(head)) {
-        rush_fail(RUSH_VALUE_ERROR, "'%s' is no safetensors file", path);
-    } else {
-        int count = cJSON_GetArraySize(head);
-        s.name = rush_scope_alloc(sizeof *s.name * (size_t)RUSH_MAX(count, 1));
-        s.tensor = rush_scope_alloc(sizeof *s.tensor * (size_t)RUSH_MAX(count, 1));
-        s.n = 0;
-        cJSON_ArrayForEach(item, head)
-        {
-            if (rush_failed() || !strcmp(item->string, "__metadata__")) continue;
-            rush_tensor *t = entry(m, 8 + (size_t)n, item, path);
-            char *name = t ? rush_scope_alloc(strlen(item->string) + 1) : NULL;
-            if (!name) break;
-            s.name[s.n] = strcpy(name, item->string);
-            s.tensor[s.n++] = t;
-        }
-    }
+    cJSON *head = m->size >= 8 ? parse_header(m, n) : NULL;
+    if (!head) rush_fail(RUSH_VALUE_ERROR, "'%s' is no safetensors file: its header is cut off, or no JSON object", path);
+    else read_entries(&s, m, head, n, path);
     cJSON_Delete(head);
     rush_unmap(m);
     if (rush_failed()) s.n = -1;

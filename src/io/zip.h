@@ -62,6 +62,8 @@ typedef struct rush_zip_writer {
 void rush_zip_begin(rush_zip_writer *, rush_sink, void *to);
 /* Stored, beginning at a multiple of 64, large ones of 4096. `p` NULL: that many zeros. */
 int rush_zip_add(rush_zip_writer *, const char *name, const void *p, uint64_t n);
+/* The same of two pieces. */
+int rush_zip_add_headed(rush_zip_writer *, const char *name, const void *head, size_t nhead, const void *p, uint64_t n);
 /* The directory. Frees what the writer holds; keep: false after a failure. */
 int rush_zip_end(rush_zip_writer *, bool keep);
 int rush_zip_to_file(void *writing, const void *, size_t n); /* the sink of a rush_writing */

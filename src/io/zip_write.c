@@ -93,9 +93,16 @@ static int emit_zeros(rush_zip_writer *z, uint64_t n)
 
 int rush_zip_add(rush_zip_writer *z, const char *name, const void *p, uint64_t n)
 {
+    return rush_zip_add_headed(z, name, NULL, 0, p, n);
+}
+
+int rush_zip_add_headed(rush_zip_writer *z, const char *name, const void *head, size_t nhead, const void *p, uint64_t body)
+{
     size_t length = strlen(name);
+    uint64_t n = nhead + body;
     RUSH_CHECK(length > 0 && length < 65536, RUSH_VALUE_ERROR, "an entry of a zip has a name of 1 to 65535 bytes, not %zu", length);
-    uint32_t crc = !z->check ? 0 : p ? rush_crc32_of(p, (size_t)n) : crc_of_zeros(n);
+    uint32_t crc = !z->check ? 0 : p ? rush_crc32_of(p, (size_t)body) : crc_of_zeros(body);
+    if (z->check && nhead) crc = rush_crc32_join(rush_crc32(0, head, nhead), crc, body);
     uint64_t offset = z->at, align = n >= PAGE_FROM ? PAGE : ALIGN;
     int wide = n >= WIDE ? 20 : 0;
     int padding = (int)((align - (offset + 30 + length + (uint64_t)wide + 4) % align) % align);
@@ -116,7 +123,7 @@ int rush_zip_add(rush_zip_writer *z, const char *name, const void *p, uint64_t n
     char fill[PAGE];
     memset(fill, 'Z', (size_t)padding);
     if (emit(z, b.p, (size_t)b.n) || emit(z, fill, (size_t)padding)) return -1;
-    if (p ? emit(z, p, (size_t)n) : emit_zeros(z, n)) return -1;
+    if (emit(z, head, nhead) || (p ? emit(z, p, (size_t)body) : emit_zeros(z, body))) return -1;
 
     b.n = 0;
     put(&b, 0x02014b50, 4);

@@ -264,25 +264,31 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
 /* ---- transposition ---- */
 
 typedef uint32_t lanes8 __attribute__((vector_size(32), aligned(4), may_alias));
+#if defined(__clang__)
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
 typedef uint32_t index8 __attribute__((vector_size(32)));
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (index8){__VA_ARGS__})
+#endif
+#define LOW(a, b) PICK(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) PICK(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
 /* 8 by 8 elements of four bytes, in three rounds of exchanging halves, pairs, neighbours. */
 static inline void transpose8(char *dst, int64_t drow, const char *src, int64_t srow)
 {
-    const index8 low = {0, 8, 1, 9, 2, 10, 3, 11}, high = {4, 12, 5, 13, 6, 14, 7, 15};
     lanes8 a[8], b[8];
     for (int i = 0; i < 8; i++) a[i] = *(const lanes8 *)(src + i * srow);
     for (int i = 0; i < 4; i++) {
-        b[2 * i] = __builtin_shuffle(a[i], a[i + 4], low);
-        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 4], high);
+        b[2 * i] = LOW(a[i], a[i + 4]);
+        b[2 * i + 1] = HIGH(a[i], a[i + 4]);
     }
     for (int i = 0; i < 4; i++) {
-        a[2 * i] = __builtin_shuffle(b[i], b[i + 4], low);
-        a[2 * i + 1] = __builtin_shuffle(b[i], b[i + 4], high);
+        a[2 * i] = LOW(b[i], b[i + 4]);
+        a[2 * i + 1] = HIGH(b[i], b[i + 4]);
     }
     for (int i = 0; i < 4; i++) {
-        b[2 * i] = __builtin_shuffle(a[i], a[i + 4], low);
-        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 4], high);
+        b[2 * i] = LOW(a[i], a[i + 4]);
+        b[2 * i + 1] = HIGH(a[i], a[i + 4]);
     }
     for (int i = 0; i < 8; i++) *(lanes8 *)(dst + i * drow) = b[i];
 }
