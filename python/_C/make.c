@@ -183,7 +183,9 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
     shape s = {.dtype = -1};
     rush_tensor *t = PyFloat_CheckExact(data) || PyLong_CheckExact(data) ? NULL : as_part(data), *moved;
     if (PyErr_Occurred()) return NULL;
-    if (t) {
+    if (t && t->layout) {
+        t = dtype >= 0 && t->dtype != dtype ? T("_to_copy", V(rush_tensor_detach(t)), rush_v_dtype(dtype)) : copy ? T("clone", V(rush_tensor_detach(t))) : t;
+    } else if (t) {
         if (dtype >= 0 && t->dtype != dtype) t = rush_cast_copy(t, dtype), copy = false;
         if (t && copy) {
             moved = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);

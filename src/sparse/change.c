@@ -94,10 +94,13 @@ static int resize_as_run(const rush_value *in, rush_value *out)
     rush_tensor *of = in[1].t;
     RUSH_CHECK(SELF->layout && of->layout == SELF->layout, RUSH_RUNTIME_ERROR, "resize_as_sparse_: expected two tensors of one sparse layout, got %s and %s",
                rush_layout_word(SELF->layout), rush_layout_word(of->layout));
-    if (!IS_COO(SELF)) return becomes(in, out, rush_cleared(of, (rush_dtype)SELF->dtype));
+    if (!IS_COO(SELF)) /* entries stay where the sizes do */
+        return rush_same_sizes(SELF, of) ? rush_result(out, SELF) : becomes(in, out, rush_cleared(of, (rush_dtype)SELF->dtype));
     const rush_value args[] = {in[0], rush_v_ints(of->size, of->ndim), rush_v_int(of->parts->sparse_dim), rush_v_int(of->parts->dense_dim)};
     return resize_run(args, out);
 }
+
+static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run};
 
 #define CHANGES .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT | RUSH_NO_GRAD
 static rush_op op_resize = {
@@ -113,4 +116,4 @@ static rush_op op_resize_as = {
 };
 
 RUSH_FAMILY(sparse_change, &op_resize, &op_clear, &op_resize_as)
-RUSH_SPARSE(change, &sparse_zero, &sparse_copy, &sparse_fill)
+RUSH_SPARSE(change, &sparse_zero, &sparse_copy, &sparse_fill, &sparse_resize_as)

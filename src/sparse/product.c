@@ -231,6 +231,14 @@ static int bmm_run(const rush_value *in, rush_value *out)
     return rush_result(out, sparse_dense(a, b));
 }
 
+/* Pieces, so that each keeps its own derivative. */
+static int linear_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *w = in[1].t, *y = matmul(SELF, w->ndim == 1 ? w : transpose(w, 0, 1));
+    return rush_result(out, y && HAS(in[2]) ? add(in[2].t->layout ? y : T("expand", in[2], rush_v_ints(y->size, y->ndim)), y) : y);
+}
+
+static rush_op sparse_linear = {.schema = "linear", .run = linear_run};
 static rush_op sparse_mm = {.schema = "mm", .run = mm_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_addmm = {.schema = "addmm", .run = addmm_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_mv = {.schema = "mv", .run = mv_run, .flags = RUSH_SAME_GRAD};
@@ -259,7 +267,10 @@ static rush_tensor *sampled(rush_tensor *pattern, rush_tensor *a, rush_tensor *b
         at[lead] = j;
         y = T("index.Tensor", V(transpose(b, -2, -1)), rush_v_tensors(at, lead + 1));
     }
+    bool half = x && rush_dtypes[x->dtype].size == 2;
+    if (half) x = to_dtype(x, RUSH_F32), y = to_dtype(y, RUSH_F32);
     rush_tensor *sum = x && y ? sum_dim(mul(x, y), 1, false) : NULL;
+    if (sum && half) sum = to_dtype(sum, a->dtype);
     return sum ? T("reshape", V(sum), rush_v_ints(values->size, values->ndim)) : NULL;
 }
 
@@ -350,15 +361,18 @@ static rush_tensor *entry_rows(rush_tensor *t, rush_tensor **col)
 
 static int reduce_run(const rush_value *in, rush_value *out)
 {
-    rush_tensor *a = SELF, *b = in[1].t, *col;
+    rush_tensor *a = SELF, *b = in[1].t, *col = NULL;
     RUSH_CHECK(a->layout == RUSH_SPARSE_CSR && !b->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the '%s' backend.",
                a->layout == RUSH_STRIDED ? "CPU" : "SparseCPU");
     if (shapes_multiply(a, b)) return -1;
     rush_tensor *row = entry_rows(a, &col), *values = row ? T("values", V(a)) : NULL;
-    rush_tensor *terms = values ? mul(unsqueeze(values, 1), T("index_select", V(b), V((int64_t)0), V(col))) : NULL;
+    bool half = rush_dtypes[a->dtype].size == 2; /* reduced as float */
+    if (half) values = to_dtype(values, RUSH_F32), b = to_dtype(b, RUSH_F32);
+    rush_tensor *terms = values && b ? mul(unsqueeze(values, 1), T("index_select", V(b), V((int64_t)0), V(col))) : NULL;
     rush_tensor *zeros = terms ? T("new_zeros", V(terms), INTS(a->size[0], b->size[1])) : NULL;
     rush_tensor *at = zeros ? T("expand", V(unsqueeze(row, 1)), rush_v_ints(terms->size, 2)) : NULL;
     rush_tensor *result = at ? T("scatter_reduce.two", V(zeros), V((int64_t)0), V(at), V(terms), in[2], V(false)) : NULL;
+    if (half) result = to_dtype(result, a->dtype);
     if (!result) return -1;
     out[0] = rush_v_tensor(result);
     out[1] = rush_v_tensor(row);
@@ -391,13 +405,33 @@ static int sampled_addmm_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(self->size[self->ndim - 1] == b->size[b->ndim - 1], RUSH_RUNTIME_ERROR, "sampled_addmm: self.shape[-1] must match mat2.shape[-1]");
     RUSH_CHECK(self->dtype == a->dtype && a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "sampled_addmm: Expected mat1 and mat2 to have the same dtype as self");
     rush_tensor *values = scaled(sampled(self, a, b), in[4]);
-    if (values && !is_zero(in[3])) values = add(scaled(T("values", V(self)), in[3]), values);
-    return rush_result(out, values ? T("_sparse_values_like", V(self), V(values)) : NULL);
+    if (values && !is_zero(in[3])) values = add(scaled(VALUES(self), in[3]), values);
+    return rush_result(out, values ? rush_sparse_with(self, values) : NULL);
+}
+
+/* a b, of which one is sparse; matrices, or batches of them. */
+static rush_tensor *batch_product(rush_tensor *a, rush_tensor *b)
+{
+    if (!a || !b || a->ndim == 2) return a && b ? mm(a, b) : NULL;
+    if (b->layout) return transpose(batch_product(transpose(b, -2, -1), transpose(a, -2, -1)), -2, -1);
+    RUSH_CHECK_NULL(a->ndim == 3, RUSH_NOT_IMPLEMENTED, "products of more than one batch dimension");
+    return T("bmm", V(T("to_sparse", V(a))), V(b));
+}
+
+static void sampled_addmm_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *self = s->in[0].t;
+    if (!g) return;
+    if (rush_needs(s, 0)) s->gin[0] = scaled(g, conj_number(s->in[3]));
+    if (!rush_needs(s, 1) && !rush_needs(s, 2)) return;
+    rush_tensor *at = scaled(T("sparse_mask", V(g), V(self)), conj_number(s->in[4]));
+    if (rush_needs(s, 1)) s->gin[1] = batch_product(at, rush_adjoint(s->in[2].t));
+    if (rush_needs(s, 2)) s->gin[2] = batch_product(rush_adjoint(s->in[1].t), at);
 }
 
 static rush_op op_sampled = {
     .schema = "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .node = "SparseSampledAddmmBackward0", .flags = RUSH_ANY_LAYOUT,
+    .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .grad = sampled_addmm_grad, .saves = "self, mat1, mat2", .flags = RUSH_ANY_LAYOUT,
 };
 
 static int half_sparse(rush_value *out, rush_tensor *a, rush_tensor *b)
@@ -458,4 +492,4 @@ static rush_op op_smm = {
 };
 
 RUSH_FAMILY(sparse_product, &op_addmm, &op_sparse_matmul, &op_mm, &op_mm_reduce, &op_reduce, &op_sampled, &op_hspmm, &op_sspaddmm, &op_smm)
-RUSH_SPARSE(product, &sparse_mm, &sparse_addmm, &sparse_mv, &sparse_addmv, &sparse_bmm, &sparse_matmul, &sparse_linalg_matmul)
+RUSH_SPARSE(product, &sparse_mm, &sparse_addmm, &sparse_mv, &sparse_addmv, &sparse_bmm, &sparse_matmul, &sparse_linalg_matmul, &sparse_linear)

@@ -35,10 +35,8 @@ def _numerical_columns(func, inputs, x, eps):
     """For each real component of x: the outputs' change over 2 eps."""
     data = x.data    # changes of it do not count as changes of x
     values = data
-    if data.layout is torch.sparse_coo:
-        values = data._values()
-    elif data.layout is not torch.strided:
-        values = data.values()
+    if data.layout is not torch.strided:
+        values = (data._values() if data.layout is torch.sparse_coo else data.values()).data
     parts = torch.view_as_real(values) if values.is_complex() else values
     def at(index, value):
         with torch.no_grad():
@@ -68,11 +66,8 @@ def _pattern(x, grad):
     if grad is None:
         values = x._values() if x.layout is torch.sparse_coo else x.values() if x.layout is not torch.strided else x
         grad = torch.zeros_like(values)
-    elif x.layout is torch.sparse_coo:
-        grad = grad.to_dense() if grad.layout is not torch.strided else grad
-        grad = grad[tuple(x.detach()._indices())]
     elif x.layout is not torch.strided:
-        grad = grad.values() if grad.layout is not torch.strided else grad.to_sparse_csr().values()
+        grad = torch._sparse_values_at(grad.detach(), x.detach())
     return _real_view(grad)
 
 

@@ -46,20 +46,29 @@ def log_softmax(input, dim, *, dtype=None):
 
 def spdiags(diagonals, offsets, shape, layout=None):
     """A sparse matrix with the rows of diagonals on its diagonals."""
-    if diagonals.dim() == 1:
-        diagonals = diagonals.unsqueeze(0)
-    offsets = torch.as_tensor(offsets).reshape(-1)
+    lines = diagonals.unsqueeze(0) if diagonals.dim() == 1 else diagonals
+    offsets = offsets if offsets.dim() else offsets.unsqueeze(0)
+    if lines.dim() != 2:
+        raise RuntimeError("Diagonals must be vector or matrix")
+    if len(shape) != 2:
+        raise RuntimeError("Output shape must be 2d")
+    if offsets.dim() != 1:
+        raise RuntimeError("Offsets must be scalar or vector")
+    if lines.size(0) != offsets.size(0):
+        raise RuntimeError("Number of diagonals (%d) does not match the number of offsets (%d)"
+                           % (lines.size(0), offsets.size(0)))
+    if layout not in (None, torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+        raise RuntimeError("Only output layouts (Sparse, SparseCsc, and SparseCsr) are supported, got %s" % layout)
+    if offsets.dtype is not torch.int64:
+        raise RuntimeError("Offset Tensor must have dtype Long but got %s" % torch.typename(offsets))
     if offsets.unique().numel() != offsets.numel():
         raise RuntimeError("Offset tensor contains duplicate values")
-    rows, cols, values = [], [], []
-    for line, offset in zip(diagonals, offsets.tolist()):
-        for j in range(max(0, offset), min(shape[1], shape[0] + offset, line.numel())):
-            rows.append(j - offset)
-            cols.append(j)
-            values.append(line[j])
-    picked = torch.stack(values) if values else diagonals.new_empty(0)
-    result = torch.sparse_coo_tensor(torch.tensor([rows, cols], dtype=torch.int64).reshape(2, -1), picked, shape)
-    result = result.coalesce()
+    # A column of the matrix is a column of diagonals; its row is that less the offset.
+    columns = torch.arange(lines.size(1)).expand_as(lines)
+    rows = columns - offsets.unsqueeze(1)
+    inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
+    places = torch.stack([rows[inside], columns[inside]])
+    result = torch.sparse_coo_tensor(places, lines[inside], shape)
     return result if layout in (None, torch.sparse_coo) else result.to_sparse(layout=layout)
 
 
