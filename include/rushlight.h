@@ -335,6 +335,8 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #include <rushlight/optim.h>
 #include <rushlight/io.h>
 #include <rushlight/checkpoint.h>
+#include <rushlight/data.h>
+#include <rushlight/media.h>
 #ifndef RUSH_BUILDING
 #include <rushlight/ops.h>
 #endif

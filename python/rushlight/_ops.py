@@ -11,6 +11,10 @@ import types
 import rushlight as torch
 from rushlight import _C
 
+# (folder, file) of libraries of other packages -> one of the operators in them, which rushlight has
+_OWN_LIBRARIES = {("torchvision", "image"): "image::decode_image", ("torchvision", "_C"): "torchvision::nms",
+                  ("lib", "_torchaudio"): "torchaudio::_lfilter_core_loop"}
+
 _python = {}            # (namespace, name, overload) -> PyOp
 _pending_fake = {}      # registered before their operator is defined
 _pending_autograd = {}
@@ -320,7 +324,14 @@ class _Ops(types.ModuleType):
         return space
 
     def load_library(self, path):
-        """Load a shared object that was compiled against rushlight.h: its register_operations() names its operators."""
+        """Load a shared object that was compiled against rushlight.h: its register_operations() names its operators.
+
+        Of a few libraries of other packages the operators are rushlight's own; then there is nothing to load.
+        """
+        folder, name = os.path.split(str(path))
+        if _builtin(_OWN_LIBRARIES.get((os.path.basename(folder), name.split(".")[0]), "::"))[0] is not None:
+            self.loaded_libraries.add(path)
+            return
         path = os.path.abspath(str(path))
         try:
             library = ctypes.CDLL(path)

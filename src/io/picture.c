@@ -1,0 +1,224 @@
+/* picture.c - pictures of either format: files, grids, and the operations by which Python reads them.
+ *
+ * The operations have the names that torchvision registers (image::decode_jpeg and the like), so that package's io
+ * functions find them. Decoders hand over rows of pixels; what leaves is the (channels, height, width) view of them.
+ */
+#include "io/picture.h"
+#include <stdio.h>
+#include <strings.h>
+
+rush_tensor *rush_bytes_tensor(const void *p, size_t n)
+{
+    rush_tensor *t = rush_tensor_new(RUSH_U8, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){(int64_t)n});
+    if (t && n) memcpy(rush_ptr(t), p, n);
+    return t;
+}
+
+rush_tensor *rush_picture_rows(const rush_tensor *given, int max_channels)
+{
+    RUSH_CHECK_NULL(given && given->device.type == RUSH_CPU && given->layout == RUSH_STRIDED, RUSH_RUNTIME_ERROR, "Input tensor should be on CPU");
+    RUSH_CHECK_NULL(given->dtype == RUSH_U8 || rush_dtype_is_float((rush_dtype)given->dtype), RUSH_RUNTIME_ERROR, "Input tensor dtype should be uint8");
+    RUSH_CHECK_NULL(given->ndim == 2 || given->ndim == 3, RUSH_RUNTIME_ERROR, "Input data should be a 3-dimensional tensor, got %s", rush_shape_of(given));
+    rush_tensor *t = (rush_tensor *)given;
+    if (t->ndim == 2) t = T("unsqueeze", V(t), V(0));
+    RUSH_CHECK_NULL(t && t->size[0] >= 1 && t->size[0] <= max_channels && t->numel > 0, RUSH_RUNTIME_ERROR,
+                    "The number of channels should be 1 or 3, got: %s", rush_shape_of(given));
+    if (t->dtype != RUSH_U8) { /* as save_image rounds */
+        t = T("clamp", V(T("add.Tensor", V(T("mul.Tensor", V(t), V(255))), V(0.5))), V(0), V(255));
+        t = t ? T("_to_dtype", V(t), rush_v_dtype(RUSH_U8)) : NULL;
+    }
+    t = t ? T("permute", V(t), INTS(1, 2, 0)) : NULL;
+    return t ? rush_contiguous_copy(t) : NULL;
+}
+
+rush_tensor *rush_picture_turned(rush_tensor *rows, int orientation)
+{
+    /* as EXIF counts: 2 to 4 mirrored and turned over, 5 to 8 lying on a side */
+    rush_tensor *t = rows ? T("permute", V(rows), INTS(2, 0, 1)) : NULL;
+    if (t && orientation >= 5) t = T("transpose.int", V(t), V(1), V(2));
+    if (t && (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7)) t = T("flip", V(t), INTS(2));
+    if (t && (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8)) t = T("flip", V(t), INTS(1));
+    return t;
+}
+
+int rush_exif_orientation(const uint8_t *p, size_t n)
+{
+    if (n < 8 || (memcmp(p, "II*\0", 4) && memcmp(p, "MM\0*", 4))) return 1;
+    bool little = p[0] == 'I';
+#define NUMBER16(at) (uint32_t)(little ? p[at] | p[(at) + 1] << 8 : p[at] << 8 | p[(at) + 1])
+#define NUMBER32(at) (little ? NUMBER16(at) | NUMBER16((at) + 2) << 16 : NUMBER16(at) << 16 | NUMBER16((at) + 2))
+    size_t at = NUMBER32(4);
+    if (at > n - 2) return 1;
+    uint32_t count = NUMBER16(at);
+    at += 2;
+    for (uint32_t i = 0; i < count && n - at >= 12; i++, at += 12)
+        if (NUMBER16(at) == 0x112 && NUMBER16(at + 2) == 3) {
+            uint32_t turn = NUMBER16(at + 8);
+            return turn >= 1 && turn <= 8 ? (int)turn : 1;
+        }
+#undef NUMBER16
+#undef NUMBER32
+    return 1;
+}
+
+static rush_tensor *decode(const void *bytes, size_t n, int mode, bool oriented)
+{
+    const uint8_t *p = bytes;
+    if (rush_failed()) return NULL;
+    if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) return rush_jpeg_decode(p, n, mode, oriented);
+    if (n >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8)) return rush_png_decode(p, n, mode, oriented);
+    if (n >= 6 && (!memcmp(p, "GIF87a", 6) || !memcmp(p, "GIF89a", 6))) return rush_fail(RUSH_NOT_IMPLEMENTED, "GIF pictures are not read: only PNG and JPEG are"), NULL;
+    if (n >= 12 && !memcmp(p + 8, "WEBP", 4)) return rush_fail(RUSH_NOT_IMPLEMENTED, "WebP pictures are not read: only PNG and JPEG are"), NULL;
+    return rush_fail(RUSH_RUNTIME_ERROR, "Unsupported image file. Only jpeg and png are currently supported."), NULL;
+}
+
+rush_tensor *rush_picture_decode(const void *bytes, size_t n, rush_picture_mode mode)
+{
+    return decode(bytes, n, mode, false);
+}
+
+/* The error gets the file's name. */
+static rush_tensor *named(rush_tensor *t, const char *path)
+{
+    if (t) return t;
+    rush_error_state e = rush_error_take();
+    rush_fail(e.kind, "'%s': %s", path, e.message ? e.message : "no memory");
+    rush_free(e.message);
+    return NULL;
+}
+
+rush_tensor *rush_picture_load(const char *path, rush_picture_mode mode)
+{
+    rush_mapping *m = rush_failed() ? NULL : rush_map(path);
+    if (!m) return NULL;
+    size_t mark = rush_scope_open();
+    rush_tensor *t = named(decode(m->data, m->size, mode, true), path);
+    t = rush_keep(t ? rush_contiguous_copy(t) : NULL);
+    rush_scope_close(mark);
+    rush_unmap(m);
+    return t ? rush_park(t) : NULL;
+}
+
+rush_tensor *rush_png_load(const char *path)
+{
+    return rush_picture_load(path, RUSH_PICTURE_UNCHANGED);
+}
+
+static int write_bytes(const char *path, const rush_tensor *t)
+{
+    rush_writing w;
+    if (!t || rush_write_begin(&w, path)) return -1;
+    int failed = rush_write(&w, rush_ptr(t), (size_t)t->numel);
+    return rush_write_end(&w, !failed) || failed ? -1 : 0;
+}
+
+int rush_png_save(const char *path, const rush_tensor *t)
+{
+    rush_scope() return write_bytes(path, rush_png_encode(t, 6));
+    return -1;
+}
+
+int rush_picture_save(const char *path, const rush_tensor *t)
+{
+    if (rush_failed()) return -1;
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcasecmp(dot, ".png")) return rush_png_save(path, t);
+    RUSH_CHECK(dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")), RUSH_VALUE_ERROR,
+               "'%s': the name of a picture ends with .png, .jpg or .jpeg", path);
+    rush_scope() return write_bytes(path, rush_jpeg_encode(t, 75));
+    return -1;
+}
+
+rush_tensor *rush_picture_grid(rush_tensor *t, int columns, int padding)
+{
+    if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(t && t->ndim == 4, RUSH_TYPE_ERROR, "a grid is made of pictures (n, channels, height, width)");
+    RUSH_CHECK_NULL(columns > 0 && padding >= 0, RUSH_VALUE_ERROR, "a grid of %d columns and padding %d", columns, padding);
+    int64_t n = t->size[0], wide = RUSH_MIN((int64_t)columns, RUSH_MAX(n, 1)), rows = (n + wide - 1) / wide, h = t->size[2] + padding, w = t->size[3] + padding;
+    rush_tensor *grid = T("zeros", INTS(t->size[1], rows * h + padding, wide * w + padding), rush_v_dtype(t->dtype));
+    size_t mark = rush_scope_open();
+    for (int64_t i = 0; grid && i < n; i++) {
+        rush_tensor *cell = T("narrow", V(grid), V(1), V(i / wide * h + padding), V(t->size[2]));
+        cell = cell ? T("narrow", V(cell), V(2), V(i % wide * w + padding), V(t->size[3])) : NULL;
+        rush_tensor *one = T("select.int", V(t), V(0), V(i));
+        if (!cell || !one || rush_copy_into(cell, one)) grid = NULL;
+    }
+    rush_scope_close(mark);
+    return grid;
+}
+
+/* ---- operations ---- */
+
+static const rush_tensor *bytes_of(rush_value v)
+{
+    const rush_tensor *t = T_(v);
+    RUSH_CHECK_NULL(t && t->dtype == RUSH_U8 && t->ndim == 1 && t->numel > 0, RUSH_RUNTIME_ERROR, "Expected a non empty 1-dimensional uint8 tensor");
+    return rush_contiguous_copy(t);
+}
+
+static int decode_image_run(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = bytes_of(in[0]);
+    return t ? rush_result(out, decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
+}
+
+static int decode_png_run(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = bytes_of(in[0]);
+    return t ? rush_result(out, rush_png_decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
+}
+
+static int decode_jpeg_run(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = bytes_of(in[0]);
+    return t ? rush_result(out, rush_jpeg_decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
+}
+
+static int encode_png_run(const rush_value *in, rush_value *out) { return rush_result(out, rush_png_encode(T_(in[0]), (int)I_(in[1]))); }
+static int encode_jpeg_run(const rush_value *in, rush_value *out) { return rush_result(out, rush_jpeg_encode(T_(in[0]), (int)I_(in[1]))); }
+
+static int read_file_run(const rush_value *in, rush_value *out)
+{
+    rush_mapping *m = rush_map(in[0].s);
+    if (!m) return -1;
+    int failed = m->size ? rush_result(out, rush_bytes_tensor(m->data, m->size)) : rush_fail(RUSH_RUNTIME_ERROR, "Expected a non empty file: '%s'", in[0].s);
+    rush_unmap(m);
+    return failed;
+}
+
+static int write_file_run(const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = bytes_of(in[1]);
+    return t && !write_bytes(in[0].s, t) ? rush_result(out, T_(in[1])) : -1;
+}
+
+static rush_op op_decode_image = {
+    .schema = "image::decode_image(Tensor data, int mode=0, bool apply_exif_orientation=False) -> Tensor",
+    .doc = "The picture in the bytes of a PNG or JPEG file, (channels, height, width).",
+    .run = decode_image_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_decode_png = {
+    .schema = "image::decode_png(Tensor data, int mode=0, bool apply_exif_orientation=False) -> Tensor",
+    .doc = "The picture in the bytes of a PNG file.", .run = decode_png_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_decode_jpeg = {
+    .schema = "image::decode_jpeg(Tensor data, int mode=0, bool apply_exif_orientation=False) -> Tensor",
+    .doc = "The picture in the bytes of a JPEG file.", .run = decode_jpeg_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_encode_png = {
+    .schema = "image::encode_png(Tensor data, int compression_level=6) -> Tensor",
+    .doc = "The bytes of a PNG file of a picture.", .run = encode_png_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_encode_jpeg = {
+    .schema = "image::encode_jpeg(Tensor data, int quality=75) -> Tensor",
+    .doc = "The bytes of a JPEG file of a picture.", .run = encode_jpeg_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_read_file = {
+    .schema = "image::read_file(str filename) -> Tensor", .doc = "The bytes of a file.", .run = read_file_run, .flags = RUSH_NO_GRAD,
+};
+static rush_op op_write_file = {
+    .schema = "image::write_file(str filename, Tensor data) -> Tensor", .doc = "Writes bytes to a file.",
+    .run = write_file_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
+};
+
+RUSH_FAMILY(picture, &op_decode_image, &op_decode_png, &op_decode_jpeg, &op_encode_png, &op_encode_jpeg, &op_read_file, &op_write_file)
