@@ -330,9 +330,8 @@ static rush_tensor *move(rush_tensor *t, const void *arg)
     if (r && a->fill.n) { /* beyond the edges: the fill's colour, mixed in by how far beyond */
         rush_tensor *inside = T("grid_sampler", V(T("ones", INTS(batch, 1, h, w), rush_v_dtype(x->dtype))), V(grid), V(a->how), V(0), V(false));
         rush_tensor *colour = per_channel(a->fill, x);
-        rush_tensor *rest = inside ? T("rsub.Scalar", V(inside), V(1)) : NULL;
         if (a->how == 1) r = T("where.self", V(T("lt.Scalar", V(inside), V(0.5))), V(colour), V(r));
-        else r = T("add.Tensor", V(r), V(T("mul.Tensor", V(rest), V(colour))));
+        else r = T("add.Tensor", V(T("mul.Tensor", V(T("sub.Tensor", V(r), V(colour))), V(inside))), V(colour));
     }
     if (!r || real) return r;
     return as_picture(a->how == 1 ? r : T("round", V(r)), t);
