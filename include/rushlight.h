@@ -337,6 +337,7 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #include <rushlight/checkpoint.h>
 #include <rushlight/data.h>
 #include <rushlight/media.h>
+#include <rushlight/summary.h>
 #ifndef RUSH_BUILDING
 #include <rushlight/ops.h>
 #endif

@@ -132,6 +132,7 @@ int py_nnmodule_init(PyObject *module);
 int py_profiler_init(PyObject *module);
 int py_unpickle_init(PyObject *module);
 int py_archive_init(PyObject *module);
+int py_summary_init(PyObject *module);
 
 extern PyMethodDef py_tensor_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];
