@@ -255,21 +255,45 @@ static PyObject *function_reduce(PyObject *self, PyObject *unused)
     return Py_BuildValue("O(OO)", getattr, py_Tensor, f->name);
 }
 
+/* What an overload returns: "Tensor", or "(Tensor values, Tensor indices)". */
+static PyObject *returned(const rush_op *op)
+{
+    if (op->nout == 0) return PyUnicode_FromString("None");
+    PyObject *text = PyUnicode_FromString("");
+    for (int i = 0; text && i < op->nout; ++i)
+        Py_SETREF(text, PyUnicode_FromFormat("%U%s%s%s%s", text, i ? ", " : "", op->out_types[i] != RUSH_A_TENSOR ? "Number" : op->out_list >> i & 1 ? "List of Tensors" : "Tensor",
+                                             op->nout > 1 && op->out_names[i] ? " " : "", op->nout > 1 && op->out_names[i] ? op->out_names[i] : ""));
+    if (text && op->nout > 1) Py_SETREF(text, PyUnicode_FromFormat("(%U)", text));
+    return text;
+}
+
 static PyObject *function_doc(PyObject *self, void *unused)
 {
     py_function_object *f = (py_function_object *)self;
     if (!f->n && py_overloads_read(f)) return NULL;
     PyObject *text = PyUnicode_FromString("");
     for (int i = 0; text && i < f->n; ++i) {
-        const rush_op *op = f->overload[i].op;
-        PyObject *signature = py_signature(f, &f->overload[i]);
-        PyObject *more = signature ? PyUnicode_FromFormat("%U%U%U -> %s\n", text, f->name, signature, op->nout == 1 ? "Tensor" : op->nout ? "tuple" : "None") : NULL;
+        PyObject *signature = py_signature(f, &f->overload[i]), *result = signature ? returned(f->overload[i].op) : NULL;
+        Py_SETREF(text, result ? PyUnicode_FromFormat("%U%U%U -> %U\n", text, f->name, signature, result) : NULL);
         Py_XDECREF(signature);
-        Py_SETREF(text, more);
+        Py_XDECREF(result);
     }
     const char *doc = f->overload[0].op->doc;
     if (text && doc) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, doc));
+    PyObject *module = text ? PyImport_ImportModule("rushlight._examples") : NULL, *example = module ? PyObject_CallMethod(module, "of", "O", f->name) : NULL;
+    Py_XDECREF(module);
+    if (text) Py_SETREF(text, example ? PyUnicode_FromFormat("%U%U", text, example) : NULL);
+    Py_XDECREF(example);
     return text;
+}
+
+PyObject *py_make_signature(PyObject *parameters)
+{
+    PyObject *module = parameters ? PyImport_ImportModule("rushlight._basics") : NULL;
+    PyObject *x = module ? PyObject_CallMethod(module, "_signature", "O", parameters) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(parameters);
+    return x;
 }
 
 /* inspect.signature(torch.add): of the first overload */
@@ -277,11 +301,7 @@ static PyObject *function_signature(PyObject *self, void *unused)
 {
     py_function_object *f = (py_function_object *)self;
     if (!f->n && py_overloads_read(f)) return NULL;
-    PyObject *text = py_parameters(f, &f->overload[0]), *module = text ? PyImport_ImportModule("rushlight._basics") : NULL;
-    PyObject *x = module ? PyObject_CallMethod(module, "_signature", "O", text) : NULL;
-    Py_XDECREF(module);
-    Py_XDECREF(text);
-    return x;
+    return py_make_signature(py_parameters(f, &f->overload[0]));
 }
 
 static PyObject *function_objclass(PyObject *self, void *unused)

@@ -80,6 +80,7 @@ extern bool py_default_device_set;
 /* A callable that stands for all overloads of one operation; see call.c. */
 enum py_function_flags { PY_METHOD = 1, PY_INPLACE = 2, PY_ONLY = 4 /* the one overload of that full name */ };
 PyObject *py_function(const char *base, const char *name, const char *space, int flags); /* NULL: no such operation */
+PyObject *py_make_signature(PyObject *parameters); /* an inspect.Signature of "self, dim=None"; takes the reference */
 PyObject *py_results(const rush_op *, const rush_value *out); /* what a Python call returns */
 int py_run(const rush_op *, const rush_value *in, rush_value *out); /* rush_call, without the GIL when it is long */
 int py_run_inplace(const rush_op *, const rush_value *in, rush_value *out);

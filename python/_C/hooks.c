@@ -211,7 +211,7 @@ static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kwargs
 
 PyMethodDef py_tensor_hook_methods[] = {
     {"register_hook", register_hook, METH_O, "register_hook(f): f(grad) is called with the gradient and may give another; returns a handle with remove()."},
-    {"register_post_accumulate_grad_hook", register_post_accumulate, METH_O, "register_post_accumulate_grad_hook(f): f(tensor) is called when .grad has been updated."},
+    {"register_post_accumulate_grad_hook", register_post_accumulate, METH_O, "register_post_accumulate_grad_hook(hook): hook(tensor) is called when .grad has been updated."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a tensor that is no leaf in .grad."},
     {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): sets whether gradients are wanted."},
     {NULL},

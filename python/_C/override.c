@@ -185,6 +185,19 @@ static PyObject *native_doc(PyObject *self, void *unused)
     if (!doc) Py_RETURN_NONE;
     return PyUnicode_FromString(doc);
 }
+/* Read from a description that opens with "name(parameters): ". */
+static PyObject *native_signature(PyObject *self, void *unused)
+{
+    const PyMethodDef *def = ((native_method *)self)->def;
+    size_t n = strlen(def->ml_name);
+    const char *doc = def->ml_doc ? def->ml_doc : "", *end = strstr(doc, "): ");
+    if (def->ml_flags & METH_NOARGS) return py_make_signature(PyUnicode_FromString("self"));
+    if (strncmp(doc, def->ml_name, n) || doc[n] != '(' || !end) return PyErr_Format(PyExc_AttributeError, "__signature__");
+    PyObject *parameters = PyUnicode_FromStringAndSize(doc + n + 1, end - doc - (Py_ssize_t)n - 1);
+    if (parameters) Py_SETREF(parameters, PyUnicode_FromFormat(end == doc + n + 1 ? "self%U" : "self, %U", parameters));
+    return py_make_signature(parameters);
+}
+
 static PyObject *native_name(PyObject *self, void *unused) { return py_ref(((native_method *)self)->name); }
 static PyObject *native_qualname(PyObject *self, void *unused) { return PyUnicode_FromFormat("TensorBase.%U", ((native_method *)self)->name); }
 static PyObject *native_objclass(PyObject *self, void *unused) { return py_ref((PyObject *)&py_type_TensorBase); }
@@ -194,7 +207,7 @@ static PyObject *native_reduce(PyObject *self, PyObject *unused)
     return Py_BuildValue("O(OO)", getattr, py_Tensor, ((native_method *)self)->name);
 }
 
-static PyGetSetDef native_getset[] = {{"__doc__", native_doc, NULL, NULL}, {"__name__", native_name, NULL, NULL},
+static PyGetSetDef native_getset[] = {{"__doc__", native_doc, NULL, NULL}, {"__signature__", native_signature, NULL, NULL}, {"__name__", native_name, NULL, NULL},
                                       {"__qualname__", native_qualname, NULL, NULL}, {"__objclass__", native_objclass, NULL, NULL}, {NULL}};
 static PyMethodDef native_methods[] = {{"__reduce__", native_reduce, METH_NOARGS, NULL}, {NULL}};
 static PyTypeObject type_native = {

@@ -32,7 +32,10 @@ def _signature(parameters):
     import inspect
     import rushlight
     plain = parameters.replace("from=", "from_=")       # a word of Python's: uniform_(from=0, to=1)
-    return inspect.signature(eval("lambda %s: None" % plain, {"torch": rushlight}))
+    try:
+        return inspect.signature(eval("lambda %s: None" % plain, {"torch": rushlight}))
+    except SyntaxError:
+        raise AttributeError("__signature__") from None     # a description that is no parameter list: f(dim) or f(sizes)
 
 
 def is_tensor(obj, /):
