@@ -176,12 +176,6 @@ static void free_packed(void *packed)
 
 static _Thread_local python_saved_hooks *innermost; /* mirrors the library's stack, to free them */
 
-static void free_arg(void *arg)
-{
-    python_saved_hooks *h = arg;
-    innermost = h->hooks.outer ? (python_saved_hooks *)h->hooks.outer->arg : NULL;
-}
-
 static PyObject *push_saved_hooks(PyObject *module, PyObject *args)
 {
     PyObject *f, *g;
@@ -190,7 +184,7 @@ static PyObject *push_saved_hooks(PyObject *module, PyObject *args)
     if (!h) return py_raise();
     h->pack = py_ref(f);
     h->unpack = py_ref(g);
-    h->hooks = (rush_saved_hooks){.pack = pack, .unpack = unpack, .free_packed = free_packed, .free_arg = free_arg, .arg = h};
+    h->hooks = (rush_saved_hooks){.pack = pack, .unpack = unpack, .free_packed = free_packed, .arg = h};
     rush_saved_hooks_push(&h->hooks);
     innermost = h;
     Py_RETURN_NONE;
@@ -201,6 +195,7 @@ static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused)
     python_saved_hooks *h = innermost;
     if (!h) return PyErr_Format(PyExc_RuntimeError, "there are no saved tensor hooks to take away");
     rush_saved_hooks_pop();
+    innermost = h->hooks.outer ? h->hooks.outer->arg : NULL;
     Py_DECREF(h->pack);
     Py_DECREF(h->unpack);
     rush_free(h);

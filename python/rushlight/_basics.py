@@ -13,7 +13,8 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "get_device_module", "is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
            "set_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "SymInt", "SymFloat",
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
-           "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_type",
+           "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
+           "_check_type",
            "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_sync", "_has_compatible_shallow_copy_type"]
 
 
@@ -240,10 +241,20 @@ def _check_not_implemented(cond, message=None):
     _check_with(NotImplementedError, cond, message)
 
 
-def _check_tensor_all(cond, message=None):
+def _check_tensor_all_with(error_type, cond, message=None):
     if not isinstance(cond, Tensor) or cond.dtype != _C._dtypes["bool"]:
         raise TypeError("cond must be a tensor of bools")
-    _check_with(RuntimeError, bool(cond.all().item()), message)
+    _check_with(error_type, bool(cond.all().item()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero"):
+    """Raises unless the only element is not zero."""
+    if not bool(input):
+        raise RuntimeError(assert_msg)
 
 
 def _check_is_size(i, message=None, *, max=None):

@@ -117,7 +117,6 @@ typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_ho
     void *(*pack)(void *arg, rush_tensor *);
     rush_tensor *(*unpack)(void *arg, void *packed); /* parked */
     void (*free_packed)(void *packed);
-    void (*free_arg)(void *arg);
     void *arg;
     struct rush_saved_hooks *outer;
 } rush_saved_hooks;

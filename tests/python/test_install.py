@@ -45,8 +45,9 @@ def package():
     if got.returncode:
         pytest.skip("pip cannot obtain meson-python here: " + (got.stderr.strip().splitlines() or ["no message"])[-1])
     path = str(PYTHON.parent) + os.pathsep + os.environ["PATH"]
+    compiler = {"CC": "ccache gcc", "CCACHE_NOHASHDIR": "1"} if shutil.which("ccache") and "CC" not in os.environ else {}
     run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--force-reinstall",
-        "-Cbuild-dir=%s" % BUILD, "-Csetup-args=-Disa=%s" % instruction_sets(), ".", PATH=path)
+        "-Cbuild-dir=%s" % BUILD, "-Csetup-args=-Disa=%s" % instruction_sets(), ".", PATH=path, **compiler)
     return pathlib.Path(run(PYTHON, "-c", "import rushlight; print(rushlight.__path__[0])").strip())
 
 

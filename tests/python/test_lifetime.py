@@ -240,3 +240,17 @@ def test_two_hundred_forks_after_parallel_operations():
             assert os.waitpid(child, 0)[1] == 0, turn
     finally:
         torch.set_num_threads(threads)
+
+
+def test_nested_saved_tensors_hooks():
+    """Each leaves as it came: the inner ones are gone, the outer ones still pack."""
+    from rushlight.autograd.graph import saved_tensors_hooks
+    seen = []
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(3):
+        with saved_tensors_hooks(lambda t: seen.append("outer") or t, lambda t: t):
+            with saved_tensors_hooks(lambda t: seen.append("inner") or t, lambda t: t):
+                y = x.exp()
+            z = x.exp()
+        (y + z + x.exp()).sum().backward()
+    assert seen == ["inner", "outer"] * 3

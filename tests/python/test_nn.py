@@ -353,3 +353,24 @@ def test_functional_call():
     layer = nn.Linear(2, 1)
     out = _functional_call(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, (torch.ones(1, 2),))
     assert float(out) == 2.0 and isinstance(layer.weight, nn.Parameter)
+
+
+def test_checkpoint_wrapper():
+    """Wrapped modules keep their keys and their gradients, nested ones too."""
+    from rushlight.distributed.algorithms._checkpoint import checkpoint_wrapper as wrapping
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(3, 2)))
+    x = torch.randn(4, 3)
+    plain(x).sum().backward()
+    expected = [p.grad.clone() for p in plain.parameters()]
+    keys = list(plain.state_dict())
+    wrapping.apply_activation_checkpointing(plain, check_fn=lambda m: not isinstance(m, torch.nn.Tanh))
+    assert list(plain.state_dict()) == keys
+    assert isinstance(plain[1], wrapping.CheckpointWrapper) and isinstance(plain[1][1], wrapping.CheckpointWrapper)
+    plain.load_state_dict(plain.state_dict())
+    plain.zero_grad()
+    plain(x).sum().backward()
+    for p, g in zip(plain.parameters(), expected):
+        assert torch.equal(p.grad, g)
+    for impl in wrapping.CheckpointImpl:
+        assert wrapping.checkpoint_wrapper(torch.nn.Linear(3, 1), impl)(x).shape == (4, 1)

@@ -1,2 +1,24 @@
 """Settings of a code generator that is not there."""
 from . import config  # noqa: F401,E402
+
+_MODES = {"default": {}, "reduce-overhead": {"triton.cudagraphs": True},
+          "max-autotune-no-cudagraphs": {"max_autotune": True, "coordinate_descent_tuning": True},
+          "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True}}
+
+
+def list_mode_options(mode=None, dynamic=None):
+    """The settings that torch.compile's modes stand for: of one mode, or of each."""
+    if mode is None:
+        return {name: dict(options) for name, options in _MODES.items()}
+    if mode not in _MODES:
+        raise RuntimeError("Unrecognized mode=%s, should be one of: %s" % (mode, ", ".join(_MODES)))
+    return dict(_MODES[mode])
+
+
+def list_options():
+    """The names of the settings."""
+    return [name for name in vars(config) if not name.startswith("_")]
+
+
+def cudagraph_mark_step_begin():
+    """Of CUDA graphs, which are not there: nothing to do."""

@@ -1,0 +1,1 @@
+"""Modules that recompute or offload what they would keep for backward."""
