@@ -114,7 +114,7 @@ double rush_zeta(double s, double q)
     for (double far = 10 + s / 2; q < far; q++) {
         double term = pow(q, -s);
         sum += term;
-        if (term < sum * EPS) return sum;
+        if (term <= sum * EPS) return sum; /* both may have become 0 */
     }
     double power = pow(q, -s), factor = s / q, w = 1 / (q * q);
     sum += power * (q / (s - 1) + 0.5);

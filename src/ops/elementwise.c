@@ -140,7 +140,13 @@ static int div_mode_shape(const rush_value *in, rush_value *out)
 }
 static void div_mode_cpu(const rush_value *in, rush_value *out)
 {
-    rush_pw_run_row((rush_pw_id)mode_row(in[2]), in, &no_args, out[0].t);
+    rush_pw_id id = (rush_pw_id)mode_row(in[2]);
+    if (id == RUSH_PW_div_trunc && (out[0].t->dtype == RUSH_F16 || out[0].t->dtype == RUSH_BF16)) { /* the quotient is rounded to the type first */
+        rush_pw_run_row(RUSH_PW_div, in, &no_args, out[0].t);
+        rush_pw_run_row(RUSH_PW_trunc, out, &no_args, out[0].t);
+        return;
+    }
+    rush_pw_run_row(id, in, &no_args, out[0].t);
 }
 static void div_mode_grad(rush_grads *s)
 {
@@ -365,8 +371,10 @@ static int mvlgamma_run(const rush_value *in, rush_value *out)
 {
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");
-    rush_tensor *sum = T("lgamma", in[0]);
-    for (int64_t j = 1; j < p && sum; j++) sum = add(sum, T("lgamma", V(sub(in[0], 0.5 * (double)j))));
+    rush_tensor **parts = rush_scope_alloc(sizeof *parts * (size_t)p);
+    if (!parts) return -1;
+    for (int64_t j = 0; j < p; j++) parts[j] = T("lgamma", V(j ? sub(in[0], 0.5 * (double)j) : in[0].t));
+    rush_tensor *sum = rush_failed() ? NULL : sum_dim(T("stack", rush_v_tensors(parts, (size_t)p)), 0, false);
     return rush_result(out, add(sum, (double)(p * (p - 1)) / 4 * 1.1447298858494002));
 }
 #define MVLGAMMA_DOC "Logarithm of the multivariate gamma function of dimension p."

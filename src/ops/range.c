@@ -149,6 +149,24 @@ static void spaced_f32(const sequence *s, int64_t i, int64_t n, void *block)
     }
 }
 
+static float rounded(float x, rush_dtype d)
+{
+    uint16_t half;
+    rush_convert(&half, d, 0, &x, RUSH_F32, 0, 1);
+    rush_convert(&x, RUSH_F32, 0, &half, d, 0, 1);
+    return x;
+}
+
+/* Half types: the step and its multiples are rounded to the type. */
+static void spaced_half(const sequence *s, int64_t i, int64_t n, void *block)
+{
+    float *b = block, start = rounded((float)s->start[0], s->dtype), end = rounded((float)s->end[0], s->dtype), step = (float)s->each[0];
+    for (int64_t k = 0; k < n; ++k) {
+        int64_t at = i + k;
+        b[k] = at < s->half ? start + rounded(step * (float)at, s->dtype) : end - rounded(step * (float)(s->count - at - 1), s->dtype);
+    }
+}
+
 static void spaced_f64(const sequence *s, int64_t i, int64_t n, void *block)
 {
     double *b = block;
@@ -202,7 +220,7 @@ static void endpoint(double *to, rush_value v, rush_dtype d)
 static void spaced_fill(rush_tensor *t, rush_value start, rush_value end, double base)
 {
     bool powers = base == base, is_complex = rush_dtype_is_complex(t->dtype);
-    sequence s = {.count = t->numel, .half = t->numel / 2, .compute = RUSH_F64, .base = {base, 0}};
+    sequence s = {.count = t->numel, .half = t->numel / 2, .compute = RUSH_F64, .base = {base, 0}, .dtype = t->dtype};
     if (t->numel == 0) return;
     endpoint(s.start, start, t->dtype);
     endpoint(s.end, end, t->dtype);
@@ -212,9 +230,12 @@ static void spaced_fill(rush_tensor *t, rush_value start, rush_value end, double
         for (int k = 0; k < 2; ++k) s.each[k] = (s.end[k] - s.start[k]) / (double)(s.count - 1);
         if (t->dtype == RUSH_F32) s.each[0] = ((float)s.end[0] - (float)s.start[0]) / (float)(s.count - 1);
     }
+    bool half = t->dtype == RUSH_F16 || t->dtype == RUSH_BF16;
+    if (half && s.count > 1)
+        s.each[0] = rounded((rounded((float)s.end[0], t->dtype) - rounded((float)s.start[0], t->dtype)) / (float)(s.count - 1), t->dtype);
     s.fn = powers ? powers_f64 : spaced_f64;
     if (is_complex) s.compute = RUSH_C128, s.fn = powers ? powers_complex : spaced_complex;
-    else if (!powers && t->dtype != RUSH_F64 && rush_dtypes[t->dtype].category == 2) s.compute = RUSH_F32, s.fn = spaced_f32;
+    else if (!powers && t->dtype != RUSH_F64 && rush_dtypes[t->dtype].category == 2) s.compute = RUSH_F32, s.fn = half ? spaced_half : spaced_f32;
     fill_sequence(t, &s);
 }
 
