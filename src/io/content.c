@@ -65,6 +65,7 @@ rush_content *rush_content_tensor(rush_tensor *t)
 
 int rush_content_add(rush_content *to, rush_content **items, size_t n)
 {
+    if (!n) return 0;
     if (to->room - to->n < n) { /* the old array goes with the scope */
         size_t room = RUSH_MAX(to->room * 2, to->n + n);
         rush_content **more = rush_scope_alloc(room * sizeof *more);

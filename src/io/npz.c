@@ -68,7 +68,10 @@ rush_state rush_npz_load(const char *path)
     for (uint32_t i = 0; s.name && s.tensor && i < z->n; i++) {
         const char *from = z->entry[i].name;
         size_t length = strlen(from);
-        if (length < 4 || strcmp(from + length - 4, ".npy")) continue;
+        if (length < 4 || strcmp(from + length - 4, ".npy")) { /* something else; or a damaged name, which is another at its place */
+            if (rush_zip_offset(z, z->entry + i) < 0) break;
+            continue;
+        }
         char *name = rush_scope_alloc(length + 1);
         if (!name || !(s.tensor[n] = read_array(z, z->entry + i))) break;
         memcpy(name, from, length - 4);

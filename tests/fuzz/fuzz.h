@@ -2,7 +2,6 @@
 #ifndef RUSH_FUZZ_H
 #define RUSH_FUZZ_H
 
-#define _GNU_SOURCE
 #include <rushlight.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +34,11 @@ static inline void fuzz_touch_all(rush_state s)
     for (int i = 0; i < s.n; i++) fuzz_touch(s.tensor[i]);
 }
 
-/* A target: `body` uses data and size; what it leaves behind goes, errors too. */
-#define FUZZ(body)                                                                                          \
+/* A target: the body uses data and size; what it leaves behind goes, errors too. Headers of src/ come before this one. */
+#define FUZZ(...)                                                                                           \
     int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)                                            \
     {                                                                                                       \
-        rush_scope() body                                                                                   \
+        rush_scope() __VA_ARGS__                                                                                  \
         rush_error_clear();                                                                                 \
         return 0;                                                                                           \
     }

@@ -1,6 +1,6 @@
 /* legacy.c - the row of pickles from before 2020. */
-#include "fuzz.h"
 #include "io/checkpoint.h"
+#include "fuzz.h"
 
 FUZZ({
     rush_source source = {.fd = -1, .mem = (const char *)data, .size = size, .name = "input"};

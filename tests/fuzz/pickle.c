@@ -1,6 +1,6 @@
 /* pickle.c - the pickle machine with C's maker: storages are promised by the pickle and empty. */
-#include "fuzz.h"
 #include "io/checkpoint.h"
+#include "fuzz.h"
 
 FUZZ({
     rush_reader r = {.path = "input", .folder = "data", .left = 1 << 20, .script = size & 1};

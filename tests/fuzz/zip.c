@@ -1,6 +1,6 @@
 /* zip.c - archives: every entry is looked up, located and read. */
-#include "fuzz.h"
 #include "io/zip.h"
+#include "fuzz.h"
 
 FUZZ({
     rush_zip *z = rush_zip_open((rush_source){.fd = -1, .mem = (const char *)data, .size = size, .name = "input"});

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Make the files beside this one, with PyTorch, safetensors and NumPy installed: make.py"""
+import pathlib
+
+import numpy as np
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
+          "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz").split()
+
+
+def main():
+    six = torch.arange(6)
+    torch.save({name: six.to(getattr(torch, name)) for name in DTYPES}, HERE / "dtypes.pt")
+    a = torch.arange(12.0).reshape(3, 4)
+    torch.save({"whole": a, "row": a[1], "turned": a.t(), "step": a[:, ::2], "expanded": a[0, 0].expand(2, 2),
+                "empty": torch.empty(0, 3), "scalar": torch.tensor(7)}, HERE / "views.pt")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    adam = torch.optim.Adam(net.parameters(), lr=0.5)
+    net(torch.ones(4, 2)).sum().backward()
+    adam.step()
+    torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "parameter": net[0].bias}, HERE / "training.pt")
+    torch.save({"net": net.state_dict(), "whole": a, "row": a[1]}, HERE / "old.legacy", _use_new_zipfile_serialization=False)
+    torch.save({"list": [1, -2.5, None, True, "text", b"\x00\xff"], "tuple": (1, (2, 3)), "set": {1, 2}, "big": 10 ** 30, "negative": -(2 ** 40),
+                "complex": 1 + 2j, "size": torch.Size([2, 3]), "dtype": torch.bfloat16, "device": torch.device("cpu"), 5: {6: [7]}}, HERE / "values.pt")
+    torch.save(torch.sparse_coo_tensor([[0, 1], [1, 2]], [3.0, 4.0], (2, 3)).coalesce(), HERE / "sparse.pt")
+    torch.jit.script(net.eval()).save(str(HERE / "script.pt"))
+    from safetensors.torch import save_file
+    save_file({name: six.to(getattr(torch, name)) for name in DTYPES if name != "complex128"}, HERE / "dtypes.safetensors", {"by": "safetensors"})
+    np.save(HERE / "big_endian.npy", np.arange(6, dtype=">i4").reshape(2, 3, order="F"))
+    np.savez_compressed(HERE / "arrays.npz", a=np.arange(6).reshape(2, 3), b=np.asfortranarray(np.arange(6.0, dtype=">f8").reshape(2, 3)))
+
+
+if __name__ == "__main__":
+    main()
