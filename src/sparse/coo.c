@@ -113,15 +113,21 @@ rush_tensor *rush_coo_find(const rush_tensor *keys, const rush_tensor *sorted)
     rush_tensor *at = rush_tensor_new(RUSH_I64, keys->device, 1, &keys->numel);
     if (!at) return NULL;
     const int64_t *key = rush_ptr(keys), *in = rush_ptr(sorted);
-    int64_t *to = rush_ptr(at), m = sorted->numel;
+    int64_t *to = rush_ptr(at), m = sorted->numel, from = 0;
+    bool both = increasing(key, keys->numel); /* then both lists are walked together, unless one is much longer */
+    both &= m < 16 * keys->numel;
     for (int64_t i = 0; i < keys->numel; ++i) {
-        int64_t low = 0, high = m;
-        while (low < high) {
-            int64_t mid = low + (high - low) / 2;
-            if (in[mid] < key[i]) low = mid + 1;
-            else high = mid;
+        if (both) {
+            while (from < m && in[from] < key[i]) ++from;
+        } else {
+            int64_t high = m;
+            for (from = 0; from < high;) {
+                int64_t mid = from + (high - from) / 2;
+                if (in[mid] < key[i]) from = mid + 1;
+                else high = mid;
+            }
         }
-        to[i] = low < m && in[low] == key[i] ? low : m;
+        to[i] = from < m && in[from] == key[i] ? from : m;
     }
     return at;
 }

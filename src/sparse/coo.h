@@ -34,6 +34,8 @@ rush_tensor *rush_coo_gather(const rush_groups *, rush_tensor *values);
 rush_tensor *rush_coo_coalesced(rush_tensor *t);  /* t itself when it is */
 /* Any layout as COO: batch dimensions become sparse ones, blocks single elements. */
 rush_tensor *rush_as_coo(rush_tensor *t);
+/* The checked index parts of a CSR tensor as contiguous int64. */
+int rush_csr_parts(rush_tensor *t, rush_tensor **starts, rush_tensor **cols);
 rush_tensor *rush_as_dense(rush_tensor *t);       /* strided ones as they are */
 /* COO in a compressed layout; block has two sizes for blocked ones. */
 rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout, const int64_t *block);

@@ -46,6 +46,23 @@ static int check_pointers(const compressed *c, const int64_t *start, const int64
     return 0;
 }
 
+/* Are the parts of one tensor, and may they be trusted? */
+static int check_parts(const compressed *c, const rush_tensor *t, const rush_tensor *starts, const rush_tensor *minors)
+{
+    RUSH_CHECK(starts->numel == c->batches * (c->majors + 1) && minors->numel == c->batches * c->nnz, RUSH_RUNTIME_ERROR,
+               "compressed indices %s, plain indices %s and values %s do not belong to one tensor of size %s", rush_shape_of(starts),
+               rush_shape_of(minors), rush_shape_of(VALUES(t)), rush_shape_of(t));
+    return check_pointers(c, rush_ptr(starts), rush_ptr(minors));
+}
+
+int rush_csr_parts(rush_tensor *t, rush_tensor **starts, rush_tensor **cols)
+{
+    compressed c;
+    *starts = rush_cast_copy(t->parts->compressed, RUSH_I64);
+    *cols = rush_cast_copy(t->parts->plain, RUSH_I64);
+    return !*starts || !*cols || look(&c, t) ? -1 : check_parts(&c, t, *starts, *cols);
+}
+
 static rush_tensor *coordinates(const compressed *c, const rush_tensor *t, const int64_t *start, const int64_t *minor)
 {
     int dims = c->batch_dim + 2;
@@ -72,10 +89,7 @@ rush_tensor *rush_as_coo(rush_tensor *t)
     if (look(&c, t)) return NULL;
     const rush_tensor *starts = rush_cast_copy(t->parts->compressed, RUSH_I64), *minors = rush_cast_copy(t->parts->plain, RUSH_I64);
     if (!starts || !minors) return NULL;
-    RUSH_CHECK_NULL(starts->numel == c.batches * (c.majors + 1) && minors->numel == c.batches * c.nnz, RUSH_RUNTIME_ERROR,
-                    "compressed indices %s, plain indices %s and values %s do not belong to one tensor of size %s", rush_shape_of(starts),
-                    rush_shape_of(minors), rush_shape_of(VALUES(t)), rush_shape_of(t));
-    if (check_pointers(&c, rush_ptr(starts), rush_ptr(minors))) return NULL;
+    if (check_parts(&c, t, starts, minors)) return NULL;
     rush_tensor *indices = coordinates(&c, t, rush_ptr(starts), rush_ptr(minors));
     if (!indices) return NULL;
     return rush_coo_new(t->ndim, t->size, indices, rush_flat_values(t, indices->size[1]), t->layout == RUSH_SPARSE_CSR || (t->layout == RUSH_SPARSE_BSR && c.block[0] * c.block[1] == 1));
@@ -117,9 +131,19 @@ static rush_tensor *into_blocks(const compressed *c, const rush_tensor *coo, con
     return flat ? T("view", V(flat), rush_v_ints(size, values->ndim + 2)) : NULL;
 }
 
+/* A coalesced matrix to CSR: the columns are there already. */
+static rush_tensor *to_rows(rush_tensor *coo)
+{
+    rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64), *keys = indices ? rush_coo_keys_of(coo) : NULL;
+    rush_tensor *starts = keys ? rush_row_starts(rush_ptr(indices), rush_nnz(coo), coo->size[0]) : NULL;
+    rush_tensor *cols = starts ? T("select.int", V(indices), V((int64_t)0), V((int64_t)1)) : NULL;
+    return cols ? rush_sparse_new(RUSH_SPARSE_CSR, coo->ndim, coo->size, starts, T("clone", V(cols)), VALUES(coo), 2, coo->parts->dense_dim, true) : NULL;
+}
+
 rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout layout, const int64_t *block)
 {
     if (!(coo = rush_coo_coalesced(coo))) return NULL;
+    if (layout == RUSH_SPARSE_CSR && coo->parts->sparse_dim == 2) return to_rows(coo);
     int dense = coo->parts->dense_dim, batch = coo->parts->sparse_dim - 2;
     compressed c = {.batch_dim = batch, .batches = 1, .block = {block ? block[0] : 1, block ? block[1] : 1}, .by_row = rush_by_row(layout)};
     int64_t rows = coo->size[batch], cols = coo->size[batch + 1], size[RUSH_MAXDIM + 2];

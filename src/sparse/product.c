@@ -44,9 +44,18 @@ static int sort_rows(rows *r, rush_tensor *row)
     return 0;
 }
 
+static int csr_rows(rows *r, rush_tensor *t, rush_dtype d)
+{
+    *r = (rows){.n = t->size[0], .width = t->size[1], .values = rush_cast_copy(VALUES(t), d)};
+    if (!r->values || rush_csr_parts(t, &r->start, &r->col)) return -1;
+    r->of = (rush_rows){rush_ptr(r->start), rush_ptr(r->col), rush_ptr(r->values)};
+    return 0;
+}
+
 /* A matrix without dense dimensions; batches of them (3-d COO) as one block diagonal matrix. */
 static int as_rows(rows *r, rush_tensor *t, rush_dtype d)
 {
+    if (t->layout == RUSH_SPARSE_CSR && t->ndim == 2) return csr_rows(r, t, d);
     t = rush_as_coo(t);
     if (!t) return -1;
     int lead = t->ndim - 2;
