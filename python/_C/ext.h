@@ -158,6 +158,7 @@ PyObject *py_node_of(rush_node *); /* the grad_fn object; None for NULL */
 PyObject *py_node_python_object(rush_node *); /* what a node of a Python function owns; borrowed, or NULL */
 PyObject *py_hook_callable(const rush_node_hook *); /* borrowed, or NULL: no hook of Python's */
 PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
+PyObject *py_legacy_sparse(int dtype, PyObject *args);
 const char *py_legacy_name(int dtype);          /* "Float" */
 int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
 PyObject *py_next_functions(rush_node *);

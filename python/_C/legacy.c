@@ -80,11 +80,21 @@ typedef struct tensor_type {
     char name[48]; /* "torch.FloatTensor" */
 } tensor_type;
 
+/* torch.sparse.FloatTensor(...): written in Python, beside sparse_coo_tensor. */
+PyObject *py_legacy_sparse(int dtype, PyObject *args)
+{
+    PyObject *module = PyImport_ImportModule("rushlight.sparse._construct"), *d = module ? py_dtype(dtype) : NULL;
+    PyObject *result = d ? PyObject_CallMethod(module, "legacy", "OO", d, args) : NULL;
+    Py_XDECREF(d);
+    Py_XDECREF(module);
+    return result;
+}
+
 static PyObject *type_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     tensor_type *x = (tensor_type *)self;
     if (x->cuda) return PyErr_Format(PyExc_TypeError, "type %s not available. Torch not compiled with CUDA enabled.", x->name);
-    if (x->sparse) return PyErr_Format(PyExc_NotImplementedError, "%s() is not there; use torch.sparse_coo_tensor", x->name);
+    if (x->sparse) return py_legacy_sparse(x->dtype, args);
     return py_legacy_make(py_Tensor, x->dtype, (rush_device){RUSH_CPU, -1}, args, kwargs);
 }
 

@@ -461,6 +461,7 @@ static PyObject *new_tensor(PyObject *self, PyObject *const *args, Py_ssize_t n,
 /* new(...): the old constructor with this tensor's type */
 static PyObject *new_like(PyObject *self, PyObject *args, PyObject *kwargs)
 {
+    if (py_tensor_of(self)->layout) return py_legacy_sparse(py_tensor_of(self)->dtype, args);
     return py_legacy_make(py_Tensor, py_tensor_of(self)->dtype, py_tensor_of(self)->device, args, kwargs);
 }
 

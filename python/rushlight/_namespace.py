@@ -77,7 +77,7 @@ _ELSEWHERE = {
     "compiler": "compile",
     "jit": "fork wait CompilationUnit ScriptFunction ScriptModule",
     "sparse._construct": "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
-                         "sparse_bsr_tensor sparse_bsc_tensor",
+                         "sparse_bsr_tensor sparse_bsc_tensor spmm dsmm saddmm",
 }
 _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in words.split()}
 _TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "

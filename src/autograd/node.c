@@ -194,6 +194,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
             next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, RUSH_PRESERVE);
             if (next && rush_copy_into(next, g[0])) next = NULL;
         }
+        if (next && next->layout == RUSH_SPARSE_COO) next->parts->coalesced = rush_nnz(next) < 2; /* as PyTorch's .grad */
     } else if (!graph && ag->grad->layout == RUSH_STRIDED && !rush_wants_grad(ag->grad)) {
         return T_INPLACE("add.Tensor", V(ag->grad), V(g[0])) ? 0 : -1;
     } else {

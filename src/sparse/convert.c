@@ -114,7 +114,8 @@ static rush_tensor *sparse_to(rush_tensor *t, rush_layout layout, const int64_t 
     RUSH_CHECK_NULL(!block || (block[0] > 0 && block[1] > 0 && t->size[batch] % block[0] == 0 && t->size[batch + 1] % block[1] == 0), RUSH_RUNTIME_ERROR,
                     "sparse_compressed_to_sparse_%c%c%c: tensor sparse size (%lld,%lld) must be divisible by given blocksize (%lld,%lld)", to[6] | 32, to[7], to[8],
                     (long long)t->size[batch], (long long)t->size[batch + 1], (long long)(block ? block[0] : 0), (long long)(block ? block[1] : 0));
-    return rush_as_compressed(rush_as_coo(t), layout, rush_blocked(layout) ? block : NULL);
+    rush_tensor *r = rush_as_compressed(rush_as_coo(t), layout, rush_blocked(layout) ? block : NULL);
+    return rush_index_type_of(r, t);
 }
 
 static int converted(rush_value *out, rush_tensor *t, rush_layout layout, rush_value blocksize, rush_value dense)

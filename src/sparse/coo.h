@@ -40,6 +40,8 @@ rush_tensor *rush_as_dense(rush_tensor *t);       /* strided ones as they are */
 /* COO in a compressed layout; block has two sizes for blocked ones. */
 rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout, const int64_t *block);
 rush_tensor *rush_in_layout(rush_tensor *t, rush_layout, const rush_tensor *blocks_of);
+/* t with its index parts in the type of those of `like`. */
+rush_tensor *rush_index_type_of(rush_tensor *t, const rush_tensor *like);
 /* Block sizes of a blocked tensor, 1 x 1 of others. */
 void rush_block_size(const rush_tensor *, int64_t block[2]);
 /* The values that t (dense or COO) has at the entries of mask, zero where a COO t has none. */

@@ -185,6 +185,16 @@ rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout layout, const int6
     return rush_sparse_new(layout, coo->ndim, coo->size, starts, minors, values, 2, dense, true);
 }
 
+/* Index parts in the type that `like` has its in. */
+rush_tensor *rush_index_type_of(rush_tensor *t, const rush_tensor *like)
+{
+    if (!t || !t->parts->compressed || !like->parts || like->parts->plain->dtype == RUSH_I64) return t;
+    rush_dtype d = (rush_dtype)like->parts->plain->dtype;
+    const rush_sparse *p = t->parts;
+    return rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, rush_cast_copy(p->compressed, d), rush_cast_copy(p->plain, d), p->values, p->sparse_dim,
+                           p->dense_dim, true);
+}
+
 rush_tensor *rush_in_layout(rush_tensor *t, rush_layout layout, const rush_tensor *blocks_of)
 {
     if (!t || t->layout == layout) return t;
@@ -192,7 +202,7 @@ rush_tensor *rush_in_layout(rush_tensor *t, rush_layout layout, const rush_tenso
     rush_block_size(blocks_of, block);
     if (layout == RUSH_STRIDED) return rush_as_dense(t);
     t = rush_as_coo(t);
-    return layout == RUSH_SPARSE_COO ? t : rush_as_compressed(t, layout, block);
+    return layout == RUSH_SPARSE_COO ? t : rush_index_type_of(rush_as_compressed(t, layout, rush_blocked(layout) ? block : NULL), blocks_of);
 }
 
 /* ---- to dense ---- */

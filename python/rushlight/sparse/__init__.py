@@ -2,7 +2,7 @@
 
 import rushlight as torch
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum", "softmax", "solve", "log_softmax",
+__all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum", "softmax", "log_softmax",
            "SparseSemiStructuredTensor", "to_sparse_semi_structured", "as_sparse_gradcheck", "spdiags", "spsolve",
            "sampled_addmm"]
 
@@ -76,9 +76,6 @@ def spsolve(input, other, *, left=True):
     raise NotImplementedError("torch.sparse.spsolve is not supported")
 
 
-solve = spsolve
-
-
 class check_sparse_tensor_invariants:
     """Whether indices of sparse tensors are checked when they are made; context manager and decorator too."""
 
@@ -114,7 +111,17 @@ class check_sparse_tensor_invariants:
 
 
 def as_sparse_gradcheck(gradcheck):
-    return gradcheck
+    """gradcheck that takes functions with sparse results: their dense forms are compared."""
+    def dense(result, masked):
+        if isinstance(result, (tuple, list)):
+            return tuple(dense(x, masked) for x in result)
+        sparse = isinstance(result, torch.Tensor) and result.layout is not torch.strided
+        return result.to_dense(masked_grad=masked) if sparse else result
+
+    def checked(func, inputs, **options):
+        masked = options.pop("masked", False)
+        return gradcheck(lambda *args: dense(func(*args), masked), inputs, masked=masked, **options)
+    return checked
 
 
 class SparseSemiStructuredTensor:

@@ -3,7 +3,7 @@
 import rushlight as torch
 
 __all__ = ["sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor", "sparse_csc_tensor",
-           "sparse_bsr_tensor", "sparse_bsc_tensor"]
+           "sparse_bsr_tensor", "sparse_bsc_tensor", "spmm", "dsmm", "saddmm"]
 
 
 def _raw(name):
@@ -115,3 +115,26 @@ sparse_csr_tensor = _maker("sparse_csr_tensor", torch._C.sparse_csr, ("crow_indi
 sparse_csc_tensor = _maker("sparse_csc_tensor", torch._C.sparse_csc, ("ccol_indices", "row_indices"))
 sparse_bsr_tensor = _maker("sparse_bsr_tensor", torch._C.sparse_bsr, ("crow_indices", "col_indices"))
 sparse_bsc_tensor = _maker("sparse_bsc_tensor", torch._C.sparse_bsc, ("ccol_indices", "row_indices"))
+
+
+def legacy(dtype, args):
+    """torch.sparse.FloatTensor(indices, values, size) or (sizes...), as before there was sparse_coo_tensor."""
+    if args and isinstance(args[0], torch.Tensor):
+        return sparse_coo_tensor(*args)
+    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    return sparse_coo_tensor(tuple(size) or (0,), dtype=dtype)
+
+
+def spmm(input, mat2):
+    """mm under an older name."""
+    return torch.mm(input, mat2)
+
+
+def dsmm(input, mat2):
+    """mm under an older name."""
+    return torch.mm(input, mat2)
+
+
+def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """sspaddmm under an older name."""
+    return torch.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
