@@ -207,6 +207,8 @@ static void op_release(rush_node *node)
         if (!node->saved[k].shape_only && (node->saved[k].t || node->saved[k].packed)) node->released = true;
         if (!node->saved[k].shape_only || node->refs == 0) rush_saved_free(&node->saved[k]);
     }
+    for (int i = 0; i < node->op->nargs; ++i) /* a number in a tensor's place is saved too, as far as the user can tell */
+        if (node->op->saves_in >> i & 1 && node->op->args[i].type == RUSH_A_TENSOR && rush_is_number(node->in[i])) node->released = true;
 }
 
 static void op_visit(rush_node *node, int (*fn)(rush_tensor *, void *), void *arg)

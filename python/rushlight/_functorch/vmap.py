@@ -9,6 +9,7 @@ import itertools
 import math
 
 import rushlight as torch
+from ..overrides import TorchFunctionMode
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 Tensor = torch.Tensor
@@ -325,12 +326,43 @@ def _getitem(func, args, kwargs, level):
     return BatchedTensor(x.value[(slice(None),) + index], level)
 
 
+def _refuse_draws():
+    raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+                       "randomness flags on vmap or perform the randomness operation out of vmap")
+
+
+class _Draws(TorchFunctionMode):
+    """Draws that no batched tensor takes part in, torch.rand(3): a batch of them, where examples are to differ."""
+
+    NAMES = {"rand": 0, "randn": 0, "randint": 1, "randperm": None}  # how many arguments come before the size, at least
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name not in self.NAMES or not _levels or _top(args, kwargs) is not None:
+            return func(*args, **kwargs)
+        if "error" in _randomness:
+            _refuse_draws()
+        apart = [level for level, mode in enumerate(_randomness) if mode == "different"]
+        batch = tuple(_levels[level] for level in apart)
+        if name == "randperm":
+            value = torch.stack([func(*args, **kwargs) for _ in range(math.prod(batch))]).unflatten(0, batch or (1,))
+            value = value if batch else value[0]
+        else:
+            before = self.NAMES[name] + (name == "randint" and len(args) > 1 and isinstance(args[1], int))
+            size = kwargs.pop("size", None) if "size" in kwargs else args[before:]
+            size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+            value = func(*args[:before], batch + size, **kwargs)
+        for level in apart:
+            value = BatchedTensor(value, level)
+        return value
+
+
 @rule("rand", "randn", "randint", "bernoulli", "normal", "dropout", "rand_like", "randn_like", "randint_like", "multinomial")
 def _random(func, args, kwargs, level):
     mode = _randomness[level]
     if mode == "error" and not (_name(func) == "dropout" and not (kwargs.get("training", True) and (args[2] if len(args) > 2 else True))):
-        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-                           "randomness flags on vmap or perform the randomness operation out of vmap")
+        _refuse_draws()
     if mode == "same":
         state = torch.get_rng_state()
 
@@ -430,7 +462,10 @@ def _run_levelled(size, randomness, body):
     _levels.append(size)
     _randomness.append(randomness)
     try:
-        return body(len(_levels) - 1)
+        if len(_levels) > 1:
+            return body(len(_levels) - 1)
+        with _Draws():
+            return body(0)
     finally:
         _levels.pop()
         _randomness.pop()
