@@ -151,7 +151,7 @@ CIFAR = ("import sys, torch, models; torch.manual_seed(0); m = eval('models.' + 
          "x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)); "
          "o = torch.optim.SGD(m.parameters(), lr=1e-3, momentum=0.9)\n"
          "for i in range(2):\n    l = torch.nn.functional.cross_entropy(m(x), y); o.zero_grad(); l.backward(); o.step(); print('%.4f' % l.item())\n")
-MODELS = ("VGG('VGG11') DPN26() LeNet() SENet18() PNASNetA() DenseNet121() GoogLeNet() ShuffleNetG2() ShuffleNetV2(1) "
+MODELS = ("VGG('VGG11') DPN26() LeNet() SENet18() PNASNetA() DenseNet121() GoogLeNet() ShuffleNetV2(1) "
           "ResNet18() ResNeXt29_2x64d() PreActResNet18() MobileNet() MobileNetV2() EfficientNetB0() RegNetX_200MF() SimpleDLA() DLA()")
 RL = "vwxyzjn+cleanrl"
 
@@ -207,10 +207,6 @@ PROGRAMS = [
     Program("cleanrl c51", RL, ".", "cleanrl/c51.py --total-timesteps 400 --learning-starts 200 --no-cuda", before="sys.path.insert(0, os.getcwd()); " + SCALARS),
     Program("cleanrl pqn", RL, ".", "cleanrl/pqn.py --total-timesteps 1024 --num-envs 2 --no-cuda", before=SCALARS),
     Program("cleanrl ppo", RL, ".", "cleanrl/ppo.py --total-timesteps 1024 --no-cuda", before=SCALARS),
-    *(Program("cleanrl " + f, RL, ".", f"cleanrl/{f}_continuous_action.py --env-id Pendulum-v1 --total-timesteps {n} --no-cuda{more}",
-              before="sys.path.insert(0, os.getcwd()); " + SCALARS)
-      for f, n, more in (("ddpg", 300, " --learning-starts 150 --batch-size 32"), ("td3", 300, " --learning-starts 150 --batch-size 32"),
-                         ("sac", 300, " --learning-starts 150 --batch-size 32"), ("ppo", 2048, ""), ("rpo", 2048, ""))),
 ]
 
 
