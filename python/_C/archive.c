@@ -408,15 +408,36 @@ static PyTypeObject writer_type = {
     .tp_methods = writer_methods,
 };
 
-/* _load_state(path) -> [(name, tensor), ...] of every tensor in a file, nested names joined by dots */
-static PyObject *load_state(PyObject *module, PyObject *args)
+/* ---- named tensors of other formats ---- */
+
+typedef struct format {
+    const char *name;
+    rush_state (*load)(const char *);
+    int (*save)(const char *, rush_state);
+} format;
+static const format formats[] = {
+    {"state", rush_load_state, rush_save_state}, {"npz", rush_npz_load, rush_npz_save}, {"safetensors", rush_safetensors_load, rush_safetensors_save},
+};
+
+static const format *format_of(const char *name)
+{
+    for (size_t i = 0; i < RUSH_COUNT(formats); i++)
+        if (!strcmp(formats[i].name, name)) return formats + i;
+    PyErr_Format(PyExc_ValueError, "no format is called %s", name);
+    return NULL;
+}
+
+/* _load_named(format, path) -> [(name, tensor), ...]; "state" is every tensor of a checkpoint or TorchScript archive */
+static PyObject *load_named(PyObject *module, PyObject *args)
 {
     PyObject *path;
-    if (!PyArg_ParseTuple(args, "O&:_load_state", PyUnicode_FSConverter, &path)) return NULL;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "sO&:_load_named", &name, PyUnicode_FSConverter, &path)) return NULL;
+    const format *f = format_of(name);
     size_t mark = rush_scope_open();
-    rush_state s = rush_load_state(PyBytes_AS_STRING(path));
+    rush_state s = f ? f->load(PyBytes_AS_STRING(path)) : (rush_state){.n = -1};
     Py_DECREF(path);
-    PyObject *all = s.n < 0 ? py_raise() : PyList_New(0);
+    PyObject *all = s.n >= 0 ? PyList_New(0) : f ? py_raise() : NULL;
     for (int i = 0; all && i < s.n; i++) {
         PyObject *tensor = py_wrap(s.tensor[i]), *pair = tensor ? Py_BuildValue("(sN)", s.name[i], tensor) : NULL;
         if (!pair || PyList_Append(all, pair)) Py_CLEAR(all);
@@ -426,7 +447,68 @@ static PyObject *load_state(PyObject *module, PyObject *args)
     return all;
 }
 
-static PyMethodDef functions[] = {{"_load_state", load_state, METH_VARARGS, "Every tensor of a checkpoint or TorchScript archive, by name."}, {NULL}};
+/* _save_named(format, path, names, tensors), both lists */
+static PyObject *save_named(PyObject *module, PyObject *args)
+{
+    PyObject *path, *names, *tensors;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "sO&O!O!:_save_named", &name, PyUnicode_FSConverter, &path, &PyList_Type, &names, &PyList_Type, &tensors)) return NULL;
+    const format *f = format_of(name);
+    size_t mark = rush_scope_open(), n = (size_t)PyList_GET_SIZE(names);
+    rush_state s = {.n = (int)n, .name = rush_scope_alloc(n * sizeof *s.name), .tensor = rush_scope_alloc(n * sizeof *s.tensor)};
+    bool ready = f && s.name && s.tensor && (size_t)PyList_GET_SIZE(tensors) == n;
+    for (size_t i = 0; ready && i < n; i++) {
+        s.name[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, (Py_ssize_t)i));
+        s.tensor[i] = py_need_tensor(PyList_GET_ITEM(tensors, (Py_ssize_t)i), "what is saved");
+        ready = s.name[i] && s.tensor[i];
+    }
+    int failed = !ready;
+    if (ready) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = f->save(PyBytes_AS_STRING(path), s);
+        Py_END_ALLOW_THREADS
+    }
+    rush_scope_close(mark);
+    Py_DECREF(path);
+    if (failed) return PyErr_Occurred() ? NULL : py_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *load_npy(PyObject *module, PyObject *args)
+{
+    PyObject *path;
+    if (!PyArg_ParseTuple(args, "O&:_load_npy", PyUnicode_FSConverter, &path)) return NULL;
+    size_t mark = rush_scope_open();
+    rush_tensor *t = rush_npy_load(PyBytes_AS_STRING(path));
+    PyObject *tensor = t ? py_wrap(t) : py_raise();
+    rush_scope_close(mark);
+    Py_DECREF(path);
+    return tensor;
+}
+
+static PyObject *save_npy(PyObject *module, PyObject *args)
+{
+    PyObject *path, *x;
+    if (!PyArg_ParseTuple(args, "O&O:_save_npy", PyUnicode_FSConverter, &path, &x)) return NULL;
+    rush_tensor *t = py_need_tensor(x, "what is saved");
+    int failed = !t;
+    if (t) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = rush_npy_save(PyBytes_AS_STRING(path), t);
+        Py_END_ALLOW_THREADS
+    }
+    Py_DECREF(path);
+    if (failed) return t ? py_raise() : NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"_load_named", load_named, METH_VARARGS, "Every tensor of a file, by name."},
+    {"_save_named", save_named, METH_VARARGS, "A file of named tensors."},
+    {"_load_npy", load_npy, METH_VARARGS, "The array of a file."},
+    {"_save_npy", save_npy, METH_VARARGS, "A file of one array."},
+    {NULL},
+};
 
 int py_archive_init(PyObject *module)
 {

@@ -150,7 +150,7 @@ def check_module_version_greater_or_equal(module, req_version_tuple, error_if_ma
 
 def script_state(path):
     """The parameters and buffers of a TorchScript archive by name; its code is not run."""
-    return OrderedDict(torch._C._load_state(path))
+    return OrderedDict(torch._C._load_named("state", os.fspath(path)))
 
 
 def normalize_storage_type(storage_type):

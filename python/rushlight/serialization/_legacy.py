@@ -131,8 +131,7 @@ def _load_tar(data, how, name):
         data = rest.take(count * dtype.itemsize)
         storages[key] = _typed(how.restore(torch.UntypedStorage(len(data)), as_text(location)), dtype)
         _fill(storages[key], data, "little")
-    for _ in range(_count(rest.pickle())):
-        target, root, offset, size = rest.pickle()
+    for target, root, offset, size in rest.pickle():
         dtype = storages[root].dtype
         storages[target] = _typed(storages[root]._untyped_storage[offset * dtype.itemsize:(offset + size) * dtype.itemsize], dtype)
     tensors, rest = {}, parts["tensors"]
