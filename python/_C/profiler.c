@@ -6,6 +6,7 @@
  */
 #include "ext.h"
 #include "op/profile.h"
+#include <frameobject.h>
 
 typedef struct event {
     const rush_op *op;

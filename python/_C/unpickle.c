@@ -81,7 +81,7 @@ static int set_items(void *self, void *to, void **items, size_t n)
 
 static int add_items(void *self, void *to, void **items, size_t n)
 {
-    if (!PySet_CheckExact((PyObject *)to)) return wrong_target("Can only add items to sets", to);
+    if (Py_TYPE((PyObject *)to) != &PySet_Type) return wrong_target("Can only add items to sets", to);
     for (size_t i = 0; i < n; i++)
         if (PySet_Add(to, items[i])) return -1;
     return 0;
