@@ -42,11 +42,11 @@ names.update(e=math.e, pi=math.pi, inf=math.inf, nan=math.nan, newaxis=None, has
              has_spectral=True, has_mkl=False, legacy_contiguous_format=_C.contiguous_format)
 
 _SUBMODULES = frozenset((
-    "accelerator", "amp", "ao", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "distributed",
+    "accelerator", "amp", "ao", "as_torch", "audio", "autograd", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",
     "masked", "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "numa", "onnx", "optim", "overrides",
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
-    "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "_classes",
+    "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "vision", "xpu", "_classes",
     "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
     "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lowrank", "_ops", "_prims",
     "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
@@ -67,6 +67,7 @@ _ELSEWHERE = {
     "_utils": "classproperty",
     "_lowrank": "pca_lowrank svd_lowrank",
     "futures": "Future",
+    "_summary": "summary",
     "cpu": "Stream Event",
     "_basics": "_shape_as_tensor",
     "func": "vmap",

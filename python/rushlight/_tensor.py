@@ -139,6 +139,10 @@ class Tensor(_C.TensorBase):
 
     # ---- text
 
+    def _repr_html_(self):
+        from rushlight import _html
+        return _html.tensor_html(self)
+
     @_handled
     def __repr__(self, *, tensor_contents=None):
         try:

@@ -245,7 +245,7 @@ TEST(byte_pairs)
     rush_tokenizer *t = rush_tokenizer_learn(text, strlen(text), 270);
     no_error();
     check_round_trip(t, " newest", 1);
-    check_round_trip(t, "\xff odd  bytes\n", 13);
+    check_round_trip(t, "\xff odd  bytes\n", 12);
     assert_int_equal(rush_tokenizer_save(t, place("merges.txt")), 0);
     rush_tokenizer *again = rush_tokenizer_load(place("merges.txt"), NULL);
     no_error();
@@ -297,7 +297,7 @@ TEST(summary_takes_everything)
     assert_int_equal(rush_summary_hparams(s, 2, (rush_hparam[]){{"lr", .number = 0.1}, {"how", .text = "adam"}}, 1, (rush_hparam[]){{"acc", .number = 1}}, 0), 0);
     char dot[4096];
     assert_true(rush_graph_dot(out, dot, sizeof dot) > 0);
-    assert_non_null(strstr(dot, "AddmmBackward0"));
+    assert_non_null(strstr(dot, "ReluBackward0"));
     assert_int_equal(rush_summary_histogram(s, "none", rush_zeros(RUSH_INTS(0)), 1), -1);
     rush_error_clear();
     assert_int_equal(rush_summary_close(s), 0);

@@ -792,6 +792,10 @@ class Module(torch._C._ModuleBase):
             body = ""
         return f"{self._get_name()}({body})"
 
+    def _repr_html_(self):
+        from rushlight import _html
+        return _html.module_html(self)
+
     def _replicate_for_data_parallel(self):
         twin = self.__new__(type(self))
         twin.__dict__ = self.__dict__.copy()

@@ -1,32 +1,7 @@
-"""TensorBoard's event files: records of length, masked crc, protobuf. No TensorFlow, no tensorboard package."""
-import os
-import socket
+"""TensorBoard's event files, written by the library; and protobuf's wire format, for the messages made here."""
 import struct
-import threading
-import time
 
-# ---- crc32c (Castagnoli), by table
-
-
-def _table():
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
-    return tuple(table)
-
-
-_TABLE = _table()
-
-
-def masked_crc(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
+from rushlight._C import _EventFile
 
 # ---- protobuf's wire format, writing only
 
@@ -65,47 +40,32 @@ def doubles(field, numbers):
 
 # ---- the file
 
-_count = 0
-
 
 class EventFile:
     """One file of events in a folder; written from any thread, flushed every `flush_secs` seconds and on request."""
 
     def __init__(self, folder, suffix="", flush_secs=120):
-        global _count
-        os.makedirs(folder, exist_ok=True)
-        name = "events.out.tfevents.%010d.%s.%s.%s" % (time.time(), socket.gethostname(), os.getpid(), _count)
-        _count += 1
-        self.path = os.path.join(folder, name + suffix)
-        self._file = open(self.path, "wb")
-        self._lock = threading.Lock()
-        self._every, self._last = flush_secs, time.time()
-        self.write(double(1, time.time()) + data(3, "brain.Event:2"))
-        self.flush()
+        self.file = _EventFile(folder, suffix, flush_secs)
+        self.path = self.file.path
 
     def write(self, event):
         """One event, serialised."""
-        head = struct.pack("<Q", len(event))
-        record = head + struct.pack("<I", masked_crc(head)) + event + struct.pack("<I", masked_crc(event))
-        with self._lock:
-            self._file.write(record)
-            if time.time() - self._last > self._every:
-                self._file.flush()
-                self._last = time.time()
+        self.file.event(event)
 
-    def add(self, values, step, walltime=None):
-        """A summary of these values (each serialised) at a step."""
-        event = double(1, time.time() if walltime is None else walltime)
-        if step is not None:
-            event += integer(2, int(step))
-        self.write(event + data(5, b"".join(data(1, v) for v in values)))
+    def add(self, value, step, walltime=None):
+        """A serialised value of a summary at a step."""
+        self.file.value(value, *_when(step, walltime))
+
+    def call(self, kind, tag, *args, step=None, walltime=None):
+        """A value that the library makes itself: scalar, histogram, image, audio, tensor, pr_curve."""
+        getattr(self.file, kind)(tag, *args, *_when(step, walltime))
 
     def flush(self):
-        with self._lock:
-            self._file.flush()
-            self._last = time.time()
+        self.file.flush()
 
     def close(self):
-        with self._lock:
-            if not self._file.closed:
-                self._file.close()
+        self.file.close()
+
+
+def _when(step, walltime):
+    return 0 if step is None else int(step), 0.0 if walltime is None else float(walltime)

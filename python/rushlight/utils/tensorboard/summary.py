@@ -1,7 +1,6 @@
 """What is shown: numbers, histograms, pictures, text, as serialised values of a summary."""
 import io
-import struct
-import zlib
+import json
 
 import numpy as np
 
@@ -17,6 +16,23 @@ def as_numpy(x):
     return np.asarray(x)
 
 
+def as_tensor(x):
+    """A tensor of a tensor, an array, a number or a list."""
+    if isinstance(x, torch.Tensor):
+        return x.detach().cpu()
+    return torch.as_tensor(np.asarray(x))
+
+
+def number(x):
+    """The one number in a tensor, array or number."""
+    if isinstance(x, (int, float)):
+        return float(x)
+    array = as_numpy(x)
+    if array.size != 1:
+        raise ValueError(f"scalar should be 0D, got an array of shape {array.shape}")
+    return float(array.reshape(-1)[0])
+
+
 def _metadata(plugin, content=b"", name="", kind=0):
     meta = data(1, data(1, plugin) + (data(2, content) if content else b""))
     if name:
@@ -26,13 +42,10 @@ def _metadata(plugin, content=b"", name="", kind=0):
 
 def scalar(tag, value, new_style=False, double_precision=False):
     """One number under a tag."""
-    value = as_numpy(value)
-    if value.size != 1:
-        raise ValueError(f"scalar should be 0D, got an array of shape {value.shape}")
-    number = float(value.reshape(-1)[0])
+    x = number(value)
     if new_style or double_precision:
-        return data(1, tag) + data(8, tensor_of(np.float64(number) if double_precision else np.float32(number))) + data(9, _metadata("scalars", kind=1))
-    return data(1, tag) + single(2, number)
+        return data(1, tag) + data(8, tensor_of(np.float64(x) if double_precision else np.float32(x))) + data(9, _metadata("scalars", kind=1))
+    return data(1, tag) + single(2, x)
 
 
 def tensor_of(array):
@@ -87,16 +100,8 @@ def raw_histogram(tag, low, high, n, total, squares, limits, counts):
 
 
 def png(pixels):
-    """PNG bytes of (H, W, C) uint8 pixels, 1, 3 or 4 channels."""
-    h, w, c = pixels.shape
-    colour = {1: 0, 3: 2, 4: 6}[c]
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    rows = np.zeros((h, w * c + 1), np.uint8)
-    rows[:, 1:] = pixels.reshape(h, w * c)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, colour, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6)) + chunk(b"IEND", b""))
+    """PNG bytes of (H, W, C) uint8 pixels."""
+    return bytes(torch.ops.image.encode_png(as_tensor(np.ascontiguousarray(pixels.transpose(2, 0, 1))), 6).numpy())
 
 
 def to_pixels(image, dataformats):
@@ -155,29 +160,48 @@ def text(tag, words):
     return data(1, f"{tag}/text_summary") + data(8, tensor_of(words)) + data(9, _metadata("text", integer(1, 0)))
 
 
-def audio(tag, sound, sample_rate=44100):
-    """Mono sound, -1 to 1, as 16-bit WAV."""
-    import wave
-    samples = as_numpy(sound).reshape(-1).clip(-1, 1)
+def video(tag, frames, fps=4):
+    """Clips (n, frames, channels, height, width) side by side as a GIF."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("add_video: moving pictures are encoded by Pillow, which is not installed") from None
+    clips = as_numpy(frames)
+    if clips.ndim != 5:
+        raise ValueError(f"a video is (n, frames, channels, height, width), not {clips.shape}")
+    if clips.dtype != np.uint8:
+        clips = (clips.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
+    pictures = [Image.fromarray(np.concatenate([to_pixels(clip[k], "CHW") for clip in clips], axis=1)) for k in range(clips.shape[1])]
     stream = io.BytesIO()
-    with wave.open(stream, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(sample_rate)
-        out.writeframes((samples * 32767).astype("<i2").tobytes())
-    return data(1, tag) + data(6, single(1, sample_rate) + integer(2, 1) + integer(3, len(samples)) + data(4, stream.getvalue()) + data(5, "audio/wav"))
+    pictures[0].save(stream, "GIF", save_all=True, append_images=pictures[1:], duration=1000 / fps, loop=0)
+    width, height = pictures[0].size
+    return data(1, tag) + data(4, integer(1, height) + integer(2, width) + integer(3, 3) + data(4, stream.getvalue()))
 
 
-def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
-    """Precision and recall at thresholds, from labels and predicted probabilities."""
-    n = min(num_thresholds, 127)
-    labels, predictions = as_numpy(labels).reshape(-1), as_numpy(predictions).reshape(-1)
-    weights = np.ones(len(labels)) if weights is None else as_numpy(weights).reshape(-1)
-    place = np.floor(predictions * (n - 1)).astype(np.int32)
-    tp = np.bincount(place, labels * weights, n)[::-1].cumsum()[::-1]
-    fp = np.bincount(place, (1 - labels) * weights, n)[::-1].cumsum()[::-1]
-    rows = np.stack((tp, fp, fp[0] - fp, tp[0] - tp, tp / np.maximum(1e-7, tp + fp), tp / np.maximum(1e-7, tp[0])))
-    return pr_curve_rows(tag, rows, n)
+def mesh(tag, vertices, colors=None, faces=None, config=None):
+    """A value for the points, one for their colours, one for the triangles."""
+    given = [(1, "VERTEX", vertices), (2, "FACE", faces), (3, "COLOR", colors)]
+    components = sum(1 << kind for kind, _, x in given if x is not None)
+    for kind, name, x in given:
+        if x is None:
+            continue
+        array = as_numpy(x).astype(np.float32)
+        about = data(2, tag) + integer(3, kind) + data(5, json.dumps(config or {}, sort_keys=True))
+        about += b"".join(integer(6, n) for n in array.shape) + integer(7, components)
+        yield data(1, f"{tag}_{name}") + data(8, tensor_of(array)) + data(9, _metadata("mesh", about))
+
+
+def onnx_graph(path):
+    """A GraphDef of the graph in an ONNX file."""
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("add_onnx_graph: ONNX files are read by the onnx package, which is not installed") from None
+    graph = onnx.load(str(path)).graph
+    nodes = b"".join(data(1, data(1, x.name) + data(2, "Input")) for x in graph.input)
+    for k, n in enumerate(graph.node):
+        nodes += data(1, data(1, n.output[0] if n.output else f"node_{k}") + data(2, n.op_type) + b"".join(data(3, i) for i in n.input if i))
+    return nodes + data(4, integer(1, 22))
 
 
 def pr_curve_rows(tag, rows, n):

@@ -21,7 +21,7 @@ class FileWriter:
         return self.log_dir
 
     def add_summary(self, value, global_step=None, walltime=None):
-        self.event_writer.add([value], global_step, walltime)
+        self.event_writer.add(value, global_step, walltime)
 
     def flush(self):
         self.event_writer.flush()
@@ -53,12 +53,18 @@ class SummaryWriter:
     def _add(self, value, step, walltime):
         self._get_file_writer().add_summary(value, step, walltime)
 
+    def _call(self, kind, tag, *args, step, walltime):
+        self._get_file_writer().event_writer.call(kind, tag, *args, step=step, walltime=walltime)
+
     def get_logdir(self):
         return self.log_dir
 
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False):
         """A number."""
-        self._add(summary.scalar(tag, scalar_value, new_style, double_precision), global_step, walltime)
+        if new_style or double_precision:
+            self._add(summary.scalar(tag, scalar_value, new_style, double_precision), global_step, walltime)
+        else:
+            self._call("scalar", tag, summary.number(scalar_value), step=global_step, walltime=walltime)
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
         """Several numbers in one chart: each goes to a folder of its own."""
@@ -71,12 +77,14 @@ class SummaryWriter:
 
     def add_tensor(self, tag, tensor, global_step=None, walltime=None):
         """The numbers of a tensor."""
-        content = summary.tensor_of(np.asarray(summary.as_numpy(tensor)))
-        self._add(data(1, tag) + data(8, content) + data(9, summary._metadata("tensor")), global_step, walltime)
+        self._call("tensor", tag, summary.as_tensor(tensor), step=global_step, walltime=walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
         """How values are spread."""
-        self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
+        if isinstance(bins, str) and bins == "tensorflow" and max_bins is None:
+            self._call("histogram", tag, summary.as_tensor(values), step=global_step, walltime=walltime)
+        else:
+            self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None):
         """A histogram that was counted elsewhere."""
@@ -84,13 +92,17 @@ class SummaryWriter:
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
         self._add(summary.raw_histogram(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts), global_step, walltime)
 
+    def _picture(self, tag, picture, dataformats, step, walltime):
+        pixels = summary.to_pixels(picture, dataformats).transpose(2, 0, 1)
+        self._call("image", tag, summary.as_tensor(np.ascontiguousarray(pixels)), step=step, walltime=walltime)
+
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
         """A picture, (3, H, W) unless dataformats says otherwise; floats are 0 to 1, bytes 0 to 255."""
-        self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
+        self._picture(tag, img_tensor, dataformats, global_step, walltime)
 
     def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW"):
         """A batch of pictures as a grid."""
-        self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
+        self._picture(tag, img_tensor, dataformats, global_step, walltime)
 
     def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None):
         """A picture with rectangles (x0, y0, x1, y1)."""
@@ -116,12 +128,12 @@ class SummaryWriter:
             self.add_image(tag, pictures[0], global_step, walltime, dataformats="HWC")
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
-        """Moving pictures want an encoder of GIFs, which is not here."""
-        raise NotImplementedError("add_video: encoding moving pictures is not supported; add single frames with add_images")
+        """Moving pictures (n, frames, channels, height, width) as a GIF, which Pillow encodes."""
+        self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
         """Sound, -1 to 1."""
-        self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+        self._call("audio", tag, summary.as_tensor(snd_tensor), int(sample_rate), step=global_step, walltime=walltime)
 
     def add_text(self, tag, text_string, global_step=None, walltime=None):
         """Markdown."""
@@ -129,13 +141,20 @@ class SummaryWriter:
 
     def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None):
         """Precision over recall of binary labels and predicted probabilities."""
-        self._add(summary.pr_curve(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
+        weights = None if weights is None else summary.as_tensor(weights)
+        self._call("pr_curve", tag, summary.as_tensor(labels), summary.as_tensor(predictions), weights, num_thresholds,
+                   step=global_step, walltime=walltime)
 
     def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall,
                          global_step=None, num_thresholds=127, weights=None, walltime=None):
         """A precision-recall curve that was counted elsewhere."""
         rows = [summary.as_numpy(r) for r in (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)]
         self._add(summary.pr_curve_rows(tag, np.stack(rows), num_thresholds), global_step, walltime)
+
+    def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None):
+        """Points (batch, n, 3), their colours (0 to 255) and the triangles between them."""
+        for value in summary.mesh(tag, vertices, colors, faces, config_dict):
+            self._add(value, global_step, walltime)
 
     def add_custom_scalars(self, layout):
         """Charts of several scalars: {category: {title: ["Multiline" or "Margin", [tags]]}}."""
@@ -171,6 +190,14 @@ class SummaryWriter:
             nodes += data(1, node)
         graph = nodes + data(4, integer(1, 22))
         self._get_file_writer().event_writer.write(double(1, time.time()) + data(4, graph))
+
+    def add_backward_graph(self, result):
+        """The operations behind a tensor, down to the leaves (not in PyTorch)."""
+        self._get_file_writer().event_writer.file.graph(result)
+
+    def add_onnx_graph(self, prototxt):
+        """Shows an ONNX file's graph; that needs the onnx package to read it."""
+        self._get_file_writer().event_writer.write(double(1, time.time()) + data(4, summary.onnx_graph(prototxt)))
 
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
         """Points with labels and pictures for the projector: files in the folder <step>/<tag>."""
