@@ -47,7 +47,7 @@ _TABLE = {
         "get_autocast_ipu_dtype get_autocast_xla_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype "
         "set_autocast_xla_enabled", ""),
     "the iteration for a few eigenvalues of a large matrix is not supported: torch.linalg.eigh gives all of them": ("lobpcg", ""),
-    "a helper of PyTorch's own tests and compilers, not supported": ("native_norm slice_inverse", "slice_inverse"),
+    "a helper of PyTorch's own tests and compilers, not supported": ("slice_inverse", "slice_inverse"),
 }
 
 # module -> (reason, names)
