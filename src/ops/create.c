@@ -364,16 +364,23 @@ static void triangle_span(int64_t r, int64_t cols, int64_t offset, bool upper, i
     *last = upper ? cols : RUSH_MAX(0, RUSH_MIN(r + offset + 1, cols));
 }
 
+/* Elements on and below the diagonal `offset`: rows that are cut by it, then full ones. Wide, since sizes may be anything. */
+static __int128 lower_count(__int128 rows, __int128 cols, __int128 offset)
+{
+    __int128 begin = RUSH_MIN(RUSH_MAX(-offset, 0), rows), full = RUSH_MAX(RUSH_MIN(RUSH_MAX(cols - offset - 1, 0), rows), begin);
+    return (begin + offset + 1 + full + offset) * (full - begin) / 2 + (rows - full) * cols;
+}
+
 static int triangle_indices_shape(const rush_value *in, rush_value *out, bool upper)
 {
     factory f;
-    int64_t rows = I_(in[0]), cols = I_(in[1]), size[2] = {2, 0}, first, last;
+    int64_t rows = I_(in[0]), cols = I_(in[1]), size[2] = {2, 0};
     RUSH_CHECK(rows >= 0, RUSH_RUNTIME_ERROR, "row must be non-negative, got%lld", (long long)rows);
     RUSH_CHECK(cols >= 0, RUSH_RUNTIME_ERROR, "col must be non-negative, got%lld", (long long)cols);
-    for (int64_t r = 0; r < rows; ++r) {
-        triangle_span(r, cols, I_(in[2]), upper, &first, &last);
-        size[1] += last - first;
-    }
+    __int128 count = lower_count(rows, cols, upper ? (__int128)I_(in[2]) - 1 : I_(in[2]));
+    if (upper) count = (__int128)rows * cols - count;
+    RUSH_CHECK(count < INT64_MAX / 16, RUSH_MEMORY_ERROR, "the indices of a triangle of %lld x %lld do not fit in memory", (long long)rows, (long long)cols);
+    size[1] = (int64_t)count;
     return rush_factory_read(&f, in + 3, RUSH_I64, NULL) ? -1 : make(out, &f, rush_v_ints(size, 2));
 }
 

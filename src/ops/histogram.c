@@ -162,6 +162,7 @@ static int axis_make(axis *a, const request *q, int d, const double *x, int64_t 
         return -1;
     }
     if (low == high) low -= 0.5, high += 0.5;
+    RUSH_CHECK(q->bins[d] < INT64_MAX / 16, RUSH_MEMORY_ERROR, "%lld bins do not fit in memory", (long long)q->bins[d]);
     return axis_even(a, q->bins[d], low, high, q->self->dtype);
 }
 

@@ -216,9 +216,19 @@ static void max_pool_grad(rush_grads *s)
     if (op && !rush_call(op, all, out)) s->gin[0] = T_(out[0]);
 }
 
+static int index_at(const rush_op *op) { return op->nargs - 1; }
+static int dims_of(const rush_op *op) { return strstr(op->base, "1d") ? 1 : strstr(op->base, "2d") ? 2 : 3; }
+
 /* Of every op (g, self, ..., indices): g's elements at the places that the indices name. */
 static int scatter_shape(const rush_value *in, rush_value *out)
 {
+    const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(rush_now.op)].t;
+    int nd = dims_of(rush_now.op);
+    RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected dtype Long for `indices` but got dtype %s", rush_scalar_name(index->dtype));
+    RUSH_CHECK(rush_same_sizes(g, index), RUSH_RUNTIME_ERROR, "grad_output of shape %s and indices of shape %s do not go together", rush_shape_of(g),
+               rush_shape_of(index));
+    RUSH_CHECK(g->ndim == x->ndim && x->ndim >= nd && !memcmp(g->size, x->size, sizeof *x->size * (size_t)(x->ndim - nd)), RUSH_RUNTIME_ERROR,
+               "grad_output of shape %s and input of shape %s do not go together", rush_shape_of(g), rush_shape_of(x));
     RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
                rush_scalar_name(in[1].t->dtype), rush_scalar_name(in[0].t->dtype));
     return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
@@ -233,9 +243,6 @@ static rush_tensor *pick(rush_tensor *gg, rush_tensor *index, int nd)
     rush_tensor *from = T("reshape", V(gg), rush_v_ints(flat, (size_t)lead + 1)), *at = T("reshape", V(index), rush_v_ints(flat, (size_t)lead + 1));
     return T("view", V(T("gather", V(from), V(-1), V(at))), rush_v_ints(index->size, index->ndim));
 }
-
-static int index_at(const rush_op *op) { return op->nargs - 1; }
-static int dims_of(const rush_op *op) { return strstr(op->base, "1d") ? 1 : strstr(op->base, "2d") ? 2 : 3; }
 
 static void scatter_cpu(const rush_value *in, rush_value *out)
 {

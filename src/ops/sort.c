@@ -6,6 +6,7 @@
  */
 #include "kernels/cpu/topk.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include <math.h>
 
 typedef struct pair {
@@ -372,10 +373,7 @@ static int whole(rush_tensor *x, bool ignore_nan, rush_value *out)
     if (!x->numel) { /* NaN; of integers the smallest */
         rush_tensor *t = rush_tensor_new(x->dtype, x->device, 0, NULL);
         if (!t) return -1;
-        double nan = NAN;
-        int64_t low = INT64_MIN;
-        if (rush_dtype_is_float(x->dtype)) rush_convert(rush_ptr(t), x->dtype, 0, &nan, RUSH_F64, 0, 1);
-        else rush_convert(rush_ptr(t), x->dtype, 0, &low, RUSH_I64, 0, 1);
+        rush_fill_into(t, rush_dtype_is_float(x->dtype) ? rush_v_float(NAN) : rush_v_int(INT64_MIN));
         return rush_result(out, t);
     }
     rush_tensor *flat = T("reshape", V(x), INTS(-1));

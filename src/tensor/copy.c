@@ -39,6 +39,8 @@ int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
 {
     RUSH_CHECK(dst->layout == RUSH_STRIDED && src->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "elements of a tensor of layout %s cannot be copied to one of layout %s",
                rush_layout_word(src->layout), rush_layout_word(dst->layout));
+    if (RUSH_UNLIKELY(dst->device.type == RUSH_META)) return 0;
+    RUSH_CHECK(src->device.type != RUSH_META, RUSH_NOT_IMPLEMENTED, "Cannot copy out of meta tensor; no data!");
     if (dst->dtype == src->dtype && !((dst->flags ^ src->flags) & (RUSH_T_CONJ | RUSH_T_NEG)) && same_layout(dst, src)) {
         int64_t n = dst->numel * (int64_t)rush_dtypes[dst->dtype].size;
         bytes_job j = {rush_ptr(dst), rush_ptr(src)};

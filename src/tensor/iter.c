@@ -446,6 +446,7 @@ int rush_iterate(int nout, int nop, const rush_value *operand, const uint8_t *co
     double number[RUSH_OPERANDS][2];
     const rush_tensor *first = operand[0].t;
     if (nout == 0) goto general;
+    if (RUSH_UNLIKELY(first->device.type == RUSH_META)) return 0; /* no memory to fill */
     for (int k = 0; k < nop; k++) {
         if (operand[k].kind != RUSH_V_TENSOR) {
             rush_number_store(number[k], compute[k], operand[k]);
@@ -521,6 +522,7 @@ void rush_lines(int n, rush_tensor *const *ts, int dim, int64_t grain, rush_line
     line_job w;
     int64_t lines = 1;
     RUSH_ASSERT(n <= RUSH_OPERANDS);
+    if (RUSH_UNLIKELY(ts[0]->device.type == RUSH_META)) return;
     w.n = n;
     w.ndim = 0;
     w.fn = fn;

@@ -329,7 +329,7 @@ static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
     if (!t) return -1;
     RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     RUSH_CHECK(!t->layout, RUSH_NOT_IMPLEMENTED, "the item of a tensor of layout %s: use to_dense() first", rush_layout_word(t->layout));
-    RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on tensors without data");
+    RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on %s tensors", t->device.type == RUSH_META ? "meta" : "empty");
     rush_convert(to, dtype, 0, rush_ptr(t), t->dtype, 0, 1);
     return 0;
 }
