@@ -156,7 +156,7 @@ static void div_mode_grad(rush_grads *s)
     for (int i = 0; i < 2; i++) {
         if (!rush_needs(s, i)) continue;
         if (HAS(s->in[2])) give(s, i, zeros_like(g));
-        else give(s, i, i == 0 ? div_(g, conj_(y)) : neg(mul(g, conj_(div_(div_(x, y), y)))));
+        else give(s, i, i == 0 ? conj_(div_(conj_(g), y)) : neg(mul(g, conj_(div_(div_(x, y), y)))));
     }
 }
 #define DIV_MODE(id, schema_)                                                                               \

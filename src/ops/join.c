@@ -497,8 +497,9 @@ static int combinations_run(const rush_value *in, rush_value *out)
         RUSH_CHECK(!__builtin_mul_overflow(count, factor, &count), RUSH_RUNTIME_ERROR, "there are too many combinations");
         count /= k + 1;
     }
+    RUSH_CHECK(r < INT64_MAX / 16 / RUSH_MAX(count, 1), RUSH_MEMORY_ERROR, "%lld combinations of %lld do not fit in memory", (long long)count, (long long)r);
     const int64_t size[2] = {count, r}, flat = count * r;
-    if (self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
+    if (count == 0 || self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
     rush_tensor *index = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &flat);
     int64_t *choice = rush_scope_alloc(sizeof *choice * (size_t)r);
     if (!index || !choice) return -1;

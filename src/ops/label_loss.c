@@ -99,6 +99,9 @@ static int nll_back_shape(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[1].t;
     if (nll_check(x, in[2].t, T_(in[3]))) return -1;
+    RUSH_CHECK(in[0].t->numel == (in[4].i == 0 ? in[2].t->numel : 1), RUSH_RUNTIME_ERROR,
+               "Expected a %s as grad_output, but got shape %s", in[4].i == 0 ? "tensor of the target's size" : "single element", rush_shape_of(in[0].t));
+    RUSH_CHECK(in[6].t->numel == 1, RUSH_RUNTIME_ERROR, "expected total_weight to be a single element, but got shape %s", rush_shape_of(in[6].t));
     return rush_out_t(out, 0, in[0].t, x->dtype, x->ndim, x->size) ? 0 : -1;
 }
 

@@ -315,14 +315,26 @@ static rush_op op_rms_norm = {
 
 /* ---- group norm: in = input, weight, bias, N, C, HxW, group, eps ---- */
 
+/* v = N, C, HxW, group: do they fit together, and with the input and the parameters? */
+static int group_sizes(const rush_tensor *x, const rush_tensor *w, const rush_tensor *b, const rush_value *v)
+{
+    int64_t n = v[0].i, c = v[1].i, inner = v[2].i, groups = v[3].i, numel;
+    RUSH_CHECK(!__builtin_mul_overflow(n, c, &numel) && !__builtin_mul_overflow(numel, inner, &numel) && n >= 0 && c > 0 && numel == x->numel &&
+                   (!w || w->numel == c) && (!b || b->numel == c), RUSH_RUNTIME_ERROR,
+               "native_group_norm: input of shape %s is not %lld x %lld x %lld, or weight or bias are not of %lld elements", rush_shape_of(x),
+               (long long)n, (long long)c, (long long)inner, (long long)c);
+    RUSH_CHECK(groups > 0 && c % groups == 0, RUSH_RUNTIME_ERROR, "Expected number of channels %lld to be divisible by num_groups %lld", (long long)c,
+               (long long)groups);
+    return 0;
+}
+
 static int group_shape(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *w = T_(in[1]), *b = T_(in[2]);
     int64_t size[2] = {in[3].i, in[6].i};
     rush_dtype d;
     if (float_or_refuse(x, "GroupNormKernelImpl") || rush_norm_param_dtype(x, w ? w : b, &d)) return -1;
-    RUSH_CHECK(in[6].i > 0 && in[4].i % in[6].i == 0, RUSH_RUNTIME_ERROR, "Expected number of channels %lld to be divisible by num_groups %lld",
-               (long long)in[4].i, (long long)in[6].i);
+    if (group_sizes(x, w, b, in + 3)) return -1;
     return rush_out_like(out, 0, x, x->dtype) && rush_out_t(out, 1, x, d, 2, size) && rush_out_t(out, 2, x, d, 2, size) ? 0 : -1;
 }
 
@@ -348,6 +360,9 @@ static int group_back_shape(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[4]);
     rush_dtype d = w ? (rush_dtype)w->dtype : (rush_dtype)in[2].t->dtype;
+    if (group_sizes(x, w, NULL, in + 5)) return -1;
+    RUSH_CHECK(in[0].t->numel == x->numel && in[2].t->numel == in[5].i * in[8].i && in[3].t->numel == in[2].t->numel, RUSH_RUNTIME_ERROR,
+               "native_group_norm_backward: grad_out, mean or rstd is not of the input's size");
     if (in[9].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
     if (in[9].ints[1] && !rush_out_t(out, 1, x, d, 1, &in[6].i)) return -1;
     return in[9].ints[2] && !rush_out_t(out, 2, x, d, 1, &in[6].i) ? -1 : 0;

@@ -22,6 +22,7 @@ static int pixel_shuffle_run(const rush_value *in, rush_value *out)
     int n = t->ndim, b = n - 3;
     RUSH_CHECK(n >= 3, RUSH_RUNTIME_ERROR, "pixel_shuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
     RUSH_CHECK(r > 0, RUSH_RUNTIME_ERROR, "pixel_shuffle expects a positive upscale_factor, but got %lld", (long long)r);
+    RUSH_CHECK(r <= INT32_MAX, RUSH_RUNTIME_ERROR, "pixel_shuffle: an upscale_factor of %lld is too large", (long long)r);
     int64_t c = t->size[b], h = t->size[b + 1], w = t->size[b + 2];
     RUSH_CHECK(c % (r * r) == 0, RUSH_RUNTIME_ERROR,
                "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%lld is not divisible "
@@ -41,6 +42,7 @@ static int pixel_unshuffle_run(const rush_value *in, rush_value *out)
     int n = t->ndim, b = n - 3;
     RUSH_CHECK(n >= 3, RUSH_RUNTIME_ERROR, "pixel_unshuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
     RUSH_CHECK(r > 0, RUSH_RUNTIME_ERROR, "pixel_unshuffle expects a positive downscale_factor, but got %lld", (long long)r);
+    RUSH_CHECK(r <= INT32_MAX, RUSH_RUNTIME_ERROR, "pixel_unshuffle: a downscale_factor of %lld is too large", (long long)r);
     int64_t c = t->size[b], h = t->size[b + 1], w = t->size[b + 2];
     RUSH_CHECK(h % r == 0, RUSH_RUNTIME_ERROR, "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)=%lld is not divisible by %lld",
                (long long)h, (long long)r);
