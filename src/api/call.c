@@ -13,9 +13,15 @@
 /* What one pass over the tensor arguments finds. */
 typedef struct survey {
     const rush_tensor *first; /* the one whose device decides */
+    bool mixed;               /* a 0-d CPU tensor goes with tensors of another device */
     bool wants_grad;
     uint8_t layouts;          /* of all together: 0 when all are strided */
 } survey;
+
+static int two_devices(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+}
 
 static int see(survey *s, const rush_tensor *t)
 {
@@ -25,14 +31,18 @@ static int see(survey *s, const rush_tensor *t)
     if (!s->first) {
         s->first = t;
     } else if (RUSH_UNLIKELY(t->device.type != s->first->device.type)) {
-        if (s->first->ndim == 0 && s->first->device.type == RUSH_CPU) s->first = t; /* a 0-d CPU tensor goes with any device */
-        else if (t->ndim != 0 || t->device.type != RUSH_CPU)
-            return rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+        bool first_is_number = s->first->ndim == 0 && s->first->device.type == RUSH_CPU;
+        if (!first_is_number && (t->ndim != 0 || t->device.type != RUSH_CPU)) return two_devices();
+        if (first_is_number) s->first = t;
+        s->mixed = true;
+    } else if (s->first->ndim == 0) {
+        s->first = t;
     }
     return 0;
 }
 
-static int survey_args(survey *s, const rush_op *op, const rush_value *in)
+/* `to` is the tensor that is to be written, or NULL: it has to be where the operation runs. */
+static int survey_args(survey *s, const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
     for (uint64_t left = op->tensor_args; left; left &= left - 1) {
         const rush_value *v = &in[__builtin_ctzll(left)];
@@ -43,6 +53,7 @@ static int survey_args(survey *s, const rush_op *op, const rush_value *in)
                 if (see(s, v->tensors[k])) return -1;
         }
     }
+    if (RUSH_UNLIKELY(to && s->first && to->device.type != s->first->device.type)) return two_devices();
     return 0;
 }
 
@@ -55,12 +66,13 @@ static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
     return NULL;
 }
 
-static int compute(const rush_op *op, const rush_value *in, rush_value *out)
+static int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
     if (op->shape(in, out)) return -1;
     const rush_tensor *t = any_result(op, out);
     int device = t ? t->device.type : RUSH_CPU;
+    if (RUSH_UNLIKELY(s->mixed) && device != s->first->device.type) return two_devices();
     rush_kernel kernel = op->kernel[device];
     if (RUSH_LIKELY(kernel != NULL)) {
         if (device == RUSH_META) return 0;
@@ -233,7 +245,7 @@ static int run_sparse_into(const rush_op *op, const rush_value *in, rush_value *
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     survey s = {0};
-    if (survey_args(&s, op, in)) return -1;
+    if (survey_args(&s, op, in, writes_self(op) ? T_(in[0]) : NULL)) return -1;
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     if (RUSH_UNLIKELY(s.layouts)) return run_sparse(op, in, out, wants);
     if (op->run) {
@@ -250,10 +262,10 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
         if (rush_inplace_check(in[0].t)) return -1;
         if (wants && keep_original(op, in, values)) return -1;
         if (wants) saved = values;
-        if (compute(op, in, out)) return -1;
+        if (compute(op, &s, in, out)) return -1;
         return self_changed(op, in, saved, out, wants);
     }
-    if (compute(op, in, out)) return -1;
+    if (compute(op, &s, in, out)) return -1;
     if (op->flags & RUSH_VIEW) link_views(op, in, out);
     return wants ? rush_record(op, in, in, out, NULL) : 0;
 }
@@ -322,8 +334,20 @@ static int check_strictly(const rush_op *op, const rush_value *in, const rush_te
     return 0;
 }
 
+static int overlaps_itself(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                                         "Please clone() the tensor before performing the operation.");
+}
+
+static int overlaps_input(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                                         "memory location. Please clone() the tensor before performing the operation.");
+}
+
 /* Runs with results out[i].t given where they are tensors. */
-static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bool inplace)
+static int run_into(const rush_op *op, const survey *s, const rush_value *in, rush_value *out, bool inplace)
 {
     rush_value fresh[RUSH_MAXOUT] = {0}, given[RUSH_MAXOUT];
     memcpy(given, out, sizeof *out * op->nout);
@@ -332,29 +356,21 @@ static int run_into(const rush_op *op, const rush_value *in, rush_value *out, bo
         if (op->nout == 1 && !rush_self_overlap(out[0].t) && shared < 2) {
             uint32_t mode = rush_now.mode;
             if (inplace) rush_now.mode |= RUSH_MODE_INPLACE;
-            int failed = compute(op, in, out);
+            int failed = compute(op, s, in, out);
             rush_now.mode = mode;
             return failed;
         }
-        RUSH_CHECK(!inplace || !rush_self_overlap(out[0].t), RUSH_RUNTIME_ERROR,
-                   "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                   "Please clone() the tensor before performing the operation.");
-        RUSH_CHECK(shared != 2, RUSH_RUNTIME_ERROR,
-                   "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-                   "Please clone() the tensor before performing the operation.");
+        if (inplace && rush_self_overlap(out[0].t)) return overlaps_itself();
+        if (shared == 2) return overlaps_input();
     }
     for (int i = 0; !inplace && i < op->nout; ++i) {
         if (given[i].kind != RUSH_V_TENSOR || !given[i].t->numel) continue;
-        RUSH_CHECK(!rush_self_overlap(given[i].t), RUSH_RUNTIME_ERROR,
-                   "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                   "Please clone() the tensor before performing the operation.");
-        RUSH_CHECK(worst_overlap(op, in, given[i].t) != 2, RUSH_RUNTIME_ERROR,
-                   "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-                   "Please clone() the tensor before performing the operation.");
+        if (rush_self_overlap(given[i].t)) return overlaps_itself();
+        if (worst_overlap(op, in, given[i].t) == 2) return overlaps_input();
     }
     uint32_t mode = rush_now.mode;
     rush_now.mode |= RUSH_MODE_NO_GRAD;
-    int failed = op->run ? op->run(in, fresh) : compute(op, in, fresh);
+    int failed = op->run ? op->run(in, fresh) : compute(op, s, in, fresh);
     rush_now.mode = mode;
     if (failed || rush_failed()) return -1;
     for (int i = 0; i < op->nout; ++i) {
@@ -371,20 +387,16 @@ static int call_out(const rush_op *op, const rush_value *in, rush_value *out)
     size_t mark = rush_now.nparked;
     rush_now.op = op;
     survey s = {0};
-    int failed = survey_args(&s, op, in);
+    int failed = survey_args(&s, op, in, out[0].kind == RUSH_V_TENSOR ? out[0].t : NULL);
     for (int i = 0; i < op->nout && !failed; ++i) {
         rush_tensor *to = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
         if (to && !(rush_now.mode & RUSH_MODE_NO_GRAD) && (s.wants_grad || rush_wants_grad(to)))
             failed = rush_fail(RUSH_RUNTIME_ERROR, "functions with out=... arguments don't support automatic differentiation, "
                                                    "but one of the arguments requires grad.");
-        if (to && s.first && to->device.type != s.first->device.type && s.first->ndim > 0)
-            failed = rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
         if (to) s.layouts |= to->layout;
-        if (to && !to->layout && rush_self_overlap(to))
-            failed = rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single "
-                                                   "memory location. Please clone() the tensor before performing the operation.");
+        if (to && !to->layout && rush_self_overlap(to)) failed = overlaps_itself();
     }
-    if (!failed) failed = RUSH_UNLIKELY(s.layouts) ? run_sparse_into(op, in, out, false) : run_into(op, in, out, false);
+    if (!failed) failed = RUSH_UNLIKELY(s.layouts) ? run_sparse_into(op, in, out, false) : run_into(op, &s, in, out, false);
     for (int i = 0; i < op->nout && !failed; ++i)
         if (out[i].kind == RUSH_V_TENSOR) rush_version_bump(out[i].t);
     if (failed) rush_scope_close(mark);
@@ -432,7 +444,7 @@ static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out
     rush_now.op = op;
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_AUTOCAST)) in = rush_autocast_args(op, in, room);
     for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
-    int failed = !in || in[0].kind != RUSH_V_TENSOR || survey_args(&s, op, in) || rush_inplace_check(in[0].t);
+    int failed = !in || in[0].kind != RUSH_V_TENSOR || survey_args(&s, op, in, in[0].t) || rush_inplace_check(in[0].t);
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     if (!failed && RUSH_UNLIKELY(s.layouts)) {
         failed = sparse_inplace(op, in, out, wants);
@@ -441,7 +453,7 @@ static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out
     } else if (!failed) {
         if (wants && !(failed = keep_original(op, in, values))) saved = values;
         out[0] = in[0];
-        failed = failed || run_into(op, in, out, true) || self_changed(op, in, saved, out, wants);
+        failed = failed || run_into(op, &s, in, out, true) || self_changed(op, in, saved, out, wants);
     }
     if (failed) rush_scope_close(mark);
     else leave(op, out, mark);

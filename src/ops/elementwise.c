@@ -3,6 +3,7 @@
  */
 #include "ops/pointwise.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 
 #define SELF (in[0].t)
 #define isfinite(a) WORD1(isfinite, a)
@@ -338,7 +339,7 @@ static rush_op op_isclose = {
 /* No element of a contiguous bool tensor is false. */
 static bool all_true(const rush_tensor *t)
 {
-    t = rush_contiguous_copy(t);
+    t = rush_needs_data(t) ? NULL : rush_contiguous_copy(t);
     return t && (t->numel == 0 || !memchr(rush_ptr(t), 0, (size_t)t->numel));
 }
 static int allclose_run(const rush_value *in, rush_value *out)
@@ -346,7 +347,7 @@ static int allclose_run(const rush_value *in, rush_value *out)
     rush_tensor *close = T("isclose", in[0], in[1], in[2], in[3], in[4]);
     if (!close) return -1;
     out[0] = rush_v_bool(all_true(close));
-    return 0;
+    return rush_failed() ? -1 : 0;
 }
 static rush_op op_allclose = {
     .schema = "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
@@ -360,7 +361,7 @@ static int equal_run(const rush_value *in, rush_value *out)
     rush_tensor *alike = same ? eq(in[0], in[1]) : NULL;
     if (rush_failed()) return -1;
     out[0] = rush_v_bool(same && all_true(alike));
-    return 0;
+    return rush_failed() ? -1 : 0;
 }
 static rush_op op_equal = {
     .schema = "equal(Tensor self, Tensor other) -> bool", .doc = "Same size and same elements?", .run = equal_run, .flags = RUSH_NO_GRAD,

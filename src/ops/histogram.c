@@ -117,7 +117,7 @@ typedef struct request {
 static int request_check(const request *q)
 {
     const rush_tensor *self = q->self, *w = q->weight;
-    RUSH_CHECK(self->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    if (rush_needs_data(self)) return -1;
     RUSH_CHECK(q->flat || self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
     RUSH_CHECK(self->dtype == RUSH_F32 || self->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"histogramdd\" not implemented for '%s'", rush_scalar_name(self->dtype));
     if (w) {
@@ -302,7 +302,7 @@ static int histc_run(const rush_value *in, rush_value *out)
     const rush_tensor *self = SELF, *wide = rush_cast_copy(self, RUSH_F64);
     int64_t bins = I_(in[1]), n = self->numel;
     double low = D_(in[2]), high = D_(in[3]);
-    RUSH_CHECK(self->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    if (rush_needs_data(self)) return -1;
     RUSH_CHECK(rush_dtype_is_float(self->dtype), RUSH_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", rush_scalar_name(self->dtype));
     RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
     if (!wide) return -1;

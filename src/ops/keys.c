@@ -13,7 +13,7 @@ static uint64_t float_key(double x)
 uint64_t *rush_keys(const rush_tensor *t, bool as_float)
 {
     RUSH_CHECK_NULL(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "complex numbers (%s) have no order here", rush_scalar_name(t->dtype));
-    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+    if (rush_needs_data(t)) return NULL;
     bool floats = as_float || rush_dtypes[t->dtype].category == 2;
     const rush_tensor *wide = rush_cast_copy(t, floats ? RUSH_F64 : t->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64);
     uint64_t *key = wide ? rush_scope_alloc(sizeof *key * (size_t)RUSH_MAX(t->numel, 1)) : NULL;

@@ -267,6 +267,7 @@ static int multilabel_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     bool single = x->ndim <= 1;
+    if (rush_needs_data(x) || rush_needs_data(t)) return -1;
     RUSH_CHECK(x->ndim <= 2 && (x->ndim < 1 || x->size[x->ndim - 1]), RUSH_RUNTIME_ERROR, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s",
                rush_shape_of(x));
     RUSH_CHECK(rush_same_sizes(x, t) || (x->numel == 1 && t->numel == 1), RUSH_RUNTIME_ERROR, "inconsistent target size: %s for input of size: %s", rush_shape_of(t), rush_shape_of(x));

@@ -11,9 +11,9 @@
 #define SELF (in[0].t)
 #define CHUNK 65536
 
-static int has_data(const rush_tensor *t)
+int rush_needs_data(const rush_tensor *t)
 {
-    RUSH_CHECK(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the size of the result depends on data, which tensors on this device have not");
+    RUSH_CHECK(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
     return 0;
 }
 
@@ -111,7 +111,7 @@ static void unravel_range(void *arg, int64_t begin, int64_t end)
 rush_tensor *rush_nonzero_rows(const rush_tensor *t)
 {
     chunks c;
-    if (has_data(t)) return NULL;
+    if (rush_needs_data(t)) return NULL;
     const rush_tensor *mask = rush_cast_copy(t, RUSH_BOOL);
     if (!mask) return NULL;
     int64_t total = chunks_start(&c, rush_ptr(mask), mask->numel);
@@ -290,7 +290,7 @@ static int masked_select_run(const rush_value *in, rush_value *out)
     int ndim;
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(both[1]->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "masked_select: expected BoolTensor for mask");
-    if (has_data(SELF)) return -1;
+    if (rush_needs_data(SELF) || rush_needs_data(in[1].t)) return -1;
     if (!rush_same_sizes(both[0], both[1])) {
         if (rush_broadcast(2, both, &ndim, size)) return -1;
         for (int k = 0; k < 2; ++k)

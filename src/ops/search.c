@@ -133,7 +133,7 @@ static int bincount_run(const rush_value *in, rush_value *out)
     const rush_tensor *self = SELF, *weights = T_(in[1]);
     int64_t least = I_(in[2]), n = self->numel, most = -1;
     RUSH_CHECK(least >= 0, RUSH_RUNTIME_ERROR, "minlength should be >= 0");
-    RUSH_CHECK(self->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the size of the result depends on data, which tensors on this device have not");
+    if (rush_needs_data(self)) return -1;
     RUSH_CHECK(self->ndim == 1 && rush_dtype_is_integer(self->dtype), rush_dtype_is_float(self->dtype) ? RUSH_NOT_IMPLEMENTED : RUSH_RUNTIME_ERROR,
                "bincount only supports 1-d non-negative integral inputs.");
     RUSH_CHECK(!weights || (weights->ndim == 1 && weights->numel == n), RUSH_RUNTIME_ERROR, "weights should be 1-d and have the same length as input");
