@@ -264,10 +264,6 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
             PyErr_Format(PyExc_NotImplementedError, "%U(): tensors of %S are not supported: the type is a name only", f->name, c->what);
             return;
         }
-        if (a->type == RUSH_A_INT && PyUnicode_Check(c->what) && !strncmp(a->name, "dim", 3)) {
-            PyErr_Format(PyExc_NotImplementedError, "%U(): names of dimensions are not supported: dimensions are numbers", f->name);
-            return;
-        }
         bool position = c->which < n;
         PyObject *where = position ? PyUnicode_FromFormat(" (position %d)", c->which + !method) : PyUnicode_FromString("");
         if (where)
