@@ -282,7 +282,7 @@ int rush_summary_hparams(rush_summary *s, int n, const rush_hparam *h, int n_met
         rush_bytes info = {0}, entry = {0};
         rush_pb_text(&info, 1, h[i].name);
         rush_pb_int(&info, 4, h[i].text ? 1 : h[i].is_bool ? 2 : 3);
-        rush_pb_message(&experiment, 1, &info);
+        rush_pb_message(&experiment, 4, &info);
         rush_pb_text(&entry, 1, h[i].name);
         add_hparam(&entry, 2, &h[i]);
         rush_pb_message(&start, 1, &entry);
@@ -291,7 +291,7 @@ int rush_summary_hparams(rush_summary *s, int n, const rush_hparam *h, int n_met
         rush_bytes info = {0}, name = {0};
         rush_pb_text(&name, 2, metrics[i].name);
         rush_pb_message(&info, 1, &name);
-        rush_pb_message(&experiment, 2, &info);
+        rush_pb_message(&experiment, 5, &info);
     }
     rush_pb_int(&end, 1, 1); /* success */
     int failed = add_session(s, "_hparams_/experiment", 2, &experiment) || add_session(s, "_hparams_/session_start_info", 3, &start) ||

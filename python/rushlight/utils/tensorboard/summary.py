@@ -244,8 +244,8 @@ def hparams(hparam_dict, metric_dict, discrete=None):
         info = data(1, name) + integer(4, kind)
         if discrete and name in discrete:
             info += data(5, b"".join(data(1, _value(v)) for v in discrete[name]))
-        infos += data(3, info)
-    metrics = b"".join(data(4, data(1, data(2, tag))) for tag in metric_dict)
+        infos += data(4, info)
+    metrics = b"".join(data(5, data(1, data(2, tag))) for tag in metric_dict)
     start = b"".join(data(1, data(1, name) + data(2, _value(v))) for name, v in hparam_dict.items())
     null = data(8, tensor_of(np.zeros((0,), np.float32)))
 
