@@ -360,8 +360,14 @@ static void backward_cpu(const rush_value *in, rush_value *out)
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
     if (!x || !w || read_geometry(&c, x, w, in + 4, size)) return;
+    if (HAS(out[0]) && HAS(out[1])) { /* both products read g */
+        g = is_last(g) ? g : rush_contiguous_copy(g);
+        if (!g) return;
+        rush_engine_share(rush_ptr(g));
+    }
     if (HAS(out[0])) product(transposed ? FORWARD : GRAD_INPUT, &c, g, w, NULL, out[0].t);
     if (HAS(out[1])) product(GRAD_WEIGHT, &c, transposed ? x : g, transposed ? g : x, NULL, out[1].t);
+    rush_engine_share(NULL);
     if (!HAS(out[2])) return;
     int64_t dims[4] = {0, 2, 3, 4};
     uint32_t mode = rush_now.mode;

@@ -28,6 +28,9 @@ bool rush_engine_has_bf16(void);
  * weight is (out, in / groups, kernel), contiguous in any case. */
 enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
 
+/* Until the next call, data (an operand of several products) does not change: its reordered form is kept. NULL ends it. */
+void rush_engine_share(const void *data);
+
 bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, const void *a, const void *b, const void *bias, void *to);
 
 #endif

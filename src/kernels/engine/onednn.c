@@ -22,6 +22,13 @@ typedef struct thread_cache {
     rush_primitive *newest, *oldest;
     size_t bytes;
     dnnl_stream_t stream;
+    /* what rush_engine_share() named, in the layout that the first primitive wanted it in */
+    struct {
+        const void *data;
+        dnnl_memory_desc_t layout;
+        void *block;
+        size_t got;
+    } shared;
 } thread_cache;
 
 static _Thread_local thread_cache *mine;
@@ -195,10 +202,42 @@ static bool reorder(rush_mem *m, dnnl_stream_t stream)
     return dnnl_primitive_execute(m->reorder, stream, 2, args) == dnnl_success;
 }
 
+void rush_engine_share(const void *data)
+{
+    thread_cache *c = cache();
+    if (!c) return;
+    if (c->shared.block) rush_block_free(c->shared.block, c->shared.got);
+    c->shared.block = NULL;
+    c->shared.data = data;
+}
+
+static bool is_shared(const thread_cache *c, const rush_mem *m, const void *data)
+{
+    const dnnl_memory_desc_t *layout;
+    return c->shared.block && data == c->shared.data && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
+           dnnl_memory_desc_equal(layout, &c->shared.layout);
+}
+
+/* Frees the room of a run, or keeps it as the shared operand. */
+static void give_room(thread_cache *c, const rush_mem *m, const void *data, void *block, size_t got)
+{
+    const dnnl_memory_desc_t *layout;
+    bool keep = c->shared.data && data == c->shared.data && !c->shared.block && !m->result &&
+                dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success;
+    if (!keep) {
+        rush_block_free(block, got);
+        return;
+    }
+    c->shared.layout = *layout;
+    c->shared.block = block;
+    c->shared.got = got;
+}
+
 /* Room for other layouts is taken for the run only: the allocator hands the next layer the same, still cached, block. */
 bool rush_primitive_run(rush_primitive *p, void *const *data)
 {
-    dnnl_stream_t stream = cache()->stream;
+    thread_cache *c = cache();
+    dnnl_stream_t stream = c->stream;
     dnnl_exec_arg_t args[RUSH_MEMS];
     void *block[RUSH_MEMS] = {NULL};
     size_t got[RUSH_MEMS];
@@ -208,13 +247,19 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
         args[i] = (dnnl_exec_arg_t){m->arg, m->mem};
         dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
         if (!m->reorder) continue;
+        if (!m->result && is_shared(c, m, data[i])) {
+            ok = dnnl_memory_set_data_handle(m->mem, c->shared.block) == dnnl_success;
+            continue;
+        }
         block[i] = rush_block_alloc(m->size, &got[i]);
         ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream));
     }
     ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
     for (int i = 0; i < p->nmem; ++i) {
         if (ok && p->mem[i].reorder && p->mem[i].result) ok = reorder(&p->mem[i], stream);
-        if (block[i]) rush_block_free(block[i], got[i]);
+        if (!block[i]) continue;
+        if (ok) give_room(c, &p->mem[i], data[i], block[i], got[i]);
+        else rush_block_free(block[i], got[i]);
     }
     return ok;
 }
@@ -239,6 +284,11 @@ bool rush_engine_has_bf16(void)
 bool rush_engine_has_bf16(void)
 {
     return false;
+}
+
+void rush_engine_share(const void *data)
+{
+    (void)data;
 }
 
 #endif
