@@ -53,6 +53,14 @@ static inline vd vd_fma(vd a, vd b, vd c)
     return a * b + c;
 #endif
 }
+/* The vector in a register: GCC would load it again at each use. */
+#if defined(__AVX512F__)
+#define IN_REGISTER(v) __asm__("" : "+v"(v))
+#elif defined(__SSE2__)
+#define IN_REGISTER(v) __asm__("" : "+x"(v))
+#else
+#define IN_REGISTER(v) (void)(v)
+#endif
 static inline vf vf_set(float x) { return x - (vf){0}; }
 static inline vd vd_set(double x) { return x - (vd){0}; }
 static inline float vf_sum(vf v)
