@@ -38,7 +38,7 @@ static int write_number(char *to, size_t room, const style *s, double x)
 {
     if (isnan(x)) return snprintf(to, room, "nan");
     if (isinf(x)) return snprintf(to, room, x < 0 ? "-inf" : "inf");
-    if (!s->floating) return snprintf(to, room, "%lld", (long long)x);
+    if (!s->floating) return snprintf(to, room, "%.0f", x); /* uint64 goes beyond long long */
     if (s->scientific) return snprintf(to, room, "%.*e", PRECISION, x);
     if (s->integral) return snprintf(to, room, "%.0f.", x);
     return snprintf(to, room, "%.*f", PRECISION, x);
