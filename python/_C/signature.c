@@ -243,12 +243,7 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
         Py_XDECREF(names);
         return;
     }
-    case PY_UNKNOWN:
-        if (PyUnicode_CompareWithASCIIString(c->what, "names") == 0) {
-            PyErr_Format(PyExc_NotImplementedError, "%U(): names of dimensions are not supported: dimensions are numbers", f->name);
-            return;
-        }
-        PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
+    case PY_UNKNOWN: PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
     case PY_TWICE: PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", f->name, c->what); return;
     case PY_BAD_OUT: PyErr_Format(PyExc_TypeError, "%U(): argument 'out' must be Tensor, not %s", f->name, py_type_name(c->what)); return;
     default: {
