@@ -93,7 +93,9 @@ static PyObject *node_repr(PyObject *self) { return PyUnicode_FromFormat("<%s ob
 static PyObject *node_name(PyObject *self, PyObject *unused)
 {
     const rush_node *node = NODE(self);
-    return PyUnicode_FromFormat(node->kind == &rush_accumulate_kind ? "torch::autograd::%s" : "%s", node->kind->name(node));
+    const char *name = node->kind->name(node);
+    bool own = !strcmp(name, "AccumulateGrad") || !strcmp(name, "CopySlices") || !strcmp(name, "CopyBackwards") || !strcmp(name, "NotImplemented");
+    return PyUnicode_FromFormat(own ? "torch::autograd::%s" : "%s", name); /* C++ names classes without a derivative's number so */
 }
 static PyObject *node_seq(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(NODE(self)->seq); }
 static PyObject *node_hook(PyObject *self, PyObject *f) { return py_node_register(NODE(self), f, false); }

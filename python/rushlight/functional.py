@@ -1,5 +1,6 @@
 """torch.functional: functions of torch whose arguments want some Python before the operation is called."""
 import itertools
+import warnings
 
 import rushlight as torch
 from rushlight import _C
@@ -87,7 +88,9 @@ def meshgrid(*tensors, indexing=None):
     tensors = _listed(tensors)
     if has_torch_function(tensors):
         return handle_torch_function(meshgrid, tensors, *tensors, indexing=indexing)
-    return _ops.meshgrid(tensors) if indexing is None else _ops.meshgrid(tensors, indexing=indexing)
+    if indexing is None:
+        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+    return _ops.meshgrid(tensors, indexing=indexing or "ij")
 
 
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None,
