@@ -6,6 +6,7 @@
 #include "ext.h"
 #include "io/zip.h"
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- reading ---- */
@@ -39,14 +40,15 @@ static int open_source(reader *x, PyObject *from, const char *name, long long st
     }
     if (PyLong_Check(from)) {
         int fd = fcntl((int)PyLong_AsLong(from), F_DUPFD_CLOEXEC, 0);
-        off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-        if (size < 0 || start < 0 || start > size) {
-            if (size < 0) PyErr_SetFromErrno(PyExc_OSError);
-            else PyErr_SetString(PyExc_ValueError, "the position is outside of the file");
+        struct stat st;
+        bool regular = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode); /* its position is left alone: Python's buffer knows it */
+        if (!regular || start < 0 || start > st.st_size) {
+            if (fd < 0) PyErr_SetFromErrno(PyExc_OSError);
+            else PyErr_SetString(PyExc_ValueError, regular ? "the position is outside of the file" : "only regular files are read by position");
             if (fd >= 0) close(fd);
             return -1;
         }
-        lseek((int)PyLong_AsLong(from), start, SEEK_SET); /* both descriptors have one position */
+        off_t size = st.st_size;
         *s = (rush_source){.fd = fd, .size = (uint64_t)(size - start), .start = (uint64_t)start, .name = name ? name : "a file"};
         return 0;
     }

@@ -227,6 +227,27 @@ static PyObject *parse_to_function(PyObject *module, PyObject *const *args, Py_s
                          PyBool_FromLong(w.non_blocking), w.has_format ? py_memory_format(w.format) : py_ref(Py_None));
 }
 
+/* -1 and an exception unless every element of such a tensor lies within the storage; sizes come from files too. */
+static int within_storage(int ndim, const int64_t *size, const int64_t *stride, int64_t offset, int64_t item, const rush_storage *s)
+{
+    int64_t last = offset, bytes = 0;
+    bool empty = false, fits = offset >= 0;
+    for (int d = 0; d < ndim; ++d) {
+        if (size[d] < 0 || stride[d] < 0) return PyErr_SetString(PyExc_RuntimeError, "sizes and strides must not be negative"), -1;
+        empty |= size[d] == 0;
+    }
+    if (rush_numel_of(ndim, size) < 0) return py_raise_int();
+    for (int d = 0; d < ndim && !empty; ++d) {
+        int64_t span;
+        fits &= !__builtin_mul_overflow(size[d] - 1, stride[d], &span) && !__builtin_add_overflow(last, span, &last);
+    }
+    fits = fits && !__builtin_add_overflow(last, 1, &last) && !__builtin_mul_overflow(last, item, &bytes);
+    if (fits && (empty || (size_t)bytes <= s->nbytes)) return 0;
+    PyErr_Format(PyExc_RuntimeError, "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size of %lld are out of bounds for storage of size %zu",
+                 rush_shape_text(ndim, size), rush_shape_text(ndim, stride), (long long)offset, (long long)item, fits ? (long long)bytes : -1LL, s->nbytes);
+    return -1;
+}
+
 /* set_(), set_(other), set_(storage, offset, size, stride): other memory in this tensor */
 static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -253,6 +274,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         memcpy(strides, from->stride, sizeof *strides * ndim);
         offset = from->offset;
         if (size && (py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0 || !stride || py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0)) goto wrong;
+        if (size && (nstride != ndim || !from->storage || within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, from->storage))) goto wrong;
         rush_tensor_set_storage(t, from->storage, offset);
     } else {
         PyObject *untyped = py_getattr_quiet(source, "_untyped_storage");
@@ -266,16 +288,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         } else {
             rush_strides_for(RUSH_CONTIGUOUS, ndim, sizes, strides);
         }
-        int64_t last = offset, numel = 1;
-        for (int d = 0; d < ndim; ++d) {
-            if (sizes[d] < 0 || strides[d] < 0) return PyErr_Format(PyExc_RuntimeError, "sizes and strides must not be negative");
-            numel *= sizes[d];
-            last += (sizes[d] - 1) * strides[d];
-        }
-        if (numel && (offset < 0 || (size_t)(last + 1) * rush_dtypes[t->dtype].size > s->nbytes))
-            return PyErr_Format(PyExc_RuntimeError, "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %d requiring a storage size of %lld are out of bounds for storage of size %zu",
-                                rush_shape_text(ndim, sizes), rush_shape_text(ndim, strides), offset, rush_dtypes[t->dtype].size,
-                                (long long)(last + 1) * rush_dtypes[t->dtype].size, s->nbytes);
+        if (within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, s)) return NULL;
         rush_tensor_set_storage(t, s, offset);
     }
     if (rush_tensor_reshape_inplace(t, ndim, sizes, strides, offset)) return py_raise();
