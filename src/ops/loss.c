@@ -214,6 +214,31 @@ static int cosine_run(const rush_value *in, rush_value *out)
     return rush_result(out, sum_dim(mul(div_(a, na), div_(b, nb)), in[2].i, false));
 }
 
+static rush_tensor *all_distances(rush_tensor *a, rush_tensor *b, double p)
+{
+    rush_tensor *d = sub(unsqueeze(a, -2), unsqueeze(b, -3));
+    return d ? T("linalg_vector_norm", V(d), V(p), INTS(-1)) : NULL;
+}
+
+/* Without gradients a few rows of a at a time: their differences stay in the cache, and are never all in memory. */
+static rush_tensor *distances_by_rows(rush_tensor *a, rush_tensor *b, double p)
+{
+    int64_t rows = a->size[a->ndim - 2], each = b->numel * RUSH_MAX(1, a->numel / RUSH_MAX(1, rows * a->size[a->ndim - 1]));
+    int64_t step = RUSH_MAX(1, (1 << 18) / RUSH_MAX(1, each));
+    if (step >= rows) return all_distances(a, b, p);
+    int64_t n = (rows + step - 1) / step, made = 0;
+    rush_tensor **part = rush_scope_alloc(sizeof *part * (size_t)n);
+    if (!part) return NULL;
+    for (; made < n && !rush_failed(); ++made) {
+        rush_scope() {
+            int64_t first = made * step;
+            part[made] = rush_keep(all_distances(T("narrow", V(a), V(-2), V(first), V(RUSH_MIN(step, rows - first))), b, p));
+        }
+    }
+    for (int64_t i = 0; i < made; ++i) rush_park(part[i]);
+    return rush_failed() ? NULL : T("cat", rush_v_tensors(part, (size_t)n), V(-2));
+}
+
 static int cdist_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
@@ -225,8 +250,8 @@ static int cdist_run(const rush_value *in, rush_value *out)
                (long long)a->size[a->ndim - 1], (long long)b->size[b->ndim - 1]);
     RUSH_CHECK(in[2].f >= 0, RUSH_RUNTIME_ERROR, "cdist only supports non-negative p values");
     RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
-    rush_tensor *d = sub(unsqueeze(a, -2), unsqueeze(b, -3));
-    return rush_result(out, d ? T("linalg_vector_norm", V(d), V(in[2].f), INTS(-1)) : NULL);
+    bool wants = rush_grad_enabled() && (rush_requires_grad(a) || rush_requires_grad(b));
+    return rush_result(out, wants || a->device.type != RUSH_CPU ? all_distances(a, b, in[2].f) : distances_by_rows(a, b, in[2].f));
 }
 
 static int pdist_run(const rush_value *in, rush_value *out)
