@@ -170,13 +170,58 @@ static int r2c_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, rush_dtype_complex(x->dtype), x->ndim, size) ? 0 : -1;
 }
 
+typedef struct real_lines {
+    const char *x;
+    char *y;
+    int64_t n;
+    const rush_fft_plan *plan;
+    int type;
+    atomic_bool failed;
+} real_lines;
+
+static void transform_real_lines(void *arg, int64_t begin, int64_t end)
+{
+    real_lines *l = arg;
+    int64_t item = l->type ? 8 : 4;
+    char *scratch = malloc(rush_k_fft->scratch[l->type](l->plan, 1));
+    if (!scratch) l->failed = true;
+    for (int64_t i = begin; scratch && i < end; ++i)
+        rush_k_fft->run_real[l->type](l->plan, l->x + i * l->n * item, l->y + i * (l->n / 2 + 1) * 2 * item, scratch);
+    free(scratch);
+}
+
+/* The first half of the transform of the last dim, of even size. */
+static rush_tensor *transform_rows(const rush_tensor *x)
+{
+    int64_t size[RUSH_MAXDIM], n = x->size[x->ndim - 1];
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    size[x->ndim - 1] = n / 2 + 1;
+    rush_tensor *y = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size);
+    x = rush_cast_copy(x, x->dtype);
+    int type = x && x->dtype == RUSH_F64;
+    kept *k = x && y ? take_plan(2 + type, n, true) : NULL;
+    if (!k) return NULL;
+    real_lines l = {rush_ptr(x), rush_ptr(y), n, k->plan, type, false};
+    rush_parallel_for(x->numel / n, RUSH_MAX(1, 16384 / n), transform_real_lines, &l);
+    give_plan(k);
+    if (!l.failed) return y;
+    rush_fail(RUSH_MEMORY_ERROR, "out of memory for a transform of length %lld", (long long)n);
+    return NULL;
+}
+
+static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided)
+{
+    if (onesided && last == x->ndim - 1 && x->size[last] % 2 == 0 && x->numel) return transform_rows(x);
+    rush_tensor *full = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, x->size);
+    if (!full || rush_copy_into(full, x) || transform_dim(full, last, true)) return NULL;
+    return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(x->size[last] / 2 + 1))) : full;
+}
+
 static void r2c_cpu(const rush_value *in, rush_value *out)
 {
-    rush_tensor *x = in[0].t, *full = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, x->size);
-    if (!full || rush_copy_into(full, x)) return;
+    rush_tensor *x = in[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
-    if (transform_dim(full, last, true)) return;
-    rush_tensor *half = in[3].i ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(x->size[last] / 2 + 1))) : full;
+    rush_tensor *half = transform_real(x, last, in[3].i);
     for (uint32_t i = 0; half && i + 1 < in[1].n; ++i)
         if (transform_dim(half, rush_dim_wrap(in[1].ints[i], x->ndim), true)) return;
     if (!half) return;

@@ -15,8 +15,9 @@ static void fft_run_f64(const rush_fft_plan *, void *, int64_t, void *);
 #include "kernels/cpu/fft.inc"
 
 RUSH_KERNELS(fft) = {
-    .plan = {fft_make_f32, fft_make_f64},
-    .end = {fft_end_f32, fft_end_f64},
+    .plan = {fft_make_f32, fft_make_f64, fft_make_real_f32, fft_make_real_f64},
+    .end = {fft_end_f32, fft_end_f64, fft_end_f32, fft_end_f64},
     .scratch = {fft_scratch_f32, fft_scratch_f64},
     .run = {fft_run_f32, fft_run_f64},
+    .run_real = {fft_run_real_f32, fft_run_real_f64},
 };

@@ -11,13 +11,15 @@
 typedef struct rush_fft_plan rush_fft_plan;
 
 struct rush_fft_kernels {
-    /* Index 0 float, 1 double. NULL and an error without memory. */
-    rush_fft_plan *(*plan[2])(int64_t n, bool forward);
-    void (*end[2])(rush_fft_plan *);
+    /* Index 0 float, 1 double, 2 and 3 of an even count of real ones. NULL and an error without memory. */
+    rush_fft_plan *(*plan[4])(int64_t n, bool forward);
+    void (*end[4])(rush_fft_plan *);
     /* Bytes of scratch that run wants for this many lines. */
     size_t (*scratch[2])(const rush_fft_plan *, int64_t lines);
     /* In place on data (2 * n * lines numbers), unscaled. */
     void (*run[2])(const rush_fft_plan *, void *data, int64_t lines, void *scratch);
+    /* n real numbers to the first n / 2 + 1 results, with the scratch of one line */
+    void (*run_real[2])(const rush_fft_plan *, const void *x, void *out, void *scratch);
 };
 RUSH_KERNEL_TABLE(fft);
 
