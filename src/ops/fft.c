@@ -173,45 +173,46 @@ static int r2c_shape(const rush_value *in, rush_value *out)
 typedef struct real_lines {
     const char *x;
     char *y;
-    int64_t n;
+    int64_t x_step, y_step; /* bytes from line to line */
     const rush_fft_plan *plan;
-    int type;
+    void (*run)(const rush_fft_plan *, const void *x, void *y, void *scratch);
+    size_t scratch;
     atomic_bool failed;
 } real_lines;
 
 static void transform_real_lines(void *arg, int64_t begin, int64_t end)
 {
     real_lines *l = arg;
-    int64_t item = l->type ? 8 : 4;
-    char *scratch = malloc(rush_k_fft->scratch[l->type](l->plan, 1));
+    char *scratch = malloc(l->scratch);
     if (!scratch) l->failed = true;
-    for (int64_t i = begin; scratch && i < end; ++i)
-        rush_k_fft->run_real[l->type](l->plan, l->x + i * l->n * item, l->y + i * (l->n / 2 + 1) * 2 * item, scratch);
+    for (int64_t i = begin; scratch && i < end; ++i) l->run(l->plan, l->x + i * l->x_step, l->y + i * l->y_step, scratch);
     free(scratch);
 }
 
-/* The first half of the transform of the last dim, of even size. */
-static rush_tensor *transform_rows(const rush_tensor *x)
+/* Lines of n real numbers (n even) to n / 2 + 1 complex ones, or back: the last dims of contiguous x and y. */
+static int transform_rows(const rush_tensor *x, rush_tensor *y, int64_t n, bool forward)
 {
-    int64_t size[RUSH_MAXDIM], n = x->size[x->ndim - 1];
-    memcpy(size, x->size, sizeof *size * x->ndim);
-    size[x->ndim - 1] = n / 2 + 1;
-    rush_tensor *y = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size);
-    x = rush_cast_copy(x, x->dtype);
-    int type = x && x->dtype == RUSH_F64;
-    kept *k = x && y ? take_plan(2 + type, n, true) : NULL;
-    if (!k) return NULL;
-    real_lines l = {rush_ptr(x), rush_ptr(y), n, k->plan, type, false};
-    rush_parallel_for(x->numel / n, RUSH_MAX(1, 16384 / n), transform_real_lines, &l);
+    int type = rush_dtype_real(x->dtype) == RUSH_F64;
+    kept *k = take_plan(2 + type, n, forward);
+    if (!k) return -1;
+    int last = x->ndim - 1;
+    real_lines l = {rush_ptr(x), rush_ptr(y), x->size[last] * rush_dtypes[x->dtype].size, y->size[last] * rush_dtypes[y->dtype].size, k->plan,
+                    forward ? rush_k_fft->run_real[type] : rush_k_fft->run_real_back[type], rush_k_fft->scratch[type](k->plan, 1), false};
+    rush_parallel_for(x->numel / x->size[last], RUSH_MAX(1, 16384 / n), transform_real_lines, &l);
     give_plan(k);
-    if (!l.failed) return y;
-    rush_fail(RUSH_MEMORY_ERROR, "out of memory for a transform of length %lld", (long long)n);
-    return NULL;
+    RUSH_CHECK(!l.failed, RUSH_MEMORY_ERROR, "out of memory for a transform of length %lld", (long long)n);
+    return 0;
 }
 
 static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided)
 {
-    if (onesided && last == x->ndim - 1 && x->size[last] % 2 == 0 && x->numel) return transform_rows(x);
+    if (onesided && last == x->ndim - 1 && x->size[last] % 2 == 0 && x->numel) {
+        int64_t size[RUSH_MAXDIM];
+        memcpy(size, x->size, sizeof *size * x->ndim);
+        size[last] = size[last] / 2 + 1;
+        rush_tensor *half = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size), *rows = rush_contiguous_copy(x);
+        return half && rows && !transform_rows(rows, half, x->size[last], true) ? half : NULL;
+    }
     rush_tensor *full = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, x->size);
     if (!full || rush_copy_into(full, x) || transform_dim(full, last, true)) return NULL;
     return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(x->size[last] / 2 + 1))) : full;
@@ -267,10 +268,16 @@ static void c2r_cpu(const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t, *y = out[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
     int64_t n = in[3].i, half = n / 2 + 1, inner = 1, outer = 1;
-    rush_tensor *work = rush_tensor_new(x->dtype, x->device, x->ndim, x->size), *full = rush_tensor_new(x->dtype, x->device, y->ndim, y->size);
-    if (!work || !full || rush_copy_into(work, x)) return;
+    rush_tensor *work = rush_tensor_new(x->dtype, x->device, x->ndim, x->size);
+    if (!work || rush_copy_into(work, x)) return;
     for (uint32_t i = 0; i + 1 < in[1].n; ++i)
         if (transform_dim(work, rush_dim_wrap(in[1].ints[i], x->ndim), false)) return;
+    if (last == x->ndim - 1 && n > 0 && n % 2 == 0 && x->size[last] >= half && y->numel && rush_contiguous(y)) {
+        if (!transform_rows(work, y, n, false)) scale(y, scale_of(y, in[1], in[2].i));
+        return;
+    }
+    rush_tensor *full = rush_tensor_new(x->dtype, x->device, y->ndim, y->size);
+    if (!full) return;
     for (int d = 0; d < last; ++d) outer *= x->size[d];
     for (int d = last + 1; d < x->ndim; ++d) inner *= x->size[d];
     size_t item = rush_dtypes[x->dtype].size, part = item / 2;

@@ -20,4 +20,5 @@ RUSH_KERNELS(fft) = {
     .scratch = {fft_scratch_f32, fft_scratch_f64},
     .run = {fft_run_f32, fft_run_f64},
     .run_real = {fft_run_real_f32, fft_run_real_f64},
+    .run_real_back = {fft_run_real_back_f32, fft_run_real_back_f64},
 };

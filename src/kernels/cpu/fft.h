@@ -20,6 +20,7 @@ struct rush_fft_kernels {
     void (*run[2])(const rush_fft_plan *, void *data, int64_t lines, void *scratch);
     /* n real numbers to the first n / 2 + 1 results, with the scratch of one line */
     void (*run_real[2])(const rush_fft_plan *, const void *x, void *out, void *scratch);
+    void (*run_real_back[2])(const rush_fft_plan *, const void *x, void *out, void *scratch); /* the other way, unscaled */
 };
 RUSH_KERNEL_TABLE(fft);
 
