@@ -39,7 +39,7 @@ net(torch.ones(1, 3))
 print({k: v.shape for k, v in features.items()})
 
 sd = net.state_dict()
-print(list(sd), sd._metadata)
+print(list(sd), dict(sd._metadata))
 renamed = {k.replace("one", "first"): v for k, v in sd.items()}
 result = net.load_state_dict(renamed, strict=False)
 print(result, result.missing_keys)
