@@ -8,6 +8,7 @@ import numpy as np
 
 from . import summary
 from ._events import EventFile, data, double, integer
+from ._graph import module_graph
 
 
 class FileWriter:
@@ -178,17 +179,8 @@ class SummaryWriter:
                 writer.add_scalar(tag, value, global_step)
 
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
-        """The modules of a model as a graph: what contains what, with the sizes of parameters."""
-        nodes = b""
-        for name, module in model.named_modules():
-            path = "/".join([type(model).__name__] + (name.split(".") if name else []))
-            own = dict(module.named_parameters(recurse=False))
-            node = data(1, path + "/" + type(module).__name__) + data(2, type(module).__name__)
-            for k, p in own.items():
-                nodes += data(1, data(1, path + "/" + k) + data(2, "Parameter") + data(5, data(1, "shape") + data(2, data(2, str(list(p.shape))))))
-                node += data(3, path + "/" + k)
-            nodes += data(1, node)
-        graph = nodes + data(4, integer(1, 22))
+        """The modules of a model as a graph; with an input, also what flows between them."""
+        graph = module_graph(model, input_to_model)
         self._get_file_writer().event_writer.write(double(1, time.time()) + data(4, graph))
 
     def add_backward_graph(self, result):
