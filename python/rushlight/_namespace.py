@@ -68,6 +68,7 @@ _ELSEWHERE = {
     "_lowrank": "pca_lowrank svd_lowrank",
     "futures": "Future",
     "_summary": "summary",
+    "monitor": "set_vital read_vitals",
     "cpu": "Stream Event",
     "_basics": "_shape_as_tensor",
     "func": "vmap",

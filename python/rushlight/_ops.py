@@ -13,7 +13,10 @@ from rushlight import _C
 
 # (folder, file) of libraries of other packages -> one of the operators in them, which rushlight has
 _OWN_LIBRARIES = {("torchvision", "image"): "image::decode_image", ("torchvision", "_C"): "torchvision::nms",
-                  ("lib", "_torchaudio"): "torchaudio::_lfilter_core_loop"}
+                  ("lib", "_torchaudio"): "torchaudio::_lfilter_core_loop",
+                  ("lib", "libtorchaudio"): "torchaudio::_lfilter_core_loop"}
+# What such libraries answer about themselves: (namespace, name) -> value
+_ANSWERS = {("_torchaudio", "is_align_available"): False, ("_torchaudio", "cuda_version"): None}
 
 _python = {}            # (namespace, name, overload) -> PyOp
 _pending_fake = {}      # registered before their operator is defined
@@ -259,6 +262,8 @@ class _OpNamespace(types.ModuleType):
         if op_name in ("__origin__", "__self__", "__wrapped__", "__path__"):
             raise AttributeError("Invalid attribute '%s' for '_OpNamespace' '%s'" % (op_name, self.__dict__.get("name")))
         namespace = self.name
+        if (namespace, op_name) in _ANSWERS:
+            return lambda: _ANSWERS[namespace, op_name]
         own = [overload for (space, base, overload) in _python if (space, base) == (namespace, op_name)]
         qualified = "%s::%s" % (namespace, op_name)
         if own:

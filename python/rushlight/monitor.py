@@ -62,3 +62,20 @@ class TensorboardEventHandler:
         if event.name == "torch.monitor.Stat":
             for key, value in event.data.items():
                 self._writer.add_scalar(key, value, walltime=event.timestamp.timestamp())
+
+
+_vitals = []
+
+
+def set_vital(vital, attr, value):
+    """Note a fact about the program, when the environment says TORCH_VITAL=ON; whether it was noted."""
+    import os
+    on = os.environ.get("TORCH_VITAL", "").upper() == "ON"
+    if on:
+        _vitals.append("[TORCH_VITAL] %s.%s\t\t %s\n" % (vital, attr, value))
+    return on
+
+
+def read_vitals():
+    """What was noted, a line each."""
+    return "".join(_vitals)

@@ -173,4 +173,73 @@ static rush_op op_mfcc = {
     .doc = "Mel-frequency cepstral coefficients: the cosine transform of a mel spectrogram in decibels, (..., n_mfcc, frames).", .run = mfcc_run,
 };
 
-RUSH_FAMILY(sound_features, &op_filters, &op_spectrogram, &op_mel, &op_decibels, &op_dct, &op_mfcc)
+/* ---- the loops that torchaudio has compiled: each sample needs the one before it ---- */
+
+static int contiguous_float(rush_value v, const char *what, int ndim, int dtype)
+{
+    const rush_tensor *t = T_(v);
+    RUSH_CHECK(t && t->device.type == RUSH_CPU && t->ndim == ndim && (t->dtype == RUSH_F32 || t->dtype == RUSH_F64) && (dtype < 0 || t->dtype == dtype) && rush_contiguous(t),
+               RUSH_RUNTIME_ERROR, "%s is not a contiguous tensor of %d dimensions, float32 or float64 like the others", what, ndim);
+    return 0;
+}
+
+/* out[i + order - 1] = in[i] - sum_k out[i + k] a[k], for each channel; out begins with order - 1 zeros */
+static void recur(const double *x, const double *a, double *y, int64_t n, int64_t order)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double sum = x[i];
+        for (int64_t k = 0; k < order; k++) sum -= y[i + k] * a[k];
+        y[i + order - 1] = sum;
+    }
+}
+
+static int recur_run(const rush_value *in, rush_value *out)
+{
+    if (contiguous_float(in[0], "the sound", 3, -1) || contiguous_float(in[1], "the coefficients", 2, T_(in[0])->dtype) ||
+        contiguous_float(in[2], "the output", 3, T_(in[0])->dtype)) return -1;
+    int64_t batch = in[0].t->size[0], channels = in[0].t->size[1], n = in[0].t->size[2], order = in[1].t->size[1];
+    RUSH_CHECK(in[1].t->size[0] == channels && order > 0 && in[2].t->size[0] == batch && in[2].t->size[1] == channels && in[2].t->size[2] == n + order - 1,
+               RUSH_RUNTIME_ERROR, "sound %s, coefficients %s and output %s do not fit", rush_shape_of(in[0].t), rush_shape_of(in[1].t), rush_shape_of(in[2].t));
+    rush_tensor *x = rush_cast_copy(in[0].t, RUSH_F64), *a = rush_cast_copy(in[1].t, RUSH_F64), *y = rush_cast_copy(in[2].t, RUSH_F64);
+    if (!x || !a || !y) return -1;
+    for (int64_t row = 0; row < batch * channels; row++)
+        recur((double *)rush_ptr(x) + row * n, (double *)rush_ptr(a) + row % channels * order, (double *)rush_ptr(y) + row * (n + order - 1), n, order);
+    rush_version_bump(in[2].t);
+    return y != in[2].t && rush_copy_into(in[2].t, y) ? -1 : rush_result(out, in[2].t);
+}
+
+static rush_op op_recur = {
+    .schema = "torchaudio::_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeffs_flipped, Tensor padded_output_waveform) -> Tensor",
+    .doc = "The recursive part of a filter, written into the padded output.", .run = recur_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
+};
+
+static int overdrive_run(const rush_value *in, rush_value *out)
+{
+    rush_tensor *t[5];
+    for (int i = 0; i < 5; i++) {
+        if (contiguous_float(in[i], "the sound", i == 2 || i == 3 ? 1 : 2, i ? T_(in[0])->dtype : -1)) return -1;
+        t[i] = in[i].t;
+    }
+    int64_t channels = t[0]->size[0], n = t[0]->size[1];
+    RUSH_CHECK(rush_same_sizes(t[0], t[1]) && rush_same_sizes(t[0], t[4]) && t[2]->size[0] == channels && t[3]->size[0] == channels, RUSH_RUNTIME_ERROR,
+               "sound %s and states %s do not fit", rush_shape_of(t[0]), rush_shape_of(t[2]));
+    rush_tensor *x[5];
+    for (int i = 0; i < 5; i++)
+        if (!(x[i] = rush_cast_copy(t[i], RUSH_F64))) return -1;
+    double *wave = rush_ptr(x[0]), *temp = rush_ptr(x[1]), *last_in = rush_ptr(x[2]), *last_out = rush_ptr(x[3]), *to = rush_ptr(x[4]);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = c * n; i < (c + 1) * n; i++) {
+            last_out[c] = temp[i] - last_in[c] + 0.995 * last_out[c];
+            last_in[c] = temp[i];
+            to[i] = wave[i] * 0.5 + last_out[c] * 0.75;
+        }
+    rush_version_bump(t[4]);
+    return rush_copy_into(t[4], x[4]) ? -1 : rush_result(out, t[4]);
+}
+
+static rush_op op_overdrive = {
+    .schema = "torchaudio::_overdrive_core_loop(Tensor waveform, Tensor temp, Tensor last_in, Tensor last_out, Tensor output_waveform) -> Tensor",
+    .doc = "The loop of the overdrive effect, written into the output.", .run = overdrive_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
+};
+
+RUSH_FAMILY(sound_features, &op_filters, &op_spectrogram, &op_mel, &op_decibels, &op_dct, &op_mfcc, &op_recur, &op_overdrive)
