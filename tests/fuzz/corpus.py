@@ -7,6 +7,7 @@ import io
 import pathlib
 import struct
 import sys
+import wave
 import zipfile
 import zlib
 
@@ -57,7 +58,12 @@ def main(root):
     header += b" " * (-len(header) % 8)
     write(root / "safetensors", "two", len(header).to_bytes(8, "little") + header + bytes(12))
     for colour, channels in ((0, 1), (2, 3), (6, 4)):
-        write(root / "png", "colour%d" % colour, picture(2, 2, colour, channels))
+        write(root / "picture", "colour%d" % colour, picture(2, 2, colour, channels))
+    f = io.BytesIO()
+    with wave.open(f, "wb") as w:
+        w.setparams((2, 2, 8000, 0, "NONE", ""))
+        w.writeframes(bytes(64))
+    write(root / "sound", "wav", f.getvalue())
 
 
 def picture(width, height, colour, channels):
