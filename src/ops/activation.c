@@ -109,7 +109,7 @@ static int prelu_run(const rush_value *in, rush_value *out)
     }
     return rush_result(out, T("_prelu_kernel", V(SELF), slopes));
 }
-static rush_op op_prelu = {.schema = "prelu(Tensor self, Tensor weight) -> Tensor", .doc = "x, times a learnt slope where negative.", .run = prelu_run};
+static rush_op op_prelu = {.schema = "prelu(Tensor self, Tensor weight) -> Tensor", .doc = "x, times a learnt slope where negative.", .run = prelu_run, .flags = RUSH_AUTOCAST_LOW};
 
 /* ---- log_sigmoid: ATen's forms with a buffer, which is not needed here ---- */
 

@@ -259,7 +259,7 @@ static int multi_margin_run(const rush_value *in, rush_value *out)
 
 static rush_op op_multi_margin_loss = {
     .schema = "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
-    .doc = "Mean over the other classes of max(0, margin - self[target] + self[i])^p.", .run = multi_margin_run,
+    .doc = "Mean over the other classes of max(0, margin - self[target] + self[i])^p.", .run = multi_margin_run, .flags = RUSH_AUTOCAST_F32,
 };
 
 /* target lists classes, ended by -1 */
@@ -300,7 +300,7 @@ static int multilabel_run(const rush_value *in, rush_value *out)
 
 static rush_op op_multilabel_margin_loss = {
     .schema = "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    .doc = "Sum over listed and unlisted classes of max(0, 1 - (self[listed] - self[unlisted])), over the number of classes.", .run = multilabel_run,
+    .doc = "Sum over listed and unlisted classes of max(0, 1 - (self[listed] - self[unlisted])), over the number of classes.", .run = multilabel_run, .flags = RUSH_AUTOCAST_F32,
 };
 static rush_op op_multilabel_margin_loss_forward = {
     .schema = "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",

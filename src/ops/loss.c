@@ -85,7 +85,7 @@ static void bce_grad(rush_grads *s) /* the logarithms' clamps do not stop the gr
 static rush_op op_binary_cross_entropy = {
     .schema = "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
     .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x; logarithms not below -100.",
-    .run = bce_run, .grad = bce_grad, .saves = "self, target, weight",
+    .run = bce_run, .grad = bce_grad, .saves = "self, target, weight", .flags = RUSH_AUTOCAST_F32,
 };
 
 static int bce_logits_run(const rush_value *in, rush_value *out)
@@ -273,7 +273,7 @@ static rush_op op_hinge = {
 };
 static rush_op op_ranking = {
     .schema = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
-    .doc = "max(0, -target (input1 - input2) + margin).", .run = ranking_run,
+    .doc = "max(0, -target (input1 - input2) + margin).", .run = ranking_run, .flags = RUSH_AUTOCAST_F32,
 };
 static rush_op op_cosine_embedding = {
     .schema = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
@@ -289,7 +289,7 @@ static rush_op op_triplet = {
 };
 static rush_op op_cosine = {
     .schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-    .doc = "x1 . x2 / (|x1| |x2|) along dim, norms not below eps.", .run = cosine_run, .flags = RUSH_AUTOCAST_F32,
+    .doc = "x1 . x2 / (|x1| |x2|) along dim, norms not below eps.", .run = cosine_run,
 };
 static rush_op op_cdist = {
     .schema = "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",

@@ -347,7 +347,7 @@ static void mv_grad(rush_grads *s)
 static rush_op op_mv = {
     .schema = "mv(Tensor self, Tensor vec) -> Tensor",
     .doc = "Product of a matrix (n, m) and a vector (m).",
-    .shape = mv_shape, .cpu = mv_cpu, .grad = mv_grad, .saves = "self@vec, vec@self", .flags = LOW,
+    .shape = mv_shape, .cpu = mv_cpu, .grad = mv_grad, .saves = "self@vec, vec@self",
 };
 
 static int addmv_shape(const rush_value *in, rush_value *out)
@@ -374,7 +374,7 @@ static void addmv_grad(rush_grads *s)
 static rush_op op_addmv = {
     .schema = "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     .doc = "beta self + alpha (mat @ vec).",
-    .shape = addmv_shape, .cpu = addmv_cpu, .grad = addmv_grad, .saves = "mat@vec, vec@mat", .flags = LOW | RUSH_INPLACE_OK,
+    .shape = addmv_shape, .cpu = addmv_cpu, .grad = addmv_grad, .saves = "mat@vec, vec@mat", .flags = RUSH_INPLACE_OK,
 };
 
 static int dot_shape(const rush_value *in, rush_value *out)

@@ -228,7 +228,7 @@ static int layer_run(const rush_value *in, rush_value *out)
 static rush_op op_layer_norm = {
     .schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
     .doc = "(input - mean) / sqrt(var + eps) * weight + bias over the last dims, of sizes normalized_shape (Ba et al. 2016).",
-    .run = layer_run, .flags = RUSH_AUTOCAST_F32,
+    .run = layer_run,
 };
 
 /* ---- RMS norm: in = input, normalized_shape, weight, eps ---- */
@@ -446,7 +446,7 @@ static int group_run(const rush_value *in, rush_value *out)
 static rush_op op_group_norm = {
     .schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
     .doc = "Channels, dim 1, in num_groups groups, each of which is normalised per sample; then a weight and bias per channel (Wu and He 2018).",
-    .run = group_run, .flags = RUSH_AUTOCAST_F32,
+    .run = group_run,
 };
 
 RUSH_FAMILY(norm_rows, &op_native_layer_norm, &op_native_layer_norm_backward, &op_layer_norm, &op_fused_rms_norm, &op_fused_rms_norm_backward,

@@ -211,22 +211,22 @@ static void wrap_grad(rush_grads *s) { bordered_grad(s, WRAP); }
 
 static rush_op op_reflect_1 = {
     .schema = "reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", .doc = "The last dimension continued as in a mirror, its edge not said twice.",
-    .shape = reflect_1_shape, .cpu = reflect_cpu, .grad = reflect_grad};
+    .shape = reflect_1_shape, .cpu = reflect_cpu, .grad = reflect_grad, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_reflect_2 = {
     .schema = "reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", .doc = "The last two dimensions continued as in a mirror.",
-    .shape = reflect_2_shape, .cpu = reflect_cpu, .grad = reflect_grad};
+    .shape = reflect_2_shape, .cpu = reflect_cpu, .grad = reflect_grad, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_reflect_3 = {
     .schema = "reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor", .doc = "The last three dimensions continued as in a mirror.",
     .shape = reflect_3_shape, .cpu = reflect_cpu, .grad = reflect_grad};
 static rush_op op_replicate_1 = {
     .schema = "replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", .doc = "The last dimension continued by its edges.",
-    .shape = replicate_1_shape, .cpu = replicate_cpu, .grad = replicate_grad};
+    .shape = replicate_1_shape, .cpu = replicate_cpu, .grad = replicate_grad, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_replicate_2 = {
     .schema = "replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", .doc = "The last two dimensions continued by their edges.",
-    .shape = replicate_2_shape, .cpu = replicate_cpu, .grad = replicate_grad};
+    .shape = replicate_2_shape, .cpu = replicate_cpu, .grad = replicate_grad, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_replicate_3 = {
     .schema = "replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor", .doc = "The last three dimensions continued by their edges.",
-    .shape = replicate_3_shape, .cpu = replicate_cpu, .grad = replicate_grad};
+    .shape = replicate_3_shape, .cpu = replicate_cpu, .grad = replicate_grad, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_wrap = {
     .schema = "_pad_circular(Tensor self, SymInt[] pad) -> Tensor", .doc = "The last dimensions continued from their other end.",
     .shape = wrap_shape, .cpu = wrap_cpu, .grad = wrap_grad, .flags = RUSH_HIDDEN};

@@ -255,6 +255,7 @@ static void scatter_grad(rush_grads *s)
     s->gin[0] = pick(s->g[0], s->in[index_at(s->op)].t, dims_of(s->op));
 }
 
+#define IN_SPACE(n) ((n) == 3 ? RUSH_AUTOCAST_F32 : 0) /* PyTorch pools volumes in float32 under autocast */
 #define MAX_ARGS(n) "int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n "] padding=0, int[" #n "] dilation=1, bool ceil_mode=False"
 #define MAX_POOL(n)                                                                                                                     \
     static rush_op op_max_pool##n##d_with_indices = {                                                                                   \
@@ -265,7 +266,7 @@ static void scatter_grad(rush_grads *s)
                                        .doc = "max_pool without indices, for tensors that need no gradient.",                           \
                                        .shape = values##n##_shape, .cpu = values##n##_cpu, .flags = RUSH_HIDDEN | RUSH_NO_GRAD};        \
     static rush_op op_max_pool##n##d = {.schema = "max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor",                             \
-                                        .doc = "The largest element of each window.", .run = max_pool##n##d_run};
+                                        .doc = "The largest element of each window.", .run = max_pool##n##d_run, .flags = IN_SPACE(n)};
 
 /* Indices are made only where a gradient will want them. */
 static int max_pool_run(const rush_value *in, rush_value *out, const char *values, const char *indices)
@@ -367,7 +368,7 @@ static void avg_back_grad(rush_grads *s)
     static rush_op op_avg_pool##n##d = {.schema = "avg_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n     \
                                                   "] padding=0, bool ceil_mode=False, bool count_include_pad=True" divisor ") -> Tensor",   \
                                         .doc = "The mean of each window; zeros around the image count if count_include_pad.",               \
-                                        .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad};                                              \
+                                        .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad, .flags = IN_SPACE(n)};                        \
     static rush_op op_avg_pool##n##d_backward = {                                                                                           \
         .schema = prefix "avg_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n "] stride, int[" #n    \
                          "] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",                              \
@@ -491,7 +492,7 @@ static void adaptive_max_grad(rush_grads *s)
 
 #define ADAPTIVE_AVG(name, n)                                                                                                     \
     {.schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
-     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad}
+     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .flags = IN_SPACE(n)}
 #define ADAPTIVE_AVG_BACKWARD(n)                                                                                                                \
     {.schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.",         \
      .shape = like_second_shape, .cpu = adaptive_avg_back_cpu, .grad = adaptive_avg_back_grad}
@@ -504,7 +505,7 @@ static rush_op op_adaptive_avg1_back = ADAPTIVE_AVG_BACKWARD(1), op_adaptive_avg
 #define ADAPTIVE_MAX(n)                                                                                                          \
     {.schema = "adaptive_max_pool" #n "d(Tensor self, int[" #n "] output_size) -> " RESULT2,                                      \
      .doc = "Maxima, with indices, of windows that cover the space evenly.", .shape = adaptive_shape, .cpu = adaptive_max_cpu,   \
-     .grad = adaptive_max_grad, .saves = "self, result1"}
+     .grad = adaptive_max_grad, .saves = "self, result1", .flags = IN_SPACE(n)}
 #define ADAPTIVE_MAX_BACKWARD(prefix, n)                                                                                                  \
     {.schema = prefix "adaptive_max_pool" #n "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",                      \
      .doc = "Gradient of adaptive_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"}
@@ -585,7 +586,8 @@ static void fractional_grad(rush_grads *s)
     static rush_op op_fractional##n = {.schema = "fractional_max_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n                 \
                                                  "] output_size, Tensor random_samples) -> " RESULT2,                                      \
                                        .doc = "Maxima of windows at pseudo-random places (Graham, 2014).", .shape = fractional_shape,     \
-                                       .cpu = fractional_cpu, .grad = fractional_grad, .saves = "self, result1"};                         \
+                                       .cpu = fractional_cpu, .grad = fractional_grad, .saves = "self, result1",                          \
+                                       .flags = RUSH_AUTOCAST_F32};                                                                        \
     static rush_op op_fractional##n##_back = {.schema = "fractional_max_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n      \
                                                         "] kernel_size, int[" #n "] output_size, Tensor indices) -> Tensor",               \
                                               .doc = "Gradient of fractional_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu,      \
@@ -638,11 +640,11 @@ static void unpool_grad(rush_grads *s)
 static rush_op op_max_unpool2d = {
     .schema = "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     .doc = "Puts each element at the place that its index names in a plane of output_size; zeros elsewhere.",
-    .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices",
+    .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
 };
 static rush_op op_max_unpool3d = {
     .schema = "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
-    .doc = "max_unpool2d in three dimensions.", .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices",
+    .doc = "max_unpool2d in three dimensions.", .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
 };
 
 RUSH_FAMILY(pool, &op_max_pool1d_with_indices, &op_max_pool2d_with_indices, &op_max_pool3d_with_indices, &op_max_values1, &op_max_values2,

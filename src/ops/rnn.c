@@ -442,19 +442,20 @@ static int gru_data(const rush_value *in, rush_value *out) { return packed_run(G
 static int tanh_data(const rush_value *in, rush_value *out) { return packed_run(TANH_CELL, in, out); }
 static int relu_data(const rush_value *in, rush_value *out) { return packed_run(RELU_CELL, in, out); }
 
+#define LOW .flags = RUSH_AUTOCAST_LOW /* but for GRUs, as in PyTorch */
 #define STACK_ARGS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
-#define PADDED(name, hx, results, fn, text)                                                                  \
-    {.schema = name ".input(Tensor input, " hx " hx, " STACK_ARGS ", bool batch_first) -> " results, .doc = text " over a padded batch (T, N, in).", .run = fn}
-#define PACKED(name, hx, results, fn, text)                                                                  \
-    {.schema = name ".data(Tensor data, Tensor batch_sizes, " hx " hx, " STACK_ARGS ") -> " results, .doc = text " over a packed batch.", .run = fn}
-static rush_op op_lstm_input = PADDED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_input, "A stack of LSTM layers");
-static rush_op op_lstm_data = PACKED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_data, "A stack of LSTM layers");
-static rush_op op_gru_input = PADDED("gru", "Tensor", "(Tensor, Tensor)", gru_input, "A stack of GRU layers");
-static rush_op op_gru_data = PACKED("gru", "Tensor", "(Tensor, Tensor)", gru_data, "A stack of GRU layers");
-static rush_op op_rnn_tanh_input = PADDED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_input, "A stack of Elman layers with tanh");
-static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_data, "A stack of Elman layers with tanh");
-static rush_op op_rnn_relu_input = PADDED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_input, "A stack of Elman layers with relu");
-static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu");
+#define PADDED(name, hx, results, fn, text, ...)                                                             \
+    {.schema = name ".input(Tensor input, " hx " hx, " STACK_ARGS ", bool batch_first) -> " results, .doc = text " over a padded batch (T, N, in).", .run = fn, __VA_ARGS__}
+#define PACKED(name, hx, results, fn, text, ...)                                                             \
+    {.schema = name ".data(Tensor data, Tensor batch_sizes, " hx " hx, " STACK_ARGS ") -> " results, .doc = text " over a packed batch.", .run = fn, __VA_ARGS__}
+static rush_op op_lstm_input = PADDED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_input, "A stack of LSTM layers", LOW);
+static rush_op op_lstm_data = PACKED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_data, "A stack of LSTM layers", LOW);
+static rush_op op_gru_input = PADDED("gru", "Tensor", "(Tensor, Tensor)", gru_input, "A stack of GRU layers", .flags = 0);
+static rush_op op_gru_data = PACKED("gru", "Tensor", "(Tensor, Tensor)", gru_data, "A stack of GRU layers", .flags = 0);
+static rush_op op_rnn_tanh_input = PADDED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_input, "A stack of Elman layers with tanh", LOW);
+static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_data, "A stack of Elman layers with tanh", LOW);
+static rush_op op_rnn_relu_input = PADDED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_input, "A stack of Elman layers with relu", LOW);
+static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu", LOW);
 
 RUSH_FAMILY(rnn, &op_lstm_cell, &op_gru_cell, &op_rnn_tanh_cell, &op_rnn_relu_cell, &op__lstm_layer, &op__gru_layer, &op_lstm_input, &op_lstm_data,
             &op_gru_input, &op_gru_data, &op_rnn_tanh_input, &op_rnn_tanh_data, &op_rnn_relu_input, &op_rnn_relu_data)

@@ -107,7 +107,7 @@ static void cumsum_grad(rush_grads *s)
 
 static rush_op op_cumsum = {
     .schema = "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-    .doc = "Running sum along dim.", .shape = sum_shape, .cpu = cumsum_cpu, .grad = cumsum_grad, .flags = RUSH_AUTOCAST_F32,
+    .doc = "Running sum along dim.", .shape = sum_shape, .cpu = cumsum_cpu, .grad = cumsum_grad,
 };
 
 static void cumprod_grad(rush_grads *s)
@@ -147,7 +147,7 @@ static void cumprod_grad(rush_grads *s)
 
 static rush_op op_cumprod = {
     .schema = "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-    .doc = "Running product along dim.", .shape = sum_shape, .cpu = cumprod_cpu, .grad = cumprod_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32,
+    .doc = "Running product along dim.", .shape = sum_shape, .cpu = cumprod_cpu, .grad = cumprod_grad, .saves = "self, result",
 };
 
 /* ---- extremes ---- */

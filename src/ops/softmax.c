@@ -122,7 +122,7 @@ static int by_name(const rush_value *in, rush_value *out, bool log)
 static int softmax_run(const rush_value *in, rush_value *out) { return by_name(in, out, false); }
 static int log_softmax_run(const rush_value *in, rush_value *out) { return by_name(in, out, true); }
 
-#define NAMED(var, name, fn, text) static rush_op var = {.schema = name "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .doc = text, .run = fn, .flags = RUSH_AUTOCAST_F32}
+#define NAMED(var, name, fn, text) static rush_op var = {.schema = name "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .doc = text, .run = fn}
 NAMED(op_softmax, "softmax.int", softmax_run, "Softmax along dim: positive, summing to 1.");
 NAMED(op_log_softmax, "log_softmax.int", log_softmax_run, "The logarithm of softmax, without its loss of digits.");
 NAMED(op_special_softmax, "special_softmax", softmax_run, "softmax.");

@@ -278,10 +278,9 @@ static int vec_run(const rush_value *in, rush_value *out)
 #define UPSAMPLE(name, kind_, n, four, align, what)                                                                                            \
     static const mode mode_##name = {kind_, n, #name "_backward"};                                                                             \
     static rush_op op_##name = {.schema = #name "(Tensor self, SymInt[" #n "] output_size" align SCALES##n ") -> Tensor", .doc = what,           \
-                                .shape = upsample_shape, .cpu = upsample_cpu, .grad = upsample_grad, .row = &mode_##name,                     \
-                                .flags = RUSH_AUTOCAST_F32};                                                                                   \
+                                .shape = upsample_shape, .cpu = upsample_cpu, .grad = upsample_grad, .row = &mode_##name};                                                                                   \
     static rush_op op_##name##_vec = {.schema = #name ".vec(Tensor input, SymInt[]? output_size" align ", float[]? scale_factors) -> Tensor",   \
-                                      .doc = what, .run = vec_run, .row = &mode_##name, .flags = RUSH_AUTOCAST_F32};                           \
+                                      .doc = what, .run = vec_run, .row = &mode_##name};                           \
     static rush_op op_##name##_backward = {                                                                                                    \
         .schema = #name "_backward(Tensor grad_output, SymInt[" #n "] output_size, SymInt[" #four "] input_size" align SCALES##n ") -> Tensor", \
         .doc = "Gradient of " #name ".", .shape = backward_shape, .cpu = backward_cpu, .grad = backward_grad, .row = &mode_##name};

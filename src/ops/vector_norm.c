@@ -94,7 +94,7 @@ static void norm_grad(rush_grads *s)
 static rush_op op_vector_norm = {
     .schema = "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     .doc = "sum(|self|^ord)^(1 / ord) over dim (default: all); ord 0 counts what is not zero, inf and -inf take the largest and the smallest.",
-    .shape = norm_shape, .cpu = norm_cpu, .grad = norm_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32,
+    .shape = norm_shape, .cpu = norm_cpu, .grad = norm_grad, .saves = "self, result",
 };
 
 /* ---- the older names ---- */

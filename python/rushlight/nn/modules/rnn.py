@@ -162,7 +162,7 @@ class RNNBase(Module):
     def check_input(self, input, batch_sizes):
         """Complain unless the input fits the weights."""
         wanted = 2 if batch_sizes is not None else 3
-        if not torch.is_autocast_enabled() and input.dtype != self._flat_weights[0].dtype:
+        if not torch.is_autocast_enabled(input.device.type) and input.dtype != self._flat_weights[0].dtype:
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype "
                              f"({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
                              f"or convert model: model.to({input.dtype})")
