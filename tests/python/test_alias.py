@@ -51,3 +51,9 @@ def test_command_and_import():
     code = ("import rushlight.as_torch, subprocess, sys; "
             "print(subprocess.check_output([sys.executable, '-c', 'import torch; print(torch.__path__)'], text=True))")
     assert "rushlight" in run("-c", code)
+
+
+def test_nothing_is_loaded_before_the_program_asks():
+    code = "import sys; before = 'rushlight' in sys.modules or 'torch' in sys.modules; import torch; print(before, torch.__name__)"
+    assert run("-m", "rushlight", "-c", code) == "False torch\n"
+    assert run("-m", "rushlight", "-c", "import sys; print(any(name.startswith('rushlight._C') for name in sys.modules))") == "False\n"
