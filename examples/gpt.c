@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { CONTEXT = 64, BATCH = 16, FEATURES = 96, HEADS = 4, LAYERS = 3 };
 
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
                 rush_clip_grad_norm(rush_parameters(net), 1, 2);
                 rush_optim_step(opt);
                 average = step ? 0.98 * average + 0.02 * rush_item(loss) : rush_item(loss);
+                if (isatty(2)) fprintf(stderr, "\rstep %d of %d\x1b[K%s", step + 1, steps, step % 100 == 99 ? "\r" : "");
                 if (step % 100 == 99)
                     printf("step %5d  loss %.3f  %.0f s\n", step + 1, average, (double)(clock() - began) / CLOCKS_PER_SEC), fflush(stdout);
             }

@@ -150,6 +150,11 @@ static PyObject *hooks_message(PyObject *module, PyObject *unused) { return py_r
 
 /* ---- what is never there ---- */
 
+static PyObject *show_config(PyObject *module, PyObject *unused)
+{
+    return PyUnicode_FromFormat("rushlight %s: engines %s; kernels for %s; %d threads\n", rush_version(), rush_engines(), rush_cpu_isa(), rush_num_threads());
+}
+
 static PyObject *none(PyObject *module, PyObject *unused) { Py_RETURN_NONE; }
 static PyObject *no(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
 static PyObject *yes(PyObject *module, PyObject *unused) { Py_RETURN_TRUE; }
@@ -164,6 +169,7 @@ static PyMethodDef functions[] = {
     {"_get_tracing_state", none, METH_NOARGS, "None: nothing is traced."},
     {"_are_functorch_transforms_active", no, METH_NOARGS, "Is a transform of torch.func running that must see every function?"},
     {"_is_tracing", no, METH_NOARGS, NULL},
+    {"_show_config", show_config, METH_NOARGS, "What the library was built with and computes with, in words."},
     {"_len_torch_dispatch_stack", zero, METH_NOARGS, NULL},
     {"_get_dispatch_mode", none, METH_VARARGS, NULL},
     {"_is_fwd_grad_enabled", yes, METH_NOARGS, NULL},

@@ -9,7 +9,7 @@ from collections import namedtuple
 SystemEnv = namedtuple("SystemEnv", [
     "torch_version", "is_debug_build", "cuda_compiled_version", "gcc_version", "clang_version", "cmake_version", "os",
     "libc_version", "python_version", "python_platform", "is_cuda_available", "cuda_runtime_version",
-    "nvidia_gpu_models", "cpu_info", "pip_packages"])
+    "nvidia_gpu_models", "cpu_info", "cpu_flags", "cgroup_cpus", "threads", "engines", "pip_packages"])
 
 
 def run(command):
@@ -32,6 +32,37 @@ def get_pip_packages():
     return "\n".join("%s==%s" % item for item in names if any(w in item[0].lower() for w in wanted))
 
 
+def get_cpu_flags():
+    """Of the processor's instruction sets those that matter for arithmetic."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            flags = set(re.search(r"^(?:flags|Features)\s*:(.*)$", f.read(), re.M).group(1).split())
+    except (OSError, AttributeError):
+        return None
+    return " ".join(sorted(n for n in flags if n.startswith(("avx", "fma", "sse4", "amx", "f16c", "asimd", "sve", "neon", "bf16"))))
+
+
+def get_cgroup_cpus():
+    """How many processors the container's quota amounts to; None: there is no quota."""
+    for path in ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"):
+        try:
+            with open(path) as f:
+                words = f.read().split()
+            if len(words) == 1:
+                with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us") as f:
+                    words += f.read().split()
+            return None if words[0] in ("max", "-1") else "%.2f" % (int(words[0]) / int(words[1]))
+        except (OSError, ValueError, IndexError):
+            continue
+    return None
+
+
+def get_engines():
+    """The libraries and the instruction set that the arithmetic uses."""
+    import rushlight as torch
+    return " ".join(torch.__config__.show().split())
+
+
 def get_env_info():
     import rushlight as torch
     cpu = _first_match("lscpu", r"Model name:\s*(.*)") or platform.processor()
@@ -43,7 +74,9 @@ def get_env_info():
         libc_version="-".join(platform.libc_ver()), python_version=sys.version.replace("\n", " "),
         python_platform=platform.platform(), is_cuda_available=str(torch.cuda.is_available()),
         cuda_runtime_version=None, nvidia_gpu_models=None, cpu_info="%s x %s" % (os.cpu_count(), cpu),
-        pip_packages=get_pip_packages())
+        cpu_flags=get_cpu_flags(), cgroup_cpus=get_cgroup_cpus(), threads="%d (%d processors may be used)" % (
+            torch.get_num_threads(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        engines=get_engines(), pip_packages=get_pip_packages())
 
 
 def get_pretty_env_info():

@@ -88,8 +88,9 @@ def _share_dist_seed(generator, pg):
 class DataLoader(Generic[_T_co]):
     """Iterates over a dataset in batches.
 
-    worker_type is an addition to PyTorch's arguments: "process" (default) or "thread".  Threads share the
-    program's memory and its global random generators; they pay where reading releases the interpreter lock.
+    worker_type is an addition to PyTorch's arguments: "process" or "thread"; without it the environment's
+    RUSHLIGHT_WORKER_TYPE counts, else "process".  Threads share the program's memory and its global random
+    generators; they pay where reading releases the interpreter lock.
     """
 
     dataset: Any
@@ -107,7 +108,7 @@ class DataLoader(Generic[_T_co]):
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
-                 pin_memory_device="", in_order=True, worker_type="process"):
+                 pin_memory_device="", in_order=True, worker_type=None):
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; "
                              "use num_workers=0 to disable multiprocessing.")
@@ -122,6 +123,8 @@ class DataLoader(Generic[_T_co]):
             raise ValueError("prefetch_factor option should be non-negative")
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
+        if worker_type is None:
+            worker_type = os.environ.get("RUSHLIGHT_WORKER_TYPE", "process")
         if worker_type not in ("process", "thread"):
             raise ValueError("worker_type should be 'process' or 'thread', but got %r" % (worker_type,))
         if isinstance(dataset, IterDataPipe) and num_workers > 0:
