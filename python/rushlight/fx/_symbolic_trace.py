@@ -217,6 +217,10 @@ class Tracer(TracerBase):
         signature = inspect.signature(fn)
         count = 0
 
+        def default_of(name):
+            parameter = signature.parameters.get(name)
+            return () if parameter is None or parameter.default is inspect.Parameter.empty else (parameter.default,)
+
         def placeholder(name):
             nonlocal count
             if concrete_args is not None and name in concrete_args:
@@ -229,8 +233,7 @@ class Tracer(TracerBase):
 
                 def leaf(value):
                     nonlocal count
-                    default = ()
-                    proxy = self.create_proxy("placeholder", "%s_%d" % (name, count), default, {})
+                    proxy = self.create_proxy("placeholder", "%s_%d" % (name, count), default_of(name), {})
                     count += 1
                     if isinstance(value, PHBase):
                         return proxy
@@ -243,10 +246,8 @@ class Tracer(TracerBase):
                     return value
                 return pytree.tree_map(leaf, given)
             plain = name.lstrip("*")
-            parameter = signature.parameters.get(plain)
-            default = () if parameter is None or parameter.default is inspect.Parameter.empty else (parameter.default,)
             annotation = getattr(fn, "__annotations__", {}).get(plain)
-            return self.create_proxy("placeholder", name, default, {},
+            return self.create_proxy("placeholder", name, default_of(plain), {},
                                      type_expr=annotation if not isinstance(annotation, str) else None)
 
         argument_names = [names[i] for i in range(skip, total)]
