@@ -116,7 +116,7 @@ static int put(rush_writing *w, const char *a, size_t na, const char *b, size_t 
         w->at += (uint64_t)n;
         size_t done = RUSH_MIN((size_t)n, na);
         a += done, na -= done;
-        b += (size_t)n - done, nb -= (size_t)n - done;
+        if (nb) b += (size_t)n - done, nb -= (size_t)n - done;
     }
     return 0;
 }
