@@ -4,6 +4,7 @@ UntypedStorage is the extension's type.  TypedStorage, kept for old programs and
 untyped storage; torch.FloatStorage and its kin are names for it with a fixed dtype.  All arithmetic on typed
 storages goes through a tensor that views the bytes.
 """
+import functools
 import io
 import warnings
 
@@ -37,10 +38,12 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     return torch.empty(0, dtype=dtype).set_(untyped, 0, (size,))
 
 
+@functools.lru_cache(None)
 def _storage_type_to_dtype_map():
     return {name: getattr(torch, dtype) for name, dtype in _NAMES.items() if hasattr(torch, dtype)}
 
 
+@functools.lru_cache(None)
 def _dtype_to_storage_type_map():
     return {dtype: name for name, dtype in _storage_type_to_dtype_map().items()}
 
@@ -49,6 +52,7 @@ def _get_dtype_from_pickle_storage_type(pickle_storage_type):
     return _storage_type_to_dtype_map()[pickle_storage_type]
 
 
+@functools.lru_cache(None)
 def _new_dtypes():
     """dtypes that have no storage class of their own in files."""
     names = ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu",

@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 import zlib
+from collections import OrderedDict
 
 import rushlight as torch
 from rushlight import _C
@@ -74,6 +75,9 @@ class _Pickler(pickle._Pickler):
     dispatch[_StorageClass] = save_global
 
 
+# Most of what is pickled; asking them for a storage would take longer than pickling them.
+_NO_STORAGE = frozenset((str, int, float, bool, type(None), tuple, list, dict, OrderedDict, bytes, types.FunctionType, type, _StorageClass,
+                         torch.Tensor, torch.nn.Parameter))
 _REBUILD = (torch._utils._rebuild_tensor_v2, torch._utils._rebuild_tensor_v3)
 
 
@@ -187,6 +191,8 @@ def _pickle(obj, pickle_module, pickle_protocol, storages):
     data = io.BytesIO()
 
     def persistent_id(value):
+        if type(value) in _NO_STORAGE:
+            return None
         found = storages.reference(value)
         if found is None:
             return None
