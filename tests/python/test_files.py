@@ -3,6 +3,7 @@ import io
 import os
 import pickle
 import struct
+import tarfile
 import zipfile
 
 import pytest
@@ -184,6 +185,7 @@ def test_bools_are_zero_or_one():
     b"cos\nsystem\nX\x02\0\0\0ls\x85R.", b"cbuiltins\neval\nX\x01\0\0\0" + b"1\x85R.", b"cbuiltins\n__import__\nX\x02\0\0\0os\x85R.",
     b"ctorch.serialization\nload\nX\x01\0\0\0x\x85R.", b"ctorch.hub\nload\n)R.", b"cposix\nsystem\n.", b"ctorch\nos.system\n.", b"ccollections\nnamedtuple\n.",
     b"(X\x02\0\0\0lsios\nsystem\n.", b"cos\nsystem\n(X\x02\0\0\0lso.", b"ctorch.nn.parameter\nParameter\n)\x81X\x01\0\0\0a}b.",
+    b"]K\x01K\x02s.", b"]q\x00(K\x01K\x02u.", b"ctorch\nSize\n)RK\x01K\x02s.", b"}K\x01a.",  # items of what has none: CVE-2026-24747
 ])
 def test_pickles_run_nothing(code):
     with pytest.raises(ERRORS + (TypeError, AttributeError)):
@@ -231,4 +233,26 @@ def test_archives_that_lie(tmp_path):
         with zipfile.ZipFile(f, "w") as z:
             z.writestr("a/data.pkl", b"\x80\x02N.")
             z.writestr("a/version", "11\n")
+        torch.load(io.BytesIO(f.getvalue()))
+
+
+def test_quantized_tensors_stay_within_their_storage():
+    def word(text):
+        return b"X" + struct.pack("<I", len(text)) + text
+    for stride in (b"K\x7f", long_number(2 ** 62)):
+        code = (b"\x80\x02ctorch._utils\n_rebuild_qtensor\n((" + word(b"storage") + b"ctorch\nQUInt8Storage\n" + word(b"0") + word(b"cpu") +
+                b"K\x04tQK\x00K\x04\x85" + stride + b"\x85ctorch\nper_tensor_affine\nG" + struct.pack(">d", 0.5) + b"K\x00\x87\x89ccollections\nOrderedDict\n)RtR.")
+        with pytest.raises(ERRORS + (AttributeError,)):     # where there are no quantized tensors at all
+            torch.load(archive_of(code, [("0", bytes(4))]))
+
+
+def test_code_in_a_tar_of_old_is_not_run():
+    """CVE-2025-32434: the oldest format took another way past the allow-list."""
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name in ("storages", "tensors", "pickle"):
+            info = tarfile.TarInfo(name)
+            info.size = len(b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.")
+            tar.addfile(info, io.BytesIO(b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R."))
+    with pytest.raises(pickle.UnpicklingError, match="system"):
         torch.load(io.BytesIO(f.getvalue()))
