@@ -59,7 +59,7 @@ static int set_piece(rush_tokenizer *t, int64_t k, const char *a, int32_t na, co
     char *s = rush_malloc((size_t)(na + nb) + 1);
     if (!s) return -1;
     memcpy(s, a, (size_t)na);
-    memcpy(s + na, b, (size_t)nb);
+    if (nb) memcpy(s + na, b, (size_t)nb);
     rush_free(t->piece[k].text);
     t->piece[k] = (piece){s, na + nb};
     return 0;
