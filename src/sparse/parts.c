@@ -150,6 +150,9 @@ static rush_op op_coalesced_set = {
 static int values_at_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF, *pattern = in[1].t;
+    if (need_sparse("_sparse_values_at", pattern)) return -1;
+    RUSH_CHECK(rush_same_sizes(t, pattern), RUSH_RUNTIME_ERROR, "a tensor of size %s has no values at the entries of one of size %s", rush_shape_of(t),
+               rush_shape_of(pattern));
     if (t->layout == pattern->layout && t->parts->plain == pattern->parts->plain && t->parts->compressed == pattern->parts->compressed && pattern->parts->coalesced)
         return shown(out, VALUES(t));
     rush_tensor *values = rush_values_at(t->layout ? rush_as_coo(t) : t, rush_as_coo(pattern)), *like = VALUES(pattern);
@@ -173,6 +176,9 @@ static rush_op op_values_at = {
 
 static int values_like_run(const rush_value *in, rush_value *out)
 {
+    if (need_sparse("_sparse_values_like", SELF)) return -1;
+    RUSH_CHECK(!in[1].t->layout && rush_same_sizes(VALUES(SELF), in[1].t), RUSH_RUNTIME_ERROR, "values have size %s, the pattern's have %s", rush_shape_of(in[1].t),
+               rush_shape_of(VALUES(SELF)));
     return rush_result(out, rush_sparse_with(SELF, rush_tensor_detach(in[1].t)));
 }
 

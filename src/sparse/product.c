@@ -105,6 +105,7 @@ static int shapes_multiply(const rush_tensor *a, const rush_tensor *b)
 /* a sparse, (n, k) or (batch, n, k); b dense: the result is dense. */
 static rush_tensor *sparse_dense(rush_tensor *a, rush_tensor *b)
 {
+    if (!a || !b) return NULL;
     rush_dtype d = computed(a->dtype);
     rows r;
     const rush_tensor *plain = rush_cast_copy(b, d);
