@@ -19,12 +19,18 @@ static rush_tensor *example(rush_tensor *values)
     return T("sparse_coo_tensor.indices_size", V(indices), V(values ? values : NUMBERS(RUSH_F64, SIZE(4), 3, 4, 5, 6)), INTS(2, 3));
 }
 
+static rush_tensor *there(rush_tensor *t)
+{
+    if (!t) fail_msg("%s", rush_error());
+    return t;
+}
+
 static void holds(rush_tensor *t, int n, const double *want)
 {
     if (t && t->layout) t = T("to_dense", V(t));
     if (!t) fail_msg("%s", rush_error());
     assert_int_equal(rush_numel(t), n);
-    rush_tensor *c = rush_cast_copy(t, RUSH_F64);
+    rush_tensor *c = there(rush_cast_copy(t, RUSH_F64));
     for (int i = 0; i < n; ++i) assert_true(((double *)rush_ptr(c))[i] == want[i]);
 }
 #define HOLDS(t, ...) holds(t, (int)(sizeof((double[]){__VA_ARGS__}) / 8), (double[]){__VA_ARGS__})
@@ -41,14 +47,13 @@ static rush_value layout(int l) { return (rush_value){.kind = RUSH_V_LAYOUT, .i 
 static void made_and_joined(void **state)
 {
     rush_scope() {
-        rush_tensor *s = example(NULL);
-        assert_non_null(s);
+        rush_tensor *s = there(example(NULL));
         assert_int_equal(s->layout, RUSH_SPARSE_COO);
         assert_null(s->storage);
-        assert_int_equal(rush_nnz(s), 4);
+        assert_int_equal(rush_nnz(there(s)), 4);
         HOLDS(s, 0, 0, 3, 4, 0, 11);
         rush_tensor *c = T("coalesce", V(s));
-        assert_int_equal(rush_nnz(c), 3);
+        assert_int_equal(rush_nnz(there(c)), 3);
         HOLDS(T("indices", V(c)), 0, 1, 1, 2, 0, 2);
         HOLDS(T("values", V(c)), 3, 4, 11);
         fails(T("values", V(s)), RUSH_RUNTIME_ERROR, "uncoalesced");
@@ -64,8 +69,7 @@ static void every_layout(void **state)
         rush_tensor *d = NUMBERS(RUSH_F32, SIZE(2, 4), 0, 1, 0, 2, 3, 0, 0, 0);
         for (int l = RUSH_SPARSE_COO; l < RUSH_LAYOUTS; ++l) {
             rush_tensor *s = T("to_sparse", V(d), layout(l), rush_blocked(l) ? INTS(1, 2) : RUSH_NONE);
-            if (!s) fail_msg("%s", rush_error());
-            assert_int_equal(s->layout, l);
+            assert_int_equal(there(s)->layout, l);
             HOLDS(s, 0, 1, 0, 2, 3, 0, 0, 0);
             HOLDS(T("mul.Tensor", V(s), V(2)), 0, 2, 0, 4, 6, 0, 0, 0);
             HOLDS(T("add.Tensor", V(s), V(s)), 0, 2, 0, 4, 6, 0, 0, 0);
@@ -79,7 +83,7 @@ static void every_layout(void **state)
 static void in_place(void **state)
 {
     rush_scope() {
-        rush_tensor *s = example(NULL), *shared = rush_tensor_detach(s), *d = NUMBERS(RUSH_F64, SIZE(2, 3), 1, 1, 1, 1, 1, 1);
+        rush_tensor *s = there(example(NULL)), *shared = rush_tensor_detach(s), *d = NUMBERS(RUSH_F64, SIZE(2, 3), 1, 1, 1, 1, 1, 1);
         assert_non_null(T_INPLACE("add.Tensor", V(d), V(s), V(2)));
         HOLDS(d, 1, 1, 7, 9, 1, 23);
         unsigned before = rush_version_of(s);
@@ -100,19 +104,19 @@ static void derivatives(void **state)
         assert_int_equal(rush_backward(T("sum", V(T("_sparse_mm", V(s), V(w))))), 0);
         HOLDS(rush_grad(v), 11, 3, 11, 11);
         HOLDS(rush_grad(w), 4, 4, 0, 0, 14, 14);
-        rush_tensor *x = rush_requires_grad_set(rush_tensor_detach(example(NULL)), true);
+        rush_tensor *x = rush_requires_grad_set(rush_tensor_detach(there(example(NULL))), true);
         assert_int_equal(rush_backward(T("sum", V(T("to_dense", V(T("sin", V(x))))))), 0);
-        assert_int_equal(rush_grad(x)->layout, RUSH_SPARSE_COO);
+        assert_int_equal(there(rush_grad(x))->layout, RUSH_SPARSE_COO);
         assert_int_equal(rush_backward(T("sum", V(T("to_dense", V(x))))), 0); /* sparse + sparse */
         assert_int_equal(rush_backward(T("sum", V(x))), 0);                   /* sparse + dense */
-        assert_int_equal(rush_grad(x)->layout, RUSH_STRIDED);
+        assert_int_equal(there(rush_grad(x))->layout, RUSH_STRIDED);
     }
 }
 
 static void refused(void **state)
 {
     rush_scope() {
-        rush_tensor *s = example(NULL), *d = NUMBERS(RUSH_F64, SIZE(2, 3), 1, 1, 1, 1, 1, 1);
+        rush_tensor *s = there(example(NULL)), *d = there(NUMBERS(RUSH_F64, SIZE(2, 3), 1, 1, 1, 1, 1, 1));
         static const char *const none[] = {"exp", "cos", "argmax", "sort", "tril", "cumsum", "softmax.int", "layer_norm", "view", "as_strided", "resize_"};
         for (size_t i = 0; i < RUSH_COUNT(none); ++i) {
             const rush_op *op = rush_op_find(none[i]);
