@@ -40,20 +40,22 @@ def _tensors(x):
 
 
 def _macs(module, inputs, output):
-    """Multiply-adds of a leaf: for each number of the result those of the weights that made it, as torchinfo counts."""
+    """Multiply-adds of a module's own weights: how often each meets the input. As torchinfo counts, but linear layers
+    count every position, not only every sample."""
     out = next(_tensors(output), None)
     if out is None:
         return 0
     total = 0
-    for name, p in module.named_parameters(recurse=False):
+    attention = isinstance(module, torch.nn.MultiheadAttention)     # it uses the weights of a part that is not called
+    for p in module.parameters(recurse=attention):
         if isinstance(module, torch.nn.modules.conv._ConvNd):
             # every place of the result meets each weight once
             total += p.numel() * out.size(0) * math.prod(out.shape[2:])
         elif isinstance(module, (torch.nn.RNNBase,)):
             first = next(_tensors(inputs))
             steps = first.size(0) * first.size(1) if first.dim() == 3 else first.size(0)
-            total += p.numel() * steps if "weight" in name else p.numel()
-        elif isinstance(module, torch.nn.Linear):
+            total += p.numel() * steps
+        elif attention or isinstance(module, torch.nn.Linear):
             total += p.numel() * (out.numel() // max(out.size(-1), 1))
         else:
             total += p.numel() * (out.size(0) if out.dim() else 1)
