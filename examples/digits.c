@@ -1,6 +1,6 @@
 /* digits.c - train a small convolutional network on handwritten digits, look at its mistakes, save it, use it.
  *
- *     digits [digits.npy]
+ *     digits [digits.npy [EPOCHS]]
  *
  * Nothing here is freed: what a scope made goes when it closes, network and optimizer with the outermost one.
  * tests/digits_torch.py is the same program for PyTorch, and prints the same losses.
@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { EPOCHS = 30, BATCH = 32, TEST = 360, SEED = 7 };
+enum { BATCH = 32, TEST = 360, SEED = 7 };
+static int epochs = 30;
 
 static double seconds(void)
 {
@@ -45,7 +46,7 @@ static void bar(int epoch, int64_t step, int64_t steps, double loss, double bega
     double now = seconds() - began, done = epoch + (double)step / (double)steps, rate = done * (double)steps * BATCH / now;
     printf("\repoch %2d [", epoch + 1);
     for (int i = 0; i < 20; i++) putchar(i < 20 * step / steps ? '#' : '.');
-    printf("] loss %.4f  %5.0f digits/s  %3.0f s left", loss, rate, now / done * (EPOCHS - done));
+    printf("] loss %.4f  %5.0f digits/s  %3.0f s left", loss, rate, now / done * (epochs - done));
     fflush(stdout);
 }
 
@@ -54,11 +55,11 @@ static void train(rush_module *net, rush_tensor *x, rush_tensor *y, rush_tensor 
     rush_optim *opt = rush_adamw(rush_parameters(net), .lr = 2e-3);
     int64_t n = rush_size(x, 0), steps = (n + BATCH - 1) / BATCH;
     double began = seconds(), sum = 0;
-    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+    for (int epoch = 0; epoch < epochs; epoch++) {
         rush_scope() {
             sum = 0;
             rush_tensor *order = rush_randperm(n);
-            rush_optim_lr_set(opt, rush_lr_cosine(2e-3, epoch, EPOCHS, 0));
+            rush_optim_lr_set(opt, rush_lr_cosine(2e-3, epoch, epochs, 0));
             for (int64_t step = 0; step < steps && !rush_error(); step++)
                 rush_scope() {
                     int64_t from = step * BATCH, count = from + BATCH < n ? BATCH : n - from;
@@ -95,6 +96,7 @@ static void picture(const char *path, rush_tensor *x, rush_tensor *y, rush_tenso
 int main(int argc, char **argv)
 {
     rush_scope() {
+        if (argc > 2) sscanf(argv[2], "%d", &epochs);
         rush_manual_seed(SEED);
         rush_tensor *data = rush_to(rush_npy_load(argc > 1 ? argv[1] : "examples/data/digits.npy"), rush_v_dtype(RUSH_F32));
         if (rush_error()) break;
@@ -108,7 +110,6 @@ int main(int argc, char **argv)
         train(net, rush_narrow(x, 0, 0, rest), rush_narrow(y, 0, 0, rest), test_x, test_y);
         rush_module_save(net, "digits.safetensors");
         picture("digits.png", test_x, test_y, classify(net, test_x));
-
         rush_module *again = network();
         rush_module_load(again, "digits.safetensors");
         printf("loaded from digits.safetensors: test accuracy %.2f %%; its mistakes are in digits.png\n", 100 * accuracy(again, test_x, test_y));

@@ -21,9 +21,12 @@ typedef struct aside { /* a node's state in an outer task */
 
 enum { DELIVER = 1, EXECUTE = 2 }; /* rush_node.needed */
 
+enum { FEW = 32 };
+
 typedef struct list {
-    void **item;
+    void **item; /* few, or a block */
     size_t n, room;
+    void *few[FEW];
 } list;
 
 typedef struct capture { /* a gradient that is asked for */
@@ -42,15 +45,28 @@ typedef struct task {
 
 static int push(list *l, void *item)
 {
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 64;
-        void **more = rush_realloc(l->item, room * sizeof *more);
+    if (RUSH_UNLIKELY(l->n == l->room)) {
+        size_t room = l->room * 4;
+        void **more = rush_realloc(l->item == l->few ? NULL : l->item, room * sizeof *more);
         if (!more) return -1;
+        if (l->item == l->few) memcpy(more, l->few, sizeof l->few);
         l->item = more;
         l->room = room;
     }
     l->item[l->n++] = item;
     return 0;
+}
+
+static void start_list(list *l)
+{
+    l->item = l->few;
+    l->n = 0;
+    l->room = FEW;
+}
+
+static void end_list(list *l)
+{
+    if (l->item != l->few) rush_free(l->item);
 }
 
 /* ---- the heap of ready nodes ---- */
@@ -103,8 +119,9 @@ static int visit(task *t, rush_node *node)
 /* Depth first with a stack of (node, next edge); a node is needed when one it leads to is. */
 static int walk(task *t, rush_node *root)
 {
-    list stack = {0};
+    list stack;
     int failed = 0;
+    start_list(&stack);
     if (root->task == t) return 0;
     failed = visit(t, root) || push(&stack, root) || push(&stack, NULL);
     while (!failed && stack.n) {
@@ -129,7 +146,7 @@ static int walk(task *t, rush_node *root)
         failed = visit(t, next) || push(&stack, next) || push(&stack, NULL);
         ++next->waiting;
     }
-    rush_free(stack.item);
+    end_list(&stack);
     return failed;
 }
 
@@ -341,9 +358,9 @@ static void finish(task *t)
         rush_free(a);
     }
     for (size_t i = 0; i < t->visited.n; ++i) rush_node_drop(t->visited.item[i]);
-    rush_free(t->visited.item);
-    rush_free(t->asides.item);
-    rush_free(t->ready.item);
+    end_list(&t->visited);
+    end_list(&t->asides);
+    end_list(&t->ready);
 }
 
 /* One backward at a time in the process, and those inside it: leaves are shared between graphs. */
@@ -371,6 +388,7 @@ static rush_tensor *root_gradient(const rush_tensor *root, rush_tensor *given)
     RUSH_CHECK_NULL(root->numel == 1, RUSH_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
     RUSH_CHECK_NULL(rush_dtype_is_float(root->dtype), RUSH_RUNTIME_ERROR, "grad can be implicitly created only for real scalar outputs but got %s",
                     rush_dtype_name(root->dtype));
+    if (root->ndim == 0 && root->device.type == RUSH_CPU && !(rush_now.mode & ~(uint32_t)RUSH_MODE_NO_GRAD)) return rush_tensor_of_number_typed(V(1.0), root->dtype);
     return T("ones_like", V((rush_tensor *)root));
 }
 
@@ -404,6 +422,9 @@ static int run_backward(task *t, int n, rush_tensor **roots, rush_tensor **grads
     if (rush_failed()) return -1;
     uint32_t mode = rush_now.mode;
     size_t mark = rush_scope_open();
+    start_list(&t->visited);
+    start_list(&t->asides);
+    start_list(&t->ready);
     if (t->graph) rush_now.mode &= ~RUSH_MODE_NO_GRAD;
     pthread_mutex_lock(&engine);
     /* root gradients keep their own history only with create_graph */

@@ -12,7 +12,7 @@ rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, i
     rush_node *node = rush_small_alloc(bytes);
     if (!node) return NULL;
     memset(node, 0, bytes);
-    node->refs = 1;
+    atomic_init(&node->refs, 1);
     node->bytes = (uint32_t)bytes;
     node->kind = kind;
     node->nedge = (uint16_t)nedge;
@@ -64,8 +64,8 @@ static void end(rush_node *node)
 void rush_node_drop(rush_node *node)
 {
     /* Ending a node drops its neighbours; they wait in a list (linked through `task`) for the outermost call. */
-    static _Thread_local rush_node *waiting;
-    static _Thread_local bool draining;
+    static _Thread_local rush_node *waiting RUSH_QUICK_TLS;
+    static _Thread_local bool draining RUSH_QUICK_TLS;
     if (!node || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) return;
     node->task = waiting;
     waiting = node;

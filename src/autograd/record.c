@@ -9,7 +9,7 @@ void (*rush_anomaly_report)(const char *made_at, const char *node_name);
 
 /* ---- saved tensors ---- */
 
-static _Thread_local rush_saved_hooks *saved_hooks;
+static _Thread_local rush_saved_hooks *saved_hooks RUSH_QUICK_TLS;
 
 void rush_saved_hooks_push(rush_saved_hooks *hooks)
 {
@@ -43,12 +43,21 @@ static int pack(rush_saved *s, rush_tensor *t)
     return 0;
 }
 
+static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
+{
+    return a->ndim == b->ndim && a->dtype == b->dtype && a->layout == b->layout && a->device.type == b->device.type &&
+           a->device.index == b->device.index && a->offset == b->offset && !((a->flags ^ b->flags) & RUSH_T_WRAPPED) &&
+           !memcmp(a->size, b->size, sizeof *a->size * a->ndim) && !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim);
+}
+
 int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
 {
     *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
     if (!t) return 0;
-    if (shape_only) {
-        s->t = rush_keep(rush_tensor_shape_only(t));
+    if (shape_only) { /* the node that made t may have the like of it already */
+        const rush_node *maker = t->ag ? t->ag->fn : NULL;
+        rush_tensor *there = maker && t->ag->slot < maker->nout ? maker->shape[t->ag->slot] : NULL;
+        s->t = rush_keep(there && same_geometry(there, t) ? there : rush_tensor_shape_only(t));
         return s->t ? 0 : -1;
     }
     RUSH_CHECK(!(t->flags & RUSH_T_INFERENCE), RUSH_RUNTIME_ERROR,
@@ -157,13 +166,15 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
     rush_value in[64], out[RUSH_MAXOUT];
-    rush_tensor *grads[64] = {0}, **lists[64] = {0};
+    rush_tensor *grads[64], **lists[64];
     RUSH_CHECK(!node->released, RUSH_RUNTIME_ERROR,
                "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed), at %s. "
                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
                "need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
                op_name(node));
     memcpy(in, node->in, sizeof *in * op->nargs);
+    memset(grads, 0, sizeof *grads * op->nargs);
+    memset(lists, 0, sizeof *lists * op->nargs);
     rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists};
     int k = 0, e = 0;
     for (int i = 0; i < op->nargs; ++i) {
@@ -225,7 +236,7 @@ static int missing_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
     return rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", node->op->base);
 }
 
-static const rush_node_kind missing_kind = {op_name, missing_apply, NULL, NULL, NULL};
+static const rush_node_kind missing_kind = {op_name, missing_apply, op_release, NULL, op_visit};
 
 static size_t payload(const rush_value *v)
 {

@@ -39,7 +39,8 @@ typedef struct rush_thread {
     size_t nparked, room;
     bool in_parallel;      /* inside rush_parallel_for: nested calls run inline */
 } rush_thread;
-extern _Thread_local rush_thread rush_now __attribute__((tls_model("initial-exec")));
+#define RUSH_QUICK_TLS __attribute__((tls_model("initial-exec"))) /* for what most calls read: such room is scarce */
+extern _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
 
 #define rush_failed() RUSH_UNLIKELY(rush_now.error)
 /* CHECK(condition, kind, format, ...) in a function that returns -1 or a pointer: see both forms */
@@ -65,6 +66,12 @@ typedef struct rush_error_state {
 } rush_error_state;
 rush_error_state rush_error_take(void);
 void rush_error_restore(rush_error_state);
+
+/* Gives up one reference of a counted thing; true when it was the last one. Who holds the only reference need not lock. */
+static inline bool rush_refs_drop(atomic_int *refs)
+{
+    return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
 
 /* ---- memory ---- */
 

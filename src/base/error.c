@@ -11,8 +11,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-_Thread_local rush_thread rush_now __attribute__((tls_model("initial-exec")));
-static _Thread_local char *message __attribute__((tls_model("initial-exec")));
+_Thread_local rush_thread rush_now RUSH_QUICK_TLS;
+static _Thread_local char *message RUSH_QUICK_TLS;
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -47,13 +47,12 @@ typedef struct thread_memory {
     block *list[LISTS];
     uint16_t held[LISTS];
     /* Written by the owner only, read by whoever asks for statistics. */
-    _Atomic uint64_t count;
-    _Atomic int64_t small_live, quick_bytes, quick_blocks;
+    _Atomic int64_t count, small_live, quick_bytes, quick_blocks;
     int64_t unseen;                /* change of quick_bytes since the peak was last looked at */
     struct thread_memory *next, *prev;
 } thread_memory;
 
-static _Thread_local thread_memory *mine __attribute__((tls_model("initial-exec")));
+static _Thread_local thread_memory *mine RUSH_QUICK_TLS;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static thread_memory *threads;
 static thread_memory gone;         /* sums over threads that ended; its lists are the shared pool */
@@ -285,7 +284,7 @@ void *rush_small_alloc(size_t size)
         p = take(m, c, (size_t)(c + 1) * SMALL_STEP);
     }
     if (RUSH_UNLIKELY(!p)) return no_memory(size);
-    m->count++;
+    add(&m->count, 1);
     add(&m->small_live, 1);
     return p;
 }
@@ -308,7 +307,7 @@ static void *counted(void *p, size_t size)
     if (RUSH_UNLIKELY(!p)) return no_memory(size);
     thread_memory *m = me();
     if (m) {
-        m->count++;
+        add(&m->count, 1);
         add(&m->small_live, 1);
     }
     return p;
@@ -330,7 +329,7 @@ void *rush_realloc(void *p, size_t size)
     void *q = SPOILED() ? NULL : realloc(p, size ? size : 1);
     if (!q) return no_memory(size);
     thread_memory *m = me();
-    if (m) m->count++;
+    if (m) add(&m->count, 1);
     return q;
 }
 
@@ -474,7 +473,7 @@ void *rush_block_alloc(size_t size, size_t *got)
         atomic_fetch_add(&big_blocks, 1);
         raise_peak();
     }
-    m->count++;
+    add(&m->count, 1);
     return p;
 }
 
@@ -540,8 +539,8 @@ void rush_memory_limit_cache(size_t bytes)
 uint64_t rush_memory_count(void)
 {
     pthread_mutex_lock(&lock);
-    uint64_t n = gone.count;
+    int64_t n = gone.count;
     for (thread_memory *m = threads; m; m = m->next) n += m->count;
     pthread_mutex_unlock(&lock);
-    return n;
+    return (uint64_t)n;
 }

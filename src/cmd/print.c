@@ -217,7 +217,7 @@ static void print_boxing(const rush_op *op, int i)
 static void print_body(const rush_op *op)
 {
     print_signature(op);
-    printf("\n{\n    static const rush_op *op;\n    rush_value out[RUSH_MAXOUT] = {{0}};\n    if (!op) op = rush_op_find(\"%s\");\n", op->name);
+    printf("\n{\n    static const rush_op *op;\n    rush_value out[RUSH_MAXOUT];\n    if (!op) op = rush_op_find(\"%s\");\n", op->name);
     printf("    const rush_value in[] = {");
     for (int i = 0; i < op->nargs; ++i) {
         printf("\n        ");

@@ -27,6 +27,12 @@ int64_t rush_to_int(rush_value v)
     }
 }
 
+rush_value rush_conj_number(rush_value v)
+{
+    if (v.kind == RUSH_V_COMPLEX) v.c[1] = -v.c[1];
+    return v;
+}
+
 rush_dtype rush_number_dtype(rush_value v)
 {
     switch (v.kind) {
@@ -130,8 +136,8 @@ static rush_tensor *first(const rush_op *op, const rush_value *out)
 
 rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
 {
-    rush_value all[64], out[RUSH_MAXOUT] = {0};
-    if (rush_failed() || fill(op, n, in, all) || rush_call(op, all, out)) return NULL;
+    rush_value all[64], out[RUSH_MAXOUT];
+    if (rush_failed() || (n != op->nargs && fill(op, n, in, all)) || rush_call(op, n == op->nargs ? in : all, out)) return NULL;
     return first(op, out);
 }
 

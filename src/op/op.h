@@ -31,6 +31,7 @@ double rush_to_double(rush_value); /* any number */
 int64_t rush_to_int(rush_value);
 #define D_(v) rush_to_double(v)
 bool rush_is_number(rush_value);
+rush_value rush_conj_number(rush_value); /* the conjugate of a complex one, others as they are */
 rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default complex */
 
 /* ---- making results in shape rules ---- */

@@ -124,16 +124,10 @@ static bool is_zero(rush_value v)
     return v.kind == RUSH_V_COMPLEX ? v.c[0] == 0 && v.c[1] == 0 : rush_to_double(v) == 0;
 }
 
-static rush_value conj_number(rush_value v)
-{
-    if (v.kind == RUSH_V_COMPLEX) v.c[1] = -v.c[1];
-    return v;
-}
-
 /* The derivative of v t by t, applied to g. */
 static rush_tensor *scaled(rush_tensor *g, rush_value v)
 {
-    return !g || is_one(v) ? g : T("mul.Tensor", V(g), conj_number(v));
+    return !g || is_one(v) ? g : T("mul.Tensor", V(g), rush_conj_number(v));
 }
 
 static int scalars_fit(rush_dtype d, rush_value beta, rush_value alpha)

@@ -393,7 +393,7 @@ rush_tensor *rush_spread(rush_tensor *g, const rush_tensor *like, rush_value dim
 {
     uint64_t bits;
     if (!g || rush_dims_read(dims, like->ndim, true, &bits)) return NULL;
-    g = rush_restore_dims(g, like, bits, keepdim);
+    if (g->ndim) g = rush_restore_dims(g, like, bits, keepdim); /* a 0-d one expands as it is */
     if (g && g->dtype != like->dtype) g = T("_to_dtype", V(g), rush_v_dtype(like->dtype));
     return g ? T("expand", V(g), rush_v_ints(like->size, like->ndim)) : NULL;
 }

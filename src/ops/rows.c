@@ -205,12 +205,6 @@ static void index_add_cpu(const rush_value *in, rush_value *out)
     if (plain != to) rush_copy_into(to, plain);
 }
 
-static rush_value conj_number(rush_value v)
-{
-    if (v.kind == RUSH_V_COMPLEX) v.c[1] = -v.c[1];
-    return v;
-}
-
 static void index_add_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0];
@@ -220,7 +214,7 @@ static void index_add_grad(rush_grads *s)
     const rush_tensor *source = s->in[3].t;
     rush_tensor *part = T("index_select", V(g), s->in[1], s->in[2]);
     if (part && part->ndim != source->ndim) part = reshape_to(part, source);
-    s->gin[3] = part ? mul(part, conj_number(s->in[4])) : NULL;
+    s->gin[3] = part ? mul(part, rush_conj_number(s->in[4])) : NULL;
 }
 
 static rush_op op_index_add = {

@@ -48,7 +48,7 @@ static void free_bytes(rush_storage *s)
 
 void rush_storage_drop(rush_storage *s)
 {
-    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!s || !rush_refs_drop(&s->refs)) return;
     free_bytes(s);
     rush_small_free(s, sizeof *s);
 }

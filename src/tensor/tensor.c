@@ -70,7 +70,7 @@ rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
     rush_tensor *t = rush_small_alloc(sizeof *t);
     if (!t) return NULL;
     memset(t, 0, offsetof(rush_tensor, dims));
-    t->refs = 1;
+    atomic_init(&t->refs, 1);
     t->dtype = dtype;
     t->device = device;
     t->ndim = ndim;
@@ -108,7 +108,7 @@ rush_tensor *rush_keep(rush_tensor *t)
 
 void rush_drop(rush_tensor *t)
 {
-    if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) end(t);
+    if (t && rush_refs_drop(&t->refs)) end(t);
 }
 
 rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
