@@ -21,7 +21,7 @@ demo: all                           ## train on handwritten digits, write weight
 test: all                           ## run all tests, or those whose name contains T
 	@$(PYTHON) tests/run.py --build $(BUILD) $(T)
 
-san:                                ## the C tests under the address and undefined-behaviour sanitizers, with failing allocations
+san:                                ## the C tests under sanitizers, and again with allocations that fail
 	@$(MAKE) --no-print-directory build-san/build.ninja BUILD=build-san \
 	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3 -Dpython=disabled"
 	@sh tools/refresh build-san
@@ -53,6 +53,7 @@ fuzz:                               ## run each fuzz target of tests/fuzz for SE
 bench: all                          ## time it all, beside PyTorch with PEER=a-python-that-has-it
 	@ninja -C $(BUILD) bench/calls >/dev/null
 	@$(BUILD)/bench/calls
+	@ninja -C $(BUILD) bench/engines >/dev/null 2>&1 && $(BUILD)/bench/engines || echo "built without oneDNN, so nothing to put products beside"
 	@$(PYTHON) bench/ratios.py $(if $(PEER),--peer $(PEER)) --rounds $(ROUNDS) calls kernels training inference around memory -- $(T)
 
 docs: all                           ## print the reference page of all operations from the registry

@@ -2,7 +2,8 @@
 """What the library is as a whole: tests/library.py BUILD
 
 Stripped it is below 12 MB, whatever instruction sets it carries; it exports nothing but rush_...; a program that includes
-the header compiles in 0.3 s, as C and as C++; and every folder of src has its page in docs.
+the header compiles in 0.3 s, as C and as C++; every folder of src has its page in docs, and the code
+that docs/adding-an-operation.md shows is the library's.
 """
 import pathlib
 import re
@@ -60,12 +61,24 @@ def pages():
     return "every folder has its page"
 
 
+def code_in_docs():
+    """What docs/adding-an-operation.md shows as the library's code is the library's code."""
+    def plain(text):
+        return " ".join(text.split())
+    files = [p for folder in ("src", "examples", "tests") for p in (ROOT / folder).rglob("*") if p.suffix in (".c", ".h", ".def", ".tsv")]
+    written = "\n".join(plain(p.read_text()) for p in files)
+    for line in (ROOT / "docs" / "adding-an-operation.md").read_text().splitlines():
+        if re.match(r"    \S|     ", line) and not line.strip().startswith(("cc ", "torch.ops.")):
+            assert plain(line) in written, f"docs/adding-an-operation.md shows what is not there: {line.strip()}"
+    return "shown code is real"
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     library = build / "librushlight.so"
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        print("; ".join([size(library, folder), names(library), header(build, folder), pages()]))
+        print("; ".join([size(library, folder), names(library), header(build, folder), pages(), code_in_docs()]))
 
 
 if __name__ == "__main__":

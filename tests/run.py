@@ -3,9 +3,9 @@
 
     tests/run.py --build build [--sanitized] [NAME...]
 
-NAME keeps the tests whose name contains one of them. The Python tests run in a virtual environment inside the
-build directory, made on first use with NumPy and pytest. With --sanitized only the C tests run, and run again
-with allocations that fail (tests/c/suite/suite.h).
+NAME keeps the tests whose name contains one of them. The C tests run once more with the kernels of each lower instruction
+set that was compiled, and once without oneDNN. The Python tests run in a virtual environment inside the build directory, made on first use with
+NumPy and pytest. With --sanitized only the C tests run, and run again with allocations that fail (tests/c/suite/suite.h).
 """
 import argparse
 import json
@@ -24,20 +24,39 @@ ASAN_OPTIONS = ":".join(["detect_leaks=1", "allocator_may_return_null=1", *(f"ha
 
 def c_tests(build, names, sanitized):
     """(passed, failed) of the cmocka programs that meson knows, each started once."""
-    listed = json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True, text=True, check=True).stdout)
     passed = failed = 0
-    for test in listed:
-        if names and not any(n in test["name"] for n in names):
+    lower = [] if sanitized else lower_levels(build)
+    for test in introspect(build, "--tests"):
+        if names and not any(n in test["name"] for n in names) or sanitized and not is_unit(test):
             continue
         env = {**os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
         if sanitized:
             env.update(ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
         command = [str(build / part) if (build / part).exists() else part for part in test["cmd"]]  # what was built, by its full path
-        ways = [[]] if not sanitized or not test["name"].startswith("test_") else [[], ["--failing", "1"]]
-        for more in ways:
-            good, bad = c_test(" ".join([test["name"], *more]), command + more, env)
-            passed, failed = passed + good, failed + bad
+        counts = [c_test(test["name"], command, env)]
+        if sanitized:
+            counts.append(c_test(test["name"] + " --failing", command + ["--failing", "1"], env))
+        elif is_unit(test):
+            counts += [c_test(f"{test['name']} at level {level}", command, {**env, "RUSHLIGHT_ISA": level}) for level in lower]
+            counts.append(c_test(test["name"] + " without oneDNN", command, {**env, "RUSHLIGHT_ONEDNN": "0"}))
+        passed, failed = passed + sum(c[0] for c in counts), failed + sum(c[1] for c in counts)
     return passed, failed
+
+
+def introspect(build, what):
+    return json.loads(subprocess.run(["meson", "introspect", what, str(build)], capture_output=True, text=True, check=True).stdout)
+
+
+def is_unit(test):
+    return test["name"].startswith("test_")
+
+
+def lower_levels(build):
+    """The instruction sets that were compiled, below the one that this processor gets."""
+    compiled = next(option["value"] for option in introspect(build, "--buildoptions") if option["name"] == "isa")
+    told = subprocess.run([build / "rushlight", "info"], capture_output=True, text=True, check=True).stdout
+    level = re.search(r"instruction set: x86-64-v(\d)", told)
+    return [l for l in compiled if level and l < level.group(1)]
 
 
 def c_test(name, command, env):

@@ -411,10 +411,18 @@ int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
     return RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_PROFILE) ? profiled(RUSH_PROFILE_OUT, call_out, op, in, out) : call_out(op, in, out);
 }
 
-/* A composite in place: its result, which has a history of its own, is copied over argument 0. */
-static int composite_inplace(const rush_op *op, const rush_value *in, rush_value *out)
+/* A composite in place: its result, which has a history of its own, is copied over argument 0. What its pieces save must
+ * outlive that: with a history they get a copy. */
+static int composite_inplace(const rush_op *op, const rush_value *in, rush_value *out, bool wants)
 {
-    if (run_composite(op, in, out) || out[0].kind != RUSH_V_TENSOR) return -1;
+    rush_value values[64];
+    rush_tensor *kept = wants ? T("clone", in[0]) : NULL;
+    if (wants && !kept) return -1;
+    if (wants) {
+        memcpy(values, in, sizeof *in * op->nargs);
+        values[0] = rush_v_tensor(kept);
+    }
+    if (run_composite(op, wants ? values : in, out) || out[0].kind != RUSH_V_TENSOR) return -1;
     rush_tensor *self = in[0].t, *result = out[0].t;
     RUSH_CHECK(rush_same_sizes(self, result), RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s",
                rush_shape_of(self), rush_shape_of(result));
@@ -449,7 +457,7 @@ static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out
     if (!failed && RUSH_UNLIKELY(s.layouts)) {
         failed = sparse_inplace(op, in, out, wants);
     } else if (!failed && op->run && !op->grad) {
-        failed = composite_inplace(op, in, out);
+        failed = composite_inplace(op, in, out, wants);
     } else if (!failed) {
         if (wants && !(failed = keep_original(op, in, values))) saved = values;
         out[0] = in[0];

@@ -258,6 +258,25 @@ static void rows_do_not_mind_layout(void **state)
     assert_true(good);
 }
 
+/* What is overwritten is read again by the derivative: x.celu_() and the like. */
+static void changes_in_place_differentiate(void **state)
+{
+    static const char *const names[] = {"selu", "celu", "elu", "silu", "relu6"};
+    for (size_t k = 0; k < RUSH_COUNT(names); k++) rush_scope() {
+            const rush_op *op = rush_op_find(names[k]);
+            rush_tensor *x = rush_requires_grad_set(random_tensor(2, (int64_t[]){3, 4}, -1, 1), true), *grad[2];
+            for (int way = 0; way < 2; way++) {
+                rush_tensor *y = T("mul.Tensor", V(x), V(1.5));
+                rush_value in[8] = {V(y)}, out[RUSH_MAXOUT];
+                for (int i = 1; i < op->nargs; i++) in[i] = op->args[i].def;
+                assert_int_equal(way ? rush_call_inplace(op, in, out) : rush_call(op, in, out), 0);
+                rush_tensor *loss = T("sum", V(out[0].t));
+                assert_int_equal(rush_grad_of(1, &loss, NULL, 1, &x, &grad[way], false, false, false), 0);
+            }
+            assert_memory_equal(rush_ptr(grad[0]), rush_ptr(grad[1]), 12 * sizeof(double));
+        }
+}
+
 static void refusals(void **state)
 {
     rush_scope() {
@@ -284,7 +303,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iterator_walks_any_strides), cmocka_unit_test(copies_convert), cmocka_unit_test(promotion),
-        cmocka_unit_test(rows_have_right_derivatives), cmocka_unit_test(rows_do_not_mind_layout), cmocka_unit_test(refusals),
+        cmocka_unit_test(rows_have_right_derivatives), cmocka_unit_test(rows_do_not_mind_layout), cmocka_unit_test(changes_in_place_differentiate), cmocka_unit_test(refusals),
     };
     return SUITE(tests);
 }
