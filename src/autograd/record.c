@@ -43,6 +43,16 @@ static int pack(rush_saved *s, rush_tensor *t)
     return 0;
 }
 
+/* Of what was parked last, the reference that parking holds. */
+static rush_tensor *take_over(rush_tensor *t)
+{
+    if (RUSH_LIKELY(t && rush_now.nparked && rush_now.parked[rush_now.nparked - 1] == t)) {
+        rush_now.nparked--;
+        return t;
+    }
+    return rush_keep(t);
+}
+
 static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
 {
     return a->ndim == b->ndim && a->dtype == b->dtype && a->layout == b->layout && a->device.type == b->device.type &&
@@ -57,7 +67,7 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
     if (shape_only) { /* the node that made t may have the like of it already */
         const rush_node *maker = t->ag ? t->ag->fn : NULL;
         rush_tensor *there = maker && t->ag->slot < maker->nout ? maker->shape[t->ag->slot] : NULL;
-        s->t = rush_keep(there && same_geometry(there, t) ? there : rush_tensor_shape_only(t));
+        s->t = there && same_geometry(there, t) ? rush_keep(there) : take_over(rush_tensor_shape_only(t));
         return s->t ? 0 : -1;
     }
     RUSH_CHECK(!(t->flags & RUSH_T_INFERENCE), RUSH_RUNTIME_ERROR,
@@ -68,7 +78,7 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
     if (is_output) t = rush_tensor_detach(t);
     if (!t) return -1;
     if (RUSH_UNLIKELY(saved_hooks != NULL)) return pack(s, t);
-    s->t = rush_keep(t);
+    s->t = is_output ? take_over(t) : rush_keep(t);
     return 0;
 }
 
@@ -300,7 +310,7 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
         for (int j = 0; j < (list ? count(&out[i]) : 1); ++j, ++slot) {
             rush_tensor *t = list ? out[i].tensors[j] : out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
             if (!t) continue;
-            node->shape[slot] = rush_keep(rush_tensor_shape_only(t));
+            node->shape[slot] = take_over(rush_tensor_shape_only(t));
             if (!node->shape[slot]) return -1;
             if (t == self) {
                 if (rush_rebase(self, node, slot)) return -1;
