@@ -23,12 +23,22 @@ static inline char *matrix(const rush_tensor *t, int64_t b)
     return (char *)rush_ptr(t) + b * ROWS(t) * COLS(t) * rush_dtypes[t->dtype].size;
 }
 
+#define BYTES(t) ((size_t)rush_dtypes[(t)->dtype].size)
+
+/* Row b of a result made by rush_out_batch. */
+static inline char *row(const rush_tensor *t, int64_t b, int64_t n)
+{
+    return (char *)rush_ptr(t) + b * n * BYTES(t);
+}
+
 /* Words of linear algebra, beside those of op/formula.h. */
 #define mT(a) T("transpose.int", V(a), V(-2), V(-1))
 #define mH(a) T("_conj_if_complex", V(mT(a)))
 #define tril(a, k) T("tril", V(a), V((int64_t)(k)))
 #define triu(a, k) T("triu", V(a), V((int64_t)(k)))
 #define diagonal(a) T("diagonal", V(a), V(0), V(-2), V(-1))
+#define part(a, dim, begin, n) T("narrow", V(a), V((int64_t)(dim)), V((int64_t)(begin)), V((int64_t)(n)))
+#define eye_like(a, n) T("eye", V((int64_t)(n)), rush_v_dtype((a)->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = (a)->device})
 #define diag_embed(a) T("diag_embed", V(a))
 
 #endif

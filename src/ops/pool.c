@@ -237,10 +237,8 @@ static int scatter_shape(const rush_value *in, rush_value *out)
 /* gg's elements of the planes' last nd dimensions at the indices. */
 static rush_tensor *pick(rush_tensor *gg, rush_tensor *index, int nd)
 {
-    int64_t flat[RUSH_MAXDIM], lead = index->ndim - nd;
-    memcpy(flat, index->size, sizeof *flat * (size_t)lead);
-    flat[lead] = -1;
-    rush_tensor *from = T("reshape", V(gg), rush_v_ints(flat, (size_t)lead + 1)), *at = T("reshape", V(index), rush_v_ints(flat, (size_t)lead + 1));
+    int64_t lead = index->ndim - nd;
+    rush_tensor *from = T("flatten.using_ints", V(gg), V(lead), V(-1)), *at = T("flatten.using_ints", V(index), V(lead), V(-1));
     return T("view", V(T("gather", V(from), V(-1), V(at))), rush_v_ints(index->size, index->ndim));
 }
 

@@ -361,7 +361,9 @@ class _Draws(TorchFunctionMode):
 @rule("rand", "randn", "randint", "bernoulli", "normal", "dropout", "rand_like", "randn_like", "randint_like", "multinomial")
 def _random(func, args, kwargs, level):
     mode = _randomness[level]
-    if mode == "error" and not (_name(func) == "dropout" and not (kwargs.get("training", True) and (args[2] if len(args) > 2 else True))):
+    given = dict(zip(("input", "p", "training"), args), **kwargs)
+    still = _name(func) == "dropout" and (not given.get("training", given.get("train", True)) or given.get("p") == 0)
+    if mode == "error" and not still:
         _refuse_draws()
     if mode == "same":
         state = torch.get_rng_state()
