@@ -251,7 +251,7 @@ static void permutation_cpu(const rush_value *in, rush_value *out)
     int64_t k = in[0].t->size[in[0].t->ndim - 1], m = in[1].i, batches = p->numel ? p->numel / (m * m) : 0;
     int64_t *order = rush_malloc(sizeof *order * RUSH_MAX(m, 1));
     if (!piv || !order) return rush_free(order);
-    memset(rush_ptr(p), 0, p->numel * BYTES(p));
+    if (p->numel) memset(rush_ptr(p), 0, p->numel * BYTES(p));
     for (int64_t b = 0; b < batches; ++b) {
         const int32_t *x = (const int32_t *)rush_ptr(piv) + b * k;
         for (int64_t i = 0; i < m; ++i) order[i] = i;
@@ -378,7 +378,7 @@ static void qr_cpu(const rush_value *in, rush_value *out)
             double one = 1;
             for (int j = 0; j < RUSH_MIN(m, cols); ++j) rush_convert(work + ((size_t)j * m + j) * item, a->dtype, 0, &one, RUSH_F64, 0, 1);
         }
-        memcpy(matrix(q, b), work, (size_t)m * cols * item);
+        if (m && cols) memcpy(matrix(q, b), work, (size_t)m * cols * item);
     }
     rush_free(work);
     rush_free(tau);

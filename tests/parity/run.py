@@ -36,8 +36,8 @@ def interpreter(oracle, wanted):
 class Comparison:
     """One run of a script over some operations, in several processes."""
 
-    def __init__(self, python, oracle, env, jobs, scratch):
-        self.python, self.oracle, self.env, self.jobs, self.scratch = python, oracle, env, jobs, scratch
+    def __init__(self, python, oracle, env, jobs, scratch, reports):
+        self.python, self.oracle, self.env, self.jobs, self.scratch, self.reports = python, oracle, env, jobs, scratch, reports
 
     def operations(self, wanted):
         listed = subprocess.run([self.python, str(self.oracle / "opinfo.py"), "--list"], capture_output=True, text=True, check=True).stdout
@@ -51,7 +51,8 @@ class Comparison:
         for k in range(min(self.jobs, len(names))):
             out = self.scratch / f"parity-{os.getpid()}-{k}.json"
             command = [self.python, *script, "--ops", ",".join(names[k::self.jobs]), "--json", str(out), *options]
-            running.append((out, subprocess.Popen(command, env=self.env, cwd=ROOT, stdout=subprocess.DEVNULL)))
+            errors = open(self.reports / f"report.errors-{k}", "ab") if self.reports else None
+            running.append((out, subprocess.Popen(command, env=self.env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)))
         found = []
         for out, process in running:
             process.wait()
@@ -124,7 +125,7 @@ def main():
         env.update(LD_PRELOAD=f"{where('libasan')} {where('libubsan')}",
                    ASAN_OPTIONS=f"detect_leaks=0:allocator_may_return_null=1:log_path={reports.resolve()}/report",
                    UBSAN_OPTIONS=f"print_stacktrace=1:log_path={reports.resolve()}/report")
-    comparison = Comparison(interpreter(oracle, options.python), oracle, env, options.jobs, reports or ROOT)
+    comparison = Comparison(interpreter(oracle, options.python), oracle, env, options.jobs, reports or ROOT, reports)
     found, failures = tables(comparison, comparison.operations(options.operations), options.max_samples, bool(reports))
     for text in failures:
         print(text)
@@ -134,11 +135,10 @@ def main():
     whole = sum(all(p == t for p, t in row.values()) for row in found.values())
     print(f"operations without a difference: {whole} of {len(found)}")
     if reports:
-        texts = sorted(reports.glob("report.*"))
-        for path in texts:
-            print(path.read_text(errors="replace"))
-        print(f"reports of the sanitizers: {len(texts)}")
-        return 1 if texts else 0
+        lines = [line for path in sorted(reports.glob("report.*")) for line in path.read_text(errors="replace").splitlines()]
+        told = sorted({line for line in lines if "runtime error:" in line or "ERROR: " in line})
+        print(*told, f"reports of the sanitizers: {len(told)}, with their traces in {reports}", sep="\n")
+        return 1 if told else 0
     lost, new = compare(found)
     for text in lost:
         print(f"lost: {text}")

@@ -83,8 +83,8 @@ static inline T power(T x, T y)
 {
     if (y < 0) return x == 1 ? 1 : x == (T)-1 ? (y % 2 ? (T)-1 : 1) : 0;
     T r = 1;
-    for (; y; y /= 2, x = (T)(x * x))
-        if (y % 2) r = (T)(r * x);
+    for (; y; y /= 2, x = (T)((uint64_t)x * (uint64_t)x)) /* unsigned: it may wrap around */
+        if (y % 2) r = (T)((uint64_t)r * (uint64_t)x);
     return r;
 }
 static inline T gcd(T x, T y)
@@ -98,11 +98,11 @@ static inline T gcd(T x, T y)
 static inline T lcm(T x, T y)
 {
     T g = gcd(x, y);
-    return g == 0 ? 0 : absolute((T)(x / g * y));
+    return g == 0 ? 0 : absolute((T)((uint64_t)(x / g) * (uint64_t)y));
 }
 static inline T shift_left(T x, T y)
 {
-    return y < 0 || y >= (T)(8 * sizeof(T)) ? 0 : (T)(x << y);
+    return y < 0 || y >= (T)(8 * sizeof(T)) ? 0 : (T)((uint64_t)x << y);
 }
 static inline T shift_right(T x, T y)
 {
