@@ -100,13 +100,13 @@ int main(int argc, char **argv)
         rush_manual_seed(SEED);
         rush_tensor *data = rush_to(rush_npy_load(argc > 1 ? argv[1] : "examples/data/digits.npy"), rush_v_dtype(RUSH_F32));
         if (rush_error()) break;
-        int64_t n = rush_size(data, 0), rest = n - TEST;
+        int64_t n = rush_size(data, 0), test = n < 4 * TEST ? n / 4 : TEST, rest = n - test;
         data = rush_index_select(data, 0, rush_randperm(n));
         rush_tensor *x = rush_reshape(rush_div(rush_narrow(data, 1, 0, 64), 16), RUSH_INTS(n, 1, 8, 8));
         rush_tensor *y = rush_to(rush_select(data, 1, 64), rush_v_dtype(RUSH_I64));
-        rush_tensor *test_x = rush_narrow(x, 0, rest, TEST), *test_y = rush_narrow(y, 0, rest, TEST);
+        rush_tensor *test_x = rush_narrow(x, 0, rest, test), *test_y = rush_narrow(y, 0, rest, test);
         rush_module *net = network();
-        printf("%lld digits to learn from, %d to be tested on, %lld weights\n", (long long)rest, TEST, (long long)rush_parameter_count(net));
+        printf("%lld digits to learn from, %lld to be tested on, %lld weights\n", (long long)rest, (long long)test, (long long)rush_parameter_count(net));
         train(net, rush_narrow(x, 0, 0, rest), rush_narrow(y, 0, 0, rest), test_x, test_y);
         rush_module_save(net, "digits.safetensors");
         picture("digits.png", test_x, test_y, classify(net, test_x));

@@ -253,7 +253,8 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
         if (run_composite(op, in, out)) return -1;
         if (since && !op->grad) rush_record_name(op, out, since);
         if (op->flags & RUSH_VIEW) link_views(op, in, out);
-        return wants && op->grad ? rush_record(op, in, in, out, NULL) : 0;
+        bool itself = in[0].kind == RUSH_V_TENSOR && out[0].kind == RUSH_V_TENSOR && out[0].t == in[0].t; /* nothing was done */
+        return wants && op->grad && !itself ? rush_record(op, in, in, out, NULL) : 0;
     }
     if (writes_self(op)) {
         rush_value values[64];
