@@ -5,14 +5,33 @@
  * one above.
  */
 #include "op/op.h"
+#include <pthread.h>
+
+static pthread_key_t key; /* its value only makes thread_ends be called */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void thread_ends(void *unused)
+{
+    rush_scope_close(0);
+    rush_free(rush_now.parked);
+    rush_now.parked = NULL;
+    rush_now.room = 0;
+}
+
+static void start(void)
+{
+    pthread_key_create(&key, thread_ends);
+}
 
 static int grow(void)
 {
+    pthread_once(&once, start);
     size_t room = rush_now.room ? rush_now.room * 2 : 64;
     void **more = rush_realloc(rush_now.parked, room * sizeof *more);
     if (!more) return -1;
     rush_now.parked = more;
     rush_now.room = room;
+    pthread_setspecific(key, &rush_now);
     return 0;
 }
 
