@@ -80,6 +80,10 @@ static inline bool rush_refs_drop(atomic_int *refs)
 void *rush_small_alloc(size_t size);
 void rush_small_free(void *, size_t size);
 /* Named, counted malloc for everything else; NULL and an error when there is none. */
+/* Room for a few words in a message, RUSH_WORDS bytes; the same room comes again at the eighth call in a thread. Not a
+ * thread-local array: a library that is opened late finds little room for those. */
+#define RUSH_WORDS 128
+char *rush_words(void);
 void *rush_malloc(size_t size);
 void *rush_calloc(size_t n, size_t size);
 void *rush_realloc(void *, size_t size);

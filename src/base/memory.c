@@ -48,6 +48,8 @@ typedef struct thread_memory {
     uint16_t held[LISTS];
     /* Written by the owner only, read by whoever asks for statistics. */
     _Atomic int64_t count, small_live, quick_bytes, quick_blocks;
+    char words[8][RUSH_WORDS];           /* of rush_words() */
+    unsigned turn;
     int64_t unseen;                /* change of quick_bytes since the peak was last looked at */
     struct thread_memory *next, *prev;
 } thread_memory;
@@ -156,6 +158,13 @@ static thread_memory *arrive(void)
 static inline thread_memory *me(void)
 {
     return RUSH_LIKELY(mine != NULL) ? mine : arrive();
+}
+
+char *rush_words(void)
+{
+    static char last_resort[RUSH_WORDS]; /* shared, but there is no memory for one of one's own */
+    thread_memory *m = me();
+    return m ? m->words[m->turn++ % RUSH_COUNT(m->words)] : last_resort;
 }
 
 /* ---- the switch that makes the n-th allocation fail ---- */

@@ -96,16 +96,16 @@ const char *rush_node_exception(const char *op)
 
 const char *rush_node_name(const rush_op *op)
 {
-    static _Thread_local char text[80];
     size_t n = 0;
     bool up = true;
     if (op->node) return op->node;
-    for (const char *c = op->base; *c && n < sizeof text - 16; ++c) {
+    char *text = rush_words();
+    for (const char *c = op->base; *c && n < RUSH_WORDS - 16; ++c) {
         if (*c != '_') text[n++] = up ? (char)toupper((unsigned char)*c) : *c;
         up = *c == '_' || isdigit((unsigned char)*c);
     }
     int overload = 0;
     for (const rush_op *other = rush_op_find(op->base); other && other->index != op->index; other = other->next) overload += other->grad != NULL;
-    snprintf(text + n, sizeof text - n, "Backward%d", overload);
+    snprintf(text + n, RUSH_WORDS - n, "Backward%d", overload);
     return text;
 }

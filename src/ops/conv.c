@@ -29,11 +29,9 @@ static int spread(rush_value v, int nd, int64_t *to, const char *name)
 
 static const char *by_x(int n, const int64_t *s)
 {
-    static _Thread_local char buf[2][128];
-    static _Thread_local int turn;
-    char *to = buf[turn ^= 1];
+    char *to = rush_words();
     size_t at = 0;
-    for (int i = 0; i < n && at < sizeof buf[0]; ++i) at += (size_t)snprintf(to + at, sizeof buf[0] - at, i ? " x %lld" : "%lld", (long long)s[i]);
+    for (int i = 0; i < n && at < RUSH_WORDS; ++i) at += (size_t)snprintf(to + at, RUSH_WORDS - at, i ? " x %lld" : "%lld", (long long)s[i]);
     return to;
 }
 

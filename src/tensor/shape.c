@@ -4,11 +4,8 @@
 
 const char *rush_shape_text(int ndim, const int64_t *size)
 {
-    /* small: a library that is opened late finds little room for thread-local variables */
-    static _Thread_local char ring[4][112];
-    static _Thread_local unsigned turn;
-    char *text = ring[turn++ % 4];
-    size_t room = sizeof ring[0], at = 0;
+    char *text = rush_words();
+    size_t room = RUSH_WORDS, at = 0;
     int d = 0;
     at += snprintf(text, room, "[");
     for (; d < ndim && at < room - 28; ++d) at += snprintf(text + at, room - at, d ? ", %lld" : "%lld", (long long)size[d]);

@@ -42,7 +42,7 @@ def test_c_program(tmp_path):
 def test_make_targets_and_files_exist():
     targets = run(["make", "-C", ROOT, "--no-print-directory", "help"])
     for name in re.findall(r"`?make (\w+)", README):
-        assert f"make {name}" in targets
+        assert name == "help" or f"make {name}" in targets
     for path in re.findall(r"`((?:src|docs|include|python|tests)/[\w/.]+)`", README):
         if path != "src/graph":     # said to be planned
             assert (ROOT / path).exists(), path
