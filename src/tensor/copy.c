@@ -37,6 +37,7 @@ static bool same_layout(const rush_tensor *a, const rush_tensor *b)
 
 int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
 {
+    if (RUSH_UNLIKELY(!dst || !src)) return -1; /* what came to nothing, for an error that is pending */
     RUSH_CHECK(dst->layout == RUSH_STRIDED && src->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "elements of a tensor of layout %s cannot be copied to one of layout %s",
                rush_layout_word(src->layout), rush_layout_word(dst->layout));
     if (RUSH_UNLIKELY(dst->device.type == RUSH_META)) return 0;

@@ -9,19 +9,11 @@
 #include "base/base.h"
 
 #include <stdio.h>
-#include <time.h>
 
 /* The test that is running with failing allocations, and what its clean-up saw. */
 static const struct CMUnitTest *current;
 static int error_left;
 static bool reached_end;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void body(void **state)
 {
@@ -78,38 +70,36 @@ static const char *complaint(uint64_t n, size_t before)
     return NULL;
 }
 
-static int try_failures(const struct CMUnitTest *test, double budget, uint64_t only)
+/* How many of a test's allocations fail in turn: the same ones on every machine. */
+static uint64_t trials(uint64_t all, double effort)
+{
+    uint64_t n = (uint64_t)(effort * 1.5e6 / (double)(all + 1));
+    n = RUSH_MAX(RUSH_MIN(n, (uint64_t)(effort * 600)), 20);
+    return RUSH_MIN(n, all);
+}
+
+static int try_failures(const struct CMUnitTest *test, double effort, uint64_t only)
 {
     current = test;
     run(0);
     uint64_t first = rush_memory_count(), wrong = 0, tried = 0;
-    double begin = seconds();
     if (!run(0)) return printf("FAIL %s: fails without failing allocations\n", test->name), 1;
-    uint64_t all = rush_memory_count() - first, n = 0;
+    uint64_t all = rush_memory_count() - first, most = only ? 1 : trials(all, effort), dense = most == all ? all : most / 2;
     size_t before = live();
     double spread = 0;
-    begin = seconds();
-    bool spreading = false;
-    uint64_t dense = all;
-    while (tried < all) {
-        double used = seconds() - begin;
-        if (!spreading && used > budget / 2) spreading = true, dense = n;
-        if (spreading && used > budget && tried > dense + 2) break;
-        if (spreading) { /* the golden section fills what is left evenly, however far it gets */
+    for (; tried < most; ++tried) { /* the first ones, then the rest by the golden section, which spreads them evenly */
+        uint64_t n = tried + 1;
+        if (n > dense) {
             spread += 0.6180339887498949;
             spread -= (double)(int64_t)spread;
             n = dense + 1 + (uint64_t)(spread * (double)(all - dense));
-        } else {
-            ++n;
         }
         if (only) n = only;
-        ++tried;
         const char *what = complaint(n, before);
         if (what) {
             if (++wrong <= 5) printf("FAIL %s: %s when allocation %llu of %llu fails\n", test->name, what, (unsigned long long)n, (unsigned long long)all);
             before = live();
         }
-        if (only) break;
     }
     if (!run(0)) ++wrong, printf("FAIL %s: fails after failed allocations\n", test->name);
     printf("%s %s: %llu of %llu allocations made to fail, %llu wrong\n", wrong ? "FAIL" : "ok  ", test->name, (unsigned long long)tried,
@@ -127,11 +117,11 @@ int suite_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
         each[i].teardown_func = settle;
     }
     if (argc < 2 || strcmp(argv[1], "--failing")) return _cmocka_run_group_tests("tests", each, n, NULL, NULL);
-    double budget = argc > 2 ? atof(argv[2]) : 2;
+    double effort = argc > 2 ? atof(argv[2]) : 1;
     int failed = 0, ran = 0;
     for (size_t i = 0; i < n; i++) {
         if (argc > 3 && !strstr(tests[i].name, argv[3])) continue;
-        failed += try_failures(&tests[i], budget, argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
+        failed += try_failures(&tests[i], effort, argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
         ran++;
     }
     printf("%d test(s) run with failing allocations, %d wrong\n", ran, failed);

@@ -1,9 +1,9 @@
 /* suite.h - what a test program starts with: cmocka, and the main that also runs tests with failing allocations.
  *
  *     test_index                       the tests, once
- *     test_index --failing [S] [NAME]  each test with its n-th allocation failing, for every n, or for as many n,
- *                                      small and spread ones, as fit into S seconds a test (default 2)
- *     test_index --failing S NAME N    one test with one n, to look into it
+ *     test_index --failing [E] [NAME]  each test with its n-th allocation failing, for every n or, in long tests, for some,
+ *                                      the first and spread ones; E times as many (default 1)
+ *     test_index --failing E NAME N    one test with one n, to look into it
  *
  * A failing allocation may make a test fail; it must not crash, leak, or fail without an error pending.
  */
