@@ -23,7 +23,7 @@ static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64
     strides[1] = last ? 1 : step;
     strides[0] = last ? step : step * channels;
     dnnl_format_tag_t blocks = nd == 2 ? dnnl_aBcd16b : dnnl_aBcde16b;
-    if (layout) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, layout == BLOCKED ? blocks : dnnl_format_tag_any);
+    if (layout) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, layout == BLOCKED && channels % 16 == 0 ? blocks : dnnl_format_tag_any);
     else dnnl_memory_desc_init_by_strides(md, nd + 2, dims, t, strides);
 }
 
@@ -96,8 +96,7 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
         after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
     dnnl_memory_desc_t user[4] = {{0}}, md[4] = {{0}}; /* image, weight, bias, result */
     int64_t pixels = c->result[0] * c->result[1] * c->result[2];
-    bool blocks = t == dnnl_f32 && pixels <= SMALL_IMAGE && c->in / c->groups % 16 == 0 && c->out / c->groups % 16 == 0;
-    int layout = last ? AS_IT_LIES : blocks ? BLOCKED : ANY;
+    int layout = last ? AS_IT_LIES : t == dnnl_f32 && pixels <= SMALL_IMAGE ? BLOCKED : ANY;
     image_desc(&user[0], t, nd, c->n, c->in, c->space, last, AS_IT_LIES);
     weight_desc(&user[1], t, nd, c, false);
     image_desc(&user[3], t, nd, c->n, c->out, c->result, last, AS_IT_LIES);
