@@ -7,11 +7,8 @@
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
 
-#define SMALL_IMAGE 1024 /* pixels: up to here oneDNN's own choice, channels last, is the slower one, with its reorders */
-enum { AS_IT_LIES, ANY, BLOCKED }; /* the layout of an image: the caller's, oneDNN's choice, blocks of 16 channels */
-
 /* (n, c, d, h, w) of a dense array; groups > 1 adds a dimension in front of a weight. */
-static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64_t n, int64_t channels, const int64_t *space, bool last, int layout)
+static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64_t n, int64_t channels, const int64_t *space, bool last, bool any)
 {
     dnnl_dims_t dims = {n, channels}, strides;
     for (int i = 0; i < nd; ++i) dims[2 + i] = space[3 - nd + i];
@@ -22,8 +19,7 @@ static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64
     }
     strides[1] = last ? 1 : step;
     strides[0] = last ? step : step * channels;
-    dnnl_format_tag_t blocks = nd == 2 ? dnnl_aBcd16b : dnnl_aBcde16b;
-    if (layout) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, layout == BLOCKED && channels % 16 == 0 ? blocks : dnnl_format_tag_any);
+    if (any) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, dnnl_format_tag_any);
     else dnnl_memory_desc_init_by_strides(md, nd + 2, dims, t, strides);
 }
 
@@ -95,14 +91,12 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     for (int i = 0; i < 3; ++i)
         after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
     dnnl_memory_desc_t user[4] = {{0}}, md[4] = {{0}}; /* image, weight, bias, result */
-    int64_t pixels = c->result[0] * c->result[1] * c->result[2];
-    int layout = last ? AS_IT_LIES : t == dnnl_f32 && pixels <= SMALL_IMAGE ? BLOCKED : ANY;
-    image_desc(&user[0], t, nd, c->n, c->in, c->space, last, AS_IT_LIES);
+    image_desc(&user[0], t, nd, c->n, c->in, c->space, last, false);
     weight_desc(&user[1], t, nd, c, false);
-    image_desc(&user[3], t, nd, c->n, c->out, c->result, last, AS_IT_LIES);
-    image_desc(&md[0], t, nd, c->n, c->in, c->space, last, layout);
+    image_desc(&user[3], t, nd, c->n, c->out, c->result, last, false);
+    image_desc(&md[0], t, nd, c->n, c->in, c->space, last, !last);
     weight_desc(&md[1], t, nd, c, true);
-    image_desc(&md[3], t, nd, c->n, c->out, c->result, last, layout);
+    image_desc(&md[3], t, nd, c->n, c->out, c->result, last, !last);
     if (bias) {
         dnnl_dims_t dims = {c->out};
         dnnl_memory_desc_init_by_tag(&user[2], 1, dims, t, dnnl_a);
