@@ -78,6 +78,31 @@ static void fetch(const walk *w, void *to, const char *from, int64_t stride, int
     rush_convert_many(to, w->f->reads, w->size, from, w->dtype, stride, n);
 }
 
+/* The reduced dims but the innermost, counted up in at: how far the n-th place lies from the first, in bytes. */
+static int64_t seek(const walk *w, int64_t *at, int64_t n)
+{
+    int64_t far = 0;
+    for (int d = 1; d < w->ngone; ++d) {
+        at[d] = n % w->gone[d].size;
+        n /= w->gone[d].size;
+        far += at[d] * w->gone[d].in;
+    }
+    return far;
+}
+
+/* And how far the next place lies from this one. */
+static int64_t step(const walk *w, int64_t *at)
+{
+    int64_t far = 0;
+    for (int d = 1; d < w->ngone; ++d) {
+        far += w->gone[d].in;
+        if (++at[d] < w->gone[d].size) break;
+        far -= at[d] * w->gone[d].in;
+        at[d] = 0;
+    }
+    return far;
+}
+
 /* Elements [begin, end) of the reduction that starts at x join accumulator j of n. */
 static void add_rows(const walk *w, char *acc, int64_t n, int64_t j, const char *x, int64_t begin, int64_t end)
 {
@@ -85,12 +110,8 @@ static void add_rows(const walk *w, char *acc, int64_t n, int64_t j, const char 
     int64_t inner = w->ngone ? w->gone[0].size : 1, stride = w->ngone ? w->gone[0].in : 0;
     bool direct = w->dtype == w->f->reads && (stride == w->size || inner == 1);
     int64_t room = direct ? INT64_MAX : BUFFER_BYTES / w->size;
-    int64_t at[RUSH_MAXDIM], rest = begin / inner, i = begin % inner;
-    for (int d = 1; d < w->ngone; ++d) {
-        at[d] = rest % w->gone[d].size;
-        rest /= w->gone[d].size;
-        x += at[d] * w->gone[d].in;
-    }
+    int64_t at[RUSH_MAXDIM], i = begin % inner;
+    x += seek(w, at, begin / inner);
     for (;;) {
         int64_t m = RUSH_MIN(RUSH_MIN(inner - i, end - begin), room);
         const void *from = x + i * stride;
@@ -103,12 +124,7 @@ static void add_rows(const walk *w, char *acc, int64_t n, int64_t j, const char 
         if (begin >= end) return;
         if ((i += m) < inner) continue;
         i = 0;
-        for (int d = 1; d < w->ngone; ++d) {
-            x += w->gone[d].in;
-            if (++at[d] < w->gone[d].size) break;
-            x -= at[d] * w->gone[d].in;
-            at[d] = 0;
-        }
+        x += step(w, at);
     }
 }
 
@@ -119,12 +135,8 @@ static void add_columns(const walk *w, char *acc, int64_t n, const char *x, int6
     int64_t inner = w->ngone ? w->gone[0].size : 1, stride = w->ngone ? w->gone[0].in : 0;
     bool direct = w->dtype == w->f->reads && (w->kept[0].in == w->size || n == 1) && stride % w->size == 0;
     int64_t room = direct ? INT64_MAX : BUFFER_BYTES / (w->size * n);
-    int64_t at[RUSH_MAXDIM], rest = begin / inner, i = begin % inner;
-    for (int d = 1; d < w->ngone; ++d) {
-        at[d] = rest % w->gone[d].size;
-        rest /= w->gone[d].size;
-        x += at[d] * w->gone[d].in;
-    }
+    int64_t at[RUSH_MAXDIM], i = begin % inner;
+    x += seek(w, at, begin / inner);
     for (;;) {
         int64_t m = RUSH_MIN(RUSH_MIN(inner - i, end - begin), room);
         const char *from = x + i * stride;
@@ -138,12 +150,7 @@ static void add_columns(const walk *w, char *acc, int64_t n, const char *x, int6
         if (begin >= end) return;
         if ((i += m) < inner) continue;
         i = 0;
-        for (int d = 1; d < w->ngone; ++d) {
-            x += w->gone[d].in;
-            if (++at[d] < w->gone[d].size) break;
-            x -= at[d] * w->gone[d].in;
-            at[d] = 0;
-        }
+        x += step(w, at);
     }
 }
 

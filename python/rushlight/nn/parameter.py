@@ -59,6 +59,11 @@ class Parameter(torch.Tensor, metaclass=_ParameterMeta):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
 
+def maybe_parameter(module, name, wanted, shape, device=None, dtype=None):
+    """Register a parameter of that shape, whose values are still to be set; None under the name where none is wanted."""
+    module.register_parameter(name, Parameter(torch.empty(shape, device=device, dtype=dtype)) if wanted else None)
+
+
 class UninitializedTensorMixin:
     """What a tensor without a shape can do: move, change dtype, be replaced, be materialized."""
 

@@ -10,7 +10,7 @@ from rushlight.nn import functional as F
 from rushlight.nn.init import constant_, xavier_normal_, xavier_uniform_
 from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, maybe_parameter
 
 __all__ = ["Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish",
            "Hardswish", "ELU", "CELU", "SELU", "GLU", "GELU", "Hardshrink", "LeakyReLU", "LogSigmoid", "Softplus",
@@ -392,18 +392,11 @@ class MultiheadAttention(Module):
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
         separate = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        if self._qkv_same_embed_dim:
-            self.in_proj_weight = Parameter(torch.empty((3 * embed_dim, embed_dim), **made))
-            for name in separate:
-                self.register_parameter(name, None)
-        else:
-            for name, width in zip(separate, (embed_dim, self.kdim, self.vdim)):
-                setattr(self, name, Parameter(torch.empty((embed_dim, width), **made)))
-            self.register_parameter("in_proj_weight", None)
-        if bias:
-            self.in_proj_bias = Parameter(torch.empty(3 * embed_dim, **made))
-        else:
-            self.register_parameter("in_proj_bias", None)
+        same = self._qkv_same_embed_dim
+        for name, width in zip(separate, (embed_dim, self.kdim, self.vdim)):
+            maybe_parameter(self, name, not same, (embed_dim, width), **made)
+        maybe_parameter(self, "in_proj_weight", same, (3 * embed_dim, embed_dim), **made)
+        maybe_parameter(self, "in_proj_bias", bias, 3 * embed_dim, **made)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
         if add_bias_kv:
             self.bias_k = Parameter(torch.empty((1, 1, embed_dim), **made))

@@ -3,7 +3,7 @@ import rushlight as torch
 from rushlight.nn import functional as F, init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from rushlight.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, maybe_parameter
 
 __all__ = ["BatchNorm1d", "LazyBatchNorm1d", "BatchNorm2d", "LazyBatchNorm2d", "BatchNorm3d", "LazyBatchNorm3d",
            "SyncBatchNorm"]
@@ -24,11 +24,8 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(torch.empty(num_features, **made)))
-            else:
-                self.register_parameter(name, None)
+        maybe_parameter(self, "weight", affine, num_features, **made)
+        maybe_parameter(self, "bias", affine and bias, num_features, **made)
         if track_running_stats:
             self.register_buffer("running_mean", torch.zeros(num_features, **made))
             self.register_buffer("running_var", torch.ones(num_features, **made))

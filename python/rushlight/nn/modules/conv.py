@@ -10,7 +10,7 @@ from rushlight.nn import functional as F, init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
-from rushlight.nn.parameter import Parameter, UninitializedParameter
+from rushlight.nn.parameter import Parameter, UninitializedParameter, maybe_parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d",
            "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d"]
@@ -60,10 +60,7 @@ class _ConvNd(Module):
             self._reversed_padding_repeated_twice = _reverse_repeat_tuple(padding, 2)
         outer, inner = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = Parameter(torch.empty((outer, inner // groups, *kernel_size), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        maybe_parameter(self, "bias", bias, out_channels, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):

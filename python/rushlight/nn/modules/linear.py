@@ -5,7 +5,7 @@ import rushlight as torch
 from rushlight.nn import functional as F, init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter, UninitializedParameter
+from rushlight.nn.parameter import Parameter, UninitializedParameter, maybe_parameter
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -33,10 +33,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        maybe_parameter(self, "bias", bias, out_features, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -75,10 +72,7 @@ class Bilinear(Module):
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(torch.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        maybe_parameter(self, "bias", bias, out_features, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):

@@ -2,7 +2,7 @@
 import rushlight as torch
 from rushlight.nn import functional as F, init
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import maybe_parameter
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
 
@@ -64,11 +64,8 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        maybe_parameter(self, "weight", elementwise_affine, self.normalized_shape, device, dtype)
+        maybe_parameter(self, "bias", elementwise_affine and bias, self.normalized_shape, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -98,11 +95,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(torch.empty(num_channels, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        maybe_parameter(self, "weight", affine, num_channels, device, dtype)
+        maybe_parameter(self, "bias", affine and bias, num_channels, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -129,10 +123,7 @@ class RMSNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
+        maybe_parameter(self, "weight", elementwise_affine, self.normalized_shape, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):

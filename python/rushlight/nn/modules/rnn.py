@@ -11,7 +11,7 @@ import warnings
 import rushlight as torch
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, maybe_parameter
 from rushlight.nn.utils.rnn import PackedSequence
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
@@ -348,11 +348,8 @@ class RNNCellBase(Module):
         self.bias = bias
         self.weight_ih = Parameter(torch.empty((rows, input_size), **made))
         self.weight_hh = Parameter(torch.empty((rows, hidden_size), **made))
-        for name in ("bias_ih", "bias_hh"):
-            if bias:
-                setattr(self, name, Parameter(torch.empty(rows, **made)))
-            else:
-                self.register_parameter(name, None)
+        maybe_parameter(self, "bias_ih", bias, rows, **made)
+        maybe_parameter(self, "bias_hh", bias, rows, **made)
         self.reset_parameters()
 
     def reset_parameters(self):
