@@ -74,7 +74,7 @@ static const char *complaint(uint64_t n, size_t before)
 static uint64_t trials(uint64_t all, double effort)
 {
     uint64_t n = (uint64_t)(effort * 1.5e6 / (double)(all + 1));
-    n = RUSH_MAX(RUSH_MIN(n, (uint64_t)(effort * 600)), 20);
+    n = RUSH_MAX(RUSH_MIN(n, (uint64_t)(effort * 300)), 6);
     return RUSH_MIN(n, all);
 }
 
