@@ -193,12 +193,19 @@ bool rush_primitive_mem(rush_primitive *p, dnnl_primitive_desc_t desc, dnnl_quer
     if (dnnl_memory_desc_equal(want, user)) return true;
     m->size = dnnl_memory_desc_get_size(want);
     if (dnnl_memory_create(&m->user, user, engine, NULL) != dnnl_success) return false;
+    if (rush_repack_plan(&m->own, user, want) && (!result || rush_repack_both_ways(&m->own))) return true;
+    m->own.kind = RUSH_REPACK_NONE;
     m->reorder = result ? reorder_between(want, user) : reorder_between(user, want);
     return m->reorder != NULL;
 }
 
-static bool reorder(rush_mem *m, dnnl_stream_t stream)
+/* Between the caller's `data` and the room `block`. */
+static bool reorder(rush_mem *m, dnnl_stream_t stream, void *data, void *block)
 {
+    if (m->own.kind) {
+        rush_repack_run(&m->own, m->result ? data : block, m->result ? block : data, m->result);
+        return true;
+    }
     dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, m->result ? m->mem : m->user}, {DNNL_ARG_TO, m->result ? m->user : m->mem}};
     return dnnl_primitive_execute(m->reorder, stream, 2, args) == dnnl_success;
 }
@@ -247,17 +254,17 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
         rush_mem *m = &p->mem[i];
         args[i] = (dnnl_exec_arg_t){m->arg, m->mem};
         dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
-        if (!m->reorder) continue;
+        if (!m->user) continue;
         if (!m->result && is_shared(c, m, data[i])) {
             ok = dnnl_memory_set_data_handle(m->mem, c->shared.block) == dnnl_success;
             continue;
         }
         block[i] = rush_block_alloc(m->size, &got[i]);
-        ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream));
+        ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream, data[i], block[i]));
     }
     ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
     for (int i = 0; i < p->nmem; ++i) {
-        if (ok && p->mem[i].reorder && p->mem[i].result) ok = reorder(&p->mem[i], stream);
+        if (ok && p->mem[i].user && p->mem[i].result) ok = reorder(&p->mem[i], stream, data[i], block[i]);
         if (!block[i]) continue;
         if (ok) give_room(c, &p->mem[i], data[i], block[i], got[i]);
         else rush_block_free(block[i], got[i]);

@@ -14,12 +14,23 @@ typedef struct rush_case {
     int64_t key[RUSH_CASE];
 } rush_case;
 
+/* A reorder by kernels of our own (repack.c): in `outer` times `rows` pieces, steps in elements. */
+typedef struct rush_repack {
+    enum { RUSH_REPACK_NONE, RUSH_REPACK_IMAGE, RUSH_REPACK_OUTPUTS, RUSH_REPACK_INPUTS, RUSH_REPACK_PAIRS, RUSH_REPACK_PAIRS_ACROSS } kind;
+    int64_t outer, rows, columns, taps, block;
+    int64_t out_step, in_step, step, tap_step, row;
+} rush_repack;
+bool rush_repack_plan(rush_repack *, const dnnl_memory_desc_t *user, const dnnl_memory_desc_t *want);
+bool rush_repack_both_ways(const rush_repack *); /* or only from the caller's layout */
+void rush_repack_run(const rush_repack *, void *to, const void *from, bool back);
+
 /* One memory of a primitive. Where the primitive prefers another layout than the caller's, `reorder` goes between. */
 typedef struct rush_mem {
     int arg;                 /* DNNL_ARG_... */
     dnnl_memory_t mem;       /* what the primitive sees */
     dnnl_memory_t user;      /* the caller's layout, NULL when it is the same */
-    dnnl_primitive_t reorder; /* into mem before, or (for results) from mem after */
+    dnnl_primitive_t reorder; /* into mem before, or (for results) from mem after; NULL when `own` does it */
+    rush_repack own;
     bool result;
     size_t size;             /* room that mem needs while the primitive runs, when reordered */
 } rush_mem;

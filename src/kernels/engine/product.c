@@ -5,6 +5,8 @@
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
 
+#define PACK_FROM 64 /* rows that a bfloat16 product needs for packing its right-hand matrix to pay */
+
 /* A matrix that oneDNN reads fast: one of its strides is 1, the other spans the lines. */
 static bool plain(int64_t rows, int64_t columns, int64_t rs, int64_t cs)
 {
@@ -30,6 +32,35 @@ static void describe(dnnl_memory_desc_t *md, int nd, dnnl_data_type_t t, int64_t
     dnnl_memory_desc_init_by_strides(md, nd, dims, t, strides);
 }
 
+static dnnl_primitive_desc_t choose(const rush_engine_product *p, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
+                                    const dnnl_memory_desc_t *bias, const dnnl_memory_desc_t *c)
+{
+    dnnl_matmul_desc_t d;
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t post;
+    dnnl_primitive_desc_t desc = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
+    if (p->beta != 0) {
+        dnnl_post_ops_create(&post);
+        dnnl_post_ops_append_sum(post, (float)p->beta);
+        dnnl_primitive_attr_set_post_ops(attr, post);
+        dnnl_post_ops_destroy(post);
+    }
+    if (dnnl_matmul_desc_init(&d, a, b, p->bias ? bias : NULL, c) != dnnl_success ||
+        dnnl_primitive_desc_create(&desc, &d, attr, rush_onednn(), NULL) != dnnl_success)
+        desc = NULL;
+    dnnl_primitive_attr_destroy(attr);
+    return desc;
+}
+
+/* Does the product want b in a layout that our own kernel makes? It is quicker at it than the product is by itself. */
+static bool packs(dnnl_primitive_desc_t desc, const dnnl_memory_desc_t *b)
+{
+    const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+    rush_repack l;
+    return want && rush_repack_plan(&l, b, want);
+}
+
 static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
 {
     dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(p->dtype);
@@ -39,22 +70,18 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
     describe(&b, nd, t, p->bb ? p->batch : 1, p->k, p->n, p->bb, p->bk, p->bn);
     describe(&c, nd, t, p->batch, p->m, p->n, p->cb, p->cm, p->cn);
     describe(&bias, nd, t, 1, 1, p->n, p->n, p->n, 1);
-    dnnl_matmul_desc_t d;
-    dnnl_primitive_attr_t attr;
-    dnnl_post_ops_t post;
     dnnl_primitive_desc_t desc = NULL;
     rush_primitive *made = NULL;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
-    if (p->beta != 0) {
-        dnnl_post_ops_create(&post);
-        dnnl_post_ops_append_sum(post, (float)p->beta);
-        dnnl_primitive_attr_set_post_ops(attr, post);
-        dnnl_post_ops_destroy(post);
+    if (t == dnnl_bf16 && nd == 2 && p->m >= PACK_FROM && p->k % 32 == 0 && p->n % 16 == 0) {
+        dnnl_memory_desc_t any;
+        dnnl_memory_desc_init_by_tag(&any, nd, (dnnl_dims_t){p->k, p->n}, t, dnnl_format_tag_any);
+        desc = choose(p, &a, &any, &bias, &c);
+        if (desc && !packs(desc, &b)) {
+            rush_primitive_done(desc);
+            desc = NULL;
+        }
     }
-    if (dnnl_matmul_desc_init(&d, &a, &b, p->bias ? &bias : NULL, &c) != dnnl_success ||
-        dnnl_primitive_desc_create(&desc, &d, attr, rush_onednn(), NULL) != dnnl_success)
-        desc = NULL;
-    dnnl_primitive_attr_destroy(attr);
+    if (!desc) desc = choose(p, &a, &b, &bias, &c);
     const char *name = NULL;
     if (desc && dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name && strstr(name, "ref")) {
         rush_primitive_done(desc); /* its reference code is slower than ours */
