@@ -115,6 +115,8 @@ static void all_shapes(void **state)
         {.n = 2, .in = 40, .out = 20, .groups = 1, .h = 7, .w = 7, .kh = 1, .kw = 1, .stride = 1, .pad = 0, .dilation = 1},
         {.n = 2, .in = 10, .out = 20, .groups = 1, .h = 8, .w = 8, .kh = 1, .kw = 1, .stride = 2, .pad = 0, .dilation = 1},
         {.n = 16, .in = 70, .out = 30, .groups = 1, .h = 4, .w = 4, .kh = 3, .kw = 3, .stride = 1, .pad = 1, .dilation = 1},
+        {.n = 2, .in = 32, .out = 64, .groups = 1, .h = 7, .w = 7, .kh = 3, .kw = 3, .stride = 1, .pad = 1, .dilation = 1},
+        {.n = 1, .in = 48, .out = 16, .groups = 1, .h = 9, .w = 16, .kh = 5, .kw = 5, .stride = 2, .pad = 2, .dilation = 1},
         {.n = 1, .in = 3, .out = 8, .groups = 1, .h = 31, .w = 70, .kh = 7, .kw = 7, .stride = 2, .pad = 3, .dilation = 1},
         {.n = 2, .in = 3, .out = 4, .groups = 1, .h = 5, .w = 6, .kh = 3, .kw = 3, .stride = 1, .pad = 5, .dilation = 1},
         {.n = 2, .in = 6, .out = 4, .groups = 2, .h = 5, .w = 6, .kh = 3, .kw = 3, .stride = 2, .pad = 1, .dilation = 1, .output_padding = 1, .transposed = true},
