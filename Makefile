@@ -41,14 +41,11 @@ parity-san:                         ## the same under the sanitizers, whose repo
 	    --sanitized build-parity/reports $(T)
 
 SECONDS ?= 60
-fuzz:                               ## run each fuzz target of tests/fuzz for SECONDS (needs clang)
+fuzz: all                           ## run each fuzz target of tests/fuzz, or those named by T, for SECONDS (needs clang)
 	@CC="$$(command -v ccache >/dev/null && echo 'ccache clang' || echo clang)" meson setup build-fuzz -Dfuzz=true -Dpython=disabled -Disa=3 \
 	    -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true $$([ -f build-fuzz/build.ninja ] && echo --reconfigure) >/dev/null
-	@ninja -C build-fuzz >/dev/null
-	@PYTHONPATH=python $(BUILD)/venv/bin/python tests/fuzz/corpus.py build-fuzz/corpus
-	@for t in build-fuzz/tests/fuzz_*[a-z]; do [ -d $$t.p ] || [ ! -x $$t ] || { n=$${t##*fuzz_}; mkdir -p build-fuzz/found/$$n; echo "$$n"; \
-	    $$t -max_total_time=$(SECONDS) -rss_limit_mb=2500 -malloc_limit_mb=700 -max_len=16384 -timeout=25 -verbosity=0 \
-	    -artifact_prefix=build-fuzz/$$n- build-fuzz/found/$$n build-fuzz/corpus/$$n || exit 1; }; done
+	@ninja -C build-fuzz $(patsubst tests/fuzz/%.c,tests/fuzz_%,$(wildcard tests/fuzz/*.c))
+	@$(PYTHON) tests/fuzz/run.py --seconds $(SECONDS) --python "$$($(PYTHON) tests/run.py --build $(BUILD) --environment)" $(T)
 
 bench: all                          ## time it all, beside PyTorch with PEER=a-python-that-has-it
 	@ninja -C $(BUILD) bench/calls >/dev/null
@@ -67,7 +64,7 @@ install: all                        ## install library, headers, pkg-config file
 	@meson install -C $(BUILD)
 
 clean:
-	@rm -rf build build-san build-parity build-pip build-pip-venv
+	@rm -rf build build-san build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

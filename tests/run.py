@@ -75,14 +75,20 @@ def c_test(name, command, env):
     return good, bad
 
 
-def python_tests(build, names):
-    """(passed, failed) of pytest over tests/python."""
+def environment(build):
+    """The Python of the virtual environment inside the build directory, which is made on first use."""
     home = build / "venv"
     python = home / "bin" / "python"
     if not (home / "complete").exists():
         venv.create(home, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
         (home / "complete").touch()
+    return python
+
+
+def python_tests(build, names):
+    """(passed, failed) of pytest over tests/python."""
+    python = environment(build)
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RUSHLIGHT_BUILD": str(build)}
     report = build / "pytest.xml"
     command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
@@ -102,8 +108,12 @@ def main():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     cli.add_argument("--sanitized", action="store_true")
+    cli.add_argument("--environment", action="store_true", help="only make the virtual environment and print its Python")
     cli.add_argument("names", nargs="*")
     args = cli.parse_args()
+    if args.environment:
+        print(environment(args.build.resolve()))
+        return 0
     passed, failed = c_tests(args.build.resolve(), args.names, args.sanitized)
     if not args.sanitized and (ROOT / "tests" / "python").is_dir():
         more = python_tests(args.build.resolve(), args.names)

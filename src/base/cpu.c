@@ -6,6 +6,17 @@
 int rush_cpu_level(void);
 extern int rush_k_copy_level; /* of the kernels that were chosen: all families agree */
 
+#define HAS(feature) __builtin_cpu_supports(feature)
+#if defined(__clang__) && __clang_major__ < 18 /* knows no names of levels: what distinguishes them */
+#define HAS_V2 (HAS("ssse3") && HAS("sse4.2") && HAS("popcnt"))
+#define HAS_V3 (HAS_V2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2"))
+#define HAS_V4 (HAS_V3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl"))
+#else
+#define HAS_V2 HAS("x86-64-v2")
+#define HAS_V3 HAS("x86-64-v3")
+#define HAS_V4 HAS("x86-64-v4")
+#endif
+
 int rush_cpu_level(void)
 {
     static atomic_int known; /* asked from constructors, many times */
@@ -14,9 +25,9 @@ int rush_cpu_level(void)
     level = 1;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("x86-64-v4")) level = 4;
-    else if (__builtin_cpu_supports("x86-64-v3")) level = 3;
-    else if (__builtin_cpu_supports("x86-64-v2")) level = 2;
+    if (HAS_V4) level = 4;
+    else if (HAS_V3) level = 3;
+    else if (HAS_V2) level = 2;
 #endif
     const char *asked = getenv("RUSHLIGHT_ISA");
     if (asked && *asked >= '1' && *asked <= '4' && *asked - '0' < level) level = *asked - '0';

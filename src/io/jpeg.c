@@ -29,6 +29,25 @@ static void on_note(j_common_ptr jpeg, int level)
     if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF) on_error(jpeg);
 }
 
+/* A pass over the whole picture can take a few bytes: what asks for more passes than any encoder makes is not read. */
+static void on_progress(j_common_ptr jpeg)
+{
+    enum { MAX_SCANS = 100 };
+    if (!jpeg->is_decompressor || ((j_decompress_ptr)jpeg)->input_scan_number <= MAX_SCANS) return;
+    rush_fail(RUSH_RUNTIME_ERROR, "JPEG: more than %d scans", MAX_SCANS);
+    longjmp(((trouble *)jpeg->err)->back, 1);
+}
+
+/* Huffman coding takes at least a bit for the 64 pixels of a block, arithmetic coding less for blank pictures, so that sizes
+ * which lie cost no memory. */
+static void check_size(struct jpeg_decompress_struct *jpeg, size_t n)
+{
+    int64_t pixels = (int64_t)jpeg->image_width * jpeg->image_height;
+    if (pixels / 1024 <= (int64_t)n + 4096) return;
+    rush_fail(RUSH_RUNTIME_ERROR, "JPEG: %zu bytes are no picture of %u by %u", n, jpeg->image_width, jpeg->image_height);
+    longjmp(((trouble *)jpeg->err)->back, 1);
+}
+
 static void errors_begin(trouble *e)
 {
     jpeg_std_error(&e->base);
@@ -73,6 +92,7 @@ rush_tensor *rush_jpeg_decode(const void *bytes, size_t n, int mode, bool orient
                     "The provided mode is not supported for JPEG files");
     struct jpeg_decompress_struct jpeg;
     trouble e;
+    struct jpeg_progress_mgr progress = {.progress_monitor = on_progress};
     rush_tensor *volatile t = NULL;
     uint8_t *volatile line = NULL;
     volatile int turn = 1;
@@ -83,6 +103,8 @@ rush_tensor *rush_jpeg_decode(const void *bytes, size_t n, int mode, bool orient
         jpeg_mem_src(&jpeg, bytes, (unsigned long)n);
         if (oriented) jpeg_save_markers(&jpeg, JPEG_APP0 + 1, 0xffff);
         jpeg_read_header(&jpeg, TRUE);
+        check_size(&jpeg, n);
+        jpeg.progress = &progress;
         if (oriented) turn = orientation_of(&jpeg);
         bool cmyk = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
         int channels = mode == RUSH_PICTURE_UNCHANGED ? jpeg.num_components : mode == RUSH_PICTURE_GRAY ? 1 : 3;

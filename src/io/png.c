@@ -96,6 +96,8 @@ rush_tensor *rush_png_decode(const void *bytes, size_t n, int mode, bool oriente
     } else if (!setjmp(png_jmpbuf(png))) {
         png_set_read_fn(png, &s, take);
         png_read_info(png, info);
+        /* Data compresses to a thousandth at best: what claims more is not read, so sizes that lie cost no memory. */
+        if (png_get_rowbytes(png, info) * png_get_image_height(png, info) / 1100 > n) png_error(png, "the data ends too early");
         int channels = convert(png, info, mode);
         rush_dtype d = png_get_bit_depth(png, info) == 16 ? RUSH_U16 : RUSH_U8;
         int64_t size[3] = {png_get_image_height(png, info), png_get_image_width(png, info), channels};
@@ -103,8 +105,6 @@ rush_tensor *rush_png_decode(const void *bytes, size_t n, int mode, bool oriente
         png_read_update_info(png, info);
         size_t stride = (size_t)size[1] * (size_t)channels * rush_dtypes[d].size;
         if (png_get_rowbytes(png, info) != stride) png_error(png, "rows are of an unexpected length");
-        /* Data compresses to a thousandth at best: what claims more is not read, so sizes that lie cost no memory. */
-        if (stride * (size_t)size[0] / 1100 > n) png_error(png, "the data ends too early");
         t = rush_tensor_new(d, (rush_device){RUSH_CPU, -1}, 3, size);
         row = t ? rush_malloc((size_t)size[0] * sizeof *row) : NULL;
         if (row) {

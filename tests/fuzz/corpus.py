@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Make the seed files of the fuzz targets: tests/fuzz/corpus.py FOLDER
 
-They come from rushlight itself (PYTHONPATH must find it), NumPy, and the files of tests/data/files, which PyTorch wrote.
+They come from rushlight itself (PYTHONPATH must find it), which has JPEG by libjpeg-turbo and sound by libsndfile, from NumPy, and
+from tests/data/files, which PyTorch and Pillow wrote.
 """
 import io
 import pathlib
@@ -13,6 +14,7 @@ import zlib
 
 import numpy as np
 import rushlight as torch
+from rushlight import audio, vision
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "files"
 
@@ -42,7 +44,8 @@ def main(root):
         write(root / "pickle", name, zipfile.ZipFile(io.BytesIO(archive)).read("archive/data.pkl"))
         write(root / "legacy", name, saved(value, _use_new_zipfile_serialization=False))
     for path in sorted(DATA.glob("*")):
-        for kind, suffix in (("checkpoint", ".pt"), ("legacy", ".legacy"), ("safetensors", ".safetensors"), ("npy", ".npy"), ("npz", ".npz")):
+        for kind, suffix in (("checkpoint", ".pt"), ("legacy", ".legacy"), ("safetensors", ".safetensors"), ("npy", ".npy"), ("npz", ".npz"),
+                             ("picture", ".jpg"), ("picture", ".png")):
             if path.suffix == suffix:
                 write(root / kind, path.name, path.read_bytes())
     for dtype in ("?", "u1", "<i4", ">f8", "<c8"):
@@ -59,19 +62,46 @@ def main(root):
     write(root / "safetensors", "two", len(header).to_bytes(8, "little") + header + bytes(12))
     for colour, channels in ((0, 1), (2, 3), (6, 4)):
         write(root / "picture", "colour%d" % colour, picture(2, 2, colour, channels))
-    f = io.BytesIO()
-    with wave.open(f, "wb") as w:
-        w.setparams((2, 2, 8000, 0, "NONE", ""))
-        w.writeframes(bytes(64))
-    write(root / "sound", "wav", f.getvalue())
+    dots = (torch.rand(3, 9, 17, generator=torch.Generator().manual_seed(1)) * 255).to(torch.uint8)
+    for name, pixels, quality in (("fine", dots, 95), ("coarse", dots, 5), ("grey", dots[:1], 75), ("one", dots[:, :1, :1], 50)):
+        write(root / "picture", name + ".jpg", vision.encode_jpeg(pixels, quality).numpy().tobytes())
+    for channels in (1, 2, 3, 4):
+        write(root / "picture", "%d.png" % channels, vision.encode_png(torch.cat([dots, dots])[:channels]).numpy().tobytes())
+    write(root / "picture", "deep.png", picture(3, 2, 2, 6, depth=16))
+    tone = torch.sin(torch.arange(600.0) / 7).reshape(2, 300) * 0.5
+    for dtype in (torch.int16, torch.int32, torch.float32, torch.float64):
+        scale = 1 if dtype.is_floating_point else torch.iinfo(dtype).max
+        for kind in ("wav", "flac"):
+            write(root / "sound", "%s.%s" % (str(dtype)[6:], kind), audio.encode((tone * scale).to(dtype), 8000, kind).numpy().tobytes())
+    for width in (1, 2, 3):
+        f = io.BytesIO()
+        with wave.open(f, "wb") as w:
+            w.setparams((3 - width or 1, width, 8000, 0, "NONE", ""))
+            w.writeframes(bytes(range(60)))
+        write(root / "sound", "width%d.wav" % width, f.getvalue())
+    for tag, bits in ((6, 8), (7, 8), (3, 32), (2, 4), (17, 4)):     # a-law, mu-law, float, two kinds of ADPCM
+        write(root / "sound", "tag%d.wav" % tag, wav(tag, bits, bytes(range(64)) * 4))
 
 
-def picture(width, height, colour, channels):
-    """A PNG of zeros."""
+def wav(tag, bits, data):
+    """A RIFF file of one channel with a coding of this number."""
+    block, extra = (256, b"") if bits == 4 else (bits // 8, b"")
+    if tag == 17:
+        extra = struct.pack("<HH", 2, 505)
+    elif tag == 2:
+        pairs = [(256, 0), (512, -256), (0, 0), (192, 64), (240, 0), (460, -208), (392, -232)]
+        extra = struct.pack("<HHH", 32, 500, 7) + b"".join(struct.pack("<hh", *p) for p in pairs)
+    form = struct.pack("<HHIIHH", tag, 1, 8000, 8000 * bits // 8, block, bits) + extra
+    body = b"WAVE" + b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def picture(width, height, colour, pixel, depth=8):
+    """A PNG of zeros, of so many bytes a pixel."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = (b"\0" + bytes(width * channels)) * height
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)) +
+    rows = (b"\0" + bytes(width * pixel)) * height
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 

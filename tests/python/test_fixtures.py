@@ -1,5 +1,6 @@
-"""Files that PyTorch, safetensors and NumPy wrote: tests/data/files/make.py says what is in them."""
+"""Files that PyTorch, safetensors, NumPy and Pillow wrote: tests/data/files/make.py says what is in them."""
 import pathlib
+import zlib
 
 import pytest
 import rushlight as torch
@@ -62,3 +63,34 @@ def test_weights_of_a_script():
         assert torch.equal(got[name], t), name
     with pytest.raises(RuntimeError, match="TorchScript"):
         torch.load(FILES / "script.pt")
+
+
+def test_pictures():
+    from rushlight import vision
+    from rushlight.vision.functional import rgb_to_grayscale
+    colours = torch.tensor([[[x * 13 % 256, y * 17 % 256, x * y % 256] for x in range(19)] for y in range(13)]).permute(2, 0, 1)
+    grey = rgb_to_grayscale(colours.to(torch.uint8))
+    for name, near in (("progressive", 25), ("restarts", 60), ("printed", 60)):
+        got = vision.read_image(FILES / (name + ".jpg"), "RGB")
+        assert got.shape == (3, 13, 19) and (got.int() - colours).abs().float().mean() < near
+    assert vision.read_image(FILES / "printed.jpg").shape == (4, 13, 19)
+    assert (vision.read_image(FILES / "grey.jpg").int() - grey).abs().max() < 24
+    assert vision.read_image(FILES / "turned.jpg", apply_exif_orientation=True).shape == (3, 19, 13)
+    for mode, channels in (("UNCHANGED", 1), ("GRAY", 1), ("RGB", 3), ("RGB_ALPHA", 4)):
+        page = vision.read_image(FILES / "blank.png", mode)
+        assert page.shape == (channels, 1754, 1240) and page.min() == page.max() == 255
+
+
+def test_pictures_that_lie():
+    from rushlight import vision
+    whole = (FILES / "progressive.jpg").read_bytes()
+    at = whole.index(b"\xff\xc2") + 5
+    with pytest.raises(RuntimeError, match="no picture of 65500 by 65500"):
+        vision.decode_jpeg(whole[:at] + b"\xff\xdc\xff\xdc" + whole[at + 4:])
+    scan = whole.rindex(b"\xff\xda")
+    with pytest.raises(RuntimeError, match="more than 100 scans"):
+        vision.decode_jpeg(whole[:scan] + whole[scan:-2] * 120 + whole[-2:])
+    page = (FILES / "blank.png").read_bytes()
+    with pytest.raises(RuntimeError, match="ends too early"):
+        header = b"IHDR" + b"\0\1\0\0" * 2 + page[24:29]
+        vision.decode_png(page[:12] + header + zlib.crc32(header).to_bytes(4, "big") + page[33:])

@@ -18,8 +18,8 @@
 #define SAME(x) (x)
 #define ADD(a, b) ((a) + (b))
 #define IS_NAN(x) ((x) != (x))
-#define LARGER(a, b) (((b) > (a)) | IS_NAN(b) ? (b) : (a))
-#define SMALLER(a, b) (((b) < (a)) | IS_NAN(b) ? (b) : (a))
+#define LARGER(a, b) ((((b) > (a)) | IS_NAN(b)) ? (b) : (a))
+#define SMALLER(a, b) ((((b) < (a)) | IS_NAN(b)) ? (b) : (a))
 
 #define F norm0_f32
 #define T float

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the files beside this one, with PyTorch, safetensors and NumPy installed: make.py"""
+"""Make the files beside this one, with PyTorch, safetensors, NumPy and Pillow installed: make.py"""
 import pathlib
 
 import numpy as np
@@ -31,6 +31,21 @@ def main():
     save_file({name: six.to(getattr(torch, name)) for name in DTYPES if name != "complex128"}, HERE / "dtypes.safetensors", {"by": "safetensors"})
     np.save(HERE / "big_endian.npy", np.arange(6, dtype=">i4").reshape(2, 3, order="F"))
     np.savez_compressed(HERE / "arrays.npz", a=np.arange(6).reshape(2, 3), b=np.asfortranarray(np.arange(6.0, dtype=">f8").reshape(2, 3)))
+    pictures()
+
+
+def pictures():
+    """19 by 13 pixels; blank.png is a page of one colour, a thousand times larger than its file."""
+    from PIL import Image
+    colours = Image.new("RGB", (19, 13))
+    colours.putdata([(x * 13 % 256, y * 17 % 256, x * y % 256) for y in range(13) for x in range(19)])
+    turned = Image.Exif()
+    turned[0x112] = 6   # to be shown a quarter to the right
+    for name, mode, options in [("grey", "L", {}), ("progressive", "RGB", {"progressive": True, "subsampling": 0, "quality": 60}),
+                                ("printed", "CMYK", {"quality": 60}), ("turned", "RGB", {"exif": turned, "quality": 40}),
+                                ("restarts", "RGB", {"restart_marker_blocks": 1, "subsampling": 1, "quality": 50})]:
+        colours.convert(mode).save(HERE / (name + ".jpg"), "JPEG", **options)
+    Image.new("1", (1240, 1754), 1).save(HERE / "blank.png", optimize=True)
 
 
 if __name__ == "__main__":
