@@ -3,6 +3,10 @@
 #include "kernels/cpu/fold.h"
 #include <complex.h>
 #include <math.h>
+#ifndef CMPLX /* glibc has them for gcc only */
+#define CMPLX(a, b) __builtin_complex((double)(a), (double)(b))
+#define CMPLXF(a, b) __builtin_complex((float)(a), (float)(b))
+#endif
 
 #define ADD(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
