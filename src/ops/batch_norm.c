@@ -1,24 +1,18 @@
 /* batch_norm.c - batch and instance norm: channels (dim 1) brought to mean 0 and variance 1.
  *
- * native_batch_norm is the operation, the other names are compositions over it. Statistics are one fold
- * (reduce_run.c), the rest the channel kernels of kernels/cpu/norm.c. Channels-last input is read as it is.
+ * native_batch_norm is the operation, the other names are compositions over it; the loops are the channel kernels of
+ * kernels/cpu/norm.c. Channels-last input is read as it is. What is computed per channel is held in double but rounded to
+ * the element type wherever PyTorch rounds: networks of many batch norms otherwise print other losses after a few steps.
  */
 #include "kernels/cpu/norm.h"
 #include "op/formula.h"
 #include "ops/norm.h"
 #include <math.h>
 
-#define BLOCKS 16
-
 /* in = input, weight, bias, running_mean, running_var, training, momentum, eps */
 enum { X, W, B, MEAN, VAR, TRAINING, MOMENTUM, EPS };
 
 static int64_t channels_of(const rush_tensor *x) { return x->ndim > 1 ? x->size[1] : 0; }
-
-static uint64_t all_but_channels(const rush_tensor *x)
-{
-    return (((uint64_t)1 << x->ndim) - 1) & ~(uint64_t)(x->ndim > 1 ? 2 : 0);
-}
 
 static int norm_shape(const rush_value *in, rush_value *out)
 {
@@ -57,26 +51,26 @@ static void store(rush_tensor *t, const double *p, int64_t n)
     rush_convert(rush_ptr(t), t->dtype, t->ndim ? t->stride[t->ndim - 1] * (int64_t)rush_dtypes[t->dtype].size : 0, p, RUSH_F64, 8, n);
 }
 
-/* Mean and biased variance per channel. */
-static int statistics(const rush_tensor *x, double *mean, double *var)
+/* The same in the kernels' type. */
+static void *typed(const double *p, int64_t n, rush_dtype d)
 {
-    int64_t c = channels_of(x);
-    rush_tensor *m = rush_tensor_new(RUSH_F64, x->device, 1, &c), *v = rush_tensor_new(RUSH_F64, x->device, 1, &c);
-    rush_fold_arg arg = {.count = c ? (double)(x->numel / c) : 0};
-    if (!m || !v) return -1;
-    const rush_fold *f = x->dtype == RUSH_F64 ? &rush_k_fold_stat->var_f64 : &rush_k_fold_stat->var_f32;
-    if (rush_fold_run(f, x, all_but_channels(x), (rush_tensor *const[2]){v, m}, &arg)) return -1;
-    memcpy(mean, rush_ptr(m), (size_t)c * sizeof *mean);
-    memcpy(var, rush_ptr(v), (size_t)c * sizeof *var);
-    return 0;
+    float *f = p && d == RUSH_F32 ? rush_scope_alloc((size_t)RUSH_MAX(n, 1) * sizeof *f) : NULL;
+    if (f) rush_convert(f, RUSH_F32, 4, p, RUSH_F64, 8, n);
+    return d == RUSH_F32 ? f : (void *)p;
 }
 
-/* running = (1 - momentum) * running + momentum * now */
-static void follow(rush_tensor *running, const double *now, double factor, double momentum, int64_t n)
+static double rounded(rush_dtype d, double v) { return d == RUSH_F32 ? (float)v : v; }
+static double fused(rush_dtype d, double a, double b, double c) { return d == RUSH_F32 ? fmaf((float)a, (float)b, (float)c) : fma(a, b, c); }
+
+/* running = momentum * now + (1 - momentum) * running; the variance's sum is rounded once. */
+static void follow(rush_tensor *running, const double *now, double momentum, bool once, rush_dtype d, int64_t n)
 {
-    double *r = running ? numbers(running, n, 0) : NULL;
+    double *r = running ? numbers(running, n, 0) : NULL, m = rounded(d, momentum), rest = rounded(d, 1 - m);
     if (!r) return;
-    for (int64_t c = 0; c < n; ++c) r[c] = (1 - momentum) * r[c] + momentum * now[c] * factor;
+    for (int64_t c = 0; c < n; ++c) {
+        double kept = rounded(d, rest * r[c]);
+        r[c] = once ? fused(d, m, now[c], kept) : rounded(d, rounded(d, m * now[c]) + kept);
+    }
     store(running, r, n);
 }
 
@@ -87,6 +81,7 @@ typedef struct job {
 
 static void run_apply(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->apply[j->type](&j->a, begin, end); }
 static void run_apply_back(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->apply_back[j->type](&j->a, begin, end); }
+static void run_moments(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->moments[j->type](&j->a, begin, end); }
 static void run_sums(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->sums[j->type](&j->a, begin, end); }
 
 static bool channels_last(const rush_tensor *t) { return t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) && !(t->flags & RUSH_T_NEG); }
@@ -108,33 +103,59 @@ static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last
     return copy ? rush_ptr(copy) : NULL;
 }
 
+/* Of the batch that j reads: means and biased variances, rounded; the running ones follow. */
+static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tensor *running_mean, rush_tensor *running_var, double momentum)
+{
+    int64_t c = j->a.channels, count = j->a.batch * j->a.inner;
+    size_t size = (size_t)rush_dtypes[d].size;
+    j->a.mean = rush_scope_alloc((size_t)c * size), j->a.spread = rush_scope_alloc((size_t)c * size);
+    if (!j->a.mean || !j->a.spread) return -1;
+    rush_parallel_for(c, 1 + 16384 / (count + 1), run_moments, j);
+    rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
+    rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
+    follow(running_mean, mean, momentum, false, d, c);
+    if (running_var) {
+        double *unbiased = rush_scope_alloc((size_t)c * sizeof *unbiased);
+        if (!unbiased) return -1;
+        for (int64_t k = 0; k < c; ++k) unbiased[k] = rounded(d, var[k] / (double)(count - 1));
+        follow(running_var, unbiased, momentum, true, d, c);
+    }
+    for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, var[k] / (double)count);
+    return 0;
+}
+
 static void norm_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[X].t;
-    int64_t c = channels_of(x), count = c ? x->numel / c : 0;
+    int64_t c = channels_of(x);
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    double eps = D_(in[EPS]), momentum = D_(in[MOMENTUM]);
+    double eps = D_(in[EPS]);
     if (!c) return;
     double *mean = numbers(T_(in[MEAN]), c, 0), *var = numbers(T_(in[VAR]), c, 1);
     double *w = numbers(T_(in[W]), c, 1), *b = numbers(T_(in[B]), c, 0);
     if (!mean || !var || !w || !b) return;
-    if (in[TRAINING].i) {
-        if (statistics(x, mean, var)) return;
-        follow(T_(in[MEAN]), mean, 1, momentum, c);
-        follow(T_(in[VAR]), var, (double)count / (double)(count - 1), momentum, c);
-        store(out[1].t, mean, c);
-    }
-    for (int64_t k = 0; k < c; ++k) var[k] = 1 / sqrt(var[k] + eps);
-    if (in[TRAINING].i) store(out[2].t, var, c);
-    for (int64_t k = 0; k < c; ++k) w[k] *= var[k];
-    if (!x->numel) return;
     rush_tensor *y = out[0].t;
     bool last = x->dtype == d && channels_last(x) && channels_last(y);
+    job j = {0};
+    j.a.x = read_as(&j, x, d, last);
+    if (!j.a.x && x->numel) return;
+    if (in[TRAINING].i) {
+        if (statistics(&j, d, mean, var, T_(in[MEAN]), T_(in[VAR]), D_(in[MOMENTUM]))) return;
+        store(out[1].t, mean, c);
+        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
+        store(out[2].t, var, c);
+    } else {
+        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / rounded(d, sqrt(rounded(d, var[k] + rounded(d, eps)))));
+    }
+    if (!x->numel) return;
+    for (int64_t k = 0; k < c; ++k) {
+        w[k] = rounded(d, var[k] * w[k]);
+        b[k] = fused(d, -mean[k], w[k], b[k]);
+    }
     bool direct = last || (y->dtype == d && rush_contiguous(y));
     rush_tensor *to = direct ? y : rush_tensor_new(d, x->device, x->ndim, x->size);
-    job j = {.a = {.center = mean, .scale = w, .shift = b}};
-    j.a.x = read_as(&j, x, d, last);
-    if (!j.a.x || !to) return;
+    j.a.scale = typed(w, c, d), j.a.shift = typed(b, c, d);
+    if (!to || !j.a.scale || !j.a.shift) return;
     j.a.y = rush_ptr(to);
     int64_t tasks = j.a.inner == 1 ? j.a.batch : j.a.batch * c, each = j.a.inner == 1 ? c : j.a.inner;
     rush_parallel_for(tasks, 1 + 32768 / (each + 1), run_apply, &j);
@@ -164,42 +185,33 @@ static void back_cpu(const rush_value *in, rush_value *out)
     if (!c) return;
     double *w = numbers(T_(in[2]), c, 1), *mean = numbers(T_(train ? in[5] : in[3]), c, 0), *invstd = numbers(T_(train ? in[6] : in[4]), c, 1);
     if (!w || !mean || !invstd) return;
-    for (int64_t k = 0; k < c && !train; ++k) invstd[k] = 1 / sqrt(invstd[k] + D_(in[8]));
+    for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rounded(d, 1 / sqrt(invstd[k] + D_(in[8])));
     bool last = x->dtype == d && channels_last(x) && g->dtype == d && channels_last(g) && (!dx || channels_last(dx));
     bool direct = last || (dx && dx->dtype == d && rush_contiguous(dx));
     rush_tensor *to = direct || !dx ? dx : rush_tensor_new(d, x->device, x->ndim, x->size);
-    job j = {.a = {.center = mean}};
+    job j = {.a = {.center = typed(mean, c, d), .rstd = typed(invstd, c, d), .w = typed(w, c, d)}};
     j.a.dy = read_as(&j, g, d, last);
     j.a.x = read_as(&j, x, d, last);
-    if (x->numel && (!j.a.x || !j.a.dy)) return;
-    int64_t blocks = 1;
-    if (j.a.inner == 1) {
-        j.a.block = RUSH_MAX((j.a.batch + BLOCKS - 1) / BLOCKS, 1);
-        blocks = RUSH_MAX((j.a.batch + j.a.block - 1) / j.a.block, 1);
-    }
-    j.a.sum = rush_scope_alloc((size_t)(blocks * c + 1) * sizeof(double));
-    j.a.dot = rush_scope_alloc((size_t)(blocks * c + 1) * sizeof(double));
-    double *shift = rush_scope_alloc((size_t)(c + 1) * sizeof *shift), *slope = rush_scope_alloc((size_t)(c + 1) * sizeof *slope);
-    if (!j.a.sum || !j.a.dot || !shift || !slope) return;
-    int64_t tasks = j.a.inner == 1 ? blocks : c;
-    rush_parallel_for(tasks, 1 + 16384 * tasks / (x->numel + 1), run_sums, &j);
-    for (int64_t b = 1; b < blocks; ++b)
+    if ((x->numel && (!j.a.x || !j.a.dy)) || !j.a.center || !j.a.rstd || !j.a.w) return;
+    j.a.sum = rush_scope_alloc((size_t)c * sizeof(double));
+    j.a.dot = rush_scope_alloc((size_t)c * sizeof(double));
+    if (!j.a.sum || !j.a.dot) return;
+    rush_parallel_for(c, 1 + 16384 / (count + 1), run_sums, &j);
+    if (train) {
+        double *shift = rush_scope_alloc((size_t)c * sizeof *shift), *slope = rush_scope_alloc((size_t)c * sizeof *slope);
+        if (!shift || !slope) return;
         for (int64_t k = 0; k < c; ++k) {
-            j.a.sum[k] += j.a.sum[b * c + k];
-            j.a.dot[k] += j.a.dot[b * c + k];
+            shift[k] = j.a.sum[k] / (double)count;
+            slope[k] = rounded(d, rounded(d, rounded(d, rounded(d, j.a.dot[k]) * invstd[k]) * invstd[k]) / (double)count);
         }
-    for (int64_t k = 0; k < c; ++k) {
-        w[k] *= invstd[k];
-        shift[k] = train ? -j.a.sum[k] / (double)count * w[k] : 0;
-        slope[k] = train ? -j.a.dot[k] * invstd[k] * invstd[k] / (double)count * w[k] : 0;
+        if (!(j.a.shift = typed(shift, c, d)) || !(j.a.slope = typed(slope, c, d))) return;
     }
     if (HAS(out[2])) store(out[2].t, j.a.sum, c);
     for (int64_t k = 0; k < c; ++k) j.a.dot[k] *= invstd[k];
     if (HAS(out[1])) store(out[1].t, j.a.dot, c);
     if (!dx || !to || !x->numel) return;
-    j.a.scale = w, j.a.shift = shift, j.a.slope = slope;
     j.a.y = rush_ptr(to);
-    tasks = j.a.inner == 1 ? j.a.batch : j.a.batch * c;
+    int64_t tasks = j.a.inner == 1 ? j.a.batch : j.a.batch * c;
     rush_parallel_for(tasks, 1 + 32768 * tasks / (x->numel + 1), run_apply_back, &j);
     if (!direct) rush_copy_into(dx, to);
 }
@@ -367,11 +379,12 @@ static int update_shape(const rush_value *in, rush_value *out)
 static void update_cpu(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
-    int64_t c = x->size[1], count = c ? x->numel / c : 0;
+    int64_t c = x->size[1];
+    rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     double *mean = numbers(NULL, c, 0), *var = numbers(NULL, c, 0);
-    if (!mean || !var || statistics(x, mean, var)) return;
-    follow(T_(in[1]), mean, 1, D_(in[3]), c);
-    follow(T_(in[2]), var, (double)count / (double)(count - 1), D_(in[3]), c);
+    job j = {0};
+    if (!c || !mean || !var || (!(j.a.x = read_as(&j, x, d, x->dtype == d && channels_last(x))) && x->numel)) return;
+    if (statistics(&j, d, mean, var, T_(in[1]), T_(in[2]), D_(in[3]))) return;
     store(out[0].t, mean, c);
     store(out[1].t, var, c);
 }

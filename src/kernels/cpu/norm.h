@@ -24,11 +24,12 @@ typedef struct rush_norm_rows {
 typedef struct rush_norm_channels {
     const void *x, *dy;
     void *y;                  /* the result, or dx */
-    const double *center;     /* (channels) */
-    const double *scale, *shift; /* forward: (x - center) * scale + shift */
-    const double *slope;      /* backward: dx = dy * scale + shift + (x - center) * slope */
-    double *sum, *dot;        /* sums of dy and of dy * (x - center): (channels), or (blocks, channels) when inner is 1 */
-    int64_t batch, channels, inner, block; /* block: batch rows of one block of sums when inner is 1 */
+    const void *center, *rstd, *w;     /* (channels), as all that follow; backward */
+    const void *scale, *shift; /* forward: x * scale + shift */
+    const void *slope;        /* backward: dx = (dy - shift - (x - center) * slope) * rstd * w; NULL: dy * rstd * w */
+    void *mean, *spread;      /* moments: the means, and the sums of squares of x - mean */
+    double *sum, *dot;        /* sums of dy and of dy * (x - center) */
+    int64_t batch, channels, inner;
 } rush_norm_channels;
 
 struct rush_norm_kernels {
@@ -36,7 +37,8 @@ struct rush_norm_kernels {
     void (*rows_back[2])(const rush_norm_rows *, int64_t begin, int64_t end); /* begins at a block's first row */
     void (*apply[2])(const rush_norm_channels *, int64_t begin, int64_t end); /* of batch * channels, or of batch when inner is 1 */
     void (*apply_back[2])(const rush_norm_channels *, int64_t begin, int64_t end);
-    void (*sums[2])(const rush_norm_channels *, int64_t begin, int64_t end);  /* of channels, or of blocks when inner is 1 */
+    void (*moments[2])(const rush_norm_channels *, int64_t begin, int64_t end); /* of channels, as the next */
+    void (*sums[2])(const rush_norm_channels *, int64_t begin, int64_t end);
 };
 RUSH_KERNEL_TABLE(norm);
 
