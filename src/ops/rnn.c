@@ -105,6 +105,101 @@ static int recur(char *to, char *h, rush_tensor *w, rush_tensor *bias, int64_t b
     return rush_failed() ? -1 : 0;
 }
 
+/* Small weights are packed once for all steps. Then threads part the batch's rows, which don't meet, and go through all
+ * steps without waiting for each other. */
+#define PACK_BYTES (1 << 20) /* what a processor's own cache holds */
+
+typedef struct layer_job {
+    int64_t steps, b, h;
+    int type;
+    bool reverse;
+    size_t item;
+    const char *packed, *bias, *x, *h0, *c0, *gy; /* gy: the gradient of y, or NULL */
+    char *y, *gates, *cells, *hh;                 /* hh: room for a product */
+    char *dh, *dc, *dx, *dhh;
+} layer_job;
+
+/* (k, n) packed, or NULL where it doesn't pay (or without memory). */
+static const char *packed_weight(const rush_tensor *w, int64_t k, int64_t n, bool transposed, int64_t rows)
+{
+    int64_t panels = (n + RUSH_RNN_PANEL - 1) / RUSH_RNN_PANEL * RUSH_RNN_PANEL, item = (int64_t)rush_dtypes[w->dtype].size;
+    if (rows < 16 || k * panels * item > PACK_BYTES || !n || !k || w->flags & RUSH_T_NEG) return NULL;
+    rush_tensor *room = rush_tensor_new(w->dtype, w->device, 1, (int64_t[]){k * panels});
+    if (!room) return NULL;
+    rush_k_rnn->pack[w->dtype == RUSH_F64](k, n, rush_ptr(w), w->stride[transposed], w->stride[!transposed], rush_ptr(room));
+    return rush_ptr(room);
+}
+
+static void by_rows(const layer_job *j, void (*fn)(void *, int64_t, int64_t))
+{
+    rush_parallel_for(j->b, 1 + 262144 / (j->steps * j->h * j->h + 1), fn, (void *)j);
+}
+
+/* Where `row` of step t begins, in an array of (T, B, width). */
+#define PLACE(array, t, width) (j->array + ((t) * j->b + begin) * (width) * (int64_t)j->item)
+
+static void lstm_rows(void *arg, int64_t begin, int64_t end)
+{
+    const layer_job *j = arg;
+    int64_t h = j->h, n = end - begin;
+    const char *hp = PLACE(h0, 0, h), *cp = PLACE(c0, 0, h);
+    for (int64_t k = 0; k < j->steps; ++k) {
+        int64_t t = j->reverse ? j->steps - 1 - k : k;
+        char *gates = PLACE(gates, t, 4 * h), *c = PLACE(cells, t, h), *y = PLACE(y, t, h);
+        rush_k_rnn->product[j->type](n, 4 * h, h, hp, j->packed, j->bias, PLACE(x, t, 4 * h), gates);
+        rush_k_rnn->lstm[j->type](n, h, gates, cp, c, y);
+        hp = y;
+        cp = c;
+    }
+}
+
+static void lstm_rows_back(void *arg, int64_t begin, int64_t end)
+{
+    const layer_job *j = arg;
+    int64_t h = j->h, n = end - begin;
+    for (int64_t k = j->steps - 1; k >= 0; --k) {
+        int64_t t = j->reverse ? j->steps - 1 - k : k, before = j->reverse ? t + 1 : t - 1;
+        char *dh = PLACE(dh, 0, h), *dx = PLACE(dx, t, 4 * h);
+        if (j->gy) rush_k_rnn->add[j->type](n * h, dh, PLACE(gy, t, h));
+        rush_k_rnn->lstm_back[j->type](n, h, PLACE(gates, t, 4 * h), k == 0 ? PLACE(c0, 0, h) : PLACE(cells, before, h), PLACE(cells, t, h), dh,
+                                       PLACE(dc, 0, h), dx);
+        rush_k_rnn->product[j->type](n, h, 4 * h, dx, j->packed, NULL, NULL, dh);
+    }
+}
+
+static void gru_rows(void *arg, int64_t begin, int64_t end)
+{
+    const layer_job *j = arg;
+    int64_t h = j->h, n = end - begin;
+    const char *hp = PLACE(h0, 0, h);
+    for (int64_t k = 0; k < j->steps; ++k) {
+        int64_t t = j->reverse ? j->steps - 1 - k : k;
+        char *y = PLACE(y, t, h), *hh = PLACE(hh, 0, 3 * h);
+        rush_k_rnn->product[j->type](n, 3 * h, h, hp, j->packed, j->bias, NULL, hh);
+        rush_k_rnn->gru[j->type](n, h, PLACE(x, t, 3 * h), hh, hp, PLACE(gates, t, 4 * h), y);
+        hp = y;
+    }
+}
+
+static void gru_rows_back(void *arg, int64_t begin, int64_t end)
+{
+    const layer_job *j = arg;
+    int64_t h = j->h, n = end - begin;
+    for (int64_t k = j->steps - 1; k >= 0; --k) {
+        int64_t t = j->reverse ? j->steps - 1 - k : k, before = j->reverse ? t + 1 : t - 1;
+        char *dh = PLACE(dh, 0, h), *dhh = PLACE(dhh, t, 3 * h);
+        if (j->gy) rush_k_rnn->add[j->type](n * h, dh, PLACE(gy, t, h));
+        rush_k_rnn->gru_back[j->type](n, h, PLACE(gates, t, 4 * h), k == 0 ? PLACE(h0, 0, h) : PLACE(y, before, h), dh, PLACE(dx, t, 3 * h), dhh);
+        rush_k_rnn->product[j->type](n, h, 3 * h, dhh, j->packed, NULL, dh, dh);
+    }
+}
+
+static const char *bias_of(rush_value v)
+{
+    rush_tensor *b = T_(v) ? rush_contiguous_copy(T_(v)) : NULL;
+    return b ? rush_ptr(b) : NULL;
+}
+
 /* LSTM: in x, h0, c0, w_hh, b_hh, reverse. out y (T,B,H), hT, cT (B,H), gates (T,B,4H), cells (T,B,H) */
 static int lstm_layer_run(const rush_value *in, rush_value *out)
 {
@@ -116,7 +211,16 @@ static int lstm_layer_run(const rush_value *in, rush_value *out)
     int d = x->dtype == RUSH_F64;
     size_t item = rush_dtypes[x->dtype].size;
     char *hp = rush_ptr(h0), *cp = rush_ptr(c0);
-    for (int64_t k = 0; k < steps; ++k) {
+    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = item, .x = rush_ptr(x), .h0 = hp, .c0 = cp,
+                     .y = rush_ptr(out[0].t), .gates = rush_ptr(out[3].t), .cells = rush_ptr(out[4].t), .bias = bias_of(in[4]),
+                     .packed = packed_weight(w, h, 4 * h, true, steps * b)};
+    if (rush_failed()) return -1;
+    if (job.packed) {
+        by_rows(&job, lstm_rows);
+        hp = at(out[0].t, reverse ? 0 : steps - 1);
+        cp = at(out[4].t, reverse ? 0 : steps - 1);
+    }
+    for (int64_t k = 0; k < steps && !job.packed; ++k) {
         int64_t t = reverse ? steps - 1 - k : k;
         char *gates = at(out[3].t, t);
         if (recur(gates, hp, w, T_(in[4]), b, h)) return -1;
@@ -199,7 +303,12 @@ static void lstm_layer_grad(rush_grads *s)
     if (!c0 || !dh || !dc || !dx) return;
     bool reverse = s->in[5].i;
     int d = y->dtype == RUSH_F64;
-    for (int64_t k = steps - 1; k >= 0; --k) {
+    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = rush_dtypes[y->dtype].size, .c0 = rush_ptr(c0),
+                     .gates = rush_ptr(gates), .cells = rush_ptr(cells), .gy = gy ? rush_ptr(gy) : NULL, .dh = rush_ptr(dh), .dc = rush_ptr(dc),
+                     .dx = rush_ptr(dx), .packed = packed_weight(w, 4 * h, h, false, steps * b)};
+    if (rush_failed()) return;
+    if (job.packed) by_rows(&job, lstm_rows_back);
+    for (int64_t k = steps - 1; k >= 0 && !job.packed; --k) {
         int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
         size_t mark = rush_scope_open();
         if (gy) {
@@ -237,7 +346,15 @@ static int gru_layer_run(const rush_value *in, rush_value *out)
     if (!hh || out3(out, 0, x, steps, b, h) || out3(out, 2, x, steps, b, 4 * h)) return -1;
     int d = x->dtype == RUSH_F64;
     char *hp = rush_ptr(h0);
-    for (int64_t k = 0; k < steps; ++k) {
+    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = in[4].i, .item = rush_dtypes[x->dtype].size, .x = rush_ptr(x), .h0 = hp,
+                     .y = rush_ptr(out[0].t), .gates = rush_ptr(out[2].t), .hh = rush_ptr(hh), .bias = bias_of(in[3]),
+                     .packed = packed_weight(w, h, 3 * h, true, steps * b)};
+    if (rush_failed()) return -1;
+    if (job.packed) {
+        by_rows(&job, gru_rows);
+        hp = at(out[0].t, job.reverse ? 0 : steps - 1);
+    }
+    for (int64_t k = 0; k < steps && !job.packed; ++k) {
         int64_t t = in[4].i ? steps - 1 - k : k;
         if (recur(rush_ptr(hh), hp, w, T_(in[3]), b, h)) return -1;
         rush_k_rnn->gru[d](b, h, at(x, t), rush_ptr(hh), hp, at(out[2].t, t), at(out[0].t, t));
@@ -258,7 +375,12 @@ static void gru_layer_grad(rush_grads *s)
     if (!h0 || !dh || !dx || !dhh) return;
     bool reverse = s->in[4].i;
     int d = y->dtype == RUSH_F64;
-    for (int64_t k = steps - 1; k >= 0; --k) {
+    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = rush_dtypes[y->dtype].size, .h0 = rush_ptr(h0),
+                     .y = rush_ptr(y), .gates = rush_ptr(gates), .gy = gy ? rush_ptr(gy) : NULL, .dh = rush_ptr(dh), .dx = rush_ptr(dx),
+                     .dhh = rush_ptr(dhh), .packed = packed_weight(w, 3 * h, h, false, steps * b)};
+    if (rush_failed()) return;
+    if (job.packed) by_rows(&job, gru_rows_back);
+    for (int64_t k = steps - 1; k >= 0 && !job.packed; --k) {
         int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
         size_t mark = rush_scope_open();
         if (gy) {

@@ -1,6 +1,16 @@
 /* rnn.c - recurrent cells for float and double; the bodies are in rnn.inc. */
 #include "kernels/cpu/rnn.h"
 #include "kernels/cpu/libmvec.h"
+#include "kernels/cpu/simd.h"
+
+/* Rows and vectors of the product's tile: as many accumulators as registers hold. */
+#if VBYTES == 64
+#define ROWS 6
+#define ACROSS 4
+#else
+#define ROWS 4
+#define ACROSS 2
+#endif
 
 #define T float
 #define EXP expf
@@ -23,4 +33,7 @@ RUSH_KERNELS(rnn) = {
     .lstm_back = {lstm_back_f32, lstm_back_f64},
     .gru = {gru_f32, gru_f64},
     .gru_back = {gru_back_f32, gru_back_f64},
+    .add = {add_f32, add_f64},
+    .pack = {pack_f32, pack_f64},
+    .product = {product_f32, product_f64},
 };
