@@ -83,14 +83,6 @@ static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), hint) : s;
 }
 
-/* Channels-last convolutions whose weights got blocks of 16 outputs take twice the time (512 channels of 4 x 4). */
-static bool narrow(dnnl_primitive_desc_t pd, const rush_conv *c)
-{
-    const dnnl_memory_desc_t *w = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    return w && c->groups == 1 && c->in % 16 == 0 && c->out % 64 == 0 && w->format_desc.blocking.inner_nblks == 1 &&
-           w->format_desc.blocking.inner_blks[0] == 16;
-}
-
 static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool bias, const rush_case *id)
 {
     dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
@@ -112,18 +104,12 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     }
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
     const int64_t *end = after + 3 - nd;
-    if (forward_pd(&hint, c, nd, md, what == RUSH_CONV_FORWARD, end) != dnnl_success) hint = NULL;
+    /* What oneDNN picks for training is what PyTorch runs, so the sums are the same; for float32 it is no slower. */
+    bool inference = what == RUSH_CONV_FORWARD && t != dnnl_f32;
+    if (forward_pd(&hint, c, nd, md, inference, end) != dnnl_success) hint = NULL;
     if (what == RUSH_CONV_FORWARD) {
         pd = hint;
         hint = NULL;
-        if (pd && t == dnnl_f32 && !last && narrow(pd, c)) { /* images in blocks of 16 channels instead */
-            dnnl_format_tag_t tag = nd == 2 ? dnnl_aBcd16b : dnnl_aBcde16b;
-            dnnl_memory_desc_t blocked[4] = {md[0], md[1], md[2], md[3]};
-            dnnl_memory_desc_init_by_tag(&blocked[0], nd + 2, user[0].dims, t, tag);
-            dnnl_memory_desc_init_by_tag(&blocked[3], nd + 2, user[3].dims, t, tag);
-            rush_primitive_done(pd);
-            if (forward_pd(&pd, c, nd, blocked, true, end) != dnnl_success) pd = NULL;
-        }
     } else if (!hint || backward_pd(&pd, what, c, nd, md, end, hint) != dnnl_success) {
         pd = NULL;
     }
