@@ -345,23 +345,28 @@ double rush_airy_ai(double x)
 
 /* ---- orthogonal polynomials, by their three-term recurrences (table 18.9.1) ---- */
 
+/* Above this degree the recurrences would run for seconds, and asymptotic forms are as good. */
+static const double HIGH = 1 << 20;
+
+static bool even(double n) { return fmod(trunc(n), 2) == 0; }
+static int64_t degree(double n) { return (int64_t)fmin(n, 1e18); }
+
 /* p1, then p(k+1) = 2 x p(k) - p(k-1) */
 static double chebyshev(double x, double n, double p1)
 {
     double before = 1, p = p1;
-    int64_t m = (int64_t)n;
+    int64_t m = degree(n);
     if (m < 0) return 0;
     if (m == 0) return 1;
+    if (n > HIGH && fabs(x) > 1) { /* powers of the recurrence's two roots, exp(t) and exp(-t) for x = cosh(t) */
+        double t = acosh(fabs(x)), sign = x > 0 || even(n) ? 1 : -1, a = ((x > 0 ? p1 : -p1) - exp(-t)) / (2 * sinh(t));
+        return sign * (a * exp(trunc(n) * t) + (1 - a) * exp(-trunc(n) * t));
+    }
     for (int64_t k = 1; k < m && isfinite(p); k++) {
         double next = 2 * x * p - before;
         before = p, p = next;
     }
     return p;
-}
-
-static bool even(double n)
-{
-    return (int64_t)n % 2 == 0;
 }
 
 double rush_chebyshev_polynomial_t(double x, double n)
@@ -416,7 +421,7 @@ double rush_hermite_polynomial_h(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = 2 * x;
-    int64_t m = (int64_t)n;
+    int64_t m = degree(n);
     if (m <= 0) return m == 0;
     for (int64_t k = 1; k < m && isfinite(p); k++) {
         double next = 2 * x * p - 2 * (double)k * before;
@@ -429,7 +434,7 @@ double rush_hermite_polynomial_he(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = x;
-    int64_t m = (int64_t)n;
+    int64_t m = degree(n);
     if (m <= 0) return m == 0;
     for (int64_t k = 1; k < m && isfinite(p); k++) {
         double next = x * p - (double)k * before;
@@ -442,9 +447,15 @@ double rush_laguerre_polynomial_l(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = 1 - x;
-    int64_t m = (int64_t)n;
+    int64_t m = degree(n);
     if (m <= 0) return m == 0;
     if (x == 0) return 1;
+    double v = 4 * trunc(n) + 2, u = fabs(x) / v, root = sqrt(u);
+    if (n > HIGH && x < v / 2) { /* 18.15.22 */
+        double turn = x > 0 ? (root * sqrt(1 - u) + asin(root)) / 2 : (root * sqrt(1 + u) + asinh(root)) / 2;
+        double front = sqrt(turn / (root * sqrt(x > 0 ? 1 - u : 1 + u))), y = v * turn;
+        return x > 0 ? front * exp(x / 2) * rush_bessel_j0(y) : front * exp(x / 2 + y + log(rush_bessel_i0e(y)));
+    }
     for (int64_t k = 1; k < m && isfinite(p); k++) {
         double next = ((2 * (double)k + 1 - x) * p - (double)k * before) / ((double)k + 1);
         before = p, p = next;
@@ -456,9 +467,13 @@ double rush_legendre_polynomial_p(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = x;
-    int64_t m = (int64_t)n;
+    int64_t m = degree(n);
     if (m <= 0) return m == 0;
     if (fabs(x) == 1) return x > 0 || even(n) ? 1 : -1;
+    if (n > HIGH) { /* Hilb's formula, 18.15.12, and the same beyond 1 */
+        double t = fabs(x) < 1 ? acos(fabs(x)) : acosh(fabs(x)), y = (trunc(n) + 0.5) * t, sign = x > 0 || even(n) ? 1 : -1;
+        return sign * (fabs(x) < 1 ? sqrt(t / sin(t)) * rush_bessel_j0(y) : sqrt(t / sinh(t)) * exp(y + log(rush_bessel_i0e(y))));
+    }
     for (int64_t k = 1; k < m && isfinite(p); k++) {
         double next = ((2 * (double)k + 1) * x * p - (double)k * before) / ((double)k + 1);
         before = p, p = next;

@@ -372,11 +372,12 @@ static int mvlgamma_run(const rush_value *in, rush_value *out)
 {
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");
-    rush_tensor **parts = rush_scope_alloc(sizeof *parts * (size_t)p);
-    if (!parts) return -1;
-    for (int64_t j = 0; j < p; j++) parts[j] = T("lgamma", V(j ? sub(in[0], 0.5 * (double)j) : in[0].t));
-    rush_tensor *sum = rush_failed() ? NULL : sum_dim(T("stack", rush_v_tensors(parts, (size_t)p)), 0, false);
-    return rush_result(out, add(sum, (double)(p * (p - 1)) / 4 * 1.1447298858494002));
+    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64));
+    rush_tensor *x = rush_dtypes[in[0].t->dtype].category < 2 ? to_dtype(in[0].t, rush_default_dtype()) : in[0].t;
+    if (!halves || !x) return -1;
+    if (x->dtype != RUSH_F64) halves = to_dtype(halves, x->dtype);
+    rush_tensor *sum = sum_dim(WORD1(lgamma, add(unsqueeze(x, -1), halves)), -1, false);
+    return rush_result(out, add(sum, (double)p * ((double)p - 1) / 4 * 1.1447298858494002));
 }
 #define MVLGAMMA_DOC "Logarithm of the multivariate gamma function of dimension p."
 static rush_op op_mvlgamma = {.schema = "mvlgamma(Tensor self, int p) -> Tensor", .doc = MVLGAMMA_DOC, .run = mvlgamma_run};

@@ -491,15 +491,16 @@ static int combinations_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(self->ndim == 1, RUSH_RUNTIME_ERROR, "Expect a 1D vector, but got shape %s", rush_shape_of(self));
     RUSH_CHECK(r >= 0, RUSH_RUNTIME_ERROR, "Expect a non-negative number, but got %lld", (long long)r);
     if (r == 0) return rush_result(out, T("new_empty", V(self), INTS(0)));
-    for (int64_t k = 0; k < r; ++k) { /* n + r - 1 over r with replacement, n over r without */
-        int64_t factor = again ? n + k : n - k;
-        if (factor <= 0) { count = 0; break; }
-        RUSH_CHECK(!__builtin_mul_overflow(count, factor, &count), RUSH_RUNTIME_ERROR, "there are too many combinations");
+    int64_t from = n; /* n over r without replacement, n + r - 1 over r with it */
+    RUSH_CHECK(!again || n == 0 || !__builtin_add_overflow(n - 1, r, &from), RUSH_RUNTIME_ERROR, "there are too many combinations");
+    if (from < r) count = 0;
+    for (int64_t k = 0; k < RUSH_MIN(r, from - r); ++k) {
+        RUSH_CHECK(!__builtin_mul_overflow(count, from - k, &count), RUSH_RUNTIME_ERROR, "there are too many combinations");
         count /= k + 1;
     }
     RUSH_CHECK(r < INT64_MAX / 16 / RUSH_MAX(count, 1), RUSH_MEMORY_ERROR, "%lld combinations of %lld do not fit in memory", (long long)count, (long long)r);
     const int64_t size[2] = {count, r}, flat = count * r;
-    if (count == 0 || self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
+    if (self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
     rush_tensor *index = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &flat);
     int64_t *choice = rush_scope_alloc(sizeof *choice * (size_t)r);
     if (!index || !choice) return -1;

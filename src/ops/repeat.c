@@ -12,7 +12,9 @@ static int repeat_shape(const rush_value *in, rush_value *out)
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(lead >= 0, RUSH_RUNTIME_ERROR, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
     RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
-    for (int d = 0; d < n; ++d) size[d] = (d < lead ? 1 : SELF->size[d - lead]) * in[1].ints[d];
+    for (int d = 0; d < n; ++d)
+        RUSH_CHECK(!__builtin_mul_overflow(d < lead ? 1 : SELF->size[d - lead], in[1].ints[d], &size[d]), RUSH_RUNTIME_ERROR,
+                   "numel: integer multiplication overflow in %lld repetitions of dimension %d", (long long)in[1].ints[d], d);
     return rush_out_t(out, 0, SELF, SELF->dtype, n, size) ? 0 : -1;
 }
 

@@ -207,6 +207,7 @@ static int half_shape(const rush_value *in, rush_value *out, bool imaginary)
 {
     const rush_tensor *t = SELF;
     int64_t stride[RUSH_MAXDIM];
+    RUSH_CHECK(rush_dtype_is_complex(t->dtype), RUSH_RUNTIME_ERROR, "only complex tensors have two parts, not %s", rush_dtype_name(t->dtype));
     for (int d = 0; d < t->ndim; ++d) stride[d] = t->stride[d] * 2;
     rush_tensor *view = as_dtype(t, rush_dtype_real(t->dtype), t->ndim, t->size, stride, t->offset * 2 + imaginary);
     if (!view) return -1;

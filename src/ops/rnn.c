@@ -474,13 +474,14 @@ typedef struct stack {
 static int run_stack(stack *s, rush_value *out)
 {
     int dirs = s->bidirectional ? 2 : 1, plain = s->biases ? 4 : 2;
+    RUSH_CHECK(s->layers > 0, RUSH_RUNTIME_ERROR, "num_layers must be greater than zero");
+    RUSH_CHECK(s->layers <= 128 / dirs, RUSH_NOT_IMPLEMENTED, "more than 128 layers and directions");
     bool projected = s->kind == LSTM && s->nparams == s->layers * dirs * (plain + 1);
     int per = plain + projected;
     RUSH_CHECK(s->nparams == s->layers * dirs * per, RUSH_RUNTIME_ERROR, "got %u parameters, expected %lld", s->nparams, (long long)(s->layers * dirs * per));
     RUSH_CHECK(s->h->ndim == 3 && s->h->size[0] == s->layers * dirs, RUSH_RUNTIME_ERROR, "Expected hidden size (%lld, ...), got %s",
                (long long)(s->layers * dirs), rush_shape_of(s->h));
     rush_tensor *hs[2 * 64], *cs[2 * 64], *x = s->x;
-    RUSH_CHECK(s->layers * dirs <= 128, RUSH_NOT_IMPLEMENTED, "more than 128 layers and directions");
     for (int64_t l = 0; l < s->layers; ++l) {
         rush_tensor *ys[2];
         for (int d = 0; d < dirs; ++d) {

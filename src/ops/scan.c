@@ -215,17 +215,18 @@ static void complex_lse(rush_tensor *x, rush_tensor *y, int64_t dim)
     if (to != y) rush_copy_into(y, to);
 }
 
-static int lse_run(const rush_value *in, rush_value *out)
+static int lse_shape(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
-    int64_t dim = in[1].i;
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_NOT_IMPLEMENTED, "not implemented for %s", rush_dtype_name(x->dtype));
-    if (rush_dim_wrap(dim, x->ndim) < 0) return -1;
-    rush_tensor *y = rush_out_t(out, 0, x, x->dtype, x->ndim, x->size);
-    if (!y) return -1;
-    if (rush_dtype_is_complex(x->dtype)) complex_lse(x, y, dim);
-    else scan(x, dim, rush_k_scan->lse, y, NULL, false);
-    return rush_failed() ? -1 : 0;
+    if (rush_dim_wrap(in[1].i, x->ndim) < 0) return -1;
+    return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
+}
+
+static void lse_cpu(const rush_value *in, rush_value *out)
+{
+    if (rush_dtype_is_complex(in[0].t->dtype)) complex_lse(in[0].t, out[0].t, in[1].i);
+    else scan(in[0].t, in[1].i, rush_k_scan->lse, out[0].t, NULL, false);
 }
 
 static void lse_grad(rush_grads *s)
@@ -255,7 +256,7 @@ static void lse_grad(rush_grads *s)
 
 static rush_op op_logcumsumexp = {
     .schema = "logcumsumexp(Tensor self, int dim) -> Tensor",
-    .doc = "Logarithm of the running sum of exponentials along dim.", .run = lse_run, .grad = lse_grad, .saves = "self, result",
+    .doc = "Logarithm of the running sum of exponentials along dim.", .shape = lse_shape, .cpu = lse_cpu, .grad = lse_grad, .saves = "self, result",
 };
 
 /* ---- differences of neighbours ---- */

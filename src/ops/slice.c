@@ -421,8 +421,10 @@ static int diag_embed_shape(const rush_value *in, rush_value *out)
     if (b < 0) return -1;
     RUSH_CHECK(a != b, RUSH_RUNTIME_ERROR, "diagonal dimensions cannot be identical %lld, %lld", (long long)I_(in[2]), (long long)I_(in[3]));
     RUSH_CHECK(n <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
-    for (int d = 0, k = 0; d < n; ++d)
-        size[d] = d == a || d == b ? SELF->size[SELF->ndim - 1] + (offset < 0 ? -offset : offset) : SELF->size[k++];
+    int64_t side = SELF->size[SELF->ndim - 1];
+    RUSH_CHECK(offset != INT64_MIN && !__builtin_add_overflow(side, offset < 0 ? -offset : offset, &side), RUSH_RUNTIME_ERROR,
+               "a diagonal cannot have the offset %lld", (long long)offset);
+    for (int d = 0, k = 0; d < n; ++d) size[d] = d == a || d == b ? side : SELF->size[k++];
     return rush_out_t(out, 0, SELF, SELF->dtype, n, size) ? 0 : -1;
 }
 

@@ -16,10 +16,12 @@ static int pieces(rush_value *out, const rush_tensor *t, int dim, int64_t n, con
     return 0;
 }
 
+static int64_t count_of(int64_t have, int64_t each) { return each == 0 ? 1 : RUSH_MAX(have / each + (have % each != 0), 1); }
+
 /* Sizes that follow from one number: `each` and a smaller last one. */
 static int equal_pieces(rush_value *out, const rush_tensor *t, int dim, int64_t each)
 {
-    int64_t have = t->size[dim], n = each == 0 ? 1 : RUSH_MAX((have + each - 1) / each, 1);
+    int64_t have = t->size[dim], n = count_of(have, each);
     int64_t *size = rush_scope_alloc(sizeof *size * (size_t)n);
     if (!size) return -1;
     for (int64_t k = 0; k < n; ++k) size[k] = RUSH_MIN(each, have - k * each);
@@ -65,7 +67,7 @@ static int chunk_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(chunks > 0, RUSH_RUNTIME_ERROR, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
     int dim = rush_dim_wrap(I_(in[2]), t->ndim);
     if (dim < 0) return -1;
-    int64_t have = t->size[dim], each = (have + chunks - 1) / chunks;
+    int64_t have = t->size[dim], each = have / chunks + (have % chunks != 0);
     if (each == 0) { /* as many empty pieces as were asked for */
         int64_t *size = rush_scope_alloc(sizeof *size * (size_t)chunks);
         if (!size) return -1;
@@ -141,12 +143,12 @@ static void equal_grad(rush_grads *s, int64_t each, int64_t n, int64_t dim)
 static void split_grad(rush_grads *s)
 {
     int64_t each = I_(s->in[1]), have = s->in[0].t->size[rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim)];
-    equal_grad(s, each, each == 0 ? 1 : RUSH_MAX((have + each - 1) / each, 1), I_(s->in[2]));
+    equal_grad(s, each, count_of(have, each), I_(s->in[2]));
 }
 
 static void chunk_grad(rush_grads *s)
 {
-    int64_t chunks = I_(s->in[1]), have = s->in[0].t->size[rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim)], each = (have + chunks - 1) / chunks;
+    int64_t chunks = I_(s->in[1]), have = s->in[0].t->size[rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim)], each = have / chunks + (have % chunks != 0);
     equal_grad(s, each, each == 0 ? chunks : (have + each - 1) / each, I_(s->in[2]));
 }
 

@@ -78,7 +78,8 @@ static void norm_grad(rush_grads *s)
     if (p == 1) {
         gx = mul(sgn(x), g);
     } else if (p == 2) {
-        gx = mul(x, zero_where(eq(norm, 0.0), div_(g, norm)));
+        rush_tensor *zero = eq(norm, 0.0); /* masked before and after: the derivative of this is finite, too */
+        gx = mul(x, zero_where(zero, div_(g, T("masked_fill.Scalar", V(norm), V(zero), V(1.0)))));
     } else if (p == inf || p == -inf) {
         rush_tensor *best = T("logical_or", V(eq(abs_(x), norm)), V(WORD1(isnan, norm)));
         if (n) g = div_(g, T("sum.dim_IntList", V(best), rush_v_ints(dims, n), V(true)));

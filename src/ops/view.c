@@ -174,7 +174,9 @@ static int unflatten_run(const rush_value *in, rush_value *out)
             RUSH_CHECK(open < 0, RUSH_RUNTIME_ERROR, "only one dimension can be inferred");
             open = d;
         } else {
-            known *= parts[d];
+            RUSH_CHECK(!__builtin_mul_overflow(known, parts[d], &known), RUSH_RUNTIME_ERROR,
+                       "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the input tensor", rush_shape_text(k, in[2].ints), dim,
+                       (long long)SELF->size[dim]);
         }
     }
     if (open >= 0) {

@@ -27,12 +27,13 @@ int64_t rush_numel_of(int ndim, const int64_t *size)
     for (int d = 0; d < ndim; ++d)
         RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
                    (long long)size[d], rush_shape_text(ndim, size));
-    for (int d = 0; d < ndim; ++d)
-        if (size[d] == 0) return 0;
-    for (int d = 0; d < ndim; ++d)
-        RUSH_CHECK(!__builtin_mul_overflow(n, size[d], &n), RUSH_RUNTIME_ERROR, "numel: integer multiplication overflow in sizes %s",
+    bool empty = false;
+    for (int d = 0; d < ndim; ++d) { /* empty tensors have strides too */
+        empty |= size[d] == 0;
+        RUSH_CHECK(!__builtin_mul_overflow(n, RUSH_MAX(size[d], 1), &n), RUSH_RUNTIME_ERROR, "numel: integer multiplication overflow in sizes %s",
                    rush_shape_text(ndim, size));
-    return n;
+    }
+    return empty ? 0 : n;
 }
 
 bool rush_same_sizes(const rush_tensor *a, const rush_tensor *b)
@@ -64,22 +65,23 @@ int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size
     return 0;
 }
 
+/* Sizes may be any here, so products are unsigned: what becomes a tensor has passed rush_numel_of. */
 void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride)
 {
-    int64_t next = 1;
+    uint64_t next = 1;
     if ((f == RUSH_CHANNELS_LAST && ndim == 4) || (f == RUSH_CHANNELS_LAST_3D && ndim == 5)) {
         stride[1] = 1;
-        next = RUSH_MAX(size[1], 1);
+        next = (uint64_t)RUSH_MAX(size[1], 1);
         for (int d = ndim - 1; d >= 2; --d) {
-            stride[d] = next;
-            next *= RUSH_MAX(size[d], 1);
+            stride[d] = (int64_t)next;
+            next *= (uint64_t)RUSH_MAX(size[d], 1);
         }
-        stride[0] = next;
+        stride[0] = (int64_t)next;
         return;
     }
     for (int d = ndim - 1; d >= 0; --d) {
-        stride[d] = next;
-        next *= RUSH_MAX(size[d], 1);
+        stride[d] = (int64_t)next;
+        next *= (uint64_t)RUSH_MAX(size[d], 1);
     }
 }
 

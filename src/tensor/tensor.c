@@ -191,6 +191,7 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rus
 rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
+    if (rush_numel_of(ndim, size) < 0) return NULL;
     rush_tensor *t = rush_tensor_header(of->dtype, of->device, ndim);
     if (!t) return NULL;
     if (ndim) {

@@ -1,6 +1,9 @@
 /* words_integer.h - the words of pointwise.def for integers and bool. The includer defines T and IS_BOOL. Sums and
  * products wrap around; a division by zero, which the shape rule has refused, gives 0. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
+#if !defined(__clang__)
+#pragma GCC optimize("wrapv")
+#endif
 
 #define K(v) ((T)(v))
 
