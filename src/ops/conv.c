@@ -72,6 +72,13 @@ static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *
                transposed ? "transposed" : "groups", transposed ? 1 : (long long)groups, rush_shape_of(w), rush_shape_of(x), (long long)channels,
                (long long)x->size[1]);
     *c = (rush_conv){.n = x->size[0], .groups = groups};
+    for (int d = 0; d < nd; ++d) { /* so that what follows stays within 64 bits */
+        const int64_t far = INT64_MAX / 4;
+        int64_t span, steps;
+        RUSH_CHECK(!__builtin_mul_overflow(w->size[d + 2], dilation[d], &span) && !__builtin_mul_overflow(x->size[d + 2], stride[d], &steps) && span < far &&
+                       steps < far && padding[d] < far / 2 && (!transposed || output_padding[d] < far),
+                   RUSH_RUNTIME_ERROR, "stride %lld, padding %lld and dilation %lld are too large", (long long)stride[d], (long long)padding[d], (long long)dilation[d]);
+    }
     for (int i = 0; i < 3; ++i) {
         bool real = i >= lead;
         int d = i - lead;

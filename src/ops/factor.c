@@ -238,6 +238,9 @@ static int permutation_shape(const rush_value *in, rush_value *out)
 {
     rush_tensor *p = in[0].t;
     RUSH_CHECK(p->dtype == RUSH_I32, RUSH_RUNTIME_ERROR, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype");
+    RUSH_CHECK(p->ndim > 0 && p->ndim < RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "torch.lu_unpack: Expected LU_pivots to have at least one dimension");
+    RUSH_CHECK(in[1].i >= 0 && p->size[p->ndim - 1] <= in[1].i, RUSH_RUNTIME_ERROR, "torch.lu_unpack: %lld row exchanges do not fit %lld rows",
+               (long long)p->size[p->ndim - 1], (long long)in[1].i);
     int64_t size[RUSH_MAXDIM];
     memcpy(size, p->size, sizeof *size * p->ndim);
     size[p->ndim - 1] = in[1].i;

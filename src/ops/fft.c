@@ -277,7 +277,7 @@ static void c2r_cpu(const rush_value *in, rush_value *out)
         return;
     }
     rush_tensor *full = rush_tensor_new(x->dtype, x->device, y->ndim, y->size);
-    if (!full) return;
+    if (!full || !y->numel) return;
     for (int d = 0; d < last; ++d) outer *= x->size[d];
     for (int d = last + 1; d < x->ndim; ++d) inner *= x->size[d];
     size_t item = rush_dtypes[x->dtype].size, part = item / 2;

@@ -22,6 +22,7 @@ static double rounded(double x, rush_dtype d)
 
 static int axis_even(axis *a, int64_t bins, double low, double high, rush_dtype d)
 {
+    RUSH_CHECK(bins < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld bins", (long long)bins);
     a->bins = bins;
     a->edge = rush_scope_alloc(sizeof *a->edge * (size_t)(bins + 1));
     if (!a->edge) return -1;

@@ -526,7 +526,8 @@ static int fractional_shape(const rush_value *in, rush_value *out)
     for (int i = 0; i < nd; ++i) {
         RUSH_CHECK(x->size[lead + i] > 0 && x->size[lead - 1] > 0, RUSH_RUNTIME_ERROR,
                    "%s(): Expected input to have non-zero  size for non-batch dimensions, but got %s", op, rush_shape_of(x));
-        RUSH_CHECK(in[2].ints[i] + in[1].ints[i] - 1 <= x->size[lead + i], RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(in[1].ints[i] > 0 && in[2].ints[i] > 0, RUSH_RUNTIME_ERROR, "%s(): kernel and output sizes must be positive", op);
+        RUSH_CHECK(in[1].ints[i] <= x->size[lead + i] && in[2].ints[i] - 1 <= x->size[lead + i] - in[1].ints[i], RUSH_RUNTIME_ERROR,
                    "%s(): pool size %lld too large relative to input size %lld", op, (long long)in[1].ints[i], (long long)x->size[lead + i]);
         size[lead + i] = in[2].ints[i];
     }
@@ -563,7 +564,7 @@ static void fractional_cpu(const rush_value *in, rush_value *out)
                 if (o < m - 1)
                     at = narrow ? (int64_t)(((float)o + (float)sample) * (float)alpha) - (int64_t)((float)sample * (float)alpha)
                                 : (int64_t)(((double)o + sample) * alpha) - (int64_t)(sample * alpha);
-                begin[plane * m + o] = at;
+                begin[plane * m + o] = at = RUSH_MIN(RUSH_MAX(at, 0), n - k); /* samples may lie outside 0 to 1 */
                 end[plane * m + o] = at + k;
             }
         }

@@ -16,6 +16,12 @@ static int pieces(rush_value *out, const rush_tensor *t, int dim, int64_t n, con
     return 0;
 }
 
+static int64_t *room_for(int64_t n)
+{
+    RUSH_CHECK_NULL(n < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld pieces", (long long)n);
+    return rush_scope_alloc(sizeof(int64_t) * (size_t)n);
+}
+
 static int64_t count_of(int64_t have, int64_t each) { return each == 0 ? 1 : RUSH_MAX(have / each + (have % each != 0), 1); }
 
 /* Sizes that follow from one number: `each` and a smaller last one. */
@@ -69,7 +75,7 @@ static int chunk_shape(const rush_value *in, rush_value *out)
     if (dim < 0) return -1;
     int64_t have = t->size[dim], each = have / chunks + (have % chunks != 0);
     if (each == 0) { /* as many empty pieces as were asked for */
-        int64_t *size = rush_scope_alloc(sizeof *size * (size_t)chunks);
+        int64_t *size = room_for(chunks);
         if (!size) return -1;
         memset(size, 0, sizeof *size * (size_t)chunks);
         return pieces(out, t, dim, chunks, size);
@@ -90,7 +96,7 @@ static int tensor_split_sections(const rush_value *in, rush_value *out)
     int dim = sections_check(t) ? -1 : rush_dim_wrap(I_(in[2]), t->ndim);
     if (dim < 0) return -1;
     RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "number of sections must be larger than 0, got %lld", (long long)n);
-    int64_t *size = rush_scope_alloc(sizeof *size * (size_t)n);
+    int64_t *size = room_for(n);
     if (!size) return -1;
     for (int64_t k = 0; k < n; ++k) size[k] = t->size[dim] / n + (k < t->size[dim] % n);
     return pieces(out, t, dim, n, size);

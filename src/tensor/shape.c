@@ -33,6 +33,7 @@ int64_t rush_numel_of(int ndim, const int64_t *size)
         RUSH_CHECK(!__builtin_mul_overflow(n, RUSH_MAX(size[d], 1), &n), RUSH_RUNTIME_ERROR, "numel: integer multiplication overflow in sizes %s",
                    rush_shape_text(ndim, size));
     }
+    RUSH_CHECK(n <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size)); /* in bytes */
     return empty ? 0 : n;
 }
 

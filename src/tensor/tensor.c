@@ -115,7 +115,6 @@ rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, con
 {
     int64_t numel = rush_numel_of(ndim, size);
     if (numel < 0) return NULL;
-    RUSH_CHECK_NULL(numel <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "a tensor of sizes %s is too large", rush_shape_text(ndim, size));
     rush_tensor *t = rush_tensor_header(dtype, device, ndim);
     if (!t) return NULL;
     int64_t stride = 1;
@@ -192,6 +191,7 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
 {
     RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
     if (rush_numel_of(ndim, size) < 0) return NULL;
+    RUSH_CHECK_NULL(offset <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "the storage offset %lld is out of bounds", (long long)offset);
     rush_tensor *t = rush_tensor_header(of->dtype, of->device, ndim);
     if (!t) return NULL;
     if (ndim) {
