@@ -326,6 +326,7 @@ RUSH_API void rush_manual_seed(uint64_t seed);           /* the default generato
 RUSH_API rush_generator *rush_default_generator(void);
 RUSH_API const char *rush_version(void);
 RUSH_API const char *rush_engines(void);                 /* the libraries that this build computes with */
+RUSH_API bool rush_flush_denormals(bool on);             /* this thread's denormal results become 0; false: the processor cannot */
 RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the like: the kernels in use */
 
 #ifdef __cplusplus

@@ -73,7 +73,7 @@ static PyObject *will_execute(PyObject *module, PyObject *x)
     rush_node *node = py_node_behind(x);
     if (!node) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a node was expected, not %s", py_type_name(x));
     if (!depth) return PyErr_Format(PyExc_RuntimeError, "_get_should_execute_nodes should only be called during the backward pass");
-    return PyBool_FromLong(node->task && node->needed & 2);
+    return PyBool_FromLong(node->task && node->needed);
 }
 
 /* ---- tensors ---- */

@@ -94,6 +94,7 @@ typedef struct py_override {
     int disabled;    /* 0; 1: of subclasses; 2: modes too */
     PyObject *modes; /* a list, the innermost last; NULL: none */
     int nmodes;
+    bool skip;       /* the next function in Python that would ask does not: redispatch_function */
 } py_override;
 extern _Thread_local py_override py_overrides;
 extern PyObject *py_disabled_torch_function;

@@ -211,7 +211,7 @@ typedef struct making {
     PyObject *data;
     int dtype;
     rush_device device;
-    bool has_device, requires_grad;
+    bool has_device, requires_grad, says_grad;
     int copy; /* -1: not said */
 } making;
 
@@ -230,6 +230,7 @@ static int take(making *m, const char *who, const char *name, PyObject *x)
     } else if (!strcmp(name, "requires_grad")) {
         ok = PyObject_IsTrue(x);
         m->requires_grad = ok > 0;
+        m->says_grad = true;
         return ok < 0 ? -1 : 1;
     } else if (!strcmp(name, "copy")) {
         m->copy = PyObject_IsTrue(x);
@@ -337,8 +338,9 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
     rush_tensor *t = NULL;
     if (py_is_tensor(m.data)) {
         rush_tensor *from = py_tensor_of(m.data);
+        bool keep = m.says_grad ? m.requires_grad : rush_wants_grad(from);
         bool same = (m.dtype < 0 || m.dtype == from->dtype) && (!m.has_device || m.device.type == from->device.type);
-        if (same && m.copy != 1 && (!from->ag || m.requires_grad == rush_wants_grad(from))) {
+        if (same && m.copy != 1 && (!from->ag || keep == rush_wants_grad(from))) {
             rush_scope_close(mark);
             return py_ref(m.data);
         }
@@ -347,8 +349,9 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
             goto end;
         }
         t = same && m.copy == 1 ? T("clone", V(from)) : from;
-        if (!same) t = py_tensor_from_data(m.data, m.dtype, m.has_device ? m.device : from->device, true);
-        if (t && !m.requires_grad) t = rush_tensor_detach(t);
+        if (!same) t = T("_to_copy", V(from), rush_v_dtype(m.dtype < 0 ? from->dtype : m.dtype), RUSH_NONE,
+                         (rush_value){.kind = RUSH_V_DEVICE, .device = m.has_device ? m.device : from->device});
+        if (t && !keep) t = rush_tensor_detach(t);
         return finish(t ? t : py_raise(), &m, mark);
     }
     if (!PyList_Check(m.data) && !PyTuple_Check(m.data) && !py_is_ndarray(m.data) && PyObject_CheckBuffer(m.data) && !py_is_numpy_scalar(m.data)) {

@@ -216,6 +216,12 @@ static PyObject *set_num_threads(PyObject *module, PyObject *x)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_flush_denormal(PyObject *module, PyObject *x)
+{
+    if (!PyBool_Check(x)) return PyErr_Format(PyExc_RuntimeError, "flush_denormal expects a bool, but got %s", py_type_name(x));
+    return PyBool_FromLong(rush_flush_denormals(x == Py_True));
+}
+
 static long interop = 0;
 static PyObject *num_interop(PyObject *module, PyObject *unused) { return PyLong_FromLong(interop ? interop : rush_thread_limit()); }
 static PyObject *set_num_interop(PyObject *module, PyObject *x)
@@ -259,6 +265,7 @@ static PyMethodDef functions[] = {
     {"autocast_increment_nesting", nest_more, METH_NOARGS, "One autocast context more."},
     {"autocast_decrement_nesting", nest_less, METH_NOARGS, "One autocast context less."},
     {"get_num_threads", num_threads, METH_NOARGS, "How many threads an operation uses."},
+    {"_set_flush_denormal", set_flush_denormal, METH_O, "Shall this thread's denormal results become 0?"},
     {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operation uses."},
     {"get_num_interop_threads", num_interop, METH_NOARGS, "How many operations PyTorch would run beside each other."},
     {"set_num_interop_threads", set_num_interop, METH_O, "Kept, without effect: operations run one after the other."},

@@ -465,8 +465,17 @@ static PyTypeObject type_disable = {
 static bool asks_now(PyObject *x) { return Py_TYPE(x) != py_Tensor && py_overrides_function(x); }
 static bool mode_now(void) { return py_overrides.nmodes && py_overrides.disabled < 2; }
 
+/* Is this the one question that redispatch_function leaves out? */
+static bool skipped(void)
+{
+    bool skip = py_overrides.skip;
+    py_overrides.skip = false;
+    return skip;
+}
+
 static PyObject *has_function(PyObject *module, PyObject *seq)
 {
+    if (skipped()) Py_RETURN_FALSE;
     if (mode_now()) Py_RETURN_TRUE;
     PyObject *fast = PySequence_Fast(seq, "a sequence was expected");
     if (!fast) return NULL;
@@ -476,10 +485,11 @@ static PyObject *has_function(PyObject *module, PyObject *seq)
     return PyBool_FromLong(any);
 }
 
-static PyObject *has_function_unary(PyObject *module, PyObject *x) { return PyBool_FromLong(mode_now() || asks_now(x)); }
+static PyObject *has_function_unary(PyObject *module, PyObject *x) { return PyBool_FromLong(!skipped() && (mode_now() || asks_now(x))); }
 
 static PyObject *has_function_variadic(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
+    if (skipped()) Py_RETURN_FALSE;
     bool any = mode_now();
     for (Py_ssize_t i = 0; !any && i < n; ++i) any = asks_now(args[i]);
     return PyBool_FromLong(any);
@@ -498,6 +508,22 @@ static PyObject *handle(PyObject *module, PyObject *args, PyObject *kwargs)
     if (rest) result = dispatch(PyTuple_GET_ITEM(args, 0), over, n, rest, kwargs);
     Py_XDECREF(rest);
     Py_XDECREF(fast);
+    return result;
+}
+
+/* _redispatch(func, args, kwargs): func without its first question. A function of the extension asks only one; in one written in
+   Python, what it calls later asks again. */
+static PyObject *redispatch(PyObject *module, PyObject *args)
+{
+    PyObject *func, *a, *k;
+    if (!PyArg_ParseTuple(args, "OO!O", &func, &PyTuple_Type, &a, &k)) return NULL;
+    int before = py_overrides.disabled;
+    bool python = PyFunction_Check(func) || PyMethod_Check(func);
+    if (python) py_overrides.skip = true;
+    else py_overrides.disabled = 2;
+    PyObject *result = PyObject_Call(func, a, k == Py_None ? NULL : k);
+    py_overrides.disabled = before;
+    py_overrides.skip = false;
     return result;
 }
 
@@ -546,6 +572,7 @@ static PyMethodDef functions[] = {
     {"_get_function_stack_at", mode_at, METH_O, "A mode by its depth."},
     {"_len_torch_function_stack", count_modes, METH_NOARGS, "How many modes are active."},
     {"_is_torch_function_enabled", function_enabled, METH_NOARGS, "Are subclasses asked?"},
+    {"_redispatch", redispatch, METH_VARARGS, "Calls func(*args, **kwargs) without asking __torch_function__ first."},
     {"_is_torch_function_all_disabled", all_disabled, METH_NOARGS, "Are modes not asked either?"},
     {"_set_nowrap_functions", set_nowrap, METH_O, "Functions whose results keep their class under the default __torch_function__."},
     {NULL},

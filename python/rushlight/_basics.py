@@ -1,5 +1,6 @@
 """Small functions of the main namespace: what is a tensor, defaults, determinism, symbolic numbers, checks."""
 import math
+import os
 import warnings
 
 from rushlight import _C
@@ -15,7 +16,7 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
            "_check_type",
-           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_sync", "_has_compatible_shallow_copy_type"]
+           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type"]
 
 
 def typename(obj, /):
@@ -126,8 +127,13 @@ def is_warn_always_enabled():
 
 
 def set_flush_denormal(mode):
-    """Denormal numbers are always kept; False says that nothing was changed."""
-    return False
+    """Shall this thread's denormal results become 0?  Returns whether the processor can do that."""
+    return _C._set_flush_denormal(mode)
+
+
+def _is_device_backend_autoload_enabled():
+    """Would extensions for other devices be loaded by themselves?  TORCH_DEVICE_BACKEND_AUTOLOAD=0 forbids it."""
+    return os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
 
 
 def compiled_with_cxx11_abi():

@@ -296,7 +296,21 @@ class Tensor(_C.TensorBase):
         return False
 
     def dim_order(self, *, ambiguity_check=False):
-        """The dimensions from the outermost in memory to the innermost."""
+        """The dimensions from the outermost in memory to the innermost.
+
+        With ambiguity_check=True an error if the strides leave more than one order; with a list of memory formats, if
+        the tensor fits none or several of them.
+        """
+        if isinstance(ambiguity_check, (list, tuple)) and all(isinstance(f, _C.memory_format) for f in ambiguity_check):
+            formats = ambiguity_check
+        elif isinstance(ambiguity_check, bool):
+            formats = ()
+        else:
+            raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+        if ambiguity_check and 1 in self.shape and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+        if ambiguity_check and len(set(self.stride())) < self.dim():
+            raise RuntimeError("The tensor does not have unique dim order.")
         return tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
 
     def module_load(self, other, assign=False):

@@ -164,7 +164,8 @@ def enable_reentrant_dispatch():
 
 
 def redispatch_function(func, types, args, kwargs):
-    return func(*args, **(kwargs or {}))
+    """Call `func` from inside a __torch_function__ without coming back to it; what `func` calls asks again."""
+    return _C._redispatch(func, tuple(args), kwargs or None)
 
 
 # --- what can be overridden -------------------------------------------------------------------------------------------

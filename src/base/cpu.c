@@ -45,6 +45,18 @@ const char *rush_cpu_isa(void)
 #endif
 }
 
+bool rush_flush_denormals(bool on)
+{
+#if defined(__x86_64__)
+    const unsigned bits = 0x8040; /* MXCSR: flush to zero, denormals are zero */
+    unsigned now = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(on ? now | bits : now & ~bits);
+    return true;
+#else
+    return false;
+#endif
+}
+
 const char *rush_version(void)
 {
     return RUSH_VERSION;

@@ -356,8 +356,6 @@ static rush_op op_allclose = {
 static int equal_run(const rush_value *in, rush_value *out)
 {
     bool same = rush_same_sizes(in[0].t, in[1].t);
-    RUSH_CHECK(!same || in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "Expected object of data type %s but got data type %s for argument "
-               "'other' in call to equal", rush_dtype_name(in[0].t->dtype), rush_dtype_name(in[1].t->dtype));
     rush_tensor *alike = same ? eq(in[0], in[1]) : NULL;
     if (rush_failed()) return -1;
     out[0] = rush_v_bool(same && all_true(alike));

@@ -1,5 +1,7 @@
 """torch.cpu: the CPU by the names of a device module."""
 import contextlib
+import os
+import platform
 
 import rushlight as torch
 from rushlight.cpu import amp  # noqa: F401
@@ -8,15 +10,19 @@ __all__ = ["is_available", "is_initialized", "synchronize", "current_device", "c
            "device_count", "Stream", "StreamContext", "Event"]
 
 
-def _flag(name):
+def _info():
+    """{field: text} of the first processor in /proc/cpuinfo; nothing where there is no such file."""
     try:
         with open("/proc/cpuinfo") as f:
-            for line in f:
-                if line.startswith(("flags", "Features")):
-                    return name in line.split()
+            lines = [line.partition(":") for line in f.read().split("\n\n")[0].splitlines()]
     except OSError:
-        return False
-    return False
+        return {}
+    return {name.strip(): text.strip() for name, _, text in lines}
+
+
+def _flag(name):
+    info = _info()
+    return name in info.get("flags", info.get("Features", "")).split()
 
 
 def _is_avx2_supported():
@@ -48,7 +54,19 @@ def _init_amx():
 
 
 def get_capabilities():
-    return {name: _flag(name) for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile")}
+    """What the processor is and which instructions it knows, by PyTorch's names."""
+    info = _info()
+    flags = set(info.get("flags", "").split())
+    known = {"sse": "sse", "sse2": "sse2", "sse3": "pni", "ssse3": "ssse3", "sse4_1": "sse4_1", "sse4_2": "sse4_2", "sse4a": "sse4a",
+             "avx": "avx", "avx2": "avx2", "avx_vnni": "avx_vnni", "f16c": "f16c", "fma3": "fma", "fma4": "fma4", "bmi": "bmi1",
+             "bmi2": "bmi2", "popcnt": "popcnt", "lzcnt": "abm", "aes": "aes", "sha": "sha_ni", "clflush": "clflush",
+             "clflushopt": "clflushopt", "clwb": "clwb", "amx_bf16": "amx_bf16", "amx_tile": "amx_tile", "amx_int8": "amx_int8",
+             "amx_fp16": "amx_fp16", "avx512_f": "avx512f", "avx512_cd": "avx512cd", "avx512_dq": "avx512dq", "avx512_bw": "avx512bw",
+             "avx512_vl": "avx512vl", "avx512_ifma": "avx512ifma", "avx512_vbmi": "avx512vbmi", "avx512_vbmi2": "avx512_vbmi2",
+             "avx512_bitalg": "avx512_bitalg", "avx512_vpopcntdq": "avx512_vpopcntdq", "avx512_vnni": "avx512_vnni",
+             "avx512_bf16": "avx512_bf16", "avx512_fp16": "avx512_fp16", "avx512_vp2intersect": "avx512_vp2intersect"}
+    return {"architecture": platform.machine(), "cpu_name": info.get("model name", ""), "num_logical_cores": os.cpu_count(),
+            "num_physical_cores": int(info.get("cpu cores", os.cpu_count())), **{name: flag in flags for name, flag in known.items()}}
 
 
 def is_available():

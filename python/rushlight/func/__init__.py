@@ -1,7 +1,8 @@
 """Function transforms: derivatives and batching as functions of functions."""
 from .._functorch.transforms import (functional_call, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize,
                                      replace_all_batch_norm_modules_, stack_module_state, vjp)
+from .._functorch.rearrange import rearrange
 from .._functorch.vmap import vmap
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
            "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]

@@ -4,6 +4,7 @@ What is masked out takes the value that changes nothing: 0 in a sum, -inf in a m
 that value (of means and variances NaN).
 """
 import math
+import sys
 
 import rushlight as torch
 
@@ -238,3 +239,6 @@ def softmin(input, dim, *, dtype=None, mask=None):
     """Softmax of -input."""
     x = _as(input, dtype)
     return torch.nn.functional.softmin(_filled(x, mask, _highest(x.dtype)), dim, dtype=x.dtype)
+
+
+_ops = sys.modules[__name__]  # where PyTorch keeps them
