@@ -70,7 +70,8 @@ struct rush_node {
     uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
     void *task;
     int waiting;          /* edges into this node that have not delivered yet */
-    rush_tensor **buffer; /* gradients summed so far, nout of them */
+    rush_tensor **buffer; /* gradients summed so far, nout of them; NULL before the first */
+    rush_tensor *sole;    /* the buffer of nodes with one output */
 };
 
 /* A tensor's part in graphs. */

@@ -15,7 +15,7 @@ typedef struct aside { /* a node's state in an outer task */
     rush_node *node;
     void *task;
     int waiting;
-    rush_tensor **buffer;
+    rush_tensor **buffer, *sole;
     uint8_t needed;
 } aside;
 
@@ -35,7 +35,8 @@ typedef struct capture { /* a gradient that is asked for */
 } capture;
 
 typedef struct task {
-    list visited; /* rush_node, owned */
+    list roots;   /* rush_node, owned: they keep what they lead to */
+    list visited; /* rush_node */
     list asides;  /* aside */
     list ready;   /* heap by seq of nodes, borrowed from visited */
     capture *captures;
@@ -104,15 +105,14 @@ static int visit(task *t, rush_node *node)
     if (node->task) {
         aside *a = rush_malloc(sizeof *a);
         if (!a) return -1;
-        *a = (aside){node, node->task, node->waiting, node->buffer, node->needed};
+        *a = (aside){node, node->task, node->waiting, node->buffer, node->sole, node->needed};
         if (push(&t->asides, a)) return rush_free(a), -1;
     }
+    if (push(&t->visited, node)) return -1;
     node->task = t;
     node->waiting = 0;
     node->buffer = NULL;
     node->needed = t->ncaptures == 0 ? DELIVER | EXECUTE : 0;
-    rush_node_keep(node);
-    if (push(&t->visited, node)) return rush_node_drop(node), -1;
     return 0;
 }
 
@@ -193,9 +193,10 @@ static int deliver(rush_edge edge, rush_tensor *g, const rush_node *from, int in
     g = fit(node, edge.slot, g, from, index);
     if (!g) return -1;
     if (!node->buffer) {
-        node->buffer = rush_small_alloc(RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
-        if (!node->buffer) return -1;
-        memset(node->buffer, 0, RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
+        rush_tensor **buffer = node->nout <= 1 ? &node->sole : rush_small_alloc(node->nout * sizeof *buffer);
+        if (!buffer) return -1;
+        for (int i = 0; i < RUSH_MAX(node->nout, 1); ++i) buffer[i] = NULL;
+        node->buffer = buffer;
     }
     RUSH_ASSERT(edge.slot < RUSH_MAX(node->nout, 1));
     rush_tensor **at = &node->buffer[edge.slot], *old = *at;
@@ -215,7 +216,7 @@ static void free_buffer(rush_node *node)
 {
     if (!node->buffer) return;
     for (int i = 0; i < node->nout; ++i) rush_drop(node->buffer[i]);
-    rush_small_free(node->buffer, RUSH_MAX(node->nout, 1) * sizeof *node->buffer);
+    if (node->buffer != &node->sole) rush_small_free(node->buffer, node->nout * sizeof *node->buffer);
     node->buffer = NULL;
 }
 
@@ -276,7 +277,7 @@ static int apply_node(rush_node *node, rush_tensor **g, rush_tensor **gin)
 
 static int evaluate(task *t, rush_node *node)
 {
-    rush_tensor *few[16] = {0}, **gin = few, **g = node->buffer, *none[1] = {NULL};
+    rush_tensor *few[16], **gin = few, **g = node->buffer, *none[1] = {NULL};
     bool any = false;
     if (!g) g = none;
     for (int i = 0; i < node->nout && node->buffer; ++i) any |= g[i] != NULL;
@@ -284,10 +285,10 @@ static int evaluate(task *t, rush_node *node)
     int failed = 0;
     const rush_op *op = rush_now.op;
     rush_now.op = NULL;
-    if (node->nedge > 16 && !(gin = rush_scope_alloc(sizeof *gin * node->nedge))) return -1;
+    if (node->nedge > RUSH_COUNT(few) && !(gin = rush_scope_alloc(sizeof *gin * node->nedge))) return -1;
     for (int i = 0; i < node->nedge; ++i) gin[i] = NULL;
     if (any) {
-        rush_tensor *held[8] = {0}, **own = held; /* what hooks put in place is parked; the buffer owns its entries */
+        rush_tensor *held[8], **own = held; /* what hooks put in place is parked; the buffer owns its entries */
         if (node->nout > 8) own = rush_scope_alloc(sizeof *own * node->nout);
         failed = !own;
         if (own) memcpy(own, g, sizeof *own * node->nout);
@@ -354,10 +355,12 @@ static void finish(task *t)
         a->node->task = a->task;
         a->node->waiting = a->waiting;
         a->node->buffer = a->buffer;
+        a->node->sole = a->sole;
         a->node->needed = a->needed;
         rush_free(a);
     }
-    for (size_t i = 0; i < t->visited.n; ++i) rush_node_drop(t->visited.item[i]);
+    for (size_t i = 0; i < t->roots.n; ++i) rush_node_drop(t->roots.item[i]);
+    end_list(&t->roots);
     end_list(&t->visited);
     end_list(&t->asides);
     end_list(&t->ready);
@@ -403,10 +406,9 @@ static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
         if (!rush_wants_grad(roots[i])) return no_history(i);
         rush_edge edge = rush_grad_edge(roots[i]);
         if (!edge.node) return -1;
+        if (push(&t->roots, edge.node)) return rush_node_drop(edge.node), -1;
         rush_tensor *g = walk(t, edge.node) ? NULL : root_gradient(roots[i], grads ? grads[i] : NULL);
-        int failed = !g || deliver(edge, g, NULL, i);
-        rush_node_drop(edge.node);
-        if (failed) return -1;
+        if (!g || deliver(edge, g, NULL, i)) return -1;
     }
     for (size_t i = 0; i < t->visited.n; ++i) {
         rush_node *node = t->visited.item[i];
@@ -417,11 +419,17 @@ static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
     return 0;
 }
 
-static int run_backward(task *t, int n, rush_tensor **roots, rush_tensor **grads)
+static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph, int ncaptures, capture *captures)
 {
+    task room, *t = &room; /* large: what is not needed is not cleared */
     if (rush_failed()) return -1;
+    t->retain = retain_graph || create_graph;
+    t->graph = create_graph;
+    t->ncaptures = ncaptures;
+    t->captures = captures;
     uint32_t mode = rush_now.mode;
     size_t mark = rush_scope_open();
+    start_list(&t->roots);
     start_list(&t->visited);
     start_list(&t->asides);
     start_list(&t->ready);
@@ -440,8 +448,7 @@ static int run_backward(task *t, int n, rush_tensor **roots, rush_tensor **grads
 
 int rush_backward_full(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph)
 {
-    task t = {.retain = retain_graph || create_graph, .graph = create_graph};
-    return run_backward(&t, n, roots, grads);
+    return run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
 }
 
 int rush_backward(rush_tensor *loss)
@@ -455,7 +462,6 @@ int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush
 {
     capture *captures = rush_calloc(RUSH_MAX(n_in, 1), sizeof *captures);
     if (!captures) return -1;
-    task t = {.retain = retain_graph || create_graph, .graph = create_graph, .captures = captures, .ncaptures = n_in};
     int failed = rush_failed() ? -1 : 0;
     for (int i = 0; i < n_in; ++i) out[i] = NULL;
     for (int i = 0; i < n_in && !failed; ++i) {
@@ -464,7 +470,7 @@ int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush
         if (!failed && !rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
         if (!failed) captures[i].edge = rush_grad_edge(inputs[i]);
     }
-    failed = failed || run_backward(&t, n, roots, grads);
+    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, captures);
     for (int i = 0; i < n_in && !failed; ++i) {
         if (!captures[i].got && !allow_unused)
             failed = rush_fail(RUSH_RUNTIME_ERROR, "The differentiated Tensor at index %d appears to not have been used in the graph. Set "

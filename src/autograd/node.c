@@ -61,12 +61,21 @@ static void end(rush_node *node)
     rush_small_free(node, node->bytes);
 }
 
+/* Who holds the only reference need not lock, except that accumulators can be found without having one. */
+static bool was_last(rush_node *node)
+{
+    if (node->kind == &rush_accumulate_kind || atomic_load_explicit(&node->refs, memory_order_acquire) != 1)
+        return atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) == 1;
+    atomic_store_explicit(&node->refs, 0, memory_order_relaxed);
+    return true;
+}
+
 void rush_node_drop(rush_node *node)
 {
     /* Ending a node drops its neighbours; they wait in a list (linked through `task`) for the outermost call. */
     static _Thread_local rush_node *waiting RUSH_QUICK_TLS;
     static _Thread_local bool draining RUSH_QUICK_TLS;
-    if (!node || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!node || !was_last(node)) return;
     node->task = waiting;
     waiting = node;
     if (draining) return;

@@ -60,16 +60,22 @@ static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
            !memcmp(a->size, b->size, sizeof *a->size * a->ndim) && !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim);
 }
 
+/* The like of t without memory: the node that made t may have it already, or this one for another of its first arguments. */
+static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, const rush_tensor *t)
+{
+    const rush_node *maker = t->ag ? t->ag->fn : NULL;
+    rush_tensor *there = maker && t->ag->slot < maker->nout ? maker->shape[t->ag->slot] : NULL;
+    if (there && same_geometry(there, t)) return rush_keep(there);
+    for (uint32_t k = 0; k < RUSH_MIN(nsaved, 3); ++k)
+        if (node->saved[k].shape_only && (there = node->saved[k].t) && same_geometry(there, t)) return rush_keep(there);
+    return take_over(rush_tensor_shape_only(t));
+}
+
 int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
 {
     *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
     if (!t) return 0;
-    if (shape_only) { /* the node that made t may have the like of it already */
-        const rush_node *maker = t->ag ? t->ag->fn : NULL;
-        rush_tensor *there = maker && t->ag->slot < maker->nout ? maker->shape[t->ag->slot] : NULL;
-        s->t = there && same_geometry(there, t) ? rush_keep(there) : take_over(rush_tensor_shape_only(t));
-        return s->t ? 0 : -1;
-    }
+    if (shape_only) return (s->t = geometry(node, (uint32_t)(s - node->saved), t)) ? 0 : -1;
     RUSH_CHECK(!(t->flags & RUSH_T_INFERENCE), RUSH_RUNTIME_ERROR,
                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
                "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
@@ -168,10 +174,6 @@ void rush_record_name(const rush_op *op, rush_value *out, uint64_t since)
     }
 }
 
-typedef struct edges_at { /* where the arguments' edges and saved tensors are: both in the order of the arguments */
-    int edge, saved;
-} edges_at;
-
 static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
@@ -182,12 +184,12 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
                "need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
                op_name(node));
-    memcpy(in, node->in, sizeof *in * op->nargs);
-    memset(grads, 0, sizeof *grads * op->nargs);
-    memset(lists, 0, sizeof *lists * op->nargs);
     rush_grads s = {.op = op, .in = in, .out = out, .g = g, .gin = grads, .glist = lists};
     int k = 0, e = 0;
-    for (int i = 0; i < op->nargs; ++i) {
+    for (int i = 0; i < op->nargs; ++i) { /* edges and saved tensors are in the order of the arguments */
+        in[i] = node->in[i];
+        grads[i] = NULL;
+        lists[i] = NULL;
         if (in[i].kind == RUSH_V_TENSOR) {
             in[i].t = rush_saved_read(&node->saved[k++], node);
             if (!in[i].t) return -1;
@@ -224,10 +226,14 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 
 static void op_release(rush_node *node)
 {
+    bool ends = node->refs == 0;
     for (uint32_t k = 0; k < node->nsaved; ++k) {
-        if (!node->saved[k].shape_only && (node->saved[k].t || node->saved[k].packed)) node->released = true;
-        if (!node->saved[k].shape_only || node->refs == 0) rush_saved_free(&node->saved[k]);
+        rush_saved *s = &node->saved[k];
+        if ((!s->t && !s->packed) || (s->shape_only && !ends)) continue;
+        rush_saved_free(s);
+        node->released = true;
     }
+    if (ends || node->released) return;
     for (int i = 0; i < node->op->nargs; ++i) /* a number in a tensor's place is saved too, as far as the user can tell */
         if (node->op->saves_in >> i & 1 && node->op->args[i].type == RUSH_A_TENSOR && rush_is_number(node->in[i])) node->released = true;
 }
@@ -310,7 +316,7 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
         for (int j = 0; j < (list ? count(&out[i]) : 1); ++j, ++slot) {
             rush_tensor *t = list ? out[i].tensors[j] : out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
             if (!t) continue;
-            node->shape[slot] = take_over(rush_tensor_shape_only(t));
+            node->shape[slot] = geometry(node, k, t);
             if (!node->shape[slot]) return -1;
             if (t == self) {
                 if (rush_rebase(self, node, slot)) return -1;

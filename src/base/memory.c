@@ -46,11 +46,12 @@ typedef struct big {
 typedef struct thread_memory {
     block *list[LISTS];
     uint16_t held[LISTS];
-    /* Written by the owner only, read by whoever asks for statistics. */
-    _Atomic int64_t count, small_live, quick_bytes, quick_blocks;
+    /* Written by the owner only, read by whoever asks for statistics: what was ever taken and returned here. */
+    _Atomic int64_t taken, returned, blocks_taken, blocks_returned;
+    _Atomic int64_t quick_bytes;   /* taken less returned, in blocks up to QUICK_MAX */
     char words[8][RUSH_WORDS];           /* of rush_words() */
     unsigned turn;
-    int64_t unseen;                /* change of quick_bytes since the peak was last looked at */
+    int64_t seen;                  /* quick_bytes when the peak was last looked at */
     struct thread_memory *next, *prev;
 } thread_memory;
 
@@ -61,7 +62,7 @@ static thread_memory gone;         /* sums over threads that ended; its lists ar
 static big *big_free[BIG_CLASSES];
 static big *youngest, *oldest;
 static size_t cached_bytes, cache_limit;
-static _Atomic size_t big_bytes, big_blocks, peak_bytes;
+static _Atomic size_t big_bytes, peak_bytes;
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -109,10 +110,11 @@ static void thread_ends(void *arg)
         last->next = gone.list[c];
         gone.list[c] = m->list[c];
     }
-    gone.count += m->count;
-    gone.small_live += m->small_live;
+    gone.taken += m->taken;
+    gone.returned += m->returned;
+    gone.blocks_taken += m->blocks_taken;
+    gone.blocks_returned += m->blocks_returned;
     gone.quick_bytes += m->quick_bytes;
-    gone.quick_blocks += m->quick_blocks;
     if (m->prev) m->prev->next = m->next;
     else threads = m->next;
     if (m->next) m->next->prev = m->prev;
@@ -186,9 +188,10 @@ static bool must_fail(void)
     return left == 1 || (left < 1 && fail_all);
 }
 
-#define SPOILED() (RUSH_UNLIKELY(atomic_load_explicit(&armed, memory_order_relaxed)) && must_fail())
+static inline bool is_armed(void) { return atomic_load_explicit(&armed, memory_order_relaxed); }
+#define SPOILED() (RUSH_UNLIKELY(is_armed()) && must_fail())
 
-static void *no_memory(size_t size)
+static __attribute__((noinline)) void *no_memory(size_t size)
 {
     rush_fail(RUSH_MEMORY_ERROR, "not enough memory: %zu bytes could not be allocated", size);
     return NULL;
@@ -196,15 +199,15 @@ static void *no_memory(size_t size)
 
 /* ---- lists ---- */
 
-static inline int hold_limit(size_t size)
+static inline int hold_limit(int c, size_t size)
 {
-    return size <= SMALL_MAX ? 256 : size <= 4096 ? 64 : 8;
+    return c < SMALL_CLASSES ? 256 : size <= 4096 ? 64 : 8;
 }
 
 /* Empty list: from the shared pool, or cut from a new chunk. Returns one block, the rest are on the list. */
-static block *refill(thread_memory *m, int c, size_t size)
+static __attribute__((noinline)) block *refill(thread_memory *m, int c, size_t size)
 {
-    int want = hold_limit(size) / 2;
+    int want = hold_limit(c, size) / 2;
     pthread_mutex_lock(&lock);
     block *first = gone.list[c], *last = first;
     if (first) {
@@ -250,17 +253,15 @@ static block *refill(thread_memory *m, int c, size_t size)
 static inline void *take(thread_memory *m, int c, size_t size)
 {
     block *b = m->list[c];
-    if (RUSH_LIKELY(b != NULL)) {
-        m->list[c] = b->next;
-        m->held[c]--;
-        return b;
-    }
-    return refill(m, c, size);
+    if (RUSH_UNLIKELY(!b)) return refill(m, c, size);
+    m->list[c] = b->next;
+    m->held[c]--;
+    return b;
 }
 
 static void hand_over(thread_memory *m, int c, size_t size)
 {
-    int n = hold_limit(size) / 2;
+    int n = hold_limit(c, size) / 2;
     block *first = m->list[c], *last = first;
     for (int i = 1; i < n; i++) last = last->next;
     m->list[c] = last->next;
@@ -276,49 +277,50 @@ static inline void give(thread_memory *m, int c, size_t size, void *p)
     block *b = p;
     b->next = m->list[c];
     m->list[c] = b;
-    if (RUSH_UNLIKELY(++m->held[c] > hold_limit(size))) hand_over(m, c, size);
+    if (RUSH_UNLIKELY(++m->held[c] > hold_limit(c, size))) hand_over(m, c, size);
 }
 
 /* ---- small structures and counted malloc ---- */
 
-void *rush_small_alloc(size_t size)
+static inline size_t small_class(size_t size) { return (size - 1) / SMALL_STEP; } /* of 0 none either */
+
+static inline void *small_of(thread_memory *m, size_t size)
+{
+    size_t c = small_class(size);
+    void *p = PLAIN || RUSH_UNLIKELY(c >= SMALL_CLASSES) ? malloc(size ? size : 1) : take(m, (int)c, (c + 1) * SMALL_STEP);
+    if (RUSH_UNLIKELY(!p)) return no_memory(size);
+    add(&m->taken, 1);
+    return p;
+}
+
+/* In a thread that is new, or while allocations may be made to fail. */
+static __attribute__((noinline)) void *small_slowly(size_t size)
 {
     thread_memory *m = me();
-    if (RUSH_UNLIKELY(!m) || SPOILED()) return no_memory(size);
-    void *p;
-    if (PLAIN || size > SMALL_MAX) {
-        p = malloc(size ? size : 1);
-    } else {
-        int c = size ? (int)((size - 1) / SMALL_STEP) : 0;
-        p = take(m, c, (size_t)(c + 1) * SMALL_STEP);
-    }
-    if (RUSH_UNLIKELY(!p)) return no_memory(size);
-    add(&m->count, 1);
-    add(&m->small_live, 1);
-    return p;
+    return !m || SPOILED() ? no_memory(size) : small_of(m, size);
+}
+
+void *rush_small_alloc(size_t size)
+{
+    thread_memory *m = mine;
+    return RUSH_UNLIKELY(!m || is_armed()) ? small_slowly(size) : small_of(m, size);
 }
 
 void rush_small_free(void *p, size_t size)
 {
     if (!p) return;
     thread_memory *m = me();
-    if (m) add(&m->small_live, -1);
-    if (PLAIN || size > SMALL_MAX) {
-        free(p);
-    } else if (m) {
-        int c = size ? (int)((size - 1) / SMALL_STEP) : 0;
-        give(m, c, (size_t)(c + 1) * SMALL_STEP, p);
-    }
+    size_t c = small_class(size);
+    if (m) add(&m->returned, 1);
+    if (PLAIN || c >= SMALL_CLASSES) free(p);
+    else if (m) give(m, (int)c, (c + 1) * SMALL_STEP, p);
 }
 
 static void *counted(void *p, size_t size)
 {
     if (RUSH_UNLIKELY(!p)) return no_memory(size);
     thread_memory *m = me();
-    if (m) {
-        add(&m->count, 1);
-        add(&m->small_live, 1);
-    }
+    if (m) add(&m->taken, 1);
     return p;
 }
 
@@ -338,7 +340,7 @@ void *rush_realloc(void *p, size_t size)
     void *q = SPOILED() ? NULL : realloc(p, size ? size : 1);
     if (!q) return no_memory(size);
     thread_memory *m = me();
-    if (m) add(&m->count, 1);
+    if (m) add(&m->taken, 1), add(&m->returned, 1);
     return q;
 }
 
@@ -346,7 +348,7 @@ void rush_free(void *p)
 {
     if (!p) return;
     thread_memory *m = me();
-    if (m) add(&m->small_live, -1);
+    if (m) add(&m->returned, 1);
     free(p);
 }
 
@@ -459,51 +461,60 @@ static void *exactly(size_t size)
     return posix_memalign(&p, 64, size) ? NULL : p;
 }
 
-void *rush_block_alloc(size_t size, size_t *got)
+static __attribute__((noinline)) void *look_at_peak(thread_memory *m, void *p)
 {
-    thread_memory *m = me();
-    if (RUSH_UNLIKELY(!m) || SPOILED() || size > (size_t)1 << 62) return no_memory(size);
+    m->seen = m->quick_bytes;
+    raise_peak();
+    return p;
+}
+
+static __attribute__((noinline)) void *big_block(thread_memory *m, int c, size_t size)
+{
+    void *p = PLAIN ? exactly(size) : big_alloc(c, size);
+    if (!p) return no_memory(size);
+    atomic_fetch_add(&big_bytes, size);
+    add(&m->blocks_taken, 1);
+    raise_peak();
+    return p;
+}
+
+static inline void *block_of(thread_memory *m, size_t size, size_t *got)
+{
+    if (RUSH_UNLIKELY(size > (size_t)1 << 62)) return no_memory(size);
     int c = class_of(size, got);
     if (PLAIN) *got = size ? size : 1;
-    void *p;
-    if (*got <= QUICK_MAX) {
-        p = PLAIN ? exactly(*got) : take(m, SMALL_CLASSES + c, *got);
-        if (RUSH_UNLIKELY(!p)) return no_memory(size);
-        add(&m->quick_bytes, (int64_t)*got);
-        add(&m->quick_blocks, 1);
-        if (RUSH_UNLIKELY((m->unseen += (int64_t)*got) > (int64_t)QUICK_MAX)) {
-            m->unseen = 0;
-            raise_peak();
-        }
-    } else {
-        p = PLAIN ? exactly(*got) : big_alloc(c, *got);
-        if (RUSH_UNLIKELY(!p)) return no_memory(size);
-        atomic_fetch_add(&big_bytes, *got);
-        atomic_fetch_add(&big_blocks, 1);
-        raise_peak();
-    }
-    add(&m->count, 1);
-    return p;
+    if (*got > QUICK_MAX) return big_block(m, c, *got);
+    void *p = PLAIN ? exactly(*got) : take(m, SMALL_CLASSES + c, *got);
+    if (RUSH_UNLIKELY(!p)) return no_memory(size);
+    add(&m->quick_bytes, (int64_t)*got);
+    add(&m->blocks_taken, 1);
+    return RUSH_UNLIKELY(m->quick_bytes - m->seen > (int64_t)QUICK_MAX) ? look_at_peak(m, p) : p;
+}
+
+static __attribute__((noinline)) void *block_slowly(size_t size, size_t *got)
+{
+    thread_memory *m = me();
+    return !m || SPOILED() ? no_memory(size) : block_of(m, size, got);
+}
+
+void *rush_block_alloc(size_t size, size_t *got)
+{
+    thread_memory *m = mine;
+    return RUSH_UNLIKELY(!m || is_armed()) ? block_slowly(size, got) : block_of(m, size, got);
 }
 
 void rush_block_free(void *p, size_t got)
 {
     if (!p) return;
     thread_memory *m = me();
+    if (!m) return; /* no room for a list of free blocks: better lost than a crash */
     size_t same;
     int c = class_of(got, &same);
-    if (got <= QUICK_MAX) {
-        if (!m) return; /* no room for a list of free blocks: better lost than a crash */
-        add(&m->quick_bytes, -(int64_t)got);
-        add(&m->quick_blocks, -1);
-        m->unseen -= (int64_t)got;
-        if (PLAIN) free(p);
-        else give(m, SMALL_CLASSES + c, got, p);
-        return;
-    }
-    atomic_fetch_sub(&big_bytes, got);
-    atomic_fetch_sub(&big_blocks, 1);
+    add(&m->blocks_returned, 1);
+    if (RUSH_LIKELY(got <= QUICK_MAX)) add(&m->quick_bytes, -(int64_t)got);
+    else atomic_fetch_sub(&big_bytes, got);
     if (PLAIN) free(p);
+    else if (RUSH_LIKELY(got <= QUICK_MAX)) give(m, SMALL_CLASSES + c, got, p);
     else big_give(c, p, got);
 }
 
@@ -513,16 +524,16 @@ void rush_memory_stats_read(rush_memory_stats *s)
 {
     raise_peak();
     pthread_mutex_lock(&lock);
-    int64_t bytes = gone.quick_bytes, blocks = gone.quick_blocks, small = gone.small_live;
+    int64_t bytes = gone.quick_bytes, blocks = gone.blocks_taken - gone.blocks_returned, small = gone.taken - gone.returned;
     for (thread_memory *m = threads; m; m = m->next) {
         bytes += m->quick_bytes;
-        blocks += m->quick_blocks;
-        small += m->small_live;
+        blocks += m->blocks_taken - m->blocks_returned;
+        small += m->taken - m->returned;
     }
     s->cached_bytes = cached_bytes;
     pthread_mutex_unlock(&lock);
     s->live_bytes = (size_t)bytes + atomic_load(&big_bytes);
-    s->live_blocks = (size_t)blocks + atomic_load(&big_blocks);
+    s->live_blocks = (size_t)blocks;
     s->small_live = (size_t)small;
     s->peak_bytes = atomic_load(&peak_bytes);
 }
@@ -548,8 +559,8 @@ void rush_memory_limit_cache(size_t bytes)
 uint64_t rush_memory_count(void)
 {
     pthread_mutex_lock(&lock);
-    int64_t n = gone.count;
-    for (thread_memory *m = threads; m; m = m->next) n += m->count;
+    int64_t n = gone.taken + gone.blocks_taken;
+    for (thread_memory *m = threads; m; m = m->next) n += m->taken + m->blocks_taken;
     pthread_mutex_unlock(&lock);
     return (uint64_t)n;
 }

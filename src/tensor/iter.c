@@ -461,10 +461,14 @@ int rush_iterate(int nout, int nop, const rush_value *operand, const uint8_t *co
             f.stride[k] = 0;
             continue;
         }
-        if (!(t->flags & RUSH_T_CONTIGUOUS) || t->ndim != first->ndim) goto general;
-        for (int d = 0; d < t->ndim; d++)
+        bool dense = t->flags & RUSH_T_CONTIGUOUS, one = k >= nout && t->ndim == first->ndim; /* one: expanded from one element */
+        if (t->ndim != first->ndim) goto general;
+        for (int d = 0; d < t->ndim; d++) {
             if (t->size[d] != first->size[d]) goto general;
-        f.stride[k] = rush_dtypes[t->dtype].size;
+            one &= t->stride[d] == 0 || t->size[d] == 1;
+        }
+        if (!dense && !one) goto general;
+        f.stride[k] = dense ? rush_dtypes[t->dtype].size : 0;
     }
     if (grain <= 0) grain = GRAIN;
     if (first->numel <= grain) {

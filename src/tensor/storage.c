@@ -1,8 +1,11 @@
 /* storage.c - counted bytes, from the block allocator or foreign.
  *
- * The only place where a tensor's memory is taken and given back.
+ * The only place where a tensor's memory is taken and given back. A few bytes lie behind the structure, in one block.
  */
 #include "tensor/tensor.h"
+
+#define FEW_BYTES 448 /* with the structure a block of 512 */
+_Static_assert(sizeof(rush_storage) % 64 == 0, "the bytes behind a storage are aligned as in a block of their own");
 
 rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner)
 {
@@ -16,6 +19,11 @@ rush_storage *rush_storage_new(size_t nbytes, rush_device device)
 {
     void *data = NULL;
     size_t block = 0;
+    if (device.type == RUSH_CPU && nbytes - 1 < FEW_BYTES) {
+        rush_storage *s = rush_block_alloc(sizeof *s + nbytes, &block);
+        if (s) *s = (rush_storage){.refs = 1, .device = device, .resizable = true, .data = s + 1, .nbytes = nbytes, .own = (uint32_t)block};
+        return s;
+    }
     if (device.type == RUSH_CPU && nbytes > 0) {
         data = rush_block_alloc(nbytes, &block);
         if (!data) return NULL;
@@ -50,13 +58,19 @@ void rush_storage_drop(rush_storage *s)
 {
     if (!s || !rush_refs_drop(&s->refs)) return;
     free_bytes(s);
-    rush_small_free(s, sizeof *s);
+    if (s->own) rush_block_free(s, s->own);
+    else rush_small_free(s, sizeof *s);
+}
+
+static size_t room(const rush_storage *s)
+{
+    return s->own && s->data == s + 1 ? s->own - sizeof *s : s->block;
 }
 
 int rush_storage_resize(rush_storage *s, size_t nbytes)
 {
     RUSH_CHECK(s->resizable, RUSH_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
-    if (s->device.type == RUSH_META || nbytes <= s->block) {
+    if (s->device.type == RUSH_META || nbytes <= room(s)) {
         s->nbytes = nbytes;
         return 0;
     }

@@ -215,8 +215,7 @@ rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
 {
     rush_tensor *t = rush_tensor_header(of->dtype, of->device, of->ndim);
     if (!t) return NULL;
-    memcpy(t->size, of->size, sizeof *of->size * of->ndim);
-    memcpy(t->stride, of->stride, sizeof *of->stride * of->ndim);
+    memcpy(t->size, of->size, of->ndim <= RUSH_INLINE_DIMS ? sizeof t->dims : sizeof *t->size * 2 * of->ndim); /* with the strides */
     t->flags = of->flags & (RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE | RUSH_T_WRAPPED);
     t->offset = of->offset;
     t->numel = of->numel;

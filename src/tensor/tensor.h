@@ -13,10 +13,11 @@ struct rush_storage {
     bool resizable;          /* false over foreign memory                                  */
     void *data;              /* NULL on meta, or when nbytes is 0                          */
     size_t nbytes;           /* as PyTorch counts them                                     */
-    size_t block;            /* what rush_block_free wants; 0: not from the block allocator */
+    size_t block;            /* of data, what rush_block_free wants; 0: data is not a block of its own */
     void (*release)(void *); /* for foreign memory, called with `owner`                    */
     void *owner;
     atomic_uint version;     /* counts in-place changes, see rush_tensor.version           */
+    uint32_t own;            /* of the block of this structure and the few bytes behind it; 0: a small structure */
     void *py;                /* the Python object, borrowed                                */
 };
 
