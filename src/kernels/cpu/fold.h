@@ -9,6 +9,7 @@
 #define RUSH_FOLD_H
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/lanes.h"
 
 #define FOLD_WIDTH 1024  /* as many accumulators in one block */
 #define FOLD_BLOCK 2048  /* elements of a row summed in the narrow type before they join the wide one */

@@ -1,5 +1,6 @@
 /* norm.c - the kernels of layer, group, RMS and batch norm: norm.inc for float and for double. */
 #include "kernels/cpu/norm.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/quick_exp.h"
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* softmax.c - softmax for float and double; the bodies are in softmax.inc. */
 #include "kernels/cpu/softmax.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/quick_exp.h"
 
 enum { WIDE = RUSH_SOFTMAX_WIDE };
