@@ -103,7 +103,7 @@ static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last
     return copy ? rush_ptr(copy) : NULL;
 }
 
-/* Of the batch that j reads: means and biased variances, rounded; the running ones follow. */
+/* Of the batch that j reads: means and biased variances, rounded; the running ones follow, unless the batch is empty. */
 static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tensor *running_mean, rush_tensor *running_var, double momentum)
 {
     int64_t c = j->a.channels, count = j->a.batch * j->a.inner;
@@ -113,8 +113,8 @@ static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tens
     rush_parallel_for(c, 1 + 16384 / (count + 1), run_moments, j);
     rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
     rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
-    follow(running_mean, mean, momentum, false, d, c);
-    if (running_var) {
+    if (count) follow(running_mean, mean, momentum, false, d, c);
+    if (running_var && count) {
         double *unbiased = rush_scope_alloc((size_t)c * sizeof *unbiased);
         if (!unbiased) return -1;
         for (int64_t k = 0; k < c; ++k) unbiased[k] = rounded(d, var[k] / (double)(count - 1));

@@ -26,8 +26,8 @@ class ASGD(ListOptimizer):
 
     def _new_state(self, group, p, grad):
         scalar = dict(dtype=_get_scalar_dtype(), device=p.device)
-        return {"step": torch.zeros((), **scalar), "mu": torch.ones((), **scalar), "ax": _fused.zeros_like(p),
-                "eta": torch.as_tensor(_get_value(group["lr"]), **scalar).clone()}
+        return {"step": torch.zeros((), **scalar), "eta": torch.as_tensor(_get_value(group["lr"]), **scalar).clone(), "mu": torch.ones((), **scalar),
+                "ax": _fused.zeros_like(p)}
 
     def _function(self, *lists, **options):
         asgd(*lists, **options)

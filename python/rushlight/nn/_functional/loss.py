@@ -103,10 +103,10 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     elif torch.any(var < 0):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
-        # One variance for all, one per sample (with or without the last dimension), or a mistake.
+        # One variance for all along one dimension, which the last may leave out; else a mistake.
         if input.size()[:-1] == var.size():
             var = var.unsqueeze(-1)
-        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1):
+        elif var.dim() != input.dim() or [(v, 1) for n, v in zip(input.size(), var.size()) if n != v] != [(1, 1)]:
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
