@@ -1,7 +1,7 @@
 /* fft.c - torch.fft: three transforms (complex, real to complex, complex to real) and what is composed of them.
  *
- * A transform over several dims goes dim by dim over a contiguous complex copy. Lines that stand side by side in
- * memory are transformed together, a few at a time, so that the kernel's loops run along them.
+ * A transform over several dims goes dim by dim over a contiguous complex copy. Lines are transformed as many together
+ * as a vector has numbers; few or very long ones alone.
  */
 #include "kernels/cpu/fft.h"
 #include "op/formula.h"
@@ -57,60 +57,92 @@ static void give_plan(kept *k)
     pthread_mutex_unlock(&plans.lock);
 }
 
-/* ---- one dim of a contiguous complex tensor ---- */
+/* ---- lines along one dim of contiguous tensors ---- */
 
 typedef struct lines {
-    char *data;
-    int64_t n, inner; /* (outer, n, inner) */
+    const char *x;
+    char *y;
+    int64_t count, inner;                       /* of lines; how many stand side by side */
+    int64_t x_outer, x_inner, y_outer, y_inner; /* bytes from one to the next, outside the dim and inside */
+    rush_fft_lines job;
     const rush_fft_plan *plan;
     int type;
-    size_t item;
+    size_t item; /* of a complex number */
     atomic_bool failed;
 } lines;
 
-enum { TOGETHER = 16 };
+enum { LONG = 1 << 14, FEW = 4 };
 
-static void transform_lines(void *arg, int64_t begin, int64_t end)
+static bool together(int64_t n, int64_t count) { return count >= FEW && n <= LONG; }
+
+static void run_together(void *arg, int64_t begin, int64_t end)
 {
     lines *l = arg;
-    int64_t groups = (l->inner + TOGETHER - 1) / TOGETHER, width = RUSH_MIN(l->inner, TOGETHER);
-    size_t need = rush_k_fft->scratch[l->type](l->plan, width);
-    char *scratch = malloc(need), *block = l->inner > 1 ? malloc((size_t)l->n * width * l->item) : NULL;
-    if (!scratch || (l->inner > 1 && !block)) {
-        l->failed = true;
-        free(scratch);
-        free(block);
-        return;
-    }
-    for (int64_t i = begin; i < end; ++i) {
-        char *base = l->data + (i / groups) * l->n * l->inner * l->item;
-        int64_t first = i % groups * TOGETHER, k = RUSH_MIN(TOGETHER, l->inner - first);
-        if (l->inner == 1) {
-            rush_k_fft->run[l->type](l->plan, base, 1, scratch);
-            continue;
+    const int lanes = rush_k_fft->lanes[l->type];
+    void *scratch = malloc(rush_k_fft->scratch[l->type](l->plan, true));
+    if (!scratch) l->failed = true;
+    rush_fft_lines job = l->job;
+    for (int64_t i = begin; scratch && i < end; ++i) {
+        int count = (int)RUSH_MIN(lanes, l->count - i * lanes);
+        for (int k = 0; k < count; ++k) {
+            int64_t line = i * lanes + k, a = line / l->inner, b = line % l->inner;
+            job.x[k] = l->x + a * l->x_outer + b * l->x_inner;
+            job.y[k] = l->y + a * l->y_outer + b * l->y_inner;
         }
-        for (int64_t j = 0; j < l->n; ++j) memcpy(block + j * k * l->item, base + (j * l->inner + first) * l->item, k * l->item);
-        rush_k_fft->run[l->type](l->plan, block, k, scratch);
-        for (int64_t j = 0; j < l->n; ++j) memcpy(base + (j * l->inner + first) * l->item, block + j * k * l->item, k * l->item);
+        rush_k_fft->run_many[l->type](l->plan, &job, count, scratch);
+    }
+    free(scratch);
+}
+
+/* Complex lines, in place. */
+static void run_alone(void *arg, int64_t begin, int64_t end)
+{
+    lines *l = arg;
+    const int64_t n = l->job.n, step = l->inner * (int64_t)l->item;
+    char *scratch = malloc(rush_k_fft->scratch[l->type](l->plan, false)), *block = malloc((size_t)n * l->item);
+    if (!scratch || !block) l->failed = true;
+    for (int64_t i = begin; i < end && !l->failed; ++i) {
+        char *at = l->y + i / l->inner * l->y_outer + i % l->inner * l->y_inner, *line = l->inner == 1 ? at : block;
+        for (int64_t k = 0; k < n && line != at; ++k) memcpy(line + k * (int64_t)l->item, at + k * step, l->item);
+        rush_k_fft->run[l->type](l->plan, line, scratch);
+        for (int64_t k = 0; k < 2 * n && l->job.scale != 1; ++k)
+            if (l->type) ((double *)(void *)line)[k] *= l->job.scale;
+            else ((float *)(void *)line)[k] *= (float)l->job.scale;
+        for (int64_t k = 0; k < n && line != at; ++k) memcpy(at + k * step, line + k * (int64_t)l->item, l->item);
     }
     free(scratch);
     free(block);
 }
 
-static int transform_dim(rush_tensor *t, int dim, bool forward)
+/* The transforms of n points along dim of contiguous x to contiguous y (which may be x), times scale; x and y differ in that
+ * dim's size only. -1 and an error. */
+static int transform_lines(const rush_tensor *x, rush_tensor *y, int dim, int64_t n, int kind, bool forward, double scale)
 {
-    int64_t n = t->size[dim], inner = 1, outer = 1;
-    for (int d = 0; d < dim; ++d) outer *= t->size[d];
-    for (int d = dim + 1; d < t->ndim; ++d) inner *= t->size[d];
-    if (n <= 1 || !t->numel) return 0;
-    int type = t->dtype == RUSH_C128;
-    kept *k = take_plan(type, n, forward);
+    int64_t inner = 1, outer = 1;
+    for (int d = 0; d < dim; ++d) outer *= x->size[d];
+    for (int d = dim + 1; d < x->ndim; ++d) inner *= x->size[d];
+    const int type = rush_dtype_real(x->dtype) == RUSH_F64;
+    const int64_t xs = rush_dtypes[x->dtype].size, ys = rush_dtypes[y->dtype].size, real = type ? 8 : 4;
+    if (!y->numel || !x->numel) return 0;
+    kept *k = take_plan(kind != RUSH_FFT_COMPLEX && n % 2 == 0 ? 2 + type : type, n, forward);
     if (!k) return -1;
-    lines l = {rush_ptr(t), n, inner, k->plan, type, rush_dtypes[t->dtype].size, false};
-    rush_parallel_for(outer * ((inner + TOGETHER - 1) / TOGETHER), RUSH_MAX(1, 8192 / n), transform_lines, &l);
+    lines l = {.x = rush_ptr(x), .y = rush_ptr(y), .count = outer * inner, .inner = inner, .x_outer = x->size[dim] * inner * xs, .x_inner = xs,
+               .y_outer = y->size[dim] * inner * ys, .y_inner = ys, .plan = k->plan, .type = type, .item = (size_t)real * 2,
+               .job = {.kind = kind, .n = n, .have = x->size[dim], .x_step = inner * xs / real, .y_step = inner * ys / real, .scale = scale}};
+    if (kind != RUSH_FFT_COMPLEX || together(n, l.count)) {
+        const int64_t lanes = rush_k_fft->lanes[type];
+        rush_parallel_for((l.count + lanes - 1) / lanes, RUSH_MAX(1, 32768 / (n * lanes)), run_together, &l);
+    } else {
+        rush_parallel_for(l.count, RUSH_MAX(1, 8192 / n), run_alone, &l);
+    }
     give_plan(k);
     RUSH_CHECK(!l.failed, RUSH_MEMORY_ERROR, "out of memory for a transform of length %lld", (long long)n);
     return 0;
+}
+
+static int transform_dim(rush_tensor *t, int dim, bool forward, double scale)
+{
+    return transform_lines(t, t, dim, t->size[dim], RUSH_FFT_COMPLEX, forward, scale);
 }
 
 static double scale_of(const rush_tensor *t, rush_value dims, int64_t norm)
@@ -143,9 +175,8 @@ static void c2c_cpu(const rush_value *in, rush_value *out)
     if (rush_copy_into(y, in[0].t)) return;
     for (uint32_t i = 0; i < in[1].n; ++i) {
         int d = rush_dim_wrap(in[1].ints[i], y->ndim);
-        if (d < 0 || transform_dim(y, d, in[3].i)) return;
+        if (d < 0 || transform_dim(y, d, in[3].i, i + 1 == in[1].n ? scale_of(y, in[1], in[2].i) : 1)) return;
     }
-    scale(y, scale_of(y, in[1], in[2].i));
 }
 
 static void c2c_grad(rush_grads *s)
@@ -180,7 +211,7 @@ typedef struct real_lines {
     atomic_bool failed;
 } real_lines;
 
-static void transform_real_lines(void *arg, int64_t begin, int64_t end)
+static void run_real_alone(void *arg, int64_t begin, int64_t end)
 {
     real_lines *l = arg;
     char *scratch = malloc(l->scratch);
@@ -190,44 +221,46 @@ static void transform_real_lines(void *arg, int64_t begin, int64_t end)
 }
 
 /* Lines of n real numbers (n even) to n / 2 + 1 complex ones, or back: the last dims of contiguous x and y. */
-static int transform_rows(const rush_tensor *x, rush_tensor *y, int64_t n, bool forward)
+static int transform_rows(const rush_tensor *x, rush_tensor *y, int64_t n, bool forward, double by)
 {
     int type = rush_dtype_real(x->dtype) == RUSH_F64;
     kept *k = take_plan(2 + type, n, forward);
     if (!k) return -1;
     int last = x->ndim - 1;
     real_lines l = {rush_ptr(x), rush_ptr(y), x->size[last] * rush_dtypes[x->dtype].size, y->size[last] * rush_dtypes[y->dtype].size, k->plan,
-                    forward ? rush_k_fft->run_real[type] : rush_k_fft->run_real_back[type], rush_k_fft->scratch[type](k->plan, 1), false};
-    rush_parallel_for(x->numel / x->size[last], RUSH_MAX(1, 16384 / n), transform_real_lines, &l);
+                    forward ? rush_k_fft->run_real[type] : rush_k_fft->run_real_back[type], rush_k_fft->scratch[type](k->plan, false), false};
+    rush_parallel_for(x->numel / x->size[last], RUSH_MAX(1, 16384 / n), run_real_alone, &l);
     give_plan(k);
     RUSH_CHECK(!l.failed, RUSH_MEMORY_ERROR, "out of memory for a transform of length %lld", (long long)n);
+    scale(y, by);
     return 0;
 }
 
-static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided)
+static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided, double by)
 {
-    if (onesided && last == x->ndim - 1 && x->size[last] % 2 == 0 && x->numel) {
+    const int64_t n = x->size[last], count = n ? x->numel / n : 0;
+    if (onesided && x->numel && (together(n, count) || (last == x->ndim - 1 && n % 2 == 0))) {
         int64_t size[RUSH_MAXDIM];
         memcpy(size, x->size, sizeof *size * x->ndim);
-        size[last] = size[last] / 2 + 1;
-        rush_tensor *half = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size), *rows = rush_contiguous_copy(x);
-        return half && rows && !transform_rows(rows, half, x->size[last], true) ? half : NULL;
+        size[last] = n / 2 + 1;
+        rush_tensor *half = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size), *from = rush_contiguous_copy(x);
+        if (!half || !from) return NULL;
+        int failed = together(n, count) ? transform_lines(from, half, last, n, RUSH_FFT_REAL, true, by) : transform_rows(from, half, n, true, by);
+        return failed ? NULL : half;
     }
     rush_tensor *full = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, x->size);
-    if (!full || rush_copy_into(full, x) || transform_dim(full, last, true)) return NULL;
-    return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(x->size[last] / 2 + 1))) : full;
+    if (!full || rush_copy_into(full, x) || transform_dim(full, last, true, by)) return NULL;
+    return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(n / 2 + 1))) : full;
 }
 
 static void r2c_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
-    rush_tensor *half = transform_real(x, last, in[3].i);
+    rush_tensor *half = transform_real(x, last, in[3].i, scale_of(x, in[1], in[2].i));
     for (uint32_t i = 0; half && i + 1 < in[1].n; ++i)
-        if (transform_dim(half, rush_dim_wrap(in[1].ints[i], x->ndim), true)) return;
-    if (!half) return;
-    scale(half, scale_of(x, in[1], in[2].i));
-    rush_copy_into(out[0].t, half);
+        if (transform_dim(half, rush_dim_wrap(in[1].ints[i], x->ndim), true, 1)) return;
+    if (half) rush_copy_into(out[0].t, half);
 }
 
 static void r2c_grad(rush_grads *s)
@@ -268,13 +301,20 @@ static void c2r_cpu(const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t, *y = out[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
     int64_t n = in[3].i, half = n / 2 + 1, inner = 1, outer = 1;
+    const double by = scale_of(y, in[1], in[2].i);
     rush_tensor *work = rush_tensor_new(x->dtype, x->device, x->ndim, x->size);
     if (!work || rush_copy_into(work, x)) return;
     for (uint32_t i = 0; i + 1 < in[1].n; ++i)
-        if (transform_dim(work, rush_dim_wrap(in[1].ints[i], x->ndim), false)) return;
-    if (last == x->ndim - 1 && n > 0 && n % 2 == 0 && x->size[last] >= half && y->numel && rush_contiguous(y)) {
-        if (!transform_rows(work, y, n, false)) scale(y, scale_of(y, in[1], in[2].i));
-        return;
+        if (transform_dim(work, rush_dim_wrap(in[1].ints[i], x->ndim), false, 1)) return;
+    if (y->numel && x->numel && rush_contiguous(y)) {
+        if (together(n, y->numel / n)) {
+            transform_lines(work, y, last, n, RUSH_FFT_REAL_BACK, false, by);
+            return;
+        }
+        if (last == x->ndim - 1 && n % 2 == 0 && x->size[last] >= half) {
+            transform_rows(work, y, n, false, by);
+            return;
+        }
     }
     rush_tensor *full = rush_tensor_new(x->dtype, x->device, y->ndim, y->size);
     if (!full || !y->numel) return;
@@ -302,8 +342,7 @@ static void c2r_cpu(const rush_value *in, rush_value *out)
                 char *at = (char *)rush_ptr(full) + ((o * n + j) * inner + i) * item + part;
                 memset(at, 0, part);
             }
-    if (transform_dim(full, last, false)) return;
-    scale(full, scale_of(y, in[1], in[2].i));
+    if (transform_dim(full, last, false, by)) return;
     rush_convert(rush_ptr(y), y->dtype, (int64_t)part, rush_ptr(full), full->dtype, (int64_t)item, y->numel);
 }
 

@@ -1,17 +1,40 @@
 /* fft.c - Fourier transforms for float and double; the bodies are in fft.inc. */
 #include "kernels/cpu/fft.h"
+#include "kernels/cpu/simd.h"
 #include <math.h>
+
+#define FFT_RADIX 31 /* the largest; longer primes go Bluestein's way */
+
+/* The smallest number not below n that has no primes but 2, 3 and 5. */
+static int64_t smooth(int64_t n)
+{
+    int64_t best = INT64_MAX;
+    for (int64_t five = 1; five < 5 * n; five *= 5)
+        for (int64_t three = five; three < 3 * n; three *= 3) {
+            int64_t k = three;
+            while (k < n) k *= 2;
+            if (k < best) best = k;
+        }
+    return best;
+}
+
+typedef int64_t vl __attribute__((vector_size(VBYTES)));
 
 #define T float
 #define NAME(x) fft_##x##_f32
-static void fft_run_f32(const rush_fft_plan *, void *, int64_t, void *);
+#define VECTOR vf
+#define LANES VF
+#define INDEX vi
+#if VBYTES == 64
+#define TRANSPOSE vf_transpose
+#endif
 #include "kernels/cpu/fft.inc"
-#undef T
-#undef NAME
 
 #define T double
 #define NAME(x) fft_##x##_f64
-static void fft_run_f64(const rush_fft_plan *, void *, int64_t, void *);
+#define VECTOR vd
+#define LANES VD
+#define INDEX vl
 #include "kernels/cpu/fft.inc"
 
 RUSH_KERNELS(fft) = {
@@ -21,4 +44,6 @@ RUSH_KERNELS(fft) = {
     .run = {fft_run_f32, fft_run_f64},
     .run_real = {fft_run_real_f32, fft_run_real_f64},
     .run_real_back = {fft_run_real_back_f32, fft_run_real_back_f64},
+    .run_many = {fft_run_many_f32, fft_run_many_f64},
+    .lanes = {VF, VD},
 };
