@@ -25,7 +25,7 @@ bool py_is_long(const rush_op *op, const rush_value *in)
     }
     if (tensors || !op->nargs || in[0].kind != RUSH_V_INTS) return false;
     int64_t n = 1; /* zeros(size), randn(size) */
-    for (uint32_t k = 0; k < in[0].n; ++k) n *= RUSH_MIN(in[0].ints[k], 1 << 20);
+    for (uint32_t k = 0; k < in[0].n; ++k) n = RUSH_MIN(n * RUSH_MIN(RUSH_MAX(in[0].ints[k], 0), 1 << 20), 1 << 20);
     return n >= 1 << 16;
 }
 

@@ -545,6 +545,7 @@ static int matrix_power_run(const rush_value *in, rush_value *out)
         return rush_result(out, T_INPLACE("copy", V(T("clone", V(a))), V(eye))); /* zero gradient, not none */
     }
     if (n < 0) {
+        RUSH_CHECK(n > INT64_MIN, RUSH_RUNTIME_ERROR, "linalg.matrix_power: the power %lld is too small", (long long)n);
         a = T("linalg_inv", V(a));
         if (!a) return -1;
         n = -n;

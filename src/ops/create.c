@@ -88,7 +88,7 @@ static int empty_permuted_shape(const rush_value *in, rush_value *out)
         RUSH_CHECK(in[0].ints[d] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld", (long long)in[0].ints[d]);
         seen[d] = true;
         stride[d] = step;
-        step *= RUSH_MAX(in[0].ints[d], 1);
+        RUSH_CHECK(!__builtin_mul_overflow(step, RUSH_MAX(in[0].ints[d], 1), &step), RUSH_RUNTIME_ERROR, "Stride calculation overflowed");
     }
     if (rush_factory_read(&f, in + 2, rush_default_dtype(), NULL)) return -1;
     rush_tensor *t = rush_tensor_new_strided(f.dtype, f.device, n, in[0].ints, stride);

@@ -236,7 +236,7 @@ static void round_decimals_cpu(const rush_value *in, rush_value *out)
 {
     rush_pw_args args = no_args;
     args.re[0] = (double)I_(in[1]);
-    args.re[1] = __builtin_pow(10, (double)(I_(in[1]) < 0 ? -I_(in[1]) : I_(in[1])));
+    args.re[1] = __builtin_pow(10, __builtin_fabs((double)I_(in[1])));
     rush_pw_run_row(I_(in[1]) == 0 ? RUSH_PW_round : RUSH_PW_round_decimals, in, &args, out[0].t);
 }
 static void zero_grad(rush_grads *s)

@@ -52,6 +52,7 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
         RUSH_CHECK(s > 0, RUSH_RUNTIME_ERROR, "stride should be greater than zero, but got %lld", (long long)s);
         RUSH_CHECK(d > 0, RUSH_RUNTIME_ERROR, "dilation should be greater than zero, but got %lld", (long long)d);
         RUSH_CHECK(b >= 0, RUSH_RUNTIME_ERROR, "pad must be non-negative, but got pad: %lld", (long long)b);
+        RUSH_CHECK(RUSH_MAX(RUSH_MAX(k, s), RUSH_MAX(d, b)) <= INT32_MAX, RUSH_RUNTIME_ERROR, "integer out of range");
         RUSH_CHECK(b <= ((k - 1) * d + 1) / 2, RUSH_RUNTIME_ERROR,
                    "pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld", (long long)b,
                    (long long)k, (long long)d);

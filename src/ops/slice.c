@@ -87,7 +87,7 @@ int rush_geometry_diagonal(geometry *g, const rush_tensor *t, int64_t offset, in
         g->stride[j++] = t->stride[k];
     }
     g->size[j] = n;
-    g->stride[j] = t->stride[a] + t->stride[b];
+    g->stride[j] = (int64_t)((uint64_t)t->stride[a] + (uint64_t)t->stride[b]);
     return 0;
 }
 

@@ -57,7 +57,8 @@ static int split_sizes(const rush_value *in, rush_value *out)
     for (uint32_t k = 0; k < in[1].n; ++k) {
         RUSH_CHECK(in[1].ints[k] >= 0, RUSH_RUNTIME_ERROR, "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
                    rush_shape_text((int)in[1].n, in[1].ints));
-        sum += in[1].ints[k];
+        RUSH_CHECK(!__builtin_add_overflow(sum, in[1].ints[k], &sum), RUSH_RUNTIME_ERROR, "split_sizes=%s are more than any size",
+                   rush_shape_text((int)in[1].n, in[1].ints));
     }
     RUSH_CHECK(sum == t->size[dim], RUSH_RUNTIME_ERROR,
                "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at dimension %lld), but got split_sizes=%s",

@@ -18,6 +18,15 @@
 #define RUSH_ISA 1 /* 1 baseline, 2 x86-64-v2, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512) */
 #endif
 
+/* Around loops over integers, whose sums and products wrap around. */
+#if defined(__clang__)
+#define RUSH_WRAPPING
+#define RUSH_WRAPPING_END
+#else
+#define RUSH_WRAPPING _Pragma("GCC push_options") _Pragma("GCC optimize(\"wrapv\")")
+#define RUSH_WRAPPING_END _Pragma("GCC pop_options")
+#endif
+
 int rush_cpu_level(void); /* of this processor, lowered by RUSHLIGHT_ISA=1..4 */
 
 #define RUSH_KERNEL_TABLE(family) extern const struct rush_##family##_kernels *rush_k_##family

@@ -41,19 +41,14 @@ static int64_t extent(const rush_pool *p, int d, int64_t o, bool padding)
 #define PART double
 #include "kernels/cpu/pool.inc"
 
-#if !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("wrapv") /* sums of integers wrap around */
-#endif
+RUSH_WRAPPING
 #define T int64_t
 #define I int64_t
 #define F(x) x##_i64
 #define LOWEST INT64_MIN
 #define IS_NAN(v) 0
 #include "kernels/cpu/pool.inc"
-#if !defined(__clang__)
-#pragma GCC pop_options
-#endif
+RUSH_WRAPPING_END
 
 RUSH_KERNELS(pool) = {.max_f32 = max_f32, .max_f64 = max_f64, .max_i64 = max_i64, .mean_f32 = mean_f32, .mean_f64 = mean_f64,
                       .mean_i64 = mean_i64, .mean_back_f32 = mean_back_f32, .mean_back_f64 = mean_back_f64,
