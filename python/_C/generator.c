@@ -6,10 +6,18 @@ typedef struct generator_object {
     PyObject_HEAD
     rush_generator *gen; /* owned; its `py` points back */
 } generator_object;
-#define GEN(x) (((generator_object *)(x))->gen)
+#define OWN(x) (((generator_object *)(x))->gen)
+#define GEN(x) py_generator_of(x)
 
 bool py_is_generator(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Generator); }
-rush_generator *py_generator_of(PyObject *x) { return GEN(x); }
+
+/* torch.default_generator is one object, and stands for the generator of the thread that uses it. */
+rush_generator *py_generator_of(PyObject *x)
+{
+    static rush_generator *everybodys;
+    if (!everybodys && !rush_now.generator) everybodys = rush_default_generator();
+    return OWN(x) && OWN(x) == everybodys ? rush_default_generator() : OWN(x);
+}
 
 static PyObject *wrap(PyTypeObject *type, rush_generator *owned)
 {
@@ -47,9 +55,9 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 
 static void generator_dealloc(PyObject *self)
 {
-    if (GEN(self)) {
-        GEN(self)->py = NULL;
-        rush_generator_drop(GEN(self));
+    if (OWN(self)) {
+        OWN(self)->py = NULL;
+        rush_generator_drop(OWN(self));
     }
     Py_TYPE(self)->tp_free(self);
 }
@@ -148,6 +156,30 @@ static PyObject *generator_reduce(PyObject *self, PyObject *unused)
 
 static PyObject *get_device(PyObject *self, void *unused) { return py_device(GEN(self)->device); }
 
+/* _thread_generator(g) -> what was set: g must live until the next call in this thread. */
+static PyObject *thread_generator(PyObject *module, PyObject *x)
+{
+    if (x != Py_None && !py_is_generator(x)) return PyErr_Format(PyExc_TypeError, "a Generator was expected, not %s", py_type_name(x));
+    return py_generator(rush_thread_generator_set(x == Py_None ? NULL : OWN(x)));
+}
+
+static PyObject *grad_bits(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)); }
+static PyObject *set_grad_bits(PyObject *module, PyObject *x)
+{
+    enum { BITS = RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE };
+    long bits = PyLong_AsLong(x);
+    if (bits == -1 && PyErr_Occurred()) return NULL;
+    rush_now.mode = (rush_now.mode & ~(uint32_t)BITS) | ((uint32_t)bits & BITS);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"_thread_generator", thread_generator, METH_O, "Gives this thread a default generator of its own, or None; returns the one it had."},
+    {"_grad_bits", grad_bits, METH_NOARGS, "Is recording off, inference mode on, in this thread? For _set_grad_bits()."},
+    {"_set_grad_bits", set_grad_bits, METH_O, "Makes it so in this thread."},
+    {NULL},
+};
+
 static PyMethodDef methods[] = {
     {"manual_seed", manual_seed, METH_O, "Starts the sequence that belongs to a seed; returns the generator."},
     {"seed", new_seed, METH_NOARGS, "Seeds from the system's randomness; returns the seed."},
@@ -180,7 +212,7 @@ PyTypeObject py_type_Generator = {
 int py_generator_init(PyObject *module)
 {
     if (PyType_Ready(&py_type_Generator)) return -1;
-    return py_add(module, "Generator", py_ref((PyObject *)&py_type_Generator)) ||
+    return PyModule_AddFunctions(module, functions) || py_add(module, "Generator", py_ref((PyObject *)&py_type_Generator)) ||
                    py_add(module, "default_generator", py_generator(rush_default_generator()))
                ? -1 : 0;
 }

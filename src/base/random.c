@@ -167,8 +167,17 @@ static void start(void)
 
 rush_generator *rush_default_generator(void)
 {
+    if (RUSH_UNLIKELY(rush_now.generator != NULL)) return rush_now.generator;
     pthread_once(&once, start);
     return &the_default;
+}
+
+rush_generator *rush_thread_generator_set(rush_generator *g)
+{
+    rush_generator *before = rush_now.generator;
+    rush_now.generator = g;
+    rush_parallel_alone(g != NULL);
+    return before;
 }
 
 void rush_manual_seed(uint64_t seed)

@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KNOWN = ROOT / "tests" / "data" / "fuzz"    # inputs that once were findings: NAME/..., run first
 SANITIZERS = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
-LIMITS = ["-rss_limit_mb=2500", "-malloc_limit_mb=700", "-max_len=16384", "-timeout=25", "-print_final_stats=1"]
+LIMITS = ["-rss_limit_mb=2500", "-malloc_limit_mb=700", "-max_len=16384", "-timeout=25", "-report_slow_units=25", "-print_final_stats=1"]
 
 
 def run(build, name, seconds):

@@ -8,8 +8,6 @@ import itertools
 import logging
 import multiprocessing as python_multiprocessing
 import os
-import queue
-import threading
 import time
 import warnings
 from multiprocessing import connection
@@ -18,8 +16,8 @@ from typing import Any, Callable, Generic, List, TypeVar
 import rushlight as torch
 from rushlight._utils import ExceptionWrapper
 from rushlight.utils.data import _utils
-from rushlight.utils.data._utils.worker import (_claimed, _fetch_for_thread, _IterableDatasetStopIteration,
-                                                _ResumeIteration, _short, _thread_loop, _worker_loop)
+from rushlight.utils.data._utils.worker import (_IterableDatasetStopIteration, _ResumeIteration, _short,
+                                                _worker_loop)
 from rushlight.utils.data.datapipes.datapipe import (IterDataPipe, MapDataPipe, _IterDataPipeSerializationWrapper,
                                                      _MapDataPipeSerializationWrapper)
 from rushlight.utils.data.dataset import Dataset, IterableDataset
@@ -88,9 +86,11 @@ def _share_dist_seed(generator, pg):
 class DataLoader(Generic[_T_co]):
     """Iterates over a dataset in batches.
 
-    worker_type is an addition to PyTorch's arguments: "process" or "thread"; without it the environment's
-    RUSHLIGHT_WORKER_TYPE counts, else "process".  Threads share the program's memory and its global random
-    generators; they pay where reading releases the interpreter lock.
+    worker_type is an addition to PyTorch's arguments: "thread" or "process".  Without it the environment's
+    RUSHLIGHT_WORKER_TYPE counts.  Else workers are threads, which start at once and copy nothing, unless the program
+    would notice: with multiprocessing_context or worker_init_fn, and for datasets (or a collate_fn) that draw from
+    Python's or NumPy's random numbers, change themselves while they are read, or hold what threads may not share,
+    such as open files; these get processes.  Random numbers of torch are the same in both.
     """
 
     dataset: Any
@@ -103,6 +103,7 @@ class DataLoader(Generic[_T_co]):
     pin_memory_device: str
     prefetch_factor: Any
     _iterator = None
+    _found_type = None          # "process" once threads turned out to hold each other up
     __initialized = False
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
@@ -124,8 +125,8 @@ class DataLoader(Generic[_T_co]):
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
         if worker_type is None:
-            worker_type = os.environ.get("RUSHLIGHT_WORKER_TYPE", "process")
-        if worker_type not in ("process", "thread"):
+            worker_type = os.environ.get("RUSHLIGHT_WORKER_TYPE") or None
+        if worker_type not in (None, "process", "thread"):
             raise ValueError("worker_type should be 'process' or 'thread', but got %r" % (worker_type,))
         if isinstance(dataset, IterDataPipe) and num_workers > 0:
             dataset = _IterDataPipeSerializationWrapper(dataset)
@@ -199,9 +200,26 @@ class DataLoader(Generic[_T_co]):
     def _get_iterator(self):
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
-        if self.worker_type == "thread":
+        if self._worker_kind() == "thread":
+            from rushlight.utils.data._utils.threads import _ThreadDataLoaderIter
             return _ThreadDataLoaderIter(self)
         return _MultiProcessingDataLoaderIter(self)
+
+    def _worker_kind(self):
+        """What kind of workers reads the next epoch."""
+        if isinstance(self.dataset, (_IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper)):
+            return "process"        # each worker reads a part of its own copy
+        if self.worker_type is not None:
+            return self.worker_type
+        if self.multiprocessing_context is not None or self.worker_init_fn is not None:
+            return "process"
+        if self._found_type is None:
+            from rushlight.utils.data._utils.choose import reason_for_processes
+            reason = reason_for_processes(self.dataset, self.collate_fn)
+            if reason is not None:
+                logger.debug("DataLoader: processes, because of %s", reason)
+            return "thread" if reason is None else "process"
+        return self._found_type
 
     @property
     def multiprocessing_context(self):
@@ -650,85 +668,3 @@ def _widen(pipe):
         fcntl.fcntl(pipe.fileno(), 1031, 1 << 20)   # F_SETPIPE_SZ
     except (ImportError, OSError):
         return
-
-
-class _ThreadDataLoaderIter(_WorkersIter):
-    """Reads in worker threads.
-
-    A batch that the program wants and no thread has begun is read by the program itself: waiting would not be
-    sooner. The threads are started when such a batch took longer than handing one over does, so a dataset too cheap
-    for threads costs what it costs without them.
-    """
-
-    _WORTH_A_THREAD = 2e-4      # seconds a batch
-
-    def _start_workers(self, loader):
-        self._loader_lock = threading.Lock()
-        self._own_fetcher = None
-        self._unclaimed = {}
-        if self._dataset_kind == _DatasetKind.Map and self._worker_init_fn is None and self._timeout == 0:
-            self._own_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
-                                                            self._collate_fn, self._drop_last)
-        else:
-            self._start_threads()
-
-    def _start_threads(self):
-        self._results = queue.SimpleQueue()
-        self._tasks = [queue.SimpleQueue() for _ in range(self._num_workers)]
-        for i in range(self._num_workers):
-            thread = threading.Thread(target=_thread_loop, daemon=True, name="DataLoader worker %d" % i, args=(
-                self._dataset_kind, self._dataset, self._tasks[i], self._results, self._unclaimed,
-                self._auto_collation, self._collate_fn, self._drop_last, self._base_seed, self._worker_init_fn, i,
-                self._num_workers, self._loader_lock))
-            thread.start()
-            self._workers.append(thread)
-        for number in list(self._unclaimed):
-            self._tasks[self._task_info[number][0]].put(number)
-
-    def _send_task(self, worker, task):
-        number, index = task
-        self._unclaimed[number] = index
-        if self._workers:
-            self._tasks[worker].put(number)
-
-    def _resume_workers(self):
-        # A thread costs little: a new epoch gets new ones, which also starts iterable datasets anew.
-        self._stop_threads()
-        self._unclaimed = {}
-        if self._own_fetcher is None:
-            self._start_threads()
-
-    def _stop_threads(self):
-        if self._workers:
-            for tasks in self._tasks:
-                tasks.put(None)
-            self._workers = []
-
-    def _get_data(self):
-        if self._own_fetcher is not None:
-            index = self._unclaimed.pop(self._rcvd_idx, _claimed)
-            if index is not _claimed:
-                worker = self._task_info[self._rcvd_idx][0]
-                begin = time.perf_counter()
-                data = _fetch_for_thread(self._own_fetcher, index, worker, self._num_workers,
-                                         self._base_seed + worker)
-                if not self._workers and time.perf_counter() - begin > self._WORTH_A_THREAD:
-                    self._start_threads()
-                return self._rcvd_idx, data
-        return super()._get_data()
-
-    def _try_get_data(self, timeout=_utils.MP_STATUS_CHECK_INTERVAL):
-        try:
-            return True, self._results.get(timeout=timeout)
-        except queue.Empty:
-            return False, (None, None)
-
-    def _mark_worker_as_unavailable(self, worker_id, shutdown=False):
-        if self._workers:
-            self._tasks[worker_id].put(None)
-        self._workers_status[worker_id] = False
-
-    def _shutdown_workers(self):
-        if not self._shutdown:
-            self._shutdown = True
-            self._stop_threads()

@@ -142,11 +142,12 @@ def _room(fd):
 
 def _failure(worker_id, kind, fetcher, index):
     """The exception being handled, wrapped for the way back, with the place where it happened at the end."""
-    wrapped = ExceptionWrapper(where="in DataLoader worker %s %d" % (kind, worker_id))
+    wrapped = ExceptionWrapper(where="in DataLoader worker process %d" % worker_id)     # PyTorch's words
     if index is not None:
         spot = where(fetcher)
         note = "while reading %s" % spot if spot is not None else "while collating"
-        wrapped.exc_msg += "\nThe worker was at batch indices %s, %s." % (_short(index), note)
+        wrapped.exc_msg += "\nThe worker%s was at batch indices %s, %s." % (
+            " (a thread)" if kind == "thread" else "", _short(index), note)
     return wrapped
 
 
@@ -246,62 +247,3 @@ def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collati
         del data, number, index, task
     # The loader opens shared memory as it reads each message, so nothing needs this process once all are written.
     sender.close()
-
-
-def _thread_loop(dataset_kind, dataset, tasks, results, unclaimed, auto_collation, collate_fn, drop_last, base_seed,
-                 init_fn, worker_id, num_workers, generator_lock):
-    """Body of a worker thread: tasks is a queue of its own, results one shared by all.
-
-    unclaimed maps the number of a task to its index list until somebody takes it: this thread or the program.
-    """
-    from rushlight.utils.data.dataloader import _DatasetKind
-    _local.info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=base_seed + worker_id, dataset=dataset,
-                             in_thread=True)
-    fetcher, init_failure = None, None
-    try:
-        if init_fn is not None:
-            init_fn(worker_id)
-        with generator_lock:
-            fetcher = _DatasetKind.create_fetcher(dataset_kind, dataset, auto_collation, collate_fn, drop_last)
-    except Exception:
-        init_failure = _failure(worker_id, "thread", None, None)
-    ended = False
-    while True:
-        number = tasks.get()
-        if number is None:
-            return
-        index = unclaimed.pop(number, _claimed)
-        if ended or index is _claimed:
-            continue
-        if init_failure is not None:
-            data, init_failure = init_failure, None
-        else:
-            data = _fetch_in_thread(fetcher, index, worker_id)
-            ended = isinstance(data, _IterableDatasetStopIteration)
-        results.put((number, data))
-        del data
-
-
-_claimed = object()
-
-
-def _fetch_in_thread(fetcher, index, worker_id):
-    """The batch, or what stands for its failure."""
-    try:
-        return fetcher.fetch(index)
-    except StopIteration:
-        if hasattr(fetcher, "dataset_iter"):
-            return _IterableDatasetStopIteration(worker_id)
-        return _failure(worker_id, "thread", fetcher, index)
-    except Exception:
-        return _failure(worker_id, "thread", fetcher, index)
-
-
-def _fetch_for_thread(fetcher, index, worker_id, num_workers, seed):
-    """The same by the program's own thread, in a worker's place."""
-    before = getattr(_local, "info", None)
-    _local.info = WorkerInfo(id=worker_id, num_workers=num_workers, seed=seed, dataset=fetcher.dataset, in_thread=True)
-    try:
-        return _fetch_in_thread(fetcher, index, worker_id)
-    finally:
-        _local.info = before
