@@ -34,8 +34,8 @@ _UNSAFE_NAMES = {"setattr", "delattr", "exec", "eval", "globals", "vars", "__dic
 _CHANGES = {"append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "update", "setdefault", "add", "discard", "remove",
             "clear", "sort", "reverse", "move_to_end", "seek", "read", "readline", "readinto", "write", "fill", "put", "resize"}
 _BEGINNINGS = {"__init__", "__new__", "__post_init__"}
-_SPECIAL = ("__getitem__", "__getitems__", "__call__", "forward", "__iter__", "__len__", "__getattr__", "__getattribute__", "__init__",
-            "__post_init__", "__enter__", "__exit__", "__contains__")
+_SPECIAL = {"__getitem__", "__getitems__", "__call__", "forward", "__iter__", "__len__", "__getattr__", "__getattribute__", "__init__",
+            "__post_init__", "__enter__", "__exit__", "__contains__"}
 _STDLIB = getattr(sys, "stdlib_module_names", frozenset(sys.builtin_module_names))
 
 _OP = dis.opmap
@@ -161,20 +161,20 @@ class _Look:
 
     def methods(self, x, cls):
         """The entrances of an object's class; its other members as soon as their names come up in code."""
-        done = set()
-        self.objects.append((x, cls, done))
-        for name in _SPECIAL:
-            done.add(name)
+        self.objects.append((x, cls, set(_SPECIAL)))
+        has = set()
+        for base in cls.__mro__[:-1]:
+            has |= _SPECIAL & base.__dict__.keys()
+        for name in has:
             self.member(x, cls, name)
 
     def member(self, x, cls, name):
         """Looks at an attribute, if there is one of this name; true when something was looked at."""
         if cls is None:             # a module
             found = vars(x).get(name)
-            if found is None or isinstance(found, types.ModuleType) and name == "torch":
-                return False
-            self.value(found)
-            return True
+            if found is not None:
+                self.value(found)
+            return found is not None
         for base in cls.__mro__:
             if name in base.__dict__:
                 top = base.__module__.partition(".")[0] if isinstance(base.__module__, str) else ""
