@@ -26,7 +26,10 @@ def main(argv):
     _alias.prepare()
     if HOME not in sys.path:
         sys.path.append(HOME)
-    # What `python script.py` puts first: for -m and -c the current folder, already set by python -m.
+    # What `python script.py` puts first: for -m and -c the current folder, already set by python -m. It stays first, with
+    # the alias behind it: programs change sys.path[0].
+    if sys.path[:1] == [_alias.FOLDER]:
+        sys.path[:] = [sys.path[1] if len(sys.path) > 1 else os.getcwd(), _alias.FOLDER] + sys.path[2:]
     if not argv:
         import code
         own = _alias.activate()
