@@ -216,6 +216,46 @@ static int bag_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 3, weight, indices->dtype, mode == MAX ? 2 : 1, mode == MAX ? size : &bags) ? 0 : -1;
 }
 
+typedef struct bag_job {
+    const int64_t *index, *start;
+    int64_t nstarts, n, width, padding;
+    int mode;
+    int64_t *size, *winner;
+    const void *table, *scale;
+    void *to;
+} bag_job;
+
+/* Bags [begin, end): their rows' numbers join `to`, which is zero. */
+#define BAGS(name, T)                                                                                       \
+    static void name(void *arg, int64_t begin, int64_t end)                                                 \
+    {                                                                                                       \
+        const bag_job *j = arg;                                                                             \
+        const T *scale = j->scale;                                                                          \
+        for (int64_t b = begin; b < end; ++b) {                                                             \
+            int64_t last = b + 1 < j->nstarts ? j->start[b + 1] : j->n, used = 0, width = j->width;         \
+            T *restrict to = (T *)j->to + b * width;                                                        \
+            int64_t *restrict winner = j->winner + b * width;                                               \
+            for (int64_t i = j->start[b]; i < last; ++i) {                                                  \
+                const T *restrict from = (const T *)j->table + j->index[i] * width;                         \
+                if (j->index[i] == j->padding) continue;                                                    \
+                if (j->mode == MAX) {                                                                       \
+                    for (int64_t k = 0; k < width; ++k)                                                     \
+                        if (used == 0 || from[k] > to[k]) to[k] = from[k], winner[k] = j->index[i];         \
+                } else if (scale) {                                                                         \
+                    T by = scale[i];                                                                        \
+                    _Pragma("omp simd") for (int64_t k = 0; k < width; ++k) to[k] += by * from[k];          \
+                } else {                                                                                    \
+                    _Pragma("omp simd") for (int64_t k = 0; k < width; ++k) to[k] += from[k];               \
+                }                                                                                           \
+                ++used;                                                                                     \
+            }                                                                                               \
+            j->size[b] = used;                                                                              \
+            for (int64_t k = 0; k < width && j->mode == MEAN && used > 1; ++k) to[k] /= (T)used;            \
+        }                                                                                                   \
+    }
+BAGS(bags_f32, float)
+BAGS(bags_f64, double)
+
 /* Sums go in double for float64 and in float for the rest; the winning rows of the maximum are kept. */
 static void bag_cpu(const rush_value *in, rush_value *out)
 {
@@ -244,37 +284,11 @@ static void bag_cpu(const rush_value *in, rush_value *out)
     }
     rush_zero_into(result);
     rush_zero_into(best);
-    float *rf = rush_ptr(result);
-    double *rd = rush_ptr(result);
-    const float *tf = rush_ptr(table), *sf = scale ? rush_ptr(scale) : NULL;
-    const double *td = rush_ptr(table), *sd = scale ? rush_ptr(scale) : NULL;
-    for (int64_t b = 0; b < bags; ++b) {
-        int64_t end = b + 1 < starts->numel ? start[b + 1] : n, used = 0;
-        for (int64_t i = start[b]; i < end; ++i) {
-            bag_of[i] = b;
-            if (index[i] == padding) continue;
-            int64_t from = index[i] * width, to = b * width;
-            for (int64_t k = 0; k < width; ++k) {
-                if (mode == MAX) {
-                    bool more = used == 0 || (wide ? td[from + k] > rd[to + k] : tf[from + k] > rf[to + k]);
-                    if (!more) continue;
-                    if (wide) rd[to + k] = td[from + k];
-                    else rf[to + k] = tf[from + k];
-                    winner[to + k] = index[i];
-                } else if (wide) {
-                    rd[to + k] += sd ? sd[i] * td[from + k] : td[from + k];
-                } else {
-                    rf[to + k] += sf ? sf[i] * tf[from + k] : tf[from + k];
-                }
-            }
-            ++used;
-        }
-        size[b] = used;
-        for (int64_t k = 0; k < width && mode == MEAN && used > 1; ++k) {
-            if (wide) rd[b * width + k] /= (double)used;
-            else rf[b * width + k] /= (float)used;
-        }
-    }
+    for (int64_t b = 0; b < bags; ++b)
+        for (int64_t i = start[b], end = b + 1 < starts->numel ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
+    bag_job j = {.index = index, .start = start, .nstarts = starts->numel, .n = n, .width = width, .padding = padding, .mode = mode, .size = size,
+                 .winner = winner, .table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .to = rush_ptr(result)};
+    rush_parallel_for(bags, 1 + 32768 / (1 + (n / RUSH_MAX(bags, 1)) * width), wide ? bags_f64 : bags_f32, &j);
     rush_copy_into(out[0].t, result);
     rush_copy_into(out[1].t, which);
     rush_copy_into(out[2].t, count);

@@ -10,6 +10,21 @@ static uint64_t float_key(double x)
     return v.u >> 63 ? ~v.u : v.u | 0x8000000000000000u;
 }
 
+typedef struct key_job {
+    const void *x;
+    uint64_t *key, flip;
+    bool floats;
+} key_job;
+
+static void keys_of(void *arg, int64_t begin, int64_t end)
+{
+    const key_job *j = arg;
+    if (j->floats)
+        for (int64_t i = begin; i < end; ++i) j->key[i] = float_key(((const double *)j->x)[i]);
+    else
+        for (int64_t i = begin; i < end; ++i) j->key[i] = ((const uint64_t *)j->x)[i] ^ j->flip;
+}
+
 uint64_t *rush_keys(const rush_tensor *t, bool as_float)
 {
     RUSH_CHECK_NULL(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "complex numbers (%s) have no order here", rush_scalar_name(t->dtype));
@@ -18,13 +33,8 @@ uint64_t *rush_keys(const rush_tensor *t, bool as_float)
     const rush_tensor *wide = rush_cast_copy(t, floats ? RUSH_F64 : t->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64);
     uint64_t *key = wide ? rush_scope_alloc(sizeof *key * (size_t)RUSH_MAX(t->numel, 1)) : NULL;
     if (!key) return NULL;
-    if (floats) {
-        const double *x = rush_ptr(wide);
-        for (int64_t i = 0; i < t->numel; ++i) key[i] = float_key(x[i]);
-    } else {
-        const uint64_t *x = rush_ptr(wide), flip = t->dtype == RUSH_U64 ? 0 : 0x8000000000000000u;
-        for (int64_t i = 0; i < t->numel; ++i) key[i] = x[i] ^ flip;
-    }
+    key_job j = {rush_ptr(wide), key, t->dtype == RUSH_U64 ? 0 : 0x8000000000000000u, floats};
+    rush_parallel_for(t->numel, 16384, keys_of, &j);
     return key;
 }
 

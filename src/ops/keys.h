@@ -11,4 +11,16 @@ uint64_t *rush_keys(const rush_tensor *, bool as_float);
 /* Sorts keys, and with them where each came from; stable. -1 and an error. */
 int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n);
 
+/* How many of n sorted keys are smaller than this one (or, right, not larger), found without jumps. */
+static inline int64_t rush_keys_place(const uint64_t *sorted, int64_t n, uint64_t key, bool right)
+{
+    const uint64_t *at = sorted;
+    if (!n) return 0;
+    if (right)
+        for (; n > 1; n -= n / 2) at += at[n / 2 - 1] <= key ? n / 2 : 0;
+    else
+        for (; n > 1; n -= n / 2) at += at[n / 2 - 1] < key ? n / 2 : 0;
+    return at - sorted + (right ? *at <= key : *at < key);
+}
+
 #endif

@@ -7,6 +7,37 @@
 
 /* ---- searchsorted ---- */
 
+typedef struct search_job {
+    const uint64_t *edge, *key;
+    const int64_t *order; /* or NULL: the edges lie sorted */
+    int64_t *to, n, row;  /* n edges a row, `row` values */
+    bool by_row, right, floats;
+} search_job;
+
+static void search_some(void *arg, int64_t begin, int64_t end)
+{
+    const search_job *j = arg;
+    for (int64_t i = begin; i < end; ++i) {
+        int64_t skip = j->by_row ? i / j->row * j->n : 0, low = 0, high = j->n;
+        const uint64_t *e = j->edge + skip, key = j->key[i];
+        if (j->floats && key == RUSH_KEY_NAN) { /* NaN goes behind everything */
+            j->to[i] = j->n;
+            continue;
+        }
+        if (!j->order) {
+            j->to[i] = rush_keys_place(e, j->n, key, j->right);
+            continue;
+        }
+        while (low < high) {
+            int64_t mid = low + (high - low) / 2;
+            uint64_t at = e[j->order[skip + mid]];
+            if (j->right ? at > key : at >= key) high = mid;
+            else low = mid + 1;
+        }
+        j->to[i] = low;
+    }
+}
+
 /* Places of values among the boundaries of their row (or of the only one). */
 static rush_tensor *search(const rush_tensor *boundaries, const rush_tensor *values, bool right, bool narrow, const rush_tensor *sorter)
 {
@@ -15,22 +46,9 @@ static rush_tensor *search(const rush_tensor *boundaries, const rush_tensor *val
     const rush_tensor *by = sorter ? rush_cast_copy(sorter, RUSH_I64) : NULL;
     rush_tensor *result = key ? rush_tensor_new(RUSH_I64, values->device, values->ndim, values->size) : NULL;
     if (!result || (sorter && !by)) return NULL;
-    const int64_t *order = by ? rush_ptr(by) : NULL;
-    int64_t *p = rush_ptr(result), n = boundaries->size[boundaries->ndim - 1];
     int64_t row = boundaries->ndim == 1 || values->ndim == 0 ? values->numel : values->size[values->ndim - 1];
-    for (int64_t i = 0; i < values->numel; ++i) {
-        const uint64_t *e = edge + (boundaries->ndim == 1 ? 0 : i / row * n);
-        const int64_t *o = order ? order + (boundaries->ndim == 1 ? 0 : i / row * n) : NULL;
-        int64_t low = 0, high = n;
-        while (low < high) {
-            int64_t mid = low + (high - low) / 2, at = o ? o[mid] : mid;
-            bool past = right ? e[at] > key[i] : e[at] >= key[i];
-            if (floats && key[i] == RUSH_KEY_NAN) past = false; /* NaN goes behind everything */
-            if (past) high = mid;
-            else low = mid + 1;
-        }
-        p[i] = low;
-    }
+    search_job j = {edge, key, by ? rush_ptr(by) : NULL, rush_ptr(result), boundaries->size[boundaries->ndim - 1], row, boundaries->ndim > 1, right, floats};
+    rush_parallel_for(values->numel, 4096, search_some, &j);
     return narrow ? rush_cast_copy(result, RUSH_I32) : result;
 }
 

@@ -207,15 +207,20 @@ static rush_op op_unique_dim_consecutive = {
 
 /* ---- isin ---- */
 
-static bool found(const uint64_t *sorted, int64_t n, uint64_t key)
+typedef struct isin_job {
+    const uint64_t *key, *sorted;
+    int64_t n;
+    uint8_t *to;
+    bool floats, invert;
+} isin_job;
+
+static void isin_some(void *arg, int64_t begin, int64_t end)
 {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        int64_t mid = (low + high) / 2;
-        if (sorted[mid] < key) low = mid + 1;
-        else high = mid;
+    const isin_job *j = arg;
+    for (int64_t i = begin; i < end; ++i) {
+        int64_t at = rush_keys_place(j->sorted, j->n, j->key[i], false);
+        j->to[i] = (at < j->n && j->sorted[at] == j->key[i] && !(j->floats && j->key[i] == RUSH_KEY_NAN)) != j->invert;
     }
-    return low < n && sorted[low] == key;
 }
 
 static int is_in(rush_value *out, const rush_tensor *elements, const rush_tensor *test, bool invert)
@@ -227,8 +232,8 @@ static int is_in(rush_value *out, const rush_tensor *elements, const rush_tensor
     if (!result) return -1;
     for (int64_t i = 0; i < test->numel; ++i) from[i] = i;
     if (rush_keys_sort(b, from, test->numel)) return -1;
-    uint8_t *p = rush_ptr(result);
-    for (int64_t i = 0; i < elements->numel; ++i) p[i] = (found(b, test->numel, a[i]) && !(floats && a[i] == RUSH_KEY_NAN)) != invert;
+    isin_job j = {a, b, test->numel, rush_ptr(result), floats, invert};
+    rush_parallel_for(elements->numel, 4096, isin_some, &j);
     return rush_result(out, result);
 }
 

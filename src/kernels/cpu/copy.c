@@ -5,6 +5,7 @@
  * the quantized types are left to rush_convert().
  */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/transpose.h"
 #include "tensor/iter.h"
 #include <complex.h>
 #if defined(__F16C__)
@@ -296,6 +297,12 @@ static inline void transpose8(char *dst, int64_t drow, const char *src, int64_t 
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
     int64_t r = 0;
+#if VBYTES == 64
+    if (size == 4 && drow % 4 == 0 && srow % 4 == 0) {
+        transpose16((float *)dst, drow / 4, (const float *)src, srow / 4, cols, rows);
+        return;
+    }
+#endif
     if (size == 4)
         for (; r + 8 <= rows; r += 8) {
             int64_t c = 0;
