@@ -17,9 +17,9 @@ static inline int64_t rush_keys_place(const uint64_t *sorted, int64_t n, uint64_
     const uint64_t *at = sorted;
     if (!n) return 0;
     if (right)
-        for (; n > 1; n -= n / 2) at += at[n / 2 - 1] <= key ? n / 2 : 0;
+        for (; n > 1; n -= n / 2) at += n / 2 & -(int64_t)(at[n / 2 - 1] <= key);
     else
-        for (; n > 1; n -= n / 2) at += at[n / 2 - 1] < key ? n / 2 : 0;
+        for (; n > 1; n -= n / 2) at += n / 2 & -(int64_t)(at[n / 2 - 1] < key);
     return at - sorted + (right ? *at <= key : *at < key);
 }
 

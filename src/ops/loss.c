@@ -239,6 +239,17 @@ static rush_tensor *distances_by_rows(rush_tensor *a, rush_tensor *b, double p)
     return rush_failed() ? NULL : T("cat", rush_v_tensors(part, (size_t)n), V(-2));
 }
 
+/* |a - b|^2 = |a|^2 - 2 a b + |b|^2 as one product, which PyTorch takes for more than 25 rows. */
+static rush_tensor *distances_by_product(rush_tensor *a, rush_tensor *b)
+{
+    rush_tensor *na = sum_dim(mul(a, a), -1, true), *nb = sum_dim(mul(b, b), -1, true);
+    rush_tensor *left[3] = {mul(a, -2.0), na, na ? T("ones_like", V(na)) : NULL}, *right[3] = {b, nb ? T("ones_like", V(nb)) : NULL, nb};
+    if (rush_failed()) return NULL;
+    rush_tensor *l = T("cat", rush_v_tensors(left, 3), V(-1)), *r = T("cat", rush_v_tensors(right, 3), V(-1));
+    rush_tensor *squares = r ? matmul(l, transpose(r, -2, -1)) : NULL;
+    return squares ? sqrt_(clamp_min(squares, 0)) : NULL;
+}
+
 static int cdist_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
@@ -251,6 +262,8 @@ static int cdist_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(in[2].f >= 0, RUSH_RUNTIME_ERROR, "cdist only supports non-negative p values");
     RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
     bool wants = rush_grad_enabled() && (rush_requires_grad(a) || rush_requires_grad(b));
+    int64_t mode = HAS(in[3]) ? in[3].i : 0, rows = RUSH_MAX(a->size[a->ndim - 2], b->size[b->ndim - 2]);
+    if (!wants && in[2].f == 2 && (mode == 1 || (mode == 0 && rows > 25))) return rush_result(out, distances_by_product(a, b));
     return rush_result(out, wants || a->device.type != RUSH_CPU ? all_distances(a, b, in[2].f) : distances_by_rows(a, b, in[2].f));
 }
 

@@ -93,10 +93,21 @@ static int land(rush_tensor *to, rush_tensor *from)
     return to == from || !to ? 0 : rush_copy_into(to, from);
 }
 
+static bool channels_last(const rush_tensor *t, rush_dtype d)
+{
+    return t->ndim == 4 && t->dtype == d && t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) && !(t->flags & RUSH_T_NEG);
+}
+
 static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
 {
     rush_dtype d = kernel_dtype(x->dtype);
     if (!y->numel) return 0;
+    if ((d == RUSH_F32 || d == RUSH_F64) && !p->begin[0] && channels_last(x, d) && channels_last(y, d) && (!index || channels_last(index, RUSH_I64))) {
+        int64_t *to = index ? rush_ptr(index) : NULL;
+        if (d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
+        else rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
+        return 0;
+    }
     x = rush_cast_copy(x, d);
     rush_tensor *v = landing(y, d), *at = landing(index, RUSH_I64);
     if (rush_failed()) return -1;

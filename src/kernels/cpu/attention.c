@@ -3,6 +3,7 @@
 #include "kernels/cpu/libmvec.h"
 
 #define T float
+#define LOWEST -87.3f
 #define EXP expf
 #define LOG logf
 #define NAME(x) x##_f32
@@ -10,9 +11,11 @@
 #undef T
 #undef EXP
 #undef LOG
+#undef LOWEST
 #undef NAME
 
 #define T double
+#define LOWEST -708.0
 #define EXP exp
 #define LOG log
 #define NAME(x) x##_f64

@@ -50,6 +50,6 @@ RUSH_WRAPPING
 #include "kernels/cpu/pool.inc"
 RUSH_WRAPPING_END
 
-RUSH_KERNELS(pool) = {.max_f32 = max_f32, .max_f64 = max_f64, .max_i64 = max_i64, .mean_f32 = mean_f32, .mean_f64 = mean_f64,
+RUSH_KERNELS(pool) = {.max_f32 = max_f32, .max_f64 = max_f64, .max_i64 = max_i64, .max_last_f32 = max_last_f32, .max_last_f64 = max_last_f64, .mean_f32 = mean_f32, .mean_f64 = mean_f64,
                       .mean_i64 = mean_i64, .mean_back_f32 = mean_back_f32, .mean_back_f64 = mean_back_f64,
                       .scatter_f32 = scatter_f32, .scatter_f64 = scatter_f64};

@@ -21,6 +21,9 @@ struct rush_pool_kernels {
     void (*max_f32)(const rush_pool *, const float *x, float *y, int64_t *index);
     void (*max_f64)(const rush_pool *, const double *x, double *y, int64_t *index);
     void (*max_i64)(const rush_pool *, const int64_t *x, int64_t *y, int64_t *index);
+    /* Images with their channels last, windows that are regular. */
+    void (*max_last_f32)(const rush_pool *, int64_t channels, const float *x, float *y, int64_t *index);
+    void (*max_last_f64)(const rush_pool *, int64_t channels, const double *x, double *y, int64_t *index);
     void (*mean_f32)(const rush_pool *, const float *x, float *y);
     void (*mean_f64)(const rush_pool *, const double *x, double *y);
     void (*mean_i64)(const rush_pool *, const int64_t *x, int64_t *y);
