@@ -20,8 +20,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ["numpy", "pytest"]
 # Signals are the sanitizer's, not cmocka's, so that a crash is never taken for a failed assertion.
 ASAN_OPTIONS = ":".join(["detect_leaks=1", "allocator_may_return_null=1", *(f"handle_{s}=2" for s in ["segv", "sigbus", "sigfpe", "sigill", "abort"])])
-# Loaders, files and processes of these tests outlive a failed assertion, so that they cannot be run with failing allocations.
-KEEP_FILES = ["test_data", "test_io"]
 
 
 def c_tests(build, names, sanitized):
@@ -36,7 +34,7 @@ def c_tests(build, names, sanitized):
             env.update(OMP_WAIT_POLICY="passive", ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
         command = [str(build / part) if (build / part).exists() else part for part in test["cmd"]]  # what was built, by its full path
         counts = [c_test(test["name"], command, env)]
-        if sanitized and test["name"] not in KEEP_FILES:
+        if sanitized:
             counts.append(c_test(test["name"] + " --failing", command + ["--failing", "1"], env))
         elif is_unit(test):
             counts += [c_test(f"{test['name']} at level {level}", command, {**env, "RUSHLIGHT_ISA": level}) for level in lower]

@@ -296,6 +296,9 @@ int rush_summary_hparams(rush_summary *s, int n, const rush_hparam *h, int n_met
     rush_pb_int(&end, 1, 1); /* success */
     int failed = add_session(s, "_hparams_/experiment", 2, &experiment) || add_session(s, "_hparams_/session_start_info", 3, &start) ||
                  add_session(s, "_hparams_/session_end_info", 4, &end);
+    rush_bytes_end(&experiment); /* those that were not sent */
+    rush_bytes_end(&start);
+    rush_bytes_end(&end);
     for (int i = 0; !failed && i < n_metrics; i++) failed = rush_summary_scalar(s, metrics[i].name, metrics[i].number, step);
     return failed ? -1 : 0;
 }

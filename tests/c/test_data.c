@@ -1,25 +1,33 @@
 /* test_data.c - loaders, folders of pictures, sound, tokenisers, event files. */
+#include "suite/suite.h"
 #include <rushlight.h>
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdatomic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define TEST(name) static void name(void **state)
 
 static char folder[64];
 
-static int clear(void **state)
+/* What the library does not park goes when the test ends, however it ends. */
+static void give_up_dataset(void *d) { rush_dataset_drop(d); }
+static void give_up_loader(void *l) { rush_loader_free(l); }
+static void give_up_tokenizer(void *t) { rush_tokenizer_free(t); }
+static void give_up_summary(void *s) { rush_summary_close(s); }
+static rush_dataset *dataset(rush_dataset *d) { return suite_after(give_up_dataset, d), d; }
+static rush_loader *loader(rush_loader *l) { return suite_after(give_up_loader, l), l; }
+static rush_tokenizer *tokenizer(rush_tokenizer *t) { return suite_after(give_up_tokenizer, t), t; }
+static rush_summary *summary(rush_summary *s) { return suite_after(give_up_summary, s), s; }
+
+static int close_summary(rush_summary *s)
 {
-    rush_error_clear();
-    return 0;
+    suite_forget(s);
+    return rush_summary_close(s);
 }
 
 static void no_error(void)
@@ -67,9 +75,9 @@ TEST(loader_keeps_pytorchs_order)
 {
     /* DataLoader(range(10), 4, shuffle=True) after torch.manual_seed(0) in PyTorch 2.13, two epochs */
     static const int64_t wanted[2][10] = {{6, 7, 1, 4, 2, 0, 9, 8, 3, 5}, {2, 4, 7, 0, 8, 9, 5, 3, 6, 1}};
-    rush_dataset *d = rush_dataset_tensors(1, (rush_tensor *[]){rush_arange(10)});
+    rush_dataset *d = dataset(rush_dataset_tensors(1, (rush_tensor *[]){rush_arange(10)}));
     for (int threads = 0; threads <= 3; threads++) {
-        rush_loader *l = rush_loader_new(d, .batch = 4, .shuffle = true, .threads = threads);
+        rush_loader *l = loader(rush_loader_new(d, .batch = 4, .shuffle = true, .threads = threads));
         rush_manual_seed(0);
         assert_int_equal(rush_loader_batches(l), 3);
         for (int e = 0; e < 2; e++) {
@@ -77,23 +85,18 @@ TEST(loader_keeps_pytorchs_order)
             assert_int_equal(epoch(l, got), 10);
             assert_memory_equal(got, wanted[e], sizeof got);
         }
-        rush_loader_free(l);
     }
-    rush_dataset_drop(d);
 }
 
 TEST(loader_shares_and_drops)
 {
-    rush_dataset *d = rush_dataset_tensors(1, (rush_tensor *[]){rush_arange(10)});
+    rush_dataset *d = dataset(rush_dataset_tensors(1, (rush_tensor *[]){rush_arange(10)}));
     int64_t got[10];
-    rush_loader *l = rush_loader_new(d, .batch = 2, .shares = 3, .share = 1);
+    rush_loader *l = loader(rush_loader_new(d, .batch = 2, .shares = 3, .share = 1));
     assert_int_equal(epoch(l, got), 4);
     assert_memory_equal(got, ((int64_t[]){1, 4, 7, 0}), 32);
-    rush_loader_free(l);
-    l = rush_loader_new(d, .batch = 4, .drop_last = true, .threads = 2);
+    l = loader(rush_loader_new(d, .batch = 4, .drop_last = true, .threads = 2));
     assert_int_equal(epoch(l, got), 8);
-    rush_loader_free(l);
-    rush_dataset_drop(d);
 }
 
 static int odd_one(void *arg, int64_t index, rush_tensor **sample)
@@ -106,9 +109,9 @@ static int odd_one(void *arg, int64_t index, rush_tensor **sample)
 TEST(loader_names_the_sample_that_failed)
 {
     static const rush_dataset_kind kind = {.name = "odd", .read = odd_one};
-    rush_dataset *d = rush_dataset_new(&kind, NULL, 20, 1);
+    rush_dataset *d = dataset(rush_dataset_new(&kind, NULL, 20, 1));
     for (int threads = 0; threads <= 2; threads++) {
-        rush_loader *l = rush_loader_new(d, .batch = 3, .threads = threads);
+        rush_loader *l = loader(rush_loader_new(d, .batch = 3, .threads = threads));
         rush_tensor *batch[1];
         assert_int_equal(rush_loader_next(l, batch), 1);
         assert_int_equal(rush_loader_next(l, batch), 1);
@@ -116,9 +119,7 @@ TEST(loader_names_the_sample_that_failed)
         assert_non_null(strstr(rush_error(), "batch 2, sample 7"));
         assert_non_null(strstr(rush_error(), "seven is bad"));
         rush_error_clear();
-        rush_loader_free(l); /* batches that nobody fetched go too */
     }
-    rush_dataset_drop(d);
 }
 
 static int doubled(void *arg, int columns, rush_tensor **batch)
@@ -130,20 +131,19 @@ static int doubled(void *arg, int columns, rush_tensor **batch)
 
 TEST(loader_of_npy_files)
 {
-    atomic_int calls = 0;
+    static atomic_int calls; /* the loader may still add to it when the test has ended */
+    calls = 0;
     rush_tensor *x = rush_reshape(rush_arange(12), RUSH_INTS(6, 2)), *y = rush_arange(6);
     assert_int_equal(rush_npy_save(place("x.npy"), x) | rush_npy_save(place("y.npy"), y), 0);
-    rush_dataset *d = rush_dataset_npy(2, (const char *[]){place("x.npy"), place("y.npy")});
+    rush_dataset *d = dataset(rush_dataset_npy(2, (const char *[]){place("x.npy"), place("y.npy")}));
     no_error();
     assert_int_equal(rush_dataset_size(d), 6);
-    rush_loader *l = rush_loader_new(d, .batch = 6, .threads = 1, .transform = doubled, .transform_arg = &calls);
+    rush_loader *l = loader(rush_loader_new(d, .batch = 6, .threads = 1, .transform = doubled, .transform_arg = &calls));
     rush_tensor *batch[2];
     assert_int_equal(rush_loader_next(l, batch), 1);
     assert_true(same(batch[0], rush_mul(x, 2)));
     assert_true(same(batch[1], y));
     assert_int_equal(calls, 1);
-    rush_loader_free(l);
-    rush_dataset_drop(d);
     assert_null(rush_dataset_npy(1, (const char *[]){place("none.npy")}));
     assert_non_null(strstr(rush_error(), "none.npy"));
 }
@@ -159,12 +159,12 @@ TEST(loader_of_pictures)
         rush_tensor *t = rush_full(RUSH_INTS(3, 8, 10), k * 40, .dtype = rush_v_dtype(RUSH_U8));
         assert_int_equal(rush_picture_save(place(name), t), 0);
     }
-    rush_dataset *d = rush_dataset_images(place("pictures"), .height = 6, .width = 6, .bytes = true);
+    rush_dataset *d = dataset(rush_dataset_images(place("pictures"), .height = 6, .width = 6, .bytes = true));
     no_error();
     assert_int_equal(rush_dataset_size(d), 4);
     assert_int_equal(rush_dataset_classes(d), 2);
     assert_string_equal(rush_dataset_class_name(d, 1), "dogs");
-    rush_loader *l = rush_loader_new(d, .batch = 4, .threads = 2);
+    rush_loader *l = loader(rush_loader_new(d, .batch = 4, .threads = 2));
     rush_tensor *batch[2];
     assert_int_equal(rush_loader_next(l, batch), 1);
     assert_int_equal(rush_size(batch[0], 2), 6);
@@ -172,8 +172,6 @@ TEST(loader_of_pictures)
     const uint8_t *p = rush_data(batch[0]);
     static const int wanted[4] = {0, 80, 40, 120};
     for (int k = 0; k < 4; k++) assert_in_range(p[k * 108], wanted[k] ? wanted[k] - 2 : 0, wanted[k] + 2);
-    rush_loader_free(l);
-    rush_dataset_drop(d);
 }
 
 /* ---- pictures, sound ---- */
@@ -189,7 +187,7 @@ TEST(pictures_come_back)
     assert_int_equal(rush_size(rush_picture_decode(rush_data(jpeg), (size_t)rush_numel(jpeg), RUSH_PICTURE_RGB), 0), 3);
     /* every truncation is an error, none a crash */
     for (rush_tensor **b = (rush_tensor *[]){bytes, jpeg, NULL}; *b; b++)
-        for (int64_t n = 0; n < rush_numel(*b) - 12; n += 3) {
+        for (int64_t n = 0; n < rush_numel(*b) - 12; n += suite_failing() ? 101 : 3) {
             assert_null(rush_picture_decode(rush_data(*b), (size_t)n, RUSH_PICTURE_RGB));
             assert_non_null(rush_error());
             rush_error_clear();
@@ -205,7 +203,7 @@ TEST(changed_bytes_are_survived)
         if (rush_error_kind_now() == RUSH_NOT_IMPLEMENTED) skip(); /* a build without one of the libraries */
         uint8_t *p = rush_data(files[k]);
         size_t n = (size_t)rush_numel(files[k]);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i += suite_failing() ? 41 : 1)
             for (int change = 0; change < 3; change++)
                 rush_scope() {
                     uint8_t was = p[i];
@@ -254,28 +252,25 @@ static void check_round_trip(rush_tokenizer *t, const char *text, int64_t tokens
 TEST(characters)
 {
     const char *text = "na\xc3\xafve \xe2\x82\xac";
-    rush_tokenizer *t = rush_tokenizer_characters(text, strlen(text));
+    rush_tokenizer *t = tokenizer(rush_tokenizer_characters(text, strlen(text)));
     assert_int_equal(rush_tokenizer_size(t), 7);
     check_round_trip(t, text, 7);
     assert_null(rush_tokenizer_encode(t, "x", 1));
     assert_non_null(strstr(rush_error(), "U+0078"));
-    rush_tokenizer_free(t);
 }
 
 TEST(byte_pairs)
 {
     const char *text = "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
-    rush_tokenizer *t = rush_tokenizer_learn(text, strlen(text), 270);
+    rush_tokenizer *t = tokenizer(rush_tokenizer_learn(text, strlen(text), 270));
     no_error();
     check_round_trip(t, " newest", 1);
     check_round_trip(t, "\xff odd  bytes\n", 12);
     assert_int_equal(rush_tokenizer_save(t, place("merges.txt")), 0);
-    rush_tokenizer *again = rush_tokenizer_load(place("merges.txt"), NULL);
+    rush_tokenizer *again = tokenizer(rush_tokenizer_load(place("merges.txt"), NULL));
     no_error();
     assert_int_equal(rush_tokenizer_size(again), rush_tokenizer_size(t));
     check_round_trip(again, " newest", 1);
-    rush_tokenizer_free(again);
-    rush_tokenizer_free(t);
 }
 
 /* ---- event files ---- */
@@ -284,13 +279,13 @@ TEST(event_file_has_the_bytes_of_the_format)
 {
     /* one event: wall 1.5, step 7, tag loss, value 0.25 */
     static const uint8_t wanted[] = {0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 7, 0x2a, 13, 10, 11, 10, 4, 'l', 'o', 's', 's', 0x15, 0, 0, 0x80, 0x3e};
-    rush_summary *s = rush_summary_open(place("events"), NULL);
+    rush_summary *s = summary(rush_summary_open(place("events"), NULL));
     no_error();
     char path[512];
     snprintf(path, sizeof path, "%s", rush_summary_path(s));
     rush_summary_time(s, 1.5);
     assert_int_equal(rush_summary_scalar(s, "loss", 0.25, 7), 0);
-    assert_int_equal(rush_summary_close(s), 0);
+    assert_int_equal(close_summary(s), 0);
     FILE *f = fopen(path, "rb");
     uint8_t got[512];
     size_t n = fread(got, 1, sizeof got, f);
@@ -304,7 +299,7 @@ TEST(event_file_has_the_bytes_of_the_format)
 
 TEST(summary_takes_everything)
 {
-    rush_summary *s = rush_summary_open(place("events"), ".more");
+    rush_summary *s = summary(rush_summary_open(place("events"), ".more"));
     rush_tensor *x = rush_rand(RUSH_INTS(4, 3, 6, 5)), *y = rush_from_data((float[]){0, 1, 1}, RUSH_F32, 1, (int64_t[]){3});
     rush_module *net = rush_nn_sequential(rush_nn_linear(5, 4), rush_nn_relu(), rush_nn_linear(4, 2));
     rush_tensor *out = rush_sum(rush_forward(net, x));
@@ -323,7 +318,7 @@ TEST(summary_takes_everything)
     assert_non_null(strstr(dot, "ReluBackward0"));
     assert_int_equal(rush_summary_histogram(s, "none", rush_zeros(RUSH_INTS(0)), 1), -1);
     rush_error_clear();
-    assert_int_equal(rush_summary_close(s), 0);
+    assert_int_equal(close_summary(s), 0);
     no_error();
     assert_null(rush_summary_open("/dev/null/runs", NULL));
 }
@@ -342,21 +337,19 @@ TEST(vision_and_sound_operations)
     no_error();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.30s/rushlight-data-XXXXXX", temporary ? temporary : P_tmpdir);
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
-#define UNIT(f) cmocka_unit_test_teardown(f, clear)
+#define UNIT(f) cmocka_unit_test(f)
         UNIT(loader_keeps_pytorchs_order), UNIT(loader_shares_and_drops), UNIT(loader_names_the_sample_that_failed),
         UNIT(loader_of_npy_files), UNIT(loader_of_pictures), UNIT(pictures_come_back), UNIT(changed_bytes_are_survived), UNIT(sound_comes_back),
         UNIT(characters), UNIT(byte_pairs), UNIT(event_file_has_the_bytes_of_the_format), UNIT(summary_takes_everything),
         UNIT(vision_and_sound_operations),
     };
-    size_t mark = rush_scope_open();
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    rush_scope_close(mark);
+    int failed = SUITE(tests);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) || failed;

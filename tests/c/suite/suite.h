@@ -11,10 +11,17 @@
 #define SUITE_H
 
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+/* What a test made, to be given up when it ends, also at a failed assertion: the last first. */
+void suite_after(void (*give_up)(void *), void *thing);
+void suite_forget(void *thing); /* the test gave it up itself */
+void *suite_alloc(size_t bytes); /* such memory */
+bool suite_failing(void);        /* do allocations fail? The test runs many times then, and repeats less itself */
 
 int suite_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n);
 
