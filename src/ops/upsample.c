@@ -53,7 +53,7 @@ static int make_taps(rush_taps *t, const mode *m, int64_t n, int64_t size, bool 
     bool single = narrow || m->kind == NEAREST || m->kind == NEAREST_EXACT;
     if (single) scale = align ? size > 1 ? (float)(n - 1) / (float)(size - 1) : 0 : given > 0 ? (float)(1 / given) : (float)n / (float)size;
     double reach = m->kind == LINEAR_AA ? 1 : m->kind == CUBIC_AA ? 2 : 3, support = scale >= 1 ? reach * scale : reach;
-    *t = (rush_taps){.n = n, .m = size, .most = m->kind >= LINEAR_AA ? (int64_t)ceil(support) * 2 + 1 : 4};
+    *t = (rush_taps){.n = n, .m = size, .repeats = m->kind <= NEAREST_EXACT, .most = m->kind >= LINEAR_AA ? (int64_t)ceil(support) * 2 + 1 : 4};
     t->begin = rush_scope_alloc(sizeof *t->begin * 2 * (size_t)size);
     t->weight = rush_scope_alloc(sizeof *t->weight * (size_t)(size * t->most));
     if (!t->begin || !t->weight) return -1;
@@ -125,9 +125,33 @@ static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, b
     return x;
 }
 
+/* Each result is one element of x, so its type does not matter. x and y are laid out alike, contiguous or channels last. */
+static int repeat_nearest(const mode *m, const rush_tensor *x, const rush_tensor *y, const double *given, bool last)
+{
+    const int64_t item = rush_dtypes[x->dtype].size, channels = x->size[1];
+    static const int64_t zero[1] = {0};
+    rush_nearest r = {x->size[0] * (last ? 1 : channels), {1, 1, 1}, {1, 1, 1}, item * (last ? channels : 1), {zero, zero, zero}};
+    for (int d = 0; d < m->nd; ++d) {
+        int at = 3 - m->nd + d;
+        rush_taps t;
+        if (make_taps(&t, m, x->size[2 + d], y->size[2 + d], false, given[d], true)) return -1;
+        r.n[at] = t.n, r.m[at] = t.m, r.from[at] = t.begin;
+    }
+    rush_k_resample->nearest(&r, rush_ptr(x), rush_ptr(y));
+    return 0;
+}
+
 static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, const double *given, bool back)
 {
     if (!y->numel) return 0;
+    if (m->kind <= NEAREST_EXACT && !back && x->dtype == y->dtype) {
+        bool last = x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST) &&
+                    rush_contiguous_as(y, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST);
+        const rush_tensor *rows = last ? x : rush_contiguous_copy(x);
+        rush_tensor *to = last || rush_contiguous(y) ? y : rush_tensor_new(y->dtype, y->device, y->ndim, y->size);
+        if (!rows || !to || repeat_nearest(m, rows, to, given, last)) return -1;
+        return to == y ? 0 : rush_copy_into(y, to);
+    }
     rush_tensor *from = rush_cast_copy(x, x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32);
     if (!from) return -1;
     rush_tensor *r = passes(m, from, y->size + 2, align, given, x->dtype != RUSH_F64, back);

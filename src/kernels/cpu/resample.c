@@ -8,8 +8,62 @@
 #include <math.h>
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- nearest neighbours, by the size of elements ---- */
+
+typedef struct nearest_job {
+    const rush_nearest *r;
+    const char *x;
+    char *y;
+    int repeats; /* every element of a row as often as this; 0 if it isn't so regular */
+} nearest_job;
+
+#define ROW(T)                                                                                                \
+    static void row_##T(const T *restrict x, T *restrict y, const int64_t *from, int64_t n, int64_t m, int repeats) \
+    {                                                                                                         \
+        if (repeats == 2)                                                                                     \
+            for (int64_t i = 0; i < n; ++i) y[2 * i] = y[2 * i + 1] = x[i];                                   \
+        else                                                                                                  \
+            for (int64_t i = 0; i < m; ++i) y[i] = x[from[i]];                                                \
+    }
+ROW(uint8_t)
+ROW(uint16_t)
+ROW(uint32_t)
+ROW(uint64_t)
+#undef ROW
+
+static void nearest_rows(void *arg, int64_t begin, int64_t end)
+{
+    const nearest_job *j = arg;
+    const rush_nearest *r = j->r;
+    const int64_t item = r->item, bytes = r->m[2] * item;
+    const char *before = NULL;
+    for (int64_t at = begin; at < end; ++at) {
+        int64_t y1 = at % r->m[1], z = at / r->m[1] % r->m[0], o = at / (r->m[1] * r->m[0]);
+        const char *x = j->x + ((o * r->n[0] + r->from[0][z]) * r->n[1] + r->from[1][y1]) * r->n[2] * item;
+        void *y = j->y + at * bytes;
+        if (x == before) memcpy(y, (char *)y - bytes, (size_t)bytes);
+        else if (item == 4) row_uint32_t((const void *)x, y, r->from[2], r->n[2], r->m[2], j->repeats);
+        else if (item == 2) row_uint16_t((const void *)x, y, r->from[2], r->n[2], r->m[2], j->repeats);
+        else if (item == 8) row_uint64_t((const void *)x, y, r->from[2], r->n[2], r->m[2], j->repeats);
+        else if (item == 1) row_uint8_t((const void *)x, y, r->from[2], r->n[2], r->m[2], j->repeats);
+        else
+            for (int64_t i = 0; i < r->m[2]; ++i) memcpy((char *)y + i * item, x + r->from[2][i] * item, (size_t)item);
+        before = x;
+    }
+}
+
+static void nearest(const rush_nearest *r, const void *x, void *y)
+{
+    nearest_job j = {r, x, y, r->m[2] % r->n[2] ? 0 : (int)(r->m[2] / r->n[2])};
+    for (int64_t i = 0; i < r->m[2] && j.repeats; ++i)
+        if (r->from[2][i] != i / j.repeats) j.repeats = 0;
+    rush_parallel_for(r->outer * r->m[0] * r->m[1], most(1, 32768 / most(1, r->m[2] * r->item)), nearest_rows, &j);
+}
 
 #define T float
+#define I int32_t
 #define F(x) x##_f32
 #define FLOOR floorf
 #define NEAREST nearbyintf
@@ -18,6 +72,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 #include "kernels/cpu/resample.inc"
 
 #define T double
+#define I int64_t
 #define F(x) x##_f64
 #define FLOOR floor
 #define NEAREST nearbyint
@@ -25,5 +80,5 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 #define ABS fabs
 #include "kernels/cpu/resample.inc"
 
-RUSH_KERNELS(resample) = {.along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
+RUSH_KERNELS(resample) = {.nearest = nearest, .along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
                           .grid_f32 = grid_f32, .grid_f64 = grid_f64, .grid_back_f32 = grid_back_f32, .grid_back_f64 = grid_back_f64};

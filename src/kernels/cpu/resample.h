@@ -10,7 +10,14 @@ typedef struct rush_taps {
     int64_t most;      /* room per element */
     int64_t *begin, *count;
     double *weight;
+    bool repeats;      /* each is one element, with weight 1 */
 } rush_taps;
+
+/* Nearest neighbours: element (z, y, w) of each result is element (from[0][z], from[1][y], from[2][w]) of `item` bytes. */
+typedef struct rush_nearest {
+    int64_t outer, n[3], m[3], item;
+    const int64_t *from[3];
+} rush_nearest;
 
 /* Points of a grid in images (n, channels, space), 2-d ones having space[0] = 1. */
 typedef struct rush_grid {
@@ -22,6 +29,7 @@ typedef struct rush_grid {
 } rush_grid;
 
 struct rush_resample_kernels {
+    void (*nearest)(const rush_nearest *, const void *x, void *y); /* (outer, space) -> (outer, space) */
     /* x (outer, n, inner) -> y (outer, m, inner), and its transpose gx = W' g */
     void (*along_f32)(const rush_taps *, int64_t outer, int64_t inner, const float *x, float *y);
     void (*along_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *x, double *y);
