@@ -56,11 +56,13 @@ int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n)
     int failed = !other || !other_from || !count ? -1 : 0;
     uint64_t *a = key, *b = other;
     int64_t *fa = from, *fb = other_from;
-    for (int64_t i = 0; i < n && !failed; ++i)
-        for (int d = 0; d < 8; ++d) ++count[d][key[i] >> (8 * d) & 255];
+    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; ++i) differ |= key[i] ^ key[0];
+    for (int d = 0; d < 8 && !failed; ++d)
+        for (int64_t i = 0; i < n && differ >> (8 * d) & 255; ++i) ++count[d][key[i] >> (8 * d) & 255];
     for (int d = 0; d < 8 && !failed; ++d) {
         size_t at[256], sum = 0;
-        if (count[d][a[0] >> (8 * d) & 255] == (size_t)n) continue; /* one digit for all */
+        if (!(differ >> (8 * d) & 255)) continue; /* one digit for all */
         for (int v = 0; v < 256; ++v) at[v] = sum, sum += count[d][v];
         for (int64_t i = 0; i < n; ++i) {
             size_t to = at[a[i] >> (8 * d) & 255]++;

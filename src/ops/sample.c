@@ -494,17 +494,20 @@ static int multinomial_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(k <= (int64_t)1 << 24, RUSH_RUNTIME_ERROR, "number of categories cannot exceed 2^24");
     if (!rush_generator_of(in[3])) return -1;
     if (p->device.type == RUSH_CPU) {
-        const rush_tensor *all = rush_cast_copy(p, RUSH_F64);
+        bool narrow = p->dtype != RUSH_F64;
+        const rush_tensor *all = rush_cast_copy(p, narrow ? RUSH_F32 : RUSH_F64);
         if (!all) return -1;
-        const double *x = rush_ptr(all);
         for (int64_t row = 0; row < all->numel; row += k) {
-            double sum = 0;
-            for (int64_t i = 0; i < k; i++) {
-                RUSH_CHECK(x[row + i] >= 0 && x[row + i] - x[row + i] == 0, RUSH_RUNTIME_ERROR,
-                           "probability tensor contains either `inf`, `nan` or element < 0");
-                sum += x[row + i];
-            }
-            RUSH_CHECK(sum > 0, RUSH_RUNTIME_ERROR, "invalid multinomial distribution (sum of probabilities <= 0)");
+            int wrong = 0, some = 0; /* a sum of what is not negative is positive where any of it is */
+            const float *f = (const float *)rush_ptr(all) + row;
+            const double *d = (const double *)rush_ptr(all) + row;
+            if (narrow)
+#pragma omp simd reduction(| : wrong, some)
+                for (int64_t i = 0; i < k; i++) wrong |= !(f[i] >= 0) | (f[i] - f[i] != 0), some |= f[i] > 0;
+            else
+                for (int64_t i = 0; i < k; i++) wrong |= !(d[i] >= 0) | (d[i] - d[i] != 0), some |= d[i] > 0;
+            RUSH_CHECK(!wrong, RUSH_RUNTIME_ERROR, "probability tensor contains either `inf`, `nan` or element < 0");
+            RUSH_CHECK(some, RUSH_RUNTIME_ERROR, "invalid multinomial distribution (sum of probabilities <= 0)");
         }
     }
     size[0] = p->ndim == 2 ? p->size[0] : n;
@@ -559,19 +562,22 @@ static void with(const rush_tensor *p, int64_t *to, int64_t n, int64_t k, rush_g
     rush_generator_lock(g);
     for (int64_t row = 0; row * k < p->numel; row++, to += n) {
         double sum = 0;
-        for (int64_t i = 0; i < k; i++) {
-            double x = narrow ? ((const float *)rush_ptr(all))[row * k + i] : ((const double *)rush_ptr(all))[row * k + i];
-            sum = narrow ? (float)sum + (float)x : sum + x;
-            sums[i] = sum;
+        if (narrow) {
+            const float *x = (const float *)rush_ptr(all) + row * k;
+            float running = 0;
+            for (int64_t i = 0; i < k; i++) sums[i] = running += x[i];
+            sum = running;
+        } else {
+            const double *x = (const double *)rush_ptr(all) + row * k;
+            for (int64_t i = 0; i < k; i++) sums[i] = sum += x[i];
         }
-        for (int64_t i = 0; i < k; i++) sums[i] = narrow ? (float)sums[i] / (float)sum : sums[i] / sum;
-        sums[k - 1] = 1;
         for (int64_t j = 0; j < n; j++) {
             double u = rush_uniform_one(g);
             int64_t left = 0, right = k;
             while (left < right) {
                 int64_t middle = left + (right - left) / 2;
-                if (sums[middle] < u) left = middle + 1;
+                double share = narrow ? (float)sums[middle] / (float)sum : sums[middle] / sum;
+                if (middle < k - 1 && share < u) left = middle + 1;
                 else right = middle;
             }
             to[j] = left;

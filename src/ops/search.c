@@ -158,10 +158,12 @@ static int bincount_run(const rush_value *in, rush_value *out)
     const rush_tensor *numbers = rush_cast_copy(self, RUSH_I64);
     if (!numbers) return -1;
     const int64_t *p = rush_ptr(numbers);
+    int64_t signs = 0;
     for (int64_t i = 0; i < n; ++i) {
-        RUSH_CHECK(p[i] >= 0, RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
+        signs |= p[i];
         most = RUSH_MAX(most, p[i]);
     }
+    RUSH_CHECK(signs >= 0, RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
     int64_t bins = RUSH_MAX(most + 1, least);
     rush_dtype d = !weights || n == 0 ? RUSH_I64 : weights->dtype == RUSH_F32 ? RUSH_F32 : RUSH_F64;
     rush_tensor *result = rush_tensor_new(d, self->device, 1, &bins);
@@ -170,9 +172,9 @@ static int bincount_run(const rush_value *in, rush_value *out)
     rush_zero_into(result);
     void *to = rush_ptr(result);
     const void *from = w ? rush_ptr(w) : NULL;
-    for (int64_t i = 0; i < n; ++i) {
-        if (d == RUSH_I64) ++((int64_t *)to)[p[i]];
-        else if (d == RUSH_F32) ((float *)to)[p[i]] += ((const float *)from)[i];
+    for (int64_t i = 0; i < n && d == RUSH_I64; ++i) ++((int64_t *)to)[p[i]];
+    for (int64_t i = 0; i < n && d != RUSH_I64; ++i) {
+        if (d == RUSH_F32) ((float *)to)[p[i]] += ((const float *)from)[i];
         else ((double *)to)[p[i]] += ((const double *)from)[i];
     }
     return rush_result(out, result);

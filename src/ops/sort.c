@@ -36,6 +36,17 @@ static uint64_t key_of_float(float x)
 static void make_keys(pair *p, const char *x, rush_dtype d, int64_t step, int64_t n, bool descending, int *bytes)
 {
     *bytes = rush_dtypes[d].size > 4 ? 8 : 4;
+    if (d == RUSH_I64 && step == 8) { /* the type of most keys, without choosing it at each */
+        const uint64_t *u = (const void *)x, flip = descending ? ~((uint64_t)1 << 63) : (uint64_t)1 << 63;
+        for (int64_t i = 0; i < n; ++i) p[i] = (pair){u[i] ^ flip, i};
+        return;
+    }
+    if (d == RUSH_F32 && step == 4) {
+        const float *f = (const void *)x;
+        uint32_t flip = descending ? UINT32_MAX : 0;
+        for (int64_t i = 0; i < n; ++i) p[i] = (pair){(uint32_t)key_of_float(f[i]) ^ flip, i};
+        return;
+    }
     for (int64_t i = 0; i < n; ++i, x += step) {
         uint64_t k;
         switch (d) {
@@ -71,11 +82,13 @@ static void sort_pairs(pair *p, pair *spare, int64_t n, int bytes)
         return;
     }
     memset(count, 0, sizeof(int64_t[8][256]));
-    for (int64_t i = 0; i < n; ++i)
-        for (int b = 0; b < bytes; ++b) ++count[b][p[i].key >> (8 * b) & 255];
+    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; ++i) differ |= p[i].key ^ p[0].key;
+    for (int b = 0; b < bytes; ++b)
+        for (int64_t i = 0; i < n && differ >> (8 * b) & 255; ++i) ++count[b][p[i].key >> (8 * b) & 255];
     pair *from = p, *to = spare;
     for (int b = 0; b < bytes; ++b) {
-        if (count[b][from[0].key >> (8 * b) & 255] == n) continue; /* all alike in this byte */
+        if (!(differ >> (8 * b) & 255)) continue; /* all alike in this byte */
         int64_t sum = 0;
         for (int k = 0; k < 256; ++k) {
             int64_t c = count[b][k];
@@ -89,6 +102,25 @@ static void sort_pairs(pair *p, pair *spare, int64_t n, int bytes)
     }
     if (from != p) memcpy(p, from, sizeof *p * n);
     free(count);
+}
+
+/* The k-th of n pairs, in the order that sort_pairs would give: byte by byte only those that it can be among. */
+static pair select_pair(pair *p, pair *spare, int64_t n, int64_t k, int bytes)
+{
+    for (int b = bytes - 1; b >= 0 && n > 64; --b) {
+        int64_t count[256] = {0}, kept = 0;
+        int c = 0;
+        for (int64_t i = 0; i < n; ++i) ++count[p[i].key >> (8 * b) & 255];
+        for (; k >= count[c]; ++c) k -= count[c];
+        if (count[c] == n) continue;
+        for (int64_t i = 0; i < n; ++i) {
+            p[kept] = p[i];
+            kept += (int)(p[i].key >> (8 * b) & 255) == c;
+        }
+        n = kept;
+    }
+    sort_pairs(p, spare, n, bytes);
+    return p[k];
 }
 
 /* ---- lines along a dim ---- */
@@ -139,16 +171,24 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
     const char *x = (const char *)rush_ptr(l->x) + (line / l->inner * n * l->inner + line % l->inner) * l->item;
     make_keys(p, x, l->x->dtype, l->inner * l->item, n, l->descending, &bytes);
     if (l->top && l->k <= 64 && l->k * 4 < n) keep_best(p, n, l->k);
-    else sort_pairs(p, spare, n, bytes);
-    if (l->what == SORT) {
+    else if (l->what == SORT || l->what == MODE) sort_pairs(p, spare, n, bytes);
+    if (l->what == SORT && l->inner == 1 && (l->item == 4 || l->item == 8)) {
+        char *to = l->values + line * l->k * (int64_t)l->item;
+        int64_t *places = l->indices + line * l->k;
+        for (int64_t i = 0; i < l->k; ++i) places[i] = p[i].at;
+        if (l->item == 4)
+            for (int64_t i = 0; i < l->k; ++i) ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)x)[p[i].at];
+        else
+            for (int64_t i = 0; i < l->k; ++i) ((uint64_t *)(void *)to)[i] = ((const uint64_t *)(const void *)x)[p[i].at];
+    } else if (l->what == SORT) {
         for (int64_t i = 0; i < l->k; ++i) put(l, line, i, x, p[i].at);
     } else if (l->what == KTH) {
-        put(l, line, 0, x, p[l->k].at);
+        put(l, line, 0, x, select_pair(p, spare, n, l->k, bytes).at);
     } else if (l->what == MEDIAN) {
         int64_t valid = n;
-        while (valid > 0 && is_nan_key(l, p[valid - 1].key, bytes)) --valid;
+        for (int64_t i = 0; i < n; ++i) valid -= is_nan_key(l, p[i].key, bytes);
         int64_t which = l->ignore_nan ? (valid ? (valid - 1) / 2 : 0) : valid < n ? valid : (n - 1) / 2;
-        put(l, line, 0, x, p[which].at);
+        put(l, line, 0, x, select_pair(p, spare, n, which, bytes).at);
     } else { /* the longest run of equal keys, the first of them; its last place */
         int64_t best = 0, longest = 0;
         for (int64_t i = 0, j; i < n; i = j) {
@@ -162,13 +202,14 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
 static void run_lines(void *arg, int64_t begin, int64_t end)
 {
     lines *l = arg;
-    pair *p = malloc(sizeof *p * 2 * RUSH_MAX(l->n, 1));
+    size_t got;
+    pair *p = rush_block_alloc(sizeof *p * 2 * (size_t)RUSH_MAX(l->n, 1), &got); /* its pages are there already */
     if (!p) {
         l->failed = true;
         return;
     }
     for (int64_t i = begin; i < end; ++i) one_line(l, i, p, p + l->n);
-    free(p);
+    rush_block_free(p, got);
 }
 
 static void run(int what, rush_tensor *x, int64_t dim, int64_t k, bool descending, bool ignore_nan, bool top, rush_tensor *values, rush_tensor *indices)

@@ -68,10 +68,15 @@ static int unique_elements(const rush_tensor *t, rush_value *out, bool sorted, b
         if (rush_keys_sort(key, from, n)) return -1;
     }
     runs r = {.n = n, .order = from, .first = first};
-    for (int64_t i = 0; i < n; ++i) {
-        first[i] = i == 0 || key[i] != key[i - 1] || (floats && key[i] == RUSH_KEY_NAN);
-        r.count += first[i];
+    int64_t count = n > 0;
+    if (n) first[0] = 1;
+#pragma omp simd reduction(+ : count)
+    for (int64_t i = 1; i < n; ++i) {
+        uint8_t begins = (key[i] != key[i - 1]) | (floats & (key[i] == RUSH_KEY_NAN));
+        first[i] = begins;
+        count += begins;
     }
+    r.count = count;
     rush_tensor *index = representatives(&r), *flat = rush_contiguous_copy(t);
     flat = index && flat ? rush_tensor_alias(flat, 1, &n, (const int64_t[]){1}, flat->offset) : NULL;
     rush_tensor *values = flat ? T("index_select", V(flat), V((int64_t)0), V(index)) : NULL;
