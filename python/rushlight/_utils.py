@@ -28,6 +28,17 @@ class ExceptionWrapper:
         self.exc_msg = "".join(traceback.format_exception(*exc_info))
         self.where = where
 
+    def __getstate__(self):
+        """Classes that call themselves torch's may not be found under that name where this is read."""
+        name = self.exc_type.__name__
+        ours = self.exc_type.__module__ == "torch" and getattr(torch, name, None) is self.exc_type
+        return dict(self.__dict__, exc_type=name if ours else self.exc_type)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if isinstance(self.exc_type, str):
+            self.exc_type = getattr(torch, self.exc_type)
+
     def reraise(self):
         """Raise the exception here, of the same class, with both tracebacks."""
         text = "Caught %s %s.\nOriginal %s" % (self.exc_type.__name__, self.where, self.exc_msg)

@@ -27,6 +27,8 @@ class Numbers:
             raise ValueError("bad sample")
         if i == 7 and self.trouble == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if i == 7 and self.trouble == "memory":
+            torch.zeros(10 ** 14)
         if i == 7 and self.trouble == "leave":
             sys.exit(3)
         if i == 7 and self.trouble == "hang":
@@ -83,7 +85,7 @@ def test_large_batches_travel_in_shared_memory():
     assert all(batch.is_shared() for batch, in loader)
 
 
-@pytest.mark.parametrize("trouble,error,words", [("raise", ValueError, "bad sample"), ("kill", RuntimeError, "sample 7"),
+@pytest.mark.parametrize("trouble,error,words", [("raise", ValueError, "bad sample"), ("memory", torch.OutOfMemoryError, "sample 7"), ("kill", RuntimeError, "sample 7"),
                                                  ("hang", RuntimeError, "sample 7")])
 def test_failing_workers_are_named_at_once(trouble, error, words):
     start = time.time()
@@ -142,6 +144,25 @@ def test_interrupted_program_leaves_nothing(sign, kind):
     assert set(os.listdir("/dev/shm")) <= shared
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_ctrl_c_at_any_moment(kind):
+    """Also while workers are started or ended; the terminal sends it to the workers too."""
+    program = ("import sys; sys.path[:0] = %r; from test_data import Slow, DataLoader\n"
+               "print('go', flush=True)\n"
+               "for epoch in range(10 ** 6):\n"
+               "    for batch in zip(DataLoader(Slow(100), batch_size=1, num_workers=2, worker_type=%r), range(2)): pass\n"
+               % ([os.path.dirname(__file__)] + sys.path, kind))
+    for moment in range(5):
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        child.stdout.readline()
+        time.sleep(0.05 * moment + 0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        words = child.communicate(timeout=10)[1].decode()
+        assert child.returncode == -signal.SIGINT and words.count("Traceback") == 1, words
+        assert not children_of(child.pid)
+
+
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_many_failures_leave_nothing(kind):
     threads, handles = threading.active_count(), len(os.listdir("/proc/self/fd"))
@@ -160,7 +181,7 @@ def test_many_failures_leave_nothing(kind):
 def test_failing_thread_is_named():
     with pytest.raises(ValueError, match="(?s)worker process [01].*bad sample.*a thread.*sample 7"):
         list(DataLoader(Numbers(trouble="raise"), batch_size=2, num_workers=2, worker_type="thread"))
-    with pytest.raises(RuntimeError, match=r"worker \d was reading .*\b7\b"):
+    with pytest.raises(RuntimeError, match=r"worker \d was reading .*sample 7\b"):
         list(DataLoader(Numbers(trouble="hang"), batch_size=2, num_workers=2, worker_type="thread", timeout=0.5))
 
 

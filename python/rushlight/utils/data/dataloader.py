@@ -4,10 +4,12 @@ The numbers a loader draws from the generators (one base seed per iterator, then
 the order of batches are PyTorch's.  Each worker process has its own pair of pipes; the loader waits for
 results and for the death of workers in one call, so an error names the worker and what it was reading at once.
 """
+import _thread
 import itertools
 import logging
 import multiprocessing as python_multiprocessing
 import os
+import signal
 import time
 import warnings
 from multiprocessing import connection
@@ -17,7 +19,7 @@ import rushlight as torch
 from rushlight._utils import ExceptionWrapper
 from rushlight.utils.data import _utils
 from rushlight.utils.data._utils.worker import (_IterableDatasetStopIteration, _ResumeIteration, _short,
-                                                _worker_loop)
+                                                _worker_main)
 from rushlight.utils.data.datapipes.datapipe import (IterDataPipe, MapDataPipe, _IterDataPipeSerializationWrapper,
                                                      _MapDataPipeSerializationWrapper)
 from rushlight.utils.data.dataset import Dataset, IterableDataset
@@ -522,6 +524,14 @@ class _WorkersIter(_BaseDataLoaderIter):
         except AttributeError:
             # __init__ failed before there were workers.
             return
+        except KeyboardInterrupt:
+            # Python drops what is raised here: the user's Ctrl-C comes again when this is over.
+            _thread.start_new_thread(_interrupt_soon, ())
+
+
+def _interrupt_soon():
+    time.sleep(0.02)
+    _thread.interrupt_main()
 
 
 class _MultiProcessingDataLoaderIter(_WorkersIter):
@@ -532,15 +542,26 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
         if context is None:
             context = torch.multiprocessing.get_context()
         self._workers_done_event = context.Event()
-        self._task_pipes, self._result_pipes, pids = [], [], []
+        self._task_pipes, self._result_pipes = [], []
         self._arrived = []
         self._owner = os.getpid()
         self._board = context.RawArray("q", 2 * self._num_workers)
+        # Ctrl-C waits until the workers are there: what Python runs around a fork drops it. Workers let it in again.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            pids = self._start_processes(context)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _utils.signal_handling._set_worker_pids(id(self), pids)
+        self._worker_pids_set = True
+
+    def _start_processes(self, context):
+        pids = []
         for i in range(self._num_workers):
             task_out, task_in = context.Pipe(duplex=False)
             result_out, result_in = context.Pipe(duplex=False)
             _widen(result_in)
-            process = context.Process(target=_worker_loop, args=(
+            process = context.Process(target=_worker_main, args=(
                 self._dataset_kind, self._dataset, task_out, result_in, self._workers_done_event,
                 self._auto_collation, self._collate_fn, self._drop_last, self._base_seed, self._worker_init_fn, i,
                 self._num_workers, self._persistent_workers, self._shared_seed, self._board))
@@ -553,8 +574,7 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
             self._result_pipes.append(result_out)
             self._workers.append(process)
             pids.append(process.pid)
-        _utils.signal_handling._set_worker_pids(id(self), pids)
-        self._worker_pids_set = True
+        return pids
 
     def _send_task(self, worker, task):
         try:

@@ -20,10 +20,11 @@ import rushlight as torch
 from rushlight import _C
 from rushlight._utils import ExceptionWrapper
 from rushlight.utils.data import _utils
+from rushlight.utils.data._utils.fetch import where
 from rushlight.utils.data._utils.worker import WorkerInfo, _failure, _IterableDatasetStopIteration, _local
 from rushlight.utils.data.dataloader import _DatasetKind, _WorkersIter
 
-_live = weakref.WeakSet()       # iterators whose threads may run
+_live = {}                      # iterators whose threads may run: weak references, without Python code that runs at their death
 
 
 class _Worker:
@@ -59,7 +60,7 @@ class _Worker:
             return _failure(self.number, "thread", self.fetcher, index)
         except Exception:
             return _failure(self.number, "thread", self.fetcher, index)
-        except SystemExit as left:
+        except (SystemExit, GeneratorExit) as left:
             return _gone(self.number, left, index)
         finally:
             _local.info = info
@@ -231,7 +232,7 @@ class _ThreadDataLoaderIter(_WorkersIter):
                 worker, tasks, self._results, self._unclaimed, self._worker_init_fn, self._grad_bits))
             thread.start()
             self._workers.append(thread)
-        _live.add(self)
+        _live[id(self)] = weakref.ref(self)
         if not self._direct:
             return
         # What was laid ready for the program becomes tasks.
@@ -303,6 +304,10 @@ class _ThreadDataLoaderIter(_WorkersIter):
         except queue.Empty:
             return False, (None, None)
 
+    def _doing(self, worker):
+        spot, text = where(self._team[worker].fetcher), self._oldest(worker)
+        return text if spot is None else text + ", " + spot
+
     # ---- do they pay? ----
 
     def _judge(self):
@@ -350,6 +355,7 @@ class _ThreadDataLoaderIter(_WorkersIter):
     def _shutdown_workers(self):
         if not self._shutdown:
             self._shutdown = True
+            _live.pop(id(self), None)
             for tasks in self._tasks:
                 tasks.put(None)
             self._unclaimed.clear()     # what nobody has begun, nobody need read
@@ -366,9 +372,11 @@ def _processors():
 def _stop_all():
     """At the program's end no thread may be in the library's code when that goes: a second for each to finish its batch."""
     threads = []
-    for iterator in list(_live):
-        iterator._shutdown_workers()
-        threads += iterator._workers
+    for reference in list(_live.values()):
+        iterator = reference()
+        if iterator is not None:
+            iterator._shutdown_workers()
+            threads += iterator._workers
     end = time.monotonic() + 1.0
     for thread in threads:
         if thread is not threading.current_thread():

@@ -7,6 +7,7 @@ so that a batch that cannot be pickled is an error message like any other.
 import os
 import queue
 import random
+import signal
 import sys
 import threading
 
@@ -154,6 +155,15 @@ def _failure(worker_id, kind, fetcher, index):
 def _short(index):
     text = repr(index)
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _worker_main(*args):
+    """What a worker process runs. On Ctrl-C all workers get it too; the program tells the user, once."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _worker_loop(*args)
+    except KeyboardInterrupt:
+        return
 
 
 def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collation, collate_fn, drop_last, base_seed,
