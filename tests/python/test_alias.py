@@ -57,3 +57,13 @@ def test_nothing_is_loaded_before_the_program_asks():
     code = "import sys; before = 'rushlight' in sys.modules or 'torch' in sys.modules; import torch; print(before, torch.__name__)"
     assert run("-m", "rushlight", "-c", code) == "False torch\n"
     assert run("-m", "rushlight", "-c", "import sys; print(any(name.startswith('rushlight._C') for name in sys.modules))") == "False\n"
+
+
+def test_classes_say_their_torch_names():
+    code = ("import torch, pickle, torch.distributions as d; m = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.ReLU()); b = pickle.dumps(m); "
+            "print(type(m[0]), torch.optim.SGD, d.Normal, torch.nn.functional.relu.__module__, torch.Tensor, b'rushlight' in b, "
+            "torch.equal(pickle.loads(b)[0].weight, m[0].weight))")
+    names = ("<class 'torch.nn.modules.linear.Linear'> <class 'torch.optim.sgd.SGD'> <class 'torch.distributions.normal.Normal'> "
+             "torch.nn.functional <class 'torch.Tensor'> False True\n")
+    assert run("-m", "rushlight", "-c", code) == names
+    assert run("-m", "rushlight", "-c", "import rushlight.nn; " + code) == names

@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import types
 
 OWN = __name__.rpartition(".")[0]
 ALIAS = "torch"
@@ -30,9 +31,7 @@ class _SameModule:
         if hasattr(module, "__path__"):
             # Its submodules get their torch names now: importing one later would make importlib set it as an
             # attribute again, over a function of the same name (multiprocessing.spawn is both).
-            prefix = module.__name__ + "."
-            for name in [name for name in sys.modules if name.startswith(prefix)]:
-                sys.modules.setdefault(torch_name(name), sys.modules[name])
+            share(module.__name__ + ".")
 
     def is_package(self, fullname):
         spec = importlib.util.find_spec(own_name(fullname))
@@ -49,9 +48,15 @@ class _SameModule:
 
 
 class AliasFinder:
-    """Answers for `torch` and everything below it, and for nothing else."""
+    """Answers for `torch` and everything below it; looks on when modules of rushlight are loaded, and for nothing else."""
 
     def find_spec(self, fullname, path=None, target=None):
+        if fullname.startswith(OWN + "."):
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+            if spec is not None and spec.loader is not None:
+                run = spec.loader.exec_module
+                spec.loader.exec_module = lambda module: (run(module), rename(module))
+            return spec
         if fullname != ALIAS and not fullname.startswith(ALIAS + "."):
             return None
         own = own_name(fullname)
@@ -92,6 +97,20 @@ def torch_name(name):
     return name
 
 
+def share(prefix):
+    """All modules of rushlight whose names begin so are there under their torch names too."""
+    for name in [name for name in sys.modules if name.startswith(prefix)]:
+        sys.modules.setdefault(torch_name(name), sys.modules[name])
+
+
+def rename(module):
+    """Classes and functions made in a module say its torch name: they are printed and pickled with it."""
+    name = module.__name__
+    for thing in list(vars(module).values()):
+        if isinstance(thing, (type, types.FunctionType)) and thing.__module__ == name:
+            thing.__module__ = torch_name(name)
+
+
 def is_active():
     """True when `import torch` resolves to rushlight in this process."""
     return any(isinstance(finder, AliasFinder) for finder in sys.meta_path)
@@ -124,7 +143,8 @@ def activate(children=True):
     sys.modules[ALIAS] = own
     own.__name__ = ALIAS  # packages compare it
     own._C._set_public_name(ALIAS)
-    for name in [name for name in sys.modules if name.startswith(OWN + ".")]:
-        sys.modules[ALIAS + name[len(OWN):]] = sys.modules[name]
+    share(OWN + ".")
+    for module in [module for name, module in sys.modules.items() if name.startswith(OWN + ".") and isinstance(module, types.ModuleType)]:
+        rename(module)
     own.__version__ = importlib.import_module(OWN + ".torch_version").__version__
     return own

@@ -8,14 +8,16 @@ import enum
 
 import rushlight as torch
 from rushlight import Tensor
+from rushlight._alias import torch_name
 from rushlight.nn import _reduction, grad
 from rushlight.nn._functional import activation, attention, loss, norm, pooling, vision
 from rushlight.nn._override import handle, overridden
 from rushlight.nn._tuples import _list_with_default, _pair, _single, _triple
 
 for _family in (activation, attention, loss, norm, pooling, vision):
+    _names = _family.__name__, torch_name(_family.__name__)
     for _name, _value in list(vars(_family).items()):
-        if getattr(_value, "__module__", None) == _family.__name__ and callable(_value):
+        if getattr(_value, "__module__", None) in _names and callable(_value):
             _value.__module__ = __name__
             globals()[_name] = _value
         elif _name.isupper():
