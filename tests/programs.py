@@ -73,6 +73,7 @@ def pictures(*folders, size=(64, 64), count=4):
 def cora(home):
     """A citation graph in Cora's two files, and the archive that the programs would download."""
     rng, nodes, words = np.random.RandomState(0), 2708, 64
+    shutil.rmtree(home / "cora", ignore_errors=True)
     (home / "cora").mkdir()
     topic = rng.randint(0, 7, nodes)
     with open(home / "cora" / "cora.content", "w") as f:
@@ -136,6 +137,30 @@ def wikitext(home):
         (home / "data" / "small" / f"{name}.txt").write_text("".join(lines[first:last]))
 
 
+def torchtext(home):
+    """What a translation needs of torchtext, which is no more: words between spaces, a vocabulary, made-up pairs of sentences."""
+    parts = {"__init__": "", "data/__init__": "", "data/utils": "def get_tokenizer(name, language): return str.split\n",
+             "vocab": """
+class Vocab(dict):
+    def set_default_index(self, index): self.default = index
+    def __call__(self, words): return [self.get(w, self.default) for w in words]
+def build_vocab_from_iterator(sentences, min_freq, specials, special_first):
+    words = sorted({w for s in sentences for w in s})
+    return Vocab((w, i) for i, w in enumerate(specials + words))
+""", "datasets": """
+import random
+class multi30k: URL = {}
+def Multi30k(split, language_pair):
+    draw = random.Random(split)
+    return [(" ".join(f"w{n % 20}" for n in s), " ".join(f"v{n % 17}" for n in reversed(s)))
+            for s in ([draw.randrange(40) for _ in range(draw.randint(3, 9))] for _ in range(64))]
+"""}
+    for name, source in parts.items():
+        file = home / "torchtext" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+
+
 def folder(name):
     return lambda home: (home / name).mkdir()
 
@@ -157,6 +182,8 @@ FORMER_FILTER = "import PIL.Image; PIL.Image.ANTIALIAS = PIL.Image.LANCZOS; "
 # What a program that downloads gets instead: `requests` that answers with the archive made above.
 REQUESTS = ("import types, requests; requests.get = lambda *a, **k: type('R', (), {'__enter__': lambda s: s, "
             "'__exit__': lambda s, *e: None, 'content': open('cora.tgz', 'rb').read(), 'raw': open('cora.tgz', 'rb')})(); ")
+# The checkout is not installed.
+HERE = "sys.path.insert(0, os.getcwd()); "
 # Packages that a program imports for what is not run here.
 IDLE = "import unittest.mock; sys.modules['%s'] = unittest.mock.MagicMock(); "
 SCALARS = ("from torch.utils.tensorboard import SummaryWriter; import re; "
@@ -184,6 +211,9 @@ CIFAR = ("import sys, torch, models; torch.manual_seed(0); m = eval('models.' + 
          "x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)); "
          "o = torch.optim.SGD(m.parameters(), lr=1e-3, momentum=0.9)\n"
          "for i in range(2):\n    l = torch.nn.functional.cross_entropy(m(x), y); o.zero_grad(); l.backward(); o.step(); print('%.4f' % l.item())\n")
+NOTEBOOK = ("import sys, json, re; cells = json.load(open(sys.argv[1]))['cells']; "
+            "text = '\\n'.join(''.join(c['source']) for c in cells if c['cell_type'] == 'code'); "
+            "exec(compile(re.sub(r'(?m)^[%!].*$', '', text), 'notebook', 'exec'))")
 MODELS = ("VGG('VGG11') DPN26() LeNet() SENet18() PNASNetA() DenseNet121() GoogLeNet() ShuffleNetV2(1) "
           "ResNet18() ResNeXt29_2x64d() PreActResNet18() MobileNet() MobileNetV2() EfficientNetB0() RegNetX_200MF() SimpleDLA() DLA()")
 RL = "vwxyzjn+cleanrl"
@@ -213,6 +243,9 @@ PROGRAMS = [
             "--content-scale 4 --model seeded.pth --output-image out.png", style_model, before=FORMER_FILTER),
     Program("imagenet", E, "imagenet", "main.py train --epochs 1 -b 4 -p 1 --seed 1 -j 1 --no-accel -a resnet18",
             pictures(*("train/%s/%s" % (s, c) for s in ("train", "val") for c in "ab"), size=(240, 260)), drop=r"=> .*"),
+    Program("language_translation", E, "language_translation", "main.py --epochs 3 --batch 16 --lr 0.001 --attn_heads 2 --enc_layers 2 "
+            "--dec_layers 2 --embed_size 32 --dim_feedforward 48", torchtext, seed=True, before="sys.stderr = sys.stdout; ",
+            drop="(?:Epoch time|ETA) = .*"),
     Program("reinforce", E, "reinforcement_learning", "reinforce.py --log-interval 5"),
     Program("actor_critic", E, "reinforcement_learning", "actor_critic.py"),
     Program("gcn", E, "gcn", "main.py --epochs 20 --no-accel --val-every 10 --dropout-p 0", cora, before=REQUESTS),
@@ -228,11 +261,11 @@ PROGRAMS = [
             "--max_iters=5 --lr_decay_iters=5 --warmup_iters=2 --gradient_accumulation_steps=2 --dropout=0.0", tokens),
     Program("minGPT chargpt", "karpathy+minGPT", ".", "projects/chargpt/chargpt.py --model.model_type=gpt-nano --trainer.max_iters=30 "
             "--trainer.batch_size=8 --trainer.num_workers=0 --data.block_size=32 --model.attn_pdrop=0.0 --model.resid_pdrop=0.0 "
-            "--model.embd_pdrop=0.0", text, before="sys.path.insert(0, os.getcwd()); "),
+            "--model.embd_pdrop=0.0", text, before=HERE),
     Program("minGPT chargpt dropout", "karpathy+minGPT", ".", "projects/chargpt/chargpt.py --model.model_type=gpt-micro "
-            "--trainer.max_iters=20 --trainer.batch_size=8 --trainer.num_workers=1", text, before="sys.path.insert(0, os.getcwd()); "),
+            "--trainer.max_iters=20 --trainer.batch_size=8 --trainer.num_workers=1", text, before=HERE),
     Program("minGPT adder", "karpathy+minGPT", ".", "projects/adder/adder.py --trainer.max_iters=60 --trainer.num_workers=0",
-            before="sys.path.insert(0, os.getcwd()); "),
+            before=HERE),
     *(Program("two_layer " + f.split("/")[1], "jcjohnson+pytorch-examples", ".", f + ".py", seed=True) for f in
       ("tensor/two_layer_net_tensor", "autograd/two_layer_net_autograd", "autograd/two_layer_net_custom_function",
        "nn/two_layer_net_nn", "nn/two_layer_net_optim", "nn/two_layer_net_module", "nn/dynamic_net")),
@@ -249,10 +282,22 @@ PROGRAMS = [
     *(Program("gan " + f, GANS, ".", f"implementations/{f}/{f}.py --n_epochs 1 --sample_interval 1000000", mnist_at("../../data/mnist"), seed=True) for f in
       ("gan", "dcgan", "wgan", "wgan_gp", "lsgan", "cgan", "acgan", "infogan", "aae", "ebgan", "sgan", "relativistic_gan",
        "wgan_div")),
+    *(Program("zero to all " + f, "hunkim+PyTorchZeroToAll", ".", f + ".py", mnist_at("mnist_data" if f.startswith("09_2") else "data"), seed=True) for f in
+      ("01_basics", "02_manual_gradient", "03_auto_gradient", "05_linear_regression", "06_logistic_regression", "07_diabets_logistic", "08_1_dataset_loader",
+       "08_2_dataset_loade_logistic", "09_01_softmax_loss", "09_2_softmax_mnist", "10_1_cnn_mnist", "12_1_rnn_basics",
+       "12_2_hello_rnn", "12_4_hello_rnn_emb", "13_1_rnn_classification_basics", "13_4_pack_pad")),
+    *(Program("morvan " + f, "MorvanZhou+PyTorch-Tutorial", "tutorial-contents", f + ".py", mnist_at("mnist"), seed=True, before=WHOLE_PICKLES) for f in
+      ("202_variable", "203_activation", "301_regression", "302_classification", "303_build_nn_quickly", "304_save_reload", "305_batch_train",
+       "306_optimizer", "402_RNN_classifier", "403_RNN_regressor", "404_autoencoder", "406_GAN",
+       "501_why_torch_dynamic_graph", "503_dropout", "504_batch_normalization")),
+    *(Program("zero to hero " + f, "karpathy+nn-zero-to-hero", "lectures/makemore", ["-c", NOTEBOOK, f"makemore_{f}.ipynb"], names, seed=True) for f in
+      ("part1_bigrams", "part2_mlp", "part3_bn", "part4_backprop", "part5_cnn1")),
+    Program("pygcn", "tkipf+pygcn", ".", "pygcn/train.py --no-cuda --epochs 20 --dropout 0", lambda home: cora(home / "data"), before=HERE),
+    Program("tcn copy memory", "locuslab+TCN", ".", "TCN/copy_memory/copymem_test.py --cuda --blank_len 30 --epochs 1 --levels 3", before=HERE),
     Program("unet", "milesial+Pytorch-UNet", ".", "train.py --epochs 1 --batch-size 2 --scale 0.5", carvana, seed=True, before=IDLE % "wandb" + "import logging; logging.basicConfig = lambda **k: None; "),
     *(Program("cifar " + m, "kuangliu+pytorch-cifar", ".", ["-c", CIFAR, m]) for m in MODELS.split()),
-    Program("cleanrl dqn", RL, ".", "cleanrl/dqn.py --total-timesteps 600 --learning-starts 200 --no-cuda", before="sys.path.insert(0, os.getcwd()); " + SCALARS),
-    Program("cleanrl c51", RL, ".", "cleanrl/c51.py --total-timesteps 400 --learning-starts 200 --no-cuda", before="sys.path.insert(0, os.getcwd()); " + SCALARS),
+    Program("cleanrl dqn", RL, ".", "cleanrl/dqn.py --total-timesteps 600 --learning-starts 200 --no-cuda", before=HERE + SCALARS),
+    Program("cleanrl c51", RL, ".", "cleanrl/c51.py --total-timesteps 400 --learning-starts 200 --no-cuda", before=HERE + SCALARS),
     Program("cleanrl pqn", RL, ".", "cleanrl/pqn.py --total-timesteps 1024 --num-envs 2 --no-cuda", before=SCALARS),
     Program("cleanrl ppo", RL, ".", "cleanrl/ppo.py --total-timesteps 1024 --no-cuda", before=SCALARS),
 ]
