@@ -250,6 +250,26 @@ static rush_tensor *distances_by_product(rush_tensor *a, rush_tensor *b)
     return squares ? sqrt_(clamp_min(squares, 0)) : NULL;
 }
 
+/* The same as an operation, for its gradient: |a - b| is not differentiable at 0, where the gradient is 0. */
+static int euclidean_run(const rush_value *in, rush_value *out) { return rush_result(out, distances_by_product(in[0].t, in[1].t)); }
+
+static void euclidean_grad(rush_grads *s)
+{
+    rush_tensor *a = s->in[0].t, *b = s->in[1].t, *d = s->out[0].t, *zero = eq(d, 0.0);
+    rush_tensor *ratio = T("masked_fill.Scalar", V(div_(s->g[0], T("masked_fill.Scalar", V(d), V(zero), V(1.0)))), V(zero), V(0.0));
+    if (!ratio) return;
+    if (rush_needs(s, 0)) s->gin[0] = sum_to_size(sub(mul(a, sum_dim(ratio, -1, true)), matmul(ratio, b)), a);
+    if (rush_needs(s, 1)) {
+        rush_tensor *turned = transpose(ratio, -1, -2);
+        s->gin[1] = turned ? sum_to_size(sub(mul(b, sum_dim(turned, -1, true)), matmul(turned, a)), b) : NULL;
+    }
+}
+
+static rush_op op_euclidean = {
+    .schema = "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", .doc = "cdist() by one matrix product.", .run = euclidean_run, .grad = euclidean_grad,
+    .saves = "x1, x2, result", .flags = RUSH_HIDDEN,
+};
+
 static int cdist_run(const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
@@ -263,7 +283,7 @@ static int cdist_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
     bool wants = rush_grad_enabled() && (rush_requires_grad(a) || rush_requires_grad(b));
     int64_t mode = HAS(in[3]) ? in[3].i : 0, rows = RUSH_MAX(a->size[a->ndim - 2], b->size[b->ndim - 2]);
-    if (!wants && in[2].f == 2 && (mode == 1 || (mode == 0 && rows > 25))) return rush_result(out, distances_by_product(a, b));
+    if (in[2].f == 2 && (mode == 1 || (mode == 0 && rows > 25))) return rush_result(out, wants ? T("_euclidean_dist", V(a), V(b)) : distances_by_product(a, b));
     return rush_result(out, wants || a->device.type != RUSH_CPU ? all_distances(a, b, in[2].f) : distances_by_rows(a, b, in[2].f));
 }
 
@@ -311,4 +331,4 @@ static rush_op op_cdist = {
 static rush_op op_pdist = {.schema = "pdist(Tensor self, float p=2) -> Tensor", .doc = "p-norm distances of all pairs of rows.", .run = pdist_run, .flags = RUSH_AUTOCAST_F32};
 
 RUSH_FAMILY(loss, &op_mse_loss, &op_l1_loss, &op_smooth_l1_loss, &op_huber_loss, &op_binary_cross_entropy, &op_bce_with_logits, &op_kl_div,
-            &op_poisson_nll_loss, &op_soft_margin_loss, &op_hinge, &op_ranking, &op_cosine_embedding, &op_pairwise, &op_triplet, &op_cosine, &op_cdist, &op_pdist)
+            &op_poisson_nll_loss, &op_soft_margin_loss, &op_hinge, &op_ranking, &op_cosine_embedding, &op_pairwise, &op_triplet, &op_cosine, &op_euclidean, &op_cdist, &op_pdist)

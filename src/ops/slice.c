@@ -580,7 +580,7 @@ static int unfold_geometry(geometry *g, const rush_tensor *t, int64_t dim, int64
     rush_geometry_of(g, t);
     if (n) {
         g->size[d] = (have - size) / step + 1;
-        g->stride[d] = (int64_t)((uint64_t)step * (uint64_t)stride); /* of a single window it may be anything */
+        if (g->size[d] > 1) g->stride[d] = step * stride; /* of a single window it is not looked at */
     }
     g->size[n] = size;
     g->stride[n] = stride;

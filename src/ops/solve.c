@@ -535,7 +535,7 @@ static void lstsq_cpu(const rush_value *in, rush_value *out)
     for (int64_t i = 0; rhs && s && all_a && all_b && i < batches; ++i) {
         int32_t rank = 0;
         memset(rhs, 0, (size_t)wide * k * item);
-        for (int j = 0; j < k; ++j) memcpy(rhs + (size_t)j * wide * item, matrix(all_b, i) + (size_t)j * m * item, (size_t)m * item);
+        for (int j = 0; j < k && m; ++j) memcpy(rhs + (size_t)j * wide * item, matrix(all_b, i) + (size_t)j * m * item, (size_t)m * item);
         if (m && n && k) {
             int info = rush_gelsd(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide, s, rcond, &rank);
             if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The singular value decomposition of least squares did not converge (error code: %d).", info);

@@ -192,6 +192,8 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
     RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
     if (rush_numel_of(ndim, size) < 0) return NULL;
     RUSH_CHECK_NULL(offset <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "the storage offset %lld is out of bounds", (long long)offset);
+    for (int d = 0; d < ndim; ++d) /* so that steps in bytes are numbers, too */
+        RUSH_CHECK_NULL(stride[d] <= INT64_MAX / 16 && stride[d] >= -(INT64_MAX / 16), RUSH_RUNTIME_ERROR, "the stride %lld is out of bounds", (long long)stride[d]);
     rush_tensor *t = rush_tensor_header(of->dtype, of->device, ndim);
     if (!t) return NULL;
     if (ndim) {
