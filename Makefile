@@ -51,7 +51,7 @@ bench: all                          ## time it all, beside PyTorch with PEER=a-p
 	@ninja -C $(BUILD) bench/calls >/dev/null
 	@$(BUILD)/bench/calls
 	@ninja -C $(BUILD) bench/engines >/dev/null 2>&1 && $(BUILD)/bench/engines || echo "built without oneDNN, so nothing to put products beside"
-	@$(PYTHON) bench/ratios.py $(if $(PEER),--peer $(PEER)) --rounds $(ROUNDS) calls kernels training inference around memory -- $(T)
+	@$(PYTHON) bench/ratios.py $(if $(PEER),--peer $(PEER)) --rounds $(ROUNDS) calls kernels breadth training inference around memory -- $(T)
 
 docs: all                           ## print the reference page of all operations from the registry
 	@$(BUILD)/print reference >$(BUILD)/reference.md

@@ -33,6 +33,15 @@ def table(rows):
     return "\n".join([*lines, "", f"Geometric mean {mean:.2f}, worst {min(ratios):.2f}, of {len(ratios)}."])
 
 
+def lagging_table(rows):
+    """Of `breadth`, whose cases are many: those that PyTorch is faster at."""
+    ratios = sorted(row["ratio"] for row in rows.values() if "ratio" in row)
+    slow = dict(sorted(((n, r) for n, r in rows.items() if r.get("ratio", 1) < 0.95), key=lambda item: item[1]["ratio"]))
+    lines = table(slow).split("\n")[:-1] if slow else []
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return "\n".join([*lines, f"Geometric mean of all {len(ratios)} cases {mean:.2f}, median {ratios[len(ratios) // 2]:.2f}, worst {ratios[0]:.2f}."])
+
+
 def growth_table(rows):
     """Of `scaling`: a line per size, the time at one and at two threads and the ratio to PyTorch."""
     cells = {}
@@ -49,7 +58,7 @@ def growth_table(rows):
 def fill(results):
     text = PAGE.read_text()
     for program, rows in results.items():
-        made = growth_table(rows) if program == "scaling" else table(rows)
+        made = {"scaling": growth_table, "breadth": lagging_table}.get(program, table)(rows)
         text, n = re.subn(rf"(<!-- {program} -->\n).*?(<!-- end -->)", lambda m: m[1] + made + "\n" + m[2], text, flags=re.S)
         if not n:
             raise SystemExit(f"{PAGE} has no place for {program}")

@@ -358,6 +358,16 @@ static rush_tensor *conjugate(rush_tensor *t)
     return c;
 }
 
+/* The gradients of weight and bias at once, where oneDNN does the product: its sums are PyTorch's. */
+static bool both_gradients(const rush_conv *c, rush_tensor *g, rush_tensor *x, rush_tensor *gw, rush_tensor *gb)
+{
+    bool plain = gw->dtype == RUSH_F32 && gb->dtype == RUSH_F32 && rush_contiguous(gw) && rush_contiguous(gb);
+    if (!plain || !g->numel || !x->numel || is_last(g) || is_last(x)) return false;
+    g = rush_contiguous_copy(g);
+    x = rush_contiguous_copy(x);
+    return g && x && by_engine(GRAD_WEIGHT, c, RUSH_F32, false, rush_ptr(g), rush_ptr(x), rush_ptr(gb), rush_ptr(gw));
+}
+
 static void backward_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *g = in[0].t, *x = conjugate(in[1].t), *w = conjugate(in[2].t);
@@ -371,9 +381,10 @@ static void backward_cpu(const rush_value *in, rush_value *out)
         rush_engine_share(rush_ptr(g));
     }
     if (HAS(out[0])) product(transposed ? FORWARD : GRAD_INPUT, &c, g, w, NULL, out[0].t);
-    if (HAS(out[1])) product(GRAD_WEIGHT, &c, transposed ? x : g, transposed ? g : x, NULL, out[1].t);
+    bool summed = HAS(out[1]) && HAS(out[2]) && !transposed && both_gradients(&c, g, x, out[1].t, out[2].t);
+    if (HAS(out[1]) && !summed) product(GRAD_WEIGHT, &c, transposed ? x : g, transposed ? g : x, NULL, out[1].t);
     rush_engine_share(NULL);
-    if (!HAS(out[2])) return;
+    if (!HAS(out[2]) || summed) return;
     int64_t dims[4] = {0, 2, 3, 4};
     uint32_t mode = rush_now.mode;
     rush_now.mode |= RUSH_MODE_NO_GRAD;

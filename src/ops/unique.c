@@ -32,6 +32,25 @@ static rush_tensor *representatives(const runs *r)
     return t;
 }
 
+/* The first element of each run. */
+static void take_firsts(const runs *r, const char *x, char *to, size_t item)
+{
+    if (item == 8) {
+        const uint64_t *from = (const void *)x;
+        uint64_t *p = (void *)to;
+        for (int64_t i = 0; i < r->n; ++i)
+            if (r->first[i]) *p++ = from[place(r, i)];
+    } else if (item == 4) {
+        const uint32_t *from = (const void *)x;
+        uint32_t *p = (void *)to;
+        for (int64_t i = 0; i < r->n; ++i)
+            if (r->first[i]) *p++ = from[place(r, i)];
+    } else {
+        for (int64_t i = 0; i < r->n; ++i)
+            if (r->first[i]) memcpy(to, x + (size_t)place(r, i) * item, item), to += item;
+    }
+}
+
 /* inverse (of the given sizes) and counts, empty where they are not wanted. */
 static int fill_rest(rush_value *out, const runs *r, bool inverse, bool counts, int ndim, const int64_t *size)
 {
@@ -77,10 +96,9 @@ static int unique_elements(const rush_tensor *t, rush_value *out, bool sorted, b
         count += begins;
     }
     r.count = count;
-    rush_tensor *index = representatives(&r), *flat = rush_contiguous_copy(t);
-    flat = index && flat ? rush_tensor_alias(flat, 1, &n, (const int64_t[]){1}, flat->offset) : NULL;
-    rush_tensor *values = flat ? T("index_select", V(flat), V((int64_t)0), V(index)) : NULL;
+    rush_tensor *flat = rush_contiguous_copy(t), *values = flat ? rush_tensor_new(t->dtype, t->device, 1, &count) : NULL;
     if (!values) return -1;
+    take_firsts(&r, rush_ptr(flat), rush_ptr(values), rush_dtypes[t->dtype].size);
     out[0] = rush_v_tensor(values);
     return fill_rest(out, &r, inverse, counts, t->ndim, t->size);
 }

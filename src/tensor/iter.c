@@ -264,23 +264,33 @@ static bool short_rows(const rush_iter *it)
     return true;
 }
 
+#define GATHER(T)                                                                                           \
+    for (int64_t r = 0; r < rows; r++, from += next, to += cols * (int64_t)sizeof(T))                       \
+        for (int64_t c = 0; c < cols; c++) ((T *)to)[c] = *(const T *)(from + c * step)
+
 static void gather_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
-    for (int64_t r = 0; r < rows; r++, from += next)
-        for (int64_t c = 0; c < cols; c++, to += bytes) {
-            const char *p = from + c * step;
-            switch (bytes) {
-            case 1: *to = *p; break;
-            case 2: *(uint16_t *)to = *(const uint16_t *)p; break;
-            case 4: *(uint32_t *)to = *(const uint32_t *)p; break;
-            case 8: *(uint64_t *)to = *(const uint64_t *)p; break;
-            default: memcpy(to, p, bytes);
-            }
-        }
+    if (step == (int64_t)bytes) {
+        for (int64_t r = 0; r < rows; r++, from += next, to += cols * step) memcpy(to, from, (size_t)(cols * step));
+        return;
+    }
+    switch (bytes) {
+    case 1: GATHER(uint8_t); break;
+    case 2: GATHER(uint16_t); break;
+    case 4: GATHER(uint32_t); break;
+    case 8: GATHER(uint64_t); break;
+    default:
+        for (int64_t r = 0; r < rows; r++, from += next)
+            for (int64_t c = 0; c < cols; c++, to += bytes) memcpy(to, from + c * step, bytes);
+    }
 }
 
 static void scatter_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
+    if (step == (int64_t)bytes) {
+        for (int64_t r = 0; r < rows; r++, to += next, from += cols * step) memcpy(to, from, (size_t)(cols * step));
+        return;
+    }
     for (int64_t r = 0; r < rows; r++, to += next)
         for (int64_t c = 0; c < cols; c++, from += bytes) memcpy(to + c * step, from, bytes);
 }

@@ -76,15 +76,16 @@ typedef struct integer_job {
     static void name(const rush_gemm *g, int64_t begin, int64_t end)                                        \
     {                                                                                                       \
         const U *a = g->a, *b = g->b;                                                                       \
+        const int64_t n = g->n, bn = g->bn, cn = g->cn; /* stores to c might change g's, for all that C knows */ \
         for (int64_t i = begin; i < end; ++i) {                                                             \
             U *restrict c = (U *)g->c + i * g->cm;                                                          \
             for (int64_t p = 0; p < g->k; ++p) {                                                            \
                 U x = a[i * g->am + p * g->ak];                                                             \
                 const U *restrict row = b + p * g->bk;                                                      \
-                if (g->bn == 1 && g->cn == 1) {                                                             \
-                    for (int64_t j = 0; j < g->n; ++j) c[j] = (U)(c[j] + x * row[j]);                       \
+                if (bn == 1 && cn == 1) {                                                                   \
+                    for (int64_t j = 0; j < n; ++j) c[j] = (U)(c[j] + x * row[j]);                          \
                 } else {                                                                                    \
-                    for (int64_t j = 0; j < g->n; ++j) c[j * g->cn] = (U)(c[j * g->cn] + x * row[j * g->bn]); \
+                    for (int64_t j = 0; j < n; ++j) c[j * cn] = (U)(c[j * cn] + x * row[j * bn]);           \
                 }                                                                                           \
             }                                                                                               \
         }                                                                                                   \

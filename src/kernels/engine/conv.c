@@ -78,7 +78,7 @@ static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush
         s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], &md[3], strides, dilates, before,
                                                              behind);
     else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], NULL, &md[3], strides, dilates,
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], md[2].ndims ? &md[2] : NULL, &md[3], strides, dilates,
                                                                 before, behind);
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), hint) : s;
 }
@@ -134,7 +134,8 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     else if (ok)
         ok = rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, &user[3], false) &&
              rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, &user[0], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 0, DNNL_ARG_DIFF_WEIGHTS, &user[1], true);
+             rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 0, DNNL_ARG_DIFF_WEIGHTS, &user[1], true) &&
+             (!bias || rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 1, DNNL_ARG_DIFF_BIAS, &user[2], true));
     rush_primitive_done(pd);
     if (made && !ok) rush_primitive_forget(made);
     return ok ? made : NULL;
