@@ -163,6 +163,12 @@ static PyObject *thread_generator(PyObject *module, PyObject *x)
     return py_generator(rush_thread_generator_set(x == Py_None ? NULL : OWN(x)));
 }
 
+static PyObject *thread_alone(PyObject *module, PyObject *unused)
+{
+    rush_parallel_alone(true);
+    Py_RETURN_NONE;
+}
+
 static PyObject *grad_bits(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)); }
 static PyObject *set_grad_bits(PyObject *module, PyObject *x)
 {
@@ -175,6 +181,7 @@ static PyObject *set_grad_bits(PyObject *module, PyObject *x)
 
 static PyMethodDef functions[] = {
     {"_thread_generator", thread_generator, METH_O, "Gives this thread a default generator of its own, or None; returns the one it had."},
+    {"_thread_alone", thread_alone, METH_NOARGS, "Operations of this thread run on it alone."},
     {"_grad_bits", grad_bits, METH_NOARGS, "Is recording off, inference mode on, in this thread? For _set_grad_bits()."},
     {"_set_grad_bits", set_grad_bits, METH_O, "Makes it so in this thread."},
     {NULL},

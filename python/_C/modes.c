@@ -204,7 +204,8 @@ static _Thread_local long nesting;
 static PyObject *nest_more(PyObject *module, PyObject *unused) { return PyLong_FromLong(++nesting); }
 static PyObject *nest_less(PyObject *module, PyObject *unused) { return PyLong_FromLong(--nesting); }
 
-static PyObject *num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_num_threads()); }
+/* A loader's worker is told 1, though a program that reads in its place uses all it has. */
+static PyObject *num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(rush_now.generator ? 1 : rush_num_threads()); }
 static PyObject *set_num_threads(PyObject *module, PyObject *x)
 {
     int64_t n;

@@ -38,9 +38,8 @@ typedef struct rush_thread {
     void **parked;         /* the stack of parked things, see scope.c (src/op) */
     size_t nparked, room;
     bool in_parallel;      /* inside rush_parallel_for: nested calls run inline */
-    /* Of a thread that stands for a process of its own (a loader's worker), else NULL: its default generator. Such a thread
-     * computes alone. */
-    rush_generator *generator;
+    bool alone;            /* computes on one thread: a loader's worker thread */
+    rush_generator *generator; /* the default one of who stands for a process of its own (a loader's worker), else NULL */
 } rush_thread;
 #define RUSH_QUICK_TLS __attribute__((tls_model("initial-exec"))) /* for what most calls read: such room is scarce */
 extern _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
@@ -115,7 +114,7 @@ RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
  * depends on n, grain only in ways that cannot change results of elementwise work. Inline when nested, when
  * n <= grain, or in a forked child. */
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
-void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? See rush_thread.generator */
+void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
 /* ---- dtypes ---- */
@@ -168,8 +167,7 @@ void rush_generator_drop(rush_generator *);
 void rush_generator_seed(rush_generator *, uint64_t seed);
 /* One thread draws at a time; the functions below leave the lock to their callers. */
 void rush_generator_lock(rush_generator *);
-/* Makes the calling thread draw from g where it is told no generator, and compute alone; NULL: as every thread. Returns what was
- * set. g is not kept. */
+/* Makes the calling thread draw from g where it is told no generator; NULL: as every thread. Returns what was set. g is not kept. */
 rush_generator *rush_thread_generator_set(rush_generator *g);
 static inline void rush_generator_unlock(rush_generator *g) { atomic_store_explicit(&g->busy, 0, memory_order_release); }
 uint32_t rush_random32(rush_generator *);

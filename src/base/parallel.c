@@ -108,7 +108,7 @@ __attribute__((constructor)) static void start(void)
 
 int rush_num_threads(void)
 {
-    if (atomic_load_explicit(&forked, memory_order_relaxed) || rush_now.generator) return 1;
+    if (atomic_load_explicit(&forked, memory_order_relaxed) || rush_now.alone) return 1;
     int n = atomic_load_explicit(&threads, memory_order_relaxed);
     return n ? n : rush_thread_limit();
 }
@@ -119,7 +119,7 @@ void rush_num_threads_set(int n)
         rush_fail(RUSH_RUNTIME_ERROR, "the number of threads must be positive, not %d", n);
         return;
     }
-    if (rush_now.generator) return;
+    if (rush_now.generator) return; /* a worker's, which has one, whatever it says */
     atomic_store(&threads, n);
 #ifdef _OPENMP
     if (!atomic_load(&forked)) omp_set_num_threads(n);
@@ -128,6 +128,7 @@ void rush_num_threads_set(int n)
 
 void rush_parallel_alone(bool alone)
 {
+    rush_now.alone = alone;
 #ifdef _OPENMP
     omp_set_num_threads(alone || atomic_load(&forked) ? 1 : rush_num_threads()); /* this thread's: oneDNN asks OpenMP */
 #endif

@@ -176,7 +176,6 @@ rush_generator *rush_thread_generator_set(rush_generator *g)
 {
     rush_generator *before = rush_now.generator;
     rush_now.generator = g;
-    rush_parallel_alone(g != NULL);
     return before;
 }
 

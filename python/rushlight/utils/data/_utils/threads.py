@@ -85,6 +85,7 @@ def _gone(number, error, index):
 
 def _run(worker, tasks, results, unclaimed, init_fn, grad_bits):
     """Body of a thread. A task is (number, index list); unclaimed holds it by its number until somebody takes it."""
+    _C._thread_alone()
     _C._set_grad_bits(grad_bits)
     failure = None
     if init_fn is not None:
@@ -318,7 +319,7 @@ class _ThreadDataLoaderIter(_WorkersIter):
             if self._rcvd_idx - self._begun_at > skip:
                 periods = self._thread_periods
                 periods.append(now - self._returned)
-                if len(periods) >= 8 and sum(periods) > 0.05:
+                if len(periods) >= 8 and sum(periods) > 0.004:
                     if sum(periods) / len(periods) > 0.97 * sorted(self._direct_periods)[len(self._direct_periods) // 2]:
                         self._apart = False
                     self._direct_periods = []
