@@ -323,6 +323,9 @@ def _getitem(func, args, kwargs, level):
     if any(isinstance(i, BatchedTensor) for i in _tensors(index)) or not isinstance(x, BatchedTensor) or x.level != level:
         return _by_example(func, args, kwargs, level)
     index = index if isinstance(index, tuple) else (index,)
+    kinds = [None if i is None or i is ... or isinstance(i, slice) else "place" for i in index if type(i) is not int]
+    if sum(kind is not None and before is None for before, kind in zip([None] + kinds, kinds)) > 1:
+        return _by_example(func, args, kwargs, level)  # places apart from each other: their dimensions would go before the batch's
     return BatchedTensor(x.value[(slice(None),) + index], level)
 
 
