@@ -94,6 +94,9 @@ void rush_free(void *);
  * class's size, which rush_block_free() wants back. */
 void *rush_block_alloc(size_t size, size_t *got);
 void rush_block_free(void *, size_t got);
+/* The same for small blocks that begin with `head` bytes of the caller's own, which do not count as a tensor's. */
+void *rush_block_alloc_with(size_t head, size_t size, size_t *got);
+void rush_block_free_with(size_t head, void *, size_t got);
 
 typedef struct rush_memory_stats {
     size_t live_bytes, live_blocks;   /* tensor blocks in use                 */

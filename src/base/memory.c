@@ -478,32 +478,32 @@ static __attribute__((noinline)) void *big_block(thread_memory *m, int c, size_t
     return p;
 }
 
-static inline void *block_of(thread_memory *m, size_t size, size_t *got)
+static inline void *block_of(thread_memory *m, size_t head, size_t size, size_t *got)
 {
     if (RUSH_UNLIKELY(size > (size_t)1 << 62)) return no_memory(size);
     int c = class_of(size, got);
     if (PLAIN) *got = size ? size : 1;
-    if (*got > QUICK_MAX) return big_block(m, c, *got);
+    if (*got > QUICK_MAX) return big_block(m, c, *got); /* large blocks have no head */
     void *p = PLAIN ? exactly(*got) : take(m, SMALL_CLASSES + c, *got);
     if (RUSH_UNLIKELY(!p)) return no_memory(size);
-    add(&m->quick_bytes, (int64_t)*got);
+    add(&m->quick_bytes, (int64_t)(*got - head));
     add(&m->blocks_taken, 1);
     return RUSH_UNLIKELY(m->quick_bytes - m->seen > (int64_t)QUICK_MAX) ? look_at_peak(m, p) : p;
 }
 
-static __attribute__((noinline)) void *block_slowly(size_t size, size_t *got)
+static __attribute__((noinline)) void *block_slowly(size_t head, size_t size, size_t *got)
 {
     thread_memory *m = me();
-    return !m || SPOILED() ? no_memory(size) : block_of(m, size, got);
+    return !m || SPOILED() ? no_memory(size) : block_of(m, head, size, got);
 }
 
-void *rush_block_alloc(size_t size, size_t *got)
+void *rush_block_alloc_with(size_t head, size_t size, size_t *got)
 {
     thread_memory *m = mine;
-    return RUSH_UNLIKELY(!m || is_armed()) ? block_slowly(size, got) : block_of(m, size, got);
+    return RUSH_UNLIKELY(!m || is_armed()) ? block_slowly(head, head + size, got) : block_of(m, head, head + size, got);
 }
 
-void rush_block_free(void *p, size_t got)
+void rush_block_free_with(size_t head, void *p, size_t got)
 {
     if (!p) return;
     thread_memory *m = me();
@@ -511,12 +511,15 @@ void rush_block_free(void *p, size_t got)
     size_t same;
     int c = class_of(got, &same);
     add(&m->blocks_returned, 1);
-    if (RUSH_LIKELY(got <= QUICK_MAX)) add(&m->quick_bytes, -(int64_t)got);
+    if (RUSH_LIKELY(got <= QUICK_MAX)) add(&m->quick_bytes, -(int64_t)(got - head));
     else atomic_fetch_sub(&big_bytes, got);
     if (PLAIN) free(p);
     else if (RUSH_LIKELY(got <= QUICK_MAX)) give(m, SMALL_CLASSES + c, got, p);
     else big_give(c, p, got);
 }
+
+void *rush_block_alloc(size_t size, size_t *got) { return rush_block_alloc_with(0, size, got); }
+void rush_block_free(void *p, size_t got) { rush_block_free_with(0, p, got); }
 
 /* ---- statistics ---- */
 

@@ -20,7 +20,7 @@ rush_storage *rush_storage_new(size_t nbytes, rush_device device)
     void *data = NULL;
     size_t block = 0;
     if (device.type == RUSH_CPU && nbytes - 1 < FEW_BYTES) {
-        rush_storage *s = rush_block_alloc(sizeof *s + nbytes, &block);
+        rush_storage *s = rush_block_alloc_with(sizeof *s, nbytes, &block);
         if (s) *s = (rush_storage){.refs = 1, .device = device, .resizable = true, .data = s + 1, .nbytes = nbytes, .own = (uint32_t)block};
         return s;
     }
@@ -58,7 +58,7 @@ void rush_storage_drop(rush_storage *s)
 {
     if (!s || !rush_refs_drop(&s->refs)) return;
     free_bytes(s);
-    if (s->own) rush_block_free(s, s->own);
+    if (s->own) rush_block_free_with(sizeof *s, s, s->own);
     else rush_small_free(s, sizeof *s);
 }
 
