@@ -31,8 +31,9 @@ uint64_t *rush_keys(const rush_tensor *t, bool as_float)
     if (rush_needs_data(t)) return NULL;
     bool floats = as_float || rush_dtypes[t->dtype].category == 2;
     const rush_tensor *wide = rush_cast_copy(t, floats ? RUSH_F64 : t->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64);
-    uint64_t *key = wide ? rush_scope_alloc(sizeof *key * (size_t)RUSH_MAX(t->numel, 1)) : NULL;
-    if (!key) return NULL;
+    rush_tensor *room = wide ? rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){RUSH_MAX(t->numel, 1)}) : NULL;
+    if (!room) return NULL;
+    uint64_t *key = rush_ptr(room); /* a tensor's memory: large blocks of it have their pages already */
     key_job j = {rush_ptr(wide), key, t->dtype == RUSH_U64 ? 0 : 0x8000000000000000u, floats};
     rush_parallel_for(t->numel, 16384, keys_of, &j);
     return key;

@@ -77,8 +77,9 @@ static int unique_elements(const rush_tensor *t, rush_value *out, bool sorted, b
 {
     uint64_t *key = rush_keys(t, false);
     int64_t n = t->numel, *from = NULL;
-    uint8_t *first = key ? rush_scope_alloc((size_t)RUSH_MAX(n, 1)) : NULL;
-    if (!first) return -1;
+    rush_tensor *room = key ? rush_tensor_new(RUSH_U8, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){RUSH_MAX(n, 1)}) : NULL;
+    if (!room) return -1;
+    uint8_t *first = rush_ptr(room);
     bool floats = rush_dtypes[t->dtype].category == 2;
     if (sorted) {
         from = rush_scope_alloc(sizeof *from * (size_t)RUSH_MAX(n, 1));
