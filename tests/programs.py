@@ -290,10 +290,10 @@ PROGRAMS = [
       ("202_variable", "203_activation", "301_regression", "302_classification", "303_build_nn_quickly", "304_save_reload", "305_batch_train",
        "306_optimizer", "402_RNN_classifier", "403_RNN_regressor", "404_autoencoder", "406_GAN",
        "501_why_torch_dynamic_graph", "503_dropout", "504_batch_normalization")),
-    *(Program("zero to hero " + f, "karpathy+nn-zero-to-hero", "lectures/makemore", ["-c", NOTEBOOK, f"makemore_{f}.ipynb"], names, seed=True) for f in
+    *(Program("zero to hero " + f, "karpathy+nn-zero-to-hero", "lectures/makemore", ["-c", NOTEBOOK, f"makemore_{f}.ipynb"], names) for f in
       ("part1_bigrams", "part2_mlp", "part3_bn", "part4_backprop", "part5_cnn1")),
     Program("pygcn", "tkipf+pygcn", ".", "pygcn/train.py --no-cuda --epochs 20 --dropout 0", lambda home: cora(home / "data"), before=HERE),
-    Program("tcn copy memory", "locuslab+TCN", ".", "TCN/copy_memory/copymem_test.py --cuda --blank_len 30 --epochs 1 --levels 3", before=HERE),
+    Program("tcn copy memory", "locuslab+TCN", ".", "TCN/copy_memory/copymem_test.py --cuda --blank_len 30 --epochs 1 --levels 3", seed=True, before=HERE),
     Program("unet", "milesial+Pytorch-UNet", ".", "train.py --epochs 1 --batch-size 2 --scale 0.5", carvana, seed=True, before=IDLE % "wandb" + "import logging; logging.basicConfig = lambda **k: None; "),
     *(Program("cifar " + m, "kuangliu+pytorch-cifar", ".", ["-c", CIFAR, m]) for m in MODELS.split()),
     Program("cleanrl dqn", RL, ".", "cleanrl/dqn.py --total-timesteps 600 --learning-starts 200 --no-cuda", before=HERE + SCALARS),

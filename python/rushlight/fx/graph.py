@@ -352,8 +352,9 @@ class CodeGen:
                         isinstance(node.args[1], str) and node.args[1].isidentifier():
                     body.append("%s%s = %s" % (repr(node), kind, _format_target(repr(node.args[0]), node.args[1])))
                     return
-                body.append("%s%s = %s(%s)" % (repr(node), kind, add_global(name, target), call(node.args, node.kwargs)))
-                if getattr(node.target, "_fx_wrapped", None) or repr(target) in wrapped:
+                name = add_global(name, target)
+                body.append("%s%s = %s(%s)" % (repr(node), kind, name, call(node.args, node.kwargs)))
+                if node.meta.get("is_wrapped"):
                     wrapped.setdefault(name)
                 return
             if node.op == "call_module":
@@ -380,7 +381,9 @@ class CodeGen:
             body = self._body_transformer(body)
         code = "".join(body).lstrip("\n")
         code = "\n".join("    " + line for line in code.split("\n"))
-        return PythonCode("\n%s\n\n%s\n%s" % ("", prologue, code), globals_, fn_args=free_vars)
+        # Code that is traced again keeps these functions whole.
+        again = "\n".join("torch.fx._symbolic_trace.wrap(\"%s\")" % name for name in wrapped)
+        return PythonCode("\n%s\n\n%s\n%s" % (again, prologue, code), globals_, fn_args=free_vars)
 
     def generate_output_with(self, output, argument):
         """generate_output, with containers of nodes written out; subclasses that override generate_output are asked."""
