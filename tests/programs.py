@@ -211,9 +211,6 @@ CIFAR = ("import sys, torch, models; torch.manual_seed(0); m = eval('models.' + 
          "x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)); "
          "o = torch.optim.SGD(m.parameters(), lr=1e-3, momentum=0.9)\n"
          "for i in range(2):\n    l = torch.nn.functional.cross_entropy(m(x), y); o.zero_grad(); l.backward(); o.step(); print('%.4f' % l.item())\n")
-NOTEBOOK = ("import sys, json, re; cells = json.load(open(sys.argv[1]))['cells']; "
-            "text = '\\n'.join(''.join(c['source']) for c in cells if c['cell_type'] == 'code'); "
-            "exec(compile(re.sub(r'(?m)^[%!].*$', '', text), 'notebook', 'exec'))")
 MODELS = ("VGG('VGG11') DPN26() LeNet() SENet18() PNASNetA() DenseNet121() GoogLeNet() ShuffleNetV2(1) "
           "ResNet18() ResNeXt29_2x64d() PreActResNet18() MobileNet() MobileNetV2() EfficientNetB0() RegNetX_200MF() SimpleDLA() DLA()")
 RL = "vwxyzjn+cleanrl"
@@ -290,8 +287,6 @@ PROGRAMS = [
       ("202_variable", "203_activation", "301_regression", "302_classification", "303_build_nn_quickly", "304_save_reload", "305_batch_train",
        "306_optimizer", "402_RNN_classifier", "403_RNN_regressor", "404_autoencoder", "406_GAN",
        "501_why_torch_dynamic_graph", "503_dropout", "504_batch_normalization")),
-    *(Program("zero to hero " + f, "karpathy+nn-zero-to-hero", "lectures/makemore", ["-c", NOTEBOOK, f"makemore_{f}.ipynb"], names) for f in
-      ("part1_bigrams", "part2_mlp", "part3_bn", "part4_backprop", "part5_cnn1")),
     Program("pygcn", "tkipf+pygcn", ".", "pygcn/train.py --no-cuda --epochs 20 --dropout 0", lambda home: cora(home / "data"), before=HERE),
     Program("tcn copy memory", "locuslab+TCN", ".", "TCN/copy_memory/copymem_test.py --cuda --blank_len 30 --epochs 1 --levels 3", seed=True, before=HERE),
     Program("unet", "milesial+Pytorch-UNet", ".", "train.py --epochs 1 --batch-size 2 --scale 0.5", carvana, seed=True, before=IDLE % "wandb" + "import logging; logging.basicConfig = lambda **k: None; "),
