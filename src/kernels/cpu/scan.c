@@ -5,14 +5,12 @@
 
 enum { WIDE = 64 };
 
-RUSH_WRAPPING
 #define ORDERED
 #define NAN_(x) false
 #define T int64_t
-#define A int64_t
+#define A uint64_t /* wraps around */
 #define NAME(x) x##_i64
 #include "kernels/cpu/scan.inc"
-RUSH_WRAPPING_END
 #undef T
 #undef A
 #undef NAME
