@@ -8,6 +8,7 @@
 #include <rushlight.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { BATCH = 32, TEST = 360, SEED = 7 };
 static int epochs = 30;
@@ -55,9 +56,8 @@ static void train(rush_module *net, rush_tensor *x, rush_tensor *y, rush_tensor 
     rush_optim *opt = rush_adamw(rush_parameters(net), .lr = 2e-3);
     int64_t n = rush_size(x, 0), steps = (n + BATCH - 1) / BATCH;
     double began = seconds(), sum = 0;
-    for (int epoch = 0; epoch < epochs; epoch++) {
+    for (int epoch = 0; epoch < epochs; epoch++, sum = 0) {
         rush_scope() {
-            sum = 0;
             rush_tensor *order = rush_randperm(n);
             rush_optim_lr_set(opt, rush_lr_cosine(2e-3, epoch, epochs, 0));
             for (int64_t step = 0; step < steps && !rush_error(); step++)
@@ -69,10 +69,10 @@ static void train(rush_module *net, rush_tensor *x, rush_tensor *y, rush_tensor 
                     rush_backward(loss);
                     rush_optim_step(opt);
                     sum += rush_item(loss);
-                    bar(epoch, step + 1, steps, sum / (double)(step + 1), began);
+                    if (isatty(1)) bar(epoch, step + 1, steps, sum / (double)(step + 1), began);
                 }
         }
-        printf("\repoch %2d  loss %.6f  test accuracy %.2f %%%40s\n", epoch + 1, sum / (double)steps, 100 * accuracy(net, test_x, test_y), "");
+        printf("%sepoch %2d  loss %.6f  test accuracy %.2f %%\n", isatty(1) ? "\r\x1b[K" : "", epoch + 1, sum / (double)steps, 100 * accuracy(net, test_x, test_y));
     }
     printf("trained in %.1f s\n", seconds() - began);
 }
