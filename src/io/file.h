@@ -26,6 +26,14 @@ int rush_write_begin(rush_writing *, const char *path);
 int rush_write(rush_writing *, const void *, size_t);
 int rush_write_end(rush_writing *, bool keep); /* false: forget it */
 
+/* ---- what was replaced: replaced.c ---- */
+
+/* Closes the last descriptor of a file that has no name any more when the disk has nothing else to do. */
+void rush_close_later(int fd);
+/* Closes all of them. Whether there were any: then a full disk has room again. */
+bool rush_close_now(void);
+void rush_disk_is_busy(void); /* something was just written */
+
 /* ---- reading: read.c ---- */
 
 /* Bytes by position: an open file, or memory. Nothing outside of it is ever read. */

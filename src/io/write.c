@@ -11,10 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)             /* what direct writes are aligned to: place, memory, length */
@@ -106,7 +105,8 @@ static int put(rush_writing *w, const char *a, size_t na, const char *b, size_t 
     while (na || nb) {
         struct iovec piece[2] = {{(void *)a, na}, {(void *)b, RUSH_MIN(nb, ONE_WRITE)}};
         ssize_t n = w->mode == -2 ? writev(w->fd, piece, 2) : pwritev(w->fd, piece, 2, (off_t)w->at);
-        if (n < 0 && errno == EINTR) continue;
+        rush_disk_is_busy();
+        if (n < 0 && (errno == EINTR || (errno == ENOSPC && rush_close_now()))) continue;
         if (w->direct && (n < 0 ? errno == EINVAL : (size_t)n < na + piece[1].iov_len)) { /* not here, or no further */
             fcntl(w->fd, F_SETFL, fcntl(w->fd, F_GETFL) & ~O_DIRECT);
             w->direct = false;
@@ -178,24 +178,6 @@ static int name_draft(rush_writing *w)
     return w->named ? 0 : trouble(w);
 }
 
-/* Freeing the blocks of a large file takes the system a while, in which nobody needs to wait. */
-static void *close_later(void *fd)
-{
-    close((int)(intptr_t)fd);
-    return NULL;
-}
-
-static void let_go(int fd)
-{
-    pthread_t t;
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&small, RUSH_MAX((size_t)PTHREAD_STACK_MIN, (size_t)64 << 10));
-    if (pthread_create(&t, &small, close_later, (void *)(intptr_t)fd)) close(fd);
-    pthread_attr_destroy(&small);
-}
-
 static int take_place(rush_writing *w)
 {
     if (w->mode >= 0) (void)!fchmod(w->fd, (mode_t)w->mode);
@@ -203,7 +185,7 @@ static int take_place(rush_writing *w)
     if (!w->named && name_draft(w)) return -1;
     int old = w->replaces && w->at >= (uint64_t)16 << 20 ? open(w->path, O_RDONLY | O_CLOEXEC) : -1;
     int failed = rename(w->draft, w->path) ? trouble(w) : 0;
-    if (old >= 0) let_go(old);
+    if (old >= 0) rush_close_later(old);
     if (failed) return -1;
     w->named = false;
     char *slash = strrchr(w->draft, '/');

@@ -362,6 +362,39 @@ static void full_disk_keeps_the_old_file(void **state)
     }
 }
 
+/* Open files of this process that have no name any more. */
+static int nameless(void)
+{
+    int n = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct stat st;
+        n += !fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_nlink;
+    }
+    return n;
+}
+
+static void replaced_files_are_let_go(void **state)
+{
+    rush_scope() {
+        int64_t n = 5 << 20;
+        rush_tensor *t = rush_tensor_new(RUSH_F32, (rush_device){RUSH_CPU, -1}, 1, &n);
+        assert_non_null(t);
+        memset(rush_ptr(t), 0, (size_t)n * 4);
+        int before = nameless();
+        for (int i = 0; i < 4; i++) assert_int_equal(rush_save_state(file("r.pt"), (rush_state){1, (const char *[]){"t"}, &t}), 0);
+        pid_t child = fork();
+        if (!child) _exit(nameless() > before);
+        int status;
+        waitpid(child, &status, 0);
+        assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+        rush_close_now();
+        assert_int_equal(nameless(), before);
+        assert_int_equal(rush_save_state(file("r.pt"), (rush_state){1, (const char *[]){"t"}, &t}), 0);
+        for (int i = 0; i < 500 && nameless() > before; i++) usleep(20000); /* by itself, soon */
+        assert_int_equal(nameless(), before);
+    }
+}
+
 /* Somebody cuts the file while it is read: an error, not a signal. */
 static void cut_off_while_reading(void **state)
 {
@@ -390,7 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(crc_is_zlibs), cmocka_unit_test(every_dtype_comes_back), cmocka_unit_test(views_share_and_little_is_written),
         cmocka_unit_test(containers_come_back), cmocka_unit_test(arrays_come_back), cmocka_unit_test(damaged_files_are_errors),
         cmocka_unit_test(pickles_run_nothing), cmocka_unit_test(killed_while_saving), cmocka_unit_test(full_disk_keeps_the_old_file),
-        cmocka_unit_test(cut_off_while_reading),
+        cmocka_unit_test(replaced_files_are_let_go), cmocka_unit_test(cut_off_while_reading),
     };
     int failed = SUITE(tests);
     char command[160];
