@@ -1,4 +1,5 @@
 """Loading: order of samples, workers, and errors of workers that fail."""
+import math
 import os
 import signal
 import subprocess
@@ -279,10 +280,13 @@ def test_who_gets_threads(tmp_path):
         self.cache[i] = i
 
     def local(self, i):
-        x, found = torch.zeros(3), {}
-        x[0] = found["a"] = 1
-        with lock:
-            return x.add_(1)
+        total = [self[k] for k in range(3)] if i < 0 else math.sqrt(i)
+        return torch.full((3,), float(i)) ** 2, {"a": np.float32(len(self)) + total, "b": self.part[i % 3].sum()}
+
+    def inplace(self, i):
+        x = self.part
+        x += i
+        return x
 
     def imports(self, i):
         import random as r
@@ -302,12 +306,16 @@ def test_who_gets_threads(tmp_path):
             return x
 
     with open(tmp_path / "f", "wb+") as file:
-        threads = [Numbers.__new__(Stream), reading(local), [1, 2, 3], TensorDataset(torch.ones(3)), Subset(range(9), [1]),
-                   reading(lambda self, i: self.change(i), change=Chain(torch.nn.ReLU(), lambda x: x + 1)),
-                   reading(lambda self, i: torch.rand(3) + np.ones(3)), reading(lambda self, i: i, unused=file)]
-        processes = [reading(counts), reading(keeps, cache={}), reading(imports), reading(lambda self, i: random.random()),
+        threads = [Numbers.__new__(Stream), reading(local, part=torch.ones(3)), [1, 2, 3], TensorDataset(torch.ones(3)), Subset(range(9), [1]),
+                   reading(lambda self, i: torch.rand(3) + np.ones(3)), reading(lambda self, i: i, paths=["a"] * 1000),
+                   ConcatDataset([reading(lambda self, i: i)])]
+        processes = [reading(inplace, part=torch.ones(3)), reading(lambda self, i: self.change(i), change=torch.nn.ReLU()),
+                     reading(lambda self, i: self.part.add_(1), part=torch.ones(3)), reading(lambda self, i: i, unused=file),
+                     reading(lambda self, i: lock.locked()), reading(lambda self, i: os.fspath("a")), reading(lambda self, i: open(i)),
+                     reading(lambda self, i: self.seen.append(i), seen=[]),
+                     reading(counts), reading(keeps, cache={}), reading(imports), reading(lambda self, i: random.random()),
                      reading(lambda self, i: np.random.rand()), reading(lambda self, i: rng.random()), OwnIterator(),
-                     reading(lambda self, i: self.change(i), change=Chain(torch.nn.ReLU(), Turn())),
+                     reading(lambda self, i: self.change(i), change=Chain(abs, Turn())),
                      reading(lambda self, i: self.change(i), change=functools.partial(Turn.__call__, None)),
                      reading(lambda self, i: self.file.tell(), file=file), reading(lambda self, i: os.getpid()),
                      Subset(ConcatDataset([reading(counts)]), [0]), reading(lambda self, i: self.g, g=torch.Generator())]
