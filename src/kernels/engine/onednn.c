@@ -1,9 +1,10 @@
 /* onednn.c - the engine, streams, and the cache of primitives.
  *
  * Making a primitive costs 0.1 ms and more (code is generated), running one a fraction of a microsecond. So
- * each thread keeps what it made, found by the numbers that describe the case, and drops the least recently
- * used when its bound is reached. A primitive's memory objects are kept with it and only change their pointer,
- * which is why threads do not share them.
+ * each thread keeps what it made, found by the numbers that describe the case, and drops one of them by chance
+ * when its bound is reached: a model of more cases than there is room for would find none if the oldest went.
+ * A primitive's memory objects are kept with it and only change their pointer, which is why threads do not share
+ * them. Their code they do share: oneDNN has a cache of its own behind this one.
  */
 #include "config.h"
 #include "kernels/engine/engine.h"
@@ -14,13 +15,14 @@
 #include <pthread.h>
 
 #define BUCKETS 512
-#define BOUND (32u << 20)       /* bytes per thread */
-#define CODE_BYTES (112u << 10) /* what a primitive weighs with its code: measured over 10,000 random products and convolutions */
+#define BOUND (30u << 20)      /* bytes per thread */
+#define CODE_BYTES (72u << 10) /* what a primitive weighs with its code: measured over 10,000 random products and convolutions */
+#define SHARED 64              /* primitives in oneDNN's own cache, for other threads; its default, 1024, keeps 70 MB */
 
 typedef struct thread_cache {
     rush_primitive *bucket[BUCKETS];
-    rush_primitive *newest, *oldest;
     size_t bytes;
+    uint32_t chance;
     dnnl_stream_t stream;
     /* what rush_engine_share() named, in the layout that the first primitive wanted it in */
     struct {
@@ -51,9 +53,11 @@ static void free_primitive(rush_primitive *p)
 static void free_cache(void *arg)
 {
     thread_cache *c = arg;
-    for (rush_primitive *p = c->newest, *older; p; p = older) {
-        older = p->older;
-        free_primitive(p);
+    for (int b = 0; b < BUCKETS; ++b) {
+        for (rush_primitive *p = c->bucket[b], *next; p; p = next) {
+            next = p->next;
+            free_primitive(p);
+        }
     }
     if (c->stream) dnnl_stream_destroy(c->stream);
     free(c);
@@ -64,6 +68,9 @@ static void start(void)
     const char *asked = getenv("RUSHLIGHT_ONEDNN"); /* 0: do without, for tests and valgrind */
     if ((asked && !strcmp(asked, "0")) || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
     pthread_key_create(&at_exit, free_cache);
+    int capacity;
+    if (engine && dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success && capacity > SHARED)
+        dnnl_set_primitive_cache_capacity(SHARED);
 }
 
 dnnl_engine_t rush_onednn(void)
@@ -103,23 +110,6 @@ static unsigned hash(const rush_case *c)
     return (unsigned)(h % BUCKETS);
 }
 
-static void unlink_use(thread_cache *c, rush_primitive *p)
-{
-    if (p->newer) p->newer->older = p->older;
-    else c->newest = p->older;
-    if (p->older) p->older->newer = p->newer;
-    else c->oldest = p->newer;
-}
-
-static void link_newest(thread_cache *c, rush_primitive *p)
-{
-    p->newer = NULL;
-    p->older = c->newest;
-    if (c->newest) c->newest->newer = p;
-    else c->oldest = p;
-    c->newest = p;
-}
-
 rush_primitive *rush_primitive_find(const rush_case *id, bool *unknown)
 {
     thread_cache *c = cache();
@@ -127,23 +117,19 @@ rush_primitive *rush_primitive_find(const rush_case *id, bool *unknown)
     if (!c) return NULL;
     for (rush_primitive *p = c->bucket[hash(id)]; p; p = p->next) {
         if (p->id.n != id->n || memcmp(p->id.key, id->key, sizeof *id->key * (size_t)id->n)) continue;
-        if (p != c->newest) {
-            unlink_use(c, p);
-            link_newest(c, p);
-        }
         *unknown = !p->p;
         return p->p ? p : NULL;
     }
     return NULL;
 }
 
-static void drop_oldest(thread_cache *c)
+static void drop_one(thread_cache *c)
 {
-    rush_primitive *p = c->oldest;
-    rush_primitive **at = &c->bucket[hash(&p->id)];
-    while (*at != p) at = &(*at)->next;
-    *at = p->next;
-    unlink_use(c, p);
+    c->chance = c->chance * 1664525u + 1013904223u;
+    unsigned b = (c->chance >> 16) % BUCKETS;
+    while (!c->bucket[b]) b = (b + 1) % BUCKETS;
+    rush_primitive *p = c->bucket[b];
+    c->bucket[b] = p->next;
     c->bytes -= p->bytes;
     free_primitive(p);
 }
@@ -157,12 +143,11 @@ rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t de
     p->id = *id;
     p->bytes = sizeof *p + (desc ? CODE_BYTES : 0);
     if (desc && dnnl_primitive_create(&p->p, desc) != dnnl_success) p->p = NULL;
+    while (c->bytes && c->bytes + p->bytes > BOUND) drop_one(c);
     unsigned h = hash(id);
     p->next = c->bucket[h];
     c->bucket[h] = p;
-    link_newest(c, p);
     c->bytes += p->bytes;
-    while (c->bytes > BOUND && c->oldest != p) drop_oldest(c);
     return p->p ? p : NULL;
 }
 

@@ -41,8 +41,7 @@ typedef struct rush_primitive {
     rush_mem mem[RUSH_MEMS];
     int nmem;
     size_t bytes;
-    struct rush_primitive *next;          /* of the same hash */
-    struct rush_primitive *newer, *older; /* by last use */
+    struct rush_primitive *next; /* of the same hash */
 } rush_primitive;
 
 dnnl_engine_t rush_onednn(void);                     /* NULL when it cannot be had */
