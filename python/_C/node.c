@@ -198,6 +198,43 @@ static PyObject *node_getattr(PyObject *self, PyObject *name)
     return x;
 }
 
+/* grad_fn(gradients): the derivative alone, without hooks and the rest of the graph. */
+static PyObject *node_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    rush_node *node = NODE(self);
+    Py_ssize_t given = PyTuple_GET_SIZE(args);
+    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_Format(PyExc_TypeError, "keyword arguments are not supported");
+    if (given != node->nout) return PyErr_Format(PyExc_TypeError, "expected %d arguments, got %zd instead", node->nout, given);
+    size_t mark = rush_scope_open();
+    rush_tensor **g = rush_scope_alloc(sizeof *g * (node->nout + node->nedge + 1)), **gin = g + node->nout;
+    PyObject *all = NULL;
+    bool any = false;
+    for (int i = 0; g && i < node->nout; ++i) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        if (x != Py_None && !py_is_tensor(x)) {
+            PyErr_Format(PyExc_TypeError, "argument %d is not a Variable", i);
+            goto done;
+        }
+        g[i] = x == Py_None ? NULL : py_tensor_of(x);
+        any |= g[i] != NULL;
+    }
+    for (int i = 0; g && i < node->nedge; ++i) gin[i] = NULL;
+    if (!g || (any && node->kind->apply(node, g, gin))) {
+        py_raise();
+        goto done;
+    }
+    all = PyTuple_New(node->nedge);
+    for (int i = 0; all && i < node->nedge; ++i) {
+        PyObject *x = gin[i] ? py_wrap(gin[i]) : py_ref(Py_None);
+        if (!x) Py_CLEAR(all);
+        else PyTuple_SET_ITEM(all, i, x);
+    }
+    if (all && node->nedge == 1) Py_SETREF(all, py_ref(PyTuple_GET_ITEM(all, 0)));
+done:
+    rush_scope_close(mark);
+    return all;
+}
+
 static PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "The name: AddBackward0, AccumulateGrad, ..."},
     {"_sequence_nr", node_seq, METH_NOARGS, "Later calls have larger numbers."},
@@ -220,6 +257,7 @@ static PyTypeObject type_node = {
     .tp_traverse = node_traverse,
     .tp_clear = node_clear,
     .tp_repr = node_repr,
+    .tp_call = node_call,
     .tp_getattro = node_getattr,
     .tp_weaklistoffset = offsetof(node_object, weak),
     .tp_methods = node_methods,

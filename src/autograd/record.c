@@ -174,6 +174,12 @@ void rush_record_name(const rush_op *op, rush_value *out, uint64_t since)
     }
 }
 
+/* Does this backward want what flows along the edge? autograd.grad() may ask for some inputs' gradients only. */
+static bool wanted(const rush_node *node, rush_edge edge)
+{
+    return edge.node && (!node->task || edge.node->task != node->task || edge.node->needed);
+}
+
 static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     const rush_op *op = node->op;
@@ -193,7 +199,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
         if (in[i].kind == RUSH_V_TENSOR) {
             in[i].t = rush_saved_read(&node->saved[k++], node);
             if (!in[i].t) return -1;
-            if (node->edge[e++].node) s.needs |= (uint64_t)1 << i;
+            if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
         } else if (in[i].kind == RUSH_V_TENSORS) {
             rush_tensor **list = rush_scope_alloc(sizeof *list * in[i].n);
             lists[i] = rush_scope_alloc(sizeof *list * in[i].n);
@@ -202,7 +208,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
             for (uint32_t j = 0; j < in[i].n; ++j) {
                 list[j] = rush_saved_read(&node->saved[k++], node);
                 if (rush_failed()) return -1;
-                if (node->edge[e++].node) s.needs |= (uint64_t)1 << i;
+                if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
             }
             in[i].tensors = list;
         }
