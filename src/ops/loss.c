@@ -214,91 +214,6 @@ static int cosine_run(const rush_value *in, rush_value *out)
     return rush_result(out, sum_dim(mul(div_(a, na), div_(b, nb)), in[2].i, false));
 }
 
-static rush_tensor *all_distances(rush_tensor *a, rush_tensor *b, double p)
-{
-    rush_tensor *d = sub(unsqueeze(a, -2), unsqueeze(b, -3));
-    return d ? T("linalg_vector_norm", V(d), V(p), INTS(-1)) : NULL;
-}
-
-/* Without gradients a few rows of a at a time: their differences stay in the cache, and are never all in memory. */
-static rush_tensor *distances_by_rows(rush_tensor *a, rush_tensor *b, double p)
-{
-    int64_t rows = a->size[a->ndim - 2], each = b->numel * RUSH_MAX(1, a->numel / RUSH_MAX(1, rows * a->size[a->ndim - 1]));
-    int64_t step = RUSH_MAX(1, (1 << 18) / RUSH_MAX(1, each));
-    if (step >= rows) return all_distances(a, b, p);
-    int64_t n = (rows + step - 1) / step, made = 0;
-    rush_tensor **part = rush_scope_alloc(sizeof *part * (size_t)n);
-    if (!part) return NULL;
-    for (; made < n && !rush_failed(); ++made) {
-        rush_scope() {
-            int64_t first = made * step;
-            part[made] = rush_keep(all_distances(T("narrow", V(a), V(-2), V(first), V(RUSH_MIN(step, rows - first))), b, p));
-        }
-    }
-    for (int64_t i = 0; i < made; ++i) rush_park(part[i]);
-    return rush_failed() ? NULL : T("cat", rush_v_tensors(part, (size_t)n), V(-2));
-}
-
-/* |a - b|^2 = |a|^2 - 2 a b + |b|^2 as one product, which PyTorch takes for more than 25 rows. */
-static rush_tensor *distances_by_product(rush_tensor *a, rush_tensor *b)
-{
-    rush_tensor *na = sum_dim(mul(a, a), -1, true), *nb = sum_dim(mul(b, b), -1, true);
-    rush_tensor *left[3] = {mul(a, -2.0), na, na ? T("ones_like", V(na)) : NULL}, *right[3] = {b, nb ? T("ones_like", V(nb)) : NULL, nb};
-    if (rush_failed()) return NULL;
-    rush_tensor *l = T("cat", rush_v_tensors(left, 3), V(-1)), *r = T("cat", rush_v_tensors(right, 3), V(-1));
-    rush_tensor *squares = r ? matmul(l, transpose(r, -2, -1)) : NULL;
-    return squares ? sqrt_(clamp_min(squares, 0)) : NULL;
-}
-
-/* The same as an operation, for its gradient: |a - b| is not differentiable at 0, where the gradient is 0. */
-static int euclidean_run(const rush_value *in, rush_value *out) { return rush_result(out, distances_by_product(in[0].t, in[1].t)); }
-
-static void euclidean_grad(rush_grads *s)
-{
-    rush_tensor *a = s->in[0].t, *b = s->in[1].t, *d = s->out[0].t, *zero = eq(d, 0.0);
-    rush_tensor *ratio = T("masked_fill.Scalar", V(div_(s->g[0], T("masked_fill.Scalar", V(d), V(zero), V(1.0)))), V(zero), V(0.0));
-    if (!ratio) return;
-    if (rush_needs(s, 0)) s->gin[0] = sum_to_size(sub(mul(a, sum_dim(ratio, -1, true)), matmul(ratio, b)), a);
-    if (rush_needs(s, 1)) {
-        rush_tensor *turned = transpose(ratio, -1, -2);
-        s->gin[1] = turned ? sum_to_size(sub(mul(b, sum_dim(turned, -1, true)), matmul(turned, a)), b) : NULL;
-    }
-}
-
-static rush_op op_euclidean = {
-    .schema = "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", .doc = "cdist() by one matrix product.", .run = euclidean_run, .grad = euclidean_grad,
-    .saves = "x1, x2, result", .flags = RUSH_HIDDEN,
-};
-
-static int cdist_run(const rush_value *in, rush_value *out)
-{
-    rush_tensor *a = in[0].t, *b = in[1].t;
-    RUSH_CHECK(rush_dtype_is_float(a->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X1 got: %s", rush_dtype_name(a->dtype));
-    RUSH_CHECK(rush_dtype_is_float(b->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X2 got: %s", rush_dtype_name(b->dtype));
-    RUSH_CHECK(a->ndim >= 2, RUSH_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X1 got: %dD", a->ndim);
-    RUSH_CHECK(b->ndim >= 2, RUSH_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X2 got: %dD", b->ndim);
-    RUSH_CHECK(a->size[a->ndim - 1] == b->size[b->ndim - 1], RUSH_RUNTIME_ERROR, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
-               (long long)a->size[a->ndim - 1], (long long)b->size[b->ndim - 1]);
-    RUSH_CHECK(in[2].f >= 0, RUSH_RUNTIME_ERROR, "cdist only supports non-negative p values");
-    RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
-    bool wants = rush_grad_enabled() && (rush_requires_grad(a) || rush_requires_grad(b));
-    int64_t mode = HAS(in[3]) ? in[3].i : 0, rows = RUSH_MAX(a->size[a->ndim - 2], b->size[b->ndim - 2]);
-    if (in[2].f == 2 && (mode == 1 || (mode == 0 && rows > 25))) return rush_result(out, wants ? T("_euclidean_dist", V(a), V(b)) : distances_by_product(a, b));
-    return rush_result(out, wants || a->device.type != RUSH_CPU ? all_distances(a, b, in[2].f) : distances_by_rows(a, b, in[2].f));
-}
-
-static int pdist_run(const rush_value *in, rush_value *out)
-{
-    rush_tensor *x = in[0].t;
-    RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
-    RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "pdist only supports floating-point dtypes");
-    RUSH_CHECK(in[1].f >= 0, RUSH_RUNTIME_ERROR, "pdist only supports non-negative p values");
-    rush_tensor *pairs = T("triu_indices", V(x->size[0]), V(x->size[0]), V(1));
-    rush_tensor *i = pairs ? T("select.int", V(pairs), V(0), V(0)) : NULL, *j = pairs ? T("select.int", V(pairs), V(0), V(1)) : NULL;
-    rush_tensor *d = sub(T("index_select", V(x), V(0), V(i)), T("index_select", V(x), V(0), V(j)));
-    return rush_result(out, d ? T("linalg_vector_norm", V(d), V(in[1].f), INTS(-1)) : NULL);
-}
-
 static rush_op op_soft_margin_loss = {.schema = "soft_margin_loss" PAIR ") -> Tensor", .doc = "log(1 + exp(-target self)).", .run = soft_margin_run, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_hinge = {
     .schema = "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
@@ -324,11 +239,6 @@ static rush_op op_cosine = {
     .schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
     .doc = "x1 . x2 / (|x1| |x2|) along dim, norms not below eps.", .run = cosine_run,
 };
-static rush_op op_cdist = {
-    .schema = "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
-    .doc = "p-norm distances of all rows of x1 (B, P, M) from all rows of x2 (B, R, M).", .run = cdist_run, .flags = RUSH_AUTOCAST_F32,
-};
-static rush_op op_pdist = {.schema = "pdist(Tensor self, float p=2) -> Tensor", .doc = "p-norm distances of all pairs of rows.", .run = pdist_run, .flags = RUSH_AUTOCAST_F32};
 
 RUSH_FAMILY(loss, &op_mse_loss, &op_l1_loss, &op_smooth_l1_loss, &op_huber_loss, &op_binary_cross_entropy, &op_bce_with_logits, &op_kl_div,
-            &op_poisson_nll_loss, &op_soft_margin_loss, &op_hinge, &op_ranking, &op_cosine_embedding, &op_pairwise, &op_triplet, &op_cosine, &op_euclidean, &op_cdist, &op_pdist)
+            &op_poisson_nll_loss, &op_soft_margin_loss, &op_hinge, &op_ranking, &op_cosine_embedding, &op_pairwise, &op_triplet, &op_cosine)
