@@ -44,17 +44,20 @@ int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n)
     if (n < 64) { /* by insertion */
         for (int64_t i = 1; i < n; ++i) {
             uint64_t k = key[i];
-            int64_t f = from[i], j = i;
-            for (; j > 0 && key[j - 1] > k; --j) key[j] = key[j - 1], from[j] = from[j - 1];
+            int64_t f = from ? from[i] : 0, j = i;
+            for (; j > 0 && key[j - 1] > k; --j) {
+                key[j] = key[j - 1];
+                if (from) from[j] = from[j - 1];
+            }
             key[j] = k;
-            from[j] = f;
+            if (from) from[j] = f;
         }
         return 0;
     }
     uint64_t *other = rush_malloc(sizeof *other * (size_t)n);
-    int64_t *other_from = rush_malloc(sizeof *other_from * (size_t)n);
+    int64_t *other_from = from ? rush_malloc(sizeof *other_from * (size_t)n) : NULL;
     size_t(*count)[256] = rush_calloc(8, sizeof *count);
-    int failed = !other || !other_from || !count ? -1 : 0;
+    int failed = !other || (from && !other_from) || !count ? -1 : 0;
     uint64_t *a = key, *b = other;
     int64_t *fa = from, *fb = other_from;
     uint64_t differ = 0;
@@ -68,7 +71,7 @@ int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n)
         for (int64_t i = 0; i < n; ++i) {
             size_t to = at[a[i] >> (8 * d) & 255]++;
             b[to] = a[i];
-            fb[to] = fa[i];
+            if (from) fb[to] = fa[i];
         }
         uint64_t *swap = a;
         a = b, b = swap;
@@ -77,7 +80,7 @@ int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n)
     }
     if (!failed && a != key) {
         memcpy(key, a, sizeof *key * (size_t)n);
-        memcpy(from, fa, sizeof *from * (size_t)n);
+        if (from) memcpy(from, fa, sizeof *from * (size_t)n);
     }
     rush_free(other);
     rush_free(other_from);

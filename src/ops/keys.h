@@ -8,7 +8,7 @@
  * Keys of two tensors compare if both are integers or both are floats; `as_float` makes integers' keys floats'. */
 uint64_t *rush_keys(const rush_tensor *, bool as_float);
 #define RUSH_KEY_NAN 0xfff8000000000000u
-/* Sorts keys, and with them where each came from; stable. -1 and an error. */
+/* Sorts keys, and with them where each came from (NULL: who cares); stable. -1 and an error. */
 int rush_keys_sort(uint64_t *key, int64_t *from, int64_t n);
 
 /* How many of n sorted keys are smaller than this one (or, right, not larger), found without jumps. */

@@ -155,15 +155,12 @@ static int bincount_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(self->ndim == 1 && rush_dtype_is_integer(self->dtype), rush_dtype_is_float(self->dtype) ? RUSH_NOT_IMPLEMENTED : RUSH_RUNTIME_ERROR,
                "bincount only supports 1-d non-negative integral inputs.");
     RUSH_CHECK(!weights || (weights->ndim == 1 && weights->numel == n), RUSH_RUNTIME_ERROR, "weights should be 1-d and have the same length as input");
-    const rush_tensor *numbers = rush_cast_copy(self, RUSH_I64);
-    if (!numbers) return -1;
+    rush_tensor *numbers = rush_cast_copy(self, RUSH_I64);
+    rush_value limit[2];
+    if (!numbers || (n && TN(limit, "aminmax", V(numbers)))) return -1;
     const int64_t *p = rush_ptr(numbers);
-    int64_t signs = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        signs |= p[i];
-        most = RUSH_MAX(most, p[i]);
-    }
-    RUSH_CHECK(signs >= 0, RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
+    if (n) most = *(int64_t *)rush_ptr(limit[1].t);
+    RUSH_CHECK(!n || *(int64_t *)rush_ptr(limit[0].t) >= 0, RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
     int64_t bins = RUSH_MAX(most + 1, least);
     rush_dtype d = !weights || n == 0 ? RUSH_I64 : weights->dtype == RUSH_F32 ? RUSH_F32 : RUSH_F64;
     rush_tensor *result = rush_tensor_new(d, self->device, 1, &bins);
@@ -173,10 +170,8 @@ static int bincount_run(const rush_value *in, rush_value *out)
     void *to = rush_ptr(result);
     const void *from = w ? rush_ptr(w) : NULL;
     for (int64_t i = 0; i < n && d == RUSH_I64; ++i) ++((int64_t *)to)[p[i]];
-    for (int64_t i = 0; i < n && d != RUSH_I64; ++i) {
-        if (d == RUSH_F32) ((float *)to)[p[i]] += ((const float *)from)[i];
-        else ((double *)to)[p[i]] += ((const double *)from)[i];
-    }
+    for (int64_t i = 0; i < n && d == RUSH_F32; ++i) ((float *)to)[p[i]] += ((const float *)from)[i];
+    for (int64_t i = 0; i < n && d == RUSH_F64; ++i) ((double *)to)[p[i]] += ((const double *)from)[i];
     return rush_result(out, result);
 }
 

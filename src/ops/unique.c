@@ -1,8 +1,9 @@
 /* unique.c - distinct elements, or distinct slices along a dimension: unique, unique_consecutive, isin.
  *
- * Elements become keys (keys.h), equal ones are neighbours after sorting, and each run of them is one result. NaN is
- * equal to nothing, as in PyTorch.
+ * Equal elements are neighbours after sorting, and each run of them is one result. NaN is equal to nothing, as in
+ * PyTorch. Slices are compared by keys (keys.h).
  */
+#include "kernels/cpu/mask.h"
 #include "op/formula.h"
 #include "ops/geometry.h"
 #include "ops/keys.h"
@@ -32,74 +33,105 @@ static rush_tensor *representatives(const runs *r)
     return t;
 }
 
-/* The first element of each run. */
-static void take_firsts(const runs *r, const char *x, char *to, size_t item)
-{
-    if (item == 8) {
-        const uint64_t *from = (const void *)x;
-        uint64_t *p = (void *)to;
-        for (int64_t i = 0; i < r->n; ++i)
-            if (r->first[i]) *p++ = from[place(r, i)];
-    } else if (item == 4) {
-        const uint32_t *from = (const void *)x;
-        uint32_t *p = (void *)to;
-        for (int64_t i = 0; i < r->n; ++i)
-            if (r->first[i]) *p++ = from[place(r, i)];
-    } else {
-        for (int64_t i = 0; i < r->n; ++i)
-            if (r->first[i]) memcpy(to, x + (size_t)place(r, i) * item, item), to += item;
-    }
-}
-
-/* inverse (of the given sizes) and counts, empty where they are not wanted. */
-static int fill_rest(rush_value *out, const runs *r, bool inverse, bool counts, int ndim, const int64_t *size)
+/* Room for inverse (of the given sizes) and counts, empty where they are not wanted. */
+static int make_rest(rush_value *out, bool inverse, bool counts, int ndim, const int64_t *size, int64_t count)
 {
     const int64_t none = 0;
     rush_device cpu = {RUSH_CPU, -1};
     rush_tensor *inv = inverse ? rush_tensor_new(RUSH_I64, cpu, ndim, size) : rush_tensor_new(RUSH_I64, cpu, 1, &none);
-    rush_tensor *cnt = rush_tensor_new(RUSH_I64, cpu, 1, counts ? &r->count : &none);
+    rush_tensor *cnt = rush_tensor_new(RUSH_I64, cpu, 1, counts ? &count : &none);
     if (!inv || !cnt) return -1;
-    int64_t *pi = rush_ptr(inv), *pc = rush_ptr(cnt), run = -1;
-    if (counts && r->count) memset(pc, 0, sizeof *pc * (size_t)r->count);
-    for (int64_t i = 0; i < r->n; ++i) {
-        run += r->first[i];
-        if (inverse) pi[place(r, i)] = run;
-        if (counts) ++pc[run];
-    }
     out[1] = rush_v_tensor(inv);
     out[2] = rush_v_tensor(cnt);
     return 0;
 }
 
+static int fill_rest(rush_value *out, const runs *r, bool inverse, bool counts, int ndim, const int64_t *size)
+{
+    if (make_rest(out, inverse, counts, ndim, size, r->count)) return -1;
+    int64_t *pi = rush_ptr(out[1].t), *pc = rush_ptr(out[2].t), run = -1;
+    if (counts) rush_zero_into(out[2].t);
+    for (int64_t i = 0; i < r->n && (inverse || counts); ++i) {
+        run += r->first[i];
+        if (inverse) pi[place(r, i)] = run;
+        if (counts) ++pc[run];
+    }
+    return 0;
+}
+
 /* ---- elements ---- */
 
-static int unique_elements(const rush_tensor *t, rush_value *out, bool sorted, bool inverse, bool counts)
+/* Integers that span no more numbers than there are of them are counted, not sorted. 1, or 0 if they aren't such, or -1. */
+static int count_elements(rush_tensor *t, rush_value *out, bool inverse, bool counts)
 {
-    uint64_t *key = rush_keys(t, false);
-    int64_t n = t->numel, *from = NULL;
-    rush_tensor *room = key ? rush_tensor_new(RUSH_U8, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){RUSH_MAX(n, 1)}) : NULL;
+    rush_value limit[2];
+    if (rush_dtypes[t->dtype].category > 1 || t->dtype == RUSH_U64 || !t->numel) return 0;
+    rush_tensor *numbers = rush_cast_copy(t, RUSH_I64);
+    if (!numbers || TN(limit, "aminmax", V(numbers))) return -1;
+    const int64_t *x = rush_ptr(numbers), low = *(int64_t *)rush_ptr(limit[0].t), high = *(int64_t *)rush_ptr(limit[1].t);
+    if ((uint64_t)high - (uint64_t)low >= (uint64_t)t->numel) return 0;
+    int64_t span = high - low + 1, distinct = 0;
+    rush_tensor *room = rush_tensor_new(RUSH_I64, t->device, 1, &span);
     if (!room) return -1;
-    uint8_t *first = rush_ptr(room);
-    bool floats = rush_dtypes[t->dtype].category == 2;
-    if (sorted) {
-        from = rush_scope_alloc(sizeof *from * (size_t)RUSH_MAX(n, 1));
-        if (!from) return -1;
-        for (int64_t i = 0; i < n; ++i) from[i] = i;
-        if (rush_keys_sort(key, from, n)) return -1;
+    rush_zero_into(room);
+    int64_t *count = rush_ptr(room);
+    for (int64_t i = 0; i < t->numel; ++i) ++count[x[i] - low];
+    for (int64_t k = 0; k < span; ++k) distinct += count[k] > 0;
+    rush_tensor *values = rush_tensor_new(RUSH_I64, t->device, 1, &distinct);
+    if (!values || make_rest(out, inverse, counts, t->ndim, t->size, distinct)) return -1;
+    int64_t *value = rush_ptr(values), *pi = rush_ptr(out[1].t), *pc = rush_ptr(out[2].t), which = 0;
+    for (int64_t k = 0; k < span; ++k) {
+        if (!count[k]) continue;
+        value[which] = low + k;
+        if (counts) pc[which] = count[k];
+        count[k] = which++;
     }
-    runs r = {.n = n, .order = from, .first = first};
-    int64_t count = n > 0;
-    if (n) first[0] = 1;
-#pragma omp simd reduction(+ : count)
-    for (int64_t i = 1; i < n; ++i) {
-        uint8_t begins = (key[i] != key[i - 1]) | (floats & (key[i] == RUSH_KEY_NAN));
-        first[i] = begins;
-        count += begins;
+    for (int64_t i = 0; i < t->numel && inverse; ++i) pi[i] = count[x[i] - low];
+    out[0] = rush_v_tensor(rush_cast_copy(values, t->dtype));
+    return T_(out[0]) ? 1 : -1;
+}
+
+/* In order; *order says where each came from, unless that isn't wanted (NULL). */
+static rush_tensor *sorted_elements(rush_tensor *flat, const int64_t **order)
+{
+    rush_value by[2];
+    if (order || rush_dtypes[flat->dtype].category > 1) {
+        if (TN(by, "sort", V(flat), V(0), V(false))) return NULL;
+        if (order) *order = rush_ptr(by[1].t);
+        return by[0].t;
     }
-    r.count = count;
-    rush_tensor *flat = rush_contiguous_copy(t), *values = flat ? rush_tensor_new(t->dtype, t->device, 1, &count) : NULL;
+    uint64_t *key = rush_keys(flat, false);
+    rush_tensor *t = rush_tensor_new(flat->dtype, flat->device, 1, flat->size);
+    if (!key || !t || rush_keys_sort(key, NULL, flat->numel)) return NULL;
+    if (flat->dtype != RUSH_U64)
+        for (int64_t i = 0; i < flat->numel; ++i) key[i] ^= 0x8000000000000000u;
+    rush_convert_many(rush_ptr(t), flat->dtype, rush_dtypes[flat->dtype].size, key, flat->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64, 8, flat->numel);
+    return t;
+}
+
+static int unique_elements(rush_tensor *t, rush_value *out, bool sorted, bool inverse, bool counts)
+{
+    RUSH_CHECK(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "\"unique\" not implemented for '%s'", rush_scalar_name(t->dtype));
+    if (rush_needs_data(t)) return -1;
+    int counted = sorted ? count_elements(t, out, inverse, counts) : 0;
+    if (counted) return counted > 0 ? 0 : -1;
+    const int64_t n = t->numel;
+    rush_tensor *flat = T("reshape", V(t), INTS(-1)), *mask = rush_tensor_new(RUSH_BOOL, t->device, 1, &n);
+    runs r = {.n = n};
+    if (flat) flat = sorted ? sorted_elements(flat, inverse ? &r.order : NULL) : rush_contiguous_copy(flat);
+    if (!flat || !mask) return -1;
+    uint8_t *first = rush_ptr(mask);
+    if (n) {
+        rush_value before[2] = {rush_v_tensor(rush_part(flat, 0, 1, n - 1)), rush_v_tensor(rush_part(flat, 0, 0, n - 1))};
+        rush_value differs[1] = {rush_v_tensor(rush_part(mask, 0, 1, n - 1))};
+        if (rush_failed() || rush_call_out(rush_op_find("ne.Tensor"), before, differs)) return -1;
+        first[0] = 1;
+    }
+    r.first = first;
+    r.count = rush_k_mask->count(first, n);
+    rush_tensor *values = rush_tensor_new(t->dtype, t->device, 1, &r.count);
     if (!values) return -1;
-    take_firsts(&r, rush_ptr(flat), rush_ptr(values), rush_dtypes[t->dtype].size);
+    rush_k_mask->pack(rush_ptr(values), rush_ptr(flat), first, n, rush_dtypes[t->dtype].size);
     out[0] = rush_v_tensor(values);
     return fill_rest(out, &r, inverse, counts, t->ndim, t->size);
 }
