@@ -110,7 +110,7 @@ def children_of(pid):
             try:
                 with open("/proc/%s/stat" % entry) as f:
                     fields = f.read().rsplit(")", 1)[1].split()
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue
             if int(fields[1]) == pid and fields[0] != "Z":
                 found.append(int(entry))
