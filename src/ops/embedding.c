@@ -223,7 +223,16 @@ typedef struct bag_job {
     int64_t *size, *winner;
     const void *table, *scale;
     void *to;
+    rush_index_loop join;
 } bag_job;
+
+static const int64_t nowhere = 0; /* rows are added at once: no offsets */
+
+#define AHEAD 4 /* rows that are fetched before they are wanted */
+static void prefetch(const void *row, int64_t bytes)
+{
+    for (int64_t b = 0; b < bytes && b < 512; b += 64) __builtin_prefetch((const char *)row + b);
+}
 
 /* Bags [begin, end): their rows' numbers join `to`, which is zero. */
 #define BAGS(name, T)                                                                                       \
@@ -237,15 +246,14 @@ typedef struct bag_job {
             int64_t *restrict winner = j->winner + b * width;                                               \
             for (int64_t i = j->start[b]; i < last; ++i) {                                                  \
                 const T *restrict from = (const T *)j->table + j->index[i] * width;                         \
+                if (i + AHEAD < j->n) prefetch((const T *)j->table + j->index[i + AHEAD] * width, width * (int64_t)sizeof(T)); \
                 if (j->index[i] == j->padding) continue;                                                    \
                 if (j->mode == MAX) {                                                                       \
                     for (int64_t k = 0; k < width; ++k)                                                     \
                         if (used == 0 || from[k] > to[k]) to[k] = from[k], winner[k] = j->index[i];         \
-                } else if (scale) {                                                                         \
-                    T by = scale[i];                                                                        \
-                    _Pragma("omp simd") for (int64_t k = 0; k < width; ++k) to[k] += by * from[k];          \
                 } else {                                                                                    \
-                    _Pragma("omp simd") for (int64_t k = 0; k < width; ++k) to[k] += from[k];               \
+                    const rush_at at = {.alpha = {scale ? (double)scale[i] : 1}};                           \
+                    j->join((char *[]){(char *)to, (char *)from, (char *)&nowhere}, (int64_t[]){sizeof(T), sizeof(T), 0}, width, &at); \
                 }                                                                                           \
                 ++used;                                                                                     \
             }                                                                                               \
@@ -268,7 +276,8 @@ static void bag_cpu(const rush_value *in, rush_value *out)
     const rush_tensor *numbers = row_numbers(in[1].t, rows), *starts = rush_index_numbers(in[2].t);
     const rush_tensor *table = rush_cast_copy(weight, d), *scale = T_(in[6]) ? rush_cast_copy(in[6].t, d) : NULL;
     rush_tensor *result = rush_tensor_new(d, weight->device, 2, out[0].t->size), *which = rush_tensor_new(RUSH_I64, weight->device, 1, &n);
-    rush_tensor *count = rush_tensor_new(RUSH_I64, weight->device, 1, &bags), *best = rush_tensor_new(RUSH_I64, weight->device, 2, out[0].t->size);
+    rush_tensor *count = rush_tensor_new(RUSH_I64, weight->device, 1, &bags), *best = count;
+    if (mode == MAX) best = rush_tensor_new(RUSH_I64, weight->device, 2, out[0].t->size);
     if (rush_failed() || !numbers || !starts || !table || !best) return;
     const int64_t *index = rush_ptr(numbers), *start = rush_ptr(starts);
     int64_t *bag_of = rush_ptr(which), *size = rush_ptr(count), *winner = rush_ptr(best);
@@ -283,17 +292,17 @@ static void bag_cpu(const rush_value *in, rush_value *out)
         return;
     }
     rush_zero_into(result);
-    rush_zero_into(best);
+    if (mode == MAX) rush_zero_into(best);
     for (int64_t b = 0; b < bags; ++b)
         for (int64_t i = start[b], end = b + 1 < starts->numel ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
     bag_job j = {.index = index, .start = start, .nstarts = starts->numel, .n = n, .width = width, .padding = padding, .mode = mode, .size = size,
-                 .winner = winner, .table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .to = rush_ptr(result)};
+                 .winner = winner, .table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .to = rush_ptr(result),
+                 .join = rush_k_index->combine[scale ? RUSH_PUT_ADD_SCALED : RUSH_PUT_ADD][d]};
     rush_parallel_for(bags, 1 + 32768 / (1 + (n / RUSH_MAX(bags, 1)) * width), wide ? bags_f64 : bags_f32, &j);
     rush_copy_into(out[0].t, result);
     rush_copy_into(out[1].t, which);
     rush_copy_into(out[2].t, count);
-    if (mode == MAX) rush_copy_into(out[3].t, best);
-    else rush_copy_into(out[3].t, count);
+    rush_copy_into(out[3].t, best);
 }
 
 static void bag_grad(rush_grads *s)

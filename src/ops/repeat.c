@@ -203,6 +203,25 @@ static int roll_boxes(rush_tensor *to, const rush_tensor *from, const int64_t *s
     return !a || !b || roll_boxes(a, b, shift, dim + 1) ? -1 : 0;
 }
 
+/* One shifted dimension of contiguous tensors: short rows of n bytes, of which the last k come first. */
+#define ROLL_ROW 65536
+typedef struct roll_job {
+    const char *from;
+    char *to;
+    size_t n, k;
+} roll_job;
+
+static void roll_rows(void *arg, int64_t begin, int64_t end)
+{
+    const roll_job *j = arg;
+    for (int64_t r = begin; r < end; ++r) {
+        const char *from = j->from + (size_t)r * j->n;
+        char *to = j->to + (size_t)r * j->n;
+        memcpy(to, from + j->n - j->k, j->k);
+        memcpy(to + j->k, from, j->n - j->k);
+    }
+}
+
 static void roll_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *from = SELF;
@@ -218,7 +237,17 @@ static void roll_cpu(const rush_value *in, rush_value *out)
     }
     for (uint32_t k = 0; k < in[2].n; ++k) shift[rush_dim_wrap(in[2].ints[k], to->ndim)] += in[1].ints[k] % to->size[rush_dim_wrap(in[2].ints[k], to->ndim)];
     for (int d = 0; d < to->ndim; ++d) shift[d] = (shift[d] % to->size[d] + to->size[d]) % to->size[d];
-    roll_boxes(to, from, shift, 0);
+    int dim = 0, shifted = 0;
+    for (int d = 0; d < to->ndim; ++d)
+        if (shift[d]) dim = d, ++shifted;
+    int64_t inner = rush_dtypes[to->dtype].size;
+    for (int d = dim + 1; d < to->ndim; ++d) inner *= to->size[d];
+    if (shifted == 1 && inner * to->size[dim] <= ROLL_ROW && rush_contiguous(to) && rush_contiguous(from) && to->dtype == from->dtype) {
+        roll_job j = {rush_ptr(from), rush_ptr(to), (size_t)(inner * to->size[dim]), (size_t)(inner * shift[dim])};
+        rush_parallel_for(to->numel * rush_dtypes[to->dtype].size / (int64_t)j.n, ROLL_ROW / (int64_t)j.n, roll_rows, &j);
+    } else {
+        roll_boxes(to, from, shift, 0);
+    }
 }
 
 static void roll_grad(rush_grads *s)

@@ -265,8 +265,10 @@ static bool short_rows(const rush_iter *it)
 }
 
 #define GATHER(T)                                                                                           \
-    for (int64_t r = 0; r < rows; r++, from += next, to += cols * (int64_t)sizeof(T))                       \
-        for (int64_t c = 0; c < cols; c++) ((T *)to)[c] = *(const T *)(from + c * step)
+    for (int64_t r = 0; r < rows; r++, from += next, to += cols * (int64_t)sizeof(T)) {                     \
+        const T first = *(const T *)from;                                                                   \
+        for (int64_t c = 0; c < cols; c++) ((T *)to)[c] = step ? *(const T *)(from + c * step) : first;     \
+    }
 
 static void gather_rows(char *to, const char *from, int64_t next, int64_t step, int64_t rows, int64_t cols, size_t bytes)
 {
@@ -275,10 +277,10 @@ static void gather_rows(char *to, const char *from, int64_t next, int64_t step, 
         return;
     }
     switch (bytes) {
-    case 1: GATHER(uint8_t); break;
-    case 2: GATHER(uint16_t); break;
-    case 4: GATHER(uint32_t); break;
-    case 8: GATHER(uint64_t); break;
+    case 1: GATHER(uint8_t) break;
+    case 2: GATHER(uint16_t) break;
+    case 4: GATHER(uint32_t) break;
+    case 8: GATHER(uint64_t) break;
     default:
         for (int64_t r = 0; r < rows; r++, from += next)
             for (int64_t c = 0; c < cols; c++, to += bytes) memcpy(to, from + c * step, bytes);
