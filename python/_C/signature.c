@@ -57,7 +57,7 @@ static int rank(const rush_op *op)
     int r = 0;
     for (int i = 0; i < RUSH_MIN(op->nargs, 4); ++i) {
         const rush_arg *a = &op->args[i];
-        r = r * 4 + (a->type == RUSH_A_SCALAR ? 2 : a->list && a->type == RUSH_A_INT ? 1 : 0);
+        r = r * 4 + (a->type == RUSH_A_SCALAR || a->type == RUSH_A_FLOAT ? 2 : a->list && a->type == RUSH_A_INT ? 1 : 0);
     }
     for (int i = op->nargs; i < 4; ++i) r *= 4;
     return r;

@@ -108,7 +108,7 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
                   writer ? " It was changed by " : "", writer ? writer : "");
         return NULL;
     }
-    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD)) { /* for second derivatives it needs its history */
+    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_dtypes[t->dtype].category >= 2) { /* for second derivatives it needs its history */
         t = rush_tensor_detach(t);
         if (t) rush_node_output(node, (int)s->slot, t);
     }

@@ -353,11 +353,12 @@ static int mm_reduce_run(const rush_value *in, rush_value *out)
 {
     if (!strcmp(in[2].s, "sum")) return rush_result(out, T("_sparse_mm", in[0], in[1]));
     rush_value both[RUSH_MAXOUT];
+    const char *how = !strcmp(in[2].s, "max") ? "amax" : !strcmp(in[2].s, "min") ? "amin" : in[2].s;
     static const char *const known[] = {"prod", "mean", "amax", "amin"};
     bool found = false;
-    for (size_t i = 0; i < RUSH_COUNT(known); ++i) found |= !strcmp(in[2].s, known[i]);
+    for (size_t i = 0; i < RUSH_COUNT(known); ++i) found |= !strcmp(how, known[i]);
     RUSH_CHECK(found, RUSH_RUNTIME_ERROR, "reduce argument must be either sum, prod, mean, amax or amin, got %s", in[2].s);
-    return TN(both, "_sparse_mm_reduce_impl", in[0], in[1], in[2]) ? -1 : rush_result(out, both[0].t);
+    return TN(both, "_sparse_mm_reduce_impl", in[0], in[1], rush_v_string(how)) ? -1 : rush_result(out, both[0].t);
 }
 
 /* A number per entry: the row it is in. */
