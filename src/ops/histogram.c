@@ -298,38 +298,63 @@ static rush_op op_from_tensors = {
 
 /* ---- histc: bins by arithmetic alone, in the dtype's own precision ---- */
 
+typedef struct histc_job {
+    double low, high;
+    int64_t bins;
+} histc_job;
+
+/* Bins of n elements; those outside the range, and NaN, come into one more. The arithmetic is the dtype's own. */
+static void bins_of_f32(const histc_job *j, const float *x, int64_t *bin, int64_t n)
+{
+    const float low = (float)j->low, width = (float)j->high - low, bins = (float)j->bins;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t at = (int64_t)((x[i] - low) * bins / width);
+        bin[i] = ((double)x[i] >= j->low) & ((double)x[i] <= j->high) ? RUSH_MIN(at, j->bins - 1) : j->bins;
+    }
+}
+
+static void bins_of_f64(const histc_job *j, const double *x, int64_t *bin, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t at = (int64_t)((x[i] - j->low) * (double)j->bins / (j->high - j->low));
+        bin[i] = (x[i] >= j->low) & (x[i] <= j->high) ? RUSH_MIN(at, j->bins - 1) : j->bins;
+    }
+}
+
 static int histc_run(const rush_value *in, rush_value *out)
 {
-    const rush_tensor *self = SELF, *wide = rush_cast_copy(self, RUSH_F64);
-    int64_t bins = I_(in[1]), n = self->numel;
+    enum { BLOCK = 512 };
+    const rush_tensor *self = SELF;
+    int64_t bins = I_(in[1]), n = self->numel, bin[BLOCK];
     double low = D_(in[2]), high = D_(in[3]);
     if (rush_needs_data(self)) return -1;
     RUSH_CHECK(rush_dtype_is_float(self->dtype), RUSH_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", rush_scalar_name(self->dtype));
     RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
-    if (!wide) return -1;
-    const double *x = rush_ptr(wide);
+    const bool wide = self->dtype == RUSH_F64;
+    rush_tensor *x = rush_cast_copy(self, wide ? RUSH_F64 : RUSH_F32);
+    if (!x) return -1;
     if (low == high && n > 0) {
-        low = high = x[0];
-        for (int64_t i = 0; i < n; ++i) {
-            if (x[i] < low || x[i] != x[i]) low = x[i];
-            if (x[i] > high || x[i] != x[i]) high = x[i];
-            if (x[i] != x[i]) break;
-        }
+        rush_value limit[2];
+        if (TN(limit, "aminmax", V(x))) return -1;
+        low = wide ? *(double *)rush_ptr(limit[0].t) : (double)*(float *)rush_ptr(limit[0].t);
+        high = wide ? *(double *)rush_ptr(limit[1].t) : (double)*(float *)rush_ptr(limit[1].t);
     }
     if (low == high) low -= 1, high += 1;
     RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histc: range of [%g, %g] is not finite", low, high);
     RUSH_CHECK(low < high, RUSH_RUNTIME_ERROR, "torch.histc: max must be larger than min");
-    rush_tensor *sum = rush_tensor_new(RUSH_F64, self->device, 1, &bins);
+    RUSH_CHECK(bins < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld bins", (long long)bins);
+    rush_tensor *sum = rush_tensor_new(RUSH_I64, self->device, 1, (int64_t[]){bins + 1});
     if (!sum) return -1;
     rush_zero_into(sum);
-    double *cell = rush_ptr(sum);
-    for (int64_t i = 0; i < n; ++i) {
-        if (!(x[i] >= low && x[i] <= high)) continue;
-        int64_t at = self->dtype == RUSH_F64 ? (int64_t)((x[i] - low) * (double)bins / (high - low))
-                                             : (int64_t)(((float)x[i] - (float)low) * (float)bins / ((float)high - (float)low));
-        cell[RUSH_MIN(at, bins - 1)] += 1;
+    const histc_job j = {low, high, bins};
+    int64_t *cell = rush_ptr(sum);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t some = RUSH_MIN(n - i, BLOCK);
+        if (wide) bins_of_f64(&j, (double *)rush_ptr(x) + i, bin, some);
+        else bins_of_f32(&j, (float *)rush_ptr(x) + i, bin, some);
+        for (int64_t k = 0; k < some; ++k) ++cell[bin[k]];
     }
-    return rush_result(out, rush_cast_copy(sum, self->dtype));
+    return rush_result(out, rush_cast_copy(rush_part(sum, 0, 0, bins), self->dtype));
 }
 
 static rush_op op_histc = {
