@@ -180,6 +180,8 @@ PyObject *py_get_grad_fn(PyObject *, void *);
 PyObject *py_get_requires_grad(PyObject *, void *);
 PyObject *py_get_is_leaf(PyObject *, void *);
 PyObject *py_get_retains_grad(PyObject *, void *);
+PyObject *py_get_grad_dtype(PyObject *, void *);
+int py_set_grad_dtype(PyObject *, PyObject *, void *);
 PyObject *py_get_output_nr(PyObject *, void *);
 PyObject *py_get_backward_hooks(PyObject *, void *);
 int py_set_grad(PyObject *, PyObject *, void *);

@@ -4,6 +4,7 @@
  * handle empties it; the empty hook is swept away when the next one is registered.
  */
 #include "ext.h"
+#include "ops/geometry.h"
 
 enum { ON_TENSOR, POST_ACCUMULATE, NODE_PRE, NODE_POST };
 
@@ -247,10 +248,42 @@ int py_set_grad(PyObject *self, PyObject *value, void *unused)
     if (!py_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", py_type_name(value)), -1;
     g = py_tensor_of(value);
     if (g == t) return PyErr_Format(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
-    if (g->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the tensor's grad_dtype.", rush_dtype_name(g->dtype), rush_dtype_name(t->dtype)), -1;
+    int d = rush_grad_dtype(t);
+    if (d >= 0 && d != (int)g->dtype)
+        return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the "
+                            "tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
+                            "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that "
+                            "assume they match.", rush_c_type_name(g->dtype), rush_scalar_name((rush_dtype)d)), -1;
     if (g->device.type != t->device.type) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
     if (!rush_same_sizes(g, t) && g->layout == t->layout) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the same size", rush_shape_of(g), rush_shape_of(t)), -1;
     return rush_grad_set(t, g) ? py_raise_int() : 0;
+}
+
+PyObject *py_get_grad_dtype(PyObject *self, void *unused)
+{
+    rush_tensor *t = py_tensor_of(self);
+    if (rush_wants_grad(t) && rush_grad_fn(t)) return PyErr_Format(PyExc_RuntimeError, "grad_dtype can only be accessed on leaf tensors.");
+    int d = rush_grad_dtype(t);
+    return d < 0 ? py_ref(Py_None) : py_dtype(d);
+}
+
+int py_set_grad_dtype(PyObject *self, PyObject *value, void *unused)
+{
+    rush_tensor *t = py_tensor_of(self), *g = rush_grad(t);
+    int d = -1;
+    if (!value) return PyErr_Format(PyExc_RuntimeError, "grad_dtype cannot be deleted"), -1;
+    if (rush_wants_grad(t) && rush_grad_fn(t)) return PyErr_Format(PyExc_RuntimeError, "grad_dtype can only be set on leaf tensors."), -1;
+    if (value != Py_None && !Py_IS_TYPE(value, &py_type_dtype))
+        return PyErr_Format(PyExc_RuntimeError, "grad_dtype must be a torch.dtype or None, but got %s", py_type_name(value)), -1;
+    if (value != Py_None && !py_to_dtype(value, &d)) return -1;
+    if (g && d >= 0 && (int)g->dtype != d)
+        return PyErr_Format(PyExc_RuntimeError, "Cannot set grad_dtype to '%s' because there is already a gradient with dtype '%s'. Please clear the gradient (.grad = "
+                            "None) before changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype.",
+                            rush_scalar_name((rush_dtype)d), rush_c_type_name(g->dtype)), -1;
+    rush_autograd *ag = rush_autograd_of(t);
+    if (!ag) return py_raise_int();
+    ag->grad_dtype = (uint8_t)(d < 0 ? RUSH_GRAD_ANY : d + 1);
+    return 0;
 }
 
 PyObject *py_get_grad_fn(PyObject *self, void *unused)

@@ -428,6 +428,7 @@ PyGetSetDef py_tensor_getset[] = {
     {"nbytes", get_nbytes, NULL, "Bytes of all elements."},
     {"grad", py_get_grad, py_set_grad, "The gradient that backward() accumulated; None before."},
     {"_grad", py_get_grad, py_set_grad, NULL},
+    {"grad_dtype", py_get_grad_dtype, py_set_grad_dtype, "What a leaf's gradients are converted to: its own dtype unless set; None: nothing."},
     {"grad_fn", py_get_grad_fn, py_set_grad_fn, "The node that made it; None for leaves."},
     {"_grad_fn", py_get_grad_fn, NULL, NULL},
     {"requires_grad", py_get_requires_grad, py_set_requires_grad, "Does it take part in gradients?"},

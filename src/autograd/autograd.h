@@ -74,6 +74,8 @@ struct rush_node {
     rush_tensor *sole;    /* the buffer of nodes with one output */
 };
 
+#define RUSH_GRAD_ANY 255
+
 /* A tensor's part in graphs. */
 struct rush_autograd {
     bool requires_grad;   /* asked for by the user, on leaves */
@@ -87,10 +89,12 @@ struct rush_autograd {
     unsigned view_version; /* of views: the version at which fn was made; see view.c */
     bool no_inplace;       /* one of several views that one call returned: in-place changes are errors */
     uint64_t retain_hook;  /* of retain_grad(), on fn */
+    uint8_t grad_dtype;    /* of leaves: what gradients are converted to. 0: the tensor's dtype, RUSH_GRAD_ANY, or 1 more than the dtype */
 };
 
 rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
 bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf or not */
+int rush_grad_dtype(const rush_tensor *);                /* of a leaf's gradients; -1: any */
 rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
 rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
 rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);

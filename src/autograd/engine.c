@@ -179,9 +179,10 @@ static rush_tensor *fit(rush_node *node, uint32_t slot, rush_tensor *g, const ru
         if (g && lead) g = T("view", V(g), rush_v_ints(want->size, want->ndim));
         if (!g) return NULL;
     }
-    if (RUSH_UNLIKELY(g->dtype != want->dtype)) {
-        if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex(want->dtype)) g = T("real", V(g));
-        if (g && g->dtype != want->dtype) g = T("_to_dtype", V(g), rush_v_dtype(want->dtype));
+    int dtype = rush_grad_dtype(want);
+    if (RUSH_UNLIKELY((int)g->dtype != dtype) && dtype >= 0) {
+        if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex((rush_dtype)dtype)) g = T("real", V(g));
+        if (g && (int)g->dtype != dtype) g = T("_to_dtype", V(g), rush_v_dtype((rush_dtype)dtype));
     }
     return g;
 }

@@ -140,6 +140,12 @@ rush_autograd *rush_autograd_of(rush_tensor *t)
     return t->ag = ag;
 }
 
+int rush_grad_dtype(const rush_tensor *t)
+{
+    int d = t->ag ? t->ag->grad_dtype : 0;
+    return d == RUSH_GRAD_ANY ? -1 : d ? d - 1 : (int)t->dtype;
+}
+
 static pthread_mutex_t accumulators = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_autograd(rush_autograd *ag)

@@ -7,13 +7,19 @@
 
 /* ---- helpers ---- */
 
-int rush_number_fits(rush_value v, rush_dtype d)
+const char *rush_c_type_name(rush_dtype d)
 {
     static const char *const names[RUSH_DTYPES] = {
         [RUSH_BOOL] = "bool", [RUSH_U8] = "uint8_t", [RUSH_I8] = "int8_t", [RUSH_I16] = "int16_t", [RUSH_I32] = "int", [RUSH_I64] = "int64_t",
         [RUSH_U16] = "uint16_t", [RUSH_U32] = "uint32_t", [RUSH_U64] = "uint64_t", [RUSH_F16] = "c10::Half", [RUSH_BF16] = "c10::BFloat16",
         [RUSH_F32] = "float", [RUSH_F64] = "double", [RUSH_C32] = "c10::complex<c10::Half>", [RUSH_C64] = "c10::complex<float>",
+        [RUSH_C128] = "c10::complex<double>",
     };
+    return names[d] ? names[d] : rush_scalar_name(d);
+}
+
+int rush_number_fits(rush_value v, rush_dtype d)
+{
     const rush_dtype_info *info = &rush_dtypes[d];
     if (v.kind == RUSH_V_BOOL || d == RUSH_BOOL || d == RUSH_C128) return 0;
     bool fits = true;
@@ -29,7 +35,7 @@ int rush_number_fits(rush_value v, rush_dtype d)
         fits = fits && !(re > most && re <= 1.7976931348623157e308) && !(re < -most && re >= -1.7976931348623157e308);
         if (info->category == 3) fits = fits && !(im > most && im <= 1.7976931348623157e308) && !(im < -most && im >= -1.7976931348623157e308);
     }
-    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", names[d] ? names[d] : info->name);
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", rush_c_type_name(d) ? rush_c_type_name(d) : info->name);
     return 0;
 }
 

@@ -36,6 +36,9 @@ void rush_fill_into(rush_tensor *, rush_value);
 int rush_number_fits(rush_value, rush_dtype);
 
 /* PyTorch's spelling of a dtype in old messages: "Float", "Long". */
+#pragma GCC visibility push(default)
 const char *rush_scalar_name(rush_dtype);
+const char *rush_c_type_name(rush_dtype); /* as some messages name it: "double" */
+#pragma GCC visibility pop
 
 #endif

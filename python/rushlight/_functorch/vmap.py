@@ -182,9 +182,22 @@ def _in_place(func, args, kwargs, level):
     if not (isinstance(target, BatchedTensor) and target.level == level):
         raise RuntimeError(f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
                            "more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over.")
+    if name == "resize":
+        return _resize(target, *args[1:], **kwargs)
     for k in range(_levels[level]):
         one = tree_map(lambda x: x.value[k] if isinstance(x, BatchedTensor) and x.level == level else x, (args, kwargs))
         func(*one[0], **one[1])
+    return target
+
+
+def _resize(target, *size, memory_format=None):
+    """The elements of the whole batch, in a row, are read anew: that is what PyTorch does, too."""
+    if memory_format not in (None, torch.contiguous_format):
+        raise RuntimeError(f"NYI: resize_ batching rule for {memory_format} is not implemented")
+    if not target.value.is_contiguous():
+        raise RuntimeError("NYI: resize_ batching rule for a batch that is not in dimension 0 is not implemented")
+    size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    target.value.resize_((target.value.shape[0], *size))
     return target
 
 
