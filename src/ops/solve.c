@@ -522,6 +522,7 @@ static int lstsq_shape(const rush_value *in, rush_value *out)
 static void lstsq_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *x = out[0].t;
+    const char *driver = in[3].kind == RUSH_V_STRING ? in[3].s : "gelsy";
     bool vector = is_vector(a, b);
     int m = ROWS(a), n = COLS(a), wide = RUSH_MAX(m, n), small = RUSH_MIN(m, n);
     if (vector) b = unsqueeze(b, -1), x = unsqueeze(x, -1);
@@ -531,22 +532,32 @@ static void lstsq_cpu(const rush_value *in, rush_value *out)
     size_t item = rush_dtypes[a->dtype].size, real = rush_dtypes[rush_dtype_real(a->dtype)].size;
     rush_tensor *all_a = columns(a, x), *all_b = columns(b, x);
     char *rhs = rush_calloc((size_t)wide * RUSH_MAX(k, 1), item), *s = rush_calloc(RUSH_MAX(small, 1), real);
+    int32_t *pivots = rush_calloc(RUSH_MAX(n, 1), sizeof *pivots);
     int64_t batches = rush_batches(x), own = rush_batches(a);
-    for (int64_t i = 0; rhs && s && all_a && all_b && i < batches; ++i) {
+    for (int64_t i = 0; rhs && s && pivots && all_a && all_b && i < batches; ++i) {
         int32_t rank = 0;
         memset(rhs, 0, (size_t)wide * k * item);
         for (int j = 0; j < k && m; ++j) memcpy(rhs + (size_t)j * wide * item, matrix(all_b, i) + (size_t)j * m * item, (size_t)m * item);
         if (m && n && k) {
-            int info = rush_gelsd(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide, s, rcond, &rank);
-            if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The singular value decomposition of least squares did not converge (error code: %d).", info);
+            int info;
+            if (!strcmp(driver, "gels")) {
+                info = rush_gels(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide);
+            } else if (!strcmp(driver, "gelsy")) {
+                memset(pivots, 0, sizeof *pivots * (size_t)n);
+                info = rush_gelsy(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide, pivots, rcond, &rank);
+            } else {
+                info = rush_gelsd(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide, s, rcond, &rank);
+            }
+            if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The least squares solution could not be computed (error code: %d).", info);
             if (info) break;
         }
         for (int j = 0; j < k; ++j) memcpy(matrix(x, i) + (size_t)j * n * item, rhs + (size_t)j * wide * item, (size_t)n * item);
         for (int j = 0; out[1].t->numel && j < k; ++j) { /* what is left of b beyond its first n rows */
-            double sum = 0, c[2];
-            for (int r = n; r < m; ++r) {
-                rush_convert(c, RUSH_C128, 0, rhs + ((size_t)j * wide + r) * item, a->dtype, 0, 1);
-                sum += c[0] * c[0] + c[1] * c[1];
+            double sum = 0;
+            const void *rest = rhs + ((size_t)j * wide + n) * item;
+            for (int64_t r = 0; r < (m - n) * (int64_t)(item / real); ++r) {
+                double part = real == 4 ? (double)((const float *)rest)[r] : ((const double *)rest)[r];
+                sum += part * part;
             }
             rush_convert((char *)rush_ptr(out[1].t) + ((size_t)i * k + j) * real, out[1].t->dtype, 0, &sum, RUSH_F64, 0, 1);
         }
@@ -555,6 +566,7 @@ static void lstsq_cpu(const rush_value *in, rush_value *out)
     }
     rush_free(rhs);
     rush_free(s);
+    rush_free(pivots);
 }
 
 static void lstsq_grad(rush_grads *s)

@@ -88,6 +88,13 @@ int rush_gesdd(rush_dtype d, char jobz, int m, int n, void *a, int lda, void *s,
     return BY_TYPE(gesdd, jobz, m, n, a, lda, s, u, ldu, vt, ldvt);
 }
 
+int rush_gels(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb) { return BY_TYPE(gels, 'N', m, n, nrhs, a, lda, b, ldb); }
+
+int rush_gelsy(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb, int32_t *pivots, double rcond, int32_t *rank)
+{
+    return BY_TYPE(gelsy, m, n, nrhs, a, lda, b, ldb, pivots, rcond, rank);
+}
+
 int rush_gelsd(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb, void *s, double rcond, int32_t *rank)
 {
     return BY_TYPE(gelsd, m, n, nrhs, a, lda, b, ldb, s, rcond, rank);
@@ -121,6 +128,8 @@ int rush_orgqr(rush_dtype d, int m, int n, int k, void *a, int lda, const void *
 int rush_syevd(rush_dtype d, bool vectors, bool upper, int n, void *a, int lda, void *w) { return absent(); }
 int rush_geev(rush_dtype d, bool vectors, int n, void *a, int lda, void *w, void *v, int ldv) { return absent(); }
 int rush_gesdd(rush_dtype d, char j, int m, int n, void *a, int lda, void *s, void *u, int ldu, void *vt, int ldvt) { return absent(); }
+int rush_gels(rush_dtype d, int m, int n, int k, void *a, int lda, void *b, int ldb) { return absent(); }
+int rush_gelsy(rush_dtype d, int m, int n, int k, void *a, int lda, void *b, int ldb, int32_t *p, double r, int32_t *rank) { return absent(); }
 int rush_gelsd(rush_dtype d, int m, int n, int k, void *a, int lda, void *b, int ldb, void *s, double r, int32_t *rank) { return absent(); }
 int rush_sytrf(rush_dtype d, bool hermitian, int n, void *a, int lda, int32_t *p) { return absent(); }
 int rush_sytrs(rush_dtype d, bool hermitian, int n, int k, const void *a, int lda, const int32_t *p, void *b, int ldb) { return absent(); }

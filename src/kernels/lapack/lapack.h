@@ -20,7 +20,9 @@ int rush_syevd(rush_dtype d, bool vectors, bool upper, int n, void *a, int lda, 
 int rush_geev(rush_dtype d, bool vectors, int n, void *a, int lda, void *w, void *v, int ldv);
 /* jobz 'A', 'S' or 'N'; s real; a is destroyed. */
 int rush_gesdd(rush_dtype d, char jobz, int m, int n, void *a, int lda, void *s, void *u, int ldu, void *vt, int ldvt);
-/* Least squares; rcond and rank as in gelsd. b has max(m, n) rows. */
+/* Least squares: of full rank, by pivoted QR, by singular values; rcond and rank as in LAPACK. b has max(m, n) rows, pivots n. */
+int rush_gels(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb);
+int rush_gelsy(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb, int32_t *pivots, double rcond, int32_t *rank);
 int rush_gelsd(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb, void *s, double rcond, int32_t *rank);
 int rush_sytrf(rush_dtype d, bool hermitian, int n, void *a, int lda, int32_t *pivots);
 int rush_sytrs(rush_dtype d, bool hermitian, int n, int nrhs, const void *a, int lda, const int32_t *pivots, void *b, int ldb);
