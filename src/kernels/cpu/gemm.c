@@ -19,16 +19,22 @@
 #define KC 256
 
 #if VBYTES == 64
-/* 16 x 16 at a time, in registers. Writes 16 lanes where `wide` is less: the next row covers what is too much. */
+/* 16 x 16 at a time, in registers, down 16 lines after another. Writes 16 lanes where `wide` is less, and the last line
+ * again for lines that are missing: the next row covers what is too much, or nobody reads it. */
 static int64_t turn_panel(float *to, const float *from, int64_t lines, int64_t ls, int64_t k, int64_t wide)
 {
-    for (int64_t p = 0; p < k; p += 16) {
-        int left = (int)(k - p < 16 ? k - p : 16);
-        __mmask16 mask = (__mmask16)((1u << left) - 1);
-        for (int64_t x = 0; x < wide; x += 16) {
+    for (int64_t x = 0; x < wide; x += 16) {
+        const float *row[16];
+        for (int i = 0; i < 16; ++i) row[i] = from + (x + i < lines ? x + i : lines - 1) * ls;
+        for (int64_t p = 0; p < k; p += 16) {
+            int left = (int)(k - p < 16 ? k - p : 16);
             vf v[16];
-            int n = (int)(lines - x < 16 ? lines - x : 16);
-            for (int i = 0; i < 16; ++i) v[i] = i < n ? (vf)_mm512_maskz_loadu_ps(mask, from + (x + i) * ls + p) : (vf){0};
+            if (left == 16) {
+                for (int i = 0; i < 16; ++i) v[i] = vf_load(row[i] + p);
+            } else {
+                __mmask16 mask = (__mmask16)((1u << left) - 1);
+                for (int i = 0; i < 16; ++i) v[i] = (vf)_mm512_maskz_loadu_ps(mask, row[i] + p);
+            }
             vf_transpose(v);
             for (int i = 0; i < left; ++i) vf_store(to + (p + i) * wide + x, v[i]);
         }

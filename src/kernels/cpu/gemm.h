@@ -27,6 +27,21 @@ typedef struct rush_gemm {
     int64_t i0, j0;           /* of a part: where it begins */
 } rush_gemm;
 
+/* Sums of floats over k > 192 are made of pieces of this length, each a chain of fused multiply-adds that joins the
+ * result: the order in which the products behind PyTorch add, from RUSH_GEMM_WIDE columns and 4 rows on. */
+static inline int64_t rush_gemm_depth(int64_t k)
+{
+    return k <= 192 ? k : k < 384 ? k / 2 : 192;
+}
+#define RUSH_GEMM_WIDE 12
+
+/* Is a float product whose sum is cut as quick with our kernels as with an engine, which adds in another order? It is
+ * with few rows, whose packed form stays in the cache. */
+static inline bool rush_gemm_keeps(int64_t m, int64_t n, int64_t k)
+{
+    return k > 192 && n >= RUSH_GEMM_WIDE && m <= 128 && m * k <= 131072;
+}
+
 struct rush_gemm_kernels {
     void (*f32)(const rush_gemm *);
     void (*f64)(const rush_gemm *);
