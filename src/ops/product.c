@@ -71,7 +71,7 @@ static bool by_engine(const job *j)
     if (j->dtype != RUSH_F32 && j->dtype != RUSH_BF16) return false;
     if (g->alpha != 1 || (g->beta != 0 && g->beta != 1)) return false;
     if (work <= 32768 || ((g->m <= 8 || g->n <= 4) && j->batch == 1 && j->dtype == RUSH_F32)) return false;
-    if (j->dtype == RUSH_F32 && j->batch == 1 && rush_gemm_keeps(g->m, g->n, g->k)) return false;
+    if (j->dtype == RUSH_F32 && j->batch == 1 && rush_gemm_keeps(g)) return false;
     rush_engine_product p = {.dtype = j->dtype, .batch = j->batch, .m = g->m, .n = g->n, .k = g->k, .a = g->a, .b = g->b, .bias = g->bias,
                              .c = g->c, .ab = j->ab, .am = g->am, .ak = g->ak, .bb = j->bb, .bk = g->bk, .bn = g->bn, .cb = j->cb,
                              .cm = g->cm, .cn = g->cn, .beta = g->beta};

@@ -112,11 +112,69 @@ static void linear_has_its_gradients(void **state)
     }
 }
 
+static float joined(bool fused, float s, float x, float y)
+{
+    volatile float both = x * y;
+    return fused ? fmaf(x, y, s) : s + both;
+}
+
+/* The order of PyTorch's products: wide ones in chains of at most 192 steps, ... */
+static float in_pieces(const rush_tensor *a, const rush_tensor *b, int64_t i, int64_t j, int64_t k, bool fused)
+{
+    int64_t piece = k <= 192 ? k : k < 384 ? k / 2 : 192;
+    float sum = 0;
+    for (int64_t p = 0; p < k; p += piece) {
+        float s = 0;
+        for (int64_t q = p; q < p + piece && q < k; ++q) s = joined(fused, s, (float)element(a, i, q), (float)element(b, q, j));
+        sum += s;
+    }
+    return sum;
+}
+
+/* ... narrow ones in lanes (rows are aligned and a multiple of eight long here). */
+static float in_lanes(const rush_tensor *a, const rush_tensor *b, int64_t i, int64_t j, int64_t k, int lanes)
+{
+    float s[8] = {0};
+    for (int64_t p = 0; p < k; ++p) s[p % lanes] = joined(false, s[p % lanes], (float)element(a, i, p), (float)element(b, p, j));
+    if (lanes == 8)
+        for (int l = 0; l < 4; ++l) s[l] += s[l + 4];
+    return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+static void sums_keep_their_order(void **state)
+{
+    static const int64_t wide[][3] = {{5, 16, 500}, {20, 45, 300}, {33, 12, 777}}, narrow[][3] = {{6, 10, 64}, {40, 11, 64}, {2, 7, 128}};
+    (void)state;
+    for (int c = 0; c < 3; ++c)
+        rush_scope() {
+            int64_t m = wide[c][0], n = wide[c][1], k = wide[c][2];
+            rush_tensor *a = numbers(RUSH_F32, m, k), *b = numbers(RUSH_F32, k, n);
+            rush_tensor *y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+            int unlike[2] = {0, 0}; /* without fused instructions, and with them */
+            for (int64_t i = 0; i < m; ++i)
+                for (int64_t j = 0; j < n; ++j)
+                    for (int fused = 0; fused < 2; ++fused) unlike[fused] += (float)element(y, i, j) != in_pieces(a, b, i, j, k, fused);
+            assert_true(unlike[0] == 0 || unlike[1] == 0);
+            m = narrow[c][0], n = narrow[c][1], k = narrow[c][2];
+            a = numbers(RUSH_F32, m, k), b = turned(numbers(RUSH_F32, n, k));
+            y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+            for (int64_t i = 0; i < m; ++i)
+                for (int64_t j = 0; j < n; ++j) {
+                    float want = in_lanes(a, b, i, j, k, j < n / 4 * 4 ? 4 : 8);
+#if defined(__x86_64__)
+                    if (m * n * k <= 8192 || strcmp(rush_cpu_isa(), "x86-64-v4") == 0) assert_true((float)element(y, i, j) == want);
+#else
+                    assert_float_equal(element(y, i, j), want, 1e-4);
+#endif
+                }
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_all_sizes), cmocka_unit_test(empty_sums_are_zero), cmocka_unit_test(wrong_shapes_are_refused),
-        cmocka_unit_test(linear_has_its_gradients),
+        cmocka_unit_test(linear_has_its_gradients), cmocka_unit_test(sums_keep_their_order),
     };
     return SUITE(tests);
 }

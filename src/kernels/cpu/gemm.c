@@ -57,6 +57,12 @@ static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; 
 #define SET vf_set
 #define SUM vf_sum
 #include "kernels/cpu/gemm.inc"
+#include "kernels/cpu/narrow.inc"
+
+static void product_f32(const rush_gemm *g)
+{
+    if (g->m > 0 && g->n > 0 && !narrow(g)) gemm_f32(g);
+}
 
 #undef TURN_FAST
 #define TURN_FAST 0
@@ -119,5 +125,5 @@ static void integer(const rush_gemm *g, rush_dtype dtype)
     rush_parallel_for(g->m, RUSH_MAX(65536 / work, 1), integer_rows, &job);
 }
 
-RUSH_KERNELS(gemm) = {.f32 = gemm_f32, .f64 = gemm_f64, .blocked_f32 = blocked_parallel_f32, .blocked_f64 = blocked_parallel_f64,
+RUSH_KERNELS(gemm) = {.f32 = product_f32, .f64 = gemm_f64, .blocked_f32 = blocked_parallel_f32, .blocked_f64 = blocked_parallel_f64,
                       .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64};

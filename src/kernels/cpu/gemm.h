@@ -37,9 +37,10 @@ static inline int64_t rush_gemm_depth(int64_t k)
 
 /* Is a float product whose sum is cut as quick with our kernels as with an engine, which adds in another order? It is
  * with few rows, whose packed form stays in the cache. */
-static inline bool rush_gemm_keeps(int64_t m, int64_t n, int64_t k)
+static inline bool rush_gemm_keeps(const rush_gemm *g)
 {
-    return k > 192 && n >= RUSH_GEMM_WIDE && m <= 128 && m * k <= 131072;
+    if (g->n < RUSH_GEMM_WIDE) return g->ak == 1 && g->bk == 1; /* narrow.inc */
+    return g->k > 192 && g->m <= 128 && g->m * g->k <= 131072;
 }
 
 struct rush_gemm_kernels {
