@@ -91,7 +91,14 @@ typedef struct integer_job {
         const int64_t n = g->n, bn = g->bn, cn = g->cn; /* stores to c might change g's, for all that C knows */ \
         for (int64_t i = begin; i < end; ++i) {                                                             \
             U *restrict c = (U *)g->c + i * g->cm;                                                          \
-            for (int64_t p = 0; p < g->k; ++p) {                                                            \
+            int64_t p = 0;                                                                                  \
+            for (; p + 4 <= g->k && bn == 1 && cn == 1; p += 4) { /* four rows at a time: c is loaded less often */ \
+                const U *from = a + i * g->am + p * g->ak;                                                  \
+                const U x0 = from[0], x1 = from[g->ak], x2 = from[2 * g->ak], x3 = from[3 * g->ak];         \
+                const U *restrict r0 = b + p * g->bk, *restrict r1 = r0 + g->bk, *restrict r2 = r1 + g->bk, *restrict r3 = r2 + g->bk; \
+                for (int64_t j = 0; j < n; ++j) c[j] = (U)(c[j] + x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]); \
+            }                                                                                               \
+            for (; p < g->k; ++p) {                                                                         \
                 U x = a[i * g->am + p * g->ak];                                                             \
                 const U *restrict row = b + p * g->bk;                                                      \
                 if (bn == 1 && cn == 1) {                                                                   \
