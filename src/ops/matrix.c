@@ -10,6 +10,7 @@
 static rush_tensor *tolerance(rush_tensor *largest, rush_value atol, rush_value rtol, double default_rtol)
 {
     /* max(atol, rtol * largest): rtol is 0 when only atol is given */
+    if (!largest) return NULL;
     rush_tensor *t = NULL;
     bool has_atol = HAS(atol), has_rtol = HAS(rtol);
     if (!has_rtol) {

@@ -469,6 +469,7 @@ static int quantile(const rush_value *in, rush_value *out, bool ignore_nan)
     rush_tensor *sorted = got[0].t; /* (..., n) */
     int64_t n = sorted->size[sorted->ndim - 1];
     rush_tensor *qs = q->ndim ? q : unsqueeze(q, 0);
+    if (!qs) return -1;
     rush_tensor *nan = T("isnan", V(sorted)), *ranks;
     if (ignore_nan) {
         rush_tensor *count = to_dtype(sub(sum_dim(logical_not(nan), -1, true), 1), x->dtype);

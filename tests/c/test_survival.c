@@ -1,13 +1,17 @@
 /* test_survival.c - every operation of the registry with arguments made from its schema, forward and backward.
  *
- * Numbers are not looked at: the operation may refuse such arguments, but must do so with an error. The point
- * is the run with failing allocations (suite.h), which here reaches kernels and derivatives that no other test
- * calls. The operations are dealt to several tests, so that each gets its share of the time.
+ * Numbers are not looked at: the operation may refuse such arguments, but must do so with an error. With --failing
+ * each call is made again and again, every one of its allocations failing in turn: that reaches the ways out of
+ * kernels and derivatives that no other test takes. `test_survival --failing 1 NAME`: of operations named so.
  */
 #include "suite/suite.h"
 #include "op/op.h"
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { SHARES = 16, RANKS = 4 };
+enum { SHARES = 4, RANKS = 4, MOST = 3000 };
 
 /* Small and square; matrices are positive definite, so that most operations take them; integers where the name says so.
  * Not leaves, so that they may be changed in place. */
@@ -43,19 +47,19 @@ static rush_value argument(const rush_arg *a, int rank)
     }
 }
 
-static void call(const rush_op *op, int rank)
+static int call(const rush_op *op, int rank)
 {
     rush_value in[64], out[RUSH_MAXOUT] = {0};
     rush_tensor *roots[RUSH_MAXOUT], *seeds[RUSH_MAXOUT];
     for (int i = 0; i < op->nargs; i++) in[i] = argument(&op->args[i], rank);
-    if (rush_call(op, in, out)) return;
+    if (rush_call(op, in, out)) return -1;
     int n = 0;
     for (int i = 0; i < op->nout; i++)
         if (out[i].kind == RUSH_V_TENSOR && rush_requires_grad(out[i].t)) {
             seeds[n] = T("ones_like", V(out[i].t));
             roots[n++] = out[i].t;
         }
-    if (n) rush_backward_full(n, roots, seeds, false, false);
+    return n ? rush_backward_full(n, roots, seeds, false, false) : 0;
 }
 
 static void share(int of)
@@ -73,16 +77,81 @@ static void share(int of)
 }
 
 #define SHARE(n) static void share_##n(void **state) { share(n); }
-SHARE(0) SHARE(1) SHARE(2) SHARE(3) SHARE(4) SHARE(5) SHARE(6) SHARE(7)
-SHARE(8) SHARE(9) SHARE(10) SHARE(11) SHARE(12) SHARE(13) SHARE(14) SHARE(15)
+SHARE(0) SHARE(1) SHARE(2) SHARE(3)
+
+/* ---- with failing allocations ---- */
+
+/* Where the child is; shared with it. */
+static struct trial {
+    int rank;
+    uint64_t n, all, made;
+} *trial;
+
+/* One call with its n-th allocation failing (0: none); what is wrong about it, or NULL. */
+static const char *failing_call(const rush_op *op, int rank, uint64_t n, size_t before)
+{
+    const char *wrong = NULL;
+    rush_memory_fail_at(n, false);
+    rush_scope() {
+        int failed = call(op, rank);
+        rush_memory_fail_at(0, false);
+        if (failed && !rush_failed()) wrong = "fails without an error";
+        rush_error_clear();
+    }
+    return wrong ? wrong : before && suite_live() > before ? "leaks" : NULL;
+}
+
+/* All calls of one operation, in a process of its own: a crash then names its operation, and the others go on. */
+static int failing_calls(const rush_op *op)
+{
+    int wrong = 0;
+    for (int rank = 1; rank <= RANKS; rank++) {
+        failing_call(op, rank, 0, 0); /* caches fill */
+        uint64_t first = rush_memory_count();
+        failing_call(op, rank, 0, 0);
+        uint64_t all = rush_memory_count() - first, step = 1 + all / MOST;
+        size_t before = suite_live();
+        for (uint64_t n = 1; n <= all; n += step) {
+            *trial = (struct trial){rank, n, all, trial->made + 1};
+            const char *what = failing_call(op, rank, n, before);
+            if (!what) continue;
+            wrong++;
+            printf("FAIL %s of rank %d: %s when allocation %llu of %llu fails\n", op->name, rank, what, (unsigned long long)n, (unsigned long long)all);
+            before = suite_live();
+        }
+    }
+    fflush(stdout);
+    return wrong != 0;
+}
+
+static int failing(const char *name)
+{
+    int ops = 0, wrong = 0;
+    trial = mmap(NULL, sizeof *trial, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (trial == MAP_FAILED) return perror("mmap"), 1;
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
+        if (op->flags & RUSH_HIDDEN || !strstr(op->name, name)) continue;
+        int status = 0;
+        pid_t child = fork();
+        if (child < 0) return perror("fork"), 1;
+        if (!child) {
+            stderr = fopen("/dev/null", "w"); /* warnings; the sanitizers write to the descriptor */
+            _exit(failing_calls(op));
+        }
+        waitpid(child, &status, 0);
+        ops++;
+        wrong += status != 0;
+        if (status && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
+            printf("FAIL %s of rank %d: crashes when allocation %llu of %llu fails\n", op->name, trial->rank, (unsigned long long)trial->n, (unsigned long long)trial->all);
+        fflush(stdout);
+    }
+    printf("%d operations, %llu allocations made to fail, %d operations wrong\n", ops, (unsigned long long)trial->made, wrong);
+    return wrong != 0;
+}
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3),
-        cmocka_unit_test(share_4), cmocka_unit_test(share_5), cmocka_unit_test(share_6), cmocka_unit_test(share_7),
-        cmocka_unit_test(share_8), cmocka_unit_test(share_9), cmocka_unit_test(share_10), cmocka_unit_test(share_11),
-        cmocka_unit_test(share_12), cmocka_unit_test(share_13), cmocka_unit_test(share_14), cmocka_unit_test(share_15),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3)};
+    if (argc > 1 && !strcmp(argv[1], "--failing")) return failing(argc > 3 ? argv[3] : "");
     return SUITE(tests);
 }

@@ -71,7 +71,7 @@ static int clean_up(void **state)
     return settle(state);
 }
 
-static size_t live(void)
+size_t suite_live(void)
 {
     rush_memory_stats s;
     rush_memory_stats_read(&s);
@@ -100,7 +100,7 @@ static bool run(uint64_t n)
 static const char *complaint(uint64_t n, size_t before)
 {
     bool passed = run(n);
-    if (live() > before) return "leaks";
+    if (suite_live() > before) return "leaks";
     if (!passed && !reached_end && !error_left) return "fails without an error";
     return NULL;
 }
@@ -120,7 +120,7 @@ static int try_failures(const struct CMUnitTest *test, double effort, uint64_t o
     uint64_t first = rush_memory_count(), wrong = 0, tried = 0;
     if (!run(0)) return printf("FAIL %s: fails without failing allocations\n", test->name), 1;
     uint64_t all = rush_memory_count() - first, most = only ? 1 : trials(all, effort), dense = most == all ? all : most / 2;
-    size_t before = live();
+    size_t before = suite_live();
     double spread = 0;
     for (; tried < most; ++tried) { /* the first ones, then the rest by the golden section, which spreads them evenly */
         uint64_t n = tried + 1;
@@ -133,7 +133,7 @@ static int try_failures(const struct CMUnitTest *test, double effort, uint64_t o
         const char *what = complaint(n, before);
         if (what) {
             if (++wrong <= 5) printf("FAIL %s: %s when allocation %llu of %llu fails\n", test->name, what, (unsigned long long)n, (unsigned long long)all);
-            before = live();
+            before = suite_live();
         }
     }
     if (!run(0)) ++wrong, printf("FAIL %s: fails after failed allocations\n", test->name);

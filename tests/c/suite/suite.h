@@ -21,6 +21,7 @@
 void suite_after(void (*give_up)(void *), void *thing);
 void suite_forget(void *thing); /* the test gave it up itself */
 void *suite_alloc(size_t bytes); /* such memory */
+size_t suite_live(void);         /* live allocations of the library */
 bool suite_failing(void);        /* do allocations fail? The test runs many times then, and repeats less itself */
 
 int suite_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n);
