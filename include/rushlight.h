@@ -274,7 +274,8 @@ enum rush_op_flags {
     RUSH_ANY_DEVICE = 512, /* runs without a kernel slot of the device of its arguments                  */
     RUSH_OUT_STRICT = 1024, /* out= has the result's very dtype, and shares memory with no argument      */
     RUSH_ANY_LAYOUT = 2048, /* looks at the layouts of its arguments itself: sparse tensors are fine     */
-    RUSH_SAME_GRAD = 4096 /* of sparse forms: the derivative of the dense record serves                  */
+    RUSH_SAME_GRAD = 4096, /* of sparse forms: the derivative of the dense record serves                 */
+    RUSH_FIRST_GRAD = 8192 /* of the results only the first has a gradient                               */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

@@ -88,6 +88,11 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
     return 0;
 }
 
+static bool has_gradient(const rush_op *op, int result, const rush_tensor *t)
+{
+    return rush_dtypes[t->dtype].category >= 2 && !(result && op && op->flags & RUSH_FIRST_GRAD);
+}
+
 rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
 {
     rush_tensor *t = s->t;
@@ -108,7 +113,8 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
                   writer ? " It was changed by " : "", writer ? writer : "");
         return NULL;
     }
-    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_dtypes[t->dtype].category >= 2) { /* for second derivatives it needs its history */
+    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
+        /* for second derivatives it needs its history */
         t = rush_tensor_detach(t);
         if (t) rush_node_output(node, (int)s->slot, t);
     }
@@ -326,7 +332,7 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
             if (!node->shape[slot]) return -1;
             if (t == self) {
                 if (rush_rebase(self, node, slot)) return -1;
-            } else if (rush_dtypes[t->dtype].category >= 2) {
+            } else if (has_gradient(op, i, t)) {
                 rush_node_output(node, slot, t);
                 if (list && op->flags & RUSH_VIEW && t->ag) t->ag->no_inplace = true;
             }

@@ -258,6 +258,7 @@ static rush_op op_native_batch_norm = {
               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "batch_norm, with the batch's means and the reciprocals of its deviations (empty when not training).",
     .shape = norm_shape, .cpu = norm_cpu, .grad = norm_grad, .saves = "input, weight, running_mean, running_var, result1, result2",
+    .flags = RUSH_FIRST_GRAD,
 };
 static rush_op op_native_batch_norm_backward = {
     .schema = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, "

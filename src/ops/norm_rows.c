@@ -208,7 +208,7 @@ static void layer_grad(rush_grads *s)
 static rush_op op_native_layer_norm = {
     .schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "layer_norm, with the means and the reciprocals of the deviations that it found.",
-    .shape = layer_shape, .cpu = layer_cpu, .grad = layer_grad, .saves = "input, weight, result1, result2",
+    .shape = layer_shape, .cpu = layer_cpu, .grad = layer_grad, .saves = "input, weight, result1, result2", .flags = RUSH_FIRST_GRAD,
 };
 static rush_op op_native_layer_norm_backward = {
     .schema = "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, "
@@ -387,7 +387,23 @@ static void group_back_cpu(const rush_value *in, rush_value *out)
     if (dbs) give(out[2].t, sum_dim(dbs, 0, false));
 }
 
-static void group_grad(rush_grads *s)
+/* What the means and the reciprocal deviations, which are results too, add to the gradient of the input. */
+static void add_statistics_grad(rush_grads *s)
+{
+    rush_tensor *x = s->in[0].t, *g[2] = {s->g[1], s->g[2]}, *sum = NULL;
+    if (!rush_needs(s, 0) || !x->numel || (!g[0] && !g[1])) return;
+    rush_value groups = INTS(s->in[3].i, s->in[6].i, -1);
+    double n = (double)(x->numel / (s->in[3].i * s->in[6].i));
+    if (g[1]) {
+        rush_tensor *rstd, *hat = rush_normalised(T("reshape", V(x), groups), INTS(2), D_(s->in[7]), true, &rstd);
+        sum = neg(mul(mul(unsqueeze(g[1], -1), mul(rstd, rstd)), hat));
+    }
+    if (g[0]) sum = sum ? add(sum, unsqueeze(g[0], -1)) : T("expand", V(unsqueeze(g[0], -1)), INTS(-1, -1, (int64_t)n));
+    rush_tensor *part = T("reshape", V(to_dtype(div_(sum, n), x->dtype)), rush_v_ints(x->size, x->ndim));
+    s->gin[0] = s->gin[0] ? add(s->gin[0], part) : part;
+}
+
+static void group_grad_of_result(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *x = s->in[0].t, *w = T_(s->in[1]), *rstd;
     if (!g) return;
@@ -406,6 +422,12 @@ static void group_grad(rush_grads *s)
            INTS(rush_needs(s, 0), rush_needs(s, 1), rush_needs(s, 2))))
         return;
     for (int k = 0; k < 3; ++k) s->gin[k] = T_(out[k]);
+}
+
+static void group_grad(rush_grads *s)
+{
+    group_grad_of_result(s);
+    if (!rush_failed()) add_statistics_grad(s);
 }
 
 static rush_op op_native_group_norm = {
