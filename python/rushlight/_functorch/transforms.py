@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 def _fresh(x):
     """A new leaf of x's value that requires gradients; the graph behind x stays connected through view_as."""
     if not isinstance(x, Tensor):
-        return x
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
     if _vmap.in_vmap():
         level = len(_vmap._levels) - 1
         value, batched = _vmap.unwrap(x, level)
@@ -92,26 +92,50 @@ class _Inside:
         self.mode.__exit__(*what)
 
 
+def _picks(argnums, args):
+    """The positions that argnums names, as a tuple."""
+    if not isinstance(argnums, (int, tuple)) or isinstance(argnums, tuple) and not all(isinstance(k, int) for k in argnums):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    picks = (argnums,) if isinstance(argnums, int) else argnums
+    if not picks:
+        raise RuntimeError("argnums must be non-empty")
+    if len(set(picks)) != len(picks):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    for k in picks:
+        if not -len(args) <= k < len(args):
+            raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
+    return picks
+
+
+def _output(out, has_aux, who):
+    """(output, aux) of what a function returned; `who` is the call as messages name it."""
+    aux = None
+    if has_aux:
+        if not (isinstance(out, tuple) and len(out) == 2):
+            raise RuntimeError(f"{who}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        out, aux = out
+    if not who.startswith("grad"):
+        for x in tree_flatten(out)[0]:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{who}: expected f(*primals) to return only tensors, got unsupported type {type(x)}")
+    return out, aux
+
+
 def grad_and_value(func, argnums=0, has_aux=False):
     """func's gradient by its arguments `argnums`, and its value: (gradients, value) or (gradients, (value, aux))."""
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
-        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        picks = _picks(argnums, args)
         with _Inside(args, kwargs) as inside:
             args = list(args)
             for k in picks:
                 args[k] = tree_map(_fresh, args[k])
-            out = func(*args, **kwargs)
-            aux = None
-            if has_aux:
-                if not (isinstance(out, tuple) and len(out) == 2):
-                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
-                out, aux = out
+            out, aux = _output(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(out, Tensor):
-                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(out)}")
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
             if out.dim() != 0:
-                raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
-                                   f"{out.dim()} dims. Maybe you meant to use the vjp or jacrev APIs instead?")
+                raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                                   f"{out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
             leaves, spec = tree_flatten(tuple(args[k] for k in picks))
             at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
             for i, g in zip(at, _gradients([out], [leaves[i] for i in at])):
@@ -139,18 +163,19 @@ def vjp(func, *primals, has_aux=False):
     inside = _Inside(primals)
     with inside:
         fresh = tree_map(_fresh, primals)
-        out = func(*fresh)
-        aux = None
-        if has_aux:
-            out, aux = out
-    outs, _ = tree_flatten(out)
+        out, aux = _output(func(*fresh), has_aux, "vjp(f, *primals)")
+    outs, shape = tree_flatten(out)
     leaves, spec = tree_flatten(fresh)
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
 
     def vjp_fn(*cotangents, retain_graph=True, create_graph=None):
-        weights = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
-        if len(weights) != len(outs):
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function.")
+        weights, given = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+        if given != shape:
+            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                               f"cotangents: {given}, primal output: {shape}")
+        for i, (w, o) in enumerate(zip(weights, outs)):
+            if w.shape != o.shape and _raw(w).shape != _raw(o).shape:
+                raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {w.shape} and output[{i}] has a shape of {o.shape}.")
         recording = inside.recording or _depth[0] > 0 or any(w.requires_grad for w in weights)
         with torch.enable_grad():
             found = list(leaves)
@@ -164,15 +189,27 @@ def vjp(func, *primals, has_aux=False):
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """(func(*primals), its derivative in the direction of tangents): backward of the backward, linear in a dummy cotangent."""
-    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples.")
+    who = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{who}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    (points, shape), (steps, given) = tree_flatten(primals), tree_flatten(tangents)
+    if shape != given:
+        raise RuntimeError(f"{who}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
+                           f"tensors, tangents also must be. Got primals with structure {shape} and tangents with structure {given}")
+    for what, leaves in (("primals", points), ("tangents", steps)):
+        if not leaves:
+            raise RuntimeError(f"{who}: Expected {what} to contain at least one Tensor.")
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{who}: Expected {what} to only contain Tensors, got {type(x)}")
+    for x, t in zip(points, steps):
+        if x.shape != t.shape:
+            raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+                               f"Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}.")
     inside = _Inside(primals, tangents)
     with inside:
         fresh = tree_map(_fresh, primals)
-        out = func(*fresh)
-        aux = None
-        if has_aux:
-            out, aux = out
+        out, aux = _output(func(*fresh), has_aux, who)
         outs, spec = tree_flatten(out)
         ins = [x for x in tree_flatten(fresh)[0] if isinstance(x, Tensor)]
         directions = [x for x in tree_flatten(tangents)[0] if isinstance(x, Tensor)]
@@ -192,9 +229,12 @@ def _match(direction, pulled):
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
     """func's Jacobian by argument(s) argnums: one backward per element of the output. Shape: output's, then input's."""
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
-        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        picks = _picks(argnums, args)
 
         def partial(*chosen):
             full = list(args)
@@ -204,6 +244,9 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         got = vjp(partial, *(args[k] for k in picks), has_aux=has_aux)
         out, pull = got[0], got[1]
         outs, spec = tree_flatten(out)
+        for o in outs:
+            if not (o.dtype.is_floating_point or o.dtype.is_complex):
+                raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
         rows = []
         for k, o in enumerate(outs):
             n = o.numel()
@@ -232,9 +275,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
     """func's Jacobian, as jacrev; one directional derivative per element of the input."""
+    _vmap.check_randomness(randomness)
+
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
-        picks = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        picks = _picks(argnums, args)
         aux = [None]
         columns = []
         spec = None
@@ -292,8 +337,10 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
             if repeated := merged.keys() & part.keys():
                 raise ValueError(f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
             merged.update(part)
-    else:
+    elif isinstance(parameter_and_buffer_dicts, dict):
         merged = parameter_and_buffer_dicts
+    else:
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}")
     return torch.nn.utils.stateless._functional_call(module, merged, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 

@@ -426,54 +426,50 @@ def _call(func, args, kwargs):
 
 # ---- the transform
 
-def _get_name(func):
+def _called(func):
     return getattr(func, "__name__", None) or repr(func)
 
 
+def _spread(dims, tree):
+    """One of dims per leaf of the tree; None where the two don't fit."""
+    if not isinstance(dims, (tuple, list, dict)):
+        return [dims] * len(tree_flatten(tree)[0])
+    if type(dims) is not type(tree) or len(dims) != len(tree) or isinstance(dims, dict) and dims.keys() != tree.keys():
+        return None
+    parts = [_spread(dims[k], tree[k]) for k in tree] if isinstance(dims, dict) else [_spread(d, x) for d, x in zip(dims, tree)]
+    return None if None in parts else list(itertools.chain(*parts))
+
+
 def _in_dims(in_dims, args, func):
+    """(leaves of args, the dimension of each to map over or None, the spec, the size of the batch)"""
+    if not args:
+        raise ValueError(f"vmap({_called(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+                         "function with no inputs. The latter is unsupported.")
+    call = f"vmap({_called(func)}, in_dims={in_dims}, ...)(<inputs>)"
     flat, spec = tree_flatten(args)
-    if isinstance(in_dims, int):
-        return flat, [in_dims if isinstance(x, Tensor) else None for x in flat], spec
-    if not isinstance(in_dims, (tuple, list)):
-        raise ValueError(f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
-                         f"matching the structure of inputs, got: {type(in_dims)}.")
-    dims = []
-
-    def spread(d, x):
-        if isinstance(d, (tuple, list)) and isinstance(x, (tuple, list)) and len(d) == len(x):
-            for a, b in zip(d, x):
-                spread(a, b)
-        elif isinstance(d, dict) and isinstance(x, dict):
-            for k in x:
-                spread(d[k], x[k])
-        elif d is None or isinstance(d, int):
-            dims.extend(d if isinstance(y, Tensor) else None for y in tree_flatten(x)[0])
-        else:
-            raise ValueError(f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`.")
-    if len(in_dims) != len(args):
-        raise ValueError(f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. "
-                         f"in_dims has {len(in_dims)} entries but there are {len(args)} inputs.")
-    for d, x in zip(in_dims, args):
-        spread(d, x)
-    return flat, dims, spec
-
-
-def _batch_size(func, flat, dims):
-    sizes = []
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+    dims = _spread(in_dims, args)
+    if dims is None:
+        raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure {tree_flatten(in_dims)[1]} "
+                         f"but inputs has structure {spec}.")
     for x, d in zip(flat, dims):
         if d is None:
             continue
+        if not isinstance(d, int):
+            raise ValueError(f"{call}: Got in_dim={d} for an input but in_dim must be either an integer dimension or None.")
         if not isinstance(x, Tensor):
-            raise ValueError(f"vmap({_get_name(func)}): Got in_dim={d} for an input but the input is of type {type(x)}.")
+            raise ValueError(f"{call}: Got in_dim={d} for an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, "
+                             "please use None as the respective in_dim")
         if not -x.ndim <= d < x.ndim:
-            raise ValueError(f"vmap({_get_name(func)}): Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.ndim} "
+            raise ValueError(f"{call}: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.ndim} "
                              f"so expected in_dim to satisfy -{x.ndim} <= in_dim < {x.ndim}.")
-        sizes.append(x.shape[d])
+    sizes = [x.shape[d] for x, d in zip(flat, dims) if d is not None]
     if not sizes:
-        raise ValueError(f"vmap({_get_name(func)}): at least one input must be a tensor to be mapped over")
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
-    return sizes[0]
+    return flat, dims, spec, sizes[0]
 
 
 def _run_levelled(size, randomness, body):
@@ -491,22 +487,22 @@ def _run_levelled(size, randomness, body):
 
 def _unwrap_outputs(func, out, out_dims, level, size):
     flat, spec = tree_flatten(out)
-    if isinstance(out_dims, int) or out_dims is None:
-        dims = [out_dims] * len(flat)
-    else:
-        dims = list(out_dims) if len(flat) == len(out_dims) else [d for d, part in zip(out_dims, out) for _ in tree_flatten(part)[0]]
+    dims = list(out_dims) if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1 else _spread(out_dims, out)
+    if dims is None:
+        raise ValueError(f"vmap({_called(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+                         f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}.")
     results = []
     for x, d in zip(flat, dims):
         if not isinstance(x, Tensor):
             if d is not None:
-                raise ValueError(f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type {type(x)}. "
+                raise ValueError(f"vmap({_called(func)}, ...): `{_called(func)}` must only return Tensors, got type {type(x)}. "
                                  "Did you mean to set out_dims= to None for output?")
             results.append(x)
             continue
         value, batched = unwrap(x, level)
         if d is None:
             if batched:
-                raise ValueError(f"vmap({_get_name(func)}, ...): `{_get_name(func)}` can not return a BatchedTensor when out_dim is None")
+                raise ValueError(f"vmap({_called(func)}, ...): `{_called(func)}` can not return a BatchedTensor when out_dim is None")
             results.append(value)
             continue
         if not batched:
@@ -515,21 +511,27 @@ def _unwrap_outputs(func, out, out_dims, level, size):
     return tree_unflatten(results, spec)
 
 
+def check_randomness(randomness):
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """`func` for a batch: every tensor input is an example per index of its dimension in `in_dims` (None: the same for
     all); the outputs' batch goes to `out_dims`. randomness: "error", "different" or "same" across examples.
     chunk_size: that many examples at a time."""
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def batched(*args, **kwargs):
-        flat, dims, spec = _in_dims(in_dims, args, func)
+        if not all(d is None or isinstance(d, int) for d in tree_flatten(out_dims)[0]):
+            raise ValueError(f"vmap({_called(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+                             "representing where in the outputs the vmapped dimension should appear.")
+        flat, dims, spec, size = _in_dims(in_dims, args, func)
         more, more_spec = tree_flatten(kwargs)
         flat, dims = flat + more, dims + [0 if isinstance(x, Tensor) else None for x in more]
-        size = _batch_size(func, flat, dims)
         n = len(flat) - len(more)
 
         def run(part, part_size):
