@@ -150,6 +150,7 @@ static void sums_keep_their_order(void **state)
             int64_t m = wide[c][0], n = wide[c][1], k = wide[c][2];
             rush_tensor *a = numbers(RUSH_F32, m, k), *b = numbers(RUSH_F32, k, n);
             rush_tensor *y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+            assert_null(rush_error());
             int unlike[2] = {0, 0}; /* without fused instructions, and with them */
             for (int64_t i = 0; i < m; ++i)
                 for (int64_t j = 0; j < n; ++j)
@@ -158,6 +159,7 @@ static void sums_keep_their_order(void **state)
             m = narrow[c][0], n = narrow[c][1], k = narrow[c][2];
             a = numbers(RUSH_F32, m, k), b = turned(numbers(RUSH_F32, n, k));
             y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+            assert_null(rush_error());
             for (int64_t i = 0; i < m; ++i)
                 for (int64_t j = 0; j < n; ++j) {
                     float want = in_lanes(a, b, i, j, k, j < n / 4 * 4 ? 4 : 8);
