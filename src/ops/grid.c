@@ -102,6 +102,64 @@ static void sampler_back_cpu(const rush_value *in, rush_value *out)
     if (gp) rush_copy_into(out[1].t, gp);
 }
 
+static void sampler_back_grad(rush_grads *s)
+{
+    const rush_value *a = s->in;
+    rush_value out[3];
+    int64_t mask[3] = {rush_needs(s, 0), rush_needs(s, 1), rush_needs(s, 2)};
+    if (!s->g[0] && !s->g[1]) return;
+    if (TN(out, "_grid_sampler_backward_backward", a[0], a[1], a[2], a[3], a[4], a[5], s->g[0] ? V(s->g[0]) : RUSH_NONE,
+           s->g[1] ? V(s->g[1]) : RUSH_NONE, rush_v_ints(mask, 3)))
+        return;
+    for (int i = 0; i < 3; ++i)
+        if (mask[i]) s->gin[i] = T_(out[i]);
+}
+
+static int sampler_twice_shape(const rush_value *in, rush_value *out)
+{
+    rush_grid g;
+    if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return -1;
+    for (int i = 0; i < 3; ++i)
+        if (in[8].ints[i] && !rush_out_t(out, i, in[i].t, in[i].t->dtype, in[i].t->ndim, in[i].t->size)) return -1;
+    return 0;
+}
+
+static void sampler_twice_cpu(const rush_value *in, rush_value *out)
+{
+    rush_grid g;
+    if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return;
+    rush_dtype d = in[1].t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
+    const int given[5] = {0, 1, 2, 6, 7};
+    void *from[5] = {NULL}, *to[3] = {NULL};
+    rush_tensor *made[3] = {NULL};
+    for (int i = 0; i < 5; ++i) {
+        if (!HAS(in[given[i]])) continue;
+        rush_tensor *t = rush_cast_copy(in[given[i]].t, d);
+        if (!t) return;
+        from[i] = rush_ptr(t);
+    }
+    for (int i = 0; i < 3; ++i) {
+        if (!HAS(out[i])) continue;
+        made[i] = rush_tensor_new(d, in[i].t->device, in[i].t->ndim, in[i].t->size);
+        if (!made[i]) return;
+        rush_zero_into(made[i]);
+        to[i] = rush_ptr(made[i]);
+    }
+    if (in[0].t->numel) {
+        if (d == RUSH_F32) rush_k_resample->grid_twice_f32(&g, from[0], from[1], from[2], from[3], from[4], to[0], to[1], to[2]);
+        else rush_k_resample->grid_twice_f64(&g, from[0], from[1], from[2], from[3], from[4], to[0], to[1], to[2]);
+    }
+    for (int i = 0; i < 3; ++i)
+        if (made[i]) rush_copy_into(out[i].t, made[i]);
+}
+
+static rush_op op_grid_sampler_twice = {
+    .schema = "_grid_sampler_backward_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "
+              "bool align_corners, Tensor? grad_input_grad, Tensor? grad_grid_grad, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    .doc = "Gradients of grid_sampler_2d_backward and grid_sampler_3d_backward.", .shape = sampler_twice_shape, .cpu = sampler_twice_cpu,
+    .flags = RUSH_HIDDEN,
+};
+
 #define SAMPLER(n)                                                                                                                             \
     static rush_op op_grid_sampler_##n##d = {                                                                                                  \
         .schema = "grid_sampler_" #n "d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",     \
@@ -110,7 +168,8 @@ static void sampler_back_cpu(const rush_value *in, rush_value *out)
     static rush_op op_grid_sampler_##n##d_backward = {                                                                                         \
         .schema = "grid_sampler_" #n "d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "     \
                   "bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",                                                              \
-        .doc = "Gradients of grid_sampler_" #n "d by the image and the grid.", .shape = sampler_back_shape, .cpu = sampler_back_cpu};
+        .doc = "Gradients of grid_sampler_" #n "d by the image and the grid.", .shape = sampler_back_shape, .cpu = sampler_back_cpu,                                \
+        .grad = sampler_back_grad, .saves = "grad_output, input, grid"};
 SAMPLER(2)
 SAMPLER(3)
 
@@ -200,4 +259,4 @@ static rush_op op_affine_grid_backward = {
 };
 
 RUSH_FAMILY(grid, &op_grid_sampler_2d, &op_grid_sampler_2d_backward, &op_grid_sampler_3d, &op_grid_sampler_3d_backward, &op_grid_sampler,
-            &op_affine_grid, &op_affine_grid_backward)
+            &op_grid_sampler_twice, &op_affine_grid, &op_affine_grid_backward)

@@ -202,12 +202,12 @@ static rush_tensor *softplus_curve(rush_tensor *g, rush_value x, rush_value y, r
 
 static rush_tensor *i1_slope(rush_tensor *i0_of_x, rush_value x, rush_value out)
 {
-    return where(eq(x, 0), 0.5, sub(i0_of_x, div_(out, x)));
+    return where(eq(x, 0), 0.5, sub(i0_of_x, div_(out, where(eq(x, 0), 1, x))));
 }
 
 static rush_tensor *i1e_slope(rush_value x, rush_value out)
 {
-    rush_tensor *d = sub(T("special_i0e", V(x)), mul(out, add(sgn(x), reciprocal(x))));
+    rush_tensor *d = sub(T("special_i0e", V(x)), mul(out, add(sgn(x), reciprocal(where(eq(x, 0), 1, x)))));
     return where(eq(x, 0), 0.5, d);
 }
 

@@ -81,4 +81,5 @@ static void nearest(const rush_nearest *r, const void *x, void *y)
 #include "kernels/cpu/resample.inc"
 
 RUSH_KERNELS(resample) = {.nearest = nearest, .along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
-                          .grid_f32 = grid_f32, .grid_f64 = grid_f64, .grid_back_f32 = grid_back_f32, .grid_back_f64 = grid_back_f64};
+                          .grid_f32 = grid_f32, .grid_f64 = grid_f64, .grid_back_f32 = grid_back_f32, .grid_back_f64 = grid_back_f64,
+                          .grid_twice_f32 = grid_twice_f32, .grid_twice_f64 = grid_twice_f64};

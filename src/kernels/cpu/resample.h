@@ -40,6 +40,11 @@ struct rush_resample_kernels {
     /* gx and ggrid may be NULL; gx is zero before */
     void (*grid_back_f32)(const rush_grid *, const float *g, const float *x, const float *grid, float *gx, float *ggrid);
     void (*grid_back_f64)(const rush_grid *, const double *g, const double *x, const double *grid, double *gx, double *ggrid);
+    /* The gradients of grid_back's arguments from those of its results: any of ggx, ggrid, to_... may be NULL; to_gy and to_x are zero before */
+    void (*grid_twice_f32)(const rush_grid *, const float *g, const float *x, const float *grid, const float *ggx, const float *ggrid, float *to_gy,
+                           float *to_x, float *to_grid);
+    void (*grid_twice_f64)(const rush_grid *, const double *g, const double *x, const double *grid, const double *ggx, const double *ggrid,
+                           double *to_gy, double *to_x, double *to_grid);
 };
 RUSH_KERNEL_TABLE(resample);
 
