@@ -7,8 +7,9 @@ import functools
 
 import rushlight as torch
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
-from . import vmap as _vmap
-from .vmap import BatchedTensor, vmap
+from . import depth, forward, levels, pushing
+from .batched import BatchedTensor, by_example, in_vmap, refuse_draws, top_level, unwrap
+from .vmap import check_randomness
 
 Tensor = torch.Tensor
 
@@ -17,11 +18,11 @@ def _fresh(x):
     """A new leaf of x's value that requires gradients; the graph behind x stays connected through view_as."""
     if not isinstance(x, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-    if _vmap.in_vmap():
-        level = len(_vmap._levels) - 1
-        value, batched = _vmap.unwrap(x, level)
+    if in_vmap():
+        level = len(levels) - 1
+        value, batched = unwrap(x, level)
         if not batched:
-            value = value.unsqueeze(0).expand(_vmap._levels[level], *value.shape)
+            value = value.unsqueeze(0).expand(levels[level], *value.shape)
         return BatchedTensor(_fresh_plain(value), level)
     return _fresh_plain(x)
 
@@ -72,23 +73,46 @@ def _settle(tree, recording):
     return tree_map(lambda t: _like(_raw(t).detach(), t) if isinstance(t, Tensor) else t, tree)
 
 
-_depth = [0]
+def _leads_beyond(results, own):
+    """Whether the graph behind results has leaves that are not `own`: something that the function captured wants gradients."""
+    own = {id(_raw(x)) for x in own}
+    nodes = [t.grad_fn for t in map(_raw, results) if t.grad_fn is not None]
+    if any(t.requires_grad and t.grad_fn is None and id(t) not in own for t in map(_raw, results)):
+        return True
+    seen = set(nodes)
+    while nodes:
+        for node, _ in nodes.pop().next_functions:
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if leaf is None:
+                nodes.append(node)
+            elif id(leaf) not in own:
+                return True
+    return False
 
 
 class _Inside:
-    """Counts running transforms; the outermost detaches what it returns."""
+    """Counts running transforms; the outermost detaches what it returns, if nothing around it wants gradients."""
 
     def __init__(self, *trees):
-        self.recording = _depth[0] > 0 or any(isinstance(t, Tensor) and t.requires_grad for tree in trees for t in tree_flatten(tree)[0])
+        self.outer_grad = torch.is_grad_enabled()
+        self.recording = depth[0] > 0 or any(isinstance(t, Tensor) and t.requires_grad for tree in trees for t in tree_flatten(tree)[0])
+
+    def notice(self, results, own):
+        """After the function ran: results may hang on tensors that it captured."""
+        if not self.recording and self.outer_grad:
+            self.recording = _leads_beyond([t for t in tree_flatten(results)[0] if isinstance(t, Tensor)], own)
 
     def __enter__(self):
-        _depth[0] += 1
+        depth[0] += 1
         self.mode = torch.enable_grad()
         self.mode.__enter__()
         return self
 
     def __exit__(self, *what):
-        _depth[0] -= 1
+        depth[0] -= 1
         self.mode.__exit__(*what)
 
 
@@ -99,11 +123,12 @@ def _picks(argnums, args):
     picks = (argnums,) if isinstance(argnums, int) else argnums
     if not picks:
         raise RuntimeError("argnums must be non-empty")
-    if len(set(picks)) != len(picks):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     for k in picks:
         if not -len(args) <= k < len(args):
             raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
+    picks = tuple(k % len(args) for k in picks)
+    if len(set(picks)) != len(picks):
+        raise RuntimeError(f"argnums elements must be unique, got {picks}")
     return picks
 
 
@@ -114,6 +139,9 @@ def _output(out, has_aux, who):
         if not (isinstance(out, tuple) and len(out) == 2):
             raise RuntimeError(f"{who}: output of function f should be a tuple: (output, aux) if has_aux is True")
         out, aux = out
+        for x in tree_flatten(aux)[0]:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"Expected tensors, got unsupported type {type(x)}")
     if not who.startswith("grad"):
         for x in tree_flatten(out)[0]:
             if not isinstance(x, Tensor):
@@ -138,6 +166,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
                                    f"{out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
             leaves, spec = tree_flatten(tuple(args[k] for k in picks))
             at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+            if out.dtype.is_complex:
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+            inside.notice((out, aux), leaves)
             for i, g in zip(at, _gradients([out], [leaves[i] for i in at])):
                 leaves[i] = g
             grads = tree_unflatten(leaves, spec)
@@ -158,6 +189,22 @@ def grad(func, argnums=0, has_aux=False):
     return wrapped
 
 
+class _Star:
+    def __repr__(self):
+        return "*"
+
+
+def _shown(spec):
+    """A structure with stars for its leaves."""
+    return repr(tree_unflatten([_Star()] * spec.num_leaves, spec))
+
+
+def _apart(tensors, results):
+    """The level at which tensors are batched and results, made before that vmap, are not; None if there is none."""
+    level, known = top_level(tensors, {}), top_level(results, {})
+    return level if level is not None and (known is None or level > known) else None
+
+
 def vjp(func, *primals, has_aux=False):
     """(func(*primals), vjp_fn): vjp_fn takes cotangents shaped like the output, gives gradients of the primals."""
     inside = _Inside(primals)
@@ -166,29 +213,66 @@ def vjp(func, *primals, has_aux=False):
         out, aux = _output(func(*fresh), has_aux, "vjp(f, *primals)")
     outs, shape = tree_flatten(out)
     leaves, spec = tree_flatten(fresh)
-    at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    inside.notice((out, aux), leaves)
 
     def vjp_fn(*cotangents, retain_graph=True, create_graph=None):
         weights, given = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
         if given != shape:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                               f"cotangents: {given}, primal output: {shape}")
+                               f"cotangents: {_shown(given)}, primal output: {_shown(shape)}")
+        level = _apart(weights, outs)
+        if level is not None:
+            return by_example(vjp_fn, cotangents, {}, level)
         for i, (w, o) in enumerate(zip(weights, outs)):
             if w.shape != o.shape and _raw(w).shape != _raw(o).shape:
                 raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {w.shape} and output[{i}] has a shape of {o.shape}.")
-        recording = inside.recording or _depth[0] > 0 or any(w.requires_grad for w in weights)
+        recording = inside.recording or depth[0] > 0 or any(w.requires_grad for w in weights)
         with torch.enable_grad():
-            found = list(leaves)
-            for i, g in zip(at, _gradients(outs, [leaves[i] for i in at], weights)):
-                found[i] = g
-        result = _settle(tree_unflatten(found, spec), recording)
-        return result
+            found = _gradients(outs, leaves, weights)
+        return _settle(tree_unflatten(found, spec), recording)
     shown = _settle(out, inside.recording)
     return (shown, vjp_fn, _settle(aux, inside.recording)) if has_aux else (shown, vjp_fn)
 
 
+class _Linear:
+    """A function's derivative at a point, for any number of directions.
+
+    The gradients for a dummy cotangent are linear in it; the derivative of that linear map, in the direction of the
+    tangents, is the tangent of the results.
+    """
+
+    def __init__(self, func, primals, has_aux, who):
+        for x in tree_flatten(primals)[0]:
+            if not (x.dtype.is_floating_point or x.dtype.is_complex):
+                raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
+        fresh = tree_map(_fresh, primals)
+        forward[0] += 1
+        try:
+            out, self.aux = _output(func(*fresh), has_aux, who)
+        finally:
+            forward[0] -= 1
+        self.outs, self.spec = tree_flatten(out)
+        self.leaves = tree_flatten(fresh)[0]
+        self.moving = [k for k, o in enumerate(self.outs) if o.dtype.is_floating_point or o.dtype.is_complex]
+        moving = [self.outs[k] for k in self.moving]
+        self.dummies = [_like(torch.ones_like(_raw(o)).requires_grad_(), o) for o in moving]
+        pushing[0] += 1
+        try:
+            self.pulled = _gradients(moving, self.leaves, self.dummies)
+        finally:
+            pushing[0] -= 1
+
+    def push(self, directions):
+        """The results' tangents, of which integers have zeros."""
+        directions = [_match(d, p) for d, p in zip(directions, self.pulled)]
+        pushed = [torch.zeros_like(o) for o in self.outs]
+        for k, t in zip(self.moving, _gradients(self.pulled, self.dummies, directions)):
+            pushed[k] = t
+        return pushed
+
+
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    """(func(*primals), its derivative in the direction of tangents): backward of the backward, linear in a dummy cotangent."""
+    """(func(*primals), its derivative in the direction of tangents)"""
     who = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{who}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
@@ -208,23 +292,52 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                                f"Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}.")
     inside = _Inside(primals, tangents)
     with inside:
-        fresh = tree_map(_fresh, primals)
-        out, aux = _output(func(*fresh), has_aux, who)
-        outs, spec = tree_flatten(out)
-        ins = [x for x in tree_flatten(fresh)[0] if isinstance(x, Tensor)]
-        directions = [x for x in tree_flatten(tangents)[0] if isinstance(x, Tensor)]
-        dummies = [_like(torch.ones_like(_raw(o)).requires_grad_(), o) for o in outs]
-        pulled = _gradients(outs, ins, dummies)
-        pushed = _gradients(pulled, dummies, [_match(d, p) for d, p in zip(directions, pulled)])
-    result = (tree_unflatten(outs, spec), tree_unflatten(pushed, spec))
-    result = _settle(result + ((aux,) if has_aux else ()), inside.recording)
-    return result
+        linear = _Linear(func, primals, has_aux, who)
+        if strict and not all(_raw(o).requires_grad for o in linear.outs):
+            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                               "strict=True.")
+        inside.notice((linear.outs, linear.aux), linear.leaves)
+        pushed = linear.push(steps)
+    result = (tree_unflatten(linear.outs, linear.spec), tree_unflatten(pushed, linear.spec))
+    return _settle(result + ((linear.aux,) if has_aux else ()), inside.recording)
+
+
+def linearize(func, *primals):
+    """(func(*primals), jvp_fn): the derivative at primals as a linear function of tangents. func runs once."""
+    points, shape = tree_flatten(primals)
+    inside = _Inside(primals)
+    with inside:
+        linear = _Linear(func, primals, False, "linearize(f, *primals)")
+        inside.notice(linear.outs, linear.leaves)
+
+    def jvp_fn(*tangents):
+        steps, given = tree_flatten(tangents)
+        if given != shape:
+            raise RuntimeError(f"Expected the tangents {given} to have the same argspec as the primals {shape}")
+        level = _apart(steps, linear.outs)
+        if level is not None:
+            return by_example(jvp_fn, tangents, {}, level)
+        for k, (t, x) in enumerate(zip(steps, points)):
+            for what in ("shape", "dtype"):
+                if getattr(t, what) != getattr(x, what):
+                    raise RuntimeError(f"tangent:{k} with {what} {getattr(t, what)} in flattened pytree doesn't match the {what} "
+                                       f"{getattr(x, what)} of the corresponding primal.")
+        with torch.enable_grad():
+            pushed = tree_unflatten(linear.push(steps), linear.spec)
+        return _settle(pushed, inside.recording or depth[0] > 0 or any(t.requires_grad for t in steps))
+    return _settle(tree_unflatten(linear.outs, linear.spec), inside.recording), jvp_fn
 
 
 def _match(direction, pulled):
     if isinstance(pulled, BatchedTensor) and not (isinstance(direction, BatchedTensor) and direction.level == pulled.level):
         return BatchedTensor(direction.unsqueeze(0).expand(pulled.value.shape), pulled.level)
     return direction
+
+
+def _real(who, tree):
+    for k, x in enumerate(tree_flatten(tree)[0]):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise RuntimeError(f"{who}: Expected all inputs to be real but received complex tensor at flattened input idx: {k}")
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
@@ -235,6 +348,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
         picks = _picks(argnums, args)
+        _real("jacrev", tuple(args[k] for k in picks))
 
         def partial(*chosen):
             full = list(args)
@@ -273,43 +387,60 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     return wrapped
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
-    """func's Jacobian, as jacrev; one directional derivative per element of the input."""
-    _vmap.check_randomness(randomness)
+def _unit(x, i):
+    """Zeros like x, but for a one at element i, of each example."""
+    zeros = torch.zeros_like(_raw(x))
+    if isinstance(x, BatchedTensor):
+        zeros.view(-1, x.numel())[:, i] = 1
+        return _like(zeros, x)
+    zeros.view(-1)[i] = 1
+    return zeros
+
+
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    """func's Jacobian, as jacrev; one directional derivative per element of the input. randomness: as in vmap, of the directions."""
+    check_randomness(randomness)
 
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
         picks = _picks(argnums, args)
-        aux = [None]
-        columns = []
-        spec = None
-        for p in picks:
-            x = args[p]
-            if not isinstance(x, Tensor):
-                return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
+        primals = tuple(args[k] for k in picks)
+        _real("jacfwd", primals)
+        points, kind = tree_flatten(primals)
+        columns = [[] for _ in points]
+        total = sum(x.numel() for x in points)
 
-            def partial(v, p=p):
-                full = list(args)
-                full[p] = v
-                return func(*full, **kwargs)
-            per = []
-            for i in range(x.numel()):
-                direction = torch.zeros_like(_raw(x))
-                if isinstance(x, BatchedTensor):
-                    direction.view(direction.shape[0], -1)[:, i] = 1
-                    direction = _like(direction, x)
-                else:
-                    direction.view(-1)[i] = 1
-                got = jvp(partial, (x,), (direction,), has_aux=has_aux)
-                aux[0] = got[2] if has_aux else None
-                leaves, spec = tree_flatten(got[1])
-                per.append(leaves)
-            columns.append([torch.stack(col, -1).reshape(tuple(col[0].shape) + tuple(x.shape)) for col in zip(*per)])
-        if spec is None:
-            return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
-        rows = [col[0] if isinstance(argnums, int) else tuple(col) for col in zip(*columns)]
-        jac = tree_unflatten(rows, spec)
-        return (jac, aux[0]) if has_aux else jac
+        def partial(*chosen):
+            full = list(args)
+            for k, x in zip(picks, chosen):
+                full[k] = x
+            return func(*full, **kwargs)
+
+        inside = _Inside(primals)
+        with inside:
+            state = torch.get_rng_state()
+            linear = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")
+            inside.notice((linear.outs, linear.aux), linear.leaves)
+            if randomness == "error" and not torch.equal(state, torch.get_rng_state()):
+                torch.set_rng_state(state)
+                refuse_draws()
+            drawn, left = linear, total
+            for k, x in enumerate(points):
+                for i in range(x.numel()):
+                    directions = [_unit(y, i) if j == k else torch.zeros_like(y) for j, y in enumerate(points)]
+                    columns[k].append(drawn.push(directions))
+                    left -= 1
+                    if randomness == "different" and left:
+                        drawn = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")
+            rows = []
+            for j, o in enumerate(linear.outs):
+                parts = [torch.stack([c[j] for c in column], -1).reshape(tuple(o.shape) + tuple(x.shape)) if column
+                         else o.new_zeros(tuple(o.shape) + tuple(x.shape)) for column, x in zip(columns, points)]
+                tree = tree_unflatten(parts, kind)
+                rows.append(tree[0] if isinstance(argnums, int) else tree)
+        jac = tree_unflatten(rows, linear.spec)
+        jac, aux = _settle((jac, linear.aux), inside.recording)
+        return (jac, aux) if has_aux else jac
     return wrapped
 
 
@@ -318,20 +449,27 @@ def hessian(func, argnums=0):
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def linearize(func, *primals):
-    """(func(*primals), jvp_fn): the derivative at primals as a linear function of tangents."""
-    out = func(*primals)
-    return out, lambda *tangents: jvp(func, primals, tangents)[1]
-
-
 def functionalize(func, *, remove="mutations"):
     """func as it is: eager execution needs no functional form."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}")
     return func
+
+
+def debug_unwrap(tensor, *, recurse=True):
+    """What a tensor inside vmap holds; all others as they are."""
+    while isinstance(tensor, BatchedTensor):
+        tensor = tensor.value
+        if not recurse:
+            break
+    return tensor
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """module(*args, **kwargs) with these tensors in place of its parameters and buffers."""
     if isinstance(parameter_and_buffer_dicts, (list, tuple)):
+        if not all(isinstance(part, dict) for part in parameter_and_buffer_dicts):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
         merged = {}
         for part in parameter_and_buffer_dicts:
             if repeated := merged.keys() & part.keys():
@@ -346,15 +484,21 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
 
 def stack_module_state(models):
     """(parameters, buffers) of models of one architecture, each stacked along a new first dimension."""
-    if not models:
+    if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if len({type(m) for m in models}) != 1:
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
     if len({m.training for m in models}) != 1:
         raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
-    params = {k: torch.stack([dict(m.named_parameters())[k].detach() for m in models]).requires_grad_() for k, _ in models[0].named_parameters()}
-    buffers = {k: torch.stack([dict(m.named_buffers())[k] for m in models]) for k, _ in models[0].named_buffers()}
-    return params, buffers
+
+    def stacked(named):
+        every, found = [dict(named(m)) for m in models], {}
+        for k, first in every[0].items():
+            if len({tensors[k].requires_grad for tensors in every}) != 1:
+                raise RuntimeError(f"Expected {k} from each model to have the same .requires_grad")
+            found[k] = torch.stack([tensors[k].detach() for tensors in every]).requires_grad_(first.requires_grad)
+        return found
+    return stacked(lambda m: m.named_parameters()), stacked(lambda m: m.named_buffers())
 
 
 def replace_all_batch_norm_modules_(root):

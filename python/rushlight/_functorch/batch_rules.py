@@ -1,0 +1,239 @@
+"""Operations that run on the whole batch at once: the rules of RULES, and those that name dimensions.
+
+A rule is called with (func, args, kwargs, level) when an argument is batched at this level, of all levels the innermost.
+"""
+import rushlight as torch
+from ..utils._pytree import tree_map
+from . import levels
+from .batched import RULES, BatchedTensor, by_example, name_of, pointwise, rule, tensors_in, unwrap, wrap
+
+
+def _shifted(dims, ndim):
+    """Dimensions of an example as dimensions of the batch."""
+    if isinstance(dims, int):
+        most = max(ndim, 1)
+        if not -most <= dims < most:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], but got {dims})")
+        return dims % most + 1
+    return type(dims)(_shifted(d, ndim) for d in dims) if isinstance(dims, (tuple, list)) else dims
+
+
+def _alone(x, args, kwargs, level):
+    """Whether x is batched at this level, has dimensions, and no other tensor is there."""
+    return isinstance(x, BatchedTensor) and x.level == level and x.ndim > 0 and len(tensors_in((args, kwargs))) == 1
+
+
+def _dims_rule(func, args, kwargs, level):
+    """Reductions and the like: argument 1 or dim= names dimensions of an example; without one, all of them."""
+    if not args or not _alone(args[0], args, kwargs, level):
+        return by_example(func, args, kwargs, level)
+    x, args, kwargs = args[0], list(args), dict(kwargs)
+    key = "dim" if "dim" in kwargs else "axis" if "axis" in kwargs else None
+    dim = kwargs[key] if key else args[1] if len(args) > 1 else None
+    if dim is None:
+        if name_of(func) not in ("sum", "mean", "all", "any", "amax", "amin", "var", "std", "logsumexp"):
+            return by_example(func, args, kwargs, level)
+        dim = tuple(range(x.ndim))
+    dim = _shifted(tuple(dim) if isinstance(dim, list) else dim, x.ndim)
+    if key or len(args) == 1:
+        kwargs[key or "dim"] = dim
+    else:
+        args[1] = dim
+    return wrap(func(x.value, *args[1:], **kwargs), level)
+
+
+# Where arguments that are dimensions stand: (position, keyword, default) each. Views stay views.
+DIMS = {"select": [(1, "dim", None)], "narrow": [(1, "dim", None)], "unflatten": [(1, "dim", None)], "unfold": [(1, "dimension", None)],
+        "unbind": [(1, "dim", 0)], "split": [(2, "dim", 0)], "chunk": [(2, "dim", 0)], "tensor_split": [(2, "dim", 0)],
+        "diagonal": [(2, "dim1", 0), (3, "dim2", 1)], "movedim": [(1, "source", None), (2, "destination", None)],
+        "moveaxis": [(1, "source", None), (2, "destination", None)], "transpose": [(1, "dim0", None), (2, "dim1", None)],
+        "swapaxes": [(1, "axis0", None), (2, "axis1", None)], "swapdims": [(1, "dim0", None), (2, "dim1", None)], "permute": [(1, "dims", None)],
+        "topk": [(2, "dim", -1)], "cummax": [(1, "dim", None)], "cummin": [(1, "dim", None)], "logcumsumexp": [(1, "dim", None)],
+        "roll": [(2, "dims", None)], "glu": [(1, "dim", -1)]}
+
+
+def _names_dims(func, args, kwargs, level):
+    """Calls whose dimensions stand where DIMS says."""
+    name = name_of(func)
+    x = args[0] if args else None
+    if name == "permute" and len(args) > 2:
+        args = (x, args[1:])
+    if not _alone(x, args, kwargs, level) or func is torch.nn.functional.unfold:
+        return by_example(func, args, kwargs, level)
+    args, kwargs = list(args), dict(kwargs)
+    for position, key, default in DIMS[name]:
+        given = args[position] if position < len(args) else kwargs.get(key, default)
+        if not isinstance(given, (int, tuple, list)):
+            return by_example(func, args, kwargs, level)
+        moved = _shifted(given, x.ndim)
+        if position < len(args):
+            args[position] = (0, *moved) if name == "permute" else moved
+        else:
+            kwargs[key] = (0, *moved) if name == "permute" else moved
+    return wrap(func(x.value, *args[1:], **kwargs), level)
+
+
+for _n in DIMS:
+    RULES[_n] = _names_dims
+for _n in "sum mean amax amin softmax log_softmax logsumexp cumsum cumprod argmax argmin squeeze norm all any flip sort argsort".split():
+    RULES[_n] = _dims_rule
+
+
+@rule("matmul", "rmatmul")
+def _matmul(func, args, kwargs, level):
+    (a, in_a), (b, in_b) = unwrap(args[0], level), unwrap(args[1], level)
+    if name_of(func) == "rmatmul":
+        a, in_a, b, in_b = b, in_b, a, in_a
+    rank_a, rank_b = a.ndim - in_a, b.ndim - in_b
+    if rank_a > 2 or rank_b > 2:
+        return by_example(torch.matmul, args, kwargs, level)
+    if rank_a == 1:
+        a = a.unsqueeze(-2)
+    if rank_b == 1:
+        b = b.unsqueeze(-1)
+    out = torch.matmul(a, b)
+    if rank_a == 1:
+        out = out.squeeze(-2)
+    if rank_b == 1:
+        out = out.squeeze(-1)
+    return BatchedTensor(out, level)
+
+
+RULES["mm"] = RULES["mv"] = RULES["bmm"] = RULES["dot"] = lambda func, args, kwargs, level: _matmul(torch.matmul, args, kwargs, level)
+
+
+@rule("linear")
+def _linear(func, args, kwargs, level):
+    names = dict(zip(("input", "weight", "bias"), args), **kwargs)
+    out = names["input"] @ names["weight"].transpose(0, 1)
+    return out if names.get("bias") is None else out + names["bias"]
+
+
+@rule("unsqueeze")
+def _unsqueeze(func, args, kwargs, level):
+    x, dim = args[0], kwargs.get("dim", args[-1])
+    return BatchedTensor(x.value.unsqueeze(dim % (x.ndim + 1) + 1), level)
+
+
+@rule("t")
+def _t(func, args, kwargs, level):
+    x = args[0]
+    return BatchedTensor(x.value.transpose(1, 2) if x.ndim == 2 else x.value, level)
+
+
+def _ints(args):
+    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else tuple(args)
+
+
+@rule("view", "reshape")
+def _reshape(func, args, kwargs, level):
+    x = args[0]
+    size = _ints(args[1:]) if len(args) > 1 else tuple(kwargs.get("shape", ()))
+    if any(not isinstance(s, int) for s in size):
+        return by_example(func, args, kwargs, level)
+    return BatchedTensor(x.value.reshape(x.value.shape[0], *size), level)
+
+
+@rule("flatten")
+def _flatten(func, args, kwargs, level):
+    x = args[0]
+    start = kwargs.get("start_dim", args[1] if len(args) > 1 else 0)
+    end = kwargs.get("end_dim", args[2] if len(args) > 2 else -1)
+    if x.ndim == 0:
+        return BatchedTensor(x.value.unsqueeze(1), level)
+    return BatchedTensor(x.value.flatten(_shifted(start, x.ndim), _shifted(end, x.ndim)), level)
+
+
+@rule("expand")
+def _expand(func, args, kwargs, level):
+    x, size = args[0], _ints(args[1:])
+    value = x.value.reshape(x.value.shape[:1] + (1,) * (len(size) - x.ndim) + x.value.shape[1:])
+    return BatchedTensor(value.expand(value.shape[0], *size), level)
+
+
+@rule("cat", "stack", "concat")
+def _join(func, args, kwargs, level):
+    tensors = list(args[0] if args else kwargs["tensors"])
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    rank = max(t.ndim for t in tensors)
+    if any(t.ndim != rank for t in tensors):  # cat takes empty vectors beside anything
+        return by_example(func, args, kwargs, level)
+    values = []
+    for t in tensors:
+        v, batched = unwrap(t, level)
+        values.append(v if batched else v.unsqueeze(0).expand(levels[level], *v.shape))
+    return BatchedTensor(func(values, _shifted(dim, rank + (name_of(func) == "stack"))), level)
+
+
+@rule("masked_fill")
+def _masked_fill(func, args, kwargs, level):
+    x, mask, value = (*args, *kwargs.values())
+    if isinstance(value, torch.Tensor):
+        return pointwise(torch.where, (mask, value.to(x.dtype), x), {}, level)
+    return pointwise(func, args, kwargs, level)
+
+
+def _changing_size(what):
+    def refuse(func, args, kwargs, level):
+        raise RuntimeError(f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{what}. "
+                           "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.")
+    return refuse
+
+
+for _n, _what in (("nonzero", "nonzero"), ("unique", "_unique2"), ("_unique2", "_unique2"),
+                  ("unique_consecutive", "unique_consecutive")):
+    RULES[_n] = _changing_size(_what)
+
+
+@rule("masked_select")
+def _masked_select(func, args, kwargs, level):
+    x, mask = (*args, *kwargs.values())[:2]
+    if not unwrap(mask, level)[1]:
+        return by_example(func, args, kwargs, level)
+    raise RuntimeError("vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch "
+                       "this would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if "
+                       "you need this feature.")
+
+
+@rule("allclose")
+def _allclose(func, args, kwargs, level):
+    raise RuntimeError("vmap over torch.allclose isn't supported yet. Please file an issue at https://github.com/pytorch/pytorch/issues if "
+                       "you need this feature.")
+
+
+@rule("equal")
+def _equal(func, args, kwargs, level):
+    raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
+
+
+@rule("getitem")
+def _getitem(func, args, kwargs, level):
+    x, index = args
+    if any(isinstance(i, BatchedTensor) and i.dtype in (torch.bool, torch.uint8) and i.ndim for i in tensors_in(index)):
+        raise RuntimeError("vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+                           "with a boolean mask.")
+    if any(isinstance(i, BatchedTensor) for i in tensors_in(index)) or not isinstance(x, BatchedTensor) or x.level != level:
+        return by_example(func, args, kwargs, level)
+    index = index if isinstance(index, tuple) else (index,)
+    kinds = [None if i is None or i is ... or isinstance(i, slice) else "place" for i in index if type(i) is not int]
+    if sum(kind is not None and before is None for before, kind in zip([None] + kinds, kinds)) > 1:
+        return by_example(func, args, kwargs, level)  # places apart from each other: their dimensions would go before the batch's
+    return BatchedTensor(x.value[(slice(None),) + index], level)
+
+
+@rule("as_strided", "as_strided_copy", "as_strided_scatter")
+def _strided(func, args, kwargs, level):
+    """Offsets count from the start of an example."""
+    x = args[0]
+    named = "storage_offset" in kwargs
+    place = 4 if name_of(func).endswith("scatter") else 3
+    given = kwargs.get("storage_offset") if named else args[place] if len(args) > place else None
+    if given is None or not (isinstance(x, BatchedTensor) and x.level == level):
+        return by_example(func, args, kwargs, level)
+    out = []
+    for k in range(levels[level]):
+        a, kw = tree_map(lambda t: t.value[k] if isinstance(t, BatchedTensor) and t.level == level else t, (args, dict(kwargs)))
+        offset = given + a[0].storage_offset() - x.value.storage_offset()
+        kw["storage_offset"] = offset
+        out.append(func(*a[:place], **kw))
+    return BatchedTensor(torch.stack(out), level)

@@ -1,0 +1,251 @@
+"""What vmap works on: a BatchedTensor stands for one example and holds the whole batch.
+
+Calls on it arrive in __torch_function__. Pointwise calls run on the whole batch after lining up the ranks; those with a
+rule in RULES (batch_rules.py, draws.py) likewise; all other calls run example by example and are stacked, which is right
+for every function and fast for none.
+"""
+import math
+
+import rushlight as torch
+from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
+from . import draw_modes, levels
+
+Tensor = torch.Tensor
+
+
+def in_vmap():
+    return bool(levels)
+
+
+class BatchedTensor(Tensor):
+    """One example of a batch: `value` has the batch in dimension 0, `level` says of which vmap."""
+
+    @staticmethod
+    def __new__(cls, value, level):
+        with torch._C.DisableTorchFunctionSubclass():
+            like = value.new_empty(()) if not isinstance(value, BatchedTensor) else torch.empty((), dtype=value.dtype)
+            self = Tensor._make_subclass(cls, like)
+        self.value, self.level = value, level
+        return self
+
+    shape = property(lambda self: torch.Size(self.value.shape[1:]))
+    ndim = property(lambda self: self.value.ndim - 1)
+    dtype = property(lambda self: self.value.dtype)
+    device = property(lambda self: self.value.device)
+    layout = property(lambda self: self.value.layout)
+    grad_fn = property(lambda self: self.value.grad_fn)
+    is_leaf = property(lambda self: self.value.is_leaf)
+    grad = property(lambda self: None if self.value.grad is None else BatchedTensor(self.value.grad, self.level))
+    T = property(lambda self: self.permute(*range(self.ndim - 1, -1, -1)))
+    data = property(lambda self: BatchedTensor(self.value.data, self.level))
+    is_sparse = is_quantized = is_cuda = is_meta = property(lambda self: False)
+
+    @property
+    def mT(self):
+        if self.ndim < 2:
+            raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+        return self.transpose(-2, -1)
+
+    @property
+    def requires_grad(self):
+        return self.value.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, on):
+        self.value.requires_grad_(on)
+
+    def requires_grad_(self, on=True):
+        self.value.requires_grad_(on)
+        return self
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self):
+        return self.ndim
+
+    def numel(self):
+        return math.prod(self.shape)
+
+    def is_floating_point(self):
+        return self.dtype.is_floating_point
+
+    def is_complex(self):
+        return self.dtype.is_complex
+
+    def __len__(self):
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self):
+        return iter(self.unbind(0))
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self):
+        text = "\n".join("    " + line for line in repr(self.value).split("\n"))
+        return f"BatchedTensor(lvl={self.level + 1}, bdim=0, value=\n{text}\n)"
+
+    def item(self):
+        raise RuntimeError("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
+                           ".item() on a Tensor, please try to rewrite what you're doing with other operations. If error is "
+                           "occurring somewhere inside PyTorch internals, please file a bug report.")
+
+    def __bool__(self):
+        raise RuntimeError("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. "
+                           "We don't support that yet; use torch.where, or move the branch out of the vmapped function.")
+
+    def data_ptr(self):
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    tolist = numpy = __array__ = lambda self, *args, **kwargs: self.data_ptr()
+    __int__ = __float__ = __index__ = __complex__ = item
+    is_nonzero = __bool__
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return _call(func, args, kwargs or {})
+
+
+def unwrap(x, level):
+    """(tensor, whether it is batched at this level)"""
+    if isinstance(x, BatchedTensor) and x.level == level:
+        return x.value, True
+    return x, False
+
+
+def tensors_in(x):
+    return [t for t in tree_flatten(x)[0] if isinstance(t, Tensor)]
+
+
+def top_level(args, kwargs):
+    return max((t.level for t in tensors_in((args, kwargs)) if isinstance(t, BatchedTensor)), default=None)
+
+
+def name_of(func):
+    return getattr(func, "__name__", "").strip("_") if not isinstance(func, property) else "get"
+
+
+POINTWISE = set("""abs absolute acos acosh add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow
+asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor bitwise_not ceil clamp clamp_min clamp_max clip copysign cos cosh
+deg2rad digamma eq ne lt le gt ge erf erfc erfinv exp exp2 expm1 fix floor frac gelu greater greater_equal heaviside hypot
+hardtanh hardsigmoid hardswish isfinite isinf isnan isneginf isposinf leaky_relu lerp less less_equal lgamma log log10 log1p log2
+logaddexp logaddexp2 logical_and logical_or logical_xor logical_not logit logsigmoid maximum minimum fmax fmin mish nan_to_num neg negative
+not_equal positive rad2deg reciprocal relu relu6 round rsqrt selu elu celu sgn sigmoid sign signbit silu sin sinc sinh softplus softsign
+sqrt square tan tanh tanhshrink threshold trunc where xlogy addcmul addcdiv conj real imag angle
+radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_like ones_like clone contiguous detach to float double half
+bfloat16 long int bool type_as ne""".split())
+RULES = {}
+
+
+def rule(*names):
+    def add(fn):
+        for name in names:
+            RULES[name] = fn
+        return fn
+    return add
+
+
+def lift(values, batched):
+    """Pad the examples' ranks with ones so that broadcasting lines them up; unbatched tensors stay as they are."""
+    rank = max(v.ndim - b for v, b in zip(values, batched))
+    return [v.reshape(v.shape[:1] + (1,) * (rank - v.ndim + 1) + v.shape[1:]) if b and v.ndim - 1 < rank else v
+            for v, b in zip(values, batched)]
+
+
+def wrap(out, level):
+    return tree_map(lambda t: BatchedTensor(t, level) if isinstance(t, Tensor) else t, out)
+
+
+def _lined_up(args, kwargs, level):
+    """The arguments with the tensors lifted, and the ranks of the examples."""
+    flat, spec = tree_flatten((args, kwargs))
+    at = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
+    values, batched = zip(*(unwrap(flat[i], level) for i in at))
+    for i, v in zip(at, lift(values, batched)):
+        flat[i] = v
+    return (*tree_unflatten(flat, spec), [v.ndim - b for v, b in zip(values, batched)])
+
+
+def pointwise(func, args, kwargs, level):
+    """func on the whole batch, its operands broadcast example by example."""
+    args, kwargs, _ = _lined_up(args, kwargs, level)
+    return wrap(func(*args, **kwargs), level)
+
+
+def refuse_draws():
+    raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+                       "randomness flags on vmap or perform the randomness operation out of vmap")
+
+
+def by_example(func, args, kwargs, level):
+    """The road that is always right: each example by itself. Draws are noticed by what they do to the generator."""
+    flat, spec = tree_flatten((args, kwargs))
+    results, kind, size = [], None, levels[level]
+    state = torch.get_rng_state() if draw_modes[level] != "different" else None
+    for k in range(size or 1):
+        if k and draw_modes[level] == "same":
+            torch.set_rng_state(state)
+        one = [(x.value[k] if size else x.value.new_zeros(x.shape)) if isinstance(x, BatchedTensor) and x.level == level else x for x in flat]
+        a, kw = tree_unflatten(one, spec)
+        leaves, kind = tree_flatten(func(*a, **kw))
+        results.append(leaves)
+        if not k and draw_modes[level] == "error" and not torch.equal(state, torch.get_rng_state()):
+            torch.set_rng_state(state)
+            refuse_draws()
+    stacked = []
+    for leaves in zip(*results):
+        stacked.append(BatchedTensor(torch.stack(leaves)[:size], level) if isinstance(leaves[0], Tensor) else leaves[0])
+    return tree_unflatten(stacked, kind)
+
+
+def _in_place(func, args, kwargs, level):
+    name = name_of(func)
+    target = args[0]
+    if not (isinstance(target, BatchedTensor) and target.level == level):
+        what = "inplace arithmetic" if name in POINTWISE or name == "copy" else getattr(func, "__name__", name)
+        raise RuntimeError(f"vmap: {what}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more "
+                           "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. "
+                           f"Please try to use out-of-place operators instead of {what}. If said operator is being called inside the PyTorch "
+                           "framework, please file a bug report instead.")
+    if name == "resize":
+        return _resize(target, *args[1:], **kwargs)
+    if name in POINTWISE or name in ("iadd", "isub", "imul", "itruediv", "copy", "fill", "zero"):
+        whole, named, ranks = _lined_up(args, kwargs, level)
+        if max(ranks) == target.ndim:
+            func(*whole, **named)
+            return target
+    for k in range(levels[level]):
+        one = tree_map(lambda x: x.value[k] if isinstance(x, BatchedTensor) and x.level == level else x, (args, kwargs))
+        func(*one[0], **one[1])
+    return target
+
+
+def _resize(target, *size, memory_format=None):
+    """The elements of the whole batch, in a row, are read anew: that is what PyTorch does, too."""
+    if memory_format not in (None, torch.contiguous_format):
+        raise RuntimeError(f"NYI: resize_ batching rule for {memory_format} is not implemented")
+    if not target.value.is_contiguous():
+        raise RuntimeError("NYI: resize_ batching rule for a batch that is not in dimension 0 is not implemented")
+    size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    target.value.resize_((target.value.shape[0], *size))
+    return target
+
+
+def _call(func, args, kwargs):
+    level = top_level(args, kwargs)
+    if level is None:
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+    raw = getattr(func, "__name__", "")
+    name = name_of(func)
+    if raw in RULES:
+        return RULES[raw](func, args, kwargs, level)
+    if raw.endswith("_") and not raw.endswith("__") and raw[:-1].strip("_") not in ("", "requires_grad") or raw in ("__setitem__", "__iadd__", "__imul__",
+                                                                                                                 "__isub__", "__itruediv__"):
+        return _in_place(func, args, kwargs, level)
+    if name in POINTWISE and "inplace" not in kwargs and "out" not in kwargs:
+        return pointwise(func, args, kwargs, level)
+    return RULES.get(name, by_example)(func, args, kwargs, level)
