@@ -21,9 +21,9 @@ demo: all                           ## train on handwritten digits, write weight
 test: all                           ## run all tests, or those whose name contains T
 	@$(PYTHON) tests/run.py --build $(BUILD) $(T)
 
-san:                                ## the C tests under sanitizers, and again with allocations that fail
+san:                                ## the tests under sanitizers; those in C again with allocations that fail
 	@$(MAKE) --no-print-directory build-san/build.ninja BUILD=build-san \
-	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3 -Dpython=disabled"
+	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3"
 	@sh tools/refresh build-san
 	@ninja -C build-san
 	@$(PYTHON) tests/run.py --build build-san --sanitized $(T)

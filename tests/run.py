@@ -5,7 +5,8 @@
 
 NAME keeps the tests whose name contains one of them. The C tests run once more with the kernels of each lower instruction
 set that was compiled, and once without oneDNN. The Python tests run in a virtual environment inside the build directory, made on first use with
-NumPy and pytest. With --sanitized only the C tests run, and run again with allocations that fail (tests/c/suite/suite.h).
+NumPy and pytest. With --sanitized the C tests run again with allocations that fail (tests/c/suite/suite.h), and what the
+sanitizers report fails the Python tests.
 """
 import argparse
 import json
@@ -16,8 +17,13 @@ import subprocess
 import sys
 import venv
 
+import sanitizers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ["numpy", "pytest"]
+UNSANITIZED = ["--ignore=tests/python/test_install.py",  # builds the library anew, without the sanitizers
+               "--ignore=tests/python/test_growth.py",   # counts the process's memory, which the sanitizers keep
+               "--deselect=tests/python/test_lifetime.py::test_ten_thousand_steps_leave_memory_as_it_was"]  # the same
 # Signals are the sanitizer's, not cmocka's, so that a crash is never taken for a failed assertion.
 ASAN_OPTIONS = ":".join(["detect_leaks=1", "allocator_may_return_null=1", *(f"handle_{s}=2" for s in ["segv", "sigbus", "sigfpe", "sigill", "abort"])])
 
@@ -84,12 +90,18 @@ def environment(build):
     return python
 
 
-def python_tests(build, names):
+def python_tests(build, names, sanitized):
     """(passed, failed) of pytest over tests/python."""
     python = environment(build)
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RUSHLIGHT_BUILD": str(build)}
+    env, package = os.environ, ROOT / "python"
+    if sanitized:
+        env, package = sanitizers.environment(build / "reports"), build / "package"
+        subprocess.run([ROOT / "tools" / "devlink", build, package], check=True)
+    env = {**env, "PYTHONPATH": str(package), "RUSHLIGHT_BUILD": str(build)}
     report = build / "pytest.xml"
     command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
+    if sanitized:
+        command += UNSANITIZED
     if names:
         command += ["-k", " or ".join(names)]
     done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT)
@@ -99,6 +111,10 @@ def python_tests(build, names):
     if not counts:
         return 0, 1
     errors, failures, skipped, tests = map(int, counts.groups())
+    if sanitized:
+        told = sanitizers.told(build / "reports")
+        print(*told, f"reports of the sanitizers: {len(told)}, with their traces in {build / 'reports'}", sep="\n")
+        errors += len(told)
     return tests - errors - failures - skipped, max(errors + failures, int(done.returncode != 0))
 
 
@@ -113,9 +129,8 @@ def main():
         print(environment(args.build.resolve()))
         return 0
     passed, failed = c_tests(args.build.resolve(), args.names, args.sanitized)
-    if not args.sanitized and (ROOT / "tests" / "python").is_dir():
-        more = python_tests(args.build.resolve(), args.names)
-        passed, failed = passed + more[0], failed + more[1]
+    more = python_tests(args.build.resolve(), args.names, args.sanitized)
+    passed, failed = passed + more[0], failed + more[1]
     print(f"{passed} passed, {failed} failed")
     return failed != 0 or passed == 0
 

@@ -91,11 +91,18 @@ static void tensor_dealloc(PyObject *self)
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
 }
 
+/* May this thread end objects? At the interpreter's end, whose last collections look at them still, only its own thread. */
+static bool may_end_objects(void)
+{
+    return Py_IsInitialized() || (PyGILState_GetThisThreadState() && PyGILState_Check());
+}
+
 /* The library dropped the last reference to a tensor that owns its object. The object takes the tensor back and is
  * let go: it ends both, unless a weak reference has just brought it to life again. */
 static bool python_free(rush_tensor *t)
 {
-    if (!(t->flags & RUSH_T_PY_OWNED) || !Py_IsInitialized()) return false;
+    if (!(t->flags & RUSH_T_PY_OWNED)) return false;
+    if (!may_end_objects()) return true; /* both stay until the process ends */
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *x = t->py, *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);

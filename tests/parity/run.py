@@ -15,6 +15,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+import sanitizers  # noqa: E402
+
 PASSES = HERE / "passes.tsv"
 COLUMNS = ("samples", "gradients", "errors", "other dtypes", "forward", "vmap")
 MAIN = "float32,float64,int64,bool"
@@ -118,13 +121,7 @@ def main():
     env = {**os.environ, "PYTHONPATH": str(options.package.resolve())}
     reports = options.sanitized
     if reports:
-        reports.mkdir(parents=True, exist_ok=True)
-        for old in reports.glob("report.*"):
-            old.unlink()
-        where = lambda name: subprocess.run(["gcc", f"-print-file-name={name}.so"], capture_output=True, text=True, check=True).stdout.strip()
-        env.update(LD_PRELOAD=f"{where('libasan')} {where('libubsan')}",
-                   ASAN_OPTIONS=f"detect_leaks=0:allocator_may_return_null=1:log_path={reports.resolve()}/report",
-                   UBSAN_OPTIONS=f"print_stacktrace=1:log_path={reports.resolve()}/report")
+        env = {**sanitizers.environment(reports), "PYTHONPATH": env["PYTHONPATH"]}
     comparison = Comparison(interpreter(oracle, options.python), oracle, env, options.jobs, reports or ROOT, reports)
     found, failures = tables(comparison, comparison.operations(options.operations), options.max_samples, bool(reports))
     for text in failures:
@@ -135,8 +132,7 @@ def main():
     whole = sum(all(p == t for p, t in row.values()) for row in found.values())
     print(f"operations without a difference: {whole} of {len(found)}")
     if reports:
-        lines = [line for path in sorted(reports.glob("report.*")) for line in path.read_text(errors="replace").splitlines()]
-        told = sorted({line for line in lines if "runtime error:" in line or "ERROR: " in line})
+        told = sanitizers.told(reports)
         print(*told, f"reports of the sanitizers: {len(told)}, with their traces in {reports}", sep="\n")
         return 1 if told else 0
     lost, new = compare(found)

@@ -1,15 +1,11 @@
 """`import torch` resolving to rushlight, in this process's children."""
-import os
 import subprocess
 import sys
 import textwrap
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
 
 def run(*args, text=None):
-    env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"))
-    done = subprocess.run([sys.executable] + list(args), input=text, capture_output=True, text=True, env=env, timeout=100)
+    done = subprocess.run([sys.executable] + list(args), input=text, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
