@@ -317,16 +317,16 @@ def _str_intern(inp, *, tensor_contents=None):
     if self.layout is not torch.strided:
         suffixes.append("layout=" + str(self.layout))
     # The grad_fn is asked last: of a view changed in place it may raise.
-    name = None
+    name, shown = None, inp if tangent is None else self
     try:
-        fn = inp.grad_fn
+        fn = shown.grad_fn
     except RuntimeError:
         name, fn = "Invalid", None
     if fn is not None:
         name = _grad_fn_name(fn)
     if name is not None:
         suffixes.append("grad_fn=<%s>" % name)
-    elif inp.requires_grad:
+    elif shown.requires_grad:
         suffixes.append("requires_grad=True")
     if tangent is not None:
         suffixes.append("tangent=%s" % tangent.detach())

@@ -73,7 +73,7 @@ def _settle(tree, recording):
     return tree_map(lambda t: _like(_raw(t).detach(), t) if isinstance(t, Tensor) else t, tree)
 
 
-def _leads_beyond(results, own):
+def leads_beyond(results, own):
     """Whether the graph behind results has leaves that are not `own`: something that the function captured wants gradients."""
     own = {id(_raw(x)) for x in own}
     nodes = [t.grad_fn for t in map(_raw, results) if t.grad_fn is not None]
@@ -103,7 +103,7 @@ class _Inside:
     def notice(self, results, own):
         """After the function ran: results may hang on tensors that it captured."""
         if not self.recording and self.outer_grad:
-            self.recording = _leads_beyond([t for t in tree_flatten(results)[0] if isinstance(t, Tensor)], own)
+            self.recording = leads_beyond([t for t in tree_flatten(results)[0] if isinstance(t, Tensor)], own)
 
     def __enter__(self):
         depth[0] += 1
@@ -434,7 +434,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
                         drawn = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")
             rows = []
             for j, o in enumerate(linear.outs):
-                parts = [torch.stack([c[j] for c in column], -1).reshape(tuple(o.shape) + tuple(x.shape)) if column
+                parts = [torch.stack([c[j] for c in column]).movedim(0, -1).reshape(tuple(o.shape) + tuple(x.shape)) if column
                          else o.new_zeros(tuple(o.shape) + tuple(x.shape)) for column, x in zip(columns, points)]
                 tree = tree_unflatten(parts, kind)
                 rows.append(tree[0] if isinstance(argnums, int) else tree)

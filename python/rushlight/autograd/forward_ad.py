@@ -8,13 +8,14 @@ no tangents.
 from typing import NamedTuple, Optional
 
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, _functorch
 from rushlight.autograd.grad_mode import _DecoratorContextManager
 
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
 
 _current_level = -1
-_duals = []  # of the level that is open: (the tensor that was recorded, its tangent, the dual, whether a graph lies behind)
+_outer_grad = []  # whether gradients were recorded outside of the level: inside they are, for tangents under no_grad, too
+_duals = []  # of the level that is open: (the tensor that was recorded, its tangent, the dual, whether the tensor had a graph)
 
 
 def enter_dual_level():
@@ -23,6 +24,9 @@ def enter_dual_level():
     if _current_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _current_level = 0
+    _functorch.forward[0] += 1
+    _outer_grad.append(torch.is_grad_enabled())
+    torch.set_grad_enabled(True)
     return _current_level
 
 
@@ -33,8 +37,15 @@ def exit_dual_level(*, level=None):
     if level != _current_level:
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not "
                            "supported.")
+    if level < 0:
+        raise RuntimeError("Dual level must be a positive number.")
+    for *_, dual, behind in _duals:
+        if not behind:
+            dual.detach_()
     _duals.clear()
     _current_level = level - 1
+    _functorch.forward[0] -= 1
+    torch.set_grad_enabled(_outer_grad.pop())
 
 
 class _Recorded(torch.autograd.Function):
@@ -68,7 +79,7 @@ def make_dual(tensor, tangent, *, level=None):
     with torch.enable_grad():
         source = _Recorded.apply(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
         dual = _Recorded.apply(source)
-    _duals.append((source, tangent, dual, tensor.requires_grad or tangent.requires_grad))
+    _duals.append((source, tangent, dual, tensor.requires_grad))
     return dual
 
 
@@ -78,22 +89,27 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def _pushed(tensor):
-    """The tangent of a result, None where no dual leads to it."""
+    """(the tangent of a result, None where no dual leads to it; the leaves that only stand for the duals)"""
     if not tensor.requires_grad or not _duals:
-        return None
+        return None, []
     with torch.enable_grad():
         cotangent = torch.ones_like(tensor).requires_grad_()  # not zeros: some derivatives branch on their sign
-        pulled = torch.autograd.grad(tensor, [source for source, *_ in _duals], cotangent, retain_graph=True, create_graph=True,
-                                     allow_unused=True)
+        own = [source for source, *_ in _duals if source.is_leaf] + [cotangent]
+        _functorch.pushing[0] += 1
+        try:
+            pulled = torch.autograd.grad(tensor, [source for source, *_ in _duals], cotangent, retain_graph=True, create_graph=True,
+                                         allow_unused=True)
+        finally:
+            _functorch.pushing[0] -= 1
         reached = [(g, tangent) for g, (_, tangent, *_) in zip(pulled, _duals) if g is not None]
         if not reached:
-            return None
+            return None, own
         moving = [(g, tangent.to(g.dtype)) for g, tangent in reached if g.requires_grad]
         if not moving:  # the gradient does not depend on the cotangent: it is zero
-            return torch.zeros_like(tensor)
+            return torch.zeros_like(tensor), own
         tangent, = torch.autograd.grad([g for g, _ in moving], [cotangent], [t for _, t in moving], retain_graph=True, create_graph=True,
                                        allow_unused=True)
-    return torch.zeros_like(tensor) if tangent is None else tangent
+    return torch.zeros_like(tensor) if tangent is None else tangent, own
 
 
 def unpack_dual(tensor, *, level=None):
@@ -101,12 +117,11 @@ def unpack_dual(tensor, *, level=None):
     level = _current_level if level is None else level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    tangent = _pushed(tensor)
+    tangent, own = _pushed(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    if any(behind for *_, behind in _duals):
-        return UnpackedDualTensor(tensor, tangent)
-    return UnpackedDualTensor(tensor.detach(), tangent.detach())
+    from rushlight._functorch.transforms import leads_beyond
+    return UnpackedDualTensor(*(t if _outer_grad[-1] and leads_beyond([t], own) else t.detach() for t in (tensor, tangent)))
 
 
 class dual_level(_DecoratorContextManager):

@@ -2,7 +2,7 @@
 import functools
 
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, _functorch
 from rushlight._C import _FunctionBase
 
 __all__ = ["FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -60,6 +60,9 @@ class BackwardCFunction(_FunctionBase, FunctionCtx, _HookMixin):
     """The class of the graph's nodes made by a Function; each Function has a subclass of its own."""
 
     def apply(self, *args):
+        if _functorch.pushing[0] and "inputs_like" in self.__dict__:
+            from rushlight._functorch import custom
+            return custom.pushed(self, args)
         backward, vjp = self._forward_cls.backward, self._forward_cls.vjp
         if backward is not Function.backward and vjp is not Function.vjp:
             raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
@@ -131,10 +134,12 @@ class Function(_SingleLevelFunction):
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, {}
-        if _C._are_functorch_transforms_active():
-            custom = getattr(torch._functorch, "custom_function_call", None)
-            if custom is not None:
-                return custom(cls, *args, **kwargs)
+        if _functorch.levels:
+            from rushlight._functorch import custom
+            return custom.batched(cls, args, super().apply)
+        if _functorch.forward[0] and cls.jvp is not Function.jvp:
+            from rushlight._functorch import custom
+            return custom.remember(super().apply(*args), args)
         return super().apply(*args, **kwargs)
 
     @staticmethod

@@ -56,13 +56,19 @@ def _grads(outputs, inputs, grad_outputs=None, create_graph=False, retain_graph=
                                retain_graph=retain_graph)
 
 
-def _zeros_for_none(grads, like, strict, create_graph, what="output"):
+_NO_PART = "The output of the user-provided function is independent of input %d. This is not allowed in strict mode."
+_NOT_TWICE = ("While computing the hessian, found that the jacobian of the user-provided function with respect to input %d is "
+              "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
+              "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
+              "example).")
+
+
+def _zeros_for_none(grads, like, strict, create_graph, missing=_NO_PART):
     result = []
     for i, grad in enumerate(grads):
         if grad is None:
             if strict:
-                raise RuntimeError("The %s of the user-provided function is independent of input %d. This is not allowed in "
-                                   "strict mode." % (what, i))
+                raise RuntimeError(missing % i)
             grad = torch.zeros_like(like[i])
         elif strict and create_graph and not grad.requires_grad:
             raise RuntimeError("The jacobian of the user-provided function is independent of input %d. This is not allowed "
@@ -113,7 +119,7 @@ def _double_back(outputs, xs, v, create_graph, strict):
     back = _grads(outputs, xs, us, create_graph=True)
     back = _zeros_for_none(back, xs, strict, True)
     forward = _grads(back, us, v, create_graph=create_graph)
-    return _zeros_for_none(forward, outputs, False, create_graph)
+    return _zeros_for_none(forward, outputs, strict and create_graph, create_graph)
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -146,7 +152,7 @@ def _basis(tensors):
 
 
 def _jacobian_forward(func, given, is_tuple, strict):
-    """Columns by forward mode, one unit vector of the inputs at a time."""
+    """Columns by forward mode, one unit vector of the inputs at a time. Where inputs are a tuple, results are lists."""
     if strict:
         raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not "
                            "supported together (yet). Please either set `strict=False` or `strategy=\"reverse-mode\"`.")
@@ -170,7 +176,9 @@ def _jacobian_forward(func, given, is_tuple, strict):
             piece = torch.stack([columns[k][j] for k in range(start, start + x.numel())], dim=-1)
             result[j].append(piece.reshape(piece.shape[:-1] + x.shape))
         start += x.numel()
-    return _nest(result, out_tuple, is_tuple)
+    if is_tuple:
+        return result if out_tuple else result[0]
+    return tuple(row[0] for row in result) if out_tuple else result[0][0]
 
 
 def _nest(rows, out_tuple, in_tuple):
@@ -190,6 +198,9 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and "
                                       "`strategy=\"forward-mode\"` are not supported together (yet). Please either set "
                                       "`create_graph=False` or `strategy=\"reverse-mode\"`.")
+        if not vectorize and not strict:
+            raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
+                                      "`vectorize=True`.")
         return _jacobian_forward(func, given, is_tuple, strict)
     with torch.enable_grad():
         xs = _fresh(given, create_graph)
@@ -202,7 +213,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             flat = out.reshape(-1)
             columns = [[] for _ in xs]
             for j in range(out.nelement()):
-                grads = _grads((flat[j],), xs, create_graph=create_graph, retain_graph=True)
+                one = (torch.ones_like(flat[j]),) if vectorize else None  # without it, complex outputs are refused
+                grads = _grads((flat[j],), xs, one, create_graph=create_graph, retain_graph=True)
                 for i, (grad, x) in enumerate(zip(grads, xs)):
                     if grad is None:
                         if strict:
@@ -220,11 +232,13 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     return _nest(rows, out_tuple, is_tuple)
 
 
-def _scalar(func, where):
+def _scalar(func, where, strict):
     """func, checked to return one number."""
     def checked(*args):
         out = func(*args)
         values, is_tuple = _tuple_of(out, "outputs of the user-provided function", where)
+        if strict:
+            _outputs_of(lambda: values, (), where, True)
         if is_tuple or not isinstance(out, torch.Tensor):
             raise RuntimeError("The function given to %s should return a single Tensor" % where)
         if values[0].nelement() != 1:
@@ -238,7 +252,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     given, is_tuple = _tuple_of(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
-    scalar = _scalar(func, "hessian")
+    scalar = _scalar(func, "hessian", strict)
 
     def gradient(*xs):
         if outer_jacobian_strategy == "forward-mode":
@@ -247,8 +261,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         if strict:
             for i, part in enumerate(jac):
                 if not part.requires_grad:
-                    raise RuntimeError("The jacobian of the user-provided function with respect to input %d is independent "
-                                       "of the input. This is not allowed in strict mode." % i)
+                    raise RuntimeError(_NOT_TWICE % i)
         return jac
 
     rows = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize,
@@ -281,7 +294,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     with torch.enable_grad():
         outputs, xs, is_tuple, v, jac = _second_order("vhp", func, inputs, v, create_graph, strict)
     with torch.set_grad_enabled(True if create_graph else torch.is_grad_enabled()):
-        result = _zeros_for_none(_grads(jac, xs, v, create_graph=create_graph), xs, strict, create_graph)
+        result = _zeros_for_none(_grads(jac, xs, v, create_graph=create_graph), xs, strict, create_graph, _NOT_TWICE)
     return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)
 
 
@@ -290,6 +303,6 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     with torch.enable_grad():
         outputs, xs, is_tuple, v, jac = _second_order("hvp", func, inputs, v, create_graph, strict)
         us = tuple(torch.ones_like(x, requires_grad=True) for x in xs)
-        back = _zeros_for_none(_grads(jac, xs, us, create_graph=True), xs, strict, False)
+        back = _zeros_for_none(_grads(jac, xs, us, create_graph=True), xs, strict, False, _NOT_TWICE)
         result = _zeros_for_none(_grads(back, us, v, create_graph=create_graph), xs, False, create_graph)
     return _give(outputs, False, create_graph), _give(result, is_tuple, create_graph)
