@@ -173,6 +173,18 @@ def _masked_fill(func, args, kwargs, level):
     return pointwise(func, args, kwargs, level)
 
 
+@rule("batch_norm", "instance_norm")
+def _batch_norm(func, args, kwargs, level):
+    given = dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training"), args), **kwargs)
+    learns = given.get("training", False) if name_of(func) == "batch_norm" else given.get("use_input_stats", True)
+    running = [given[k] for k in ("running_mean", "running_var") if given.get(k) is not None]
+    if learns and unwrap(given["input"], level)[1] and any(not unwrap(t, level)[1] for t in running):
+        raise RuntimeError("Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
+                           "were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "
+                           "False.")
+    return by_example(func, args, kwargs, level)
+
+
 def _changing_size(what):
     def refuse(func, args, kwargs, level):
         raise RuntimeError(f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{what}. "

@@ -185,10 +185,19 @@ def by_example(func, args, kwargs, level):
     flat, spec = tree_flatten((args, kwargs))
     results, kind, size = [], None, levels[level]
     state = torch.get_rng_state() if draw_modes[level] != "different" else None
+
+    def example(x, k):
+        """One of the batch; of an empty batch one that matrices can be inverted with."""
+        if size:
+            return x.value[k]
+        made = x.value.new_zeros(x.shape)
+        if made.ndim > 1:
+            made.diagonal(dim1=-2, dim2=-1).fill_(1)
+        return made
     for k in range(size or 1):
         if k and draw_modes[level] == "same":
             torch.set_rng_state(state)
-        one = [(x.value[k] if size else x.value.new_zeros(x.shape)) if isinstance(x, BatchedTensor) and x.level == level else x for x in flat]
+        one = [example(x, k) if isinstance(x, BatchedTensor) and x.level == level else x for x in flat]
         a, kw = tree_unflatten(one, spec)
         leaves, kind = tree_flatten(func(*a, **kw))
         results.append(leaves)
@@ -212,6 +221,9 @@ def _in_place(func, args, kwargs, level):
                            "framework, please file a bug report instead.")
     if name == "resize":
         return _resize(target, *args[1:], **kwargs)
+    if name in ("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims", "t"):  # another shape of the same memory
+        target.value = getattr(torch.Tensor, name)(*args, **kwargs).value
+        return target
     if name in POINTWISE or name in ("iadd", "isub", "imul", "itruediv", "copy", "fill", "zero"):
         whole, named, ranks = _lined_up(args, kwargs, level)
         if max(ranks) == target.ndim:

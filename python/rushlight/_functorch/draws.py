@@ -14,12 +14,24 @@ DRAWN = {"bernoulli", "normal", "poisson", "multinomial", "binomial", "dropout",
          "dropout1d", "dropout2d", "dropout3d", "rrelu", "native_dropout"}
 
 
+def _tensor(data, *args, **kwargs):
+    """torch.tensor, which reads its data: a batched tensor is copied, one inside a list has no number to give."""
+    if isinstance(data, BatchedTensor):
+        return torch.as_tensor(data, *args, **kwargs).detach().clone()
+    for x in tree_flatten(data)[0]:
+        if isinstance(x, BatchedTensor):
+            x.item()
+    return torch.tensor(data, *args, **kwargs)
+
+
 class Draws(TorchFunctionMode):
     """Draws that no batched tensor takes part in, torch.rand(3): a batch of them, where examples are to differ."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        if func is torch.tensor:
+            return _tensor(*args, **kwargs)
         if not levels or name not in MADE and name not in LIKE and name not in FILLED and name not in DRAWN or top_level(args, kwargs) is not None:
             return func(*args, **kwargs)
         if _still(name, args, kwargs):

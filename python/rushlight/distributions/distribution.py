@@ -47,7 +47,7 @@ class Distribution:
                 continue    # computed from the parameter that was given, which is checked
             value = getattr(self, name)
             good = constraint.check(value)
-            if not good.all():
+            if not torch.func.debug_unwrap(good).all():
                 raise ValueError("Expected parameter {} ({} of shape {}) of distribution {!r} to satisfy the constraint "
                                  "{!r}, but found invalid values:\n{}".format(
                                      name, type(value).__name__, tuple(value.shape), self, constraint, value))
@@ -165,7 +165,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is None")
-        if not support.check(value).all():
+        if not torch.func.debug_unwrap(support.check(value)).all():
             raise ValueError("Expected value argument ({} of shape {}) to be within the support ({!r}) of the "
                              "distribution {!r}, but found invalid values:\n{}".format(
                                  type(value).__name__, tuple(value.shape), support, self, value))
