@@ -116,7 +116,9 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
     if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
         /* for second derivatives it needs its history */
         t = rush_tensor_detach(t);
-        if (t) rush_node_output(node, (int)s->slot, t);
+        if (!t) return NULL;
+        rush_node_output(node, (int)s->slot, t);
+        if (!t->ag) return NULL; /* no memory */
     }
     return t;
 }

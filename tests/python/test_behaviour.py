@@ -32,18 +32,23 @@ def describe(v):
     return repr(v)
 
 
-@pytest.mark.parametrize("snippet,answer", ROWS)
-def test_answer(snippet, answer):
+def answer(snippet, before=lambda: None, after=lambda: None):
+    """What a snippet answers; before() and after() stand around its run."""
     names = {"torch": torch, "np": np, "gc": gc, "weakref": weakref, "copy": copy, "pickle": pickle,
              "A": torch.arange(24).view(2, 3, 4), "Z": torch.zeros(3, 3), "O": torch.ones(2), "I": torch.tensor([1, 2, 4])}
+    code = compile(snippet.replace("@@", "\n"), snippet, "exec" if ";" in snippet else "eval")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        before()
         try:
-            if ";" in snippet:
-                exec(snippet.replace("@@", "\n"), names)
-                got = describe(names.get("r"))
-            else:
-                got = describe(eval(snippet, names))
+            result = eval(code, names)
         except Exception as error:
-            got = "!! %s: %s" % (type(error).__name__, error)
-    assert str(got).replace("\n", "|").replace("rushlight", "torch") == answer
+            return "!! %s: %s" % (type(error).__name__, error)
+        finally:
+            after()
+        return describe(names.get("r") if ";" in snippet else result)
+
+
+@pytest.mark.parametrize("snippet,wanted", ROWS)
+def test_answer(snippet, wanted):
+    assert str(answer(snippet)).replace("\n", "|").replace("rushlight", "torch") == wanted
