@@ -68,14 +68,12 @@ static PyObject *manual_seed(PyObject *self, PyObject *x)
 {
     int64_t seed;
     int ok = py_to_int(x, &seed);
-    if (ok < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+    if (ok < 0 && PyLong_Check(x)) { /* beyond int64: seeds reach to 2**64 */
         PyErr_Clear();
-        PyObject *whole = PyNumber_Index(x);
-        seed = whole ? (int64_t)PyLong_AsUnsignedLongLong(whole) : 0;
-        Py_XDECREF(whole);
+        seed = (int64_t)PyLong_AsUnsignedLongLong(x);
         if (PyErr_Occurred()) {
             PyErr_Clear();
-            return PyErr_Format(PyExc_RuntimeError, "Overflow when unpacking long");
+            return PyErr_Format(PyExc_ValueError, "Overflow when unpacking long long");
         }
         ok = 1;
     }

@@ -198,6 +198,26 @@ static PyObject *node_getattr(PyObject *self, PyObject *name)
     return x;
 }
 
+/* The names that only node_getattr knows, for those who look for what starts with _saved_. */
+static PyObject *node_dir(PyObject *self, PyObject *unused)
+{
+    rush_node *node = NODE(self);
+    PyObject *object = (PyObject *)&PyBaseObject_Type, *list = PyObject_CallMethod(object, "__dir__", "O", self);
+    const rush_op *op = node->kind == &rush_op_kind ? node->op : NULL;
+    char result[16];
+    for (int i = 0, k = 0; list && op && i < op->nargs + op->nout; ++i) {
+        const rush_value *v = i < op->nargs ? &node->in[i] : NULL;
+        const char *name = v ? op->args[i].name : op->out_names[i - op->nargs];
+        bool here = v ? v->kind != RUSH_V_TENSORS && (v->kind != RUSH_V_TENSOR || !node->saved[k].shape_only) : op->saves_out >> (i - op->nargs) & 1;
+        if (v) k += v->kind == RUSH_V_TENSOR ? 1 : v->kind == RUSH_V_TENSORS ? (int)v->n : 0;
+        else if (!name) snprintf(result, sizeof result, i > op->nargs ? "result%d" : "result", i - op->nargs), name = result;
+        PyObject *word = here ? PyUnicode_FromFormat("_saved_%s", name) : NULL;
+        if (here && (!word || PyList_Append(list, word))) Py_CLEAR(list);
+        Py_XDECREF(word);
+    }
+    return list;
+}
+
 /* grad_fn(gradients): the derivative alone, without hooks and the rest of the graph. */
 static PyObject *node_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -236,6 +256,7 @@ done:
 }
 
 static PyMethodDef node_methods[] = {
+    {"__dir__", node_dir, METH_NOARGS, NULL},
     {"name", node_name, METH_NOARGS, "The name: AddBackward0, AccumulateGrad, ..."},
     {"_sequence_nr", node_seq, METH_NOARGS, "Later calls have larger numbers."},
     {"register_hook", node_hook, METH_O, "register_hook(f): f(grad_inputs, grad_outputs) is called after the node ran, and may replace grad_inputs."},

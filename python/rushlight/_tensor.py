@@ -109,7 +109,7 @@ class Tensor(_C.TensorBase):
         func, args = self._reduce_ex_internal(2)[:2]
         new = func(*args)
         if type(self) is not Tensor:
-            new = new.as_subclass(type(self))
+            new = new.detach().as_subclass(type(self)).requires_grad_(new.requires_grad)
         new.__dict__.update(self.__dict__)
         return new
 

@@ -105,7 +105,7 @@ static void leave(const rush_op *op, rush_value *out, size_t mark)
 
 static void link_views(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE) || op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR) return;
+    if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR) return;
     for (int i = 0; i < op->nout; ++i) {
         if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t);
         else if (out[i].kind == RUSH_V_TENSORS)

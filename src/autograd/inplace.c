@@ -16,6 +16,9 @@ int rush_inplace_check(rush_tensor *self)
     RUSH_CHECK(!self->ag || !self->ag->requires_grad || self->ag->fn, RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
     const rush_tensor *base = self->base;
+    RUSH_CHECK(!base || !(self->flags & RUSH_T_UNSEEN_VIEW) || !rush_wants_grad(base), RUSH_RUNTIME_ERROR,
+               "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
+               "ambiguous and error-prone, it is forbidden. Make the view outside of no_grad, or change it inside, or change a detach() of it.");
     RUSH_CHECK(!base || !base->ag || !base->ag->requires_grad || base->ag->fn, RUSH_RUNTIME_ERROR,
                "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     RUSH_CHECK(!self->ag || !self->ag->no_inplace, RUSH_RUNTIME_ERROR,

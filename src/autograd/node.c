@@ -274,7 +274,7 @@ rush_edge rush_grad_edge(rush_tensor *t)
 
 static bool stale(const rush_tensor *t)
 {
-    return t->base && t->base->ag && t->base->ag->fn && (!t->ag || t->ag->view_version != rush_version_of(t));
+    return t->base && !(t->flags & RUSH_T_UNSEEN_VIEW) && t->base->ag && t->base->ag->fn && (!t->ag || t->ag->view_version != rush_version_of(t));
 }
 
 bool rush_wants_grad(const rush_tensor *t)
@@ -311,6 +311,9 @@ rush_node *rush_grad_fn(rush_tensor *t)
 void rush_view_link(rush_tensor *view, rush_tensor *of)
 {
     if (!view || view == of || view->base || view->storage != of->storage) return;
+    bool seen = !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(of->flags & RUSH_T_UNSEEN_VIEW);
+    if (!seen && !rush_wants_grad(of->base ? of->base : of)) return;
+    if (!seen) view->flags |= RUSH_T_UNSEEN_VIEW;
     view->base = rush_keep(of->base ? of->base : of);
 }
 

@@ -117,6 +117,7 @@ RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
  * depends on n, grain only in ways that cannot change results of elementwise work. Inline when nested, when
  * n <= grain, or in a forked child. */
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
+void rush_parallel_elsewhere(void); /* a library is about to use the pool by itself: said before, so that forked children know */
 void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 

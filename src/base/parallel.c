@@ -126,6 +126,11 @@ void rush_num_threads_set(int n)
 #endif
 }
 
+void rush_parallel_elsewhere(void)
+{
+    if (rush_num_threads() > 1) atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+}
+
 void rush_parallel_alone(bool alone)
 {
     rush_now.alone = alone;

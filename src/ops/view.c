@@ -515,8 +515,11 @@ static int broadcast_tensors_run(const rush_value *in, rush_value *out)
     if (rush_broadcast((int)in[0].n, (const rush_tensor *const *)in[0].tensors, &ndim, size)) return -1;
     rush_tensor **list = rush_out_list(out, 0, in[0].n);
     if (!list) return -1;
-    for (uint32_t k = 0; k < in[0].n; ++k)
-        if (!(list[k] = T("expand", V(in[0].tensors[k]), rush_v_ints(size, ndim)))) return -1;
+    for (uint32_t k = 0; k < in[0].n; ++k) {
+        rush_tensor *t = in[0].tensors[k];
+        bool same = t->ndim == ndim && !memcmp(t->size, size, sizeof *size * (size_t)ndim); /* itself then: a leaf stays one */
+        if (!(list[k] = same ? t : T("expand", V(t), rush_v_ints(size, ndim)))) return -1;
+    }
     return 0;
 }
 

@@ -30,6 +30,7 @@ enum rush_tensor_flags {
     RUSH_T_WRAPPED = 32,        /* a Python number made a tensor: low rank in promotion */
     RUSH_T_INFERENCE = 64,      /* made under inference_mode */
     RUSH_T_ZERO = 128,          /* known to be all zeros */
+    RUSH_T_UNSEEN_VIEW = 512,   /* made under no_grad of a tensor with a gradient, so its history does not follow the base's */
     RUSH_T_PY_OWNED = 256       /* the tensor owns its Python object (see python/_C) */
 };
 

@@ -2,6 +2,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -240,6 +242,24 @@ def test_two_hundred_forks_after_parallel_operations():
             assert os.waitpid(child, 0)[1] == 0, turn
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_fork_after_a_library_used_the_pool():
+    """The parent's only parallel work is the engine's own: the child must not wait for threads that are not there."""
+    done = subprocess.run([sys.executable, "-c", """
+import os, signal, rushlight as torch
+torch.set_num_threads(2)
+square = torch.randn(500, 500)
+square @ square
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    torch.exp(torch.randn(1000, 1000))
+    os._exit(0)
+raise SystemExit(os.waitpid(child, 0)[1] != 0)
+"""], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 0
 
 
 def test_nested_saved_tensors_hooks():

@@ -9,8 +9,15 @@ __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "Checkpoint
            "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
 
 
+_early_stop = None  # of set_checkpoint_early_stop; None: the argument decides
+
+
 class CheckpointError(RuntimeError):
     """The second run of a segment did not save what the first one saved."""
+
+
+class _AllMade(Exception):
+    """The second run has saved what is asked for: the rest of it is left out."""
 
 
 class DefaultDeviceType:
@@ -111,8 +118,8 @@ class CheckpointFunction(torch.autograd.Function):
 class _Frame:
     """One segment of the other form: what it saved, by number, made again when first asked for."""
 
-    def __init__(self, run, circumstances, contexts, check):
-        self.run, self.circumstances, self.contexts, self.check = run, circumstances, contexts, check
+    def __init__(self, run, circumstances, contexts, check, early_stop):
+        self.run, self.circumstances, self.contexts, self.check, self.early_stop = run, circumstances, contexts, check, early_stop
         self.count, self.kinds, self.held = 0, [], None
 
     def pack(self, tensor):
@@ -138,8 +145,10 @@ class _Frame:
                                       f"forward pass: tensor {number} was {tuple(self.kinds[number][0])} {self.kinds[number][1]}, "
                                       f"now {tuple(tensor.shape)} {tensor.dtype}")
             made[number] = tensor.detach()
+            if self.early_stop and len(made) == self.count:
+                raise _AllMade
             return number
-        with torch.enable_grad(), self.circumstances.again(), self.contexts[1], \
+        with contextlib.suppress(_AllMade), torch.enable_grad(), self.circumstances.again(), self.contexts[1], \
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda number: made[number]):
             self.run()
         if len(made) != self.count and self.check:
@@ -167,7 +176,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     contexts = context_fn()
-    frame = _Frame(lambda: function(*args, **kwargs), _Circumstances(preserve_rng_state), contexts, determinism_check != "none")
+    frame = _Frame(lambda: function(*args, **kwargs), _Circumstances(preserve_rng_state), contexts, determinism_check != "none",
+                   early_stop if _early_stop is None else _early_stop)
     with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), contexts[0]:
         return function(*args, **kwargs)
 
@@ -196,8 +206,13 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, preser
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable):
-    """Second runs always go to the end: the context changes nothing."""
-    yield
+    """Second runs within the block end when all is made that is asked for, or never do, whatever their checkpoints say."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
 
 
 @contextlib.contextmanager

@@ -235,6 +235,7 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
     void *block[RUSH_MEMS] = {NULL};
     size_t got[RUSH_MEMS];
     bool ok = true;
+    rush_parallel_elsewhere();
     for (int i = 0; i < p->nmem && ok; ++i) {
         rush_mem *m = &p->mem[i];
         args[i] = (dnnl_exec_arg_t){m->arg, m->mem};

@@ -113,12 +113,13 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
-        # Whether ragged batches may be computed without their padding: never here, results are the same.
-        self.use_nested_tensor = False
+        # Whether padding is left out in inference. Here it is computed like the rest, and then made the zeros that PyTorch returns for it.
+        self.use_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
         if enable_nested_tensor:
             reason = self._why_no_nested_tensors(encoder_layer)
             if reason:
+                self.use_nested_tensor = False
                 warnings.warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}",
                               stacklevel=2)
 
@@ -152,7 +153,17 @@ class TransformerEncoder(Module):
         is_causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, batch_first))
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=src_key_padding_mask)
+        if self._leaves_out_padding(src, mask, src_key_padding_mask):
+            output = output.masked_fill(src_key_padding_mask.bool().unsqueeze(-1), 0)
         return output if self.norm is None else self.norm(output)
+
+    def _leaves_out_padding(self, src, mask, padding):
+        if padding is None or mask is not None or not self.use_nested_tensor or self.layers[0].training or src.dim() != 3:
+            return False
+        if torch.is_autocast_enabled() or torch.is_grad_enabled() and (
+                src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters())):
+            return False
+        return not (padding.bool()[:, :-1] > padding.bool()[:, 1:]).any()  # padding stands behind
 
 
 class TransformerDecoder(Module):
