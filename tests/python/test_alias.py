@@ -63,3 +63,24 @@ def test_classes_say_their_torch_names():
              "torch.nn.functional <class 'torch.Tensor'> False True\n")
     assert run("-m", "rushlight", "-c", code) == names
     assert run("-m", "rushlight", "-c", "import rushlight.nn; " + code) == names
+
+
+def test_functorch():
+    code = textwrap.dedent("""
+        import warnings
+        warnings.simplefilter("ignore", FutureWarning)
+        from functorch import combine_state_for_ensemble, jacrev, make_functional, make_functional_with_buffers, vmap
+        from functorch.experimental import chunk_vmap
+        import torch
+        x = torch.ones(4, 3)
+        net = torch.nn.Linear(3, 3)
+        net.bias = torch.nn.Parameter(net.weight[0].detach())
+        f, params = make_functional(net)
+        assert torch.equal(f([torch.eye(3), torch.zeros(3)], x), x) and len(params) == 2
+        f, params, buffers = make_functional_with_buffers(torch.nn.BatchNorm1d(3))
+        assert f(params, buffers, x).shape == x.shape and len(buffers) == 3
+        f, params, buffers = combine_state_for_ensemble([torch.nn.Linear(3, 2) for _ in range(5)])
+        assert vmap(f, (0, 0, None))(params, buffers, x).shape == (5, 4, 2)
+        print(jacrev(torch.sin)(x[0]).shape, chunk_vmap(torch.sin, chunks=3)(x).shape)
+    """)
+    assert run("-m", "rushlight", "-c", code) == "torch.Size([3, 3]) torch.Size([4, 3])\n"

@@ -374,3 +374,13 @@ def test_checkpoint_wrapper():
         assert torch.equal(p.grad, g)
     for impl in wrapping.CheckpointImpl:
         assert wrapping.checkpoint_wrapper(torch.nn.Linear(3, 1), impl)(x).shape == (4, 1)
+
+
+def test_gradients_per_sample():
+    from rushlight.nn.utils._per_sample_grad import call_for_per_sample_grads
+    x, net = torch.randn(4, 1, 5, 5), nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1))
+    call_for_per_sample_grads(net, loss_reduction="mean")(x).mean().backward()
+    for k in range(4):
+        single = torch.autograd.grad(net(x[k:k + 1]).mean(), list(net.parameters()))
+        for p, g in zip(net.parameters(), single):
+            assert p.grad is None and torch.allclose(p.grad_sample[k], g, atol=1e-6)

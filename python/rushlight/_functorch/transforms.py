@@ -212,17 +212,19 @@ def vjp(func, *primals, has_aux=False):
         fresh = tree_map(_fresh, primals)
         out, aux = _output(func(*fresh), has_aux, "vjp(f, *primals)")
     outs, shape = tree_flatten(out)
+    if not outs:
+        raise RuntimeError(f"vjp(f, *primals): Expected f to be a function that has non-empty output (got output = {outs})")
     leaves, spec = tree_flatten(fresh)
     inside.notice((out, aux), leaves)
 
-    def vjp_fn(*cotangents, retain_graph=True, create_graph=None):
-        weights, given = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+    def vjp_fn(cotangents, retain_graph=True, create_graph=None):
+        weights, given = tree_flatten(cotangents)
         if given != shape:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
                                f"cotangents: {_shown(given)}, primal output: {_shown(shape)}")
         level = _apart(weights, outs)
         if level is not None:
-            return by_example(vjp_fn, cotangents, {}, level)
+            return by_example(vjp_fn, (cotangents,), {}, level)
         for i, (w, o) in enumerate(zip(weights, outs)):
             if w.shape != o.shape and _raw(w).shape != _raw(o).shape:
                 raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {w.shape} and output[{i}] has a shape of {o.shape}.")

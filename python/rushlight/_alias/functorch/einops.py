@@ -1,0 +1,4 @@
+"""functorch.einops: rearrange, which is torch.func's."""
+from torch.func import rearrange
+
+__all__ = ["rearrange"]
