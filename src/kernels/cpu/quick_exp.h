@@ -1,7 +1,8 @@
 /* quick_exp.h - exp as straight-line code that the compiler puts inside a vector loop, for sums of exponentials.
  *
- * 2^k * p(r) with x = k ln 2 + r, |r| <= ln 2 / 2; about one unit in the last place. Results below the smallest
- * normal number are 0; infinities and NaN come out right.
+ * 2^k * p(r) with x = k ln 2 + r, |r| <= ln 2 / 2; about one unit in the last place. For floats the steps and numbers
+ * are those of SLEEF's expf, which is what PyTorch runs in softmax and sigmoid. Results below the smallest normal
+ * number are 0; infinities and NaN come out right.
  */
 #ifndef RUSH_QUICK_EXP_H
 #define RUSH_QUICK_EXP_H
@@ -17,23 +18,32 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-static inline float exp_f32(float x)
+/* The exponent and fraction of x: 2^n * p, n in the low bits of k. */
+static inline float exp_parts(float z, uint32_t *k)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    float z = x < -87.33654f ? -87.33654f : x;
-    z = z > 88.72283f ? 88.72283f : z;
-    union { float f; uint32_t u; } k = {.f = MULADDF(z, 1.44269504f, shift)};
-    float n = k.f - shift;
+    union { float f; uint32_t u; } w = {.f = z * 1.44269504f + shift}; /* two steps: the build contracts nothing */
+    float n = w.f - shift;
     float r = MULADDF(n, -0.693145752f, z);
     r = MULADDF(n, -1.42860677e-6f, r);
-    float p = 1.38888889e-3f;
-    p = MULADDF(p, r, 8.33333333e-3f);
-    p = MULADDF(p, r, 4.16666667e-2f);
-    p = MULADDF(p, r, 0.166666667f);
+    float p = 1.98527618e-4f;
+    p = MULADDF(p, r, 1.39304355e-3f);
+    p = MULADDF(p, r, 8.33336078e-3f);
+    p = MULADDF(p, r, 4.16664854e-2f);
+    p = MULADDF(p, r, 0.166666672f);
     p = MULADDF(p, r, 0.5f);
-    p = MULADDF(p * r, r, r) + 1.0f;
+    *k = w.u;
+    return MULADDF(r * r, p, r) + 1.0f;
+}
+
+static inline float exp_f32(float x)
+{
+    float z = x < -87.33654f ? -87.33654f : x;
+    z = z > 88.72283f ? 88.72283f : z;
+    uint32_t k;
+    float p = exp_parts(z, &k);
     /* 2^n in two factors: n reaches 128 */
-    int32_t e = (int32_t)(k.u << 9) >> 9, half = e >> 1;
+    int32_t e = (int32_t)(k << 9) >> 9, half = e >> 1;
     union { uint32_t u; float f; } a = {.u = (uint32_t)(half + 127) << 23}, b = {.u = (uint32_t)(e - half + 127) << 23};
     p = p * a.f * b.f;
     p = x < -87.33654f ? 0.0f : p;
@@ -43,22 +53,31 @@ static inline float exp_f32(float x)
 /* For x <= 0, as in softmax: fewer steps, since 2^n is one factor. NaN stays NaN, -inf gives 0. */
 static inline float exp_negative_f32(float x)
 {
-    const float shift = 12582912.0f;
-    float z = x < -87.33654f ? -87.33654f : x;
-    union { float f; uint32_t u; } k = {.f = MULADDF(z, 1.44269504f, shift)}, scale;
-    float n = k.f - shift;
-    float r = MULADDF(n, -0.693145752f, z);
-    r = MULADDF(n, -1.42860677e-6f, r);
-    float p = 1.38888889e-3f;
-    p = MULADDF(p, r, 8.33333333e-3f);
-    p = MULADDF(p, r, 4.16666667e-2f);
-    p = MULADDF(p, r, 0.166666667f);
-    p = MULADDF(p, r, 0.5f);
-    p = MULADDF(p, r, 1.0f);
-    p = MULADDF(p, r, 1.0f);
-    scale.u = (k.u << 23) + 0x3f800000; /* k's low bits are n */
+    uint32_t k;
+    float p = exp_parts(x < -87.33654f ? -87.33654f : x, &k);
+    union { uint32_t u; float f; } scale = {.u = (k << 23) + 0x3f800000}; /* k's low bits are n */
     p *= scale.f;
     return x < -87.33654f ? 0.0f : p;
+}
+
+/* The logarithm of a normal number in the steps of SLEEF's logf, which keeps a quotient and sums in two parts. */
+static inline float log_f32(float x)
+{
+    union { float f; uint32_t u; } m = {.f = x}, high = {.f = x * 1.33333337f};
+    int32_t n = (int32_t)(high.u >> 23 & 255) - 127;
+    m.u -= (uint32_t)n << 23; /* 3/4 to 3/2 */
+    float e = (float)n, below = m.f - 1, above = m.f + 1, above2 = m.f - (above - 1), inverse = 1 / above;
+    float q = below * inverse, q2 = MULADDF(-above2, inverse, MULADDF(-above, inverse, 1.0f));
+    q2 = MULADDF(q, q2, MULADDF(inverse, below, -q));
+    float t = q * q, p = 0.3027294874f;
+    p = MULADDF(p, t, 0.3996108174f);
+    p = MULADDF(p, t, 0.6666694880f);
+    float a = 0.69314718f * e, a2 = MULADDF(-1.90465421e-9f, e, MULADDF(0.69314718f, e, -a));
+    float s = a + 2 * q, s2 = a - s + 2 * q + a2 + 2 * q2;
+    p *= t * q;
+    float sum = s + p;
+    sum += s - sum + p + s2;
+    return x - x == 0 ? sum : x; /* infinite, or no number */
 }
 
 static inline double exp_f64(double x)
