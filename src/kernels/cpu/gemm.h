@@ -35,11 +35,18 @@ static inline int64_t rush_gemm_depth(int64_t k)
 }
 #define RUSH_GEMM_WIDE 12
 
+/* Few columns that lie side by side, for narrow.inc; unaligned ones take twice the steps. */
+static inline bool rush_gemm_beside(const rush_gemm *g)
+{
+    return g->m > 1 && g->n > 1 && g->k > 1 && g->n < RUSH_GEMM_WIDE && g->bn == 1 && g->bk != 1 &&
+           g->k * RUSH_MAX(g->m, g->n) <= (g->cm % 4 ? 1 << 17 : 1 << 21);
+}
+
 /* Is a float product whose sum is cut as quick with our kernels as with an engine, which adds in another order? It is
  * with few rows, whose packed form stays in the cache. */
 static inline bool rush_gemm_keeps(const rush_gemm *g)
 {
-    if (g->n < RUSH_GEMM_WIDE) return g->ak == 1 && g->bk == 1; /* narrow.inc */
+    if (g->n < RUSH_GEMM_WIDE) return (g->ak == 1 && g->bk == 1) || rush_gemm_beside(g); /* narrow.inc */
     return g->k > 192 && g->m <= 128 && g->m * g->k <= 131072;
 }
 
