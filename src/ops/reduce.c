@@ -64,7 +64,12 @@ static void run_sum(const rush_value *in, rush_value dims, rush_value *out, bool
     rush_tensor header;
     uint64_t bits;
     const rush_fold *f = sum_fold(in[0].t->dtype, out[0].t->dtype);
-    if (mean && !rush_dims_read(dims, in[0].t->ndim, true, &bits)) arg.count = (double)rush_reduced_count(in[0].t, bits);
+    if (rush_dims_read(dims, in[0].t->ndim, true, &bits)) return;
+    if (mean) arg.count = (double)rush_reduced_count(in[0].t, bits);
+    if (in[0].t->dtype == RUSH_F32 && out[0].t->dtype == RUSH_F32) {
+        const rush_tensor *x = rush_plain(in[0].t);
+        if (!x || rush_cascade_sum(x, bits, out[0].t, arg.count)) return;
+    }
     rush_fold_op(f, as_bytes(in, f, room, &header), DIMS_OF(dims), out, 1, &arg);
 }
 

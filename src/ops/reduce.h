@@ -10,6 +10,9 @@
  * an index are for one dim, or all dims of a contiguous tensor. Returns -1 when memory runs out. */
 int rush_fold_run(const rush_fold *, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *);
 
+/* The sum of floats (over `divisor`, unless it is 0) in the order of PyTorch's; false where that is left to a fold. */
+bool rush_cascade_sum(const rush_tensor *x, uint64_t dims, rush_tensor *out, double divisor);
+
 /* The dims that an int, an int list or None names, as bits. None is all dims; an empty list too if empty_is_all.
  * -1 and an error for a dim out of range or named twice. */
 int rush_dims_read(rush_value dims, int ndim, bool empty_is_all, uint64_t *bits);
