@@ -35,7 +35,17 @@ static PyObject *context_exit(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *no_grad_enter(PyObject *self, PyObject *unused) { return enter(self, 0, RUSH_MODE_NO_GRAD); }
+/* In a function that is only differentiated forwards no_grad has no effect: tangents go through it. The graph is their vehicle. */
+static _Thread_local bool always;
+
+static PyObject *record_always(PyObject *module, PyObject *on)
+{
+    bool was = always;
+    always = PyObject_IsTrue(on) > 0;
+    return PyBool_FromLong(was);
+}
+
+static PyObject *no_grad_enter(PyObject *self, PyObject *unused) { return enter(self, 0, always ? 0 : RUSH_MODE_NO_GRAD); }
 static PyObject *enable_grad_enter(PyObject *self, PyObject *unused) { return enter(self, RUSH_MODE_NO_GRAD, 0); }
 static PyObject *inference_enter(PyObject *self, PyObject *unused)
 {
@@ -96,7 +106,7 @@ static PyObject *set_grad_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     PyObject *x = on < 0 ? NULL : context_new(type, NULL, NULL), *none;
     if (!x) return NULL;
     ((mode_context *)x)->on = on;
-    none = on ? enter(x, RUSH_MODE_NO_GRAD, 0) : enter(x, 0, RUSH_MODE_NO_GRAD);
+    none = on ? enter(x, RUSH_MODE_NO_GRAD, 0) : enter(x, 0, always ? 0 : RUSH_MODE_NO_GRAD);
     Py_XDECREF(none);
     return x;
 }
@@ -253,6 +263,7 @@ static PyObject *version(PyObject *module, PyObject *unused) { return PyUnicode_
 
 #define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
 static PyMethodDef functions[] = {
+    {"_record_always", record_always, METH_O, "Whether no_grad is without effect; the answer is whether it was."},
     {"is_grad_enabled", grad_enabled, METH_NOARGS, "Are operations recorded?"},
     {"_set_grad_enabled", set_grad, METH_O, "Sets whether operations are recorded."},
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, "Is inference_mode on?"},

@@ -107,12 +107,14 @@ class _Inside:
 
     def __enter__(self):
         depth[0] += 1
+        self.always = torch._C._record_always(False)
         self.mode = torch.enable_grad()
         self.mode.__enter__()
         return self
 
     def __exit__(self, *what):
         depth[0] -= 1
+        torch._C._record_always(self.always)
         self.mode.__exit__(*what)
 
 
@@ -249,10 +251,12 @@ class _Linear:
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
         fresh = tree_map(_fresh, primals)
         forward[0] += 1
+        always = torch._C._record_always(depth[0] <= forward[0])  # nothing but forward mode: no_grad does not stop tangents
         try:
             out, self.aux = _output(func(*fresh), has_aux, who)
         finally:
             forward[0] -= 1
+            torch._C._record_always(always)
         self.outs, self.spec = tree_flatten(out)
         self.leaves = tree_flatten(fresh)[0]
         self.moving = [k for k, o in enumerate(self.outs) if o.dtype.is_floating_point or o.dtype.is_complex]
