@@ -346,6 +346,16 @@ def _real(who, tree):
             raise RuntimeError(f"{who}: Expected all inputs to be real but received complex tensor at flattened input idx: {k}")
 
 
+def _unit(x, i):
+    """Zeros like x, but for a one at element i, of each example."""
+    zeros = torch.zeros_like(_raw(x))
+    if isinstance(x, BatchedTensor):
+        zeros.view(-1, x.numel())[:, i] = 1
+        return _like(zeros, x)
+    zeros.view(-1)[i] = 1
+    return zeros
+
+
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
     """func's Jacobian by argument(s) argnums: one backward per element of the output. Shape: output's, then input's."""
     if chunk_size is not None and chunk_size <= 0:
@@ -372,12 +382,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
             n = o.numel()
             per = []
             for i in range(n):
-                cots = [torch.zeros_like(_raw(x)) if isinstance(x, BatchedTensor) else torch.zeros_like(x) for x in outs]
-                if isinstance(o, BatchedTensor):
-                    cots[k].view(cots[k].shape[0], -1)[:, i] = 1
-                    cots = [_like(c, x) for c, x in zip(cots, outs)]
-                else:
-                    cots[k].view(-1)[i] = 1
+                cots = [_unit(x, i) if j == k else torch.zeros_like(x) for j, x in enumerate(outs)]
                 grads = pull(tree_unflatten(cots, spec))
                 per.append(grads)
             leaves = [tree_flatten(p)[0] for p in per]
@@ -391,16 +396,6 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         jac = tree_unflatten(rows, spec)
         return (jac, got[2]) if has_aux else jac
     return wrapped
-
-
-def _unit(x, i):
-    """Zeros like x, but for a one at element i, of each example."""
-    zeros = torch.zeros_like(_raw(x))
-    if isinstance(x, BatchedTensor):
-        zeros.view(-1, x.numel())[:, i] = 1
-        return _like(zeros, x)
-    zeros.view(-1)[i] = 1
-    return zeros
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):

@@ -5,13 +5,24 @@ import warnings
 import rushlight as torch
 
 
+class _unrecorded:
+    """no_grad that also holds in forward mode, where parameters may be made, too."""
+
+    def __enter__(self):
+        self.was = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+
+    def __exit__(self, *what):
+        torch._C._set_grad_enabled(self.was)
+
+
 def _no_grad_uniform_(tensor, a, b, generator=None):
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def _no_grad_normal_(tensor, mean, std, generator=None):
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.normal_(mean, std, generator=generator)
 
 
@@ -38,7 +49,7 @@ def _no_grad_trunc_normal_(tensor, mean, std, a, b, generator=None):
         density = (((nearest - mean) / std) ** 2 - ((values - mean) / std) ** 2) / 2
         return values, height.log() > density
 
-    with torch.no_grad():
+    with _unrecorded():
         values, wrong = propose()
         tensor.copy_(values)
         while wrong.any():
@@ -49,12 +60,12 @@ def _no_grad_trunc_normal_(tensor, mean, std, a, b, generator=None):
 
 
 def _no_grad_fill_(tensor, val):
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.fill_(val)
 
 
 def _no_grad_zero_(tensor):
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.zero_()
 
 
@@ -122,7 +133,7 @@ def eye_(tensor):
     """The identity matrix."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    with torch.no_grad():
+    with _unrecorded():
         torch.eye(*tensor.shape, out=tensor, requires_grad=tensor.requires_grad)
     return tensor
 
@@ -137,7 +148,7 @@ def dirac_(tensor, groups=1):
         raise ValueError("dim 0 must be divisible by groups")
     per_group = sizes[0] // groups
     middle = tuple(extent // 2 for extent in sizes[2:])
-    with torch.no_grad():
+    with _unrecorded():
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(per_group, sizes[1])):
@@ -198,7 +209,7 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gene
     if _nothing_to_fill(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.uniform_(-bound, bound, generator=generator)
 
 
@@ -207,7 +218,7 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
     if _nothing_to_fill(tensor):
         return tensor
     std = _kaiming_std(tensor, a, mode, nonlinearity)
-    with torch.no_grad():
+    with _unrecorded():
         return tensor.normal_(0, std, generator=generator)
 
 
@@ -227,7 +238,7 @@ def orthogonal_(tensor, gain=1, generator=None):
     q *= torch.diag(r, 0).sign()
     if rows < cols:
         q.t_()
-    with torch.no_grad():
+    with _unrecorded():
         tensor.view_as(q).copy_(q)
         tensor.mul_(gain)
     return tensor
@@ -239,7 +250,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, cols = tensor.shape
     zeros = int(math.ceil(sparsity * rows))
-    with torch.no_grad():
+    with _unrecorded():
         tensor.normal_(0, std, generator=generator)
         for col in range(cols):
             tensor[torch.randperm(rows)[:zeros], col] = 0
