@@ -14,25 +14,36 @@ from .vmap import check_randomness
 Tensor = torch.Tensor
 
 
+_leaves = []  # made by the transforms that are running, which nothing outside wants gradients for
+
+
+def _leaf(x):
+    _leaves.append(x.detach().requires_grad_())
+    return _leaves[-1]
+
+
 def _fresh(x):
     """A new leaf of x's value that requires gradients; the graph behind x stays connected through view_as."""
     if not isinstance(x, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-    if in_vmap():
-        level = len(levels) - 1
+    top = len(levels) - 1
+    x = _full(x, top)
+    # Part of an outer transform's graph: differentiate through it.
+    return _wrapped(x.view_as(x) if x.requires_grad else _leaf(x), top)
+
+
+def _full(x, top):
+    """The plain tensor behind x with the batches of all levels up to `top` in front, outermost first."""
+    for level in range(top, -1, -1):
         value, batched = unwrap(x, level)
-        if not batched:
-            value = value.unsqueeze(0).expand(levels[level], *value.shape)
-        return BatchedTensor(_fresh_plain(value), level)
-    return _fresh_plain(x)
+        x = value if batched else x.unsqueeze(0).expand(levels[level], *x.shape)
+    return x
 
 
-def _fresh_plain(x):
-    if isinstance(x, BatchedTensor):
-        return BatchedTensor(_fresh_plain(x.value), x.level)
-    if x.requires_grad:
-        return x.view_as(x)  # part of an outer transform's graph: differentiate through it
-    return x.detach().requires_grad_()
+def _wrapped(x, top):
+    for level in range(top + 1):
+        x = BatchedTensor(x, level)
+    return x
 
 
 def _raw(x):
@@ -55,9 +66,12 @@ def _gradients(outputs, inputs, grad_outputs=None, retain=True):
         raw = _raw(out)
         if not raw.requires_grad:
             continue
-        g = None if grad_outputs is None else _raw(grad_outputs[k])
+        g = None if grad_outputs is None else grad_outputs[k]
+        top = top_level((out, g), {})
+        if g is not None and top is not None:
+            raw, g = _full(out, top), _full(g, top)
         outs.append(raw)
-        weights.append(torch.ones_like(raw) if g is None else g.expand(raw.shape) if g.shape != raw.shape else g)
+        weights.append(torch.ones_like(raw) if g is None else g)
     raws = [_raw(x) for x in inputs]
     if outs:
         found = torch.autograd.grad(outs, raws, weights, retain_graph=retain, create_graph=True, allow_unused=True)
@@ -75,7 +89,7 @@ def _settle(tree, recording):
 
 def leads_beyond(results, own):
     """Whether the graph behind results has leaves that are not `own`: something that the function captured wants gradients."""
-    own = {id(_raw(x)) for x in own}
+    own = {id(_raw(x)) for x in (*own, *_leaves)}
     nodes = [t.grad_fn for t in map(_raw, results) if t.grad_fn is not None]
     if any(t.requires_grad and t.grad_fn is None and id(t) not in own for t in map(_raw, results)):
         return True
@@ -114,6 +128,8 @@ class _Inside:
 
     def __exit__(self, *what):
         depth[0] -= 1
+        if not depth[0]:
+            _leaves.clear()
         torch._C._record_always(self.always)
         self.mode.__exit__(*what)
 
@@ -213,11 +229,11 @@ def vjp(func, *primals, has_aux=False):
     with inside:
         fresh = tree_map(_fresh, primals)
         out, aux = _output(func(*fresh), has_aux, "vjp(f, *primals)")
+        inside.notice((out, aux), tree_flatten(fresh)[0])
     outs, shape = tree_flatten(out)
     if not outs:
         raise RuntimeError(f"vjp(f, *primals): Expected f to be a function that has non-empty output (got output = {outs})")
     leaves, spec = tree_flatten(fresh)
-    inside.notice((out, aux), leaves)
 
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         weights, given = tree_flatten(cotangents)
@@ -261,7 +277,7 @@ class _Linear:
         self.leaves = tree_flatten(fresh)[0]
         self.moving = [k for k, o in enumerate(self.outs) if o.dtype.is_floating_point or o.dtype.is_complex]
         moving = [self.outs[k] for k in self.moving]
-        self.dummies = [_like(torch.ones_like(_raw(o)).requires_grad_(), o) for o in moving]
+        self.dummies = [_like(_leaf(torch.ones_like(_raw(o))), o) for o in moving]
         pushing[0] += 1
         try:
             self.pulled = _gradients(moving, self.leaves, self.dummies)
@@ -270,7 +286,6 @@ class _Linear:
 
     def push(self, directions):
         """The results' tangents, of which integers have zeros."""
-        directions = [_match(d, p) for d, p in zip(directions, self.pulled)]
         pushed = [torch.zeros_like(o) for o in self.outs]
         for k, t in zip(self.moving, _gradients(self.pulled, self.dummies, directions)):
             pushed[k] = t
@@ -332,12 +347,6 @@ def linearize(func, *primals):
             pushed = tree_unflatten(linear.push(steps), linear.spec)
         return _settle(pushed, inside.recording or depth[0] > 0 or any(t.requires_grad for t in steps))
     return _settle(tree_unflatten(linear.outs, linear.spec), inside.recording), jvp_fn
-
-
-def _match(direction, pulled):
-    if isinstance(pulled, BatchedTensor) and not (isinstance(direction, BatchedTensor) and direction.level == pulled.level):
-        return BatchedTensor(direction.unsqueeze(0).expand(pulled.value.shape), pulled.level)
-    return direction
 
 
 def _real(who, tree):
