@@ -272,8 +272,10 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         ndim = from->ndim;
         memcpy(sizes, from->size, sizeof *sizes * ndim);
         memcpy(strides, from->stride, sizeof *strides * ndim);
-        offset = from->offset;
-        if (size && (py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0 || !stride || py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0)) goto wrong;
+        if (__builtin_add_overflow(offset, from->offset, &offset)) return PyErr_Format(PyExc_RuntimeError, "set_(): the storage offset is out of bounds");
+        if (size && py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0) goto wrong;
+        if (size && !stride) rush_strides_for(RUSH_CONTIGUOUS, nstride = ndim, sizes, strides);
+        if (size && stride && py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0) goto wrong;
         if (size && (nstride != ndim || !from->storage || within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, from->storage))) goto wrong;
         rush_tensor_set_storage(t, from->storage, offset);
     } else {

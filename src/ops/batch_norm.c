@@ -169,6 +169,12 @@ static int back_shape(const rush_value *in, rush_value *out)
     const rush_tensor *x = in[1].t, *w = T_(in[2]);
     int64_t c = channels_of(x);
     const int64_t *mask = in[9].ints;
+    RUSH_CHECK(rush_same_sizes(in[0].t, x), RUSH_RUNTIME_ERROR, "grad_out of size %s for an input of size %s", rush_shape_of(in[0].t), rush_shape_of(x));
+    for (int k = 2; k < 7; ++k) {
+        bool unused = in[7].i ? k == 3 || k == 4 : k > 4;
+        RUSH_CHECK(unused || !HAS(in[k]) || in[k].t->numel == c, RUSH_RUNTIME_ERROR, "argument %d should contain %lld elements not %lld", k,
+                   (long long)c, (long long)in[k].t->numel);
+    }
     rush_dtype d = w ? (rush_dtype)w->dtype : (rush_dtype)x->dtype;
     if (mask[0] && !rush_out_like(out, 0, x, x->dtype)) return -1;
     if (mask[1] && !rush_out_t(out, 1, x, d, 1, &c)) return -1;

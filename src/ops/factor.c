@@ -583,6 +583,16 @@ static int ldl_solve_shape(const rush_value *in, rush_value *out)
     return rush_out_matrix(out, 0, shape, b->dtype, ROWS(b), COLS(b)) ? 0 : -1;
 }
 
+/* LAPACK trusts what it is given: exchanges within the matrix, and negative ones, of blocks of two, in pairs. */
+static bool are_block_pivots(const int32_t *p, int n)
+{
+    for (int k = 0; k < n; ++k) {
+        if (p[k] == 0 || p[k] > n || p[k] < -n) return false;
+        if (p[k] < 0 && (++k == n || p[k] >= 0 || p[k] < -n)) return false;
+    }
+    return true;
+}
+
 static void ldl_solve_cpu(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = out[0].t;
@@ -595,6 +605,11 @@ static void ldl_solve_cpu(const rush_value *in, rush_value *out)
     rush_value room[1];
     rush_tensor *ld = full && piv ? rush_out_matrix(room, 0, x, x->dtype, n, n) : NULL;
     if (!ld || rush_copy_into(ld, full) || rush_copy_into(x, in[2].t) || !n || !COLS(x)) return;
+    for (int64_t b = 0; b < rush_batches(x); ++b)
+        if (!are_block_pivots((const int32_t *)(const void *)row(piv, b, n), n)) {
+            rush_fail(RUSH_RUNTIME_ERROR, "Pivots given to ldl_solve are not those of a matrix of %d rows. Did you properly pass the result of ldl_factor?", n);
+            return;
+        }
     for (int64_t b = 0; b < rush_batches(x); ++b)
         if (rush_sytrs(x->dtype, in[3].i, n, COLS(x), matrix(ld, b), n, (int32_t *)(void *)row(piv, b, n), matrix(x, b), n)) return;
 }

@@ -162,8 +162,22 @@ static void scale(rush_tensor *t, double k)
 
 /* ---- the three records: ATen's names; normalization 0 none, 1 by sqrt(n), 2 by n ---- */
 
+/* Kernels do not fail over dims: they are told apart here. */
+static int check_dims(const rush_tensor *x, rush_value dims)
+{
+    bool seen[RUSH_MAXDIM] = {false};
+    for (uint32_t i = 0; i < dims.n; ++i) {
+        int d = rush_dim_wrap(dims.ints[i], x->ndim);
+        if (d < 0) return -1;
+        RUSH_CHECK(x->ndim && !seen[d], RUSH_RUNTIME_ERROR, "FFT dims must be unique");
+        seen[d] = true;
+    }
+    return 0;
+}
+
 static int c2c_shape(const rush_value *in, rush_value *out)
 {
+    if (check_dims(in[0].t, in[1])) return -1;
     RUSH_CHECK(rush_dtype_is_complex(in[0].t->dtype), RUSH_RUNTIME_ERROR, "expects a complex input, got %s", rush_dtype_name(in[0].t->dtype));
     RUSH_CHECK(in[0].t->dtype != RUSH_C32, RUSH_RUNTIME_ERROR, "Unsupported dtype ComplexHalf");
     return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
@@ -192,6 +206,8 @@ static rush_op op__fft_c2c = {
 static int r2c_shape(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
+    if (check_dims(x, in[1])) return -1;
+    RUSH_CHECK(in[1].n, RUSH_RUNTIME_ERROR, "must transform at least one axis");
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(x->dtype == RUSH_F32 || x->dtype == RUSH_F64, RUSH_RUNTIME_ERROR, "Unsupported dtype %s", rush_dtype_name(x->dtype));
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -287,6 +303,8 @@ static rush_op op__fft_r2c = {
 static int c2r_shape(const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
+    if (check_dims(x, in[1])) return -1;
+    RUSH_CHECK(in[1].n, RUSH_RUNTIME_ERROR, "must transform at least one axis");
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(x->dtype == RUSH_C64 || x->dtype == RUSH_C128, RUSH_RUNTIME_ERROR, "expects a complex input, got %s", rush_dtype_name(x->dtype));
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -445,6 +463,7 @@ static rush_tensor *transform(enum kind kind, rush_tensor *x, rush_value s, rush
         int64_t points = i == n - 1 ? last : sizes[i] > 0 ? sizes[i] : x->size[dims[i]];
         RUSH_CHECK_NULL(points > 0, RUSH_RUNTIME_ERROR, "Invalid number of data points (%lld) specified", (long long)points);
         x = sized(x, (int)dims[i], i == n - 1 && to_real ? last / 2 + 1 : points);
+        if (!x) return NULL;
     }
     int mode = norm_mode(norm, forward);
     if (!x || mode < 0) return NULL;
@@ -514,8 +533,9 @@ static rush_op op_fft_rfftfreq = {.schema = "fft_rfftfreq(int n, float d=1.0, " 
 static int shift(const rush_value *in, rush_value *out, bool inverse)
 {
     rush_tensor *x = in[0].t;
-    int64_t dims[RUSH_MAXDIM], by[RUSH_MAXDIM];
     int n = HAS(in[1]) ? (int)in[1].n : x->ndim;
+    int64_t *dims = rush_scope_alloc(2 * (size_t)RUSH_MAX(n, 1) * sizeof *dims), *by = dims + n;
+    if (!dims) return -1;
     for (int i = 0; i < n; ++i) {
         dims[i] = HAS(in[1]) ? rush_dim_wrap(in[1].ints[i], x->ndim) : i;
         if (dims[i] < 0) return -1;

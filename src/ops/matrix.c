@@ -286,6 +286,7 @@ static int tensorsolve_run(const rush_value *in, rush_value *out)
         for (uint32_t i = 0; i < in[2].n; ++i) {
             int d = rush_dim_wrap(in[2].ints[i], nd);
             if (d < 0) return -1;
+            RUSH_CHECK(!moved[d], RUSH_RUNTIME_ERROR, "dims: %d is there twice", d);
             moved[d] = true;
         }
         for (int d = 0; d < nd; ++d)

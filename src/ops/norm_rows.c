@@ -77,6 +77,19 @@ static int check_shape(const rush_tensor *x, rush_value shape, const rush_tensor
     return 0;
 }
 
+/* Of a derivative's arguments: g is of x's size, the statistics have one number per row. */
+static int check_back(const rush_tensor *g, const rush_tensor *x, rush_value shape, const rush_tensor *mean, const rush_tensor *rstd,
+                      const rush_tensor *w, const rush_tensor *b)
+{
+    if (check_shape(x, shape, w, b)) return -1;
+    int64_t rows = 1;
+    for (int d = 0; d < x->ndim - (int)shape.n; ++d) rows *= x->size[d];
+    RUSH_CHECK(rush_same_sizes(g, x) && rstd->numel == rows && (!mean || mean->numel == rows), RUSH_RUNTIME_ERROR,
+               "grad_out %s or the statistics (%lld of them) do not belong to an input of size %s and %lld rows", rush_shape_of(g),
+               (long long)rstd->numel, rush_shape_of(x), (long long)rows);
+    return 0;
+}
+
 static int stat_size(const rush_tensor *x, int n, int64_t *size)
 {
     for (int d = 0; d < x->ndim; ++d) size[d] = d < x->ndim - n ? x->size[d] : 1;
@@ -154,6 +167,7 @@ static void run_layer_back(const rush_tensor *g, const rush_tensor *x, int64_t n
 static int layer_back_shape(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[5]), *b = T_(in[6]);
+    if (check_back(in[0].t, x, in[2], in[3].t, in[4].t, w, b)) return -1;
     if (in[7].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
     if (in[7].ints[1] && w && !rush_out_t(out, 1, w, w->dtype, w->ndim, w->size)) return -1;
     return in[7].ints[2] && b && !rush_out_t(out, 2, b, b->dtype, b->ndim, b->size) ? -1 : 0;
@@ -253,6 +267,7 @@ static void rms_cpu(const rush_value *in, rush_value *out)
 static int rms_back_shape(const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[4]);
+    if (check_back(in[0].t, x, in[2], NULL, in[3].t, w, NULL)) return -1;
     if (in[5].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
     return in[5].ints[1] && w && !rush_out_t(out, 1, w, w->dtype, w->ndim, w->size) ? -1 : 0;
 }

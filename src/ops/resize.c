@@ -132,8 +132,15 @@ static int set_tensor_at_run(const rush_value *in, rush_value *out)
     RUSH_CHECK(in[4].n == 0 || in[4].n == in[3].n, RUSH_RUNTIME_ERROR, "unequal size length (%d) and stride length (%u)", n, in[4].n);
     if (in[4].n) memcpy(stride, in[4].ints, sizeof *stride * n);
     else rush_strides_for(RUSH_CONTIGUOUS, n, in[3].ints, stride);
-    for (int d = 0; d < n; ++d) last += (in[3].ints[d] - 1) * stride[d];
-    size_t need = numel ? (size_t)(offset + last + 1) * rush_dtypes[SELF->dtype].size : 0;
+    bool over = false;
+    for (int d = 0; d < n; ++d) {
+        int64_t reach;
+        over |= stride[d] < 0 || __builtin_mul_overflow(in[3].ints[d] - 1, stride[d], &reach) || __builtin_add_overflow(last, reach, &last);
+    }
+    over |= __builtin_add_overflow(last, offset, &last) || last >= INT64_MAX / 16;
+    RUSH_CHECK(!over || !numel, RUSH_RUNTIME_ERROR, "sizes %s with strides %s at %lld do not fit a storage", rush_shape_text(n, in[3].ints),
+               rush_shape_text(n, stride), (long long)offset);
+    size_t need = numel ? (size_t)(last + 1) * rush_dtypes[SELF->dtype].size : 0;
     if (source->storage && need > source->storage->nbytes && rush_storage_resize(source->storage, need)) return -1;
     return set_to(SELF, source, n, in[3].ints, stride, offset) ? -1 : rush_result(out, SELF);
 }

@@ -144,6 +144,12 @@ static void lu_solve_cpu(const rush_value *in, rush_value *out)
     bool complex = rush_dtype_is_complex(x->dtype);
     if (b && !left) b = rush_contiguous_copy(complex && adjoint ? T("resolve_conj", V(conj_(b))) : b);
     if (!pivots || !b) return;
+    for (int64_t i = 0; i < pivots->numel; ++i) {
+        int32_t p = ((const int32_t *)rush_ptr(pivots))[i];
+        if (p >= 1 && p <= k) continue;
+        rush_fail(RUSH_RUNTIME_ERROR, "Pivots given to lu_solve must all be between 1 and %d, not %d. Did you properly pass the result of lu_factor?", k, p);
+        return;
+    }
     if (left) memcpy(rush_ptr(x), rush_ptr(b), (size_t)x->numel * rush_dtypes[x->dtype].size);
     /* X A = B: A^T X^T = B^T; X A^H = B: conj(A) X^T = B^T, which is A conj(X)^T = conj(B)^T */
     char trans = left ? (adjoint ? 'C' : 'N') : (adjoint ? 'N' : 'T');

@@ -24,6 +24,7 @@ int rush_dim_wrap(int64_t dim, int ndim)
 int64_t rush_numel_of(int ndim, const int64_t *size)
 {
     int64_t n = 1;
+    RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
     for (int d = 0; d < ndim; ++d)
         RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
                    (long long)size[d], rush_shape_text(ndim, size));

@@ -274,3 +274,18 @@ def test_nested_saved_tensors_hooks():
             z = x.exp()
         (y + z + x.exp()).sum().backward()
     assert seen == ["inner", "outer"] * 3
+
+
+def test_longer_lists_and_other_sizes_than_expected():
+    """Nothing is written or read beyond what there is, whatever the answer."""
+    x = torch.ones(2, 3)
+    for call in (lambda: torch.fft.fftshift(x, [-1] * 1001), lambda: torch.fft.ifftshift(x, [0] * 5000), lambda: torch.ops.aten.resize_(x.clone(), [0] * 300),
+                 lambda: torch.ops.aten.set_(x.clone(), x, 0, [1] * 129, [1] * 129), lambda: torch.linalg.tensorsolve(x, x, [-1] * 5000),
+                 lambda: torch.fft.fftn(torch.ones(1, 1, 4, 4), (2**40, -1, -1, 1)), lambda: torch.ops.aten._fft_r2c(x, [1, 2, 3] * 300, 0, False),
+                 lambda: torch.ops.aten.native_layer_norm_backward(x, x, [3], torch.ones(9), torch.ones(9), None, None, [True] * 3),
+                 lambda: torch.ops.aten.native_batch_norm_backward(x, x, x[0, :1], None, None, x[0], x[0], True, 1e-5, [True] * 3)):
+        try:
+            call()
+        except (RuntimeError, IndexError, MemoryError):
+            pass
+    assert torch.fft.fftshift(torch.arange(4), [0] * 3).tolist() == [2, 3, 0, 1]
