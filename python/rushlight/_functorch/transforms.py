@@ -349,10 +349,10 @@ def linearize(func, *primals):
     return _settle(tree_unflatten(linear.outs, linear.spec), inside.recording), jvp_fn
 
 
-def _real(who, tree):
+def _real(who, tree, what="inputs"):
     for k, x in enumerate(tree_flatten(tree)[0]):
         if isinstance(x, Tensor) and x.dtype.is_complex:
-            raise RuntimeError(f"{who}: Expected all inputs to be real but received complex tensor at flattened input idx: {k}")
+            raise RuntimeError(f"{who}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}")
 
 
 def _unit(x, i):
@@ -383,6 +383,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         got = vjp(partial, *(args[k] for k in picks), has_aux=has_aux)
         out, pull = got[0], got[1]
         outs, spec = tree_flatten(out)
+        _real("jacrev", outs, "outputs")
         for o in outs:
             if not (o.dtype.is_floating_point or o.dtype.is_complex):
                 raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
@@ -434,6 +435,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             if randomness == "error" and not torch.equal(state, torch.get_rng_state()):
                 torch.set_rng_state(state)
                 refuse_draws()
+            _real("jacfwd", linear.outs, "outputs")
             drawn, left = linear, total
             for k, x in enumerate(points):
                 for i in range(x.numel()):

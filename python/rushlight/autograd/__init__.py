@@ -129,6 +129,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
                       "for other parts of the graph, please use torch.autograd.backward.", FutureWarning, stacklevel=2)
     grads = _make_grads(outputs, _tensor_or_tensors_to_tuple(grad_outputs, len(outputs)), is_grads_batched)
+    if forward_ad._duals:  # gradients have tangents, too, and the graph is how they are found
+        create_graph = retain_graph = True
     if retain_graph is None:
         retain_graph = create_graph
     if is_grads_batched:
