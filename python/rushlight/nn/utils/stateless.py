@@ -46,7 +46,10 @@ def _reparametrize_module(module, parameters_and_buffers, tie_weights=False, str
                                                                                   "\n\t".join(problems)))
     before = {}
     try:
-        before, _ = accessor.swap_tensors_dict(tensors, allow_missing=True)
+        try:
+            before, _ = accessor.swap_tensors_dict(tensors, allow_missing=True)
+        except RuntimeError as problem:  # what it was that failed
+            raise problem.__cause__ or problem
         yield
     finally:
         names = list(before)
