@@ -2,19 +2,24 @@
 import contextlib
 import functools
 
+import rushlight as torch
+
 __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "substitute_in_graph", "list_backends", "disable", "set_stance",
            "set_enable_guard_collectives", "cudagraph_mark_step_begin", "wrap_numpy", "is_compiling", "is_dynamo_compiling", "is_exporting",
            "save_cache_artifacts", "load_cache_artifacts", "skip_guard_on_inbuilt_nn_modules_unsafe", "nested_compile_region"]
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
-    """model itself, which runs eagerly; a decorator when called without one. Arguments are checked as torch.compile does."""
+    """A function itself, a module in an OptimizedModule: both run eagerly. A decorator when called without one."""
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if not callable(model):
         raise RuntimeError(f"torch.compile wants a function or a module, got {type(model)}")
+    if isinstance(model, torch.nn.Module) and not disable:
+        from rushlight._dynamo.eval_frame import OptimizedModule
+        return model if isinstance(model, OptimizedModule) else OptimizedModule(model)
     return model
 
 
