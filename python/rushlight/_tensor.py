@@ -347,3 +347,6 @@ def _rebuild_from_type_v2(func, new_type, args, state):
 
 
 _C._set_tensor_class(Tensor)
+
+# What a subclass's default __torch_function__ gives back as it is: these are not made by the tensor.
+_C._set_nowrap_functions({Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__})
