@@ -53,6 +53,33 @@ static int nll_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, none ? t->ndim : 0, t->size) && rush_out_t(out, 1, x, x->dtype, 0, NULL) ? 0 : -1;
 }
 
+/* A sum in the order and precision of PyTorch's: each level passes what it has to the next when its 16 are full; the
+ * first element goes through all of them. */
+enum { LEVELS = 8 };
+
+typedef struct levels {
+    double sum[LEVELS];
+    bool wide; /* double, otherwise float */
+} levels;
+
+static double fit(double v, bool wide) { return wide ? v : (float)v; }
+
+static void levels_add(levels *l, int64_t i, double v)
+{
+    l->sum[0] = fit(l->sum[0] + v, l->wide);
+    for (int k = 0; k + 1 < LEVELS && !(i >> (4 * k) & 15); ++k) {
+        l->sum[k + 1] = fit(l->sum[k + 1] + l->sum[k], l->wide);
+        l->sum[k] = 0;
+    }
+}
+
+static double levels_total(const levels *l)
+{
+    double sum = 0;
+    for (int k = 0; k < LEVELS; ++k) sum = fit(sum + l->sum[k], l->wide);
+    return sum;
+}
+
 static void nll_cpu(const rush_value *in, rush_value *out)
 {
     labels l;
@@ -60,21 +87,26 @@ static void nll_cpu(const rush_value *in, rush_value *out)
     if (!x || read_labels(&l, x, in[1].t, T_(in[2]), in[3].i, in[4].i)) return;
     bool none = l.reduction == 0, wide = x->dtype == RUSH_F64;
     rush_tensor *to = none ? rush_tensor_new(x->dtype, x->device, out[0].t->ndim, out[0].t->size) : NULL;
-    double sum = 0, total = 0;
+    levels sums = {.wide = wide}, weights = {.wide = wide};
+    double total = 0;
     if (none && !to) return;
     for (int64_t i = 0; i < l.n * l.inner; ++i) {
         int64_t t = l.target[i], at = (i / l.inner * l.classes + t) * l.inner + i % l.inner;
         double w = t == l.ignore ? 0 : l.weight ? l.weight[t] : 1, loss = t == l.ignore ? 0 : -w * (wide ? ((double *)rush_ptr(x))[at] : ((float *)rush_ptr(x))[at]);
-        total += w;
-        sum += loss;
+        if (!none && t != l.ignore) {
+            if (l.weight) levels_add(&weights, i, w);
+            else total += w;
+            levels_add(&sums, i, fit(loss, wide));
+        }
         if (none && wide) ((double *)rush_ptr(to))[i] = loss;
         else if (none) ((float *)rush_ptr(to))[i] = (float)loss;
     }
     if (none) {
         rush_copy_into(out[0].t, to);
-        total = 0;
     } else {
-        double r = l.reduction == 1 ? sum / total : sum;
+        double r = levels_total(&sums);
+        if (l.weight) total = levels_total(&weights);
+        if (l.reduction == 1) r /= total;
         rush_convert(rush_ptr(out[0].t), out[0].t->dtype, 0, &r, RUSH_F64, 0, 1);
     }
     rush_convert(rush_ptr(out[1].t), out[1].t->dtype, 0, &total, RUSH_F64, 0, 1);
@@ -113,13 +145,14 @@ static void nll_back_cpu(const rush_value *in, rush_value *out)
     rush_tensor *work = to->dtype == RUSH_F32 || to->dtype == RUSH_F64 ? to : rush_tensor_new(RUSH_F32, to->device, to->ndim, to->size);
     if (!work) return;
     memset(rush_ptr(work), 0, work->numel * rush_dtypes[work->dtype].size);
-    double scale = l.reduction == 1 ? 1 / rush_item(in[6].t) : 1;
+    double total = l.reduction == 1 ? rush_item(in[6].t) : 1;
+    bool wide = work->dtype == RUSH_F64;
     for (int64_t i = 0; i < l.n * l.inner; ++i) {
         int64_t t = l.target[i];
         if (t == l.ignore) continue;
-        double v = -(l.weight ? l.weight[t] : 1) * scale * ((double *)rush_ptr(g))[l.reduction == 0 ? i : 0];
+        double v = -(l.weight ? l.weight[t] : 1) * fit(((double *)rush_ptr(g))[l.reduction == 0 ? i : 0] / total, wide);
         int64_t at = (i / l.inner * l.classes + t) * l.inner + i % l.inner;
-        if (work->dtype == RUSH_F64) ((double *)rush_ptr(work))[at] = v;
+        if (wide) ((double *)rush_ptr(work))[at] = v;
         else ((float *)rush_ptr(work))[at] = (float)v;
     }
     if (work != to) rush_copy_into(to, work);

@@ -34,6 +34,7 @@ static inline T finite_of(T x, T nan, T high, T low)
 {
     return make(part_of(re_of(x), nan, high, low), part_of(im_of(x), nan, high, low));
 }
+static inline T one_less_square(T x) { return K(1) - x * x; }
 static inline T sign_of(T x)
 {
     REAL_T r = absolute(x);
