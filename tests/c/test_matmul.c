@@ -156,6 +156,13 @@ static float beside(const rush_tensor *a, const rush_tensor *b, int64_t i, int64
     return sum;
 }
 
+static rush_tensor *product(rush_tensor *a, rush_tensor *b)
+{
+    rush_tensor *y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+    assert_null(rush_error());
+    return y;
+}
+
 static void sums_keep_their_order(void **state)
 {
     static const int64_t wide[][3] = {{5, 16, 500}, {20, 45, 300}, {33, 12, 777}}, narrow[][3] = {{6, 10, 64}, {40, 11, 64}, {2, 7, 128}};
@@ -163,7 +170,7 @@ static void sums_keep_their_order(void **state)
     for (int64_t n = 2; n < 12; ++n)
         rush_scope() {
             rush_tensor *a = numbers(RUSH_F32, 21, 37), *b = numbers(RUSH_F32, 37, n);
-            rush_tensor *y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+            rush_tensor *y = product(a, b);
             for (int64_t i = 0; i < 21; ++i)
                 for (int64_t j = 0; j < n; ++j) assert_true((float)element(y, i, j) == beside(a, b, i, j, 37, n));
         }
@@ -171,8 +178,7 @@ static void sums_keep_their_order(void **state)
         rush_scope() {
             int64_t m = wide[c][0], n = wide[c][1], k = wide[c][2];
             rush_tensor *a = numbers(RUSH_F32, m, k), *b = numbers(RUSH_F32, k, n);
-            rush_tensor *y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
-            assert_null(rush_error());
+            rush_tensor *y = product(a, b);
             int unlike[2] = {0, 0}; /* without fused instructions, and with them */
             for (int64_t i = 0; i < m; ++i)
                 for (int64_t j = 0; j < n; ++j)
@@ -180,8 +186,7 @@ static void sums_keep_their_order(void **state)
             assert_true(unlike[0] == 0 || unlike[1] == 0);
             m = narrow[c][0], n = narrow[c][1], k = narrow[c][2];
             a = numbers(RUSH_F32, m, k), b = turned(numbers(RUSH_F32, n, k));
-            y = rush_apply(rush_op_find("mm"), 2, (rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
-            assert_null(rush_error());
+            y = product(a, b);
             for (int64_t i = 0; i < m; ++i)
                 for (int64_t j = 0; j < n; ++j) {
                     float want = in_lanes(a, b, i, j, k, j < n / 4 * 4 ? 4 : 8);
