@@ -52,9 +52,10 @@ def threads(program):
     runs = {n: run(program, 3, OMP_NUM_THREADS=str(n)) for n in (1, 2, 3)}
     for n in (2, 3):
         assert runs[n][0] == runs[1][0], f"{n} threads print other numbers:\n" + "\n".join(runs[n][0] + ["on one thread:"] + runs[1][0])
+        assert runs[n][1] == runs[1][1], f"{n} threads learn other weights"
     accuracy = float(re.findall(r"test accuracy ([\d.]+)", "\n".join(runs[1][0]))[-1])
     assert accuracy >= 94, f"test accuracy {accuracy} after three epochs"
-    print("1, 2 and 3 threads: the same numbers;", f"test accuracy {accuracy} % after three epochs")
+    print("1, 2 and 3 threads: the same numbers and weights;", f"test accuracy {accuracy} % after three epochs")
 
 
 def valgrind(program):

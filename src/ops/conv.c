@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 enum { FORWARD, GRAD_INPUT, GRAD_WEIGHT };
+#define SMALL_SUMS 4e7 /* multiplications: half a millisecond */
 
 /* Positions of the arguments that convolution and convolution_backward share. */
 enum { STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS };
@@ -129,7 +130,13 @@ static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, con
     if (d == RUSH_F32 && what == FORWARD && (icg < 16 || ocg < 16) && !big) return false;
     if (d == RUSH_F32 && what == GRAD_INPUT && (icg < 16 || ocg < 16)) return false;
     if (d == RUSH_F32 && what == GRAD_WEIGHT && c->out < 16) return false;
-    return rush_engine_conv(what, c, d, last, a, b, bias, to);
+    /* oneDNN cuts the sums of a weight's gradient by the number of threads; small ones keep their numbers on one. */
+    double sums = (double)c->n * c->out * icg * c->kernel[0] * c->kernel[1] * c->kernel[2] * c->result[0] * c->result[1] * c->result[2];
+    bool alone = what == GRAD_WEIGHT && sums < SMALL_SUMS && !rush_now.alone;
+    if (alone) rush_parallel_alone(true);
+    bool done = rush_engine_conv(what, c, d, last, a, b, bias, to);
+    if (alone) rush_parallel_alone(false);
+    return done;
 }
 
 /* Contiguous, real, of a kernel's type. */

@@ -1,4 +1,5 @@
 """Loading: order of samples, workers, and errors of workers that fail."""
+import contextlib
 import math
 import os
 import signal
@@ -124,22 +125,34 @@ def wait_until(true, seconds):
     return true()
 
 
+@contextlib.contextmanager
+def started(program):
+    """A Python in a session of its own, that takes Ctrl-C even where the tests, in the background, do not, and ends with the block."""
+    before = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.path[:0] = %r\n" % ([os.path.dirname(__file__)] + sys.path)
+    child = subprocess.Popen([sys.executable, "-c", before + program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        child.stdout.readline()
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self") or not os.path.isdir("/dev/shm"), reason="looks at /proc and /dev/shm")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_interrupted_program_leaves_nothing(sign, kind):
     shared = set(os.listdir("/dev/shm"))
-    program = ("import sys; sys.path[:0] = %r; from test_data import Slow, DataLoader\n"
+    program = ("from test_data import Slow, DataLoader\n"
                "for batch in DataLoader(Slow(100000), batch_size=4, num_workers=2, worker_type=%r):\n"
-               "    print(batch.shape, flush=True)\n" % ([os.path.dirname(__file__)] + sys.path, kind))
-    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    child.stdout.readline()
-    workers = children_of(child.pid)
-    assert len(workers) >= 2 or kind == "thread" and not workers
-    start = time.time()
-    child.send_signal(sign)
-    words = child.communicate(timeout=10)[1].decode()
-    assert child.returncode != 0 and time.time() - start < 2 and words.count("Traceback") <= 1
+               "    print(batch.shape, flush=True)\n" % kind)
+    with started(program) as child:
+        workers = children_of(child.pid)
+        assert len(workers) >= 2 or kind == "thread" and not workers
+        start = time.time()
+        child.send_signal(sign)
+        words = child.communicate(timeout=10)[1].decode()
+        assert child.returncode != 0 and time.time() - start < 2 and words.count("Traceback") <= 1
     # Workers of a program that was killed outright look after their parent once a second.
     assert wait_until(lambda: not [w for w in workers if os.path.exists("/proc/%d" % w)], 4)
     assert set(os.listdir("/dev/shm")) <= shared
@@ -149,19 +162,17 @@ def test_interrupted_program_leaves_nothing(sign, kind):
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_ctrl_c_at_any_moment(kind):
     """Also while workers are started or ended; the terminal sends it to the workers too."""
-    program = ("import sys; sys.path[:0] = %r; from test_data import Slow, DataLoader\n"
+    program = ("from test_data import Slow, DataLoader\n"
                "print('go', flush=True)\n"
                "for epoch in range(10 ** 6):\n"
-               "    for batch in zip(DataLoader(Slow(100), batch_size=1, num_workers=2, worker_type=%r), range(2)): pass\n"
-               % ([os.path.dirname(__file__)] + sys.path, kind))
+               "    for batch in zip(DataLoader(Slow(100), batch_size=1, num_workers=2, worker_type=%r), range(2)): pass\n" % kind)
     for moment in range(5):
-        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-        child.stdout.readline()
-        time.sleep(0.05 * moment + 0.01)
-        os.killpg(child.pid, signal.SIGINT)
-        words = child.communicate(timeout=10)[1].decode()
-        assert child.returncode == -signal.SIGINT and words.count("Traceback") == 1, words
-        assert not children_of(child.pid)
+        with started(program) as child:
+            time.sleep(0.05 * moment + 0.01)
+            os.killpg(child.pid, signal.SIGINT)
+            words = child.communicate(timeout=10)[1].decode()
+            assert child.returncode == -signal.SIGINT and words.count("Traceback") == 1, words
+            assert not children_of(child.pid)
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])

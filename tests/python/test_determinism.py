@@ -1,5 +1,5 @@
-"""Results are the same to the last bit from run to run and with one, two, three and seven threads; convolutions, which oneDNN
-cuts by the number of threads, from run to run with the same number."""
+"""Results are the same to the last bit from run to run and with one, two, three and seven threads; gradients of large
+convolutions, which oneDNN cuts by the number of threads, from run to run with the same number."""
 import pytest
 
 import rushlight as torch
@@ -69,7 +69,9 @@ def gradients(fn, *tensors):
 
 
 def test_gradients():
-    same_bits(gradients(lambda x, w: F.conv2d(x, w, padding=1), IMAGE, FILTERS), True)
+    same_bits(gradients(lambda x, w: F.conv2d(x, w, padding=1), IMAGE, FILTERS))
+    same_bits(gradients(lambda x, w: F.conv2d(x, w, padding=1), torch.randn(32, 32, 8, 8), torch.randn(64, 32, 3, 3)))
+    same_bits(gradients(lambda x, w: F.conv2d(x, w, padding=1), torch.randn(8, 32, 28, 28), torch.randn(64, 32, 3, 3)), True)
     same_bits(gradients(lambda x, w: F.conv2d(x, w, stride=2), IMAGE[:, :3], FILTERS[:, :3]), True)
     same_bits(gradients(lambda x, w: F.conv2d(x, w, groups=24), IMAGE, FILTERS[:1].transpose(0, 1)), True)
     same_bits(gradients(lambda x: F.batch_norm(x, None, None, training=True), IMAGE))
