@@ -402,11 +402,12 @@ static void group_back_cpu(const rush_value *in, rush_value *out)
     if (dbs) give(out[2].t, sum_dim(dbs, 0, false));
 }
 
-/* What the means and the reciprocal deviations, which are results too, add to the gradient of the input. */
+/* What the means and the reciprocal deviations, which are results too, add to the gradient of the input. PyTorch forgets
+ * it where only one of them has a gradient; so do we, unless the gradient is differentiated, as tangents are found. */
 static void add_statistics_grad(rush_grads *s)
 {
     rush_tensor *x = s->in[0].t, *g[2] = {s->g[1], s->g[2]}, *sum = NULL;
-    if (!rush_needs(s, 0) || !x->numel || (!g[0] && !g[1])) return;
+    if (!rush_needs(s, 0) || !x->numel || !(rush_grad_enabled() ? g[0] || g[1] : g[0] && g[1])) return;
     rush_value groups = INTS(s->in[3].i, s->in[6].i, -1);
     double n = (double)(x->numel / (s->in[3].i * s->in[6].i));
     if (g[1]) {
