@@ -7,12 +7,8 @@
 #include "ops/reduce.h"
 #include "kernels/cpu/cascade.h"
 
-typedef struct axis {
-    int64_t size, in, out; /* strides in elements */
-} axis;
-
 typedef struct walk {
-    axis d[RUSH_MAXDIM + 2];
+    rush_axis d[RUSH_MAXDIM + 2]; /* in elements */
     int n, gone;
     rush_cascade_way way;
     const float *x;
@@ -22,43 +18,27 @@ typedef struct walk {
     int64_t outer;         /* calls for each output */
 } walk;
 
-static void add_axis(axis *d, int *n, int first, axis a)
-{
-    int i = (*n)++;
-    for (; i > first && (a.out ? a.out < d[i - 1].out : a.in < d[i - 1].in); --i) d[i] = d[i - 1];
-    d[i] = a;
-}
-
-static int merge(axis *d, int n)
-{
-    int last = 0;
-    for (int i = 1; i < n; ++i) {
-        if (d[i].in == d[last].in * d[last].size && d[i].out == d[last].out * d[last].size) d[last].size *= d[i].size;
-        else d[++last] = d[i];
-    }
-    return n ? last + 1 : 0;
-}
-
 static void part_dims(walk *w, const rush_tensor *x, uint64_t dims)
 {
-    axis kept[RUSH_MAXDIM];
+    rush_axis kept[RUSH_MAXDIM];
     int64_t out = 1;
     int many = 0;
     w->n = 0;
     for (int d = x->ndim - 1; d >= 0; --d) {
-        if (x->size[d] != 1 && (dims >> d & 1)) add_axis(w->d, &w->n, 0, (axis){x->size[d], x->stride[d], 0});
-        if (dims >> d & 1) continue;
-        if (x->size[d] != 1) add_axis(kept, &many, 0, (axis){x->size[d], x->stride[d], out});
-        out *= x->size[d];
+        bool gone = dims >> d & 1;
+        if (x->size[d] != 1 && gone) w->d[w->n++] = (rush_axis){x->size[d], x->stride[d], 0};
+        if (x->size[d] != 1 && !gone) kept[many++] = (rush_axis){x->size[d], x->stride[d], out};
+        if (!gone) out *= x->size[d];
     }
-    w->n = w->gone = merge(w->d, w->n);
-    if (!w->n) w->d[w->n++] = (axis){1, 0, 0}, w->gone = 1;
-    many = merge(kept, many);
+    rush_axes_sort(w->d, w->n);
+    w->n = w->gone = rush_axes_merge(w->d, w->n);
+    if (!w->n) w->d[w->n++] = (rush_axis){1, 0, 0}, w->gone = 1;
+    many = rush_axes_merge(kept, many);
     for (int d = 0; d < many; ++d) w->d[w->n++] = kept[d];
-    if (w->n < 2) w->d[w->n++] = (axis){1, 0, 0};
+    if (w->n < 2) w->d[w->n++] = (rush_axis){1, 0, 0};
 }
 
-static rush_cascade_way way_of(const axis *d)
+static rush_cascade_way way_of(const rush_axis *d)
 {
     const int64_t lanes = RUSH_CASCADE_LANES;
     if (d[0].in == 1 && d[0].size >= lanes) return RUSH_CASCADE_ROWS;
@@ -71,7 +51,7 @@ static void outputs(void *arg, int64_t begin, int64_t end)
 {
     const walk *w = arg;
     bool across = w->gone < 2; /* the outputs of a call are different ones */
-    const axis *d1 = &w->d[1];
+    const rush_axis *d1 = &w->d[1];
     for (int64_t task = begin; task < end; ++task) {
         int64_t first = task % w->chunks * w->chunk, n = across ? RUSH_MIN(w->chunk, d1->size - first) : d1->size, u = task / w->chunks;
         const float *x = w->x + first * d1->in;

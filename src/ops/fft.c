@@ -162,16 +162,26 @@ static void scale(rush_tensor *t, double k)
 
 /* ---- the three records: ATen's names; normalization 0 none, 1 by sqrt(n), 2 by n ---- */
 
-/* Kernels do not fail over dims: they are told apart here. */
-static int check_dims(const rush_tensor *x, rush_value dims)
+/* Dims counted from 0, each once; `to` has room for RUSH_MAXDIM. */
+static int read_dims(const rush_tensor *x, rush_value dims, int64_t *to)
 {
     bool seen[RUSH_MAXDIM] = {false};
     for (uint32_t i = 0; i < dims.n; ++i) {
         int d = rush_dim_wrap(dims.ints[i], x->ndim);
         if (d < 0) return -1;
-        RUSH_CHECK(x->ndim && !seen[d], RUSH_RUNTIME_ERROR, "FFT dims must be unique");
+        RUSH_CHECK(!seen[d], RUSH_RUNTIME_ERROR, "FFT dims must be unique");
         seen[d] = true;
+        to[i] = d;
     }
+    return 0;
+}
+
+/* Kernels do not fail over dims: they are told apart here. */
+static int check_dims(const rush_tensor *x, rush_value dims)
+{
+    int64_t read[RUSH_MAXDIM];
+    if (read_dims(x, dims, read)) return -1;
+    RUSH_CHECK(x->ndim || !dims.n, RUSH_RUNTIME_ERROR, "FFT dims must be unique");
     return 0;
 }
 
@@ -423,14 +433,8 @@ static int resolve(rush_tensor *x, rush_value s, rush_value dim, int64_t *dims, 
 {
     int n = 0;
     if (HAS(dim)) {
-        bool seen[RUSH_MAXDIM] = {false};
-        for (uint32_t i = 0; i < dim.n; ++i) {
-            int d = rush_dim_wrap(dim.ints[i], x->ndim);
-            if (d < 0) return -1;
-            RUSH_CHECK(!seen[d], RUSH_RUNTIME_ERROR, "FFT dims must be unique");
-            seen[d] = true;
-            dims[n++] = d;
-        }
+        if (read_dims(x, dim, dims)) return -1;
+        n = (int)dim.n;
         RUSH_CHECK(!HAS(s) || s.n == dim.n, RUSH_RUNTIME_ERROR, "When given, dim and shape arguments must have the same length");
     } else if (HAS(s)) {
         RUSH_CHECK((int)s.n <= x->ndim, RUSH_RUNTIME_ERROR, "Got shape with %u values but input tensor only has %d dimensions.", s.n, x->ndim);

@@ -10,6 +10,14 @@
  * an index are for one dim, or all dims of a contiguous tensor. Returns -1 when memory runs out. */
 int rush_fold_run(const rush_fold *, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *);
 
+/* A dim, or several as one, of a walk over a tensor: strides of what is read and of what is written, in units of the walk's. */
+typedef struct rush_axis {
+    int64_t size, in, out;
+} rush_axis;
+
+void rush_axes_sort(rush_axis *, int n);  /* innermost in memory first; stable */
+int rush_axes_merge(rush_axis *, int n);  /* dims that lie one behind the other become one; returns how many are left */
+
 /* The sum of floats (over `divisor`, unless it is 0) in the order of PyTorch's; false where that is left to a fold. */
 bool rush_cascade_sum(const rush_tensor *x, uint64_t dims, rush_tensor *out, double divisor);
 

@@ -12,17 +12,13 @@
 #define BUFFER_BYTES 32768
 #define BATCH 64             /* outputs made of rows that are finished together         */
 
-typedef struct axis {
-    int64_t size, in, out; /* strides in bytes of the input, in elements of the output */
-} axis;
-
 typedef struct walk {
     const rush_fold *f;
     const rush_fold_arg *arg;
     const char *x;
     uint8_t dtype;        /* of x */
     int64_t item, size;   /* bytes of an element in memory, and as the fold reads it */
-    axis kept[RUSH_MAXDIM], gone[RUSH_MAXDIM]; /* innermost first */
+    rush_axis kept[RUSH_MAXDIM], gone[RUSH_MAXDIM]; /* innermost first; in bytes of the input, elements of the output */
     int nkept, ngone;
     bool columns;         /* kept[0] runs across the columns */
     int64_t length;       /* of the reduction */
@@ -35,16 +31,16 @@ typedef struct walk {
 
 /* ---- dims ---- */
 
-static void sort_dims(axis *d, int n)
+void rush_axes_sort(rush_axis *d, int n)
 {
     for (int i = 1; i < n; ++i)
         for (int j = i; j > 0 && llabs(d[j].in) < llabs(d[j - 1].in); --j) {
-            axis t = d[j];
+            rush_axis t = d[j];
             d[j] = d[j - 1], d[j - 1] = t;
         }
 }
 
-static int merge_dims(axis *d, int n)
+int rush_axes_merge(rush_axis *d, int n)
 {
     int last = 0;
     for (int i = 1; i < n; ++i) {
@@ -60,15 +56,15 @@ static void part_dims(walk *w, const rush_tensor *x, uint64_t dims)
     for (int d = x->ndim - 1; d >= 0; --d) {
         int64_t n = x->size[d], in = x->stride[d] * w->item;
         if (dims >> d & 1) {
-            if (n != 1) w->gone[w->ngone++] = (axis){n, in, 0};
+            if (n != 1) w->gone[w->ngone++] = (rush_axis){n, in, 0};
             w->length *= n;
         } else {
-            if (n != 1) w->kept[w->nkept++] = (axis){n, in, out};
+            if (n != 1) w->kept[w->nkept++] = (rush_axis){n, in, out};
             out *= n;
         }
     }
-    if (w->nkept > 1) sort_dims(w->kept, w->nkept), w->nkept = merge_dims(w->kept, w->nkept);
-    if (w->ngone > 1) sort_dims(w->gone, w->ngone), w->ngone = merge_dims(w->gone, w->ngone);
+    if (w->nkept > 1) rush_axes_sort(w->kept, w->nkept), w->nkept = rush_axes_merge(w->kept, w->nkept);
+    if (w->ngone > 1) rush_axes_sort(w->gone, w->ngone), w->ngone = rush_axes_merge(w->gone, w->ngone);
 }
 
 /* ---- pieces of a reduction ---- */
@@ -196,8 +192,8 @@ static void whole_rows(void *arg, int64_t begin, int64_t end)
 {
     const walk *w = arg;
     char acc[BATCH * FOLD_KEEPS] __attribute__((aligned(64)));
-    axis none = {1, 0, 1};
-    const axis *d0 = w->nkept ? w->kept : &none;
+    rush_axis none = {1, 0, 1};
+    const rush_axis *d0 = w->nkept ? w->kept : &none;
     bool plain = w->ngone == 1 && w->dtype == w->f->reads && w->gone[0].in == w->size;
     while (begin < end) {
         const char *x = w->x;
