@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Check that shape rules, composites and derivatives are formulas: they call operations and read sizes, never memory.
+
+    tests/formula.py [--where] [FILE...]
+
+What computes on memory is a kernel; a graph, a tracer and a device other than the CPU must be able to see or replace it. This
+finds, in the C sources, the functions that `.shape`, `.run` and `.grad` of records reach, and counts in them the words that
+touch memory. What is not yet so stands in tests/formula.tsv, per file: the numbers may only shrink.
+"""
+import argparse
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ["src/ops", "src/sparse", "src/optim", "src/nn"]
+ALLOWED = ROOT / "tests" / "formula.tsv"
+# Pointers to elements, elements as numbers, loops and the tables of kernels.
+FORBIDDEN = re.compile(r"\brush_(?:ptr|data|item|item_int|k_\w+|parallel_for|iterate|iter_init|iter_run|lines|walk_\w+)\b|storage\s*->\s*data\b")
+WORD = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")  # of members, only the structure
+NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "defined", "_Alignas"}
+
+
+def without_text(source):
+    """Without comments and without what strings say; lines stay where they are."""
+    blank = lambda found: "\n" * found.group().count("\n") if found.group().startswith("/") else '""' if found.group()[0] == '"' else "0"
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', blank, source, flags=re.S)
+
+
+def closing(text, at):
+    """Where the bracket at text[at] is closed."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if not depth:
+            return i
+    return len(text) - 1
+
+
+def arguments(text):
+    """What stands between commas that no bracket encloses."""
+    parts, depth, begin = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and not depth:
+            parts.append(text[begin:i])
+            begin = i + 1
+    return [p.strip() for p in [*parts, text[begin:]]]
+
+
+class Source:
+    """One file: bodies of functions, initialisers and macros by name; what its records name."""
+
+    def __init__(self, path):
+        self.path, self.bodies, self.shared, self.roots, self.kernels = path, {}, set(), set(), set()
+        text = without_text(path.read_text())
+        self.macros = {}
+        for name, parameters, body in re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)]*\))?((?:[^\n]*\\\n)*[^\n]*)", text, flags=re.M):
+            self.macros[name] = (arguments(parameters[1:-1]) if parameters else None, body.replace("\\\n", "\n"))
+            self.bodies[name] = body
+        text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: "\n" * found.group().count("\n"), text, flags=re.M)
+        self.read(text)
+
+    def expanded(self, name, inside):
+        parameters, body = self.macros[name]
+        given = dict(zip(parameters, arguments(inside)))
+        if parameters[-1:] == ["..."]:
+            given["__VA_ARGS__"] = ", ".join(arguments(inside)[len(parameters) - 1:])
+        body = re.sub(r"\s*##\s*", "\1", body)
+        return re.sub(r"[A-Za-z_]\w*", lambda word: given.get(word.group(), word.group()), body).replace("\1", "")
+
+    def read(self, text):
+        """Walks what stands outside of functions."""
+        at = 0
+        while found := re.compile(r"(\w+)\s*(?=[({])|(\w+)(?:\s*\[[^\]]*\])*(?:\s*__attribute__\s*\(\(.*?\)\))?\s*=(?=[^=])|;").search(text, at):
+            name, variable, end = found.group(1), found.group(2), found.end()
+            if variable:
+                stop = end
+                while stop < len(text) and text[stop] != ";":
+                    stop = closing(text, stop) + 1 if text[stop] in "([{" else stop + 1
+                self.initialiser(variable, text[end:stop])
+                at = stop
+            elif name and text[end] == "(" and name not in NOT_FUNCTIONS:
+                close = closing(text, end)
+                after = re.compile(r"\s*\{").match(text, close + 1)
+                if after:
+                    stop = closing(text, after.end() - 1)
+                    self.bodies[name] = text[after.end():stop]
+                    line = text.rfind("\n", 0, found.start()) + 1
+                    if "static" not in text[line:found.start()] or self.path.suffix == ".h":
+                        self.shared.add(name)
+                    at = stop + 1
+                elif name in self.macros and self.macros[name][0] is not None:
+                    self.read(self.expanded(name, text[end + 1:close]) + ";")
+                    at = close + 1
+                else:
+                    at = close + 1
+            elif name and text[end] == "{":
+                at = closing(text, end) + 1
+            else:
+                at = end
+
+    def initialiser(self, variable, value):
+        for word in list(self.macros):  # .shape and .run may stand in a macro of fields
+            parameters, body = self.macros[word]
+            if re.search(r"\.(?:shape|run|grad)\s*=", body):
+                for use in re.finditer(rf"\b{word}\b(\s*\()?", value):
+                    inside = value[use.end():closing(value, use.end() - 1)] if use.group(1) and parameters is not None else ""
+                    value += " " + (self.expanded(word, inside) if parameters is not None else body)
+        self.bodies[variable] = value
+        roots = re.findall(r"\.(?:shape|run|grad)\s*=\s*&?(\w+)", value)
+        kernels = re.findall(r"\.(?:cpu|meta|cuda)\s*=\s*&?(\w+)", value)
+        self.roots.update(roots)
+        if roots and not kernels:  # what its row names runs in the formula, too
+            self.roots.update(re.findall(r"\.row\s*=\s*&?(\w+)", value))
+            for row in re.finditer(r"\.row\s*=\s*&?\(", value):
+                brace = value.find("{", row.end())
+                self.roots.update(WORD.findall(value[brace:closing(value, brace)]))
+
+
+def reached(sources):
+    """(file, function) of everything that formulas reach."""
+    shared = {name: source for source in sources for name in source.shared}
+    todo = [(source, name) for source in sources for name in source.roots]
+    seen = set()
+    while todo:
+        source, name = todo.pop()
+        if name not in source.bodies:
+            source = shared.get(name)
+        if source is None or (source, name) in seen:
+            continue
+        seen.add((source, name))
+        for word in set(WORD.findall(source.bodies[name])):
+            if word != name and (word in source.bodies or word in shared):
+                todo.append((source, word))
+    return seen
+
+
+def main():
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--where", action="store_true", help="name the functions, too")
+    cli.add_argument("--write", action="store_true", help="write what is counted as what is allowed")
+    cli.add_argument("files", nargs="*", help="only files whose name contains one of these")
+    args = cli.parse_args()
+    sources = [Source(path) for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.[ch]"))]
+    counted, where = collections.Counter(), collections.defaultdict(dict)
+    for source, name in reached(sources):
+        words = FORBIDDEN.findall(source.bodies[name])
+        if words:
+            path = str(source.path.relative_to(ROOT))
+            counted[path] += len(words)
+            where[path][name] = words
+    if args.write:
+        ALLOWED.write_text("".join(f"{path}\t{counted[path]}\n" for path in sorted(counted)))
+    allowed = {path: int(number) for path, number in (line.split("\t") for line in ALLOWED.read_text().splitlines())}
+    wrong = 0
+    for path in sorted(counted | allowed):
+        if args.files and not any(part in path for part in args.files):
+            continue
+        if args.where or counted[path] > allowed.get(path, 0):
+            for name, words in sorted(where[path].items()):
+                print(f"{path}: {name}: {' '.join(words)}")
+        if counted[path] != allowed.get(path, 0):
+            print(f"{path}: {counted[path]} words that touch memory, {allowed.get(path, 0)} are allowed")
+            wrong += counted[path] > allowed.get(path, 0)
+    print(f"formulas: {sum(counted.values())} words in {len(counted)} files touch memory, {sum(allowed.values())} are allowed")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
