@@ -48,10 +48,7 @@ static PyObject *getattro(PyObject *self, PyObject *name)
     PyObject *x = _PyObject_GenericGetAttrWithDict(self, name, NULL, 1);
     if (x || PyErr_Occurred()) return x;
     x = held((module_object *)self, name);
-    if (x) return py_ref(x);
-    if (PyErr_Occurred()) return NULL;
-    x = PyObject_GenericGetAttr(self, name); /* a property that raised AttributeError says why */
-    return x;
+    return x ? py_ref(x) : missing(self, name);
 }
 
 /* For super().__getattr__(name) of classes that have their own. */
@@ -265,5 +262,8 @@ int py_nnmodule_init(PyObject *module)
     if (PyType_Ready(&type_module)) return -1;
     own_call = PyDict_GetItem(type_module.tp_dict, names[CALL]);
     own_getattr = PyDict_GetItem(type_module.tp_dict, names[GETATTR]);
+    /* What super().__getattribute__ finds, and what a class with a __getattr__ of its own asks first, is Python's: parameters come after. */
+    if (PyDict_DelItemString(type_module.tp_dict, "__getattribute__")) return -1;
+    PyType_Modified(&type_module);
     return py_add(module, "_ModuleBase", py_ref((PyObject *)&type_module)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }

@@ -1,6 +1,7 @@
 """Snippets of Python and what PyTorch answers to them: values, dtypes, strides, printing, classes and texts of errors.
 
-Each line of behaviour.tsv is a test. Another one is a snippet whose answer PyTorch gave.
+Each line of behaviour.tsv and of callers.tsv (what programs by others were seen to do) is a test. Another one is a snippet whose answer
+PyTorch gave.
 """
 import copy
 import gc
@@ -14,11 +15,13 @@ import pytest
 
 import rushlight as torch
 
-ROWS = [line.split("\t") for line in (pathlib.Path(__file__).parent / "behaviour.tsv").read_text().splitlines()
-        if not line.startswith("#")]
+ROWS = [line.split("\t") for table in ("behaviour.tsv", "callers.tsv")
+        for line in (pathlib.Path(__file__).parent / table).read_text().splitlines() if not line.startswith("#")]
 
 
 def describe(v):
+    if isinstance(v, torch.Tensor) and v.layout != torch.strided:
+        return ("S", str(v.layout), str(v.dtype), tuple(v.shape), repr(v.to_dense().tolist()))
     if isinstance(v, torch.Tensor):
         return ("T", str(v.dtype), tuple(v.shape), tuple(v.stride()), v.requires_grad, repr(v.detach().tolist()), type(v).__name__)
     if isinstance(v, torch.Size):
