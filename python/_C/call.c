@@ -178,6 +178,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     bool method = f->flags & PY_METHOD;
     py_call c;
+    c.nover = 0;
     PyObject *result = NULL;
     if (RUSH_UNLIKELY(!f->n) && py_overloads_read(f)) return NULL;
     if (method && (n < 1 || !py_is_tensor(args[0])))
@@ -198,6 +199,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     }
     py_no_match(f, f->n == 1 ? &c : NULL, args, n, kwnames);
 end:
+    py_forget_overrides(&c);
     rush_scope_close(mark);
     return result;
 }

@@ -33,7 +33,7 @@ typedef struct py_function_object {
 /* A call while its arguments are matched. */
 typedef struct py_call {
     rush_value in[PY_MAXARGS];
-    PyObject *over[16]; /* arguments with a __torch_function__ */
+    PyObject *over[16]; /* arguments with a __torch_function__; references */
     int nover;
     PyObject *out;      /* of out= */
     bool requires_grad;
@@ -46,9 +46,14 @@ typedef struct py_call {
     int item;           /* of a list: which one; -1 */
 } py_call;
 
+static inline void py_forget_overrides(py_call *c)
+{
+    while (RUSH_UNLIKELY(c->nover)) Py_DECREF(c->over[--c->nover]);
+}
 /* 1: matched; 0: not, see why; -1: an exception */
 int py_match(const py_overload *, py_call *, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method);
 int py_overloads_read(py_function_object *); /* 0 or -1 */
+bool py_has_inplace(const char *base);
 void *py_no_match(py_function_object *, const py_call *only, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* raises */
 PyObject *py_parameters(const py_function_object *, const py_overload *); /* "input, other, *, alpha=1, out=None" */
 PyObject *py_signature(const py_function_object *, const py_overload *); /* "(Tensor input, Tensor other, *, Number alpha = 1)" */

@@ -108,11 +108,11 @@ static PyObject *set_versions(PyObject *module, PyObject *args)
 {
     PyObject *tensors, *versions;
     if (!PyArg_ParseTuple(args, "OO", &tensors, &versions)) return NULL;
-    PyObject *a = PySequence_Fast(tensors, "tensors were expected"), *b = a ? PySequence_Fast(versions, "versions were expected") : NULL;
-    bool ok = b && PySequence_Fast_GET_SIZE(a) == PySequence_Fast_GET_SIZE(b);
-    for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(a); ++i) {
-        rush_tensor *t = py_need_tensor(PySequence_Fast_GET_ITEM(a, i), "the argument");
-        unsigned long v = PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(b, i));
+    PyObject *a = PySequence_Tuple(tensors), *b = a ? PySequence_Tuple(versions) : NULL;
+    bool ok = b && PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(a); ++i) {
+        rush_tensor *t = py_need_tensor(PyTuple_GET_ITEM(a, i), "the argument");
+        unsigned long v = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(b, i));
         if (!t || PyErr_Occurred()) ok = false;
         else if (t->version) *t->version = (unsigned)v;
         else if (t->storage) t->storage->version = (unsigned)v;

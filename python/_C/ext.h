@@ -194,6 +194,13 @@ static inline PyObject *py_ref(PyObject *x) /* Py_NewRef is 3.10's */
     Py_INCREF(x);
     return x;
 }
+/* Item i of a list or tuple, a new reference: converting an item may run code that changes the list. NULL and an exception if it got shorter. */
+static inline PyObject *py_list_item(PyObject *list, Py_ssize_t i)
+{
+    if (RUSH_LIKELY(i < PySequence_Fast_GET_SIZE(list))) return py_ref(PySequence_Fast_GET_ITEM(list, i));
+    PyErr_SetString(PyExc_RuntimeError, "the list changed its size while it was read");
+    return NULL;
+}
 static inline int py_add(PyObject *module, const char *name, PyObject *steals)
 {
     if (!steals) return -1;

@@ -110,7 +110,7 @@ static int put_index(plan *p, int *dim, PyObject *x)
         else return PyErr_Format(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors"), -1;
         if (!i) return py_raise_int();
     }
-    p->index[*dim] = i;
+    p->index[*dim] = rush_park(rush_keep(i));
     ++*dim;
     p->nindex = RUSH_MAX(p->nindex, *dim);
     return 0;
@@ -190,14 +190,8 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
     return 0;
 }
 
-static int read_index(plan *p, PyObject *key)
+static int read_entries(plan *p, PyObject *const *entry, Py_ssize_t n)
 {
-    PyObject *single[1] = {key}, **entry = single;
-    Py_ssize_t n = 1;
-    if (PyTuple_Check(key) || is_tuple_like(key)) {
-        n = PySequence_Fast_GET_SIZE(key);
-        entry = PySequence_Fast_ITEMS(key);
-    }
     int need = 0, dim = 0;
     for (Py_ssize_t i = 0; i < n; ++i) need += taken(entry[i]);
     if (need > p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
@@ -215,6 +209,16 @@ static int read_index(plan *p, PyObject *key)
         if (apply_entry(p, entry[i], &dim)) return -1;
     }
     return 0;
+}
+
+static int read_index(plan *p, PyObject *key)
+{
+    if (PyTuple_Check(key)) return read_entries(p, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
+    if (!is_tuple_like(key)) return read_entries(p, &key, 1);
+    PyObject *tuple = PyList_AsTuple(key); /* the __index__ of an entry may change the list */
+    int failed = tuple ? read_entries(p, PySequence_Fast_ITEMS(tuple), PyTuple_GET_SIZE(tuple)) : -1;
+    Py_XDECREF(tuple);
+    return failed;
 }
 
 /* A mask occupies one slot of the operation's list, however many dimensions it takes. */

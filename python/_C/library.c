@@ -3,7 +3,7 @@
  * A definition is a record like any other; its run calls the Python function that was registered for the device of
  * its arguments. So it is found by name, takes part in autocast, profiling and tracing, and appears under torch.ops.
  */
-#include "ext.h"
+#include "call.h"
 
 typedef struct python_op {
     rush_op op;
@@ -38,16 +38,16 @@ static PyObject *kernel_for(const python_op *p, const rush_value *in)
 static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
 {
     if (op->out_list >> i & 1) {
-        PyObject *fast = PySequence_Fast(x, "a list of tensors was expected");
-        if (!fast) return -1;
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+        PyObject *all = PySequence_Tuple(x);
+        if (!all) return -1;
+        Py_ssize_t n = PyTuple_GET_SIZE(all);
         rush_tensor **list = rush_out_list(out, i, (size_t)n);
         int failed = list ? 0 : -1;
         for (Py_ssize_t k = 0; !failed && k < n; ++k) {
-            list[k] = py_need_tensor(PySequence_Fast_GET_ITEM(fast, k), op->name);
+            list[k] = py_need_tensor(PyTuple_GET_ITEM(all, k), op->name);
             failed = list[k] ? (rush_park(rush_keep(list[k])), 0) : -1;
         }
-        Py_DECREF(fast);
+        Py_DECREF(all);
         return failed;
     }
     if (x == Py_None) return out[i] = RUSH_NONE, 0;
@@ -84,12 +84,12 @@ static int run(const rush_value *in, rush_value *out)
     if (r && op->nout <= 1) {
         failed = op->nout ? take_result(op, r, out, 0) : 0;
     } else if (r) {
-        PyObject *fast = PySequence_Fast(r, "a tuple of results was expected");
-        failed = fast ? 0 : -1;
-        if (fast && PySequence_Fast_GET_SIZE(fast) != op->nout)
-            failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PySequence_Fast_GET_SIZE(fast)), -1);
-        for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PySequence_Fast_GET_ITEM(fast, i), out, i);
-        Py_XDECREF(fast);
+        PyObject *all = PySequence_Tuple(r);
+        failed = all ? 0 : -1;
+        if (all && PyTuple_GET_SIZE(all) != op->nout)
+            failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PyTuple_GET_SIZE(all)), -1);
+        for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PyTuple_GET_ITEM(all, i), out, i);
+        Py_XDECREF(all);
     }
     Py_XDECREF(r);
     Py_XDECREF(tuple);
@@ -156,7 +156,7 @@ static const rush_op *find_qualified(const char *qualified, bool *inplace)
     memcpy(base, name, n - 1);
     base[n - 1] = 0;
     *inplace = true;
-    return rush_op_find(base);
+    return py_has_inplace(base) ? rush_op_find(base) : NULL;
 }
 
 /* _jit_get_operation("aten::add") -> (a callable of all overloads, their names) */

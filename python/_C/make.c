@@ -97,10 +97,11 @@ static int find_dtype(shape *s, PyObject *x)
     int failed = 0;
     PyTypeObject *last = NULL; /* long lists of one type are looked at quickly */
     for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
-        PyObject *item = PySequence_Fast_GET_ITEM(fast, i);
-        if (Py_TYPE(item) == last) continue;
+        if (Py_TYPE(PySequence_Fast_GET_ITEM(fast, i)) == last) continue;
+        PyObject *item = py_list_item(fast, i);
         failed = find_dtype(s, item);
         if (PyFloat_CheckExact(item) || PyLong_CheckExact(item)) last = Py_TYPE(item);
+        Py_DECREF(item);
     }
     Py_DECREF(fast);
     return failed;
@@ -168,10 +169,11 @@ static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
     if (PySequence_Fast_GET_SIZE(fast) != to->size[dim])
         failed = (PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)to->size[dim], dim, PySequence_Fast_GET_SIZE(fast)), -1);
     bool last = dim + 1 == to->ndim;
-    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
-        PyObject *item = PySequence_Fast_GET_ITEM(fast, i);
-        bool number = last && (PyFloat_CheckExact(item) || PyLong_CheckExact(item));
-        failed = number ? store_number(p, to->dtype, item) : store(to, dim + 1, p, item);
+    for (Py_ssize_t i = 0; !failed && i < to->size[dim]; ++i) {
+        PyObject *item = py_list_item(fast, i);
+        bool number = last && item && (PyFloat_CheckExact(item) || PyLong_CheckExact(item));
+        failed = !item ? -1 : number ? store_number(p, to->dtype, item) : store(to, dim + 1, p, item);
+        Py_XDECREF(item);
         p += to->stride[dim] * size;
     }
     Py_DECREF(fast);

@@ -107,6 +107,16 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+/* Does `base` have an in-place form `base_`, derived from its record? */
+bool py_has_inplace(const char *base)
+{
+    char name_[96], both[96];
+    if (strlen(base) + 2 > sizeof name_) return false;
+    snprintf(name_, sizeof name_, "%s_", base);
+    snprintf(both, sizeof both, "%s/", base);
+    return has_word(method_words, name_) || has_word(method_words, both) || has_word(inplace_function_words, name_) || has_word(nn_words, name_);
+}
+
 static int publish(PyObject *dict, const char *base, const char *name, const char *space, int flags)
 {
     PyObject *f = py_function(base, name, space, flags);

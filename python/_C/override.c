@@ -349,7 +349,8 @@ static PyObject *as_class(PyObject *x, PyTypeObject *cls)
     Py_ssize_t n = PySequence_Fast_GET_SIZE(x);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; ++i) {
-        PyObject *item = as_class(PySequence_Fast_GET_ITEM(x, i), cls);
+        PyObject *old = py_list_item(x, i), *item = old ? as_class(old, cls) : NULL;
+        Py_XDECREF(old);
         if (!item) {
             Py_CLEAR(list);
             break;
@@ -477,11 +478,11 @@ static PyObject *has_function(PyObject *module, PyObject *seq)
 {
     if (skipped()) Py_RETURN_FALSE;
     if (mode_now()) Py_RETURN_TRUE;
-    PyObject *fast = PySequence_Fast(seq, "a sequence was expected");
-    if (!fast) return NULL;
+    PyObject *all = PySequence_Tuple(seq);
+    if (!all) return NULL;
     bool any = false;
-    for (Py_ssize_t i = 0; !any && i < PySequence_Fast_GET_SIZE(fast); ++i) any = asks_now(PySequence_Fast_GET_ITEM(fast, i));
-    Py_DECREF(fast);
+    for (Py_ssize_t i = 0; !any && i < PyTuple_GET_SIZE(all); ++i) any = asks_now(PyTuple_GET_ITEM(all, i));
+    Py_DECREF(all);
     return PyBool_FromLong(any);
 }
 
@@ -501,10 +502,10 @@ static PyObject *handle(PyObject *module, PyObject *args, PyObject *kwargs)
     PyObject *over[64];
     int n = 0;
     if (PyTuple_GET_SIZE(args) < 2) return PyErr_Format(PyExc_TypeError, "handle_torch_function() needs a function and its relevant arguments");
-    PyObject *fast = PySequence_Fast(PyTuple_GET_ITEM(args, 1), "a sequence of arguments was expected");
+    PyObject *fast = PySequence_Tuple(PyTuple_GET_ITEM(args, 1));
     PyObject *rest = fast ? PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)) : NULL, *result = NULL;
-    for (Py_ssize_t i = 0; rest && i < PySequence_Fast_GET_SIZE(fast) && n < 64; ++i)
-        if (asks_now(PySequence_Fast_GET_ITEM(fast, i))) over[n++] = PySequence_Fast_GET_ITEM(fast, i);
+    for (Py_ssize_t i = 0; rest && i < PyTuple_GET_SIZE(fast) && n < 64; ++i)
+        if (asks_now(PyTuple_GET_ITEM(fast, i))) over[n++] = PyTuple_GET_ITEM(fast, i);
     if (rest) result = dispatch(PyTuple_GET_ITEM(args, 0), over, n, rest, kwargs);
     Py_XDECREF(rest);
     Py_XDECREF(fast);

@@ -19,7 +19,7 @@ static int64_t *room_for_ints(py_call *c, size_t n)
 
 static void note_override(py_call *c, PyObject *x)
 {
-    if (c->nover < (int)RUSH_COUNT(c->over)) c->over[c->nover++] = x;
+    if (c->nover < (int)RUSH_COUNT(c->over)) c->over[c->nover++] = py_ref(x);
 }
 
 /* A tensor, also of a subclass, or something that has a __torch_function__. */
@@ -41,11 +41,12 @@ static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
 {
     if (PyTuple_Check(x) || PyList_Check(x)) {
         Py_ssize_t n = PySequence_Fast_GET_SIZE(x);
-        PyObject **items = PySequence_Fast_ITEMS(x);
         int64_t *p = room_for_ints(c, (size_t)RUSH_MAX(n, 1));
         if (!p) return py_raise_int();
         for (Py_ssize_t i = 0; i < n; ++i) {
-            int ok = a->type == RUSH_A_BOOL && PyBool_Check(items[i]) ? (p[i] = items[i] == Py_True, 1) : py_to_int(items[i], &p[i]);
+            PyObject *item = py_list_item(x, i);
+            int ok = !item ? -1 : a->type == RUSH_A_BOOL && PyBool_Check(item) ? (p[i] = item == Py_True, 1) : py_to_int(item, &p[i]);
+            Py_XDECREF(item);
             if (ok <= 0) return c->item = (int)i, ok;
         }
         *v = rush_v_ints(p, (size_t)n);
@@ -84,7 +85,9 @@ static int take_floats(py_call *c, PyObject *x, rush_value *v)
     if (!p) return py_raise_int();
     for (Py_ssize_t i = 0; i < n; ++i) {
         rush_value number;
-        int ok = py_to_number(PySequence_Fast_GET_ITEM(x, i), &number);
+        PyObject *item = py_list_item(x, i);
+        int ok = item ? py_to_number(item, &number) : -1;
+        Py_XDECREF(item);
         if (ok <= 0 || number.kind == RUSH_V_COMPLEX) return RUSH_MIN(ok, 0);
         p[i] = rush_to_double(number);
     }
@@ -99,7 +102,9 @@ static int take_numbers(PyObject *x, rush_value *v)
     rush_value *p = rush_scope_alloc(sizeof *p * (size_t)RUSH_MAX(n, 1));
     if (!p) return py_raise_int();
     for (Py_ssize_t i = 0; i < n; ++i) {
-        int ok = py_to_number(PySequence_Fast_GET_ITEM(x, i), &p[i]);
+        PyObject *item = py_list_item(x, i);
+        int ok = item ? py_to_number(item, &p[i]) : -1;
+        Py_XDECREF(item);
         if (ok <= 0) return ok;
     }
     *v = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)n};
@@ -114,10 +119,12 @@ static int take_tensors(py_call *c, const rush_arg *a, PyObject *x, rush_value *
     rush_tensor **p = rush_scope_alloc(sizeof *p * (size_t)RUSH_MAX(n, 1));
     if (!p) return py_raise_int();
     for (Py_ssize_t i = 0; i < n; ++i) {
-        PyObject *item = PySequence_Fast_GET_ITEM(x, i);
-        if (item == Py_None && a->optional_items) p[i] = NULL;
-        else if (!take_tensor(c, item, &p[i])) return c->item = (int)i, 0;
-        rush_park(rush_keep(p[i])); /* the list may change while the call runs */
+        PyObject *item = py_list_item(x, i);
+        bool ok = item && ((item == Py_None && a->optional_items) || take_tensor(c, item, &p[i]));
+        if (ok && item == Py_None) p[i] = NULL;
+        if (ok) rush_park(rush_keep(p[i])); /* the list may change while the call runs */
+        Py_XDECREF(item);
+        if (!ok) return c->item = (int)i, item ? 0 : -1;
     }
     *v = rush_v_tensors(p, (size_t)n);
     return 1;
@@ -243,7 +250,8 @@ int py_match(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t
     const rush_op *op = o->op;
     PyObject *given[PY_MAXARGS], *const *keywords = args + n; /* their values follow the positional ones */
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, first = 0;
-    c->nover = c->nints = 0;
+    py_forget_overrides(c);
+    c->nints = 0;
     c->out = NULL;
     c->requires_grad = false;
     c->why = PY_FITS;

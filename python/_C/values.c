@@ -147,13 +147,13 @@ int py_to_sizes(PyObject *x, int64_t *out, int room, int *n)
         *n = 1;
         if (ok || !PySequence_Check(x) || PyUnicode_Check(x) || py_is_tensor(x)) return ok;
     }
-    PyObject *fast = PySequence_Fast(x, "a sequence of ints was expected");
-    if (!fast) return -1;
-    int ok = PySequence_Fast_GET_SIZE(fast) <= room;
-    if (!ok) PyErr_Format(PyExc_NotImplementedError, "tensors have at most %d dimensions, not %zd", room, PySequence_Fast_GET_SIZE(fast)), ok = -1;
-    for (Py_ssize_t i = 0; ok > 0 && i < PySequence_Fast_GET_SIZE(fast); ++i) ok = py_to_int(PySequence_Fast_GET_ITEM(fast, i), &out[i]);
-    *n = (int)PySequence_Fast_GET_SIZE(fast);
-    Py_DECREF(fast);
+    PyObject *all = PySequence_Tuple(x); /* no list, which an __index__ could change */
+    if (!all) return -1;
+    int ok = PyTuple_GET_SIZE(all) <= room;
+    if (!ok) PyErr_Format(PyExc_NotImplementedError, "tensors have at most %d dimensions, not %zd", room, PyTuple_GET_SIZE(all)), ok = -1;
+    for (Py_ssize_t i = 0; ok > 0 && i < PyTuple_GET_SIZE(all); ++i) ok = py_to_int(PyTuple_GET_ITEM(all, i), &out[i]);
+    *n = (int)PyTuple_GET_SIZE(all);
+    Py_DECREF(all);
     return ok;
 }
 

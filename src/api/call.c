@@ -453,7 +453,7 @@ static int call_inplace(const rush_op *op, const rush_value *in, rush_value *out
     rush_now.op = op;
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_AUTOCAST)) in = rush_autocast_args(op, in, room);
     for (int i = 0; i < op->nout; ++i) out[i] = RUSH_NONE;
-    int failed = !in || in[0].kind != RUSH_V_TENSOR || survey_args(&s, op, in, in[0].t) || rush_inplace_check(in[0].t);
+    int failed = !in || (in[0].kind != RUSH_V_TENSOR && rush_fail(RUSH_TYPE_ERROR, "the operation has no in-place form")) || survey_args(&s, op, in, in[0].t) || rush_inplace_check(in[0].t);
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     if (!failed && RUSH_UNLIKELY(s.layouts)) {
         failed = sparse_inplace(op, in, out, wants);
