@@ -1,4 +1,4 @@
-/* api.h - the steps of rush_call that are switched on by a mode: autocast (profiling is in op/profile.h). */
+/* api.h - the steps of the road (call.c) that stand in files of their own. */
 #ifndef RUSH_API_ROOM_H
 #define RUSH_API_ROOM_H
 
@@ -16,4 +16,18 @@ bool rush_autocast_cache(bool set, bool on);
 const rush_value *rush_autocast_args(const rush_op *, const rush_value *in, rush_value *room);
 
 #pragma GCC visibility pop
+
+/* Results that are given (given.c). 1: the kernel may write out[0] itself; 0: results of its own are to be made, and
+ * copied by rush_given_fill; -1: an error. */
+int rush_given_check(rush_form, const rush_op *, const rush_value *in, const rush_value *out);
+int rush_given_fill(rush_form, const rush_op *, const rush_value *in, rush_value *out, const rush_value *fresh);
+/* Copies of what is overwritten in place (argument 0), and of what shares its memory, if a derivative will ask for what they were. */
+int rush_given_keep(const rush_op *, const rush_value *in, rush_value *values);
+/* Of a composite in place, whose result is copied by an operation: may it be? */
+int rush_given_fits(const rush_tensor *self, const rush_tensor *result);
+
+/* Sparse layouts (layouts.c): the record that takes such arguments, or NULL and an error; a result written to what was given for it. */
+const rush_op *rush_sparse_form(const rush_op *, const rush_value *in);
+int rush_sparse_give(rush_tensor *to, rush_tensor *from, bool inplace);
+
 #endif

@@ -23,6 +23,9 @@
 #define RUSH_SPARSE(name, ...)                                                                              \
     static rush_op *const rush_sparse_##name[] __attribute__((section("rush_sparse_ops"), used)) = {__VA_ARGS__};
 
+/* The three ways to call a record: as it is, in place (name_), with results that are given (out=). */
+typedef enum rush_form { RUSH_FORM_CALL, RUSH_FORM_INPLACE, RUSH_FORM_OUT } rush_form;
+
 /* ---- reading arguments in rules and kernels: the schema has checked the kinds ---- */
 #define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
 #define I_(v) ((v).i)                                      /* int, bool, dtype, ...   */
@@ -47,6 +50,8 @@ typedef void (*rush_object_end)(void *object);
 void *rush_park_object(void *object);
 const char *rush_node_name(const rush_op *); /* what graphs call it; the text lives until the next call */
 const char *rush_node_exception(const char *op); /* a name that does not follow from the operation's; NULL */
+/* Closes the scope of an operation's body, but hands its results on to the caller's. */
+void rush_scope_leave(size_t mark, int nout, const rush_value *out);
 void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */

@@ -10,9 +10,9 @@
 #pragma GCC visibility push(default)
 
 typedef enum rush_profile_how {
-    RUSH_PROFILE_CALL,     /* op, as it is                                    */
-    RUSH_PROFILE_INPLACE,  /* its form name_                                  */
-    RUSH_PROFILE_OUT,      /* with results that were given: out               */
+    RUSH_PROFILE_CALL = RUSH_FORM_CALL,       /* op, as it is                        */
+    RUSH_PROFILE_INPLACE = RUSH_FORM_INPLACE, /* its form name_                      */
+    RUSH_PROFILE_OUT = RUSH_FORM_OUT,         /* with results that were given: out   */
     RUSH_PROFILE_EVALUATE, /* the engine's work for a node: name              */
     RUSH_PROFILE_NODE,     /* inside that, the derivative itself              */
     RUSH_PROFILE_RANGE     /* what a program marked                           */

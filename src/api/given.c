@@ -1,0 +1,124 @@
+/* given.c - results that are given: what out= and in-place forms have to look at before, and how a result reaches its place. */
+#include "api/api.h"
+#include "tensor/sparse.h"
+
+/* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places (1).
+ * 2 is an error; 3, where that is not known, goes by way of a result of its own. */
+static int worst_overlap(const rush_op *op, const rush_value *in, const rush_tensor *to)
+{
+    int worst = 0;
+    for (uint64_t left = op->tensor_args; left; left &= left - 1) {
+        const rush_value *v = &in[__builtin_ctzll(left)];
+        int how = v->kind == RUSH_V_TENSOR && v->t != to && !v->t->layout ? rush_overlap(to, v->t) : 0;
+        if (how == 2) return 2;
+        if (how > worst) worst = how;
+    }
+    return worst;
+}
+
+static int overlaps_itself(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                                         "Please clone() the tensor before performing the operation.");
+}
+
+static int overlaps_input(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                                         "memory location. Please clone() the tensor before performing the operation.");
+}
+
+int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out)
+{
+    bool inplace = form == RUSH_FORM_INPLACE;
+    if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
+        int shared = worst_overlap(op, in, out[0].t);
+        bool folded = rush_self_overlap(out[0].t);
+        if (op->nout == 1 && !folded && shared < 2) return 1;
+        if (folded) return overlaps_itself();
+        if (shared == 2) return overlaps_input();
+    }
+    for (int i = 0; !inplace && i < op->nout; ++i) {
+        const rush_tensor *to = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
+        if (!to || to->layout || !to->numel) continue;
+        if (rush_self_overlap(to)) return overlaps_itself();
+        if (worst_overlap(op, in, to) == 2) return overlaps_input();
+    }
+    return 0;
+}
+
+/* What RUSH_OUT_STRICT asks for. */
+static int check_strictly(const rush_op *op, const rush_value *in, const rush_tensor *to, const rush_tensor *from)
+{
+    RUSH_CHECK(to->dtype == from->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name(from->dtype),
+               rush_dtype_name(to->dtype));
+    for (int i = 0; i < op->nargs; ++i)
+        if (in[i].kind == RUSH_V_TENSOR && to->numel && in[i].t == to) return overlaps_input();
+    return 0;
+}
+
+static int check_sizes(const rush_tensor *to, const rush_tensor *from)
+{
+    RUSH_CHECK(rush_same_sizes(to, from), RUSH_RUNTIME_ERROR, "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(to),
+               rush_shape_of(from));
+    return 0;
+}
+
+static int check_dtypes(const rush_tensor *to, const rush_tensor *from)
+{
+    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
+    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
+    return 0;
+}
+
+int rush_given_fits(const rush_tensor *self, const rush_tensor *result)
+{
+    return check_sizes(self, result) || check_dtypes(self, result) ? -1 : 0;
+}
+
+static int give(rush_tensor *to, rush_tensor *from, bool inplace)
+{
+    if (to == from) return 0;
+    if (inplace && check_sizes(to, from)) return -1;
+    if (check_dtypes(to, from)) return -1;
+    if (to->layout || from->layout) return rush_sparse_give(to, from, inplace);
+    if (!rush_same_sizes(to, from)) {
+        if (to->numel)
+            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+                     rush_shape_of(to), rush_shape_of(from));
+        if (rush_tensor_resize(to, from->ndim, from->size)) return -1;
+    }
+    return rush_copy_into(to, from);
+}
+
+int rush_given_fill(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, const rush_value *fresh)
+{
+    bool inplace = form == RUSH_FORM_INPLACE;
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind != RUSH_V_TENSOR) {
+            out[i] = fresh[i];
+        } else if (fresh[i].kind == RUSH_V_TENSOR) {
+            if (!inplace && op->flags & RUSH_OUT_STRICT && check_strictly(op, in, out[i].t, fresh[i].t)) return -1;
+            if (give(out[i].t, fresh[i].t, inplace)) return -1;
+        }
+    }
+    return 0;
+}
+
+static rush_tensor *original(const rush_tensor *t)
+{
+    if (t->layout) return rush_sparse_alias(t); /* its parts stay as they are */
+    rush_tensor *copy = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
+    return copy && !rush_copy_into(copy, t) ? copy : NULL;
+}
+
+int rush_given_keep(const rush_op *op, const rush_value *in, rush_value *values)
+{
+    memcpy(values, in, sizeof *in * op->nargs);
+    for (uint64_t left = op->saves_in & op->tensor_args; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        if (in[i].kind != RUSH_V_TENSOR || in[i].t->storage != in[0].t->storage) continue;
+        if (!(values[i].t = original(in[i].t))) return -1;
+    }
+    return 0;
+}
