@@ -221,8 +221,8 @@ typedef struct rush_arg {
 
 #define RUSH_MAXOUT 8 /* as many results as an operation can have */
 typedef struct rush_grads rush_grads; /* what a derivative is given: below */
-typedef void (*rush_kernel)(const rush_value *in, rush_value *out);
-typedef int (*rush_rule)(const rush_value *in, rush_value *out);
+typedef void (*rush_kernel)(const rush_op *, const rush_value *in, rush_value *out);
+typedef int (*rush_rule)(const rush_op *, const rush_value *in, rush_value *out);
 typedef void (*rush_derivative)(rush_grads *);
 
 /* One operation. The first group is written by hand, the second is filled by rush_op_register(). */

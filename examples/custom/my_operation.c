@@ -8,7 +8,7 @@
 #include <math.h>
 #include <rushlight.h>
 
-static int squareplus_shape(const rush_value *in, rush_value *out)
+static int squareplus_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (rush_dtype_of(x) != RUSH_F32 || !rush_is_contiguous(x))
@@ -16,7 +16,7 @@ static int squareplus_shape(const rush_value *in, rush_value *out)
     return rush_out(out, 0, RUSH_F32, rush_device_of(x), rush_ndim(x), rush_sizes(x)) ? 0 : -1;
 }
 
-static void squareplus_cpu(const rush_value *in, rush_value *out)
+static void squareplus_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const float *x = rush_data(in[0].t);
     float *y = rush_data(out[0].t), b = (float)in[1].f;

@@ -62,9 +62,8 @@ static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
     return ok > 0 ? 0 : -1;
 }
 
-static int run(const rush_value *in, rush_value *out)
+static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_op *op = rush_now.op;
     python_op *p = python_op_of(op);
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *f = kernel_for(p, in), *args = PyList_New(0), *kwargs = PyDict_New(), *r = NULL;

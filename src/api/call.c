@@ -69,14 +69,14 @@ static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
 static int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
-    if (op->shape(in, out)) return -1;
+    if (op->shape(op, in, out)) return -1;
     const rush_tensor *t = any_result(op, out);
     int device = t ? t->device.type : RUSH_CPU;
     if (RUSH_UNLIKELY(s->mixed) && device != s->first->device.type) return two_devices();
     rush_kernel kernel = op->kernel[device];
     if (RUSH_LIKELY(kernel != NULL)) {
         if (device == RUSH_META) return 0;
-        kernel(in, out);
+        kernel(op, in, out);
         return rush_failed() ? -1 : 0;
     }
     if (device == RUSH_META || op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
@@ -88,7 +88,7 @@ static int run_composite(const rush_op *op, const rush_value *in, rush_value *ou
 {
     uint32_t mode = rush_now.mode;
     if (!recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
-    int failed = op->run(in, out);
+    int failed = op->run(op, in, out);
     rush_now.mode = mode;
     return failed || rush_failed() ? -1 : 0;
 }
@@ -104,7 +104,7 @@ static int compute_into(rush_form form, const rush_op *op, const survey *s, cons
     if (s->layouts && inplace && op->flags & RUSH_STRIDED_OUT) fresh[0] = out[0];
     uint32_t mode = rush_now.mode;
     rush_now.mode |= !itself ? RUSH_MODE_NO_GRAD : inplace ? RUSH_MODE_INPLACE : 0;
-    int failed = op->run ? op->run(in, fresh) : compute(op, s, in, itself ? out : fresh);
+    int failed = op->run ? op->run(op, in, fresh) : compute(op, s, in, itself ? out : fresh);
     rush_now.mode = mode;
     if (failed || rush_failed()) return -1;
     return itself ? 0 : rush_given_fill(form, op, in, out, fresh);

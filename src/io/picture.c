@@ -156,28 +156,28 @@ static const rush_tensor *bytes_of(rush_value v)
     return rush_contiguous_copy(t);
 }
 
-static int decode_image_run(const rush_value *in, rush_value *out)
+static int decode_image_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = bytes_of(in[0]);
     return t ? rush_result(out, decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
 }
 
-static int decode_png_run(const rush_value *in, rush_value *out)
+static int decode_png_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = bytes_of(in[0]);
     return t ? rush_result(out, rush_png_decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
 }
 
-static int decode_jpeg_run(const rush_value *in, rush_value *out)
+static int decode_jpeg_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = bytes_of(in[0]);
     return t ? rush_result(out, rush_jpeg_decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
 }
 
-static int encode_png_run(const rush_value *in, rush_value *out) { return rush_result(out, rush_png_encode(T_(in[0]), (int)I_(in[1]))); }
-static int encode_jpeg_run(const rush_value *in, rush_value *out) { return rush_result(out, rush_jpeg_encode(T_(in[0]), (int)I_(in[1]))); }
+static int encode_png_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_png_encode(T_(in[0]), (int)I_(in[1]))); }
+static int encode_jpeg_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_jpeg_encode(T_(in[0]), (int)I_(in[1]))); }
 
-static int read_file_run(const rush_value *in, rush_value *out)
+static int read_file_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_mapping *m = rush_map(in[0].s);
     if (!m) return -1;
@@ -186,7 +186,7 @@ static int read_file_run(const rush_value *in, rush_value *out)
     return failed;
 }
 
-static int write_file_run(const rush_value *in, rush_value *out)
+static int write_file_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = bytes_of(in[1]);
     return t && !write_bytes(in[0].s, t) ? rush_result(out, T_(in[1])) : -1;

@@ -154,7 +154,7 @@ int rush_sound_save(const char *path, const rush_tensor *t, int rate)
 
 /* ---- operations: the rate travels as a 0-d tensor, as an operation's results are tensors ---- */
 
-static int decode_sound_run(const rush_value *in, rush_value *out)
+static int decode_sound_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *bytes = T_(in[0]);
     RUSH_CHECK(bytes && bytes->dtype == RUSH_U8 && bytes->ndim == 1, RUSH_TYPE_ERROR, "expected the bytes of a file as a 1-d uint8 tensor");
@@ -166,7 +166,7 @@ static int decode_sound_run(const rush_value *in, rush_value *out)
     return rush_result(out + 1, rush_tensor_of_number_typed(V(rate), RUSH_I64));
 }
 
-static int encode_sound_run(const rush_value *in, rush_value *out)
+static int encode_sound_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, rush_sound_encode(T_(in[0]), (int)I_(in[1]), in[2].s));
 }

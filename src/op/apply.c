@@ -103,12 +103,12 @@ int rush_result(rush_value *out, rush_tensor *t)
     return 0;
 }
 
-int rush_same_shape(const rush_value *in, rush_value *out)
+int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-int rush_same_shape_float(const rush_value *in, rush_value *out)
+int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = in[0].t->dtype;
     if (rush_dtypes[d].category < 2) d = rush_default_dtype();

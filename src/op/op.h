@@ -38,8 +38,8 @@ rush_value rush_conj_number(rush_value); /* the conjugate of a complex one, othe
 rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default complex */
 
 /* ---- making results in shape rules ---- */
-int rush_same_shape(const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
-int rush_same_shape_float(const rush_value *in, rush_value *out); /* integers become the default float */
+int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
+int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out); /* integers become the default float */
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype); /* keeps dense strides */
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
 void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */

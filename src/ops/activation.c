@@ -15,12 +15,12 @@ static int gelu_is_tanh(rush_value how)
     if (!strcmp(how.s, "tanh")) return 1;
     return rush_fail(RUSH_RUNTIME_ERROR, "approximate argument must be either none or tanh.");
 }
-static int gelu_shape(const rush_value *in, rush_value *out)
+static int gelu_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int t = gelu_is_tanh(in[1]);
     return t < 0 ? -1 : rush_pw_shape_row(t ? RUSH_PW_gelu_tanh : RUSH_PW_gelu_erf, in, out);
 }
-static void gelu_cpu(const rush_value *in, rush_value *out)
+static void gelu_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_run_row(gelu_is_tanh(in[1]) ? RUSH_PW_gelu_tanh : RUSH_PW_gelu_erf, in, &no_args, out[0].t);
 }
@@ -34,12 +34,12 @@ static rush_op op_gelu = {
     .shape = gelu_shape, .cpu = gelu_cpu, .grad = gelu_grad, .saves = "self", .flags = RUSH_STRIDED_OUT,
 };
 
-static int gelu_backward_shape(const rush_value *in, rush_value *out)
+static int gelu_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int t = gelu_is_tanh(in[2]);
     return t < 0 ? -1 : rush_pw_shape_row(t ? RUSH_PW_gelu_tanh_backward : RUSH_PW_gelu_erf_backward, in, out);
 }
-static void gelu_backward_cpu(const rush_value *in, rush_value *out)
+static void gelu_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_run_row(gelu_is_tanh(in[2]) ? RUSH_PW_gelu_tanh_backward : RUSH_PW_gelu_erf_backward, in, &no_args, out[0].t);
 }
@@ -68,13 +68,13 @@ static rush_op op_gelu_backward = {
 
 /* ---- the exponential units, relu6 ---- */
 
-static int selu_run(const rush_value *in, rush_value *out)
+static int selu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("elu", V(SELF), V(1.6732632423543772848), V(1.0507009873554804934)));
 }
 static rush_op op_selu = {.schema = "selu(Tensor self) -> Tensor", .doc = "The self-normalising exponential unit (Klambauer et al. 2017).", .run = selu_run};
 
-static int celu_run(const rush_value *in, rush_value *out)
+static int celu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double alpha = D_(in[1]);
     RUSH_CHECK(alpha != 0, RUSH_ZERO_DIVISION_ERROR, "ZeroDivisionError: alpha cannot be 0 for CELU");
@@ -82,7 +82,7 @@ static int celu_run(const rush_value *in, rush_value *out)
 }
 static rush_op op_celu = {.schema = "celu(Tensor self, Scalar alpha=1.0) -> Tensor", .doc = "max(0, x) + min(0, alpha (exp(x / alpha) - 1)).", .run = celu_run};
 
-static int relu6_run(const rush_value *in, rush_value *out)
+static int relu6_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("hardtanh", V(SELF), V(0), V(6)));
 }
@@ -90,7 +90,7 @@ static rush_op op_relu6 = {.schema = "relu6(Tensor self) -> Tensor", .doc = "min
 
 /* ---- prelu: one slope, or one per channel (dimension 1) ---- */
 
-static int prelu_run(const rush_value *in, rush_value *out)
+static int prelu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *w = in[1].t;
     RUSH_CHECK(SELF->dtype == w->dtype, RUSH_RUNTIME_ERROR, "prelu: Type promoting not supported. Got %s and %s", rush_scalar_type_name(SELF->dtype),
@@ -113,7 +113,7 @@ static rush_op op_prelu = {.schema = "prelu(Tensor self, Tensor weight) -> Tenso
 
 /* ---- log_sigmoid: ATen's forms with a buffer, which is not needed here ---- */
 
-static int log_sigmoid_forward_run(const rush_value *in, rush_value *out)
+static int log_sigmoid_forward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *empty = rush_tensor_new(SELF->dtype, SELF->device, 1, (const int64_t[]){0});
     if (!empty || rush_result(out, T("log_sigmoid", V(SELF)))) return -1;
@@ -124,7 +124,7 @@ static rush_op op_log_sigmoid_forward = {
     .schema = "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", .doc = "log_sigmoid() and an unused buffer.",
     .run = log_sigmoid_forward_run, .flags = RUSH_HIDDEN,
 };
-static int log_sigmoid_backward_run(const rush_value *in, rush_value *out)
+static int log_sigmoid_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("_log_sigmoid_slope", in[0], in[1]));
 }
@@ -147,7 +147,7 @@ static int halves(rush_value x, int64_t dim, rush_tensor **a, rush_tensor **b)
     *b = T("narrow", x, V((int64_t)d), V(n / 2), V(n / 2));
     return *b ? 0 : -1;
 }
-static int glu_run(const rush_value *in, rush_value *out)
+static int glu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a, *b;
     if (halves(in[0], I_(in[1]), &a, &b)) return -1;
@@ -155,7 +155,7 @@ static int glu_run(const rush_value *in, rush_value *out)
 }
 static rush_op op_glu = {.schema = "glu(Tensor self, int dim=-1) -> Tensor", .doc = "The first half along dim times the sigmoid of the second.", .run = glu_run};
 
-static int glu_backward_run(const rush_value *in, rush_value *out)
+static int glu_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a, *b;
     if (halves(in[1], I_(in[2]), &a, &b)) return -1;

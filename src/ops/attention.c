@@ -140,7 +140,7 @@ static int prepare(attention *a, const rush_value *in)
 
 static bool direct(const rush_tensor *t) { return (t->dtype == RUSH_F32 || t->dtype == RUSH_F64) && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG)); }
 
-static int flash_run(const rush_value *in, rush_value *out)
+static int flash_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype dtype = in[0].t->dtype;
     rush_value args[7];
@@ -256,7 +256,7 @@ static int check(const rush_value *in)
     return 0;
 }
 
-static int sdpa_run(const rush_value *in, rush_value *out)
+static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (check(in)) return -1;
     rush_tensor *q = in[0].t, *k = in[1].t, *v = in[2].t, *mask = T_(in[3]);
@@ -288,7 +288,7 @@ static rush_op op_sdpa = {
     .run = sdpa_run,
 };
 
-static int sdpa_math_run(const rush_value *in, rush_value *out)
+static int sdpa_math_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *weights = NULL, *q = in[0].t;
     double scale = HAS(in[7]) ? in[7].f : 1 / sqrt((double)RUSH_MAX(q->size[q->ndim - 1], 1));

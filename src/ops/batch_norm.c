@@ -14,7 +14,7 @@ enum { X, W, B, MEAN, VAR, TRAINING, MOMENTUM, EPS };
 
 static int64_t channels_of(const rush_tensor *x) { return x->ndim > 1 ? x->size[1] : 0; }
 
-static int norm_shape(const rush_value *in, rush_value *out)
+static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char *const name[] = {"input", "weight", "bias", "running_mean", "running_var"};
     const rush_tensor *x = in[X].t, *w = T_(in[W]) ? T_(in[W]) : T_(in[MEAN]);
@@ -124,7 +124,7 @@ static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tens
     return 0;
 }
 
-static void norm_cpu(const rush_value *in, rush_value *out)
+static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[X].t;
     int64_t c = channels_of(x);
@@ -164,7 +164,7 @@ static void norm_cpu(const rush_value *in, rush_value *out)
 
 /* ---- backward: in = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask ---- */
 
-static int back_shape(const rush_value *in, rush_value *out)
+static int back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[2]);
     int64_t c = channels_of(x);
@@ -181,7 +181,7 @@ static int back_shape(const rush_value *in, rush_value *out)
     return mask[2] && !rush_out_t(out, 2, x, d, 1, &c) ? -1 : 0;
 }
 
-static void back_cpu(const rush_value *in, rush_value *out)
+static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *g = in[0].t, *x = in[1].t;
     bool train = in[7].i;
@@ -275,7 +275,7 @@ static rush_op op_native_batch_norm_backward = {
 
 /* ---- the other names ---- */
 
-static int batch_norm_run(const rush_value *in, rush_value *out)
+static int batch_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value r[3];
     if (TN(r, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7])) return -1;
@@ -283,17 +283,17 @@ static int batch_norm_run(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static int legit_run(const rush_value *in, rush_value *out)
+static int legit_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]);
 }
 
-static int no_stats_run(const rush_value *in, rush_value *out)
+static int no_stats_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], RUSH_NONE, RUSH_NONE, in[3], in[4], in[5]);
 }
 
-static int no_training_run(const rush_value *in, rush_value *out)
+static int no_training_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], V(false), in[5], in[6]);
 }
@@ -305,24 +305,24 @@ static int reserve(const rush_value *in, rush_value *out, int i)
     return rush_out_t(out, i, in[0].t, RUSH_U8, 1, &none) ? 0 : -1;
 }
 
-static int with_update_run(const rush_value *in, rush_value *out)
+static int with_update_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], V(true), in[5], in[6]) || reserve(in, out, 3);
 }
 
-static int no_update_run(const rush_value *in, rush_value *out)
+static int no_update_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], V(false), in[5], in[6]) || reserve(in, out, 3);
 }
 
-static int impl_index_run(const rush_value *in, rush_value *out)
+static int impl_index_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]) || reserve(in, out, 3)) return -1;
     out[4] = rush_v_int(0);
     return 0;
 }
 
-static int functional_run(const rush_value *in, rush_value *out)
+static int functional_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *mean = T("clone", in[3]), *var = T("clone", in[4]);
     if (TN(out, "native_batch_norm", in[0], in[1], in[2], V(mean), V(var), in[5], in[6], in[7])) return -1;
@@ -375,7 +375,7 @@ static rush_op op_impl_index = {
 
 /* ---- batch_norm_update_stats: in = input, running_mean, running_var, momentum ---- */
 
-static int update_shape(const rush_value *in, rush_value *out)
+static int update_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim >= 2 && rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "batch_norm_update_stats needs a floating tensor of two or more dims");
@@ -383,7 +383,7 @@ static int update_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, 1, &c) && rush_out_t(out, 1, x, x->dtype, 1, &c) ? 0 : -1;
 }
 
-static void update_cpu(const rush_value *in, rush_value *out)
+static void update_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     int64_t c = x->size[1];
@@ -406,7 +406,7 @@ static rush_op op_update_stats = {
 
 static rush_tensor *repeated(rush_value v, int64_t n) { return HAS(v) ? T("repeat", v, INTS(n)) : NULL; }
 
-static int instance_run(const rush_value *in, rush_value *out)
+static int instance_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     bool own = in[5].i; /* use_input_stats */

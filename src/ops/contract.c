@@ -62,7 +62,7 @@ static rush_tensor *tensordot(rush_tensor *a, rush_tensor *b, rush_value da, rus
     return T("reshape", V(mm(x, y)), rush_v_ints(size, at));
 }
 
-static int tensordot_run(const rush_value *in, rush_value *out)
+static int tensordot_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, tensordot(in[0].t, in[1].t, in[2], in[3]));
 }
@@ -72,7 +72,7 @@ static rush_op op_tensordot = {
     .doc = "Sum of products over the listed dimensions of both; those of self that are left come first.", .run = tensordot_run,
 };
 
-static int inner_run(const rush_value *in, rush_value *out)
+static int inner_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     if (!a->ndim || !b->ndim) return rush_result(out, mul(a, b));
@@ -284,7 +284,7 @@ static uint64_t extents(const rush_tensor *t)
     return has;
 }
 
-static int einsum_run(const rush_value *in, rush_value *out)
+static int einsum_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const char *text = in[0].s, *arrow = strstr(text, "->"), *end = arrow ? arrow : text + strlen(text);
     int n = (int)in[1].n;
@@ -364,7 +364,7 @@ static rush_op op_einsum = {
 
 /* ---- bilinear ---- */
 
-static int bilinear_run(const rush_value *in, rush_value *out)
+static int bilinear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *w = in[2].t, *bias = T_(in[3]);
     RUSH_CHECK(a->ndim == b->ndim, RUSH_RUNTIME_ERROR, "bilinear(): input dimensions do not match: got %d and %d", a->ndim, b->ndim);
@@ -394,7 +394,7 @@ static rush_op op_bilinear = {
     .doc = "y[..., o] = input1[..., i] weight[o, i, j] input2[..., j] + bias[o], summed over i and j.", .run = bilinear_run,
 };
 
-static int trilinear_run(const rush_value *in, rush_value *out)
+static int trilinear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t[3] = {in[0].t, in[1].t, in[2].t};
     for (int k = 0; k < 3; ++k)
@@ -410,7 +410,7 @@ static rush_op op_trilinear = {
 
 /* ---- kron, cross, vecdot, vander ---- */
 
-static int kron_run(const rush_value *in, rush_value *out)
+static int kron_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     int nd = RUSH_MAX(a->ndim, b->ndim);
@@ -452,7 +452,7 @@ static rush_tensor *cross(rush_tensor *a, rush_tensor *b, int64_t dim)
     return T("stack", rush_v_tensors(z, 3), V(d));
 }
 
-static int linalg_cross_run(const rush_value *in, rush_value *out)
+static int linalg_cross_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, cross(in[0].t, in[1].t, I_(in[2])));
 }
@@ -462,7 +462,7 @@ static rush_op op_linalg_cross = {
     .doc = "Vector product of 3-vectors that lie along dim; the other dimensions broadcast.", .run = linalg_cross_run,
 };
 
-static int cross_run(const rush_value *in, rush_value *out)
+static int cross_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (HAS(in[2])) return rush_result(out, cross(a, in[1].t, I_(in[2])));
@@ -479,7 +479,7 @@ static rush_op op_cross = {
     .doc = "linalg_cross along dim, or along the first dimension of size 3.", .run = cross_run,
 };
 
-static int vecdot_run(const rush_value *in, rush_value *out)
+static int vecdot_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = in[1].t;
     for (int i = 0; i < 2; ++i)
@@ -494,7 +494,7 @@ static rush_op op_vecdot = {
     .doc = "Sum of conj(x) y along dim.", .run = vecdot_run, .flags = RUSH_AUTOCAST_LOW,
 };
 
-static int linalg_vander_run(const rush_value *in, rush_value *out)
+static int linalg_vander_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "linalg.vander: bool tensors are not supported");
@@ -532,7 +532,7 @@ static rush_tensor *power(rush_tensor *a, int64_t n)
     return result;
 }
 
-static int matrix_power_run(const rush_value *in, rush_value *out)
+static int matrix_power_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     int64_t n = I_(in[1]);
@@ -613,7 +613,7 @@ static rush_tensor *multi_dot(rush_tensor *const *given, int n)
     return y;
 }
 
-static int multi_dot_run(const rush_value *in, rush_value *out)
+static int multi_dot_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, multi_dot(in[0].tensors, (int)in[0].n));
 }
@@ -623,7 +623,7 @@ static rush_op op_linalg_multi_dot = {
     .doc = "Product of matrices in the order that costs the fewest multiplications; first and last may be vectors.", .run = multi_dot_run,
 };
 
-static int chain_matmul_run(const rush_value *in, rush_value *out)
+static int chain_matmul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_log(1, "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
                 "accepts a list of two or more tensors rather than multiple parameters.");

@@ -292,7 +292,7 @@ static rush_tensor *result_of(rush_value *out, int i, const rush_tensor *x, cons
     return t;
 }
 
-static int convolution_shape(const rush_value *in, rush_value *out)
+static int convolution_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]);
     rush_conv c;
@@ -309,7 +309,7 @@ static int convolution_shape(const rush_value *in, rush_value *out)
     return result_of(out, 0, x, w, x->ndim, size) ? 0 : -1;
 }
 
-static void convolution_cpu(const rush_value *in, rush_value *out)
+static void convolution_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
@@ -340,7 +340,7 @@ static rush_op op_convolution = {
 /* ---- its gradients, which have one themselves ---- */
 
 /* convolution_backward's arguments as convolution's: stride and what follows are at 4. */
-static int backward_shape(const rush_value *in, rush_value *out)
+static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *g = in[0].t, *x = in[1].t, *w = in[2].t;
     rush_conv c;
@@ -375,7 +375,7 @@ static bool both_gradients(const rush_conv *c, rush_tensor *g, rush_tensor *x, r
     return g && x && by_engine(GRAD_WEIGHT, c, RUSH_F32, false, rush_ptr(g), rush_ptr(x), rush_ptr(gb), rush_ptr(gw));
 }
 
-static void backward_cpu(const rush_value *in, rush_value *out)
+static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = in[0].t, *x = conjugate(in[1].t), *w = conjugate(in[2].t);
     bool transposed = I_(in[4 + TRANSPOSED]);
@@ -460,9 +460,9 @@ static int conv(const rush_value *in, rush_value *out, int nd, const char *name)
     return rush_result(out, added ? squeeze(y, 0) : y);
 }
 
-static int conv1d_run(const rush_value *in, rush_value *out) { return conv(in, out, 1, "conv1d"); }
-static int conv2d_run(const rush_value *in, rush_value *out) { return conv(in, out, 2, "conv2d"); }
-static int conv3d_run(const rush_value *in, rush_value *out) { return conv(in, out, 3, "conv3d"); }
+static int conv1d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv(in, out, 1, "conv1d"); }
+static int conv2d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv(in, out, 2, "conv2d"); }
+static int conv3d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv(in, out, 3, "conv3d"); }
 
 #define CONV(n, one, zero)                                                                                                                   \
     "conv" #n "d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[" #n "] stride=" one ", SymInt[" #n "] padding=" zero ", SymInt[" #n \
@@ -501,15 +501,15 @@ static int conv_named(const rush_value *in, rush_value *out, int nd, const char 
     return rush_result(out, added ? squeeze(y, 0) : y);
 }
 
-static int conv1d_named(const rush_value *in, rush_value *out) { return conv_named(in, out, 1, "conv1d"); }
-static int conv2d_named(const rush_value *in, rush_value *out) { return conv_named(in, out, 2, "conv2d"); }
-static int conv3d_named(const rush_value *in, rush_value *out) { return conv_named(in, out, 3, "conv3d"); }
+static int conv1d_named(const rush_op *op, const rush_value *in, rush_value *out) { return conv_named(in, out, 1, "conv1d"); }
+static int conv2d_named(const rush_op *op, const rush_value *in, rush_value *out) { return conv_named(in, out, 2, "conv2d"); }
+static int conv3d_named(const rush_op *op, const rush_value *in, rush_value *out) { return conv_named(in, out, 3, "conv3d"); }
 
 static rush_op op_conv1d_padding = {.schema = CONV_SAME(1, "1"), .doc = "conv1d with padding \"same\" or \"valid\".", .run = conv1d_named};
 static rush_op op_conv2d_padding = {.schema = CONV_SAME(2, "1"), .doc = "conv2d with padding \"same\" or \"valid\".", .run = conv2d_named};
 static rush_op op_conv3d_padding = {.schema = CONV_SAME(3, "1"), .doc = "conv3d with padding \"same\" or \"valid\".", .run = conv3d_named};
 
-static int convolution_mode_run(const rush_value *in, rush_value *out)
+static int convolution_mode_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return conv_named(in, out, in[0].t->ndim - 2, "convolution");
 }
@@ -527,9 +527,9 @@ static int conv_transpose(const rush_value *in, rush_value *out, int nd, const c
     return rush_result(out, added ? squeeze(y, 0) : y);
 }
 
-static int conv_transpose1d_run(const rush_value *in, rush_value *out) { return conv_transpose(in, out, 1, "conv_transpose1d"); }
-static int conv_transpose2d_run(const rush_value *in, rush_value *out) { return conv_transpose(in, out, 2, "conv_transpose2d"); }
-static int conv_transpose3d_run(const rush_value *in, rush_value *out) { return conv_transpose(in, out, 3, "conv_transpose3d"); }
+static int conv_transpose1d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv_transpose(in, out, 1, "conv_transpose1d"); }
+static int conv_transpose2d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv_transpose(in, out, 2, "conv_transpose2d"); }
+static int conv_transpose3d_run(const rush_op *op, const rush_value *in, rush_value *out) { return conv_transpose(in, out, 3, "conv_transpose3d"); }
 
 #define CONV_TRANSPOSE(n, overload)                                                                                                   \
     "conv_transpose" #n "d" overload "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[" #n "] stride=1, SymInt[" #n           \
@@ -541,7 +541,7 @@ static rush_op op_conv_transpose2d = {.schema = CONV_TRANSPOSE(2, ".input"), .do
 static rush_op op_conv_transpose3d = {.schema = CONV_TRANSPOSE(3, ".input"), .doc = "Transposed convolution in three dimensions; see convolution.",
                                       .run = conv_transpose3d_run};
 
-static int old_convolution_run(const rush_value *in, rush_value *out)
+static int old_convolution_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("convolution", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8]));
 }
@@ -558,7 +558,7 @@ static rush_op op_older_convolution = {
 };
 
 /* Time, batch, channels: (t, n, in) with weight (kernel, in, out). */
-static int conv_tbc_run(const rush_value *in, rush_value *out)
+static int conv_tbc_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *w = in[1].t, *b = in[2].t;
     RUSH_CHECK(x->ndim == 3, RUSH_RUNTIME_ERROR, "Input must have 3 dims: time, batch, in_channel");

@@ -17,37 +17,37 @@ static int copied_list(rush_value *out, int failed, rush_value views)
     return 0;
 }
 
-static int alias_run(const rush_value *in, rush_value *out) { return copied(out, SELF); }
-static int as_strided_run(const rush_value *in, rush_value *out) { return copied(out, T("as_strided", in[0], in[1], in[2], in[3])); }
-static int detach_run(const rush_value *in, rush_value *out) { return copied(out, T("detach", in[0])); }
-static int diagonal_run(const rush_value *in, rush_value *out) { return copied(out, T("diagonal", in[0], in[1], in[2], in[3])); }
-static int permute_run(const rush_value *in, rush_value *out) { return copied(out, T("permute", in[0], in[1])); }
-static int select_run(const rush_value *in, rush_value *out) { return copied(out, T("select.int", in[0], in[1], in[2])); }
-static int slice_run(const rush_value *in, rush_value *out) { return copied(out, T("slice.Tensor", in[0], in[1], in[2], in[3], in[4])); }
-static int squeeze_run(const rush_value *in, rush_value *out) { return copied(out, T("squeeze", in[0])); }
-static int squeeze_dim_run(const rush_value *in, rush_value *out) { return copied(out, T("squeeze.dim", in[0], in[1])); }
-static int squeeze_dims_run(const rush_value *in, rush_value *out) { return copied(out, T("squeeze.dims", in[0], in[1])); }
-static int t_run(const rush_value *in, rush_value *out) { return copied(out, T("t", in[0])); }
-static int transpose_run(const rush_value *in, rush_value *out) { return copied(out, T("transpose.int", in[0], in[1], in[2])); }
-static int unfold_run(const rush_value *in, rush_value *out) { return copied(out, T("unfold", in[0], in[1], in[2], in[3])); }
-static int unsqueeze_run(const rush_value *in, rush_value *out) { return copied(out, T("unsqueeze", in[0], in[1])); }
-static int view_dtype_run(const rush_value *in, rush_value *out) { return copied(out, T("view.dtype", in[0], in[1])); }
-static int view_as_real_run(const rush_value *in, rush_value *out) { return copied(out, T("view_as_real", in[0])); }
-static int view_as_complex_run(const rush_value *in, rush_value *out) { return copied(out, T("view_as_complex", in[0])); }
+static int alias_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, SELF); }
+static int as_strided_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("as_strided", in[0], in[1], in[2], in[3])); }
+static int detach_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("detach", in[0])); }
+static int diagonal_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("diagonal", in[0], in[1], in[2], in[3])); }
+static int permute_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("permute", in[0], in[1])); }
+static int select_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("select.int", in[0], in[1], in[2])); }
+static int slice_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("slice.Tensor", in[0], in[1], in[2], in[3], in[4])); }
+static int squeeze_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("squeeze", in[0])); }
+static int squeeze_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("squeeze.dim", in[0], in[1])); }
+static int squeeze_dims_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("squeeze.dims", in[0], in[1])); }
+static int t_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("t", in[0])); }
+static int transpose_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("transpose.int", in[0], in[1], in[2])); }
+static int unfold_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("unfold", in[0], in[1], in[2], in[3])); }
+static int unsqueeze_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("unsqueeze", in[0], in[1])); }
+static int view_dtype_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("view.dtype", in[0], in[1])); }
+static int view_as_real_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("view_as_real", in[0])); }
+static int view_as_complex_run(const rush_op *op, const rush_value *in, rush_value *out) { return copied(out, T("view_as_complex", in[0])); }
 
-static int split_run(const rush_value *in, rush_value *out)
+static int split_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value views = {0};
     return copied_list(out, TN(&views, "split.Tensor", in[0], in[1], in[2]), views);
 }
 
-static int split_with_sizes_run(const rush_value *in, rush_value *out)
+static int split_with_sizes_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value views = {0};
     return copied_list(out, TN(&views, "split_with_sizes", in[0], in[1], in[2]), views);
 }
 
-static int unbind_run(const rush_value *in, rush_value *out)
+static int unbind_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value views = {0};
     return copied_list(out, TN(&views, "unbind.int", in[0], in[1]), views);

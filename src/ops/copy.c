@@ -9,7 +9,7 @@
 
 /* ---- copy_ ---- */
 
-static int copy_into_shape(const rush_value *in, rush_value *out)
+static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (in[1].kind == RUSH_V_TENSOR) {
         const rush_tensor *src = in[1].t;
@@ -33,7 +33,7 @@ static int copy_into_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void copy_into_cpu(const rush_value *in, rush_value *out)
+static void copy_into_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *src = in[1].kind == RUSH_V_TENSOR ? in[1].t : rush_tensor_of_number_typed(in[1], SELF->dtype);
     if (!src) return;
@@ -61,7 +61,7 @@ static rush_op op_copy_into = {
     .shape = copy_into_shape, .cpu = copy_into_cpu, .grad = copy_into_grad, .flags = RUSH_SIDE_EFFECT,
 };
 
-static int copy_run(const rush_value *in, rush_value *out)
+static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T("clone", V(SELF));
     return rush_result(out, t ? T("copy_", V(t), in[1], in[2]) : NULL);
@@ -86,11 +86,11 @@ static int like_shape(rush_value *out, const rush_tensor *t, rush_dtype d, rush_
     return 0;
 }
 
-static int clone_shape(const rush_value *in, rush_value *out)
+static int clone_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return like_shape(out, SELF, SELF->dtype, SELF->device, in[1]);
 }
-static void clone_cpu(const rush_value *in, rush_value *out)
+static void clone_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_copy_into(out[0].t, SELF);
 }
@@ -104,7 +104,7 @@ static rush_op op_clone = {
     .shape = clone_shape, .cpu = clone_cpu, .grad = clone_grad, .flags = RUSH_STRIDED_OUT,
 };
 
-static int to_copy_shape(const rush_value *in, rush_value *out)
+static int to_copy_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype;
     rush_device device = HAS(in[3]) ? in[3].device : SELF->device;
@@ -147,15 +147,15 @@ static int convert(const rush_value *in, rush_value *out, rush_value dtype, rush
     return rush_result(out, T("_to_copy", V(SELF), dtype, RUSH_NONE, device, RUSH_NONE, V((bool)false), format));
 }
 
-static int to_dtype_run(const rush_value *in, rush_value *out)
+static int to_dtype_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return convert(in, out, in[1], RUSH_NONE, in[4], I_(in[3]));
 }
-static int to_device_run(const rush_value *in, rush_value *out)
+static int to_device_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return convert(in, out, in[2], in[1], in[5], I_(in[4]));
 }
-static int to_layout_run(const rush_value *in, rush_value *out)
+static int to_layout_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[2]) || I_(in[2]) == SELF->layout, RUSH_NOT_IMPLEMENTED, "conversion between layouts: use to_dense(), to_sparse()");
     return convert(in, out, in[1], in[3], in[7], I_(in[6]));
@@ -164,15 +164,15 @@ static rush_value device_value(const rush_tensor *t)
 {
     return (rush_value){.kind = RUSH_V_DEVICE, .device = t->device};
 }
-static int to_other_run(const rush_value *in, rush_value *out)
+static int to_other_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return convert(in, out, rush_v_dtype(in[1].t->dtype), device_value(in[1].t), in[4], I_(in[3]));
 }
-static int type_as_run(const rush_value *in, rush_value *out)
+static int type_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return convert(in, out, rush_v_dtype(in[1].t->dtype), device_value(in[1].t), RUSH_NONE, false);
 }
-static int plain_to_dtype_run(const rush_value *in, rush_value *out)
+static int plain_to_dtype_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return convert(in, out, in[1], RUSH_NONE, RUSH_NONE, false);
 }
@@ -203,7 +203,7 @@ static rush_op op_plain_to_dtype = {
     .schema = "_to_dtype(Tensor self, ScalarType dtype) -> Tensor", .doc = "self in a dtype.", .run = plain_to_dtype_run, .flags = RUSH_HIDDEN,
 };
 
-static int contiguous_run(const rush_value *in, rush_value *out)
+static int contiguous_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_memory_format f = HAS(in[1]) ? (rush_memory_format)I_(in[1]) : RUSH_CONTIGUOUS;
     RUSH_CHECK(f != RUSH_PRESERVE, RUSH_RUNTIME_ERROR, "preserve memory format is unsupported by the contiguous operator");
@@ -215,7 +215,7 @@ static rush_op op_contiguous = {
     .doc = "self itself if its elements lie in order, else a copy.", .run = contiguous_run,
 };
 
-static int positive_run(const rush_value *in, rush_value *out)
+static int positive_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "The `+` operator, on a bool tensor is not supported.");
     return rush_result(out, SELF);
@@ -232,12 +232,12 @@ static int lazy_view(const rush_value *in, rush_value *out, int flag)
     rush_out_view(out, 0, t);
     return 0;
 }
-static int conj_view_shape(const rush_value *in, rush_value *out)
+static int conj_view_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(rush_dtype_is_complex(SELF->dtype), RUSH_RUNTIME_ERROR, "_conj is for complex tensors, not %s", rush_dtype_name(SELF->dtype));
     return lazy_view(in, out, RUSH_T_CONJ);
 }
-static int neg_view_shape(const rush_value *in, rush_value *out)
+static int neg_view_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return lazy_view(in, out, RUSH_T_NEG);
 }
@@ -258,7 +258,7 @@ static rush_op op_neg_view = {
     .shape = neg_view_shape, .grad = neg_view_grad, .flags = RUSH_VIEW,
 };
 
-static int conj_run(const rush_value *in, rush_value *out)
+static int conj_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, rush_dtype_is_complex(SELF->dtype) ? T("_conj", V(SELF)) : SELF);
 }
@@ -268,11 +268,11 @@ static rush_op op_conj = {
 static rush_op op_conj_if_complex = {
     .schema = "_conj_if_complex(Tensor(a) self) -> Tensor(a)", .doc = "conj(), for formulas.", .run = conj_run, .flags = RUSH_HIDDEN,
 };
-static int resolve_conj_run(const rush_value *in, rush_value *out)
+static int resolve_conj_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, SELF->flags & RUSH_T_CONJ ? T("clone", V(SELF)) : SELF);
 }
-static int resolve_neg_run(const rush_value *in, rush_value *out)
+static int resolve_neg_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, SELF->flags & RUSH_T_NEG ? T("clone", V(SELF)) : SELF);
 }

@@ -17,7 +17,7 @@ static int check_weights(const char *name, rush_tensor *w, int64_t observations,
     return 0;
 }
 
-static int cov_run(const rush_value *in, rush_value *out)
+static int cov_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *fw = T_(in[2]), *aw = T_(in[3]), *w = NULL;
     double correction = (double)in[1].i;
@@ -58,7 +58,7 @@ static rush_op op_cov = {
     .run = cov_run,
 };
 
-static int corrcoef_run(const rush_value *in, rush_value *out)
+static int corrcoef_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].t->ndim <= 2, RUSH_RUNTIME_ERROR, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d dimensions",
                in[0].t->ndim);
@@ -81,7 +81,7 @@ static rush_op op_corrcoef = {
 
 /* ---- one element as a number ---- */
 
-static int item_run(const rush_value *in, rush_value *out)
+static int item_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)x->numel);
@@ -107,13 +107,13 @@ static rush_op op_local_scalar = {
     .schema = "_local_scalar_dense(Tensor self) -> Scalar", .doc = "item.", .run = item_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int is_nonzero_run(const rush_value *in, rush_value *out)
+static int is_nonzero_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with no values is ambiguous");
     RUSH_CHECK(x->numel == 1, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with more than one value is ambiguous");
     rush_value v = RUSH_NONE;
-    if (item_run(in, &v)) return -1;
+    if (item_run(op, in, &v)) return -1;
     out[0] = rush_v_bool(v.kind == RUSH_V_COMPLEX ? v.c[0] != 0 || v.c[1] != 0 : v.kind == RUSH_V_FLOAT ? v.f != 0 : v.i != 0);
     return 0;
 }

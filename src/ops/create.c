@@ -41,7 +41,7 @@ static int number_dtype(rush_value v)
 
 /* ---- of a size ---- */
 
-static int empty_shape(const rush_value *in, rush_value *out)
+static int empty_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     if (rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL)) return -1;
@@ -57,7 +57,7 @@ static int empty_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static int empty_strided_shape(const rush_value *in, rush_value *out)
+static int empty_strided_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     RUSH_CHECK(in[0].n == in[1].n, RUSH_RUNTIME_ERROR, "dimensionality of sizes (%u) must match dimensionality of strides (%u)", in[0].n, in[1].n);
@@ -69,7 +69,7 @@ static int empty_strided_shape(const rush_value *in, rush_value *out)
 }
 
 /* The strides of a contiguous tensor whose dims lie in this order, the outermost first. */
-static int empty_permuted_shape(const rush_value *in, rush_value *out)
+static int empty_permuted_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     int64_t stride[RUSH_MAXDIM], step = 1;
@@ -96,32 +96,32 @@ static int empty_permuted_shape(const rush_value *in, rush_value *out)
     return t ? 0 : -1;
 }
 
-static int sized_shape(const rush_value *in, rush_value *out)
+static int sized_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read(&f, in + 1, rush_default_dtype(), NULL) ? -1 : make(out, &f, in[0]);
 }
 
-static int zeros_shape(const rush_value *in, rush_value *out)
+static int zeros_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL) ? -1 : make(out, &f, in[0]);
 }
 
-static int full_shape(const rush_value *in, rush_value *out)
+static int full_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     int dtype = HAS(out[0]) && out[0].kind == RUSH_V_TENSOR ? out[0].t->dtype : number_dtype(in[1]);
     return rush_factory_read(&f, in + 2, dtype, NULL) || rush_number_fits(in[1], f.dtype) ? -1 : make(out, &f, in[0]);
 }
 
-static void nothing_cpu(const rush_value *in, rush_value *out) {}
-static void zeros_cpu(const rush_value *in, rush_value *out)
+static void nothing_cpu(const rush_op *op, const rush_value *in, rush_value *out) {}
+static void zeros_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!out[0].t->layout) rush_zero_into(out[0].t); /* sparse ones are made without entries */
 }
-static void ones_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, rush_v_int(1)); }
-static void full_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
+static void ones_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, rush_v_int(1)); }
+static void full_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
 
 static rush_op op_empty = {
     .schema = "empty.memory_format(SymInt[] size, " OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
@@ -150,14 +150,14 @@ static rush_op op_full = {
     .shape = full_shape, .cpu = full_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 
-static int scalar_tensor_shape(const rush_value *in, rush_value *out)
+static int scalar_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     if (rush_factory_read(&f, in + 1, rush_default_dtype(), NULL) || rush_number_fits(in[0], f.dtype)) return -1;
     return make(out, &f, rush_v_ints(NULL, 0));
 }
 
-static void scalar_tensor_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[0]); }
+static void scalar_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[0]); }
 
 static rush_op op_scalar_tensor = {
     .schema = "scalar_tensor(Scalar s, " OPTIONS ") -> Tensor",
@@ -178,16 +178,16 @@ static int like_shape(const rush_value *in, const rush_value *v, rush_value *out
     return 0;
 }
 
-static int plain_like_shape(const rush_value *in, rush_value *out) { return like_shape(in, in + 1, out); }
+static int plain_like_shape(const rush_op *op, const rush_value *in, rush_value *out) { return like_shape(in, in + 1, out); }
 
-static int zeros_like_shape(const rush_value *in, rush_value *out)
+static int zeros_like_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     if (rush_factory_read_any(&f, in + 1, SELF->dtype, SELF)) return -1;
-    return f.layout == RUSH_STRIDED ? plain_like_shape(in, out) : make(out, &f, rush_v_ints(SELF->size, SELF->ndim));
+    return f.layout == RUSH_STRIDED ? plain_like_shape(op, in, out) : make(out, &f, rush_v_ints(SELF->size, SELF->ndim));
 }
 
-static int full_like_shape(const rush_value *in, rush_value *out)
+static int full_like_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_number_fits(in[1], HAS(in[2]) ? (rush_dtype)I_(in[2]) : (rush_dtype)SELF->dtype) ? -1 : like_shape(in, in + 2, out);
 }
@@ -211,25 +211,25 @@ static rush_op op_full_like = {
     .shape = full_like_shape, .cpu = full_cpu, .flags = RUSH_NO_GRAD,
 };
 
-static int new_shape(const rush_value *in, rush_value *out)
+static int new_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read(&f, in + 2, SELF->dtype, SELF) ? -1 : make(out, &f, in[1]);
 }
 
-static int new_zeros_shape(const rush_value *in, rush_value *out)
+static int new_zeros_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read_any(&f, in + 2, SELF->dtype, SELF) ? -1 : make(out, &f, in[1]);
 }
 
-static int new_full_shape(const rush_value *in, rush_value *out)
+static int new_full_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     return rush_factory_read(&f, in + 3, SELF->dtype, SELF) || rush_number_fits(in[2], f.dtype) ? -1 : make(out, &f, in[1]);
 }
 
-static int new_strided_shape(const rush_value *in, rush_value *out)
+static int new_strided_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     RUSH_CHECK(in[1].n == in[2].n, RUSH_RUNTIME_ERROR, "dimensionality of sizes (%u) must match dimensionality of strides (%u)", in[1].n, in[2].n);
@@ -240,7 +240,7 @@ static int new_strided_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void new_full_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[2]); }
+static void new_full_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[2]); }
 
 static rush_op op_new_empty = {
     .schema = "new_empty(Tensor self, SymInt[] size, " OPTIONS ") -> Tensor",
@@ -275,10 +275,10 @@ static int eye_make(rush_value *out, const rush_value *options, int64_t n, int64
     return rush_factory_read(&f, options, dtype, NULL) ? -1 : make(out, &f, rush_v_ints(size, 2));
 }
 
-static int eye_shape(const rush_value *in, rush_value *out) { return eye_make(out, in + 1, I_(in[0]), I_(in[0])); }
-static int eye_m_shape(const rush_value *in, rush_value *out) { return eye_make(out, in + 2, I_(in[0]), I_(in[1])); }
+static int eye_shape(const rush_op *op, const rush_value *in, rush_value *out) { return eye_make(out, in + 1, I_(in[0]), I_(in[0])); }
+static int eye_m_shape(const rush_op *op, const rush_value *in, rush_value *out) { return eye_make(out, in + 2, I_(in[0]), I_(in[1])); }
 
-static void eye_cpu(const rush_value *in, rush_value *out)
+static void eye_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     rush_zero_into(out[0].t);
@@ -325,7 +325,7 @@ static void triangle_rows(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static int triangle_shape(const rush_value *in, rush_value *out)
+static int triangle_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "input tensor must have at least 2 dimensions, but has sizes %s", rush_shape_of(SELF));
     return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
@@ -341,8 +341,8 @@ static void triangle_of(const rush_value *in, rush_value *out, bool upper)
     rush_parallel_for(src->numel / t.cols, 1 + 65536 / (t.cols + 1), triangle_rows, &t);
 }
 
-static void tril_cpu(const rush_value *in, rush_value *out) { triangle_of(in, out, false); }
-static void triu_cpu(const rush_value *in, rush_value *out) { triangle_of(in, out, true); }
+static void tril_cpu(const rush_op *op, const rush_value *in, rush_value *out) { triangle_of(in, out, false); }
+static void triu_cpu(const rush_op *op, const rush_value *in, rush_value *out) { triangle_of(in, out, true); }
 static void tril_grad(rush_grads *s) { if (s->g[0]) s->gin[0] = T("tril", V(s->g[0]), s->in[1]); }
 static void triu_grad(rush_grads *s) { if (s->g[0]) s->gin[0] = T("triu", V(s->g[0]), s->in[1]); }
 
@@ -401,10 +401,10 @@ static void triangle_indices_of(const rush_value *in, rush_value *out, bool uppe
     if (both != t) rush_copy_into(t, both);
 }
 
-static int tril_indices_shape(const rush_value *in, rush_value *out) { return triangle_indices_shape(in, out, false); }
-static int triu_indices_shape(const rush_value *in, rush_value *out) { return triangle_indices_shape(in, out, true); }
-static void tril_indices_cpu(const rush_value *in, rush_value *out) { triangle_indices_of(in, out, false); }
-static void triu_indices_cpu(const rush_value *in, rush_value *out) { triangle_indices_of(in, out, true); }
+static int tril_indices_shape(const rush_op *op, const rush_value *in, rush_value *out) { return triangle_indices_shape(in, out, false); }
+static int triu_indices_shape(const rush_op *op, const rush_value *in, rush_value *out) { return triangle_indices_shape(in, out, true); }
+static void tril_indices_cpu(const rush_op *op, const rush_value *in, rush_value *out) { triangle_indices_of(in, out, false); }
+static void triu_indices_cpu(const rush_op *op, const rush_value *in, rush_value *out) { triangle_indices_of(in, out, true); }
 
 #define LONG_OPTIONS "*, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 static rush_op op_tril_indices = {
@@ -418,7 +418,7 @@ static rush_op op_triu_indices = {
 
 /* ---- complex numbers of two real ones ---- */
 
-static int complex_shape(const rush_value *in, rush_value *out)
+static int complex_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *re = SELF, *im = in[1].t, *both[2] = {re, im};
     int ndim;
@@ -436,7 +436,7 @@ static int complex_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, re, want, ndim, size) ? 0 : -1;
 }
 
-static void complex_cpu(const rush_value *in, rush_value *out)
+static void complex_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool wide = SELF->dtype == RUSH_F64;
     rush_value operand[3] = {out[0], in[0], in[1]};
@@ -457,7 +457,7 @@ static rush_op op_complex = {
     .doc = "Complex numbers from real and imaginary parts.", .shape = complex_shape, .cpu = complex_cpu, .grad = complex_grad, .flags = RUSH_STRIDED_OUT,
 };
 
-static int polar_run(const rush_value *in, rush_value *out)
+static int polar_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *r = SELF, *angle = in[1].t;
     RUSH_CHECK(rush_dtype_is_float(r->dtype) && rush_dtype_is_float(angle->dtype), RUSH_RUNTIME_ERROR,

@@ -18,7 +18,7 @@ static rush_tensor *distances_by_product(rush_tensor *a, rush_tensor *b)
 }
 
 /* The same as an operation, for its gradient: |a - b| is not differentiable at 0, where the gradient is 0. */
-static int euclidean_run(const rush_value *in, rush_value *out) { return rush_result(out, distances_by_product(in[0].t, in[1].t)); }
+static int euclidean_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, distances_by_product(in[0].t, in[1].t)); }
 
 static void euclidean_grad(rush_grads *s)
 {
@@ -89,7 +89,7 @@ static rush_tensor *norm(rush_tensor *difference, rush_value p)
     return difference ? T("linalg_vector_norm", V(difference), p, INTS(-1)) : NULL;
 }
 
-static int cdist_forward_shape(const rush_value *in, rush_value *out)
+static int cdist_forward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(a->ndim == 3 && b->ndim == 3 && a->size[0] == b->size[0] && a->size[2] == b->size[2] && a->dtype == b->dtype, RUSH_RUNTIME_ERROR,
@@ -97,7 +97,7 @@ static int cdist_forward_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, a, a->dtype, 3, (int64_t[]){a->size[0], a->size[1], b->size[1]}) ? 0 : -1;
 }
 
-static void cdist_forward_cpu(const rush_value *in, rush_value *out)
+static void cdist_forward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_distances d = between(in[0].t, in[1].t, in[2].f);
     distances(&d, in[0].t, in[1].t, out[0].t);
@@ -119,13 +119,13 @@ static rush_op op_cdist_forward = {
     .shape = cdist_forward_shape, .cpu = cdist_forward_cpu, .grad = cdist_forward_grad, .saves = "x1, x2, result", .flags = RUSH_HIDDEN,
 };
 
-static int cdist_backward_shape(const rush_value *in, rush_value *out)
+static int cdist_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[1].t;
     return rush_out_t(out, 0, a, a->dtype, a->ndim, a->size) ? 0 : -1;
 }
 
-static void cdist_backward_cpu(const rush_value *in, rush_value *out)
+static void cdist_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_distances d = between(in[1].t, in[2].t, in[3].f);
     gradient(&d, in[0].t, in[1].t, in[2].t, in[4].t, out[0].t);
@@ -146,7 +146,7 @@ static rush_tensor *batched(rush_tensor *x, int nd, int64_t *size)
     return T("reshape", V(T("expand", V(x), rush_v_ints(size, nd + 2))), INTS(batch, size[nd], size[nd + 1]));
 }
 
-static int cdist_run(const rush_value *in, rush_value *out)
+static int cdist_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(rush_dtype_is_float(a->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X1 got: %s", rush_dtype_name(a->dtype));
@@ -179,7 +179,7 @@ static rush_op op_cdist = {
 
 /* ---- pairs ---- */
 
-static int pdist_shape(const rush_value *in, rush_value *out)
+static int pdist_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
@@ -189,7 +189,7 @@ static int pdist_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, 1, (int64_t[]){n * (n - 1) / 2}) ? 0 : -1;
 }
 
-static void pdist_cpu(const rush_value *in, rush_value *out)
+static void pdist_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_distances d = among(in[0].t, in[1].f);
     distances(&d, in[0].t, in[0].t, out[0].t);
@@ -213,7 +213,7 @@ static rush_op op_pdist = {
     .grad = pdist_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32,
 };
 
-static void pdist_backward_cpu(const rush_value *in, rush_value *out)
+static void pdist_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_distances d = among(in[1].t, in[2].f);
     gradient(&d, in[0].t, in[1].t, in[1].t, in[3].t, out[0].t);

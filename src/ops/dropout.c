@@ -31,7 +31,7 @@ static double scale_of(rush_dtype d, double p)
     return held;
 }
 
-static int native_dropout_shape(const rush_value *in, rush_value *out)
+static int native_dropout_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (check_p(D_(in[1]))) return -1;
@@ -40,7 +40,7 @@ static int native_dropout_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, x, x->dtype) && rush_out_like(out, 1, x, RUSH_BOOL) ? 0 : -1;
 }
 
-static void native_dropout_cpu(const rush_value *in, rush_value *out)
+static void native_dropout_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = out[0].t, *mask = out[1].t;
     double p = D_(in[1]);
@@ -72,7 +72,7 @@ static rush_op op_native_dropout = {
     .shape = native_dropout_shape, .cpu = native_dropout_cpu, .grad = native_dropout_grad, .saves = "result1",
     .flags = RUSH_SIDE_EFFECT};
 
-static int native_dropout_backward_run(const rush_value *in, rush_value *out)
+static int native_dropout_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *kept = T("mul.Tensor", in[0], in[1]);
     return rush_result(out, kept ? T("mul.Tensor", V(kept), in[2]) : NULL);
@@ -82,7 +82,7 @@ static rush_op op_native_dropout_backward = {
     .schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
     .doc = "The gradient where mask is true, scaled; zero elsewhere.", .run = native_dropout_backward_run};
 
-static int dropout_run(const rush_value *in, rush_value *out)
+static int dropout_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double p = D_(in[1]);
     if (check_p(p)) return -1;
@@ -115,7 +115,7 @@ static int feature_check(const rush_value *in)
     return 0;
 }
 
-static int feature_dropout_run(const rush_value *in, rush_value *out)
+static int feature_dropout_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double p = D_(in[1]);
     if (check_p(p)) return -1;
@@ -143,8 +143,8 @@ static int alpha_dropout(const rush_value *in, rush_value *out, bool channels)
     return rush_result(out, add(mul(in[0].t, noise), shift));
 }
 
-static int alpha_dropout_run(const rush_value *in, rush_value *out) { return alpha_dropout(in, out, false); }
-static int feature_alpha_dropout_run(const rush_value *in, rush_value *out) { return alpha_dropout(in, out, true); }
+static int alpha_dropout_run(const rush_op *op, const rush_value *in, rush_value *out) { return alpha_dropout(in, out, false); }
+static int feature_alpha_dropout_run(const rush_op *op, const rush_value *in, rush_value *out) { return alpha_dropout(in, out, true); }
 
 static rush_op op_feature_dropout = {
     .schema = "feature_dropout(Tensor input, float p, bool train) -> Tensor",
@@ -161,7 +161,7 @@ static rush_op op_feature_alpha_dropout = {
 
 /* ---- leaky relu with a slope drawn per element ---- */
 
-static int rrelu_noise_shape(const rush_value *in, rush_value *out)
+static int rrelu_noise_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *noise = in[1].t;
     double lower = D_(in[2]), upper = D_(in[3]);
@@ -176,7 +176,7 @@ static int rrelu_noise_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, x, x->dtype) ? 0 : -1;
 }
 
-static void rrelu_noise_cpu(const rush_value *in, rush_value *out)
+static void rrelu_noise_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *noise = in[1].t, *y = out[0].t;
     double lower = D_(in[2]), upper = D_(in[3]);
@@ -223,7 +223,7 @@ static rush_op op_rrelu_with_noise = {
     .doc = "rrelu() that leaves the slopes it drew in noise.", .shape = rrelu_noise_shape, .cpu = rrelu_noise_cpu,
     .grad = rrelu_noise_grad, .saves = "self, noise", .flags = RUSH_SIDE_EFFECT | RUSH_INPLACE_OK};
 
-static int rrelu_backward_run(const rush_value *in, rush_value *out)
+static int rrelu_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double lower = D_(in[3]), upper = D_(in[4]);
     if (I_(in[5]) && upper - lower > 1e-6) return rush_result(out, mul(in[0].t, in[2].t));
@@ -234,7 +234,7 @@ static rush_op op_rrelu_with_noise_backward = {
     .schema = "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
     .doc = "The gradient of rrelu_with_noise().", .run = rrelu_backward_run};
 
-static int rrelu_run(const rush_value *in, rush_value *out)
+static int rrelu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(D_(in[1]) <= D_(in[2]), RUSH_RUNTIME_ERROR, "Lower bound should be less than or equal to the upper bound");
     rush_tensor *noise = rush_tensor_new_like(in[0].t, in[0].t->dtype, in[0].t->device, RUSH_PRESERVE);

@@ -30,7 +30,7 @@ static void give(rush_grads *s, int i, rush_tensor *g)
 
 /* ---- clamp: which row and operands it is depends on the bounds that are given ---- */
 
-static rush_pw_id clamp_row(const rush_value *in, rush_value *x)
+static rush_pw_id clamp_row(const rush_op *op, const rush_value *in, rush_value *x)
 {
     x[0] = in[0];
     x[1] = HAS(in[1]) ? in[1] : in[2];
@@ -40,21 +40,21 @@ static rush_pw_id clamp_row(const rush_value *in, rush_value *x)
     return HAS(in[1]) && HAS(in[2]) ? RUSH_PW_clamp : HAS(in[1]) ? RUSH_PW_maximum : RUSH_PW_minimum;
 }
 
-static int clamp_shape(const rush_value *in, rush_value *out)
+static int clamp_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value x[3];
     RUSH_CHECK(HAS(in[1]) || HAS(in[2]), RUSH_RUNTIME_ERROR, "torch.clamp: At least one of 'min' or 'max' must not be None");
-    rush_pw_id id = clamp_row(in, x);
+    rush_pw_id id = clamp_row(op, in, x);
     for (int k = 0; k < rush_pw_rows[id].nx; k++)
         RUSH_CHECK(is_tensor(x[k]) ? !rush_dtype_is_complex(x[k].t->dtype) : x[k].kind != RUSH_V_COMPLEX, RUSH_NOT_IMPLEMENTED,
                    "clamp is not supported for complex types");
     return rush_pw_shape_row(id, x, out);
 }
 
-static void clamp_cpu(const rush_value *in, rush_value *out)
+static void clamp_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value x[3];
-    rush_pw_id id = clamp_row(in, x);
+    rush_pw_id id = clamp_row(op, in, x);
     rush_pw_run_row(id, x, &no_args, out[0].t);
 }
 
@@ -85,21 +85,21 @@ CLAMP(clamp, "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor")
 CLAMP(clamp_tensor, "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
 
 /* clamp_min and clamp_max are clamp with one bound: the other argument does not exist */
-static int clamp_min_shape(const rush_value *in, rush_value *out)
+static int clamp_min_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return clamp_shape((const rush_value[]){in[0], in[1], RUSH_NONE}, out);
+    return clamp_shape(op, (const rush_value[]){in[0], in[1], RUSH_NONE}, out);
 }
-static void clamp_min_cpu(const rush_value *in, rush_value *out)
+static void clamp_min_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    clamp_cpu((const rush_value[]){in[0], in[1], RUSH_NONE}, out);
+    clamp_cpu(op, (const rush_value[]){in[0], in[1], RUSH_NONE}, out);
 }
-static int clamp_max_shape(const rush_value *in, rush_value *out)
+static int clamp_max_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return clamp_shape((const rush_value[]){in[0], RUSH_NONE, in[1]}, out);
+    return clamp_shape(op, (const rush_value[]){in[0], RUSH_NONE, in[1]}, out);
 }
-static void clamp_max_cpu(const rush_value *in, rush_value *out)
+static void clamp_max_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    clamp_cpu((const rush_value[]){in[0], RUSH_NONE, in[1]}, out);
+    clamp_cpu(op, (const rush_value[]){in[0], RUSH_NONE, in[1]}, out);
 }
 static void clamp_min_grad(rush_grads *s)
 {
@@ -133,13 +133,13 @@ static int mode_row(rush_value mode)
     if (!strcmp(mode.s, "floor")) return RUSH_PW_floor_divide;
     return rush_fail(RUSH_RUNTIME_ERROR, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode.s);
 }
-static int div_mode_shape(const rush_value *in, rush_value *out)
+static int div_mode_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int id = mode_row(in[2]);
     if (id < 0 || (id != RUSH_PW_div && rush_pw_check_divisor(in))) return -1;
     return rush_pw_shape_row((rush_pw_id)id, in, out);
 }
-static void div_mode_cpu(const rush_value *in, rush_value *out)
+static void div_mode_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_id id = (rush_pw_id)mode_row(in[2]);
     if (id == RUSH_PW_div_trunc && (out[0].t->dtype == RUSH_F16 || out[0].t->dtype == RUSH_BF16)) { /* the quotient is rounded to the type first */
@@ -170,14 +170,14 @@ DIV_MODE(divide_tensor_mode, "divide.Tensor_mode(Tensor self, Tensor other, *, s
 DIV_MODE(divide_scalar_mode, "divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor")
 /* ---- where ---- */
 
-static int where_shape(const rush_value *in, rush_value *out)
+static int where_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (is_tensor(in[0]))
         RUSH_CHECK(in[0].t->dtype == RUSH_BOOL || in[0].t->dtype == RUSH_U8, RUSH_RUNTIME_ERROR,
                    "where expected condition to be a boolean tensor, but got a tensor with dtype %s", rush_scalar_type_name(in[0].t->dtype));
     return rush_pw_result(out, 0, rush_result_type(2, in + 1), 3, in);
 }
-static void where_cpu(const rush_value *in, rush_value *out)
+static void where_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint8_t d = rush_result_type(2, in + 1);
     rush_value operand[4] = {out[0], in[0], in[1], in[2]};
@@ -208,11 +208,11 @@ static void nan_to_num_args(const rush_value *in, rush_pw_args *args)
     args->re[1] = HAS(in[2]) ? D_(in[2]) : d->max;
     args->re[2] = HAS(in[3]) ? D_(in[3]) : d->min;
 }
-static int nan_to_num_shape(const rush_value *in, rush_value *out)
+static int nan_to_num_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_pw_shape_row(RUSH_PW_nan_to_num, in, out);
 }
-static void nan_to_num_cpu(const rush_value *in, rush_value *out)
+static void nan_to_num_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_args args;
     nan_to_num_args(in, &args);
@@ -228,11 +228,11 @@ static rush_op op_nan_to_num = {
     .shape = nan_to_num_shape, .cpu = nan_to_num_cpu, .grad = nan_to_num_grad, .saves = "self", .flags = RUSH_STRIDED_OUT,
 };
 
-static int round_decimals_shape(const rush_value *in, rush_value *out)
+static int round_decimals_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_pw_shape_row(I_(in[1]) == 0 ? RUSH_PW_round : RUSH_PW_round_decimals, in, out);
 }
-static void round_decimals_cpu(const rush_value *in, rush_value *out)
+static void round_decimals_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_args args = no_args;
     args.re[0] = (double)I_(in[1]);
@@ -251,12 +251,12 @@ ROUND_DECIMALS(special_round, "special_round(Tensor self, *, int decimals=0) -> 
 
 /* ---- frexp ---- */
 
-static int frexp_shape(const rush_value *in, rush_value *out)
+static int frexp_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(rush_dtype_is_float(SELF->dtype), RUSH_RUNTIME_ERROR, "torch.frexp() only supports floating-point dtypes");
     return rush_pw_result(out, 0, SELF->dtype, 1, in) || rush_pw_result(out, 1, RUSH_I32, 1, in) ? -1 : 0;
 }
-static void frexp_cpu(const rush_value *in, rush_value *out)
+static void frexp_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint8_t d = SELF->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_value operand[3] = {out[0], out[1], in[0]};
@@ -285,7 +285,7 @@ static rush_value widened(rush_value v, rush_dtype d)
 {
     return is_tensor(v) ? V(to_dtype(v, d)) : v;
 }
-static int float_power_run(const rush_value *in, rush_value *out)
+static int float_power_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = wide(in[0], in[1]);
     rush_tensor *r = pow_(widened(in[0], d), widened(in[1], d));
@@ -296,7 +296,7 @@ static rush_op op_float_power = {.schema = "float_power.Tensor_Tensor(Tensor sel
 static rush_op op_float_power_scalar = {.schema = "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", .doc = FLOAT_POWER_DOC, .run = float_power_run};
 static rush_op op_float_power_self = {.schema = "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", .doc = FLOAT_POWER_DOC, .run = float_power_run};
 
-static int ldexp_run(const rush_value *in, rush_value *out)
+static int ldexp_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value e = in[1];
     if (is_tensor(in[0]) && rush_dtypes[SELF->dtype].category >= 2 && is_tensor(e) && rush_dtypes[e.t->dtype].category < 2)
@@ -305,18 +305,18 @@ static int ldexp_run(const rush_value *in, rush_value *out)
 }
 static rush_op op_ldexp = {.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", .doc = "self * 2 ** other.", .run = ldexp_run};
 
-static int max_other_run(const rush_value *in, rush_value *out)
+static int max_other_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("maximum", in[0], in[1]));
 }
-static int min_other_run(const rush_value *in, rush_value *out)
+static int min_other_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("minimum", in[0], in[1]));
 }
 rush_op rush_op_max_other = {.schema = "max.other(Tensor self, Tensor other) -> Tensor", .doc = "maximum().", .run = max_other_run};
 rush_op rush_op_min_other = {.schema = "min.other(Tensor self, Tensor other) -> Tensor", .doc = "minimum().", .run = min_other_run};
 
-static int isclose_run(const rush_value *in, rush_value *out)
+static int isclose_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value a = in[0], b = in[1];
     RUSH_CHECK(!is_tensor(a) || !is_tensor(b) || a.t->dtype == b.t->dtype, RUSH_RUNTIME_ERROR, "%s did not match %s",
@@ -342,7 +342,7 @@ static bool all_true(const rush_tensor *t)
     t = rush_needs_data(t) ? NULL : rush_contiguous_copy(t);
     return t && (t->numel == 0 || !memchr(rush_ptr(t), 0, (size_t)t->numel));
 }
-static int allclose_run(const rush_value *in, rush_value *out)
+static int allclose_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *close = T("isclose", in[0], in[1], in[2], in[3], in[4]);
     if (!close) return -1;
@@ -353,7 +353,7 @@ static rush_op op_allclose = {
     .schema = "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
     .doc = "Are all elements close?", .run = allclose_run, .flags = RUSH_NO_GRAD,
 };
-static int equal_run(const rush_value *in, rush_value *out)
+static int equal_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool same = rush_same_sizes(in[0].t, in[1].t);
     rush_tensor *alike = same ? eq(in[0], in[1]) : NULL;
@@ -366,7 +366,7 @@ static rush_op op_equal = {
 };
 
 /* log of the multivariate gamma function: a sum of lgamma over p halves */
-static int mvlgamma_run(const rush_value *in, rush_value *out)
+static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");

@@ -31,7 +31,7 @@ static const rush_tensor *row_numbers(const rush_tensor *indices, int64_t rows)
 
 /* ---- embedding ---- */
 
-static int embedding_shape(const rush_value *in, rush_value *out)
+static int embedding_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *weight = SELF, *indices = in[1].t;
     int64_t size[RUSH_MAXDIM];
@@ -43,7 +43,7 @@ static int embedding_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, weight, weight->dtype, indices->ndim + 1, size) ? 0 : -1;
 }
 
-static void embedding_cpu(const rush_value *in, rush_value *out)
+static void embedding_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *numbers = row_numbers(in[1].t, SELF->size[0]), *weight = SELF;
     if (!numbers || out[0].t->numel == 0) return;
@@ -63,7 +63,7 @@ static rush_op op_embedding = {
     .shape = embedding_shape, .cpu = embedding_cpu, .grad = embedding_grad, .saves = "indices",
 };
 
-static int embedding_backward_run(const rush_value *in, rush_value *out)
+static int embedding_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *indices = in[1].t;
     if (!I_(in[5])) return rush_result(out, T("embedding_dense_backward", V(g), V(indices), in[2], in[3], in[4]));
@@ -84,7 +84,7 @@ static rush_op op_embedding_backward = {
     .doc = "The gradient of an embedding's table, dense or sparse.", .run = embedding_backward_run, .flags = RUSH_HIDDEN,
 };
 
-static int dense_backward_shape(const rush_value *in, rush_value *out)
+static int dense_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *g = SELF, *indices = in[1].t;
     RUSH_CHECK(g->ndim == indices->ndim + 1, RUSH_RUNTIME_ERROR, "the gradient %s does not fit indices %s", rush_shape_of(g), rush_shape_of(indices));
@@ -106,7 +106,7 @@ static void add_rows(rush_tensor *to, const rush_tensor *g, const int64_t *index
     rush_walk_run(&w, 1, rush_k_index->combine[RUSH_PUT_ADD][to->dtype], &at);
 }
 
-static void dense_backward_cpu(const rush_value *in, rush_value *out)
+static void dense_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     int64_t padding = I_(in[3]), rows = I_(in[2]);
@@ -148,7 +148,7 @@ static rush_op op_dense_backward = {
 
 /* ---- renorm of the rows that are looked up ---- */
 
-static int renorm_shape(const rush_value *in, rush_value *out)
+static int renorm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim == 2, RUSH_RUNTIME_ERROR, "self must be 2-D");
     if (indices_check("embedding_renorm_", in[1].t)) return -1;
@@ -156,7 +156,7 @@ static int renorm_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void renorm_cpu(const rush_value *in, rush_value *out)
+static void renorm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     double most = D_(in[2]), p = D_(in[3]);
@@ -192,7 +192,7 @@ static rush_op op_renorm = {
 
 enum { SUM, MEAN, MAX };
 
-static int bag_shape(const rush_value *in, rush_value *out)
+static int bag_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *weight = SELF, *indices = in[1].t, *offsets = in[2].t;
     int mode = (int)I_(in[4]);
@@ -265,7 +265,7 @@ BAGS(bags_f32, float)
 BAGS(bags_f64, double)
 
 /* Sums go in double for float64 and in float for the rest; the winning rows of the maximum are kept. */
-static void bag_cpu(const rush_value *in, rush_value *out)
+static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *weight = SELF;
     int mode = (int)I_(in[4]);
@@ -333,12 +333,12 @@ static int bag_with(const rush_value *in, rush_value *out, int64_t padding)
     return TN(out, "_embedding_bag", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], V(padding));
 }
 
-static int embedding_bag_run(const rush_value *in, rush_value *out)
+static int embedding_bag_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return bag_with(in, out, -1);
 }
 
-static int embedding_bag_padding_run(const rush_value *in, rush_value *out)
+static int embedding_bag_padding_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t padding = -1, rows = SELF->ndim ? SELF->size[0] : 0;
     if (HAS(in[8])) {
@@ -362,7 +362,7 @@ static rush_op op_embedding_bag_padding = {
 };
 
 /* Every index sees its bag's gradient, over the bag's size for the mean; the maximum's goes to the winners. */
-static int bag_backward_run(const rush_value *in, rush_value *out)
+static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *indices = in[1].t, *bag_of = in[3].t, *sizes = in[4].t, *best = in[5].t;
     int64_t rows = I_(in[6]), padding = I_(in[11]);
@@ -388,7 +388,7 @@ static rush_op op_bag_backward = {
     .doc = "The gradient of embedding_bag's table.", .run = bag_backward_run, .flags = RUSH_HIDDEN,
 };
 
-static int bag_dense_backward_run(const rush_value *in, rush_value *out)
+static int bag_dense_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("_embedding_bag_backward", in[0], in[1], in[1], in[2], in[3], in[4], in[5], in[6], in[7], V(false), in[8], in[9]));
 }
@@ -399,7 +399,7 @@ static rush_op op_bag_dense_backward = {
     .doc = "The dense gradient of embedding_bag's table.", .run = bag_dense_backward_run, .flags = RUSH_HIDDEN,
 };
 
-static int bag_weights_backward_run(const rush_value *in, rush_value *out)
+static int bag_weights_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *weight = in[1].t, *indices = in[2].t, *bag_of = in[4].t;
     int64_t padding = I_(in[6]);

@@ -108,10 +108,10 @@ static int best_shape(const rush_value *in, rush_value *out, const char *kernel)
     return rush_reduced_out(out, 0, x, in[1], true, in[2].i, x->dtype);
 }
 
-static int amax_shape(const rush_value *in, rush_value *out) { return best_shape(in, out, "max_values_cpu"); }
-static int amin_shape(const rush_value *in, rush_value *out) { return best_shape(in, out, "min_values_cpu"); }
-static void amax_cpu(const rush_value *in, rush_value *out) { fold_into(max_fold(in[0].t->dtype), in[0].t, in[1], true, out[0].t, NULL); }
-static void amin_cpu(const rush_value *in, rush_value *out) { fold_into(min_fold(in[0].t->dtype), in[0].t, in[1], true, out[0].t, NULL); }
+static int amax_shape(const rush_op *op, const rush_value *in, rush_value *out) { return best_shape(in, out, "max_values_cpu"); }
+static int amin_shape(const rush_op *op, const rush_value *in, rush_value *out) { return best_shape(in, out, "min_values_cpu"); }
+static void amax_cpu(const rush_op *op, const rush_value *in, rush_value *out) { fold_into(max_fold(in[0].t->dtype), in[0].t, in[1], true, out[0].t, NULL); }
+static void amin_cpu(const rush_op *op, const rush_value *in, rush_value *out) { fold_into(min_fold(in[0].t->dtype), in[0].t, in[1], true, out[0].t, NULL); }
 static void amax_grad(rush_grads *s) { s->gin[0] = share(s->g[0], s->in[0].t, s->out[0].t, s->in[1], s->in[2].i); }
 
 static rush_op op_amax = {
@@ -127,16 +127,16 @@ static rush_op op_amin = {
 
 /* ---- max, min of all ---- */
 
-static int max_shape(const rush_value *in, rush_value *out)
+static int max_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return not_empty_all(in[0].t) || ordered(in[0].t, "max_all") ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
 }
-static int min_shape(const rush_value *in, rush_value *out)
+static int min_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return not_empty_all(in[0].t) || ordered(in[0].t, "min_all") ? -1 : rush_reduced_out(out, 0, in[0].t, RUSH_NONE, true, false, in[0].t->dtype);
 }
-static void max_cpu(const rush_value *in, rush_value *out) { fold_into(max_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
-static void min_cpu(const rush_value *in, rush_value *out) { fold_into(min_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
+static void max_cpu(const rush_op *op, const rush_value *in, rush_value *out) { fold_into(max_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
+static void min_cpu(const rush_op *op, const rush_value *in, rush_value *out) { fold_into(min_fold(in[0].t->dtype), in[0].t, RUSH_NONE, true, out[0].t, NULL); }
 static void max_grad(rush_grads *s) { s->gin[0] = share_all(s->g[0], s->in[0].t, s->out[0].t); }
 
 static rush_op op_max = {
@@ -162,13 +162,13 @@ static int max_dim_out(const rush_value *in, rush_value *out, const char *kernel
     return rush_reduced_out(out, 0, x, in[1], false, in[2].i, x->dtype) || rush_reduced_out(out, 1, x, in[1], false, in[2].i, RUSH_I64);
 }
 
-static int max_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "max_cpu"); }
-static int min_dim_shape(const rush_value *in, rush_value *out) { return max_dim_out(in, out, "min_cpu"); }
-static void max_dim_cpu(const rush_value *in, rush_value *out)
+static int max_dim_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_dim_out(in, out, "max_cpu"); }
+static int min_dim_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_dim_out(in, out, "min_cpu"); }
+static void max_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     fold_into(argmax_fold(in[0].t->dtype), in[0].t, in[1], false, out[0].t, out[1].t);
 }
-static void min_dim_cpu(const rush_value *in, rush_value *out)
+static void min_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     fold_into(argmin_fold(in[0].t->dtype), in[0].t, in[1], false, out[0].t, out[1].t);
 }
@@ -198,8 +198,8 @@ static int arg_out(const rush_value *in, rush_value *out, const char *kernel)
     return ordered(x, kernel) || rush_reduced_out(out, 0, x, in[1], false, in[2].i, RUSH_I64);
 }
 
-static int argmax_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmax_cpu"); }
-static int argmin_shape(const rush_value *in, rush_value *out) { return arg_out(in, out, "argmin_cpu"); }
+static int argmax_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arg_out(in, out, "argmax_cpu"); }
+static int argmin_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arg_out(in, out, "argmin_cpu"); }
 
 static void run_arg(const rush_fold *f, const rush_value *in, rush_value *out)
 {
@@ -207,8 +207,8 @@ static void run_arg(const rush_fold *f, const rush_value *in, rush_value *out)
     const rush_tensor *x = HAS(in[1]) ? in[0].t : rush_contiguous_copy(in[0].t);
     if (x) fold_into(f, x, in[1], true, NULL, out[0].t);
 }
-static void argmax_cpu(const rush_value *in, rush_value *out) { run_arg(argmax_fold(in[0].t->dtype), in, out); }
-static void argmin_cpu(const rush_value *in, rush_value *out) { run_arg(argmin_fold(in[0].t->dtype), in, out); }
+static void argmax_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_arg(argmax_fold(in[0].t->dtype), in, out); }
+static void argmin_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_arg(argmin_fold(in[0].t->dtype), in, out); }
 
 static rush_op op_argmax = {
     .schema = "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -223,7 +223,7 @@ static rush_op op_argmin = {
 
 /* ---- aminmax ---- */
 
-static int aminmax_shape(const rush_value *in, rush_value *out)
+static int aminmax_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     uint64_t bits;
@@ -237,7 +237,7 @@ static int aminmax_shape(const rush_value *in, rush_value *out)
     return rush_reduced_out(out, 0, x, in[1], true, in[2].i, x->dtype) || rush_reduced_out(out, 1, x, in[1], true, in[2].i, x->dtype);
 }
 
-static void aminmax_cpu(const rush_value *in, rush_value *out)
+static void aminmax_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     fold_into(min_fold(in[0].t->dtype), in[0].t, in[1], true, out[0].t, NULL);
     fold_into(max_fold(in[0].t->dtype), in[0].t, in[1], true, out[1].t, NULL);

@@ -58,14 +58,14 @@ int64_t rush_batches(const rush_tensor *a)
 
 /* ---- Cholesky ---- */
 
-static int cholesky_shape(const rush_value *in, rush_value *out)
+static int cholesky_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", true)) return -1;
     return rush_out_matrix(out, 0, a, a->dtype, ROWS(a), COLS(a)) && rush_out_batch(out, 1, a, RUSH_I32, -1) ? 0 : -1;
 }
 
-static void cholesky_cpu(const rush_value *in, rush_value *out)
+static void cholesky_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *l = out[0].t;
     bool upper = in[1].i;
@@ -123,7 +123,7 @@ int rush_linalg_raise(const rush_tensor *info, const char *format)
     return rush_fail(RUSH_LINALG_ERROR, "%s%s", batch, text);
 }
 
-static int cholesky_run(const rush_value *in, rush_value *out)
+static int cholesky_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_cholesky_ex", in[0], in[1], V(false))) return -1;
@@ -145,7 +145,7 @@ static rush_op op_cholesky = {
 
 /* ---- LU ---- */
 
-static int lu_factor_shape(const rush_value *in, rush_value *out)
+static int lu_factor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", false)) return -1;
@@ -154,7 +154,7 @@ static int lu_factor_shape(const rush_value *in, rush_value *out)
                    rush_out_batch(out, 2, a, RUSH_I32, -1) ? 0 : -1;
 }
 
-static void lu_factor_cpu(const rush_value *in, rush_value *out)
+static void lu_factor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *lu = out[0].t;
     int m = ROWS(lu), n = COLS(lu);
@@ -205,7 +205,7 @@ static rush_op op_linalg_lu_factor_ex = {
     .shape = lu_factor_shape, .cpu = lu_factor_cpu, .grad = lu_factor_grad, .saves = "result0, result1",
 };
 
-static int lu_factor_run(const rush_value *in, rush_value *out)
+static int lu_factor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_lu_factor_ex", in[0], in[1], V(false))) return -1;
@@ -222,7 +222,7 @@ static rush_op op_linalg_lu_factor = {
     .run = lu_factor_run,
 };
 
-static int lu_with_info_run(const rush_value *in, rush_value *out)
+static int lu_with_info_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "linalg_lu_factor_ex", in[0], in[1], V(false));
 }
@@ -234,7 +234,7 @@ static rush_op op__lu_with_info = {
 };
 
 /* Row exchanges to a permutation matrix. */
-static int permutation_shape(const rush_value *in, rush_value *out)
+static int permutation_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *p = in[0].t;
     RUSH_CHECK(p->dtype == RUSH_I32, RUSH_RUNTIME_ERROR, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype");
@@ -248,7 +248,7 @@ static int permutation_shape(const rush_value *in, rush_value *out)
     return rush_out(out, 0, (rush_dtype)in[2].i, p->device, p->ndim + 1, size) ? 0 : -1;
 }
 
-static void permutation_cpu(const rush_value *in, rush_value *out)
+static void permutation_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *piv = rush_contiguous_copy(in[0].t), *p = out[0].t;
     int64_t k = in[0].t->size[in[0].t->ndim - 1], m = in[1].i, batches = p->numel ? p->numel / (m * m) : 0;
@@ -280,7 +280,7 @@ static rush_op op__pivots_to_permutation = {
     .shape = permutation_shape, .cpu = permutation_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int lu_unpack_run(const rush_value *in, rush_value *out)
+static int lu_unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *lu = in[0].t;
     if (rush_linalg_check(lu, "LU", false)) return -1;
@@ -305,7 +305,7 @@ static rush_op op_lu_unpack = {
     .run = lu_unpack_run,
 };
 
-static int lu_run(const rush_value *in, rush_value *out)
+static int lu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "linalg_lu_factor_ex", in[0], in[1], V(false)) || TN(out, "lu_unpack", got[0], got[1]) ? -1 : 0;
@@ -319,14 +319,14 @@ static rush_op op_linalg_lu = {
 
 /* ---- QR ---- */
 
-static int geqrf_shape(const rush_value *in, rush_value *out)
+static int geqrf_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "input", false)) return -1;
     return rush_out_matrix(out, 0, a, a->dtype, ROWS(a), COLS(a)) && rush_out_batch(out, 1, a, a->dtype, RUSH_MIN(ROWS(a), COLS(a))) ? 0 : -1;
 }
 
-static void geqrf_cpu(const rush_value *in, rush_value *out)
+static void geqrf_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = out[0].t;
     int m = ROWS(a), n = COLS(a);
@@ -341,7 +341,7 @@ static rush_op op_geqrf = {
     .shape = geqrf_shape, .cpu = geqrf_cpu,
 };
 
-static int qr_shape(const rush_value *in, rush_value *out)
+static int qr_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     const char *mode = in[1].s;
@@ -355,7 +355,7 @@ static int qr_shape(const rush_value *in, rush_value *out)
     return rush_out_matrix(out, 1, a, a->dtype, complete ? m : k, n) ? 0 : -1;
 }
 
-static void qr_cpu(const rush_value *in, rush_value *out)
+static void qr_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *q = out[0].t, *r = out[1].t;
     int m = ROWS(a), n = COLS(a), k = RUSH_MIN(m, n), wide = RUSH_MAX(m, n);
@@ -444,7 +444,7 @@ static rush_op op_linalg_qr = {
     .shape = qr_shape, .cpu = qr_cpu, .grad = qr_grad, .saves = "A, result0, result1",
 };
 
-static int qr_old_run(const rush_value *in, rush_value *out)
+static int qr_old_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "linalg_qr", in[0], V(in[1].i ? "reduced" : "complete"));
 }
@@ -456,7 +456,7 @@ static rush_op op_qr = {
 };
 
 /* Q of Householder reflectors, one product each; by operations, so that its derivative needs no formula. */
-static int householder_run(const rush_value *in, rush_value *out)
+static int householder_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *tau = in[1].t;
     if (rush_linalg_check(a, "input", false)) return -1;
@@ -495,7 +495,7 @@ static rush_op op_orgqr = {
     .run = householder_run,
 };
 
-static int ormqr_run(const rush_value *in, rush_value *out)
+static int ormqr_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *c = in[2].t;
     bool left = in[3].i, trans = in[4].i;
@@ -523,7 +523,7 @@ static rush_op op_ormqr = {
 
 /* ---- LDL ---- */
 
-static int ldl_shape(const rush_value *in, rush_value *out)
+static int ldl_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", true)) return -1;
@@ -531,7 +531,7 @@ static int ldl_shape(const rush_value *in, rush_value *out)
                    rush_out_batch(out, 2, a, RUSH_I32, -1) ? 0 : -1;
 }
 
-static void ldl_cpu(const rush_value *in, rush_value *out)
+static void ldl_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *ld = out[0].t;
     int n = ROWS(ld);
@@ -549,7 +549,7 @@ static rush_op op_linalg_ldl_factor_ex = {
     .shape = ldl_shape, .cpu = ldl_cpu,
 };
 
-static int ldl_factor_run(const rush_value *in, rush_value *out)
+static int ldl_factor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_ldl_factor_ex", in[0], in[1])) return -1;
@@ -565,7 +565,7 @@ static rush_op op_linalg_ldl_factor = {
     .run = ldl_factor_run,
 };
 
-static int ldl_solve_shape(const rush_value *in, rush_value *out)
+static int ldl_solve_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *ld = in[0].t, *b = in[2].t;
     if (rush_linalg_check(ld, "LD", true) || rush_linalg_check(b, "B", false)) return -1;
@@ -593,7 +593,7 @@ static bool are_block_pivots(const int32_t *p, int n)
     return true;
 }
 
-static void ldl_solve_cpu(const rush_value *in, rush_value *out)
+static void ldl_solve_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = out[0].t;
     int n = ROWS(x);

@@ -62,26 +62,26 @@ static void masked_grad(rush_grads *s)
 
 /* ---- one grid: (self, scale, zero_point, [enabled], quant_min, quant_max) ---- */
 
-static int tensor_shape(const rush_value *in, rush_value *out)
+static int tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (both_shapes(in, out, "fake_quantize_tensor_cachemask_kernel_type_handling", I_(in[3]), I_(in[4]))) return -1;
     RUSH_CHECK(I_(in[2]) >= I_(in[3]) && I_(in[2]) <= I_(in[4]), RUSH_RUNTIME_ERROR, "`zero_point` must be between `quant_min` and `quant_max`.");
     return 0;
 }
 
-static void tensor_cpu(const rush_value *in, rush_value *out)
+static void tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     run_grid(in, out, &(grid){.scale = (float)D_(in[1]), .zero = (float)I_(in[2]), .low = I_(in[3]), .high = I_(in[4])});
 }
 
-static int qparams_shape(const rush_value *in, rush_value *out)
+static int qparams_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     for (int i = 1; i <= 3; ++i)
         RUSH_CHECK(in[i].t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)in[i].t->numel);
     return both_shapes(in, out, "fake_quantize_tensor_cachemask_kernel_type_handling", I_(in[4]), I_(in[5]));
 }
 
-static void qparams_cpu(const rush_value *in, rush_value *out)
+static void qparams_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!rush_item(in[3].t)) {
         rush_fill_into(out[1].t, rush_v_bool(true));
@@ -93,7 +93,7 @@ static void qparams_cpu(const rush_value *in, rush_value *out)
 
 /* ---- one grid per channel: (self, scale, zero_point, axis, quant_min, quant_max) ---- */
 
-static int channel_shape(const rush_value *in, rush_value *out)
+static int channel_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *scale = in[1].t, *zero = in[2].t;
     int64_t axis = I_(in[3]);
@@ -111,7 +111,7 @@ static int channel_shape(const rush_value *in, rush_value *out)
     return both_shapes(in, out, "fake_quantize_channel_cachemask_cpu_type_handling", I_(in[4]), I_(in[5]));
 }
 
-static void channel_cpu(const rush_value *in, rush_value *out)
+static void channel_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int ndim = in[0].t->ndim, axis = (int)I_(in[3]);
     int64_t size[RUSH_MAXDIM];
@@ -143,7 +143,7 @@ static rush_op op_channel_mask = {
     .doc = "fake_quantize_per_channel_affine, and which elements lay within the grid.", .shape = channel_shape, .cpu = channel_cpu,
     .grad = masked_grad, .saves = "result1"};
 
-static int tensor_run(const rush_value *in, rush_value *out)
+static int tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("fake_quantize_per_tensor_affine_cachemask", in[0], in[1], in[2], in[3], in[4]));
 }
@@ -158,7 +158,7 @@ static int constant_grid(const rush_value *in, const char *name)
     return 0;
 }
 
-static int qparams_run(const rush_value *in, rush_value *out)
+static int qparams_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char name[] = "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams";
     if (constant_grid(in, name)) return -1;
@@ -166,7 +166,7 @@ static int qparams_run(const rush_value *in, rush_value *out)
     return rush_result(out, on ? T(name, in[0], in[1], in[2], V(on), in[3], in[4]) : NULL);
 }
 
-static int channel_run(const rush_value *in, rush_value *out)
+static int channel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char name[] = "fake_quantize_per_channel_affine_cachemask";
     if (constant_grid(in, name)) return -1;
@@ -256,7 +256,7 @@ static int regrid(rush_tensor *low, rush_tensor *high, rush_tensor *scale, rush_
     return T("copy_", V(scale), V(s)) && T("copy_", V(zero), V(z)) ? 0 : -1;
 }
 
-static int fused_run(const rush_value *in, rush_value *out)
+static int fused_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *low = in[3].t, *high = in[4].t, *scale = in[5].t, *zero = in[6].t;
     int64_t first = I_(in[8]), last = I_(in[9]), axis = I_(in[10]);
@@ -286,7 +286,7 @@ static rush_op op_fused_mask = {
     .doc = "fused_moving_avg_obs_fake_quant, and which elements lay within the grid.", .run = fused_run, .node = "FusedMovingAvgObsFqHelperBackward0",
     .flags = RUSH_SIDE_EFFECT};
 
-static int fused_first_run(const rush_value *in, rush_value *out)
+static int fused_first_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value both[2];
     if (TN(both, "_fused_moving_avg_obs_fq_helper", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8], in[9], in[10], in[11], in[12])) return -1;

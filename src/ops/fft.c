@@ -185,7 +185,7 @@ static int check_dims(const rush_tensor *x, rush_value dims)
     return 0;
 }
 
-static int c2c_shape(const rush_value *in, rush_value *out)
+static int c2c_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (check_dims(in[0].t, in[1])) return -1;
     RUSH_CHECK(rush_dtype_is_complex(in[0].t->dtype), RUSH_RUNTIME_ERROR, "expects a complex input, got %s", rush_dtype_name(in[0].t->dtype));
@@ -193,7 +193,7 @@ static int c2c_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
 }
 
-static void c2c_cpu(const rush_value *in, rush_value *out)
+static void c2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *y = out[0].t;
     if (rush_copy_into(y, in[0].t)) return;
@@ -213,7 +213,7 @@ static rush_op op__fft_c2c = {
     .doc = "Complex discrete Fourier transform over dims.", .shape = c2c_shape, .cpu = c2c_cpu, .grad = c2c_grad,
 };
 
-static int r2c_shape(const rush_value *in, rush_value *out)
+static int r2c_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (check_dims(x, in[1])) return -1;
@@ -279,7 +279,7 @@ static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided
     return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(n / 2 + 1))) : full;
 }
 
-static void r2c_cpu(const rush_value *in, rush_value *out)
+static void r2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -310,7 +310,7 @@ static rush_op op__fft_r2c = {
     .shape = r2c_shape, .cpu = r2c_cpu, .grad = r2c_grad,
 };
 
-static int c2r_shape(const rush_value *in, rush_value *out)
+static int c2r_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (check_dims(x, in[1])) return -1;
@@ -324,7 +324,7 @@ static int c2r_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, rush_dtype_real(x->dtype), x->ndim, size) ? 0 : -1;
 }
 
-static void c2r_cpu(const rush_value *in, rush_value *out)
+static void c2r_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = out[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -499,8 +499,8 @@ static int one_dim(enum kind kind, const rush_value *in, rush_value *out)
 static int many_dims(enum kind kind, const rush_value *in, rush_value *out) { return rush_result(out, transform(kind, in[0].t, in[1], in[2], in[3])); }
 
 #define KIND(name, KIND)                                                                                      \
-    static int name##_run(const rush_value *in, rush_value *out) { return one_dim(KIND, in, out); }           \
-    static int name##n_run(const rush_value *in, rush_value *out) { return many_dims(KIND, in, out); }        \
+    static int name##_run(const rush_op *op, const rush_value *in, rush_value *out) { return one_dim(KIND, in, out); }           \
+    static int name##n_run(const rush_op *op, const rush_value *in, rush_value *out) { return many_dims(KIND, in, out); }        \
     static rush_op op_fft_##name = {                                                                          \
         .schema = "fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",         \
         .doc = "torch.fft." #name ": along one dim, n points.", .run = name##_run};                           \
@@ -527,8 +527,8 @@ static rush_tensor *frequencies(int64_t n, double d, bool half, const rush_value
     return k ? mul(k, 1 / ((double)n * d)) : NULL;
 }
 
-static int fftfreq_run(const rush_value *in, rush_value *out) { return rush_result(out, frequencies(in[0].i, in[1].f, false, in + 2)); }
-static int rfftfreq_run(const rush_value *in, rush_value *out) { return rush_result(out, frequencies(in[0].i, in[1].f, true, in + 2)); }
+static int fftfreq_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, frequencies(in[0].i, in[1].f, false, in + 2)); }
+static int rfftfreq_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, frequencies(in[0].i, in[1].f, true, in + 2)); }
 
 #define FACTORY "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
 static rush_op op_fft_fftfreq = {.schema = "fft_fftfreq(int n, float d=1.0, " FACTORY, .doc = "Frequencies of fft's bins, spacing d.", .run = fftfreq_run};
@@ -549,8 +549,8 @@ static int shift(const rush_value *in, rush_value *out, bool inverse)
     return rush_result(out, n ? T("roll", V(x), rush_v_ints(by, n), rush_v_ints(dims, n)) : T("clone", V(x)));
 }
 
-static int fftshift_run(const rush_value *in, rush_value *out) { return shift(in, out, false); }
-static int ifftshift_run(const rush_value *in, rush_value *out) { return shift(in, out, true); }
+static int fftshift_run(const rush_op *op, const rush_value *in, rush_value *out) { return shift(in, out, false); }
+static int ifftshift_run(const rush_op *op, const rush_value *in, rush_value *out) { return shift(in, out, true); }
 
 static rush_op op_fft_fftshift = {.schema = "fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", .doc = "Moves frequency 0 to the middle.", .run = fftshift_run};
 static rush_op op_fft_ifftshift = {.schema = "fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", .doc = "Undoes fftshift.", .run = ifftshift_run};
@@ -558,7 +558,7 @@ static rush_op op_fft_ifftshift = {.schema = "fft_ifftshift(Tensor self, int[1]?
 /* ---- short-time transforms ---- */
 
 /* in: self, n_fft, hop, win, window, center, pad_mode, normalized, onesided, return_complex, align_to_window */
-static int stft_run(const rush_value *in, rush_value *out)
+static int stft_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *window = T_(in[4]);
     int64_t n = in[1].i, hop = HAS(in[2]) ? in[2].i : n / 4, win = HAS(in[3]) ? in[3].i : n;
@@ -605,10 +605,10 @@ static rush_op op_stft = {
     .run = stft_run,
 };
 
-static int stft_plain_run(const rush_value *in, rush_value *out)
+static int stft_plain_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value args[] = {in[0], in[1], in[2], in[3], in[4], V(false), V("reflect"), in[5], in[6], in[7], RUSH_NONE};
-    return stft_run(args, out);
+    return stft_run(op, args, out);
 }
 
 static rush_op op_stft_plain = {
@@ -618,7 +618,7 @@ static rush_op op_stft_plain = {
 };
 
 /* in: self, n_fft, hop, win, window, center, normalized, onesided, length, return_complex */
-static int istft_run(const rush_value *in, rush_value *out)
+static int istft_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *window = T_(in[4]);
     int64_t n = in[1].i, hop = HAS(in[2]) ? in[2].i : n / 4, win = HAS(in[3]) ? in[3].i : n;

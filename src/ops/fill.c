@@ -121,21 +121,21 @@ int rush_add_into(rush_tensor *dst, const rush_tensor *src)
 
 /* ---- operations ---- */
 
-static int written_shape(const rush_value *in, rush_value *out)
+static int written_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_out_view(out, 0, SELF);
     return 0;
 }
 
-static int fill_number_check(const rush_value *in, rush_value *out)
+static int fill_number_check(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_number_fits(in[1], SELF->dtype) ? -1 : written_shape(in, out);
+    return rush_number_fits(in[1], SELF->dtype) ? -1 : written_shape(op, in, out);
 }
 
-static int fill_tensor_check(const rush_value *in, rush_value *out)
+static int fill_tensor_check(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].t->ndim == 0, RUSH_RUNTIME_ERROR, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", in[1].t->ndim);
-    return written_shape(in, out);
+    return written_shape(op, in, out);
 }
 
 static void no_grad(rush_grads *s) {}
@@ -145,10 +145,10 @@ static void value_grad(rush_grads *s)
     if (s->g[0] && rush_needs(s, 1)) s->gin[1] = sum_all(s->g[0]);
 }
 
-static void zero_cpu(const rush_value *in, rush_value *out) { rush_zero_into(SELF); }
-static void fill_number_cpu(const rush_value *in, rush_value *out) { rush_fill_into(SELF, in[1]); }
+static void zero_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_zero_into(SELF); }
+static void fill_number_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(SELF, in[1]); }
 
-static void fill_tensor_cpu(const rush_value *in, rush_value *out)
+static void fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = SELF;
     fill_job j = {.size = rush_dtypes[to->dtype].size};
@@ -176,28 +176,28 @@ static rush_op op_fill_inplace_tensor = {
     .shape = fill_tensor_check, .cpu = fill_tensor_cpu, .grad = value_grad, .flags = RUSH_SIDE_EFFECT,
 };
 
-static int like_self(const rush_value *in, rush_value *out)
+static int like_self(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static int fill_shape(const rush_value *in, rush_value *out)
+static int fill_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_number_fits(in[1], SELF->dtype) ? -1 : like_self(in, out);
+    return rush_number_fits(in[1], SELF->dtype) ? -1 : like_self(op, in, out);
 }
 
-static int fill_tensor_shape(const rush_value *in, rush_value *out)
+static int fill_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return fill_tensor_check(in, (rush_value[1]){0}) ? -1 : like_self(in, out);
+    return fill_tensor_check(op, in, (rush_value[1]){0}) ? -1 : like_self(op, in, out);
 }
 
-static void zero_new_cpu(const rush_value *in, rush_value *out) { rush_zero_into(out[0].t); }
-static void fill_new_cpu(const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
+static void zero_new_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_zero_into(out[0].t); }
+static void fill_new_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
 
-static void fill_tensor_new_cpu(const rush_value *in, rush_value *out)
+static void fill_tensor_new_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_value args[2] = {out[0], in[1]};
-    fill_tensor_cpu(args, out);
+    fill_tensor_cpu(op, args, out);
 }
 
 static rush_op op_zero = {
@@ -213,16 +213,16 @@ static rush_op op_fill_tensor = {
 };
 
 /* The main diagonal of a matrix, or the one where all indices are equal; with wrap it goes on below in tall matrices. */
-static int fill_diagonal_shape(const rush_value *in, rush_value *out)
+static int fill_diagonal_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     RUSH_CHECK(t->ndim >= 2, RUSH_RUNTIME_ERROR, "dimensions must larger than 1");
     for (int d = 1; d < t->ndim && t->ndim > 2; ++d)
         RUSH_CHECK(t->size[d] == t->size[0], RUSH_RUNTIME_ERROR, "all dimensions of input must be of equal length");
-    return fill_number_check(in, out);
+    return fill_number_check(op, in, out);
 }
 
-static void fill_diagonal_cpu(const rush_value *in, rush_value *out)
+static void fill_diagonal_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     int64_t n = t->size[0], step = 0;

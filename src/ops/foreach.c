@@ -32,9 +32,8 @@ static bool is_list(rush_value v)
     return v.kind == RUSH_V_TENSORS || v.kind == RUSH_V_VALUES || v.kind == RUSH_V_FLOATS || v.kind == RUSH_V_INTS;
 }
 
-static int each_run(const rush_value *in, rush_value *out)
+static int each_run(const rush_op *each, const rush_value *in, rush_value *out)
 {
-    const rush_op *each = rush_now.op;
     const each_row *row = each->row;
     const rush_op *op = rush_op_find(row->op);
     RUSH_CHECK(op, RUSH_NOT_IMPLEMENTED, "there is no operation %s", row->op);
@@ -166,7 +165,7 @@ static rush_op op_zero = {.schema = "_foreach_zero(Tensor[] self) -> Tensor[] se
 static rush_op op_mm = {.schema = "_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", TEXT("mm"), ROW("mm", false, 0)};
 static rush_op op_max = {.schema = "_foreach_max(Tensor[] self) -> Tensor[]", TEXT("max"), ROW("max", false, 0)};
 
-static int norm_run(const rush_value *in, rush_value *out)
+static int norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].n, RUSH_RUNTIME_ERROR, "Tensor list must have at least one tensor.");
     rush_tensor **results = rush_out_list(out, 0, in[0].n);
@@ -178,7 +177,7 @@ static int norm_run(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static int powsum_run(const rush_value *in, rush_value *out)
+static int powsum_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].n, RUSH_RUNTIME_ERROR, "Tensor list must have at least one tensor.");
     rush_tensor **results = rush_out_list(out, 0, in[0].n);
@@ -229,7 +228,7 @@ static void unscale_f64(char **p, const int64_t *stride, int64_t n, const void *
     if (bad) atomic_store(&j->bad, true);
 }
 
-static int unscale_run(const rush_value *in, rush_value *out)
+static int unscale_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *found = in[1].t, *inverse = in[2].t;
     RUSH_CHECK(found->numel == 1 && inverse->numel == 1, RUSH_RUNTIME_ERROR, "found_inf and inv_scale must be 1-element tensors.");
@@ -256,7 +255,7 @@ static rush_op op_unscale = {
     .doc = "Multiplies gradients by inv_scale; found_inf becomes 1 when one of them is not finite.", .run = unscale_run,
     .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
 
-static int update_scale_run(const rush_value *in, rush_value *out)
+static int update_scale_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *scale = in[0].t, *tracker = in[1].t;
     RUSH_CHECK(tracker->dtype == RUSH_I32 && scale->dtype == RUSH_F32, RUSH_RUNTIME_ERROR,

@@ -70,7 +70,7 @@ static void walk_elements(const rush_tensor *indexed, const void *other, const i
 
 /* ---- gather ---- */
 
-static int gather_shape(const rush_value *in, rush_value *out)
+static int gather_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *index = in[2].t;
     int dim = rush_dim_wrap(I_(in[1]), self->ndim);
@@ -87,7 +87,7 @@ static int gather_shape(const rush_value *in, rush_value *out)
     return rush_same_dtype_out(out, self) ? -1 : rush_out_t(out, 0, self, self->dtype, index->ndim, index->size) ? 0 : -1;
 }
 
-static void gather_cpu(const rush_value *in, rush_value *out)
+static void gather_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *index = in[2].t;
     numbers n;
@@ -117,7 +117,7 @@ static rush_op op_gather = {
     .flags = RUSH_STRIDED_OUT,
 };
 
-static int gather_backward_run(const rush_value *in, rush_value *out)
+static int gather_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *zeros = T("new_zeros", V(SELF), rush_v_ints(in[1].t->size, in[1].t->ndim));
     return rush_result(out, zeros ? T("scatter_add", V(zeros), in[2], in[3], V(SELF)) : NULL);
@@ -128,7 +128,7 @@ static rush_op op_gather_backward = {
     .doc = "The derivative of gather.", .run = gather_backward_run, .flags = RUSH_HIDDEN,
 };
 
-static int value_selecting_backward_run(const rush_value *in, rush_value *out)
+static int value_selecting_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *index = in[2].t;
     if (!I_(in[4]) && in[3].n > 0) {
@@ -144,7 +144,7 @@ static rush_op op_value_selecting_backward = {
     .doc = "The gradient of what max, median, sort chose, put where it came from.", .run = value_selecting_backward_run, .flags = RUSH_HIDDEN,
 };
 
-static int take_along_dim_run(const rush_value *in, rush_value *out)
+static int take_along_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *index = in[1].t;
     RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "torch.take_along_dim(): dtype of indices should be Long but got %s", rush_scalar_name(index->dtype));
@@ -244,16 +244,16 @@ static void scatter_run(const rush_value *in, rush_value *out, rush_tensor *src,
     if (plain && !scatter_into(plain, I_(in[1]), in[2].t, src, number, how) && plain != to) rush_copy_into(to, plain);
 }
 
-static int scatter_src_shape(const rush_value *in, rush_value *out) { return scatter_result(in, out, in[3].t); }
+static int scatter_src_shape(const rush_op *op, const rush_value *in, rush_value *out) { return scatter_result(in, out, in[3].t); }
 
-static int scatter_value_shape(const rush_value *in, rush_value *out)
+static int scatter_value_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_number_fits(in[3], SELF->dtype) ? -1 : scatter_result(in, out, NULL);
 }
 
-static void scatter_src_cpu(const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, ASSIGN); }
-static void scatter_value_cpu(const rush_value *in, rush_value *out) { scatter_run(in, out, NULL, in[3], ASSIGN); }
-static void scatter_add_cpu(const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, SUM); }
+static void scatter_src_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, ASSIGN); }
+static void scatter_value_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scatter_run(in, out, NULL, in[3], ASSIGN); }
+static void scatter_add_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, SUM); }
 
 /* What src sees: the places that the index names; src may be larger than index, and is not used there. */
 static rush_tensor *gathered(rush_tensor *g, rush_value dim, rush_tensor *index, const rush_tensor *src)
@@ -307,20 +307,20 @@ static int old_reduction(const char *name)
     return !strcmp(name, "add") ? SUM : !strcmp(name, "multiply") ? PROD : UNKNOWN;
 }
 
-static int scatter_reduce_old_shape(const rush_value *in, rush_value *out)
+static int scatter_reduce_old_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(old_reduction(in[4].s) != UNKNOWN, RUSH_RUNTIME_ERROR, "reduce argument must be either add or multiply.");
     return scatter_result(in, out, in[3].t);
 }
 
-static int scatter_value_reduce_shape(const rush_value *in, rush_value *out)
+static int scatter_value_reduce_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(old_reduction(in[4].s) != UNKNOWN, RUSH_RUNTIME_ERROR, "reduce argument must be either add or multiply.");
-    return scatter_value_shape(in, out);
+    return scatter_value_shape(op, in, out);
 }
 
-static void scatter_reduce_old_cpu(const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, old_reduction(in[4].s)); }
-static void scatter_value_reduce_cpu(const rush_value *in, rush_value *out) { scatter_run(in, out, NULL, in[3], old_reduction(in[4].s)); }
+static void scatter_reduce_old_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scatter_run(in, out, in[3].t, RUSH_NONE, old_reduction(in[4].s)); }
+static void scatter_value_reduce_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scatter_run(in, out, NULL, in[3], old_reduction(in[4].s)); }
 
 static rush_op op_scatter_reduce_old = {
     .schema = "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
@@ -343,7 +343,7 @@ static int reduction(const char *name)
     return k;
 }
 
-static int scatter_reduce_shape(const rush_value *in, rush_value *out)
+static int scatter_reduce_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(reduction(in[4].s) != UNKNOWN, RUSH_RUNTIME_ERROR, "reduce argument must be either sum, prod, mean, amax or amin, got %s", in[4].s);
     return scatter_result(in, out, in[3].t);
@@ -361,7 +361,7 @@ static rush_value neutral(int how, rush_dtype d)
     return d == RUSH_I64 ? rush_v_int(INT64_MAX) : d == RUSH_U64 ? rush_v_int(-1) : rush_v_int((int64_t)info->max);
 }
 
-static void scatter_reduce_cpu(const rush_value *in, rush_value *out)
+static void scatter_reduce_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int how = reduction(in[4].s);
     bool include = I_(in[5]);
@@ -483,7 +483,7 @@ static int64_t *flat_numbers(const rush_tensor *index, int64_t n)
     return front;
 }
 
-static int take_shape(const rush_value *in, rush_value *out)
+static int take_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *index = in[1].t;
     if (flat_check("take", index)) return -1;
@@ -504,7 +504,7 @@ static void flat_walk(char *indexed, char *other, int64_t other_step, const int6
     rush_walk_run(&w, taking ? 0 : 1, fn, &at);
 }
 
-static void take_cpu(const rush_value *in, rush_value *out)
+static void take_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = rush_contiguous_copy(SELF);
     int64_t *index = self ? flat_numbers(in[1].t, self->numel) : NULL;
@@ -528,7 +528,7 @@ static rush_op op_take = {
     .shape = take_shape, .cpu = take_cpu, .grad = take_grad, .saves = "index", .flags = RUSH_STRIDED_OUT,
 };
 
-static int put_shape(const rush_value *in, rush_value *out)
+static int put_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *index = in[1].t, *source = in[2].t;
     if (flat_check("put_", index)) return -1;
@@ -542,7 +542,7 @@ static int put_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static void put_cpu(const rush_value *in, rush_value *out)
+static void put_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *source = rush_contiguous_copy(in[2].t);
     bool direct = rush_contiguous(to) && !(to->flags & (RUSH_T_CONJ | RUSH_T_NEG));

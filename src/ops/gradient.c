@@ -104,8 +104,8 @@ static int gradient(const rush_value *in, rush_value spacing, rush_value dims, i
     return 0;
 }
 
-static int spaced_run(const rush_value *in, rush_value *out) { return gradient(in, in[1], in[2], in[3].i, out); }
-static int dims_run(const rush_value *in, rush_value *out) { return gradient(in, RUSH_NONE, in[1], in[2].i, out); }
+static int spaced_run(const rush_op *op, const rush_value *in, rush_value *out) { return gradient(in, in[1], in[2], in[3].i, out); }
+static int dims_run(const rush_op *op, const rush_value *in, rush_value *out) { return gradient(in, RUSH_NONE, in[1], in[2].i, out); }
 
 #define DOC "The derivative along each dim, estimated by differences. spacing is the distance of samples, one or one per dim, or their places."
 #define FORM(id, arguments, how)                                                                            \

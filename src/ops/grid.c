@@ -35,10 +35,10 @@ static int read_grid(rush_grid *g, const rush_value *in, int nd)
 
 static int dims_of(const rush_op *op) { return strstr(op->base, "2d") ? 2 : 3; }
 
-static int sampler_shape(const rush_value *in, rush_value *out)
+static int sampler_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *p = in[1].t;
-    int nd = dims_of(rush_now.op);
+    int nd = dims_of(op);
     rush_grid g;
     if (read_grid(&g, in, nd)) return -1;
     int64_t size[5] = {x->size[0], x->size[1]};
@@ -46,12 +46,12 @@ static int sampler_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, nd + 2, size) ? 0 : -1;
 }
 
-static void sampler_cpu(const rush_value *in, rush_value *out)
+static void sampler_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
     rush_tensor *y = out[0].t;
     rush_dtype d = y->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    if (!y->numel || read_grid(&g, in, dims_of(rush_now.op))) return;
+    if (!y->numel || read_grid(&g, in, dims_of(op))) return;
     rush_tensor *x = rush_cast_copy(in[0].t, d), *p = rush_cast_copy(in[1].t, d);
     rush_tensor *to = y->dtype == d && rush_contiguous(y) ? y : rush_tensor_new(d, y->device, y->ndim, y->size);
     if (rush_failed()) return;
@@ -72,19 +72,19 @@ static void sampler_grad(rush_grads *s)
     if (mask[1]) s->gin[1] = T_(out[1]);
 }
 
-static int sampler_back_shape(const rush_value *in, rush_value *out)
+static int sampler_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
-    if (read_grid(&g, in + 1, dims_of(rush_now.op))) return -1;
+    if (read_grid(&g, in + 1, dims_of(op))) return -1;
     const rush_tensor *x = in[1].t, *p = in[2].t;
     if (in[6].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
     return !in[6].ints[1] || rush_out_t(out, 1, p, p->dtype, p->ndim, p->size) ? 0 : -1;
 }
 
-static void sampler_back_cpu(const rush_value *in, rush_value *out)
+static void sampler_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
-    if (read_grid(&g, in + 1, dims_of(rush_now.op))) return;
+    if (read_grid(&g, in + 1, dims_of(op))) return;
     rush_dtype d = in[1].t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_tensor *gy = rush_cast_copy(in[0].t, d), *x = rush_cast_copy(in[1].t, d), *p = rush_cast_copy(in[2].t, d);
     rush_tensor *gx = HAS(out[0]) ? rush_tensor_new(d, x->device, x->ndim, x->size) : NULL;
@@ -115,7 +115,7 @@ static void sampler_back_grad(rush_grads *s)
         if (mask[i]) s->gin[i] = T_(out[i]);
 }
 
-static int sampler_twice_shape(const rush_value *in, rush_value *out)
+static int sampler_twice_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
     if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return -1;
@@ -124,7 +124,7 @@ static int sampler_twice_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void sampler_twice_cpu(const rush_value *in, rush_value *out)
+static void sampler_twice_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
     if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return;
@@ -173,7 +173,7 @@ static rush_op op_grid_sampler_twice = {
 SAMPLER(2)
 SAMPLER(3)
 
-static int grid_sampler_run(const rush_value *in, rush_value *out)
+static int grid_sampler_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].t->ndim == 4 || in[0].t->ndim == 5, RUSH_RUNTIME_ERROR,
                "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s",
@@ -217,7 +217,7 @@ static int affine_check(const rush_value size, int *nd)
     return 0;
 }
 
-static int affine_grid_run(const rush_value *in, rush_value *out)
+static int affine_grid_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int nd = 0;
     rush_tensor *theta = in[0].t;
@@ -240,7 +240,7 @@ static rush_op op_affine_grid = {
     .doc = "Grids for grid_sampler: the points of an image of this size under the affine maps theta (n, 2, 3) or (n, 3, 4).", .run = affine_grid_run,
 };
 
-static int affine_grid_backward_run(const rush_value *in, rush_value *out)
+static int affine_grid_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int nd = 0;
     rush_tensor *g = in[0].t;

@@ -189,13 +189,13 @@ static int one_dimension(request *q, rush_value *out)
     return 0;
 }
 
-static int histogram_tensor_run(const rush_value *in, rush_value *out)
+static int histogram_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.self = SELF, .dims = 1, .flat = true, .edges = (rush_tensor *[]){in[1].t}, .weight = T_(in[2]), .density = I_(in[3])};
     return one_dimension(&q, out);
 }
 
-static int histogram_count_run(const rush_value *in, rush_value *out)
+static int histogram_count_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.self = SELF, .dims = 1, .flat = true, .bins = &in[1].i, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
     return one_dimension(&q, out);
@@ -232,14 +232,14 @@ static int give_edges(rush_value *out, int at, const request *q, const axis *axe
     return list ? 0 : -1;
 }
 
-static int histogramdd_run(const rush_value *in, rush_value *out)
+static int histogramdd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
     axis axes[RUSH_MAXDIM];
     return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
 }
 
-static int histogramdd_int_run(const rush_value *in, rush_value *out)
+static int histogramdd_int_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t bins[RUSH_MAXDIM];
     request q = {.bins = bins, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
@@ -249,28 +249,28 @@ static int histogramdd_int_run(const rush_value *in, rush_value *out)
     return points(&q, SELF, (uint32_t)inner) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
 }
 
-static int histogramdd_tensors_run(const rush_value *in, rush_value *out)
+static int histogramdd_tensors_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.edges = in[1].tensors, .weight = T_(in[3]), .density = I_(in[4])};
     axis axes[RUSH_MAXDIM];
     return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
 }
 
-static int bin_edges_run(const rush_value *in, rush_value *out)
+static int bin_edges_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3])};
     axis axes[RUSH_MAXDIM];
     return points(&q, SELF, in[1].n) || histogram(&q, out, axes, false) ? -1 : give_edges(out, 0, &q, axes);
 }
 
-static int from_counts_run(const rush_value *in, rush_value *out)
+static int from_counts_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
     axis axes[RUSH_MAXDIM];
     return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : 0;
 }
 
-static int from_tensors_run(const rush_value *in, rush_value *out)
+static int from_tensors_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     request q = {.edges = in[1].tensors, .weight = T_(in[2]), .density = I_(in[3])};
     axis axes[RUSH_MAXDIM];
@@ -321,7 +321,7 @@ static void bins_of_f64(const histc_job *j, const double *x, int64_t *bin, int64
     }
 }
 
-static int histc_run(const rush_value *in, rush_value *out)
+static int histc_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     enum { BLOCK = 512 };
     const rush_tensor *self = SELF;

@@ -280,7 +280,7 @@ static int index_with(const rush_value *in, rush_value *out, bool unsafe)
     return rush_result(out, result);
 }
 
-static int index_run(const rush_value *in, rush_value *out) { return index_with(in, out, false); }
+static int index_run(const rush_op *op, const rush_value *in, rush_value *out) { return index_with(in, out, false); }
 
 static void index_grad(rush_grads *s)
 {
@@ -370,13 +370,13 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
     return 0;
 }
 
-static int index_put_inplace_shape(const rush_value *in, rush_value *out)
+static int index_put_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_out_view(out, 0, SELF);
     return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
 }
 
-static void index_put_inplace_cpu(const rush_value *in, rush_value *out)
+static void index_put_inplace_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     put_into(SELF, in[1], in[2].t, I_(in[3]));
 }
@@ -404,13 +404,13 @@ static rush_op op_index_put_impl = {
     .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN,
 };
 
-static int index_put_shape(const rush_value *in, rush_value *out)
+static int index_put_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!rush_out_like(out, 0, SELF, SELF->dtype)) return -1;
     return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
 }
 
-static void index_put_cpu(const rush_value *in, rush_value *out)
+static void index_put_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (out[0].t != SELF && rush_copy_into(out[0].t, SELF)) return;
     put_into(out[0].t, in[1], in[2].t, I_(in[3]));
@@ -437,7 +437,7 @@ static rush_value masked_indices(rush_value list, rush_tensor *mask)
     return rush_v_tensors(safe, safe ? list.n : 0);
 }
 
-static int unsafe_masked_index_run(const rush_value *in, rush_value *out)
+static int unsafe_masked_index_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *mask = in[1].t, *picked;
     if (SELF->numel == 0) {
@@ -456,7 +456,7 @@ static rush_op op_unsafe_masked_index = {
     .doc = "index() where mask is true, a number elsewhere; indices may be wrong there.", .run = unsafe_masked_index_run, .flags = RUSH_HIDDEN,
 };
 
-static int unsafe_masked_put_run(const rush_value *in, rush_value *out)
+static int unsafe_masked_put_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *mask = in[1].t, *values;
     if (SELF->numel == 0) return rush_result(out, T("clone", V(SELF)));

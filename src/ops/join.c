@@ -111,7 +111,7 @@ static bool skipped(const rush_tensor *t)
     return t->ndim == 1 && t->size[0] == 0;
 }
 
-static int cat_shape(const rush_value *in, rush_value *out)
+static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *first = NULL;
     int64_t size[RUSH_MAXDIM], total = 0;
@@ -159,7 +159,7 @@ static int cat_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void cat_cpu(const rush_value *in, rush_value *out)
+static void cat_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
@@ -203,7 +203,7 @@ static rush_op op_cat = {
     .shape = cat_shape, .cpu = cat_cpu, .grad = cat_grad, .flags = RUSH_AUTOCAST_WIDEST | RUSH_STRIDED_OUT,
 };
 
-static int concat_run(const rush_value *in, rush_value *out)
+static int concat_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("cat", in[0], in[1]));
 }
@@ -215,7 +215,7 @@ static rush_op op_concatenate = {
 
 /* ---- stack ---- */
 
-static int stack_shape(const rush_value *in, rush_value *out)
+static int stack_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(COUNT_ > 0, RUSH_RUNTIME_ERROR, "stack expects a non-empty TensorList");
     const rush_tensor *first = LIST[0];
@@ -242,7 +242,7 @@ static int stack_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, first, d, first->ndim + 1, size) ? 0 : -1;
 }
 
-static void stack_cpu(const rush_value *in, rush_value *out)
+static void stack_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
@@ -288,10 +288,10 @@ static rush_tensor *grown_2(rush_tensor *t) { return T("atleast_2d", V(t)); }
 static rush_tensor *grown_3(rush_tensor *t) { return T("atleast_3d", V(t)); }
 static rush_tensor *as_column(rush_tensor *t) { return t->ndim > 1 ? t : T("reshape", V(t), INTS(t->numel, 1)); }
 
-static int hstack_run(const rush_value *in, rush_value *out) { return joined(in, out, "hstack", grown_1, -1); }
-static int vstack_run(const rush_value *in, rush_value *out) { return joined(in, out, "vstack", grown_2, 0); }
-static int dstack_run(const rush_value *in, rush_value *out) { return joined(in, out, "dstack", grown_3, 2); }
-static int column_stack_run(const rush_value *in, rush_value *out) { return joined(in, out, "column_stack", as_column, -1); }
+static int hstack_run(const rush_op *op, const rush_value *in, rush_value *out) { return joined(in, out, "hstack", grown_1, -1); }
+static int vstack_run(const rush_op *op, const rush_value *in, rush_value *out) { return joined(in, out, "vstack", grown_2, 0); }
+static int dstack_run(const rush_op *op, const rush_value *in, rush_value *out) { return joined(in, out, "dstack", grown_3, 2); }
+static int column_stack_run(const rush_op *op, const rush_value *in, rush_value *out) { return joined(in, out, "column_stack", as_column, -1); }
 
 static rush_op op_hstack = {
     .schema = "hstack(Tensor[] tensors) -> Tensor", .doc = "Side by side: along dimension 1, or 0 of vectors.", .run = hstack_run};
@@ -303,7 +303,7 @@ static rush_op op_column_stack = {
     .schema = "column_stack(Tensor[] tensors) -> Tensor", .doc = "Side by side, vectors being columns.", .run = column_stack_run};
 
 /* Each tensor's dimension `dim` padded to num_chunks equal pieces, flattened, pieces of all tensors side by side. */
-static int chunk_cat_run(const rush_value *in, rush_value *out)
+static int chunk_cat_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t dim = I_(in[1]), chunks = I_(in[2]);
     RUSH_CHECK(COUNT_ > 0, RUSH_RUNTIME_ERROR, "_chunk_cat expects a non-empty input tensor list");
@@ -343,7 +343,7 @@ static rush_op op_chunk_cat = {
 
 /* ---- block_diag ---- */
 
-static int block_diag_shape(const rush_value *in, rush_value *out)
+static int block_diag_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[2] = {0, 0};
     rush_device device = {RUSH_CPU, -1};
@@ -362,7 +362,7 @@ static int block_diag_shape(const rush_value *in, rush_value *out)
     return rush_out(out, 0, rush_result_type((int)COUNT_, values), device, 2, size) ? 0 : -1;
 }
 
-static void block_diag_cpu(const rush_value *in, rush_value *out)
+static void block_diag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     int64_t row = 0, col = 0;
@@ -432,12 +432,12 @@ static int meshgrid(const rush_value *in, rush_value *out, bool swap)
     return 0;
 }
 
-static int meshgrid_run(const rush_value *in, rush_value *out)
+static int meshgrid_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return meshgrid(in, out, false);
 }
 
-static int meshgrid_indexing_run(const rush_value *in, rush_value *out)
+static int meshgrid_indexing_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const char *how = in[1].s;
     RUSH_CHECK(!strcmp(how, "ij") || !strcmp(how, "xy"), RUSH_RUNTIME_ERROR, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s", how);
@@ -453,7 +453,7 @@ static rush_op op_meshgrid_indexing = {
     .doc = "meshgrid() with the first two dimensions as matrices (ij) or as plots (xy) have them.", .run = meshgrid_indexing_run,
 };
 
-static int cartesian_prod_run(const rush_value *in, rush_value *out)
+static int cartesian_prod_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value grid;
     for (int64_t k = 0; k < COUNT_; ++k)
@@ -483,7 +483,7 @@ static bool next_choice(int64_t *choice, int64_t r, int64_t n, bool again)
     return false;
 }
 
-static int combinations_run(const rush_value *in, rush_value *out)
+static int combinations_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = in[0].t;
     int64_t r = I_(in[1]), n = self->numel, count = 1;
@@ -519,7 +519,7 @@ static rush_op op_combinations = {
     .doc = "All choices of r elements of a vector, in order, as rows.", .run = combinations_run,
 };
 
-static int vander_run(const rush_value *in, rush_value *out)
+static int vander_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim == 1, RUSH_RUNTIME_ERROR, "x must be a one-dimensional tensor.");

@@ -44,7 +44,7 @@ static int nll_check(const rush_tensor *x, const rush_tensor *t, const rush_tens
     return 0;
 }
 
-static int nll_shape(const rush_value *in, rush_value *out)
+static int nll_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     RUSH_CHECK(x->ndim > 0 && x->ndim != 3 && x->ndim <= 4, RUSH_RUNTIME_ERROR, "input tensor should be 1D, 2D or 4D");
@@ -80,7 +80,7 @@ static double levels_total(const levels *l)
     return sum;
 }
 
-static void nll_cpu(const rush_value *in, rush_value *out)
+static void nll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     labels l;
     rush_tensor *x = rush_cast_copy(in[0].t, in[0].t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32);
@@ -127,7 +127,7 @@ static void nll_grad(rush_grads *s)
 static rush_op op_nll_loss_forward = NLL_FORWARD("nll_loss"), op_nll_loss2d_forward = NLL_FORWARD("nll_loss2d");
 
 /* in: grad_output, self, target, weight, reduction, ignore_index, total_weight; self is known by shape only */
-static int nll_back_shape(const rush_value *in, rush_value *out)
+static int nll_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[1].t;
     if (nll_check(x, in[2].t, T_(in[3]))) return -1;
@@ -137,7 +137,7 @@ static int nll_back_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, in[0].t, x->dtype, x->ndim, x->size) ? 0 : -1;
 }
 
-static void nll_back_cpu(const rush_value *in, rush_value *out)
+static void nll_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     labels l;
     rush_tensor *to = out[0].t, *g = rush_cast_copy(in[0].t, RUSH_F64);
@@ -172,13 +172,13 @@ static void nll_back_grad(rush_grads *s) /* linear in grad_output */
     .doc = "Gradient of " name ".", .shape = nll_back_shape, .cpu = nll_back_cpu, .grad = nll_back_grad, .saves = "target, weight, total_weight"}
 static rush_op op_nll_loss_backward = NLL_BACKWARD("nll_loss"), op_nll_loss2d_backward = NLL_BACKWARD("nll_loss2d");
 
-static int nll_run(const rush_value *in, rush_value *out)
+static int nll_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "nll_loss_forward", in[0], in[1], in[2], in[3], in[4]) ? -1 : rush_result(out, got[0].t);
 }
 
-static int nll2d_run(const rush_value *in, rush_value *out)
+static int nll2d_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     RUSH_CHECK(in[0].t->ndim == 4, RUSH_RUNTIME_ERROR, "only batches of spatial inputs supported (4D tensors), but got input of dimension: %d", in[0].t->ndim);
@@ -186,14 +186,14 @@ static int nll2d_run(const rush_value *in, rush_value *out)
     return TN(got, "nll_loss2d_forward", in[0], in[1], in[2], in[3], in[4]) ? -1 : rush_result(out, got[0].t);
 }
 
-static int nll_nd_run(const rush_value *in, rush_value *out)
+static int nll_nd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     RUSH_CHECK(x->ndim >= 1 && t->ndim >= x->ndim - 1 && (x->ndim == 1 || t->ndim == x->ndim - 1), RUSH_VALUE_ERROR, "Expected 1 or more dimensions (got %d)", x->ndim);
     RUSH_CHECK(x->ndim == 1 || x->size[0] == t->size[0], RUSH_VALUE_ERROR, "Expected input batch_size (%lld) to match target batch_size (%lld).",
                (long long)x->size[0], (long long)t->size[0]);
-    if (x->ndim <= 2) return nll_run(in, out);
-    if (x->ndim == 4) return nll2d_run(in, out);
+    if (x->ndim <= 2) return nll_run(op, in, out);
+    if (x->ndim == 4) return nll2d_run(op, in, out);
     /* (N, C, d1, ...) as (N, C, 1, all) */
     for (int d = 2; d < x->ndim; ++d)
         RUSH_CHECK(x->size[d] == t->size[d - 1], RUSH_RUNTIME_ERROR, "Expected target size %s to match input size %s", rush_shape_of(t), rush_shape_of(x));
@@ -201,7 +201,7 @@ static int nll_nd_run(const rush_value *in, rush_value *out)
     for (int d = 2; d < x->ndim; ++d) rest *= x->size[d];
     rush_value args[] = {V(T("reshape", V(x), INTS(n, c, 1, rest))), V(T("reshape", V(t), INTS(n, 1, rest))), in[2], in[3], in[4]};
     rush_value got[RUSH_MAXOUT];
-    if (rush_failed() || nll2d_run(args, got)) return -1;
+    if (rush_failed() || nll2d_run(op, args, got)) return -1;
     return rush_result(out, in[3].i == 0 ? T("reshape", got[0], rush_v_ints(t->size, t->ndim)) : got[0].t);
 }
 
@@ -213,7 +213,7 @@ static rush_op op_nll_loss_nd = {.schema = "nll_loss_nd" NLL_NAMED, .doc = "nll_
 /* ---- cross entropy ---- */
 
 /* in: self, target, weight, reduction, ignore_index, label_smoothing */
-static int cross_entropy_run(const rush_value *in, rush_value *out)
+static int cross_entropy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[2]);
     double smooth = in[5].f;
@@ -266,7 +266,7 @@ static rush_op op_cross_entropy_loss = {
 
 /* ---- margins of classes ---- */
 
-static int multi_margin_run(const rush_value *in, rush_value *out)
+static int multi_margin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[4]);
     double p = rush_to_double(in[2]), margin = rush_to_double(in[3]);
@@ -296,7 +296,7 @@ static rush_op op_multi_margin_loss = {
 };
 
 /* target lists classes, ended by -1 */
-static int multilabel_run(const rush_value *in, rush_value *out)
+static int multilabel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     bool single = x->ndim <= 1;
@@ -327,7 +327,7 @@ static int multilabel_run(const rush_value *in, rush_value *out)
     rush_tensor *loss = z ? div_(T("sum.dim_IntList", V(z), INTS(1, 2)), (double)c) : NULL;
     if (single && loss) loss = squeeze(loss, 0);
     out[0] = rush_v_tensor(rush_reduced(loss, in[2].i));
-    if (rush_now.op && rush_now.op->nout == 2) out[1] = rush_v_tensor(T("reshape", V(is), rush_v_ints(t->size, t->ndim)));
+    if (op && op->nout == 2) out[1] = rush_v_tensor(T("reshape", V(is), rush_v_ints(t->size, t->ndim)));
     return rush_failed() ? -1 : 0;
 }
 
@@ -395,7 +395,7 @@ static int read_ctc(ctc *x, const rush_value *in)
 static int64_t label(const ctc *x, int64_t b, int64_t s) { return s % 2 ? x->targets[x->start[b] + s / 2] : x->blank; }
 static bool may_skip(const ctc *x, int64_t b, int64_t s) { return s % 2 && s > 1 && label(x, b, s) != label(x, b, s - 2); }
 
-static int ctc_values_run(const rush_value *in, rush_value *out)
+static int ctc_values_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     ctc x;
     if (read_ctc(&x, in)) return -1;
@@ -474,7 +474,7 @@ static rush_op op__ctc_loss = {
 };
 
 /* in: log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity */
-static int ctc_list_run(const rush_value *in, rush_value *out)
+static int ctc_list_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *lp = in[0].t;
     bool single = lp->ndim == 2;
@@ -493,7 +493,7 @@ static int ctc_list_run(const rush_value *in, rush_value *out)
     return rush_result(out, rush_reduced(loss, in[5].i));
 }
 
-static int ctc_tensor_run(const rush_value *in, rush_value *out)
+static int ctc_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value args[7];
     memcpy(args, in, sizeof args);
@@ -503,7 +503,7 @@ static int ctc_tensor_run(const rush_value *in, rush_value *out)
         if (!list) return -1;
         args[i] = rush_v_ints(rush_ptr(list), list->numel);
     }
-    return ctc_list_run(args, out);
+    return ctc_list_run(op, args, out);
 }
 
 #define CTC_DOC "Connectionist temporal classification: log_probs (T, N, C), targets (N, S) or all in one row; Graves et al., 2006."

@@ -16,24 +16,24 @@ rush_tensor *rush_reduced(rush_tensor *loss, int64_t reduction)
 #define REDUCED(out, loss, reduction) rush_result(out, rush_reduced(loss, (reduction).i))
 #define clamp_min(a, low) T("clamp_min", V(a), V(low))
 
-static int mse_run(const rush_value *in, rush_value *out)
+static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = sub(in[0].t, in[1].t);
     return REDUCED(out, mul(d, d), in[2]);
 }
 
-static int l1_run(const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
+static int l1_run(const rush_op *op, const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
 
-static int smooth_l1_run(const rush_value *in, rush_value *out)
+static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double beta = in[3].f;
     RUSH_CHECK(beta >= 0, RUSH_RUNTIME_ERROR, "smooth_l1_loss does not support negative values for beta.");
-    if (beta == 0) return l1_run(in, out);
+    if (beta == 0) return l1_run(op, in, out);
     rush_tensor *d = sub(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
 }
 
-static int huber_run(const rush_value *in, rush_value *out)
+static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[3].f;
     RUSH_CHECK(delta > 0, RUSH_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
@@ -55,7 +55,7 @@ static rush_op op_huber_loss = {
 
 /* ---- binary cross entropy ---- */
 
-static int bce_run(const rush_value *in, rush_value *out)
+static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[2]);
     RUSH_CHECK(rush_same_sizes(x, t), RUSH_VALUE_ERROR, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
@@ -88,7 +88,7 @@ static rush_op op_binary_cross_entropy = {
     .run = bce_run, .grad = bce_grad, .saves = "self, target, weight", .flags = RUSH_AUTOCAST_F32,
 };
 
-static int bce_logits_run(const rush_value *in, rush_value *out)
+static int bce_logits_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[2]), *pos = T_(in[3]);
     RUSH_CHECK(rush_same_sizes(x, t), RUSH_VALUE_ERROR, "Target size (%s) must be the same as input size (%s)", rush_shape_of(t), rush_shape_of(x));
@@ -107,14 +107,14 @@ static rush_op op_bce_with_logits = {
 
 /* ---- distributions ---- */
 
-static int kl_run(const rush_value *in, rush_value *out)
+static int kl_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     rush_tensor *loss = in[3].i ? mul(exp_(t), sub(t, x)) : sub(T("xlogy.Tensor", V(t), V(t)), mul(t, x));
     return REDUCED(out, loss, in[2]);
 }
 
-static int poisson_run(const rush_value *in, rush_value *out)
+static int poisson_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     rush_tensor *loss = in[2].i ? sub(exp_(x), mul(t, x)) : sub(x, mul(t, log_(add(x, in[4].f))));
@@ -136,19 +136,19 @@ static rush_op op_poisson_nll_loss = {
 
 /* ---- margins and distances ---- */
 
-static int soft_margin_run(const rush_value *in, rush_value *out)
+static int soft_margin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return REDUCED(out, T("log1p", V(exp_(neg(mul(in[1].t, in[0].t))))), in[2]);
 }
 
-static int hinge_run(const rush_value *in, rush_value *out)
+static int hinge_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *far = clamp_min(sub(in[2].f, x), 0);
     rush_tensor *loss = add(where(ne(t, 1), far, 0.0), where(ne(t, -1), x, 0.0));
     return REDUCED(out, loss, in[3]);
 }
 
-static int ranking_run(const rush_value *in, rush_value *out)
+static int ranking_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *t = in[2].t;
     RUSH_CHECK(a->ndim == b->ndim && a->ndim == t->ndim, RUSH_RUNTIME_ERROR,
@@ -157,7 +157,7 @@ static int ranking_run(const rush_value *in, rush_value *out)
     return REDUCED(out, clamp_min(add(mul(neg(t), sub(a, b)), in[3].f), 0), in[4]);
 }
 
-static int cosine_embedding_run(const rush_value *in, rush_value *out)
+static int cosine_embedding_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *t = in[2].t;
     const double eps = 1e-12;
@@ -181,9 +181,9 @@ static rush_tensor *distance(rush_tensor *a, rush_tensor *b, double p, double ep
     return T("linalg_vector_norm", V(add(d, eps)), V(p), INTS(last), V(keepdim));
 }
 
-static int pairwise_run(const rush_value *in, rush_value *out) { return rush_result(out, distance(in[0].t, in[1].t, in[2].f, in[3].f, in[4].i)); }
+static int pairwise_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, distance(in[0].t, in[1].t, in[2].f, in[3].f, in[4].i)); }
 
-static int triplet_run(const rush_value *in, rush_value *out)
+static int triplet_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *near = in[1].t, *far = in[2].t;
     double margin = in[3].f, p = in[4].f, eps = in[5].f;
@@ -196,7 +196,7 @@ static int triplet_run(const rush_value *in, rush_value *out)
     return REDUCED(out, clamp_min(add(sub(dn, df), margin), 0), in[7]);
 }
 
-static int cosine_run(const rush_value *in, rush_value *out)
+static int cosine_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     rush_dtype d = rush_promote(a->dtype, b->dtype);

@@ -128,7 +128,7 @@ rush_tensor *rush_nonzero_rows(const rush_tensor *t)
     return rows;
 }
 
-static int nonzero_run(const rush_value *in, rush_value *out)
+static int nonzero_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *rows = rush_nonzero_rows(SELF);
     if (!rows) return -1;
@@ -161,7 +161,7 @@ static int nonzero_list(rush_value *out, const rush_tensor *self)
     return 0;
 }
 
-static int nonzero_list_run(const rush_value *in, rush_value *out)
+static int nonzero_list_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return nonzero_list(out, SELF);
 }
@@ -175,7 +175,7 @@ static rush_op op_where = {
     .doc = "nonzero() as one vector per dimension.", .run = nonzero_list_run, .flags = RUSH_NO_GRAD,
 };
 
-static int nonzero_static_run(const rush_value *in, rush_value *out)
+static int nonzero_static_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t want = I_(in[1]);
     RUSH_CHECK(want >= 0, RUSH_RUNTIME_ERROR, "nonzero_static: 'size' must be an non-negative integer");
@@ -209,12 +209,12 @@ static int masked_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, SELF, SELF->dtype, ndim, size) ? 0 : -1;
 }
 
-static int masked_fill_shape(const rush_value *in, rush_value *out)
+static int masked_fill_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_number_fits(in[2], SELF->dtype) ? -1 : masked_shape(in, out);
 }
 
-static int masked_fill_tensor_shape(const rush_value *in, rush_value *out)
+static int masked_fill_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *v = in[2].t;
     RUSH_CHECK(v->ndim == 0, RUSH_RUNTIME_ERROR, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", v->ndim);
@@ -239,14 +239,14 @@ static void masked_fill_with(const rush_value *in, rush_value *out, const rush_m
     rush_iterate(1, 3, operand, (const uint8_t[]){self->dtype, self->dtype, RUSH_BOOL}, rush_k_mask->fill, v, 0);
 }
 
-static void masked_fill_cpu(const rush_value *in, rush_value *out)
+static void masked_fill_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_masked_value v = {.size = rush_dtypes[SELF->dtype].size};
     rush_number_store(v.value, SELF->dtype, in[2]);
     masked_fill_with(in, out, &v);
 }
 
-static void masked_fill_tensor_cpu(const rush_value *in, rush_value *out)
+static void masked_fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_masked_value v = {.size = rush_dtypes[SELF->dtype].size};
     const rush_tensor *one = rush_cast_copy(in[2].t, SELF->dtype);
@@ -284,7 +284,7 @@ static rush_tensor *widened(const rush_tensor *t, int ndim, const int64_t *size)
     return rush_tensor_alias(t, ndim, size, stride, t->offset);
 }
 
-static int masked_select_run(const rush_value *in, rush_value *out)
+static int masked_select_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *both[2] = {SELF, in[1].t};
     int ndim;
@@ -309,7 +309,7 @@ static rush_op op_masked_select = {
     .doc = "The elements of self where mask is true, as a vector.", .run = masked_select_run, .grad = masked_select_grad, .saves = "mask", .flags = RUSH_OUT_STRICT,
 };
 
-static int masked_select_backward_run(const rush_value *in, rush_value *out)
+static int masked_select_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *input = in[1].t, *mask = in[2].t;
     const rush_tensor *both[2] = {input, mask};
@@ -328,7 +328,7 @@ static rush_op op_masked_select_backward = {
 
 /* ---- masked_scatter ---- */
 
-static int masked_scatter_shape(const rush_value *in, rush_value *out)
+static int masked_scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *mask = in[1].t, *source = in[2].t, *both[2] = {self, mask};
     int ndim;
@@ -341,7 +341,7 @@ static int masked_scatter_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, self, self->dtype, ndim, size) ? 0 : -1;
 }
 
-static void masked_scatter_cpu(const rush_value *in, rush_value *out)
+static void masked_scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     chunks c;
@@ -378,7 +378,7 @@ static rush_op op_masked_scatter = {
     .grad = masked_scatter_grad, .saves = "mask", .flags = RUSH_INPLACE_OK,
 };
 
-static int masked_scatter_backward_run(const rush_value *in, rush_value *out)
+static int masked_scatter_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *mask = in[1].t;
     int64_t numel = rush_numel_of((int)in[2].n, in[2].ints);

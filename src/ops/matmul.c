@@ -33,7 +33,7 @@ static int result(rush_value *out, const rush_tensor *on, int ndim, const int64_
 
 /* ---- mm, bmm ---- */
 
-static int mm_shape(const rush_value *in, rush_value *out)
+static int mm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(a->ndim == 2, RUSH_RUNTIME_ERROR, "self must be a matrix");
@@ -42,7 +42,7 @@ static int mm_shape(const rush_value *in, rush_value *out)
     return result(out, a, 2, (int64_t[]){a->size[0], b->size[1]}, "addmm_impl_cpu_");
 }
 
-static void mm_cpu(const rush_value *in, rush_value *out)
+static void mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_product(out[0].t, in[0].t, in[1].t, 1, 0, NULL);
 }
@@ -59,7 +59,7 @@ static rush_op op_mm = {
     .shape = mm_shape, .cpu = mm_cpu, .grad = mm_grad, .saves = "self@mat2, mat2@self", .flags = LOW,
 };
 
-static int int_mm_shape(const rush_value *in, rush_value *out)
+static int int_mm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(a->ndim == 2, RUSH_RUNTIME_ERROR, "Expected self to be of dimension 2 but got %d", a->ndim);
@@ -70,7 +70,7 @@ static int int_mm_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, a, RUSH_I32, 2, (int64_t[]){a->size[0], b->size[1]}) ? 0 : -1;
 }
 
-static void int_mm_cpu(const rush_value *in, rush_value *out)
+static void int_mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = rush_cast_copy(in[0].t, RUSH_I32), *b = rush_cast_copy(in[1].t, RUSH_I32);
     if (a && b) rush_product(out[0].t, a, b, 1, 0, NULL);
@@ -91,7 +91,7 @@ static int batches_multiply(const rush_tensor *a, const rush_tensor *b)
     return 0;
 }
 
-static int bmm_shape(const rush_value *in, rush_value *out)
+static int bmm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     if (batches_multiply(a, b)) return -1;
@@ -181,12 +181,12 @@ static int add_product(rush_tensor *c, rush_tensor *self, rush_tensor *a, rush_t
     return sum ? rush_copy_into(c, sum) : -1;
 }
 
-static void addmm_cpu(const rush_value *in, rush_value *out)
+static void addmm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     add_product(out[0].t, in[0].t, in[1].t, in[2].t, in[3], in[4]);
 }
 
-static int addmm_shape(const rush_value *in, rush_value *out)
+static int addmm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = in[0].t, *a = in[1].t, *b = in[2].t;
     RUSH_CHECK(a->ndim == 2, RUSH_RUNTIME_ERROR, "mat1 must be a matrix, got %d-D tensor", a->ndim);
@@ -213,7 +213,7 @@ static rush_op op_addmm = {
     .shape = addmm_shape, .cpu = addmm_cpu, .grad = addmm_grad, .saves = "mat1@mat2, mat2@mat1", .flags = LOW | RUSH_INPLACE_OK,
 };
 
-static int addmm_activation_run(const rush_value *in, rush_value *out)
+static int addmm_activation_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *y = T("addmm", in[0], in[1], in[2], in[3], in[4]);
     return rush_result(out, I_(in[5]) ? T("gelu", V(y), V("none")) : T("relu", V(y)));
@@ -224,7 +224,7 @@ static rush_op op_addmm_activation = {
     .doc = "relu or gelu of addmm.", .run = addmm_activation_run, .flags = LOW,
 };
 
-static int baddbmm_shape(const rush_value *in, rush_value *out)
+static int baddbmm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = in[0].t, *a = in[1].t, *b = in[2].t;
     if (batches_multiply(a, b)) return -1;
@@ -250,7 +250,7 @@ static rush_op op_baddbmm = {
     .shape = baddbmm_shape, .cpu = addmm_cpu, .grad = baddbmm_grad, .saves = "batch1@batch2, batch2@batch1", .flags = LOW | RUSH_INPLACE_OK,
 };
 
-static int addbmm_shape(const rush_value *in, rush_value *out)
+static int addbmm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = in[0].t, *a = in[1].t, *b = in[2].t;
     RUSH_CHECK(a->ndim == 3, RUSH_RUNTIME_ERROR, "batch1 must be a 3D tensor");
@@ -267,7 +267,7 @@ static int addbmm_shape(const rush_value *in, rush_value *out)
 }
 
 /* The sum over the batch is one product of (n, batch k) and (batch k, m). */
-static void addbmm_cpu(const rush_value *in, rush_value *out)
+static void addbmm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[1].t, *b = in[2].t;
     int64_t nb = a->size[0], n = a->size[1], k = a->size[2], m = b->size[2];
@@ -315,13 +315,13 @@ static int vectors_fit(const rush_tensor *mat, const rush_tensor *vec, const rus
     return 0;
 }
 
-static int mv_shape(const rush_value *in, rush_value *out)
+static int mv_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (vectors_fit(in[0].t, in[1].t, NULL)) return -1;
     return result(out, in[0].t, 1, in[0].t->size, "addmv_impl_cpu");
 }
 
-static void mv_cpu(const rush_value *in, rush_value *out)
+static void mv_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = as_column(in[1].t), *y = as_column(out[0].t);
     if (x && y) rush_product(y, in[0].t, x, 1, 0, NULL);
@@ -344,13 +344,13 @@ static rush_op op_mv = {
     .shape = mv_shape, .cpu = mv_cpu, .grad = mv_grad, .saves = "self@vec, vec@self",
 };
 
-static int addmv_shape(const rush_value *in, rush_value *out)
+static int addmv_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (vectors_fit(in[1].t, in[2].t, in[0].t) || scalars_fit(in[1].t->dtype, in[3], in[4])) return -1;
     return result(out, in[1].t, 1, in[1].t->size, "addmv_impl_cpu");
 }
 
-static void addmv_cpu(const rush_value *in, rush_value *out)
+static void addmv_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = in[0].t, *x = as_column(in[2].t), *y = as_column(out[0].t);
     if (self->ndim == 1) self = as_column(self);
@@ -371,7 +371,7 @@ static rush_op op_addmv = {
     .shape = addmv_shape, .cpu = addmv_cpu, .grad = addmv_grad, .saves = "mat@vec, vec@mat", .flags = RUSH_INPLACE_OK,
 };
 
-static int dot_shape(const rush_value *in, rush_value *out)
+static int dot_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     RUSH_CHECK(a->ndim == 1 && b->ndim == 1, RUSH_RUNTIME_ERROR, "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
@@ -384,7 +384,7 @@ static int dot_shape(const rush_value *in, rush_value *out)
     return result(out, a, 0, NULL, "dot");
 }
 
-static void dot_cpu(const rush_value *in, rush_value *out)
+static void dot_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *a = in[0].t, *b = in[1].t;
     rush_tensor *y = out[0].t;
@@ -413,7 +413,7 @@ static rush_op op_dot = {
     .shape = dot_shape, .cpu = dot_cpu, .grad = dot_grad, .saves = "self@tensor, tensor@self",
 };
 
-static int vdot_run(const rush_value *in, rush_value *out)
+static int vdot_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("dot", V(conj_(in[0].t)), in[1]));
 }
@@ -425,7 +425,7 @@ static rush_op op_vdot = {
 
 /* ---- linear ---- */
 
-static int linear_shape(const rush_value *in, rush_value *out)
+static int linear_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]);
     RUSH_CHECK(x->ndim && w->ndim, RUSH_RUNTIME_ERROR, "both arguments to linear need to be at least 1D, but they are %dD and %dD", x->ndim,
@@ -446,7 +446,7 @@ static int linear_shape(const rush_value *in, rush_value *out)
     return result(out, x, ndim, size, "addmm_impl_cpu_");
 }
 
-static void linear_cpu(const rush_value *in, rush_value *out)
+static void linear_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]), *y = out[0].t;
     int64_t k = x->size[x->ndim - 1], n = w->ndim == 2 ? w->size[0] : 1, rows = n ? y->numel / n : 0;
@@ -529,7 +529,7 @@ static rush_tensor *batched(rush_tensor *a, rush_tensor *b)
     return c && (n != 3 || row || column) ? T("_unsafe_view", V(c), rush_v_ints(size, n)) : c;
 }
 
-static int matmul_run(const rush_value *in, rush_value *out)
+static int matmul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     int da = a->ndim, db = b->ndim;
@@ -554,7 +554,7 @@ static rush_op op_linalg_matmul = {
 
 /* ---- outer products ---- */
 
-static int outer_run(const rush_value *in, rush_value *out)
+static int outer_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].t->ndim == 1, RUSH_RUNTIME_ERROR, "outer: Expected 1-D argument self, but got %d-D", in[0].t->ndim);
     RUSH_CHECK(in[1].t->ndim == 1, RUSH_RUNTIME_ERROR, "outer: Expected 1-D argument vec2, but got %d-D", in[1].t->ndim);
@@ -568,7 +568,7 @@ static rush_op op_ger = {
     .schema = "ger(Tensor self, Tensor vec2) -> Tensor", .doc = "Another name of outer.", .run = outer_run,
 };
 
-static int addr_run(const rush_value *in, rush_value *out)
+static int addr_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = in[0].t, *a = in[1].t, *b = in[2].t;
     rush_value beta = in[3], alpha = in[4];

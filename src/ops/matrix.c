@@ -55,7 +55,7 @@ static rush_tensor *pinv(rush_tensor *a, rush_value atol, rush_value rtol, bool 
     return matmul(mul(mH(got[2].t), unsqueeze(to_dtype(inv, a->dtype), -2)), mH(got[0].t));
 }
 
-static int pinv_run(const rush_value *in, rush_value *out) { return rush_result(out, pinv(in[0].t, in[1], in[2], in[3].i)); }
+static int pinv_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, pinv(in[0].t, in[1], in[2], in[3].i)); }
 
 /* Golub and Pereyra, "The differentiation of pseudo-inverses" (1973). */
 static void pinv_grad(rush_grads *s)
@@ -85,7 +85,7 @@ static rush_op op_linalg_pinv_atol_rtol_float = {
     .doc = PINV_DOC, .run = pinv_run, .grad = pinv_grad, .saves = "self, result",
 };
 
-static int pinv_rcond_run(const rush_value *in, rush_value *out)
+static int pinv_rcond_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, pinv(in[0].t, RUSH_NONE, in[1], in[2].i));
 }
@@ -99,7 +99,7 @@ static rush_op op_linalg_pinv_rcond_tensor = {
     .doc = PINV_DOC, .run = pinv_rcond_run, .grad = pinv_grad, .saves = "self, result",
 };
 
-static int pinverse_run(const rush_value *in, rush_value *out) { return rush_result(out, T("linalg_pinv", in[0], in[1])); }
+static int pinverse_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("linalg_pinv", in[0], in[1])); }
 
 static rush_op op_pinverse = {
     .schema = "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
@@ -118,8 +118,8 @@ static int rank_of(const rush_value *in, rush_value atol, rush_value rtol, bool 
     return rush_result(out, sum_dim(gt(sv, unsqueeze(tol, -1)), -1, false));
 }
 
-static int rank_run(const rush_value *in, rush_value *out) { return rank_of(in, in[1], in[2], in[3].i, out); }
-static int rank_tol_run(const rush_value *in, rush_value *out) { return rank_of(in, in[1], V(0.0), in[2].i, out); }
+static int rank_run(const rush_op *op, const rush_value *in, rush_value *out) { return rank_of(in, in[1], in[2], in[3].i, out); }
+static int rank_tol_run(const rush_op *op, const rush_value *in, rush_value *out) { return rank_of(in, in[1], V(0.0), in[2].i, out); }
 
 #define RANK_DOC "How many singular values are above max(atol, rtol * largest)."
 static rush_op op_linalg_matrix_rank_atol_rtol_tensor = {
@@ -178,7 +178,7 @@ static rush_tensor *matrix_norm(rush_tensor *a, rush_value ord, const int64_t *d
     return sums ? (p > 0 ? T("amax", V(sums), INTS(rest), V(keepdim)) : T("amin", V(sums), INTS(rest), V(keepdim))) : NULL;
 }
 
-static int matrix_norm_run(const rush_value *in, rush_value *out)
+static int matrix_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[2].n == 2, RUSH_RUNTIME_ERROR, "linalg.matrix_norm: dim must be a 2-tuple. Got %s", rush_shape_text((int)in[2].n, in[2].ints));
     return rush_result(out, matrix_norm(in[0].t, in[1], in[2].ints, in[3].i, in[4]));
@@ -193,7 +193,7 @@ static rush_op op_linalg_matrix_norm_str = {
     .doc = "Frobenius ('fro') and nuclear ('nuc') norms.", .run = matrix_norm_run,
 };
 
-static int linalg_norm_run(const rush_value *in, rush_value *out)
+static int linalg_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     bool dims = HAS(in[2]);
@@ -242,7 +242,7 @@ static rush_tensor *condition(rush_tensor *a, rush_value p)
     return where(eq(got[1].t, 0), r, (double)INFINITY);
 }
 
-static int cond_run(const rush_value *in, rush_value *out) { return rush_result(out, condition(in[0].t, in[1])); }
+static int cond_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, condition(in[0].t, in[1])); }
 
 static rush_op op_linalg_cond = {.schema = "linalg_cond(Tensor self, Scalar? p=None) -> Tensor", .doc = "Condition numbers of matrices.", .run = cond_run};
 static rush_op op_linalg_cond_str = {.schema = "linalg_cond.p_str(Tensor self, str p) -> Tensor", .doc = "Condition numbers by a named norm.", .run = cond_run};
@@ -256,7 +256,7 @@ static int64_t product(const int64_t *size, int64_t n)
     return p;
 }
 
-static int tensorinv_run(const rush_value *in, rush_value *out)
+static int tensorinv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     int64_t k = in[1].i;
@@ -276,7 +276,7 @@ static rush_op op_linalg_tensorinv = {
     .doc = "Inverse of a tensor as an operator from its last dims to its first `ind`.", .run = tensorinv_run,
 };
 
-static int tensorsolve_run(const rush_value *in, rush_value *out)
+static int tensorsolve_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     int nd = a->ndim;
@@ -310,7 +310,7 @@ static rush_op op_linalg_tensorsolve = {
 
 /* ---- exponential: Pade approximant of order 13 with scaling and squaring (Higham, 2005) ---- */
 
-static int matrix_exp_run(const rush_value *in, rush_value *out)
+static int matrix_exp_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const double c[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
                                670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.};

@@ -104,7 +104,7 @@ static int64_t row_length(rush_value shape)
 }
 
 /* in = input, normalized_shape, weight, bias, eps */
-static int layer_shape(const rush_value *in, rush_value *out)
+static int layer_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     int64_t size[RUSH_MAXDIM];
@@ -131,7 +131,7 @@ static void run_layer(const rush_tensor *x, int64_t n, const rush_tensor *w, con
     give(rstd, rc);
 }
 
-static void layer_cpu(const rush_value *in, rush_value *out)
+static void layer_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     run_layer(in[0].t, row_length(in[1]), T_(in[2]), T_(in[3]), D_(in[4]), out[0].t, out[1].t, out[2].t);
 }
@@ -164,7 +164,7 @@ static void run_layer_back(const rush_tensor *g, const rush_tensor *x, int64_t n
 }
 
 /* in = grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask */
-static int layer_back_shape(const rush_value *in, rush_value *out)
+static int layer_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[5]), *b = T_(in[6]);
     if (check_back(in[0].t, x, in[2], in[3].t, in[4].t, w, b)) return -1;
@@ -173,7 +173,7 @@ static int layer_back_shape(const rush_value *in, rush_value *out)
     return in[7].ints[2] && b && !rush_out_t(out, 2, b, b->dtype, b->ndim, b->size) ? -1 : 0;
 }
 
-static void layer_back_cpu(const rush_value *in, rush_value *out)
+static void layer_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     run_layer_back(in[0].t, in[1].t, row_length(in[2]), in[3].t, in[4].t, T_(in[5]), T_(out[0]), T_(out[1]), T_(out[2]));
 }
@@ -231,7 +231,7 @@ static rush_op op_native_layer_norm_backward = {
     .shape = layer_back_shape, .cpu = layer_back_cpu, .flags = RUSH_HIDDEN,
 };
 
-static int layer_run(const rush_value *in, rush_value *out)
+static int layer_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value r[3];
     if (TN(r, "native_layer_norm", in[0], in[1], in[2], in[3], in[4])) return -1;
@@ -249,7 +249,7 @@ static rush_op op_layer_norm = {
 
 static double rms_eps(const rush_tensor *x, rush_value eps) { return HAS(eps) ? D_(eps) : rush_dtypes[compute_dtype(x)].eps; }
 
-static int rms_shape(const rush_value *in, rush_value *out)
+static int rms_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     int64_t size[RUSH_MAXDIM];
@@ -258,13 +258,13 @@ static int rms_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, compute_dtype(x), n, size) ? 0 : -1;
 }
 
-static void rms_cpu(const rush_value *in, rush_value *out)
+static void rms_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     run_layer(in[0].t, row_length(in[1]), T_(in[2]), NULL, rms_eps(in[0].t, in[3]), out[0].t, NULL, out[1].t);
 }
 
 /* in = grad_out, input, normalized_shape, rstd, weight, output_mask */
-static int rms_back_shape(const rush_value *in, rush_value *out)
+static int rms_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[4]);
     if (check_back(in[0].t, x, in[2], NULL, in[3].t, w, NULL)) return -1;
@@ -272,7 +272,7 @@ static int rms_back_shape(const rush_value *in, rush_value *out)
     return in[5].ints[1] && w && !rush_out_t(out, 1, w, w->dtype, w->ndim, w->size) ? -1 : 0;
 }
 
-static void rms_back_cpu(const rush_value *in, rush_value *out)
+static void rms_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     run_layer_back(in[0].t, in[1].t, row_length(in[2]), NULL, in[3].t, T_(in[4]), T_(out[0]), T_(out[1]), NULL);
 }
@@ -305,7 +305,7 @@ static rush_op op_fused_rms_norm_backward = {
     .shape = rms_back_shape, .cpu = rms_back_cpu, .flags = RUSH_HIDDEN,
 };
 
-static int rms_run(const rush_value *in, rush_value *out)
+static int rms_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value r[2];
     rush_tensor *x = in[0].t;
@@ -343,7 +343,7 @@ static int group_sizes(const rush_tensor *x, const rush_tensor *w, const rush_te
     return 0;
 }
 
-static int group_shape(const rush_value *in, rush_value *out)
+static int group_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *w = T_(in[1]), *b = T_(in[2]);
     int64_t size[2] = {in[3].i, in[6].i};
@@ -353,7 +353,7 @@ static int group_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, x, x->dtype) && rush_out_t(out, 1, x, d, 2, size) && rush_out_t(out, 2, x, d, 2, size) ? 0 : -1;
 }
 
-static void group_cpu(const rush_value *in, rush_value *out)
+static void group_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     int64_t n = in[6].i ? in[4].i / in[6].i * in[5].i : 0;
@@ -371,7 +371,7 @@ static void group_cpu(const rush_value *in, rush_value *out)
 }
 
 /* in = grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask */
-static int group_back_shape(const rush_value *in, rush_value *out)
+static int group_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t, *w = T_(in[4]);
     rush_dtype d = w ? (rush_dtype)w->dtype : (rush_dtype)in[2].t->dtype;
@@ -383,7 +383,7 @@ static int group_back_shape(const rush_value *in, rush_value *out)
     return in[9].ints[2] && !rush_out_t(out, 2, x, d, 1, &in[6].i) ? -1 : 0;
 }
 
-static void group_back_cpu(const rush_value *in, rush_value *out)
+static void group_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[1].t;
     rush_dtype d = compute_dtype(x);
@@ -458,7 +458,7 @@ static rush_op op_native_group_norm_backward = {
     .shape = group_back_shape, .cpu = group_back_cpu, .flags = RUSH_HIDDEN,
 };
 
-static int group_run(const rush_value *in, rush_value *out)
+static int group_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *w = T_(in[2]), *b = T_(in[3]);
     RUSH_CHECK(x->ndim >= 2, RUSH_INDEX_ERROR, "Dimension out of range (expected to be in range of [%d, %d], but got 1)", -RUSH_MAX(x->ndim, 1),

@@ -11,7 +11,7 @@
 
 /* ---- constant ---- */
 
-static int constant_pad_shape(const rush_value *in, rush_value *out)
+static int constant_pad_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int n = (int)in[1].n / 2;
@@ -38,7 +38,7 @@ static int constant_pad_shape(const rush_value *in, rush_value *out)
     return 0;
 }
 
-static void constant_pad_cpu(const rush_value *in, rush_value *out)
+static void constant_pad_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *from = SELF, *to = out[0].t;
     for (int k = (int)in[1].n / 2 - 1; k >= 0; --k) { /* the slabs before and after along each dimension, from the outermost in */
@@ -195,16 +195,16 @@ static void bordered_grad(rush_grads *s, int mode)
     if (s->g[0]) s->gin[0] = T("_pad_backward", V(s->g[0]), rush_v_ints(self->size, self->ndim), s->in[1], V((int64_t)mode));
 }
 
-static int reflect_1_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 1); }
-static int reflect_2_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 2); }
-static int reflect_3_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 3); }
-static int replicate_1_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 1); }
-static int replicate_2_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 2); }
-static int replicate_3_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 3); }
-static int wrap_shape(const rush_value *in, rush_value *out) { return bordered_shape(in, out, WRAP, (int)in[1].n / 2); }
-static void reflect_cpu(const rush_value *in, rush_value *out) { bordered(in, out, REFLECT, (int)in[1].n / 2); }
-static void replicate_cpu(const rush_value *in, rush_value *out) { bordered(in, out, REPLICATE, (int)in[1].n / 2); }
-static void wrap_cpu(const rush_value *in, rush_value *out) { bordered(in, out, WRAP, (int)in[1].n / 2); }
+static int reflect_1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 1); }
+static int reflect_2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 2); }
+static int reflect_3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REFLECT, 3); }
+static int replicate_1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 1); }
+static int replicate_2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 2); }
+static int replicate_3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 3); }
+static int wrap_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, WRAP, (int)in[1].n / 2); }
+static void reflect_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, REFLECT, (int)in[1].n / 2); }
+static void replicate_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, REPLICATE, (int)in[1].n / 2); }
+static void wrap_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, WRAP, (int)in[1].n / 2); }
 static void reflect_grad(rush_grads *s) { bordered_grad(s, REFLECT); }
 static void replicate_grad(rush_grads *s) { bordered_grad(s, REPLICATE); }
 static void wrap_grad(rush_grads *s) { bordered_grad(s, WRAP); }
@@ -233,7 +233,7 @@ static rush_op op_wrap = {
 
 /* ---- backward ---- */
 
-static int backward_shape(const rush_value *in, rush_value *out)
+static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int dims = (int)in[2].n / 2, n = (int)in[1].n;
     RUSH_CHECK(SELF->ndim == n && dims <= n, RUSH_RUNTIME_ERROR, "the gradient %s has not the dimensions of the input %s", rush_shape_of(SELF),
@@ -247,7 +247,7 @@ static int backward_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, SELF, SELF->dtype, n, in[1].ints) ? 0 : -1;
 }
 
-static void backward_cpu(const rush_value *in, rush_value *out)
+static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int dims = (int)in[2].n / 2;
     rush_tensor *to = out[0].t;
@@ -290,8 +290,8 @@ static int named_backward(const rush_value *in, rush_value *out, int mode)
     return rush_result(out, T("_pad_backward", V(SELF), rush_v_ints(in[1].t->size, in[1].t->ndim), in[2], V((int64_t)mode)));
 }
 
-static int reflect_backward_run(const rush_value *in, rush_value *out) { return named_backward(in, out, REFLECT); }
-static int replicate_backward_run(const rush_value *in, rush_value *out) { return named_backward(in, out, REPLICATE); }
+static int reflect_backward_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_backward(in, out, REFLECT); }
+static int replicate_backward_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_backward(in, out, REPLICATE); }
 
 #define BACKWARD(id, name, run_)                                                                            \
     static rush_op op_##id = {                                                                              \
@@ -322,7 +322,7 @@ static int pad_with(const rush_value *in, rush_value *out, const char *mode, rus
     return rush_result(out, padded(SELF, in[1], how));
 }
 
-static int pad_run(const rush_value *in, rush_value *out)
+static int pad_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return pad_with(in, out, in[2].s, in[3]);
 }
@@ -332,7 +332,7 @@ static rush_op op_pad = {
     .doc = "Borders by mode: constant, reflect, replicate or circular. pad has (before, after) of the last dimension first.", .run = pad_run,
 };
 
-static int pad_enum_run(const rush_value *in, rush_value *out)
+static int pad_enum_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular", "constant"};
     RUSH_CHECK(I_(in[2]) >= 0 && I_(in[2]) < 4, RUSH_NOT_IMPLEMENTED, "Unrecognised padding mode %lld", (long long)I_(in[2]));

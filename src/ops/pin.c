@@ -1,7 +1,7 @@
 /* pin.c - page-locked memory: there is none without an accelerator, and asking for it is an error, as in PyTorch. */
 #include "op/op.h"
 
-static int pin_run(const rush_value *in, rush_value *out)
+static int pin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_fail(RUSH_RUNTIME_ERROR, "Cannot access accelerator device when none is available.");
 }

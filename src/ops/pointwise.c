@@ -497,9 +497,9 @@ static rush_pw_id choose(const rush_pw_row *row, const rush_value *x)
 
 /* ---- the rule and kernel of the rows' records ---- */
 
-static inline const rush_pw_row *operands(const rush_value *in, rush_value *x)
+static inline const rush_pw_row *operands(const rush_op *op, const rush_value *in, rush_value *x)
 {
-    const rush_pw_row *row = rush_now.op->row;
+    const rush_pw_row *row = op->row;
     for (int k = 0; k < row->nx; k++) x[k] = in[row->x[k]];
     return row;
 }
@@ -515,10 +515,10 @@ static int check_given(const rush_pw_row *row, const rush_tensor *x, const rush_
     return 0;
 }
 
-int rush_pw_shape(const rush_value *in, rush_value *out)
+int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value x[3];
-    const rush_pw_row *row = operands(in, x);
+    const rush_pw_row *row = operands(op, in, x);
     if (RUSH_UNLIKELY(HAS(out[0])) && row->nx == 1 && T_(x[0]) && check_given(row, x[0].t, out[0].t)) return -1;
     if (check_row(row, in, x)) return -1;
     if (row->id != RUSH_PW_rsub && row->id != RUSH_PW_threshold_backward && row->id != RUSH_PW_leaky_relu_backward)
@@ -559,10 +559,10 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     return true;
 }
 
-void rush_pw_cpu(const rush_value *in, rush_value *out)
+void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value x[3];
-    const rush_pw_row *row = operands(in, x);
+    const rush_pw_row *row = operands(op, in, x);
     rush_pw_args args;
     for (int k = 0; k < row->na; k++) {
         rush_value v = in[row->a[k]];

@@ -51,9 +51,9 @@ void rush_pw_run_row(rush_pw_id, const rush_value *x, const rush_pw_args *, rush
 /* Any loop over any operands, outputs first: own dtypes in memory, `compute` for the loop. */
 void rush_pw_run_loop(rush_pw_kernel, int nout, int n, const rush_value *operand, const uint8_t *compute,
                       const rush_pw_args *);
-/* The rule and kernel of records made from rows: rush_now.op->row says which. */
-int rush_pw_shape(const rush_value *in, rush_value *out);
-void rush_pw_cpu(const rush_value *in, rush_value *out);
+/* The rule and kernel of records made from rows: op->row says which. */
+int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out);
+void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out);
 
 /* max.other and min.other, registered between max and max.dim: the order in which overloads are tried */
 extern rush_op rush_op_max_other, rush_op_min_other;

@@ -205,18 +205,18 @@ static void max_pool_cpu(const rush_value *in, rush_value *out, int nd, bool ind
     if (!read_geometry(&p, in[0].t, nd, in, &in[4], I_(in[5]), "max_pool", size)) run_max(&p, in[0].t, out[0].t, indices ? out[1].t : NULL);
 }
 
-static int values1_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, false); }
-static int values2_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, false); }
-static int values3_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, false); }
-static void values1_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, false); }
-static void values2_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, false); }
-static void values3_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, false); }
-static int max1_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, true); }
-static int max2_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, true); }
-static int max3_shape(const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, true); }
-static void max1_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, true); }
-static void max2_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, true); }
-static void max3_cpu(const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, true); }
+static int values1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, false); }
+static int values2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, false); }
+static int values3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, false); }
+static void values1_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, false); }
+static void values2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, false); }
+static void values3_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, false); }
+static int max1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, true); }
+static int max2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, true); }
+static int max3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, true); }
+static void max1_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, true); }
+static void max2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, true); }
+static void max3_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, true); }
 
 static void max_pool_grad(rush_grads *s)
 {
@@ -232,10 +232,10 @@ static int index_at(const rush_op *op) { return op->nargs - 1; }
 static int dims_of(const rush_op *op) { return strstr(op->base, "1d") ? 1 : strstr(op->base, "2d") ? 2 : 3; }
 
 /* Of every op (g, self, ..., indices): g's elements at the places that the indices name. */
-static int scatter_shape(const rush_value *in, rush_value *out)
+static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(rush_now.op)].t;
-    int nd = dims_of(rush_now.op);
+    const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(op)].t;
+    int nd = dims_of(op);
     RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected dtype Long for `indices` but got dtype %s", rush_scalar_name(index->dtype));
     RUSH_CHECK(rush_same_sizes(g, index), RUSH_RUNTIME_ERROR, "grad_output of shape %s and indices of shape %s do not go together", rush_shape_of(g),
                rush_shape_of(index));
@@ -254,9 +254,8 @@ static rush_tensor *pick(rush_tensor *gg, rush_tensor *index, int nd)
     return T("view", V(T("gather", V(from), V(-1), V(at))), rush_v_ints(index->size, index->ndim));
 }
 
-static void scatter_cpu(const rush_value *in, rush_value *out)
+static void scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_op *op = rush_now.op;
     run_scatter(in[0].t, in[index_at(op)].t, out[0].t, dims_of(op), true);
 }
 
@@ -288,9 +287,9 @@ static int max_pool_run(const rush_value *in, rush_value *out, const char *value
     return rush_result(out, T_(all[0]));
 }
 
-static int max_pool1d_run(const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool1d_values", "max_pool1d_with_indices"); }
-static int max_pool2d_run(const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool2d_values", "max_pool2d_with_indices"); }
-static int max_pool3d_run(const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool3d_values", "max_pool3d_with_indices"); }
+static int max_pool1d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool1d_values", "max_pool1d_with_indices"); }
+static int max_pool2d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool2d_values", "max_pool2d_with_indices"); }
+static int max_pool3d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool3d_values", "max_pool3d_with_indices"); }
 
 MAX_POOL(1)
 MAX_POOL(2)
@@ -320,10 +319,10 @@ static int avg_geometry(rush_pool *p, const rush_tensor *x, const rush_value *in
     return 0;
 }
 
-static int avg_shape(const rush_value *in, rush_value *out)
+static int avg_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
-    int nd = dims_of(rush_now.op);
+    int nd = dims_of(op);
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
     if (avg_geometry(&p, x, in, nd, size)) return -1;
@@ -332,11 +331,11 @@ static int avg_shape(const rush_value *in, rush_value *out)
     return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
 }
 
-static void avg_cpu(const rush_value *in, rush_value *out)
+static void avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
-    if (!avg_geometry(&p, in[0].t, in, dims_of(rush_now.op), size)) run_mean(&p, in[0].t, out[0].t);
+    if (!avg_geometry(&p, in[0].t, in, dims_of(op), size)) run_mean(&p, in[0].t, out[0].t);
 }
 
 static void avg_grad(rush_grads *s)
@@ -347,23 +346,23 @@ static void avg_grad(rush_grads *s)
     else s->gin[0] = T("avg_pool3d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
 }
 
-static int avg_back_shape(const rush_value *in, rush_value *out)
+static int avg_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
     const rush_tensor *g = in[0].t, *x = in[1].t;
-    if (avg_geometry(&p, x, in + 1, dims_of(rush_now.op), size)) return -1;
+    if (avg_geometry(&p, x, in + 1, dims_of(op), size)) return -1;
     RUSH_CHECK(g->ndim == x->ndim && !memcmp(g->size, size, sizeof *size * g->ndim), RUSH_RUNTIME_ERROR,
                "grad_output of size %s does not fit the result %s", rush_shape_of(g), rush_shape_text(x->ndim, size));
     if (floats_only(g, "avg_pool2d_backward_out_frame")) return -1;
     return result_like(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
 }
 
-static void avg_back_cpu(const rush_value *in, rush_value *out)
+static void avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
-    if (!avg_geometry(&p, in[1].t, in + 1, dims_of(rush_now.op), size)) run_mean_back(&p, in[0].t, out[0].t);
+    if (!avg_geometry(&p, in[1].t, in + 1, dims_of(op), size)) run_mean_back(&p, in[0].t, out[0].t);
 }
 
 static void avg_back_grad(rush_grads *s)
@@ -437,41 +436,41 @@ static int adaptive_geometry(rush_pool *p, const rush_tensor *x, const rush_tens
     return 0;
 }
 
-static int adaptive_shape(const rush_value *in, rush_value *out)
+static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM];
     const rush_tensor *x = in[0].t;
-    const char *op = rush_now.op->base + (rush_now.op->base[0] == '_');
-    if (adaptive_size(x, in[1], dims_of(rush_now.op), op, size) || floats_only(x, op)) return -1;
+    const char *name = op->base + (op->base[0] == '_');
+    if (adaptive_size(x, in[1], dims_of(op), name, size) || floats_only(x, name)) return -1;
     if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
-    return rush_now.op->nout == 1 || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+    return op->nout == 1 || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
 }
 
-static void adaptive_avg_cpu(const rush_value *in, rush_value *out)
+static void adaptive_avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
-    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(rush_now.op))) run_mean(&p, in[0].t, out[0].t);
+    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_mean(&p, in[0].t, out[0].t);
 }
 
-static void adaptive_max_cpu(const rush_value *in, rush_value *out)
+static void adaptive_max_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
-    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(rush_now.op))) run_max(&p, in[0].t, out[0].t, out[1].t);
+    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_max(&p, in[0].t, out[0].t, out[1].t);
 }
 
-static int like_second_shape(const rush_value *in, rush_value *out)
+static int like_second_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
                rush_scalar_name(in[1].t->dtype), rush_scalar_name(in[0].t->dtype));
-    if (floats_only(in[0].t, rush_now.op->base)) return -1;
+    if (floats_only(in[0].t, op->base)) return -1;
     return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
 }
 
-static void adaptive_avg_back_cpu(const rush_value *in, rush_value *out)
+static void adaptive_avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
     if (!in[0].t->numel) rush_zero_into(out[0].t);
-    else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(rush_now.op))) run_mean_back(&p, in[0].t, out[0].t);
+    else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(op))) run_mean_back(&p, in[0].t, out[0].t);
 }
 
 static void adaptive_avg_grad(rush_grads *s)
@@ -525,22 +524,22 @@ static rush_op op_adaptive_max1_back = ADAPTIVE_MAX_BACKWARD("_", 1), op_adaptiv
 
 /* ---- fractional: windows of one size at places drawn from samples (n, channels, nd) ---- */
 
-static int fractional_shape(const rush_value *in, rush_value *out)
+static int fractional_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *r = in[3].t;
-    int nd = dims_of(rush_now.op), lead = x->ndim - nd;
-    const char *op = rush_now.op->base;
+    int nd = dims_of(op), lead = x->ndim - nd;
+    const char *name = op->base;
     int64_t size[RUSH_MAXDIM];
-    RUSH_CHECK((int)in[1].n == nd, RUSH_RUNTIME_ERROR, "%s: kernel_size must either be a single int or a tuple of %d ints", op, nd);
-    RUSH_CHECK((int)in[2].n == nd, RUSH_RUNTIME_ERROR, "%s: output_size must either be a single int or a tuple of %d ints", op, nd);
-    RUSH_CHECK(lead == 1 || lead == 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got: %s", op, nd + 1, nd + 2, rush_shape_of(x));
+    RUSH_CHECK((int)in[1].n == nd, RUSH_RUNTIME_ERROR, "%s: kernel_size must either be a single int or a tuple of %d ints", name, nd);
+    RUSH_CHECK((int)in[2].n == nd, RUSH_RUNTIME_ERROR, "%s: output_size must either be a single int or a tuple of %d ints", name, nd);
+    RUSH_CHECK(lead == 1 || lead == 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got: %s", name, nd + 1, nd + 2, rush_shape_of(x));
     memcpy(size, x->size, sizeof *size * x->ndim);
     for (int i = 0; i < nd; ++i) {
         RUSH_CHECK(x->size[lead + i] > 0 && x->size[lead - 1] > 0, RUSH_RUNTIME_ERROR,
-                   "%s(): Expected input to have non-zero  size for non-batch dimensions, but got %s", op, rush_shape_of(x));
-        RUSH_CHECK(in[1].ints[i] > 0 && in[2].ints[i] > 0, RUSH_RUNTIME_ERROR, "%s(): kernel and output sizes must be positive", op);
+                   "%s(): Expected input to have non-zero  size for non-batch dimensions, but got %s", name, rush_shape_of(x));
+        RUSH_CHECK(in[1].ints[i] > 0 && in[2].ints[i] > 0, RUSH_RUNTIME_ERROR, "%s(): kernel and output sizes must be positive", name);
         RUSH_CHECK(in[1].ints[i] <= x->size[lead + i] && in[2].ints[i] - 1 <= x->size[lead + i] - in[1].ints[i], RUSH_RUNTIME_ERROR,
-                   "%s(): pool size %lld too large relative to input size %lld", op, (long long)in[1].ints[i], (long long)x->size[lead + i]);
+                   "%s(): pool size %lld too large relative to input size %lld", name, (long long)in[1].ints[i], (long long)x->size[lead + i]);
         size[lead + i] = in[2].ints[i];
     }
     RUSH_CHECK(r->ndim == 3, RUSH_RUNTIME_ERROR, "Expect _random_samples to have 3 dimensions, got %d", r->ndim);
@@ -552,10 +551,10 @@ static int fractional_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
 }
 
-static void fractional_cpu(const rush_value *in, rush_value *out)
+static void fractional_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *y = out[0].t;
-    int nd = dims_of(rush_now.op);
+    int nd = dims_of(op);
     rush_pool p = {.planes = 1, .each = true};
     rush_tensor *samples = rush_cast_copy(in[3].t, RUSH_F64);
     if (!samples || !y->numel) return;
@@ -608,10 +607,10 @@ FRACTIONAL(3)
 
 /* ---- max_unpool: the way back, by indices ---- */
 
-static int unpool_shape(const rush_value *in, rush_value *out)
+static int unpool_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t, *index = in[1].t;
-    int nd = dims_of(rush_now.op), lead = x->ndim - nd;
+    int nd = dims_of(op), lead = x->ndim - nd;
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK((int)in[2].n == nd, RUSH_RUNTIME_ERROR, "There should be exactly %d elements in output_size, but got %u elements.", nd, in[2].n);
     RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "elements in indices should be type int64 but got: %s", rush_scalar_name(index->dtype));
@@ -638,9 +637,9 @@ static int unpool_shape(const rush_value *in, rush_value *out)
     return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
 }
 
-static void unpool_cpu(const rush_value *in, rush_value *out)
+static void unpool_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    run_scatter(in[0].t, in[1].t, out[0].t, dims_of(rush_now.op), false);
+    run_scatter(in[0].t, in[1].t, out[0].t, dims_of(op), false);
 }
 
 static void unpool_grad(rush_grads *s)

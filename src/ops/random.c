@@ -348,34 +348,34 @@ static int p_random_from(sampler *s, rush_dtype d, const rush_value *in)
     return HAS(in[2]) ? random_between(s, d, I_(in[1]), I_(in[2])) : random_from(s, d, I_(in[1]));
 }
 
-static int prepared(sampler *s, rush_dtype d, const rush_value *in)
+static int prepared(const rush_op *op, sampler *s, rush_dtype d, const rush_value *in)
 {
-    union { const void *row; prepare fn; } u = {.row = rush_now.op->row};
+    union { const void *row; prepare fn; } u = {.row = op->row};
     return u.fn(s, d, in);
 }
 
-static int inplace_shape(const rush_value *in, rush_value *out)
+static int inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     sampler s;
     rush_tensor *t = in[0].t;
-    if (!rush_generator_of(in[rush_now.op->nargs - 1]) || prepared(&s, t->dtype, in)) return -1;
+    if (!rush_generator_of(in[op->nargs - 1]) || prepared(op, &s, t->dtype, in)) return -1;
     RUSH_CHECK(!rush_self_overlap(t), RUSH_RUNTIME_ERROR,
                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.");
     rush_out_view(out, 0, t);
     return 0;
 }
 
-static int like_shape(const rush_value *in, rush_value *out)
+static int like_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     sampler s;
-    if (!rush_generator_of(in[rush_now.op->nargs - 1]) || prepared(&s, in[0].t->dtype, in)) return -1;
+    if (!rush_generator_of(in[op->nargs - 1]) || prepared(op, &s, in[0].t->dtype, in)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void sample_cpu(const rush_value *in, rush_value *out)
+static void sample_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     sampler s;
-    if (!prepared(&s, out[0].t->dtype, in)) rush_sample_into(out[0].t, &s, rush_generator_of(in[rush_now.op->nargs - 1]));
+    if (!prepared(op, &s, out[0].t->dtype, in)) rush_sample_into(out[0].t, &s, rush_generator_of(in[op->nargs - 1]));
 }
 
 #define DISTRIBUTION(id, over, head, args, text)                                                            \
@@ -432,9 +432,9 @@ static int factory_sampler(sampler *s, const factory *f, rush_dtype d, const rus
     }
 }
 
-static int factory_shape(const rush_value *in, rush_value *out)
+static int factory_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const factory *f = rush_now.op->row;
+    const factory *f = op->row;
     const rush_tensor *like = f->size < 0 ? in[0].t : NULL;
     rush_value dtype = in[f->dtype], layout = in[f->dtype + 1], device = in[f->dtype + 2];
     RUSH_CHECK(!HAS(layout) || I_(layout) == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "random numbers are drawn into strided tensors only");
@@ -450,9 +450,9 @@ static int factory_shape(const rush_value *in, rush_value *out)
     return rush_result(out, t);
 }
 
-static void factory_cpu(const rush_value *in, rush_value *out)
+static void factory_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const factory *f = rush_now.op->row;
+    const factory *f = op->row;
     sampler s;
     if (factory_sampler(&s, f, out[0].t->dtype, in)) return;
     rush_sample_into(out[0].t, &s, f->generator < 0 ? NULL : rush_generator_of(in[f->generator]));
@@ -533,7 +533,7 @@ static int normal_tensors(rush_value *out, rush_value mean, rush_value std, rush
     return rush_result(out, t);
 }
 
-static int normal_run(const rush_value *in, rush_value *out) { return normal_tensors(out, in[0], in[1], in[2]); }
+static int normal_run(const rush_op *op, const rush_value *in, rush_value *out) { return normal_tensors(out, in[0], in[1], in[2]); }
 
 static rush_op op_normal_tensor_float = {
     .schema = "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
@@ -560,12 +560,12 @@ static int randperm_shape(const rush_value *in, rush_value *out, rush_value opti
     return rush_out(out, 0, d, at, 1, &n) ? 0 : -1;
 }
 
-static int randperm_plain_shape(const rush_value *in, rush_value *out)
+static int randperm_plain_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return randperm_shape(in, out, (rush_value){.values = in + 1});
 }
 
-static int randperm_generator_shape(const rush_value *in, rush_value *out)
+static int randperm_generator_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_generator_of(in[1]) ? randperm_shape(in, out, (rush_value){.values = in + 2}) : -1;
 }
@@ -588,8 +588,8 @@ static void shuffle(rush_tensor *t, rush_generator *g)
     if (!direct && n) rush_convert_many(rush_ptr(t), t->dtype, t->stride[0] * (int64_t)rush_dtypes[t->dtype].size, r, RUSH_I64, 8, n);
 }
 
-static void randperm_plain_cpu(const rush_value *in, rush_value *out) { shuffle(out[0].t, rush_default_generator()); }
-static void randperm_generator_cpu(const rush_value *in, rush_value *out) { shuffle(out[0].t, rush_generator_of(in[1])); }
+static void randperm_plain_cpu(const rush_op *op, const rush_value *in, rush_value *out) { shuffle(out[0].t, rush_default_generator()); }
+static void randperm_generator_cpu(const rush_op *op, const rush_value *in, rush_value *out) { shuffle(out[0].t, rush_generator_of(in[1])); }
 
 static rush_op op_randperm = {
     .schema = "randperm(SymInt n, *, ScalarType? dtype=long, " TAIL ") -> Tensor", .doc = "The numbers 0..n-1 in random order.",

@@ -103,12 +103,12 @@ static int arange_make(rush_value *out, const rush_value *options, rush_value st
     return make(out, options, dtype, (int64_t)size);
 }
 
-static int arange_shape(const rush_value *in, rush_value *out) { return arange_make(out, in + 1, rush_v_int(0), in[0], rush_v_int(1), false); }
-static int arange_start_shape(const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), false); }
-static int arange_step_shape(const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], false); }
-static void arange_cpu(const rush_value *in, rush_value *out) { arange_fill(out[0].t, rush_v_int(0), rush_v_int(1)); }
-static void arange_start_cpu(const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1)); }
-static void arange_step_cpu(const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2]); }
+static int arange_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 1, rush_v_int(0), in[0], rush_v_int(1), false); }
+static int arange_start_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), false); }
+static int arange_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], false); }
+static void arange_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, rush_v_int(0), rush_v_int(1)); }
+static void arange_start_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1)); }
+static void arange_step_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2]); }
 
 static rush_op op_arange = {
     .schema = "arange(Scalar end, " OPTIONS ") -> Tensor",
@@ -125,8 +125,8 @@ static rush_op op_arange_step = {
     .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 
-static int range_shape(const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), true); }
-static int range_step_shape(const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], true); }
+static int range_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), true); }
+static int range_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], true); }
 
 static rush_op op_range_step = {
     .schema = "range.step(Scalar start, Scalar end, Scalar step=1, " OPTIONS ") -> Tensor",
@@ -259,10 +259,10 @@ static int spaced_make(const char *name, const rush_value *in, rush_value *out, 
     return make(out, options, d, n);
 }
 
-static int linspace_shape(const rush_value *in, rush_value *out) { return spaced_make("linspace", in, out, in + 3); }
-static int logspace_shape(const rush_value *in, rush_value *out) { return spaced_make("logspace", in, out, in + 4); }
-static void linspace_cpu(const rush_value *in, rush_value *out) { spaced_fill(out[0].t, in[0], in[1], NAN); }
-static void logspace_cpu(const rush_value *in, rush_value *out) { spaced_fill(out[0].t, in[0], in[1], D_(in[3])); }
+static int linspace_shape(const rush_op *op, const rush_value *in, rush_value *out) { return spaced_make("linspace", in, out, in + 3); }
+static int logspace_shape(const rush_op *op, const rush_value *in, rush_value *out) { return spaced_make("logspace", in, out, in + 4); }
+static void linspace_cpu(const rush_op *op, const rush_value *in, rush_value *out) { spaced_fill(out[0].t, in[0], in[1], NAN); }
+static void logspace_cpu(const rush_op *op, const rush_value *in, rush_value *out) { spaced_fill(out[0].t, in[0], in[1], D_(in[3])); }
 
 #define SPACED .shape = linspace_shape, .cpu = linspace_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT
 #define POWERS .shape = logspace_shape, .cpu = logspace_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT
@@ -361,8 +361,8 @@ static int window_shape(const char *name, const rush_value *in, rush_value *out,
 }
 
 #define WINDOW(id, name, numbers, periodic, fn, a, b)                                                       \
-    static int id##_shape(const rush_value *in, rush_value *out) { return window_shape(name, in, out, numbers); }        \
-    static void id##_cpu(const rush_value *in, rush_value *out) { window_fill(out[0].t, periodic, fn, a, b); }
+    static int id##_shape(const rush_op *op, const rush_value *in, rush_value *out) { return window_shape(name, in, out, numbers); }        \
+    static void id##_cpu(const rush_op *op, const rush_value *in, rush_value *out) { window_fill(out[0].t, periodic, fn, a, b); }
 
 WINDOW(hann, "hann_window", 0, true, cosine_window, 0.5, 0.5)
 WINDOW(hann_p, "hann_window", 1, I_(in[1]), cosine_window, 0.5, 0.5)

@@ -75,22 +75,22 @@ static void run_sum(const rush_value *in, rush_value dims, rush_value *out, bool
 
 /* ---- sum ---- */
 
-static int sum_shape(const rush_value *in, rush_value *out)
+static int sum_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = sum_dtype(in[0].t, in[1]);
     if (is_odd_type(d)) return refuse("sum_cpu", in[0].t);
     return rush_reduced_out(out, 0, in[0].t, DIMS_OF(RUSH_NONE), false, d);
 }
-static void sum_cpu(const rush_value *in, rush_value *out) { run_sum(in, RUSH_NONE, out, false); }
+static void sum_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_sum(in, RUSH_NONE, out, false); }
 static void sum_grad(rush_grads *s) { s->gin[0] = rush_spread(s->g[0], s->in[0].t, RUSH_NONE, false); }
 
-static int sum_dims_shape(const rush_value *in, rush_value *out)
+static int sum_dims_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = sum_dtype(in[0].t, in[3]);
     if (is_odd_type(d)) return refuse("sum_cpu", in[0].t);
     return rush_reduced_out(out, 0, in[0].t, DIMS_OF(in[1]), in[2].i, d);
 }
-static void sum_dims_cpu(const rush_value *in, rush_value *out) { run_sum(in, in[1], out, false); }
+static void sum_dims_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_sum(in, in[1], out, false); }
 static void sum_dims_grad(rush_grads *s) { s->gin[0] = rush_spread(s->g[0], s->in[0].t, s->in[1], s->in[2].i); }
 
 static rush_op op_sum = {
@@ -106,13 +106,13 @@ static rush_op op_sum_dim = {
 
 /* ---- nansum, nanmean ---- */
 
-static int nansum_shape(const rush_value *in, rush_value *out)
+static int nansum_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!rush_dtype_is_complex(in[0].t->dtype), RUSH_RUNTIME_ERROR, "nansum on CPU does not support complex inputs");
-    return sum_dims_shape(in, out);
+    return sum_dims_shape(op, in, out);
 }
 
-static void nansum_cpu(const rush_value *in, rush_value *out)
+static void nansum_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype to = out[0].t->dtype;
     if (!rush_dtype_is_float(in[0].t->dtype) || !rush_dtype_is_float(to)) run_sum(in, in[1], out, false);
@@ -131,7 +131,7 @@ static rush_op op_nansum = {
     .shape = nansum_shape, .cpu = nansum_cpu, .grad = nansum_grad, .saves = "self",
 };
 
-static int nanmean_run(const rush_value *in, rush_value *out)
+static int nanmean_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_RUNTIME_ERROR,
@@ -158,10 +158,10 @@ static int mean_out(const rush_value *in, rush_value *out, rush_value dims, bool
     return rush_reduced_out(out, 0, in[0].t, DIMS_OF(dims), keepdim, d);
 }
 
-static int mean_shape(const rush_value *in, rush_value *out) { return mean_out(in, out, RUSH_NONE, false, in[1]); }
-static int mean_dims_shape(const rush_value *in, rush_value *out) { return mean_out(in, out, in[1], in[2].i, in[3]); }
-static void mean_cpu(const rush_value *in, rush_value *out) { run_sum(in, RUSH_NONE, out, true); }
-static void mean_dims_cpu(const rush_value *in, rush_value *out) { run_sum(in, in[1], out, true); }
+static int mean_shape(const rush_op *op, const rush_value *in, rush_value *out) { return mean_out(in, out, RUSH_NONE, false, in[1]); }
+static int mean_dims_shape(const rush_op *op, const rush_value *in, rush_value *out) { return mean_out(in, out, in[1], in[2].i, in[3]); }
+static void mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_sum(in, RUSH_NONE, out, true); }
+static void mean_dims_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_sum(in, in[1], out, true); }
 
 static rush_tensor *mean_gradient(rush_grads *s, rush_value dims, bool keepdim)
 {
@@ -185,26 +185,26 @@ static rush_op op_mean_dim = {
 
 /* ---- prod ---- */
 
-static int prod_shape(const rush_value *in, rush_value *out)
+static int prod_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = sum_dtype(in[0].t, in[1]);
     if (is_odd_type(d)) return refuse("prod_out_cpu", in[0].t);
     return rush_reduced_out(out, 0, in[0].t, DIMS_OF(RUSH_NONE), false, d);
 }
 
-static int prod_dim_shape(const rush_value *in, rush_value *out)
+static int prod_dim_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype d = sum_dtype(in[0].t, in[3]);
     if (is_odd_type(d)) return refuse("prod_out_cpu", in[0].t);
     return rush_reduced_out(out, 0, in[0].t, in[1], false, in[2].i, d);
 }
 
-static void prod_cpu(const rush_value *in, rush_value *out)
+static void prod_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_fold_op(prod_fold(out[0].t->dtype), in, DIMS_OF(RUSH_NONE), out, 1, NULL);
 }
 
-static void prod_dim_cpu(const rush_value *in, rush_value *out)
+static void prod_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_fold_op(prod_fold(out[0].t->dtype), in, in[1], false, out, 1, NULL);
 }
@@ -278,16 +278,16 @@ static int truth_out(const rush_value *in, rush_value *out, rush_value dims, boo
     return rush_reduced_out(out, 0, in[0].t, dims, false, keepdim, in[0].t->dtype == RUSH_U8 ? RUSH_U8 : RUSH_BOOL);
 }
 
-static int truth_shape(const rush_value *in, rush_value *out) { return truth_out(in, out, RUSH_NONE, false); }
-static int truth_dim_shape(const rush_value *in, rush_value *out) { return truth_out(in, out, in[1], in[2].i); }
-static void any_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->any, in, RUSH_NONE, false, out, 1, NULL); }
-static void all_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->all, in, RUSH_NONE, false, out, 1, NULL); }
-static void any_dim_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->any, in, in[1], false, out, 1, NULL); }
-static void all_dim_cpu(const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->all, in, in[1], false, out, 1, NULL); }
+static int truth_shape(const rush_op *op, const rush_value *in, rush_value *out) { return truth_out(in, out, RUSH_NONE, false); }
+static int truth_dim_shape(const rush_op *op, const rush_value *in, rush_value *out) { return truth_out(in, out, in[1], in[2].i); }
+static void any_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->any, in, RUSH_NONE, false, out, 1, NULL); }
+static void all_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->all, in, RUSH_NONE, false, out, 1, NULL); }
+static void any_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->any, in, in[1], false, out, 1, NULL); }
+static void all_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fold_op(&rush_k_fold_sum->all, in, in[1], false, out, 1, NULL); }
 
 /* ---- hash_tensor: the exclusive or of all bits, of elements as int64 or, if they have a point, as float64 ---- */
 
-static int hash_shape(const rush_value *in, rush_value *out)
+static int hash_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(in[3].i == 0, RUSH_RUNTIME_ERROR, "Unknown hash_tensor mode");
@@ -297,7 +297,7 @@ static int hash_shape(const rush_value *in, rush_value *out)
     return rush_reduced_out(out, 0, x, DIMS_OF(in[1]), in[2].i, RUSH_U64);
 }
 
-static void hash_cpu(const rush_value *in, rush_value *out)
+static void hash_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *wide = rush_cast_copy(in[0].t, rush_dtypes[in[0].t->dtype].category < 2 ? RUSH_I64 : RUSH_F64), bits;
     if (!wide) return;
@@ -345,7 +345,7 @@ static rush_op op_all_dims = {
 
 /* ---- count_nonzero ---- */
 
-static int count_run(const rush_value *in, rush_value *out)
+static int count_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *set = in[0].t->dtype == RUSH_BOOL ? in[0].t : T("ne.Scalar", in[0], V((int64_t)0));
     rush_value dims = in[1].kind == RUSH_V_INT ? rush_v_ints(&in[1].i, 1) : in[1];
@@ -365,7 +365,7 @@ static rush_op op_count_dims = {
 
 /* ---- trace ---- */
 
-static int trace_run(const rush_value *in, rush_value *out)
+static int trace_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "trace: expected a matrix, but got tensor with dim %d", x->ndim);

@@ -6,7 +6,7 @@
 
 /* ---- repeat ---- */
 
-static int repeat_shape(const rush_value *in, rush_value *out)
+static int repeat_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int n = (int)in[1].n, lead = n - SELF->ndim;
     int64_t size[RUSH_MAXDIM];
@@ -19,7 +19,7 @@ static int repeat_shape(const rush_value *in, rush_value *out)
 }
 
 /* The result seen as (times, size, times, size, ...); self expanded along all times. */
-static void repeat_cpu(const rush_value *in, rush_value *out)
+static void repeat_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *to = out[0].t;
     int n = to->ndim, lead = n - self->ndim, k = 0;
@@ -73,7 +73,7 @@ static rush_op op_repeat = {
     .shape = repeat_shape, .cpu = repeat_cpu, .grad = repeat_grad,
 };
 
-static int tile_run(const rush_value *in, rush_value *out)
+static int tile_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t times[RUSH_MAXDIM];
     int n = (int)in[1].n, lead = SELF->ndim - n;
@@ -114,7 +114,7 @@ static rush_tensor *interleaved(const rush_tensor *repeats, rush_value output_si
     return index;
 }
 
-static int repeat_interleave_indices_run(const rush_value *in, rush_value *out)
+static int repeat_interleave_indices_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *index = interleaved(in[0].t, in[1]);
     return rush_result(out, index ? rush_cast_copy(index, in[0].t->dtype) : NULL);
@@ -125,7 +125,7 @@ static rush_op op_repeat_interleave = {
     .doc = "Index i repeats[i] times, for each i.", .run = repeat_interleave_indices_run, .flags = RUSH_NO_GRAD,
 };
 
-static int repeat_interleave_tensor_run(const rush_value *in, rush_value *out)
+static int repeat_interleave_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *repeats = in[1].t;
     int64_t dim = HAS(in[2]) ? I_(in[2]) : 0;
@@ -151,7 +151,7 @@ static rush_op op_repeat_interleave_tensor = {
     .doc = "Each index i of dim repeats[i] times in a row; without dim, of the flattened tensor.", .run = repeat_interleave_tensor_run,
 };
 
-static int repeat_interleave_int_run(const rush_value *in, rush_value *out)
+static int repeat_interleave_int_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     int64_t times = I_(in[1]), dim = HAS(in[2]) ? I_(in[2]) : 0, size[RUSH_MAXDIM + 1];
@@ -179,7 +179,7 @@ static rush_op op_repeat_interleave_int = {
 
 /* ---- roll ---- */
 
-static int roll_shape(const rush_value *in, rush_value *out)
+static int roll_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].n > 0, RUSH_RUNTIME_ERROR, "`shifts` required");
     RUSH_CHECK(in[2].n == in[1].n || (in[2].n == 0 && in[1].n == 1), RUSH_RUNTIME_ERROR, "shifts and dimensions must align. shifts: %u, dims:%u", in[1].n,
@@ -222,7 +222,7 @@ static void roll_rows(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static void roll_cpu(const rush_value *in, rush_value *out)
+static void roll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *from = SELF;
     int64_t shift[RUSH_MAXDIM] = {0};
@@ -278,14 +278,14 @@ static int flip_dims(const rush_value *in, uint64_t *dims)
     return 0;
 }
 
-static int flip_shape(const rush_value *in, rush_value *out)
+static int flip_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint64_t dims;
     return flip_dims(in, &dims) || !rush_out_like(out, 0, SELF, SELF->dtype) ? -1 : 0;
 }
 
 /* Read backwards: from the last element on with negative strides. */
-static void flip_cpu(const rush_value *in, rush_value *out)
+static void flip_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF;
     uint64_t dims;
@@ -313,13 +313,13 @@ static rush_op op_flip = {
     .doc = "A copy in reverse order along dims.", .shape = flip_shape, .cpu = flip_cpu, .grad = flip_grad,
 };
 
-static int fliplr_run(const rush_value *in, rush_value *out)
+static int fliplr_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "Input must be >= 2-d.");
     return rush_result(out, T("flip", V(SELF), INTS(1)));
 }
 
-static int flipud_run(const rush_value *in, rush_value *out)
+static int flipud_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 1, RUSH_RUNTIME_ERROR, "Input must be >= 1-d.");
     return rush_result(out, T("flip", V(SELF), INTS(0)));
@@ -328,7 +328,7 @@ static int flipud_run(const rush_value *in, rush_value *out)
 static rush_op op_fliplr = {.schema = "fliplr(Tensor self) -> Tensor", .doc = "flip() of dimension 1.", .run = fliplr_run};
 static rush_op op_flipud = {.schema = "flipud(Tensor self) -> Tensor", .doc = "flip() of dimension 0.", .run = flipud_run};
 
-static int rot90_run(const rush_value *in, rush_value *out)
+static int rot90_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     int n = self->ndim;

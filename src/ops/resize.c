@@ -21,7 +21,7 @@ static int become(const rush_value *in, rush_value *out, rush_tensor *view)
 
 /* Looks before the view is made: nothing may have changed when this fails. */
 #define CHANGES(name, call)                                                                                 \
-    static int name##_run(const rush_value *in, rush_value *out)                                            \
+    static int name##_run(const rush_op *op, const rush_value *in, rush_value *out)                                            \
     {                                                                                                       \
         return rush_inplace_check(SELF) ? -1 : become(in, out, call);                                       \
     }
@@ -71,7 +71,7 @@ static int resized(rush_tensor *self, int n, const int64_t *size, rush_value for
     return 0;
 }
 
-static int resize_run(const rush_value *in, rush_value *out)
+static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return resized(SELF, (int)in[1].n, in[1].ints, in[2]) ? -1 : rush_result(out, SELF);
 }
@@ -82,7 +82,7 @@ static rush_op op_resize = {
     .run = resize_run, .flags = RUSH_NO_GRAD,
 };
 
-static int resize_as_run(const rush_value *in, rush_value *out)
+static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value format = in[2];
     if (HAS(format) && I_(format) == RUSH_PRESERVE)
@@ -110,7 +110,7 @@ static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int
     return 0;
 }
 
-static int set_tensor_run(const rush_value *in, rush_value *out)
+static int set_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *s = in[1].t;
     return set_to(SELF, s, s->ndim, s->size, s->stride, s->offset) ? -1 : rush_result(out, SELF);
@@ -122,7 +122,7 @@ static rush_op op_set_tensor = {
 };
 
 /* Grows the storage where it is too small, as PyTorch does. */
-static int set_tensor_at_run(const rush_value *in, rush_value *out)
+static int set_tensor_at_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *source = in[1].t;
     int64_t stride[RUSH_MAXDIM], offset = I_(in[2]), last = 0, numel = rush_numel_of((int)in[3].n, in[3].ints);
@@ -150,7 +150,7 @@ static rush_op op_set_tensor_at = {
     .doc = "Makes self show part of the storage of source.", .run = set_tensor_at_run, .flags = RUSH_NO_GRAD,
 };
 
-static int set_empty_run(const rush_value *in, rush_value *out)
+static int set_empty_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const int64_t none = 0;
     rush_tensor *empty = rush_tensor_new(SELF->dtype, SELF->device, 1, &none);

@@ -19,7 +19,7 @@ static int alias(rush_value *out, const rush_tensor *t, int ndim, const int64_t 
 
 /* ---- the same elements by another name ---- */
 
-static int alias_shape(const rush_value *in, rush_value *out)
+static int alias_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return alias(out, SELF, SELF->ndim, SELF->size, SELF->stride);
 }
@@ -45,7 +45,7 @@ static rush_op op_detach = {
     .shape = alias_shape, .flags = RUSH_VIEW | RUSH_NO_GRAD,
 };
 
-static int detach_inplace_run(const rush_value *in, rush_value *out)
+static int detach_inplace_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     RUSH_CHECK(!self->base || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
@@ -86,7 +86,7 @@ static rush_tensor *as_dtype(const rush_tensor *t, rush_dtype d, int ndim, const
     return view;
 }
 
-static int view_dtype_shape(const rush_value *in, rush_value *out)
+static int view_dtype_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     rush_dtype d = (rush_dtype)I_(in[1]);
@@ -141,7 +141,7 @@ static rush_op op_view_dtype = {
     .shape = view_dtype_shape, .flags = RUSH_VIEW | RUSH_NO_GRAD,
 };
 
-static int view_as_real_shape(const rush_value *in, rush_value *out)
+static int view_as_real_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t size[RUSH_MAXDIM + 1], stride[RUSH_MAXDIM + 1];
@@ -170,7 +170,7 @@ static rush_op op_view_as_real = {
     .shape = view_as_real_shape, .grad = view_as_real_grad, .flags = RUSH_VIEW,
 };
 
-static int view_as_complex_shape(const rush_value *in, rush_value *out)
+static int view_as_complex_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int n = t->ndim;
@@ -218,8 +218,8 @@ static int half_shape(const rush_value *in, rush_value *out, bool imaginary)
     return 0;
 }
 
-static int real_shape(const rush_value *in, rush_value *out) { return half_shape(in, out, false); }
-static int imag_shape(const rush_value *in, rush_value *out) { return half_shape(in, out, true); }
+static int real_shape(const rush_op *op, const rush_value *in, rush_value *out) { return half_shape(in, out, false); }
+static int imag_shape(const rush_op *op, const rush_value *in, rush_value *out) { return half_shape(in, out, true); }
 
 static void real_grad(rush_grads *s)
 {
@@ -240,12 +240,12 @@ static rush_op op_imag_part = {
     .doc = "imag() of complex tensors.", .shape = imag_shape, .grad = imag_grad, .flags = RUSH_VIEW | RUSH_HIDDEN,
 };
 
-static int real_run(const rush_value *in, rush_value *out)
+static int real_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, rush_dtype_is_complex(SELF->dtype) ? T("_real_part", V(SELF)) : SELF);
 }
 
-static int imag_run(const rush_value *in, rush_value *out)
+static int imag_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(rush_dtype_is_complex(SELF->dtype), RUSH_RUNTIME_ERROR, "imag is not implemented for tensors with non-complex dtypes.");
     return rush_result(out, T("_imag_part", V(SELF)));

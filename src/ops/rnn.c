@@ -54,7 +54,7 @@ static int check_cell(const rush_tensor *x, const rush_tensor *h, const rush_ten
     return 0;
 }
 
-static int lstm_cell_run(const rush_value *in, rush_value *out)
+static int lstm_cell_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm_cell expects two hidden states");
     rush_tensor *h = in[1].tensors[0], *c = in[1].tensors[1];
@@ -72,9 +72,9 @@ static int one_cell(int kind, int gates, const rush_value *in, rush_value *out)
     return cell_step(kind, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), NULL, &h, NULL) ? -1 : rush_result(out, h);
 }
 
-static int gru_cell_run(const rush_value *in, rush_value *out) { return one_cell(GRU, 3, in, out); }
-static int tanh_cell_run(const rush_value *in, rush_value *out) { return one_cell(TANH_CELL, 1, in, out); }
-static int relu_cell_run(const rush_value *in, rush_value *out) { return one_cell(RELU_CELL, 1, in, out); }
+static int gru_cell_run(const rush_op *op, const rush_value *in, rush_value *out) { return one_cell(GRU, 3, in, out); }
+static int tanh_cell_run(const rush_op *op, const rush_value *in, rush_value *out) { return one_cell(TANH_CELL, 1, in, out); }
+static int relu_cell_run(const rush_op *op, const rush_value *in, rush_value *out) { return one_cell(RELU_CELL, 1, in, out); }
 
 #define CELL_ARGS "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"
 static rush_op op_lstm_cell = {
@@ -201,7 +201,7 @@ static const char *bias_of(rush_value v)
 }
 
 /* LSTM: in x, h0, c0, w_hh, b_hh, reverse. out y (T,B,H), hT, cT (B,H), gates (T,B,4H), cells (T,B,H) */
-static int lstm_layer_run(const rush_value *in, rush_value *out)
+static int lstm_layer_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *c0 = rush_contiguous_copy(in[2].t), *w = in[3].t;
     if (!x || !h0 || !c0) return -1;
@@ -337,7 +337,7 @@ static rush_op op__lstm_layer = {
 };
 
 /* GRU: in x, h0, w_hh, b_hh, reverse. out y, hT, gates (T,B,4H) */
-static int gru_layer_run(const rush_value *in, rush_value *out)
+static int gru_layer_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *w = in[2].t;
     if (!x || !h0) return -1;
@@ -548,22 +548,22 @@ static int packed_run(int kind, const rush_value *in, rush_value *out)
     return run_stack(&s, out);
 }
 
-static int lstm_input(const rush_value *in, rush_value *out)
+static int lstm_input(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm expects two hidden states");
     return padded(LSTM, in, out);
 }
-static int gru_input(const rush_value *in, rush_value *out) { return padded(GRU, in, out); }
-static int tanh_input(const rush_value *in, rush_value *out) { return padded(TANH_CELL, in, out); }
-static int relu_input(const rush_value *in, rush_value *out) { return padded(RELU_CELL, in, out); }
-static int lstm_data(const rush_value *in, rush_value *out)
+static int gru_input(const rush_op *op, const rush_value *in, rush_value *out) { return padded(GRU, in, out); }
+static int tanh_input(const rush_op *op, const rush_value *in, rush_value *out) { return padded(TANH_CELL, in, out); }
+static int relu_input(const rush_op *op, const rush_value *in, rush_value *out) { return padded(RELU_CELL, in, out); }
+static int lstm_data(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[2].n == 2, RUSH_RUNTIME_ERROR, "lstm expects two hidden states");
     return packed_run(LSTM, in, out);
 }
-static int gru_data(const rush_value *in, rush_value *out) { return packed_run(GRU, in, out); }
-static int tanh_data(const rush_value *in, rush_value *out) { return packed_run(TANH_CELL, in, out); }
-static int relu_data(const rush_value *in, rush_value *out) { return packed_run(RELU_CELL, in, out); }
+static int gru_data(const rush_op *op, const rush_value *in, rush_value *out) { return packed_run(GRU, in, out); }
+static int tanh_data(const rush_op *op, const rush_value *in, rush_value *out) { return packed_run(TANH_CELL, in, out); }
+static int relu_data(const rush_op *op, const rush_value *in, rush_value *out) { return packed_run(RELU_CELL, in, out); }
 
 #define LOW .flags = RUSH_AUTOCAST_LOW /* but for GRUs, as in PyTorch */
 #define STACK_ARGS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"

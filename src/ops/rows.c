@@ -45,7 +45,7 @@ static void walk_slices(rush_tensor *indexed, rush_tensor *other, const int64_t 
 
 /* ---- index_select ---- */
 
-static int index_select_shape(const rush_value *in, rush_value *out)
+static int index_select_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *index = in[2].t;
     int64_t size[RUSH_MAXDIM];
@@ -82,7 +82,7 @@ void rush_take_rows(rush_tensor *to, const rush_tensor *from, const int64_t *ind
     rush_parallel_for(n, 1 + 131072 / bytes, take_some_rows, &j);
 }
 
-static void index_select_cpu(const rush_value *in, rush_value *out)
+static void index_select_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *to = out[0].t;
     int dim = rush_dim_wrap(I_(in[1]), self->ndim);
@@ -128,7 +128,7 @@ static rush_op op_index_select = {
     .flags = RUSH_STRIDED_OUT,
 };
 
-static int index_select_backward_run(const rush_value *in, rush_value *out)
+static int index_select_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *zeros = T("new_zeros", V(SELF), in[1]);
     return rush_result(out, zeros ? T("index_add", V(zeros), in[2], in[3], V(SELF)) : NULL);
@@ -165,7 +165,7 @@ static int slices_check(const char *name, const rush_tensor *self, int64_t at, c
     return 0;
 }
 
-static int index_add_shape(const rush_value *in, rush_value *out)
+static int index_add_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (slices_check("index_add_", SELF, I_(in[1]), in[2].t, in[3].t) || rush_number_fits(in[4], SELF->dtype)) return -1;
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
@@ -180,7 +180,7 @@ static rush_tensor *plain_target(rush_tensor *to, const rush_tensor *self)
     return plain && !rush_copy_into(plain, self) ? plain : NULL;
 }
 
-static void index_add_cpu(const rush_value *in, rush_value *out)
+static void index_add_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *source = in[3].t, *plain = plain_target(to, SELF);
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
@@ -234,7 +234,7 @@ static int reduction(const char *name)
     return k;
 }
 
-static int index_reduce_shape(const rush_value *in, rush_value *out)
+static int index_reduce_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(reduction(in[4].s) != UNKNOWN, RUSH_RUNTIME_ERROR, "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.", in[4].s);
     if (slices_check("index_reduce_", SELF, I_(in[1]), in[2].t, in[3].t)) return -1;
@@ -262,7 +262,7 @@ static rush_tensor *everywhere(rush_value v, const rush_tensor *like)
     return one ? rush_tensor_alias(one, like->ndim, like->size, zeros, 0) : NULL;
 }
 
-static void index_reduce_cpu(const rush_value *in, rush_value *out)
+static void index_reduce_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *source = in[3].t, *plain = plain_target(to, SELF);
     int dim = rush_dim_wrap(I_(in[1]), to->ndim), how = reduction(in[4].s);
@@ -348,7 +348,7 @@ static rush_op op_index_reduce = {
 
 /* ---- index_copy ---- */
 
-static int index_copy_shape(const rush_value *in, rush_value *out)
+static int index_copy_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *index = in[2].t, *source = in[3].t;
     int dim = rush_dim_wrap(I_(in[1]), self->ndim);
@@ -373,7 +373,7 @@ static int index_copy_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, self, self->dtype) ? 0 : -1;
 }
 
-static void index_copy_cpu(const rush_value *in, rush_value *out)
+static void index_copy_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *source = in[3].t, *plain = plain_target(to, SELF);
     int dim = rush_dim_wrap(I_(in[1]), to->ndim);
@@ -421,14 +421,14 @@ static int index_fill_check(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static int index_fill_shape(const rush_value *in, rush_value *out)
+static int index_fill_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[3].kind != RUSH_V_COMPLEX || rush_dtype_is_complex(SELF->dtype), RUSH_RUNTIME_ERROR,
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
     return rush_number_fits(in[3], SELF->dtype) ? -1 : index_fill_check(in, out);
 }
 
-static int index_fill_tensor_shape(const rush_value *in, rush_value *out)
+static int index_fill_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[3].t->ndim == 0, RUSH_RUNTIME_ERROR, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
                in[3].t->ndim);
@@ -453,12 +453,12 @@ static void index_fill_with(const rush_value *in, rush_value *out, const rush_te
     if (plain != to) rush_copy_into(to, plain);
 }
 
-static void index_fill_cpu(const rush_value *in, rush_value *out)
+static void index_fill_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     index_fill_with(in, out, rush_tensor_of_number_typed(in[3], SELF->dtype));
 }
 
-static void index_fill_tensor_cpu(const rush_value *in, rush_value *out)
+static void index_fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     index_fill_with(in, out, rush_cast_copy(in[3].t, SELF->dtype));
 }

@@ -75,13 +75,13 @@ static void bernoulli_into(rush_tensor *to, rush_value p, rush_value gen)
     if (g) draw_each(to, p, rush_v_float(0), g, p.t->dtype == RUSH_F64 ? bernoulli_wide : bernoulli_narrow);
 }
 
-static int bernoulli_self_shape(const rush_value *in, rush_value *out)
+static int bernoulli_self_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (probabilities(in[0].t)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void bernoulli_self_cpu(const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[0], in[1]); }
+static void bernoulli_self_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[0], in[1]); }
 
 static int fits(const rush_tensor *self, const rush_tensor *p)
 {
@@ -94,20 +94,20 @@ static int fits(const rush_tensor *self, const rush_tensor *p)
     return probabilities(p);
 }
 
-static int bernoulli_inplace_shape(const rush_value *in, rush_value *out)
+static int bernoulli_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (fits(in[0].t, in[1].t)) return -1;
     rush_out_view(out, 0, in[0].t);
     return 0;
 }
 
-static int bernoulli_tensor_shape(const rush_value *in, rush_value *out)
+static int bernoulli_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (fits(in[0].t, in[1].t)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void bernoulli_tensor_cpu(const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[1], in[2]); }
+static void bernoulli_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[1], in[2]); }
 
 static void bernoulli_grad(rush_grads *s)
 {
@@ -152,7 +152,7 @@ static double poisson_one(rush_generator *g, double lambda, double unused)
     }
 }
 
-static int poisson_shape(const rush_value *in, rush_value *out)
+static int poisson_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "poisson_cpu") || !rush_generator_of(in[1])) return -1;
     const rush_tensor *all = in[0].t->device.type == RUSH_CPU ? rush_cast_copy(in[0].t, RUSH_F64) : NULL;
@@ -161,7 +161,7 @@ static int poisson_shape(const rush_value *in, rush_value *out)
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void poisson_cpu(const rush_value *in, rush_value *out)
+static void poisson_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     draw_each(out[0].t, in[0], rush_v_float(0), rush_generator_of(in[1]), poisson_one);
 }
@@ -216,7 +216,7 @@ static double binomial_one(rush_generator *g, double n, double p)
     return NAN;
 }
 
-static int binomial_shape(const rush_value *in, rush_value *out)
+static int binomial_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *both[2] = {in[0].t, in[1].t};
     int64_t size[RUSH_MAXDIM];
@@ -228,7 +228,7 @@ static int binomial_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, both[0], both[0]->dtype, ndim, size) ? 0 : -1;
 }
 
-static void binomial_cpu(const rush_value *in, rush_value *out)
+static void binomial_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     draw_each(out[0].t, in[0], in[1], rush_generator_of(in[2]), binomial_one);
 }
@@ -284,13 +284,13 @@ static double gamma_one_narrow(rush_generator *g, double concentration, double l
     return gamma_with(g, scale, (double)(alpha - 1.0f / 3), least);
 }
 
-static int gamma_shape(const rush_value *in, rush_value *out)
+static int gamma_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "gamma") || !rush_generator_of(in[1])) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void gamma_cpu(const rush_value *in, rush_value *out)
+static void gamma_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     draw_each(out[0].t, in[0], rush_v_float(rush_dtypes[in[0].t->dtype].tiny), rush_generator_of(in[1]),
               in[0].t->dtype == RUSH_F64 ? gamma_one : gamma_one_narrow);
@@ -355,7 +355,7 @@ static double gamma_slope(double a, double x)
 
 static double gamma_slope_one(rush_generator *g, double a, double x) { return gamma_slope(a, x); }
 
-static int gamma_slope_shape(const rush_value *in, rush_value *out)
+static int gamma_slope_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "_standard_gamma_grad_cpu")) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
@@ -366,7 +366,7 @@ static void slope_each(char **p, const int64_t *stride, int64_t n, const void *a
     each(p, stride, n, &(walk){NULL, gamma_slope_one});
 }
 
-static void gamma_slope_cpu(const rush_value *in, rush_value *out)
+static void gamma_slope_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value operand[3] = {out[0], in[0], in[1]};
     rush_iterate(1, 3, operand, (const uint8_t[]){RUSH_F64, RUSH_F64, RUSH_F64}, slope_each, NULL, 512);
@@ -379,13 +379,13 @@ static rush_op op_gamma_slope = {
 
 /* ---- Dirichlet: gamma samples in double over their sum ---- */
 
-static int dirichlet_shape(const rush_value *in, rush_value *out)
+static int dirichlet_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "dirichlet") || !rush_generator_of(in[1])) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
-static void dirichlet_cpu(const rush_value *in, rush_value *out)
+static void dirichlet_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *gamma = rush_tensor_new(RUSH_F64, x->device, x->ndim, x->size);
     if (!gamma || !x->numel) return;
@@ -462,13 +462,13 @@ static void dirichlet_each(char **p, const int64_t *stride, int64_t n, const voi
                                                             *(double *)(p[3] + i * stride[3]));
 }
 
-static void dirichlet_slope_cpu(const rush_value *in, rush_value *out)
+static void dirichlet_slope_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value operand[4] = {out[0], in[0], in[1], in[2]};
     rush_iterate(1, 4, operand, (const uint8_t[]){RUSH_F64, RUSH_F64, RUSH_F64, RUSH_F64}, dirichlet_each, NULL, 256);
 }
 
-static int dirichlet_slope_shape(const rush_value *in, rush_value *out)
+static int dirichlet_slope_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "_dirichlet_grad_cpu")) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
@@ -481,7 +481,7 @@ static rush_op op_dirichlet_slope = {
 
 /* ---- multinomial ---- */
 
-static int multinomial_shape(const rush_value *in, rush_value *out)
+static int multinomial_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *p = in[0].t;
     int64_t n = I_(in[1]), size[2];
@@ -586,7 +586,7 @@ static void with(const rush_tensor *p, int64_t *to, int64_t n, int64_t k, rush_g
     rush_generator_unlock(g);
 }
 
-static void multinomial_cpu(const rush_value *in, rush_value *out)
+static void multinomial_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *p = in[0].t;
     rush_tensor *to = out[0].t;

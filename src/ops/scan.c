@@ -71,7 +71,7 @@ static void scan(rush_tensor *x, int64_t dim, const rush_scan_fn *fns, rush_tens
 
 /* ---- sums and products: in self, dim, dtype ---- */
 
-static int sum_shape(const rush_value *in, rush_value *out)
+static int sum_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     rush_dtype d = HAS(in[2]) ? (rush_dtype)in[2].i : rush_dtypes[x->dtype].category < 2 ? RUSH_I64 : x->dtype;
@@ -84,13 +84,13 @@ static rush_tensor *as_result(const rush_value *in, rush_value *out)
     return in[0].t->dtype == out[0].t->dtype ? in[0].t : rush_cast_copy(in[0].t, out[0].t->dtype);
 }
 
-static void cumsum_cpu(const rush_value *in, rush_value *out)
+static void cumsum_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = as_result(in, out);
     if (x) scan(x, in[1].i, rush_k_scan->sum, out[0].t, NULL, false);
 }
 
-static void cumprod_cpu(const rush_value *in, rush_value *out)
+static void cumprod_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = as_result(in, out);
     if (x) scan(x, in[1].i, rush_k_scan->prod, out[0].t, NULL, false);
@@ -152,7 +152,7 @@ static rush_op op_cumprod = {
 
 /* ---- extremes ---- */
 
-static int best_shape(const rush_value *in, rush_value *out)
+static int best_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "complex numbers have no order");
@@ -160,8 +160,8 @@ static int best_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, x->size) ? 0 : -1;
 }
 
-static void cummax_cpu(const rush_value *in, rush_value *out) { scan(in[0].t, in[1].i, rush_k_scan->best, out[0].t, out[1].t, false); }
-static void cummin_cpu(const rush_value *in, rush_value *out) { scan(in[0].t, in[1].i, rush_k_scan->best, out[0].t, out[1].t, true); }
+static void cummax_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scan(in[0].t, in[1].i, rush_k_scan->best, out[0].t, out[1].t, false); }
+static void cummin_cpu(const rush_op *op, const rush_value *in, rush_value *out) { scan(in[0].t, in[1].i, rush_k_scan->best, out[0].t, out[1].t, true); }
 
 static void best_grad(rush_grads *s)
 {
@@ -215,7 +215,7 @@ static void complex_lse(rush_tensor *x, rush_tensor *y, int64_t dim)
     if (to != y) rush_copy_into(y, to);
 }
 
-static int lse_shape(const rush_value *in, rush_value *out)
+static int lse_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_NOT_IMPLEMENTED, "not implemented for %s", rush_dtype_name(x->dtype));
@@ -223,7 +223,7 @@ static int lse_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
 }
 
-static void lse_cpu(const rush_value *in, rush_value *out)
+static void lse_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_dtype_is_complex(in[0].t->dtype)) complex_lse(in[0].t, out[0].t, in[1].i);
     else scan(in[0].t, in[1].i, rush_k_scan->lse, out[0].t, NULL, false);
@@ -263,7 +263,7 @@ static rush_op op_logcumsumexp = {
 
 static rush_tensor *end_piece(rush_tensor *x, int d, int64_t from, int64_t n) { return T("narrow", V(x), V(d), V(from), V(n)); }
 
-static int diff_run(const rush_value *in, rush_value *out)
+static int diff_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *parts[3];
     int64_t n = in[1].i, dim = in[2].i;
@@ -322,14 +322,14 @@ static rush_tensor *trapezoids(rush_tensor *y, rush_tensor *x, rush_value dx, in
     return div_(mul(sum, step), 2.0);
 }
 
-static int trapezoid_run(const rush_value *in, rush_value *out)
+static int trapezoid_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool positions = in[1].kind == RUSH_V_TENSOR;
     rush_tensor *y = in[0].t, *x = positions ? in[1].t : NULL;
     int64_t dim = in[2].i;
     rush_tensor *areas = trapezoids(y, x, in[1], dim);
     if (!areas) return -1;
-    bool running = rush_now.op->base[0] == 'c';
+    bool running = op->base[0] == 'c';
     return rush_result(out, running ? cumsum(areas, dim) : sum_dim(areas, dim, false));
 }
 

@@ -95,12 +95,12 @@ static int searchsorted(rush_value *out, const rush_tensor *boundaries, const ru
     return rush_result(out, search(boundaries, values, right, narrow, sorter));
 }
 
-static int searchsorted_run(const rush_value *in, rush_value *out)
+static int searchsorted_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return searchsorted(out, SELF, in[1].t, in[1].t->flags & RUSH_T_WRAPPED, in + 2);
 }
 
-static int searchsorted_scalar_run(const rush_value *in, rush_value *out)
+static int searchsorted_scalar_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *value = rush_tensor_of_number(in[1], true);
     return value ? searchsorted(out, SELF, value, true, in + 2) : -1;
@@ -124,12 +124,12 @@ static int bucketize(rush_value *out, const rush_tensor *values, const rush_tens
     return searchsorted(out, boundaries, values, scalar, options);
 }
 
-static int bucketize_run(const rush_value *in, rush_value *out)
+static int bucketize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return bucketize(out, SELF, in[1].t, I_(in[2]), I_(in[3]), SELF->flags & RUSH_T_WRAPPED);
 }
 
-static int bucketize_scalar_run(const rush_value *in, rush_value *out)
+static int bucketize_scalar_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *value = rush_tensor_of_number(in[0], true);
     return value ? bucketize(out, value, in[1].t, I_(in[2]), I_(in[3]), true) : -1;
@@ -146,7 +146,7 @@ static rush_op op_bucketize_scalar = {
 
 /* ---- bincount ---- */
 
-static int bincount_run(const rush_value *in, rush_value *out)
+static int bincount_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *weights = T_(in[1]);
     int64_t least = I_(in[2]), n = self->numel, most = -1;
@@ -182,7 +182,7 @@ static rush_op op_bincount = {
 
 /* ---- one_hot ---- */
 
-static int one_hot_run(const rush_value *in, rush_value *out)
+static int one_hot_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF;
     int64_t classes = I_(in[1]), size[RUSH_MAXDIM], most = -1;
@@ -217,7 +217,7 @@ static rush_op op_one_hot = {
 
 /* ---- renorm ---- */
 
-static int renorm_run(const rush_value *in, rush_value *out)
+static int renorm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF;
     double p = D_(in[1]), most = D_(in[3]);

@@ -111,7 +111,7 @@ static int check_lengths(const segments *s)
 }
 
 /* in: data, reduce, lengths, indices, offsets, axis, unsafe, initial */
-static int segment_shape(const rush_value *in, rush_value *out)
+static int segment_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *data = in[0].t, *given = HAS(in[2]) ? T_(in[2]) : T_(in[4]);
     int64_t size[RUSH_MAXDIM];
@@ -137,7 +137,7 @@ static int segment_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, data, data->dtype, data->ndim, size) ? 0 : -1;
 }
 
-static void segment_cpu(const rush_value *in, rush_value *out)
+static void segment_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *data = rush_cast_copy(in[0].t, RUSH_F64), *y = rush_tensor_new(RUSH_F64, out[0].t->device, out[0].t->ndim, out[0].t->size);
     segments s;
@@ -160,7 +160,7 @@ static void segment_grad(rush_grads *s)
 }
 
 /* in: grad, output, data, reduce, lengths, offsets, axis, initial */
-static int backward_shape(const rush_value *in, rush_value *out)
+static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *data = in[2].t;
     RUSH_CHECK(HAS(in[4]) || HAS(in[5]), RUSH_RUNTIME_ERROR, "Either lengths or offsets must be defined.");
@@ -168,7 +168,7 @@ static int backward_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, data, data->dtype, data->ndim, data->size) ? 0 : -1;
 }
 
-static void backward_cpu(const rush_value *in, rush_value *out)
+static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = rush_cast_copy(in[0].t, RUSH_F64), *y = rush_cast_copy(in[1].t, RUSH_F64), *data = rush_cast_copy(in[2].t, RUSH_F64);
     rush_tensor *gx = rush_tensor_new(RUSH_F64, out[0].t->device, out[0].t->ndim, out[0].t->size);

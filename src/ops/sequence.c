@@ -21,7 +21,7 @@ static rush_tensor *as_rows(rush_tensor *t) { return T("flatten.using_ints", V(t
 static rush_tensor *rows_to(rush_tensor *rows, int64_t a, int64_t b) { return T("unflatten.int", V(rows), V((int64_t)0), INTS(a, b)); }
 
 /* in = input (T, B, ...) or (B, T, ...), lengths, batch_first. out = data, batch_sizes */
-static int pack_run(const rush_value *in, rush_value *out)
+static int pack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool batch_first = in[2].i;
     rush_tensor *x = in[0].t;
@@ -64,7 +64,7 @@ static rush_op op_pack = {
 };
 
 /* in = data, batch_sizes, batch_first, padding_value, total_length. out = padded, lengths */
-static int unpack_run(const rush_value *in, rush_value *out)
+static int unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *data = in[0].t;
     int64_t steps = 0, total = in[4].i, start = 0;
@@ -104,7 +104,7 @@ static rush_op op_unpack = {
 };
 
 /* in = sequences, batch_first, padding_value, padding_side */
-static int pad_run(const rush_value *in, rush_value *out)
+static int pad_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint32_t n = in[0].n;
     bool left = !strcmp(in[3].s, "left");
@@ -134,7 +134,7 @@ static rush_op op_pad_sequence = {
 
 /* ---- weight norm: in = v, g, dim ---- */
 
-static int weight_norm_interface_run(const rush_value *in, rush_value *out)
+static int weight_norm_interface_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *norm = T("norm_except_dim", in[0], V((int64_t)2), in[2]);
     out[0] = rush_v_tensor(norm ? mul(in[0].t, div_(in[1].t, norm)) : NULL);
@@ -146,10 +146,10 @@ static rush_op op_weight_norm_interface = {
     .doc = "v with the length g along dim, and the lengths that v had.", .run = weight_norm_interface_run,
 };
 
-static int weight_norm_run(const rush_value *in, rush_value *out)
+static int weight_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value both[RUSH_MAXOUT] = {0};
-    if (weight_norm_interface_run(in, both)) return -1;
+    if (weight_norm_interface_run(op, in, both)) return -1;
     return rush_result(out, both[0].t);
 }
 static rush_op op_weight_norm = {

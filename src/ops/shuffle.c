@@ -15,7 +15,7 @@ static int regrouped(rush_value *out, rush_tensor *t, int n, const int64_t *part
     return rush_result(out, t ? T("view", V(t), rush_v_ints(size, m)) : NULL);
 }
 
-static int pixel_shuffle_run(const rush_value *in, rush_value *out)
+static int pixel_shuffle_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t r = I_(in[1]), parts[RUSH_MAXDIM + 3], order[RUSH_MAXDIM + 3], size[RUSH_MAXDIM];
@@ -35,7 +35,7 @@ static int pixel_shuffle_run(const rush_value *in, rush_value *out)
     return regrouped(out, SELF, n + 2, parts, order, n, size);
 }
 
-static int pixel_unshuffle_run(const rush_value *in, rush_value *out)
+static int pixel_unshuffle_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t r = I_(in[1]), parts[RUSH_MAXDIM + 3], order[RUSH_MAXDIM + 3], size[RUSH_MAXDIM];
@@ -56,7 +56,7 @@ static int pixel_unshuffle_run(const rush_value *in, rush_value *out)
     return regrouped(out, SELF, n + 2, parts, order, n, size);
 }
 
-static int channel_shuffle_run(const rush_value *in, rush_value *out)
+static int channel_shuffle_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t groups = I_(in[1]), parts[RUSH_MAXDIM + 1], order[RUSH_MAXDIM + 1];
@@ -132,7 +132,7 @@ static void inside(int64_t size, int64_t at, int64_t padding, int64_t stride, in
     *last = RUSH_MAX(*last, *first);
 }
 
-static int im2col_shape(const rush_value *in, rush_value *out)
+static int im2col_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     windows w;
     const rush_tensor *t = SELF;
@@ -157,7 +157,7 @@ static int im2col_shape(const rush_value *in, rush_value *out)
 }
 
 /* Each kernel element of each channel: a box of the image copied into a box of the columns. */
-static void im2col_cpu(const rush_value *in, rush_value *out)
+static void im2col_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     windows w;
     const rush_tensor *t = SELF;
@@ -198,7 +198,7 @@ static rush_op op_im2col = {
     .doc = "Each window of an image as a column: (N, C, H, W) to (N, C kh kw, windows).", .shape = im2col_shape, .cpu = im2col_cpu, .grad = im2col_grad,
 };
 
-static int col2im_shape(const rush_value *in, rush_value *out)
+static int col2im_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     windows w;
     const rush_tensor *t = SELF;
@@ -229,7 +229,7 @@ static int col2im_shape(const rush_value *in, rush_value *out)
 }
 
 /* The same boxes added into the image; those of one kernel element never overlap. */
-static void col2im_cpu(const rush_value *in, rush_value *out)
+static void col2im_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     windows w;
     const rush_tensor *t = SELF;

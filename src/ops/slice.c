@@ -131,7 +131,7 @@ static int view_of(rush_value *out, const rush_tensor *t, const geometry *g)
 
 /* ---- pasting: shape rule and kernel of X_backward and X_scatter are alike but for the geometry ---- */
 
-static int zeros_shape(const rush_value *in, rush_value *out)
+static int zeros_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_out_t(out, 0, SELF, SELF->dtype, (int)in[1].n, in[1].ints) ? 0 : -1;
 }
@@ -161,7 +161,7 @@ static void paste_into_copy(const rush_value *in, rush_value *out, const geometr
 
 /* ---- select ---- */
 
-static int select_shape(const rush_value *in, rush_value *out)
+static int select_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     return rush_geometry_select(&g, SELF, I_(in[1]), I_(in[2])) ? -1 : view_of(out, SELF, &g);
@@ -179,7 +179,7 @@ static rush_op op_select = {
     .shape = select_shape, .grad = select_grad, .flags = RUSH_VIEW,
 };
 
-static void select_backward_cpu(const rush_value *in, rush_value *out)
+static void select_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_select(&g, out[0].t, I_(in[2]), I_(in[3]))) paste_into_zeros(out[0].t, &g, SELF);
@@ -196,14 +196,14 @@ static rush_op op_select_backward = {
     .shape = zeros_shape, .cpu = select_backward_cpu, .grad = select_backward_grad, .flags = RUSH_HIDDEN,
 };
 
-static int select_scatter_shape(const rush_value *in, rush_value *out)
+static int select_scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (rush_geometry_select(&g, SELF, I_(in[2]), I_(in[3])) || scatter_check(in, &g)) return -1;
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static void select_scatter_cpu(const rush_value *in, rush_value *out)
+static void select_scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_select(&g, out[0].t, I_(in[2]), I_(in[3]))) paste_into_copy(in, out, &g);
@@ -225,7 +225,7 @@ static rush_op op_select_scatter = {
 
 /* ---- slice, narrow ---- */
 
-static int slice_shape(const rush_value *in, rush_value *out)
+static int slice_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     return rush_geometry_slice(&g, SELF, I_(in[1]), in[2], in[3], I_(in[4])) ? -1 : view_of(out, SELF, &g);
@@ -246,7 +246,7 @@ static rush_op op_slice = {
     .shape = slice_shape, .grad = slice_grad, .flags = RUSH_VIEW,
 };
 
-static void slice_backward_cpu(const rush_value *in, rush_value *out)
+static void slice_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_slice(&g, out[0].t, I_(in[2]), in[3], in[4], I_(in[5]))) paste_into_zeros(out[0].t, &g, SELF);
@@ -263,14 +263,14 @@ static rush_op op_slice_backward = {
     .shape = zeros_shape, .cpu = slice_backward_cpu, .grad = slice_backward_grad, .flags = RUSH_HIDDEN,
 };
 
-static int slice_scatter_shape(const rush_value *in, rush_value *out)
+static int slice_scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (rush_geometry_slice(&g, SELF, I_(in[2]), in[3], in[4], I_(in[5])) || scatter_check(in, &g)) return -1;
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static void slice_scatter_cpu(const rush_value *in, rush_value *out)
+static void slice_scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_slice(&g, out[0].t, I_(in[2]), in[3], in[4], I_(in[5]))) paste_into_copy(in, out, &g);
@@ -306,7 +306,7 @@ static rush_tensor *narrowed(rush_tensor *t, int64_t dim, int64_t start, int64_t
     return T("slice.Tensor", V(t), V((int64_t)d), V(start), V(start + length), V((int64_t)1));
 }
 
-static int narrow_run(const rush_value *in, rush_value *out)
+static int narrow_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, narrowed(SELF, I_(in[1]), I_(in[2]), I_(in[3])));
 }
@@ -316,7 +316,7 @@ static rush_op op_narrow = {
     .doc = "Indices start to start + length of dimension dim. A view.", .run = narrow_run,
 };
 
-static int narrow_tensor_run(const rush_value *in, rush_value *out)
+static int narrow_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *start = in[2].t;
     RUSH_CHECK(start->ndim == 0 && rush_dtype_is_integer(start->dtype), RUSH_RUNTIME_ERROR, "start must be an 0-dim integral Tensor.");
@@ -328,7 +328,7 @@ static rush_op op_narrow_tensor = {
     .doc = "narrow() from a start that is a 0-d integer tensor.", .run = narrow_tensor_run,
 };
 
-static int narrow_copy_run(const rush_value *in, rush_value *out)
+static int narrow_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(I_(in[1]) < RUSH_MAX(SELF->ndim, 1), RUSH_RUNTIME_ERROR, "narrow_copy: dimension %lld of a tensor with %d dimensions", (long long)I_(in[1]),
                SELF->ndim);
@@ -343,7 +343,7 @@ static rush_op op_narrow_copy = {
 
 /* ---- diagonal ---- */
 
-static int diagonal_shape(const rush_value *in, rush_value *out)
+static int diagonal_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     return rush_geometry_diagonal(&g, SELF, I_(in[1]), I_(in[2]), I_(in[3])) ? -1 : view_of(out, SELF, &g);
@@ -367,7 +367,7 @@ static rush_op op_linalg_diagonal = {
     .shape = diagonal_shape, .grad = diagonal_grad, .flags = RUSH_VIEW,
 };
 
-static void diagonal_backward_cpu(const rush_value *in, rush_value *out)
+static void diagonal_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_diagonal(&g, out[0].t, I_(in[2]), I_(in[3]), I_(in[4]))) paste_into_zeros(out[0].t, &g, SELF);
@@ -384,14 +384,14 @@ static rush_op op_diagonal_backward = {
     .shape = zeros_shape, .cpu = diagonal_backward_cpu, .grad = diagonal_backward_grad, .flags = RUSH_HIDDEN,
 };
 
-static int diagonal_scatter_shape(const rush_value *in, rush_value *out)
+static int diagonal_scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (rush_geometry_diagonal(&g, SELF, I_(in[2]), I_(in[3]), I_(in[4])) || scatter_check(in, &g)) return -1;
     return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
 }
 
-static void diagonal_scatter_cpu(const rush_value *in, rush_value *out)
+static void diagonal_scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_diagonal(&g, out[0].t, I_(in[2]), I_(in[3]), I_(in[4]))) paste_into_copy(in, out, &g);
@@ -413,7 +413,7 @@ static rush_op op_diagonal_scatter = {
 };
 
 /* A tensor with self on a diagonal of two new dimensions. */
-static int diag_embed_shape(const rush_value *in, rush_value *out)
+static int diag_embed_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM], offset = I_(in[1]);
     int n = SELF->ndim + 1, a = rush_dim_wrap(I_(in[2]), n), b = a < 0 ? -1 : rush_dim_wrap(I_(in[3]), n);
@@ -428,7 +428,7 @@ static int diag_embed_shape(const rush_value *in, rush_value *out)
     return rush_out_t(out, 0, SELF, SELF->dtype, n, size) ? 0 : -1;
 }
 
-static void diag_embed_cpu(const rush_value *in, rush_value *out)
+static void diag_embed_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (!rush_geometry_diagonal(&g, out[0].t, I_(in[1]), I_(in[2]), I_(in[3]))) paste_into_zeros(out[0].t, &g, SELF);
@@ -445,7 +445,7 @@ static rush_op op_diag_embed = {
     .shape = diag_embed_shape, .cpu = diag_embed_cpu, .grad = diag_embed_grad,
 };
 
-static int diag_run(const rush_value *in, rush_value *out)
+static int diag_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int n = SELF->ndim;
     RUSH_CHECK(n == 1 || n == 2, RUSH_RUNTIME_ERROR, "diag(): Supports 1D or 2D tensors. Got %dD", n);
@@ -459,7 +459,7 @@ static rush_op op_diag = {
     .doc = "A matrix with a vector on its diagonal, or the diagonal of a matrix.", .run = diag_run,
 };
 
-static int diagflat_run(const rush_value *in, rush_value *out)
+static int diagflat_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *flat = T("reshape", V(SELF), INTS(-1));
     return rush_result(out, flat ? T("diag_embed", V(flat), in[1]) : NULL);
@@ -472,7 +472,7 @@ static rush_op op_diagflat = {
 
 /* ---- as_strided ---- */
 
-static int as_strided_shape(const rush_value *in, rush_value *out)
+static int as_strided_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     return rush_geometry_strided(&g, SELF, in[1], in[2], in[3]) ? -1 : view_of(out, SELF, &g);
@@ -528,7 +528,7 @@ static rush_op op_as_strided = {
     .shape = as_strided_shape, .grad = as_strided_grad, .flags = RUSH_VIEW,
 };
 
-static int as_strided_scatter_shape(const rush_value *in, rush_value *out)
+static int as_strided_scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     if (rush_geometry_strided(&g, SELF, in[2], in[3], in[4]) || scatter_check(in, &g)) return -1;
@@ -536,7 +536,7 @@ static int as_strided_scatter_shape(const rush_value *in, rush_value *out)
 }
 
 /* The copy has self's own strides, so that the places mean the same in it. */
-static void as_strided_scatter_cpu(const rush_value *in, rush_value *out)
+static void as_strided_scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t offset = HAS(in[4]) ? I_(in[4]) : t->offset;
@@ -588,7 +588,7 @@ static int unfold_geometry(geometry *g, const rush_tensor *t, int64_t dim, int64
     return 0;
 }
 
-static int unfold_shape(const rush_value *in, rush_value *out)
+static int unfold_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g;
     return unfold_geometry(&g, SELF, I_(in[1]), I_(in[2]), I_(in[3])) ? -1 : view_of(out, SELF, &g);
@@ -607,7 +607,7 @@ static rush_op op_unfold = {
 };
 
 /* Element k of all windows at once: these lie at different places, so each addition is a plain one. */
-static void unfold_backward_cpu(const rush_value *in, rush_value *out)
+static void unfold_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     geometry g, one;
     int64_t size = I_(in[3]), step = I_(in[4]);

@@ -8,7 +8,7 @@ static int check(const rush_tensor *x, int64_t dim)
     return rush_dim_wrap(dim, x->ndim) < 0 ? -1 : 0;
 }
 
-static int softmax_shape(const rush_value *in, rush_value *out)
+static int softmax_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(!in[2].i, RUSH_RUNTIME_ERROR, "conversion from half to float is supported on CUDA only");
@@ -47,8 +47,8 @@ static void softmax(rush_tensor *x, rush_tensor *g, rush_tensor *out, int64_t di
     if (!direct) rush_copy_into(out, to);
 }
 
-static void softmax_cpu(const rush_value *in, rush_value *out) { softmax(in[0].t, NULL, out[0].t, in[1].i, false); }
-static void log_softmax_cpu(const rush_value *in, rush_value *out) { softmax(in[0].t, NULL, out[0].t, in[1].i, true); }
+static void softmax_cpu(const rush_op *op, const rush_value *in, rush_value *out) { softmax(in[0].t, NULL, out[0].t, in[1].i, false); }
+static void log_softmax_cpu(const rush_op *op, const rush_value *in, rush_value *out) { softmax(in[0].t, NULL, out[0].t, in[1].i, true); }
 
 static void softmax_grad(rush_grads *s)
 {
@@ -69,15 +69,15 @@ static rush_op op__log_softmax = {
     .doc = "self - logsumexp(self, dim).", .shape = softmax_shape, .cpu = log_softmax_cpu, .grad = log_softmax_grad, .saves = "result",
 };
 
-static int backward_shape(const rush_value *in, rush_value *out)
+static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *y = in[1].t;
     RUSH_CHECK(rush_same_sizes(in[0].t, y), RUSH_RUNTIME_ERROR, "the gradient has shape %s, the output %s", rush_shape_of(in[0].t), rush_shape_of(y));
     return check(y, in[2].i) || !rush_out_t(out, 0, y, (rush_dtype)in[3].i, y->ndim, y->size) ? -1 : 0;
 }
 
-static void softmax_back_cpu(const rush_value *in, rush_value *out) { softmax(in[1].t, in[0].t, out[0].t, in[2].i, false); }
-static void log_softmax_back_cpu(const rush_value *in, rush_value *out) { softmax(in[1].t, in[0].t, out[0].t, in[2].i, true); }
+static void softmax_back_cpu(const rush_op *op, const rush_value *in, rush_value *out) { softmax(in[1].t, in[0].t, out[0].t, in[2].i, false); }
+static void log_softmax_back_cpu(const rush_op *op, const rush_value *in, rush_value *out) { softmax(in[1].t, in[0].t, out[0].t, in[2].i, true); }
 
 static void softmax_back_grad(rush_grads *s)
 {
@@ -119,8 +119,8 @@ static int by_name(const rush_value *in, rush_value *out, bool log)
     return rush_result(out, log ? T("_log_softmax", V(x), in[1], V(false)) : T("_softmax", V(x), in[1], V(false)));
 }
 
-static int softmax_run(const rush_value *in, rush_value *out) { return by_name(in, out, false); }
-static int log_softmax_run(const rush_value *in, rush_value *out) { return by_name(in, out, true); }
+static int softmax_run(const rush_op *op, const rush_value *in, rush_value *out) { return by_name(in, out, false); }
+static int log_softmax_run(const rush_op *op, const rush_value *in, rush_value *out) { return by_name(in, out, true); }
 
 #define NAMED(var, name, fn, text) static rush_op var = {.schema = name "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .doc = text, .run = fn}
 NAMED(op_softmax, "softmax.int", softmax_run, "Softmax along dim: positive, summing to 1.");
@@ -128,7 +128,7 @@ NAMED(op_log_softmax, "log_softmax.int", log_softmax_run, "The logarithm of soft
 NAMED(op_special_softmax, "special_softmax", softmax_run, "softmax.");
 static rush_op op_special_log_softmax = {.schema = "special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .doc = "log_softmax.", .run = log_softmax_run};
 
-static int safe_run(const rush_value *in, rush_value *out)
+static int safe_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (rush_dim_wrap(in[1].i, x->ndim) < 0) return -1;
@@ -143,7 +143,7 @@ static rush_op op_safe_softmax = {
 };
 
 /* in = self, mask, dim, mask_type: 0 a mask of queries and keys, 1 of keys (batch, keys), 2 of each element */
-static int masked_run(const rush_value *in, rush_value *out)
+static int masked_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *mask = in[1].t;
     RUSH_CHECK(mask->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "Mask should be a boolean tensor");

@@ -46,7 +46,7 @@ static int check_pair(const rush_tensor *a, const rush_tensor *b, bool left)
 
 /* ---- triangular systems ---- */
 
-static int triangular_shape(const rush_value *in, rush_value *out)
+static int triangular_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     int64_t size[RUSH_MAXDIM];
@@ -55,7 +55,7 @@ static int triangular_shape(const rush_value *in, rush_value *out)
     return nd >= 0 && out_batched(out, b, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
 }
 
-static void triangular_cpu(const rush_value *in, rush_value *out)
+static void triangular_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = out[0].t, *a = columns(in[0].t, x);
     bool upper = in[2].i, left = in[3].i, unit = in[4].i;
@@ -93,7 +93,7 @@ static rush_op op_linalg_solve_triangular = {
     .shape = triangular_shape, .cpu = triangular_cpu, .grad = triangular_grad, .saves = "self, result",
 };
 
-static int triangular_old_run(const rush_value *in, rush_value *out)
+static int triangular_old_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *b = in[0].t, *a = in[1].t;
     bool upper = in[2].i, transpose = in[3].i;
@@ -118,7 +118,7 @@ static rush_op op_triangular_solve = {
 
 /* ---- systems by LU ---- */
 
-static int lu_solve_shape(const rush_value *in, rush_value *out)
+static int lu_solve_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *lu = in[0].t, *b = in[2].t;
     int64_t size[RUSH_MAXDIM];
@@ -130,7 +130,7 @@ static int lu_solve_shape(const rush_value *in, rush_value *out)
     return nd >= 0 && out_batched(out, b, nd, size, ROWS(b), COLS(b)) ? 0 : -1;
 }
 
-static void lu_solve_cpu(const rush_value *in, rush_value *out)
+static void lu_solve_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = out[0].t, *lu = columns(in[0].t, x);
     bool left = in[3].i, adjoint = in[4].i;
@@ -183,7 +183,7 @@ static rush_op op_linalg_lu_solve = {
     .shape = lu_solve_shape, .cpu = lu_solve_cpu, .grad = lu_solve_grad, .saves = "LU, pivots, result",
 };
 
-static int lu_solve_old_run(const rush_value *in, rush_value *out)
+static int lu_solve_old_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("linalg_lu_solve", in[1], in[2], in[0]));
 }
@@ -200,7 +200,7 @@ static bool is_vector(const rush_tensor *a, const rush_tensor *b)
     return b->ndim == 1 || (a->ndim - 1 == b->ndim && !memcmp(a->size, b->size, sizeof *a->size * b->ndim));
 }
 
-static int solve_ex_run(const rush_value *in, rush_value *out)
+static int solve_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     bool left = in[2].i;
@@ -227,7 +227,7 @@ static rush_op op__linalg_solve_ex = {
     .run = solve_ex_run,
 };
 
-static int solve_info_run(const rush_value *in, rush_value *out)
+static int solve_info_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_linalg_solve_ex", in[0], in[1], in[2], in[3])) return -1;
@@ -242,7 +242,7 @@ static rush_op op_linalg_solve_ex = {
     .run = solve_info_run,
 };
 
-static int solve_run(const rush_value *in, rush_value *out)
+static int solve_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_linalg_solve_ex", in[0], in[1], in[2])) return -1;
@@ -256,7 +256,7 @@ static rush_op op_linalg_solve = {
     .run = solve_run,
 };
 
-static int inv_ex_run(const rush_value *in, rush_value *out)
+static int inv_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", true)) return -1;
@@ -275,7 +275,7 @@ static rush_op op_linalg_inv_ex = {
     .run = inv_ex_run,
 };
 
-static int inv_run(const rush_value *in, rush_value *out)
+static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_inv_ex", in[0])) return -1;
@@ -288,7 +288,7 @@ static rush_op op_inverse = {.schema = "inverse(Tensor self) -> Tensor", .doc = 
 
 /* ---- by Cholesky ---- */
 
-static int cholesky_solve_run(const rush_value *in, rush_value *out)
+static int cholesky_solve_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *b = in[0].t, *l = in[1].t;
     bool upper = in[2].i;
@@ -327,7 +327,7 @@ static rush_op op_cholesky_solve = {
     .run = cholesky_solve_run, .grad = cholesky_solve_grad, .saves = "input2, result",
 };
 
-static int cholesky_inverse_run(const rush_value *in, rush_value *out)
+static int cholesky_inverse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *l = in[0].t;
     if (rush_linalg_check(l, "input", true)) return -1;
@@ -361,7 +361,7 @@ static int det_values(const rush_value *in, rush_value *lu, rush_tensor **sign, 
     return rush_failed() ? -1 : 0;
 }
 
-static int det_run(const rush_value *in, rush_value *out)
+static int det_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value lu[RUSH_MAXOUT];
     rush_tensor *sign, *diag;
@@ -410,7 +410,7 @@ static rush_op op__linalg_det = {
     .run = det_run, .grad = det_grad, .saves = "A, result0, result1, result2",
 };
 
-static int linalg_det_run(const rush_value *in, rush_value *out)
+static int linalg_det_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "_linalg_det", in[0]) ? -1 : rush_result(out, got[0].t);
@@ -419,7 +419,7 @@ static int linalg_det_run(const rush_value *in, rush_value *out)
 static rush_op op_linalg_det = {.schema = "linalg_det(Tensor A) -> Tensor", .doc = "Determinants of square matrices.", .run = linalg_det_run};
 static rush_op op_det = {.schema = "det(Tensor self) -> Tensor", .doc = "linalg_det.", .run = linalg_det_run};
 
-static int slogdet_values_run(const rush_value *in, rush_value *out)
+static int slogdet_values_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value lu[RUSH_MAXOUT];
     rush_tensor *sign, *diag;
@@ -453,7 +453,7 @@ static rush_op op__linalg_slogdet = {
     .run = slogdet_values_run, .grad = slogdet_grad, .saves = "A, result0, result2, result3",
 };
 
-static int slogdet_run(const rush_value *in, rush_value *out)
+static int slogdet_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_linalg_slogdet", in[0])) return -1;
@@ -469,7 +469,7 @@ static rush_op op_linalg_slogdet = {
 };
 static rush_op op_slogdet = {.schema = "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", .doc = "linalg_slogdet.", .run = slogdet_run};
 
-static int logdet_run(const rush_value *in, rush_value *out)
+static int logdet_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "_linalg_slogdet", in[0])) return -1;
@@ -481,7 +481,7 @@ static rush_op op_logdet = {.schema = "logdet(Tensor self) -> Tensor", .doc = "L
 
 /* ---- least squares ---- */
 
-static int lstsq_shape(const rush_value *in, rush_value *out)
+static int lstsq_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     if (rush_linalg_check(a, "input", false)) return -1;
@@ -525,7 +525,7 @@ static int lstsq_shape(const rush_value *in, rush_value *out)
     return rush_failed() ? -1 : 0;
 }
 
-static void lstsq_cpu(const rush_value *in, rush_value *out)
+static void lstsq_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t, *x = out[0].t;
     const char *driver = in[3].kind == RUSH_V_STRING ? in[3].s : "gelsy";

@@ -246,16 +246,16 @@ static int sort_shape_of(const rush_tensor *x, int64_t dim, rush_value *out)
     return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, x->size) ? 0 : -1;
 }
 
-static int stable_shape(const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[2].i, out); }
-static int plain_shape(const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[1].i, out); }
+static int stable_shape(const rush_op *op, const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[2].i, out); }
+static int plain_shape(const rush_op *op, const rush_value *in, rush_value *out) { return sort_shape_of(in[0].t, in[1].i, out); }
 
 static void sort_all(rush_tensor *x, int64_t dim, bool descending, rush_value *out)
 {
     run(SORT, x, dim, x->ndim ? x->size[rush_dim_wrap(dim, x->ndim)] : 1, descending, false, false, out[0].t, out[1].t);
 }
 
-static void stable_cpu(const rush_value *in, rush_value *out) { sort_all(in[0].t, in[2].i, in[3].i, out); }
-static void plain_cpu(const rush_value *in, rush_value *out) { sort_all(in[0].t, in[1].i, in[2].i, out); }
+static void stable_cpu(const rush_op *op, const rush_value *in, rush_value *out) { sort_all(in[0].t, in[2].i, in[3].i, out); }
+static void plain_cpu(const rush_op *op, const rush_value *in, rush_value *out) { sort_all(in[0].t, in[1].i, in[2].i, out); }
 
 static void select_grad(rush_grads *s, int64_t dim, bool keepdim)
 {
@@ -277,17 +277,17 @@ static rush_op op_sort_stable = {
     .doc = SORT_DOC " Always stable.", .shape = stable_shape, .cpu = stable_cpu, .grad = stable_grad, .saves = "indices",
 };
 
-static int argsort_run(const rush_value *in, rush_value *out)
+static int argsort_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "sort", in[0], in[1], in[2]) ? -1 : rush_result(out, got[1].t);
 }
-static int argsort_stable_run(const rush_value *in, rush_value *out)
+static int argsort_stable_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "sort", in[0], in[2], in[3]) ? -1 : rush_result(out, got[1].t);
 }
-static int msort_run(const rush_value *in, rush_value *out)
+static int msort_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "sort", in[0], V(0), V(false)) ? -1 : rush_result(out, got[0].t);
@@ -297,7 +297,7 @@ static rush_op op_argsort = {.schema = "argsort(Tensor self, int dim=-1, bool de
 static rush_op op_argsort_stable = {.schema = "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", .doc = "The places of sorted elements.", .run = argsort_stable_run};
 static rush_op op_msort = {.schema = "msort(Tensor self) -> Tensor", .doc = "Sorted along the first dim.", .run = msort_run};
 
-static int topk_shape(const rush_value *in, rush_value *out)
+static int topk_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int d = check(x, in[2].i);
@@ -341,7 +341,7 @@ static void topk_few(const rush_tensor *x, int64_t k, bool largest, rush_tensor 
     if (at != places) rush_copy_into(places, at);
 }
 
-static void topk_cpu(const rush_value *in, rush_value *out)
+static void topk_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int64_t k = in[1].i, last = x->ndim - 1;
@@ -369,7 +369,7 @@ static int one_shape(const rush_tensor *x, int64_t dim, bool keepdim, rush_value
     return rush_out_t(out, 0, x, x->dtype, nd, size) && rush_out_t(out, 1, x, RUSH_I64, nd, size) ? 0 : -1;
 }
 
-static int kth_shape(const rush_value *in, rush_value *out)
+static int kth_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int d = check(x, in[2].i);
@@ -380,11 +380,11 @@ static int kth_shape(const rush_value *in, rush_value *out)
     return one_shape(x, in[2].i, in[3].i, out);
 }
 
-static int pick_shape(const rush_value *in, rush_value *out) { return one_shape(in[0].t, in[1].i, in[2].i, out); }
-static void kth_cpu(const rush_value *in, rush_value *out) { run(KTH, in[0].t, in[2].i, in[1].i - 1, false, false, false, out[0].t, out[1].t); }
-static void median_cpu(const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
-static void nanmedian_cpu(const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, true, false, out[0].t, out[1].t); }
-static void mode_cpu(const rush_value *in, rush_value *out) { run(MODE, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
+static int pick_shape(const rush_op *op, const rush_value *in, rush_value *out) { return one_shape(in[0].t, in[1].i, in[2].i, out); }
+static void kth_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(KTH, in[0].t, in[2].i, in[1].i - 1, false, false, false, out[0].t, out[1].t); }
+static void median_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
+static void nanmedian_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(MEDIAN, in[0].t, in[1].i, 1, false, true, false, out[0].t, out[1].t); }
+static void mode_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(MODE, in[0].t, in[1].i, 1, false, false, false, out[0].t, out[1].t); }
 static void kth_grad(rush_grads *s) { select_grad(s, s->in[2].i, s->in[3].i); }
 static void pick_grad(rush_grads *s) { select_grad(s, s->in[1].i, s->in[2].i); }
 
@@ -422,8 +422,8 @@ static int whole(rush_tensor *x, bool ignore_nan, rush_value *out)
     return rush_result(out, got[0].t);
 }
 
-static int median_run(const rush_value *in, rush_value *out) { return whole(in[0].t, false, out); }
-static int nanmedian_run(const rush_value *in, rush_value *out) { return whole(in[0].t, true, out); }
+static int median_run(const rush_op *op, const rush_value *in, rush_value *out) { return whole(in[0].t, false, out); }
+static int nanmedian_run(const rush_op *op, const rush_value *in, rush_value *out) { return whole(in[0].t, true, out); }
 
 static void whole_grad(rush_grads *s)
 {
@@ -501,8 +501,8 @@ static int quantile(const rush_value *in, rush_value *out, bool ignore_nan)
     return rush_result(out, T("reshape", V(T("movedim.int", V(y), V(-1), V(0))), rush_v_ints(kept, nk + 1)));
 }
 
-static int quantile_run(const rush_value *in, rush_value *out) { return quantile(in, out, false); }
-static int nanquantile_run(const rush_value *in, rush_value *out) { return quantile(in, out, true); }
+static int quantile_run(const rush_op *op, const rush_value *in, rush_value *out) { return quantile(in, out, false); }
+static int nanquantile_run(const rush_op *op, const rush_value *in, rush_value *out) { return quantile(in, out, true); }
 
 #define QUANTILE_ARGS "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"
 static rush_op op_quantile = {.schema = "quantile(Tensor self, Tensor q, " QUANTILE_ARGS, .doc = "Quantiles q along dim, or of all elements.", .run = quantile_run};

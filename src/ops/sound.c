@@ -21,7 +21,7 @@ static double hz_of(double mel, bool slaney)
     return mel < 15 ? mel * 200 / 3 : 1000 * exp(log(6.4) / 27 * (mel - 15));
 }
 
-static int filters_run(const rush_value *in, rush_value *out)
+static int filters_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t bins = I_(in[0]), bands = I_(in[3]), rate = I_(in[4]);
     double low = D_(in[1]), high = D_(in[2]);
@@ -80,7 +80,7 @@ static rush_tensor *spectrogram(rush_tensor *sound, int64_t n_fft, int64_t hop, 
 
 static int64_t or_int(rush_value v, int64_t otherwise) { return HAS(v) ? I_(v) : otherwise; }
 
-static int spectrogram_run(const rush_value *in, rush_value *out)
+static int spectrogram_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t n = I_(in[1]), window = or_int(in[2], n);
     return rush_result(out, spectrogram(T_(in[0]), n, or_int(in[3], window / 2), window, D_(in[4]), I_(in[5])));
@@ -103,7 +103,7 @@ static rush_tensor *mel_spectrogram(const rush_value *in, int64_t bands, double 
     return m ? T("transpose.int", V(m), V(-1), V(-2)) : NULL;
 }
 
-static int mel_run(const rush_value *in, rush_value *out)
+static int mel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, mel_spectrogram(in, I_(in[7]), D_(in[8]), in[9], in[10]));
 }
@@ -124,7 +124,7 @@ static rush_tensor *decibels(rush_tensor *x, double multiplier, double amin, dou
     return high ? T("maximum", V(d), V(T("sub.Tensor", V(high), V(top)))) : NULL;
 }
 
-static int decibels_run(const rush_value *in, rush_value *out)
+static int decibels_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(T_(in[0]), RUSH_TYPE_ERROR, "there is nothing to measure");
     return rush_result(out, decibels(T_(in[0]), D_(in[1]), D_(in[2]), D_(in[3]), HAS(in[4]), HAS(in[4]) ? D_(in[4]) : 0));
@@ -135,7 +135,7 @@ static rush_op op_decibels = {
     .doc = "multiplier * log10(x / reference), not below top_db under the maximum.", .run = decibels_run,
 };
 
-static int dct_run(const rush_value *in, rush_value *out)
+static int dct_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t n = I_(in[0]), bands = I_(in[1]);
     bool ortho = HAS(in[2]);
@@ -156,7 +156,7 @@ static rush_op op_dct = {
     .doc = "The discrete cosine transform of the second kind as a matrix (n_mels, n_mfcc).", .run = dct_run,
 };
 
-static int mfcc_run(const rush_value *in, rush_value *out)
+static int mfcc_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t n = I_(in[8]), bands = I_(in[7]);
     RUSH_CHECK(n <= bands, RUSH_VALUE_ERROR, "Cannot select more MFCC coefficients than # mel bins");
@@ -193,7 +193,7 @@ static void recur(const double *x, const double *a, double *y, int64_t n, int64_
     }
 }
 
-static int recur_run(const rush_value *in, rush_value *out)
+static int recur_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (contiguous_float(in[0], "the sound", 3, -1) || contiguous_float(in[1], "the coefficients", 2, T_(in[0])->dtype) ||
         contiguous_float(in[2], "the output", 3, T_(in[0])->dtype)) return -1;
@@ -213,7 +213,7 @@ static rush_op op_recur = {
     .doc = "The recursive part of a filter, written into the padded output.", .run = recur_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
 };
 
-static int overdrive_run(const rush_value *in, rush_value *out)
+static int overdrive_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t[5];
     for (int i = 0; i < 5; i++) {

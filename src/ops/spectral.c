@@ -5,7 +5,7 @@
 
 /* ---- Hermitian eigenvalues ---- */
 
-static int eigh_shape(const rush_value *in, rush_value *out)
+static int eigh_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     char uplo = (char)(in[1].s[0] & ~32);
@@ -17,7 +17,7 @@ static int eigh_shape(const rush_value *in, rush_value *out)
     return rush_out_matrix(out, 1, a, a->dtype, n, n) ? 0 : -1;
 }
 
-static void eigh_cpu(const rush_value *in, rush_value *out)
+static void eigh_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     int n = ROWS(a);
@@ -69,7 +69,7 @@ static rush_op op__linalg_eigh = {
     .shape = eigh_shape, .cpu = eigh_cpu, .grad = eigh_grad, .saves = "result0, result1",
 };
 
-static int eigh_run(const rush_value *in, rush_value *out) { return TN(out, "_linalg_eigh", in[0], in[1], V(true)); }
+static int eigh_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "_linalg_eigh", in[0], in[1], V(true)); }
 
 static rush_op op_linalg_eigh = {
     .schema = "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -77,7 +77,7 @@ static rush_op op_linalg_eigh = {
     .run = eigh_run,
 };
 
-static int eigvalsh_run(const rush_value *in, rush_value *out)
+static int eigvalsh_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     bool vectors = rush_grad_enabled() && rush_wants_grad_of(in[0].t);
@@ -92,7 +92,7 @@ static rush_op op_linalg_eigvalsh = {
 
 /* ---- general eigenvalues ---- */
 
-static int eig_shape(const rush_value *in, rush_value *out)
+static int eig_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", true)) return -1;
@@ -100,7 +100,7 @@ static int eig_shape(const rush_value *in, rush_value *out)
     return rush_out_batch(out, 0, a, c, ROWS(a)) && rush_out_matrix(out, 1, a, c, ROWS(a), ROWS(a)) ? 0 : -1;
 }
 
-static void eig_cpu(const rush_value *in, rush_value *out)
+static void eig_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     int n = ROWS(a);
@@ -143,7 +143,7 @@ static rush_op op_linalg_eig = {
     .shape = eig_shape, .cpu = eig_cpu, .grad = eig_grad, .saves = "result0, result1",
 };
 
-static int eigvals_run(const rush_value *in, rush_value *out)
+static int eigvals_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     return TN(got, "linalg_eig", in[0]) ? -1 : rush_result(out, got[0].t);
@@ -157,7 +157,7 @@ static rush_op op_linalg_eigvals = {
 
 /* ---- singular values ---- */
 
-static int svd_shape(const rush_value *in, rush_value *out)
+static int svd_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (rush_linalg_check(a, "A", false)) return -1;
@@ -181,7 +181,7 @@ static void identity(rush_tensor *t)
             rush_convert(matrix(t, b) + ((size_t)i * ROWS(t) + i) * BYTES(t), t->dtype, 0, &one, RUSH_F64, 0, 1);
 }
 
-static void svd_cpu(const rush_value *in, rush_value *out)
+static void svd_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *u = out[0].t, *s = out[1].t, *vh = out[2].t;
     int m = ROWS(a), n = COLS(a), k = RUSH_MIN(m, n);
@@ -249,7 +249,7 @@ static rush_op op__linalg_svd = {
     .shape = svd_shape, .cpu = svd_cpu, .grad = svd_grad, .saves = "result0, result1, result2",
 };
 
-static int linalg_svd_run(const rush_value *in, rush_value *out) { return TN(out, "_linalg_svd", in[0], in[1], V(true), in[2]); }
+static int linalg_svd_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "_linalg_svd", in[0], in[1], V(true), in[2]); }
 
 static rush_op op_linalg_svd = {
     .schema = "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
@@ -257,7 +257,7 @@ static rush_op op_linalg_svd = {
     .run = linalg_svd_run,
 };
 
-static int svd_run(const rush_value *in, rush_value *out)
+static int svd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     rush_tensor *a = in[0].t;
@@ -282,7 +282,7 @@ static rush_op op_svd = {
     .run = svd_run,
 };
 
-static int svdvals_run(const rush_value *in, rush_value *out)
+static int svdvals_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     bool vectors = rush_grad_enabled() && rush_wants_grad_of(in[0].t);

@@ -34,7 +34,7 @@ static int equal_pieces(rush_value *out, const rush_tensor *t, int dim, int64_t 
     return pieces(out, t, dim, n, size);
 }
 
-static int split_each(const rush_value *in, rush_value *out)
+static int split_each(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t each = I_(in[1]);
@@ -47,7 +47,7 @@ static int split_each(const rush_value *in, rush_value *out)
     return equal_pieces(out, t, dim, each);
 }
 
-static int split_sizes(const rush_value *in, rush_value *out)
+static int split_sizes(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t sum = 0;
@@ -66,7 +66,7 @@ static int split_sizes(const rush_value *in, rush_value *out)
     return pieces(out, t, dim, in[1].n, in[1].ints);
 }
 
-static int chunk_shape(const rush_value *in, rush_value *out)
+static int chunk_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t chunks = I_(in[1]);
@@ -90,7 +90,7 @@ static int sections_check(const rush_tensor *t)
     return 0;
 }
 
-static int tensor_split_sections(const rush_value *in, rush_value *out)
+static int tensor_split_sections(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t n = I_(in[1]);
@@ -104,7 +104,7 @@ static int tensor_split_sections(const rush_value *in, rush_value *out)
 }
 
 /* Cuts may run backwards or beyond the end, as slices in Python do: pieces are slices, and may overlap. */
-static int tensor_split_indices(const rush_value *in, rush_value *out)
+static int tensor_split_indices(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int dim = sections_check(t) ? -1 : rush_dim_wrap(I_(in[2]), t->ndim);
@@ -238,7 +238,7 @@ static int give_list(rush_value *out, int failed, rush_value list)
     return 0;
 }
 
-static int tensor_split_tensor_run(const rush_value *in, rush_value *out)
+static int tensor_split_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *where_ = in[1].t;
     rush_value list;
@@ -273,9 +273,9 @@ static int along(const rush_value *in, rush_value *out, const char *name, int le
     return give_list(out, TN(&list, "tensor_split.sections", V(SELF), in[1], V((int64_t)dim)), list);
 }
 
-static int hsplit_run(const rush_value *in, rush_value *out) { return along(in, out, "hsplit", 1, SELF->ndim == 1 ? 0 : 1); }
-static int vsplit_run(const rush_value *in, rush_value *out) { return along(in, out, "vsplit", 2, 0); }
-static int dsplit_run(const rush_value *in, rush_value *out) { return along(in, out, "dsplit", 3, 2); }
+static int hsplit_run(const rush_op *op, const rush_value *in, rush_value *out) { return along(in, out, "hsplit", 1, SELF->ndim == 1 ? 0 : 1); }
+static int vsplit_run(const rush_op *op, const rush_value *in, rush_value *out) { return along(in, out, "vsplit", 2, 0); }
+static int dsplit_run(const rush_op *op, const rush_value *in, rush_value *out) { return along(in, out, "dsplit", 3, 2); }
 
 static rush_op op_hsplit = {
     .schema = "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .doc = "Equal pieces along dimension 1 (0 of vectors).", .run = hsplit_run};
@@ -290,7 +290,7 @@ static rush_op op_dsplit = {
 static rush_op op_dsplit_array = {
     .schema = "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .doc = "Cut along dimension 2.", .run = dsplit_run};
 
-static int unbind_shape(const rush_value *in, rush_value *out)
+static int unbind_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     RUSH_CHECK(t->ndim > 0, RUSH_INDEX_ERROR, "Dimension specified as %lld but tensor has no dimensions", (long long)I_(in[1]));

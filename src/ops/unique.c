@@ -136,7 +136,7 @@ static int unique_elements(rush_tensor *t, rush_value *out, bool sorted, bool in
     return fill_rest(out, &r, inverse, counts, t->ndim, t->size);
 }
 
-static int unique2_run(const rush_value *in, rush_value *out)
+static int unique2_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return unique_elements(SELF, out, true, I_(in[2]), I_(in[3]));
 }
@@ -147,7 +147,7 @@ static rush_op op_unique2 = {
     .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int unique_run(const rush_value *in, rush_value *out)
+static int unique_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value all[3];
     if (unique_elements(SELF, all, true, I_(in[2]), false)) return -1;
@@ -228,7 +228,7 @@ static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorte
     return fill_rest(out, &r, inverse, counts, 1, &n);
 }
 
-static int unique_dim_run(const rush_value *in, rush_value *out)
+static int unique_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return unique_slices(SELF, I_(in[1]), out, true, I_(in[3]), I_(in[4]));
 }
@@ -239,7 +239,7 @@ static rush_op op_unique_dim = {
     .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int unique_consecutive_run(const rush_value *in, rush_value *out)
+static int unique_consecutive_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!HAS(in[3])) return unique_elements(SELF, out, false, I_(in[1]), I_(in[2]));
     return unique_slices(SELF, I_(in[3]), out, false, I_(in[1]), I_(in[2]));
@@ -251,7 +251,7 @@ static rush_op op_unique_consecutive = {
     .flags = RUSH_NO_GRAD,
 };
 
-static int unique_dim_consecutive_run(const rush_value *in, rush_value *out)
+static int unique_dim_consecutive_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return unique_slices(SELF, I_(in[1]), out, false, I_(in[2]), I_(in[3]));
 }
@@ -293,7 +293,7 @@ static int is_in(rush_value *out, const rush_tensor *elements, const rush_tensor
     return rush_result(out, result);
 }
 
-static int isin_run(const rush_value *in, rush_value *out)
+static int isin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *side[2];
     for (int k = 0; k < 2; ++k) {

@@ -181,12 +181,12 @@ static int check_sizes(const mode *m, rush_value out_size, const int64_t *in, in
     return 0;
 }
 
-static int check_dtype(const mode *m, const rush_tensor *x)
+static int check_dtype(const rush_op *op, const mode *m, const rush_tensor *x)
 {
     bool half = x->dtype == RUSH_F16 || x->dtype == RUSH_BF16, byte = x->dtype == RUSH_U8;
     bool ok = x->dtype == RUSH_F32 || x->dtype == RUSH_F64 || (half && m->kind < LINEAR_AA) ||
               (byte && (m->kind < LINEAR || (m->nd == 2 && m->kind >= LINEAR)));
-    RUSH_CHECK(ok, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", rush_now.op->base, rush_scalar_name(x->dtype));
+    RUSH_CHECK(ok, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", op->base, rush_scalar_name(x->dtype));
     return 0;
 }
 
@@ -201,32 +201,32 @@ static rush_tensor *result(rush_value *out, const rush_tensor *like, int ndim, c
     return t;
 }
 
-static int upsample_shape(const rush_value *in, rush_value *out)
+static int upsample_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const mode *m = MODE_OF(rush_now.op);
+    const mode *m = MODE_OF(op);
     const rush_tensor *x = in[0].t;
     int64_t size[RUSH_MAXDIM];
     if (check_sizes(m, in[1], x->size, x->ndim)) return -1;
     RUSH_CHECK(x->numel || x->size[1] > 0, RUSH_RUNTIME_ERROR, "Non-empty %dD data tensor expected but got a tensor with sizes %s", m->nd + 2,
                rush_shape_of(x));
-    if (check_dtype(m, x)) return -1;
+    if (check_dtype(op, m, x)) return -1;
     size[0] = x->size[0], size[1] = x->size[1];
     memcpy(size + 2, in[1].ints, sizeof *size * (size_t)m->nd);
     return result(out, x, x->ndim, size) ? 0 : -1;
 }
 
-static void upsample_cpu(const rush_value *in, rush_value *out)
+static void upsample_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const mode *m = MODE_OF(rush_now.op);
+    const mode *m = MODE_OF(op);
     double given[3];
     read_scales(m, in + 2 + HAS_ALIGN(m), given);
     resample(m, in[0].t, out[0].t, HAS_ALIGN(m) && I_(in[2]), given, false);
 }
 
 /* grad_output, output_size, input_size, [align_corners], scales */
-static int backward_shape(const rush_value *in, rush_value *out)
+static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const mode *m = MODE_OF(rush_now.op);
+    const mode *m = MODE_OF(op);
     const rush_tensor *g = in[0].t;
     if (check_sizes(m, in[1], in[2].ints, (int)in[2].n)) return -1;
     int64_t size[5];
@@ -235,13 +235,13 @@ static int backward_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(g->ndim == m->nd + 2 && !memcmp(g->size, size, sizeof *size * g->ndim), RUSH_RUNTIME_ERROR,
                "Expected grad_output to have the same shape as output; output.size = %s but got grad_output.size = %s",
                rush_shape_text(m->nd + 2, size), rush_shape_of(g));
-    if (check_dtype(m, g)) return -1;
+    if (check_dtype(op, m, g)) return -1;
     return result(out, g, g->ndim, in[2].ints) ? 0 : -1;
 }
 
-static void backward_cpu(const rush_value *in, rush_value *out)
+static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const mode *m = MODE_OF(rush_now.op);
+    const mode *m = MODE_OF(op);
     double given[3];
     read_scales(m, in + 3 + HAS_ALIGN(m), given);
     resample(m, in[0].t, out[0].t, HAS_ALIGN(m) && I_(in[3]), given, true);
@@ -273,9 +273,9 @@ static void backward_grad(rush_grads *s)
 }
 
 /* input, output_size?, [align_corners], scale_factors? */
-static int vec_run(const rush_value *in, rush_value *out)
+static int vec_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const mode *m = MODE_OF(rush_now.op);
+    const mode *m = MODE_OF(op);
     const rush_tensor *x = in[0].t;
     int at = 2 + HAS_ALIGN(m);
     int64_t size[3];
@@ -290,7 +290,6 @@ static int vec_run(const rush_value *in, rush_value *out)
     }
     if (HAS_ALIGN(m)) all[2] = in[2];
     for (int i = 0; i < m->nd; ++i) all[at + i] = HAS(in[at]) ? rush_v_float(in[at].floats[i]) : RUSH_NONE;
-    const rush_op *op = rush_now.op;
     for (const rush_op *o = rush_op_find(op->base); o; o = o->next) /* the overload without a name */
         if (!strchr(o->name, '.')) return rush_call(o, all, out);
     return rush_fail(RUSH_NOT_IMPLEMENTED, "no operation is called %s", op->base);

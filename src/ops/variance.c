@@ -48,13 +48,13 @@ static void run_stat(const rush_value *in, rush_value *results, int nout, bool r
     rush_fold_op(x->dtype == RUSH_F64 ? &rush_k_fold_stat->var_f64 : &rush_k_fold_stat->var_f32, in, in[1], true, out, 2, &arg);
 }
 
-static int var_shape(const rush_value *in, rush_value *out) { return stat_out(in, out, "std and var", false); }
-static int var_mean_shape(const rush_value *in, rush_value *out) { return stat_out(in, out, "var_mean", true); }
-static int std_mean_shape(const rush_value *in, rush_value *out) { return stat_out(in, out, "std_mean", true); }
-static void var_cpu(const rush_value *in, rush_value *out) { run_stat(in, out, 1, false); }
-static void std_cpu(const rush_value *in, rush_value *out) { run_stat(in, out, 1, true); }
-static void var_mean_cpu(const rush_value *in, rush_value *out) { run_stat(in, out, 2, false); }
-static void std_mean_cpu(const rush_value *in, rush_value *out) { run_stat(in, out, 2, true); }
+static int var_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "std and var", false); }
+static int var_mean_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "var_mean", true); }
+static int std_mean_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "std_mean", true); }
+static void var_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 1, false); }
+static void std_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 1, true); }
+static void var_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 2, false); }
+static void std_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 2, true); }
 
 /* 2 / (n - correction) * g * (x - mean) */
 static rush_tensor *var_gradient(rush_grads *s, rush_tensor *g)
@@ -112,14 +112,14 @@ static rush_op op_std_mean = {
 };
 
 /* The older forms: unbiased for a correction of 1. */
-static int var_all_run(const rush_value *in, rush_value *out) { return rush_result(out, T("var.correction", in[0], RUSH_NONE, V(in[1].i))); }
-static int std_all_run(const rush_value *in, rush_value *out) { return rush_result(out, T("std.correction", in[0], RUSH_NONE, V(in[1].i))); }
-static int var_mean_all_run(const rush_value *in, rush_value *out) { return TN(out, "var_mean.correction", in[0], RUSH_NONE, V(in[1].i)); }
-static int std_mean_all_run(const rush_value *in, rush_value *out) { return TN(out, "std_mean.correction", in[0], RUSH_NONE, V(in[1].i)); }
-static int var_dim_run(const rush_value *in, rush_value *out) { return rush_result(out, T("var.correction", in[0], in[1], V(in[2].i), in[3])); }
-static int std_dim_run(const rush_value *in, rush_value *out) { return rush_result(out, T("std.correction", in[0], in[1], V(in[2].i), in[3])); }
-static int var_mean_dim_run(const rush_value *in, rush_value *out) { return TN(out, "var_mean.correction", in[0], in[1], V(in[2].i), in[3]); }
-static int std_mean_dim_run(const rush_value *in, rush_value *out) { return TN(out, "std_mean.correction", in[0], in[1], V(in[2].i), in[3]); }
+static int var_all_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("var.correction", in[0], RUSH_NONE, V(in[1].i))); }
+static int std_all_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("std.correction", in[0], RUSH_NONE, V(in[1].i))); }
+static int var_mean_all_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "var_mean.correction", in[0], RUSH_NONE, V(in[1].i)); }
+static int std_mean_all_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "std_mean.correction", in[0], RUSH_NONE, V(in[1].i)); }
+static int var_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("var.correction", in[0], in[1], V(in[2].i), in[3])); }
+static int std_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("std.correction", in[0], in[1], V(in[2].i), in[3])); }
+static int var_mean_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "var_mean.correction", in[0], in[1], V(in[2].i), in[3]); }
+static int std_mean_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return TN(out, "std_mean.correction", in[0], in[1], V(in[2].i), in[3]); }
 
 static rush_op op_var_all = {
     .schema = "var(Tensor self, bool unbiased=True) -> Tensor", .doc = "The variance of all elements.", .run = var_all_run,
@@ -154,7 +154,7 @@ static rush_op op_std_mean_dim = {
 
 /* ---- logsumexp ---- */
 
-static int lse_shape(const rush_value *in, rush_value *out)
+static int lse_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     rush_dtype d = rush_dtypes[x->dtype].category < 2 ? rush_default_dtype() : x->dtype;
@@ -162,7 +162,7 @@ static int lse_shape(const rush_value *in, rush_value *out)
     return rush_reduced_out(out, 0, x, in[1], true, in[2].i, d);
 }
 
-static void lse_cpu(const rush_value *in, rush_value *out)
+static void lse_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!rush_dtype_is_complex(out[0].t->dtype)) {
         rush_fold_op(out[0].t->dtype == RUSH_F64 ? &rush_k_fold_stat->lse_f64 : &rush_k_fold_stat->lse_f32, in, in[1], true, out, 1, NULL);
@@ -196,7 +196,7 @@ static rush_op op_logsumexp = {
     .shape = lse_shape, .cpu = lse_cpu, .grad = lse_grad, .saves = "self, result",
 };
 
-static int special_lse_run(const rush_value *in, rush_value *out) { return rush_result(out, T("logsumexp", in[0], in[1], in[2])); }
+static int special_lse_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("logsumexp", in[0], in[1], in[2])); }
 static rush_op op_special_logsumexp = {
     .schema = "special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     .doc = "Another name of logsumexp.", .run = special_lse_run,

@@ -27,7 +27,7 @@ static int check_dtype(rush_dtype x, rush_dtype d)
     return 0;
 }
 
-static int norm_shape(const rush_value *in, rush_value *out)
+static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     double p = D_(in[1]);
@@ -50,7 +50,7 @@ static int norm_shape(const rush_value *in, rush_value *out)
     return rush_reduced_out(out, 0, x, in[2], true, in[3].i, rush_dtype_real(d));
 }
 
-static void norm_cpu(const rush_value *in, rush_value *out)
+static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_fold_arg arg = {.p = D_(in[1])};
     rush_value x = in[0];
@@ -105,11 +105,11 @@ static rush_tensor *vector_norm(rush_value x, rush_value p, rush_value dims, rus
     return T("linalg_vector_norm", x, HAS(p) ? p : V(2), dims, keepdim, dtype);
 }
 
-static int norm_all_run(const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], RUSH_NONE, V(false), RUSH_NONE)); }
-static int norm_dim_run(const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], in[2], in[3], RUSH_NONE)); }
-static int norm_dim_dtype_run(const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], in[2], in[3], in[4])); }
-static int norm_dtype_run(const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], RUSH_NONE, V(false), in[2])); }
-static int frobenius_run(const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], V(2), in[1], in[2], RUSH_NONE)); }
+static int norm_all_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], RUSH_NONE, V(false), RUSH_NONE)); }
+static int norm_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], in[2], in[3], RUSH_NONE)); }
+static int norm_dim_dtype_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], in[2], in[3], in[4])); }
+static int norm_dtype_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], in[1], RUSH_NONE, V(false), in[2])); }
+static int frobenius_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, vector_norm(in[0], V(2), in[1], in[2], RUSH_NONE)); }
 
 static rush_op op_norm = {
     .schema = "norm.Scalar(Tensor self, Scalar p=2) -> Tensor", .doc = "linalg_vector_norm of all elements.", .run = norm_all_run,
@@ -131,11 +131,11 @@ static rush_op op_frobenius = {
     .doc = "The root of the sum of squares over dim.", .run = frobenius_run, .flags = RUSH_HIDDEN,
 };
 
-static int nuclear_run(const rush_value *in, rush_value *out)
+static int nuclear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("linalg_matrix_norm.str_ord", in[0], V("nuc"), INTS(-2, -1), in[1]));
 }
-static int nuclear_dim_run(const rush_value *in, rush_value *out)
+static int nuclear_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("linalg_matrix_norm.str_ord", in[0], V("nuc"), in[1], in[2]));
 }
@@ -148,7 +148,7 @@ static rush_op op_nuclear_dim = {
     .doc = "The sum of singular values of the matrices in these dims.", .run = nuclear_dim_run, .flags = RUSH_HIDDEN,
 };
 
-static int except_dim_run(const rush_value *in, rush_value *out)
+static int except_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *v = in[0].t;
     int64_t dims[RUSH_MAXDIM];
@@ -164,7 +164,7 @@ static rush_op op_except_dim = {
     .doc = "The norm over all dims but one, -1 meaning none: weight_norm's.", .run = except_dim_run,
 };
 
-static int dist_run(const rush_value *in, rush_value *out)
+static int dist_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = sub(in[0].t, in[1].t);
     RUSH_CHECK(!d || rush_dtypes[d->dtype].category >= 2, RUSH_RUNTIME_ERROR,

@@ -20,7 +20,7 @@ static int alias(rush_value *out, const rush_tensor *t, int ndim, const int64_t 
 
 /* ---- view, reshape ---- */
 
-static int view_shape(const rush_value *in, rush_value *out)
+static int view_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     int n = (int)in[1].n;
@@ -53,7 +53,7 @@ static rush_op op_unsafe_view = {
     .shape = view_shape, .grad = regroup_grad, .flags = RUSH_ANY_DEVICE | RUSH_HIDDEN,
 };
 
-static int reshape_alias_shape(const rush_value *in, rush_value *out)
+static int reshape_alias_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].n == in[2].n, RUSH_RUNTIME_ERROR, "sizes %s and strides %s differ in number",
                rush_shape_text((int)in[1].n, in[1].ints), rush_shape_text((int)in[2].n, in[2].ints));
@@ -76,7 +76,7 @@ static rush_tensor *reshaped(rush_tensor *t, int n, const int64_t *wanted)
     return copy ? T("_unsafe_view", V(copy), rush_v_ints(size, n)) : NULL;
 }
 
-static int reshape_run(const rush_value *in, rush_value *out)
+static int reshape_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, reshaped(SELF, (int)in[1].n, in[1].ints));
 }
@@ -87,7 +87,7 @@ static rush_op op_reshape = {
     .run = reshape_run,
 };
 
-static int reshape_as_run(const rush_value *in, rush_value *out)
+static int reshape_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, reshaped(SELF, in[1].t->ndim, in[1].t->size));
 }
@@ -98,7 +98,7 @@ static rush_op op_reshape_as = {
     .run = reshape_as_run,
 };
 
-static int view_as_run(const rush_value *in, rush_value *out)
+static int view_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("view", V(SELF), rush_v_ints(in[1].t->size, in[1].t->ndim)));
 }
@@ -109,7 +109,7 @@ static rush_op op_view_as = {
     .run = view_as_run,
 };
 
-static int ravel_run(const rush_value *in, rush_value *out)
+static int ravel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t all = -1;
     if (SELF->numel == 0) all = 0;
@@ -122,7 +122,7 @@ static rush_op op_ravel = {
     .run = ravel_run,
 };
 
-static int view_copy_run(const rush_value *in, rush_value *out)
+static int view_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *v = T("view", V(SELF), in[1]);
     return rush_result(out, v ? T("clone", V(v)) : NULL);
@@ -140,7 +140,7 @@ static rush_op op_reshape_copy = {
 
 /* ---- flatten, unflatten ---- */
 
-static int flatten_run(const rush_value *in, rush_value *out)
+static int flatten_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM], merged = 1;
     int n = SELF->ndim, first = rush_dim_wrap(I_(in[1]), n), last = rush_dim_wrap(I_(in[2]), n);
@@ -161,7 +161,7 @@ static rush_op op_flatten = {
     .run = flatten_run,
 };
 
-static int unflatten_run(const rush_value *in, rush_value *out)
+static int unflatten_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t size[RUSH_MAXDIM], parts[RUSH_MAXDIM], known = 1;
     int n = SELF->ndim, dim = rush_dim_wrap(I_(in[1]), n), k = (int)in[2].n, open = -1;
@@ -213,7 +213,7 @@ static int permuted(const rush_tensor *t, const int *order, rush_value *out)
     return alias(out, t, t->ndim, size, stride);
 }
 
-static int permute_shape(const rush_value *in, rush_value *out)
+static int permute_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int n = SELF->ndim, order[RUSH_MAXDIM];
     uint64_t seen = 0;
@@ -255,7 +255,7 @@ static int exchanged(const rush_tensor *t, int a, int b, rush_value *out)
     return alias(out, t, t->ndim, size, stride);
 }
 
-static int transpose_shape(const rush_value *in, rush_value *out)
+static int transpose_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int a = rush_dim_wrap(I_(in[1]), SELF->ndim), b = a < 0 ? -1 : rush_dim_wrap(I_(in[2]), SELF->ndim);
     return b < 0 ? -1 : exchanged(SELF, a, b, out);
@@ -272,7 +272,7 @@ static rush_op op_transpose = {
     .shape = transpose_shape, .grad = transpose_grad, .flags = RUSH_VIEW,
 };
 
-static int t_shape(const rush_value *in, rush_value *out)
+static int t_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int n = SELF->ndim;
     RUSH_CHECK(n <= 2, RUSH_RUNTIME_ERROR, "t() expects a tensor with <= 2 dimensions, but self is %dD", n);
@@ -290,7 +290,7 @@ static rush_op op_t = {
     .shape = t_shape, .grad = t_grad, .flags = RUSH_VIEW,
 };
 
-static int transpose_alias_run(const rush_value *in, rush_value *out)
+static int transpose_alias_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("transpose.int", V(SELF), in[1], in[2]));
 }
@@ -305,7 +305,7 @@ static rush_op op_swapdims = {
     .doc = "transpose() by another name.", .run = transpose_alias_run,
 };
 
-static int numpy_T_run(const rush_value *in, rush_value *out)
+static int numpy_T_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t order[RUSH_MAXDIM];
     int n = SELF->ndim;
@@ -321,7 +321,7 @@ static rush_op op_numpy_T = {
     .doc = "All dimensions in reverse order: x.T.", .run = numpy_T_run,
 };
 
-static int mT_run(const rush_value *in, rush_value *out)
+static int mT_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
     return rush_result(out, transpose(SELF, -2, -1));
@@ -339,7 +339,7 @@ static int conjugate_transpose(const rush_value *in, rush_value *out)
     return rush_result(out, t);
 }
 
-static int mH_run(const rush_value *in, rush_value *out)
+static int mH_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.mH is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
     return conjugate_transpose(in, out);
@@ -350,7 +350,7 @@ static rush_op op_mH = {
     .doc = "The conjugate transpose of matrices: x.mH.", .run = mH_run,
 };
 
-static int matrix_H_run(const rush_value *in, rush_value *out)
+static int matrix_H_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim == 2 || SELF->ndim == 0, RUSH_RUNTIME_ERROR, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s",
                SELF->ndim, SELF->ndim > 2 ? " For batches of matrices, consider using tensor.mH" : "");
@@ -362,7 +362,7 @@ static rush_op op_matrix_H = {
     .doc = "The conjugate transpose of one matrix: x.H.", .run = matrix_H_run,
 };
 
-static int adjoint_run(const rush_value *in, rush_value *out)
+static int adjoint_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
     return conjugate_transpose(in, out);
@@ -408,12 +408,12 @@ static rush_tensor *moved(rush_tensor *t, rush_value source, rush_value destinat
     return T("permute", V(t), rush_v_ints(order, n));
 }
 
-static int movedim_list_run(const rush_value *in, rush_value *out)
+static int movedim_list_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, moved(SELF, in[1], in[2]));
 }
 
-static int movedim_int_run(const rush_value *in, rush_value *out)
+static int movedim_int_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, moved(SELF, rush_v_ints(&in[1].i, 1), rush_v_ints(&in[2].i, 1)));
 }
@@ -437,7 +437,7 @@ static rush_op op_moveaxis_int = {
 
 /* ---- expand ---- */
 
-static int expand_shape(const rush_value *in, rush_value *out)
+static int expand_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int n = (int)in[1].n, lead = n - t->ndim;
@@ -477,7 +477,7 @@ static rush_op op_expand = {
     .shape = expand_shape, .grad = expand_grad, .flags = RUSH_VIEW,
 };
 
-static int expand_as_run(const rush_value *in, rush_value *out)
+static int expand_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, expand_to(SELF, in[1].t));
 }
@@ -487,7 +487,7 @@ static rush_op op_expand_as = {
     .doc = "expand() to the sizes of other.", .run = expand_as_run,
 };
 
-static int broadcast_to_run(const rush_value *in, rush_value *out)
+static int broadcast_to_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("expand", V(SELF), in[1]));
 }
@@ -497,7 +497,7 @@ static rush_op op_broadcast_to = {
     .doc = "expand() under NumPy's name.", .run = broadcast_to_run,
 };
 
-static int expand_copy_run(const rush_value *in, rush_value *out)
+static int expand_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T("expand", V(SELF), in[1]);
     return rush_result(out, t ? T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})) : NULL);
@@ -508,7 +508,7 @@ static rush_op op_expand_copy = {
     .doc = "A copy of expand().", .run = expand_copy_run, .flags = RUSH_HIDDEN,
 };
 
-static int broadcast_tensors_run(const rush_value *in, rush_value *out)
+static int broadcast_tensors_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int ndim;
     int64_t size[RUSH_MAXDIM];
@@ -528,7 +528,7 @@ static rush_op op_broadcast_tensors = {
     .doc = "All tensors expanded to the shape that they have in common.", .run = broadcast_tensors_run,
 };
 
-static int sum_to_size_run(const rush_value *in, rush_value *out)
+static int sum_to_size_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int n = (int)in[1].n, lead = SELF->ndim - n;
     bool fits = lead >= 0;
@@ -558,18 +558,18 @@ static int squeezed(const rush_tensor *t, uint64_t dims, rush_value *out)
     return alias(out, t, n, size, stride);
 }
 
-static int squeeze_shape(const rush_value *in, rush_value *out)
+static int squeeze_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return squeezed(SELF, ~(uint64_t)0, out);
 }
 
-static int squeeze_dim_shape(const rush_value *in, rush_value *out)
+static int squeeze_dim_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int d = rush_dim_wrap(I_(in[1]), SELF->ndim);
     return d < 0 ? -1 : squeezed(SELF, (uint64_t)1 << d, out);
 }
 
-static int squeeze_dims_shape(const rush_value *in, rush_value *out)
+static int squeeze_dims_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint64_t dims = 0;
     for (uint32_t k = 0; k < in[1].n; ++k) {
@@ -595,7 +595,7 @@ static rush_op op_squeeze_dims = {
     .shape = squeeze_dims_shape, .grad = regroup_grad, .flags = RUSH_VIEW,
 };
 
-static int unsqueeze_shape(const rush_value *in, rush_value *out)
+static int unsqueeze_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
@@ -632,12 +632,12 @@ static int at_least_list(const rush_value *in, rush_value *out, int n)
     return 0;
 }
 
-static int atleast_1d_run(const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 1)); }
-static int atleast_2d_run(const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 2)); }
-static int atleast_3d_run(const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 3)); }
-static int atleast_1d_list_run(const rush_value *in, rush_value *out) { return at_least_list(in, out, 1); }
-static int atleast_2d_list_run(const rush_value *in, rush_value *out) { return at_least_list(in, out, 2); }
-static int atleast_3d_list_run(const rush_value *in, rush_value *out) { return at_least_list(in, out, 3); }
+static int atleast_1d_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 1)); }
+static int atleast_2d_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 2)); }
+static int atleast_3d_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, at_least(SELF, 3)); }
+static int atleast_1d_list_run(const rush_op *op, const rush_value *in, rush_value *out) { return at_least_list(in, out, 1); }
+static int atleast_2d_list_run(const rush_op *op, const rush_value *in, rush_value *out) { return at_least_list(in, out, 2); }
+static int atleast_3d_list_run(const rush_op *op, const rush_value *in, rush_value *out) { return at_least_list(in, out, 3); }
 
 static rush_op op_atleast_1d = {
     .schema = "atleast_1d(Tensor self) -> Tensor", .doc = "A 0-d tensor as one with 1 dimension, others as they are.", .run = atleast_1d_run};

@@ -62,7 +62,7 @@ static rush_tensor *resize(rush_tensor *t, const void *arg)
     return direct || !x ? x : as_picture(T("round", V(x)), t);
 }
 
-static int resize_run(const rush_value *in, rush_value *out)
+static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     if (!is_picture(t, "vision_resize")) return -1;
@@ -80,7 +80,7 @@ static rush_op op_resize = {
 
 /* ---- crop, normalise ---- */
 
-static int crop_run(const rush_value *in, rush_value *out)
+static int crop_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     if (!is_picture(t, "vision_crop")) return -1;
@@ -101,7 +101,7 @@ static rush_tensor *per_channel(rush_value numbers, const rush_tensor *like)
     return as_dtype(t, like->dtype);
 }
 
-static int normalize_run(const rush_value *in, rush_value *out)
+static int normalize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     RUSH_CHECK(t && t->ndim >= 3, RUSH_VALUE_ERROR, "Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = %s", t ? rush_shape_of(t) : "nothing");
@@ -142,7 +142,7 @@ static rush_tensor *luma(rush_tensor *t)
     return x == t || !r ? r : T("floor", V(r));
 }
 
-static int grayscale_run(const rush_value *in, rush_value *out)
+static int grayscale_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     int64_t n = I_(in[1]);
@@ -177,13 +177,13 @@ static rush_tensor *blend(rush_tensor *t, rush_tensor *other, double factor)
     return as_picture(r, t);
 }
 
-static int brightness_run(const rush_value *in, rush_value *out)
+static int brightness_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double f;
     return !is_picture(T_(in[0]), "vision_adjust_brightness") || factor_of(in[1], &f) ? -1 : rush_result(out, blend(T_(in[0]), NULL, f));
 }
 
-static int contrast_run(const rush_value *in, rush_value *out)
+static int contrast_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     double f;
@@ -193,7 +193,7 @@ static int contrast_run(const rush_value *in, rush_value *out)
     return rush_result(out, mean ? blend(t, mean, f) : NULL);
 }
 
-static int saturation_run(const rush_value *in, rush_value *out)
+static int saturation_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     double f;
@@ -203,7 +203,7 @@ static int saturation_run(const rush_value *in, rush_value *out)
     return rush_result(out, gray ? blend(t, gray, f) : NULL);
 }
 
-static int gamma_run(const rush_value *in, rush_value *out)
+static int gamma_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     double gamma = D_(in[1]), gain = D_(in[2]);
@@ -235,7 +235,7 @@ static rush_op op_gamma = {
 
 /* ---- hue: a kernel of its own, since it goes by way of HSV ---- */
 
-static int hue_shape(const rush_value *in, rush_value *out)
+static int hue_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = T_(in[0]);
     double f = D_(in[1]);
@@ -284,7 +284,7 @@ static void turn_pixels(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static void hue_cpu(const rush_value *in, rush_value *out)
+static void hue_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = rush_contiguous_copy(T_(in[0]));
     if (!t || !t->numel) return;
@@ -337,7 +337,7 @@ static rush_tensor *move(rush_tensor *t, const void *arg)
     return as_picture(a->how == 1 ? r : T("round", V(r)), t);
 }
 
-static int affine_run(const rush_value *in, rush_value *out)
+static int affine_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const double pi = 3.14159265358979323846;
     rush_tensor *t = T_(in[0]);

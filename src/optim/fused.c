@@ -195,8 +195,8 @@ static int adam_with(const rush_value *in, bool decoupled)
     return run_steps(RUSH_STEP_ADAM, 5, c.scale ? 0x1f : 0x1d, lists, &c, adam_step);
 }
 
-static int adam_run(const rush_value *in, rush_value *out) { return adam_with(in, false); }
-static int adamw_run(const rush_value *in, rush_value *out) { return adam_with(in, true); }
+static int adam_run(const rush_op *op, const rush_value *in, rush_value *out) { return adam_with(in, false); }
+static int adamw_run(const rush_op *op, const rush_value *in, rush_value *out) { return adam_with(in, true); }
 
 #define ADAM_ARGS(lr)                                                                                       \
     "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, " \
@@ -222,7 +222,7 @@ static int sgd_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int sgd_run(const rush_value *in, rush_value *out)
+static int sgd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (skipped(in[11])) return 0;
     call c = {in, false, D_(in[5]), scale_from(in[10])};
@@ -249,7 +249,7 @@ static int adagrad_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int adagrad_run(const rush_value *in, rush_value *out)
+static int adagrad_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (skipped(in[10]) || steps_match(in, 3)) return rush_failed() ? -1 : 0;
     call c = {in, false, D_(in[4]), scale_from(in[9])};
@@ -273,7 +273,7 @@ static int rmsprop_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int rmsprop_run(const rush_value *in, rush_value *out)
+static int rmsprop_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     call c = {.in = in};
     rush_value lists[5] = {in[0], in[1], in[2], in[3], in[4]};
@@ -295,7 +295,7 @@ static int adadelta_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int adadelta_run(const rush_value *in, rush_value *out)
+static int adadelta_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return run_steps(RUSH_STEP_ADADELTA, 4, 0xd, in, &(call){.in = in}, adadelta_step);
 }
@@ -314,7 +314,7 @@ static int adamax_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int adamax_run(const rush_value *in, rush_value *out)
+static int adamax_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return steps_match(in, 4) ? -1 : run_steps(RUSH_STEP_ADAMAX, 4, 0xd, in, &(call){.in = in}, adamax_step);
 }
@@ -339,7 +339,7 @@ static int nadam_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int nadam_run(const rush_value *in, rush_value *out)
+static int nadam_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (steps_match(in, 4) || steps_match(in, 5)) return -1;
     return run_steps(RUSH_STEP_NADAM, 4, 0xd, in, &(call){.in = in}, nadam_step);
@@ -362,7 +362,7 @@ static int radam_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int radam_run(const rush_value *in, rush_value *out)
+static int radam_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return steps_match(in, 4) ? -1 : run_steps(RUSH_STEP_RADAM, 4, 0xd, in, &(call){.in = in}, radam_step);
 }
@@ -380,7 +380,7 @@ static int rprop_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int rprop_run(const rush_value *in, rush_value *out)
+static int rprop_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return run_steps(RUSH_STEP_RPROP, 4, 0xd, in, &(call){.in = in}, rprop_step);
 }
@@ -403,7 +403,7 @@ static int asgd_step(rush_step *s, int i, void *arg)
     return 0;
 }
 
-static int asgd_run(const rush_value *in, rush_value *out)
+static int asgd_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (steps_match(in, 3) || steps_match(in, 4) || steps_match(in, 5)) return -1;
     return run_steps(RUSH_STEP_ASGD, 3, 5, in, &(call){.in = in}, asgd_step);

@@ -10,9 +10,9 @@
 /* ---- functions of one tensor ---- */
 
 /* The dense record on the values of t, and the result with t's indices. */
-static int on_values(const rush_value *in, rush_value *out, rush_tensor *t)
+static int on_values(const rush_op *op, const rush_value *in, rush_value *out, rush_tensor *t)
 {
-    const rush_op *dense = rush_now.op->row;
+    const rush_op *dense = op->row;
     rush_value inner[64], result[RUSH_MAXOUT] = {0};
     if (!t) return -1;
     memcpy(inner, in, sizeof *in * dense->nargs);
@@ -21,15 +21,15 @@ static int on_values(const rush_value *in, rush_value *out, rush_tensor *t)
     return rush_result(out, rush_sparse_with(t, result[0].t == VALUES(t) ? T("clone", V(VALUES(t))) : result[0].t));
 }
 
-static int unary_run(const rush_value *in, rush_value *out)
+static int unary_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return on_values(in, out, IS_COO(SELF) ? rush_coo_coalesced(SELF) : SELF);
+    return on_values(op, in, out, IS_COO(SELF) ? rush_coo_coalesced(SELF) : SELF);
 }
 
 /* Of functions that are linear, so that values at equal indices need not be joined. */
-static int linear_run(const rush_value *in, rush_value *out)
+static int linear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return on_values(in, out, SELF);
+    return on_values(op, in, out, SELF);
 }
 
 static void unary_grad(rush_grads *s)
@@ -86,21 +86,21 @@ LINEAR(conj_physical, "conj_physical _conj_physical");
 LINEAR(real, "real");
 LINEAR(imag, "imag");
 
-static int pow_run(const rush_value *in, rush_value *out)
+static int pow_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(rush_to_double(in[1]) != 0 || in[1].kind == RUSH_V_COMPLEX, RUSH_RUNTIME_ERROR,
                "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense");
-    return unary_run(in, out);
+    return unary_run(op, in, out);
 }
 UNARY(threshold_backward, "threshold_backward");
 static rush_op sparse_pow = {.schema = "pow.Tensor_Scalar", .run = pow_run, .grad = unary_grad, .saves = "self, result"};
 
 /* Complex tensors are conjugated at once: there is no storage for a lazy view. */
-static int conj_run(const rush_value *in, rush_value *out)
+static int conj_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, rush_dtype_is_complex(SELF->dtype) ? T("conj_physical", V(SELF)) : SELF);
 }
-static int itself_run(const rush_value *in, rush_value *out) { return rush_result(out, SELF); }
+static int itself_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, SELF); }
 static rush_op sparse_conj = {.schema = "conj _conj _conj_if_complex", .run = conj_run};
 static rush_op sparse_resolve = {.schema = "resolve_conj resolve_neg", .run = itself_run};
 
@@ -183,7 +183,7 @@ static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
     return rush_coo_new(a->ndim, a->size, indices, values, coalesced);
 }
 
-static int add_run(const rush_value *in, rush_value *out)
+static int add_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = T_(in[1]);
     RUSH_CHECK(a->layout || (b && b->layout), RUSH_NOT_IMPLEMENTED, "a dense sum is not written to a sparse tensor");
@@ -202,18 +202,18 @@ static int add_run(const rush_value *in, rush_value *out)
     return rush_result(out, rush_in_layout(sum, (rush_layout)a->layout, a));
 }
 
-static int sub_run(const rush_value *in, rush_value *out)
+static int sub_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value alpha = in[2];
     if (alpha.kind == RUSH_V_FLOAT) alpha.f = -alpha.f;
     else if (alpha.kind == RUSH_V_COMPLEX) alpha.c[0] = -alpha.c[0], alpha.c[1] = -alpha.c[1];
     else alpha = rush_v_int(-alpha.i);
     const rush_value inner[] = {in[0], in[1], alpha};
-    return add_run(inner, out);
+    return add_run(op, inner, out);
 }
 
 /* number - sparse and the like are refused by add(); tensor - sparse is sub with its operands exchanged */
-static int rsub_run(const rush_value *in, rush_value *out)
+static int rsub_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].kind == RUSH_V_TENSOR, RUSH_RUNTIME_ERROR,
                "add: expected 'self' and 'other' to have same size, but self has size [] while other has size %s (FYI: dense-sparse addition does not currently "
@@ -230,9 +230,9 @@ static rush_op sparse_rsub = {.schema = "rsub.Tensor rsub.Scalar", .run = rsub_r
 static bool is_scalar(rush_value v) { return v.kind != RUSH_V_TENSOR || (v.t->ndim == 0 && !v.t->layout); }
 
 /* The dense record with the values of `t` in place of argument `at`. */
-static int with_scalar(const rush_value *in, rush_value *out, rush_tensor *t, int at)
+static int with_scalar(const rush_op *op, const rush_value *in, rush_value *out, rush_tensor *t, int at)
 {
-    const rush_op *dense = rush_now.op->row;
+    const rush_op *dense = op->row;
     rush_value inner[8], result[RUSH_MAXOUT] = {0};
     memcpy(inner, in, sizeof *in * dense->nargs);
     inner[at] = rush_v_tensor(VALUES(t));
@@ -287,11 +287,11 @@ static rush_tensor *mul_coo(rush_tensor *a, rush_tensor *b)
     return rush_nnz(a) >= rush_nnz(b) ? intersect(b, a) : intersect(a, b);
 }
 
-static int mul_run(const rush_value *in, rush_value *out)
+static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = T_(in[1]);
-    if (a->layout && is_scalar(in[1])) return with_scalar(in, out, a, 0);
-    if (is_scalar(in[0])) return with_scalar(in, out, b, 1);
+    if (a->layout && is_scalar(in[1])) return with_scalar(op, in, out, a, 0);
+    if (is_scalar(in[0])) return with_scalar(op, in, out, b, 1);
     rush_tensor *lead = a->layout ? a : b, *other = lead == a ? b : a;
     if (IS_COO(lead) && !other->layout) return rush_result(out, mul_coo_dense(lead, other));
     if (IS_COO(a) && IS_COO(b)) return rush_result(out, mul_coo(a, b));
@@ -304,19 +304,19 @@ static int mul_run(const rush_value *in, rush_value *out)
     return rush_result(out, rush_in_layout(product, (rush_layout)lead->layout, lead));
 }
 
-static int div_run(const rush_value *in, rush_value *out)
+static int div_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->layout && is_scalar(in[1]), RUSH_RUNTIME_ERROR, "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape %s for divisor)",
                in[1].kind == RUSH_V_TENSOR ? rush_shape_of(in[1].t) : "[]");
-    return with_scalar(in, out, SELF, 0);
+    return with_scalar(op, in, out, SELF, 0);
 }
 
-static int div_mode_run(const rush_value *in, rush_value *out)
+static int div_mode_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value whole[3];
-    memcpy(whole, in, sizeof *in * rush_now.op->nargs);
+    memcpy(whole, in, sizeof *in * op->nargs);
     if (IS_COO(SELF)) whole[0] = rush_v_tensor(rush_coo_coalesced(SELF)); /* rounding is not linear */
-    return whole[0].kind == RUSH_V_TENSOR ? div_run(whole, out) : -1;
+    return whole[0].kind == RUSH_V_TENSOR ? div_run(op, whole, out) : -1;
 }
 
 static rush_op sparse_mul = {.schema = "mul.Tensor multiply.Tensor mul.Scalar multiply.Scalar", .run = mul_run, .flags = RUSH_SAME_GRAD};
@@ -359,7 +359,7 @@ static rush_tensor *broadcast_coo(rush_tensor *t, int ndim, const int64_t *size)
     return result;
 }
 
-static int broadcast_run(const rush_value *in, rush_value *out)
+static int broadcast_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_need_coo("_sparse_broadcast_to", SELF) ? -1 : rush_result(out, broadcast_coo(SELF, (int)in[1].n, in[1].ints));
 }

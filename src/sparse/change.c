@@ -8,19 +8,19 @@ static int becomes(const rush_value *in, rush_value *out, const rush_tensor *t)
     return t && !rush_sparse_become(SELF, t) ? rush_result(out, SELF) : -1;
 }
 
-static int zero_run(const rush_value *in, rush_value *out)
+static int zero_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return becomes(in, out, rush_cleared(SELF, (rush_dtype)SELF->dtype));
 }
 
-static int fill_run(const rush_value *in, rush_value *out)
+static int fill_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(IS_COMPRESSED(SELF), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
     rush_tensor *values = T("full_like", V(VALUES(SELF)), in[1]);
     return becomes(in, out, values ? rush_sparse_with(SELF, values) : NULL);
 }
 
-static int copy_run(const rush_value *in, rush_value *out)
+static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *src = T_(in[1]);
     if (src == self) return rush_result(out, self);
@@ -62,7 +62,7 @@ static rush_tensor *without_entries(const rush_value *in)
     return T("_sparse_coo_tensor_with_dims", in[2], in[3], in[1], rush_v_dtype(SELF->dtype));
 }
 
-static int resize_run(const rush_value *in, rush_value *out)
+static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (dims_fit(in)) return -1;
     rush_tensor *self = SELF;
@@ -84,12 +84,12 @@ static int resize_run(const rush_value *in, rush_value *out)
     return becomes(in, out, rush_coo_new((int)in[1].n, in[1].ints, INDICES(self), wide, self->parts->coalesced));
 }
 
-static int clear_run(const rush_value *in, rush_value *out)
+static int clear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return dims_fit(in) ? -1 : becomes(in, out, without_entries(in));
 }
 
-static int resize_as_run(const rush_value *in, rush_value *out)
+static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *of = in[1].t;
     RUSH_CHECK(SELF->layout && of->layout == SELF->layout, RUSH_RUNTIME_ERROR, "resize_as_sparse_: expected two tensors of one sparse layout, got %s and %s",
@@ -97,7 +97,7 @@ static int resize_as_run(const rush_value *in, rush_value *out)
     if (!IS_COO(SELF)) /* entries stay where the sizes do */
         return rush_same_sizes(SELF, of) ? rush_result(out, SELF) : becomes(in, out, rush_cleared(of, (rush_dtype)SELF->dtype));
     const rush_value args[] = {in[0], rush_v_ints(of->size, of->ndim), rush_v_int(of->parts->sparse_dim), rush_v_int(of->parts->dense_dim)};
-    return resize_run(args, out);
+    return resize_run(op, args, out);
 }
 
 static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run};

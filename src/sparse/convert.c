@@ -5,13 +5,13 @@
 
 /* ---- to dense ---- */
 
-static int to_dense_run(const rush_value *in, rush_value *out)
+static int to_dense_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (SELF->layout) return rush_result(out, T("_to_dense", in[0], in[1], in[2]));
     return rush_result(out, HAS(in[1]) && I_(in[1]) != SELF->dtype ? T("_to_dtype", in[0], in[1]) : SELF);
 }
 
-static int do_to_dense_run(const rush_value *in, rush_value *out)
+static int do_to_dense_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[1]), RUSH_RUNTIME_ERROR, "dtype argument is not supported by sparse_to_dense");
     return rush_result(out, rush_as_dense(SELF));
@@ -130,15 +130,15 @@ static int converted(rush_value *out, rush_tensor *t, rush_layout layout, rush_v
     return rush_result(out, layout == RUSH_SPARSE_COO ? dense_to_coo(t, t->ndim - n) : dense_to_compressed(t, layout, block, n));
 }
 
-static int do_to_sparse_run(const rush_value *in, rush_value *out)
+static int do_to_sparse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return converted(out, SELF, HAS(in[1]) ? (rush_layout)I_(in[1]) : RUSH_SPARSE_COO, in[2], in[3]);
 }
-static int do_to_sparse_dim_run(const rush_value *in, rush_value *out) { return rush_result(out, dense_to_coo(SELF, I_(in[1]))); }
-static int do_to_csr_run(const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_CSR, RUSH_NONE, in[1]); }
-static int do_to_csc_run(const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_CSC, RUSH_NONE, in[1]); }
-static int do_to_bsr_run(const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_BSR, in[1], in[2]); }
-static int do_to_bsc_run(const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_BSC, in[1], in[2]); }
+static int do_to_sparse_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, dense_to_coo(SELF, I_(in[1]))); }
+static int do_to_csr_run(const rush_op *op, const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_CSR, RUSH_NONE, in[1]); }
+static int do_to_csc_run(const rush_op *op, const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_CSC, RUSH_NONE, in[1]); }
+static int do_to_bsr_run(const rush_op *op, const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_BSR, in[1], in[2]); }
+static int do_to_bsc_run(const rush_op *op, const rush_value *in, rush_value *out) { return converted(out, SELF, RUSH_SPARSE_BSC, in[1], in[2]); }
 
 /* The gradient in the layout that self had. */
 static void to_sparse_grad(rush_grads *s)
@@ -167,14 +167,14 @@ DO(to_csc, "_to_sparse_csc", ", int? dense_dim=None");
 DO(to_bsr, "_to_sparse_bsr", ", int[2] blocksize, int? dense_dim=None");
 DO(to_bsc, "_to_sparse_bsc", ", int[2] blocksize, int? dense_dim=None");
 
-static int to_sparse_run(const rush_value *in, rush_value *out)
+static int to_sparse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int layout = HAS(in[1]) ? (int)I_(in[1]) : RUSH_SPARSE_COO;
     if (layout == SELF->layout && !(HAS(in[2]) && rush_blocked(layout))) return rush_result(out, SELF);
     RUSH_CHECK(layout != RUSH_STRIDED, RUSH_RUNTIME_ERROR, "to_sparse: conversion from %s to Strided: use to_dense()", rush_layout_word(SELF->layout));
     return rush_result(out, T("_to_sparse", in[0], in[1], in[2], in[3]));
 }
-static int to_sparse_dim_run(const rush_value *in, rush_value *out)
+static int to_sparse_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!SELF->layout) return rush_result(out, T("_to_sparse.sparse_dim", in[0], in[1]));
     bool same = I_(in[1]) == SELF->parts->sparse_dim;
@@ -184,16 +184,16 @@ static int to_sparse_dim_run(const rush_value *in, rush_value *out)
                rush_layout_word(SELF->layout));
     return rush_result(out, IS_COO(SELF) ? SELF : T("_to_sparse", in[0]));
 }
-static int to_csr_run(const rush_value *in, rush_value *out)
+static int to_csr_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, SELF->layout == RUSH_SPARSE_CSR ? SELF : T("_to_sparse_csr", in[0], in[1]));
 }
-static int to_csc_run(const rush_value *in, rush_value *out)
+static int to_csc_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, SELF->layout == RUSH_SPARSE_CSC ? SELF : T("_to_sparse_csc", in[0], in[1]));
 }
-static int to_bsr_run(const rush_value *in, rush_value *out) { return rush_result(out, T("_to_sparse_bsr", in[0], in[1], in[2])); }
-static int to_bsc_run(const rush_value *in, rush_value *out) { return rush_result(out, T("_to_sparse_bsc", in[0], in[1], in[2])); }
+static int to_bsr_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("_to_sparse_bsr", in[0], in[1], in[2])); }
+static int to_bsc_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("_to_sparse_bsc", in[0], in[1], in[2])); }
 
 #define TO(id, name, arguments, words)                                                                      \
     static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .doc = words, .run = id##_run, .flags = RUSH_ANY_LAYOUT}
@@ -215,21 +215,21 @@ static rush_tensor *copied(const rush_tensor *t, rush_dtype dtype)
     return values ? rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, fresh(p->compressed), fresh(p->plain), values, p->sparse_dim, p->dense_dim, p->coalesced) : NULL;
 }
 
-static int clone_run(const rush_value *in, rush_value *out)
+static int clone_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[1]) || I_(in[1]) == RUSH_PRESERVE, RUSH_RUNTIME_ERROR, "unsupported memory format option %s",
                I_(in[1]) == RUSH_CONTIGUOUS ? "Contiguous" : "ChannelsLast");
     return rush_result(out, copied(SELF, SELF->dtype));
 }
 
-static int to_copy_run(const rush_value *in, rush_value *out)
+static int to_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[3]) || in[3].device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only");
     RUSH_CHECK(!HAS(in[2]) || I_(in[2]) == SELF->layout, RUSH_NOT_IMPLEMENTED, "conversion between layouts: use to_dense(), to_sparse()");
     return rush_result(out, copied(SELF, HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype));
 }
 
-static int alias_run(const rush_value *in, rush_value *out) { return rush_result(out, rush_sparse_alias(SELF)); }
+static int alias_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_sparse_alias(SELF)); }
 
 static rush_op sparse_clone = {.schema = "clone", .run = clone_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_to_copy = {.schema = "_to_copy", .run = to_copy_run, .flags = RUSH_SAME_GRAD};
@@ -253,13 +253,13 @@ static int like(const rush_value *in, rush_value *out, bool cleared)
     return rush_result(out, values ? rush_sparse_with(SELF, values) : NULL);
 }
 
-static int zeros_like_run(const rush_value *in, rush_value *out) { return like(in, out, true); }
-static int empty_like_run(const rush_value *in, rush_value *out) { return like(in, out, IS_COO(SELF)); }
+static int zeros_like_run(const rush_op *op, const rush_value *in, rush_value *out) { return like(in, out, true); }
+static int empty_like_run(const rush_op *op, const rush_value *in, rush_value *out) { return like(in, out, IS_COO(SELF)); }
 
 /* ones_like and its kin of compressed layouts: the entries stay and get these values. */
-static int values_like_run(const rush_value *in, rush_value *out)
+static int values_like_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_op *dense = rush_now.op->row;
+    const rush_op *dense = op->row;
     rush_value inner[16], result[RUSH_MAXOUT] = {0};
     RUSH_CHECK(IS_COMPRESSED(SELF), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend.");
     memcpy(inner, in, sizeof *in * dense->nargs);
@@ -272,7 +272,7 @@ LIKE(full_like, "full_like");
 LIKE(rand_like, "rand_like");
 LIKE(randn_like, "randn_like");
 
-static int new_run(const rush_value *in, rush_value *out)
+static int new_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int layout = HAS(in[3]) ? (int)I_(in[3]) : SELF->layout;
     rush_dtype dtype = HAS(in[2]) ? (rush_dtype)I_(in[2]) : (rush_dtype)SELF->dtype;

@@ -65,7 +65,7 @@ static int coo_indices_within(const rush_tensor *plain, const int64_t *size)
     return 0;
 }
 
-static int coo_validate_run(const rush_value *in, rush_value *out)
+static int coo_validate_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (coo_fits(in[0].t, in[1].t, in[2])) return -1;
     rush_tensor *plain = as_indices(in[0].t);
@@ -82,7 +82,7 @@ static rush_op op_coo_validate = {
     .doc = "Do these make a COO tensor? An error if not.", .run = coo_validate_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int coo_of_parts_run(const rush_value *in, rush_value *out)
+static int coo_of_parts_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *indices = in[3].t, *values = in[4].t;
     if (coo_fits(indices, values, in[2])) return -1;
@@ -110,12 +110,12 @@ static rush_tensor *coo_of(rush_tensor *indices, rush_tensor *values, rush_value
              options[2], options[3], options[4]);
 }
 
-static int coo_sized_run(const rush_value *in, rush_value *out)
+static int coo_sized_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, coo_of(in[0].t, in[1].t, in[2], in + 3));
 }
 
-static int coo_unsized_run(const rush_value *in, rush_value *out)
+static int coo_unsized_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *indices = in[0].t, *values = in[1].t;
     int64_t size[RUSH_MAXDIM];
@@ -133,7 +133,7 @@ static int coo_unsized_run(const rush_value *in, rush_value *out)
     return rush_result(out, coo_of(plain, values, rush_v_ints(size, (size_t)(sparse + dense)), in + 2));
 }
 
-static int coo_empty_run(const rush_value *in, rush_value *out)
+static int coo_empty_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
     rush_value options[4] = {in[1], RUSH_NONE, in[3], in[4]};
@@ -141,7 +141,7 @@ static int coo_empty_run(const rush_value *in, rush_value *out)
     return rush_result(out, rush_sparse_empty(RUSH_SPARSE_COO, f.dtype, f.device, (int)in[0].n, in[0].ints));
 }
 
-static int coo_dims_run(const rush_value *in, rush_value *out)
+static int coo_dims_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t sparse = I_(in[0]), dense = I_(in[1]), size[RUSH_MAXDIM + 1];
     RUSH_CHECK((int64_t)in[2].n == sparse + dense && sparse >= 0 && dense >= 0, RUSH_RUNTIME_ERROR,
@@ -266,7 +266,7 @@ static int numbers_fit(const words *w, const rush_tensor *c, const rush_tensor *
     return 0;
 }
 
-static int compressed_validate_run(const rush_value *in, rush_value *out)
+static int compressed_validate_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (is_compressed("validate_sparse_compressed_tensor_args", in[4])) return -1;
     int layout = (int)I_(in[4]);
@@ -283,7 +283,7 @@ static rush_op op_compressed_validate = {
     .doc = "Do these make a tensor of a compressed layout? An error if not.", .run = compressed_validate_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
-static int compressed_run(const rush_value *in, rush_value *out)
+static int compressed_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (is_compressed("sparse_compressed_tensor", in[5])) return -1;
     int layout = (int)I_(in[5]);
@@ -303,7 +303,7 @@ static void compressed_grad(rush_grads *s)
 }
 
 /* The size just large enough for the indices. */
-static int compressed_unsized_run(const rush_value *in, rush_value *out)
+static int compressed_unsized_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (is_compressed("sparse_compressed_tensor", in[4])) return -1;
     int layout = (int)I_(in[4]);
@@ -324,7 +324,7 @@ static int compressed_unsized_run(const rush_value *in, rush_value *out)
     return rush_result(out, T("_sparse_compressed_tensor_unsafe", in[0], in[1], in[2], rush_v_ints(size, (size_t)(batch + 2 + dense)), in[3], in[4], in[5], in[6]));
 }
 
-static int compressed_sized_run(const rush_value *in, rush_value *out)
+static int compressed_sized_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("_sparse_compressed_tensor_unsafe", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]));
 }

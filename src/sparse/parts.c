@@ -27,24 +27,24 @@ static int shown(rush_value *out, rush_tensor *part)
 
 /* ---- parts ---- */
 
-static int indices_run(const rush_value *in, rush_value *out)
+static int indices_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_need_coo("indices", SELF)) return -1;
     RUSH_CHECK(SELF->parts->coalesced, RUSH_RUNTIME_ERROR, "Cannot get indices on an uncoalesced tensor, please call .coalesce() first");
     return shown(out, INDICES(SELF));
 }
 
-static int plain_indices_run(const rush_value *in, rush_value *out)
+static int plain_indices_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return IS_COO(SELF) ? shown(out, INDICES(SELF)) : no_backend("_indices", SELF);
 }
 
-static int plain_values_run(const rush_value *in, rush_value *out)
+static int plain_values_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return IS_COO(SELF) ? shown(out, VALUES(SELF)) : no_backend("_values", SELF);
 }
 
-static int values_run(const rush_value *in, rush_value *out)
+static int values_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (need_sparse("values", SELF)) return -1;
     RUSH_CHECK(!IS_COO(SELF) || SELF->parts->coalesced, RUSH_RUNTIME_ERROR, "Cannot get values on an uncoalesced tensor, please call .coalesce() first");
@@ -63,10 +63,10 @@ static int compressed_part(const rush_value *in, rush_value *out, const char *na
     return shown(out, compressed ? SELF->parts->compressed : SELF->parts->plain);
 }
 
-static int crow_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "crow_indices", true, true); }
-static int col_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "col_indices", true, false); }
-static int ccol_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "ccol_indices", false, true); }
-static int row_indices_run(const rush_value *in, rush_value *out) { return compressed_part(in, out, "row_indices", false, false); }
+static int crow_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "crow_indices", true, true); }
+static int col_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "col_indices", true, false); }
+static int ccol_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "ccol_indices", false, true); }
+static int row_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "row_indices", false, false); }
 
 #define PART(id, name, words, more)                                                                         \
     static rush_op op_##id = {.schema = name "(Tensor(a) self) -> Tensor(a)", .doc = words, .run = id##_run, more}
@@ -87,12 +87,12 @@ static rush_op op_values = {
 
 static int number(rush_value *out, int64_t n) { return out[0] = rush_v_int(n), 0; }
 
-static int nnz_run(const rush_value *in, rush_value *out) { return SELF->layout ? number(out, rush_nnz(SELF)) : no_backend("_nnz", SELF); }
-static int sparse_dim_run(const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->sparse_dim : 0); }
-static int dense_dim_run(const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->dense_dim : SELF->ndim); }
-static int dim_i_run(const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->sparse_dim) : no_backend("_dimI", SELF); }
-static int dim_v_run(const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->dense_dim) : no_backend("_dimV", SELF); }
-static int is_coalesced_run(const rush_value *in, rush_value *out)
+static int nnz_run(const rush_op *op, const rush_value *in, rush_value *out) { return SELF->layout ? number(out, rush_nnz(SELF)) : no_backend("_nnz", SELF); }
+static int sparse_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->sparse_dim : 0); }
+static int dense_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return number(out, SELF->layout ? SELF->parts->dense_dim : SELF->ndim); }
+static int dim_i_run(const rush_op *op, const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->sparse_dim) : no_backend("_dimI", SELF); }
+static int dim_v_run(const rush_op *op, const rush_value *in, rush_value *out) { return IS_COO(SELF) ? number(out, SELF->parts->dense_dim) : no_backend("_dimV", SELF); }
+static int is_coalesced_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_need_coo("is_coalesced", SELF)) return -1;
     return out[0] = rush_v_bool(SELF->parts->coalesced), 0;
@@ -109,13 +109,13 @@ QUESTION(is_coalesced, "is_coalesced", "bool", "Are a COO tensor's indices sorte
 
 /* ---- coalesce ---- */
 
-static int coalesce_run(const rush_value *in, rush_value *out)
+static int coalesce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_need_coo("coalesce", SELF)) return -1;
     return rush_result(out, SELF->parts->coalesced ? SELF : T("_coalesce", V(SELF)));
 }
 
-static int do_coalesce_run(const rush_value *in, rush_value *out)
+static int do_coalesce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return IS_COO(SELF) ? rush_result(out, rush_coo_coalesced(SELF)) : no_backend("_coalesce", SELF);
 }
@@ -134,7 +134,7 @@ static rush_op op_do_coalesce = {
     .flags = RUSH_ANY_LAYOUT,
 };
 
-static int coalesced_set_run(const rush_value *in, rush_value *out)
+static int coalesced_set_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!IS_COO(SELF)) return no_backend("_coalesced_", SELF);
     SELF->parts->coalesced = I_(in[1]) || rush_nnz(SELF) < 2;
@@ -147,7 +147,7 @@ static rush_op op_coalesced_set = {
 
 /* ---- values at a pattern, and back ---- */
 
-static int values_at_run(const rush_value *in, rush_value *out)
+static int values_at_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF, *pattern = in[1].t;
     if (need_sparse("_sparse_values_at", pattern)) return -1;
@@ -174,7 +174,7 @@ static rush_op op_values_at = {
     .run = values_at_run, .grad = values_at_grad, .saves = "pattern", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
-static int values_like_run(const rush_value *in, rush_value *out)
+static int values_like_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (need_sparse("_sparse_values_like", SELF)) return -1;
     RUSH_CHECK(!in[1].t->layout && rush_same_sizes(VALUES(SELF), in[1].t), RUSH_RUNTIME_ERROR, "values have size %s, the pattern's have %s", rush_shape_of(in[1].t),
@@ -206,7 +206,7 @@ static int mask_fits(const rush_tensor *self, const rush_tensor *mask)
     return 0;
 }
 
-static int sparse_mask_run(const rush_value *in, rush_value *out)
+static int sparse_mask_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (mask_fits(SELF, in[1].t)) return -1;
     rush_tensor *values = T("_sparse_values_at", in[0], in[1]);

@@ -190,7 +190,7 @@ static rush_tensor *product(rush_tensor *a, rush_tensor *b)
     return c ? rush_contiguous_copy(T("transpose.int", V(c), V((int64_t)0), V((int64_t)1))) : NULL;
 }
 
-static int mm_run(const rush_value *in, rush_value *out)
+static int mm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, product(SELF, in[1].t));
 }
@@ -205,7 +205,7 @@ static rush_value conj_number(rush_value v)
     return v;
 }
 
-static int addmm_run(const rush_value *in, rush_value *out)
+static int addmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[1].t, *b = in[2].t;
     rush_tensor *c = scaled(a->layout || b->layout ? product(a, b) : T("mm", V(a), V(b)), in[4]);
@@ -217,20 +217,20 @@ static int addmm_run(const rush_value *in, rush_value *out)
     return rush_result(out, self ? T("add.Tensor", V(scaled(self, in[3])), V(c->layout && !self->layout ? rush_as_dense(c) : c)) : NULL);
 }
 
-static int mv_run(const rush_value *in, rush_value *out)
+static int mv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].t->ndim == 1 && !in[1].t->layout, RUSH_RUNTIME_ERROR, "vector + matrix @ vector expected, got %dD, %dD", SELF->ndim, in[1].t->ndim);
     rush_tensor *c = product(SELF, unsqueeze(in[1].t, 1));
     return rush_result(out, c ? squeeze(c, 1) : NULL);
 }
 
-static int addmv_run(const rush_value *in, rush_value *out)
+static int addmv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *c = scaled(T("mv", in[1], in[2]), in[4]);
     return rush_result(out, !c || is_zero(in[3]) ? c : add(scaled(SELF, in[3]), c));
 }
 
-static int bmm_run(const rush_value *in, rush_value *out)
+static int bmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = in[1].t;
     RUSH_CHECK(!b->layout, RUSH_RUNTIME_ERROR, "bmm_sparse: Tensor 'mat2' must be dense");
@@ -242,7 +242,7 @@ static int bmm_run(const rush_value *in, rush_value *out)
 }
 
 /* Pieces, so that each keeps its own derivative. */
-static int linear_run(const rush_value *in, rush_value *out)
+static int linear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *w = in[1].t, *y = matmul(SELF, w->ndim == 1 ? w : transpose(w, 0, 1));
     return rush_result(out, y && HAS(in[2]) ? add(in[2].t->layout ? y : T("expand", in[2], rush_v_ints(y->size, y->ndim)), y) : y);
@@ -303,7 +303,7 @@ static void sparse_addmm_grad(rush_grads *s)
     if (rush_needs(s, 2)) s->gin[2] = b->layout ? masked_product(b, rush_adjoint(a), ga) : mm(rush_adjoint(a), ga);
 }
 
-static int any_addmm_run(const rush_value *in, rush_value *out)
+static int any_addmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("addmm", in[0], in[1], in[2], in[3], in[4]));
 }
@@ -314,7 +314,7 @@ static rush_op op_addmm = {
     .saves = "mat1, mat2", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
-static int sparse_matmul_run(const rush_value *in, rush_value *out)
+static int sparse_matmul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->layout && in[1].t->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::_sparse_sparse_matmul' with arguments from the 'CPU' backend.");
     return rush_result(out, product(SELF, in[1].t));
@@ -332,7 +332,7 @@ static rush_op op_sparse_matmul = {
     .run = sparse_matmul_run, .grad = sparse_matmul_grad, .saves = "self, other", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
-static int any_mm_run(const rush_value *in, rush_value *out)
+static int any_mm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = in[1].t;
     if (a->layout && b->layout) return rush_result(out, T("_sparse_sparse_matmul", in[0], in[1]));
@@ -349,7 +349,7 @@ static rush_op op_mm = {
 
 /* ---- other reductions than the sum ---- */
 
-static int mm_reduce_run(const rush_value *in, rush_value *out)
+static int mm_reduce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!strcmp(in[2].s, "sum")) return rush_result(out, T("_sparse_mm", in[0], in[1]));
     rush_value both[RUSH_MAXOUT];
@@ -370,7 +370,7 @@ static rush_tensor *entry_rows(rush_tensor *t, rush_tensor **col)
     return T("select.int", V(INDICES(coo)), V((int64_t)0), V((int64_t)0));
 }
 
-static int reduce_run(const rush_value *in, rush_value *out)
+static int reduce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = in[1].t, *col = NULL;
     RUSH_CHECK(a->layout == RUSH_SPARSE_CSR && !b->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the '%s' backend.",
@@ -401,7 +401,7 @@ static rush_op op_reduce = {
 
 /* ---- sampled, half sparse and sparse sums of products ---- */
 
-static int sampled_addmm_run(const rush_value *in, rush_value *out)
+static int sampled_addmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *a = in[1].t, *b = in[2].t;
     RUSH_CHECK(self->layout == RUSH_SPARSE_CSR, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::sparse_sampled_addmm' with arguments from the '%s' backend.",
@@ -457,9 +457,9 @@ static int half_sparse(rush_value *out, rush_tensor *a, rush_tensor *b)
     return rush_result(out, row ? rush_coo_new(2, c->size, unsqueeze(row, 0), T("index_select", V(c), V((int64_t)0), V(row)), false) : NULL);
 }
 
-static int hspmm_run(const rush_value *in, rush_value *out) { return half_sparse(out, SELF, in[1].t); }
+static int hspmm_run(const rush_op *op, const rush_value *in, rush_value *out) { return half_sparse(out, SELF, in[1].t); }
 
-static int sspaddmm_run(const rush_value *in, rush_value *out)
+static int sspaddmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = SELF, *a = in[1].t, *b = in[2].t;
     rush_value half;
@@ -482,7 +482,7 @@ static int sspaddmm_run(const rush_value *in, rush_value *out)
     return rush_result(out, rush_coo_new(2, self->size, T("cat", rush_v_tensors(all, 2), V((int64_t)1)), T("cat", rush_v_tensors(values, 2), V((int64_t)0)), false));
 }
 
-static int smm_run(const rush_value *in, rush_value *out)
+static int smm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(IS_COO(SELF), RUSH_RUNTIME_ERROR, "tensor.sspaddmm(...) can only be called on sparse tensors");
     RUSH_CHECK(SELF->ndim == 2 && in[1].t->ndim == 2, RUSH_RUNTIME_ERROR, "sspaddmm: Argument #2: matrices expected, got %dD tensor", in[1].t->ndim);

@@ -8,12 +8,12 @@
 
 /* ---- everything ---- */
 
-static int sum_run(const rush_value *in, rush_value *out)
+static int sum_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_result(out, T("sum", V(VALUES(SELF)), in[1]));
 }
 
-static int any_run(const rush_value *in, rush_value *out)
+static int any_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = IS_COO(SELF) ? rush_coo_coalesced(SELF) : SELF;
     return rush_result(out, t ? T("any", V(VALUES(t))) : NULL);
@@ -29,21 +29,21 @@ static rush_tensor *joined(rush_tensor *t)
     return t ? T("values", V(t)) : NULL;
 }
 
-static int norm_run(const rush_value *in, rush_value *out)
+static int norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *values = joined(SELF);
     return rush_result(out, values ? T("norm.Scalar", V(values), HAS(in[1]) ? in[1] : rush_v_int(2)) : NULL);
 }
 
-static int norm_dim_run(const rush_value *in, rush_value *out)
+static int norm_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[2].n == 0 || (int)in[2].n == SELF->ndim, RUSH_RUNTIME_ERROR,
                "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input");
     RUSH_CHECK(!I_(in[3]), RUSH_RUNTIME_ERROR, "norm_sparse currently does not support keepdim=True");
-    return norm_run(in, out);
+    return norm_run(op, in, out);
 }
 
-static int vector_norm_run(const rush_value *in, rush_value *out)
+static int vector_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[2]) || in[2].n == 0 || (int)in[2].n == SELF->ndim, RUSH_RUNTIME_ERROR,
                "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input");
@@ -52,10 +52,10 @@ static int vector_norm_run(const rush_value *in, rush_value *out)
     return rush_result(out, values ? T("linalg_vector_norm", V(values), in[1], RUSH_NONE, V(false), in[4]) : NULL);
 }
 
-static int native_norm_run(const rush_value *in, rush_value *out)
+static int native_norm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::native_norm' with arguments from the 'CPU' backend.");
-    return norm_run(in, out);
+    return norm_run(op, in, out);
 }
 
 static rush_op sparse_norm = {.schema = "norm.Scalar", .run = norm_run}, sparse_norm_dim = {.schema = "norm.ScalarOpt_dim", .run = norm_dim_run};
@@ -126,12 +126,12 @@ static rush_tensor *sum_coo(rush_tensor *t, uint64_t bits, rush_value dtype)
              RUSH_NONE, RUSH_NONE, RUSH_NONE, RUSH_NONE, V(true));
 }
 
-static int sparse_sum_run(const rush_value *in, rush_value *out)
+static int sparse_sum_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T("coalesce", V(SELF)), *values = t ? T("values", V(t)) : NULL;
     return rush_result(out, values ? T("sum", V(values)) : NULL);
 }
-static int sparse_sum_dtype_run(const rush_value *in, rush_value *out)
+static int sparse_sum_dtype_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T("coalesce", V(SELF)), *values = t ? T("values", V(t)) : NULL;
     return rush_result(out, values ? T("sum", V(values), in[1]) : NULL);
@@ -144,8 +144,8 @@ static int sparse_sum_dims(rush_value *out, rush_tensor *t, rush_value list, rus
     RUSH_CHECK(list.n, RUSH_RUNTIME_ERROR, "_sparse_sum: dim must not be empty");
     return dims_of(t, list, &bits) ? -1 : rush_result(out, sum_coo(t, bits, dtype));
 }
-static int sparse_sum_dim_run(const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], RUSH_NONE); }
-static int sparse_sum_dim_dtype_run(const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], in[2]); }
+static int sparse_sum_dim_run(const rush_op *op, const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], RUSH_NONE); }
+static int sparse_sum_dim_dtype_run(const rush_op *op, const rush_value *in, rush_value *out) { return sparse_sum_dims(out, SELF, in[1], in[2]); }
 
 #define SUM(id, name, arguments, node_name)                                                                         \
     static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .doc = "The sum of a sparse tensor, with sparse gradients.", .run = id##_run, \
@@ -155,7 +155,7 @@ SUM(sparse_sum_dtype, "_sparse_sum.dtype", ", *, ScalarType dtype", "SumBackward
 SUM(sparse_sum_dim, "_sparse_sum.dim", ", int[1] dim", "SparseSumBackward0");
 SUM(sparse_sum_dim_dtype, "_sparse_sum.dim_dtype", ", int[1] dim, *, ScalarType dtype", "SparseSumBackward0");
 
-static int sum_dim_run(const rush_value *in, rush_value *out)
+static int sum_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     uint64_t bits;
@@ -214,10 +214,10 @@ static int softmax_over(rush_value *out, rush_tensor *t, int64_t over, rush_valu
     return rush_result(out, values ? T("_sparse_values_like", V(t), V(values)) : NULL);
 }
 
-static int softmax_int_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), in[2], false); }
-static int log_softmax_int_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), in[2], true); }
-static int softmax_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, false); }
-static int log_softmax_run(const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, true); }
+static int softmax_int_run(const rush_op *op, const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), in[2], false); }
+static int log_softmax_int_run(const rush_op *op, const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), in[2], true); }
+static int softmax_run(const rush_op *op, const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, false); }
+static int log_softmax_run(const rush_op *op, const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, true); }
 
 #define SOFTMAX(id, name, arguments, node_name)                                                                        \
     static rush_op op_##id = {.schema = name "(Tensor self, int dim" arguments ") -> Tensor",               \

@@ -66,9 +66,9 @@ static rush_tensor *transposed(rush_tensor *t, int64_t a, int64_t b)
     return permuted(t, order);
 }
 
-static int transpose_run(const rush_value *in, rush_value *out) { return rush_result(out, transposed(SELF, I_(in[1]), I_(in[2]))); }
+static int transpose_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, transposed(SELF, I_(in[1]), I_(in[2]))); }
 
-static int t_run(const rush_value *in, rush_value *out)
+static int t_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_sparse *p = SELF->parts;
     RUSH_CHECK(!IS_COO(SELF) || (p->sparse_dim <= 2 && p->dense_dim == 0), RUSH_RUNTIME_ERROR,
@@ -77,7 +77,7 @@ static int t_run(const rush_value *in, rush_value *out)
     return rush_result(out, SELF->ndim < 2 ? rush_sparse_alias(SELF) : transposed(SELF, 0, 1));
 }
 
-static int permute_run(const rush_value *in, rush_value *out)
+static int permute_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t order[RUSH_MAXDIM];
     uint64_t seen = 0;
@@ -95,16 +95,16 @@ static int permute_run(const rush_value *in, rush_value *out)
     return rush_result(out, permuted(SELF, order));
 }
 
-static int transpose_inplace_run(const rush_value *in, rush_value *out)
+static int transpose_inplace_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(IS_COO(SELF), RUSH_RUNTIME_ERROR, "torch.transpose_: in-place transposition is not supported for %s layout", rush_layout_word(SELF->layout));
     rush_tensor *t = transposed(SELF, in[1].kind == RUSH_V_INT ? I_(in[1]) : 0, in[1].kind == RUSH_V_INT ? I_(in[2]) : 1);
     return t && !rush_sparse_become(SELF, t) ? rush_result(out, SELF) : -1;
 }
-static int t_inplace_run(const rush_value *in, rush_value *out)
+static int t_inplace_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_value both[] = {in[0], rush_v_int(0), rush_v_int(1)};
-    return SELF->ndim < 2 ? rush_result(out, SELF) : transpose_inplace_run(both, out);
+    return SELF->ndim < 2 ? rush_result(out, SELF) : transpose_inplace_run(op, both, out);
 }
 
 static rush_op sparse_transpose = {.schema = "transpose.int swapaxes swapdims", .run = transpose_run, .flags = RUSH_SAME_GRAD};
@@ -115,7 +115,7 @@ static rush_op sparse_numpy_t = {.schema = "numpy_T"}, sparse_mt = {.schema = "m
 
 /* ---- dimensions of size one ---- */
 
-static int unsqueeze_run(const rush_value *in, rush_value *out)
+static int unsqueeze_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     int64_t size[RUSH_MAXDIM + 1];
@@ -192,7 +192,7 @@ static rush_tensor *select_coo(rush_tensor *t, int d, int64_t i)
     return values ? T("sum.dim_IntList", V(values), INTS(0), V(false), rush_v_dtype(values->dtype)) : NULL;
 }
 
-static int select_run(const rush_value *in, rush_value *out)
+static int select_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     RUSH_CHECK(t->ndim, RUSH_INDEX_ERROR, "select() cannot be applied to a 0-dim tensor.");
@@ -238,7 +238,7 @@ static void select_grad(rush_grads *s)
 }
 
 /* The dense and the sparse forms of moving entries along one dimension: what undoes select and narrow_copy. */
-static int shifted_run(const rush_value *in, rush_value *out)
+static int shifted_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     int d = (int)I_(in[2]), sparse = t->parts ? t->parts->sparse_dim : 0;
@@ -271,7 +271,7 @@ static rush_op op_shifted = {
     .run = shifted_run, .grad = shifted_grad, .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
-static int narrow_copy_run(const rush_value *in, rush_value *out)
+static int narrow_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     RUSH_CHECK(IS_COO(t), RUSH_RUNTIME_ERROR, "Sparse CSR tensors do not have strides");
@@ -308,7 +308,7 @@ static void narrow_copy_grad(rush_grads *s)
     else s->gin[0] = T("slice_backward", V(g), rush_v_ints(self->size, self->ndim), V((int64_t)d), V(start), V(start + I_(s->in[3])), V((int64_t)1));
 }
 
-static int index_select_run(const rush_value *in, rush_value *out)
+static int index_select_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF, *index = in[2].t;
     RUSH_CHECK(IS_COO(t), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::index_select' with arguments from the 'SparseCsrCPU' backend.");
@@ -358,7 +358,7 @@ static rush_op sparse_select = {.schema = "select.int", .run = select_run, .grad
 static rush_op sparse_narrow_copy = {.schema = "narrow_copy", .run = narrow_copy_run, .grad = narrow_copy_grad};
 static rush_op sparse_index_select = {.schema = "index_select", .run = index_select_run, .grad = rush_no_derivative};
 
-static int unbind_run(const rush_value *in, rush_value *out)
+static int unbind_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int d = rush_dim_wrap(I_(in[1]), SELF->ndim);
     rush_tensor **list = d < 0 || !SELF->ndim ? NULL : rush_out_list(out, 0, (size_t)SELF->size[d]);
@@ -391,7 +391,7 @@ static rush_tensor *cat_coo(rush_tensor **list, size_t n, int d)
     return rush_coo_new(first->ndim, size, T("cat", rush_v_tensors(ids, n), V((int64_t)1)), T("cat", rush_v_tensors(vs, n), V((int64_t)0)), false);
 }
 
-static int cat_run(const rush_value *in, rush_value *out)
+static int cat_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor **list = in[0].tensors, *first = list[0];
     for (uint32_t k = 0; k < in[0].n; ++k)
@@ -423,7 +423,7 @@ static void cat_grad(rush_grads *s)
         s->glist[0][k] = g->layout ? T("narrow_copy", V(g), V((int64_t)d), V(at), V(list[k]->size[d])) : T("narrow", V(g), V((int64_t)d), V(at), V(list[k]->size[d]));
 }
 
-static int stack_run(const rush_value *in, rush_value *out)
+static int stack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor **list = rush_scope_alloc(sizeof *list * in[0].n);
     if (!list) return -1;
@@ -437,7 +437,7 @@ static rush_op sparse_concat = {.schema = "concat"}, sparse_concatenate = {.sche
 
 /* ---- complex pairs ---- */
 
-static int view_as_real_run(const rush_value *in, rush_value *out)
+static int view_as_real_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF, *v = T("view_as_real", V(VALUES(t)));
     int64_t size[RUSH_MAXDIM + 1];
@@ -447,7 +447,7 @@ static int view_as_real_run(const rush_value *in, rush_value *out)
     return rush_result(out, v ? rush_coo_new(t->ndim + 1, size, INDICES(t), v, t->parts->coalesced) : NULL);
 }
 
-static int view_as_complex_run(const rush_value *in, rush_value *out)
+static int view_as_complex_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = SELF;
     RUSH_CHECK(IS_COO(t) && t->parts->dense_dim, RUSH_RUNTIME_ERROR, "view_as_complex expects a COO tensor whose last dimension is dense");
@@ -460,8 +460,8 @@ static rush_op sparse_view_as_complex = {.schema = "view_as_complex", .run = vie
 
 /* ---- what has no sparse form, said as PyTorch says it ---- */
 
-static int reshape_run(const rush_value *in, rush_value *out) { return rush_fail(RUSH_RUNTIME_ERROR, "reshape is not implemented for sparse tensors"); }
-static int expand_run(const rush_value *in, rush_value *out)
+static int reshape_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_fail(RUSH_RUNTIME_ERROR, "reshape is not implemented for sparse tensors"); }
+static int expand_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return rush_fail(RUSH_RUNTIME_ERROR, "expand is unsupported for %s tensors", rush_layout_word(SELF->layout));
 }

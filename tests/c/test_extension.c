@@ -3,14 +3,14 @@
 #include <rushlight.h>
 #include <math.h>
 
-static int scale_shape(const rush_value *in, rush_value *out)
+static int scale_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     if (rush_dtype_of(x) != RUSH_F32) return rush_fail(RUSH_TYPE_ERROR, "needs float32, got %s", rush_dtype_name(rush_dtype_of(x)));
     return rush_out(out, 0, RUSH_F32, rush_device_of(x), rush_ndim(x), rush_sizes(x)) ? 0 : -1;
 }
 
-static void scale_cpu(const rush_value *in, rush_value *out)
+static void scale_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const float *x = rush_data(in[0].t);
     float *y = rush_data(out[0].t);
