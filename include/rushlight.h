@@ -251,7 +251,7 @@ struct rush_op {
     uint8_t out_list;      /* bit i: result i is a Tensor[]                               */
     uint64_t saves_in;     /* bit i: grad reads argument i                                */
     uint32_t saves_out;
-    uint64_t *saves_when;  /* per argument: kept only if one of these arguments wants a gradient; 0: always */
+    uint64_t *saves_when;  /* per argument, then per result: kept only if one of these arguments wants a gradient; 0: always */
     uint64_t tensor_args;  /* bit i: argument i is a Tensor or Tensor[]                   */
     uint8_t out_types[RUSH_MAXOUT]; /* rush_arg_type of each result                       */
     const char *out_names[RUSH_MAXOUT]; /* "values", "indices"; NULL where the schema names none */

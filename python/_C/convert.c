@@ -369,7 +369,7 @@ static PyObject *numpy_method(PyObject *self, PyObject *args, PyObject *kwargs)
     int force = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", names, &force)) return NULL;
     rush_tensor *t = py_tensor_of(self);
-    if (!force && t->ag && rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    if (!force && rush_grad_enabled() && rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     if (!force && t->flags & RUSH_T_CONJ) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead.");
     if (!force && t->flags & RUSH_T_NEG) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead.");
     size_t mark = rush_scope_open();

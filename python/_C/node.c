@@ -160,14 +160,14 @@ static PyObject *saved(rush_node *node, const char *name)
     for (int i = 0; i < op->nout; ++i) {
         char result[16];
         snprintf(result, sizeof result, i ? "result%d" : "result", i);
-        bool here = op->saves_out >> i & 1;
+        bool here = op->saves_out >> i & 1 && !node->saved[k].shape_only;
         bool match = !strcmp(name, result) || (op->out_names[i] && !strcmp(name, op->out_names[i]));
         if (here && match) {
             if (node->released) goto gone;
             rush_tensor *t = rush_saved_read(&node->saved[k], node);
             return t ? py_wrap(t) : rush_failed() ? py_raise() : py_ref(Py_None);
         }
-        k += here;
+        k += op->saves_out >> i & 1;
     }
     return NULL;
 gone:
@@ -208,9 +208,10 @@ static PyObject *node_dir(PyObject *self, PyObject *unused)
     for (int i = 0, k = 0; list && op && i < op->nargs + op->nout; ++i) {
         const rush_value *v = i < op->nargs ? &node->in[i] : NULL;
         const char *name = v ? op->args[i].name : op->out_names[i - op->nargs];
-        bool here = v ? v->kind != RUSH_V_TENSORS && (v->kind != RUSH_V_TENSOR || !node->saved[k].shape_only) : op->saves_out >> (i - op->nargs) & 1;
-        if (v) k += v->kind == RUSH_V_TENSOR ? 1 : v->kind == RUSH_V_TENSORS ? (int)v->n : 0;
-        else if (!name) snprintf(result, sizeof result, i > op->nargs ? "result%d" : "result", i - op->nargs), name = result;
+        int n = !v ? op->saves_out >> (i - op->nargs) & 1 : v->kind == RUSH_V_TENSOR ? 1 : v->kind == RUSH_V_TENSORS ? (int)v->n : 0;
+        bool here = v ? v->kind != RUSH_V_TENSORS && (!n || !node->saved[k].shape_only) : n && !node->saved[k].shape_only;
+        k += n;
+        if (!v && !name) snprintf(result, sizeof result, i > op->nargs ? "result%d" : "result", i - op->nargs), name = result;
         PyObject *word = here ? PyUnicode_FromFormat("_saved_%s", name) : NULL;
         if (here && (!word || PyList_Append(list, word))) Py_CLEAR(list);
         Py_XDECREF(word);

@@ -115,10 +115,8 @@ static rush_tensor *original(const rush_tensor *t)
 int rush_given_keep(const rush_op *op, const rush_value *in, rush_value *values)
 {
     memcpy(values, in, sizeof *in * op->nargs);
-    for (uint64_t left = op->saves_in & op->tensor_args; left; left &= left - 1) {
-        int i = __builtin_ctzll(left);
-        if (in[i].kind != RUSH_V_TENSOR || in[i].t->storage != in[0].t->storage) continue;
-        if (!(values[i].t = original(in[i].t))) return -1;
-    }
-    return 0;
+    if (!rush_saves_self(op, in)) return 0;
+    if (!(values[0].t = original(in[0].t))) return -1;
+    rush_same_history(values[0].t, in[0].t);
+    return rush_failed() ? -1 : 0;
 }

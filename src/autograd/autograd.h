@@ -109,6 +109,8 @@ bool rush_any_wants_grad(const rush_op *, const rush_value *in);
  * what it was). self: the tensor changed in place, or NULL. */
 int rush_record(const rush_op *, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self);
 void rush_record_name(const rush_op *, rush_value *out, uint64_t since); /* since: rush_node_clock() before it ran */
+bool rush_saves_self(const rush_op *, const rush_value *in); /* will the derivative of this call read argument 0? */
+void rush_same_history(rush_tensor *copy, rush_tensor *of);  /* copy stands for what `of` is now, in second derivatives, too */
 int rush_inplace_check(rush_tensor *self);                                        /* before an in-place change */
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);

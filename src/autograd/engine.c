@@ -286,9 +286,10 @@ static int evaluate(task *t, rush_node *node)
     int failed = 0;
     const rush_op *op = rush_now.op;
     rush_now.op = NULL;
-    if (node->nedge > RUSH_COUNT(few) && !(gin = rush_scope_alloc(sizeof *gin * node->nedge))) return -1;
-    for (int i = 0; i < node->nedge; ++i) gin[i] = NULL;
-    if (any) {
+    if (node->nedge > RUSH_COUNT(few)) gin = rush_scope_alloc(sizeof *gin * node->nedge);
+    failed = !gin;
+    for (int i = 0; i < node->nedge && gin; ++i) gin[i] = NULL;
+    if (any && gin) {
         rush_tensor *held[8], **own = held; /* what hooks put in place is parked; the buffer owns its entries */
         if (node->nout > 8) own = rush_scope_alloc(sizeof *own * node->nout);
         failed = !own;
@@ -404,9 +405,8 @@ static int no_history(int i)
 static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
 {
     for (int i = 0; i < n; ++i) {
-        if (!rush_wants_grad(roots[i])) return no_history(i);
         rush_edge edge = rush_grad_edge(roots[i]);
-        if (!edge.node) return -1;
+        if (!edge.node) return rush_failed() ? -1 : no_history(i);
         if (push(&t->roots, edge.node)) return rush_node_drop(edge.node), -1;
         rush_tensor *g = walk(t, edge.node) ? NULL : root_gradient(roots[i], grads ? grads[i] : NULL);
         if (!g || deliver(edge, g, NULL, i)) return -1;

@@ -29,13 +29,62 @@ int rush_inplace_check(rush_tensor *self)
     return 0;
 }
 
+/* ---- which part of its base a view shows ---- */
+
+#define LAZY (RUSH_T_CONJ | RUSH_T_NEG)
+
+typedef struct part {
+    int ndim;
+    uint16_t lazy;                 /* of LAZY, how the view differs from its base */
+    bool complex;
+    int64_t offset, size[RUSH_MAXDIM + 1], stride[RUSH_MAXDIM + 1]; /* of complex numbers, if base and view are complex, else of real ones */
+} part;
+
+static bool is_complex(const rush_tensor *t) { return rush_dtype_is_complex((rush_dtype)t->dtype); }
+
+static void part_of(part *p, const rush_tensor *view, const rush_tensor *base)
+{
+    bool real_of = !is_complex(view) && is_complex(base), pairs = is_complex(view) && !is_complex(base);
+    int n = view->ndim;
+    *p = (part){.ndim = n + pairs, .complex = is_complex(view), .lazy = (view->flags ^ base->flags) & LAZY};
+    p->offset = pairs ? 2 * view->offset - base->offset : view->offset - (real_of ? 2 : 1) * base->offset;
+    for (int d = 0; d < n; ++d) p->size[d] = view->size[d], p->stride[d] = view->stride[d] * (pairs ? 2 : 1);
+    if (pairs) p->size[n] = 2, p->stride[n] = 1;
+    if (real_of && base->flags & RUSH_T_CONJ) p->lazy ^= p->offset & 1 ? LAZY : RUSH_T_CONJ; /* imag of what is conjugated is negated */
+}
+
+/* That part of whole, recorded; whole is like the base, but need not start where it does. */
+static rush_tensor *show(const part *p, rush_tensor *whole)
+{
+    bool real_of = !p->complex && is_complex(whole), pairs = p->complex && !is_complex(whole);
+    uint16_t lazy = (whole->flags ^ p->lazy) & LAZY;
+    rush_tensor *t = whole;
+    if (real_of && t->flags & RUSH_T_CONJ) {
+        t = T("_conj", V(t));
+        lazy ^= p->offset & 1 ? LAZY : RUSH_T_CONJ;
+    }
+    if (real_of) t = t ? T("view_as_real", V(t)) : NULL;
+    int64_t from = t ? t->offset : 0;
+    t = t ? T("as_strided", V(t), rush_v_ints(p->size, p->ndim), rush_v_ints(p->stride, p->ndim), V(from + p->offset)) : NULL;
+    if (t && pairs) t = T("view_as_complex", V(t));
+    if (t && (t->flags ^ lazy) & RUSH_T_CONJ) t = T("_conj", V(t));
+    if (t && (t->flags ^ lazy) & RUSH_T_NEG) t = T("_neg_view", V(t));
+    return t;
+}
+
+rush_tensor *rush_view_again(const rush_tensor *view)
+{
+    part p;
+    part_of(&p, view, view->base);
+    return show(&p, view->base);
+}
+
 /* ---- the pasting node: edge 0 is the base's former history, the rest are the inner node's other edges ---- */
 
 typedef struct paste {
     rush_node *inner; /* the operation on the view; its gradient 0 is the view's */
     int slot;
-    int ndim;
-    int64_t offset, size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
+    part part;
 } paste;
 
 static const char *paste_name(const rush_node *node) { return "CopySlices"; }
@@ -44,19 +93,16 @@ static int paste_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     paste *p = node->data;
     if (!g[0]) return 0;
-    RUSH_CHECK(p->inner, RUSH_RUNTIME_ERROR, "Trying to backward through the graph a second time, at CopySlices. Specify retain_graph=True.");
     rush_tensor *whole = rush_tensor_new_strided(g[0]->dtype, g[0]->device, node->shape[0]->ndim, node->shape[0]->size, node->shape[0]->stride);
     whole = whole ? T("copy_", V(whole), V(g[0])) : NULL;
     if (!whole) return -1;
-    int64_t base_offset = ((paste *)node->data)->offset;
-    rush_tensor *part = T("as_strided", V(whole), rush_v_ints(p->size, p->ndim), rush_v_ints(p->stride, p->ndim), V(base_offset));
-    rush_tensor *inner_g[64] = {0}, *inner_gin[64] = {0};
-    if (!part || p->slot >= 64 || p->inner->nedge > 64) return -1;
-    inner_g[p->slot] = T("clone", V(part));
+    rush_tensor *changed = show(&p->part, whole), *inner_g[64] = {0}, *inner_gin[64] = {0};
+    if (!changed || p->slot >= 64 || p->inner->nedge > 64) return -1;
+    inner_g[p->slot] = T("clone", V(changed));
     if (rush_failed() || p->inner->kind->apply(p->inner, inner_g, inner_gin)) return -1;
     for (int i = 1; i < p->inner->nedge; ++i) gin[i] = inner_gin[i];
     if (node->edge[0].node) {
-        rush_tensor *pasted = inner_gin[0] ? T("copy_", V(part), V(inner_gin[0])) : T("zero_", V(part));
+        rush_tensor *pasted = inner_gin[0] ? T("copy_", V(changed), V(inner_gin[0])) : T("zero_", V(changed));
         if (!pasted) return -1;
         gin[0] = whole;
     }
@@ -66,7 +112,9 @@ static int paste_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 static void paste_release(rush_node *node)
 {
     paste *p = node->data;
-    if (p->inner && p->inner->kind->release) p->inner->kind->release(p->inner);
+    /* In graphs of second derivatives the inner node stands for itself, too: it may outlive this one, or run later. */
+    bool alone = node->refs && (!p->inner->task || p->inner->task != node->task);
+    if (alone && p->inner->kind->release) p->inner->kind->release(p->inner);
 }
 
 static void paste_end(rush_node *node)
@@ -79,7 +127,7 @@ static void paste_end(rush_node *node)
 static void paste_visit(rush_node *node, int (*fn)(rush_tensor *, void *), void *arg)
 {
     paste *p = node->data;
-    if (p->inner && p->inner->kind->visit) p->inner->kind->visit(p->inner, fn, arg);
+    if (p->inner->kind->visit) p->inner->kind->visit(p->inner, fn, arg);
 }
 
 static const rush_node_kind paste_kind = {paste_name, paste_apply, paste_release, paste_end, paste_visit};
@@ -95,9 +143,9 @@ int rush_rebase(rush_tensor *self, rush_node *node, int slot)
     paste *p = rush_malloc(sizeof *p);
     rush_node *outer = p ? rush_node_new(&paste_kind, RUSH_MAX(node->nedge, 1), 1) : NULL;
     if (!outer) return rush_free(p), -1;
-    *p = (paste){.inner = node, .slot = slot, .ndim = self->ndim, .offset = self->offset - base->offset};
-    memcpy(p->size, self->size, sizeof *p->size * self->ndim);
-    memcpy(p->stride, self->stride, sizeof *p->stride * self->ndim);
+    p->inner = node;
+    p->slot = slot;
+    part_of(&p->part, self, base);
     outer->data = p;
     rush_node_keep(node);
     outer->shape[0] = rush_keep(rush_tensor_shape_only(base));

@@ -277,9 +277,11 @@ static bool stale(const rush_tensor *t)
     return t->base && !(t->flags & RUSH_T_UNSEEN_VIEW) && t->base->ag && t->base->ag->fn && (!t->ag || t->ag->view_version != rush_version_of(t));
 }
 
+/* A view wants one with its base, even when nothing goes back to that from it. */
 bool rush_wants_grad(const rush_tensor *t)
 {
-    return (t->ag && (t->ag->requires_grad || t->ag->fn)) || stale(t);
+    const rush_autograd *ag = t->ag, *base = t->base ? t->base->ag : NULL;
+    return (ag && (ag->requires_grad || ag->fn)) || (base && (base->requires_grad || base->fn));
 }
 
 bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
@@ -299,7 +301,7 @@ rush_node *rush_grad_fn(rush_tensor *t)
         const rush_op *op = rush_now.op;
         rush_now.mode &= RUSH_MODE_ANOMALY;
         size_t mark = rush_scope_open();
-        rush_tensor *again = T("as_strided", V(t->base), rush_v_ints(t->size, t->ndim), rush_v_ints(t->stride, t->ndim), V(t->offset));
+        rush_tensor *again = rush_view_again(t);
         if (again && again->ag && again->ag->fn) rush_node_output(again->ag->fn, (int)again->ag->slot, t);
         rush_scope_close(mark);
         rush_now.mode = mode;
@@ -359,8 +361,8 @@ static int retain(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tens
 {
     rush_tensor *t = arg;
     if (!*g || !t->ag) return 0;
-    rush_tensor *copy = rush_now.mode & RUSH_MODE_NO_GRAD ? T("clone", V(*g)) : *g;
-    return copy ? rush_grad_set(t, copy) : -1;
+    rush_tensor *sum = t->ag->grad ? rush_grad_sum(t->ag->grad, *g) : T("clone", V(*g));
+    return sum ? rush_grad_set(t, sum) : -1;
 }
 
 int rush_retain_grad(rush_tensor *t)

@@ -223,8 +223,9 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
     }
     for (int i = 0; i < op->nout; ++i) {
         out[i] = RUSH_NONE;
-        rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node) : i < node->nout ? node->shape[i] : NULL;
+        rush_tensor *t = op->saves_out >> i & 1 ? rush_saved_read(&node->saved[k++], node) : NULL;
         if (rush_failed()) return -1;
+        if (!t && i < node->nout) t = node->shape[i];
         out[i] = rush_v_tensor(t);
     }
     op->grad(&s);
@@ -291,8 +292,38 @@ static int result_count(const rush_op *op, const rush_value *out)
     return n;
 }
 
-/* Edges from `in`, saved tensors from `values`. */
-static int fill(rush_node *node, const rush_op *op, const rush_value *in, const rush_value *values, char *extra)
+/* Is argument i, or result i - nargs, saved when these arguments want gradients? */
+static bool saves(const rush_op *op, int i, uint64_t needs)
+{
+    bool ever = i < op->nargs ? op->saves_in >> i & 1 : op->saves_out >> (i - op->nargs) & 1;
+    return ever && (!op->saves_when || !op->saves_when[i] || op->saves_when[i] & needs);
+}
+
+bool rush_saves_self(const rush_op *op, const rush_value *in)
+{
+    uint64_t needs = 0;
+    if (!(op->saves_in & 1)) return false;
+    for (int i = 0; i < op->nargs; ++i)
+        if (in[i].kind == RUSH_V_TENSORS || (in[i].kind == RUSH_V_TENSOR && rush_wants_grad(in[i].t))) needs |= (uint64_t)1 << i;
+    return saves(op, 0, needs);
+}
+
+void rush_same_history(rush_tensor *copy, rush_tensor *of)
+{
+    rush_node *fn = rush_grad_fn(of);
+    if (fn) rush_node_output(fn, (int)of->ag->slot, copy);
+}
+
+/* Do in-place changes of one count for the other? */
+static bool same_counter(const rush_tensor *a, const rush_tensor *b)
+{
+    return a->version || b->version ? a->version == b->version : a->storage && a->storage == b->storage;
+}
+
+/* Edges from `in`, saved tensors from `values`. What shares memory with self is saved as it was before the change: to read
+ * it is an error. */
+static int fill(rush_node *node, const rush_op *op, const rush_value *in, const rush_value *values, char *extra, const rush_tensor *self,
+                uint64_t *wants)
 {
     uint64_t needs = 0;
     int e = 0, k = 0;
@@ -311,16 +342,18 @@ static int fill(rush_node *node, const rush_op *op, const rush_value *in, const 
         extra += bytes;
     }
     for (int i = 0; i < op->nargs; ++i) {
-        bool whole = op->saves_in >> i & 1 && (!op->saves_when[i] || op->saves_when[i] & needs);
-        for (int j = 0; j < count(&values[i]); ++j) {
+        bool whole = saves(op, i, needs);
+        for (int j = 0; j < count(&values[i]); ++j, ++k) {
             rush_tensor *t = values[i].kind == RUSH_V_TENSOR ? values[i].t : values[i].tensors[j];
-            if (rush_saved_make(&node->saved[k++], node, t, false, 0, !whole)) return -1;
+            if (rush_saved_make(&node->saved[k], node, t, false, 0, !whole)) return -1;
+            if (RUSH_UNLIKELY(self != NULL) && whole && t && same_counter(t, self)) --node->saved[k].version;
         }
     }
+    *wants = needs;
     return rush_failed() ? -1 : 0;
 }
 
-static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tensor *self)
+static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tensor *self, uint64_t needs)
 {
     int slot = 0;
     uint32_t k = node->nsaved;
@@ -339,7 +372,10 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
                 if (list && op->flags & RUSH_VIEW && t->ag) t->ag->no_inplace = true;
             }
         }
-        if (op->saves_out >> i & 1 && rush_saved_make(&node->saved[k++], node, T_(out[i]), true, (uint32_t)i, false)) return -1;
+        if (!(op->saves_out >> i & 1)) continue;
+        rush_saved *s = &node->saved[k++];
+        if (!saves(op, op->nargs + i, needs)) *s = (rush_saved){.shape_only = true}; /* node->shape has it */
+        else if (rush_saved_make(s, node, T_(out[i]), true, (uint32_t)i, false)) return -1;
     }
     return rush_failed() ? -1 : 0;
 }
@@ -364,7 +400,8 @@ int rush_record(const rush_op *op, const rush_value *in, const rush_value *value
     node->op = op;
     node->in = (rush_value *)(void *)((char *)(node + 1) + nedge * sizeof(rush_edge) + nout * sizeof(rush_tensor *) + nsaved * sizeof(rush_saved));
     size_t mark = rush_scope_open();
-    int failed = fill(node, op, in, values, (char *)(node->in + op->nargs)) || attach(node, op, out, self);
+    uint64_t needs;
+    int failed = fill(node, op, in, values, (char *)(node->in + op->nargs), self, &needs) || attach(node, op, out, self, needs);
     rush_scope_close(mark);
     if (self) rush_note_writer(self, op->base);
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_trace) node->made_at = rush_anomaly_trace();

@@ -76,7 +76,7 @@ static int result_number(const rush_op *op, const char *name, size_t n)
 static int read_saves(rush_op *op)
 {
     if (!op->saves || !*op->saves) return 0;
-    op->saves_when = rush_calloc(RUSH_MAX(op->nargs, 1), sizeof *op->saves_when);
+    op->saves_when = rush_calloc((size_t)op->nargs + op->nout, sizeof *op->saves_when);
     if (!op->saves_when) return -1;
     for (const char *s = op->saves; *s; s += strspn(s, ", ")) {
         size_t n = strcspn(s, ", @");
@@ -90,7 +90,7 @@ static int read_saves(rush_op *op)
             size_t k = strcspn(++s, ", |");
             uint64_t when = arg_bit(op, s, k);
             RUSH_CHECK(when, RUSH_VALUE_ERROR, "schema '%s' has no argument '%.*s'", op->schema, (int)k, s);
-            if (arg) op->saves_when[__builtin_ctzll(arg)] |= when;
+            op->saves_when[arg ? __builtin_ctzll(arg) : op->nargs + result] |= when;
             s += k;
         }
     }

@@ -591,14 +591,17 @@ static bool mentions(const char *formula, const char *word)
     return false;
 }
 
-/* Each operand is saved if the gradient of one that needs it mentions it, and then only. */
+/* Each operand, and the result, is saved if the gradient of one that needs it mentions it, and then only. */
 static int saves_of(rush_op *op, const rush_pw_row *row)
 {
     static const char *const words[3] = {"x", "y", "z"};
-    op->saves_when = rush_calloc(op->nargs, sizeof *op->saves_when);
+    op->saves_when = rush_calloc((size_t)op->nargs + op->nout, sizeof *op->saves_when);
     if (!op->saves_when) return -1;
     for (int i = 0; i < row->nx; i++) {
-        if (mentions(row->grad[i], "out")) op->saves_out = 1;
+        if (mentions(row->grad[i], "out")) {
+            op->saves_out = 1;
+            op->saves_when[op->nargs] |= (uint64_t)1 << row->x[i];
+        }
         for (int k = 0; k < row->nx; k++) {
             if (!mentions(row->grad[i], words[k])) continue;
             op->saves_in |= (uint64_t)1 << row->x[k];

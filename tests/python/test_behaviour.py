@@ -1,7 +1,7 @@
 """Snippets of Python and what PyTorch answers to them: values, dtypes, strides, printing, classes and texts of errors.
 
-Each line of behaviour.tsv and of callers.tsv (what programs by others were seen to do) is a test. Another one is a snippet whose answer
-PyTorch gave.
+Each line of behaviour.tsv, autograd.tsv and callers.tsv (what programs by others were seen to do) is a test. Another one is a snippet
+whose answer PyTorch gave.
 """
 import copy
 import gc
@@ -15,7 +15,7 @@ import pytest
 
 import rushlight as torch
 
-ROWS = [line.split("\t") for table in ("behaviour.tsv", "callers.tsv")
+ROWS = [line.split("\t") for table in ("behaviour.tsv", "autograd.tsv", "callers.tsv")
         for line in (pathlib.Path(__file__).parent / table).read_text().splitlines() if not line.startswith("#")]
 
 
