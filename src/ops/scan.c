@@ -279,11 +279,11 @@ static int diff_run(const rush_op *op, const rush_value *in, rush_value *out)
                 RUSH_CHECK(j == d || in[i].t->size[j] == x->size[j], RUSH_RUNTIME_ERROR, "diff expects the shape of tensor to prepend or append to match that of input "
                            "except along the differencing dimension; input.size(%d) = %lld, but got tensor.size(%d) = %lld", j, (long long)x->size[j], j, (long long)in[i].t->size[j]);
         }
+    if (n == 0) return rush_result(out, T("clone", V(x))); /* without what was to be prepended or appended */
     if (HAS(in[3])) parts[k++] = in[3].t;
     parts[k++] = x;
     if (HAS(in[4])) parts[k++] = in[4].t;
     if (k > 1) x = T("cat", rush_v_tensors(parts, k), V(d));
-    if (n == 0) return rush_result(out, k > 1 ? x : T("clone", V(x)));
     if (x && n > x->size[d]) n = x->size[d];
     for (; n > 0 && x; --n) {
         int64_t m = x->size[d];
