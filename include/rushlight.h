@@ -50,10 +50,11 @@ typedef enum rush_dtype {
     RUSH_DTYPES
 } rush_dtype;
 
-typedef enum rush_device_type { RUSH_CPU, RUSH_META, RUSH_CUDA, RUSH_DEVICES } rush_device_type;
+/* The types of devices that C knows by name; rush_backend_register() gives others their numbers (rushlight/backend.h). */
+typedef enum rush_device_type { RUSH_CPU, RUSH_META, RUSH_CUDA, RUSH_PRIVATEUSEONE = 8, RUSH_DEVICES = 32 } rush_device_type;
 typedef struct rush_device {
-    uint8_t type; /* a rush_device_type            */
-    int8_t index; /* -1: the current one           */
+    uint8_t type; /* a rush_device_type or the number of a backend      */
+    int8_t index; /* -1: the current one; always so of cpu and meta     */
 } rush_device;
 
 typedef enum rush_layout { RUSH_STRIDED, RUSH_SPARSE_COO, RUSH_SPARSE_CSR, RUSH_SPARSE_CSC, RUSH_SPARSE_BSR,
@@ -126,7 +127,7 @@ RUSH_API const int64_t *rush_sizes(const rush_tensor *);
 RUSH_API const int64_t *rush_strides(const rush_tensor *);
 RUSH_API rush_dtype rush_dtype_of(const rush_tensor *);
 RUSH_API rush_device rush_device_of(const rush_tensor *);
-RUSH_API void *rush_data(const rush_tensor *);              /* the first element; NULL on meta */
+RUSH_API void *rush_data(const rush_tensor *);              /* the first element, in its device's memory; NULL on meta */
 RUSH_API bool rush_is_contiguous(const rush_tensor *);
 RUSH_API double rush_item(const rush_tensor *);             /* the one element as a number; NaN and an error otherwise */
 RUSH_API int64_t rush_item_int(const rush_tensor *);
@@ -230,12 +231,8 @@ struct rush_op {
     const char *schema; /* ATen's: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor" */
     const char *doc;    /* what it does: shapes, dtypes, the paper or source where there is one        */
     rush_rule shape;    /* checks arguments, decides size and dtype, makes the results (rush_out)      */
-    union {
-        struct {
-            rush_kernel cpu, meta, cuda; /* meta stays NULL: the shape rule is all there is to do      */
-        };
-        rush_kernel kernel[RUSH_DEVICES];
-    };
+    rush_kernel cpu;    /* the kernel; those of other devices are in the column of their backend. On meta
+                           the shape rule is all there is to do                                       */
     rush_rule run;         /* composite: a function over other operations, in place of shape and kernels */
     rush_derivative grad;  /* NULL: no derivative for results of a floating type is an error, see flags   */
     const char *saves;     /* what grad reads the elements of: "self, result, result1"; the rest it knows
@@ -275,7 +272,8 @@ enum rush_op_flags {
     RUSH_OUT_STRICT = 1024, /* out= has the result's very dtype, and shares memory with no argument      */
     RUSH_ANY_LAYOUT = 2048, /* looks at the layouts of its arguments itself: sparse tensors are fine     */
     RUSH_SAME_GRAD = 4096, /* of sparse forms: the derivative of the dense record serves                 */
-    RUSH_FIRST_GRAD = 8192 /* of the results only the first has a gradient                               */
+    RUSH_FIRST_GRAD = 8192, /* of the results only the first has a gradient                              */
+    RUSH_CROSS_DEVICE = 16384 /* copies: arguments may be on different devices, the kernel serves them all    */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.
@@ -296,6 +294,7 @@ RUSH_API int rush_op_register(rush_op *);             /* -1 and an error for a s
 RUSH_API rush_op *rush_op_find(const char *name);     /* "add.Tensor"; without a dot the first overload; NULL */
 RUSH_API rush_op *rush_op_first(void);                /* walk all: for (op = first; op; op = next(op))    */
 RUSH_API rush_op *rush_op_next(const rush_op *);
+RUSH_API const rush_op *rush_op_running(void);        /* the innermost one in this thread; NULL           */
 
 /* The one road of every operation. `in` has op->nargs values, `out` room for op->nout. */
 RUSH_API int rush_call(const rush_op *, const rush_value *in, rush_value *out);
@@ -333,6 +332,7 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #ifdef __cplusplus
 }
 #endif
+#include <rushlight/backend.h>
 #include <rushlight/nn.h>
 #include <rushlight/optim.h>
 #include <rushlight/io.h>

@@ -11,6 +11,7 @@
 #include <Python.h>
 #include <structmember.h>
 #include "api/api.h"
+#include "tensor/backend.h"
 
 /* ---- the tensor object ---- */
 
@@ -66,7 +67,6 @@ int py_to_sizes(PyObject *, int64_t *out, int room, int *n); /* a sequence of in
 rush_generator *py_generator_of(PyObject *);
 rush_storage *py_storage_of(PyObject *);
 bool py_is_generator(PyObject *);
-const char *py_device_name(int type);
 int py_device_ready(rush_device); /* -1 and the exception PyTorch raises for a device that is not there */
 PyObject *py_from_value(const rush_value *);
 PyObject *py_number_of(const rush_tensor *, const void *element); /* a Python number */
@@ -127,6 +127,7 @@ int py_hooks_init(PyObject *module);
 int py_engine_init(PyObject *module);
 int py_customfn_init(PyObject *module);
 int py_modes_init(PyObject *module);
+int py_device_init(PyObject *module);
 int py_library_init(PyObject *module);
 int py_legacy_init(PyObject *module);
 int py_compat_init(PyObject *module);

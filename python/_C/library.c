@@ -17,9 +17,7 @@ static python_op *python_op_of(const rush_op *op);
 
 static PyObject *kernel_for(const python_op *p, const rush_value *in)
 {
-    static const char *const keys[RUSH_DEVICES][4] = {{"CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""},
-                                                      {"Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""},
-                                                      {"CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""}};
+    static const char *const own[] = {"CPU", "Meta", "CUDA"};
     int device = RUSH_CPU;
     for (int i = 0; i < p->op.nargs; ++i) {
         const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].kind == RUSH_V_TENSORS && in[i].n ? in[i].tensors[0] : NULL;
@@ -28,8 +26,9 @@ static PyObject *kernel_for(const python_op *p, const rush_value *in)
             break;
         }
     }
-    for (int k = 0; k < 4; ++k) {
-        PyObject *f = PyDict_GetItemString(p->kernels, keys[device][k]);
+    const char *const keys[] = {device <= RUSH_CUDA ? own[device] : "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""};
+    for (size_t k = 0; k < RUSH_COUNT(keys); ++k) {
+        PyObject *f = PyDict_GetItemString(p->kernels, keys[k]);
         if (f) return f;
     }
     return NULL;

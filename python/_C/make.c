@@ -200,9 +200,10 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
         if (t && store(t, 0, rush_ptr(t), data)) return NULL;
     }
     if (!t) return py_raise();
-    if (device.type != RUSH_CPU && device.type != t->device.type) {
-        t = rush_tensor_new_like(t, t->dtype, device, RUSH_PRESERVE);
-        if (!t) return py_raise();
+    if (device.type != RUSH_CPU && !rush_same_device(rush_device_resolve(device), t->device)) {
+        moved = rush_tensor_new_like(t, t->dtype, device, RUSH_PRESERVE);
+        if (!moved || rush_copy_into(moved, t)) return py_raise();
+        t = moved;
     }
     return t;
 }

@@ -157,7 +157,7 @@ static PyObject *is_nonzero(PyObject *self, PyObject *unused)
 
 static PyObject *get_device(PyObject *self, PyObject *unused)
 {
-    return PyLong_FromLong(self_of(self)->device.type == RUSH_CPU ? -1 : self_of(self)->device.index);
+    return PyLong_FromLong(self_of(self)->device.index);
 }
 
 static PyObject *elements(const rush_tensor *t, int d, const char *p)
@@ -178,7 +178,11 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
     rush_tensor *t = self_of(self);
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     if (has_no_storage(t)) return NULL;
-    return elements(t, 0, rush_ptr(t));
+    size_t mark = rush_scope_open();
+    const rush_tensor *host = rush_on_host(t);
+    PyObject *list = host ? elements(host, 0, rush_ptr(host)) : py_raise();
+    rush_scope_close(mark);
+    return list;
 }
 
 /* The text of a C program's print; Python's own has all of set_printoptions. */

@@ -249,6 +249,13 @@ static PyObject *positive(PyObject *x)
 
 /* ---- to Python's numbers ---- */
 
+static PyObject *first_number(const rush_tensor *t)
+{
+    char room[16];
+    const void *p = rush_first_element(t, room);
+    return p ? py_number_of(t, p) : py_raise();
+}
+
 static PyObject *item(PyObject *self, const char *why)
 {
     rush_tensor *t = py_tensor_of(self);
@@ -260,11 +267,11 @@ static PyObject *item(PyObject *self, const char *why)
     if (t->layout) { /* the values of the one place, added up */
         size_t mark = rush_scope_open();
         rush_tensor *sum = T("_to_dense", V(t));
-        PyObject *x = sum ? py_number_of(sum, rush_ptr(sum)) : py_raise();
+        PyObject *x = sum ? first_number(sum) : py_raise();
         rush_scope_close(mark);
         return x;
     }
-    return py_number_of(t, rush_ptr(t));
+    return first_number(t);
 }
 
 PyObject *py_item(PyObject *self, PyObject *unused) { return item(self, NULL); }
@@ -314,7 +321,7 @@ static int to_bool(PyObject *self)
         PyErr_Format(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
-    if (t->dtype == RUSH_BOOL && rush_ptr(t)) return *(uint8_t *)rush_ptr(t) != 0;
+    if (t->dtype == RUSH_BOOL && t->device.type == RUSH_CPU && rush_ptr(t)) return *(uint8_t *)rush_ptr(t) != 0;
     PyObject *x = item(self, NULL);
     int yes = x ? PyObject_IsTrue(x) : -1;
     Py_XDECREF(x);

@@ -152,7 +152,7 @@ PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
 {
     intptr_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     if (load(true)) return NULL;
-    if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", py_device_name(t->device.type));
+    if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", rush_device_name(t->device.type));
     if (t->layout) return PyErr_Format(PyExc_TypeError, "can't convert %s layout tensor to numpy. Use Tensor.to_dense() first.", rush_layout_word(t->layout));
     if (to_numpy[t->dtype] < 0) {
         const char *words[] = {[RUSH_BF16] = "BFloat16", [RUSH_C32] = "ComplexHalf"};

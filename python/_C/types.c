@@ -82,15 +82,10 @@ typedef struct device_object {
     PyObject *outer; /* the default devices that `with` replaced, a list */
 } device_object;
 
-/* After those of rush_device_type: types that parse, print and compare, but that no build has. */
-static const char *const device_names[] = {"cpu", "meta", "cuda", "mps", "xpu", "xla", "hpu", "mtia", "privateuseone", "ipu", "ve",
-                                           "lazy", "vulkan", "hip", "fpga", "maia", "opengl", "opencl", "ideep", "mkldnn"};
 #define DEVICE(x) (((device_object *)(x))->device)
 
 rush_device py_default_device;
 bool py_default_device_set;
-
-const char *py_device_name(int type) { return type < (int)RUSH_COUNT(device_names) ? device_names[type] : "?"; }
 
 PyObject *py_device(rush_device d)
 {
@@ -105,8 +100,9 @@ static int parse_device(const char *text, rush_device *out)
 {
     const char *colon = strchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : strlen(text);
-    for (size_t i = 0; i < RUSH_COUNT(device_names); ++i) {
-        if (strncmp(device_names[i], text, n) || device_names[i][n] || n == 0) continue;
+    for (int i = 0; i < RUSH_DEVICES; ++i) {
+        const char *name = rush_device_name(i);
+        if (strncmp(name, text, n) || name[n] || n == 0 || *name == '?') continue;
         char *end = NULL;
         long index = colon ? strtol(colon + 1, &end, 10) : -1;
         if (colon && (end == colon + 1 || *end || index < 0 || index > 127 || (colon[1] == '0' && colon[2]))) break;
@@ -115,7 +111,7 @@ static int parse_device(const char *text, rush_device *out)
     }
     if (colon) PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", text);
     else PyErr_Format(PyExc_RuntimeError, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, "
-                      "vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: %s", text);
+                      "vulkan, mps, meta, hpu, mtia, %s device type at start of device string: %s", rush_device_name(RUSH_PRIVATEUSEONE), text);
     return -1;
 }
 
@@ -137,9 +133,11 @@ int py_to_device(PyObject *x, rush_device *out)
 
 int py_device_ready(rush_device d)
 {
-    if (d.type == RUSH_CPU || d.type == RUSH_META) return 0;
-    if (d.type == RUSH_CUDA) PyErr_SetString(PyExc_AssertionError, "Torch not compiled with CUDA enabled");
-    else PyErr_Format(PyExc_NotImplementedError, "this build has no device of type %s", py_device_name(d.type));
+    int count = rush_device_count(d.type);
+    if (d.type == RUSH_CPU || d.type == RUSH_META || (count && d.index < count)) return 0;
+    if (count) PyErr_Format(PyExc_RuntimeError, "device %s is not there: the number of devices is %d", rush_device_text(d), count);
+    else if (d.type == RUSH_CUDA) PyErr_SetString(PyExc_AssertionError, "Torch not compiled with CUDA enabled");
+    else PyErr_Format(PyExc_NotImplementedError, "this build has no device of type %s", rush_device_name(d.type));
     return -1;
 }
 
@@ -173,14 +171,14 @@ static void device_dealloc(PyObject *self)
 static PyObject *device_str(PyObject *self)
 {
     rush_device d = DEVICE(self);
-    return d.index < 0 ? PyUnicode_FromString(py_device_name(d.type)) : PyUnicode_FromFormat("%s:%d", py_device_name(d.type), d.index);
+    return d.index < 0 ? PyUnicode_FromString(rush_device_name(d.type)) : PyUnicode_FromFormat("%s:%d", rush_device_name(d.type), d.index);
 }
 
 static PyObject *device_repr(PyObject *self)
 {
     rush_device d = DEVICE(self);
-    return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", py_device_name(d.type))
-                       : PyUnicode_FromFormat("device(type='%s', index=%d)", py_device_name(d.type), d.index);
+    return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", rush_device_name(d.type))
+                       : PyUnicode_FromFormat("device(type='%s', index=%d)", rush_device_name(d.type), d.index);
 }
 
 static Py_hash_t device_hash(PyObject *self) { return DEVICE(self).type * 257 + DEVICE(self).index + 7; }
@@ -192,7 +190,7 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int op)
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 
-static PyObject *device_type(PyObject *self, void *unused) { return PyUnicode_FromString(py_device_name(DEVICE(self).type)); }
+static PyObject *device_type(PyObject *self, void *unused) { return PyUnicode_FromString(rush_device_name(DEVICE(self).type)); }
 
 static PyObject *device_index(PyObject *self, void *unused)
 {
@@ -203,8 +201,8 @@ static PyObject *device_index(PyObject *self, void *unused)
 static PyObject *device_reduce(PyObject *self, PyObject *unused)
 {
     rush_device d = DEVICE(self);
-    return d.index < 0 ? Py_BuildValue("O(s)", Py_TYPE(self), py_device_name(d.type))
-                       : Py_BuildValue("O(si)", Py_TYPE(self), py_device_name(d.type), d.index);
+    return d.index < 0 ? Py_BuildValue("O(s)", Py_TYPE(self), rush_device_name(d.type))
+                       : Py_BuildValue("O(si)", Py_TYPE(self), rush_device_name(d.type), d.index);
 }
 
 /* `with torch.device("meta"):` makes it the device of factories. */

@@ -104,10 +104,12 @@ int py_plain_number(PyObject *x, rush_value *out)
 
 static rush_value element(const rush_tensor *t)
 {
-    char raw[16] = {0};
+    char raw[16] = {0}, room[16];
+    const void *first = rush_first_element(t, room);
+    if (!first) return RUSH_NONE;
     rush_value v = RUSH_NONE;
     int lazy = t->flags & (RUSH_T_CONJ | RUSH_T_NEG);
-    memcpy(raw, rush_ptr(t), rush_dtypes[t->dtype].size);
+    memcpy(raw, first, rush_dtypes[t->dtype].size);
     switch (rush_dtypes[t->dtype].category) {
     case 0: v = rush_v_bool(raw[0]); break;
     case 1:
@@ -135,7 +137,7 @@ int py_to_number(PyObject *x, rush_value *out)
         rush_tensor *t = py_tensor_of(x);
         if (!t || t->ndim || takes_gradient(t) || !rush_ptr(t)) return 0;
         *out = element(t);
-        return 1;
+        return rush_failed() ? py_raise_int() : 1;
     }
     return py_plain_number(x, out);
 }

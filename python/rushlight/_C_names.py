@@ -168,14 +168,6 @@ def _get_accelerator(check=None):
     return _C.device("cpu")
 
 
-def _get_privateuse1_backend_name():
-    return "privateuseone"
-
-
-def _rename_privateuse1_backend(name):
-    raise NotImplementedError("back ends of one's own are registered through the C interface")
-
-
 def _current_autograd_node():
     """The node that backward is running: not told."""
     return None
@@ -187,7 +179,8 @@ def _storage_Use_Count(storage_ptr):
 
 def _is_autocast_available(device_type):
     """Has autocast a meaning for this device type?"""
-    return device_type in ("cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia", "privateuseone")
+    return device_type in ("cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia",
+                           _C._get_privateuse1_backend_name())
 
 
 def _nothing(*args, **kwargs):

@@ -1,6 +1,7 @@
 """Small functions of the main namespace: what is a tensor, defaults, determinism, symbolic numbers, checks."""
 import math
 import os
+import sys
 import warnings
 
 from rushlight import _C
@@ -11,7 +12,7 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
            "get_deterministic_debug_mode", "get_float32_matmul_precision", "set_float32_matmul_precision",
            "set_warn_always", "is_warn_always_enabled", "set_flush_denormal", "compiled_with_cxx11_abi",
-           "get_device_module", "is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+           "get_device_module", "_register_device_module", "is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
            "set_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "SymInt", "SymFloat",
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
@@ -285,11 +286,6 @@ def _shape_as_tensor(self):
     return torch.tensor(list(self.shape), dtype=torch.int64)
 
 
-def _has_compatible_shallow_copy_type(a, b):
-    """Can b's memory take the place of a's (a.data = b)?"""
-    return a.layout is b.layout and a.device.type == b.device.type
-
-
 def _sync(t):
     """Of functionalisation, which is not there: nothing to do."""
 
@@ -297,3 +293,13 @@ def _sync(t):
 def _has_compatible_shallow_copy_type(tensor, other):
     """Can tensor.data = other keep the tensor object? When both are of one kind of device and layout."""
     return tensor.layout == other.layout and tensor.device.type == other.device.type
+
+
+def _register_device_module(device_type, module):
+    """Make a module torch.NAME, for a kind of device."""
+    import rushlight as torch
+    kind = torch.device(device_type).type
+    if kind in vars(torch):
+        raise RuntimeError("The runtime module of '%s' has already been registered with '%s'" % (kind, getattr(torch, kind)))
+    setattr(torch, kind, module)
+    sys.modules["rushlight." + kind] = module

@@ -6,6 +6,7 @@
  */
 #include "api/api.h"
 #include "op/profile.h"
+#include "tensor/backend.h"
 #include "tensor/sparse.h"
 
 #define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE | RUSH_MODE_TRACE)
@@ -18,21 +19,23 @@ typedef struct survey {
     uint8_t layouts;          /* of all together: 0 when all are strided */
 } survey;
 
-static int two_devices(void)
+static int two_devices(const rush_tensor *a, const rush_tensor *b)
 {
-    return rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices");
+    return rush_fail(RUSH_RUNTIME_ERROR, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                     rush_device_text(a->device), rush_device_text(b->device));
 }
 
-static inline int see(survey *s, const rush_tensor *t)
+static inline int see(survey *s, const rush_op *op, const rush_tensor *t)
 {
     if (!t) return 0;
     s->layouts |= t->layout;
     if (!s->wants_grad && (t->ag || t->base)) s->wants_grad = rush_wants_grad(t);
     if (!s->first) {
         s->first = t;
-    } else if (RUSH_UNLIKELY(t->device.type != s->first->device.type)) {
+    } else if (RUSH_UNLIKELY(t->device.type != s->first->device.type || t->device.index != s->first->device.index)) {
         bool first_is_number = s->first->ndim == 0 && s->first->device.type == RUSH_CPU;
-        if (!first_is_number && (t->ndim != 0 || t->device.type != RUSH_CPU)) return two_devices();
+        if (op->flags & RUSH_CROSS_DEVICE) return 0;
+        if (!first_is_number && (t->ndim != 0 || t->device.type != RUSH_CPU)) return two_devices(s->first, t);
         if (first_is_number) s->first = t;
         s->mixed = true;
     } else if (s->first->ndim == 0) {
@@ -47,13 +50,13 @@ static inline int survey_args(survey *s, const rush_op *op, const rush_value *in
     for (uint64_t left = op->tensor_args; left; left &= left - 1) {
         const rush_value *v = &in[__builtin_ctzll(left)];
         if (v->kind == RUSH_V_TENSOR) {
-            if (see(s, v->t)) return -1;
+            if (see(s, op, v->t)) return -1;
         } else if (v->kind == RUSH_V_TENSORS) {
             for (uint32_t k = 0; k < v->n; ++k)
-                if (see(s, v->tensors[k])) return -1;
+                if (see(s, op, v->tensors[k])) return -1;
         }
     }
-    if (RUSH_UNLIKELY(to && s->first && to->device.type != s->first->device.type)) return two_devices();
+    if (RUSH_UNLIKELY(to && s->first && !rush_same_device(to->device, s->first->device)) && !(op->flags & RUSH_CROSS_DEVICE)) return two_devices(s->first, to);
     return 0;
 }
 
@@ -71,16 +74,14 @@ static int compute(const rush_op *op, const survey *s, const rush_value *in, rus
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
     if (op->shape(op, in, out)) return -1;
     const rush_tensor *t = any_result(op, out);
-    int device = t ? t->device.type : RUSH_CPU;
-    if (RUSH_UNLIKELY(s->mixed) && device != s->first->device.type) return two_devices();
-    rush_kernel kernel = op->kernel[device];
-    if (RUSH_LIKELY(kernel != NULL)) {
-        if (device == RUSH_META) return 0;
-        kernel(op, in, out);
+    if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
+    if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
+    if (RUSH_LIKELY(op->cpu != NULL)) {
+        op->cpu(op, in, out);
         return rush_failed() ? -1 : 0;
     }
-    if (device == RUSH_META || op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no kernel for this device (type %d)", device);
+    if (op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no kernel for the CPU");
 }
 
 /* The function of a composite; one that has a derivative of its own runs unrecorded. */

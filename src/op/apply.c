@@ -1,6 +1,7 @@
 /* apply.c - helpers of rules and formulas: results, numbers, calling operations by name from C. */
 #include "op/op.h"
 #include "op/formula.h"
+#include "tensor/backend.h"
 
 bool rush_is_number(rush_value v)
 {
@@ -194,6 +195,7 @@ rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like)
 rush_tensor *rush_zeros_like(const rush_tensor *like)
 {
     rush_tensor *t = like ? rush_tensor_new(like->dtype, like->device, like->ndim, like->size) : NULL;
+    if (t && RUSH_UNLIKELY(t->device.type)) return rush_device_fill(t, V((int64_t)0)) ? NULL : t;
     if (t && rush_ptr(t)) memset(rush_ptr(t), 0, (size_t)t->numel * rush_dtypes[t->dtype].size);
     return t;
 }

@@ -37,6 +37,9 @@ bool rush_is_number(rush_value);
 rush_value rush_conj_number(rush_value); /* the conjugate of a complex one, others as they are */
 rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default complex */
 
+/* Runs an operation, whose results the shape rule has made, on a device that is not the CPU. */
+int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
+
 /* ---- making results in shape rules ---- */
 int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
 int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out); /* integers become the default float */

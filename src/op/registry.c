@@ -123,6 +123,8 @@ int rush_op_register(rush_op *op)
     return failed;
 }
 
+const rush_op *rush_op_running(void) { return rush_now.op; }
+
 /* The derivative of the dense record, whose formula serves all layouts. */
 static void dense_derivative(rush_grads *s)
 {
@@ -138,7 +140,7 @@ static int adopt(rush_op *form, rush_op *op)
     RUSH_CHECK(own.run || op->run, RUSH_VALUE_ERROR, "the sparse form of %s does nothing", op->name);
     *form = *op;
     form->shape = NULL;
-    memset(form->kernel, 0, sizeof form->kernel);
+    form->cpu = NULL;
     form->flags = RUSH_ANY_LAYOUT | own.flags | (op->flags & (RUSH_NO_GRAD | RUSH_SIDE_EFFECT));
     form->row = op;
     if (!own.run) return 0;

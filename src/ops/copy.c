@@ -4,6 +4,7 @@
  * layout are as wanted already.
  */
 #include "op/formula.h"
+#include "tensor/backend.h"
 
 #define SELF (in[0].t)
 
@@ -58,7 +59,7 @@ static void copy_into_grad(rush_grads *s)
 static rush_op op_copy_into = {
     .schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
     .doc = "Copies the elements of src, converted and broadcast, into self.",
-    .shape = copy_into_shape, .cpu = copy_into_cpu, .grad = copy_into_grad, .flags = RUSH_SIDE_EFFECT,
+    .shape = copy_into_shape, .cpu = copy_into_cpu, .grad = copy_into_grad, .flags = RUSH_SIDE_EFFECT | RUSH_CROSS_DEVICE,
 };
 
 static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -101,7 +102,7 @@ static void clone_grad(rush_grads *s)
 static rush_op op_clone = {
     .schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
     .doc = "A copy of its own memory; by default with the strides of self where they are dense.",
-    .shape = clone_shape, .cpu = clone_cpu, .grad = clone_grad, .flags = RUSH_STRIDED_OUT,
+    .shape = clone_shape, .cpu = clone_cpu, .grad = clone_grad, .flags = RUSH_STRIDED_OUT | RUSH_CROSS_DEVICE,
 };
 
 static int to_copy_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -121,7 +122,7 @@ static void to_copy_grad(rush_grads *s)
     if (!g) return;
     if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex(t->dtype)) g = T("real", V(g));
     if (!g) return;
-    if (g->device.type != t->device.type)
+    if (!rush_same_device(g->device, t->device))
         g = T("_to_copy", V(g), rush_v_dtype(t->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = t->device});
     s->gin[0] = g && g->dtype != t->dtype ? to_dtype(g, t->dtype) : g;
 }
@@ -129,14 +130,14 @@ static rush_op op_to_copy = {
     .schema = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
               "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
     .doc = "A copy of another dtype, on another device.",
-    .shape = to_copy_shape, .cpu = clone_cpu, .grad = to_copy_grad, .flags = RUSH_STRIDED_OUT,
+    .shape = to_copy_shape, .cpu = clone_cpu, .grad = to_copy_grad, .flags = RUSH_STRIDED_OUT | RUSH_CROSS_DEVICE,
 };
 
 /* ---- copies only where something differs ---- */
 
 static bool same_device(rush_device a, rush_device b)
 {
-    return a.type == b.type && (a.type == RUSH_CPU || a.index == b.index || a.index < 0 || b.index < 0);
+    return rush_same_device(rush_device_resolve(a), rush_device_resolve(b));
 }
 
 static int convert(const rush_value *in, rush_value *out, rush_value dtype, rush_value device, rush_value format, bool copy)

@@ -2,6 +2,7 @@
 #include "kernels/cpu/fill.h"
 #include "op/formula.h"
 #include "ops/geometry.h"
+#include "tensor/backend.h"
 
 #define SELF (in[0].t)
 
@@ -92,6 +93,10 @@ static void fill_element(rush_tensor *t, fill_job *j)
 
 void rush_fill_into(rush_tensor *t, rush_value v)
 {
+    if (RUSH_UNLIKELY(t->device.type)) {
+        rush_device_fill(t, v);
+        return;
+    }
     fill_job j = {.size = rush_dtypes[t->dtype].size};
     if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
         double c[2] = {rush_to_double(v), v.kind == RUSH_V_COMPLEX ? v.c[1] : 0};
@@ -105,12 +110,17 @@ void rush_fill_into(rush_tensor *t, rush_value v)
 
 void rush_zero_into(rush_tensor *t)
 {
+    if (RUSH_UNLIKELY(t->device.type)) {
+        rush_device_fill(t, V((int64_t)0));
+        return;
+    }
     fill_job j = {.size = rush_dtypes[t->dtype].size};
     fill_element(t, &j);
 }
 
 int rush_add_into(rush_tensor *dst, const rush_tensor *src)
 {
+    if (RUSH_UNLIKELY(dst->device.type)) return T_INPLACE("add.Tensor", V(dst), V((rush_tensor *)src)) ? 0 : -1;
     rush_dtype d = dst->dtype;
     if (!rush_k_fill->add[d]) d = rush_dtype_is_complex(d) ? RUSH_C64 : RUSH_F32;
     RUSH_CHECK(rush_dtypes[dst->dtype].category >= 2 || rush_k_fill->add[dst->dtype], RUSH_NOT_IMPLEMENTED, "no sum for dtype %s",

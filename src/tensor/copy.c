@@ -3,6 +3,7 @@
  * Equal layouts are a memcpy; all else is a walk whose loop converts (transposed operands are dealt with by
  * the iterator's tiles). Knows no autograd: the operations copy_, clone, contiguous and to are in src/ops.
  */
+#include "tensor/backend.h"
 #include "tensor/iter.h"
 #include "tensor/sparse.h"
 
@@ -42,6 +43,7 @@ int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
                rush_layout_word(src->layout), rush_layout_word(dst->layout));
     if (RUSH_UNLIKELY(dst->device.type == RUSH_META)) return 0;
     RUSH_CHECK(src->device.type != RUSH_META, RUSH_NOT_IMPLEMENTED, "Cannot copy out of meta tensor; no data!");
+    if (RUSH_UNLIKELY(dst->device.type | src->device.type)) return rush_device_copy(dst, src);
     if (dst->dtype == src->dtype && !((dst->flags ^ src->flags) & (RUSH_T_CONJ | RUSH_T_NEG)) && same_layout(dst, src)) {
         int64_t n = dst->numel * (int64_t)rush_dtypes[dst->dtype].size;
         bytes_job j = {rush_ptr(dst), rush_ptr(src)};

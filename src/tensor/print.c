@@ -2,6 +2,7 @@
  *
  * For C programs and debuggers; Python has its own, with all of set_printoptions.
  */
+#include "tensor/backend.h"
 #include "tensor/sparse.h"
 #include <math.h>
 #include <stdio.h>
@@ -165,6 +166,19 @@ static void put_part(text *out, const char *name, const rush_tensor *part)
     put(out, ",\n       ");
 }
 
+static void put_elements(text *out, const rush_tensor *t)
+{
+    rush_scope() {
+        const rush_tensor *host = rush_on_host(t);
+        if (!host) {
+            put(out, "...");
+            continue;
+        }
+        style s = choose(host);
+        put_dim(out, host, &s, 0, host->offset, 7);
+    }
+}
+
 size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
 {
     text out = {buf, size, 0};
@@ -179,15 +193,19 @@ size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
             put_part(&out, "values=", p->values);
             put(&out, "size=");
             put(&out, rush_shape_of(t));
-        } else if (t->device.type != RUSH_CPU || t->layout != RUSH_STRIDED || (t->numel && !rush_ptr(t))) {
+        } else if (t->layout != RUSH_STRIDED || (t->numel && !rush_ptr(t))) {
             put(&out, "..., size=");
             put(&out, rush_shape_of(t));
         } else if (t->numel == 0) {
             put(&out, "[]");
             if (t->ndim != 1) put(&out, ", size="), put(&out, rush_shape_of(t));
         } else {
-            style s = choose(t);
-            put_dim(&out, t, &s, 0, t->offset, 7);
+            put_elements(&out, t);
+        }
+        if (t->device.type > RUSH_META) {
+            put(&out, ", device='");
+            put(&out, rush_device_text(t->device));
+            put(&out, "'");
         }
         if (t->dtype != RUSH_I64 && t->dtype != RUSH_BOOL && t->dtype != rush_default_dtype()) {
             put(&out, ", dtype=");

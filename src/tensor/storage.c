@@ -2,7 +2,7 @@
  *
  * The only place where a tensor's memory is taken and given back. A few bytes lie behind the structure, in one block.
  */
-#include "tensor/tensor.h"
+#include "tensor/backend.h"
 
 #define FEW_BYTES 448 /* with the structure a block of 512 */
 _Static_assert(sizeof(rush_storage) % 64 == 0, "the bytes behind a storage are aligned as in a block of their own");
@@ -13,6 +13,12 @@ rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void 
     if (!s) return NULL;
     *s = (rush_storage){.refs = 1, .device = {RUSH_CPU, -1}, .data = data, .nbytes = nbytes, .release = release, .owner = owner};
     return s;
+}
+
+static void give_back(rush_device device, void *data, size_t block)
+{
+    if (RUSH_LIKELY(device.type == RUSH_CPU)) rush_block_free(data, block);
+    else rush_device_free(device, data, block);
 }
 
 rush_storage *rush_storage_new(size_t nbytes, rush_device device)
@@ -27,13 +33,13 @@ rush_storage *rush_storage_new(size_t nbytes, rush_device device)
     if (device.type == RUSH_CPU && nbytes > 0) {
         data = rush_block_alloc(nbytes, &block);
         if (!data) return NULL;
-    } else if (device.type != RUSH_CPU && device.type != RUSH_META) {
-        rush_fail(RUSH_NOT_IMPLEMENTED, "this build has no memory on device type %d", device.type);
-        return NULL;
+    } else if (device.type > RUSH_META) {
+        device = rush_device_resolve(device);
+        if (nbytes > 0 && !(data = rush_device_alloc(device, block = nbytes))) return NULL;
     }
     rush_storage *s = rush_small_alloc(sizeof *s);
     if (!s) {
-        if (data) rush_block_free(data, block);
+        if (data) give_back(device, data, block);
         return NULL;
     }
     *s = (rush_storage){.refs = 1, .device = device, .resizable = true, .data = data, .nbytes = nbytes, .block = block};
@@ -47,7 +53,7 @@ void rush_storage_keep(rush_storage *s)
 
 static void free_bytes(rush_storage *s)
 {
-    if (s->block) rush_block_free(s->data, s->block);
+    if (s->block) give_back(s->device, s->data, s->block);
     else if (s->release) s->release(s->owner);
     s->data = NULL;
     s->block = 0;
@@ -75,9 +81,15 @@ int rush_storage_resize(rush_storage *s, size_t nbytes)
         return 0;
     }
     size_t block = 0;
-    void *data = rush_block_alloc(nbytes, &block);
+    bool host = s->device.type == RUSH_CPU;
+    void *data = host ? rush_block_alloc(nbytes, &block) : rush_device_alloc(s->device, block = nbytes);
     if (!data) return -1;
-    if (s->data) memcpy(data, s->data, RUSH_MIN(s->nbytes, nbytes));
+    if (s->data && host) {
+        memcpy(data, s->data, RUSH_MIN(s->nbytes, nbytes));
+    } else if (s->data && rush_backend_of(s->device)->copy(data, s->device, s->data, s->device, RUSH_MIN(s->nbytes, nbytes))) {
+        rush_device_free(s->device, data, block);
+        return -1;
+    }
     free_bytes(s);
     s->data = data;
     s->block = block;

@@ -2,6 +2,7 @@
  *
  * Whatever is returned here is parked in the thread's scope (scope.c); nothing here knows operations.
  */
+#include "tensor/backend.h"
 #include "tensor/sparse.h"
 #include <math.h>
 
@@ -72,7 +73,7 @@ rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
     memset(t, 0, offsetof(rush_tensor, dims));
     atomic_init(&t->refs, 1);
     t->dtype = dtype;
-    t->device = device;
+    t->device = RUSH_LIKELY(device.type == RUSH_CPU) ? (rush_device){RUSH_CPU, -1} : rush_device_resolve(device);
     t->ndim = ndim;
     t->size = t->dims;
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_INFERENCE)) t->flags = RUSH_T_INFERENCE;
@@ -126,7 +127,7 @@ rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, con
     t->numel = numel;
     t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
     if (ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
-    t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, device);
+    t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, t->device);
     if (!t->storage) return rush_drop(t), NULL;
     return rush_park(t);
 }
@@ -149,7 +150,7 @@ rush_tensor *rush_tensor_new_strided(rush_dtype dtype, rush_device device, int n
         memcpy(t->stride, stride, sizeof *stride * ndim);
     }
     rush_tensor_refresh(t);
-    t->storage = rush_storage_new(numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, device);
+    t->storage = rush_storage_new(numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, t->device);
     if (!t->storage) return rush_drop(t), NULL;
     return rush_park(t);
 }
@@ -332,7 +333,10 @@ static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
     RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     RUSH_CHECK(!t->layout, RUSH_NOT_IMPLEMENTED, "the item of a tensor of layout %s: use to_dense() first", rush_layout_word(t->layout));
     RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on %s tensors", t->device.type == RUSH_META ? "meta" : "empty");
-    rush_convert(to, dtype, 0, rush_ptr(t), t->dtype, 0, 1);
+    char room[16];
+    const void *p = rush_first_element(t, room);
+    if (!p) return -1;
+    rush_convert(to, dtype, 0, p, t->dtype, 0, 1);
     return 0;
 }
 

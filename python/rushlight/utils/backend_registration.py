@@ -3,20 +3,16 @@ import rushlight as torch
 
 __all__ = ["generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"]
 
-_privateuse1_backend_name = "privateuseone"
-
 
 def rename_privateuse1_backend(backend_name):
     """Give the device type privateuseone another name."""
-    global _privateuse1_backend_name
     torch._C._rename_privateuse1_backend(backend_name)
-    _privateuse1_backend_name = backend_name
 
 
 def generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                              for_storage=False, unsupported_dtype=None):
     """Add is_NAME and NAME() to tensors and modules."""
-    name = _privateuse1_backend_name
+    name = torch._C._get_privateuse1_backend_name()
 
     def is_backend(self):
         return self.device.type == name

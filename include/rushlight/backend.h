@@ -1,0 +1,71 @@
+/* backend.h - a kind of device: where the memory of tensors is and what computes on it. The page is docs/backends.md.
+ *
+ *     static rush_backend ghost = {.name = "ghost", .devices = 1, .alloc = ..., .free = ..., .copy = ..., ...};
+ *     int type = rush_backend_register(&ghost);
+ *     rush_backend_kernel(&ghost, "add.Tensor", add_on_ghost);
+ *
+ * From then on "ghost:0" is a device. cpu and meta are backends as well, but what they do is part of the library.
+ */
+#ifndef RUSHLIGHT_BACKEND_H
+#define RUSHLIGHT_BACKEND_H
+
+#include <rushlight.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Functions that return int return -1 and leave an error when they fail. `copy`, `convert` and `fill` run after all work that
+ * was given to their device before. */
+typedef struct rush_backend {
+    const char *name; /* "cuda", as in torch.device("cuda") */
+    int devices;      /* their indices are 0 ... devices - 1, 127 at most */
+
+    void *(*alloc)(rush_device, size_t bytes); /* never 0 bytes; NULL and an error when there are none */
+    void (*free)(rush_device, void *, size_t bytes);
+    /* Between two devices of this backend, or one and the CPU. On return the host may use its side again. */
+    int (*copy)(void *to, rush_device to_device, const void *from, rush_device from_device, size_t bytes);
+    /* Elements of any dtypes and strides, lazily conjugated or not, on one device; `from` is broadcast. */
+    int (*convert)(rush_tensor *to, const rush_tensor *from);
+    int (*fill)(rush_tensor *, rush_value number);
+    /* Waits for all work; reports what went wrong in it. */
+    int (*synchronize)(rush_device);
+
+    /* Called for an operation that has no kernel here, after its shape rule; NULL: a NotImplementedError. */
+    int (*fallback)(const rush_op *, const rush_value *in, rush_value *out);
+
+    uint8_t type;         /* the rest is filled by rush_backend_register() and rush_backend_kernel() */
+    rush_kernel *kernels; /* by rush_op.index */
+    uint32_t nkernels;
+} rush_backend;
+
+/* The number of the backend's device type, -1 and an error. The structure is the caller's and must remain. A name that
+ * PyTorch does not reserve becomes that of RUSH_PRIVATEUSEONE while this is free. Register before threads start calling. */
+RUSH_API int rush_backend_register(rush_backend *);
+/* The kernel of an operation on that backend's devices; for a composite operation it takes the place of its function. */
+RUSH_API int rush_backend_kernel(rush_backend *, const char *op, rush_kernel);
+RUSH_API rush_backend *rush_backend_of(rush_device); /* NULL when this process has no such type */
+
+RUSH_API const char *rush_device_name(int type);        /* "cuda"; of numbers that nobody has "?" */
+RUSH_API int rush_device_from_name(const char *name);   /* -1 (no error is set) */
+RUSH_API int rush_device_rename(int type, const char *name); /* of RUSH_PRIVATEUSEONE, once */
+RUSH_API const char *rush_device_text(rush_device);     /* "cuda:0", "cpu"; the text lives until the eighth call from now */
+RUSH_API int rush_device_count(int type);               /* 0 when this process has no such type */
+RUSH_API int rush_device_current(int type);             /* the index that stands for -1 in this thread */
+RUSH_API int rush_device_set_current(rush_device);
+RUSH_API int rush_device_synchronize(rush_device);
+
+typedef struct rush_device_stats {
+    size_t live_bytes, peak_bytes, live_blocks, peak_blocks;
+    uint64_t allocations, frees; /* so far */
+} rush_device_stats;
+RUSH_API int rush_device_stats_read(rush_device, rush_device_stats *);
+RUSH_API int rush_device_stats_reset_peak(rush_device);
+
+/* The same memory as a tensor of the CPU: for backends whose memory the host can reach at times. NULL passes through. */
+RUSH_API rush_tensor *rush_host_view(const rush_tensor *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

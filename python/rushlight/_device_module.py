@@ -1,0 +1,78 @@
+"""torch.NAME for a kind of device that a backend brought: of("ghost") is a module with the functions every kind has."""
+import types
+
+import rushlight as torch
+from rushlight import _C
+
+
+def of(kind):
+    """The module of this kind of device."""
+    module = types.ModuleType("torch." + kind, "Devices of type %s." % kind)
+
+    def device(index=None):
+        """The device of that index, the current one without."""
+        return torch.device(kind, _C._device_current(kind) if index is None else torch._utils._get_device_index(index, optional=True))
+
+    def is_available():
+        return device_count() > 0
+
+    def is_initialized():
+        return True
+
+    def device_count():
+        return _C._device_count(kind)
+
+    def current_device():
+        return _C._device_current(kind)
+
+    def set_device(index):
+        _C._device_set_current(device(index))
+
+    def synchronize(index=None):
+        _C._device_synchronize(device(index))
+
+    def memory_stats(index=None):
+        """Counts of tensors' memory: allocated_bytes.all.current and so on, as torch.cuda names them."""
+        s = _C._device_memory_stats(device(index))
+        return {"allocated_bytes.all.current": s["live_bytes"], "allocated_bytes.all.peak": s["peak_bytes"],
+                "allocation.all.current": s["live_blocks"], "allocation.all.peak": s["peak_blocks"],
+                "allocation.all.allocated": s["allocations"], "allocation.all.freed": s["frees"]}
+
+    def memory_allocated(index=None):
+        return memory_stats(index)["allocated_bytes.all.current"]
+
+    def max_memory_allocated(index=None):
+        return memory_stats(index)["allocated_bytes.all.peak"]
+
+    def reset_peak_memory_stats(index=None):
+        _C._device_reset_peak(device(index))
+
+    def get_amp_supported_dtype():
+        return [torch.bfloat16, torch.float16]
+
+    def _is_in_bad_fork():
+        return False
+
+    class device_of_tensor:
+        """Context manager: the current device inside; nothing for a negative index."""
+
+        def __init__(self, index):
+            self.index, self.before = torch._utils._get_device_index(index, optional=True), None
+
+        def __enter__(self):
+            if self.index >= 0:
+                self.before = current_device()
+                set_device(self.index)
+            return self
+
+        def __exit__(self, *error):
+            if self.before is not None:
+                set_device(self.before)
+
+    for f in (is_available, is_initialized, device_count, current_device, set_device, synchronize, memory_stats, memory_allocated,
+              max_memory_allocated, reset_peak_memory_stats, get_amp_supported_dtype, _is_in_bad_fork):
+        f.__module__ = module.__name__
+        setattr(module, f.__name__, f)
+    module.device = device_of_tensor
+    device_of_tensor.__name__ = device_of_tensor.__qualname__ = "device"
+    return module

@@ -1,0 +1,47 @@
+/* column.c - the kernels of a backend: its column in the table of operations and devices.
+ *
+ * The CPU's kernel is in the record itself; those of others are in an array of the backend, by the record's index.
+ */
+#include "op/op.h"
+#include "tensor/backend.h"
+
+int rush_backend_kernel(rush_backend *b, const char *name, rush_kernel kernel)
+{
+    const rush_op *op = rush_op_find(name);
+    RUSH_CHECK(op, RUSH_NOT_IMPLEMENTED, "no operation is called %s", name);
+    RUSH_CHECK(!op->run, RUSH_VALUE_ERROR, "%s consists of other operations: it has no kernels", op->name);
+    if (op->index >= b->nkernels) {
+        uint32_t n = RUSH_MAX(op->index + 1, 2 * b->nkernels);
+        rush_kernel *more = rush_realloc(b->kernels, sizeof *more * n);
+        if (!more) return -1;
+        memset(more + b->nkernels, 0, sizeof *more * (n - b->nkernels));
+        b->kernels = more;
+        b->nkernels = n;
+    }
+    b->kernels[op->index] = kernel;
+    return 0;
+}
+
+/* Generators belong to a device, too; those of the CPU are checked where they are read. */
+static int check_generators(rush_device device, const rush_op *op, const rush_value *in)
+{
+    for (int i = 0; i < op->nargs; ++i)
+        RUSH_CHECK(in[i].kind != RUSH_V_GENERATOR || !in[i].gen || rush_same_device(in[i].gen->device, device), RUSH_RUNTIME_ERROR,
+                   "Expected a '%s' device type for generator but found '%s'", rush_device_name(device.type), rush_device_name(in[i].gen->device.type));
+    return 0;
+}
+
+int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (device.type == RUSH_META) return 0;
+    const rush_backend *b = rush_backend_of(device);
+    RUSH_CHECK(b, RUSH_NOT_IMPLEMENTED, "there is no backend for device %s", rush_device_text(device));
+    if (check_generators(device, op, in)) return -1;
+    rush_kernel kernel = op->index < b->nkernels ? b->kernels[op->index] : NULL;
+    if (!kernel && op->flags & RUSH_CROSS_DEVICE) kernel = op->cpu;
+    if (!kernel && op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
+    if (kernel) kernel(op, in, out);
+    else if (b->fallback) return b->fallback(op, in, out) || rush_failed() ? -1 : 0;
+    else rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device '%s': it has no kernel there.", op->name, rush_device_name(device.type));
+    return rush_failed() ? -1 : 0;
+}

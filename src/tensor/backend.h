@@ -1,0 +1,28 @@
+/* backend.h - what the library itself asks of devices other than the CPU. */
+#ifndef RUSH_TENSOR_BACKEND_H
+#define RUSH_TENSOR_BACKEND_H
+
+#include "tensor/tensor.h"
+
+#pragma GCC visibility push(default)
+
+static inline bool rush_same_device(rush_device a, rush_device b)
+{
+    return a.type == b.type && (a.index == b.index || a.type <= RUSH_META);
+}
+/* Does the tensor have elements, wherever they are? */
+static inline bool rush_has_data(const rush_tensor *t) { return t->device.type != RUSH_META; }
+
+rush_device rush_device_resolve(rush_device); /* with an index where there are several */
+void *rush_device_alloc(rush_device, size_t bytes); /* counted; NULL and an error */
+void rush_device_free(rush_device, void *, size_t bytes);
+/* What rush_copy_into() does when one of the two is not on the CPU; neither is on meta. */
+int rush_device_copy(rush_tensor *dst, const rush_tensor *src);
+int rush_device_fill(rush_tensor *, rush_value number);
+/* Where the host can read the first element: in the tensor or, from a device, in `room` of 16 bytes. NULL and an error. */
+const void *rush_first_element(const rush_tensor *, void *room);
+/* t itself on the CPU, else a copy there. */
+const rush_tensor *rush_on_host(const rush_tensor *);
+
+#pragma GCC visibility pop
+#endif
