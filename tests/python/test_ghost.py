@@ -1,0 +1,77 @@
+"""A device that a backend brings: ghost (examples/ghost), whose memory the host cannot touch. Each test is a process of its own."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
+
+
+def ghost(code, mode=""):
+    """The process that ran code with the device loaded."""
+    env = {**os.environ, "RUSHLIGHT_GHOST": mode, "RUSHLIGHT_GHOST_LIBRARY": str(BUILD / "examples/ghost.so"),
+           "PYTHONPATH": os.pathsep.join([str(ROOT / "examples/ghost"), *sys.path])}
+    return subprocess.run([sys.executable, "-c", "import rushlight as torch, torch_ghost\n" + code], env=env, capture_output=True, text=True, timeout=120)
+
+
+def passes(code, mode=""):
+    done = ghost(code, mode)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+both = pytest.mark.parametrize("mode", ["", "lazy"])
+
+
+@both
+def test_first_steps(mode):
+    passes("""
+x = torch.arange(6., device="ghost").reshape(2, 3)
+assert x.device == torch.device("ghost", 0) and x.is_ghost and x.get_device() == 0
+assert repr(x + 2) == "tensor([[2., 3., 4.],\\n        [5., 6., 7.]], device='ghost:0')"
+assert x.tolist() == [[0, 1, 2], [3, 4, 5]] and x.sum().item() == 15 and bool(x[0, 1] == 1)
+assert x.t().to(torch.int64).cpu().tolist() == [[0, 3], [1, 4], [2, 5]]
+y = torch.zeros(3, 2); y.copy_(x.t())
+assert y.tolist() == [[0, 3], [1, 4], [2, 5]]
+assert torch.tensor([1, 2], device="ghost").tolist() == [1, 2]
+w = torch.ones(3, 4).ghost().requires_grad_()
+(x @ w).square().sum().backward()
+assert torch.equal(w.grad.cpu()[:, 0], torch.tensor([72., 102., 132.])) and w.grad.is_ghost
+assert (x * torch.tensor(2.)).tolist() == [[0, 2, 4], [6, 8, 10]]  # a number of the CPU
+""", mode)
+
+
+def test_devices_are_not_mixed():
+    passes("""
+def message(f):
+    try: f()
+    except (RuntimeError, TypeError) as e: return str(e)
+x = torch.ones(2, device="ghost")
+assert "at least two devices, ghost:0 and cpu!" in message(lambda: x + torch.ones(2))
+assert "at least two devices, ghost:0 and ghost:1!" in message(lambda: x + torch.ones(2, device="ghost:1"))
+assert "at least two devices" in message(lambda: torch.add(x, x, out=torch.ones(2)))
+assert "can't convert ghost:0 device type tensor to numpy" in message(x.numpy) or "can't convert ghost" in message(x.numpy)
+assert x.to("ghost:1").to("ghost").tolist() == [1, 1] and x.to("ghost:0") is x
+assert "the number of devices is 2" in message(lambda: torch.ones(2, device="ghost:2"))
+assert "Current backend: ghost" in message(lambda: torch.utils.rename_privateuse1_backend("other"))
+""")
+
+
+def test_memory_is_counted():
+    passes("""
+assert torch.ghost.memory_allocated() == 0
+x = torch.ones(1000, device="ghost"); y = x + x
+assert torch.ghost.memory_allocated() == 8000 == torch.ghost.max_memory_allocated() and torch.ghost.memory_allocated(1) == 0
+del x
+assert torch.ghost.memory_allocated() == 4000
+torch.ghost.reset_peak_memory_stats()
+assert torch.ghost.max_memory_allocated() == 4000
+""")
+
+
+def test_the_host_cannot_touch_its_memory():
+    done = ghost("import ctypes\nctypes.c_float.from_address(torch.ones(3, device='ghost').data_ptr()).value")
+    assert done.returncode == -signal.SIGSEGV and "ghost: host touched device memory in operation (none)" in done.stderr
