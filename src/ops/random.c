@@ -439,7 +439,7 @@ static int factory_shape(const rush_op *op, const rush_value *in, rush_value *ou
     rush_value dtype = in[f->dtype], layout = in[f->dtype + 1], device = in[f->dtype + 2];
     RUSH_CHECK(!HAS(layout) || I_(layout) == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "random numbers are drawn into strided tensors only");
     rush_tensor *given = T_(out[0]);
-    rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : like ? like->dtype : rush_default_dtype();
+    rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : like ? like->dtype : f->kind == INTEGER ? RUSH_I64 : rush_default_dtype();
     rush_device at = HAS(device) ? device.device : like ? like->device : given ? given->device : (rush_device){RUSH_CPU, -1};
     sampler s;
     if ((f->generator >= 0 && !rush_generator_of(in[f->generator])) || factory_sampler(&s, f, d, in)) return -1;

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""The test suites of packages built on PyTorch, under PyTorch and under rushlight: what passes there must pass here.
+
+    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N] [--again] [NAME...]
+
+CHECKOUTS holds the repositories as owner+name. The Python that runs this has PyTorch, pytest with pytest-timeout, the
+packages (pip install --no-deps -e each checkout) and what their tests import. A suite runs under PyTorch once; FOLDER
+remembers the outcomes. Under rushlight run the tests that passed there, --again only those that have not passed here.
+--part 10 takes a tenth of the tests, chosen by their names. Every test starts from the same seeds; a process that dies
+or hangs fails the test that it was at, and another goes on after it. Ends with 1 if less than 99.5 % pass.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NEEDED = 0.995
+# name: (repository, folder within it to run in, arguments of pytest)
+SUITES = {
+    "einops": ("arogozhnikov+einops", ".", ["einops/tests"]),
+    "linear_operator": ("cornellius-gp+linear_operator", ".", ["test"]),
+    "gpytorch": ("cornellius-gp+gpytorch", ".", ["test"]),
+    "skorch": ("skorch-dev+skorch", ".", ["skorch/tests", "--no-cov"]),
+    "timm": ("huggingface+pytorch-image-models", ".", ["tests"]),
+    "geometric": ("pyg-team+pytorch_geometric", ".", ["test"]),
+    "torchmetrics": ("Lightning-AI+torchmetrics", "tests", ["unittests", "-m", "not DDP"]),
+}
+ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
+SECONDS = 120  # for one test
+
+
+# ---- the part that pytest loads: which tests run, what became of each ----
+
+def pytest_collection_modifyitems(config, items):
+    with open(os.environ["SUITES_PLAN"]) as f:
+        plan = json.load(f)
+    only, done = plan["only"] and set(plan["only"]), set(plan["done"])
+    chosen = [item for item in items if item.nodeid not in done and (item.nodeid in only if only is not None else zlib.crc32(item.nodeid.encode()) % plan["part"] == 0)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+
+
+def _note(**line):
+    with open(os.environ["SUITES_RESULTS"], "a") as f:
+        f.write(json.dumps(line) + "\n")
+
+
+def pytest_runtest_logstart(nodeid):
+    _note(id=nodeid, outcome="started")
+
+
+def pytest_runtest_setup(item):
+    import random
+    import numpy
+    import torch
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        outcome = "xfailed" if hasattr(report, "wasxfail") and report.outcome == "skipped" else report.outcome
+        _note(id=report.nodeid, outcome=outcome, seconds=round(report.duration, 3), why=report.longreprtext[-3000:] if outcome == "failed" else "")
+
+
+# ---- the part that runs pytest ----
+
+def outcomes(path):
+    """{test: its last line} of a file of results; a test that failed at any stage has failed."""
+    found = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            line = json.loads(line)
+            if line["outcome"] == "started" or found.get(line["id"], {}).get("outcome") != "failed":
+                found[line["id"]] = line
+    return found
+
+
+def run(name, checkouts, results, only, part, stand_in):
+    """Run a suite to its end, through as many processes as it takes, adding to the file of results."""
+    repository, folder, arguments = SUITES[name]
+    program = [sys.executable, *(["-m", "rushlight"] if stand_in else []), "-m", "pytest", *arguments, *(a.replace("%d", str(SECONDS)) for a in ALWAYS)]
+    # A folder with nothing but the plugin: the modules beside this file must not hide the packages of the same names.
+    plugin = results.parent / "plugin"
+    plugin.mkdir(exist_ok=True)
+    (plugin / "suites.py").write_text(pathlib.Path(__file__).read_text())
+    path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
+    env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
+           "EINOPS_TEST_BACKENDS": "numpy,torch", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
+    here = set()
+    while True:
+        pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part}))
+        size = results.stat().st_size if results.exists() else 0
+        with open(str(results) + ".log", "a") as log:
+            code = subprocess.run(program, cwd=checkouts / repository / folder, env=env, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).returncode
+        lines = [json.loads(line) for line in results.read_bytes()[size:].splitlines()] if results.exists() else []
+        if not lines:
+            return
+        here |= {line["id"] for line in lines}
+        if lines[-1]["outcome"] == "started":
+            with open(results, "a") as f:
+                f.write(json.dumps({"id": lines[-1]["id"], "outcome": "failed", "seconds": 0, "why": "the process ended with %d" % code}) + "\n")
+        elif code in (0, 1, 5):
+            return
+
+
+def main():
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("checkouts", type=pathlib.Path)
+    cli.add_argument("names", nargs="*")
+    cli.add_argument("--keep", type=pathlib.Path, default=ROOT / "build" / "suites")
+    cli.add_argument("--part", type=int, default=1)
+    cli.add_argument("--again", action="store_true")
+    args = cli.parse_intermixed_args()
+    keep, short = args.keep.resolve(), 0
+    keep.mkdir(parents=True, exist_ok=True)
+    for name in args.names or SUITES:
+        theirs, ours = keep / ("%s.%d.torch" % (name, args.part)), keep / ("%s.%d.rushlight" % (name, args.part))
+        if not theirs.exists():
+            run(name, args.checkouts.resolve(), theirs.with_suffix(".partial"), None, args.part, False)
+            theirs.with_suffix(".partial").rename(theirs)
+        passes = [test for test, line in outcomes(theirs).items() if line["outcome"] == "passed"]
+        if not args.again:
+            ours.unlink(missing_ok=True)
+        before = outcomes(ours)
+        # What is run again is judged anew: the file keeps only what passed.
+        kept = {test: line for test, line in before.items() if line["outcome"] == "passed"}
+        ours.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
+        run(name, args.checkouts.resolve(), ours, [test for test in passes if test not in kept], args.part, True)
+        here = outcomes(ours)
+        failed = [test for test in passes if here.get(test, {}).get("outcome") != "passed"]
+        for test in failed:
+            why = here.get(test, {"why": "was not found"})
+            print("  %s: %s" % (test, (why.get("why") or why["outcome"]).strip().splitlines()[-1][:200]))
+        print("%-16s %6d tests pass on PyTorch, %6d of them here (%.2f %%)" % (name, len(passes), len(passes) - len(failed), 100 * (len(passes) - len(failed)) / max(1, len(passes))), flush=True)
+        short += len(passes) - len(failed) < NEEDED * len(passes) or not passes
+    return short != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
