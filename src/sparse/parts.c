@@ -3,6 +3,7 @@
  * Gradients rest on two operations that undo each other: _sparse_values_at reads a tensor at the entries of a pattern,
  * _sparse_values_like makes a tensor of a pattern's indices and given values. All else is written with them.
  */
+#include "ops/reduce.h"
 #include "sparse/coo.h"
 
 #define SELF (in[0].t)
@@ -227,6 +228,65 @@ static rush_op op_sparse_mask = {
     .grad = sparse_mask_grad, .saves = "mask", .flags = RUSH_ANY_LAYOUT,
 };
 
-RUSH_FAMILY(sparse_parts, &op_indices, &op_plain_indices, &op_plain_values, &op_crow_indices, &op_col_indices, &op_ccol_indices, &op_row_indices,
+/* ---- the two forms of sorted row indices: one per entry, and where each row begins ---- */
+
+static int need_indices(const char *name, const rush_tensor *t)
+{
+    RUSH_CHECK(t->dtype == RUSH_I64 || t->dtype == RUSH_I32, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name, rush_dtype_word(t->dtype));
+    return 0;
+}
+
+static rush_tensor *counting(int64_t n, const rush_tensor *like)
+{
+    return T("arange", V(n), rush_v_dtype((rush_dtype)like->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = like->device});
+}
+
+static int rows_to_starts_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t size = I_(in[1]);
+    if (need_indices("convert_indices_from_coo_to_csr_cpu", SELF)) return -1;
+    RUSH_CHECK(SELF->ndim == 1, RUSH_RUNTIME_ERROR, "Input is supposed to be a vector, but got %d dimensional tensor.", SELF->ndim);
+    RUSH_CHECK(size > -2, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: [%lld]", (long long)size + 1, (long long)size + 1);
+    rush_tensor *row = counting(size + 1, SELF);
+    return rush_result(out, row ? T("searchsorted.Tensor", in[0], V(row), in[2]) : NULL);
+}
+
+static int starts_to_rows_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *starts = SELF, *minor = in[1].t, *all[RUSH_MAXDIM + 1];
+    if (need_indices("convert_indices_from_csr_to_coo_cpu", starts) || need_indices("convert_indices_from_csr_to_coo_cpu", minor)) return -1;
+    RUSH_CHECK(starts->ndim > 0 && starts->ndim == minor->ndim && !memcmp(starts->size, minor->size, sizeof *starts->size * (starts->ndim - 1)), RUSH_RUNTIME_ERROR,
+               "compressed indices %s and plain indices %s do not belong to one tensor", rush_shape_of(starts), rush_shape_of(minor));
+    int batch = starts->ndim - 1;
+    rush_value size = rush_v_ints(minor->size, minor->ndim), dtype = rush_v_dtype(I_(in[2]) ? RUSH_I32 : RUSH_I64);
+    for (int d = 0; d < batch; ++d) {
+        all[d] = counting(minor->size[d], starts);
+        for (int i = d; all[d] && i < batch; ++i) all[d] = unsqueeze(all[d], -1);
+        all[d] = all[d] ? T("expand", V(all[d]), size) : NULL;
+    }
+    rush_tensor *entry = counting(minor->size[batch], starts);
+    entry = entry ? T("expand", V(entry), size) : NULL;
+    rush_tensor *after = entry ? T("searchsorted.Tensor", V(starts), V(entry), V(false), V(true)) : NULL;
+    bool turned = I_(in[3]);
+    all[batch + turned] = after ? T("sub.Scalar", V(after), V((int64_t)1)) : NULL;
+    all[batch + !turned] = minor;
+    for (int d = 0; d < batch + 2; ++d) {
+        all[d] = all[d] ? T("reshape", V(all[d]), INTS(-1)) : NULL;
+        if (all[d]) all[d] = T("_to_dtype", V(all[d]), dtype);
+        if (!all[d]) return -1;
+    }
+    return rush_result(out, T("stack", rush_v_tensors(all, batch + 2), V((int64_t)0)));
+}
+
+static rush_op op_rows_to_starts = {
+    .schema = "_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor",
+    .doc = "Where each row begins, of sorted row indices.", .run = rows_to_starts_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+static rush_op op_starts_to_rows = {
+    .schema = "_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor",
+    .doc = "Coordinates of entries, of where each row begins.", .run = starts_to_rows_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
+RUSH_FAMILY(sparse_parts, &op_rows_to_starts, &op_starts_to_rows, &op_indices, &op_plain_indices, &op_plain_values, &op_crow_indices, &op_col_indices, &op_ccol_indices, &op_row_indices,
             &op_values, &op_nnz, &op_sparse_dim, &op_dense_dim, &op_dim_i, &op_dim_v, &op_is_coalesced, &op_coalesce, &op_do_coalesce,
             &op_coalesced_set, &op_values_at, &op_values_like, &op_sparse_mask)

@@ -41,3 +41,15 @@ def test_rewriting():
 def test_values_cannot_decide():
     with pytest.raises(fx.proxy.TraceError):
         fx.symbolic_trace(lambda x: x if x.sum() > 0 else -x)
+
+
+def test_names_of_nodes():
+    graph = fx.Graph()
+    names = [graph.create_node("call_function", torch.relu, (), name=name).name for name in ("a_1", "a", "a", "a_01", "a_1", "a_01", "2a", "a-b", "a.b", "len")]
+    assert names == ["a_1", "a", "a_2", "a_01", "a_3", "a_4", "_2a", "a_b", "a_b_1", "len_1"]
+
+
+def test_tracers_of_packages_find_their_names():
+    import rushlight.fx._symbolic_trace as trace
+    assert not isinstance(torch.ones(1), trace.ScriptObject) and isinstance(trace.symbolic_trace, trace.FunctionType)
+    assert trace.compatibility(is_backward_compatible=True)(len) is len

@@ -9,14 +9,18 @@ import functools
 import inspect
 import math
 import types
+from types import CodeType, FunctionType, ModuleType  # noqa: F401
 
 import rushlight as torch
+from rushlight._C import ScriptObject  # noqa: F401
+from rushlight.fx._compatibility import compatibility  # noqa: F401
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import base_types, has_side_effect, map_aggregate
 from rushlight.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from rushlight.utils import _pytree as pytree
 
+# Tracers that packages derive from this one take names that PyTorch's module imports from here.
 __all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -84,7 +88,7 @@ def _patch_function(fn, nargs):
     code = fn.__code__
     new = code.replace(co_flags=code.co_flags & ~HAS_VARSTUFF, co_argcount=nargs, co_posonlyargcount=0,
                        co_kwonlyargcount=0)
-    return types.FunctionType(new, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return FunctionType(new, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 
 
 class Tracer(TracerBase):

@@ -101,29 +101,16 @@ class _Namespace:
             if candidate[0].isdigit():
                 candidate = "_" + candidate
             match = self._suffix.match(candidate)
-        base, number = (candidate, None) if match is None else (match.group(1), int(match.group(2)))
-        if number is None or candidate in self._used_names:
-            number = self._base_count.get(candidate, 0)
-            if self._is_illegal(candidate, obj):
-                number += 1
-        elif candidate not in self._used_names:
-            base, number = candidate, 0
-        else:
-            base = candidate
-        candidate_name = candidate if number == 0 else "%s_%d" % (base if match is None else candidate, number)
-        count = number
-        while candidate_name in self._used_names or self._is_illegal(candidate_name, obj):
-            count += 1
-            root = base if match is None else match.group(1)
-            candidate_name = "%s_%d" % (root, max(count, self._base_count.get(root, 0) + 1))
-            count = int(candidate_name.rsplit("_", 1)[1])
-        self._used_names.add(candidate_name)
-        if candidate_name.rpartition("_")[2].isdigit():
-            root, _, digits = candidate_name.rpartition("_")
-            self._base_count[root] = max(self._base_count.get(root, 0), int(digits))
+        # A free name stays as it is; another one gets the next free number after its own, or after the base's last.
+        base, number = (candidate, self._base_count.get(candidate, 0)) if match is None else (match[1], int(match[2]))
+        while candidate in self._used_names or self._is_illegal(candidate, obj):
+            number += 1
+            candidate = "%s_%d" % (base, number)
+        self._used_names.add(candidate)
+        self._base_count[base] = number
         if obj is not None:
-            self._obj_to_name[obj] = candidate_name
-        return candidate_name
+            self._obj_to_name[obj] = candidate
+        return candidate
 
     def associate_name_with_obj(self, name, obj):
         self._obj_to_name.setdefault(obj, name)
