@@ -114,7 +114,7 @@ static PyObject *set_versions(PyObject *module, PyObject *args)
         rush_tensor *t = py_need_tensor(PyTuple_GET_ITEM(a, i), "the argument");
         unsigned long v = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(b, i));
         if (!t || PyErr_Occurred()) ok = false;
-        else if (t->version) *t->version = (unsigned)v;
+        else if (t->version) t->version->n = (unsigned)v;
         else if (t->storage) t->storage->version = (unsigned)v;
     }
     Py_XDECREF(a);

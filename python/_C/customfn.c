@@ -136,7 +136,7 @@ static int as_tuple(PyObject **slot)
 }
 
 /* Result i, as the caller gets it: attached to the node, or outside of the graph. A new reference. */
-static PyObject *attach(context *x, PyObject *args, PyObject *out, int i)
+static PyObject *attach(context *x, PyObject *args, PyObject *out, int i, unsigned as_view)
 {
     if (!py_is_tensor(out)) return py_ref(out);
     rush_tensor *t = py_tensor_of(out);
@@ -153,21 +153,18 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i)
         return py_ref(out);
     }
     if (dirty) {
-        if (rush_inplace_check(t)) return py_raise();
+        if (rush_inplace_check(t, true)) return py_raise();
         rush_version_bump(t);
         return rush_rebase(t, x->node, i) ? py_raise() : py_ref(out);
     }
     if (input || (t->ag && t->ag->requires_grad)) { /* given back as it came: an alias carries the history */
         rush_tensor *alias = rush_tensor_detach(t);
         if (!alias) return py_raise();
+        rush_view_link(alias, t, as_view);
         rush_node_output(x->node, i, alias);
         return Py_TYPE(out) == py_Tensor ? py_wrap(alias) : py_wrap_as(Py_TYPE(out), alias);
     }
-    if (t->base && t->base->ag && t->base->ag->fn) {
-        rush_tensor *old = t->base; /* a view made inside of forward counts as a result of its own */
-        t->base = NULL;
-        rush_drop(old);
-    }
+    if (t->base) t->flags = (uint16_t)((t->flags & ~RUSH_T_APART) | as_view);
     rush_node_output(x->node, i, t);
     return rush_failed() ? py_raise() : py_ref(out);
 }
@@ -205,7 +202,7 @@ static PyObject *finish(context *x, PyObject *args, PyObject *result, rush_node 
     x->node = node;
     final = PyTuple_New(n);
     for (Py_ssize_t i = 0; final && i < n; ++i) {
-        PyObject *item = attach(x, args, PyTuple_GET_ITEM(outs, i), (int)i);
+        PyObject *item = attach(x, args, PyTuple_GET_ITEM(outs, i), (int)i, n > 1 ? RUSH_T_MANY_VIEW : RUSH_T_FUNCTION_VIEW);
         if (!item) Py_CLEAR(final);
         else PyTuple_SET_ITEM(final, i, item);
     }

@@ -168,10 +168,11 @@ static PyObject *register_hook(PyObject *self, PyObject *f)
     rush_node_hook *hook;
     if (!rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "cannot register a hook on a tensor that doesn't require gradient");
     if (!PyCallable_Check(f)) return PyErr_Format(PyExc_TypeError, "the hook must be callable, not %s", py_type_name(f));
-    PyObject *x = make(f, ON_TENSOR, &hook);
+    rush_autograd *ag = rush_autograd_of(t);
+    rush_node *fn = ag ? rush_grad_fn(t) : NULL;
+    PyObject *x = rush_failed() ? py_raise() : make(f, ON_TENSOR, &hook);
     if (!x) return NULL;
-    rush_node *fn = rush_grad_fn(t);
-    sweep(fn ? &fn->hooks : &t->ag->hooks);
+    sweep(fn ? &fn->hooks : &ag->hooks);
     ((handle *)x)->id = rush_tensor_hook(t, hook);
     return x;
 }
@@ -182,6 +183,7 @@ static PyObject *register_post_accumulate(PyObject *self, PyObject *f)
     rush_node_hook *hook;
     if (!rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "cannot register a hook on a tensor that doesn't require gradient");
     if (rush_grad_fn(t)) return PyErr_Format(PyExc_RuntimeError, "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    if (rush_failed() || !rush_autograd_of(t)) return py_raise();
     PyObject *x = make(f, POST_ACCUMULATE, &hook);
     if (!x) return NULL;
     rush_node_hook **list = &t->ag->post_accumulate;
@@ -304,7 +306,8 @@ int py_set_grad_fn(PyObject *self, PyObject *value, void *unused)
 PyObject *py_get_is_leaf(PyObject *self, void *unused)
 {
     rush_tensor *t = py_tensor_of(self);
-    return PyBool_FromLong(!rush_wants_grad(t) || !rush_grad_fn(t));
+    bool leaf = !rush_wants_grad(t) || !rush_grad_fn(t);
+    return rush_failed() ? py_raise() : PyBool_FromLong(leaf);
 }
 
 PyObject *py_get_retains_grad(PyObject *self, void *unused)

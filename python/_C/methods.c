@@ -398,11 +398,8 @@ static PyObject *get_data(PyObject *self, void *unused)
 {
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_tensor_detach(self_of(self));
-    if (t && !t->version) { /* changes through .data are not seen by autograd */
-        t->version = rush_malloc(sizeof *t->version);
-        if (t->version) *t->version = 0;
-    }
-    PyObject *x = t ? py_wrap(t) : py_raise();
+    bool made = t && !rush_version_own(t, 0); /* changes through .data are not seen by autograd */
+    PyObject *x = made ? py_wrap(t) : py_raise();
     rush_scope_close(mark);
     return x;
 }

@@ -21,7 +21,7 @@ const rush_value *rush_autocast_args(const rush_op *, const rush_value *in, rush
  * copied by rush_given_fill; -1: an error. */
 int rush_given_check(rush_form, const rush_op *, const rush_value *in, const rush_value *out);
 int rush_given_fill(rush_form, const rush_op *, const rush_value *in, rush_value *out, const rush_value *fresh);
-/* Copies of what is overwritten in place (argument 0), and of what shares its memory, if a derivative will ask for what they were. */
+/* values: `in`, with a copy of argument 0 that has its history if the derivative will ask for what it was before it is overwritten. */
 int rush_given_keep(const rush_op *, const rush_value *in, rush_value *values);
 /* Of a composite in place, whose result is copied by an operation: may it be? */
 int rush_given_fits(const rush_tensor *self, const rush_tensor *result);

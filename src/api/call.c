@@ -115,9 +115,9 @@ static void link_views(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
     for (int i = 0; i < op->nout; ++i) {
-        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t);
+        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t, 0);
         else if (out[i].kind == RUSH_V_TENSORS)
-            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t);
+            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
     }
 }
 
@@ -163,10 +163,10 @@ static int check_out(survey *s, const rush_op *op, const rush_value *out)
     return 0;
 }
 
-static int check_self(const rush_op *op, const rush_value *in)
+static int check_self(const rush_op *op, const rush_value *in, bool with_grad)
 {
     RUSH_CHECK(op->nargs && in[0].kind == RUSH_V_TENSOR, RUSH_TYPE_ERROR, "the operation has no in-place form");
-    return rush_inplace_check(in[0].t);
+    return rush_inplace_check(in[0].t, with_grad);
 }
 
 /* Records what has run, and says so to whoever looks at versions. */
@@ -192,12 +192,12 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     rush_value values[64];
     survey s = {0};
     bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse;
-    if (survey_args(&s, op, in, changes && op->nargs ? T_(in[0]) : T_(out[0]))) return -1;
+    if (survey_args(&s, op, in, changes && op->nargs ? T_(in[0]) : op->nout ? T_(out[0]) : NULL)) return -1;
     if (form == RUSH_FORM_OUT && check_out(&s, op, out)) return -1;
     if (RUSH_UNLIKELY(sparse = s.layouts) && !(op = rush_sparse_form(op, in))) return -1;
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
-    if (changes && check_self(op, in)) return -1;
+    if (changes && check_self(op, in, s.wants_grad)) return -1;
     if (op->run && !op->grad && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
         if (opened(form, op, in, out, wants)) return -1;
         return form == RUSH_FORM_INPLACE ? 0 : finish(form, op, in, in, out, changes, false);

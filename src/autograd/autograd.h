@@ -86,8 +86,7 @@ struct rush_autograd {
     rush_tensor *grad;    /* owned */
     rush_node_hook *hooks; /* tensor hooks: pre, one gradient; retain_grad's among them */
     rush_node_hook *post_accumulate;
-    unsigned view_version; /* of views: the version at which fn was made; see view.c */
-    bool no_inplace;       /* one of several views that one call returned: in-place changes are errors */
+    unsigned view_version; /* of views: the version at which fn was made; see rush_grad_fn() */
     uint64_t retain_hook;  /* of retain_grad(), on fn */
     uint8_t grad_dtype;    /* of leaves: what gradients are converted to. 0: the tensor's dtype, RUSH_GRAD_ANY, or 1 more than the dtype */
 };
@@ -111,10 +110,11 @@ int rush_record(const rush_op *, const rush_value *in, const rush_value *values,
 void rush_record_name(const rush_op *, rush_value *out, uint64_t since); /* since: rush_node_clock() before it ran */
 bool rush_saves_self(const rush_op *, const rush_value *in); /* will the derivative of this call read argument 0? */
 void rush_same_history(rush_tensor *copy, rush_tensor *of);  /* copy stands for what `of` is now, in second derivatives, too */
-int rush_inplace_check(rush_tensor *self);                                        /* before an in-place change */
+/* Before an in-place change; with_grad: self, or what changes it, wants a gradient. */
+int rush_inplace_check(rush_tensor *self, bool with_grad);
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);
-void rush_view_link(rush_tensor *view, rush_tensor *of);                          /* view of a tensor: remember the base */
+void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
 
 int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
 rush_tensor *rush_saved_read(rush_saved *, rush_node *); /* parked; checks the version */

@@ -6,26 +6,47 @@
 #include "autograd/autograd.h"
 #include "autograd/room.h"
 
-int rush_inplace_check(rush_tensor *self)
+int rush_view_barred(const rush_tensor *view, bool by_another)
+{
+    const char *what = by_another ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
+    bool inference = view->flags & RUSH_T_INFERENCE_VIEW;
+    const rush_node *fn = view->ag ? view->ag->fn : NULL;
+    const char *name = fn ? fn->kind->name(fn) : NULL, *end = name ? strstr(name, "Backward") : NULL, *why;
+    char head[128];
+    if (name) snprintf(head, sizeof head, "Output %u of %.*s is a view and %s.", view->ag->slot, end ? (int)(end - name) : 40, name, what);
+    else snprintf(head, sizeof head, "A view was created in %s mode and %s %s.", inference ? "inference" : "no_grad", what,
+                  inference ? "in normal mode" : "with grad mode enabled");
+    if (view->flags & RUSH_T_MANY_VIEW)
+        why = "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified "
+              "inplace. You should replace the inplace operation by an out-of-place one.";
+    else if (view->flags & RUSH_T_FUNCTION_VIEW)
+        why = "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+              "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This "
+              "behavior is forbidden. You can fix this by cloning the output of the custom Function.";
+    else
+        why = NULL;
+    if (why) return rush_fail(RUSH_RUNTIME_ERROR, "%s %s", head, why);
+    const char *mode = inference ? "inference_mode" : "no_grad";
+    return rush_fail(RUSH_RUNTIME_ERROR,
+                     "%s Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+                     "and the inplace either both inside the %s block (if you don't want the inplace to be tracked) or both outside (if you want "
+                     "the inplace to be tracked).",
+                     head, mode);
+}
+
+int rush_inplace_check(rush_tensor *self, bool with_grad)
 {
     if (RUSH_LIKELY(!self->ag && !self->base && !(self->flags & RUSH_T_INFERENCE))) return 0;
     RUSH_CHECK(!(self->flags & RUSH_T_INFERENCE) || rush_now.mode & RUSH_MODE_INFERENCE, RUSH_RUNTIME_ERROR,
                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor "
                "before doing inplace update.");
-    if (rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) return 0;
-    RUSH_CHECK(!self->ag || !self->ag->requires_grad || self->ag->fn, RUSH_RUNTIME_ERROR,
-               "a leaf Variable that requires grad is being used in an in-place operation.");
+    if (!with_grad || rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) return 0;
     const rush_tensor *base = self->base;
-    RUSH_CHECK(!base || !(self->flags & RUSH_T_UNSEEN_VIEW) || !rush_wants_grad(base), RUSH_RUNTIME_ERROR,
-               "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
-               "ambiguous and error-prone, it is forbidden. Make the view outside of no_grad, or change it inside, or change a detach() of it.");
+    if (base && self->flags & RUSH_T_APART) return rush_view_barred(self, false);
     RUSH_CHECK(!base || !base->ag || !base->ag->requires_grad || base->ag->fn, RUSH_RUNTIME_ERROR,
                "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    RUSH_CHECK(!self->ag || !self->ag->no_inplace, RUSH_RUNTIME_ERROR,
-               "Output of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. "
-               "Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an "
-               "out-of-place one.",
-               self->ag->fn ? self->ag->fn->kind->name(self->ag->fn) : "a function");
+    RUSH_CHECK(!self->ag || !self->ag->requires_grad || self->ag->fn, RUSH_RUNTIME_ERROR,
+               "a leaf Variable that requires grad is being used in an in-place operation.");
     return 0;
 }
 

@@ -124,6 +124,7 @@ uint64_t rush_tensor_hook(rush_tensor *t, rush_node_hook *hook)
     rush_autograd *ag = rush_autograd_of(t);
     if (!ag) return 0;
     rush_node *fn = rush_grad_fn(t);
+    if (rush_failed()) return 0;
     hook->pre = true;
     hook->slot = fn ? (int)ag->slot : 0;
     return append(fn ? &fn->hooks : &ag->hooks, hook);
@@ -137,6 +138,7 @@ rush_autograd *rush_autograd_of(rush_tensor *t)
     rush_autograd *ag = rush_small_alloc(sizeof *ag);
     if (!ag) return NULL;
     memset(ag, 0, sizeof *ag);
+    if (t->base) ag->view_version = rush_version_of(t) - (t->base->ag && t->base->ag->fn); /* a base with a history has one to give */
     return t->ag = ag;
 }
 
@@ -272,16 +274,18 @@ rush_edge rush_grad_edge(rush_tensor *t)
 
 /* ---- what the public header and rush_call ask ---- */
 
-static bool stale(const rush_tensor *t)
-{
-    return t->base && !(t->flags & RUSH_T_UNSEEN_VIEW) && t->base->ag && t->base->ag->fn && (!t->ag || t->ag->view_version != rush_version_of(t));
-}
+static bool wants(const rush_autograd *ag) { return ag && (ag->requires_grad || ag->fn); }
 
 /* A view wants one with its base, even when nothing goes back to that from it. */
 bool rush_wants_grad(const rush_tensor *t)
 {
-    const rush_autograd *ag = t->ag, *base = t->base ? t->base->ag : NULL;
-    return (ag && (ag->requires_grad || ag->fn)) || (base && (base->requires_grad || base->fn));
+    return wants(t->ag) || (t->base && wants(t->base->ag));
+}
+
+/* Was the base of a view, or another view of it, changed in place since the view got its history? */
+static bool stale(const rush_tensor *t)
+{
+    return t->base && wants(t->base->ag) && (t->ag ? t->ag->view_version != rush_version_of(t) : t->base->ag->fn != NULL);
 }
 
 bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
@@ -296,7 +300,8 @@ bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
 
 rush_node *rush_grad_fn(rush_tensor *t)
 {
-    if (stale(t)) { /* its base was changed in place since: the view is now a view of that */
+    if (stale(t)) { /* then it is now a view of what the base is now */
+        if (t->flags & RUSH_T_APART) return rush_view_barred(t, true), NULL;
         uint32_t mode = rush_now.mode;
         const rush_op *op = rush_now.op;
         rush_now.mode &= RUSH_MODE_ANOMALY;
@@ -310,13 +315,18 @@ rush_node *rush_grad_fn(rush_tensor *t)
     return t->ag ? t->ag->fn : NULL;
 }
 
-void rush_view_link(rush_tensor *view, rush_tensor *of)
+void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how)
 {
-    if (!view || view == of || view->base || view->storage != of->storage) return;
-    bool seen = !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(of->flags & RUSH_T_UNSEEN_VIEW);
-    if (!seen && !rush_wants_grad(of->base ? of->base : of)) return;
-    if (!seen) view->flags |= RUSH_T_UNSEEN_VIEW;
-    view->base = rush_keep(of->base ? of->base : of);
+    if (!view || view == of || view->base || view->storage != of->storage || of->flags & RUSH_T_INFERENCE) return;
+    rush_tensor *base = of->base ? of->base : of;
+    if (rush_now.mode & RUSH_MODE_INFERENCE) how = RUSH_T_INFERENCE_VIEW;
+    else if (rush_now.mode & RUSH_MODE_NO_GRAD) how = RUSH_T_NO_GRAD_VIEW;
+    if (!how) how = of->flags & RUSH_T_APART;
+    bool unseen = how & (RUSH_T_INFERENCE_VIEW | RUSH_T_NO_GRAD_VIEW);
+    if (unseen && !wants(base->ag)) return;
+    view->flags |= (uint16_t)how;
+    view->base = rush_keep(base);
+    if (unseen && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);
 }
 
 bool rush_requires_grad(const rush_tensor *t) { return t && rush_wants_grad(t); }
@@ -331,6 +341,7 @@ rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
     RUSH_CHECK_NULL(on || !rush_grad_fn(t), RUSH_RUNTIME_ERROR,
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
                     "that doesn't require differentiation use var_no_grad = var.detach().");
+    if (rush_failed()) return NULL;
     if (!ag->fn) ag->requires_grad = on;
     return t;
 }

@@ -369,7 +369,6 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
                 if (rush_rebase(self, node, slot)) return -1;
             } else if (has_gradient(op, i, t)) {
                 rush_node_output(node, slot, t);
-                if (list && op->flags & RUSH_VIEW && t->ag) t->ag->no_inplace = true;
             }
         }
         if (!(op->saves_out >> i & 1)) continue;

@@ -237,7 +237,7 @@ static int unscale_run(const rush_op *op, const rush_value *in, rush_value *out)
     for (uint32_t i = 0; i < in[0].n; i++) {
         rush_tensor *t = in[0].tensors[i];
         RUSH_CHECK(rush_dtypes[t->dtype].category == 2, RUSH_NOT_IMPLEMENTED, "gradients of %s are not unscaled", rush_dtype_name(t->dtype));
-        if (rush_inplace_check(t)) return -1;
+        if (rush_inplace_check(t, rush_wants_grad(t))) return -1;
         uint8_t c = t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
         rush_value operand[2] = {rush_v_tensor(t), rush_v_tensor(t)};
         if (rush_iterate(1, 2, operand, (const uint8_t[]){c, c}, c == RUSH_F64 ? unscale_f64 : unscale_f32, &j, 0)) return -1;

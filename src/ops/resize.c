@@ -23,7 +23,7 @@ static int become(const rush_value *in, rush_value *out, rush_tensor *view)
 #define CHANGES(name, call)                                                                                 \
     static int name##_run(const rush_op *op, const rush_value *in, rush_value *out)                                            \
     {                                                                                                       \
-        return rush_inplace_check(SELF) ? -1 : become(in, out, call);                                       \
+        return rush_inplace_check(SELF, rush_wants_grad(SELF)) ? -1 : become(in, out, call);                                       \
     }
 
 CHANGES(squeeze, T("squeeze", V(SELF)))

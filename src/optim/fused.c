@@ -111,7 +111,7 @@ static int run_steps(rush_step_kind kind, int parts, uint32_t written, const rus
             copies[i * PARTS + k] = NULL;
             if (!in[k].n) continue;
             rush_tensor *t = in[k].tensors[i];
-            if (check_part(t, first, k) || (written >> k & 1 && rush_inplace_check(t))) return -1;
+            if (check_part(t, first, k) || (written >> k & 1 && rush_inplace_check(t, rush_wants_grad(t)))) return -1;
             if (!lies_alike(first, t)) {
                 rush_tensor *c = rush_tensor_new_like(first, t->dtype, t->device, RUSH_PRESERVE);
                 if (!c || rush_copy_into(c, t)) return -1;
@@ -331,7 +331,7 @@ static int nadam_step(rush_step *s, int i, void *arg)
     double t = count_of(&in[5], i), lr = D_(in[6]), b1 = D_(in[7]), b2 = D_(in[8]), md = D_(in[11]);
     double mu = b1 * (1 - 0.5 * pow(0.96, t * md)), next = b1 * (1 - 0.5 * pow(0.96, (t + 1) * md));
     rush_tensor *product = in[4].tensors[i];
-    if (rush_inplace_check(product) || !T_INPLACE("mul.Tensor", V(product), V(mu))) return -1;
+    if (rush_inplace_check(product, rush_wants_grad(product)) || !T_INPLACE("mul.Tensor", V(product), V(mu))) return -1;
     double so_far = rush_item(product);
     *s = (rush_step){.lr = lr * (1 - mu) / (1 - so_far), .c1 = lr * next / (1 - so_far * next), .b1 = b1, .b2 = b2, .eps = D_(in[9]),
                      .c2 = 1 - pow(b2, t), .decay = D_(in[10]), .decoupled = I_(in[12]), .shrink = 1 - lr * D_(in[10]),

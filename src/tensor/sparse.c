@@ -42,8 +42,7 @@ static rush_tensor *with_parts(rush_layout layout, int ndim, const int64_t *size
     }
     t->numel = numel;
     t->layout = layout;
-    t->version = rush_calloc(1, sizeof *t->version);
-    t->parts = t->version ? copy_parts(parts) : NULL;
+    t->parts = rush_version_own(t, 0) ? NULL : copy_parts(parts);
     return t->parts ? rush_park(t) : (rush_drop(t), NULL);
 }
 
@@ -67,7 +66,7 @@ rush_tensor *rush_sparse_with(const rush_tensor *t, rush_tensor *values)
 rush_tensor *rush_sparse_alias(const rush_tensor *of)
 {
     rush_tensor *t = with_parts(of->layout, of->ndim, of->size, of->parts);
-    if (t) *t->version = rush_version_of(of);
+    if (t) t->version->n = rush_version_of(of);
     return t;
 }
 

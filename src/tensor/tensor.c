@@ -88,13 +88,29 @@ rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
     return t;
 }
 
+static void drop_counter(rush_counter *c)
+{
+    if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1) rush_free(c);
+}
+
+int rush_version_own(rush_tensor *t, unsigned from)
+{
+    rush_counter *c = rush_malloc(sizeof *c);
+    if (!c) return -1;
+    atomic_init(&c->refs, 1);
+    atomic_init(&c->n, from);
+    drop_counter(t->version);
+    t->version = c;
+    return 0;
+}
+
 static void end(rush_tensor *t)
 {
     if (t->py && rush_python_free && rush_python_free(t)) return;
     if (t->ag) rush_autograd_free(t->ag);
     if (t->parts) rush_parts_free(t->parts);
     rush_storage_drop(t->storage);
-    rush_free(t->version);
+    drop_counter(t->version);
     rush_tensor *base = t->base;
     if (t->size != t->dims) rush_free(t->size);
     rush_small_free(t, sizeof *t);
@@ -206,11 +222,7 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
     rush_tensor_refresh(t);
     rush_storage_keep(of->storage);
     t->storage = of->storage;
-    if (of->version) { /* a view of x.data shares x.data's counter by being its view: give it a copy of the pointer's owner */
-        t->version = rush_malloc(sizeof *t->version);
-        if (!t->version) return rush_drop(t), NULL;
-        *t->version = *of->version;
-    }
+    if ((t->version = of->version)) atomic_fetch_add_explicit(&t->version->refs, 1, memory_order_relaxed);
     return rush_park(t);
 }
 

@@ -30,12 +30,22 @@ enum rush_tensor_flags {
     RUSH_T_WRAPPED = 32,        /* a Python number made a tensor: low rank in promotion */
     RUSH_T_INFERENCE = 64,      /* made under inference_mode */
     RUSH_T_ZERO = 128,          /* known to be all zeros */
-    RUSH_T_UNSEEN_VIEW = 512,   /* made under no_grad of a tensor with a gradient, so its history does not follow the base's */
-    RUSH_T_PY_OWNED = 256       /* the tensor owns its Python object (see python/_C) */
+    RUSH_T_PY_OWNED = 256,      /* the tensor owns its Python object (see python/_C) */
+    /* Views whose history does not follow their base's: in-place changes with a gradient are errors. */
+    RUSH_T_NO_GRAD_VIEW = 512,      /* made under no_grad of a tensor with a gradient   */
+    RUSH_T_INFERENCE_VIEW = 1024,   /* the same under inference_mode                    */
+    RUSH_T_MANY_VIEW = 2048,        /* one of several that one call returned            */
+    RUSH_T_FUNCTION_VIEW = 4096,    /* returned by a function with its own derivative   */
+    RUSH_T_APART = RUSH_T_NO_GRAD_VIEW | RUSH_T_INFERENCE_VIEW | RUSH_T_MANY_VIEW | RUSH_T_FUNCTION_VIEW
 };
 
 typedef struct rush_autograd rush_autograd; /* src/autograd */
 typedef struct rush_sparse rush_sparse;     /* sparse.h */
+
+typedef struct rush_counter { /* of in-place changes */
+    atomic_int refs;
+    atomic_uint n;
+} rush_counter;
 
 #define RUSH_INLINE_DIMS 5
 
@@ -52,7 +62,7 @@ struct rush_tensor {
     int64_t *size, *stride;    /* ndim each; stride in elements, 0 broadcasts; point to dims or a heap block */
     rush_autograd *ag;         /* NULL for tensors that have no part in a graph                  */
     rush_tensor *base;         /* of a differentiable view: whose memory it shows; never itself a view */
-    atomic_uint *version;      /* NULL: storage->version. Own counter of x.data and the like     */
+    rush_counter *version;     /* NULL: storage->version. That of x.data and its views           */
     void *py;                  /* the Python object, borrowed unless RUSH_T_PY_OWNED             */
     rush_sparse *parts;        /* of sparse layouts only                                         */
     int64_t dims[2 * RUSH_INLINE_DIMS];
@@ -99,13 +109,14 @@ static inline void *rush_ptr(const rush_tensor *t)
 }
 static inline unsigned rush_version_of(const rush_tensor *t)
 {
-    return t->version ? *t->version : t->storage ? t->storage->version : 0;
+    return t->version ? t->version->n : t->storage ? t->storage->version : 0;
 }
 static inline void rush_version_bump(rush_tensor *t)
 {
-    if (t->version) ++*t->version;
+    if (t->version) ++t->version->n;
     else if (t->storage) ++t->storage->version;
 }
+int rush_version_own(rush_tensor *, unsigned from); /* a counter that only t, and views that are made of it, have */
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
