@@ -273,7 +273,8 @@ enum rush_op_flags {
     RUSH_ANY_LAYOUT = 2048, /* looks at the layouts of its arguments itself: sparse tensors are fine     */
     RUSH_SAME_GRAD = 4096, /* of sparse forms: the derivative of the dense record serves                 */
     RUSH_FIRST_GRAD = 8192, /* of the results only the first has a gradient                              */
-    RUSH_CROSS_DEVICE = 16384 /* copies: arguments may be on different devices, the kernel serves them all    */
+    RUSH_CROSS_DEVICE = 16384, /* copies: arguments may be on different devices, the kernel serves them all   */
+    RUSH_DATA_SIZED = 32768 /* sizes depend on data: the kernel makes the results that the shape rule leaves open */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

@@ -164,6 +164,30 @@ static int work_run(const work *w)
     return rush_error() ? -1 : 0;
 }
 
+/* Results whose sizes depend on data: the kernel made them on the host. */
+static int work_run_open(const work *w, rush_device device, rush_value *out)
+{
+    const rush_value where = {.kind = RUSH_V_DEVICE, .device = device};
+    arena_open();
+    w->op->cpu(w->op, w->in, out);
+    arena_close();
+    for (int i = 0; i < w->op->nout && !rush_error(); i++)
+        if (out[i].kind == RUSH_V_TENSOR)
+            out[i] = rush_v_tensor(rush_apply(rush_op_find("_to_copy"), 4, (rush_value[]){out[i], RUSH_NONE, RUSH_NONE, where}));
+    return rush_error() ? -1 : 0;
+}
+
+/* Where an operation runs: its first tensor that is not the host's. */
+static rush_device device_of(const rush_op *op, const rush_value *in)
+{
+    for (int i = 0; i < op->nargs; i++)
+        for (uint32_t k = 0; k < (in[i].kind == RUSH_V_TENSOR ? 1 : in[i].kind == RUSH_V_TENSORS ? in[i].n : 0); k++) {
+            const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].tensors[k];
+            if (t && rush_device_of(t).type != RUSH_CPU) return rush_device_of(t);
+        }
+    return (rush_device){RUSH_CPU, -1};
+}
+
 /* Runs what is queued. After a failure the rest is given up: its arguments are not what they should be. */
 static int drain(void)
 {
@@ -201,14 +225,15 @@ static int ghost_run(const rush_op *op, const rush_value *in, rush_value *out)
         for (int i = 0; i < op->nargs; i++) w->in[i] = own(in[i]);
         for (int i = 0; i < op->nout; i++) w->out[i] = own(out[i]);
     }
-    if (waits(op) && !rush_error()) {
+    bool open = op->flags & RUSH_DATA_SIZED && out[0].kind == RUSH_V_NONE;
+    if (!open && waits(op) && !rush_error()) {
         pthread_mutex_lock(&lock);
         *last = w;
         last = &w->next;
         pthread_mutex_unlock(&lock);
         return 0;
     }
-    int failed = drain() || work_run(w);
+    int failed = drain() || (open ? work_run_open(w, device_of(op, in), out) : work_run(w));
     work_end(w);
     return failed;
 }

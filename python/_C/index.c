@@ -281,7 +281,6 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
         goto end;
     }
     plan p = {.t = t};
-    memset(p.index, 0, sizeof p.index);
     if (t->ndim == 0 && PySlice_Check(key)) {
         PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
         goto end;
@@ -346,7 +345,6 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
     size_t mark = rush_scope_open();
     int failed = -1;
     plan p = {.t = py_tensor_of(self)};
-    memset(p.index, 0, sizeof p.index);
     if (p.t->ndim == 0 && PyLong_Check(key) && !PyBool_Check(key)) {
         PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
         goto end;

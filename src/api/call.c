@@ -75,6 +75,7 @@ static int compute(const rush_op *op, const survey *s, const rush_value *in, rus
     if (op->shape(op, in, out)) return -1;
     const rush_tensor *t = any_result(op, out);
     if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
+    if (!t) t = s->first;
     if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
     if (RUSH_LIKELY(op->cpu != NULL)) {
         op->cpu(op, in, out);

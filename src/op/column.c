@@ -33,7 +33,10 @@ static int check_generators(rush_device device, const rush_op *op, const rush_va
 
 int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (device.type == RUSH_META) return 0;
+    if (device.type == RUSH_META) {
+        RUSH_CHECK(!(op->flags & RUSH_DATA_SIZED) || HAS(out[0]), RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
+        return 0;
+    }
     const rush_backend *b = rush_backend_of(device);
     RUSH_CHECK(b, RUSH_NOT_IMPLEMENTED, "there is no backend for device %s", rush_device_text(device));
     if (check_generators(device, op, in)) return -1;

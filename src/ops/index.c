@@ -67,16 +67,20 @@ typedef struct plan {
     int first, nindex;             /* result dimensions [first, first + nindex) are the indices' */
     int indexed, dim;              /* how many dimensions of self are indexed; the first of them */
     int ntensors;
+    bool open;                     /* masks are among the indices, whose sizes are not known before the kernel runs */
     int64_t broadcast[RUSH_MAXDIM]; /* sizes of the indices together */
+    int64_t count;                 /* and how many numbers that are */
     rush_tensor *tensor[RUSH_MAXDIM]; /* per dimension of self: int64 numbers, NULL where there is none */
     int64_t *offset, scale;        /* offset[i] * scale bytes */
 } plan;
 
-/* Which dimensions are indexed, by what; masks become the coordinates of what they choose. */
-static int plan_tensors(plan *p, const rush_tensor *self, rush_value list)
+/* Which dimensions are indexed, by what. With `masks`, these become the coordinates of what they choose. */
+static int plan_tensors(plan *p, const rush_tensor *self, rush_value list, bool masks)
 {
     int dim = 0;
     p->ntensors = 0;
+    p->open = false;
+    RUSH_CHECK(list.n > 0, RUSH_INDEX_ERROR, "at least one index must be provided");
     for (int d = 0; d < self->ndim; ++d) p->tensor[d] = NULL;
     for (uint32_t k = 0; k < list.n; ++k) {
         rush_tensor *index = list.tensors[k];
@@ -89,7 +93,7 @@ static int plan_tensors(plan *p, const rush_tensor *self, rush_value list)
         case RUSH_I64:
         case RUSH_I32: break;
         case RUSH_U8:
-            rush_log(1, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+            if (!masks) rush_log(1, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
             /* fall through */
         case RUSH_BOOL: width = index->ndim; break;
         default:
@@ -106,9 +110,11 @@ static int plan_tensors(plan *p, const rush_tensor *self, rush_value list)
             RUSH_CHECK(index->size[d] == self->size[dim + d], RUSH_INDEX_ERROR,
                        "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", rush_shape_of(index), d,
                        rush_shape_of(self), dim + d);
-        rush_tensor *rows = rush_nonzero_rows(index);
-        if (!rows) return -1;
-        for (int d = 0; d < width; ++d) {
+        p->open |= !masks;
+        dim += masks ? 0 : width;
+        rush_tensor *rows = masks ? rush_nonzero_rows(index) : NULL;
+        if (masks && !rows) return -1;
+        for (int d = 0; d < width && masks; ++d) {
             p->tensor[dim] = rush_tensor_alias(rows, 1, &rows->size[1], (const int64_t[]){1}, rows->offset + d * rows->size[1]);
             if (!p->tensor[dim++]) return -1;
             ++p->ntensors;
@@ -178,22 +184,29 @@ static int plan_shape(plan *p, const rush_tensor *self)
     }
     if (p->first < 0) p->first = -1 - p->first;
     p->ndim = n;
-    int64_t numel = rush_numel_of(p->nindex, p->broadcast);
+    p->count = rush_numel_of(p->nindex, p->broadcast);
     for (int d = 0; d < self->ndim; ++d)
-        RUSH_CHECK(!p->tensor[d] || self->size[d] > 0 || numel == 0, RUSH_INDEX_ERROR, "index is out of bounds for dimension with size 0");
-    return numel < 0 ? -1 : 0;
+        RUSH_CHECK(!p->tensor[d] || self->size[d] > 0 || p->count == 0, RUSH_INDEX_ERROR, "index is out of bounds for dimension with size 0");
+    return p->count < 0 ? -1 : 0;
 }
 
+/* For shape rules, which end here when the plan is open. */
+static int plan_sizes(plan *p, const rush_tensor *self, rush_value list)
+{
+    if (plan_tensors(p, self, list, false)) return -1;
+    return !p->open && (plan_broadcast(p, self) || plan_shape(p, self)) ? -1 : 0;
+}
+
+/* For kernels. */
 static int plan_make(plan *p, const rush_tensor *self, rush_value list)
 {
-    RUSH_CHECK(list.n > 0, RUSH_INDEX_ERROR, "at least one index must be provided");
-    return plan_tensors(p, self, list) || plan_broadcast(p, self) || plan_shape(p, self) ? -1 : 0;
+    return plan_tensors(p, self, list, true) || plan_broadcast(p, self) || plan_shape(p, self) ? -1 : 0;
 }
 
-/* Reads the index tensors: checks all numbers and adds up the offsets. `unsafe` skips the check. */
-static int plan_offsets(plan *p, const rush_tensor *self, bool unsafe)
+/* Reads the index tensors: checks all numbers and adds up the offsets. */
+static int plan_offsets(plan *p, const rush_tensor *self)
 {
-    int64_t n = rush_numel_of(p->nindex, p->broadcast), item = rush_dtypes[self->dtype].size;
+    int64_t n = p->count, item = rush_dtypes[self->dtype].size;
     int64_t *sum = NULL;
     if (p->indexed != 1) {
         sum = rush_scope_alloc(sizeof *sum * (size_t)RUSH_MAX(n, 1));
@@ -207,7 +220,7 @@ static int plan_offsets(plan *p, const rush_tensor *self, bool unsafe)
         if (!numbers) return -1;
         const int64_t *v = rush_ptr(numbers);
         bool plain = rush_index_outside(numbers, 0, self->size[d]) < 0;
-        if (!plain && !unsafe && rush_index_within(numbers, -self->size[d], self->size[d], RUSH_INDEX_ERROR, d)) return -1;
+        if (!plain && rush_index_within(numbers, -self->size[d], self->size[d], RUSH_INDEX_ERROR, d)) return -1;
         if (numbers->numel != n || (numbers->ndim != p->nindex && n != 1)) {
             rush_value size = rush_v_ints(p->broadcast, p->nindex);
             int64_t stride[RUSH_MAXDIM];
@@ -261,26 +274,39 @@ static rush_tensor *settled(rush_tensor *t)
     return t->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_contiguous_copy(t) : t;
 }
 
-static int index_with(const rush_value *in, rush_value *out, bool unsafe)
+/* A single mask over all dimensions. */
+static rush_tensor *whole_mask(const rush_tensor *self, rush_value list)
 {
-    rush_tensor *self = settled(SELF);
-    plan p;
-    if (!self) return -1;
-    if (in[1].n == 1 && in[1].tensors[0] && in[1].tensors[0]->dtype == RUSH_BOOL && self->ndim > 0 && rush_same_sizes(self, in[1].tensors[0]) &&
-        self->device.type == RUSH_CPU)
-        return rush_result(out, rush_masked_pack(self, in[1].tensors[0]));
-    if (plan_make(&p, self, in[1])) return -1;
-    if (p.ntensors == 0) return rush_result(out, T("clone", V(self)));
-    rush_tensor *result = rush_tensor_new(self->dtype, self->device, p.ndim, p.size);
-    if (!result) return -1;
-    if (self->device.type == RUSH_CPU && result->numel) {
-        if (plan_offsets(&p, self, unsafe)) return -1;
-        take(&p, self, result);
-    }
-    return rush_result(out, result);
+    rush_tensor *mask = list.n == 1 ? list.tensors[0] : NULL;
+    return mask && mask->dtype == RUSH_BOOL && self->ndim > 0 && rush_same_sizes(self, mask) ? mask : NULL;
 }
 
-static int index_run(const rush_op *op, const rush_value *in, rush_value *out) { return index_with(in, out, false); }
+static int index_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    plan p;
+    if (whole_mask(SELF, in[1])) return 0;
+    if (plan_sizes(&p, SELF, in[1])) return -1;
+    if (p.open) return 0;
+    return (p.ntensors ? rush_out_t(out, 0, SELF, SELF->dtype, p.ndim, p.size) : rush_out_like(out, 0, SELF, SELF->dtype)) ? 0 : -1;
+}
+
+static void index_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *self = settled(SELF), *mask = whole_mask(SELF, in[1]);
+    plan p;
+    if (!self) return;
+    if (mask) {
+        rush_result(out, rush_masked_pack(self, mask));
+        return;
+    }
+    if (plan_make(&p, self, in[1])) return;
+    if (p.ntensors == 0) {
+        rush_copy_into(out[0].t, self);
+        return;
+    }
+    rush_tensor *result = HAS(out[0]) ? out[0].t : rush_out_t(out, 0, self, self->dtype, p.ndim, p.size);
+    if (result && result->numel && !plan_offsets(&p, self)) take(&p, self, result);
+}
 
 static void index_grad(rush_grads *s)
 {
@@ -295,23 +321,49 @@ static rush_op op_index = {
     .schema = "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
     .doc = "What lies at the given indices of the leading dimensions, None meaning all. Index tensors are broadcast together; a mask stands for "
            "the coordinates of what it chooses.",
-    .run = index_run, .grad = index_grad, .saves = "indices",
+    .shape = index_shape, .cpu = index_cpu, .grad = index_grad, .saves = "indices", .flags = RUSH_DATA_SIZED,
 };
 static rush_op op_unsafe_index = {
     .schema = "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-    .doc = "index() of indices that are known to be good; they are checked all the same.", .run = index_run, .grad = index_grad, .saves = "indices",
-    .flags = RUSH_HIDDEN,
+    .doc = "index() of indices that are known to be good; they are checked all the same.", .shape = index_shape, .cpu = index_cpu, .grad = index_grad,
+    .saves = "indices", .flags = RUSH_DATA_SIZED | RUSH_HIDDEN,
 };
 
 /* ---- putting ---- */
 
-static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
+/* Values that are broadcast to what is indexed: their sizes from the right one on, where they may be too many. */
+typedef struct spread {
+    int lead, ndim; /* values->size[values->ndim - ndim..] belongs to the result's dimensions from lead on */
+} spread;
+
+static int put_fits(const plan *p, const rush_tensor *values, spread *s)
+{
+    const int64_t *size = values->size;
+    *s = (spread){p->ndim - values->ndim, values->ndim};
+    while (s->lead < 0 && s->ndim && size[0] == 1) ++s->lead, ++size, --s->ndim; /* leading dimensions of one may be too many */
+    bool fits = s->lead >= 0;
+    for (int d = 0; d < s->ndim && fits; ++d) fits = size[d] == p->size[d + s->lead] || size[d] == 1;
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
+               rush_shape_of(values), rush_shape_text(p->ndim, p->size));
+    return 0;
+}
+
+/* What is known without data. */
+static int put_check(const rush_tensor *self, rush_value list, const rush_tensor *values)
 {
     plan p;
-    rush_tensor *index;
+    spread s;
     RUSH_CHECK(self->dtype == values->dtype, RUSH_RUNTIME_ERROR,
                "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
                rush_scalar_name(self->dtype), rush_scalar_name(values->dtype));
+    if (plan_sizes(&p, self, list)) return -1;
+    return p.open ? 0 : put_fits(&p, values, &s);
+}
+
+static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
+{
+    plan p;
+    spread s;
     if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
         rush_tensor *plain = rush_tensor_new(self->dtype, self->device, self->ndim, self->size);
         if (!plain || rush_copy_into(plain, self) || put_into(plain, list, values, accumulate)) return -1;
@@ -319,31 +371,20 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
     }
     values = settled(values);
     if (!values) return -1;
-    if (list.n == 1 && (index = list.tensors[0]) && index->dtype == RUSH_BOOL && !accumulate && values->numel == 1 && values->ndim <= 1 &&
-        self->device.type == RUSH_CPU && self->ndim > 0 && rush_same_sizes(self, index)) {
+    rush_tensor *mask = whole_mask(self, list);
+    if (mask && !accumulate && values->numel == 1 && values->ndim <= 1) {
         rush_tensor *one = values->ndim ? rush_tensor_alias(values, 0, NULL, NULL, values->offset) : values;
         uint32_t mode = rush_now.mode;
         rush_now.mode |= RUSH_MODE_NO_GRAD;
-        int failed = !one || !T_INPLACE("masked_fill.Tensor", V(self), V(index), V(one));
+        int failed = !one || !T_INPLACE("masked_fill.Tensor", V(self), V(mask), V(one));
         rush_now.mode = mode;
         return failed ? -1 : 0;
     }
-    for (uint32_t k = 0; k < list.n && self->device.type == RUSH_META; ++k) /* what a mask chooses is not known: nothing to check */
-        if (list.tensors[k] && (list.tensors[k]->dtype == RUSH_BOOL || list.tensors[k]->dtype == RUSH_U8)) return 0;
-    if (plan_make(&p, self, list)) return -1;
     int64_t from[RUSH_MAXDIM];
-    int lead = p.ndim - values->ndim;
-    const int64_t *size = values->size;
-    int nsize = values->ndim;
-    while (lead < 0 && nsize && size[0] == 1) ++lead, ++size, --nsize; /* leading dimensions of one may be too many */
-    bool fits = lead >= 0;
-    for (int d = 0; d < nsize && fits; ++d) fits = size[d] == p.size[d + lead] || size[d] == 1;
-    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
-               rush_shape_of(values), rush_shape_text(p.ndim, p.size));
-    if (self->device.type != RUSH_CPU) return 0;
+    if (plan_make(&p, self, list) || put_fits(&p, values, &s)) return -1;
     for (int d = 0; d < p.ndim; ++d) {
-        int k = d - lead;
-        from[d] = k < 0 || size[k] != p.size[d] ? 0 : values->stride[k + values->ndim - nsize];
+        int k = d - s.lead + values->ndim - s.ndim;
+        from[d] = d < s.lead || values->size[k] != p.size[d] ? 0 : values->stride[k];
     }
     int64_t item = rush_dtypes[self->dtype].size;
     if (rush_overlap(self, values)) { /* read before it is overwritten */
@@ -355,7 +396,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
         rush_tensor *all = rush_tensor_alias(values, p.ndim, p.size, from, values->offset);
         return !all ? -1 : accumulate ? rush_add_into(self, all) : rush_copy_into(self, all);
     }
-    if (plan_offsets(&p, self, false)) return -1;
+    if (plan_offsets(&p, self)) return -1;
     rush_walk w;
     rush_at at = {.scale = p.scale, .size = (size_t)item};
     rush_index_loop fn = accumulate ? rush_k_index->combine[RUSH_PUT_ADD][self->dtype] : rush_k_index->put;
@@ -373,7 +414,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
 static int index_put_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_out_view(out, 0, SELF);
-    return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
+    return put_check(SELF, in[1], in[2].t);
 }
 
 static void index_put_inplace_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -406,8 +447,7 @@ static rush_op op_index_put_impl = {
 
 static int index_put_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (!rush_out_like(out, 0, SELF, SELF->dtype)) return -1;
-    return SELF->device.type == RUSH_META ? put_into(SELF, in[1], in[2].t, I_(in[3])) : 0;
+    return rush_out_like(out, 0, SELF, SELF->dtype) ? put_check(SELF, in[1], in[2].t) : -1;
 }
 
 static void index_put_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -441,11 +481,9 @@ static int unsafe_masked_index_run(const rush_op *op, const rush_value *in, rush
 {
     rush_tensor *mask = in[1].t, *picked;
     if (SELF->numel == 0) {
-        int64_t size[RUSH_MAXDIM];
         plan p;
-        if (plan_make(&p, SELF, in[2])) return -1;
-        memcpy(size, p.size, sizeof size);
-        return rush_result(out, T("new_full", V(SELF), rush_v_ints(size, p.ndim), in[3]));
+        if (plan_sizes(&p, SELF, in[2])) return -1;
+        if (!p.open) return rush_result(out, T("new_full", V(SELF), rush_v_ints(p.size, p.ndim), in[3]));
     }
     picked = T("index.Tensor", V(SELF), masked_indices(in[2], mask));
     return rush_result(out, picked ? T("masked_fill.Scalar", V(picked), V(logical_not(mask)), in[3]) : NULL);

@@ -1,7 +1,7 @@
 /* mask.c - masks: masked_fill, masked_select, masked_scatter, nonzero, where(condition).
  *
- * Results whose size depends on data are made by functions (run), not by shape rules; they need data, and so refuse
- * the meta device. Large masks are counted in chunks first, so that each chunk knows where its part begins.
+ * Results whose size depends on data are made by the kernels (RUSH_DATA_SIZED). Large masks are counted in chunks first, so
+ * that each chunk knows where its part begins.
  */
 #include "kernels/cpu/mask.h"
 #include "op/formula.h"
@@ -111,7 +111,6 @@ static void unravel_range(void *arg, int64_t begin, int64_t end)
 rush_tensor *rush_nonzero_rows(const rush_tensor *t)
 {
     chunks c;
-    if (rush_needs_data(t)) return NULL;
     const rush_tensor *mask = rush_cast_copy(t, RUSH_BOOL);
     if (!mask) return NULL;
     int64_t total = chunks_start(&c, rush_ptr(mask), mask->numel);
@@ -128,42 +127,29 @@ rush_tensor *rush_nonzero_rows(const rush_tensor *t)
     return rows;
 }
 
-static int nonzero_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int anything(const rush_op *op, const rush_value *in, rush_value *out) { return 0; }
+
+static void nonzero_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *rows = rush_nonzero_rows(SELF);
-    if (!rows) return -1;
+    if (!rows) return;
     const int64_t size[2] = {rows->size[1], rows->size[0]}, stride[2] = {1, RUSH_MAX(rows->size[1], 1)};
-    return rush_result(out, rush_tensor_alias(rows, 2, size, stride, rows->offset));
+    rush_result(out, rush_tensor_alias(rows, 2, size, stride, rows->offset));
 }
 
 static rush_op op_nonzero = {
     .schema = "nonzero(Tensor self) -> Tensor",
-    .doc = "The coordinates of all elements that are not zero, one row each, in order.", .run = nonzero_run, .flags = RUSH_NO_GRAD,
+    .doc = "The coordinates of all elements that are not zero, one row each, in order.", .shape = anything, .cpu = nonzero_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 static rush_op op_argwhere = {
-    .schema = "argwhere(Tensor self) -> Tensor", .doc = "nonzero() under NumPy's name.", .run = nonzero_run, .flags = RUSH_NO_GRAD};
-
-static int nonzero_list(rush_value *out, const rush_tensor *self)
-{
-    rush_tensor one = *self;
-    if (self->ndim == 0) { /* as a vector of one */
-        one.ndim = 1;
-        one.size = one.dims;
-        one.stride = one.dims + RUSH_INLINE_DIMS;
-        one.size[0] = one.stride[0] = 1;
-    }
-    rush_tensor *rows = rush_nonzero_rows(&one);
-    if (!rows) return -1;
-    rush_tensor **list = rush_out_list(out, 0, one.ndim);
-    if (!list) return -1;
-    for (int d = 0; d < one.ndim; ++d)
-        if (!(list[d] = rush_tensor_alias(rows, 1, &rows->size[1], (const int64_t[]){1}, rows->offset + d * rows->size[1]))) return -1;
-    return 0;
-}
+    .schema = "argwhere(Tensor self) -> Tensor", .doc = "nonzero() under NumPy's name.", .shape = anything, .cpu = nonzero_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED};
 
 static int nonzero_list_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return nonzero_list(out, SELF);
+    rush_tensor *rows = T("nonzero", V(SELF->ndim ? SELF : unsqueeze(SELF, 0)));
+    return rows ? TN(out, "unbind.int", V(rows), V(1)) : -1;
 }
 
 static rush_op op_nonzero_numpy = {
@@ -175,24 +161,26 @@ static rush_op op_where = {
     .doc = "nonzero() as one vector per dimension.", .run = nonzero_list_run, .flags = RUSH_NO_GRAD,
 };
 
-static int nonzero_static_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int nonzero_static_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    int64_t want = I_(in[1]);
-    RUSH_CHECK(want >= 0, RUSH_RUNTIME_ERROR, "nonzero_static: 'size' must be an non-negative integer");
+    RUSH_CHECK(I_(in[1]) >= 0, RUSH_RUNTIME_ERROR, "nonzero_static: 'size' must be an non-negative integer");
+    const int64_t size[2] = {I_(in[1]), SELF->ndim};
+    return rush_out_t(out, 0, SELF, RUSH_I64, 2, size) ? 0 : -1;
+}
+
+static void nonzero_static_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
     rush_tensor *rows = rush_nonzero_rows(SELF);
-    const int64_t size[2] = {want, SELF->ndim};
-    rush_tensor *t = rows ? rush_tensor_new(RUSH_I64, SELF->device, 2, size) : NULL;
-    if (!t) return -1;
-    int64_t have = rows->size[1], *p = rush_ptr(t);
+    if (!rows) return;
+    int64_t have = rows->size[1], *p = rush_ptr(out[0].t);
     const int64_t *r = rush_ptr(rows);
-    for (int64_t i = 0; i < want; ++i)
+    for (int64_t i = 0; i < I_(in[1]); ++i)
         for (int d = 0; d < SELF->ndim; ++d) p[i * SELF->ndim + d] = i < have ? r[d * have + i] : I_(in[2]);
-    return rush_result(out, t);
 }
 
 static rush_op op_nonzero_static = {
     .schema = "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
-    .doc = "The first `size` rows of nonzero(), filled up with fill_value.", .run = nonzero_static_run, .flags = RUSH_NO_GRAD,
+    .doc = "The first `size` rows of nonzero(), filled up with fill_value.", .shape = nonzero_static_shape, .cpu = nonzero_static_cpu, .flags = RUSH_NO_GRAD,
 };
 
 /* ---- masked_fill ---- */
@@ -284,19 +272,26 @@ static rush_tensor *widened(const rush_tensor *t, int ndim, const int64_t *size)
     return rush_tensor_alias(t, ndim, size, stride, t->offset);
 }
 
-static int masked_select_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int masked_select_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *both[2] = {SELF, in[1].t};
     int ndim;
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK(both[1]->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "masked_select: expected BoolTensor for mask");
-    if (rush_needs_data(SELF) || rush_needs_data(in[1].t)) return -1;
+    return rush_same_sizes(both[0], both[1]) ? 0 : rush_broadcast(2, both, &ndim, size);
+}
+
+static void masked_select_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *both[2] = {SELF, in[1].t};
+    int ndim;
+    int64_t size[RUSH_MAXDIM];
     if (!rush_same_sizes(both[0], both[1])) {
-        if (rush_broadcast(2, both, &ndim, size)) return -1;
+        if (rush_broadcast(2, both, &ndim, size)) return;
         for (int k = 0; k < 2; ++k)
-            if (!(both[k] = widened(both[k], ndim, size))) return -1;
+            if (!(both[k] = widened(both[k], ndim, size))) return;
     }
-    return rush_result(out, rush_masked_pack(both[0], both[1]));
+    rush_result(out, rush_masked_pack(both[0], both[1]));
 }
 
 static void masked_select_grad(rush_grads *s)
@@ -306,7 +301,8 @@ static void masked_select_grad(rush_grads *s)
 
 static rush_op op_masked_select = {
     .schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
-    .doc = "The elements of self where mask is true, as a vector.", .run = masked_select_run, .grad = masked_select_grad, .saves = "mask", .flags = RUSH_OUT_STRICT,
+    .doc = "The elements of self where mask is true, as a vector.", .shape = masked_select_shape, .cpu = masked_select_cpu,
+    .grad = masked_select_grad, .saves = "mask", .flags = RUSH_OUT_STRICT | RUSH_DATA_SIZED,
 };
 
 static int masked_select_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
