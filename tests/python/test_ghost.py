@@ -75,3 +75,17 @@ assert torch.ghost.max_memory_allocated() == 4000
 def test_the_host_cannot_touch_its_memory():
     done = ghost("import ctypes\nctypes.c_float.from_address(torch.ones(3, device='ghost').data_ptr()).value")
     assert done.returncode == -signal.SIGSEGV and "ghost: host touched device memory in operation (none)" in done.stderr
+
+
+@both
+def test_results_whose_size_depends_on_data(mode):
+    passes("""
+x = torch.arange(12.).view(3, 4); m = x % 3 == 0; i = torch.tensor([2, 0])
+g, gm, gi = x.ghost(), m.ghost(), i.ghost()
+for of in (lambda x, m, i: x[m], lambda x, m, i: x[m[:, 0]], lambda x, m, i: x[i, i], lambda x, m, i: m.nonzero(),
+           lambda x, m, i: torch.stack(m.nonzero(as_tuple=True)), lambda x, m, i: torch.masked_select(x, m)):
+    assert of(g, gm, gi).is_ghost and torch.equal(of(g, gm, gi).cpu(), of(x, m, i))
+g[gm] = 0; g[gi] = torch.ones(4).ghost()
+assert g.tolist() == [[1, 1, 1, 1], [4, 5, 0, 7], [1, 1, 1, 1]]
+assert torch.empty(5, 4, device="meta")[torch.empty(2, dtype=torch.int64, device="meta")].shape == (2, 4)
+""", mode)
