@@ -119,6 +119,7 @@ RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
 void rush_parallel_elsewhere(void); /* a library is about to use the pool by itself: said before, so that forked children know */
 void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
+void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */
 int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
 /* ---- dtypes ---- */

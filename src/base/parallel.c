@@ -128,7 +128,9 @@ void rush_num_threads_set(int n)
 
 void rush_parallel_elsewhere(void)
 {
-    if (rush_num_threads() > 1) atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+    if (rush_num_threads() < 2) return;
+    atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+    rush_wait_briefly_when_busy();
 }
 
 void rush_parallel_alone(bool alone)
@@ -156,6 +158,7 @@ void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t b
         const rush_op *op = rush_now.op;
         rush_error_state first = {0, NULL};
         atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+        rush_wait_briefly_when_busy();
 #pragma omp parallel num_threads(use)
         {
             int64_t begin = omp_get_thread_num() * piece, end = RUSH_MIN(begin + piece, n);
