@@ -69,6 +69,7 @@ rush_storage *py_storage_of(PyObject *);
 bool py_is_generator(PyObject *);
 int py_device_ready(rush_device); /* -1 and the exception PyTorch raises for a device that is not there */
 PyObject *py_from_value(const rush_value *);
+int py_take_results(const rush_op *, PyObject *returned, rush_value *out); /* of a Python function in the operation's place */
 PyObject *py_number_of(const rush_tensor *, const void *element); /* a Python number */
 const char *py_public_name(void);  /* "rushlight", or "torch" when it goes by that name */
 const char *py_type_name(PyObject *); /* for messages */
@@ -128,6 +129,7 @@ int py_engine_init(PyObject *module);
 int py_customfn_init(PyObject *module);
 int py_modes_init(PyObject *module);
 int py_device_init(PyObject *module);
+int py_elsewhere_init(PyObject *module);
 int py_library_init(PyObject *module);
 int py_legacy_init(PyObject *module);
 int py_compat_init(PyObject *module);
@@ -172,6 +174,7 @@ int py_backward_ends(bool failed);
 bool py_saved_hooks_disabled(void);              /* true and an exception */
 PyObject *py_node_register(rush_node *, PyObject *f, bool pre); /* a hook; its handle */
 PyObject *py_item(PyObject *tensor, PyObject *unused);
+PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *kwargs);
 Py_ssize_t py_tensor_length(PyObject *);
 PyObject *py_tensor_iter(PyObject *);
 Py_hash_t py_tensor_hash(PyObject *);

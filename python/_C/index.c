@@ -341,7 +341,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
         Py_XDECREF(r);
         return r ? 0 : -1;
     }
-    if (py_tensor_of(self)->layout) return PyErr_Format(PyExc_TypeError, "Cannot assign to a sparse tensor"), -1;
+    if (py_tensor_of(self)->layout % RUSH_ELSEWHERE) return PyErr_Format(PyExc_TypeError, "Cannot assign to a sparse tensor"), -1;
     size_t mark = rush_scope_open();
     int failed = -1;
     plan p = {.t = py_tensor_of(self)};

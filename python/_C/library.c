@@ -34,6 +34,7 @@ static PyObject *kernel_for(const python_op *p, const rush_value *in)
     return NULL;
 }
 
+/* What a Python function returned for result i. */
 static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
 {
     if (op->out_list >> i & 1) {
@@ -61,6 +62,18 @@ static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
     return ok > 0 ? 0 : -1;
 }
 
+int py_take_results(const rush_op *op, PyObject *r, rush_value *out)
+{
+    if (op->nout <= 1) return op->nout ? take_result(op, r, out, 0) : 0;
+    PyObject *all = PySequence_Tuple(r);
+    int failed = all ? 0 : -1;
+    if (all && PyTuple_GET_SIZE(all) != op->nout)
+        failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PyTuple_GET_SIZE(all)), -1);
+    for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PyTuple_GET_ITEM(all, i), out, i);
+    Py_XDECREF(all);
+    return failed;
+}
+
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     python_op *p = python_op_of(op);
@@ -79,16 +92,7 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
         r = PyObject_Call(f, tuple, kwargs);
         Py_DECREF(f);
     }
-    if (r && op->nout <= 1) {
-        failed = op->nout ? take_result(op, r, out, 0) : 0;
-    } else if (r) {
-        PyObject *all = PySequence_Tuple(r);
-        failed = all ? 0 : -1;
-        if (all && PyTuple_GET_SIZE(all) != op->nout)
-            failed = (PyErr_Format(PyExc_RuntimeError, "%s: %d results were expected, got %zd", op->name, op->nout, PyTuple_GET_SIZE(all)), -1);
-        for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PyTuple_GET_ITEM(all, i), out, i);
-        Py_XDECREF(all);
-    }
+    if (r) failed = py_take_results(op, r, out);
     Py_XDECREF(r);
     Py_XDECREF(tuple);
     Py_XDECREF(kwargs);

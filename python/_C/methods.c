@@ -23,7 +23,7 @@ static bool has_no_storage(const rush_tensor *t)
 
 static bool has_no_strides(const rush_tensor *t, const char *what)
 {
-    if (t->layout <= RUSH_SPARSE_COO) return false;
+    if (t->layout <= RUSH_SPARSE_COO || t->layout == RUSH_ELSEWHERE) return false;
     PyErr_Format(PyExc_RuntimeError, "Sparse %s tensors do not have %s", rush_blocked(t->layout) ? "blocked" : "CSR", what);
     return true;
 }
@@ -76,6 +76,7 @@ static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLon
 static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
 static PyObject *data_ptr(PyObject *self, PyObject *unused)
 {
+    if (self_of(self)->layout == RUSH_ELSEWHERE) return PyLong_FromLong(0);
     if (has_no_storage(self_of(self))) return NULL;
     return PyLong_FromVoidPtr(self_of(self)->numel ? rush_ptr(self_of(self)) : NULL);
 }
@@ -177,6 +178,7 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
 {
     rush_tensor *t = self_of(self);
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
+    if (t->layout == RUSH_ELSEWHERE) return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s", py_type_name(self));
     if (has_no_storage(t)) return NULL;
     size_t mark = rush_scope_open();
     const rush_tensor *host = rush_on_host(t);
@@ -200,7 +202,7 @@ static PyObject *format(PyObject *self, PyObject *unused)
 static PyObject *storage(PyObject *self, PyObject *unused)
 {
     rush_tensor *t = self_of(self);
-    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : "SparseCsr");
+    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : t->layout == RUSH_ELSEWHERE ? "Wrapper" : "SparseCsr");
     return py_storage(t->storage);
 }
 
@@ -267,11 +269,6 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwarg
     return x;
 }
 
-static PyObject *make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *kwargs)
-{
-    return PyErr_Format(PyExc_NotImplementedError, "_make_wrapper_subclass: tensors without storage of their own (__torch_dispatch__) are not supported");
-}
-
 PyMethodDef py_tensor_methods[] = {
     {"size", (PyCFunction)(void (*)(void))size, METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the sizes, or that of one dimension."},
     {"stride", (PyCFunction)(void (*)(void))stride, METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): how many elements lie between neighbours along a dimension."},
@@ -305,7 +302,7 @@ PyMethodDef py_tensor_methods[] = {
     {"untyped_storage", storage, METH_NOARGS, "The bytes under it."},
     {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
     {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A detached tensor as an object of a subclass."},
-    {"_make_wrapper_subclass", (PyCFunction)(void (*)(void))make_wrapper_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_make_wrapper_subclass", (PyCFunction)(void (*)(void))py_make_wrapper_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A tensor of a subclass without memory of its own: its __torch_dispatch__ runs the operations."},
     {"_fix_weakref", nothing, METH_NOARGS, "Nothing: objects keep their tensors."},
     {"_view_func", view_func, METH_O, NULL},
     {"record_stream", (PyCFunction)nothing, METH_O, "Nothing on the CPU."},
@@ -319,12 +316,12 @@ PyMethodDef py_tensor_methods[] = {
 static PyObject *get_shape(PyObject *self, void *unused) { return py_size(self_of(self)->ndim, self_of(self)->size); }
 static PyObject *get_dtype(PyObject *self, void *unused) { return py_dtype(self_of(self)->dtype); }
 static PyObject *get_dev(PyObject *self, void *unused) { return py_device(self_of(self)->device); }
-static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout); }
+static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout % RUSH_ELSEWHERE); }
 static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(self_of(self)->ndim); }
 static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
 static PyObject *get_nbytes(PyObject *self, void *unused)
 {
-    if (self_of(self)->layout)
+    if (self_of(self)->layout % RUSH_ELSEWHERE)
         return PyErr_Format(PyExc_RuntimeError, "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the nbytes of the indices and values.  "
                                                 "If you want the size of the  equivalent dense tensor, multiply numel() by element_size()");
     return PyLong_FromLongLong(self_of(self)->numel * rush_dtypes[self_of(self)->dtype].size);
@@ -397,8 +394,8 @@ static int set_imag(PyObject *self, PyObject *value, void *unused) { return set_
 static PyObject *get_data(PyObject *self, void *unused)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *t = rush_tensor_detach(self_of(self));
-    bool made = t && !rush_version_own(t, 0); /* changes through .data are not seen by autograd */
+    rush_tensor *of = self_of(self), *t = of->layout == RUSH_ELSEWHERE ? T("detach", V(of)) : rush_tensor_detach(of);
+    bool made = t && (t->layout == RUSH_ELSEWHERE || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */
     PyObject *x = made ? py_wrap(t) : py_raise();
     rush_scope_close(mark);
     return x;

@@ -264,6 +264,13 @@ static PyObject *item(PyObject *self, const char *why)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     }
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
+    if (t->layout == RUSH_ELSEWHERE) {
+        size_t mark = rush_scope_open();
+        rush_value in[1] = {rush_v_tensor(t)}, out[RUSH_MAXOUT];
+        PyObject *x = rush_call(rush_op_find("_local_scalar_dense"), in, out) ? py_raise() : py_from_value(&out[0]);
+        rush_scope_close(mark);
+        return x;
+    }
     if (t->layout) { /* the values of the one place, added up */
         size_t mark = rush_scope_open();
         rush_tensor *sum = T("_to_dense", V(t));

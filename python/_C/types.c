@@ -279,6 +279,13 @@ static PyObject *get_default_device(PyObject *module, PyObject *unused)
     return py_device(py_default_device_set ? py_default_device : (rush_device){RUSH_CPU, -1});
 }
 
+static PyObject *get_default_device_type(PyObject *module, PyObject *unused)
+{
+    PyObject *device = get_default_device(module, NULL), *type = device ? PyObject_GetAttrString(device, "type") : NULL;
+    Py_XDECREF(device);
+    return type;
+}
+
 static PyObject *set_default_device(PyObject *module, PyObject *x)
 {
     if (x == Py_None) {
@@ -478,7 +485,8 @@ static PyObject *can_cast(PyObject *module, PyObject *args, PyObject *kwargs)
 
 static PyMethodDef functions[] = {
     {"_set_public_name", set_public_name, METH_O, "Names the package's types are printed and pickled under."},
-    {"_get_default_device", get_default_device, METH_NOARGS, "The device of factories."},
+    {"_default_device", get_default_device, METH_NOARGS, "The device of factories."},
+    {"_get_default_device", get_default_device_type, METH_NOARGS, "The type of the device of factories, as a string."},
     {"_set_default_device", set_default_device, METH_O, "Sets the device of factories; None: back to the CPU."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating point tensors made without saying one."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Sets the default floating point dtype."},

@@ -54,7 +54,7 @@ def is_storage(obj, /):
 
 def get_default_device():
     """The device that factories use."""
-    return _C._get_default_device()
+    return _C._default_device()
 
 
 def set_default_device(device):
@@ -144,7 +144,7 @@ def compiled_with_cxx11_abi():
 def get_device_module(device=None):
     """The module of a device type: torch.cpu, torch.cuda, ..."""
     import importlib
-    kind = _C.device(device).type if device is not None else _C._get_default_device().type
+    kind = _C.device(device).type if device is not None else _C._get_default_device()
     return importlib.import_module("rushlight." + kind)
 
 

@@ -91,6 +91,9 @@ class Tensor(_C.TensorBase):
         if self.layout in (_C.sparse_csc, _C.sparse_bsc):
             return utils._rebuild_sparse_tensor, (self.layout, (self.ccol_indices(), self.row_indices(), self.values(),
                                                                 self.size()))
+        if not _C._has_storage(self):  # a wrapper: what it holds is among its attributes
+            return utils._rebuild_wrapper_subclass, (type(self), self.dtype, tuple(self.size()), self.stride(), self.storage_offset(),
+                                                     self.layout, self.device, self.requires_grad)
         storage = self._typed_storage()
         if self.dtype in torch.storage._new_dtypes():
             return utils._rebuild_tensor_v3, (storage._untyped_storage, self.storage_offset(), tuple(self.size()),
@@ -108,7 +111,7 @@ class Tensor(_C.TensorBase):
     def __copy__(self):
         func, args = self._reduce_ex_internal(2)[:2]
         new = func(*args)
-        if type(self) is not Tensor:
+        if type(self) is not type(new):
             new = new.detach().as_subclass(type(self)).requires_grad_(new.requires_grad)
         new.__dict__.update(self.__dict__)
         return new

@@ -150,6 +150,28 @@ static int opened(rush_form form, const rush_op *op, const rush_value *in, rush_
     return changed ? rush_result(out, changed) : -1;
 }
 
+/* The objects that hold the elements are asked, below the graph: what they do is not recorded, the operation is. */
+int (*rush_elsewhere_run)(rush_form, const rush_op *, const rush_value *in, rush_value *out);
+
+static int run_elsewhere(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, bool wants)
+{
+    uint32_t mode = rush_now.mode;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    rush_value fresh[RUSH_MAXOUT] = {0};
+    bool given = form == RUSH_FORM_OUT;
+    int failed = rush_elsewhere_run(given ? RUSH_FORM_CALL : form, op, in, given ? fresh : out);
+    for (int i = 0; given && !failed && i < op->nout; ++i)
+        if (T_(out[i]) && T_(fresh[i]) && (T_(out[i])->layout | T_(fresh[i])->layout) & RUSH_ELSEWHERE) {
+            failed = T("copy_", out[i], fresh[i]) ? 0 : -1;
+            fresh[i] = RUSH_NONE;
+        }
+    if (given && !failed) failed = rush_given_fill(form, op, in, out, fresh);
+    for (int i = 0; wants && !failed && i < op->nout; ++i) /* what has a history of its own does not get another one */
+        if (T_(out[i]) && T_(out[i])->ag && T_(out[i]) != T_(in[0])) failed = rush_result(&out[i], rush_tensor_detach(T_(out[i])));
+    rush_now.mode = mode;
+    return failed || rush_failed() ? -1 : 0;
+}
+
 /* ---- the road ---- */
 
 static int check_out(survey *s, const rush_op *op, const rush_value *out)
@@ -192,17 +214,22 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
 {
     rush_value values[64];
     survey s = {0};
-    bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse;
+    bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse, elsewhere = false;
     if (survey_args(&s, op, in, changes && op->nargs ? T_(in[0]) : op->nout ? T_(out[0]) : NULL)) return -1;
     if (form == RUSH_FORM_OUT && check_out(&s, op, out)) return -1;
-    if (RUSH_UNLIKELY(sparse = s.layouts) && !(op = rush_sparse_form(op, in))) return -1;
+    if (RUSH_UNLIKELY(sparse = s.layouts)) {
+        elsewhere = s.layouts & RUSH_ELSEWHERE;
+        if (!elsewhere && !(op = rush_sparse_form(op, in))) return -1;
+    }
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
     if (changes && check_self(op, in, s.wants_grad)) return -1;
-    if (op->run && !op->grad && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
+    bool whole = elsewhere ? op->flags & RUSH_NO_GRAD : sparse && form == RUSH_FORM_INPLACE;
+    if (op->run && !op->grad && form != RUSH_FORM_OUT && !whole) {
         if (opened(form, op, in, out, wants)) return -1;
         return form == RUSH_FORM_INPLACE ? 0 : finish(form, op, in, in, out, changes, false);
     }
+    if (elsewhere) return run_elsewhere(form, op, in, out, wants) ? -1 : finish(form, op, in, in, out, changes, wants);
     RUSH_CHECK(!sparse || form == RUSH_FORM_CALL || !wants || op->grad, RUSH_NOT_IMPLEMENTED, "a derivative in place, of tensors of a sparse layout");
     const rush_value *saved = in;
     if (changes && wants) {

@@ -192,7 +192,7 @@ static const char *accumulate_name(const rush_node *node) { return "AccumulateGr
 
 static bool sole_owner(const rush_tensor *g)
 {
-    if (g->layout) return g->refs == 1 && !g->py && g->parts->values->refs == 1 && g->parts->values->storage->refs == 1;
+    if (g->layout) return g->parts && g->refs == 1 && !g->py && g->parts->values->refs == 1 && g->parts->values->storage->refs == 1;
     return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
 }
 

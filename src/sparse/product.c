@@ -336,7 +336,8 @@ static int any_mm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = SELF, *b = in[1].t;
     if (a->layout && b->layout) return rush_result(out, T("_sparse_sparse_matmul", in[0], in[1]));
-    if (shapes_multiply(a, b)) return -1;
+    bool asked = (a->layout | b->layout) & RUSH_ELSEWHERE && a->ndim == 2 && b->ndim == 2; /* whose product is the object's business */
+    if (!asked && shapes_multiply(a, b)) return -1;
     const rush_tensor *like = a->layout ? b : a;
     rush_tensor *zeros = T("zeros", INTS(a->size[0], b->size[1]), rush_v_dtype(like->dtype));
     return rush_result(out, zeros ? T("_sparse_addmm", V(zeros), in[0], in[1], V((int64_t)0), V((int64_t)1)) : NULL);

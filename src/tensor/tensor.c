@@ -238,6 +238,19 @@ rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
     return rush_park(t);
 }
 
+rush_tensor *rush_tensor_elsewhere(rush_dtype dtype, rush_device device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    if (rush_numel_of(ndim, size) < 0) return NULL;
+    rush_tensor *t = rush_tensor_header(dtype, device, ndim);
+    if (!t) return NULL;
+    memcpy(t->size, size, sizeof *size * ndim);
+    memcpy(t->stride, stride, sizeof *stride * ndim);
+    t->offset = offset;
+    rush_tensor_refresh(t);
+    t->layout = RUSH_ELSEWHERE;
+    return rush_version_own(t, 0) ? (rush_drop(t), NULL) : rush_park(t);
+}
+
 rush_tensor *rush_tensor_detach(const rush_tensor *of)
 {
     return of->layout == RUSH_STRIDED ? rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset) : rush_sparse_alias(of);

@@ -49,6 +49,10 @@ typedef struct rush_counter { /* of in-place changes */
 
 #define RUSH_INLINE_DIMS 5
 
+/* A value of rush_tensor.layout: the tensor has sizes, strides, dtype and device, but no memory. It stands for an object that
+ * says what an operation on it does (rush_elsewhere_run in api/api.h): PyTorch's wrapper subclasses. */
+enum { RUSH_ELSEWHERE = 128 };
+
 struct rush_tensor {
     atomic_int refs;
     uint8_t dtype;
@@ -81,6 +85,7 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, rush_devi
 rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
 rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
+rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* x.detach(): same memory and version counter, no graph. */
 rush_tensor *rush_tensor_detach(const rush_tensor *);
 /* A 0-d CPU tensor of a number value (wrapped: it does not take part in promotion beyond its category). */
