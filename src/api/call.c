@@ -69,16 +69,35 @@ static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
     return NULL;
 }
 
+/* What the schema says is written beside a first argument that is no list: lists, state. */
+static int others_written(const rush_op *op, const rush_value *in)
+{
+    for (int k = 0; k < op->nargs; ++k) {
+        if (!op->args[k].written || (k == 0 && !op->args[k].list)) continue;
+        rush_tensor *single = T_(in[k]), **t = in[k].kind == RUSH_V_TENSORS ? in[k].tensors : &single;
+        uint32_t n = in[k].kind == RUSH_V_TENSORS ? in[k].n : single != NULL;
+        for (uint32_t i = 0; i < n; ++i) {
+            if (rush_inplace_check(t[i], rush_wants_grad(t[i]))) return -1;
+            rush_version_bump(t[i]);
+        }
+    }
+    return 0;
+}
+
 static int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
     if (op->shape(op, in, out)) return -1;
+    if (RUSH_UNLIKELY(op->flags & RUSH_SIDE_EFFECT) && others_written(op, in)) return -1;
     const rush_tensor *t = any_result(op, out);
     if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
     if (!t) t = s->first;
     if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
     if (RUSH_LIKELY(op->cpu != NULL)) {
+        uint32_t mode = rush_now.mode;
+        rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
         op->cpu(op, in, out);
+        rush_now.mode = mode;
         return rush_failed() ? -1 : 0;
     }
     if (op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;

@@ -60,6 +60,8 @@
 /* These work on shape-only tensors too. */
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
+/* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
+double rush_number_of(rush_tensor *);
 
 #pragma GCC visibility pop
 #endif

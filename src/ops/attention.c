@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/gemm.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include <math.h>
 
 enum { BLOCK = 64 };
@@ -112,56 +113,93 @@ static void backward_heads(void *arg, int64_t begin, int64_t end)
     free(delta);
 }
 
-/* in: query, key, value, dropout_p, is_causal, attn_mask, scale */
-static int prepare(attention *a, const rush_value *in)
+/* in: query, key, value, and a mask or none */
+static int check_sizes(rush_tensor *const *qkv, const rush_tensor *mask)
 {
-    *a = (attention){.q = in[0].t, .k = in[1].t, .v = in[2].t, .causal = in[4].i};
-    RUSH_CHECK(a->q->ndim == 4 && a->k->ndim == 4 && a->v->ndim == 4, RUSH_RUNTIME_ERROR, "query, key and value must have 4 dimensions");
-    RUSH_CHECK(a->q->dtype == a->k->dtype && a->q->dtype == a->v->dtype, RUSH_RUNTIME_ERROR, "query, key and value must have one dtype");
-    RUSH_CHECK(a->k->size[1] && a->q->size[1] % a->k->size[1] == 0, RUSH_RUNTIME_ERROR, "the heads of key (%lld) must divide those of query (%lld)",
-               (long long)a->k->size[1], (long long)a->q->size[1]);
+    const rush_tensor *q = qkv[0], *k = qkv[1], *v = qkv[2];
+    RUSH_CHECK(q->ndim == 4 && k->ndim == 4 && v->ndim == 4, RUSH_RUNTIME_ERROR, "query, key and value must have 4 dimensions");
+    RUSH_CHECK(q->dtype == k->dtype && q->dtype == v->dtype, RUSH_RUNTIME_ERROR, "query, key and value must have one dtype");
+    RUSH_CHECK(rush_dtype_is_float(q->dtype), RUSH_NOT_IMPLEMENTED, "attention is not implemented for %s", rush_dtype_name(q->dtype));
+    RUSH_CHECK(k->size[1] && q->size[1] % k->size[1] == 0, RUSH_RUNTIME_ERROR, "the heads of key (%lld) must divide those of query (%lld)",
+               (long long)k->size[1], (long long)q->size[1]);
+    RUSH_CHECK(k->size[0] == q->size[0] && v->size[0] == q->size[0] && v->size[1] == k->size[1] && v->size[2] == k->size[2] && k->size[3] == q->size[3],
+               RUSH_RUNTIME_ERROR, "query %s, key %s and value %s do not fit", rush_shape_of(q), rush_shape_of(k), rush_shape_of(v));
+    const int64_t size[] = {q->size[0], q->size[1], q->size[2], k->size[2]};
+    bool fits = !mask || mask->ndim <= 4;
+    for (int d = 0; mask && fits && d < mask->ndim; ++d) fits = mask->size[d] == size[4 - mask->ndim + d] || mask->size[d] == 1;
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "the mask %s does not fit scores of size %s", rush_shape_of(mask), rush_shape_text(4, size));
+    return 0;
+}
+
+static double scale_of(rush_value scale, const rush_tensor *q)
+{
+    return HAS(scale) ? rush_to_double(scale) : 1 / sqrt((double)RUSH_MAX(q->size[q->ndim - 1], 1));
+}
+
+/* What loops read: of one floating type, and without lazy bits. */
+static rush_tensor *readable(rush_tensor *t, rush_dtype type)
+{
+    return t->dtype == type && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) ? t : rush_cast_copy(t, type);
+}
+
+static int prepare(attention *a, rush_tensor *const *qkv, rush_tensor *mask, bool causal, rush_value scale)
+{
+    rush_dtype type = qkv[0]->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
+    *a = (attention){.q = readable(qkv[0], type), .k = readable(qkv[1], type), .v = readable(qkv[2], type), .causal = causal};
+    if (!a->q || !a->k || !a->v) return -1;
     a->heads = a->q->size[1];
     a->group = a->heads / a->k->size[1];
     a->l = a->q->size[2];
     a->e = a->q->size[3];
     a->s = a->k->size[2];
     a->ev = a->v->size[3];
-    a->scale = in[6].kind == RUSH_V_NONE ? 1 / sqrt((double)a->e) : rush_to_double(in[6]);
-    a->type = a->q->dtype == RUSH_F64;
-    a->item = rush_dtypes[a->q->dtype].size;
-    if (HAS(in[5])) {
+    a->scale = scale_of(scale, a->q);
+    a->type = type == RUSH_F64;
+    a->item = rush_dtypes[type].size;
+    if (mask) {
         int64_t size[] = {a->q->size[0], a->heads, a->l, a->s};
-        a->mask = T("expand", in[5], rush_v_ints(size, 4));
+        a->mask_is_bool = mask->dtype == RUSH_BOOL;
+        mask = readable(mask, a->mask_is_bool ? RUSH_BOOL : type);
+        a->mask = mask ? T("expand", V(mask), rush_v_ints(size, 4)) : NULL;
         if (!a->mask) return -1;
-        a->mask_is_bool = a->mask->dtype == RUSH_BOOL;
     }
     return 0;
 }
 
-static bool direct(const rush_tensor *t) { return (t->dtype == RUSH_F32 || t->dtype == RUSH_F64) && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG)); }
-
-static int flash_run(const rush_op *op, const rush_value *in, rush_value *out)
+/* (B, H, L, E) over (B, L, H, E): what the next projection reads in order. */
+static rush_tensor *by_heads(rush_dtype dtype, rush_device device, int64_t b, int64_t heads, int64_t l, int64_t e)
 {
-    rush_dtype dtype = in[0].t->dtype;
-    rush_value args[7];
-    memcpy(args, in, sizeof args);
-    for (int i = 0; i < 3; ++i)
-        if (!direct(args[i].t)) args[i] = V(rush_cast_copy(args[i].t, RUSH_F32));
-    if (rush_failed()) return -1;
-    if (HAS(args[5]) && args[5].t->dtype != RUSH_BOOL && args[5].t->dtype != args[0].t->dtype) args[5] = V(rush_cast_copy(args[5].t, args[0].t->dtype));
+    rush_tensor *made = rush_tensor_new(dtype, device, 4, (int64_t[]){b, l, heads, e});
+    return made ? rush_tensor_alias(made, 4, (int64_t[]){b, heads, l, e}, (int64_t[]){made->stride[0], made->stride[2], made->stride[1], 1}, 0) : NULL;
+}
+
+/* in: query, key, value, dropout_p, is_causal, attn_mask, scale */
+static int flash_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *q = in[0].t, *qkv[3] = {q, in[1].t, in[2].t};
+    if (check_sizes(qkv, T_(in[5]))) return -1;
+    rush_tensor *made = by_heads(q->dtype, q->device, q->size[0], q->size[1], q->size[2], qkv[2]->size[3]);
+    if (!made) return -1;
+    rush_out_view(out, 0, made);
+    return rush_out_t(out, 1, q, q->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32, 3, q->size) ? 0 : -1;
+}
+
+static int no_room(const attention *a)
+{
+    return rush_fail(RUSH_MEMORY_ERROR, "out of memory for the scores of %d queries and %lld keys", BLOCK, (long long)a->s);
+}
+
+static void flash_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
     attention a;
-    if (rush_failed() || prepare(&a, args)) return -1;
-    rush_device cpu = a.q->device;
-    int64_t b = a.q->size[0], size[] = {b, a.l, a.heads, a.ev}, strided[] = {b, a.heads, a.l, a.ev};
-    rush_tensor *made = rush_tensor_new(a.q->dtype, cpu, 4, size); /* (B, L, H, E): what the next projection reads in order */
-    a.lse = rush_tensor_new(a.q->dtype, cpu, 3, (int64_t[]){b, a.heads, a.l});
-    a.out = made ? rush_tensor_alias(made, 4, strided, (int64_t[]){made->stride[0], made->stride[2], made->stride[1], 1}, 0) : NULL;
-    if (!a.out || !a.lse) return -1;
-    if (cpu.type == RUSH_CPU && a.out->numel) rush_parallel_for(b * a.heads * ((a.l + BLOCK - 1) / BLOCK), 1, forward_blocks, &a);
-    RUSH_CHECK(!a.failed, RUSH_MEMORY_ERROR, "out of memory for the scores of %d queries and %lld keys", BLOCK, (long long)a.s);
-    out[0] = rush_v_tensor(a.out->dtype == dtype ? a.out : rush_cast_copy(a.out, dtype));
-    out[1] = rush_v_tensor(a.lse);
-    return rush_failed() ? -1 : 0;
+    rush_tensor *qkv[3] = {in[0].t, in[1].t, in[2].t}, *to = out[0].t;
+    if (!to->numel || prepare(&a, qkv, T_(in[5]), I_(in[4]), in[6])) return;
+    a.lse = out[1].t;
+    a.out = to->dtype == a.q->dtype ? to : by_heads(a.q->dtype, to->device, to->size[0], a.heads, a.l, a.ev);
+    if (!a.out) return;
+    rush_parallel_for(to->size[0] * a.heads * ((a.l + BLOCK - 1) / BLOCK), 1, forward_blocks, &a);
+    if (a.failed) no_room(&a);
+    else if (a.out != to) rush_copy_into(to, a.out);
 }
 
 /* By operations: (out, attention weights). */
@@ -191,53 +229,75 @@ static rush_tensor *in_full(rush_tensor *q, rush_tensor *k, rush_tensor *v, rush
     return matmul(p, v);
 }
 
+/* in: grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale */
+static int flash_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *g = in[0].t, *qkv[3] = {in[1].t, in[2].t, in[3].t}, *y = in[4].t, *lse = in[5].t;
+    if (check_sizes(qkv, T_(in[8]))) return -1;
+    const int64_t size[] = {qkv[0]->size[0], qkv[0]->size[1], qkv[0]->size[2], qkv[2]->size[3]};
+    bool fits = g->ndim == 4 && y->ndim == 4 && lse->ndim == 3 && lse->dtype == (qkv[0]->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32) && rush_contiguous(lse);
+    for (int d = 0; fits && d < 4; ++d) fits = g->size[d] == size[d] && y->size[d] == size[d] && (d == 3 || lse->size[d] == size[d]);
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "grad_out %s, out %s and logsumexp %s are not those of results of size %s", rush_shape_of(g), rush_shape_of(y),
+               rush_shape_of(lse), rush_shape_text(4, size));
+    for (int i = 0; i < 3; ++i)
+        if (!rush_out_t(out, i, qkv[i], qkv[i]->dtype, 4, qkv[i]->size)) return -1;
+    return 0;
+}
+
+static void flash_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    attention a;
+    rush_tensor *qkv[3] = {in[1].t, in[2].t, in[3].t}, *made[3];
+    if (prepare(&a, qkv, T_(in[8]), I_(in[7]), in[9])) return;
+    for (int i = 0; i < 3; ++i) {
+        made[i] = out[i].t->dtype == a.q->dtype ? out[i].t : rush_tensor_new(a.q->dtype, out[i].t->device, 4, out[i].t->size);
+        if (!made[i]) return;
+        if (i || !a.s) rush_zero_into(made[i]);
+    }
+    a.dq = made[0], a.dk = made[1], a.dv = made[2];
+    a.g = readable(in[0].t, a.q->dtype);
+    a.out = readable(in[4].t, a.q->dtype);
+    a.lse = in[5].t;
+    if (!a.g || !a.out) return;
+    if (a.s && a.l) rush_parallel_for(a.q->size[0] * (a.heads / a.group), 1, backward_heads, &a);
+    if (a.failed) no_room(&a);
+    for (int i = 0; i < 3 && !a.failed; ++i)
+        if (made[i] != out[i].t && rush_copy_into(out[i].t, made[i])) return;
+}
+
+static rush_op op_flash_backward = {
+    .schema = "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, "
+              "float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+    .doc = "The derivative of _scaled_dot_product_flash_attention_for_cpu.", .shape = flash_backward_shape, .cpu = flash_backward_cpu, .flags = RUSH_HIDDEN,
+};
+
 static void flash_grad(rush_grads *s)
 {
-    rush_tensor *g = s->g[0];
+    rush_tensor *g = s->g[0], *q = s->in[0].t;
     if (!g) return;
-    attention a;
-    if (prepare(&a, s->in)) return;
     if (rush_grad_enabled()) { /* the derivative will be differentiated: the same by operations */
         rush_tensor *leaves[3], *got[3];
         int which[3], n = 0;
         for (int i = 0; i < 3; ++i)
             if (rush_needs(s, i)) which[n] = i, leaves[n++] = s->in[i].t;
-        rush_tensor *y = in_full(a.q, a.k, a.v, T_(s->in[5]), 0, a.causal, a.scale, NULL);
+        rush_tensor *y = in_full(q, s->in[1].t, s->in[2].t, T_(s->in[5]), 0, I_(s->in[4]), scale_of(s->in[6], q), NULL);
         if (!y || rush_grad_of(1, &y, &g, n, leaves, got, true, true, true)) return;
         for (int i = 0; i < n; ++i) s->gin[which[i]] = got[i];
         return;
     }
-    rush_dtype dtype = a.q->dtype;
-    rush_value args[7];
-    memcpy(args, s->in, sizeof args);
-    if (!direct(a.q) || !direct(a.k) || !direct(a.v)) {
-        for (int i = 0; i < 3; ++i) args[i] = V(rush_cast_copy(args[i].t, dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32));
-        if (HAS(args[5]) && args[5].t->dtype != RUSH_BOOL) args[5] = V(rush_cast_copy(args[5].t, RUSH_F32));
-        if (rush_failed() || prepare(&a, args)) return;
-    }
-    a.g = a.q->dtype == g->dtype ? g : rush_cast_copy(g, a.q->dtype);
-    a.out = s->out[0].t->dtype == a.q->dtype ? s->out[0].t : rush_cast_copy(s->out[0].t, a.q->dtype);
-    a.lse = s->out[1].t;
-    a.dq = rush_tensor_new(a.q->dtype, a.q->device, 4, a.q->size);
-    a.dk = rush_zeros_like(a.k);
-    a.dv = rush_zeros_like(a.v);
-    if (!a.g || !a.out || !a.dq || !a.dk || !a.dv) return;
-    if (a.s == 0 && a.dq->numel) memset(rush_ptr(a.dq), 0, a.dq->numel * a.item);
-    if (a.s && a.l) rush_parallel_for(a.q->size[0] * (a.heads / a.group), 1, backward_heads, &a);
-    if (a.failed) {
-        rush_fail(RUSH_MEMORY_ERROR, "out of memory for the scores of %d queries and %lld keys", BLOCK, (long long)a.s);
+    rush_value made[RUSH_MAXOUT];
+    if (TN(made, "_scaled_dot_product_flash_attention_for_cpu_backward", V(g), s->in[0], s->in[1], s->in[2], s->out[0], s->out[1], s->in[3], s->in[4], s->in[5],
+           s->in[6]))
         return;
-    }
-    rush_tensor *made[] = {a.dq, a.dk, a.dv};
     for (int i = 0; i < 3; ++i)
-        if (rush_needs(s, i)) s->gin[i] = made[i]->dtype == dtype ? made[i] : rush_cast_copy(made[i], dtype);
+        if (rush_needs(s, i)) s->gin[i] = made[i].t;
 }
 
 static rush_op op_flash = {
     .schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
               "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
     .doc = "Attention of (B, H, L, E) tensors by blocks of queries, and the logarithm of each row's sum.",
-    .run = flash_run, .grad = flash_grad, .saves = "query, key, value, attn_mask, result0, result1", .flags = RUSH_AUTOCAST_LOW,
+    .shape = flash_shape, .cpu = flash_cpu, .grad = flash_grad, .saves = "query, key, value, attn_mask, result0, result1", .flags = RUSH_AUTOCAST_LOW,
 };
 
 static int check(const rush_value *in)
@@ -260,7 +320,7 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (check(in)) return -1;
     rush_tensor *q = in[0].t, *k = in[1].t, *v = in[2].t, *mask = T_(in[3]);
-    double dropout = in[4].f, scale = HAS(in[6]) ? in[6].f : 1 / sqrt((double)RUSH_MAX(q->size[q->ndim - 1], 1));
+    double dropout = in[4].f, scale = scale_of(in[6], q);
     bool causal = in[5].i, grouped = in[7].i;
     bool same = q->ndim == k->ndim && q->ndim == v->ndim && q->ndim >= 3 && q->ndim <= 4;
     for (int d = 0; same && d < q->ndim - 2; ++d) {
@@ -268,7 +328,7 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
         same = k->size[d] == v->size[d] && (head ? k->size[d] && q->size[d] % k->size[d] == 0 : q->size[d] == k->size[d]);
     }
     same = same && q->size[q->ndim - 1] == k->size[k->ndim - 1] && k->size[k->ndim - 2] == v->size[v->ndim - 2];
-    bool plain = rush_dtype_is_float(q->dtype) && dropout == 0 && q->numel && k->numel && v->numel && q->device.type == RUSH_CPU && !(mask && rush_requires_grad(mask));
+    bool plain = rush_dtype_is_float(q->dtype) && dropout == 0 && q->numel && k->numel && v->numel && !(mask && rush_requires_grad(mask));
     if (!same || !plain || (mask && mask->ndim > q->ndim)) return rush_result(out, in_full(q, k, v, mask, dropout, causal, scale, NULL));
     bool three = q->ndim == 3;
     if (three) {
@@ -291,7 +351,7 @@ static rush_op op_sdpa = {
 static int sdpa_math_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *weights = NULL, *q = in[0].t;
-    double scale = HAS(in[7]) ? in[7].f : 1 / sqrt((double)RUSH_MAX(q->size[q->ndim - 1], 1));
+    double scale = scale_of(in[7], q);
     if (check(in)) return -1;
     out[0] = rush_v_tensor(in_full(q, in[1].t, in[2].t, T_(in[3]), in[4].f, in[5].i, scale, &weights));
     out[1] = rush_v_tensor(weights);
@@ -305,4 +365,4 @@ static rush_op op_sdpa_math = {
     .run = sdpa_math_run,
 };
 
-RUSH_FAMILY(attention, &op_flash, &op_sdpa, &op_sdpa_math)
+RUSH_FAMILY(attention, &op_flash, &op_flash_backward, &op_sdpa, &op_sdpa_math)

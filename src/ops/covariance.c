@@ -1,6 +1,7 @@
 /* covariance.c - cov and corrcoef; a tensor's one element as a number. */
 #include "op/formula.h"
 #include "ops/reduce.h"
+#include <math.h>
 
 /* ---- cov: in = self, correction, fweights, aweights ---- */
 
@@ -13,8 +14,9 @@ static int check_weights(const char *name, rush_tensor *w, int64_t observations,
     RUSH_CHECK(w->numel == observations, RUSH_RUNTIME_ERROR,
                "cov(): expected %s to have the same numel as there are observations in the input but got %lld != %lld", name, (long long)w->numel,
                (long long)observations);
-    RUSH_CHECK(w->device.type == RUSH_META || !w->numel || rush_item(T("amin", V(w))) >= 0, RUSH_RUNTIME_ERROR, "cov(): %s cannot be negative", name);
-    return 0;
+    rush_tensor *least = w->numel ? T("amin", V(w)) : NULL;
+    return rush_failed() || (least && TN(NULL, "_assert_async.msg", V(ge(least, 0)), V(integers ? "cov(): fweights cannot be negative"
+                                                                                       : "cov(): aweights cannot be negative"))) ? -1 : 0;
 }
 
 static int cov_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -34,8 +36,7 @@ static int cov_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *factor, *mean;
     if (w) {
         rush_tensor *total = sum_all(w);
-        RUSH_CHECK(rush_failed() || w->device.type == RUSH_META || (n && rush_item(total) != 0), RUSH_RUNTIME_ERROR,
-                   "cov(): fweights and aweights sum to zero, can't be normalized");
+        if (!total || TN(out, "_assert_async.msg", V(ne(total, 0)), V("cov(): fweights and aweights sum to zero, can't be normalized"))) return -1;
         mean = div_(sum_dim(mul(x, w), 1, true), total);
         factor = aw && correction != 0 ? sub(total, mul(correction, div_(sum_all(mul(w, aw)), total))) : sub(total, correction);
         factor = T("clamp_min", V(factor), V(0));
@@ -81,15 +82,21 @@ static rush_op op_corrcoef = {
 
 /* ---- one element as a number ---- */
 
-static int item_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int item_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *x = in[0].t;
     RUSH_CHECK(x->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)x->numel);
     RUSH_CHECK(x->device.type != RUSH_META, RUSH_RUNTIME_ERROR, "Tensor.item() cannot be called on meta tensors");
+    return 0;
+}
+
+static void item_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t;
     if (rush_dtype_is_complex(x->dtype)) {
         rush_value v = {.kind = RUSH_V_COMPLEX};
         const rush_tensor *plain = rush_plain(x);
-        if (!plain) return -1;
+        if (!plain) return;
         rush_convert(v.c, RUSH_C128, 16, rush_ptr(plain), plain->dtype, 16, 1);
         out[0] = v;
     } else if (rush_dtypes[x->dtype].category == 2) {
@@ -97,15 +104,49 @@ static int item_run(const rush_op *op, const rush_value *in, rush_value *out)
     } else {
         out[0] = x->dtype == RUSH_BOOL ? rush_v_bool(rush_item_int(x)) : rush_v_int(rush_item_int(x));
     }
-    return rush_failed() ? -1 : 0;
 }
 
 static rush_op op_item = {
-    .schema = "item(Tensor self) -> Scalar", .doc = "The one element as a number.", .run = item_run, .flags = RUSH_NO_GRAD,
+    .schema = "item(Tensor self) -> Scalar", .doc = "The one element as a number.", .shape = item_shape, .cpu = item_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 static rush_op op_local_scalar = {
-    .schema = "_local_scalar_dense(Tensor self) -> Scalar", .doc = "item.", .run = item_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+    .schema = "_local_scalar_dense(Tensor self) -> Scalar", .doc = "item.", .shape = item_shape, .cpu = item_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
 };
+
+/* ---- conditions on data, which a device may check when it gets there ---- */
+
+static int assert_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[0].t->numel, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with no values is ambiguous");
+    RUSH_CHECK(in[0].t->numel == 1, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with more than one value is ambiguous");
+    return 0;
+}
+
+static void assert_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (rush_item(in[0].t) != 0) return;
+    const rush_op *now = rush_now.op;
+    rush_now.op = NULL; /* the message is the caller's: it names what it is about itself */
+    rush_fail(RUSH_RUNTIME_ERROR, "%s", op->nargs > 1 ? in[1].s : "Expected Tensor with single nonzero value, but got zero");
+    rush_now.op = now;
+}
+
+static rush_op op_assert = {
+    .schema = "_assert_async(Tensor self) -> ()", .doc = "An error where the one element is zero.", .shape = assert_shape, .cpu = assert_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+static rush_op op_assert_msg = {
+    .schema = "_assert_async.msg(Tensor self, str assert_msg) -> ()", .doc = "The same with a message.", .shape = assert_shape, .cpu = assert_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
+double rush_number_of(rush_tensor *t)
+{
+    rush_value v = RUSH_NONE;
+    return !t || TN(&v, "item", V(t)) ? (double)NAN : rush_to_double(v);
+}
 
 static int is_nonzero_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -113,7 +154,7 @@ static int is_nonzero_run(const rush_op *op, const rush_value *in, rush_value *o
     RUSH_CHECK(x->numel, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with no values is ambiguous");
     RUSH_CHECK(x->numel == 1, RUSH_RUNTIME_ERROR, "Boolean value of Tensor with more than one value is ambiguous");
     rush_value v = RUSH_NONE;
-    if (item_run(op, in, &v)) return -1;
+    if (TN(&v, "item", in[0])) return -1;
     out[0] = rush_v_bool(v.kind == RUSH_V_COMPLEX ? v.c[0] != 0 || v.c[1] != 0 : v.kind == RUSH_V_FLOAT ? v.f != 0 : v.i != 0);
     return 0;
 }
@@ -122,4 +163,4 @@ static rush_op op_is_nonzero = {
     .schema = "is_nonzero(Tensor self) -> bool", .doc = "Is the one element not zero?", .run = is_nonzero_run, .flags = RUSH_NO_GRAD,
 };
 
-RUSH_FAMILY(covariance, &op_cov, &op_corrcoef, &op_item, &op_local_scalar, &op_is_nonzero)
+RUSH_FAMILY(covariance, &op_cov, &op_corrcoef, &op_item, &op_local_scalar, &op_is_nonzero, &op_assert, &op_assert_msg)

@@ -142,6 +142,7 @@ static int div_mode_shape(const rush_op *op, const rush_value *in, rush_value *o
 static void div_mode_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pw_id id = (rush_pw_id)mode_row(in[2]);
+    if (id != RUSH_PW_div && rush_pw_check_divisors(in)) return;
     if (id == RUSH_PW_div_trunc && (out[0].t->dtype == RUSH_F16 || out[0].t->dtype == RUSH_BF16)) { /* the quotient is rounded to the type first */
         rush_pw_run_row(RUSH_PW_div, in, &no_args, out[0].t);
         rush_pw_run_row(RUSH_PW_trunc, out, &no_args, out[0].t);

@@ -92,7 +92,7 @@ static rush_tensor *share(rush_tensor *g, rush_tensor *x, rush_tensor *result, r
 static rush_tensor *share_all(rush_tensor *g, rush_tensor *x, rush_tensor *result)
 {
     if (rush_failed()) return NULL;
-    double best = rush_item(result);
+    double best = rush_number_of(result);
     rush_tensor *mask = best == best ? eq(x, result) : WORD1(isnan, x);
     return mul(div_(g, sum_all(mask)), mask);
 }

@@ -4,7 +4,7 @@
  * i-th element to the i-th call, one that is not goes to all. So derivatives are those of the operations.
  */
 #include "autograd/autograd.h"
-#include "op/op.h"
+#include "op/formula.h"
 #include "ops/geometry.h"
 
 typedef struct each_row {
@@ -20,11 +20,7 @@ static rush_value part(rush_value v, uint32_t i, bool spread)
     if (v.kind == RUSH_V_VALUES) return v.values[i];
     if (v.kind == RUSH_V_FLOATS) return rush_v_float(v.floats[i]);
     if (v.kind == RUSH_V_INTS) return rush_v_int(v.ints[i]);
-    if (!spread) return v;
-    double x;
-    const rush_tensor *t = v.t;
-    rush_convert(&x, RUSH_F64, 8, (char *)rush_ptr(t) + (int64_t)i * t->stride[0] * rush_dtypes[t->dtype].size, t->dtype, 8, 1);
-    return rush_v_float(x);
+    return spread ? rush_v_float(rush_number_of(T("select.int", v, V(0), V((int64_t)i)))) : v;
 }
 
 static bool is_list(rush_value v)
@@ -228,38 +224,46 @@ static void unscale_f64(char **p, const int64_t *stride, int64_t n, const void *
     if (bad) atomic_store(&j->bad, true);
 }
 
-static int unscale_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int unscale_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *found = in[1].t, *inverse = in[2].t;
     RUSH_CHECK(found->numel == 1 && inverse->numel == 1, RUSH_RUNTIME_ERROR, "found_inf and inv_scale must be 1-element tensors.");
     RUSH_CHECK(found->dtype == RUSH_F32 && inverse->dtype == RUSH_F32, RUSH_RUNTIME_ERROR, "found_inf and inv_scale must be float tensors.");
-    unscale_job j = {.by = rush_item(inverse)};
+    for (uint32_t i = 0; i < in[0].n; i++)
+        RUSH_CHECK(rush_dtypes[in[0].tensors[i]->dtype].category == 2, RUSH_NOT_IMPLEMENTED, "gradients of %s are not unscaled",
+                   rush_dtype_name(in[0].tensors[i]->dtype));
+    return 0;
+}
+
+static void unscale_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    unscale_job j = {.by = rush_item(in[2].t)};
     for (uint32_t i = 0; i < in[0].n; i++) {
         rush_tensor *t = in[0].tensors[i];
-        RUSH_CHECK(rush_dtypes[t->dtype].category == 2, RUSH_NOT_IMPLEMENTED, "gradients of %s are not unscaled", rush_dtype_name(t->dtype));
-        if (rush_inplace_check(t, rush_wants_grad(t))) return -1;
         uint8_t c = t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
         rush_value operand[2] = {rush_v_tensor(t), rush_v_tensor(t)};
-        if (rush_iterate(1, 2, operand, (const uint8_t[]){c, c}, c == RUSH_F64 ? unscale_f64 : unscale_f32, &j, 0)) return -1;
-        rush_version_bump(t);
+        if (rush_iterate(1, 2, operand, (const uint8_t[]){c, c}, c == RUSH_F64 ? unscale_f64 : unscale_f32, &j, 0)) return;
     }
-    if (atomic_load(&j.bad)) {
-        rush_fill_into(found, rush_v_float(1));
-        rush_version_bump(found);
-    }
-    return 0;
+    if (atomic_load(&j.bad)) rush_fill_into(in[1].t, rush_v_float(1));
 }
 
 static rush_op op_unscale = {
     .schema = "_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor inv_scale) -> ()",
-    .doc = "Multiplies gradients by inv_scale; found_inf becomes 1 when one of them is not finite.", .run = unscale_run,
+    .doc = "Multiplies gradients by inv_scale; found_inf becomes 1 when one of them is not finite.", .shape = unscale_shape, .cpu = unscale_cpu,
     .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
 
-static int update_scale_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int update_scale_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *scale = in[0].t, *tracker = in[1].t;
     RUSH_CHECK(tracker->dtype == RUSH_I32 && scale->dtype == RUSH_F32, RUSH_RUNTIME_ERROR,
                "the scale must be a float tensor and growth_tracker an int tensor.");
+    rush_out_view(out, 0, scale);
+    return 0;
+}
+
+static void update_scale_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *scale = in[0].t, *tracker = in[1].t;
     if (rush_item(in[2].t) != 0) {
         rush_fill_into(scale, rush_v_float((double)((float)rush_item(scale) * (float)D_(in[4]))));
         rush_fill_into(tracker, rush_v_int(0));
@@ -272,15 +276,12 @@ static int update_scale_run(const rush_op *op, const rush_value *in, rush_value 
         }
         rush_fill_into(tracker, rush_v_int(successful));
     }
-    rush_version_bump(scale);
-    rush_version_bump(tracker);
-    return rush_result(out, scale);
 }
 
 static rush_op op_update_scale = {
     .schema = "_amp_update_scale_(Tensor(a!) self, Tensor(b!) growth_tracker, Tensor found_inf, float scale_growth_factor, "
               "float scale_backoff_factor, int growth_interval) -> Tensor(a!)",
-    .doc = "Shrinks the scale after a step with infinities, grows it after growth_interval without.", .run = update_scale_run,
+    .doc = "Shrinks the scale after a step with infinities, grows it after growth_interval without.", .shape = update_scale_shape, .cpu = update_scale_cpu,
     .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
 
 #define UNARY_OPS(name) &op_##name, &op_##name##_,

@@ -322,10 +322,10 @@ static int matrix_exp_run(const rush_op *op, const rush_value *in, rush_value *o
     if (rush_linalg_check(a, "A", true)) return -1;
     if (!a->numel) return rush_result(out, T("clone", V(a)));
     int squarings = 0;
-    if (a->device.type == RUSH_CPU) {
+    if (a->device.type != RUSH_META) {
         bool was = rush_grad_enabled_set(false);
         rush_tensor *norm = T("amax", V(sum_dim(abs_(a), -2, false)));
-        double size = rush_item(norm);
+        double size = rush_number_of(norm);
         rush_grad_enabled_set(was);
         if (rush_failed()) return -1;
         if (isfinite(size) && size > 1.0) squarings = (int)ceil(log2(size));

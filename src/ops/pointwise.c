@@ -416,13 +416,28 @@ static void find_zero(char **p, const int64_t *stride, int64_t n, const void *ar
         if (*(const int64_t *)(p[0] + i * stride[0]) == 0) *found = true;
 }
 
-/* Integers cannot be divided by zero; kernels cannot fail, so it is found out before. */
+static bool divides(rush_pw_id id)
+{
+    return id == RUSH_PW_floor_divide || id == RUSH_PW_remainder || id == RUSH_PW_fmod || id == RUSH_PW_div_trunc;
+}
+
+/* Integers cannot be divided by zero: a number is checked by the shape rule, elements by the kernel before it writes. */
+static bool integers(const rush_value *x)
+{
+    return rush_dtypes[common_dtype(2, x)].category < 2 && (x[0].kind != RUSH_V_TENSOR || x[0].t->numel);
+}
+
 int rush_pw_check_divisor(const rush_value *x)
 {
-    if (rush_dtypes[common_dtype(2, x)].category >= 2 || (x[0].kind == RUSH_V_TENSOR && x[0].t->numel == 0)) return 0;
+    RUSH_CHECK(x[1].kind == RUSH_V_TENSOR || !integers(x) || rush_to_int(x[1]), RUSH_RUNTIME_ERROR, "ZeroDivisionError");
+    return 0;
+}
+
+int rush_pw_check_divisors(const rush_value *x)
+{
     bool found = false, *at = &found;
-    if (x[1].kind != RUSH_V_TENSOR) found = rush_to_int(x[1]) == 0;
-    else if (x[1].t->device.type == RUSH_CPU && rush_iterate(0, 1, &x[1], (const uint8_t[]){RUSH_I64}, find_zero, &at, INT64_MAX)) return -1;
+    if (x[1].kind != RUSH_V_TENSOR || !integers(x)) return 0;
+    if (rush_iterate(0, 1, &x[1], (const uint8_t[]){RUSH_I64}, find_zero, &at, INT64_MAX)) return -1;
     RUSH_CHECK(!found, RUSH_RUNTIME_ERROR, "ZeroDivisionError");
     return 0;
 }
@@ -571,6 +586,7 @@ void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         args.i[k] = v.kind == RUSH_V_NONE ? 0 : rush_to_int(v);
     }
     for (int k = row->na; k < 4; k++) args.re[k] = args.im[k] = 0, args.i[k] = 0;
+    if (RUSH_UNLIKELY(divides((rush_pw_id)row->id)) && rush_pw_check_divisors(x)) return;
     rush_pw_id id = choose(row, x);
     if (id == row->id && run_directly(row, x, &args, out[0].t)) return;
     rush_pw_run_row(id, x, &args, out[0].t);

@@ -44,8 +44,9 @@ int rush_pw_plan_make(rush_pw_plan *, rush_pw_id, const rush_value *x);
 /* Result i of broadcast size, its strides like PyTorch's. */
 int rush_pw_result(rush_value *out, int i, rush_dtype, int nx, const rush_value *x);
 /* Both (a NotImplementedError where there is no loop), and running it into a result that was made so. */
-/* -1 and an error for integers divided by zero: x[0] / x[1] */
+/* -1 and an error for integers divided by zero, x[0] / x[1]: by a number (shape rules), by elements (kernels) */
 int rush_pw_check_divisor(const rush_value *x);
+int rush_pw_check_divisors(const rush_value *x);
 int rush_pw_shape_row(rush_pw_id, const rush_value *x, rush_value *out);
 void rush_pw_run_row(rush_pw_id, const rush_value *x, const rush_pw_args *, rush_tensor *result);
 /* Any loop over any operands, outputs first: own dtypes in memory, `compute` for the loop. */

@@ -7,6 +7,7 @@
  */
 #include "kernels/cpu/rnn.h"
 #include "op/formula.h"
+#include "ops/geometry.h"
 
 enum { TANH_CELL, RELU_CELL, LSTM, GRU };
 
@@ -200,13 +201,41 @@ static const char *bias_of(rush_value v)
     return b ? rush_ptr(b) : NULL;
 }
 
+/* x (T, B, gates * H), states (B, H), weights (gates * H, H), a bias or none: of one type, float or double */
+static int check_layer(rush_tensor *x, rush_tensor *h0, rush_tensor *c0, rush_tensor *w, rush_tensor *bias, int gates)
+{
+    RUSH_CHECK(x->dtype == RUSH_F32 || x->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "a recurrent layer is not implemented for %s", rush_dtype_name(x->dtype));
+    RUSH_CHECK(x->dtype == h0->dtype && x->dtype == w->dtype && (!c0 || c0->dtype == x->dtype) && (!bias || bias->dtype == x->dtype), RUSH_RUNTIME_ERROR,
+               "inputs, states and weights of a recurrent layer must have one dtype");
+    bool fits = x->ndim == 3 && w->ndim == 2 && h0->ndim == 2 && w->size[0] == gates * w->size[1] && x->size[2] == w->size[0] && x->size[0] > 0 &&
+                h0->size[0] == x->size[1] && h0->size[1] == w->size[1] && (!c0 || rush_same_sizes(c0, h0)) && (!bias || (bias->ndim == 1 && bias->size[0] == w->size[0]));
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "products %s, states %s and weights %s of a recurrent layer do not fit", rush_shape_of(x), rush_shape_of(h0), rush_shape_of(w));
+    return 0;
+}
+
+static int state_out(rush_value *out, int i, const rush_tensor *like) { return rush_out_t(out, i, like, like->dtype, 2, like->size) ? 0 : -1; }
+
 /* LSTM: in x, h0, c0, w_hh, b_hh, reverse. out y (T,B,H), hT, cT (B,H), gates (T,B,4H), cells (T,B,H) */
-static int lstm_layer_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int lstm_layer_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *w = in[3].t;
+    if (check_layer(x, in[1].t, in[2].t, w, T_(in[4]), 4)) return -1;
+    int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
+    return out3(out, 0, x, steps, b, h) || state_out(out, 1, in[1].t) || state_out(out, 2, in[1].t) || out3(out, 3, x, steps, b, 4 * h) ||
+           out3(out, 4, x, steps, b, h) ? -1 : 0;
+}
+
+static void add_to(char *to, const char *from, int64_t n, int type)
+{
+    if (type) for (int64_t i = 0; i < n; ++i) ((double *)to)[i] += ((const double *)from)[i];
+    else for (int64_t i = 0; i < n; ++i) ((float *)to)[i] += ((const float *)from)[i];
+}
+
+static void lstm_layer_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *c0 = rush_contiguous_copy(in[2].t), *w = in[3].t;
-    if (!x || !h0 || !c0) return -1;
+    if (!x || !h0 || !c0) return;
     int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
-    if (out3(out, 0, x, steps, b, h) || out3(out, 3, x, steps, b, 4 * h) || out3(out, 4, x, steps, b, h)) return -1;
     bool reverse = in[5].i;
     int d = x->dtype == RUSH_F64;
     size_t item = rush_dtypes[x->dtype].size;
@@ -214,7 +243,7 @@ static int lstm_layer_run(const rush_op *op, const rush_value *in, rush_value *o
     layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = item, .x = rush_ptr(x), .h0 = hp, .c0 = cp,
                      .y = rush_ptr(out[0].t), .gates = rush_ptr(out[3].t), .cells = rush_ptr(out[4].t), .bias = bias_of(in[4]),
                      .packed = packed_weight(w, h, 4 * h, true, steps * b)};
-    if (rush_failed()) return -1;
+    if (rush_failed()) return;
     if (job.packed) {
         by_rows(&job, lstm_rows);
         hp = at(out[0].t, reverse ? 0 : steps - 1);
@@ -223,18 +252,13 @@ static int lstm_layer_run(const rush_op *op, const rush_value *in, rush_value *o
     for (int64_t k = 0; k < steps && !job.packed; ++k) {
         int64_t t = reverse ? steps - 1 - k : k;
         char *gates = at(out[3].t, t);
-        if (recur(gates, hp, w, T_(in[4]), b, h)) return -1;
-        char *xg = at(x, t);
-        if (d) for (int64_t i = 0; i < b * 4 * h; ++i) ((double *)gates)[i] += ((double *)xg)[i];
-        else for (int64_t i = 0; i < b * 4 * h; ++i) ((float *)gates)[i] += ((float *)xg)[i];
+        if (recur(gates, hp, w, T_(in[4]), b, h)) return;
+        add_to(gates, at(x, t), b * 4 * h, d);
         rush_k_rnn->lstm[d](b, h, gates, cp, at(out[4].t, t), at(out[0].t, t));
         hp = at(out[0].t, t);
         cp = at(out[4].t, t);
     }
-    rush_tensor *hn = rush_out_t(out, 1, x, x->dtype, 2, (int64_t[]){b, h}), *cn = rush_out_t(out, 2, x, x->dtype, 2, (int64_t[]){b, h});
-    if (!hn || !cn) return -1;
-    if (hn->numel) memcpy(rush_ptr(hn), hp, (size_t)(b * h) * item), memcpy(rush_ptr(cn), cp, (size_t)(b * h) * item);
-    return 0;
+    if (b * h > 0) memcpy(rush_ptr(out[1].t), hp, (size_t)(b * h) * item), memcpy(rush_ptr(out[2].t), cp, (size_t)(b * h) * item);
 }
 
 /* The layer as formulas: where its own derivative has to be differentiated, and for other types. */
@@ -274,11 +298,12 @@ static void second_order(rush_grads *s, int kind, int nstates)
     for (int i = 0; i < n; ++i) s->gin[which[i]] = got[i];
 }
 
-static rush_tensor *or_zeros(rush_tensor *g, rush_tensor *like)
+/* A gradient that may be missing, contiguous, in the result where it is summed up. */
+static int start_from(rush_tensor *to, rush_value g)
 {
-    rush_tensor *t = g ? rush_contiguous_copy(g) : rush_zeros_like(like);
-    if (t && g && t == g) t = T("clone", V(g)); /* written below */
-    return t;
+    if (HAS(g)) return rush_copy_into(to, g.t);
+    rush_zero_into(to);
+    return 0;
 }
 
 static rush_tensor *flat(rush_tensor *t, int64_t columns) { return T("reshape", V(t), INTS(-1, columns)); }
@@ -292,18 +317,53 @@ static rush_tensor *states_before(rush_tensor *y, rush_tensor *h0, bool reverse)
     return T("cat", rush_v_tensors(both, 2), V(0));
 }
 
-static void lstm_layer_grad(rush_grads *s)
+/* dh += the gradient of this step's output */
+static void add_step(rush_tensor *dh, rush_tensor *gy, int64_t t)
 {
-    if (rush_grad_enabled()) return second_order(s, LSTM, 2);
-    rush_tensor *y = s->out[0].t, *gates = s->out[3].t, *cells = s->out[4].t, *w = s->in[3].t, *h0 = s->in[1].t;
-    rush_tensor *c0 = rush_contiguous_copy(s->in[2].t), *gy = s->g[0] ? rush_contiguous_copy(s->g[0]) : NULL;
-    int64_t steps = y->size[0], b = y->size[1], h = y->size[2];
-    rush_tensor *dh = or_zeros(s->g[1], h0), *dc = or_zeros(s->g[2], s->in[2].t);
-    rush_tensor *dx = rush_tensor_new(y->dtype, y->device, 3, (int64_t[]){steps, b, 4 * h});
-    if (!c0 || !dh || !dc || !dx) return;
-    bool reverse = s->in[5].i;
-    int d = y->dtype == RUSH_F64;
-    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = rush_dtypes[y->dtype].size, .c0 = rush_ptr(c0),
+    rush_tensor *now = gy ? rush_from_blob(at(gy, t), gy->dtype, 2, dh->size, NULL, NULL, NULL) : NULL;
+    if (now) T_INPLACE("add.Tensor", V(dh), V(now));
+}
+
+/* The product of a step's gates' gradients (B, n) and the weights. */
+static rush_tensor *step_back(rush_tensor *gates, int64_t t, rush_tensor *w)
+{
+    rush_tensor *g = rush_from_blob(at(gates, t), gates->dtype, 2, gates->size + 1, NULL, NULL, NULL);
+    return g ? mm(g, w) : NULL;
+}
+
+static int check_gradient(rush_value g, const rush_tensor *like, const char *name)
+{
+    RUSH_CHECK(!HAS(g) || (rush_same_sizes(g.t, like) && g.t->dtype == like->dtype), RUSH_RUNTIME_ERROR, "the gradient %s must be %s of size %s", name,
+               rush_dtype_name(like->dtype), rush_shape_of(like));
+    return 0;
+}
+
+/* What the way forward gave: contiguous, of x's type. */
+static int check_saved(const rush_tensor *t, const rush_tensor *y, int64_t width)
+{
+    RUSH_CHECK(t->dtype == y->dtype && t->ndim == 3 && t->size[0] == y->size[0] && t->size[1] == y->size[1] && t->size[2] == width && rush_contiguous(t),
+               RUSH_RUNTIME_ERROR, "a recurrent layer has no saved tensor %s", rush_shape_of(t));
+    return 0;
+}
+
+/* in gy, ghT, gcT, c0, w_hh, gates, cells, reverse. out: gradients of x, h0, c0 */
+static int lstm_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *c0 = in[3].t, *w = in[4].t, *gates = in[5].t, *cells = in[6].t;
+    if (check_layer(gates, c0, NULL, w, NULL, 4) || check_saved(cells, cells, w->size[1]) || check_saved(gates, cells, 4 * w->size[1]) ||
+        check_gradient(in[0], cells, "of y") || check_gradient(in[1], c0, "of h") || check_gradient(in[2], c0, "of c")) return -1;
+    return out3(out, 0, gates, gates->size[0], gates->size[1], gates->size[2]) || state_out(out, 1, c0) || state_out(out, 2, c0) ? -1 : 0;
+}
+
+static void lstm_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *gates = in[5].t, *cells = in[6].t, *w = in[4].t, *dx = out[0].t, *dh = out[1].t, *dc = out[2].t;
+    rush_tensor *c0 = rush_contiguous_copy(in[3].t), *gy = HAS(in[0]) ? rush_contiguous_copy(in[0].t) : NULL;
+    int64_t steps = cells->size[0], b = cells->size[1], h = cells->size[2];
+    if (!c0 || start_from(dh, in[1]) || start_from(dc, in[2])) return;
+    bool reverse = in[7].i;
+    int d = cells->dtype == RUSH_F64;
+    layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = rush_dtypes[cells->dtype].size, .c0 = rush_ptr(c0),
                      .gates = rush_ptr(gates), .cells = rush_ptr(cells), .gy = gy ? rush_ptr(gy) : NULL, .dh = rush_ptr(dh), .dc = rush_ptr(dc),
                      .dx = rush_ptr(dx), .packed = packed_weight(w, 4 * h, h, false, steps * b)};
     if (rush_failed()) return;
@@ -311,69 +371,96 @@ static void lstm_layer_grad(rush_grads *s)
     for (int64_t k = steps - 1; k >= 0 && !job.packed; --k) {
         int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
         size_t mark = rush_scope_open();
-        if (gy) {
-            rush_tensor *now = rush_from_blob(at(gy, t), gy->dtype, 2, (int64_t[]){b, h}, NULL, NULL, NULL);
-            if (now) T_INPLACE("add.Tensor", V(dh), V(now));
-        }
+        add_step(dh, gy, t);
         char *c = k == 0 ? rush_ptr(c0) : at(cells, before);
         rush_k_rnn->lstm_back[d](b, h, at(gates, t), c, at(cells, t), rush_ptr(dh), rush_ptr(dc), at(dx, t));
-        rush_tensor *dg = rush_from_blob(at(dx, t), dx->dtype, 2, (int64_t[]){b, 4 * h}, NULL, NULL, NULL);
-        rush_tensor *back = dg ? mm(dg, w) : NULL;
+        rush_tensor *back = step_back(dx, t, w);
         if (back) rush_copy_into(dh, back);
         rush_scope_close(mark);
         if (rush_failed()) return;
     }
-    s->gin[0] = dx;
-    s->gin[1] = dh;
-    s->gin[2] = dc;
-    if (rush_needs(s, 3)) s->gin[3] = steps ? mm(T("t", V(flat(dx, 4 * h))), flat(states_before(y, h0, reverse), h)) : rush_zeros_like(w);
-    if (rush_needs(s, 4)) s->gin[4] = sum_dim(flat(dx, 4 * h), 0, false);
+}
+
+static rush_op op__lstm_layer_backward = {
+    .schema = "_lstm_layer_backward(Tensor? gy, Tensor? gh, Tensor? gc, Tensor c0, Tensor w_hh, Tensor gates, Tensor cells, bool reverse) -> "
+              "(Tensor, Tensor, Tensor)",
+    .doc = "The way back through _lstm_layer: gradients of its input products and first states.", .shape = lstm_back_shape, .cpu = lstm_back_cpu,
+    .flags = RUSH_HIDDEN,
+};
+
+static void lstm_layer_grad(rush_grads *s)
+{
+    if (rush_grad_enabled()) return second_order(s, LSTM, 2);
+    rush_tensor *y = s->out[0].t, *w = s->in[3].t, *h0 = s->in[1].t;
+    int64_t h = y->size[2];
+    rush_value back[RUSH_MAXOUT];
+    if (TN(back, "_lstm_layer_backward", V(s->g[0]), V(s->g[1]), V(s->g[2]), s->in[2], V(w), s->out[3], s->out[4], s->in[5])) return;
+    for (int i = 0; i < 3; ++i) s->gin[i] = back[i].t;
+    rush_tensor *dx = flat(back[0].t, 4 * h);
+    if (rush_needs(s, 3)) s->gin[3] = mm(T("t", V(dx)), flat(states_before(y, h0, s->in[5].i), h));
+    if (rush_needs(s, 4)) s->gin[4] = sum_dim(dx, 0, false);
 }
 
 static rush_op op__lstm_layer = {
     .schema = "_lstm_layer(Tensor x, Tensor h0, Tensor c0, Tensor w_hh, Tensor? b_hh, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     .doc = "One direction of an LSTM layer from its input products (T, B, 4H): outputs, last states, gates and cells for the way back.",
-    .run = lstm_layer_run, .grad = lstm_layer_grad, .saves = "x, h0, c0, w_hh, b_hh, result0, result3, result4", .flags = RUSH_HIDDEN,
+    .shape = lstm_layer_shape, .cpu = lstm_layer_cpu, .grad = lstm_layer_grad, .saves = "x, h0, c0, w_hh, b_hh, result0, result3, result4", .flags = RUSH_HIDDEN,
 };
 
 /* GRU: in x, h0, w_hh, b_hh, reverse. out y, hT, gates (T,B,4H) */
-static int gru_layer_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int gru_layer_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *w = in[2].t;
+    if (check_layer(x, in[1].t, NULL, w, T_(in[3]), 3)) return -1;
+    int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
+    return out3(out, 0, x, steps, b, h) || state_out(out, 1, in[1].t) || out3(out, 2, x, steps, b, 4 * h) ? -1 : 0;
+}
+
+static void gru_layer_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = rush_contiguous_copy(in[0].t), *h0 = rush_contiguous_copy(in[1].t), *w = in[2].t;
-    if (!x || !h0) return -1;
+    if (!x || !h0) return;
     int64_t steps = x->size[0], b = x->size[1], h = w->size[1];
     rush_tensor *hh = rush_tensor_new(x->dtype, x->device, 2, (int64_t[]){b, 3 * h});
-    if (!hh || out3(out, 0, x, steps, b, h) || out3(out, 2, x, steps, b, 4 * h)) return -1;
+    if (!hh) return;
     int d = x->dtype == RUSH_F64;
     char *hp = rush_ptr(h0);
     layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = in[4].i, .item = rush_dtypes[x->dtype].size, .x = rush_ptr(x), .h0 = hp,
                      .y = rush_ptr(out[0].t), .gates = rush_ptr(out[2].t), .hh = rush_ptr(hh), .bias = bias_of(in[3]),
                      .packed = packed_weight(w, h, 3 * h, true, steps * b)};
-    if (rush_failed()) return -1;
+    if (rush_failed()) return;
     if (job.packed) {
         by_rows(&job, gru_rows);
         hp = at(out[0].t, job.reverse ? 0 : steps - 1);
     }
     for (int64_t k = 0; k < steps && !job.packed; ++k) {
         int64_t t = in[4].i ? steps - 1 - k : k;
-        if (recur(rush_ptr(hh), hp, w, T_(in[3]), b, h)) return -1;
+        if (recur(rush_ptr(hh), hp, w, T_(in[3]), b, h)) return;
         rush_k_rnn->gru[d](b, h, at(x, t), rush_ptr(hh), hp, at(out[2].t, t), at(out[0].t, t));
         hp = at(out[0].t, t);
     }
-    rush_tensor *hn = rush_out_t(out, 1, x, x->dtype, 2, (int64_t[]){b, h});
-    if (hn && hn->numel) memcpy(rush_ptr(hn), hp, (size_t)(b * h) * rush_dtypes[x->dtype].size);
-    return hn ? 0 : -1;
+    if (b * h > 0) memcpy(rush_ptr(out[1].t), hp, (size_t)(b * h) * rush_dtypes[x->dtype].size);
 }
 
-static void gru_layer_grad(rush_grads *s)
+/* in gy, ghT, h0, w_hh, y, gates, reverse. out: gradients of x, h0, and of the recurrent products */
+static int gru_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_grad_enabled()) return second_order(s, GRU, 1);
-    rush_tensor *y = s->out[0].t, *gates = s->out[2].t, *w = s->in[2].t, *h0 = rush_contiguous_copy(s->in[1].t);
-    rush_tensor *gy = s->g[0] ? rush_contiguous_copy(s->g[0]) : NULL;
-    int64_t steps = y->size[0], b = y->size[1], h = y->size[2], size[] = {steps, b, 3 * h};
-    rush_tensor *dh = or_zeros(s->g[1], s->in[1].t), *dx = rush_tensor_new(y->dtype, y->device, 3, size), *dhh = rush_tensor_new(y->dtype, y->device, 3, size);
-    if (!h0 || !dh || !dx || !dhh) return;
-    bool reverse = s->in[4].i;
+    rush_tensor *h0 = in[2].t, *w = in[3].t, *y = in[4].t, *gates = in[5].t;
+    RUSH_CHECK(w->ndim == 2 && h0->ndim == 2 && y->ndim == 3 && y->dtype == w->dtype && h0->dtype == w->dtype && (w->dtype == RUSH_F32 || w->dtype == RUSH_F64) &&
+                   w->size[0] == 3 * w->size[1] && h0->size[1] == w->size[1] && y->size[1] == h0->size[0] && y->size[0] > 0, RUSH_RUNTIME_ERROR,
+               "outputs %s, states %s and weights %s of a recurrent layer do not fit", rush_shape_of(y), rush_shape_of(h0), rush_shape_of(w));
+    int64_t steps = y->size[0], b = y->size[1], h = w->size[1];
+    if (check_saved(y, y, h) || check_saved(gates, y, 4 * h) || check_gradient(in[0], y, "of y") || check_gradient(in[1], h0, "of h")) return -1;
+    return out3(out, 0, y, steps, b, 3 * h) || state_out(out, 1, h0) || out3(out, 2, y, steps, b, 3 * h) ? -1 : 0;
+}
+
+static void gru_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *y = in[4].t, *gates = in[5].t, *w = in[3].t, *dx = out[0].t, *dh = out[1].t, *dhh = out[2].t;
+    rush_tensor *h0 = rush_contiguous_copy(in[2].t), *gy = HAS(in[0]) ? rush_contiguous_copy(in[0].t) : NULL;
+    int64_t steps = y->size[0], b = y->size[1], h = y->size[2];
+    if (!h0 || start_from(dh, in[1])) return;
+    bool reverse = in[6].i;
     int d = y->dtype == RUSH_F64;
     layer_job job = {.steps = steps, .b = b, .h = h, .type = d, .reverse = reverse, .item = rush_dtypes[y->dtype].size, .h0 = rush_ptr(h0),
                      .y = rush_ptr(y), .gates = rush_ptr(gates), .gy = gy ? rush_ptr(gy) : NULL, .dh = rush_ptr(dh), .dx = rush_ptr(dx),
@@ -383,32 +470,44 @@ static void gru_layer_grad(rush_grads *s)
     for (int64_t k = steps - 1; k >= 0 && !job.packed; --k) {
         int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
         size_t mark = rush_scope_open();
-        if (gy) {
-            rush_tensor *now = rush_from_blob(at(gy, t), gy->dtype, 2, (int64_t[]){b, h}, NULL, NULL, NULL);
-            if (now) T_INPLACE("add.Tensor", V(dh), V(now));
-        }
+        add_step(dh, gy, t);
         rush_k_rnn->gru_back[d](b, h, at(gates, t), k == 0 ? (char *)rush_ptr(h0) : at(y, before), rush_ptr(dh), at(dx, t), at(dhh, t));
-        rush_tensor *dg = rush_from_blob(at(dhh, t), dhh->dtype, 2, (int64_t[]){b, 3 * h}, NULL, NULL, NULL);
-        rush_tensor *back = dg ? mm(dg, w) : NULL;
+        rush_tensor *back = step_back(dhh, t, w);
         if (back) T_INPLACE("add.Tensor", V(dh), V(back));
         rush_scope_close(mark);
         if (rush_failed()) return;
     }
-    s->gin[0] = dx;
-    s->gin[1] = dh;
-    if (rush_needs(s, 2)) s->gin[2] = steps ? mm(T("t", V(flat(dhh, 3 * h))), flat(states_before(y, h0, reverse), h)) : rush_zeros_like(w);
-    if (rush_needs(s, 3)) s->gin[3] = sum_dim(flat(dhh, 3 * h), 0, false);
+}
+
+static rush_op op__gru_layer_backward = {
+    .schema = "_gru_layer_backward(Tensor? gy, Tensor? gh, Tensor h0, Tensor w_hh, Tensor y, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)",
+    .doc = "The way back through _gru_layer: gradients of its input products, first states and recurrent products.", .shape = gru_back_shape,
+    .cpu = gru_back_cpu, .flags = RUSH_HIDDEN,
+};
+
+static void gru_layer_grad(rush_grads *s)
+{
+    if (rush_grad_enabled()) return second_order(s, GRU, 1);
+    rush_tensor *y = s->out[0].t, *w = s->in[2].t, *h0 = s->in[1].t;
+    int64_t h = y->size[2];
+    rush_value back[RUSH_MAXOUT];
+    if (TN(back, "_gru_layer_backward", V(s->g[0]), V(s->g[1]), V(h0), V(w), V(y), s->out[2], s->in[4])) return;
+    s->gin[0] = back[0].t;
+    s->gin[1] = back[1].t;
+    rush_tensor *dhh = flat(back[2].t, 3 * h);
+    if (rush_needs(s, 2)) s->gin[2] = mm(T("t", V(dhh)), flat(states_before(y, h0, s->in[4].i), h));
+    if (rush_needs(s, 3)) s->gin[3] = sum_dim(dhh, 0, false);
 }
 
 static rush_op op__gru_layer = {
     .schema = "_gru_layer(Tensor x, Tensor h0, Tensor w_hh, Tensor? b_hh, bool reverse) -> (Tensor, Tensor, Tensor)",
     .doc = "One direction of a GRU layer from its input products (T, B, 3H).",
-    .run = gru_layer_run, .grad = gru_layer_grad, .saves = "x, h0, w_hh, b_hh, result0, result2", .flags = RUSH_HIDDEN,
+    .shape = gru_layer_shape, .cpu = gru_layer_cpu, .grad = gru_layer_grad, .saves = "x, h0, w_hh, b_hh, result0, result2", .flags = RUSH_HIDDEN,
 };
 
 static int layer(int kind, rush_tensor *x, rush_tensor *h, rush_tensor *c, rush_tensor *w, rush_tensor *b, rush_tensor *w_hr, bool reverse, rush_value *out)
 {
-    bool fused = x && !w_hr && (x->dtype == RUSH_F32 || x->dtype == RUSH_F64) && x->device.type == RUSH_CPU && x->size[0] > 0;
+    bool fused = x && !w_hr && (x->dtype == RUSH_F32 || x->dtype == RUSH_F64) && x->size[0] > 0;
     if (!x) return -1;
     if (fused && kind == LSTM) return TN(out, "_lstm_layer", V(x), V(h), V(c), V(w), V(b), V(reverse));
     if (fused && kind == GRU) return TN(out, "_gru_layer", V(x), V(h), V(w), V(b), V(reverse));
@@ -531,13 +630,15 @@ static int padded(int kind, const rush_value *in, rush_value *out)
 
 static int packed_run(int kind, const rush_value *in, rush_value *out)
 {
-    rush_tensor *sizes = rush_cast_copy(in[1].t, RUSH_I64);
     stack s = {.kind = kind, .x = in[0].t, .h = kind == LSTM ? in[2].tensors[0] : in[2].t, .c = kind == LSTM ? in[2].tensors[1] : NULL,
                .params = in[3].tensors, .nparams = in[3].n};
     options(&s, in + 4);
+    s.steps = in[1].t->numel;
+    int64_t *sizes = rush_scope_alloc(sizeof *sizes * (size_t)RUSH_MAX(s.steps, 1));
     if (!sizes) return -1;
-    s.sizes = rush_ptr(sizes);
-    s.steps = sizes->numel;
+    for (int64_t t = 0; t < s.steps; ++t) sizes[t] = (int64_t)rush_number_of(T("select.int", in[1], V(0), V(t))); /* PyTorch keeps them on the CPU */
+    s.sizes = sizes;
+    if (rush_failed()) return -1;
     RUSH_CHECK(s.steps > 0, RUSH_RUNTIME_ERROR, "batch_sizes must not be empty");
     int64_t total = 0;
     for (int64_t t = 0; t < s.steps; ++t) {
@@ -580,5 +681,6 @@ static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)
 static rush_op op_rnn_relu_input = PADDED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_input, "A stack of Elman layers with relu", LOW);
 static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu", LOW);
 
-RUSH_FAMILY(rnn, &op_lstm_cell, &op_gru_cell, &op_rnn_tanh_cell, &op_rnn_relu_cell, &op__lstm_layer, &op__gru_layer, &op_lstm_input, &op_lstm_data,
+RUSH_FAMILY(rnn, &op_lstm_cell, &op_gru_cell, &op_rnn_tanh_cell, &op_rnn_relu_cell, &op__lstm_layer, &op__lstm_layer_backward, &op__gru_layer,
+            &op__gru_layer_backward, &op_lstm_input, &op_lstm_data,
             &op_gru_input, &op_gru_data, &op_rnn_tanh_input, &op_rnn_tanh_data, &op_rnn_relu_input, &op_rnn_relu_data)

@@ -320,7 +320,8 @@ static int narrow_tensor_run(const rush_op *op, const rush_value *in, rush_value
 {
     const rush_tensor *start = in[2].t;
     RUSH_CHECK(start->ndim == 0 && rush_dtype_is_integer(start->dtype), RUSH_RUNTIME_ERROR, "start must be an 0-dim integral Tensor.");
-    return rush_result(out, narrowed(SELF, I_(in[1]), rush_item_int(start), I_(in[3])));
+    rush_value at = RUSH_NONE;
+    return TN(&at, "item", in[2]) ? -1 : rush_result(out, narrowed(SELF, I_(in[1]), at.i, I_(in[3])));
 }
 
 static rush_op op_narrow_tensor = {

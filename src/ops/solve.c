@@ -396,7 +396,7 @@ static void det_grad(rush_grads *s)
     rush_tensor *diag = diagonal(lu), *small = lt(abs_(diag), eps * eps);
     if (!small) return;
     rush_tensor *any = T("any", V(small));
-    if (any && rush_item_int(any)) {
+    if (any && rush_number_of(any)) {
         rush_tensor *fixed = add(lu, diag_embed(where(small, to_dtype(T("full_like", V(diag), V(eps)), lu->dtype), rush_zeros_like(diag))));
         det = mul(permutation_sign(s->out[2].t, lu->dtype), T("prod.dim_int", V(diagonal(fixed)), V(-1)));
         lu = fixed;

@@ -452,7 +452,7 @@ static int quantile(const rush_value *in, rush_value *out, bool ignore_nan)
         RUSH_CHECK(q->ndim <= 1, RUSH_RUNTIME_ERROR, "quantile() q must be a scalar or 1D tensor");
         RUSH_CHECK(q->dtype == x->dtype, RUSH_RUNTIME_ERROR, "quantile() q tensor must be same dtype as the input tensor");
         rush_tensor *inside = q->numel ? T("all", V(logical_and(ge(q, 0.0), le(q, 1.0)))) : NULL;
-        RUSH_CHECK(!inside || rush_item_int(inside), RUSH_RUNTIME_ERROR, "quantile() q values must be in the range [0, 1]");
+        if (inside && TN(out, "_assert_async.msg", V(inside), V("quantile() q values must be in the range [0, 1]"))) return -1;
     } else {
         RUSH_CHECK(in[1].f >= 0 && in[1].f <= 1, RUSH_RUNTIME_ERROR, "quantile() q must be in the range [0, 1] but got %g", in[1].f);
         q = rush_tensor_of_number_typed(in[1], x->dtype);

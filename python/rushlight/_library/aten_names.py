@@ -8,8 +8,6 @@ _TABLE = (
     ("_pin_memory(Tensor self, Device? device=None) -> Tensor", None),
     ("_is_all_true(Tensor self) -> Tensor", lambda self: self.all()),
     ("_is_any_true(Tensor self) -> Tensor", lambda self: self.any()),
-    ("_assert_async(Tensor self) -> ()", lambda self: torch._assert(bool(self), "Expected Tensor with single nonzero value")),
-    ("_assert_async.msg(Tensor self, str assert_msg) -> ()", lambda self, assert_msg: torch._assert(bool(self), assert_msg)),
     ("_assert_scalar(Scalar self, str assert_msg) -> ()", lambda self, assert_msg: torch._assert(bool(self), assert_msg)),
     ("_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
      "Layout? layout=None) -> ()", None),
