@@ -24,6 +24,8 @@ PACKAGES = ["numpy", "pytest"]
 UNSANITIZED = ["--ignore=tests/python/test_install.py",  # builds the library anew, without the sanitizers
                "--ignore=tests/python/test_growth.py",   # counts the process's memory, which the sanitizers keep
                "--deselect=tests/python/test_lifetime.py::test_ten_thousand_steps_leave_memory_as_it_was"]  # the same
+# Threads that wait leave the processor to those that work: on a busy machine the tests take a fraction of the time.
+PATIENT = {"OMP_WAIT_POLICY": "passive"}
 # Signals are the sanitizer's, not cmocka's, so that a crash is never taken for a failed assertion.
 ASAN_OPTIONS = ":".join(["detect_leaks=1", "allocator_may_return_null=1", *(f"handle_{s}=2" for s in ["segv", "sigbus", "sigfpe", "sigill", "abort"])])
 
@@ -35,9 +37,9 @@ def c_tests(build, names, sanitized):
     for test in introspect(build, "--tests"):
         if names and not any(n in test["name"] for n in names) or sanitized and not is_unit(test):
             continue
-        env = {**os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
-        if sanitized:  # thousands of short runs: threads that wait must not take the processor from those that work
-            env.update(OMP_WAIT_POLICY="passive", ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
+        env = {**PATIENT, **os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
+        if sanitized:
+            env.update(ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
         command = [str(build / part) if (build / part).exists() else part for part in test["cmd"]]  # what was built, by its full path
         counts = [c_test(test["name"], command, env)]
         if sanitized:
@@ -93,7 +95,7 @@ def environment(build):
 def python_tests(build, names, sanitized):
     """(passed, failed) of pytest over tests/python."""
     python = environment(build)
-    env, package = os.environ, ROOT / "python"
+    env, package = {**PATIENT, **os.environ}, ROOT / "python"
     if sanitized:
         env, package = sanitizers.environment(build / "reports"), build / "package"
         subprocess.run([ROOT / "tools" / "devlink", build, package], check=True)
