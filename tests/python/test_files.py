@@ -256,3 +256,24 @@ def test_code_in_a_tar_of_old_is_not_run():
             tar.addfile(info, io.BytesIO(b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R."))
     with pytest.raises(pickle.UnpicklingError, match="system"):
         torch.load(io.BytesIO(f.getvalue()))
+
+
+def test_loads_from_what_reads_and_seeks():
+    class Reads:
+        def __init__(self):
+            self.f = io.BytesIO()
+            torch.save(torch.ones(2), self.f)
+            self.f.seek(0)
+            self.seek, self.tell, self.read = self.f.seek, self.f.tell, self.f.read
+
+    class Refuses:
+        seek = None
+
+        def tell(self):
+            raise NotImplementedError("tell is not there")
+
+    assert torch.load(Reads()).tolist() == [1, 1]
+    with pytest.raises(NotImplementedError, match="tell is not there"):
+        torch.load(Refuses())
+    with pytest.raises(AttributeError, match="has no attribute 'seek'. You can only torch.load from a file that is seekable"):
+        torch.load(3)

@@ -1,7 +1,9 @@
-"""torch.distributed: importable, and honest that nothing is there yet: is_available() is False."""
+"""torch.distributed: the stores; for the rest importable, and honest that nothing is there yet: is_available() is False."""
 import enum
 
 from ._absent import absent
+from ._store import (DistBackendError, DistError, DistNetworkError, DistStoreError, FileStore, HashStore, PrefixStore,  # noqa: F401
+                     Store, TCPStore)
 
 __all__ = ["is_available", "is_initialized", "is_backend_available", "is_gloo_available", "is_mpi_available", "is_nccl_available",
            "is_ucc_available", "is_xccl_available", "is_torchelastic_launched", "get_rank", "get_world_size", "ReduceOp", "Backend"]
@@ -86,8 +88,7 @@ class group:
 
 
 globals().update(absent(
-    "ProcessGroup ProcessGroupGloo ProcessGroupNCCL Store TCPStore FileStore HashStore PrefixStore Work P2POp DistBackendError DistError "
-    "DistNetworkError DistStoreError Logger Reducer GradBucket DebugLevel DeviceMesh",
+    "ProcessGroup ProcessGroupGloo ProcessGroupNCCL Work P2POp Logger Reducer GradBucket DebugLevel DeviceMesh",
     "init_process_group destroy_process_group new_group new_subgroups get_backend get_backend_config get_process_group_ranks get_group_rank "
     "get_global_rank get_node_local_rank barrier monitored_barrier all_reduce all_reduce_coalesced all_gather all_gather_into_tensor "
     "all_gather_object all_gather_coalesced all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce "

@@ -43,10 +43,6 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
             shared = mmap and _options["mmap"] == _mmap.MAP_SHARED
             with open(f, "r+b" if shared else "rb") as file:
                 return _load_file(file, how)
-        if not hasattr(f, "read") or not hasattr(f, "readline"):
-            raise AttributeError("'%s' object has no attribute 'read'. You can only torch.load from a file that is "
-                                 "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from "
-                                 "it instead." % type(f).__name__)
         check_seekable(f)
         return _load_file(f, how)
     except pickle.UnpicklingError as error:
