@@ -62,6 +62,8 @@ rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
 double rush_number_of(rush_tensor *);
+/* All elements as integers, by an operation, too; they live until the scope closes. NULL and an error. */
+const int64_t *rush_numbers_of(rush_tensor *);
 
 #pragma GCC visibility pop
 #endif

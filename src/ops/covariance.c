@@ -115,6 +115,23 @@ static rush_op op_local_scalar = {
     .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
 };
 
+static void int_list_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *numbers = rush_cast_copy(in[0].t, RUSH_I64);
+    if (numbers) out[0] = rush_v_ints(rush_ptr(numbers), (size_t)numbers->numel);
+}
+
+static int int_list_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(rush_dtypes[in[0].t->dtype].category < 2, RUSH_TYPE_ERROR, "integers expected, got %s", rush_dtype_name(in[0].t->dtype));
+    return 0;
+}
+
+static rush_op op_int_list = {
+    .schema = "_int_list(Tensor self) -> int[]", .doc = "All elements as integers, for operations that depend on them.", .shape = int_list_shape,
+    .cpu = int_list_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
+};
+
 /* ---- conditions on data, which a device may check when it gets there ---- */
 
 static int assert_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -142,6 +159,13 @@ static rush_op op_assert_msg = {
     .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
 
+const int64_t *rush_numbers_of(rush_tensor *t)
+{
+    static const int64_t none;
+    rush_value v = RUSH_NONE;
+    return !t || TN(&v, "_int_list", V(t)) ? NULL : v.n ? v.ints : &none;
+}
+
 double rush_number_of(rush_tensor *t)
 {
     rush_value v = RUSH_NONE;
@@ -163,4 +187,4 @@ static rush_op op_is_nonzero = {
     .schema = "is_nonzero(Tensor self) -> bool", .doc = "Is the one element not zero?", .run = is_nonzero_run, .flags = RUSH_NO_GRAD,
 };
 
-RUSH_FAMILY(covariance, &op_cov, &op_corrcoef, &op_item, &op_local_scalar, &op_is_nonzero, &op_assert, &op_assert_msg)
+RUSH_FAMILY(covariance, &op_cov, &op_corrcoef, &op_item, &op_local_scalar, &op_is_nonzero, &op_int_list, &op_assert, &op_assert_msg)

@@ -337,18 +337,24 @@ static rush_op op_isclose = {
     .doc = "Where |self - other| <= atol + rtol |other|.", .run = isclose_run, .flags = RUSH_NO_GRAD,
 };
 
-/* No element of a contiguous bool tensor is false. */
-static bool all_true(const rush_tensor *t)
+static int all_true_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    t = rush_needs_data(t) ? NULL : rush_contiguous_copy(t);
-    return t && (t->numel == 0 || !memchr(rush_ptr(t), 0, (size_t)t->numel));
+    RUSH_CHECK(in[0].t->dtype == RUSH_BOOL, RUSH_TYPE_ERROR, "a bool tensor is expected, not %s", rush_dtype_name(in[0].t->dtype));
+    return 0;
 }
+static void all_true_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = rush_contiguous_copy(in[0].t);
+    if (t) out[0] = rush_v_bool(t->numel == 0 || !memchr(rush_ptr(t), 0, (size_t)t->numel));
+}
+static rush_op op_all_true = {
+    .schema = "_all_true(Tensor self) -> bool", .doc = "Is no element of a bool tensor false?", .shape = all_true_shape, .cpu = all_true_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
+};
 static int allclose_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *close = T("isclose", in[0], in[1], in[2], in[3], in[4]);
-    if (!close) return -1;
-    out[0] = rush_v_bool(all_true(close));
-    return rush_failed() ? -1 : 0;
+    return close ? TN(out, "_all_true", V(close)) : -1;
 }
 static rush_op op_allclose = {
     .schema = "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
@@ -358,9 +364,8 @@ static int equal_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool same = rush_same_sizes(in[0].t, in[1].t);
     rush_tensor *alike = same ? eq(in[0], in[1]) : NULL;
-    if (rush_failed()) return -1;
-    out[0] = rush_v_bool(same && all_true(alike));
-    return rush_failed() ? -1 : 0;
+    if (!same) out[0] = rush_v_bool(false);
+    return !same ? 0 : alike ? TN(out, "_all_true", V(alike)) : -1;
 }
 static rush_op op_equal = {
     .schema = "equal(Tensor self, Tensor other) -> bool", .doc = "Same size and same elements?", .run = equal_run, .flags = RUSH_NO_GRAD,
@@ -385,7 +390,7 @@ static rush_op op_multigammaln = {.schema = "special_multigammaln(Tensor self, i
 RUSH_FAMILY(elementwise, &op_clamp, &op_clamp_tensor, &op_clamp_min, &op_clamp_min_tensor, &op_clamp_max, &op_clamp_max_tensor,
             &op_div_tensor_mode, &op_div_scalar_mode, &op_divide_tensor_mode, &op_divide_scalar_mode,
             &op_where, &op_where_other, &op_where_self, &op_where_scalar, &op_nan_to_num, &op_round_decimals, &op_special_round,
-            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_allclose, &op_equal, &op_mvlgamma, &op_multigammaln)
+            &op_frexp, &op_float_power, &op_float_power_scalar, &op_float_power_self, &op_ldexp, &op_isclose, &op_all_true, &op_allclose, &op_equal, &op_mvlgamma, &op_multigammaln)
 
 __attribute__((constructor(930))) static void register_late(void)
 {

@@ -103,20 +103,36 @@ static rush_op op_linalg_cholesky_ex = {
 };
 
 /* The first matrix of a batch whose info is not 0: its number, or -1. */
-static int64_t first_failure(const rush_tensor *info, int *what)
+static int failure_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (!info || info->device.type == RUSH_META) return -1;
-    const int32_t *p = rush_ptr(info);
-    for (int64_t b = 0; b < info->numel; ++b)
-        if (p[b]) return *what = p[b], b;
-    return -1;
+    RUSH_CHECK(in[0].t->dtype == RUSH_I32, RUSH_RUNTIME_ERROR, "info must be int32");
+    return 0;
 }
+
+static void failure_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *info = rush_contiguous_copy(in[0].t);
+    if (!info) return;
+    const int32_t *p = rush_ptr(info);
+    int64_t b = 0;
+    while (b < info->numel && !p[b]) ++b;
+    out[0] = rush_v_int(b < info->numel ? b : -1);
+    out[1] = rush_v_int(b < info->numel ? p[b] : 0);
+}
+
+static rush_op op_failure = {
+    .schema = "_linalg_first_failure(Tensor info) -> (int, int)", .doc = "Which matrix of a batch failed first (-1: none), and its info.",
+    .shape = failure_shape, .cpu = failure_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED | RUSH_HIDDEN,
+};
 
 int rush_linalg_raise(const rush_tensor *info, const char *format)
 {
-    int what = 0;
-    int64_t b = first_failure(info, &what);
-    if (b < 0) return rush_failed() ? -1 : 0;
+    rush_value failure[2];
+    if (!info || info->device.type == RUSH_META) return rush_failed() ? -1 : 0;
+    if (TN(failure, "_linalg_first_failure", V((rush_tensor *)info))) return -1;
+    int64_t b = failure[0].i;
+    int what = (int)failure[1].i;
+    if (b < 0) return 0;
     char batch[48] = "", text[512];
     if (info->ndim) snprintf(batch, sizeof batch, "(Batch element %lld): ", (long long)b);
     snprintf(text, sizeof text, format, what);
@@ -620,6 +636,6 @@ static rush_op op_linalg_ldl_solve = {
     .shape = ldl_solve_shape, .cpu = ldl_solve_cpu,
 };
 
-RUSH_FAMILY(factor, &op_linalg_cholesky_ex, &op_linalg_cholesky, &op_cholesky, &op_linalg_lu_factor_ex, &op_linalg_lu_factor, &op__lu_with_info,
+RUSH_FAMILY(factor, &op_failure, &op_linalg_cholesky_ex, &op_linalg_cholesky, &op_cholesky, &op_linalg_lu_factor_ex, &op_linalg_lu_factor, &op__lu_with_info,
             &op__pivots_to_permutation, &op_lu_unpack, &op_linalg_lu, &op_geqrf, &op_linalg_qr, &op_qr, &op_linalg_householder_product, &op_orgqr,
             &op_ormqr, &op_linalg_ldl_factor_ex, &op_linalg_ldl_factor, &op_linalg_ldl_solve)

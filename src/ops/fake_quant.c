@@ -221,12 +221,9 @@ static int state(rush_tensor *t, rush_dtype dtype, int64_t n, double first, bool
     if (fresh) {
         if (!T("resize_", V(t), INTS(n)) || !T("fill_.Scalar", V(t), V(first))) return -1;
     }
-    RUSH_CHECK(t->numel == n && t->device.type == RUSH_CPU, RUSH_RUNTIME_ERROR, "dimensions of scale and zero-point are not consistent with input tensor");
+    RUSH_CHECK(t->numel == n, RUSH_RUNTIME_ERROR, "dimensions of scale and zero-point are not consistent with input tensor");
     return 0;
 }
-
-/* New values for a buffer that may have any strides. */
-static rush_tensor *values_of(rush_tensor *t) { return T("clone", V(T("detach", V(t))), V(RUSH_CONTIGUOUS)); }
 
 static int observe(rush_tensor *x, rush_tensor *low, rush_tensor *high, float follow, bool rows)
 {
@@ -237,30 +234,49 @@ static int observe(rush_tensor *x, rush_tensor *low, rush_tensor *high, float fo
     max = rows ? T("amax", V(seen), INTS(1)) : T("max", V(seen));
     rush_tensor *end[2] = {low, high}, *now[2] = {min, max};
     for (int e = 0; e < 2; ++e) {
-        rush_tensor *next = now[e] ? values_of(end[e]) : NULL;
-        if (!next) return -1;
-        float *r = rush_ptr(next);
-        const float *v = rush_ptr(now[e]);
-        for (int64_t i = 0; i < next->numel; ++i) r[i] = isinf(r[i]) ? v[i] : r[i] + follow * (v[i] - r[i]);
-        if (!T("copy_", V(end[e]), V(next))) return -1;
+        rush_tensor *old = now[e] ? T("view", V(T("detach", V(end[e]))), rush_v_ints(now[e]->size, now[e]->ndim)) : NULL;
+        rush_tensor *next = where(T("isinf", V(old)), now[e], add(old, mul(sub(now[e], old), (double)follow)));
+        if (!next || !T("copy_", V(end[e]), V(T("reshape", V(next), rush_v_ints(end[e]->size, end[e]->ndim))))) return -1;
     }
     return 0;
 }
 
+/* in: low, high, quant_min, quant_max, symmetric. out: scale, zero point */
+static int range_grid_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *low = in[0].t, *high = in[1].t;
+    RUSH_CHECK(low->dtype == RUSH_F32 && high->dtype == RUSH_F32 && rush_same_sizes(low, high), RUSH_RUNTIME_ERROR, "ranges must be float32 and of one size");
+    RUSH_CHECK(I_(in[2]) <= I_(in[3]), RUSH_RUNTIME_ERROR, "`quant_min` should be less than or         equal to `quant_max`.");
+    return rush_out_t(out, 0, low, RUSH_F32, low->ndim, low->size) && rush_out_t(out, 1, low, RUSH_I32, low->ndim, low->size) ? 0 : -1;
+}
+
+static void range_grid_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *low = rush_contiguous_copy(in[0].t), *high = rush_contiguous_copy(in[1].t);
+    if (!low || !high) return;
+    const float *a = rush_ptr(low), *b = rush_ptr(high);
+    float *scale = rush_ptr(out[0].t);
+    int32_t *zero = rush_ptr(out[1].t);
+    for (int64_t i = 0; i < low->numel; ++i) choose_grid(a[i], b[i], I_(in[2]), I_(in[3]), I_(in[4]), scale + i, zero + i);
+}
+
+static rush_op op_range_grid = {
+    .schema = "_grid_of_range(Tensor low, Tensor high, int quant_min, int quant_max, bool symmetric) -> (Tensor scale, Tensor zero_point)",
+    .doc = "The grid that holds a range, for each element of low and high.", .shape = range_grid_shape, .cpu = range_grid_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+
 static int regrid(rush_tensor *low, rush_tensor *high, rush_tensor *scale, rush_tensor *zero, int64_t first, int64_t last, bool symmetric)
 {
-    rush_tensor *a = values_of(low), *b = values_of(high), *s = values_of(scale), *z = values_of(zero);
-    if (rush_failed()) return -1;
-    for (int64_t i = 0; i < s->numel; ++i)
-        choose_grid(((float *)rush_ptr(a))[i], ((float *)rush_ptr(b))[i], first, last, symmetric, (float *)rush_ptr(s) + i, (int32_t *)rush_ptr(z) + i);
-    return T("copy_", V(scale), V(s)) && T("copy_", V(zero), V(z)) ? 0 : -1;
+    rush_value made[RUSH_MAXOUT];
+    if (TN(made, "_grid_of_range", V(low), V(T("reshape_as", V(high), V(low))), V(first), V(last), V(symmetric))) return -1;
+    return T("copy_", V(scale), V(reshape_to(made[0].t, scale))) && T("copy_", V(zero), V(reshape_to(made[1].t, zero))) ? 0 : -1;
 }
 
 static int fused_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *low = in[3].t, *high = in[4].t, *scale = in[5].t, *zero = in[6].t;
     int64_t first = I_(in[8]), last = I_(in[9]), axis = I_(in[10]);
-    bool rows = I_(in[11]), follows = rush_item(in[1].t) != 0, snaps = rush_item(in[2].t) != 0;
+    bool rows = I_(in[11]), follows = rush_number_of(in[1].t) != 0, snaps = rush_number_of(in[2].t) != 0;
     if (rush_failed()) return -1;
     RUSH_CHECK(!rows || axis == 0, RUSH_RUNTIME_ERROR, "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0");
     RUSH_CHECK(x->dtype == RUSH_F32, RUSH_RUNTIME_ERROR, "expected scalar type Float but found %s", rush_scalar_name(x->dtype));
@@ -300,4 +316,4 @@ static rush_op op_fused = {
     .doc = "With the observer on, the running least and greatest values follow self's by averaging_const. With the rounding on, scale and zero point "
            "are made of them and self is rounded to that grid, per row or as a whole.", .run = fused_first_run, .flags = RUSH_SIDE_EFFECT};
 
-RUSH_FAMILY(fake_quant, &op_tensor_mask, &op_qparams_mask, &op_channel_mask, &op_qparams, &op_tensor, &op_channel, &op_fused_mask, &op_fused)
+RUSH_FAMILY(fake_quant, &op_tensor_mask, &op_qparams_mask, &op_channel_mask, &op_qparams, &op_tensor, &op_channel, &op_range_grid, &op_fused_mask, &op_fused)

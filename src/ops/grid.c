@@ -190,14 +190,22 @@ static rush_op op_grid_sampler = {
 /* ---- grids of affine maps ---- */
 
 /* Points (positions, nd + 1) of an image of this size, each with a last coordinate of 1. */
-static rush_tensor *base_points(const int64_t *space, int nd, bool align, const rush_tensor *like)
+static int points_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    int64_t points = 1;
-    for (int i = 0; i < nd; ++i) points *= space[i];
-    rush_tensor *t = rush_tensor_new(RUSH_F64, (rush_device){RUSH_CPU, -1}, 2, (int64_t[]){points, nd + 1});
-    if (!t) return NULL;
+    int64_t points = rush_numel_of((int)in[0].n, in[0].ints);
+    RUSH_CHECK(in[0].n && rush_dtypes[in[2].i].category == 2, RUSH_RUNTIME_ERROR, "a grid has one dimension or more and is of a floating type");
+    return points < 0 || !rush_out(out, 0, (rush_dtype)in[2].i, in[3].device, 2, (int64_t[]){points, in[0].n + 1}) ? -1 : 0;
+}
+
+static void points_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const int64_t *space = in[0].ints;
+    int nd = (int)in[0].n;
+    bool align = I_(in[1]);
+    rush_tensor *to = out[0].t, *t = rush_tensor_new(RUSH_F64, to->device, 2, to->size);
+    if (!t) return;
     double *p = rush_ptr(t);
-    for (int64_t k = 0; k < points; ++k) {
+    for (int64_t k = 0; k < to->size[0]; ++k) {
         int64_t rest = k;
         for (int d = 0; d < nd; ++d) { /* x is the last dimension of space */
             int64_t n = space[nd - 1 - d], i = rest % n;
@@ -206,8 +214,18 @@ static rush_tensor *base_points(const int64_t *space, int nd, bool align, const 
         }
         *p++ = 1;
     }
-    t = rush_cast_copy(t, like->dtype);
-    return t && like->device.type != RUSH_CPU ? rush_tensor_new(like->dtype, like->device, t->ndim, t->size) : t;
+    rush_copy_into(to, t);
+}
+
+static rush_op op_points = {
+    .schema = "_affine_points(int[] size, bool align_corners, ScalarType dtype, Device device) -> Tensor",
+    .doc = "The places of the pixels of a picture, from -1 to 1, each followed by 1: what affine_grid_generator multiplies.", .shape = points_shape,
+    .cpu = points_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
+static rush_tensor *base_points(const int64_t *space, int nd, bool align, const rush_tensor *like)
+{
+    return T("_affine_points", rush_v_ints(space, (size_t)nd), V(align), rush_v_dtype(like->dtype), (rush_value){.kind = RUSH_V_DEVICE, .device = like->device});
 }
 
 static int affine_check(const rush_value size, int *nd)
@@ -258,5 +276,5 @@ static rush_op op_affine_grid_backward = {
     .doc = "Gradient of affine_grid_generator.", .run = affine_grid_backward_run,
 };
 
-RUSH_FAMILY(grid, &op_grid_sampler_2d, &op_grid_sampler_2d_backward, &op_grid_sampler_3d, &op_grid_sampler_3d_backward, &op_grid_sampler,
+RUSH_FAMILY(grid, &op_points, &op_grid_sampler_2d, &op_grid_sampler_2d_backward, &op_grid_sampler_3d, &op_grid_sampler_3d_backward, &op_grid_sampler,
             &op_grid_sampler_twice, &op_affine_grid, &op_affine_grid_backward)

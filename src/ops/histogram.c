@@ -61,13 +61,13 @@ static int limits(const double *x, int64_t n, int64_t dims, int64_t d, double *l
     return 0;
 }
 
-static rush_tensor *counted(const rush_tensor *self, const double *x, int64_t n, int dims, const axis *axes, const rush_tensor *weight, bool density)
+static void count_into(rush_tensor *to, const double *x, int64_t n, int dims, const axis *axes, const rush_tensor *weight, bool density)
 {
     int64_t size[RUSH_MAXDIM];
     for (int d = 0; d < dims; ++d) size[d] = axes[d].bins;
     const rush_tensor *w = weight ? rush_cast_copy(weight, RUSH_F64) : NULL;
-    rush_tensor *sum = rush_tensor_new(RUSH_F64, self->device, dims, size);
-    if (!sum || (weight && !w)) return NULL;
+    rush_tensor *sum = rush_tensor_new(RUSH_F64, to->device, dims, size);
+    if (!sum || (weight && !w)) return;
     rush_zero_into(sum);
     double *cell = rush_ptr(sum), total = 0;
     const double *raise = w ? rush_ptr(w) : NULL;
@@ -92,15 +92,7 @@ static rush_tensor *counted(const rush_tensor *self, const double *x, int64_t n,
             cell[c] = v;
         }
     }
-    return rush_cast_copy(sum, self->dtype);
-}
-
-static rush_tensor *edges_of(const axis *a, const rush_tensor *like)
-{
-    int64_t n = a->bins + 1;
-    rush_tensor *t = rush_tensor_new(like->dtype, like->device, 1, &n);
-    if (t) rush_convert(rush_ptr(t), like->dtype, rush_dtypes[like->dtype].size, a->edge, RUSH_F64, 8, n);
-    return t;
+    rush_copy_into(to, sum);
 }
 
 /* What is asked for: either `bins` per dimension (with a range or not) or the edges themselves. */
@@ -108,8 +100,9 @@ typedef struct request {
     const rush_tensor *self;
     int dims;          /* coordinates of a point: the last dimension of self, or 1 */
     bool flat;         /* histogram(): self is points of one coordinate */
-    const int64_t *bins;
-    rush_tensor **edges;
+    const int64_t *bins; /* NULL: as many along each as `even` says, unless there are edges */
+    int64_t even;
+    rush_tensor *const *edges;
     rush_value range;
     const rush_tensor *weight;
     bool density;
@@ -118,7 +111,6 @@ typedef struct request {
 static int request_check(const request *q)
 {
     const rush_tensor *self = q->self, *w = q->weight;
-    if (rush_needs_data(self)) return -1;
     RUSH_CHECK(q->flat || self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
     RUSH_CHECK(self->dtype == RUSH_F32 || self->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"histogramdd\" not implemented for '%s'", rush_scalar_name(self->dtype));
     if (w) {
@@ -135,7 +127,10 @@ static int request_check(const request *q)
     return 0;
 }
 
-static int axis_make(axis *a, const request *q, int d, const double *x, int64_t n)
+static int64_t bins_of(const request *q, int d) { return q->edges ? q->edges[d]->numel - 1 : q->bins ? q->bins[d] : q->even; }
+
+/* What is known of dimension d without data. */
+static int axis_check(const request *q, int d)
 {
     if (q->edges) {
         const rush_tensor *e = q->edges[d];
@@ -147,154 +142,128 @@ static int axis_make(axis *a, const request *q, int d, const double *x, int64_t 
         RUSH_CHECK(e->numel > 0, RUSH_RUNTIME_ERROR,
                    "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension %d", d);
         RUSH_CHECK(e->numel > 1, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got 0 for dimension %d", d);
-        const rush_tensor *wide = rush_cast_copy(e, RUSH_F64);
-        if (!wide) return -1;
-        *a = (axis){rush_ptr(wide), e->numel - 1};
         return 0;
     }
-    double low, high;
-    RUSH_CHECK(q->bins[d] > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension %d", (long long)q->bins[d], d);
-    if (HAS(q->range)) {
-        low = q->range.floats[2 * d];
-        high = q->range.floats[2 * d + 1];
-        RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histogramdd: dimension %d's range [%g, %g] is not finite", d, low, high);
-        RUSH_CHECK(low <= high, RUSH_RUNTIME_ERROR, "torch.histogramdd: min should not exceed max, but got min %g max %g for dimension %d", low, high, d);
-    } else if (limits(x, n, q->dims, d, &low, &high)) {
-        return -1;
-    }
-    if (low == high) low -= 0.5, high += 0.5;
-    RUSH_CHECK(q->bins[d] < INT64_MAX / 16, RUSH_MEMORY_ERROR, "%lld bins do not fit in memory", (long long)q->bins[d]);
-    return axis_even(a, q->bins[d], low, high, q->self->dtype);
-}
-
-/* hist into out[0]; the axes for the edges. */
-static int histogram(const request *q, rush_value *out, axis *axes, bool counts)
-{
-    if (request_check(q)) return -1;
-    const rush_tensor *wide = rush_cast_copy(q->self, RUSH_F64);
-    int64_t n = q->self->numel / RUSH_MAX(q->dims, 1);
-    if (!wide) return -1;
-    for (int d = 0; d < q->dims; ++d)
-        if (axis_make(&axes[d], q, d, rush_ptr(wide), n)) return -1;
-    return counts ? rush_result(out, counted(q->self, rush_ptr(wide), n, q->dims, axes, q->weight, q->density)) : 0;
-}
-
-static int one_dimension(request *q, rush_value *out)
-{
-    axis a;
-    if (histogram(q, out, &a, true)) return -1;
-    rush_tensor *edges = edges_of(&a, q->self);
-    if (!edges) return -1;
-    out[1] = rush_v_tensor(edges);
+    int64_t bins = bins_of(q, d);
+    RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension %d", (long long)bins, d);
+    RUSH_CHECK(bins < INT64_MAX / 16, RUSH_MEMORY_ERROR, "%lld bins do not fit in memory", (long long)bins);
+    if (!HAS(q->range)) return 0;
+    double low = q->range.floats[2 * d], high = q->range.floats[2 * d + 1];
+    RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histogramdd: dimension %d's range [%g, %g] is not finite", d, low, high);
+    RUSH_CHECK(low <= high, RUSH_RUNTIME_ERROR, "torch.histogramdd: min should not exceed max, but got min %g max %g for dimension %d", low, high, d);
     return 0;
 }
 
-static int histogram_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int axis_make(axis *a, const request *q, int d, const double *x, int64_t n)
 {
-    request q = {.self = SELF, .dims = 1, .flat = true, .edges = (rush_tensor *[]){in[1].t}, .weight = T_(in[2]), .density = I_(in[3])};
-    return one_dimension(&q, out);
+    double low, high;
+    if (q->edges) {
+        const rush_tensor *wide = rush_cast_copy(q->edges[d], RUSH_F64);
+        if (!wide) return -1;
+        *a = (axis){rush_ptr(wide), wide->numel - 1};
+        return 0;
+    }
+    if (HAS(q->range)) low = q->range.floats[2 * d], high = q->range.floats[2 * d + 1];
+    else if (limits(x, n, q->dims, d, &low, &high)) return -1;
+    if (low == high) low -= 0.5, high += 0.5;
+    return axis_even(a, bins_of(q, d), low, high, q->self->dtype);
 }
 
-static int histogram_count_run(const rush_op *op, const rush_value *in, rush_value *out)
+/* The arguments self, bins (a number, numbers, edges), range, weight, density, as far as the operation has them. */
+static int request_read(request *q, const rush_op *op, const rush_value *in)
 {
-    request q = {.self = SELF, .dims = 1, .flat = true, .bins = &in[1].i, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
-    return one_dimension(&q, out);
+    const rush_tensor *self = SELF;
+    int range = rush_op_arg(op, "range"), weight = rush_op_arg(op, "weight"), density = rush_op_arg(op, "density");
+    int64_t inner = self->ndim ? self->size[self->ndim - 1] : 0;
+    *q = (request){.self = self, .dims = 1, .flat = op->row != NULL, .range = range < 0 ? RUSH_NONE : in[range], .weight = T_(in[weight]), .density = I_(in[density])};
+    if (!q->flat) {
+        RUSH_CHECK(self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
+        RUSH_CHECK(inner <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
+        RUSH_CHECK(in[1].kind == RUSH_V_INT || (int64_t)in[1].n == inner, RUSH_RUNTIME_ERROR,
+                   "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
+        q->dims = (int)inner;
+    }
+    switch (in[1].kind) {
+    case RUSH_V_TENSOR: q->edges = (rush_tensor *const *)&in[1].t; break;
+    case RUSH_V_TENSORS: q->edges = in[1].tensors; break;
+    case RUSH_V_INTS: q->bins = in[1].ints; break;
+    default: q->even = in[1].i;
+    }
+    return 0;
 }
+
+/* Which results are the counts and the edges; -1: it has none. */
+static int hist_at(const rush_op *op) { return op->out_list & 1 ? -1 : 0; }
+static int edges_at(const rush_op *op) { return op->out_list & 1 ? 0 : op->nout > 1 ? 1 : -1; }
+
+static int histogram_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    request q;
+    int64_t size[RUSH_MAXDIM];
+    if (request_read(&q, op, in) || request_check(&q)) return -1;
+    for (int d = 0; d < q.dims; ++d) {
+        if (axis_check(&q, d)) return -1;
+        size[d] = bins_of(&q, d);
+    }
+    if (hist_at(op) >= 0 && !rush_out_t(out, 0, q.self, q.self->dtype, q.dims, size)) return -1;
+    if (edges_at(op) < 0) return 0;
+    for (int d = 0; d < q.dims; ++d) ++size[d];
+    if (q.flat) return rush_out_t(out, 1, q.self, q.self->dtype, 1, size) ? 0 : -1;
+    rush_tensor **list = rush_out_list(out, edges_at(op), (size_t)q.dims);
+    for (int d = 0; list && d < q.dims; ++d)
+        if (!(list[d] = q.edges ? q.edges[d] : rush_tensor_new(q.self->dtype, q.self->device, 1, &size[d]))) return -1;
+    return list ? 0 : -1;
+}
+
+static void histogram_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    request q;
+    axis axes[RUSH_MAXDIM];
+    if (request_read(&q, op, in)) return;
+    const rush_tensor *wide = rush_cast_copy(q.self, RUSH_F64);
+    int64_t n = q.self->numel / RUSH_MAX(q.dims, 1);
+    if (!wide) return;
+    for (int d = 0; d < q.dims; ++d)
+        if (axis_make(&axes[d], &q, d, rush_ptr(wide), n)) return;
+    if (hist_at(op) >= 0) count_into(out[0].t, rush_ptr(wide), n, q.dims, axes, q.weight, q.density);
+    for (int d = 0; d < q.dims && edges_at(op) >= 0; ++d) {
+        rush_tensor *to = q.flat ? out[1].t : out[edges_at(op)].tensors[d];
+        if (q.flat || !q.edges) rush_convert(rush_ptr(to), to->dtype, rush_dtypes[to->dtype].size, axes[d].edge, RUSH_F64, 8, axes[d].bins + 1);
+    }
+}
+
+static const bool one_coordinate = true; /* the row of histogram(); histogramdd() has none */
 
 static rush_op op_histogram_tensor = {
     .schema = "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    .doc = "How many elements (or how much weight) lie between each two of the given edges.", .run = histogram_tensor_run, .flags = RUSH_NO_GRAD,
+    .doc = "How many elements (or how much weight) lie between each two of the given edges.", .shape = histogram_shape, .cpu = histogram_cpu, .row = &one_coordinate, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_histogram = {
     .schema = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    .doc = "How many elements lie in each of `bins` even bins of a range, which is the elements' own if none is given.", .run = histogram_count_run,
+    .doc = "How many elements lie in each of `bins` even bins of a range, which is the elements' own if none is given.", .shape = histogram_shape, .cpu = histogram_cpu, .row = &one_coordinate,
     .flags = RUSH_NO_GRAD,
 };
 
 /* ---- several dimensions ---- */
 
-static int points(request *q, const rush_tensor *self, uint32_t given)
-{
-    int64_t inner = self->ndim ? self->size[self->ndim - 1] : 0;
-    q->self = self;
-    q->dims = (int)inner;
-    RUSH_CHECK(self->ndim >= 2, RUSH_RUNTIME_ERROR, "torch.histogramdd: input tensor should have at least 2 dimensions");
-    RUSH_CHECK(inner <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
-    RUSH_CHECK((int64_t)given == inner, RUSH_RUNTIME_ERROR, "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
-    return 0;
-}
-
-static int give_edges(rush_value *out, int at, const request *q, const axis *axes)
-{
-    rush_tensor **list = rush_out_list(out, at, (size_t)q->dims);
-    for (int d = 0; list && d < q->dims; ++d)
-        if (!(list[d] = q->edges ? q->edges[d] : edges_of(&axes[d], q->self))) return -1;
-    return list ? 0 : -1;
-}
-
-static int histogramdd_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
-    axis axes[RUSH_MAXDIM];
-    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
-}
-
-static int histogramdd_int_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    int64_t bins[RUSH_MAXDIM];
-    request q = {.bins = bins, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
-    axis axes[RUSH_MAXDIM];
-    for (int d = 0; d < RUSH_MAXDIM; ++d) bins[d] = I_(in[1]);
-    int64_t inner = SELF->ndim ? SELF->size[SELF->ndim - 1] : 0;
-    return points(&q, SELF, (uint32_t)inner) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
-}
-
-static int histogramdd_tensors_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    request q = {.edges = in[1].tensors, .weight = T_(in[3]), .density = I_(in[4])};
-    axis axes[RUSH_MAXDIM];
-    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : give_edges(out, 1, &q, axes);
-}
-
-static int bin_edges_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3])};
-    axis axes[RUSH_MAXDIM];
-    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, false) ? -1 : give_edges(out, 0, &q, axes);
-}
-
-static int from_counts_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    request q = {.bins = in[1].ints, .range = in[2], .weight = T_(in[3]), .density = I_(in[4])};
-    axis axes[RUSH_MAXDIM];
-    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : 0;
-}
-
-static int from_tensors_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    request q = {.edges = in[1].tensors, .weight = T_(in[2]), .density = I_(in[3])};
-    axis axes[RUSH_MAXDIM];
-    return points(&q, SELF, in[1].n) || histogram(&q, out, axes, true) ? -1 : 0;
-}
-
 static rush_op op_histogramdd = {
     .schema = "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-    .doc = "Points (the last dimension their coordinates) counted in a grid of even bins.", .run = histogramdd_run, .flags = RUSH_NO_GRAD};
+    .doc = "Points (the last dimension their coordinates) counted in a grid of even bins.", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD};
 static rush_op op_histogramdd_int = {
     .schema = "histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-    .doc = "histogramdd() with as many bins along every coordinate.", .run = histogramdd_int_run, .flags = RUSH_NO_GRAD};
+    .doc = "histogramdd() with as many bins along every coordinate.", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD};
 static rush_op op_histogramdd_tensors = {
     .schema = "histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-    .doc = "histogramdd() between given edges.", .run = histogramdd_tensors_run, .flags = RUSH_NO_GRAD};
+    .doc = "histogramdd() between given edges.", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD};
 static rush_op op_bin_edges = {
     .schema = "_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]",
-    .doc = "The edges that histogramdd() takes.", .run = bin_edges_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+    .doc = "The edges that histogramdd() takes.", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
 static rush_op op_from_counts = {
     .schema = "_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor",
-    .doc = "The counts of histogramdd().", .run = from_counts_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+    .doc = "The counts of histogramdd().", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
 static rush_op op_from_tensors = {
     .schema = "_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor",
-    .doc = "The counts of histogramdd() between given edges.", .run = from_tensors_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
+    .doc = "The counts of histogramdd() between given edges.", .shape = histogram_shape, .cpu = histogram_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
 
 /* ---- histc: bins by arithmetic alone, in the dtype's own precision ---- */
 
@@ -321,32 +290,43 @@ static void bins_of_f64(const histc_job *j, const double *x, int64_t *bin, int64
     }
 }
 
-static int histc_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int histc_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *self = SELF;
+    int64_t bins = I_(in[1]);
+    RUSH_CHECK(rush_dtype_is_float(self->dtype), RUSH_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", rush_scalar_name(self->dtype));
+    RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
+    RUSH_CHECK(bins < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld bins", (long long)bins);
+    return rush_out_t(out, 0, self, self->dtype, 1, &bins) ? 0 : -1;
+}
+
+/* The range: that of the elements where both limits are equal. */
+static int histc_range(histc_job *j, rush_tensor *x)
+{
+    if (j->low == j->high && x->numel) {
+        rush_value limit[2];
+        if (TN(limit, "aminmax", V(x))) return -1;
+        j->low = rush_item(limit[0].t);
+        j->high = rush_item(limit[1].t);
+    }
+    if (j->low == j->high) j->low -= 1, j->high += 1;
+    RUSH_CHECK(isfinite(j->low) && isfinite(j->high), RUSH_RUNTIME_ERROR, "torch.histc: range of [%g, %g] is not finite", j->low, j->high);
+    RUSH_CHECK(j->low < j->high, RUSH_RUNTIME_ERROR, "torch.histc: max must be larger than min");
+    return 0;
+}
+
+static void histc_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     enum { BLOCK = 512 };
     const rush_tensor *self = SELF;
     int64_t bins = I_(in[1]), n = self->numel, bin[BLOCK];
-    double low = D_(in[2]), high = D_(in[3]);
-    if (rush_needs_data(self)) return -1;
-    RUSH_CHECK(rush_dtype_is_float(self->dtype), RUSH_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'", rush_scalar_name(self->dtype));
-    RUSH_CHECK(bins > 0, RUSH_RUNTIME_ERROR, "torch.histogram(): bins must be > 0, but got %lld for dimension 0", (long long)bins);
+    histc_job j = {D_(in[2]), D_(in[3]), bins};
     const bool wide = self->dtype == RUSH_F64;
     rush_tensor *x = rush_cast_copy(self, wide ? RUSH_F64 : RUSH_F32);
-    if (!x) return -1;
-    if (low == high && n > 0) {
-        rush_value limit[2];
-        if (TN(limit, "aminmax", V(x))) return -1;
-        low = wide ? *(double *)rush_ptr(limit[0].t) : (double)*(float *)rush_ptr(limit[0].t);
-        high = wide ? *(double *)rush_ptr(limit[1].t) : (double)*(float *)rush_ptr(limit[1].t);
-    }
-    if (low == high) low -= 1, high += 1;
-    RUSH_CHECK(isfinite(low) && isfinite(high), RUSH_RUNTIME_ERROR, "torch.histc: range of [%g, %g] is not finite", low, high);
-    RUSH_CHECK(low < high, RUSH_RUNTIME_ERROR, "torch.histc: max must be larger than min");
-    RUSH_CHECK(bins < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld bins", (long long)bins);
+    if (!x || histc_range(&j, x)) return;
     rush_tensor *sum = rush_tensor_new(RUSH_I64, self->device, 1, (int64_t[]){bins + 1});
-    if (!sum) return -1;
+    if (!sum) return;
     rush_zero_into(sum);
-    const histc_job j = {low, high, bins};
     int64_t *cell = rush_ptr(sum);
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t some = RUSH_MIN(n - i, BLOCK);
@@ -354,12 +334,13 @@ static int histc_run(const rush_op *op, const rush_value *in, rush_value *out)
         else bins_of_f32(&j, (float *)rush_ptr(x) + i, bin, some);
         for (int64_t k = 0; k < some; ++k) ++cell[bin[k]];
     }
-    return rush_result(out, rush_cast_copy(rush_part(sum, 0, 0, bins), self->dtype));
+    sum = rush_part(sum, 0, 0, bins);
+    if (sum) rush_copy_into(out[0].t, sum);
 }
 
 static rush_op op_histc = {
     .schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
-    .doc = "How many elements lie in each of `bins` even bins from min to max; equal limits mean the elements' own.", .run = histc_run, .flags = RUSH_NO_GRAD,
+    .doc = "How many elements lie in each of `bins` even bins from min to max; equal limits mean the elements' own.", .shape = histc_shape, .cpu = histc_cpu, .flags = RUSH_NO_GRAD,
 };
 
 RUSH_FAMILY(histogram, &op_histogram, &op_histogram_tensor, &op_histogramdd, &op_histogramdd_int, &op_histogramdd_tensors, &op_bin_edges,

@@ -483,6 +483,34 @@ static bool next_choice(int64_t *choice, int64_t r, int64_t n, bool again)
     return false;
 }
 
+/* in: n, r, with_replacement, how many there are, device */
+static int places_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t n = I_(in[0]), r = I_(in[1]), count = I_(in[3]), numel;
+    RUSH_CHECK(n >= 0 && r > 0 && count >= 0 && (I_(in[2]) || r <= n || !count) && (n > 0 || !count) && !__builtin_mul_overflow(r, count, &numel), RUSH_RUNTIME_ERROR,
+               "there are not %lld combinations of %lld out of %lld", (long long)count, (long long)r, (long long)n);
+    return rush_out(out, 0, RUSH_I64, in[4].device, 1, &numel) ? 0 : -1;
+}
+
+static void places_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t n = I_(in[0]), r = I_(in[1]), count = I_(in[3]), *p = rush_ptr(out[0].t);
+    bool again = I_(in[2]);
+    int64_t *choice = rush_scope_alloc(sizeof *choice * (size_t)r);
+    if (!choice) return;
+    for (int64_t k = 0; k < r; ++k) choice[k] = again ? 0 : k;
+    for (int64_t i = 0; i < count; ++i) {
+        memcpy(p + i * r, choice, sizeof *choice * (size_t)r);
+        next_choice(choice, r, n, again);
+    }
+}
+
+static rush_op op_places = {
+    .schema = "_combination_places(int n, int r, bool with_replacement, int count, Device device) -> Tensor",
+    .doc = "The first `count` combinations of r numbers below n, one after the other.", .shape = places_shape, .cpu = places_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
 static int combinations_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *self = in[0].t;
@@ -499,17 +527,8 @@ static int combinations_run(const rush_op *op, const rush_value *in, rush_value 
         count /= k + 1;
     }
     RUSH_CHECK(r < INT64_MAX / 16 / RUSH_MAX(count, 1), RUSH_MEMORY_ERROR, "%lld combinations of %lld do not fit in memory", (long long)count, (long long)r);
-    const int64_t size[2] = {count, r}, flat = count * r;
-    if (self->device.type == RUSH_META) return rush_result(out, T("new_empty", V(self), rush_v_ints(size, 2)));
-    rush_tensor *index = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &flat);
-    int64_t *choice = rush_scope_alloc(sizeof *choice * (size_t)r);
-    if (!index || !choice) return -1;
-    int64_t *p = rush_ptr(index);
-    for (int64_t k = 0; k < r; ++k) choice[k] = again ? 0 : k;
-    for (int64_t i = 0; i < count; ++i) {
-        memcpy(p + i * r, choice, sizeof *choice * (size_t)r);
-        next_choice(choice, r, n, again);
-    }
+    const int64_t size[2] = {count, r};
+    rush_tensor *index = T("_combination_places", V(n), V(r), V(again), V(count), (rush_value){.kind = RUSH_V_DEVICE, .device = self->device});
     rush_tensor *chosen = T("index_select", V(self), V((int64_t)0), V(index));
     return rush_result(out, chosen ? T("view", V(chosen), rush_v_ints(size, 2)) : NULL);
 }
@@ -545,4 +564,4 @@ static rush_op op_vander = {
 };
 
 RUSH_FAMILY(join, &op_cat, &op_concat, &op_concatenate, &op_stack, &op_hstack, &op_vstack, &op_row_stack, &op_dstack, &op_column_stack,
-            &op_chunk_cat, &op_block_diag, &op_meshgrid, &op_meshgrid_indexing, &op_cartesian_prod, &op_combinations, &op_vander)
+            &op_chunk_cat, &op_block_diag, &op_meshgrid, &op_meshgrid_indexing, &op_cartesian_prod, &op_places, &op_combinations, &op_vander)

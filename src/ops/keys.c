@@ -28,7 +28,6 @@ static void keys_of(void *arg, int64_t begin, int64_t end)
 uint64_t *rush_keys(const rush_tensor *t, bool as_float)
 {
     RUSH_CHECK_NULL(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "complex numbers (%s) have no order here", rush_scalar_name(t->dtype));
-    if (rush_needs_data(t)) return NULL;
     bool floats = as_float || rush_dtypes[t->dtype].category == 2;
     const rush_tensor *wide = rush_cast_copy(t, floats ? RUSH_F64 : t->dtype == RUSH_U64 ? RUSH_U64 : RUSH_I64);
     rush_tensor *room = wide ? rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){RUSH_MAX(t->numel, 1)}) : NULL;

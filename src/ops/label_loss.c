@@ -296,38 +296,59 @@ static rush_op op_multi_margin_loss = {
 };
 
 /* target lists classes, ended by -1 */
+/* in: self (n, c), target. out: for each sample which classes are listed, how many entries of its list count, and these */
+static int listed_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t;
+    RUSH_CHECK(x->ndim == 2 && x->numel == in[1].t->numel, RUSH_RUNTIME_ERROR, "inconsistent target size: %s for input of size: %s", rush_shape_of(in[1].t), rush_shape_of(x));
+    return rush_out_t(out, 0, x, RUSH_BOOL, 2, x->size) && rush_out_t(out, 1, x, RUSH_BOOL, 2, x->size) && rush_out_t(out, 2, x, RUSH_I64, 2, x->size) ? 0 : -1;
+}
+
+static void listed_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *list = rush_cast_copy(in[1].t, RUSH_I64);
+    int64_t n = in[0].t->size[0], c = in[0].t->size[1];
+    for (int k = 0; k < 3; ++k) rush_zero_into(out[k].t);
+    if (!list) return;
+    bool *is = rush_ptr(out[0].t), *valid = rush_ptr(out[1].t);
+    int64_t *index = rush_ptr(out[2].t);
+    const int64_t *given = rush_ptr(list);
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < c && given[i * c + j] >= 0; ++j) {
+            int64_t k = given[i * c + j];
+            if (k >= c) {
+                rush_fail(RUSH_RUNTIME_ERROR, "argument #2 to multilabel_margin_loss is out of range: %lld", (long long)k);
+                return;
+            }
+            index[i * c + j] = k;
+            is[i * c + k] = valid[i * c + j] = true;
+        }
+}
+
+static rush_op op_listed = {
+    .schema = "_multilabel_listed(Tensor self, Tensor target) -> (Tensor is_target, Tensor valid, Tensor index)",
+    .doc = "What multilabel_margin_loss reads of its target.", .shape = listed_shape, .cpu = listed_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
 static int multilabel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
     bool single = x->ndim <= 1;
-    if (rush_needs_data(x) || rush_needs_data(t)) return -1;
     RUSH_CHECK(x->ndim <= 2 && (x->ndim < 1 || x->size[x->ndim - 1]), RUSH_RUNTIME_ERROR, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s",
                rush_shape_of(x));
     RUSH_CHECK(rush_same_sizes(x, t) || (x->numel == 1 && t->numel == 1), RUSH_RUNTIME_ERROR, "inconsistent target size: %s for input of size: %s", rush_shape_of(t), rush_shape_of(x));
     int64_t c = single ? RUSH_MAX(x->numel, 1) : x->size[1], n = single ? 1 : x->size[0];
     x = T("reshape", V(x), INTS(n, c));
-    rush_tensor *list = rush_cast_copy(t, RUSH_I64);
-    rush_tensor *is = T("zeros", INTS(n, c), rush_v_dtype(x ? x->dtype : RUSH_F32)), *valid = T("zeros", INTS(n, c), rush_v_dtype(x ? x->dtype : RUSH_F32));
-    rush_tensor *index = T("zeros", INTS(n, c), rush_v_dtype(RUSH_I64));
-    if (!x || !list || !is || !valid || !index) return -1;
-    double one = 1;
-    size_t item = rush_dtypes[x->dtype].size;
-    for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < c; ++j) {
-            int64_t k = ((int64_t *)rush_ptr(list))[i * c + j];
-            if (k < 0) break;
-            RUSH_CHECK(k < c, RUSH_RUNTIME_ERROR, "argument #2 to multilabel_margin_loss is out of range: %lld", (long long)k);
-            ((int64_t *)rush_ptr(index))[i * c + j] = k;
-            rush_convert((char *)rush_ptr(is) + (i * c + k) * item, x->dtype, 0, &one, RUSH_F64, 0, 1);
-            rush_convert((char *)rush_ptr(valid) + (i * c + j) * item, x->dtype, 0, &one, RUSH_F64, 0, 1);
-        }
-    rush_tensor *own = T("gather", V(x), V(1), V(index));
+    rush_value listed[RUSH_MAXOUT];
+    if (!x || TN(listed, "_multilabel_listed", V(x), V(t))) return -1;
+    rush_tensor *is = to_dtype(listed[0].t, x->dtype), *valid = to_dtype(listed[1].t, x->dtype);
+    rush_tensor *own = T("gather", V(x), V(1), listed[2]);
     rush_tensor *z = clamp_min_zero(add(sub(unsqueeze(x, 1), unsqueeze(own, 2)), 1)); /* (n, listed, class) */
     z = mul(mul(z, unsqueeze(valid, 2)), unsqueeze(sub(1, is), 1));
     rush_tensor *loss = z ? div_(T("sum.dim_IntList", V(z), INTS(1, 2)), (double)c) : NULL;
     if (single && loss) loss = squeeze(loss, 0);
     out[0] = rush_v_tensor(rush_reduced(loss, in[2].i));
-    if (op && op->nout == 2) out[1] = rush_v_tensor(T("reshape", V(is), rush_v_ints(t->size, t->ndim)));
+    if (op->nout == 2) out[1] = rush_v_tensor(T("reshape", V(is), rush_v_ints(t->size, t->ndim)));
     return rush_failed() ? -1 : 0;
 }
 
@@ -356,7 +377,8 @@ typedef struct ctc {
     int64_t t, n, c, blank, step; /* step: 1 for concatenated targets, else the row's stride is in start */
 } ctc;
 
-static int read_ctc(ctc *x, const rush_value *in)
+/* in: log_probs, targets, input_lengths, target_lengths, blank; what is known without the targets' elements */
+static int check_ctc(ctc *x, const rush_value *in)
 {
     rush_tensor *lp = in[0].t, *targets = in[1].t;
     RUSH_CHECK(lp->dtype == RUSH_F32 || lp->dtype == RUSH_F64, RUSH_RUNTIME_ERROR, "log_probs must be float32 or float64, got %s", rush_dtype_name(lp->dtype));
@@ -367,42 +389,58 @@ static int read_ctc(ctc *x, const rush_value *in)
     RUSH_CHECK(x->blank >= 0 && x->blank < x->c, RUSH_RUNTIME_ERROR, "blank must be in label range");
     RUSH_CHECK(in[2].n == x->n, RUSH_RUNTIME_ERROR, "input_lengths must be of size batch_size");
     RUSH_CHECK(in[3].n == x->n, RUSH_RUNTIME_ERROR, "target_lengths must be of size batch_size");
-    rush_tensor *list = rush_cast_copy(targets, RUSH_I64);
-    x->lp = rush_cast_copy(lp, RUSH_F64);
-    x->start = rush_scope_alloc(sizeof *x->start * RUSH_MAX(x->n, 1));
-    if (!list || !x->lp || !x->start) return -1;
-    x->targets = rush_ptr(list);
-    int64_t at = 0;
+    RUSH_CHECK(targets->ndim == 1 || targets->size[0] == x->n, RUSH_RUNTIME_ERROR, "targets %s are not those of %lld samples", rush_shape_of(targets), (long long)x->n);
+    int64_t all = 0;
     for (int64_t b = 0; b < x->n; ++b) {
-        x->start[b] = targets->ndim == 1 ? at : b * targets->size[1];
         RUSH_CHECK(x->outs[b] >= 0, RUSH_RUNTIME_ERROR, "Expected target_lengths to have value at least 0, but got %lld", (long long)x->outs[b]);
         RUSH_CHECK(x->ins[b] >= 0 && x->ins[b] <= x->t, RUSH_RUNTIME_ERROR, "Expected input_lengths to have value at most %lld, but got value %lld", (long long)x->t, (long long)x->ins[b]);
         RUSH_CHECK(targets->ndim == 1 || x->outs[b] <= targets->size[1], RUSH_RUNTIME_ERROR, "Expected tensor to have size at least %lld at dimension 1, but got size %lld",
                    (long long)x->outs[b], (long long)targets->size[1]);
-        at += x->outs[b];
+        RUSH_CHECK(!__builtin_add_overflow(all, x->outs[b], &all), RUSH_RUNTIME_ERROR, "target_lengths are too large");
         x->longest = RUSH_MAX(x->longest, x->outs[b]);
     }
-    RUSH_CHECK(targets->ndim == 2 || at == targets->numel, RUSH_RUNTIME_ERROR, "Expected targets to have %lld elements in all, got %lld", (long long)at, (long long)targets->numel);
-    for (int64_t b = 0; b < x->n; ++b)
+    RUSH_CHECK(targets->ndim == 2 || all == targets->numel, RUSH_RUNTIME_ERROR, "Expected targets to have %lld elements in all, got %lld", (long long)all, (long long)targets->numel);
+    return 0;
+}
+
+/* The elements, for kernels. */
+static int read_ctc(ctc *x, const rush_value *in)
+{
+    if (check_ctc(x, in)) return -1;
+    const rush_tensor *targets = in[1].t, *list = rush_cast_copy(targets, RUSH_I64);
+    x->lp = rush_cast_copy(in[0].t, RUSH_F64);
+    x->start = rush_scope_alloc(sizeof *x->start * RUSH_MAX(x->n, 1));
+    if (!list || !x->lp || !x->start) return -1;
+    x->targets = rush_ptr(list);
+    int64_t at = 0;
+    for (int64_t b = 0; b < x->n; at += x->outs[b++]) {
+        x->start[b] = targets->ndim == 1 ? at : b * targets->size[1];
         for (int64_t k = 0; k < x->outs[b]; ++k) {
             int64_t l = x->targets[x->start[b] + k];
             RUSH_CHECK(l >= 0 && l < x->c, RUSH_RUNTIME_ERROR, "target %lld of sample %lld is no label: there are %lld", (long long)l, (long long)b, (long long)x->c);
         }
+    }
     return 0;
 }
 
-/* Label s of blank, l1, blank, l2, ..., blank. */
 static int64_t label(const ctc *x, int64_t b, int64_t s) { return s % 2 ? x->targets[x->start[b] + s / 2] : x->blank; }
 static bool may_skip(const ctc *x, int64_t b, int64_t s) { return s % 2 && s > 1 && label(x, b, s) != label(x, b, s - 2); }
 
-static int ctc_values_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int ctc_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     ctc x;
-    if (read_ctc(&x, in)) return -1;
-    rush_dtype d = in[0].t->dtype;
+    if (check_ctc(&x, in)) return -1;
+    const int64_t size[] = {x.n, x.t, 2 * x.longest + 1};
+    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, 1, size) && rush_out_t(out, 1, in[0].t, in[0].t->dtype, 3, size) ? 0 : -1;
+}
+
+static void ctc_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    ctc x;
+    if (read_ctc(&x, in)) return;
     int64_t width = 2 * x.longest + 1;
     rush_tensor *nll = rush_tensor_new(RUSH_F64, in[0].t->device, 1, &x.n), *alpha = rush_tensor_new(RUSH_F64, in[0].t->device, 3, (int64_t[]){x.n, x.t, width});
-    if (!nll || !alpha) return -1;
+    if (!nll || !alpha) return;
     const double *lp = rush_ptr(x.lp);
     for (int64_t b = 0; b < x.n; ++b) {
         int64_t states = 2 * x.outs[b] + 1;
@@ -422,20 +460,26 @@ static int ctc_values_run(const rush_op *op, const rush_value *in, rush_value *o
         }
         ((double *)rush_ptr(nll))[b] = -result;
     }
-    out[0] = rush_v_tensor(rush_cast_copy(nll, d));
-    out[1] = rush_v_tensor(rush_cast_copy(alpha, d));
-    return rush_failed() ? -1 : 0;
+    if (!rush_copy_into(out[0].t, nll)) rush_copy_into(out[1].t, alpha);
 }
 
-static void ctc_grad(rush_grads *s)
+/* in: grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity */
+static int ctc_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     ctc x;
-    if (!s->g[0] || !rush_needs(s, 0) || read_ctc(&x, s->in)) return;
-    if (rush_grad_enabled() && rush_requires_grad(s->g[0])) {
-        rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for '_ctc_loss_backward' is not implemented.");
-        return;
-    }
-    rush_tensor *alpha = rush_cast_copy(s->out[1].t, RUSH_F64), *nll = rush_cast_copy(s->out[0].t, RUSH_F64), *g = rush_cast_copy(s->g[0], RUSH_F64);
+    const rush_tensor *g = in[0].t, *lp = in[1].t, *nll = in[5].t, *alpha = in[6].t;
+    if (check_ctc(&x, (const rush_value[]){in[1], in[2], in[3], in[4], in[7]})) return -1;
+    RUSH_CHECK(g->numel == x.n && nll->numel == x.n && alpha->ndim == 3 && alpha->size[0] == x.n && alpha->size[1] == x.t && alpha->size[2] == 2 * x.longest + 1,
+               RUSH_RUNTIME_ERROR, "grad %s, neg_log_likelihood %s and log_alpha %s are not those of log_probs %s", rush_shape_of(g), rush_shape_of(nll),
+               rush_shape_of(alpha), rush_shape_of(lp));
+    return rush_out_t(out, 0, lp, lp->dtype, 3, lp->size) ? 0 : -1;
+}
+
+static void ctc_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    ctc x;
+    if (read_ctc(&x, (const rush_value[]){in[1], in[2], in[3], in[4], in[7]})) return;
+    rush_tensor *alpha = rush_cast_copy(in[6].t, RUSH_F64), *nll = rush_cast_copy(in[5].t, RUSH_F64), *g = rush_cast_copy(in[0].t, RUSH_F64);
     int64_t width = 2 * x.longest + 1;
     rush_tensor *to = rush_zeros_like(x.lp);
     double *beta = rush_malloc(sizeof *beta * 2 * width), *sums = rush_malloc(sizeof *sums * x.c);
@@ -443,7 +487,7 @@ static void ctc_grad(rush_grads *s)
     for (int64_t b = 0; alpha && nll && g && to && beta && sums && b < x.n; ++b) {
         int64_t states = 2 * x.outs[b] + 1;
         double loss = ((double *)rush_ptr(nll))[b], gb = ((double *)rush_ptr(g))[b], *now = beta, *after = beta + width;
-        if (s->in[5].i && loss == INFINITY) continue;
+        if (in[8].i && loss == INFINITY) continue;
         for (int64_t t = x.ins[b] - 1; t >= 0; --t) {
             const double *a = (double *)rush_ptr(alpha) + (b * x.t + t) * width, *row = lp + (t * x.n + b) * x.c;
             for (int64_t k = 0; k < x.c; ++k) sums[k] = -INFINITY;
@@ -464,12 +508,24 @@ static void ctc_grad(rush_grads *s)
     }
     rush_free(beta);
     rush_free(sums);
-    if (to && !rush_failed()) s->gin[0] = rush_cast_copy(to, s->in[0].t->dtype);
+    if (to && !rush_failed()) rush_copy_into(out[0].t, to);
+}
+
+static rush_op op_ctc_backward = {
+    .schema = "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, "
+              "Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
+    .doc = "The derivative of _ctc_loss by log_probs.", .shape = ctc_backward_shape, .cpu = ctc_backward_cpu, .flags = RUSH_HIDDEN,
+};
+
+static void ctc_grad(rush_grads *s)
+{
+    if (!s->g[0] || !rush_needs(s, 0)) return;
+    s->gin[0] = T("_ctc_loss_backward", V(s->g[0]), s->in[0], s->in[1], s->in[2], s->in[3], s->out[0], s->out[1], s->in[4], s->in[5]);
 }
 
 static rush_op op__ctc_loss = {
     .schema = "_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-    .doc = "CTC loss per sample, and the logarithms of the forward variables.", .run = ctc_values_run, .grad = ctc_grad,
+    .doc = "CTC loss per sample, and the logarithms of the forward variables.", .shape = ctc_shape, .cpu = ctc_cpu, .grad = ctc_grad,
     .saves = "log_probs, targets, result0, result1",
 };
 
@@ -499,9 +555,9 @@ static int ctc_tensor_run(const rush_op *op, const rush_value *in, rush_value *o
     memcpy(args, in, sizeof args);
     for (int i = 2; i < 4; ++i) {
         RUSH_CHECK(rush_dtype_is_integer(in[i].t->dtype), RUSH_RUNTIME_ERROR, "%s must be integral", i == 2 ? "input_lengths" : "target_lengths");
-        rush_tensor *list = rush_cast_copy(in[i].t, RUSH_I64);
+        const int64_t *list = rush_numbers_of(in[i].t);
         if (!list) return -1;
-        args[i] = rush_v_ints(rush_ptr(list), list->numel);
+        args[i] = rush_v_ints(list, (size_t)in[i].t->numel);
     }
     return ctc_list_run(op, args, out);
 }
@@ -517,5 +573,5 @@ static rush_op op_ctc_loss_tensor = {
 };
 
 RUSH_FAMILY(label_loss, &op_nll_loss_forward, &op_nll_loss_backward, &op_nll_loss2d_forward, &op_nll_loss2d_backward, &op_nll_loss, &op_nll_loss2d,
-            &op_nll_loss_nd, &op_cross_entropy_loss, &op_multi_margin_loss, &op_multilabel_margin_loss, &op_multilabel_margin_loss_forward, &op__ctc_loss,
+            &op_nll_loss_nd, &op_cross_entropy_loss, &op_multi_margin_loss, &op_multilabel_margin_loss, &op_multilabel_margin_loss_forward, &op_listed, &op__ctc_loss, &op_ctc_backward,
             &op_ctc_loss_list, &op_ctc_loss_tensor)

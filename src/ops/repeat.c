@@ -89,40 +89,43 @@ static rush_op op_tile = {
 
 /* ---- repeat_interleave ---- */
 
-/* repeats (int64, contiguous) to the indices they stand for: [2, 0, 1] to [0, 0, 2] */
-static rush_tensor *interleaved(const rush_tensor *repeats, rush_value output_size)
+static int interleave_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK_NULL(repeats->ndim == 1, RUSH_RUNTIME_ERROR, "repeat_interleave only accept 1D vector as repeat");
-    RUSH_CHECK_NULL(repeats->dtype == RUSH_I64 || repeats->dtype == RUSH_I32,
-                    rush_dtype_is_integer(repeats->dtype) ? RUSH_RUNTIME_ERROR : RUSH_NOT_IMPLEMENTED,
-                    "\"repeat_interleave_cpu\" not implemented for '%s': repeats has to be Long or Int tensor", rush_scalar_name(repeats->dtype));
-    RUSH_CHECK_NULL(repeats->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result's size depends on data, which this device has not");
-    const rush_tensor *r = rush_cast_copy(repeats, RUSH_I64);
-    if (!r) return NULL;
-    const int64_t *times = rush_ptr(r);
-    int64_t total = 0, at = 0;
-    for (int64_t i = 0; i < r->numel; ++i) {
-        RUSH_CHECK_NULL(times[i] >= 0, RUSH_RUNTIME_ERROR, "repeats can not be negative");
-        total += times[i];
-    }
-    RUSH_CHECK_NULL(!HAS(output_size) || output_size.i == total, RUSH_RUNTIME_ERROR, "allocated size does not match required size");
-    rush_tensor *index = rush_tensor_new(RUSH_I64, repeats->device, 1, &total);
-    if (!index) return NULL;
-    int64_t *p = rush_ptr(index);
-    for (int64_t i = 0; i < r->numel; ++i)
-        for (int64_t k = 0; k < times[i]; ++k) p[at++] = i;
-    return index;
+    const rush_tensor *repeats = in[0].t;
+    RUSH_CHECK(repeats->ndim == 1, RUSH_RUNTIME_ERROR, "repeat_interleave only accept 1D vector as repeat");
+    RUSH_CHECK(repeats->dtype == RUSH_I64 || repeats->dtype == RUSH_I32, rush_dtype_is_integer(repeats->dtype) ? RUSH_RUNTIME_ERROR : RUSH_NOT_IMPLEMENTED,
+               "\"repeat_interleave_cpu\" not implemented for '%s': repeats has to be Long or Int tensor", rush_scalar_name(repeats->dtype));
+    return !HAS(in[1]) || rush_out_t(out, 0, repeats, repeats->dtype, 1, &in[1].i) ? 0 : -1;
 }
 
-static int repeat_interleave_indices_run(const rush_op *op, const rush_value *in, rush_value *out)
+/* repeats to the indices they stand for: [2, 0, 1] to [0, 0, 2] */
+static void interleave_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *index = interleaved(in[0].t, in[1]);
-    return rush_result(out, index ? rush_cast_copy(index, in[0].t->dtype) : NULL);
+    const rush_tensor *repeats = in[0].t, *r = rush_cast_copy(repeats, RUSH_I64);
+    if (!r) return;
+    const int64_t *times = rush_ptr(r);
+    int64_t total = 0, at = 0;
+    bool negative = false;
+    for (int64_t i = 0; i < r->numel; ++i) {
+        negative |= times[i] < 0;
+        total += times[i];
+    }
+    if (negative) rush_fail(RUSH_RUNTIME_ERROR, "repeats can not be negative");
+    else if (HAS(in[1]) && in[1].i != total) rush_fail(RUSH_RUNTIME_ERROR, "allocated size does not match required size");
+    rush_tensor *to = rush_failed() ? NULL : HAS(out[0]) ? out[0].t : rush_out_t(out, 0, repeats, repeats->dtype, 1, &total);
+    if (!to) return;
+    bool wide = to->dtype == RUSH_I64;
+    void *p = rush_ptr(to);
+    for (int64_t i = 0; i < r->numel; ++i)
+        for (int64_t k = 0; k < times[i]; ++k, ++at)
+            if (wide) ((int64_t *)p)[at] = i;
+            else ((int32_t *)p)[at] = (int32_t)i;
 }
 
 static rush_op op_repeat_interleave = {
     .schema = "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-    .doc = "Index i repeats[i] times, for each i.", .run = repeat_interleave_indices_run, .flags = RUSH_NO_GRAD,
+    .doc = "Index i repeats[i] times, for each i.", .shape = interleave_shape, .cpu = interleave_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 
 static int repeat_interleave_tensor_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -142,7 +145,7 @@ static int repeat_interleave_tensor_run(const rush_op *op, const rush_value *in,
     RUSH_CHECK(repeats->size[0] == n, RUSH_RUNTIME_ERROR,
                "repeats must have the same size as input along dim, but got repeats.size(0) = %lld and input.size(%lld) = %lld",
                (long long)repeats->size[0], (long long)dim, (long long)n);
-    rush_tensor *index = interleaved(repeats, in[3]);
+    rush_tensor *index = T("repeat_interleave.Tensor", V(repeats), in[3]);
     return rush_result(out, index ? T("index_select", V(self), V(dim), V(index)) : NULL);
 }
 

@@ -634,11 +634,8 @@ static int packed_run(int kind, const rush_value *in, rush_value *out)
                .params = in[3].tensors, .nparams = in[3].n};
     options(&s, in + 4);
     s.steps = in[1].t->numel;
-    int64_t *sizes = rush_scope_alloc(sizeof *sizes * (size_t)RUSH_MAX(s.steps, 1));
-    if (!sizes) return -1;
-    for (int64_t t = 0; t < s.steps; ++t) sizes[t] = (int64_t)rush_number_of(T("select.int", in[1], V(0), V(t))); /* PyTorch keeps them on the CPU */
-    s.sizes = sizes;
-    if (rush_failed()) return -1;
+    s.sizes = rush_numbers_of(in[1].t);
+    if (!s.sizes) return -1;
     RUSH_CHECK(s.steps > 0, RUSH_RUNTIME_ERROR, "batch_sizes must not be empty");
     int64_t total = 0;
     for (int64_t t = 0; t < s.steps; ++t) {

@@ -58,27 +58,26 @@ static double bernoulli_wide(rush_generator *g, double p, double unused)
     return rush_uniform_one(g) < p;
 }
 
+/* Kernels check before they draw. */
 static int probabilities(const rush_tensor *p)
 {
-    if (needs_float(p, "bernoulli_tensor_cpu_p_")) return -1;
-    const rush_tensor *all = p->device.type == RUSH_CPU ? rush_cast_copy(p, RUSH_F64) : NULL;
+    const rush_tensor *all = rush_cast_copy(p, RUSH_F64);
     for (int64_t i = 0; all && i < all->numel; i++) {
         double x = ((const double *)rush_ptr(all))[i];
         RUSH_CHECK(x >= 0 && x <= 1, RUSH_RUNTIME_ERROR, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
     }
-    return rush_failed() ? -1 : 0;
+    return all ? 0 : -1;
 }
 
 static void bernoulli_into(rush_tensor *to, rush_value p, rush_value gen)
 {
     rush_generator *g = rush_generator_of(gen);
-    if (g) draw_each(to, p, rush_v_float(0), g, p.t->dtype == RUSH_F64 ? bernoulli_wide : bernoulli_narrow);
+    if (g && !probabilities(p.t)) draw_each(to, p, rush_v_float(0), g, p.t->dtype == RUSH_F64 ? bernoulli_wide : bernoulli_narrow);
 }
 
 static int bernoulli_self_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (probabilities(in[0].t)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return needs_float(in[0].t, "bernoulli_tensor_cpu_p_") || !rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? -1 : 0;
 }
 
 static void bernoulli_self_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[0], in[1]); }
@@ -91,7 +90,7 @@ static int fits(const rush_tensor *self, const rush_tensor *p)
     if (rush_broadcast(2, both, &ndim, size)) return -1;
     RUSH_CHECK(ndim == self->ndim && !memcmp(size, self->size, sizeof *size * (size_t)ndim), RUSH_RUNTIME_ERROR,
                "The size of p %s cannot be expanded to self's %s", rush_shape_of(p), rush_shape_of(self));
-    return probabilities(p);
+    return needs_float(p, "bernoulli_tensor_cpu_p_");
 }
 
 static int bernoulli_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -155,15 +154,15 @@ static double poisson_one(rush_generator *g, double lambda, double unused)
 static int poisson_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "poisson_cpu") || !rush_generator_of(in[1])) return -1;
-    const rush_tensor *all = in[0].t->device.type == RUSH_CPU ? rush_cast_copy(in[0].t, RUSH_F64) : NULL;
-    for (int64_t i = 0; all && i < all->numel; i++)
-        RUSH_CHECK(((const double *)rush_ptr(all))[i] >= 0, RUSH_RUNTIME_ERROR, "invalid Poisson rate, expected rate to be non-negative");
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
 static void poisson_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    draw_each(out[0].t, in[0], rush_v_float(0), rush_generator_of(in[1]), poisson_one);
+    const rush_tensor *all = rush_cast_copy(in[0].t, RUSH_F64);
+    for (int64_t i = 0; all && i < all->numel; i++)
+        if (!(((const double *)rush_ptr(all))[i] >= 0)) rush_fail(RUSH_RUNTIME_ERROR, "invalid Poisson rate, expected rate to be non-negative");
+    if (all && !rush_failed()) draw_each(out[0].t, in[0], rush_v_float(0), rush_generator_of(in[1]), poisson_one);
 }
 
 static rush_op op_poisson = {
@@ -481,6 +480,26 @@ static rush_op op_dirichlet_slope = {
 
 /* ---- multinomial ---- */
 
+static int check_weights(const rush_tensor *p, int64_t k)
+{
+    bool narrow = p->dtype != RUSH_F64;
+    const rush_tensor *all = rush_cast_copy(p, narrow ? RUSH_F32 : RUSH_F64);
+    if (!all) return -1;
+    for (int64_t row = 0; row < all->numel; row += k) {
+        int wrong = 0, some = 0; /* a sum of what is not negative is positive where any of it is */
+        const float *f = (const float *)rush_ptr(all) + row;
+        const double *d = (const double *)rush_ptr(all) + row;
+        if (narrow)
+#pragma omp simd reduction(| : wrong, some)
+            for (int64_t i = 0; i < k; i++) wrong |= !(f[i] >= 0) | (f[i] - f[i] != 0), some |= f[i] > 0;
+        else
+            for (int64_t i = 0; i < k; i++) wrong |= !(d[i] >= 0) | (d[i] - d[i] != 0), some |= d[i] > 0;
+        RUSH_CHECK(!wrong, RUSH_RUNTIME_ERROR, "probability tensor contains either `inf`, `nan` or element < 0");
+        RUSH_CHECK(some, RUSH_RUNTIME_ERROR, "invalid multinomial distribution (sum of probabilities <= 0)");
+    }
+    return 0;
+}
+
 static int multinomial_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *p = in[0].t;
@@ -493,23 +512,6 @@ static int multinomial_shape(const rush_op *op, const rush_value *in, rush_value
     RUSH_CHECK(I_(in[2]) || n <= k, RUSH_RUNTIME_ERROR, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     RUSH_CHECK(k <= (int64_t)1 << 24, RUSH_RUNTIME_ERROR, "number of categories cannot exceed 2^24");
     if (!rush_generator_of(in[3])) return -1;
-    if (p->device.type == RUSH_CPU) {
-        bool narrow = p->dtype != RUSH_F64;
-        const rush_tensor *all = rush_cast_copy(p, narrow ? RUSH_F32 : RUSH_F64);
-        if (!all) return -1;
-        for (int64_t row = 0; row < all->numel; row += k) {
-            int wrong = 0, some = 0; /* a sum of what is not negative is positive where any of it is */
-            const float *f = (const float *)rush_ptr(all) + row;
-            const double *d = (const double *)rush_ptr(all) + row;
-            if (narrow)
-#pragma omp simd reduction(| : wrong, some)
-                for (int64_t i = 0; i < k; i++) wrong |= !(f[i] >= 0) | (f[i] - f[i] != 0), some |= f[i] > 0;
-            else
-                for (int64_t i = 0; i < k; i++) wrong |= !(d[i] >= 0) | (d[i] - d[i] != 0), some |= d[i] > 0;
-            RUSH_CHECK(!wrong, RUSH_RUNTIME_ERROR, "probability tensor contains either `inf`, `nan` or element < 0");
-            RUSH_CHECK(some, RUSH_RUNTIME_ERROR, "invalid multinomial distribution (sum of probabilities <= 0)");
-        }
-    }
     size[0] = p->ndim == 2 ? p->size[0] : n;
     size[1] = n;
     return rush_out_t(out, 0, p, RUSH_I64, p->ndim, size) ? 0 : -1;
@@ -591,7 +593,7 @@ static void multinomial_cpu(const rush_op *op, const rush_value *in, rush_value 
     const rush_tensor *p = in[0].t;
     rush_tensor *to = out[0].t;
     int64_t n = I_(in[1]), k = p->size[p->ndim - 1];
-    if (!to->numel) return;
+    if (check_weights(p, k) || !to->numel) return;
     rush_tensor *draft = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
     if (!draft) return;
     (I_(in[2]) && n > 1 ? with : without)(p, rush_ptr(draft), n, k, rush_generator_of(in[3]));

@@ -39,20 +39,32 @@ static void search_some(void *arg, int64_t begin, int64_t end)
 }
 
 /* Places of values among the boundaries of their row (or of the only one). */
-static rush_tensor *search(const rush_tensor *boundaries, const rush_tensor *values, bool right, bool narrow, const rush_tensor *sorter)
+static void search(rush_tensor *to, const rush_tensor *boundaries, const rush_tensor *values, bool right, const rush_tensor *sorter)
 {
     bool floats = rush_dtypes[boundaries->dtype].category == 2 || rush_dtypes[values->dtype].category == 2;
     const uint64_t *edge = rush_keys(boundaries, floats), *key = edge ? rush_keys(values, floats) : NULL;
     const rush_tensor *by = sorter ? rush_cast_copy(sorter, RUSH_I64) : NULL;
-    rush_tensor *result = key ? rush_tensor_new(RUSH_I64, values->device, values->ndim, values->size) : NULL;
-    if (!result || (sorter && !by)) return NULL;
+    rush_tensor *result = to->dtype == RUSH_I64 && rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
+    if (!key || !result || (sorter && !by)) return;
+    int64_t n = boundaries->size[boundaries->ndim - 1];
+    for (int64_t i = 0; by && i < by->numel; ++i) {
+        int64_t at = ((const int64_t *)rush_ptr(by))[i];
+        if (at >= 0 && at < n) continue;
+        rush_fail(RUSH_RUNTIME_ERROR, "torch.searchsorted(): sorter index out of range");
+        return;
+    }
     int64_t row = boundaries->ndim == 1 || values->ndim == 0 ? values->numel : values->size[values->ndim - 1];
-    search_job j = {edge, key, by ? rush_ptr(by) : NULL, rush_ptr(result), boundaries->size[boundaries->ndim - 1], row, boundaries->ndim > 1, right, floats};
+    search_job j = {edge, key, by ? rush_ptr(by) : NULL, rush_ptr(result), n, row, boundaries->ndim > 1, right, floats};
     rush_parallel_for(values->numel, 4096, search_some, &j);
-    return narrow ? rush_cast_copy(result, RUSH_I32) : result;
+    if (result != to) rush_copy_into(to, result);
 }
 
-static int searchsorted(rush_value *out, const rush_tensor *boundaries, const rush_tensor *values, bool scalar, const rush_value *options)
+static bool to_the_right(const rush_value *options)
+{
+    return I_(options[1]) || (HAS(options[2]) && !strcmp(options[2].s, "right"));
+}
+
+static int check_search(rush_value *out, const rush_tensor *boundaries, const rush_tensor *values, bool scalar, const rush_value *options)
 {
     bool narrow = I_(options[0]), right = I_(options[1]);
     const char *side = HAS(options[2]) ? options[2].s : NULL;
@@ -62,7 +74,6 @@ static int searchsorted(rush_value *out, const rush_tensor *boundaries, const ru
         RUSH_CHECK(is_right || !strcmp(side, "left"), RUSH_RUNTIME_ERROR, "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
         RUSH_CHECK(!right || is_right, RUSH_RUNTIME_ERROR,
                    "torch.searchsorted(): side and right can't be set to opposites, got side of %s while right was True", side);
-        right = is_right;
     }
     RUSH_CHECK(boundaries->ndim > 0, RUSH_RUNTIME_ERROR, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
     bool fits = boundaries->ndim == 1 || boundaries->ndim == values->ndim;
@@ -81,138 +92,154 @@ static int searchsorted(rush_value *out, const rush_tensor *boundaries, const ru
                rush_shape_of(boundaries), sorter ? rush_shape_of(sorter) : "");
     RUSH_CHECK(!sorter || sorter->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
                sorter ? rush_dtype_name(sorter->dtype) : "");
-    if (sorter && sorter->numel) {
-        const rush_tensor *o = rush_cast_copy(sorter, RUSH_I64);
-        int64_t n = boundaries->size[boundaries->ndim - 1];
-        for (int64_t i = 0; o && i < o->numel; ++i) {
-            int64_t at = ((const int64_t *)rush_ptr(o))[i];
-            RUSH_CHECK(at >= 0 && at < n, RUSH_RUNTIME_ERROR, "torch.searchsorted(): sorter index out of range");
-        }
-    }
+    RUSH_CHECK(rush_dtypes[boundaries->dtype].category < 3 && rush_dtypes[values->dtype].category < 3, RUSH_NOT_IMPLEMENTED,
+               "complex numbers (%s) have no order here", rush_scalar_name(boundaries->dtype));
     RUSH_CHECK(!narrow || boundaries->size[boundaries->ndim - 1] < INT32_MAX, RUSH_RUNTIME_ERROR,
                "torch.searchsorted(): the size of boundaries' last dimension should be less than %d, but we got %lld", INT32_MAX,
                (long long)boundaries->size[boundaries->ndim - 1]);
-    return rush_result(out, search(boundaries, values, right, narrow, sorter));
+    return rush_out_t(out, 0, boundaries, narrow ? RUSH_I32 : RUSH_I64, values->ndim, values->size) ? 0 : -1;
 }
 
-static int searchsorted_run(const rush_op *op, const rush_value *in, rush_value *out)
+/* A tensor, or a number as one. */
+static rush_tensor *sought(rush_value v) { return T_(v) ? v.t : rush_tensor_of_number(v, true); }
+
+static bool is_number(const rush_tensor *t) { return t->flags & RUSH_T_WRAPPED; }
+
+static int searchsorted_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return searchsorted(out, SELF, in[1].t, in[1].t->flags & RUSH_T_WRAPPED, in + 2);
+    rush_tensor *values = sought(in[1]);
+    return values ? check_search(out, SELF, values, is_number(values), in + 2) : -1;
 }
 
-static int searchsorted_scalar_run(const rush_op *op, const rush_value *in, rush_value *out)
+static void searchsorted_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *value = rush_tensor_of_number(in[1], true);
-    return value ? searchsorted(out, SELF, value, true, in + 2) : -1;
+    rush_tensor *values = sought(in[1]);
+    if (values) search(out[0].t, SELF, values, to_the_right(in + 2), T_(in[5]));
 }
 
 #define SEARCH "*, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"
 static rush_op op_searchsorted = {
     .schema = "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, " SEARCH,
-    .doc = "Where each value would go in its row of sorted sequences: before equal ones, or with right behind them.", .run = searchsorted_run,
+    .doc = "Where each value would go in its row of sorted sequences: before equal ones, or with right behind them.", .shape = searchsorted_shape,
+    .cpu = searchsorted_cpu,
     .flags = RUSH_NO_GRAD,
 };
 static rush_op op_searchsorted_scalar = {
     .schema = "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, " SEARCH, .doc = "Where a number would go in a sorted sequence.",
-    .run = searchsorted_scalar_run, .flags = RUSH_NO_GRAD,
+    .shape = searchsorted_shape, .cpu = searchsorted_cpu, .flags = RUSH_NO_GRAD,
 };
 
-static int bucketize(rush_value *out, const rush_tensor *values, const rush_tensor *boundaries, bool narrow, bool right, bool scalar)
+static int bucketize_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
+    rush_tensor *values = sought(in[0]), *boundaries = in[1].t;
     RUSH_CHECK(boundaries->ndim == 1, RUSH_RUNTIME_ERROR, "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
-    const rush_value options[4] = {rush_v_bool(narrow), rush_v_bool(right)};
-    return searchsorted(out, boundaries, values, scalar, options);
+    return values ? check_search(out, boundaries, values, is_number(values), (const rush_value[4]){in[2], in[3]}) : -1;
 }
 
-static int bucketize_run(const rush_op *op, const rush_value *in, rush_value *out)
+static void bucketize_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return bucketize(out, SELF, in[1].t, I_(in[2]), I_(in[3]), SELF->flags & RUSH_T_WRAPPED);
-}
-
-static int bucketize_scalar_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    rush_tensor *value = rush_tensor_of_number(in[0], true);
-    return value ? bucketize(out, value, in[1].t, I_(in[2]), I_(in[3]), true) : -1;
+    rush_tensor *values = sought(in[0]);
+    if (values) search(out[0].t, in[1].t, values, I_(in[3]), NULL);
 }
 
 static rush_op op_bucketize = {
     .schema = "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-    .doc = "For each element the number of its bucket between sorted boundaries.", .run = bucketize_run, .flags = RUSH_NO_GRAD,
+    .doc = "For each element the number of its bucket between sorted boundaries.", .shape = bucketize_shape, .cpu = bucketize_cpu, .flags = RUSH_NO_GRAD,
 };
 static rush_op op_bucketize_scalar = {
     .schema = "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-    .doc = "The number of a number's bucket.", .run = bucketize_scalar_run, .flags = RUSH_NO_GRAD,
+    .doc = "The number of a number's bucket.", .shape = bucketize_shape, .cpu = bucketize_cpu, .flags = RUSH_NO_GRAD,
 };
 
 /* ---- bincount ---- */
 
-static int bincount_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int bincount_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *weights = T_(in[1]);
-    int64_t least = I_(in[2]), n = self->numel, most = -1;
-    RUSH_CHECK(least >= 0, RUSH_RUNTIME_ERROR, "minlength should be >= 0");
-    if (rush_needs_data(self)) return -1;
+    RUSH_CHECK(I_(in[2]) >= 0, RUSH_RUNTIME_ERROR, "minlength should be >= 0");
     RUSH_CHECK(self->ndim == 1 && rush_dtype_is_integer(self->dtype), rush_dtype_is_float(self->dtype) ? RUSH_NOT_IMPLEMENTED : RUSH_RUNTIME_ERROR,
                "bincount only supports 1-d non-negative integral inputs.");
-    RUSH_CHECK(!weights || (weights->ndim == 1 && weights->numel == n), RUSH_RUNTIME_ERROR, "weights should be 1-d and have the same length as input");
+    RUSH_CHECK(!weights || (weights->ndim == 1 && weights->numel == self->numel), RUSH_RUNTIME_ERROR, "weights should be 1-d and have the same length as input");
+    return 0;
+}
+
+static void bincount_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *self = SELF, *weights = T_(in[1]);
+    int64_t n = self->numel, most = -1;
     rush_tensor *numbers = rush_cast_copy(self, RUSH_I64);
     rush_value limit[2];
-    if (!numbers || (n && TN(limit, "aminmax", V(numbers)))) return -1;
+    if (!numbers || (n && TN(limit, "aminmax", V(numbers)))) return;
     const int64_t *p = rush_ptr(numbers);
     if (n) most = *(int64_t *)rush_ptr(limit[1].t);
-    RUSH_CHECK(!n || *(int64_t *)rush_ptr(limit[0].t) >= 0, RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
-    int64_t bins = RUSH_MAX(most + 1, least);
+    if (n && *(int64_t *)rush_ptr(limit[0].t) < 0) {
+        rush_fail(RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
+        return;
+    }
+    int64_t bins = RUSH_MAX(most + 1, I_(in[2]));
     rush_dtype d = !weights || n == 0 ? RUSH_I64 : weights->dtype == RUSH_F32 ? RUSH_F32 : RUSH_F64;
-    rush_tensor *result = rush_tensor_new(d, self->device, 1, &bins);
+    rush_tensor *result = rush_out_t(out, 0, self, d, 1, &bins);
     const rush_tensor *w = weights ? rush_cast_copy(weights, d) : NULL;
-    if (!result || (weights && !w)) return -1;
+    if (!result || (weights && !w)) return;
     rush_zero_into(result);
     void *to = rush_ptr(result);
     const void *from = w ? rush_ptr(w) : NULL;
     for (int64_t i = 0; i < n && d == RUSH_I64; ++i) ++((int64_t *)to)[p[i]];
     for (int64_t i = 0; i < n && d == RUSH_F32; ++i) ((float *)to)[p[i]] += ((const float *)from)[i];
     for (int64_t i = 0; i < n && d == RUSH_F64; ++i) ((double *)to)[p[i]] += ((const double *)from)[i];
-    return rush_result(out, result);
 }
 
 static rush_op op_bincount = {
     .schema = "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-    .doc = "How often each number from 0 on occurs in a vector, or the sum of the weights where it does.", .run = bincount_run, .flags = RUSH_NO_GRAD,
+    .doc = "How often each number from 0 on occurs in a vector, or the sum of the weights where it does.", .shape = bincount_shape,
+    .cpu = bincount_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 
 /* ---- one_hot ---- */
 
-static int one_hot_run(const rush_op *op, const rush_value *in, rush_value *out)
+static rush_tensor *one_hot_out(rush_value *out, const rush_tensor *self, int64_t classes)
+{
+    int64_t size[RUSH_MAXDIM];
+    if (self->ndim) memcpy(size, self->size, sizeof *size * self->ndim);
+    size[self->ndim] = classes;
+    return rush_out_t(out, 0, self, RUSH_I64, self->ndim + 1, size);
+}
+
+static int one_hot_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF;
-    int64_t classes = I_(in[1]), size[RUSH_MAXDIM], most = -1;
+    int64_t classes = I_(in[1]);
     RUSH_CHECK(self->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "one_hot is only applicable to index tensor of type LongTensor.");
     RUSH_CHECK(self->ndim < RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions", RUSH_MAXDIM);
     RUSH_CHECK(self->numel || classes > 0, RUSH_RUNTIME_ERROR, "Can not infer total number of classes from empty tensor.");
-    const rush_tensor *numbers = rush_contiguous_copy(self);
-    if (!numbers) return -1;
+    RUSH_CHECK(classes != 0 && classes >= -1, RUSH_RUNTIME_ERROR, "num_classes should be positive");
+    return classes < 0 || one_hot_out(out, self, classes) ? 0 : -1; /* else the largest number decides */
+}
+
+static void one_hot_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *self = SELF, *numbers = rush_contiguous_copy(self);
+    int64_t classes = I_(in[1]), most = -1;
+    if (!numbers) return;
     const int64_t *p = rush_ptr(numbers);
-    RUSH_CHECK(p || self->device.type != RUSH_META || classes > 0, RUSH_NOT_IMPLEMENTED, "the number of classes depends on data, which this device has not");
-    for (int64_t i = 0; p && i < self->numel; ++i) {
-        RUSH_CHECK(p[i] >= 0, RUSH_RUNTIME_ERROR, "Class values must be non-negative.");
+    bool negative = false;
+    for (int64_t i = 0; i < self->numel; ++i) {
+        negative |= p[i] < 0;
         most = RUSH_MAX(most, p[i]);
     }
-    RUSH_CHECK(classes != 0 && classes >= -1, RUSH_RUNTIME_ERROR, "num_classes should be positive");
-    RUSH_CHECK(classes == -1 || most < classes, RUSH_RUNTIME_ERROR, "Class values must be smaller than num_classes.");
-    if (classes == -1) classes = most + 1;
-    if (self->ndim) memcpy(size, self->size, sizeof *size * self->ndim);
-    size[self->ndim] = classes;
-    rush_tensor *result = rush_tensor_new(RUSH_I64, self->device, self->ndim + 1, size);
-    if (!result) return -1;
-    if (self->device.type == RUSH_CPU) rush_zero_into(result);
-    for (int64_t i = 0; p && i < self->numel; ++i) ((int64_t *)rush_ptr(result))[i * classes + p[i]] = 1;
-    return rush_result(out, result);
+    if (negative) rush_fail(RUSH_RUNTIME_ERROR, "Class values must be non-negative.");
+    else if (classes >= 0 && most >= classes) rush_fail(RUSH_RUNTIME_ERROR, "Class values must be smaller than num_classes.");
+    rush_tensor *result = rush_failed() ? NULL : classes >= 0 ? out[0].t : one_hot_out(out, self, classes = most + 1);
+    if (!result) return;
+    rush_zero_into(result);
+    int64_t *to = rush_ptr(result);
+    for (int64_t i = 0; i < self->numel; ++i) to[i * classes + p[i]] = 1;
 }
 
 static rush_op op_one_hot = {
     .schema = "one_hot(Tensor self, int num_classes=-1) -> Tensor",
-    .doc = "For each class number a vector that is 1 there and 0 elsewhere; without num_classes, the largest number decides.", .run = one_hot_run,
-    .flags = RUSH_NO_GRAD,
+    .doc = "For each class number a vector that is 1 there and 0 elsewhere; without num_classes, the largest number decides.", .shape = one_hot_shape, .cpu = one_hot_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 
 /* ---- renorm ---- */

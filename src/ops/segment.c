@@ -128,10 +128,6 @@ static int segment_shape(const rush_op *op, const rush_value *in, rush_value *ou
                (long long)in[5].i);
     RUSH_CHECK(!axis || !memcmp(given->size, data->size, sizeof *size * (size_t)axis), RUSH_RUNTIME_ERROR, "sizes of data and its segments differ before the axis");
     RUSH_CHECK(HAS(in[2]) || given->size[axis] > 0, RUSH_RUNTIME_ERROR, "offsets need one element at least");
-    if (HAS(in[2]) && !in[6].i && data->device.type == RUSH_CPU) {
-        segments s;
-        if (read_segments(&s, in + 1, data, in + 2, in + 4, axis, in[7]) || check_lengths(&s)) return -1;
-    }
     memcpy(size, data->size, sizeof *size * data->ndim);
     size[axis] = given->size[axis] - !HAS(in[2]);
     return rush_out_t(out, 0, data, data->dtype, data->ndim, size) ? 0 : -1;
@@ -142,6 +138,7 @@ static void segment_cpu(const rush_op *op, const rush_value *in, rush_value *out
     rush_tensor *data = rush_cast_copy(in[0].t, RUSH_F64), *y = rush_tensor_new(RUSH_F64, out[0].t->device, out[0].t->ndim, out[0].t->size);
     segments s;
     if (!data || !y || read_segments(&s, in + 1, in[0].t, in + 2, in + 4, rush_dim_wrap(in[5].i, in[0].t->ndim), in[7])) return;
+    if (HAS(in[2]) && !in[6].i && check_lengths(&s)) return;
     double *to = rush_ptr(y);
     for (int64_t row = 0; row < s.rows && s.inner; ++row) {
         const double *x = (const double *)rush_ptr(data) + row * s.n * s.inner;

@@ -6,15 +6,6 @@
 #include "op/formula.h"
 #include "ops/reduce.h"
 
-/* An int64 tensor as numbers that live until the scope closes. */
-static const int64_t *numbers(rush_tensor *t, int64_t *n)
-{
-    rush_tensor *copy = rush_cast_copy(t, RUSH_I64);
-    if (!copy) return NULL;
-    *n = copy->numel;
-    return rush_ptr(rush_contiguous_copy(copy));
-}
-
 /* (A, B, ...) as rows (A * B, ...), and back. */
 static rush_tensor *as_rows(rush_tensor *t) { return T("flatten.using_ints", V(t), V((int64_t)0), V((int64_t)1)); }
 
@@ -25,8 +16,8 @@ static int pack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool batch_first = in[2].i;
     rush_tensor *x = in[0].t;
-    int64_t batch = 0, n = 0;
-    const int64_t *length = numbers(in[1].t, &batch);
+    int64_t batch = in[1].t->numel, n = 0;
+    const int64_t *length = rush_numbers_of(in[1].t);
     if (!length) return -1;
     RUSH_CHECK(in[1].t->ndim == 1 && in[1].t->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "'lengths' argument should be a 1D CPU int64 tensor, but got %dD %s",
                in[1].t->ndim, rush_dtype_word(in[1].t->dtype));
@@ -67,8 +58,8 @@ static rush_op op_pack = {
 static int unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *data = in[0].t;
-    int64_t steps = 0, total = in[4].i, start = 0;
-    const int64_t *size = numbers(in[1].t, &steps);
+    int64_t steps = in[1].t->numel, total = in[4].i, start = 0;
+    const int64_t *size = rush_numbers_of(in[1].t);
     if (!size) return -1;
     RUSH_CHECK(steps > 0 && data->ndim >= 1, RUSH_RUNTIME_ERROR, "batch_sizes must not be empty");
     RUSH_CHECK(total >= steps || total <= 0, RUSH_RUNTIME_ERROR,

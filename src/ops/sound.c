@@ -21,7 +21,7 @@ static double hz_of(double mel, bool slaney)
     return mel < 15 ? mel * 200 / 3 : 1000 * exp(log(6.4) / 27 * (mel - 15));
 }
 
-static int filters_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int filters_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t bins = I_(in[0]), bands = I_(in[3]), rate = I_(in[4]);
     double low = D_(in[1]), high = D_(in[2]);
@@ -31,9 +31,16 @@ static int filters_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(!*norm || !strcmp(norm, "slaney"), RUSH_VALUE_ERROR, "norm must be one of None or \"slaney\"");
     RUSH_CHECK(bins > 0 && bands > 0 && rate > 0 && low <= high, RUSH_VALUE_ERROR, "no mel bands: %lld bins, %lld bands, %g to %g Hz", (long long)bins,
                (long long)bands, low, high);
-    rush_tensor *t = rush_tensor_new(RUSH_F32, (rush_device){RUSH_CPU, -1}, 2, (int64_t[]){bins, bands});
-    if (!t) return -1;
-    float *w = rush_ptr(t);
+    return rush_out(out, 0, RUSH_F32, (rush_device){RUSH_CPU, -1}, 2, (int64_t[]){bins, bands}) ? 0 : -1;
+}
+
+static void filters_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t bins = I_(in[0]), bands = I_(in[3]), rate = I_(in[4]);
+    double low = D_(in[1]), high = D_(in[2]);
+    const char *norm = HAS(in[5]) ? in[5].s : "";
+    bool slaney = !strcmp(in[6].s, "slaney");
+    float *w = rush_ptr(out[0].t);
     double from = mel_of(low, slaney), to = mel_of(high, slaney), step = (to - from) / (double)(bands + 1);
     for (int64_t b = 0; b < bands; b++) {
         double left = hz_of(from + step * (double)b, slaney), middle = hz_of(from + step * (double)(b + 1), slaney), right = hz_of(from + step * (double)(b + 2), slaney);
@@ -44,12 +51,11 @@ static int filters_run(const rush_op *op, const rush_value *in, rush_value *out)
             w[k * bands + b] = (float)(v > 0 ? v * area : 0);
         }
     }
-    return rush_result(out, t);
 }
 
 static rush_op op_filters = {
     .schema = "audio_mel_filters(int n_freqs, float f_min, float f_max, int n_mels, int sample_rate, str? norm=None, str mel_scale='htk') -> Tensor",
-    .doc = "Triangles that sum n_freqs bins of a spectrogram up to n_mels bands: (n_freqs, n_mels).", .run = filters_run,
+    .doc = "Triangles that sum n_freqs bins of a spectrogram up to n_mels bands: (n_freqs, n_mels).", .shape = filters_shape, .cpu = filters_cpu,
 };
 
 /* ---- spectrograms ---- */
@@ -135,25 +141,29 @@ static rush_op op_decibels = {
     .doc = "multiplier * log10(x / reference), not below top_db under the maximum.", .run = decibels_run,
 };
 
-static int dct_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int dct_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t n = I_(in[0]), bands = I_(in[1]);
     bool ortho = HAS(in[2]);
     RUSH_CHECK(n > 0 && bands > 0 && (!ortho || !strcmp(in[2].s, "ortho")), RUSH_VALUE_ERROR, "norm must be either 'ortho' or None");
-    rush_tensor *t = rush_tensor_new(RUSH_F32, (rush_device){RUSH_CPU, -1}, 2, (int64_t[]){bands, n});
-    if (!t) return -1;
-    float *w = rush_ptr(t);
+    return rush_out(out, 0, RUSH_F32, (rush_device){RUSH_CPU, -1}, 2, (int64_t[]){bands, n}) ? 0 : -1;
+}
+
+static void dct_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t n = I_(in[0]), bands = I_(in[1]);
+    bool ortho = HAS(in[2]);
+    float *w = rush_ptr(out[0].t);
     for (int64_t b = 0; b < bands; b++)
         for (int64_t k = 0; k < n; k++) {
             double c = cos(3.14159265358979323846 / (double)bands * ((double)b + 0.5) * (double)k);
             w[b * n + k] = (float)(ortho ? c * sqrt(2 / (double)bands) * (k ? 1 : sqrt(0.5)) : 2 * c);
         }
-    return rush_result(out, t);
 }
 
 static rush_op op_dct = {
     .schema = "audio_create_dct(int n_mfcc, int n_mels, str? norm=None) -> Tensor",
-    .doc = "The discrete cosine transform of the second kind as a matrix (n_mels, n_mfcc).", .run = dct_run,
+    .doc = "The discrete cosine transform of the second kind as a matrix (n_mels, n_mfcc).", .shape = dct_shape, .cpu = dct_cpu,
 };
 
 static int mfcc_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -178,7 +188,7 @@ static rush_op op_mfcc = {
 static int contiguous_float(rush_value v, const char *what, int ndim, int dtype)
 {
     const rush_tensor *t = T_(v);
-    RUSH_CHECK(t && t->device.type == RUSH_CPU && t->ndim == ndim && (t->dtype == RUSH_F32 || t->dtype == RUSH_F64) && (dtype < 0 || t->dtype == dtype) && rush_contiguous(t),
+    RUSH_CHECK(t && t->ndim == ndim && (t->dtype == RUSH_F32 || t->dtype == RUSH_F64) && (dtype < 0 || t->dtype == dtype) && rush_contiguous(t),
                RUSH_RUNTIME_ERROR, "%s is not a contiguous tensor of %d dimensions, float32 or float64 like the others", what, ndim);
     return 0;
 }
@@ -193,39 +203,54 @@ static void recur(const double *x, const double *a, double *y, int64_t n, int64_
     }
 }
 
-static int recur_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int recur_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (contiguous_float(in[0], "the sound", 3, -1) || contiguous_float(in[1], "the coefficients", 2, T_(in[0])->dtype) ||
         contiguous_float(in[2], "the output", 3, T_(in[0])->dtype)) return -1;
     int64_t batch = in[0].t->size[0], channels = in[0].t->size[1], n = in[0].t->size[2], order = in[1].t->size[1];
     RUSH_CHECK(in[1].t->size[0] == channels && order > 0 && in[2].t->size[0] == batch && in[2].t->size[1] == channels && in[2].t->size[2] == n + order - 1,
                RUSH_RUNTIME_ERROR, "sound %s, coefficients %s and output %s do not fit", rush_shape_of(in[0].t), rush_shape_of(in[1].t), rush_shape_of(in[2].t));
+    rush_version_bump(in[2].t);
+    rush_out_view(out, 0, in[2].t);
+    return 0;
+}
+
+static void recur_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t batch = in[0].t->size[0], channels = in[0].t->size[1], n = in[0].t->size[2], order = in[1].t->size[1];
     rush_tensor *x = rush_cast_copy(in[0].t, RUSH_F64), *a = rush_cast_copy(in[1].t, RUSH_F64), *y = rush_cast_copy(in[2].t, RUSH_F64);
-    if (!x || !a || !y) return -1;
+    if (!x || !a || !y) return;
     for (int64_t row = 0; row < batch * channels; row++)
         recur((double *)rush_ptr(x) + row * n, (double *)rush_ptr(a) + row % channels * order, (double *)rush_ptr(y) + row * (n + order - 1), n, order);
-    rush_version_bump(in[2].t);
-    return y != in[2].t && rush_copy_into(in[2].t, y) ? -1 : rush_result(out, in[2].t);
+    if (y != in[2].t) rush_copy_into(in[2].t, y);
 }
 
 static rush_op op_recur = {
     .schema = "torchaudio::_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeffs_flipped, Tensor padded_output_waveform) -> Tensor",
-    .doc = "The recursive part of a filter, written into the padded output.", .run = recur_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
+    .doc = "The recursive part of a filter, written into the padded output.", .shape = recur_shape, .cpu = recur_cpu, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
 };
 
-static int overdrive_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int overdrive_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t[5];
     for (int i = 0; i < 5; i++) {
         if (contiguous_float(in[i], "the sound", i == 2 || i == 3 ? 1 : 2, i ? T_(in[0])->dtype : -1)) return -1;
         t[i] = in[i].t;
     }
-    int64_t channels = t[0]->size[0], n = t[0]->size[1];
+    int64_t channels = t[0]->size[0];
     RUSH_CHECK(rush_same_sizes(t[0], t[1]) && rush_same_sizes(t[0], t[4]) && t[2]->size[0] == channels && t[3]->size[0] == channels, RUSH_RUNTIME_ERROR,
                "sound %s and states %s do not fit", rush_shape_of(t[0]), rush_shape_of(t[2]));
+    rush_version_bump(t[4]);
+    rush_out_view(out, 0, t[4]);
+    return 0;
+}
+
+static void overdrive_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
     rush_tensor *x[5];
+    int64_t channels = in[0].t->size[0], n = in[0].t->size[1];
     for (int i = 0; i < 5; i++)
-        if (!(x[i] = rush_cast_copy(t[i], RUSH_F64))) return -1;
+        if (!(x[i] = rush_cast_copy(in[i].t, RUSH_F64))) return;
     double *wave = rush_ptr(x[0]), *temp = rush_ptr(x[1]), *last_in = rush_ptr(x[2]), *last_out = rush_ptr(x[3]), *to = rush_ptr(x[4]);
     for (int64_t c = 0; c < channels; c++)
         for (int64_t i = c * n; i < (c + 1) * n; i++) {
@@ -233,13 +258,12 @@ static int overdrive_run(const rush_op *op, const rush_value *in, rush_value *ou
             last_in[c] = temp[i];
             to[i] = wave[i] * 0.5 + last_out[c] * 0.75;
         }
-    rush_version_bump(t[4]);
-    return rush_copy_into(t[4], x[4]) ? -1 : rush_result(out, t[4]);
+    if (x[4] != in[4].t) rush_copy_into(in[4].t, x[4]);
 }
 
 static rush_op op_overdrive = {
     .schema = "torchaudio::_overdrive_core_loop(Tensor waveform, Tensor temp, Tensor last_in, Tensor last_out, Tensor output_waveform) -> Tensor",
-    .doc = "The loop of the overdrive effect, written into the output.", .run = overdrive_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
+    .doc = "The loop of the overdrive effect, written into the output.", .shape = overdrive_shape, .cpu = overdrive_cpu, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
 };
 
 RUSH_FAMILY(sound_features, &op_filters, &op_spectrogram, &op_mel, &op_decibels, &op_dct, &op_mfcc, &op_recur, &op_overdrive)

@@ -249,10 +249,8 @@ static int tensor_split_tensor_run(const rush_op *op, const rush_value *in, rush
                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
                where_->ndim);
     if (where_->ndim == 0) return give_list(out, TN(&list, "tensor_split.sections", V(SELF), V((int64_t)rush_number_of(in[1].t)), in[2]), list);
-    int64_t *cut = rush_scope_alloc(sizeof *cut * (size_t)RUSH_MAX(where_->numel, 1));
+    const int64_t *cut = rush_numbers_of(in[1].t);
     if (!cut) return -1;
-    for (int64_t i = 0; i < where_->numel; ++i) cut[i] = (int64_t)rush_number_of(T("select.int", in[1], V(0), V(i)));
-    if (rush_failed()) return -1;
     return give_list(out, TN(&list, "tensor_split.indices", V(SELF), rush_v_ints(cut, (size_t)where_->numel), in[2]), list);
 }
 

@@ -111,8 +111,6 @@ static rush_tensor *sorted_elements(rush_tensor *flat, const int64_t **order)
 
 static int unique_elements(rush_tensor *t, rush_value *out, bool sorted, bool inverse, bool counts)
 {
-    RUSH_CHECK(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "\"unique\" not implemented for '%s'", rush_scalar_name(t->dtype));
-    if (rush_needs_data(t)) return -1;
     int counted = sorted ? count_elements(t, out, inverse, counts) : 0;
     if (counted) return counted > 0 ? 0 : -1;
     const int64_t n = t->numel;
@@ -136,29 +134,31 @@ static int unique_elements(rush_tensor *t, rush_value *out, bool sorted, bool in
     return fill_rest(out, &r, inverse, counts, t->ndim, t->size);
 }
 
-static int unique2_run(const rush_op *op, const rush_value *in, rush_value *out)
+/* What is known before: the results' sizes are not. */
+static int unique_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return unique_elements(SELF, out, true, I_(in[2]), I_(in[3]));
+    RUSH_CHECK(rush_dtypes[SELF->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "\"unique\" not implemented for '%s'", rush_scalar_name(SELF->dtype));
+    return 0;
 }
+
+static void unique2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { unique_elements(SELF, out, true, I_(in[2]), I_(in[3])); }
 
 static rush_op op_unique2 = {
     .schema = "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    .doc = "The distinct elements in order; for each element which of them it is; how often each occurs.", .run = unique2_run,
-    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+    .doc = "The distinct elements in order; for each element which of them it is; how often each occurs.", .shape = unique_shape, .cpu = unique2_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
-static int unique_run(const rush_op *op, const rush_value *in, rush_value *out)
+static void unique_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value all[3];
-    if (unique_elements(SELF, all, true, I_(in[2]), false)) return -1;
-    out[0] = all[0];
-    out[1] = all[1];
-    return 0;
+    if (!unique_elements(SELF, all, true, I_(in[2]), false)) memcpy(out, all, 2 * sizeof *out);
 }
 
 static rush_op op_unique = {
     .schema = "_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
-    .doc = "The distinct elements in order, and for each element which of them it is.", .run = unique_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+    .doc = "The distinct elements in order, and for each element which of them it is.", .shape = unique_shape, .cpu = unique_cpu,
+    .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 /* ---- slices ---- */
@@ -199,7 +199,7 @@ static void slice_sort(const slices *s, int64_t *a, int64_t *b, int64_t n)
     memcpy(a, b, sizeof *a * (size_t)n);
 }
 
-static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorted, bool inverse, bool counts)
+static int slices_check(const rush_tensor *t, int64_t at)
 {
     int dim = rush_dim_wrap(at, t->ndim);
     if (dim < 0) return -1;
@@ -208,6 +208,14 @@ static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorte
     RUSH_CHECK(zeros == 0 || (n == 0 && zeros == 1), RUSH_RUNTIME_ERROR,
                n == 0 ? "Number of zero sized dimensions is more than one, so unique cannot be applied "
                       : "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    RUSH_CHECK(rush_dtypes[t->dtype].category < 3, RUSH_NOT_IMPLEMENTED, "complex numbers (%s) have no order here", rush_scalar_name(t->dtype));
+    return 0;
+}
+
+static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorted, bool inverse, bool counts)
+{
+    int dim = rush_dim_wrap(at, t->ndim);
+    int64_t n = t->ndim ? t->size[dim] : 1;
     rush_tensor *rows = T("movedim.int", V(t), V((int64_t)dim), V((int64_t)0));
     uint64_t *key = rows ? rush_keys(rows, false) : NULL;
     int64_t *order = key ? rush_scope_alloc(sizeof *order * 2 * (size_t)RUSH_MAX(n, 1)) : NULL;
@@ -228,37 +236,44 @@ static int unique_slices(rush_tensor *t, int64_t at, rush_value *out, bool sorte
     return fill_rest(out, &r, inverse, counts, 1, &n);
 }
 
-static int unique_dim_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int unique_dim_shape(const rush_op *op, const rush_value *in, rush_value *out) { return slices_check(SELF, I_(in[1])); }
+
+static void unique_dim_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return unique_slices(SELF, I_(in[1]), out, true, I_(in[3]), I_(in[4]));
+    unique_slices(SELF, I_(in[1]), out, true, I_(in[3]), I_(in[4]));
 }
 
 static rush_op op_unique_dim = {
     .schema = "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    .doc = "The distinct slices of dim, in lexicographic order; for each slice which of them it is; how often each occurs.", .run = unique_dim_run,
-    .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+    .doc = "The distinct slices of dim, in lexicographic order; for each slice which of them it is; how often each occurs.", .shape = unique_dim_shape,
+    .cpu = unique_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
-static int unique_consecutive_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int unique_consecutive_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (!HAS(in[3])) return unique_elements(SELF, out, false, I_(in[1]), I_(in[2]));
-    return unique_slices(SELF, I_(in[3]), out, false, I_(in[1]), I_(in[2]));
+    return HAS(in[3]) ? slices_check(SELF, I_(in[3])) : unique_shape(op, in, out);
+}
+
+static void unique_consecutive_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (HAS(in[3])) unique_slices(SELF, I_(in[3]), out, false, I_(in[1]), I_(in[2]));
+    else unique_elements(SELF, out, false, I_(in[1]), I_(in[2]));
 }
 
 static rush_op op_unique_consecutive = {
     .schema = "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
-    .doc = "One of each run of equal neighbours; for each element which run it is in; how long the runs are.", .run = unique_consecutive_run,
-    .flags = RUSH_NO_GRAD,
+    .doc = "One of each run of equal neighbours; for each element which run it is in; how long the runs are.", .shape = unique_consecutive_shape,
+    .cpu = unique_consecutive_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
 };
 
-static int unique_dim_consecutive_run(const rush_op *op, const rush_value *in, rush_value *out)
+static void unique_dim_consecutive_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return unique_slices(SELF, I_(in[1]), out, false, I_(in[2]), I_(in[3]));
+    unique_slices(SELF, I_(in[1]), out, false, I_(in[2]), I_(in[3]));
 }
 
 static rush_op op_unique_dim_consecutive = {
     .schema = "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    .doc = "unique_consecutive() of slices.", .run = unique_dim_consecutive_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+    .doc = "unique_consecutive() of slices.", .shape = unique_dim_shape, .cpu = unique_dim_consecutive_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 /* ---- isin ---- */
@@ -279,41 +294,40 @@ static void isin_some(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static int is_in(rush_value *out, const rush_tensor *elements, const rush_tensor *test, bool invert)
+static int isin_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
+    for (int k = 0; k < 2; ++k) {
+        const rush_tensor *t = T_(in[k]);
+        RUSH_CHECK(!t || t->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "Unsupported input type encountered for isin(): %s", rush_scalar_name(RUSH_BOOL));
+        RUSH_CHECK(t ? rush_dtypes[t->dtype].category < 3 : in[k].kind != RUSH_V_COMPLEX, RUSH_NOT_IMPLEMENTED, "complex numbers have no order here");
+    }
+    const rush_tensor *elements = T_(in[0]);
+    return rush_out_t(out, 0, elements ? elements : in[1].t, RUSH_BOOL, elements ? elements->ndim : 0, elements ? elements->size : NULL) ? 0 : -1;
+}
+
+static void isin_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *elements = T_(in[0]) ? in[0].t : rush_tensor_of_number(in[0], false), *test = T_(in[1]) ? in[1].t : rush_tensor_of_number(in[1], false);
+    if (!elements || !test) return;
     bool floats = rush_dtypes[elements->dtype].category == 2 || rush_dtypes[test->dtype].category == 2;
     uint64_t *a = rush_keys(elements, floats), *b = a ? rush_keys(test, floats) : NULL;
     int64_t *from = b ? rush_scope_alloc(sizeof *from * (size_t)RUSH_MAX(test->numel, 1)) : NULL;
-    rush_tensor *result = from ? rush_tensor_new(RUSH_BOOL, elements->device, elements->ndim, elements->size) : NULL;
-    if (!result) return -1;
+    if (!from) return;
     for (int64_t i = 0; i < test->numel; ++i) from[i] = i;
-    if (rush_keys_sort(b, from, test->numel)) return -1;
-    isin_job j = {a, b, test->numel, rush_ptr(result), floats, invert};
+    if (rush_keys_sort(b, from, test->numel)) return;
+    isin_job j = {a, b, test->numel, rush_ptr(out[0].t), floats, I_(in[3])};
     rush_parallel_for(elements->numel, 4096, isin_some, &j);
-    return rush_result(out, result);
-}
-
-static int isin_run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    rush_tensor *side[2];
-    for (int k = 0; k < 2; ++k) {
-        side[k] = in[k].kind == RUSH_V_TENSOR ? in[k].t : rush_tensor_of_number(in[k], false);
-        if (!side[k]) return -1;
-        RUSH_CHECK(side[k]->dtype != RUSH_BOOL || in[k].kind != RUSH_V_TENSOR, RUSH_RUNTIME_ERROR,
-                   "Unsupported input type encountered for isin(): %s", rush_scalar_name(side[k]->dtype));
-    }
-    return is_in(out, side[0], side[1], I_(in[3]));
 }
 
 #define ISIN "*, bool assume_unique=False, bool invert=False) -> Tensor"
 static rush_op op_isin = {
     .schema = "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, " ISIN, .doc = "For each element whether it is among the test elements.",
-    .run = isin_run, .flags = RUSH_NO_GRAD};
+    .shape = isin_shape, .cpu = isin_cpu, .flags = RUSH_NO_GRAD};
 static rush_op op_isin_scalar = {
-    .schema = "isin.Tensor_Scalar(Tensor elements, Scalar test_element, " ISIN, .doc = "For each element whether it is a number.", .run = isin_run,
+    .schema = "isin.Tensor_Scalar(Tensor elements, Scalar test_element, " ISIN, .doc = "For each element whether it is a number.", .shape = isin_shape, .cpu = isin_cpu,
     .flags = RUSH_NO_GRAD};
 static rush_op op_scalar_isin = {
-    .schema = "isin.Scalar_Tensor(Scalar element, Tensor test_elements, " ISIN, .doc = "Whether a number is among the test elements.", .run = isin_run,
+    .schema = "isin.Scalar_Tensor(Scalar element, Tensor test_elements, " ISIN, .doc = "Whether a number is among the test elements.", .shape = isin_shape, .cpu = isin_cpu,
     .flags = RUSH_NO_GRAD};
 
 RUSH_FAMILY(unique, &op_unique2, &op_unique, &op_unique_dim, &op_unique_consecutive, &op_unique_dim_consecutive, &op_isin, &op_isin_scalar,

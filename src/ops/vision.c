@@ -311,20 +311,38 @@ typedef struct moving {
     rush_value fill;
 } moving;
 
+static int pixels_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[0].n == 6 && I_(in[1]) >= 0 && I_(in[2]) >= 0, RUSH_VALUE_ERROR, "a picture's pixels are moved by 6 numbers");
+    return rush_out(out, 0, RUSH_F32, in[3].device, 4, (int64_t[]){1, I_(in[1]), I_(in[2]), 2}) ? 0 : -1;
+}
+
+static void pixels_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const double *m = in[0].floats;
+    int64_t h = I_(in[1]), w = I_(in[2]);
+    float *g = rush_ptr(out[0].t);
+    for (int64_t i = 0; g && i < h; i++)
+        for (int64_t j = 0; j < w; j++) {
+            double px = (double)j + 0.5 - 0.5 * (double)w, py = (double)i + 0.5 - 0.5 * (double)h;
+            *g++ = (float)((m[0] * px + m[1] * py + m[2]) / (0.5 * (double)w));
+            *g++ = (float)((m[3] * px + m[4] * py + m[5]) / (0.5 * (double)h));
+        }
+}
+
+static rush_op op_pixels = {
+    .schema = "_affine_pixels(float[] matrix, int height, int width, Device device) -> Tensor",
+    .doc = "Where each pixel of a picture comes from: a grid for grid_sampler.", .shape = pixels_shape, .cpu = pixels_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
+};
+
 static rush_tensor *move(rush_tensor *t, const void *arg)
 {
     const moving *a = arg;
     int64_t h = t->size[2], w = t->size[3], batch = t->size[0];
     bool real = rush_dtype_is_float((rush_dtype)t->dtype);
-    rush_tensor *x = real ? t : as_dtype(t, RUSH_F32), *grid = rush_tensor_new(RUSH_F32, t->device, 4, (int64_t[]){1, h, w, 2});
+    rush_tensor *x = real ? t : as_dtype(t, RUSH_F32);
+    rush_tensor *grid = T("_affine_pixels", rush_v_floats(a->m, 6), V(h), V(w), (rush_value){.kind = RUSH_V_DEVICE, .device = t->device});
     if (!x || !grid) return NULL;
-    float *g = rush_ptr(grid);
-    for (int64_t i = 0; g && i < h; i++)
-        for (int64_t j = 0; j < w; j++) {
-            double px = (double)j + 0.5 - 0.5 * (double)w, py = (double)i + 0.5 - 0.5 * (double)h;
-            *g++ = (float)((a->m[0] * px + a->m[1] * py + a->m[2]) / (0.5 * (double)w));
-            *g++ = (float)((a->m[3] * px + a->m[4] * py + a->m[5]) / (0.5 * (double)h));
-        }
     grid = T("expand", V(as_dtype(grid, x->dtype)), INTS(batch, h, w, 2));
     rush_tensor *r = grid ? T("grid_sampler", V(x), V(grid), V(a->how), V(0), V(false)) : NULL;
     if (r && a->fill.n) { /* beyond the edges: the fill's colour, mixed in by how far beyond */
@@ -362,4 +380,4 @@ static rush_op op_affine = {
     .doc = "The picture sheared, turned clockwise about its centre (both in degrees), scaled, moved by pixels (x, y).", .run = affine_run,
 };
 
-RUSH_FAMILY(vision, &op_resize, &op_crop, &op_normalize, &op_grayscale, &op_brightness, &op_contrast, &op_saturation, &op_gamma, &op_hue, &op_affine)
+RUSH_FAMILY(vision, &op_pixels, &op_resize, &op_crop, &op_normalize, &op_grayscale, &op_brightness, &op_contrast, &op_saturation, &op_gamma, &op_hue, &op_affine)
