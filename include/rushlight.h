@@ -234,6 +234,8 @@ struct rush_op {
     rush_kernel cpu;    /* the kernel; those of other devices are in the column of their backend. On meta
                            the shape rule is all there is to do                                       */
     rush_rule run;         /* composite: a function over other operations, in place of shape and kernels */
+    rush_rule open;        /* the operations that PyTorch makes of this one, where it is one here: run in its place
+                              when somebody looks at operations (op/watch.h)                   */
     rush_derivative grad;  /* NULL: no derivative for results of a floating type is an error, see flags   */
     const char *saves;     /* what grad reads the elements of: "self, result, result1"; the rest it knows
                               by shape and dtype only. "self@other|weight": self, if other or weight
@@ -274,7 +276,10 @@ enum rush_op_flags {
     RUSH_SAME_GRAD = 4096, /* of sparse forms: the derivative of the dense record serves                 */
     RUSH_FIRST_GRAD = 8192, /* of the results only the first has a gradient                              */
     RUSH_CROSS_DEVICE = 16384, /* copies: arguments may be on different devices, the kernel serves them all   */
-    RUSH_DATA_SIZED = 32768 /* sizes depend on data: the kernel makes the results that the shape rule leaves open */
+    RUSH_DATA_SIZED = 32768, /* sizes depend on data: the kernel makes the results that the shape rule leaves open */
+    RUSH_WHOLE = 65536,   /* a composite here, one operation for who looks at operations, as in PyTorch  */
+    RUSH_RANDOM = 131072, /* draws random numbers                                                        */
+    RUSH_IO = 262144      /* reads or writes what is no tensor: files, the terminal                      */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.
@@ -299,6 +304,11 @@ RUSH_API const rush_op *rush_op_running(void);        /* the innermost one in th
 
 /* The one road of every operation. `in` has op->nargs values, `out` room for op->nout. */
 RUSH_API int rush_call(const rush_op *, const rush_value *in, rush_value *out);
+/* What a call does beyond its results: a graph may drop, repeat or reorder only what has no effects. */
+enum rush_effects { RUSH_EFFECT_WRITES = 1, RUSH_EFFECT_RANDOM = 2, RUSH_EFFECT_IO = 4 };
+RUSH_API unsigned rush_op_effects(const rush_op *);
+/* The results' shapes, dtypes, strides and devices, as tensors without memory: nothing is computed, drawn or written. */
+RUSH_API int rush_infer(const rush_op *, const rush_value *in, rush_value *out);
 /* The forms derived from a record: results written into given tensors (out=), or into argument 0 (name_). */
 RUSH_API int rush_call_out(const rush_op *, const rush_value *in, rush_value *out); /* out[i].t given */
 RUSH_API int rush_call_inplace(const rush_op *, const rush_value *in, rush_value *out);

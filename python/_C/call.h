@@ -17,6 +17,7 @@ typedef struct py_overload {
     bool factory;      /* has dtype and device: takes requires_grad=, too */
     bool out;          /* takes out= */
     bool numbers;      /* numbers stand for tensors */
+    bool wraps;        /* numbers become tensors of one element */
     bool tensor_args;  /* has a Tensor argument */
 } py_overload;
 

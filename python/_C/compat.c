@@ -158,7 +158,6 @@ static PyObject *show_config(PyObject *module, PyObject *unused)
 static PyObject *none(PyObject *module, PyObject *unused) { Py_RETURN_NONE; }
 static PyObject *no(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
 static PyObject *yes(PyObject *module, PyObject *unused) { Py_RETURN_TRUE; }
-static PyObject *zero(PyObject *module, PyObject *unused) { return PyLong_FromLong(0); }
 
 static PyMethodDef functions[] = {
     {"_current_graph_task_id", graph_task, METH_NOARGS, "A number for the running backward; -1 outside."},
@@ -170,8 +169,6 @@ static PyMethodDef functions[] = {
     {"_are_functorch_transforms_active", no, METH_NOARGS, "Is a transform of torch.func running that must see every function?"},
     {"_is_tracing", no, METH_NOARGS, NULL},
     {"_show_config", show_config, METH_NOARGS, "What the library was built with and computes with, in words."},
-    {"_len_torch_dispatch_stack", zero, METH_NOARGS, NULL},
-    {"_get_dispatch_mode", none, METH_VARARGS, NULL},
     {"_is_fwd_grad_enabled", yes, METH_NOARGS, NULL},
     {"_set_fwd_grad_enabled", none, METH_O, NULL},
     {"_log_api_usage_once", none, METH_VARARGS, "Nothing is logged."},

@@ -1,5 +1,6 @@
 /* engine.c - backward and gradients from Python, with the interpreter's lock released while the library walks. */
 #include "ext.h"
+#include "op/watch.h"
 #include "op/formula.h"
 
 typedef struct tensor_list {
@@ -106,7 +107,7 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *detach(PyObject *self, PyObject *unused)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *t = py_tensor_of(self), *r = t->layout == RUSH_ELSEWHERE ? T("detach", V(t)) : rush_tensor_detach(t);
+    rush_tensor *t = py_tensor_of(self), *r = rush_is_watched(t) ? T("detach", V(t)) : rush_tensor_detach(t);
     PyObject *x = r ? py_wrap(r) : py_raise();
     rush_scope_close(mark);
     return x;

@@ -87,6 +87,7 @@ int py_run(const rush_op *, const rush_value *in, rush_value *out); /* rush_call
 int py_run_inplace(const rush_op *, const rush_value *in, rush_value *out);
 bool py_is_long(const rush_op *, const rush_value *in);
 int py_functions_fill(PyObject *module); /* _VariableFunctions, _nn, ... and the methods of TensorBase */
+bool py_answers_itself(PyTypeObject *); /* has the class a __torch_dispatch__ of its own? */
 PyObject *py_return_type(const rush_op *); /* the class of a record with named results; borrowed */
 
 /* ---- __torch_function__ ---- */
@@ -123,6 +124,7 @@ int py_numpy_init(PyObject *module);
 int py_dlpack_init(PyObject *module);
 int py_call_init(PyObject *module);
 int py_override_init(PyObject *module);
+int py_dispatch_init(PyObject *module);
 int py_node_init(PyObject *module);
 int py_hooks_init(PyObject *module);
 int py_engine_init(PyObject *module);

@@ -305,7 +305,9 @@ static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, P
     if (py_is_tensor(m.data) && PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                                              "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1)) return NULL;
     size_t mark = rush_scope_open();
-    return finish(py_tensor_from_data(m.data, m.dtype, m.device, true), &m, mark);
+    rush_tensor *t = py_tensor_from_data(m.data, m.dtype, m.device, true);
+    if (t && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) t = T("lift_fresh", V(t));
+    return finish(t, &m, mark);
 }
 
 static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t offset, const char *who);

@@ -1,5 +1,6 @@
 /* methods.c - what a tensor tells about itself: sizes, memory, flags; and its properties. */
 #include "ext.h"
+#include "op/watch.h"
 #include "op/formula.h"
 #include "tensor/sparse.h"
 
@@ -394,7 +395,7 @@ static int set_imag(PyObject *self, PyObject *value, void *unused) { return set_
 static PyObject *get_data(PyObject *self, void *unused)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *of = self_of(self), *t = of->layout == RUSH_ELSEWHERE ? T("detach", V(of)) : rush_tensor_detach(of);
+    rush_tensor *of = self_of(self), *t = rush_is_watched(of) ? T("detach", V(of)) : rush_tensor_detach(of);
     bool made = t && (t->layout == RUSH_ELSEWHERE || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */
     PyObject *x = made ? py_wrap(t) : py_raise();
     rush_scope_close(mark);

@@ -4,6 +4,7 @@
  * else (subclasses, modes, foreign operands, reflected forms) takes the road of the methods.
  */
 #include "ext.h"
+#include "op/watch.h"
 #include "op/op.h"
 
 typedef struct word {
@@ -264,7 +265,7 @@ static PyObject *item(PyObject *self, const char *why)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     }
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
-    if (t->layout == RUSH_ELSEWHERE) {
+    if (rush_is_watched(t)) {
         size_t mark = rush_scope_open();
         rush_value in[1] = {rush_v_tensor(t)}, out[RUSH_MAXOUT];
         PyObject *x = rush_call(rush_op_find("_local_scalar_dense"), in, out) ? py_raise() : py_from_value(&out[0]);

@@ -149,9 +149,9 @@ static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x
     case RUSH_A_TENSOR: {
         rush_tensor *t;
         if (take_tensor(c, x, &t)) return *v = rush_v_tensor(t), 1;
-        if (!o->numbers) return 0;
+        if (!o->numbers && !o->wraps) return 0;
         ok = py_plain_number(x, v);
-        if (ok > 0 && a == o->op->args) *v = rush_v_tensor(rush_tensor_of_number(*v, true));
+        if (ok > 0 && (o->wraps || a == o->op->args)) *v = rush_v_tensor(rush_tensor_of_number(*v, true));
         return ok;
     }
     case RUSH_A_INT:

@@ -29,6 +29,7 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
 {
     bool method = f->flags & PY_METHOD, written = false;
     *o = (py_overload){.op = op, .inplace = f->flags & PY_INPLACE, .numbers = takes_numbers(op->base)};
+    o->wraps = f->flags & PY_ONLY && !o->numbers;
     o->name = PyMem_Calloc(2 * RUSH_MAX(op->nargs, 1), sizeof *o->name);
     if (!o->name) return PyErr_NoMemory(), -1;
     o->alias = o->name + RUSH_MAX(op->nargs, 1);

@@ -9,6 +9,7 @@
 #include "ext.h"
 
 PyTypeObject *py_Tensor = &py_type_TensorBase;
+static PyObject *s_torch_function;
 
 /* ---- wrapping ---- */
 
@@ -30,6 +31,7 @@ PyObject *py_wrap_as(PyTypeObject *type, rush_tensor *t)
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     x->t = t;
     t->py = x;
+    if (RUSH_UNLIKELY(type != py_Tensor) && py_answers_itself(type)) t->flags |= RUSH_T_WATCHED;
     return (PyObject *)x;
 }
 
@@ -236,7 +238,12 @@ static int tensor_clear(PyObject *self)
 static PyObject *meta_new(PyTypeObject *meta, PyObject *args, PyObject *kwargs)
 {
     PyTypeObject *type = (PyTypeObject *)PyType_Type.tp_new(meta, args, kwargs);
-    if (type) type->tp_dealloc = tensor_dealloc;
+    if (!type) return NULL;
+    type->tp_dealloc = tensor_dealloc;
+    /* A class that answers for operations is not asked for functions, too, unless it says so. */
+    PyObject *f = py_answers_itself(type) ? _PyType_Lookup(type, s_torch_function) : NULL;
+    if (f && f == _PyType_Lookup(&py_type_TensorBase, s_torch_function) && PyObject_SetAttr((PyObject *)type, s_torch_function, py_disabled_torch_function))
+        Py_CLEAR(type);
     return (PyObject *)type;
 }
 
@@ -290,6 +297,7 @@ static PyMethodDef functions[] = {{"_set_tensor_class", set_tensor_class, METH_O
 int py_tensor_init(PyObject *module)
 {
     rush_python_free = python_free;
+    if (!(s_torch_function = PyUnicode_InternFromString("__torch_function__"))) return -1;
     mapping = (PyMappingMethods){.mp_length = py_tensor_length, .mp_subscript = py_tensor_getitem, .mp_ass_subscript = py_tensor_setitem};
     sequence = (PySequenceMethods){.sq_length = py_tensor_length};
     py_type_TensorMeta.tp_base = &PyType_Type;

@@ -138,6 +138,17 @@ class OpOverload(OperatorBase):
         return "<OpOverload(op='%s.%s', overload='%s')>" % (self.namespace, self._opname, self._overloadname)
 
 
+def _overload_of(name, form):
+    """The OpOverload of a record of the library; form 1: its in-place form, 2: the one with out=."""
+    name, _, overload = name.partition(".")
+    namespace, _, base = name.rpartition("::")
+    if form == 1:
+        base += "_"
+    elif form == 2:
+        overload = "out" if overload in ("", "Tensor") else overload + "_out"
+    return _find_overload(namespace or "aten", base, overload or "default")
+
+
 def _find_overload(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
 

@@ -26,8 +26,9 @@ int rush_given_keep(const rush_op *, const rush_value *in, rush_value *values);
 /* Of a composite in place, whose result is copied by an operation: may it be? */
 int rush_given_fits(const rush_tensor *self, const rush_tensor *result);
 
-/* Runs an operation that has an argument whose elements are elsewhere. The objects decide: set by whoever makes such tensors. */
-extern __attribute__((visibility("default"))) int (*rush_elsewhere_run)(rush_form, const rush_op *, const rush_value *in, rush_value *out);
+/* Somebody else does the work of this call, if anybody wants it (watch.c): as a rush_watch_fn. recorded: autograd's part
+ * is done by the caller; wants: with a node. */
+int rush_watched(rush_form, const rush_op *, const rush_value *in, rush_value *out, bool recorded, bool wants);
 
 /* Sparse layouts (layouts.c): the record that takes such arguments, or NULL and an error; a result written to what was given for it. */
 const rush_op *rush_sparse_form(const rush_op *, const rush_value *in);

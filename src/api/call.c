@@ -7,16 +7,17 @@
 #include "api/api.h"
 #include "op/profile.h"
 #include "tensor/backend.h"
+#include "op/watch.h"
 #include "tensor/sparse.h"
 
-#define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE | RUSH_MODE_TRACE)
+#define SLOW_MODES (RUSH_MODE_AUTOCAST | RUSH_MODE_PROFILE)
 
 /* What one pass over the tensor arguments finds. */
 typedef struct survey {
     const rush_tensor *first; /* the one whose device decides */
     bool mixed;               /* a 0-d CPU tensor goes with tensors of another device */
     bool wants_grad;
-    uint8_t layouts;          /* of all together: 0 when all are strided */
+    uint32_t special;         /* layouts of all together, and RUSH_T_WATCHED: 0 when all are plain */
 } survey;
 
 static int two_devices(const rush_tensor *a, const rush_tensor *b)
@@ -28,7 +29,7 @@ static int two_devices(const rush_tensor *a, const rush_tensor *b)
 static inline int see(survey *s, const rush_op *op, const rush_tensor *t)
 {
     if (!t) return 0;
-    s->layouts |= t->layout;
+    s->special |= t->layout | (t->flags & RUSH_T_WATCHED);
     if (!s->wants_grad && (t->ag || t->base)) s->wants_grad = rush_wants_grad(t);
     if (!s->first) {
         s->first = t;
@@ -105,40 +106,30 @@ static int compute(const rush_op *op, const survey *s, const rush_value *in, rus
 }
 
 /* The function of a composite; one that has a derivative of its own runs unrecorded. */
-static int run_composite(const rush_op *op, const rush_value *in, rush_value *out, bool recorded)
+static int run_composite(const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool recorded)
 {
     uint32_t mode = rush_now.mode;
     if (!recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
-    int failed = op->run(op, in, out);
+    int failed = run(op, in, out);
     rush_now.mode = mode;
     return failed || rush_failed() ? -1 : 0;
 }
 
 /* Runs with results out[i].t given where they are tensors. A kernel that can writes them itself; a sparse form that says
  * RUSH_STRIDED_OUT may, in place, write its first result itself. */
-static int compute_into(rush_form form, const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
+static int compute_into(rush_form form, const rush_op *op, const survey *s, const rush_value *in, rush_value *out, bool sparse)
 {
     rush_value fresh[RUSH_MAXOUT] = {0};
     bool inplace = form == RUSH_FORM_INPLACE;
-    int itself = s->layouts ? 0 : rush_given_check(form, op, in, out);
+    int itself = sparse ? 0 : rush_given_check(form, op, in, out);
     if (itself < 0) return -1;
-    if (s->layouts && inplace && op->flags & RUSH_STRIDED_OUT) fresh[0] = out[0];
+    if (sparse && inplace && op->flags & RUSH_STRIDED_OUT) fresh[0] = out[0];
     uint32_t mode = rush_now.mode;
     rush_now.mode |= !itself ? RUSH_MODE_NO_GRAD : inplace ? RUSH_MODE_INPLACE : 0;
     int failed = op->run ? op->run(op, in, fresh) : compute(op, s, in, itself ? out : fresh);
     rush_now.mode = mode;
     if (failed || rush_failed()) return -1;
     return itself ? 0 : rush_given_fill(form, op, in, out, fresh);
-}
-
-static void link_views(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
-    for (int i = 0; i < op->nout; ++i) {
-        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t, 0);
-        else if (out[i].kind == RUSH_V_TENSORS)
-            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
-    }
 }
 
 /* ---- argument 0 is changed: in-place forms, and records such as copy_ and normal_ whose schema says so ---- */
@@ -150,7 +141,7 @@ static bool writes_self(const rush_op *op)
 
 /* A composite without a derivative of its own records itself piece by piece. In place, its result, which has a history,
  * is copied over argument 0; what its pieces save must outlive that, so with a history they get a copy. */
-static int opened(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, bool wants)
+static int opened(rush_form form, const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool wants)
 {
     rush_value values[64];
     bool inplace = form == RUSH_FORM_INPLACE;
@@ -161,7 +152,7 @@ static int opened(rush_form form, const rush_op *op, const rush_value *in, rush_
         if (!kept) return -1;
         values[0] = rush_v_tensor(kept);
     }
-    if (run_composite(op, inplace && wants ? values : in, out, !(op->flags & RUSH_NO_GRAD))) return -1;
+    if (run_composite(op, run, inplace && wants ? values : in, out, !(op->flags & RUSH_NO_GRAD))) return -1;
     if (since) rush_record_name(op, out, since);
     if (!inplace) return 0;
     if (out[0].kind != RUSH_V_TENSOR || rush_given_fits(in[0].t, out[0].t)) return -1;
@@ -169,36 +160,12 @@ static int opened(rush_form form, const rush_op *op, const rush_value *in, rush_
     return changed ? rush_result(out, changed) : -1;
 }
 
-/* The objects that hold the elements are asked, below the graph: what they do is not recorded, the operation is. */
-int (*rush_elsewhere_run)(rush_form, const rush_op *, const rush_value *in, rush_value *out);
-
-static int run_elsewhere(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, bool wants)
-{
-    uint32_t mode = rush_now.mode;
-    rush_now.mode |= RUSH_MODE_NO_GRAD;
-    rush_value fresh[RUSH_MAXOUT] = {0};
-    bool given = form == RUSH_FORM_OUT;
-    int failed = rush_elsewhere_run(given ? RUSH_FORM_CALL : form, op, in, given ? fresh : out);
-    for (int i = 0; given && !failed && i < op->nout; ++i)
-        if (T_(out[i]) && T_(fresh[i]) && (T_(out[i])->layout | T_(fresh[i])->layout) & RUSH_ELSEWHERE) {
-            failed = T("copy_", out[i], fresh[i]) ? 0 : -1;
-            fresh[i] = RUSH_NONE;
-        }
-    if (given && !failed) failed = rush_given_fill(form, op, in, out, fresh);
-    for (int i = 0; wants && !failed && i < op->nout; ++i) /* what has a history of its own does not get another one */
-        if (T_(out[i]) && T_(out[i])->ag && T_(out[i]) != T_(in[0])) failed = rush_result(&out[i], rush_tensor_detach(T_(out[i])));
-    rush_now.mode = mode;
-    return failed || rush_failed() ? -1 : 0;
-}
-
-/* ---- the road ---- */
-
 static int check_out(survey *s, const rush_op *op, const rush_value *out)
 {
     for (int i = 0; i < op->nout; ++i) {
         const rush_tensor *to = T_(out[i]);
         if (!to) continue;
-        s->layouts |= to->layout;
+        s->special |= to->layout | (to->flags & RUSH_T_WATCHED);
         RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !(s->wants_grad || rush_wants_grad(to)), RUSH_RUNTIME_ERROR,
                    "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
     }
@@ -224,7 +191,7 @@ static inline __attribute__((always_inline)) int finish(rush_form form, const ru
         out[0] = rush_v_tensor(in[0].t);
         return wants ? rush_record(op, in, saved, out, in[0].t) : 0;
     }
-    if (op->flags & RUSH_VIEW) link_views(op, in, out);
+    if (op->flags & RUSH_VIEW) rush_view_links(op, in, out);
     if (!wants || (op->run && T_(out[0]) && T_(out[0]) == T_(in[0]))) return 0; /* the latter: nothing was done */
     return rush_record(op, in, in, out, NULL);
 }
@@ -233,22 +200,23 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
 {
     rush_value values[64];
     survey s = {0};
-    bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse, elsewhere = false;
+    bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse = false, watched = false;
     if (survey_args(&s, op, in, changes && op->nargs ? T_(in[0]) : op->nout ? T_(out[0]) : NULL)) return -1;
     if (form == RUSH_FORM_OUT && check_out(&s, op, out)) return -1;
-    if (RUSH_UNLIKELY(sparse = s.layouts)) {
-        elsewhere = s.layouts & RUSH_ELSEWHERE;
-        if (!elsewhere && !(op = rush_sparse_form(op, in))) return -1;
+    if (RUSH_UNLIKELY(s.special | (rush_now.mode & RUSH_MODE_WATCH))) {
+        watched = (s.special >= RUSH_ELSEWHERE || rush_now.mode & RUSH_MODE_WATCH) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
+        sparse = s.special % RUSH_ELSEWHERE;
+        if (sparse && !(op = rush_sparse_form(op, in))) return -1;
     }
+    bool whole = watched && op->flags & (RUSH_WHOLE | RUSH_NO_GRAD), records_itself = whole && op->run && !op->grad;
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
     if (changes && check_self(op, in, s.wants_grad)) return -1;
-    bool whole = elsewhere ? op->flags & RUSH_NO_GRAD : sparse && form == RUSH_FORM_INPLACE;
-    if (op->run && !op->grad && form != RUSH_FORM_OUT && !whole) {
-        if (opened(form, op, in, out, wants)) return -1;
+    rush_rule run = watched && op->open ? op->open : op->grad || whole ? NULL : op->run;
+    if (run && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
+        if (opened(form, op, run, in, out, wants)) return -1;
         return form == RUSH_FORM_INPLACE ? 0 : finish(form, op, in, in, out, changes, false);
     }
-    if (elsewhere) return run_elsewhere(form, op, in, out, wants) ? -1 : finish(form, op, in, in, out, changes, wants);
     RUSH_CHECK(!sparse || form == RUSH_FORM_CALL || !wants || op->grad, RUSH_NOT_IMPLEMENTED, "a derivative in place, of tensors of a sparse layout");
     const rush_value *saved = in;
     if (changes && wants) {
@@ -256,8 +224,13 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
         saved = values;
     }
     if (form == RUSH_FORM_INPLACE) out[0] = in[0];
-    int failed = form != RUSH_FORM_CALL ? compute_into(form, op, &s, in, out) : op->run ? run_composite(op, in, out, false) : compute(op, &s, in, out);
-    return failed ? -1 : finish(form, op, in, saved, out, changes, wants);
+    int failed = watched ? rush_watched(form, op, in, out, !records_itself, wants) : 1;
+    if (RUSH_LIKELY(failed > 0)) {
+        RUSH_CHECK(!(s.special & RUSH_ELSEWHERE), RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
+        if (form != RUSH_FORM_CALL) failed = compute_into(form, op, &s, in, out, sparse);
+        else failed = op->run ? run_composite(op, op->run, in, out, records_itself) : compute(op, &s, in, out);
+    }
+    return failed ? -1 : finish(form, op, in, saved, out, changes, wants && !records_itself);
 }
 
 static int slow_road(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)

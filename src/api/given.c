@@ -1,5 +1,6 @@
 /* given.c - results that are given: what out= and in-place forms have to look at before, and how a result reaches its place. */
 #include "api/api.h"
+#include "op/watch.h"
 #include "tensor/sparse.h"
 
 /* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places (1).
@@ -105,8 +106,9 @@ int rush_given_fill(rush_form form, const rush_op *op, const rush_value *in, rus
     return 0;
 }
 
-static rush_tensor *original(const rush_tensor *t)
+static rush_tensor *original(rush_tensor *t)
 {
+    if (rush_is_watched(t)) return T("clone", V(t));
     if (t->layout) return rush_sparse_alias(t); /* its parts stay as they are */
     rush_tensor *copy = rush_tensor_new_like(t, t->dtype, t->device, RUSH_PRESERVE);
     return copy && !rush_copy_into(copy, t) ? copy : NULL;

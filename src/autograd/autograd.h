@@ -115,6 +115,7 @@ int rush_inplace_check(rush_tensor *self, bool with_grad);
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
 int rush_rebase(rush_tensor *self, rush_node *node, int slot);
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
+void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
 
 int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
 rush_tensor *rush_saved_read(rush_saved *, rush_node *); /* parked; checks the version */

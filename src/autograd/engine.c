@@ -8,6 +8,7 @@
 #include "autograd/autograd.h"
 #include "autograd/room.h"
 #include "op/profile.h"
+#include "op/watch.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -205,7 +206,7 @@ static int deliver(rush_edge edge, rush_tensor *g, const rush_node *from, int in
         *at = rush_keep(g);
         return 0;
     }
-    bool into = rush_now.mode & RUSH_MODE_NO_GRAD && may_add_into(old) && old->layout == RUSH_STRIDED && g->layout == RUSH_STRIDED;
+    bool into = rush_now.mode & RUSH_MODE_NO_GRAD && !rush_is_watched(old) && may_add_into(old) && old->layout == RUSH_STRIDED && g->layout == RUSH_STRIDED;
     rush_tensor *sum = into ? T_INPLACE("add.Tensor", V(old), V(g)) : rush_grad_sum(old, g);
     if (!sum) return -1;
     *at = rush_keep(sum);
@@ -393,7 +394,7 @@ static rush_tensor *root_gradient(const rush_tensor *root, rush_tensor *given)
     RUSH_CHECK_NULL(root->numel == 1, RUSH_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
     RUSH_CHECK_NULL(rush_dtype_is_float(root->dtype), RUSH_RUNTIME_ERROR, "grad can be implicitly created only for real scalar outputs but got %s",
                     rush_dtype_name(root->dtype));
-    if (root->ndim == 0 && root->device.type == RUSH_CPU && !(rush_now.mode & ~(uint32_t)RUSH_MODE_NO_GRAD)) return rush_tensor_of_number_typed(V(1.0), root->dtype);
+    if (root->ndim == 0 && root->device.type == RUSH_CPU && !rush_is_watched(root) && !(rush_now.mode & ~(uint32_t)RUSH_MODE_NO_GRAD)) return rush_tensor_of_number_typed(V(1.0), root->dtype);
     return T("ones_like", V((rush_tensor *)root));
 }
 

@@ -1,6 +1,7 @@
 /* node.c - nodes: one block each, counted, freed without recursion however long the graph is. */
 #include "autograd/room.h"
 #include "tensor/sparse.h"
+#include "op/watch.h"
 #include <pthread.h>
 
 static atomic_ullong next_seq = 1;
@@ -207,6 +208,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
     if (!ag->grad) {
         bool keep = sole_owner(g[0]) && (g[0]->layout || rush_contiguous(g[0]) || !memcmp(g[0]->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim));
         next = keep ? g[0] : g[0]->layout == RUSH_STRIDED && !graph ? NULL : T("clone", V(g[0]));
+        if (rush_is_watched(g[0])) next = keep ? T("detach", V(g[0])) : T("clone", V(g[0]));
         if (!next && !rush_failed()) {
             next = rush_tensor_new_like(leaf->flags & RUSH_T_DENSE ? leaf : g[0], g[0]->dtype, g[0]->device, RUSH_PRESERVE);
             if (next && rush_copy_into(next, g[0])) next = NULL;
@@ -327,6 +329,16 @@ void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how)
     view->flags |= (uint16_t)how;
     view->base = rush_keep(base);
     if (unseen && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);
+}
+
+void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
+    for (int i = 0; i < op->nout; ++i) {
+        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t, 0);
+        else if (out[i].kind == RUSH_V_TENSORS)
+            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
+    }
 }
 
 bool rush_requires_grad(const rush_tensor *t) { return t && rush_wants_grad(t); }

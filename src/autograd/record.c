@@ -1,6 +1,7 @@
 /* record.c - the node of a recorded operation: what it saves, and how it calls the record's derivative. */
 #include "autograd/autograd.h"
 #include "autograd/room.h"
+#include "op/watch.h"
 #include "op/formula.h"
 
 char *(*rush_anomaly_trace)(void);
@@ -71,6 +72,17 @@ static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, const rush_
     return take_over(rush_tensor_shape_only(t));
 }
 
+static bool has_gradient(const rush_op *op, int result, const rush_tensor *t)
+{
+    return rush_dtypes[t->dtype].category >= 2 && !(result && op && op->flags & RUSH_FIRST_GRAD);
+}
+
+/* A result without its history. Who looks at operations sees it, as in PyTorch, where it has one to lose. */
+static rush_tensor *detached(const rush_op *op, uint32_t slot, rush_tensor *t)
+{
+    return rush_is_watched(t) && has_gradient(op, (int)slot, t) ? T("detach", V(t)) : rush_tensor_detach(t);
+}
+
 int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
 {
     *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
@@ -81,16 +93,11 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
                "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
                "instead of `torch.inference_mode()`.");
     s->version = rush_version_of(t);
-    if (is_output) t = rush_tensor_detach(t);
+    if (is_output) t = detached(node->op, slot, t);
     if (!t) return -1;
     if (RUSH_UNLIKELY(saved_hooks != NULL)) return pack(s, t);
     s->t = is_output ? take_over(t) : rush_keep(t);
     return 0;
-}
-
-static bool has_gradient(const rush_op *op, int result, const rush_tensor *t)
-{
-    return rush_dtypes[t->dtype].category >= 2 && !(result && op && op->flags & RUSH_FIRST_GRAD);
 }
 
 rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
@@ -113,7 +120,8 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
                   writer ? " It was changed by " : "", writer ? writer : "");
         return NULL;
     }
-    if (s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
+    if (s->is_output && rush_is_watched(t)) t = detached(node->op, s->slot, t);
+    if (t && s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
         /* for second derivatives it needs its history */
         t = rush_tensor_detach(t);
         if (!t) return NULL;
@@ -219,6 +227,10 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
                 if (wanted(node, node->edge[e++])) s.needs |= (uint64_t)1 << i;
             }
             in[i].tensors = list;
+        } else if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH) && op->args[i].type == RUSH_A_TENSOR && rush_is_number(in[i])) {
+            /* a number that stood for a tensor is one in the formula, too, for who looks */
+            in[i] = rush_v_tensor(rush_tensor_of_number(in[i], true));
+            if (rush_failed()) return -1;
         }
     }
     for (int i = 0; i < op->nout; ++i) {

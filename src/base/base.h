@@ -24,11 +24,12 @@ enum rush_mode_bits {
     RUSH_MODE_NO_GRAD = 1,
     RUSH_MODE_INFERENCE = 2,
     RUSH_MODE_AUTOCAST = 4,
-    RUSH_MODE_TRACE = 8,
+    RUSH_MODE_WATCH = 8,       /* somebody sees every operation: op/watch.h */
     RUSH_MODE_PROFILE = 16,
     RUSH_MODE_ANOMALY = 32,
     RUSH_MODE_SAVED_HOOKS = 64,
-    RUSH_MODE_INPLACE = 128 /* the results given to the shape rule must not be resized */
+    RUSH_MODE_INPLACE = 128,   /* the results given to the shape rule must not be resized */
+    RUSH_MODE_UNWATCHED = 256  /* nobody is asked, whatever the tensors are */
 };
 
 typedef struct rush_thread {

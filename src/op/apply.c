@@ -135,9 +135,31 @@ static rush_tensor *first(const rush_op *op, const rush_value *out)
     return op->nout && out[0].kind == RUSH_V_TENSOR ? out[0].t : NULL;
 }
 
+/* Numbers may stand for tensors in formulas. Who looks sees the overload that takes a number, as PyTorch's formulas call it. */
+static const rush_op *with_number(const rush_op *op, rush_value *in)
+{
+    bool second = op->nargs >= 2 && in[0].kind == RUSH_V_TENSOR && op->args[1].type == RUSH_A_TENSOR && rush_is_number(in[1]);
+    bool first = op->nargs >= 2 && in[1].kind == RUSH_V_TENSOR && op->args[0].type == RUSH_A_TENSOR && rush_is_number(in[0]);
+    if (!first && !second) return op;
+    for (const rush_op *o = rush_op_find(op->base); o; o = o->next) {
+        if (o->nargs != op->nargs || o->args[first ? 0 : 1].type != RUSH_A_SCALAR || o->args[first ? 1 : 0].type != RUSH_A_TENSOR) continue;
+        return o;
+    }
+    if (!first || (strcmp(op->name, "mul.Tensor") && strcmp(op->name, "add.Tensor"))) return op;
+    rush_value number = in[0];
+    in[0] = in[1];
+    in[1] = number;
+    return with_number(op, in);
+}
+
 rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
 {
     rush_value all[64], out[RUSH_MAXOUT];
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH) && !rush_failed()) {
+        if (fill(op, n, in, all)) return NULL;
+        op = with_number(op, all);
+        return rush_call(op, all, out) ? NULL : first(op, out);
+    }
     if (rush_failed() || (n != op->nargs && fill(op, n, in, all)) || rush_call(op, n == op->nargs ? in : all, out)) return NULL;
     return first(op, out);
 }
@@ -174,7 +196,9 @@ rush_tensor *rush_apply_inplace_cached(const rush_op **cache, const char *name, 
     if (rush_failed()) return NULL;
     const rush_op *op = cached(cache, name);
     rush_value all[64], out[RUSH_MAXOUT] = {0};
-    if (!op || fill(op, n, in, all) || rush_call_inplace(op, all, out)) return NULL;
+    if (!op || fill(op, n, in, all)) return NULL;
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) op = with_number(op, all);
+    if (rush_call_inplace(op, all, out)) return NULL;
     return first(op, out);
 }
 

@@ -297,7 +297,7 @@ static rush_op op_flash = {
     .schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
               "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
     .doc = "Attention of (B, H, L, E) tensors by blocks of queries, and the logarithm of each row's sum.",
-    .shape = flash_shape, .cpu = flash_cpu, .grad = flash_grad, .saves = "query, key, value, attn_mask, result0, result1", .flags = RUSH_AUTOCAST_LOW,
+    .shape = flash_shape, .cpu = flash_cpu, .grad = flash_grad, .saves = "query, key, value, attn_mask, result0, result1", .flags = RUSH_AUTOCAST_LOW | RUSH_FIRST_GRAD,
 };
 
 static int check(const rush_value *in)

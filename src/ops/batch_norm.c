@@ -283,6 +283,12 @@ static int batch_norm_run(const rush_op *op, const rush_value *in, rush_value *o
     return 0;
 }
 
+/* PyTorch's has room for what a vendor's kernel keeps, also where it is the CPU's that runs. */
+static int batch_norm_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return T("empty.memory_format", INTS(0), V(RUSH_U8)) ? batch_norm_run(op, in, out) : -1;
+}
+
 static int legit_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     return TN(out, "native_batch_norm", in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]);
@@ -336,7 +342,7 @@ static rush_op op_batch_norm = {
               "float eps, bool cudnn_enabled) -> Tensor",
     .doc = "(input - mean) / sqrt(var + eps) * weight + bias per channel, dim 1 (Ioffe and Szegedy 2015). When training, mean and var are the "
            "batch's, and the running ones follow them by momentum; else they are the running ones.",
-    .run = batch_norm_run,
+    .run = batch_norm_run, .open = batch_norm_open,
 };
 static rush_op op_legit = {
     .schema = "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, "

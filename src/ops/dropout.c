@@ -93,9 +93,18 @@ static int dropout_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, both[0].t);
 }
 
+/* The same numbers by the operations that PyTorch makes of it on the CPU. */
+static int dropout_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    double p = D_(in[1]);
+    if (p == 0 || p == 1 || !I_(in[2]) || !in[0].t->numel || check_p(p)) return dropout_run(op, in, out);
+    rush_tensor *noise = T("bernoulli_.float", V(T("empty_like", in[0])), V(1 - p));
+    return rush_result(out, mul(in[0].t, noise ? T_INPLACE("div.Tensor", V(noise), V(1 - p)) : NULL));
+}
+
 static rush_op op_dropout = {
     .schema = "dropout(Tensor input, float p, bool train) -> Tensor",
-    .doc = "In training, zeroes elements with probability p and scales the others by 1/(1-p).", .run = dropout_run,
+    .doc = "In training, zeroes elements with probability p and scales the others by 1/(1-p).", .run = dropout_run, .open = dropout_open,
     .flags = RUSH_SIDE_EFFECT | RUSH_INPLACE_OK};
 
 /* ---- channels, and the kind that keeps mean and variance ---- */

@@ -3,6 +3,7 @@
  * All index tensors together become one array of offsets: what the indexed dimensions add up to, in bytes. The result is
  * then a box of the dimensions before, those of the indices, and those after, and one walk takes or puts it.
  */
+#include "op/watch.h"
 #include "kernels/cpu/index.h"
 #include "op/formula.h"
 #include "ops/geometry.h"
@@ -314,7 +315,8 @@ static void index_grad(rush_grads *s)
     rush_tensor *g = s->g[0];
     if (!g || !rush_needs(s, 0)) return;
     rush_tensor *zeros = T("new_zeros", V(g), rush_v_ints(self->size, self->ndim));
-    if (zeros) s->gin[0] = T("_index_put_impl_", V(zeros), s->in[1], V(g), V(true), V(true));
+    if (zeros && rush_is_watched(zeros)) s->gin[0] = T("index_put", V(zeros), s->in[1], V(g), V(true));
+    else if (zeros) s->gin[0] = T("_index_put_impl_", V(zeros), s->in[1], V(g), V(true), V(true));
 }
 
 static rush_op op_index = {

@@ -123,7 +123,7 @@ static void nll_grad(rush_grads *s)
 #define NLL_ARGS "Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index"
 #define NLL_FORWARD(name) {.schema = name "_forward(" NLL_ARGS ") -> (Tensor output, Tensor total_weight)", \
     .doc = "Minus the entry of the target class, weighted, and the sum of the weights.", .shape = nll_shape, .cpu = nll_cpu, .grad = nll_grad, \
-    .saves = "target, weight, result1"}
+    .saves = "target, weight, result1", .flags = RUSH_FIRST_GRAD}
 static rush_op op_nll_loss_forward = NLL_FORWARD("nll_loss"), op_nll_loss2d_forward = NLL_FORWARD("nll_loss2d");
 
 /* in: grad_output, self, target, weight, reduction, ignore_index, total_weight; self is known by shape only */

@@ -3,6 +3,7 @@
  * The kernels are in product.c; here are ATen's checks and shapes, and derivatives, all of which are
  * products again: of C = A B, the gradient of A is g B^H, that of B is A^H g.
  */
+#include "op/watch.h"
 #include "op/formula.h"
 #include "kernels/cpu/gemm.h"
 #include "ops/product.h"
@@ -47,10 +48,25 @@ static void mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     rush_product(out[0].t, in[0].t, in[1].t, 1, 0, NULL);
 }
 
+/* The derivatives of a b by a and by b: the gradient of a factor that lies column by column does, too, as in PyTorch. */
+static bool by_columns(const rush_tensor *t) { return t->stride[0] == 1 && t->stride[1] == t->size[0]; }
+
+static rush_tensor *conjugate(rush_tensor *t) { return t && rush_dtype_is_complex(t->dtype) ? conj_(t) : t; }
+
+static rush_tensor *by_left(rush_tensor *g, const rush_tensor *a, rush_tensor *b)
+{
+    return by_columns(a) ? T("t", V(mm(conjugate(b), T("t", V(g))))) : mm(g, rush_adjoint(b));
+}
+
+static rush_tensor *by_right(rush_tensor *g, rush_tensor *a, const rush_tensor *b)
+{
+    return by_columns(b) ? T("t", V(mm(T("t", V(g)), conjugate(a)))) : mm(rush_adjoint(a), g);
+}
+
 static void mm_grad(rush_grads *s)
 {
-    if (rush_needs(s, 0)) s->gin[0] = T("mm", V(s->g[0]), V(rush_adjoint(s->in[1].t)));
-    if (rush_needs(s, 1)) s->gin[1] = T("mm", V(rush_adjoint(s->in[0].t)), V(s->g[0]));
+    if (rush_needs(s, 1)) s->gin[1] = by_right(s->g[0], s->in[0].t, s->in[1].t);
+    if (rush_needs(s, 0)) s->gin[0] = by_left(s->g[0], s->in[0].t, s->in[1].t);
 }
 
 static rush_op op_mm = {
@@ -202,9 +218,9 @@ static int addmm_shape(const rush_op *op, const rush_value *in, rush_value *out)
 static void addmm_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *ga = scaled(g, s->in[4]);
+    if (rush_needs(s, 1)) s->gin[1] = by_left(ga, s->in[1].t, s->in[2].t);
+    if (rush_needs(s, 2)) s->gin[2] = by_right(ga, s->in[1].t, s->in[2].t);
     if (rush_needs(s, 0)) s->gin[0] = scaled(sum_to_size(g, s->in[0].t), s->in[3]);
-    if (rush_needs(s, 1)) s->gin[1] = T("mm", V(ga), V(rush_adjoint(s->in[2].t)));
-    if (rush_needs(s, 2)) s->gin[2] = T("mm", V(rush_adjoint(s->in[1].t)), V(ga));
 }
 
 static rush_op op_addmm = {
@@ -481,10 +497,27 @@ static void linear_grad(rush_grads *s)
     }
 }
 
+/* The operations that PyTorch makes of it. */
+static int linear_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]);
+    int64_t size[RUSH_MAXDIM], k = x->ndim ? x->size[x->ndim - 1] : 1;
+    if (x->ndim == 2 && b && w->ndim == 2) return rush_result(out, T("addmm", V(b), V(x), V(T("t", V(w)))));
+    if (x->ndim != 3 || !b || !rush_contiguous(x) || w->ndim != 2) {
+        rush_tensor *y = matmul(x, T("t", V(w)));
+        return rush_result(out, b ? add(y, b) : y);
+    }
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    size[x->ndim - 1] = w->size[0];
+    rush_tensor *rows = T("view", V(x), INTS(k ? x->numel / k : 0, k));
+    return rush_result(out, T("view", V(T("addmm", V(b), V(rows), V(T("t", V(w))))), rush_v_ints(size, x->ndim)));
+}
+
 static rush_op op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     .doc = "input @ weight^T + bias: input (..., in), weight (out, in) or (in), bias (out).",
     .shape = linear_shape, .cpu = linear_cpu, .grad = linear_grad, .saves = "input@weight, weight@input", .flags = LOW,
+    .open = linear_open,
 };
 
 /* ---- matmul: the cases of 1-d, 2-d and batched arguments ---- */
@@ -506,9 +539,9 @@ static rush_tensor *batches(rush_tensor *t, int nd, const int64_t *batch, int64_
     memcpy(size, batch, sizeof *size * nd);
     size[nd] = t->size[t->ndim - 2];
     size[nd + 1] = t->size[t->ndim - 1];
-    bool same = t->ndim == nd + 2 && !memcmp(t->size, size, sizeof *size * t->ndim);
-    if (!same) t = T("expand", V(t), rush_v_ints(size, nd + 2));
-    if (nd == 1 || !t) return t;
+    bool same = t->ndim == nd + 2 && !memcmp(t->size, size, sizeof *size * t->ndim), watched = rush_is_watched(t);
+    if (!same || watched) t = T("expand", V(t), rush_v_ints(size, nd + 2));
+    if (!t || (nd == 1 && !watched)) return t;
     return T("reshape", V(t), INTS(nb, size[nd], size[nd + 1]));
 }
 
@@ -526,7 +559,7 @@ static rush_tensor *batched(rush_tensor *a, rush_tensor *b)
     int n = nd;
     if (!row) size[n++] = a->size[a->ndim - 2];
     if (!column) size[n++] = b->size[b->ndim - 1];
-    return c && (n != 3 || row || column) ? T("_unsafe_view", V(c), rush_v_ints(size, n)) : c;
+    return c && (n != 3 || row || column || rush_is_watched(c)) ? T("_unsafe_view", V(c), rush_v_ints(size, n)) : c;
 }
 
 static int matmul_run(const rush_op *op, const rush_value *in, rush_value *out)

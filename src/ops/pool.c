@@ -499,15 +499,25 @@ static void adaptive_max_grad(rush_grads *s)
     else s->gin[0] = T("adaptive_max_pool3d_backward", V(s->g[0]), s->in[0], s->out[1]);
 }
 
-#define ADAPTIVE_AVG(name, n)                                                                                                     \
+#define ADAPTIVE_AVG(name, n, opened)                                                                                                     \
     {.schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
-     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .flags = IN_SPACE(n)}
+     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .open = opened, .flags = IN_SPACE(n)}
 #define ADAPTIVE_AVG_BACKWARD(n)                                                                                                                \
     {.schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.",         \
      .shape = like_second_shape, .cpu = adaptive_avg_back_cpu, .grad = adaptive_avg_back_grad}
-static rush_op op_adaptive_avg_pool1d = ADAPTIVE_AVG("adaptive_avg_pool1d", 1), op_adaptive_avg_pool2d = ADAPTIVE_AVG("adaptive_avg_pool2d", 2),
-               op_adaptive_avg_pool3d = ADAPTIVE_AVG("adaptive_avg_pool3d", 3), op_inner_avg_pool2d = ADAPTIVE_AVG("_adaptive_avg_pool2d", 2),
-               op_inner_avg_pool3d = ADAPTIVE_AVG("_adaptive_avg_pool3d", 3);
+/* PyTorch's kernel is the one with the underscore; windows that are everything are a mean. */
+static int adaptive_avg_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    static const int64_t last[] = {-1, -2, -3};
+    uint32_t n = (uint32_t)dims_of(op), ones = 0;
+    for (uint32_t k = 0; k < in[1].n; ++k) ones += in[1].ints[k] == 1;
+    if (ones == n) return rush_result(out, T("mean.dim", in[0], rush_v_ints(last, n), V(true)));
+    return rush_result(out, n == 2 ? T("_adaptive_avg_pool2d", in[0], in[1]) : T("_adaptive_avg_pool3d", in[0], in[1]));
+}
+
+static rush_op op_adaptive_avg_pool1d = ADAPTIVE_AVG("adaptive_avg_pool1d", 1, NULL), op_adaptive_avg_pool2d = ADAPTIVE_AVG("adaptive_avg_pool2d", 2, adaptive_avg_open),
+               op_adaptive_avg_pool3d = ADAPTIVE_AVG("adaptive_avg_pool3d", 3, adaptive_avg_open), op_inner_avg_pool2d = ADAPTIVE_AVG("_adaptive_avg_pool2d", 2, NULL),
+               op_inner_avg_pool3d = ADAPTIVE_AVG("_adaptive_avg_pool3d", 3, NULL);
 static rush_op op_adaptive_avg1_back = ADAPTIVE_AVG_BACKWARD(1), op_adaptive_avg2_back = ADAPTIVE_AVG_BACKWARD(2),
                op_adaptive_avg3_back = ADAPTIVE_AVG_BACKWARD(3);
 

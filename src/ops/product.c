@@ -21,7 +21,7 @@ rush_tensor *rush_adjoint(rush_tensor *t)
     if (!t) return NULL;
     if (rush_now.mode == RUSH_MODE_NO_GRAD && t->ndim == 2 && t->layout == RUSH_STRIDED && !rush_dtype_is_complex(t->dtype))
         return rush_tensor_alias(t, 2, (int64_t[]){t->size[1], t->size[0]}, (int64_t[]){t->stride[1], t->stride[0]}, t->offset);
-    t = T("transpose.int", V(t), V(-2), V(-1));
+    t = t->ndim == 2 ? T("t", V(t)) : T("transpose.int", V(t), V(-2), V(-1));
     return t && rush_dtype_is_complex(t->dtype) ? T("_conj_if_complex", V(t)) : t;
 }
 

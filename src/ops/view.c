@@ -585,15 +585,24 @@ static rush_op op_squeeze = {
     .schema = "squeeze(Tensor(a) self) -> Tensor(a)",
     .doc = "Without all dimensions of size 1. A view.", .shape = squeeze_shape, .grad = regroup_grad, .flags = RUSH_VIEW,
 };
+static void squeeze_dim_grad(rush_grads *s)
+{
+    const rush_tensor *t = s->in[0].t;
+    int d = rush_dim_wrap(I_(s->in[1]), t->ndim);
+    s->gin[0] = t->ndim && t->size[d] == 1 ? unsqueeze(s->g[0], d) : s->g[0];
+}
+
 static rush_op op_squeeze_dim = {
     .schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-    .doc = "Without dimension dim if its size is 1. A view.", .shape = squeeze_dim_shape, .grad = regroup_grad, .flags = RUSH_VIEW,
+    .doc = "Without dimension dim if its size is 1. A view.", .shape = squeeze_dim_shape, .grad = squeeze_dim_grad, .flags = RUSH_VIEW,
 };
 static rush_op op_squeeze_dims = {
     .schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
     .doc = "Without those of the given dimensions that have size 1. A view.",
     .shape = squeeze_dims_shape, .grad = regroup_grad, .flags = RUSH_VIEW,
 };
+
+static void unsqueeze_grad(rush_grads *s) { s->gin[0] = squeeze(s->g[0], I_(s->in[1])); }
 
 static int unsqueeze_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -611,7 +620,7 @@ static int unsqueeze_shape(const rush_op *op, const rush_value *in, rush_value *
 
 static rush_op op_unsqueeze = {
     .schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-    .doc = "A new dimension of size 1 at place dim. A view.", .shape = unsqueeze_shape, .grad = regroup_grad, .flags = RUSH_VIEW,
+    .doc = "A new dimension of size 1 at place dim. A view.", .shape = unsqueeze_shape, .grad = unsqueeze_grad, .flags = RUSH_VIEW,
 };
 
 static rush_tensor *at_least(rush_tensor *t, int n)

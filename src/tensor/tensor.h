@@ -35,6 +35,7 @@ enum rush_tensor_flags {
     RUSH_T_NO_GRAD_VIEW = 512,      /* made under no_grad of a tensor with a gradient   */
     RUSH_T_INFERENCE_VIEW = 1024,   /* the same under inference_mode                    */
     RUSH_T_MANY_VIEW = 2048,        /* one of several that one call returned            */
+    RUSH_T_WATCHED = 8192,          /* calls with it are somebody else's to do: op/watch.h */
     RUSH_T_FUNCTION_VIEW = 4096,    /* returned by a function with its own derivative   */
     RUSH_T_APART = RUSH_T_NO_GRAD_VIEW | RUSH_T_INFERENCE_VIEW | RUSH_T_MANY_VIEW | RUSH_T_FUNCTION_VIEW
 };
@@ -50,7 +51,7 @@ typedef struct rush_counter { /* of in-place changes */
 #define RUSH_INLINE_DIMS 5
 
 /* A value of rush_tensor.layout: the tensor has sizes, strides, dtype and device, but no memory. It stands for an object that
- * says what an operation on it does (rush_elsewhere_run in api/api.h): PyTorch's wrapper subclasses. */
+ * says what an operation on it does (op/watch.h): PyTorch's wrapper subclasses. */
 enum { RUSH_ELSEWHERE = 128 };
 
 struct rush_tensor {

@@ -1,3 +1,6 @@
-"""Kinds of tensors that tracers use: none exist here."""
-from . import fake_tensor, meta_utils  # noqa: F401
-from .fake_tensor import FakeTensor, FakeTensorMode  # noqa: F401
+"""Kinds of tensors that tracers use."""
+from . import fake_tensor, functional_tensor, meta_utils  # noqa: F401
+from .fake_tensor import (  # noqa: F401
+    DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)

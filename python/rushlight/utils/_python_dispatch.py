@@ -1,7 +1,8 @@
-"""__torch_dispatch__: modes that see every operation, and questions about tensor subclasses."""
+"""__torch_dispatch__: modes that see every operation, and help for tensor classes that answer for themselves."""
 import contextlib
 
 import rushlight as torch
+from rushlight import _C
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type",
            "return_and_correct_aliasing", "transform_subclass"]
@@ -9,20 +10,10 @@ __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "is_traceable_w
 _is_in_torch_dispatch_mode = False
 
 
-def _modes():
-    return torch._C_extras.dispatch_modes
-
-
-def is_in_torch_dispatch_mode(include_infra_modes=True):
-    return bool(_modes())
-
-
-def is_in_any_mode_without_ignore_compile_internals():
-    return bool(_modes())
-
-
 class TorchDispatchMode:
     """Inside `with mode:` operations go to mode.__torch_dispatch__(func, types, args, kwargs)."""
+
+    _mode_key = None
 
     def __init__(self, _dispatch_key=None):
         self.old_dispatch_mode_flags = []
@@ -35,7 +26,7 @@ class TorchDispatchMode:
         return self
 
     def __exit__(self, exc_type, exc_value, traceback):
-        _pop_mode()
+        _pop_mode(self._mode_key)
 
     @classmethod
     def push(cls, *args, **kwargs):
@@ -43,7 +34,7 @@ class TorchDispatchMode:
 
     @classmethod
     def is_infra_mode(cls):
-        return False
+        return cls._mode_key is not None
 
     @classmethod
     def ignore_compile_internals(cls):
@@ -58,24 +49,29 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def _push_mode(mode):
-    push = getattr(torch._C, "_push_on_torch_dispatch_stack", None)
-    if push is None:
-        raise NotImplementedError("TorchDispatchMode: this build has no hook below autograd")
-    push(mode)
+    _C._push_on_torch_dispatch_stack(mode)
 
 
 def _pop_mode(mode_key=None):
-    return torch._C._pop_torch_dispatch_stack(mode_key)
-
-
-def _get_current_dispatch_mode():
-    count = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)()
-    return torch._C._get_dispatch_stack_at(count - 1) if count else None
+    return _C._pop_torch_dispatch_stack(mode_key)
 
 
 def _get_current_dispatch_mode_stack():
-    count = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)()
-    return [torch._C._get_dispatch_stack_at(i) for i in range(count)]
+    """The modes, outermost first."""
+    return [_C._get_dispatch_stack_at(i) for i in range(_C._len_torch_dispatch_stack())]
+
+
+def _get_current_dispatch_mode():
+    stack = _get_current_dispatch_mode_stack()
+    return stack[-1] if stack else None
+
+
+def is_in_torch_dispatch_mode(include_infra_modes=True):
+    return any(include_infra_modes or not mode.is_infra_mode() for mode in _get_current_dispatch_mode_stack())
+
+
+def is_in_any_mode_without_ignore_compile_internals():
+    return any(not mode.ignore_compile_internals() for mode in _get_current_dispatch_mode_stack())
 
 
 def _len_torch_dispatch_stack_pre_dispatch():
@@ -83,10 +79,20 @@ def _len_torch_dispatch_stack_pre_dispatch():
 
 
 @contextlib.contextmanager
+def _pop_mode_temporarily(mode_key=None):
+    """The innermost mode, or the one of a key, is off the stack inside."""
+    mode = _pop_mode(mode_key)
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
+
+
+@contextlib.contextmanager
 def _disable_current_modes():
     """No dispatch mode is active inside."""
     removed = []
-    while _get_current_dispatch_mode_stack():
+    while _C._len_torch_dispatch_stack():
         removed.append(_pop_mode())
     try:
         yield removed
@@ -95,34 +101,62 @@ def _disable_current_modes():
             _push_mode(mode)
 
 
-def is_traceable_wrapper_subclass(t):
-    """Whether t is a tensor subclass that says how to take it apart (__tensor_flatten__)."""
-    is_subclass = isinstance(t, torch.Tensor) and type(t) is not torch.Tensor
-    return is_subclass and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+@contextlib.contextmanager
+def _disable_infra_modes():
+    """Only the modes of programs are active inside."""
+    removed = [mode for mode in _get_current_dispatch_mode_stack() if mode.is_infra_mode()]
+    for mode in removed:
+        _pop_mode(mode._mode_key)
+    try:
+        yield removed
+    finally:
+        for mode in removed:
+            _push_mode(mode)
 
 
 def is_traceable_wrapper_subclass_type(t):
+    """Whether tensors of this class say how to take them apart (__tensor_flatten__)."""
     return issubclass(t, torch.Tensor) and t is not torch.Tensor and hasattr(t, "__tensor_flatten__") \
         and hasattr(t, "__tensor_unflatten__")
 
 
+def is_traceable_wrapper_subclass(t):
+    return isinstance(t, torch.Tensor) and is_traceable_wrapper_subclass_type(type(t))
+
+
 def transform_subclass(t, callback, outer_size=None, outer_stride=None):
     """The same wrapper with callback(name, inner) applied to its inner tensors."""
-    outer_size = t.size() if outer_size is None else outer_size
-    outer_stride = t.stride() if outer_stride is None else outer_stride
     names, context = t.__tensor_flatten__()
     inner = {name: callback(name, getattr(t, name)) for name in names}
-    return type(t).__tensor_unflatten__(inner, context, outer_size, outer_stride)
+    made = type(t).__tensor_unflatten__(inner, context, t.size() if outer_size is None else outer_size,
+                                        t.stride() if outer_stride is None else outer_stride)
+    if made.shape != t.shape and outer_size is None:
+        raise AssertionError("%s.__tensor_unflatten__ made a tensor of shape %s instead of %s"
+                             % (type(t).__name__, tuple(made.shape), tuple(t.shape)))
+    return made
+
+
+def _written_arguments(func, args, kwargs):
+    """The values of the arguments that the schema marks as written, in order."""
+    found = []
+    for i, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            found.append(kwargs.get(argument.name) if argument.kwarg_only or i >= len(args) else args[i])
+    return found
 
 
 def return_and_correct_aliasing(func, args, kwargs, out):
-    """For wrappers: an in-place operation returns its argument itself, not a new wrapper."""
-    returns = getattr(getattr(func, "_schema", None), "returns", ())
-    if len(returns) == 1 and getattr(returns[0], "alias_info", None) is not None \
-            and returns[0].alias_info.is_write and args:
-        return args[0]
-    return out
+    """What a wrapper's __torch_dispatch__ ends with: in-place and out= operations return the tensors that were given."""
+    returns = func._schema.returns
+    writes = [r.alias_info is not None and r.alias_info.is_write for r in returns]
+    if not any(writes):
+        return out
+    given = iter(_written_arguments(func, args, kwargs or {}))
+    results = out if len(returns) > 1 else (out,)
+    results = tuple(next(given) if write else result for write, result in zip(writes, results))
+    return results if len(returns) > 1 else results[0]
 
 
 def autograd_would_have_decomposed(func, flat_args):
+    """Whether autograd takes the operator apart before modes see it: those that are left are not taken apart."""
     return False
