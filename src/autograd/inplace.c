@@ -5,6 +5,7 @@
  */
 #include "autograd/autograd.h"
 #include "autograd/room.h"
+#include <stdio.h>
 
 int rush_view_barred(const rush_tensor *view, bool by_another)
 {
@@ -158,8 +159,9 @@ int rush_rebase(rush_tensor *self, rush_node *node, int slot)
     rush_tensor *base = self->base;
     if (!base) {
         rush_node_output(node, slot, self);
+        if (rush_failed()) return -1;
         self->ag->requires_grad = false;
-        return rush_failed() ? -1 : 0;
+        return 0;
     }
     paste *p = rush_malloc(sizeof *p);
     rush_node *outer = p ? rush_node_new(&paste_kind, RUSH_MAX(node->nedge, 1), 1) : NULL;
@@ -181,8 +183,9 @@ int rush_rebase(rush_tensor *self, rush_node *node, int slot)
         rush_node_keep(node->edge[0].node);
     }
     rush_node_output(outer, 0, base);
-    base->ag->requires_grad = false;
     rush_node_drop(outer);
+    if (rush_failed()) return -1;
+    base->ag->requires_grad = false;
     if (self->ag) self->ag->view_version = rush_version_of(self) - 1; /* stale: made anew when asked for */
-    return rush_failed() ? -1 : 0;
+    return 0;
 }
