@@ -113,7 +113,7 @@ static void end(rush_node *node)
     PyGILState_Release(gil);
 }
 
-static const rush_node_kind function_kind = {node_name, apply_backward, release, end, NULL};
+static const rush_node_kind function_kind = {.name = node_name, .apply = apply_backward, .release = release, .end = end, .unasked = true};
 
 PyObject *py_node_python_object(rush_node *node) { return node->kind == &function_kind ? node->data : NULL; }
 
@@ -146,8 +146,9 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i, unsign
     if (!differentiable) {
         if (dirty) rush_version_bump(t);
         if (!input && t->ag && !t->ag->fn) t->ag->requires_grad = false;
-        if (input && !dirty && x->node) {
+        if (input && (!dirty || rush_wants_grad(t))) { /* what was given comes back as another tensor */
             rush_tensor *apart = rush_tensor_detach(t);
+            if (!rush_wants_grad(t)) rush_view_link(apart, t, as_view);
             return apart ? py_wrap(apart) : py_raise();
         }
         return py_ref(out);

@@ -32,8 +32,8 @@ static void free_hook(void *arg)
     PyGILState_Release(gil);
 }
 
-/* A tensor that a hook gave back takes the place of *g. */
-static int replace(rush_tensor **g, PyObject *x, const char *what)
+/* A tensor that a hook gave back takes the place of *g; strictly: not of nothing. */
+static int replace(rush_tensor **g, PyObject *x, bool strictly)
 {
     if (x == Py_None) return 0;
     if (!py_is_tensor(x)) {
@@ -41,6 +41,7 @@ static int replace(rush_tensor **g, PyObject *x, const char *what)
         return -1;
     }
     rush_tensor *t = py_tensor_of(x);
+    if (!*g && strictly) return PyErr_Format(PyExc_RuntimeError, "can't replace a None gradient with a non-None value"), -1;
     if (*g && t->dtype != (*g)->dtype) return PyErr_Format(PyExc_RuntimeError, "hook has changed the type of value (was %s got %s)", rush_dtype_name((*g)->dtype), rush_dtype_name(t->dtype)), -1;
     if (*g && !rush_same_sizes(t, *g)) return PyErr_Format(PyExc_RuntimeError, "hook has changed the size of value"), -1;
     *g = rush_park(rush_keep(t));
@@ -50,11 +51,11 @@ static int replace(rush_tensor **g, PyObject *x, const char *what)
 static int replace_all(rush_tensor **g, int n, PyObject *x)
 {
     if (x == Py_None) return 0;
-    if (py_is_tensor(x) && n == 1) return replace(g, x, "hook");
+    if (py_is_tensor(x) && n == 1) return replace(g, x, false);
     if (!PyTuple_Check(x) && !PyList_Check(x)) return PyErr_Format(PyExc_TypeError, "expected tuple, but hook returned '%s'", Py_TYPE(x)->tp_name), -1;
     if (PySequence_Fast_GET_SIZE(x) != n) return PyErr_Format(PyExc_RuntimeError, "hook has returned an incorrect number of values (got %zd, but expected %d)", PySequence_Fast_GET_SIZE(x), n), -1;
     for (int i = 0; i < n; ++i)
-        if (replace(&g[i], PySequence_Fast_GET_ITEM(x, i), "hook")) return -1;
+        if (replace(&g[i], PySequence_Fast_GET_ITEM(x, i), false)) return -1;
     return 0;
 }
 
@@ -68,12 +69,12 @@ static int call(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor
     if (f) {
         Py_INCREF(f);
         atomic_fetch_add(&h->refs, 1);
-        if (h->kind == ON_TENSOR) a = py_wrap(*g);
+        if (h->kind == ON_TENSOR) a = *g ? py_wrap(*g) : py_ref(Py_None);
         else if (h->kind == POST_ACCUMULATE) a = py_wrap(node->data);
         else if (h->kind == NODE_PRE) a = py_wrap_list(g, (size_t)ng, true);
         else a = py_wrap_list(gin, (size_t)ngin, true), b = py_wrap_list(g, (size_t)ng, true);
         if (a && (h->kind != NODE_POST || b)) r = PyObject_CallFunctionObjArgs(f, a, b, NULL);
-        if (r) failed = h->kind == ON_TENSOR ? replace(g, r, "hook") : h->kind == NODE_PRE ? replace_all(g, ng, r) : h->kind == NODE_POST ? replace_all(gin, ngin, r) : 0;
+        if (r) failed = h->kind == ON_TENSOR ? replace(g, r, true) : h->kind == NODE_PRE ? replace_all(g, ng, r) : h->kind == NODE_POST ? replace_all(gin, ngin, r) : 0;
         Py_XDECREF(r);
         Py_XDECREF(a);
         Py_XDECREF(b);

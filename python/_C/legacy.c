@@ -24,8 +24,7 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
             int64_t none = 0;
             rush_tensor *t = rush_tensor_new(dtype, s->device, 1, &none);
             if (!t) return py_raise();
-            rush_tensor_set_storage(t, s, 0);
-            return rush_tensor_reshape_inplace(t, 1, size, (int64_t[]){1}, 0) ? py_raise() : t;
+            return rush_tensor_set_storage(t, s, 0) || rush_tensor_reshape_inplace(t, 1, size, (int64_t[]){1}, 0) ? py_raise() : t;
         }
         int64_t i;
         int ok = Py_TYPE(x) == &py_type_Size ? 0 : py_to_int(x, &i);
@@ -51,8 +50,12 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
             if (value != Py_None && py_to_device(value, &device) <= 0)
                 return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s", py_type_name(value));
             if (py_device_ready(device)) return NULL;
-        } else if (!PyUnicode_CompareWithASCIIString(key, "data") || !PyUnicode_CompareWithASCIIString(key, "size") || !PyUnicode_CompareWithASCIIString(key, "other")) {
+        } else if (!PyUnicode_CompareWithASCIIString(key, "data") || !PyUnicode_CompareWithASCIIString(key, "other")) {
             if (!(built = PyTuple_Pack(1, value))) return NULL;
+        } else if (!PyUnicode_CompareWithASCIIString(key, "size")) {
+            if (!PyTuple_Check(value) && !PyList_Check(value))
+                return PyErr_Format(PyExc_TypeError, "new(): argument 'size' must be tuple of ints, not %s", py_type_name(value));
+            if (!(built = PySequence_Tuple(value))) return NULL;
         } else {
             return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
         }

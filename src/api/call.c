@@ -156,8 +156,15 @@ static int opened(rush_form form, const rush_op *op, rush_rule run, const rush_v
     if (since) rush_record_name(op, out, since);
     if (!inplace) return 0;
     if (out[0].kind != RUSH_V_TENSOR || rush_given_fits(in[0].t, out[0].t)) return -1;
-    rush_tensor *self = in[0].t, *changed = out[0].t == self ? self : T("copy_", V(self), V(out[0].t));
-    return changed ? rush_result(out, changed) : -1;
+    rush_tensor *self = in[0].t, *result = out[0].t, *changed = self;
+    if (result != self && !self->base && self->dtype == result->dtype && rush_wants_grad(result)) { /* its history is that of the result */
+        if (rush_copy_into(self, result)) return -1;
+        rush_version_bump(self);
+        rush_same_history(self, result);
+    } else if (result != self) {
+        changed = T("copy_", V(self), V(result));
+    }
+    return changed && !rush_failed() ? rush_result(out, changed) : -1;
 }
 
 static int check_out(survey *s, const rush_op *op, const rush_value *out)

@@ -23,6 +23,7 @@ typedef struct rush_node_kind {
     void (*release)(rush_node *);            /* frees what was saved (retain_graph=False), may be called twice */
     void (*end)(rush_node *);                /* the node itself goes; NULL: nothing beyond release */
     void (*visit)(rush_node *, int (*fn)(rush_tensor *, void *), void *arg); /* the tensors it holds, for Python's collector */
+    bool unasked;                            /* applied although none of its gradients arrived */
 } rush_node_kind;
 extern const rush_node_kind rush_accumulate_kind; /* of leaves; data is the leaf */
 extern const rush_node_kind rush_op_kind;         /* of recorded operations        */

@@ -85,17 +85,18 @@ static int ready(task *t, rush_node *node)
     return 0;
 }
 
+/* The heap of the C++ library, to the letter: accumulators all have one number, and hooks tell in which order they run. */
 static rush_node *next_ready(task *t)
 {
     rush_node **heap = (rush_node **)t->ready.item;
     rush_node *top = heap[0], *last = heap[--t->ready.n];
-    size_t i = 0, n = t->ready.n;
-    for (size_t k; (k = 2 * i + 1) < n; i = k) {
-        if (k + 1 < n && before(heap[k + 1], heap[k])) ++k;
-        if (!before(heap[k], last)) break;
-        heap[i] = heap[k];
+    size_t hole = 0, n = t->ready.n;
+    for (size_t k; (k = 2 * hole + 2) <= n; hole = k) { /* the hole sinks to the ground, then `last` rises from there */
+        if (k == n || before(heap[k - 1], heap[k])) --k;
+        heap[hole] = heap[k];
     }
-    if (n) heap[i] = last;
+    for (; hole > 0 && before(last, heap[(hole - 1) / 2]); hole = (hole - 1) / 2) heap[hole] = heap[(hole - 1) / 2];
+    if (n) heap[hole] = last;
     return top;
 }
 
@@ -240,7 +241,6 @@ static int run_hooks(rush_node_hook *hooks, bool pre, rush_node *node, rush_tens
         next = h->next;
         if (h->pre != pre) continue;
         rush_tensor **at = h->slot >= 0 && h->pre ? &g[h->slot] : g;
-        if (h->slot >= 0 && h->pre && !*at) continue;
         if (h->call(h->arg, node, at, h->slot >= 0 && h->pre ? 1 : node->nout, gin, node->nedge)) return -1;
     }
     return 0;
@@ -277,55 +277,64 @@ static int apply_node(rush_node *node, rush_tensor **g, rush_tensor **gin)
     return failed;
 }
 
+/* A leaf's accumulator, then the hooks that see the sum. */
+static int accumulate(rush_node *node, rush_tensor *g, rush_tensor **gin)
+{
+    int failed = apply_node(node, &g, gin);
+    rush_autograd *leaf = ((rush_tensor *)node->data)->ag;
+    for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
+        next = h->next;
+        failed = h->call(h->arg, node, &g, 1, gin, 0);
+    }
+    return failed;
+}
+
+static int derive(rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    bool any = node->kind->unasked;
+    for (int i = 0; i < node->nout && !any; ++i) any = g[i] != NULL;
+    return any ? apply_node(node, g, gin) : 0;
+}
+
+/* Hooks before, what is captured, the derivative, hooks after; hooks see also gradients that are missing. */
+static int work(task *t, rush_node *node, rush_tensor **g, rush_tensor **gin)
+{
+    bool is_leaf = node->kind == &rush_accumulate_kind;
+    rush_autograd *leaf = is_leaf ? ((rush_tensor *)node->data)->ag : NULL;
+    if (leaf && leaf->hooks && run_hooks(leaf->hooks, true, node, g, gin)) return -1;
+    if (node->hooks && run_hooks(node->hooks, true, node, g, gin)) return -1;
+    for (int i = 0; i < t->ncaptures; ++i)
+        if (t->captures[i].edge.node == node && !t->captures[i].got) t->captures[i].got = rush_keep(g[t->captures[i].edge.slot]);
+    if (!(node->needed & EXECUTE) || (t->ncaptures && is_leaf)) return 0;
+    int failed = is_leaf ? accumulate(node, g[0], gin) : derive(node, g, gin);
+    if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
+    if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, g, gin);
+    if (!failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_check_nan) failed = check_nan(node, gin);
+    return failed;
+}
+
 static int evaluate(task *t, rush_node *node)
 {
-    rush_tensor *few[16], **gin = few, **g = node->buffer, *none[1] = {NULL};
-    bool any = false;
-    if (!g) g = none;
-    for (int i = 0; i < node->nout && node->buffer; ++i) any |= g[i] != NULL;
+    rush_tensor *few[16], **gin = few, *held[8], **own = held; /* what hooks put in place is parked; the buffer owns its entries */
     size_t mark = rush_scope_open();
-    int failed = 0;
     const rush_op *op = rush_now.op;
     rush_now.op = NULL;
     if (node->nedge > RUSH_COUNT(few)) gin = rush_scope_alloc(sizeof *gin * node->nedge);
-    failed = !gin;
+    if (node->nout > RUSH_COUNT(held)) own = rush_scope_alloc(sizeof *own * node->nout);
+    int failed = !gin || !own;
     for (int i = 0; i < node->nedge && gin; ++i) gin[i] = NULL;
-    if (any && gin) {
-        rush_tensor *held[8], **own = held; /* what hooks put in place is parked; the buffer owns its entries */
-        if (node->nout > 8) own = rush_scope_alloc(sizeof *own * node->nout);
-        failed = !own;
-        if (own) memcpy(own, g, sizeof *own * node->nout);
-        rush_autograd *leaf = node->kind == &rush_accumulate_kind ? ((rush_tensor *)node->data)->ag : NULL;
-        if (!failed && leaf && leaf->hooks) failed = run_hooks(leaf->hooks, true, node, own, gin);
-        if (!failed && node->hooks) failed = run_hooks(node->hooks, true, node, own, gin);
-        for (int i = 0; i < t->ncaptures && !failed; ++i)
-            if (t->captures[i].edge.node == node && !t->captures[i].got)
-                t->captures[i].got = rush_keep(own[t->captures[i].edge.slot]);
-        if (!failed && node->needed & EXECUTE && !(t->ncaptures && node->kind == &rush_accumulate_kind)) {
-            if (leaf || node->kind == &rush_accumulate_kind) { /* then the hooks that see the sum */
-                rush_tensor *g0 = own[0];
-                failed = apply_node(node, &g0, gin);
-                leaf = ((rush_tensor *)node->data)->ag;
-                for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
-                    next = h->next;
-                    failed = h->call(h->arg, node, &g0, 1, gin, 0);
-                }
-            } else {
-                failed = apply_node(node, own, gin);
-            }
-            if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
-            if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, own, gin);
-            if (!failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_check_nan) failed = check_nan(node, gin);
-        }
-        if (failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_report && node->made_at && rush_failed()) {
-            rush_error_state e = rush_error_take();
-            rush_anomaly_report(node->made_at, node->kind->name(node));
-            if (!rush_failed()) rush_error_restore(e);
-        }
+    for (int i = 0; i < RUSH_MAX(node->nout, 1) && own; ++i) own[i] = node->buffer ? node->buffer[i] : NULL;
+    failed = failed || (node->needed && work(t, node, own, gin));
+    if (failed && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_ANOMALY) && rush_anomaly_report && node->made_at && rush_failed()) {
+        rush_error_state e = rush_error_take();
+        rush_anomaly_report(node->made_at, node->kind->name(node));
+        if (!rush_failed()) rush_error_restore(e);
     }
     park_buffer(node);
     if (!failed && !t->retain && node->kind->release && node->needed & EXECUTE) node->kind->release(node);
-    for (int i = 0; i < node->nedge && !failed; ++i) {
+    bool backwards = node->nedge > 2 && node->op && node->op->flags & RUSH_LAST_GRAD_FIRST;
+    for (int k = 0; k < node->nedge && !failed; ++k) {
+        int i = backwards ? node->nedge - 1 - k : k;
         rush_node *next = node->edge[i].node;
         if (!next || next->task != t) continue;
         if (next->needed || t->ncaptures == 0) failed = deliver(node->edge[i], gin[i], node, i);

@@ -44,7 +44,7 @@ int rush_inplace_check(rush_tensor *self, bool with_grad)
     if (!with_grad || rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) return 0;
     const rush_tensor *base = self->base;
     if (base && self->flags & RUSH_T_APART) return rush_view_barred(self, false);
-    RUSH_CHECK(!base || !base->ag || !base->ag->requires_grad || base->ag->fn, RUSH_RUNTIME_ERROR,
+    RUSH_CHECK(!base || !rush_wants_grad(self) || (base->ag && base->ag->fn), RUSH_RUNTIME_ERROR,
                "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     RUSH_CHECK(!self->ag || !self->ag->requires_grad || self->ag->fn, RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");

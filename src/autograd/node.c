@@ -325,7 +325,7 @@ void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how)
     else if (rush_now.mode & RUSH_MODE_NO_GRAD) how = RUSH_T_NO_GRAD_VIEW;
     if (!how) how = of->flags & RUSH_T_APART;
     bool unseen = how & (RUSH_T_INFERENCE_VIEW | RUSH_T_NO_GRAD_VIEW);
-    if (unseen && !wants(base->ag)) return;
+    if (unseen && !wants(base->ag) && !wants(of->ag)) return;
     view->flags |= (uint16_t)how;
     view->base = rush_keep(base);
     if (unseen && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);

@@ -49,6 +49,7 @@ static void copy_into_cpu(const rush_op *op, const rush_value *in, rush_value *o
 static void copy_into_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0];
+    if (g && rush_needs(s, 0)) s->gin[0] = rush_zeros_like(s->in[0].t);
     if (!g || !rush_needs(s, 1)) return;
     const rush_tensor *src = s->in[1].t;
     if (rush_dtype_is_complex(g->dtype) && !rush_dtype_is_complex(src->dtype)) g = T("real", V(g));

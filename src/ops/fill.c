@@ -1,6 +1,7 @@
 /* fill.c - a number in every place: fill_, zero_, and the helpers by which other families fill and add. */
 #include "kernels/cpu/fill.h"
 #include "op/formula.h"
+#include "ops/random.h"
 #include "ops/geometry.h"
 #include "tensor/backend.h"
 
@@ -148,11 +149,11 @@ static int fill_tensor_check(const rush_op *op, const rush_value *in, rush_value
     return written_shape(op, in, out);
 }
 
-static void no_grad(rush_grads *s) {}
-
 static void value_grad(rush_grads *s)
 {
-    if (s->g[0] && rush_needs(s, 1)) s->gin[1] = sum_all(s->g[0]);
+    if (!s->g[0]) return;
+    if (rush_needs(s, 0)) s->gin[0] = rush_zeros_like(s->in[0].t);
+    if (rush_needs(s, 1)) s->gin[1] = sum_all(s->g[0]);
 }
 
 static void zero_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_zero_into(SELF); }
@@ -174,11 +175,11 @@ static void fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value 
 
 static rush_op op_zero_inplace = {
     .schema = "zero_(Tensor(a!) self) -> Tensor(a!)",
-    .doc = "Sets all elements to zero.", .shape = written_shape, .cpu = zero_cpu, .grad = no_grad, .flags = RUSH_SIDE_EFFECT,
+    .doc = "Sets all elements to zero.", .shape = written_shape, .cpu = zero_cpu, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT,
 };
 static rush_op op_fill_inplace = {
     .schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)",
-    .doc = "Sets all elements to a number.", .shape = fill_number_check, .cpu = fill_number_cpu, .grad = no_grad, .flags = RUSH_SIDE_EFFECT,
+    .doc = "Sets all elements to a number.", .shape = fill_number_check, .cpu = fill_number_cpu, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT,
 };
 static rush_op op_fill_inplace_tensor = {
     .schema = "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
@@ -211,10 +212,10 @@ static void fill_tensor_new_cpu(const rush_op *op, const rush_value *in, rush_va
 }
 
 static rush_op op_zero = {
-    .schema = "zero(Tensor self) -> Tensor", .doc = "Zeros like self.", .shape = like_self, .cpu = zero_new_cpu, .grad = no_grad, .flags = RUSH_HIDDEN};
+    .schema = "zero(Tensor self) -> Tensor", .doc = "Zeros like self.", .shape = like_self, .cpu = zero_new_cpu, .grad = rush_zero_grad, .flags = RUSH_HIDDEN};
 static rush_op op_fill = {
     .schema = "fill.Scalar(Tensor self, Scalar value) -> Tensor",
-    .doc = "A tensor like self with a number in all places.", .shape = fill_shape, .cpu = fill_new_cpu, .grad = no_grad,
+    .doc = "A tensor like self with a number in all places.", .shape = fill_shape, .cpu = fill_new_cpu, .grad = rush_zero_grad,
 };
 static rush_op op_fill_tensor = {
     .schema = "fill.Tensor(Tensor self, Tensor value) -> Tensor",

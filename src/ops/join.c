@@ -191,7 +191,10 @@ static void cat_grad(rush_grads *s)
     int dim = rush_dim_wrap(I_(s->in[1]), g->ndim);
     for (uint32_t k = 0; k < s->in[0].n; ++k) {
         const rush_tensor *t = s->in[0].tensors[k];
-        if (skipped(t)) continue;
+        if (skipped(t)) {
+            s->glist[0][k] = rush_zeros_like(t);
+            continue;
+        }
         s->glist[0][k] = of_dtype(T("slice.Tensor", V(g), V((int64_t)dim), V(start), V(start + t->size[dim]), V((int64_t)1)), t);
         start += t->size[dim];
     }

@@ -516,7 +516,7 @@ static int linear_open(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     .doc = "input @ weight^T + bias: input (..., in), weight (out, in) or (in), bias (out).",
-    .shape = linear_shape, .cpu = linear_cpu, .grad = linear_grad, .saves = "input@weight, weight@input", .flags = LOW,
+    .shape = linear_shape, .cpu = linear_cpu, .grad = linear_grad, .saves = "input@weight, weight@input", .flags = LOW | RUSH_LAST_GRAD_FIRST,
     .open = linear_open,
 };
 

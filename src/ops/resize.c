@@ -15,7 +15,7 @@ static int become(const rush_value *in, rush_value *out, rush_tensor *view)
     rush_node *fn = rush_grad_fn(view);
     if (fn) rush_node_output(fn, (int)view->ag->slot, self);
     rush_version_bump(self);
-    if (self->base && self->ag) self->ag->view_version = rush_version_of(self);
+    if (fn && self->base) self->ag->view_version = rush_version_of(self);
     return rush_result(out, self);
 }
 
@@ -104,8 +104,7 @@ static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int
     RUSH_CHECK(self->device.type == source->device.type, RUSH_RUNTIME_ERROR, "set_: the tensors must be on one device");
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
-    rush_tensor_set_storage(self, source->storage, offset);
-    if (rush_tensor_reshape_inplace(self, n, size, stride, offset)) return -1;
+    if (rush_tensor_set_storage(self, source->storage, offset) || rush_tensor_reshape_inplace(self, n, size, stride, offset)) return -1;
     rush_version_bump(self);
     return 0;
 }

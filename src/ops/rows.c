@@ -348,6 +348,15 @@ static rush_op op_index_reduce = {
 
 /* ---- index_copy ---- */
 
+/* The sizes of one slice along dim. */
+static int without(const rush_tensor *t, int dim, int64_t *size)
+{
+    int n = 0;
+    for (int d = 0; d < t->ndim; ++d)
+        if (d != dim) size[n++] = t->size[d];
+    return n;
+}
+
 static int index_copy_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *self = SELF, *index = in[2].t, *source = in[3].t;
@@ -363,10 +372,11 @@ static int index_copy_shape(const rush_op *op, const rush_value *in, rush_value 
     RUSH_CHECK(self->dtype == source->dtype, RUSH_RUNTIME_ERROR,
                "index_copy_(): self and source expected to have the same dtype, but got (self) %s and (source) %s", rush_scalar_name(self->dtype),
                rush_scalar_name(source->dtype));
-    for (int d = 0; d < self->ndim && source->ndim; ++d)
-        RUSH_CHECK(d == dim || self->size[d] == source->size[d], RUSH_RUNTIME_ERROR,
-                   "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: %lld at dimension %d and source slice "
-                   "shape: %lld at dimension %d.", (long long)self->size[d], dim, (long long)source->size[d], dim);
+    int64_t slice[2][RUSH_MAXDIM];
+    int n = without(self, dim, slice[0]), m = without(source, dim, slice[1]);
+    RUSH_CHECK(n == m && !memcmp(slice[0], slice[1], sizeof *slice[0] * (size_t)n), RUSH_RUNTIME_ERROR,
+               "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at dimension %d and source slice "
+               "shape: %s at dimension %d.", rush_shape_text(n, slice[0]), dim, rush_shape_text(m, slice[1]), dim);
     RUSH_CHECK(source->ndim == 0 || index->numel == source->size[RUSH_MIN(dim, source->ndim - 1)], RUSH_INDEX_ERROR,
                "index_copy_(): Number of indices (%lld) should be equal to source.size(dim) (%lld)", (long long)index->numel,
                (long long)source->size[RUSH_MIN(dim, source->ndim - 1)]);

@@ -90,34 +90,35 @@ static int sections_check(const rush_tensor *t)
     return 0;
 }
 
+/* As slices, which are views each by itself: they may be changed in place, overlap, and run beyond the end. */
+static int slices(rush_value *out, rush_tensor *t, int64_t n, const int64_t *cut, rush_value dim)
+{
+    rush_tensor **list = rush_out_list(out, 0, (size_t)n);
+    if (!list) return -1;
+    for (int64_t k = 0; k < n; ++k) {
+        list[k] = T("slice.Tensor", V(t), dim, V(k ? cut[k - 1] : (int64_t)0), k + 1 < n ? V(cut[k]) : RUSH_NONE, V((int64_t)1));
+        if (!list[k]) return -1;
+    }
+    return 0;
+}
+
 static int tensor_split_sections(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
-    int64_t n = I_(in[1]);
+    int64_t n = I_(in[1]), end = 0;
     int dim = sections_check(t) ? -1 : rush_dim_wrap(I_(in[2]), t->ndim);
     if (dim < 0) return -1;
     RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "number of sections must be larger than 0, got %lld", (long long)n);
-    int64_t *size = room_for(n);
-    if (!size) return -1;
-    for (int64_t k = 0; k < n; ++k) size[k] = t->size[dim] / n + (k < t->size[dim] % n);
-    return pieces(out, t, dim, n, size);
+    int64_t *cut = room_for(n);
+    if (!cut) return -1;
+    for (int64_t k = 0; k < n; ++k) cut[k] = end += t->size[dim] / n + (k < t->size[dim] % n);
+    return slices(out, SELF, n, cut, in[2]);
 }
 
-/* Cuts may run backwards or beyond the end, as slices in Python do: pieces are slices, and may overlap. */
 static int tensor_split_indices(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *t = SELF;
-    int dim = sections_check(t) ? -1 : rush_dim_wrap(I_(in[2]), t->ndim);
-    if (dim < 0) return -1;
-    uint32_t n = in[1].n + 1;
-    rush_tensor **list = rush_out_list(out, 0, n);
-    if (!list) return -1;
-    for (uint32_t k = 0; k < n; ++k) {
-        geometry g;
-        rush_value start = rush_v_int(k ? in[1].ints[k - 1] : 0), end = k + 1 < n ? rush_v_int(in[1].ints[k]) : RUSH_NONE;
-        if (rush_geometry_slice(&g, t, dim, start, end, 1) || !(list[k] = rush_geometry_view(t, &g))) return -1;
-    }
-    return 0;
+    if (sections_check(SELF) || rush_dim_wrap(I_(in[2]), SELF->ndim) < 0) return -1;
+    return slices(out, SELF, (int64_t)in[1].n + 1, in[1].ints, in[2]);
 }
 
 /* Pieces in order that make up the whole: joined, zeros where a piece had no gradient. */
@@ -164,31 +165,6 @@ static void split_sizes_grad(rush_grads *s)
     join_grad(s, rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim), s->in[1].n, s->in[1].ints);
 }
 
-static void sections_grad(rush_grads *s)
-{
-    const rush_tensor *self = s->in[0].t;
-    int64_t n = I_(s->in[1]);
-    int d = rush_dim_wrap(I_(s->in[2]), self->ndim);
-    int64_t *size = rush_scope_alloc(sizeof *size * (size_t)n);
-    if (!size) return;
-    for (int64_t k = 0; k < n; ++k) size[k] = self->size[d] / n + (k < self->size[d] % n);
-    join_grad(s, d, n, size);
-}
-
-static void indices_grad(rush_grads *s)
-{
-    const rush_tensor *self = s->in[0].t;
-    rush_value cuts = s->in[1];
-    rush_tensor *sum = NULL;
-    for (uint32_t k = 0; k <= cuts.n; ++k) {
-        if (!s->g[k]) continue;
-        rush_tensor *part = T("slice_backward", V(s->g[k]), rush_v_ints(self->size, self->ndim), s->in[2], V(k ? cuts.ints[k - 1] : (int64_t)0),
-                              V(k < cuts.n ? cuts.ints[k] : INT64_MAX), V((int64_t)1));
-        sum = sum ? add(sum, part) : part;
-    }
-    s->gin[0] = sum;
-}
-
 static rush_op op_split = {
     .schema = "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
     .doc = "Pieces of split_size along dim, the last one smaller where it does not divide the size. Views.",
@@ -223,12 +199,12 @@ static rush_op op_unsafe_chunk = {
 static rush_op op_tensor_split_sections = {
     .schema = "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
     .doc = "Exactly `sections` pieces along dim, the first ones larger by one where it does not divide the size. Views.",
-    .shape = tensor_split_sections, .grad = sections_grad, .flags = RUSH_VIEW,
+    .run = tensor_split_sections,
 };
 static rush_op op_tensor_split_indices = {
     .schema = "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
     .doc = "Pieces between cuts at the given indices of dim. Views.",
-    .shape = tensor_split_indices, .grad = indices_grad, .flags = RUSH_VIEW,
+    .run = tensor_split_indices,
 };
 
 static int give_list(rush_value *out, int failed, rush_value list)
