@@ -279,8 +279,7 @@ enum rush_op_flags {
     RUSH_DATA_SIZED = 32768, /* sizes depend on data: the kernel makes the results that the shape rule leaves open */
     RUSH_WHOLE = 65536,   /* a composite here, one operation for who looks at operations, as in PyTorch  */
     RUSH_RANDOM = 131072, /* draws random numbers                                                        */
-    RUSH_IO = 262144,     /* reads or writes what is no tensor: files, the terminal                      */
-    RUSH_LAST_GRAD_FIRST = 524288 /* of several gradients the last argument's goes back first (the bias before the weight) */
+    RUSH_IO = 262144      /* reads or writes what is no tensor: files, the terminal                      */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

@@ -259,15 +259,15 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
     rush_tensor *t = py_tensor_of(self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
     if (t->layout || (source && py_is_tensor(source) && py_tensor_of(source)->layout)) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
-    if (rush_inplace_check(t, rush_wants_grad(t))) return py_raise();
+    /* What changes other tensors of the new storage does not change this one: its count goes on by itself. */
+    if (rush_inplace_check(t, rush_wants_grad(t)) || (!t->version && rush_version_own(t, rush_version_of(t)))) return py_raise();
     if (t->ag && rush_wants_grad(t) && !(rush_now.mode & RUSH_MODE_NO_GRAD) && t->ag->fn) return PyErr_Format(PyExc_RuntimeError, "set_() of a tensor in a graph is not supported");
     rush_storage *s = NULL;
     if (!source) {
         if (!(s = rush_storage_new(0, t->device))) return py_raise();
         sizes[0] = 0, strides[0] = 1;
-        int failed = rush_tensor_set_storage(t, s, 0);
+        rush_tensor_set_storage(t, s, 0);
         rush_storage_drop(s);
-        if (failed) return py_raise();
     } else if (py_is_tensor(source)) {
         rush_tensor *from = py_tensor_of(source);
         if (from->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", rush_dtypes[from->dtype].name, rush_dtypes[t->dtype].name);
@@ -279,7 +279,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         if (size && !stride) rush_strides_for(RUSH_CONTIGUOUS, nstride = ndim, sizes, strides);
         if (size && stride && py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0) goto wrong;
         if (size && (nstride != ndim || !from->storage || within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, from->storage))) goto wrong;
-        if (rush_tensor_set_storage(t, from->storage, offset)) return py_raise();
+        rush_tensor_set_storage(t, from->storage, offset);
     } else {
         PyObject *untyped = py_getattr_quiet(source, "_untyped_storage");
         s = py_storage_of(untyped ? untyped : source);
@@ -293,7 +293,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
             rush_strides_for(RUSH_CONTIGUOUS, ndim, sizes, strides);
         }
         if (within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, s)) return NULL;
-        if (rush_tensor_set_storage(t, s, offset)) return py_raise();
+        rush_tensor_set_storage(t, s, offset);
     }
     if (rush_tensor_reshape_inplace(t, ndim, sizes, strides, offset)) return py_raise();
     rush_version_bump(t);

@@ -24,7 +24,8 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
             int64_t none = 0;
             rush_tensor *t = rush_tensor_new(dtype, s->device, 1, &none);
             if (!t) return py_raise();
-            return rush_tensor_set_storage(t, s, 0) || rush_tensor_reshape_inplace(t, 1, size, (int64_t[]){1}, 0) ? py_raise() : t;
+            rush_tensor_set_storage(t, s, 0);
+            return rush_tensor_reshape_inplace(t, 1, size, (int64_t[]){1}, 0) ? py_raise() : t;
         }
         int64_t i;
         int ok = Py_TYPE(x) == &py_type_Size ? 0 : py_to_int(x, &i);

@@ -410,7 +410,8 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
     if (t->ag && rush_wants_grad(t) && rush_dtypes[from->dtype].category < 2)
         return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
     if (t->layout) return rush_sparse_become(t, from) ? py_raise_int() : 0;
-    if (rush_tensor_set_storage(t, from->storage, from->offset)) return py_raise_int();
+    if (!t->version && rush_version_own(t, rush_version_of(t))) return py_raise_int(); /* see set_() */
+    rush_tensor_set_storage(t, from->storage, from->offset);
     t->dtype = from->dtype;
     t->device = from->device;
     t->flags = (t->flags & ~(RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO)) | (from->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO));

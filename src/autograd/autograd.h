@@ -11,6 +11,9 @@
 
 #pragma GCC visibility push(default)
 
+/* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight). */
+enum { RUSH_LAST_GRAD_FIRST = 1 << 30 };
+
 typedef struct rush_edge {
     rush_node *node; /* owned; NULL: no gradient wanted */
     uint32_t slot;   /* which of node's gradients       */

@@ -210,7 +210,8 @@ static rush_tensor *over(rush_storage *s, rush_dtype d, int ndim, const int64_t 
 {
     rush_tensor *t = rush_tensor_new(d, s->device, 1, (int64_t[]){0});
     if (!t) return NULL;
-    return rush_tensor_set_storage(t, s, 0) || rush_tensor_reshape_inplace(t, ndim, size, stride, offset) ? NULL : t;
+    rush_tensor_set_storage(t, s, 0);
+    return rush_tensor_reshape_inplace(t, ndim, size, stride, offset) ? NULL : t;
 }
 
 static void *make_persistent(void *self, void *given)

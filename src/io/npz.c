@@ -45,7 +45,7 @@ static rush_tensor *read_array(const rush_zip *z, const rush_zip_entry *e)
         if (h.swap) rush_swap_bytes(at, h.dtype, (size_t)h.numel);
         if (h.dtype == RUSH_BOOL) rush_clean_bools(at, (size_t)h.numel);
         t = rush_tensor_new(h.dtype, s->device, 1, (int64_t[]){0});
-        if (t && rush_tensor_set_storage(t, s, 0)) t = NULL;
+        if (t) rush_tensor_set_storage(t, s, 0);
         if (t && !h.fortran) rush_strides_for(RUSH_CONTIGUOUS, h.ndim, h.size, h.stride);
         if (t && rush_tensor_reshape_inplace(t, h.ndim, h.size, h.stride, (at - (char *)s->data) / (int64_t)item)) t = NULL;
     } else if (!rush_failed()) {

@@ -1,8 +1,8 @@
 /* fill.c - a number in every place: fill_, zero_, and the helpers by which other families fill and add. */
 #include "kernels/cpu/fill.h"
 #include "op/formula.h"
-#include "ops/random.h"
 #include "ops/geometry.h"
+#include "ops/random.h"
 #include "tensor/backend.h"
 
 #define SELF (in[0].t)

@@ -337,6 +337,7 @@ static int multilabel_run(const rush_op *op, const rush_value *in, rush_value *o
     RUSH_CHECK(x->ndim <= 2 && (x->ndim < 1 || x->size[x->ndim - 1]), RUSH_RUNTIME_ERROR, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s",
                rush_shape_of(x));
     RUSH_CHECK(rush_same_sizes(x, t) || (x->numel == 1 && t->numel == 1), RUSH_RUNTIME_ERROR, "inconsistent target size: %s for input of size: %s", rush_shape_of(t), rush_shape_of(x));
+    RUSH_CHECK(t->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected scalar type Long but found %s", rush_scalar_name(t->dtype));
     int64_t c = single ? RUSH_MAX(x->numel, 1) : x->size[1], n = single ? 1 : x->size[0];
     x = T("reshape", V(x), INTS(n, c));
     rush_value listed[RUSH_MAXOUT];

@@ -3,6 +3,7 @@
  * Each is its formula over other operations, then a reduction: 0 none, 1 mean, 2 sum.
  */
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include "ops/loss.h"
 #include <math.h>
 
@@ -60,11 +61,13 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[2]);
     RUSH_CHECK(rush_same_sizes(x, t), RUSH_VALUE_ERROR, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
                "Please ensure they have the same size.", rush_shape_of(t), rush_shape_of(x));
+    RUSH_CHECK(x->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_scalar_name(t->dtype), rush_scalar_name(x->dtype));
     rush_tensor *inside = T("all", V(logical_and(ge(x, 0.0), le(x, 1.0))));
     if (!inside || TN(out, "_assert_async.msg", V(inside), V("all elements of input should be between 0 and 1"))) return -1;
     rush_tensor *loss = mul(sub(t, 1), T("clamp_min", V(T("log1p", V(neg(x)))), V(-100)));
     loss = sub(loss, mul(t, T("clamp_min", V(log_(x)), V(-100))));
     if (w) loss = mul(loss, w);
+    if (loss && loss->dtype != x->dtype) loss = to_dtype(loss, x->dtype);
     return REDUCED(out, loss, in[3]);
 }
 

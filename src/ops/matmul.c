@@ -3,6 +3,7 @@
  * The kernels are in product.c; here are ATen's checks and shapes, and derivatives, all of which are
  * products again: of C = A B, the gradient of A is g B^H, that of B is A^H g.
  */
+#include "autograd/autograd.h"
 #include "op/watch.h"
 #include "op/formula.h"
 #include "kernels/cpu/gemm.h"

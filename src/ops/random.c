@@ -551,7 +551,10 @@ static int randperm_shape(const rush_value *in, rush_value *out, rush_value opti
     rush_tensor *given = T_(out[0]);
     rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : RUSH_I64;
     if (needs_number(d, "randperm")) return -1;
-    RUSH_CHECK(n == 0 || n - 1 <= largest_of(d), RUSH_RUNTIME_ERROR, "n is too large for result tensor type: '%s'", rush_dtype_name(d));
+    bool fits = d == RUSH_BF16 || n == 0 || n - 1 <= largest_of(d);
+    RUSH_CHECK(fits || rush_dtypes[d].category != 2, RUSH_RUNTIME_ERROR, "n cannot be greater than %lld for %s type.", (long long)largest_of(d) + 1,
+               rush_scalar_name(d));
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", rush_c_type_name(d));
     rush_device at = HAS(device) ? device.device : given ? given->device : (rush_device){RUSH_CPU, -1};
     return rush_out(out, 0, d, at, 1, &n) ? 0 : -1;
 }
@@ -589,11 +592,11 @@ static void randperm_generator_cpu(const rush_op *op, const rush_value *in, rush
 
 static rush_op op_randperm = {
     .schema = "randperm(SymInt n, *, ScalarType? dtype=long, " TAIL ") -> Tensor", .doc = "The numbers 0..n-1 in random order.",
-    .shape = randperm_plain_shape, .cpu = randperm_plain_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .shape = randperm_plain_shape, .cpu = randperm_plain_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD | RUSH_STRIDED_OUT};
 static rush_op op_randperm_generator = {
     .schema = "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, " TAIL ") -> Tensor",
     .doc = "The numbers 0..n-1 in random order, by a generator.",
-    .shape = randperm_generator_shape, .cpu = randperm_generator_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD};
+    .shape = randperm_generator_shape, .cpu = randperm_generator_cpu, .flags = RUSH_SIDE_EFFECT | RUSH_NO_GRAD | RUSH_STRIDED_OUT};
 
 RUSH_FAMILY(random, &op_uniform_, &op_uniform, &op_log_normal_, &op_log_normal, &op_cauchy_, &op_cauchy, &op_exponential_,
             &op_exponential, &op_geometric_, &op_geometric, &op_random_, &op_random, &op_random_to_, &op_random_to,

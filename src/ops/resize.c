@@ -104,7 +104,9 @@ static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int
     RUSH_CHECK(self->device.type == source->device.type, RUSH_RUNTIME_ERROR, "set_: the tensors must be on one device");
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
-    if (rush_tensor_set_storage(self, source->storage, offset) || rush_tensor_reshape_inplace(self, n, size, stride, offset)) return -1;
+    if (!self->version && rush_version_own(self, rush_version_of(self))) return -1; /* what changes source does not change self */
+    rush_tensor_set_storage(self, source->storage, offset);
+    if (rush_tensor_reshape_inplace(self, n, size, stride, offset)) return -1;
     rush_version_bump(self);
     return 0;
 }

@@ -60,6 +60,10 @@ static int lstm_cell_run(const rush_op *op, const rush_value *in, rush_value *ou
     RUSH_CHECK(in[1].n == 2, RUSH_RUNTIME_ERROR, "lstm_cell expects two hidden states");
     rush_tensor *h = in[1].tensors[0], *c = in[1].tensors[1];
     if (check_cell(in[0].t, h, in[2].t, in[3].t, 4)) return -1;
+    RUSH_CHECK(in[0].t->ndim == 1 || (c->ndim && in[0].t->size[0] == c->size[0]), RUSH_RUNTIME_ERROR,
+               "Input batch size %lld doesn't match hidden1 batch size %lld", (long long)in[0].t->size[0], (long long)(c->ndim ? c->size[0] : 1));
+    RUSH_CHECK(c->ndim == h->ndim && c->size[c->ndim - 1] == in[3].t->size[1], RUSH_RUNTIME_ERROR,
+               "hidden1 has inconsistent hidden_size: got %lld, expected %lld", (long long)(c->ndim ? c->size[c->ndim - 1] : 1), (long long)in[3].t->size[1]);
     if (cell_step(LSTM, project(in[0].t, in[2].t, T_(in[4])), project(h, in[3].t, T_(in[5])), NULL, &h, &c)) return -1;
     out[0] = rush_v_tensor(h);
     out[1] = rush_v_tensor(c);

@@ -136,15 +136,16 @@ int rush_infer_size(int64_t numel, int n, const int64_t *size, int64_t *out)
             RUSH_CHECK(unknown < 0, RUSH_RUNTIME_ERROR, "only one dimension can be inferred");
             unknown = d;
         } else {
-            RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "invalid shape dimension %lld", (long long)size[d]);
+            RUSH_CHECK(size[d] >= 0, RUSH_RUNTIME_ERROR, "invalid shape dimension %lld at index %d of shape %s", (long long)size[d], d,
+                       rush_shape_text(n, size));
             RUSH_CHECK(!__builtin_mul_overflow(known, size[d], &known), RUSH_RUNTIME_ERROR, "shape %s is too large", rush_shape_text(n, size));
         }
     }
     if (unknown >= 0) {
-        RUSH_CHECK(known != 0, RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(known != 0 || numel, RUSH_RUNTIME_ERROR,
                    "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous",
                    rush_shape_text(n, size));
-        RUSH_CHECK(numel % known == 0, RUSH_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld", rush_shape_text(n, size), (long long)numel);
+        RUSH_CHECK(known && numel % known == 0, RUSH_RUNTIME_ERROR, "shape '%s' is invalid for input of size %lld", rush_shape_text(n, size), (long long)numel);
         out[unknown] = numel / known;
         return 0;
     }

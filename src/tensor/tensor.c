@@ -281,15 +281,12 @@ rush_tensor *rush_tensor_of_number(rush_value v, bool wrapped)
 
 /* ---- changing geometry ---- */
 
-int rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
+void rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
 {
-    /* What changes the other tensors of s does not change t: its count goes on by itself. */
-    if (!t->version && t->storage && t->storage != s && rush_version_own(t, rush_version_of(t))) return -1;
     rush_storage_keep(s);
     rush_storage_drop(t->storage);
     t->storage = s;
     t->offset = offset;
-    return 0;
 }
 
 int rush_tensor_reshape_inplace(rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)

@@ -95,7 +95,7 @@ rush_tensor *rush_tensor_of_number_typed(rush_value, rush_dtype);
 /* Changes geometry in place (resize_, set_, t_()); storage is kept or grown. */
 int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 int rush_tensor_resize(rush_tensor *, int ndim, const int64_t *size);
-int rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
+void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
 void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
 
 rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */

@@ -235,6 +235,15 @@ def _in_place(func, args, kwargs, level):
     return target
 
 
+def _asked_in_place(func, args, kwargs, level):
+    """F.relu(x, inplace=True) and its like: on the whole batch where that is the same, else computed and copied."""
+    target, whole = args[0], name_of(func) in POINTWISE and len(args) == 1
+    if whole and isinstance(target, BatchedTensor) and target.level == level:
+        return _in_place(func, args, kwargs, level)
+    out = _call(func, args, dict(kwargs, inplace=False))
+    return _in_place(torch.Tensor.copy_, (target, out), {}, level)
+
+
 def _resize(target, *size, memory_format=None):
     """The elements of the whole batch, in a row, are read anew: that is what PyTorch does, too."""
     if memory_format not in (None, torch.contiguous_format):
@@ -258,6 +267,8 @@ def _call(func, args, kwargs):
     if raw.endswith("_") and not raw.endswith("__") and raw[:-1].strip("_") not in ("", "requires_grad") or raw in ("__setitem__", "__iadd__", "__imul__",
                                                                                                                  "__isub__", "__itruediv__"):
         return _in_place(func, args, kwargs, level)
+    if kwargs.get("inplace") and args:
+        return _asked_in_place(func, args, kwargs, level)
     if name in POINTWISE and "inplace" not in kwargs and "out" not in kwargs:
         return pointwise(func, args, kwargs, level)
     return RULES.get(name, by_example)(func, args, kwargs, level)
