@@ -33,7 +33,7 @@ static inline int see(survey *s, const rush_op *op, const rush_tensor *t)
     if (!s->wants_grad && (t->ag || t->base)) s->wants_grad = rush_wants_grad(t);
     if (!s->first) {
         s->first = t;
-    } else if (RUSH_UNLIKELY(t->device.type != s->first->device.type || t->device.index != s->first->device.index)) {
+    } else if (RUSH_UNLIKELY(!rush_same_device(t->device, s->first->device))) {
         bool first_is_number = s->first->ndim == 0 && s->first->device.type == RUSH_CPU;
         if (op->flags & RUSH_CROSS_DEVICE) return 0;
         if (!first_is_number && (t->ndim != 0 || t->device.type != RUSH_CPU)) return two_devices(s->first, t);

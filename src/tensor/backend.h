@@ -8,7 +8,7 @@
 
 static inline bool rush_same_device(rush_device a, rush_device b)
 {
-    return a.type == b.type && (a.index == b.index || a.type <= RUSH_META);
+    return RUSH_LIKELY(!memcmp(&a, &b, sizeof a)) || (a.type == b.type && a.type <= RUSH_META);
 }
 /* Does the tensor have elements, wherever they are? */
 static inline bool rush_has_data(const rush_tensor *t) { return t->device.type != RUSH_META; }

@@ -73,7 +73,7 @@ rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
     memset(t, 0, offsetof(rush_tensor, dims));
     atomic_init(&t->refs, 1);
     t->dtype = dtype;
-    t->device = RUSH_LIKELY(device.type == RUSH_CPU) ? (rush_device){RUSH_CPU, -1} : rush_device_resolve(device);
+    t->device = RUSH_LIKELY(device.type <= RUSH_META) ? device : rush_device_resolve(device);
     t->ndim = ndim;
     t->size = t->dims;
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_INFERENCE)) t->flags = RUSH_T_INFERENCE;
@@ -143,7 +143,7 @@ rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, con
     t->numel = numel;
     t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
     if (ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
-    t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, t->device);
+    t->storage = rush_storage_new((size_t)numel * rush_dtypes[dtype].size, device);
     if (!t->storage) return rush_drop(t), NULL;
     return rush_park(t);
 }
@@ -166,7 +166,7 @@ rush_tensor *rush_tensor_new_strided(rush_dtype dtype, rush_device device, int n
         memcpy(t->stride, stride, sizeof *stride * ndim);
     }
     rush_tensor_refresh(t);
-    t->storage = rush_storage_new(numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, t->device);
+    t->storage = rush_storage_new(numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0, device);
     if (!t->storage) return rush_drop(t), NULL;
     return rush_park(t);
 }
