@@ -335,6 +335,8 @@ RUSH_API int rush_num_threads(void);
 RUSH_API void rush_num_threads_set(int);
 RUSH_API void rush_manual_seed(uint64_t seed);           /* the default generator of the CPU */
 RUSH_API rush_generator *rush_default_generator(void);
+/* Makes the calling thread draw from g where it is told no generator; NULL: as every thread. Returns what was set. g is not kept. */
+RUSH_API rush_generator *rush_thread_generator_set(rush_generator *g);
 RUSH_API const char *rush_version(void);
 RUSH_API const char *rush_engines(void);                 /* the libraries that this build computes with */
 RUSH_API bool rush_flush_denormals(bool on);             /* this thread's denormal results become 0; false: the processor cannot */

@@ -97,6 +97,7 @@ static void ghost_free(rush_device device, void *p, size_t bytes)
 typedef struct work {
     struct work *next;
     const rush_op *op;
+    rush_generator *generator; /* that of the call or of the device: lives as long as the device or the call */
     rush_value in[64], out[RUSH_MAXOUT];
 } work;
 
@@ -158,9 +159,11 @@ static int work_run(const work *w)
 {
     rush_value out[RUSH_MAXOUT];
     memcpy(out, w->out, sizeof out);
+    rush_generator *others = rush_thread_generator_set(w->generator);
     arena_open();
     rush_scope() w->op->cpu(w->op, w->in, out);
     arena_close();
+    rush_thread_generator_set(others);
     return rush_error() ? -1 : 0;
 }
 
@@ -215,14 +218,18 @@ static bool waits(const rush_op *op)
     return lazy && (writes || !(op->flags & RUSH_SIDE_EFFECT));
 }
 
-static int ghost_run(const rush_op *op, const rush_value *in, rush_value *out)
+static int ghost_run(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!op->cpu) return rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'ghost': the CPU has no kernel for it either.", op->name);
     work *w = calloc(1, sizeof *w);
     if (!w) return rush_fail(RUSH_MEMORY_ERROR, "ghost: no memory for an operation");
     w->op = op;
+    w->generator = rush_device_generator(device);
     rush_scope() {
-        for (int i = 0; i < op->nargs; i++) w->in[i] = own(in[i]);
+        for (int i = 0; i < op->nargs; i++) {
+            w->in[i] = own(in[i]);
+            if (in[i].kind == RUSH_V_GENERATOR && in[i].gen) w->generator = in[i].gen, w->in[i] = RUSH_NONE;
+        }
         for (int i = 0; i < op->nout; i++) w->out[i] = own(out[i]);
     }
     bool open = op->flags & RUSH_DATA_SIZED && out[0].kind == RUSH_V_NONE;
@@ -252,13 +259,13 @@ static int ghost_copy(void *to, rush_device to_device, const void *from, rush_de
 static int ghost_convert(rush_tensor *to, const rush_tensor *from)
 {
     const rush_value in[] = {RUSH_V(to), RUSH_V((rush_tensor *)from), RUSH_V((bool)false)};
-    return ghost_run(rush_op_find("copy_"), in, (rush_value[]){in[0]});
+    return ghost_run(rush_device_of(to), rush_op_find("copy_"), in, (rush_value[]){in[0]});
 }
 
 static int ghost_fill(rush_tensor *t, rush_value number)
 {
     const rush_value in[] = {RUSH_V(t), number};
-    return ghost_run(rush_op_find("fill_.Scalar"), in, (rush_value[]){in[0]});
+    return ghost_run(rush_device_of(t), rush_op_find("fill_.Scalar"), in, (rush_value[]){in[0]});
 }
 
 static int ghost_synchronize(rush_device device) { return drain(); }

@@ -32,7 +32,7 @@ typedef struct rush_backend {
     int (*synchronize)(rush_device);
 
     /* Called for an operation that has no kernel here, after its shape rule; NULL: a NotImplementedError. */
-    int (*fallback)(const rush_op *, const rush_value *in, rush_value *out);
+    int (*fallback)(rush_device, const rush_op *, const rush_value *in, rush_value *out);
 
     uint8_t type;         /* the rest is filled by rush_backend_register() and rush_backend_kernel() */
     rush_kernel *kernels; /* by rush_op.index */
@@ -54,6 +54,11 @@ RUSH_API int rush_device_count(int type);               /* 0 when this process h
 RUSH_API int rush_device_current(int type);             /* the index that stands for -1 in this thread */
 RUSH_API int rush_device_set_current(rush_device);
 RUSH_API int rush_device_synchronize(rush_device);
+
+/* The generator from which operations on that device draw when they are given none: a reference of the library's. What its
+ * numbers are is the backend's; the library seeds it, and saves and restores its state. */
+RUSH_API rush_generator *rush_device_generator(rush_device);
+RUSH_API int rush_device_manual_seed(uint64_t seed); /* of all devices of all backends; the CPU has rush_manual_seed() */
 
 typedef struct rush_device_stats {
     size_t live_bytes, peak_bytes, live_blocks, peak_blocks;

@@ -72,6 +72,22 @@ static PyObject *reset_peak(PyObject *module, PyObject *x)
     Py_RETURN_NONE;
 }
 
+static PyObject *generator(PyObject *module, PyObject *x)
+{
+    rush_device d;
+    if (ready_device(x, &d)) return NULL;
+    rush_generator *g = rush_device_generator(d);
+    return g ? py_generator(g) : py_raise();
+}
+
+static PyObject *manual_seed(PyObject *module, PyObject *x)
+{
+    unsigned long long seed = PyLong_AsUnsignedLongLongMask(x);
+    if (PyErr_Occurred()) return NULL;
+    if (rush_device_manual_seed(seed)) return py_raise();
+    Py_RETURN_NONE;
+}
+
 /* The first kind of device beside cpu and meta that this process has; None. */
 static PyObject *accelerator(PyObject *module, PyObject *unused)
 {
@@ -89,6 +105,8 @@ static PyMethodDef functions[] = {
     {"_device_synchronize", synchronize, METH_O, "Waits for the work of a device."},
     {"_device_memory_stats", memory_stats, METH_O, "A dict of counts of a device's memory."},
     {"_device_reset_peak", reset_peak, METH_O, "Peaks begin anew from what is in use."},
+    {"_device_generator", generator, METH_O, "The default generator of a device."},
+    {"_device_manual_seed", manual_seed, METH_O, "Seeds the default generators of all devices but the CPU."},
     {"_device_accelerator", accelerator, METH_NOARGS, "The type of device beside the CPU that there is, or None."},
     {NULL},
 };

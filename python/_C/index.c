@@ -227,6 +227,8 @@ static rush_value index_list(plan *p, rush_tensor **list)
     size_t n = 0;
     for (int d = 0; d < p->nindex;) {
         rush_tensor *i = p->index[d];
+        if (RUSH_UNLIKELY(i && i->device.type != p->t->device.type && i->device.type == RUSH_CPU)) /* indices may come from the host */
+            i = T("_to_copy", V(i), RUSH_NONE, RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = p->t->device}));
         list[n++] = i;
         bool mask = i && (i->dtype == RUSH_BOOL || i->dtype == RUSH_U8);
         d += mask ? RUSH_MAX(i->ndim, 1) : 1;

@@ -47,6 +47,38 @@ def of(kind):
     def reset_peak_memory_stats(index=None):
         _C._device_reset_peak(device(index))
 
+    def _generator(index=None):
+        return _C._device_generator(device(index))
+
+    def manual_seed(seed):
+        _generator().manual_seed(int(seed))
+
+    def manual_seed_all(seed):
+        for i in range(device_count()):
+            _generator(i).manual_seed(int(seed))
+
+    def seed():
+        return _generator().seed()
+
+    def seed_all():
+        manual_seed_all(seed())
+
+    def initial_seed():
+        return _generator().initial_seed()
+
+    def get_rng_state(device=kind):
+        return _C._device_generator(index_of(device)).get_state()
+
+    def set_rng_state(new_state, device=kind):
+        _C._device_generator(index_of(device)).set_state(new_state)
+
+    def get_rng_state_all():
+        return [get_rng_state(i) for i in range(device_count())]
+
+    def set_rng_state_all(new_states):
+        for i, state in enumerate(new_states):
+            set_rng_state(state, i)
+
     def get_amp_supported_dtype():
         return [torch.bfloat16, torch.float16]
 
@@ -69,7 +101,9 @@ def of(kind):
             if self.before is not None:
                 set_device(self.before)
 
-    for f in (is_available, is_initialized, device_count, current_device, set_device, synchronize, memory_stats, memory_allocated,
+    index_of = device
+    for f in (manual_seed, manual_seed_all, seed, seed_all, initial_seed, get_rng_state, set_rng_state, get_rng_state_all,
+              set_rng_state_all, is_available, is_initialized, device_count, current_device, set_device, synchronize, memory_stats, memory_allocated,
               max_memory_allocated, reset_peak_memory_stats, get_amp_supported_dtype, _is_in_bad_fork):
         f.__module__ = module.__name__
         setattr(module, f.__name__, f)

@@ -23,6 +23,7 @@ def manual_seed(seed):
     seed = int(seed)
     if not torch.cuda._is_in_bad_fork():
         torch.cuda.manual_seed_all(seed)
+    torch._C._device_manual_seed(seed)
     return default_generator.manual_seed(seed)
 
 
@@ -31,6 +32,7 @@ def seed():
     value = default_generator.seed()
     if not torch.cuda._is_in_bad_fork():
         torch.cuda.manual_seed_all(value)
+    torch._C._device_manual_seed(value)
     return value
 
 

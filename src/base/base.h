@@ -173,8 +173,6 @@ void rush_generator_drop(rush_generator *);
 void rush_generator_seed(rush_generator *, uint64_t seed);
 /* One thread draws at a time; the functions below leave the lock to their callers. */
 void rush_generator_lock(rush_generator *);
-/* Makes the calling thread draw from g where it is told no generator; NULL: as every thread. Returns what was set. g is not kept. */
-rush_generator *rush_thread_generator_set(rush_generator *g);
 static inline void rush_generator_unlock(rush_generator *g) { atomic_store_explicit(&g->busy, 0, memory_order_release); }
 uint32_t rush_random32(rush_generator *);
 uint64_t rush_random64(rush_generator *);

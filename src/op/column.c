@@ -22,15 +22,6 @@ int rush_backend_kernel(rush_backend *b, const char *name, rush_kernel kernel)
     return 0;
 }
 
-/* Generators belong to a device, too; those of the CPU are checked where they are read. */
-static int check_generators(rush_device device, const rush_op *op, const rush_value *in)
-{
-    for (int i = 0; i < op->nargs; ++i)
-        RUSH_CHECK(in[i].kind != RUSH_V_GENERATOR || !in[i].gen || rush_same_device(in[i].gen->device, device), RUSH_RUNTIME_ERROR,
-                   "Expected a '%s' device type for generator but found '%s'", rush_device_name(device.type), rush_device_name(in[i].gen->device.type));
-    return 0;
-}
-
 int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (device.type == RUSH_META) {
@@ -39,12 +30,11 @@ int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rus
     }
     const rush_backend *b = rush_backend_of(device);
     RUSH_CHECK(b, RUSH_NOT_IMPLEMENTED, "there is no backend for device %s", rush_device_text(device));
-    if (check_generators(device, op, in)) return -1;
     rush_kernel kernel = op->index < b->nkernels ? b->kernels[op->index] : NULL;
     if (!kernel && op->flags & RUSH_CROSS_DEVICE) kernel = op->cpu;
     if (!kernel && op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
     if (kernel) kernel(op, in, out);
-    else if (b->fallback) return b->fallback(op, in, out) || rush_failed() ? -1 : 0;
+    else if (b->fallback) return b->fallback(device, op, in, out) || rush_failed() ? -1 : 0;
     else rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device '%s': it has no kernel there.", op->name, rush_device_name(device.type));
     return rush_failed() ? -1 : 0;
 }

@@ -181,7 +181,7 @@ static int rrelu_noise_shape(const rush_op *op, const rush_value *in, rush_value
     if (I_(in[4]))
         RUSH_CHECK(noise->dtype == x->dtype && rush_same_sizes(x, noise), RUSH_RUNTIME_ERROR,
                    "noise tensor shape must match self tensor shape. Got self.shape = %s and noise.shape = %s", rush_shape_of(x), rush_shape_of(noise));
-    if (!rush_generator_of(in[5])) return -1;
+    if (rush_generator_check(in[5], in[0].t->device)) return -1;
     return rush_out_like(out, 0, x, x->dtype) ? 0 : -1;
 }
 

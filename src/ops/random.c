@@ -4,6 +4,7 @@
  * of the generator make which number, and how it is rounded, is PyTorch's on the CPU, bit by bit.
  */
 #include "ops/random.h"
+#include "tensor/backend.h"
 #include "kernels/cpu/random.h"
 #include "ops/geometry.h"
 
@@ -32,9 +33,14 @@ double rush_normal_one(rush_generator *g)
 
 rush_generator *rush_generator_of(rush_value v)
 {
-    rush_generator *g = v.kind == RUSH_V_GENERATOR && v.gen ? v.gen : rush_default_generator();
-    RUSH_CHECK_NULL(g->device.type == RUSH_CPU, RUSH_RUNTIME_ERROR, "Expected a 'cpu' device type for generator but found 'cuda'");
-    return g;
+    return v.kind == RUSH_V_GENERATOR && v.gen ? v.gen : rush_default_generator();
+}
+
+int rush_generator_check(rush_value v, rush_device device)
+{
+    RUSH_CHECK(v.kind != RUSH_V_GENERATOR || !v.gen || device.type == RUSH_META || rush_same_device(v.gen->device, rush_device_resolve(device)), RUSH_RUNTIME_ERROR,
+               "Expected a '%s' device type for generator but found '%s'", rush_device_name(device.type), rush_device_name(v.gen->device.type));
+    return 0;
 }
 
 /* ---- filling a tensor ---- */
@@ -358,7 +364,7 @@ static int inplace_shape(const rush_op *op, const rush_value *in, rush_value *ou
 {
     sampler s;
     rush_tensor *t = in[0].t;
-    if (!rush_generator_of(in[op->nargs - 1]) || prepared(op, &s, t->dtype, in)) return -1;
+    if (rush_generator_check(in[op->nargs - 1], t->device) || prepared(op, &s, t->dtype, in)) return -1;
     RUSH_CHECK(!rush_self_overlap(t), RUSH_RUNTIME_ERROR,
                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.");
     rush_out_view(out, 0, t);
@@ -368,7 +374,7 @@ static int inplace_shape(const rush_op *op, const rush_value *in, rush_value *ou
 static int like_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     sampler s;
-    if (!rush_generator_of(in[op->nargs - 1]) || prepared(op, &s, in[0].t->dtype, in)) return -1;
+    if (rush_generator_check(in[op->nargs - 1], in[0].t->device) || prepared(op, &s, in[0].t->dtype, in)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
@@ -442,7 +448,7 @@ static int factory_shape(const rush_op *op, const rush_value *in, rush_value *ou
     rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : like ? like->dtype : f->kind == INTEGER ? RUSH_I64 : rush_default_dtype();
     rush_device at = HAS(device) ? device.device : like ? like->device : given ? given->device : (rush_device){RUSH_CPU, -1};
     sampler s;
-    if ((f->generator >= 0 && !rush_generator_of(in[f->generator])) || factory_sampler(&s, f, d, in)) return -1;
+    if ((f->generator >= 0 && rush_generator_check(in[f->generator], at)) || factory_sampler(&s, f, d, in)) return -1;
     if (!like) return rush_out(out, 0, d, at, in[f->size].n, in[f->size].ints) ? 0 : -1;
     rush_value format = in[f->dtype + 4];
     if (given || (HAS(format) && I_(format) == RUSH_CONTIGUOUS)) return rush_out(out, 0, d, at, like->ndim, like->size) ? 0 : -1;

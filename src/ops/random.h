@@ -23,6 +23,8 @@ double rush_normal_one(rush_generator *);
 
 /* The generator that value v names; NULL and an error when it is not the CPU's. */
 rush_generator *rush_generator_of(rush_value v);
+/* For shape rules: -1 and an error when a generator of another device was given. */
+int rush_generator_check(rush_value v, rush_device);
 /* Derivatives of zero: where the result does not depend on the arguments. */
 void rush_zero_grad(rush_grads *);
 int rush_sampler_exponential(sampler *, rush_dtype, double lambda);

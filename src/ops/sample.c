@@ -153,7 +153,7 @@ static double poisson_one(rush_generator *g, double lambda, double unused)
 
 static int poisson_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (needs_float(in[0].t, "poisson_cpu") || !rush_generator_of(in[1])) return -1;
+    if (needs_float(in[0].t, "poisson_cpu") || rush_generator_check(in[1], in[0].t->device)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
@@ -223,7 +223,7 @@ static int binomial_shape(const rush_op *op, const rush_value *in, rush_value *o
     if (needs_float(both[0], "binomial_cpu") || needs_float(both[1], "binomial_cpu") || rush_broadcast(2, both, &ndim, size)) return -1;
     RUSH_CHECK(both[0]->dtype == both[1]->dtype, RUSH_VALUE_ERROR, "Binomial count and probability must have the same dtype, got %s and %s",
                rush_dtype_name(both[0]->dtype), rush_dtype_name(both[1]->dtype));
-    if (!rush_generator_of(in[2])) return -1;
+    if (rush_generator_check(in[2], in[0].t->device)) return -1;
     return rush_out_t(out, 0, both[0], both[0]->dtype, ndim, size) ? 0 : -1;
 }
 
@@ -285,7 +285,7 @@ static double gamma_one_narrow(rush_generator *g, double concentration, double l
 
 static int gamma_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (needs_float(in[0].t, "gamma") || !rush_generator_of(in[1])) return -1;
+    if (needs_float(in[0].t, "gamma") || rush_generator_check(in[1], in[0].t->device)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
@@ -380,7 +380,7 @@ static rush_op op_gamma_slope = {
 
 static int dirichlet_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (needs_float(in[0].t, "dirichlet") || !rush_generator_of(in[1])) return -1;
+    if (needs_float(in[0].t, "dirichlet") || rush_generator_check(in[1], in[0].t->device)) return -1;
     return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
 }
 
@@ -511,7 +511,7 @@ static int multinomial_shape(const rush_op *op, const rush_value *in, rush_value
     int64_t k = p->size[p->ndim - 1];
     RUSH_CHECK(I_(in[2]) || n <= k, RUSH_RUNTIME_ERROR, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     RUSH_CHECK(k <= (int64_t)1 << 24, RUSH_RUNTIME_ERROR, "number of categories cannot exceed 2^24");
-    if (!rush_generator_of(in[3])) return -1;
+    if (rush_generator_check(in[3], in[0].t->device)) return -1;
     size[0] = p->ndim == 2 ? p->size[0] : n;
     size[1] = n;
     return rush_out_t(out, 0, p, RUSH_I64, p->ndim, size) ? 0 : -1;

@@ -4,6 +4,7 @@
  * elements, src/op/column.c for kernels. Registered once, before threads start calling; read without a lock.
  */
 #include "tensor/backend.h"
+#include <pthread.h>
 #include <stdio.h>
 
 /* Types that PyTorch knows: they parse, print and compare whether this process has them or not. */
@@ -19,6 +20,8 @@ typedef struct counts {
     atomic_uint_least64_t allocations, frees;
 } counts;
 static counts *counted[RUSH_DEVICES]; /* per index */
+
+static rush_generator **generators[RUSH_DEVICES]; /* the default ones, per index; made when they are asked for */
 
 static _Thread_local int8_t current[RUSH_DEVICES];
 
@@ -78,7 +81,8 @@ int rush_backend_register(rush_backend *b)
     int type = number_for(b->name);
     if (type < 0) return -1;
     RUSH_CHECK(!backends[type], RUSH_RUNTIME_ERROR, "there is a backend for device type %s already", names[type]);
-    if (!(counted[type] = rush_calloc((size_t)b->devices, sizeof *counted[type]))) return -1;
+    if (!counted[type] && !(counted[type] = rush_calloc((size_t)b->devices, sizeof *counted[type]))) return -1;
+    if (!(generators[type] = rush_calloc((size_t)b->devices, sizeof *generators[type]))) return -1;
     b->type = (uint8_t)type;
     backends[type] = b;
     return type;
@@ -170,6 +174,34 @@ int rush_device_stats_reset_peak(rush_device d)
     counts *c = &counted[d.type][rush_device_resolve(d).index];
     atomic_store(&c->peak_bytes, atomic_load(&c->live_bytes));
     atomic_store(&c->peak_blocks, atomic_load(&c->live_blocks));
+    return 0;
+}
+
+/* ---- random numbers ---- */
+
+rush_generator *rush_device_generator(rush_device d)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (!need(d)) return NULL;
+    if (d.type <= RUSH_META) return rush_default_generator();
+    d = rush_device_resolve(d);
+    pthread_mutex_lock(&lock);
+    rush_generator **g = &generators[d.type][d.index];
+    if (!*g && (*g = rush_generator_new(67280421310721u))) (*g)->device = d; /* PyTorch's seed of who was given none */
+    pthread_mutex_unlock(&lock);
+    return *g;
+}
+
+int rush_device_manual_seed(uint64_t seed)
+{
+    for (int type = RUSH_META + 1; type < RUSH_DEVICES; ++type)
+        for (int i = 0; i < rush_device_count(type); ++i) {
+            rush_generator *g = rush_device_generator((rush_device){(uint8_t)type, (int8_t)i});
+            if (!g) return -1;
+            rush_generator_lock(g);
+            rush_generator_seed(g, seed);
+            rush_generator_unlock(g);
+        }
     return 0;
 }
 
