@@ -78,6 +78,7 @@ void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope
         rush_apply_all_cached(&op_##id, name, (int)RUSH_COUNT(args_##id), args_##id, out);                  \
     })
 #define V(x) RUSH_V(x)
+#define ON(t) RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = (t)->device}) /* layout and device of factories: where t is */
 #define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)
 rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
 int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const rush_value *in, rush_value *out);

@@ -541,7 +541,7 @@ static int matrix_power_run(const rush_op *op, const rush_value *in, rush_value 
     RUSH_CHECK(rows == columns, RUSH_RUNTIME_ERROR,
                "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices", (long long)rows, (long long)columns);
     if (n == 0) {
-        rush_tensor *eye = T("eye", V(columns), rush_v_dtype(a->dtype));
+        rush_tensor *eye = T("eye", V(columns), rush_v_dtype(a->dtype), ON(a));
         return rush_result(out, T_INPLACE("copy", V(T("clone", V(a))), V(eye))); /* zero gradient, not none */
     }
     if (n < 0) {

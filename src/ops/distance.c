@@ -203,7 +203,7 @@ static void pdist_grad(rush_grads *s)
         s->gin[0] = T("_pdist_backward", V(s->g[0]), V(x), s->in[1], s->out[0]);
         return;
     }
-    rush_tensor *pairs = T("triu_indices", V(x->size[0]), V(x->size[0]), V(1));
+    rush_tensor *pairs = T("triu_indices", V(x->size[0]), V(x->size[0]), V(1), rush_v_dtype(RUSH_I64), ON(x));
     rush_tensor *i = pairs ? T("select.int", V(pairs), V(0), V(0)) : NULL, *j = pairs ? T("select.int", V(pairs), V(0), V(1)) : NULL;
     again(s, norm(sub(T("index_select", V(x), V(0), V(i)), T("index_select", V(x), V(0), V(j))), s->in[1]), 1);
 }

@@ -376,7 +376,7 @@ static int mvlgamma_run(const rush_op *op, const rush_value *in, rush_value *out
 {
     int64_t p = I_(in[1]);
     RUSH_CHECK(p >= 1, RUSH_RUNTIME_ERROR, "p has to be greater than or equal to 1");
-    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64));
+    rush_tensor *halves = T("arange.start_step", V((double)(1 - p) / 2), V(0.5), V(0.5), rush_v_dtype(RUSH_F64), ON(in[0].t));
     rush_tensor *x = rush_dtypes[in[0].t->dtype].category < 2 ? to_dtype(in[0].t, rush_default_dtype()) : in[0].t;
     if (!halves || !x) return -1;
     if (x->dtype != RUSH_F64) halves = to_dtype(halves, x->dtype);

@@ -7,6 +7,7 @@
 #include "kernels/lapack/lapack.h"
 #include "op/formula.h"
 #include "ops/linalg.h"
+#include "tensor/backend.h"
 
 /* ---- checks and results ---- */
 
@@ -306,7 +307,7 @@ static int lu_unpack_run(const rush_op *op, const rush_value *in, rush_value *ou
     out[0] = rush_v_tensor(pivots ? T("_pivots_to_permutation", in[1], V(m), rush_v_dtype(lu->dtype))
                                   : rush_tensor_new(lu->dtype, lu->device, 1, &none));
     if (data) {
-        out[1] = rush_v_tensor(add(tril(n > k ? part(lu, -1, 0, k) : lu, -1), T("eye.m", V(m), V(k), rush_v_dtype(lu->dtype))));
+        out[1] = rush_v_tensor(add(tril(n > k ? part(lu, -1, 0, k) : lu, -1), T("eye.m", V(m), V(k), rush_v_dtype(lu->dtype), ON(lu))));
         out[2] = rush_v_tensor(triu(m > k ? part(lu, -2, 0, k) : lu, 0));
     } else {
         out[1] = rush_v_tensor(rush_tensor_new(lu->dtype, lu->device, 1, &none));
@@ -486,8 +487,8 @@ static int householder_run(const rush_op *op, const rush_value *in, rush_value *
     RUSH_CHECK(tau->dtype == a->dtype, RUSH_RUNTIME_ERROR, "tau dtype %s does not match input dtype %s", rush_dtype_name(tau->dtype), rush_dtype_name(a->dtype));
     int64_t size[RUSH_MAXDIM];
     memcpy(size, a->size, sizeof *size * a->ndim);
-    rush_tensor *q = T("expand", V(T("eye.m", V(m), V(n), rush_v_dtype(a->dtype))), rush_v_ints(size, a->ndim));
-    rush_tensor *v = k ? add(tril(part(a, -1, 0, k), -1), T("eye.m", V(m), V(k), rush_v_dtype(a->dtype))) : NULL;
+    rush_tensor *q = T("expand", V(T("eye.m", V(m), V(n), rush_v_dtype(a->dtype), ON(a))), rush_v_ints(size, a->ndim));
+    rush_tensor *v = k ? add(tril(part(a, -1, 0, k), -1), T("eye.m", V(m), V(k), rush_v_dtype(a->dtype), ON(a))) : NULL;
     for (int64_t i = k - 1; i >= 0; --i) {
         rush_tensor *vi = part(v, -1, i, 1); /* (*, m, 1) */
         rush_tensor *t = unsqueeze(part(tau, -1, i, 1), -1);

@@ -584,7 +584,7 @@ static int stft_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(!complex || !one, RUSH_RUNTIME_ERROR, "Cannot have onesided output if window or input is complex");
     if (win < n) {
         int64_t left = (n - win) / 2;
-        if (!window) window = T("ones", INTS(win), rush_v_dtype(x->dtype));
+        if (!window) window = T("ones", INTS(win), rush_v_dtype(x->dtype), ON(x));
         window = window ? T("constant_pad_nd", V(window), INTS(left, n - win - left), V(0)) : NULL;
     }
     rush_tensor *frames = T("unfold", V(x), V(1), V(n), V(hop)); /* (B, frames, n) */
@@ -635,7 +635,7 @@ static int istft_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(0 < win && win <= n, RUSH_RUNTIME_ERROR, "expected 0 < win_length <= n_fft");
     RUSH_CHECK(!window || (window->ndim == 1 && window->size[0] == win), RUSH_RUNTIME_ERROR, "Invalid window shape. window has to be 1D and length of `win_length`");
     rush_dtype real = rush_dtype_real(x->dtype);
-    if (!window) window = T("ones", INTS(win), rush_v_dtype(real));
+    if (!window) window = T("ones", INTS(win), rush_v_dtype(real), ON(x));
     if (win < n && window) {
         int64_t left = (n - win) / 2;
         window = T("constant_pad_nd", V(window), INTS(left, n - win - left), V(0));

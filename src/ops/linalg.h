@@ -38,7 +38,7 @@ static inline char *row(const rush_tensor *t, int64_t b, int64_t n)
 #define triu(a, k) T("triu", V(a), V((int64_t)(k)))
 #define diagonal(a) T("diagonal", V(a), V(0), V(-2), V(-1))
 #define part(a, dim, begin, n) T("narrow", V(a), V((int64_t)(dim)), V((int64_t)(begin)), V((int64_t)(n)))
-#define eye_like(a, n) T("eye", V((int64_t)(n)), rush_v_dtype((a)->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = (a)->device})
+#define eye_like(a, n) T("eye", V((int64_t)(n)), rush_v_dtype((a)->dtype), ON(a))
 #define diag_embed(a) T("diag_embed", V(a))
 
 #endif

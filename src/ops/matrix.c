@@ -3,6 +3,7 @@
  */
 #include "op/formula.h"
 #include "ops/linalg.h"
+#include "tensor/backend.h"
 #include <math.h>
 
 /* ---- pseudoinverse and rank ---- */
@@ -38,7 +39,7 @@ static rush_tensor *pinv(rush_tensor *a, rush_value atol, rush_value rtol, bool 
         memcpy(size, a->size, sizeof *size * a->ndim);
         size[a->ndim - 2] = COLS(a);
         size[a->ndim - 1] = ROWS(a);
-        return T("zeros", rush_v_ints(size, a->ndim), rush_v_dtype(a->dtype));
+        return T("zeros", rush_v_ints(size, a->ndim), rush_v_dtype(a->dtype), ON(a));
     }
     rush_value got[RUSH_MAXOUT];
     if (hermitian) {
@@ -112,7 +113,7 @@ static int rank_of(const rush_value *in, rush_value atol, rush_value rtol, bool 
     if (rush_linalg_check(a, "A", hermitian)) return -1;
     rush_tensor *sv = hermitian ? abs_(T("linalg_eigvalsh", V(a))) : T("linalg_svdvals", V(a));
     if (!sv) return -1;
-    if (!a->numel || !sv->numel) return rush_result(out, T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(RUSH_I64)));
+    if (!a->numel || !sv->numel) return rush_result(out, T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(RUSH_I64), ON(a)));
     rush_tensor *largest = T("amax", V(sv), INTS(-1));
     rush_tensor *tol = tolerance(largest, atol, rtol, rank_eps(a));
     return rush_result(out, sum_dim(gt(sv, unsqueeze(tol, -1)), -1, false));
@@ -230,11 +231,11 @@ static rush_tensor *condition(rush_tensor *a, rush_value p)
     if (p.kind != RUSH_V_STRING && (!HAS(p) || fabs(rush_to_double(p)) == 2)) {
         rush_tensor *s = T("linalg_svdvals", V(a));
         if (!s) return NULL;
-        if (s->size[s->ndim - 1] == 0) return T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(rush_dtype_real(a->dtype)));
+        if (s->size[s->ndim - 1] == 0) return T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(rush_dtype_real(a->dtype)), ON(a));
         rush_tensor *big = T("select.int", V(s), V(-1), V(0)), *small = T("select.int", V(s), V(-1), V(-1));
         return HAS(p) && rush_to_double(p) < 0 ? div_(small, big) : div_(big, small);
     }
-    if (!a->numel) return T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(rush_dtype_real(a->dtype)));
+    if (!a->numel) return T("zeros", rush_v_ints(a->size, a->ndim - 2), rush_v_dtype(rush_dtype_real(a->dtype)), ON(a));
     rush_value got[RUSH_MAXOUT];
     if (TN(got, "linalg_inv_ex", V(a))) return NULL;
     rush_tensor *na = matrix_norm(a, p, dims, false, RUSH_NONE), *ni = matrix_norm(got[0].t, p, dims, false, RUSH_NONE);
@@ -322,7 +323,7 @@ static int matrix_exp_run(const rush_op *op, const rush_value *in, rush_value *o
     if (rush_linalg_check(a, "A", true)) return -1;
     if (!a->numel) return rush_result(out, T("clone", V(a)));
     int squarings = 0;
-    if (a->device.type != RUSH_META) {
+    if (rush_has_data(a)) {
         bool was = rush_grad_enabled_set(false);
         rush_tensor *norm = T("amax", V(sum_dim(abs_(a), -2, false)));
         double size = rush_number_of(norm);

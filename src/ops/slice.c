@@ -492,7 +492,7 @@ static int64_t extent(int ndim, const int64_t *size, const int64_t *stride)
 /* The places in a flat buffer that a geometry shows, as an index vector. */
 static rush_tensor *places(const rush_tensor *on, int64_t n, rush_value size, rush_value stride, int64_t offset)
 {
-    rush_tensor *all = T("arange", V(n), rush_v_dtype(RUSH_I64), RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = on->device}));
+    rush_tensor *all = T("arange", V(n), rush_v_dtype(RUSH_I64), ON(on));
     all = all ? T("as_strided", V(all), size, stride, V(offset)) : NULL;
     return all ? T("reshape", V(all), INTS(-1)) : NULL;
 }

@@ -347,7 +347,7 @@ static rush_op op_cholesky_inverse = {
 static rush_tensor *permutation_sign(rush_tensor *pivots, rush_dtype dtype)
 {
     int64_t n = pivots->size[pivots->ndim - 1];
-    rush_tensor *places = T("arange.start", V(1), V(n + 1), rush_v_dtype(RUSH_I32), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = pivots->device});
+    rush_tensor *places = T("arange.start", V(1), V(n + 1), rush_v_dtype(RUSH_I32), ON(pivots));
     rush_tensor *moved = sum_dim(ne(pivots, places), -1, false);
     return moved ? to_dtype(sub(1, mul(T("remainder.Scalar", V(moved), V(2)), 2)), dtype) : NULL;
 }
@@ -376,7 +376,7 @@ static int det_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_tensor *times_inverse(rush_tensor *lu, rush_tensor *pivots, rush_tensor *g)
 {
     int64_t n = ROWS(lu);
-    rush_tensor *eye = T("eye", V(n), rush_v_dtype(lu->dtype), RUSH_NONE, (rush_value){.kind = RUSH_V_DEVICE, .device = lu->device});
+    rush_tensor *eye = T("eye", V(n), rush_v_dtype(lu->dtype), ON(lu));
     rush_tensor *rhs = mul(unsqueeze(unsqueeze(g, -1), -1), eye);
     return rhs ? T("linalg_lu_solve", V(lu), V(pivots), V(rhs), V(true), V(true)) : NULL;
 }

@@ -455,7 +455,7 @@ static int quantile(const rush_value *in, rush_value *out, bool ignore_nan)
         if (inside && TN(out, "_assert_async.msg", V(inside), V("quantile() q values must be in the range [0, 1]"))) return -1;
     } else {
         RUSH_CHECK(in[1].f >= 0 && in[1].f <= 1, RUSH_RUNTIME_ERROR, "quantile() q must be in the range [0, 1] but got %g", in[1].f);
-        q = rush_tensor_of_number_typed(in[1], x->dtype);
+        q = T("scalar_tensor", in[1], rush_v_dtype(x->dtype), ON(x));
     }
     int d = HAS(in[2]) ? rush_dim_wrap(in[2].i, x->ndim) : 0, nd = x->ndim;
     if (d < 0 || !q) return -1;

@@ -270,7 +270,7 @@ static int svd_run(const rush_op *op, const rush_value *in, rush_value *out)
         memcpy(size, a->size, sizeof *size * a->ndim);
         for (int i = 0; i < 3; i += 2) {
             size[a->ndim - 2] = size[a->ndim - 1] = i ? COLS(a) : ROWS(a);
-            out[i] = rush_v_tensor(T("zeros", rush_v_ints(size, a->ndim), rush_v_dtype(a->dtype)));
+            out[i] = rush_v_tensor(T("zeros", rush_v_ints(size, a->ndim), rush_v_dtype(a->dtype), ON(a)));
         }
     }
     return rush_failed() ? -1 : 0;

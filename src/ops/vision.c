@@ -346,7 +346,7 @@ static rush_tensor *move(rush_tensor *t, const void *arg)
     grid = T("expand", V(as_dtype(grid, x->dtype)), INTS(batch, h, w, 2));
     rush_tensor *r = grid ? T("grid_sampler", V(x), V(grid), V(a->how), V(0), V(false)) : NULL;
     if (r && a->fill.n) { /* beyond the edges: the fill's colour, mixed in by how far beyond */
-        rush_tensor *inside = T("grid_sampler", V(T("ones", INTS(batch, 1, h, w), rush_v_dtype(x->dtype))), V(grid), V(a->how), V(0), V(false));
+        rush_tensor *inside = T("grid_sampler", V(T("ones", INTS(batch, 1, h, w), rush_v_dtype(x->dtype), ON(x))), V(grid), V(a->how), V(0), V(false));
         rush_tensor *colour = per_channel(a->fill, x);
         if (a->how == 1) r = T("where.self", V(T("lt.Scalar", V(inside), V(0.5))), V(colour), V(r));
         else r = T("add.Tensor", V(T("mul.Tensor", V(T("sub.Tensor", V(r), V(colour))), V(inside))), V(colour));

@@ -74,7 +74,7 @@ def _filled(input, mask, value):
     mask = _mask(input, mask)
     if mask is None:
         return input
-    return torch.where(mask, input, torch.tensor(value, dtype=input.dtype))
+    return torch.where(mask, input, torch.tensor(value, dtype=input.dtype, device=input.device))
 
 
 def _as(input, dtype, integers_widen=False):
@@ -135,7 +135,7 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def _count(x, dims, keepdim, mask):
     mask = _mask(x, mask)
-    ones = torch.ones(x.shape, dtype=torch.int64) if mask is None else mask.to(torch.int64)
+    ones = torch.ones(x.shape, dtype=torch.int64, device=x.device) if mask is None else mask.to(torch.int64)
     return torch.sum(ones, dims, keepdim) if x.ndim else ones
 
 
