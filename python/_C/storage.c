@@ -250,6 +250,39 @@ static PyObject *over_buffer(PyObject *type, PyObject *x)
     return wrap((PyTypeObject *)type, s);
 }
 
+static int fill_bytes(rush_storage *s, int64_t start, int64_t n, uint8_t byte);
+
+/* Bytes [start, start + n) as a tensor, through which they go to and from devices; NULL and an error. */
+static rush_tensor *as_bytes(rush_storage *s, int64_t start, int64_t n)
+{
+    rush_tensor *t = rush_tensor_header(RUSH_U8, s->device, 1);
+    if (!t) return NULL;
+    t->size[0] = n;
+    t->stride[0] = 1;
+    rush_tensor_refresh(t);
+    rush_tensor_set_storage(t, s, start);
+    return rush_park(t);
+}
+
+static int copy_bytes(rush_storage *to, rush_storage *from)
+{
+    size_t mark = rush_scope_open();
+    rush_tensor *a = to->data && from->data ? as_bytes(to, 0, (int64_t)to->nbytes) : NULL, *b = a ? as_bytes(from, 0, (int64_t)to->nbytes) : NULL;
+    int failed = (b && rush_copy_into(a, b)) || rush_failed();
+    rush_scope_close(mark);
+    return failed ? py_raise_int() : 0;
+}
+
+static int fill_bytes(rush_storage *s, int64_t start, int64_t n, uint8_t byte)
+{
+    size_t mark = rush_scope_open();
+    rush_tensor *t = s->data && n > 0 ? as_bytes(s, start, n) : NULL;
+    if (t && t->device.type == RUSH_CPU) memset(rush_ptr(t), byte, (size_t)n);
+    else if (t) rush_device_fill(t, rush_v_int(byte));
+    rush_scope_close(mark);
+    return rush_failed() ? py_raise_int() : 0;
+}
+
 static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"size", "device", NULL};
@@ -271,7 +304,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         long byte = item ? PyLong_AsLong(item) : -1;
         Py_XDECREF(item);
         if (PyErr_Occurred()) return rush_storage_drop(s), NULL;
-        ((uint8_t *)s->data)[i] = (uint8_t)byte;
+        if (fill_bytes(s, i, 1, (uint8_t)byte)) return rush_storage_drop(s), NULL;
     }
     return wrap(type, s);
 }
@@ -299,8 +332,7 @@ static PyObject *fill(PyObject *self, PyObject *x)
 {
     int64_t byte;
     if (py_to_int(x, &byte) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "fill_ expects an int, but got %s", py_type_name(x));
-    if (STORAGE(self)->data) memset(STORAGE(self)->data, (int)byte, STORAGE(self)->nbytes);
-    return py_ref(self);
+    return fill_bytes(STORAGE(self), 0, length(self), (uint8_t)byte) ? NULL : py_ref(self);
 }
 
 static PyObject *copy_from(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -312,14 +344,13 @@ static PyObject *copy_from(PyObject *self, PyObject *args, PyObject *kwargs)
     rush_storage *from = py_storage_of(src), *to = STORAGE(self);
     if (!from) return PyErr_Format(PyExc_TypeError, "copy_(): an UntypedStorage was expected, not %s", py_type_name(src));
     if (from->nbytes != to->nbytes) return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zu bytes but src was %zu bytes", to->nbytes, from->nbytes);
-    if (to->data && from->data) memmove(to->data, from->data, to->nbytes);
-    return py_ref(self);
+    return copy_bytes(to, from) ? NULL : py_ref(self);
 }
 
 static PyObject *clone_bytes(PyObject *self, PyObject *unused)
 {
     rush_storage *from = STORAGE(self), *s = rush_storage_new(from->nbytes, from->device);
-    if (s && s->data) memcpy(s->data, from->data, s->nbytes);
+    if (s && copy_bytes(s, from)) return rush_storage_drop(s), NULL;
     return wrap(Py_TYPE(self), s);
 }
 
@@ -329,7 +360,13 @@ static PyObject *item(PyObject *self, Py_ssize_t i)
 {
     rush_storage *s = STORAGE(self);
     if (i < 0 || (size_t)i >= s->nbytes || !s->data) return PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
-    return PyLong_FromLong(((uint8_t *)s->data)[i]);
+    size_t mark = rush_scope_open();
+    char room[16];
+    rush_tensor *t = as_bytes(s, i, 1);
+    const uint8_t *byte = t ? rush_first_element(t, room) : NULL;
+    PyObject *x = byte ? PyLong_FromLong(*byte) : py_raise();
+    rush_scope_close(mark);
+    return x;
 }
 
 static PyObject *tolist(PyObject *self, PyObject *unused)
@@ -351,7 +388,7 @@ static PyObject *subscript(PyObject *self, PyObject *key)
         Py_ssize_t n = PySlice_AdjustIndices(length(self), &start, &stop, step);
         if (step != 1) return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported", step);
         rush_storage *part = s->data ? rush_storage_over((char *)s->data + start, (size_t)n, release_part, s) : rush_storage_new((size_t)n, s->device);
-        if (part && s->data) rush_storage_keep(s);
+        if (part && s->data) rush_storage_keep(s), part->device = s->device;
         return wrap(Py_TYPE(self), part);
     }
     int64_t i;
@@ -373,7 +410,9 @@ static int set_subscript(PyObject *self, PyObject *key, PyObject *value)
         if (i < 0 || i >= length(self)) return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %zd", (long long)i, length(self)), -1;
         start = i, stop = i + 1;
     }
-    for (; step > 0 ? start < stop : start > stop; start += step) ((uint8_t *)STORAGE(self)->data)[start] = (uint8_t)byte;
+    if (step == 1) return fill_bytes(STORAGE(self), start, stop - start, (uint8_t)byte);
+    for (; step > 0 ? start < stop : start > stop; start += step)
+        if (fill_bytes(STORAGE(self), start, 1, (uint8_t)byte)) return -1;
     return 0;
 }
 

@@ -165,7 +165,7 @@ for _name in ("AnyType NumberType IntType FloatType ComplexType BoolType StringT
 
 
 def _get_accelerator(check=None):
-    return _C.device("cpu")
+    return _C._device_accelerator() or _C.device("cpu")
 
 
 def _current_autograd_node():

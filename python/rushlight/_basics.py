@@ -144,7 +144,7 @@ def compiled_with_cxx11_abi():
 def get_device_module(device=None):
     """The module of a device type: torch.cpu, torch.cuda, ..."""
     import importlib
-    kind = _C.device(device).type if device is not None else _C._get_default_device()
+    kind = _C.device(device).type if device is not None else (_C._device_accelerator() or _C.device("cpu")).type
     return importlib.import_module("rushlight." + kind)
 
 

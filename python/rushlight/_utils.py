@@ -286,9 +286,8 @@ def _chunk_or_narrow_cat(tensor, num_chunks, narrow_dim, cat_dim=0):
 
 def _get_available_device_type():
     """The type of the accelerator present, or None."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return None
+    device = torch._C._device_accelerator()
+    return None if device is None else device.type
 
 
 def _get_device_module(device_type):

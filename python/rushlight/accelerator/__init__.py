@@ -10,7 +10,8 @@ __all__ = ["current_accelerator", "current_device_idx", "current_device_index", 
 
 def _module():
     """The module of the accelerator, None without one."""
-    return torch.cuda if torch.cuda.is_available() else None
+    kind = torch._C._device_accelerator()
+    return None if kind is None else getattr(torch, kind.type, None)
 
 
 def _need():
@@ -31,7 +32,7 @@ def is_available():
 
 def current_accelerator(check_available=False):
     """The device type as a torch.device, None where there is none."""
-    return torch.device("cuda") if torch.cuda.is_available() else None
+    return torch._C._device_accelerator()
 
 
 def current_device_index():

@@ -67,6 +67,8 @@ def _backend(name):
 register_package(10, _cpu_tag, _cpu_deserialize)
 for _i, _name in enumerate(("cuda", "mps", "xpu", "hpu")):
     register_package(20 + _i, *_backend(_name))
+register_package(24, lambda obj: _backend_tag(torch._C._get_privateuse1_backend_name(), obj),
+                 lambda obj, location: _deserialize(torch._C._get_privateuse1_backend_name(), obj, location))
 register_package(25, _meta_tag, _meta_deserialize)
 
 
