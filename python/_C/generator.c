@@ -49,7 +49,7 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s", py_type_name(x));
     if (py_device_ready(d)) return NULL;
     rush_generator *g = rush_generator_new(67280421310721u); /* PyTorch's seed of a generator that was given none */
-    if (g) g->device = d;
+    if (g) g->device = rush_device_resolve(d);
     return wrap(type, g);
 }
 

@@ -89,3 +89,112 @@ g[gm] = 0; g[gi] = torch.ones(4).ghost()
 assert g.tolist() == [[1, 1, 1, 1], [4, 5, 0, 7], [1, 1, 1, 1]]
 assert torch.empty(5, 4, device="meta")[torch.empty(2, dtype=torch.int64, device="meta")].shape == (2, 4)
 """, mode)
+
+
+@both
+def test_files_and_copies(mode):
+    passes("""
+import copy, io, pickle
+x = torch.arange(6.).ghost(); b = io.BytesIO()
+torch.save({"x": x, "part": x[2:4]}, b); b.seek(0)
+d = torch.load(b)
+assert d["x"].device == x.device and d["x"].data_ptr() + 8 == d["part"].data_ptr() and d["part"].tolist() == [2, 3]
+b.seek(0); assert torch.load(b, map_location="cpu")["part"].device.type == "cpu"
+b.seek(0); assert torch.load(b, map_location="ghost:1")["x"].device == torch.device("ghost:1")
+for y in copy.deepcopy(x), pickle.loads(pickle.dumps(x)), x.clone():
+    assert y.device == x.device and y.tolist() == x.tolist() and y.data_ptr() != x.data_ptr()
+s = x.untyped_storage()
+assert str(s.device) == "ghost:0" and s.cpu().tolist() == s.tolist() and s[6] == 128
+s.fill_(0)
+assert x.tolist() == [0] * 6
+m = torch.nn.Linear(2, 3).ghost()
+m.load_state_dict({k: v.cpu() * 0 + 1 for k, v in m.state_dict().items()})
+assert m.weight.is_ghost and m(torch.ones(2).ghost()).tolist() == [3] * 3
+""", mode)
+
+
+@both
+def test_generators(mode):
+    passes("""
+def drawn(device, **kw): return torch.randn(3, device=device, **kw).tolist()
+torch.manual_seed(3); a = drawn("ghost"), torch.nn.functional.dropout(torch.ones(9).ghost()).tolist()
+torch.manual_seed(3); assert a == (drawn("cpu"), torch.nn.functional.dropout(torch.ones(9)).tolist())
+g = torch.Generator("ghost").manual_seed(3)
+assert drawn("ghost", generator=g) == a[0] and str(g.device) == "ghost:0"
+for device, other in (("ghost", torch.Generator()), ("cpu", g), ("ghost:1", g)):
+    try: drawn(device, generator=other)
+    except RuntimeError as e: assert "device type for generator but found" in str(e)
+    else: assert False
+state = torch.ghost.get_rng_state(); b = drawn("ghost")
+torch.ghost.set_rng_state(state); assert drawn("ghost") == b
+with torch.random.fork_rng(devices=[0], device_type="ghost"): drawn("ghost")
+torch.ghost.manual_seed(3); assert drawn("ghost") == a[0]
+""", mode)
+
+
+def test_the_accelerator():
+    passes("""
+a = torch.accelerator
+assert a.current_accelerator() == torch.device("ghost") and a.device_count() == 2 and a.current_device_index() == 0
+a.set_device_index(1); assert torch.ones(1, device="ghost").device.index == 1 and a.memory_allocated(0) == 0
+with torch.ghost.device(0): assert torch.ones(1, device="ghost").device.index == 0
+a.synchronize()
+with torch.device("ghost:0"): assert torch.zeros(2).device.index == 0 and torch.tensor([1.]).is_ghost
+""")
+
+
+def test_a_failure_is_reported_where_the_queue_runs():
+    passes("""
+x = torch.arange(3.).ghost(); y = x.gather(0, torch.tensor([7]).ghost())
+try: torch.ghost.synchronize()
+except (RuntimeError, IndexError) as e: assert "index 7 is out of bounds" in str(e)
+else: assert False
+assert (x + 1).tolist() == [1, 2, 3]
+""", "lazy")
+
+
+TRAINING = """
+from rushlight import nn
+F = nn.functional
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.l, self.o = nn.Embedding(20, 8), nn.LSTM(8, 16, 2, batch_first=True, bidirectional=True), nn.Linear(32, 10)
+    def forward(self, x): return self.o(self.l(self.e(x))[0][:, -1])
+class Former(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.p = nn.Embedding(20, 16), nn.Parameter(torch.randn(7, 16))
+        self.t = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, dropout=0.1, batch_first=True), 2)
+        self.o = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 10))
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(7, device=x.device)
+        return self.o(self.t(self.e(x) + self.p, mask=mask, is_causal=True)).mean(1)
+def convolutions():
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.1), nn.Conv2d(4, 8, 3),
+                         nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 10))
+def losses(network, optimizer, device):
+    torch.manual_seed(0)
+    x = torch.randn(12, 1, 12, 12) if network is convolutions else torch.randint(0, 20, (12, 7))
+    y, net = torch.randint(0, 10, (12,)).to(device), network().to(device)
+    opt = optimizer(net.parameters(), 0.01)
+    torch.manual_seed(5)
+    told = []
+    for _ in range(3):
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x.to(device)), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        opt.step()
+        told.append(loss.detach())
+    return [l.item() for l in told], [p.tolist() for p in net.parameters()]
+"""
+
+
+@both
+@pytest.mark.parametrize("network", ["convolutions", "Recurrent", "Former"])
+def test_training_gives_the_numbers_of_the_cpu(network, mode):
+    passes(TRAINING + f"""
+for optimizer in torch.optim.SGD, torch.optim.AdamW:
+    assert losses({network}, optimizer, "cpu") == losses({network}, optimizer, "ghost"), optimizer
+""", mode)
