@@ -180,17 +180,6 @@ static int work_run_open(const work *w, rush_device device, rush_value *out)
     return rush_error() ? -1 : 0;
 }
 
-/* Where an operation runs: its first tensor that is not the host's. */
-static rush_device device_of(const rush_op *op, const rush_value *in)
-{
-    for (int i = 0; i < op->nargs; i++)
-        for (uint32_t k = 0; k < (in[i].kind == RUSH_V_TENSOR ? 1 : in[i].kind == RUSH_V_TENSORS ? in[i].n : 0); k++) {
-            const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].tensors[k];
-            if (t && rush_device_of(t).type != RUSH_CPU) return rush_device_of(t);
-        }
-    return (rush_device){RUSH_CPU, -1};
-}
-
 /* Runs what is queued. After a failure the rest is given up: its arguments are not what they should be. */
 static int drain(void)
 {
@@ -240,7 +229,7 @@ static int ghost_run(rush_device device, const rush_op *op, const rush_value *in
         pthread_mutex_unlock(&lock);
         return 0;
     }
-    int failed = drain() || (open ? work_run_open(w, device_of(op, in), out) : work_run(w));
+    int failed = drain() || (open ? work_run_open(w, device, out) : work_run(w));
     work_end(w);
     return failed;
 }

@@ -88,6 +88,16 @@ static PyObject *manual_seed(PyObject *module, PyObject *x)
     Py_RETURN_NONE;
 }
 
+static PyObject *runs(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    rush_device d;
+    const char *name = n == 2 ? PyUnicode_AsUTF8(args[0]) : NULL;
+    if (!name) return PyErr_Format(PyExc_TypeError, "_device_runs(operation, device)");
+    if (ready_device(args[1], &d)) return NULL;
+    const rush_op *op = rush_op_find(name);
+    return PyBool_FromLong(op && rush_runs_on(d, op));
+}
+
 /* The first kind of device beside cpu and meta that this process has; None. */
 static PyObject *accelerator(PyObject *module, PyObject *unused)
 {
@@ -107,6 +117,7 @@ static PyMethodDef functions[] = {
     {"_device_reset_peak", reset_peak, METH_O, "Peaks begin anew from what is in use."},
     {"_device_generator", generator, METH_O, "The default generator of a device."},
     {"_device_manual_seed", manual_seed, METH_O, "Seeds the default generators of all devices but the CPU."},
+    {"_device_runs", (PyCFunction)(void (*)(void))runs, METH_FASTCALL, "Is there a kernel of an operation for a device?"},
     {"_device_accelerator", accelerator, METH_NOARGS, "The type of device beside the CPU that there is, or None."},
     {NULL},
 };

@@ -22,6 +22,13 @@ int rush_backend_kernel(rush_backend *b, const char *name, rush_kernel kernel)
     return 0;
 }
 
+bool rush_runs_on(rush_device device, const rush_op *op)
+{
+    const rush_backend *b = rush_backend_of(device);
+    if (device.type == RUSH_CPU || !b) return b;
+    return op->run || b->fallback || (op->index < b->nkernels && b->kernels[op->index]);
+}
+
 int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (device.type == RUSH_META) {

@@ -39,6 +39,7 @@ rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default
 
 /* Runs an operation, whose results the shape rule has made, on a device that is not the CPU. */
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
+bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
 
 /* ---- making results in shape rules ---- */
 int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */

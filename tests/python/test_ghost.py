@@ -151,3 +151,50 @@ except (RuntimeError, IndexError) as e: assert "index 7 is out of bounds" in str
 else: assert False
 assert (x + 1).tolist() == [1, 2, 3]
 """, "lazy")
+
+
+TRAINING = """
+from rushlight import nn
+F = nn.functional
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.l, self.o = nn.Embedding(20, 8), nn.LSTM(8, 16, 2, batch_first=True, bidirectional=True), nn.Linear(32, 10)
+    def forward(self, x): return self.o(self.l(self.e(x))[0][:, -1])
+class Former(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.p = nn.Embedding(20, 16), nn.Parameter(torch.randn(7, 16))
+        self.t = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, dropout=0.1, batch_first=True), 2)
+        self.o = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 10))
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(7, device=x.device)
+        return self.o(self.t(self.e(x) + self.p, mask=mask, is_causal=True)).mean(1)
+def convolutions():
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.1), nn.Conv2d(4, 8, 3),
+                         nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 10))
+def losses(network, optimizer, device):
+    torch.manual_seed(0)
+    x = torch.randn(12, 1, 12, 12) if network is convolutions else torch.randint(0, 20, (12, 7))
+    y, net = torch.randint(0, 10, (12,)).to(device), network().to(device)
+    opt = optimizer(net.parameters(), 0.01)
+    torch.manual_seed(5)
+    told = []
+    for _ in range(3):
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x.to(device)), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        opt.step()
+        told.append(loss.detach())
+    return [l.item() for l in told], [p.tolist() for p in net.parameters()]
+"""
+
+
+@both
+@pytest.mark.parametrize("network", ["convolutions", "Recurrent", "Former"])
+def test_training_gives_the_numbers_of_the_cpu(network, mode):
+    passes(TRAINING + f"""
+for optimizer in torch.optim.SGD, torch.optim.AdamW:
+    assert losses({network}, optimizer, "cpu") == losses({network}, optimizer, "ghost"), optimizer
+""", mode)

@@ -81,11 +81,12 @@ def operator(name, params, grads, differentiable=False, capturable=False):
     dtype = params[0].dtype
     if not dtype.is_floating_point:
         return None
-    # Sparse gradients never come here; a mixture of kinds goes the plain way.
+    # Sparse gradients never come here; a mixture of kinds or devices goes the plain way.
+    device = params[0].device
     for p, g in zip(params, grads):
-        if p.dtype is not dtype or g.dtype is not dtype or not p.is_cpu:
+        if p.dtype is not dtype or g.dtype is not dtype or p.device != device:
             return None
-    return op
+    return op if torch._C._device_runs(name, device) else None
 
 
 def advance(state_steps):
