@@ -7,7 +7,6 @@
 #include "kernels/lapack/lapack.h"
 #include "op/formula.h"
 #include "ops/linalg.h"
-#include "tensor/backend.h"
 
 /* ---- checks and results ---- */
 
