@@ -6,6 +6,7 @@ import json
 import lzma
 import math
 import pathlib
+import re
 import sys
 import zlib
 
@@ -98,23 +99,34 @@ def write(name, cases, numbers):
     return len(packed)
 
 
-def read(name):
-    """(cases, numbers) of a file."""
+def lines_of(name):
+    """(head, the lines of the cases, the numbers' bytes) of a file."""
     body = lzma.decompress((HERE / f"{name}.xz").read_bytes())
     end = body.index(b"\n")
-    head, cases, at = json.loads(body[:end]), [], end + 1
-    for _ in range(head["cases"]):
-        end = body.index(b"\n", at)
-        cases.append(json.loads(body[at:end]))
-        at = end + 1
-    stored = {}
+    head = json.loads(body[:end])
+    *lines, rest = body[end + 1:].split(b"\n", head["cases"])
+    return head, lines, rest
+
+
+def operations(name):
+    """What the cases of a file call, without reading more of them."""
+    return [json.loads(re.match(rb'{"op":("(?:[^"\\]|\\.)*")', line)[1]) for line in lines_of(name)[1]]
+
+
+def read(name):
+    """The cases of a file, with their numbers."""
+    head, lines, rest = lines_of(name)
+    stored, at = {}, 0
     for kind in sorted(head["numbers"]):
         size = np.dtype(kind).itemsize
         n = head["numbers"][kind]
-        planes = np.frombuffer(body, np.uint8, n * size, at).reshape(size, n)
+        planes = np.frombuffer(rest, np.uint8, n * size, at).reshape(size, n)
         stored[kind] = np.ascontiguousarray(planes.T).view(kind).ravel()
         at += n * size
-    return cases, Numbers(stored)
+    cases, numbers = [json.loads(line) for line in lines], Numbers(stored)
+    for case in cases:
+        attach(case, numbers)
+    return cases
 
 
 # ---------------------------------------------------------------- tensors in a case
@@ -257,9 +269,7 @@ def main():
     for name in FILES:
         if len(sys.argv) > 1 and sys.argv[1] not in (name, f"{name}.xz"):
             continue
-        cases, numbers = read(name)
-        for case in cases:
-            attach(case, numbers)
+        for case in read(name):
             if len(sys.argv) < 3 or sys.argv[2] in case["op"]:
                 print(json.dumps(case, default=lambda a: [round(float(x), 6) for x in a]))
 

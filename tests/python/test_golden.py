@@ -2,6 +2,7 @@
 
 One test per operation. A result is also compared with that of the in-place form and with what `out=` receives.
 """
+import functools
 import math
 import pathlib
 import sys
@@ -197,33 +198,24 @@ def out_form(path):
     return named(None, path)
 
 
-def load():
-    """{operation: its cases}, the numbers of all of them attached."""
+DATABASES = ("pointwise", "database")
+
+
+@functools.cache
+def cases():
+    """{operation or snippet: its cases}, read by the first test that wants one."""
     found = {}
-    for name in ("pointwise", "database"):
-        cases, numbers = golden.read(name)
-        for k, case in enumerate(cases):
-            golden.attach(case, numbers)
+    for name in golden.FILES:
+        for k, case in enumerate(golden.read(name)):
             case["number"] = f"{name} {k}"
             found.setdefault(case["op"], []).append(case)
     return found
 
 
-def load_snippets():
-    cases, numbers = golden.read("snippets")
-    for case in cases:
-        golden.attach(case, numbers)
-    return {case["op"]: case for case in cases}
-
-
-CASES = load()
-SNIPPETS = load_snippets()
-
-
-@pytest.mark.parametrize("op", sorted(CASES))
+@pytest.mark.parametrize("op", sorted({op for name in DATABASES for op in golden.operations(name)}))
 def test_operation(op):
     wrong = []
-    for k, case in enumerate(CASES[op]):
+    for k, case in enumerate(cases()[op]):
         try:
             wrong += [f"case {k} ({case['number']}): {line}" for line in failures(case)]
         except Exception as error:
@@ -231,7 +223,7 @@ def test_operation(op):
     assert not wrong, "\n".join(wrong[:12])
 
 
-@pytest.mark.parametrize("line", sorted(SNIPPETS))
+@pytest.mark.parametrize("line", sorted(golden.operations("snippets")))
 def test_snippet(line):
-    wrong = compare(SNIPPETS[line]["out"], golden.answer(torch, line), {"loose": 1})
+    wrong = compare(cases()[line][0]["out"], golden.answer(torch, line), {"loose": 1})
     assert not wrong, "\n".join(wrong)
