@@ -150,7 +150,8 @@ static rush_tensor *half_where_equal(rush_tensor *g, rush_value x, rush_value y,
 
 static rush_tensor *over_squares(rush_value n, rush_value x, rush_value y)
 {
-    return div_(n, add(mul(x, x), mul(y, y)));
+    rush_tensor *squares = add(mul(x, x), mul(y, y));
+    return where(eq(squares, 0), 0, div_(n, squares));
 }
 
 static rush_tensor *sinc_slope(rush_tensor *g, rush_value x)
@@ -178,7 +179,7 @@ static rush_tensor *elu_curve(rush_tensor *g, const rush_grads *s, rush_value x,
 {
     double alpha = rush_to_double(s->in[1]), scale = rush_to_double(s->in[2]), input = rush_to_double(s->in[3]);
     rush_tensor *d = s->in[4].i ? mul(x, input) : mul(x, mul(alpha * scale * input * input, exp_(mul(y, input))));
-    return mul(g, where(gt(y, 0), 0, d));
+    return mul(g, where(ge(y, 0), 0, d));
 }
 
 static rush_tensor *silu_curve(rush_tensor *g, rush_value x, rush_value y)

@@ -217,7 +217,7 @@ def words(torch):
             else:
                 loss()
                 optimizer.step()
-        return [p.detach() for p in params]
+        return [*params, *(optimizer.state[p][name] for p in params for name in sorted(optimizer.state[p]) if name != "step")]
 
     def module(name, *args, inputs=((3, 5),), call=(), **options):
         """A layer made with seed 0: its result, and the gradients of its parameters and inputs."""
@@ -246,7 +246,17 @@ def words(torch):
         sum((t * numbers(*t.shape, k=7)).sum() for t in flat if t.requires_grad).abs().backward()
         return [*flat, *(t.grad for t in leaves if t.requires_grad)]
 
-    return {"torch": torch, "np": np, "numbers": numbers, "optimize": optimize, "module": module, "curve": curve, "slopes": slopes,
+    def bends(f, *given):
+        """What slopes() tells, and derivatives of the gradients."""
+        leaves = [t.detach().requires_grad_() for t in given]
+        out = f(*leaves)
+        weights = numbers(*out.shape, k=5, dtype=str(out.dtype).rpartition(".")[2]).requires_grad_()
+        first = torch.autograd.grad(out, leaves, weights, create_graph=True)
+        second = torch.autograd.grad([g for g in first if g.requires_grad], [*leaves, weights],
+                                     [numbers(*g.shape, k=6, dtype=str(g.dtype).rpartition(".")[2]) for g in first if g.requires_grad], allow_unused=True)
+        return [out, *first, *(torch.zeros(()) if g is None else g for g in second)]
+
+    return {"torch": torch, "np": np, "bends": bends, "numbers": numbers, "optimize": optimize, "module": module, "curve": curve, "slopes": slopes,
             "F": torch.nn.functional}
 
 

@@ -462,10 +462,18 @@ NUMBERS = {"alpha": 1.5, "beta": 1.3, "value": 0.75, "threshold": 0.25, "negativ
            "training": False, "reduction": 1, "delta": 0.75, "dim": -1, "rtol": 0.05, "atol": 0.02, "equal_nan": True, "assume_unique": False,
            "invert": False, "x": 1.75}
 CHOICES = {"n": (0, 1, 2, 3), "is_result": (False, True), "approximate": ("none", "tanh"), "rounding_mode": ("floor", "trunc"),
-           "decimals": (1, -1), "exponent": (2.5, 2, 3, -2, 0.5, -1, 0, 1, -0.5), "eps": (None, 0.0625), "reduction": (0, 1, 2), "weight": (0.375, 0.75)}
+           "decimals": (1, -1), "exponent": (2.5, 2, 3, -2, 0.5, -1, 0, 1, -0.5), "eps": (None, 0.0625, 0.0), "reduction": (0, 1, 2), "weight": (0.375, 0.75)}
 RANGES = ((-4, 4), (-1, 1), (0, 1), (0.1, 6), (1.05, 6), (-30, 30))
-ODD = {"float": [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 1e-3, -1e-3, 25.0, -25.0, 100.0, -2.5, 1.5, 3.0, -3.0],
+ODD = {"float": [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 1e-3, -1e-3, 25.0, -25.0, 100.0, -2.5, 1.5, 3.0, -3.0, 0.25, 0.375, -0.375, -0.625, 1.125],
        "complex": [0j, 1 + 0j, -1 + 0j, 1j, 1e-3 + 1e-3j, 20 - 3j, -2.5 + 0j], "half": [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 30.0]}
+
+
+# Numbers that meet in two operands; every third of the other ones are equal, too. NaN and infinities only where they have a meaning of
+# their own: elsewhere PyTorch's vector loops and its plain ones differ.
+PAIRS = [(0.0, 0.0), (0.0, -1.0), (1.0, 0.0), (-0.0, 0.0), (0.0, -2.0), (-2.0, 0.0), (1.0, 0.25), (1.0, -0.625), (1.0, 1.125), (1.0, 0.375), (1.0, -0.375), (0.25, 1.0),
+         (-0.625, 1.0), (1.125, 1.0), (0.375, 1.0), (-0.375, 1.0)]
+ODD_PAIRS = [(0.0, math.nan), (math.nan, 0.0), (2.0, math.nan), (math.nan, 2.0), (math.inf, math.inf), (math.inf, -math.inf), (math.nan, math.nan), (2.0, math.inf), (-math.inf, 3.0)]
+ODD_MATTERS = re.compile(r"aten\.((f?max|f?min|maximum|minimum|eq|ne|lt|le|gt|ge|heaviside|copysign|nan_to_num)\.|greater|less|not_equal|logical|(special_)?xlog|is)")
 
 
 def schemas():
@@ -549,7 +557,7 @@ def pointwise():
             continue
         before = len(book.cases)
         for which, dtypes in CLASSES.items():
-            rounds = max([2] + [len(CHOICES[a.name]) for a in schema.arguments if a.name in CHOICES and "Tensor" not in str(a.type)])
+            rounds = max([3] + [len(CHOICES[a.name]) for a in schema.arguments if a.name in CHOICES and "Tensor" not in str(a.type)])
             for turn in range(rounds if which in ("float", "integer") else 2):
                 pointwise_case(book, path, schema, which, getattr(torch, dtypes[turn % 2]), turn)
         print(name, len(book.cases) - before, flush=True)
@@ -558,13 +566,14 @@ def pointwise():
 
 
 def pointwise_case(book, path, schema, which, dtype, turn):
-    """The first turn: 37 numbers in a row from the range that gives most finite results. The second: odd numbers, broadcast and strided."""
+    """The first turn: 37 numbers in a row from the range that gives most finite results. The second: odd numbers, broadcast
+    and strided. The third: equal numbers, and odd ones together."""
     differentiable = which in ("float", "complex", "half")
-    second = turn % 2
+    second, third = turn % 3 == 1, turn % 3 == 2
 
-    def arguments(low, high, odd):
+    def arguments(low, high, odd, only=None):
         draw = torch.Generator().manual_seed(11 + turn)
-        args, kwargs, k = [], {}, 0
+        args, kwargs, k, first = [], {}, 0, None
         for a in schema.arguments:
             if "Tensor" in str(a.type):
                 if a.name == "weight" and "prelu" in path and second is False:
@@ -575,9 +584,15 @@ def pointwise_case(book, path, schema, which, dtype, turn):
                     shape = (5, 7) if second else (37,)
                 wanted = torch.bool if a.name in ("condition", "mask") else dtype
                 v = numbers_in(draw, low, high, shape, wanted, odd and k < 2)
+                if third and wanted == dtype and k < 2 and shape == (37,):
+                    if first is not None:
+                        v[::3] = first[::3]
+                    first = v.clone()
+                    for i, pair in enumerate((PAIRS + ODD_PAIRS if ODD_MATTERS.search(path) else PAIRS) if which == "float" else ()):
+                        v[(2 * i + 1) % 37] = pair[k]
                 v = v.abs() + 0.1 if a.name == "abs" and dtype.is_floating_point else v    # polar's
                 v = place(v, ("transposed", "every second")[k % 2] if second and len(shape) > 1 and shape[1] > 1 else None)
-                v = v.requires_grad_(differentiable and wanted == dtype)
+                v = v.requires_grad_(differentiable and wanted == dtype and only in (None, k))
                 k += 1
             else:
                 v = number_for(a, dtype, turn)
@@ -603,7 +618,11 @@ def pointwise_case(book, path, schema, which, dtype, turn):
     except Unsuitable:
         return
     flags = "io" if not any(a.alias_info for a in schema.arguments) else ""
-    if not book.add(path, args, kwargs, flags=flags):
+    operands = sum("Tensor" in str(a.type) for a in schema.arguments)
+    if book.add(path, args, kwargs, flags=flags):
+        for k in range(operands if differentiable and operands > 1 and "grads" not in book.cases[-1] else 0):
+            book.add(path, *arguments(*spans[0], odd, k), flags=flags)     # some have a derivative by one operand only
+    else:
         free = each_tensor(lambda t: t.detach(), (args, kwargs))
         book.add(path, *free, flags=flags)
 

@@ -124,7 +124,7 @@ LESS = {
     **dict.fromkeys(["ops.aten." + name for name in (
         "digamma.default", "special_digamma.default", "special_psi.default", "polygamma.default", "special_polygamma.default",
         "i0.default", "special_i0.default", "special_i1.default", "elu_backward.default", "gelu_backward.default", "ldexp.Tensor",
-        "pow.Tensor_Tensor", "float_power.Tensor_Tensor")], "finite"),
+        "pow.Tensor_Tensor", "float_power.Tensor_Tensor", *(f"special_shifted_chebyshev_polynomial_{k}.default" for k in "uvw"))], "finite"),
     "as_strided_scatter": "values",             # PyTorch's gradient is that of the part that was written over
     # of complex numbers PyTorch computes another function than the derivative
     "ops.aten.silu_backward.default": "real",
