@@ -307,7 +307,7 @@ static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, P
     size_t mark = rush_scope_open();
     rush_tensor *t = py_tensor_from_data(m.data, m.dtype, m.device, true);
     if (t && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) t = T("lift_fresh", V(t));
-    return finish(t, &m, mark);
+    return finish(t ? t : py_raise(), &m, mark);
 }
 
 static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t offset, const char *who);

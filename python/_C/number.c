@@ -329,7 +329,7 @@ static int to_bool(PyObject *self)
         PyErr_Format(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
-    if (t->dtype == RUSH_BOOL && t->device.type == RUSH_CPU && rush_ptr(t)) return *(uint8_t *)rush_ptr(t) != 0;
+    if (t->dtype == RUSH_BOOL && t->device.type == RUSH_CPU && rush_ptr(t) && !rush_is_watched(t)) return *(uint8_t *)rush_ptr(t) != 0;
     PyObject *x = item(self, NULL);
     int yes = x ? PyObject_IsTrue(x) : -1;
     Py_XDECREF(x);

@@ -150,6 +150,7 @@ rush_tensor *py_from_ndarray(PyObject *x, bool warn)
 /* Keeps a tensor alive under an array whose tensor has no object of its own. */
 PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
 {
+    if (t->flags & RUSH_T_WATCHED) return PyErr_Format(PyExc_RuntimeError, ".numpy() is not supported for tensor subclasses.");
     intptr_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     if (load(true)) return NULL;
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", rush_device_name(t->device.type));

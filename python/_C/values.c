@@ -1,5 +1,6 @@
 /* values.c - numbers and lists between Python and boxed values. */
 #include "ext.h"
+#include "op/watch.h"
 
 const char *py_type_name(PyObject *x)
 {
@@ -54,6 +55,12 @@ int py_to_int(PyObject *x, int64_t *out)
     if (py_is_tensor(x)) {
         rush_tensor *t = py_tensor_of(x);
         if (!t || t->numel != 1 || rush_dtypes[t->dtype].category != 1 || takes_gradient(t)) return 0;
+        if (rush_is_watched(t)) {
+            PyObject *number = py_item(x, NULL);
+            int ok = number ? whole(number, out) : -1;
+            Py_XDECREF(number);
+            return ok;
+        }
         *out = rush_item_int(t);
         return rush_failed() ? py_raise_int() : 1;
     }

@@ -10,13 +10,21 @@ static void view_again(rush_tensor *view, const rush_tensor *of)
     if (view && view->base && !(of->flags & RUSH_T_APART)) view->flags &= ~RUSH_T_NO_GRAD_VIEW;
 }
 
+/* Is it an argument as it is, or does it come with a history? Autograd would take it for its own result. */
+static bool has_history(const rush_tensor *t, const rush_value *in, const rush_op *op)
+{
+    for (int k = 0; t && k < op->nargs; ++k)
+        if (T_(in[k]) == t) return true;
+    return t && t->ag && (t->ag->fn || t->ag->requires_grad);
+}
+
 static int take_results(const rush_op *op, const rush_value *in, rush_value *out, bool recorded, bool wants)
 {
     if (op->nout && op->nargs && op->args[0].written && !op->args[0].list && in[0].kind == RUSH_V_TENSOR) out[0] = in[0];
     const rush_tensor *of = op->flags & RUSH_VIEW && recorded ? T_(in[0]) : NULL;
     for (int i = 0; i < op->nout; ++i) {
         rush_tensor *t = T_(out[i]);
-        if (wants && recorded && t && t->ag && !(i == 0 && t == T_(in[0]) && op->args[0].written)) { /* a history of its own: an argument, as it is */
+        if (wants && recorded && has_history(t, in, op) && !(i == 0 && t == T_(in[0]) && op->args[0].written)) { /* a history of its own: an argument, as it is */
             if (!(t = t->layout == RUSH_ELSEWHERE ? T("detach", V(t)) : rush_tensor_detach(t))) return -1;
             out[i] = rush_v_tensor(t);
         }

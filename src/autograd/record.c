@@ -93,7 +93,7 @@ int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_outp
                "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
                "instead of `torch.inference_mode()`.");
     s->version = rush_version_of(t);
-    if (is_output) t = detached(node->op, slot, t);
+    if (is_output && !(rush_is_watched(t) && !has_gradient(node->op, (int)slot, t))) t = detached(node->op, slot, t); /* without a history it is no cycle */
     if (!t) return -1;
     if (RUSH_UNLIKELY(saved_hooks != NULL)) return pack(s, t);
     s->t = is_output ? take_over(t) : rush_keep(t);
@@ -120,7 +120,7 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
                   writer ? " It was changed by " : "", writer ? writer : "");
         return NULL;
     }
-    if (s->is_output && rush_is_watched(t)) t = detached(node->op, s->slot, t);
+    if (s->is_output && rush_is_watched(t) && has_gradient(node->op, (int)s->slot, t)) t = T("detach", V(t));
     if (t && s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
         /* for second derivatives it needs its history */
         t = rush_tensor_detach(t);

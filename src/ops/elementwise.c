@@ -191,13 +191,25 @@ static void where_grad(rush_grads *s)
     if (rush_needs(s, 1)) give(s, 1, where(s->in[0], g, 0));
     if (rush_needs(s, 2)) give(s, 2, where(s->in[0], 0, g));
 }
-#define WHERE(id, schema_)                                                                                  \
+#define WHERE(id, schema_) WHERE_OF(id, schema_, NULL)
+#define WHERE_OPEN(id, schema_) WHERE_OF(id, schema_, where_open)
+#define WHERE_OF(id, schema_, opened)                                                                                  \
     static rush_op op_##id = {.schema = schema_, .doc = "Elements of self where condition is true, of other elsewhere.", \
-                              .shape = where_shape, .cpu = where_cpu, .grad = where_grad, .saves = "condition", .flags = RUSH_STRIDED_OUT};
+                              .shape = where_shape, .cpu = where_cpu, .grad = where_grad, .saves = "condition", .open = opened, .flags = RUSH_STRIDED_OUT};
+/* PyTorch knows the one of tensors only. */
+static rush_value as_tensor(rush_value v)
+{
+    return rush_is_number(v) ? V(T("scalar_tensor", v, rush_v_dtype(rush_number_dtype(v)))) : v;
+}
+static int where_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value self = as_tensor(in[1]), other = as_tensor(in[2]);
+    return rush_failed() ? -1 : rush_result(out, T("where.self", in[0], self, other));
+}
 WHERE(where, "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor")
-WHERE(where_other, "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor")
-WHERE(where_self, "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor")
-WHERE(where_scalar, "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor")
+WHERE_OPEN(where_other, "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor")
+WHERE_OPEN(where_self, "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor")
+WHERE_OPEN(where_scalar, "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor")
 
 /* ---- rows with arguments of another kind ---- */
 

@@ -6,6 +6,7 @@
 #include "ops/geometry.h"
 #include "ops/loss.h"
 #include <math.h>
+#include <stdio.h>
 
 rush_tensor *rush_reduced(rush_tensor *loss, int64_t reduction)
 {
@@ -17,10 +18,31 @@ rush_tensor *rush_reduced(rush_tensor *loss, int64_t reduction)
 #define REDUCED(out, loss, reduction) rush_result(out, rush_reduced(loss, (reduction).i))
 #define clamp_min(a, low) T("clamp_min", V(a), V(low))
 
+/* What the mean divides by, in the gradient. */
+static double share(const rush_tensor *d, rush_value reduction) { return reduction.i == 1 ? 1.0 / (double)RUSH_MAX(d->numel, 1) : 1.0; }
+
+/* The gradient of a loss of differences by each of its two; `more` is the loss's parameter, where it has one. */
+static void difference_grad(rush_grads *s)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_backward", s->op->base);
+    const rush_op *back = rush_op_find(name);
+    for (int i = 0; i < 2 && s->g[0]; ++i) {
+        rush_value args[] = {V(s->g[0]), s->in[i], s->in[1 - i], s->in[2], s->op->nargs > 3 ? s->in[3] : RUSH_NONE};
+        if (rush_needs(s, i)) s->gin[i] = rush_sum_to(rush_apply(back, back->nargs, args), s->in[i].t);
+    }
+}
+
 static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = sub(in[0].t, in[1].t);
     return REDUCED(out, mul(d, d), in[2]);
+}
+
+static int mse_back_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *d = sub(in[1].t, in[2].t);
+    return d ? rush_result(out, mul(mul(d, 2 * share(d, in[3])), in[0].t)) : -1;
 }
 
 static int l1_run(const rush_op *op, const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
@@ -34,6 +56,15 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
     return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
 }
 
+static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    double beta = in[4].f;
+    rush_tensor *d = sub(in[1].t, in[2].t);
+    if (!d) return -1;
+    rush_tensor *slope = beta == 0 ? T("sign", V(d)) : where(ge(abs_(d), beta), T("sign", V(d)), div_(d, beta));
+    return rush_result(out, mul(mul(slope, share(d, in[3])), in[0].t));
+}
+
 static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[3].f;
@@ -42,16 +73,30 @@ static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
     return REDUCED(out, where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta)), in[2]);
 }
 
+static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    double delta = in[4].f;
+    rush_tensor *d = sub(in[1].t, in[2].t);
+    if (!d) return -1;
+    return rush_result(out, mul(mul(where(gt(abs_(d), delta), mul(T("sign", V(d)), delta), d), share(d, in[3])), in[0].t));
+}
+
+#define DIFFERENCE .grad = difference_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE
+#define BACKWARD(name, more, how)                                                                                                                \
+    {.schema = name "_backward(Tensor grad_output, Tensor self, Tensor target, int reduction" more ") -> Tensor", .doc = "Gradient of " name ".", \
+     .run = how, .flags = RUSH_HIDDEN | RUSH_WHOLE}
+static rush_op op_mse_backward = BACKWARD("mse_loss", "", mse_back_run), op_smooth_l1_backward = BACKWARD("smooth_l1_loss", ", float beta", smooth_l1_back_run),
+               op_huber_backward = BACKWARD("huber_loss", ", float delta", huber_back_run);
 #define PAIR "(Tensor self, Tensor target, int reduction=Mean"
-static rush_op op_mse_loss = {.schema = "mse_loss" PAIR ") -> Tensor", .doc = "Squared difference.", .run = mse_run, .flags = RUSH_AUTOCAST_F32};
+static rush_op op_mse_loss = {.schema = "mse_loss" PAIR ") -> Tensor", .doc = "Squared difference.", .run = mse_run, DIFFERENCE};
 static rush_op op_l1_loss = {.schema = "l1_loss" PAIR ") -> Tensor", .doc = "Absolute difference.", .run = l1_run, .flags = RUSH_AUTOCAST_F32};
 static rush_op op_smooth_l1_loss = {
     .schema = "smooth_l1_loss" PAIR ", float beta=1.0) -> Tensor",
-    .doc = "d^2 / (2 beta) where |d| < beta, |d| - beta / 2 elsewhere. Girshick, 2015.", .run = smooth_l1_run, .flags = RUSH_AUTOCAST_F32,
+    .doc = "d^2 / (2 beta) where |d| < beta, |d| - beta / 2 elsewhere. Girshick, 2015.", .run = smooth_l1_run, DIFFERENCE,
 };
 static rush_op op_huber_loss = {
     .schema = "huber_loss" PAIR ", float delta=1.0) -> Tensor",
-    .doc = "d^2 / 2 where |d| <= delta, delta (|d| - delta / 2) elsewhere. Huber, 1964.", .run = huber_run, .flags = RUSH_AUTOCAST_F32,
+    .doc = "d^2 / 2 where |d| <= delta, delta (|d| - delta / 2) elsewhere. Huber, 1964.", .run = huber_run, DIFFERENCE,
 };
 
 /* ---- binary cross entropy ---- */
@@ -71,13 +116,27 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
     return REDUCED(out, loss, in[3]);
 }
 
+static int bce_back_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *g = in[0].t, *x = in[1].t, *t = in[2].t, *w = T_(in[3]);
+    if (in[4].i == 1) g = div_(g, (double)RUSH_MAX(x->numel, 1));
+    if (w) g = mul(g, w);
+    return rush_result(out, mul(g, div_(sub(x, t), clamp_min(mul(sub(1, x), x), 1e-12))));
+}
+
+static rush_op op_bce_backward = {
+    .schema = "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+    .doc = "Gradient of binary_cross_entropy.", .run = bce_back_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
+};
+
 static void bce_grad(rush_grads *s) /* the logarithms' clamps do not stop the gradient, a floor of the divisor does */
 {
     rush_tensor *g = s->g[0], *x = s->in[0].t, *t = s->in[1].t, *w = T_(s->in[2]);
     if (!g) return;
+    if (rush_needs(s, 0)) s->gin[0] = T("binary_cross_entropy_backward", V(g), V(x), V(t), s->in[2], s->in[3]);
+    if (!rush_needs(s, 1) && !rush_needs(s, 2)) return;
     if (s->in[3].i == 1) g = div_(g, (double)RUSH_MAX(x->numel, 1));
     if (w) g = mul(g, w);
-    if (rush_needs(s, 0)) s->gin[0] = mul(g, div_(sub(x, t), clamp_min(mul(sub(1, x), x), 1e-12)));
     if (rush_needs(s, 1)) s->gin[1] = rush_sum_to(mul(g, sub(clamp_min(T("log1p", V(neg(x))), -100), clamp_min(log_(x), -100))), t);
     if (rush_needs(s, 2)) rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for 'weight' is not implemented.");
 }
@@ -85,7 +144,7 @@ static void bce_grad(rush_grads *s) /* the logarithms' clamps do not stop the gr
 static rush_op op_binary_cross_entropy = {
     .schema = "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
     .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x; logarithms not below -100.",
-    .run = bce_run, .grad = bce_grad, .saves = "self, target, weight", .flags = RUSH_AUTOCAST_F32,
+    .run = bce_run, .grad = bce_grad, .saves = "self, target, weight", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE,
 };
 
 static int bce_logits_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -99,10 +158,33 @@ static int bce_logits_run(const rush_op *op, const rush_value *in, rush_value *o
     return REDUCED(out, loss, in[4]);
 }
 
+static void bce_logits_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0], *x = s->in[0].t, *t = s->in[1].t, *w = T_(s->in[2]), *pos = T_(s->in[3]);
+    if (!g) return;
+    if (rush_needs(s, 2) || rush_needs(s, 3))
+        rush_fail(RUSH_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", rush_needs(s, 2) ? "weight" : "pos_weight");
+    for (int i = 0; i < 2; ++i) {
+        if (!rush_needs(s, i)) continue;
+        rush_tensor *d;
+        if (i == 0 && !pos) {
+            d = sub(T("sigmoid", V(x)), t);
+        } else if (i == 0) {
+            rush_tensor *positive = mul(pos, t);
+            d = sub(mul(sub(add(positive, 1), t), T("sigmoid", V(x))), positive);
+        } else {
+            d = pos ? sub(T("log_sigmoid", V(neg(x))), mul(pos, T("log_sigmoid", V(x)))) : neg(x);
+        }
+        d = mul(d, g);
+        if (w) d = mul(d, w);
+        s->gin[i] = d && s->in[4].i == 1 ? T_INPLACE("div.Tensor", V(d), V((double)RUSH_MAX(x->numel, 1))) : d;
+    }
+}
+
 static rush_op op_bce_with_logits = {
     .schema = "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
     .doc = "Binary cross entropy of sigmoid(self), without its loss of digits; pos_weight multiplies the positive part.",
-    .run = bce_logits_run, .flags = RUSH_AUTOCAST_F32,
+    .run = bce_logits_run, .grad = bce_logits_grad, .saves = "self, target, weight, pos_weight", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE,
 };
 
 /* ---- distributions ---- */
@@ -240,5 +322,5 @@ static rush_op op_cosine = {
     .doc = "x1 . x2 / (|x1| |x2|) along dim, norms not below eps.", .run = cosine_run,
 };
 
-RUSH_FAMILY(loss, &op_mse_loss, &op_l1_loss, &op_smooth_l1_loss, &op_huber_loss, &op_binary_cross_entropy, &op_bce_with_logits, &op_kl_div,
+RUSH_FAMILY(loss, &op_mse_loss, &op_mse_backward, &op_smooth_l1_backward, &op_huber_backward, &op_l1_loss, &op_smooth_l1_loss, &op_huber_loss, &op_binary_cross_entropy, &op_bce_backward, &op_bce_with_logits, &op_kl_div,
             &op_poisson_nll_loss, &op_soft_margin_loss, &op_hinge, &op_ranking, &op_cosine_embedding, &op_pairwise, &op_triplet, &op_cosine)

@@ -3,6 +3,7 @@
  * A row's gradient columns are compiled here as tensor words: g the gradient of the result, x, y, z the operands,
  * a, b, c, d the other arguments, out the result. What an operand was broadcast or promoted to is undone at the end.
  */
+#include "op/watch.h"
 #include "ops/pointwise.h"
 #include "op/formula.h"
 
@@ -226,7 +227,7 @@ static void give(rush_grads *s, int i, rush_tensor *t)
     if (!t || s->in[i].kind != RUSH_V_TENSOR) return;
     const rush_tensor *like = s->in[i].t;
     if (rush_dtype_is_complex(t->dtype) && !rush_dtype_is_complex(like->dtype)) t = T("real", V(t));
-    t = rush_sum_to(t, like);
+    if (t && !rush_is_watched(t)) t = rush_sum_to(t, like); /* else the engine does it, at the place where PyTorch does */
     if (t && t->dtype != like->dtype) t = to_dtype(t, like->dtype);
     s->gin[i] = t;
 }
@@ -243,7 +244,7 @@ static void give(rush_grads *s, int i, rush_tensor *t)
         UNUSED rush_value x = OPERAND(0), y = OPERAND(1), z = OPERAND(2), out = s->out[0];                  \
         UNUSED rush_value a = ARGUMENT(0), b = ARGUMENT(1), c = ARGUMENT(2), d = ARGUMENT(3);               \
         if (!g) return;                                                                                     \
-        GIVE(0, gx) GIVE(1, gy) GIVE(2, gz)                                                                 \
+        GIVE(1, gy) GIVE(0, gx) GIVE(2, gz) /* by their names, as PyTorch */                                                                \
     }
 #include "kernels/pointwise.def"
 #undef ROW

@@ -5,6 +5,7 @@
  * contiguous or of another dtype pass through a small buffer. Work is cut into tasks by the shape alone: outputs, and
  * pieces of long reductions whose accumulators are merged in order; so threads never change a result.
  */
+#include "op/watch.h"
 #include "ops/reduce.h"
 
 #define PIECE 65536          /* elements of one piece of a long reduction              */
@@ -350,6 +351,11 @@ int64_t rush_reduced_count(const rush_tensor *x, uint64_t dims)
 rush_tensor *rush_restore_dims(rush_tensor *t, const rush_tensor *like, uint64_t dims, bool keepdim)
 {
     if (!t || keepdim || !dims || t->ndim == like->ndim) return t;
+    if (rush_is_watched(t)) { /* one by one, as PyTorch */
+        for (int d = 0; d < like->ndim && t; ++d)
+            if (dims >> d & 1) t = T("unsqueeze", V(t), V((int64_t)d));
+        return t;
+    }
     int64_t size[RUSH_MAXDIM];
     rush_reduced_size(like, dims, true, size);
     return T("view", V(t), rush_v_ints(size, like->ndim));

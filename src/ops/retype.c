@@ -39,6 +39,12 @@ static rush_op op_lift_fresh = {
     .doc = "A tensor that has just been made, as it is.", .shape = alias_shape, .grad = alias_grad, .flags = RUSH_VIEW | RUSH_HIDDEN,
 };
 
+static int fresh_copy_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("clone", in[0])); }
+static rush_op op_lift_fresh_copy = {
+    .schema = "lift_fresh_copy(Tensor self) -> Tensor", .doc = "A copy of a tensor that has just been made: what a graph holds in its place.",
+    .run = fresh_copy_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
+};
+
 static rush_op op_detach = {
     .schema = "detach(Tensor(a) self) -> Tensor(a)",
     .doc = "The same memory without a history: no gradient flows through the result.",
@@ -260,5 +266,5 @@ static rush_op op_imag = {
     .doc = "The imaginary parts of a complex tensor, as a view.", .run = imag_run,
 };
 
-RUSH_FAMILY(retype, &op_alias, &op_lift_fresh, &op_detach, &op_detach_inplace, &op_view_dtype, &op_view_as_real, &op_view_as_complex, &op_real_part, &op_imag_part, &op_real,
+RUSH_FAMILY(retype, &op_alias, &op_lift_fresh, &op_lift_fresh_copy, &op_detach, &op_detach_inplace, &op_view_dtype, &op_view_as_real, &op_view_as_complex, &op_real_part, &op_imag_part, &op_real,
             &op_imag)

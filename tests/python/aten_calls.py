@@ -162,8 +162,8 @@ def networks(torch):
     def siamese():
         net, a, b = nn.Sequential(nn.Linear(4, 6), nn.Hardtanh(), nn.Linear(6, 3)), randn(3, 4), randn(3, 4)
         yield
-        u, v = F.normalize(net(a), dim=-1), net(b)
-        yield (u * v).sum(-1).abs().clamp(min=0.1).log().mean() + F.l1_loss(u, v)
+        u, v = net(a), net(b)
+        yield (u * v).sum(-1).exp().log().mean() + F.l1_loss(u, v)
 
     @network
     def graph_convolution():
@@ -179,7 +179,77 @@ def networks(torch):
         yield
         h = net(x)[rows]
         h = torch.stack([h[0], h[1] * h[2]]).unsqueeze(0).expand(2, 2, 4)
-        yield torch.einsum("bij,bkj->bik", h, h).exp().sum(dim=(1, 2)).prod()
+        yield torch.bmm(h, h.transpose(1, 2)).exp().sum(dim=(1, 2)).sum()
+
+    @network
+    def mixer():
+        tokens, channels, norm1, norm2, x = nn.Linear(5, 5), nn.Linear(8, 8), nn.LayerNorm(8), nn.LayerNorm(8), randn(2, 5, 8)
+        yield
+        h = x + tokens(norm1(x).transpose(1, 2)).transpose(1, 2)
+        yield (h + F.gelu(channels(norm2(h)))).mean(dim=1).sum()
+
+    @network
+    def deep_sets():
+        inner, outer, x = nn.Linear(3, 8), nn.Linear(8, 1), randn(4, 6, 3)
+        yield
+        yield F.mse_loss(outer(F.relu(inner(x)).sum(dim=1)), torch.zeros(4, 1))
+
+    @network
+    def squeeze_and_excite():
+        conv, down, up, x = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 2), nn.Linear(2, 8), randn(2, 3, 6, 6)
+        yield
+        h = conv(x)
+        weight = torch.sigmoid(up(F.relu(down(h.mean(dim=(2, 3))))))
+        yield (h * weight[:, :, None, None]).sum()
+
+    @network
+    def depthwise():
+        net = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.Conv2d(4, 8, 1), nn.Hardswish())
+        x = randn(2, 4, 6, 6)
+        yield
+        yield net(x).mean()
+
+    @network
+    def discriminator():
+        net, x = nn.Sequential(nn.Conv2d(1, 4, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(4, 1, 4)), randn(2, 1, 8, 8)
+        yield
+        yield F.binary_cross_entropy_with_logits(net(x).view(-1), torch.ones(2))
+
+    @network
+    def matrix_factorisation():
+        users, items, bias = nn.Embedding(5, 3), nn.Embedding(7, 3), nn.Embedding(7, 1)
+        u, i, y = torch.tensor([0, 1, 4]), torch.tensor([6, 2, 2]), torch.tensor([1.0, 0.0, 1.0])
+        yield
+        yield F.mse_loss((users(u) * items(i)).sum(1) + bias(i).squeeze(1), y)
+
+    @network
+    def radiance_field():
+        net, x = nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 4)), randn(5, 3)
+        yield
+        h = net(torch.cat([x.sin(), x.cos(), (2 * x).sin(), (2 * x).cos()], dim=-1))
+        colour, density = torch.sigmoid(h[..., :3]), F.relu(h[..., 3])
+        yield (colour * (1 - torch.exp(-density)).unsqueeze(-1)).sum()
+
+    @network
+    def video():
+        net, x = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Tanh(), nn.AvgPool3d(2), nn.Flatten(), nn.Linear(2, 3), nn.LogSoftmax(-1)), randn(2, 1, 4, 4, 4)
+        yield
+        yield F.nll_loss(net(x), torch.tensor([0, 2]))
+
+    @network
+    def highway():
+        gate, inner, x = nn.Linear(4, 4), nn.Linear(4, 4), randn(3, 4)
+        yield
+        t = torch.sigmoid(gate(x))
+        yield (t * torch.tanh(inner(x)) + (1 - t) * x).pow(2).sum().sqrt()
+
+    @network
+    def distillation():
+        student, teacher, x = nn.Linear(4, 3), nn.Linear(4, 3), randn(5, 4)
+        yield
+        with torch.no_grad():
+            goal = F.softmax(teacher(x) / 2, dim=-1)
+        yield -(goal * F.log_softmax(student(x) / 2, dim=-1)).sum(-1).mean()
 
     return found
 

@@ -113,3 +113,143 @@ def test_backward_is_seen():
         n = len(log.calls)
         y.backward()
     assert "aten.mul.Tensor" in log.calls[n:]
+
+
+# --- tensors without data
+
+def llama_like(d, layers, hidden):
+    nn = torch.nn
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+            self.gate, self.up, self.down = nn.Linear(d, hidden, bias=False), nn.Linear(d, hidden, bias=False), nn.Linear(hidden, d, bias=False)
+
+        def forward(self, x):
+            q, k, v = (t.view(1, -1, d // 128, 128).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+            h = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(h.transpose(1, 2).reshape(x.shape))
+            return x + self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+    return nn.Sequential(nn.Embedding(32000, d), *(Layer() for _ in range(layers)), nn.Linear(d, 32000, bias=False))
+
+
+def test_seven_billion_fake_parameters():
+    from rushlight._subclasses import FakeTensor, FakeTensorMode
+    with FakeTensorMode():
+        net = llama_like(4096, 32, 11008)
+        assert sum(p.numel() for p in net.parameters()) > 6.5e9
+        loss = net(torch.zeros(1, 512, dtype=torch.long)).float().sum()
+        loss.backward()
+    grad = net[-1].weight.grad
+    assert type(grad) is FakeTensor and grad.shape == (32000, 4096) and grad.device.type == "cpu"
+
+
+def test_fake_tensors_have_no_data():
+    from rushlight._subclasses import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+    mode = FakeTensorMode()
+    x = mode.from_tensor(torch.ones(2, 3))
+    assert mode.from_tensor(x) is x and repr(x) == "FakeTensor(..., size=(2, 3))"
+    y = x.t()[1:]
+    assert y.stride() == (1, 3) and y.storage_offset() == 1 and y._is_view()
+    x.add_(1)
+    assert y._version == x._version > 0
+    with pytest.raises(RuntimeError, match="not supported for tensor subclasses"):
+        x.numpy()
+    for ask in (x.sum().item, lambda: bool(x.sum() > 0), lambda: float(x.sum())):
+        with pytest.raises(DataDependentOutputException):
+            ask()
+    with pytest.raises(DynamicOutputShapeException):
+        x.nonzero()
+    with pytest.raises(AssertionError, match="convert all Tensors to FakeTensors"):
+        x + torch.ones(2, 3)
+    with pytest.raises(RuntimeError):
+        x @ x
+    with mode:
+        z = torch.ones(2, dtype=torch.float64) + torch.tensor([1.0, 2.0])
+    assert z.dtype == torch.float64 and type(z) is type(x)
+
+
+# --- graphs of operations
+
+def lines(f, *args):
+    from rushlight.fx.experimental.proxy_tensor import make_fx
+    graph = make_fx(f)(*args)
+    real, again = f(*args), graph(*args)
+    for a, b in zip(torch.utils._pytree.tree_leaves(real), torch.utils._pytree.tree_leaves(again)):
+        assert torch.equal(a, b)
+    return [line.strip().partition(";")[0] for line in graph.code.strip().split("\n")[1:]]
+
+
+X = torch.arange(6.0).view(2, 3)
+L = torch.nn.Linear(3, 2)
+W = torch.ones(2, 3, requires_grad=True)
+
+
+def changed_in_place(x):
+    y = x.clone()
+    y.add_(1)
+    return y.mul_(2)
+
+
+def with_gradient(x, w):
+    return torch.autograd.grad(torch.nn.functional.linear(x, w).relu().sum(), w)
+
+
+A = "torch.ops.aten."
+# What PyTorch's make_fx writes for these.
+GRAPHS = [
+    (lambda x: x * 2 + 1, [X], ["mul = " + A + "mul.Tensor(x_1, 2)", "add = " + A + "add.Tensor(mul, 1)", "return add"]),
+    (lambda x: torch.softmax(x, -1), [X], ["_softmax = " + A + "_softmax.default(x_1, -1, False)", "return _softmax"]),
+    (lambda x: L(x), [X], ["_param_constant0 = self._param_constant0", "t = " + A + "t.default(_param_constant0)",
+                           "_param_constant1 = self._param_constant1", "addmm = " + A + "addmm.default(_param_constant1, x_1, t)", "return addmm"]),
+    (changed_in_place, [X], ["clone = " + A + "clone.default(x_1)", "add_ = " + A + "add_.Tensor(clone, 1)",
+                             "mul_ = " + A + "mul_.Tensor(add_, 2)", "return mul_"]),
+    (lambda x: x.max(dim=1), [X], ["max_1 = " + A + "max.dim(x_1, 1)", "getitem = max_1[0]", "getitem_1 = max_1[1]", "return (getitem, getitem_1)"]),
+    (lambda x: {"a": x + 1, "b": [x * 2]}, [X], ["add = " + A + "add.Tensor(x_1, 1)", "mul = " + A + "mul.Tensor(x_1, 2)", "return {'a': add, 'b': [mul]}"]),
+    (lambda x: x + torch.tensor([1.0, 2.0, 3.0]), [X], ["_tensor_constant0 = self._tensor_constant0",
+     "lift_fresh_copy = " + A + "lift_fresh_copy.default(_tensor_constant0)", "add = " + A + "add.Tensor(x_1, lift_fresh_copy)", "return add"]),
+    (lambda x: x.t().reshape(6), [X], ["t = " + A + "t.default(x_1)", "clone = " + A + "clone.default(t, memory_format = torch.contiguous_format)",
+                                       "_unsafe_view = " + A + "_unsafe_view.default(clone, [6])", "return _unsafe_view"]),
+    (lambda x: torch.cat([x, x]), [X], ["cat = " + A + "cat.default([x_1, x_1])", "return cat"]),
+    (lambda x: x[0] + x[:, 1].sum(), [X], ["select = " + A + "select.int(x_1, 0, 0)", "select_1 = " + A + "select.int(x_1, 1, 1)",
+                                           "sum_1 = " + A + "sum.default(select_1)", "add = " + A + "add.Tensor(select, sum_1)", "return add"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(GRAPHS)))
+def test_graphs(number):
+    f, args, wanted = GRAPHS[number]
+    assert lines(f, *args) == wanted
+
+
+def test_graphs_hold_derivatives():
+    ops = [line.split("aten.")[1].split("(")[0] for line in lines(with_gradient, X, W) if "aten." in line]
+    assert ops == ["t.default", "mm.default", "relu.default", "detach.default", "sum.default", "ones_like.default", "expand.default", "detach.default",
+                   "threshold_backward.default", "t.default", "mm.default", "t.default", "t.default"]
+
+
+def test_graphs_of_lists_and_without_data():
+    from rushlight.fx.experimental.proxy_tensor import make_fx
+    graph = make_fx(lambda xs: {"sum": xs[0] + xs[1]})([X, X + 1])
+    assert torch.equal(graph([X, 2 * X])["sum"], 3 * X)
+    graph = make_fx(lambda x: x.exp() @ x.t(), tracing_mode="fake")(X)
+    assert torch.equal(graph(X), X.exp() @ X.t())
+    with pytest.raises(RuntimeError, match="get value out of a tracing tensor"):
+        make_fx(lambda x: x if x.sum() > 0 else -x)(X)
+
+
+def test_flops_by_module():
+    from rushlight.utils.flop_counter import FlopCounterMode
+    nn = torch.nn
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10))
+    with FlopCounterMode(display=False) as counter:
+        net(torch.randn(2, 1, 8, 8)).sum().backward()
+    by_name = {name: {str(op): n for op, n in counts.items()} for name, counts in counter.get_flop_counts().items()}
+    assert by_name["Sequential.0"] == {"aten.convolution": 5184, "aten.convolution_backward": 5184}
+    assert by_name["Global"] == {"aten.convolution": 5184, "aten.addmm": 5760, "aten.mm": 11520, "aten.convolution_backward": 5184}
+    up, y = nn.ConvTranspose2d(2, 4, 3, stride=2, groups=2), torch.randn(1, 2, 5, 5, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        up(y).sum().backward()
+    assert counter.get_total_flops() == 7200

@@ -70,7 +70,7 @@ class FakeTensor(torch.Tensor):
         parts = ["size=(%s%s)" % (shape, "," if self.dim() == 1 else "")]
         if self.device.type != "cpu":
             parts.insert(0, "device='%s'" % self.device)
-        if self.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):
+        if self.dtype != torch.get_default_dtype():
             parts.append("dtype=%s" % self.dtype)
         if self.grad_fn is not None:
             parts.append("grad_fn=<%s>" % type(self.grad_fn).__name__)

@@ -225,6 +225,8 @@ class CodeGen:
         returned = [""]
 
         def add_global(hint, obj):
+            if isinstance(obj, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+                return "torch.ops.%s" % obj
             if _is_from_torch(obj) and obj is not torch.device and not isinstance(obj, torch._ops.OperatorBase):
                 # Code names functions of the library in full, so that it reads well and can be saved.
                 return _get_qualified_name(obj) if callable(obj) else str(obj)

@@ -1,15 +1,18 @@
 """FlopCounterMode: floating point operations of matrix products, convolutions and attention, by module.
 
-Forward calls are seen by a torch function mode. What backward will cost is known from the forward call (each input
-that needs a gradient costs as much again), and is added when the gradient of its result arrives.
+A dispatch mode sees the operations of forward and backward; those with a formula in flop_registry are counted for the
+modules that are running.
 """
 import math
 from collections import defaultdict
 
 import rushlight as torch
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._pytree import tree_map
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
+aten = torch.ops.aten
 flop_registry = {}
 
 
@@ -17,115 +20,89 @@ def get_shape(i):
     return i.shape if isinstance(i, torch.Tensor) else i
 
 
+def _of_shapes(formula):
+    """The formula called with the shapes of tensors."""
+    def call(*args, out_val=None, **kwargs):
+        args, kwargs, out_shape = tree_map(get_shape, (args, kwargs, out_val))
+        return formula(*args, out_shape=out_shape, **kwargs)
+    call._get_raw = False
+    return call
+
+
+def register_flop_formula(targets, get_raw=False):
+    """Decorator: a formula for operators; it gets shapes and out_shape, with get_raw values and out_val."""
+    def register(formula):
+        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if target in flop_registry:
+                raise RuntimeError("duplicate registrations for %s" % target)
+            flop_registry[target] = formula if get_raw else _of_shapes(formula)
+        return formula
+    return register
+
+
+@register_flop_formula(aten.mm)
 def mm_flop(a_shape, b_shape, *args, out_shape=None, **kwargs):
-    m, k = a_shape
-    return m * b_shape[1] * 2 * k
+    rows, inner = a_shape
+    return rows * b_shape[1] * 2 * inner
 
 
+@register_flop_formula(aten.addmm)
 def addmm_flop(self_shape, a_shape, b_shape, out_shape=None, **kwargs):
     return mm_flop(a_shape, b_shape)
 
 
+@register_flop_formula(aten.bmm)
 def bmm_flop(a_shape, b_shape, out_shape=None, **kwargs):
-    b, m, k = a_shape
-    return b * m * b_shape[-1] * 2 * k
+    batch, rows, inner = a_shape
+    return batch * rows * b_shape[-1] * 2 * inner
 
 
+@register_flop_formula(aten.baddbmm)
 def baddbmm_flop(self_shape, a_shape, b_shape, out_shape=None, **kwargs):
     return bmm_flop(a_shape, b_shape)
 
 
 def conv_flop_count(x_shape, w_shape, out_shape, transposed=False):
-    batch = x_shape[0]
-    spatial = (x_shape if transposed else out_shape)[2:]
-    c_out, c_in, *filter_size = w_shape
-    return math.prod(spatial) * math.prod(filter_size) * batch * c_out * c_in * 2
+    """Each element of the output (of the input, if transposed) meets each of the filter."""
+    places = math.prod((x_shape if transposed else out_shape)[2:])
+    return places * math.prod(w_shape) * x_shape[0] * 2
+
+
+@register_flop_formula([aten.convolution, aten._convolution])
+def conv_flop(x_shape, w_shape, bias, stride, padding, dilation, transposed, *args, out_shape=None, **kwargs):
+    return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
+
+
+def _swapped(shape):
+    return (shape[1], shape[0], *shape[2:])
+
+
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(grad_out_shape, x_shape, w_shape, bias, stride, padding, dilation, transposed, output_padding, groups,
+                       output_mask, out_shape):
+    """The gradient of the input is the other kind of convolution with the same filter; that of the filter is a convolution
+    of input and output gradient, in which batch and channels have changed places."""
+    flops = 0
+    if output_mask[0]:
+        flops += conv_flop_count(grad_out_shape, w_shape, out_shape[0], not transposed)
+    if output_mask[1]:
+        image, filters = (grad_out_shape, x_shape) if transposed else (x_shape, grad_out_shape)
+        flops += conv_flop_count(_swapped(image), _swapped(filters), _swapped(out_shape[1]))
+    return flops
 
 
 def sdpa_flop_count(query_shape, key_shape, value_shape):
-    b, h, s_q, d_q = query_shape
-    s_k, d_v = key_shape[-2], value_shape[-1]
-    return b * h * s_q * s_k * d_q * 2 + b * h * s_q * s_k * d_v * 2
+    """The scores, and the values that they weigh."""
+    batch, heads, queries, width = query_shape
+    keys, out_width = key_shape[-2], value_shape[-1]
+    return batch * heads * queries * keys * 2 * (width + out_width)
 
 
-def register_flop_formula(targets, get_raw=False):
-    """Decorator: a formula for operators; it gets shapes (or values with get_raw) and out_shape."""
-    def register(formula):
-        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
-            flop_registry[target] = (formula, get_raw)
-        return formula
-    return register
-
-
-def _matmul(a, b):
-    """(operator, flops) of a @ b."""
-    if a.dim() == 1 and b.dim() == 1:
-        return "dot", 2 * a.shape[0]
-    if b.dim() == 1:
-        return "mv", 2 * a.numel()
-    if a.dim() == 1:
-        return "mm", 2 * b.numel()
-    rows = a.numel() // a.shape[-1] if a.shape[-1] else 0
-    if b.dim() == 2:
-        return "mm", 2 * rows * a.shape[-1] * b.shape[-1]
-    batch = math.prod(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    return "bmm", 2 * batch * a.shape[-2] * a.shape[-1] * b.shape[-1]
-
-
-def _cost(name, args, kwargs, out):
-    """(operator's name, flops, tensors whose gradients cost as much again), or None."""
-    values = list(args)
-
-    def arg(i, key):
-        return values[i] if i < len(values) else kwargs.get(key)
-    if name in ("matmul", "__matmul__", "mm", "bmm", "mv"):
-        a, b = arg(0, "input"), arg(1, "mat2" if name in ("mm", "bmm") else "other")
-        op, flops = _matmul(a, b)
-        return op, flops, (a, b)
-    if name == "__rmatmul__":
-        op, flops = _matmul(values[1], values[0])
-        return op, flops, (values[1], values[0])
-    if name in ("addmm", "addmv"):
-        return "addmm", _matmul(arg(1, "mat1"), arg(2, "mat2"))[1], (arg(1, "mat1"), arg(2, "mat2"))
-    if name in ("baddbmm", "addbmm"):
-        return "baddbmm", _matmul(arg(1, "batch1"), arg(2, "batch2"))[1], (arg(1, "batch1"), arg(2, "batch2"))
-    if name == "linear":
-        x, w = arg(0, "input"), arg(1, "weight")
-        bias = arg(2, "bias")
-        return "addmm" if bias is not None else "mm", 2 * x.numel() * w.shape[0], (x, w)
-    if name in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
-        x, w = arg(0, "input"), arg(1, "weight")
-        spatial = w.dim() - 2
-        x_shape = x.shape if x.dim() == w.dim() else (1,) + tuple(x.shape)
-        out_shape = out.shape if out.dim() == spatial + 2 else (1,) + tuple(out.shape)
-        return "convolution", conv_flop_count(x_shape, w.shape, out_shape, "transpose" in name), (x, w)
-    if name == "scaled_dot_product_attention":
-        q, k, v = arg(0, "query"), arg(1, "key"), arg(2, "value")
-        shapes = [tuple(t.shape) for t in (q, k, v)]
-        shapes = [s if len(s) == 4 else (1,) * (4 - len(s)) + s for s in shapes]
-        return "_scaled_dot_product_flash_attention_for_cpu", sdpa_flop_count(*shapes), (q, k, v)
-    if name == "einsum":
-        equation, operands = args[0], args[1:]
-        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-            operands = operands[0]
-        if len(operands) != 2 or not isinstance(equation, str) or "." in equation:
-            return None
-        sizes = {}
-        for letters, operand in zip(equation.replace(" ", "").split("->")[0].split(","), operands):
-            sizes.update(zip(letters, operand.shape))
-        return "bmm", 2 * math.prod(sizes.values()), tuple(operands)
-    return None
-
-
-class _Watch(torch.overrides.TorchFunctionMode):
-    def __init__(self, counter):
-        super().__init__()
-        self.counter = counter
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.counter._count(func, args, kwargs or {}, out)
-        return out
+def sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape):
+    """The scores again, and two gradients for each of the two products."""
+    batch, heads, queries, width = query_shape
+    keys, out_width = key_shape[-2], value_shape[-1]
+    return batch * heads * queries * keys * 2 * (3 * width + 2 * out_width)
 
 
 def get_suffix_str(number):
@@ -141,47 +118,37 @@ def convert_to_percent_str(num, denom):
     return "0%" if denom == 0 else "%.2f%%" % (100 * num / denom)
 
 
+class _Counting(TorchDispatchMode):
+    def __init__(self, counter):
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self.counter._count_flops(func.overloadpacket, out, args, kwargs)
+        return out
+
+
 class FlopCounterMode:
     """Context manager: get_total_flops() and get_flop_counts() say what was done inside."""
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
         self.flop_counts = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
-        self.custom_mapping = custom_mapping or {}
+        own = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+               for target, formula in (custom_mapping or {}).items()}
+        self.flop_registry = {**flop_registry, **own}
         self.mod_tracker = torch.utils.module_tracker.ModuleTracker()
         self.mode = None
 
-    def _add(self, op, flops, parents):
-        for name in parents:
-            self.flop_counts[name][op] += flops
-
-    def _count(self, func, args, kwargs, out):
-        custom = self.custom_mapping.get(func)
-        if custom is not None:
-            shapes = torch.utils._pytree.tree_map(get_shape, (args, kwargs, out))
-            self._add(func, custom(*shapes[0], **shapes[1], out_shape=shapes[2]), self.mod_tracker.parents)
+    def _count_flops(self, packet, out, args, kwargs):
+        formula = self.flop_registry.get(packet)
+        if formula is None:
             return
-        name = getattr(func, "__name__", "")
-        cost = _cost(name, args, kwargs, out)
-        if cost is None:
-            return
-        op, flops, tensors = cost
-        packet = getattr(torch.ops.aten, op)
-        parents = frozenset(self.mod_tracker.parents)
-        self._add(packet, flops, parents)
-        if isinstance(out, torch.Tensor) and out.requires_grad:
-            need = sum(1 for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad)
-            if op == "convolution":
-                packet = getattr(torch.ops.aten, "convolution_backward", packet)
-            elif op == "addmm":
-                packet = torch.ops.aten.mm
-            if op.startswith("_scaled"):
-                # The scores are computed again, and each of the two products has two gradients.
-                extra = flops * 5 // 2
-            else:
-                extra = flops * need
-            if extra:
-                out.register_hook(lambda grad: self._add(packet, extra, parents))
+        flops = formula(*args, **kwargs, out_val=out)
+        for name in set(self.mod_tracker.parents):
+            self.flop_counts[name][packet] += flops
 
     def get_total_flops(self):
         return sum(self.flop_counts["Global"].values())
@@ -223,7 +190,7 @@ class FlopCounterMode:
     def __enter__(self):
         self.flop_counts.clear()
         self.mod_tracker.__enter__()
-        self.mode = _Watch(self)
+        self.mode = _Counting(self)
         self.mode.__enter__()
         return self
 

@@ -200,7 +200,7 @@ def _trace(f, tracer, args, tracing_mode, decomposition_table, fake_mode):
     if plain:
         tracer.graph.output(pytree.tree_unflatten(results, out_spec))
     else:
-        tracer.graph.output(tuple(results) if len(results) != 1 else results[0])
+        tracer.graph.output(results)
         tracer.graph.set_codegen(_nested_codegen(names, spec, out_spec))
     return tracer.graph
 
