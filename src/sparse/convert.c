@@ -48,6 +48,7 @@ static rush_op op_do_to_dense = {
 /* Dense in COO with so many sparse dimensions: the rows in which anything is not zero. */
 static rush_tensor *dense_to_coo(rush_tensor *t, int64_t sparse)
 {
+    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only, not on %s", rush_device_text(t->device));
     RUSH_CHECK_NULL(sparse >= 0 && sparse <= t->ndim, RUSH_RUNTIME_ERROR, "dense_to_sparse: sparse_dim argument must be in [0,%d] range, but %lld is given", t->ndim,
                     (long long)sparse);
     RUSH_CHECK_NULL(sparse > 0 || t->ndim == 0, RUSH_RUNTIME_ERROR, "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0");
@@ -79,6 +80,7 @@ static rush_tensor *dense_to_coo(rush_tensor *t, int64_t sparse)
 static rush_tensor *dense_to_compressed(rush_tensor *t, rush_layout layout, const int64_t *block, int64_t dense)
 {
     const char *word = rush_layout_word(layout);
+    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only, not on %s", rush_device_text(t->device));
     RUSH_CHECK_NULL(t->ndim >= 2, RUSH_INDEX_ERROR, "dense_to_sparse: conversion to %s wants at least two dimensions, got %s", word, rush_shape_of(t));
     RUSH_CHECK_NULL(dense >= 0 && dense <= t->ndim - 2, RUSH_RUNTIME_ERROR, "dense_to_sparse_%c%c%c: dense_dim argument must be in [0,%d] range, but %lld is given",
                     word[6] | 32, word[7], word[8], t->ndim - 2, (long long)dense);
