@@ -182,7 +182,10 @@ static int check_out(survey *s, const rush_op *op, const rush_value *out)
 static int check_self(const rush_op *op, const rush_value *in, bool with_grad)
 {
     RUSH_CHECK(op->nargs && in[0].kind == RUSH_V_TENSOR, RUSH_TYPE_ERROR, "the operation has no in-place form");
-    return rush_inplace_check(in[0].t, with_grad);
+    if (rush_inplace_check(in[0].t, with_grad)) return -1;
+    for (int i = 0; with_grad && i < op->nargs; ++i) /* histories are read, and may turn out to be no more, before anything is changed */
+        if (in[i].kind == RUSH_V_TENSOR && in[i].t->base && !rush_grad_fn(in[i].t) && rush_failed()) return -1;
+    return 0;
 }
 
 /* Records what has run, and says so to whoever looks at versions. */

@@ -59,6 +59,7 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
         if (folded) return overlaps_itself();
         if (shared == 2) return overlaps_input();
     }
+    if (inplace && out[0].kind == RUSH_V_TENSOR && rush_self_overlap(out[0].t)) return overlaps_itself();
     for (int i = 0; !inplace && i < op->nout; ++i) {
         const rush_tensor *to = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
         if (!to || to->layout || !to->numel) continue;

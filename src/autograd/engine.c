@@ -280,8 +280,10 @@ static int apply_node(rush_node *node, rush_tensor **g, rush_tensor **gin)
 /* A leaf's accumulator, then the hooks that see the sum. */
 static int accumulate(rush_node *node, rush_tensor *g, rush_tensor **gin)
 {
-    int failed = apply_node(node, &g, gin);
     rush_autograd *leaf = ((rush_tensor *)node->data)->ag;
+    if (!leaf || !leaf->requires_grad) return 0; /* not any more */
+    int failed = apply_node(node, &g, gin);
+    leaf = ((rush_tensor *)node->data)->ag;
     for (rush_node_hook *h = leaf ? leaf->post_accumulate : NULL, *next; h && !failed; h = next) {
         next = h->next;
         failed = h->call(h->arg, node, &g, 1, gin, 0);

@@ -11,12 +11,10 @@ int rush_view_barred(const rush_tensor *view, bool by_another)
 {
     const char *what = by_another ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
     bool inference = view->flags & RUSH_T_INFERENCE_VIEW;
+    const char *mode = inference ? "inference" : "no_grad", *now = inference ? "in normal mode" : "with grad mode enabled", *why = NULL;
     const rush_node *fn = view->ag ? view->ag->fn : NULL;
-    const char *name = fn ? fn->kind->name(fn) : NULL, *end = name ? strstr(name, "Backward") : NULL, *why;
-    char head[128];
-    if (name) snprintf(head, sizeof head, "Output %u of %.*s is a view and %s.", view->ag->slot, end ? (int)(end - name) : 40, name, what);
-    else snprintf(head, sizeof head, "A view was created in %s mode and %s %s.", inference ? "inference" : "no_grad", what,
-                  inference ? "in normal mode" : "with grad mode enabled");
+    const char *name = fn ? fn->kind->name(fn) : "", *end = strstr(name, "Backward");
+    char head[256];
     if (view->flags & RUSH_T_MANY_VIEW)
         why = "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified "
               "inplace. You should replace the inplace operation by an out-of-place one.";
@@ -24,15 +22,15 @@ int rush_view_barred(const rush_tensor *view, bool by_another)
         why = "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
               "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This "
               "behavior is forbidden. You can fix this by cloning the output of the custom Function.";
-    else
-        why = NULL;
+    int n = fn ? snprintf(head, sizeof head, "Output %u of %.*s is a view", view->ag->slot, end ? (int)(end - name) : 40, name) : 0;
+    if (fn && why) snprintf(head + n, sizeof head - (size_t)n, " and %s.", what);
+    else snprintf(head + n, sizeof head - (size_t)n, "%s created in %s mode and %s %s.", fn ? " of a view which was" : "A view was", mode, what, now);
     if (why) return rush_fail(RUSH_RUNTIME_ERROR, "%s %s", head, why);
-    const char *mode = inference ? "inference_mode" : "no_grad";
     return rush_fail(RUSH_RUNTIME_ERROR,
                      "%s Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
                      "and the inplace either both inside the %s block (if you don't want the inplace to be tracked) or both outside (if you want "
                      "the inplace to be tracked).",
-                     head, mode);
+                     head, inference ? "inference_mode" : "no_grad");
 }
 
 int rush_inplace_check(rush_tensor *self, bool with_grad)
@@ -187,5 +185,6 @@ int rush_rebase(rush_tensor *self, rush_node *node, int slot)
     if (rush_failed()) return -1;
     base->ag->requires_grad = false;
     if (self->ag) self->ag->view_version = rush_version_of(self) - 1; /* stale: made anew when asked for */
+    if (self->ag && self->ag->retain_hook) rush_grad_fn(self);
     return 0;
 }

@@ -173,10 +173,22 @@ void rush_node_output(rush_node *node, int i, rush_tensor *t)
     rush_autograd *ag = rush_autograd_of(t);
     if (!ag) return;
     rush_node *old = ag->fn;
-    if (old && ag->retain_hook) rush_node_hook_remove(&old->hooks, ag->retain_hook), ag->retain_hook = 0;
+    bool retains = old && ag->retain_hook; /* that goes on with what the tensor becomes */
+    if (retains) rush_node_hook_remove(&old->hooks, ag->retain_hook), ag->retain_hook = 0;
     rush_node_keep(node);
     ag->fn = node;
     ag->slot = (uint32_t)i;
+    ag->view_version = rush_version_of(t);
+    if (retains) rush_retain_grad(t);
+    rush_node_drop(old);
+}
+
+static void leave_node(rush_tensor *t)
+{
+    rush_autograd *ag = t->ag;
+    rush_node *old = ag->fn;
+    if (ag->retain_hook) rush_node_hook_remove(&old->hooks, ag->retain_hook), ag->retain_hook = 0;
+    ag->fn = NULL;
     ag->view_version = rush_version_of(t);
     rush_node_drop(old);
 }
@@ -265,7 +277,13 @@ static rush_node *accumulator_of(rush_tensor *leaf)
 
 rush_edge rush_grad_edge(rush_tensor *t)
 {
-    rush_node *fn = rush_grad_fn(t);
+    rush_grad_fn(t); /* its own is current from now on */
+    return rush_grad_edge_had(t);
+}
+
+rush_edge rush_grad_edge_had(rush_tensor *t)
+{
+    rush_node *fn = t->ag ? t->ag->fn : NULL;
     if (fn) {
         rush_node_keep(fn);
         return (rush_edge){fn, t->ag->slot};
@@ -287,7 +305,8 @@ bool rush_wants_grad(const rush_tensor *t)
 /* Was the base of a view, or another view of it, changed in place since the view got its history? */
 static bool stale(const rush_tensor *t)
 {
-    return t->base && wants(t->base->ag) && (t->ag ? t->ag->view_version != rush_version_of(t) : t->base->ag->fn != NULL);
+    if (!t->base || !(wants(t->base->ag) || (t->ag && t->ag->fn))) return false;
+    return t->ag ? t->ag->view_version != rush_version_of(t) : t->base->ag->fn != NULL;
 }
 
 bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
@@ -310,6 +329,7 @@ rush_node *rush_grad_fn(rush_tensor *t)
         size_t mark = rush_scope_open();
         rush_tensor *again = rush_view_again(t);
         if (again && again->ag && again->ag->fn) rush_node_output(again->ag->fn, (int)again->ag->slot, t);
+        else if (again && t->ag && t->ag->fn) leave_node(t); /* a base without a history has none to give */
         rush_scope_close(mark);
         rush_now.mode = mode;
         rush_now.op = op;

@@ -344,7 +344,7 @@ static int fill(rush_node *node, const rush_op *op, const rush_value *in, const 
         for (int j = 0; j < count(&in[i]); ++j, ++e) {
             rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].tensors[j];
             if (!t || !rush_wants_grad(t)) continue;
-            node->edge[e] = rush_grad_edge(t);
+            node->edge[e] = self && t->base && same_counter(t, self) ? rush_grad_edge_had(t) : rush_grad_edge(t);
             if (node->edge[e].node) needs |= (uint64_t)1 << i;
         }
         size_t bytes = payload(&values[i]);

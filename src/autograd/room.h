@@ -8,6 +8,7 @@ rush_node *rush_node_new_room(const rush_node_kind *, int nedge, int nout, int n
 void rush_note_writer(const rush_tensor *, const char *op_name);
 const char *rush_last_writer(const rush_tensor *);
 rush_tensor *rush_grad_sum(rush_tensor *a, rush_tensor *b); /* dense or sparse, as PyTorch sums them */
+rush_edge rush_grad_edge_had(rush_tensor *);                /* rush_grad_edge() of what shows a base that is just being changed */
 int rush_view_barred(const rush_tensor *view, bool by_another); /* the error */
 rush_tensor *rush_view_again(const rush_tensor *view); /* a new view of its base, recorded */
 
