@@ -10,7 +10,7 @@ F = torch.nn.functional
 # What the derivative of is not there, or is none: geometry, storages, random numbers, integers, flags.
 SKIP = set("""apply_ map_ map2_ set_ resize_ resize_as_ resize_as_sparse_ share_memory_ requires_grad_ detach_ retain_grad_ rename_ random_ normal_ uniform_
     exponential_ cauchy_ log_normal_ geometric_ bernoulli_ sparse_resize_ sparse_resize_and_clear_ coalesce_ _coalesced_ __ior__
-    bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ bitwise_left_shift_ bitwise_right_shift_ gcd_ lcm_ logical_not_ t_ swapaxes_
+    floor_divide_ bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ bitwise_left_shift_ bitwise_right_shift_ gcd_ lcm_ logical_not_ t_ swapaxes_
     swapdims_ transpose_ squeeze_ unsqueeze_ as_strided_ igamma_ igammac_ heaviside_ erfinv_ polygamma_ mvlgamma_ nextafter_""".split())
 SKIP |= set("eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_ less_equal_ greater_ greater_equal_ logical_and_ logical_or_ logical_xor_".split())
 INDEX = torch.tensor([1, 0])
