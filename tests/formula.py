@@ -4,7 +4,7 @@
     tests/formula.py [--where] [FILE...]
 
 What computes on memory is a kernel; a graph, a tracer and a device other than the CPU must be able to see or replace it. This
-finds, in the C sources, the functions that `.shape`, `.run` and `.grad` of records reach, and counts in them the words that
+finds, in the C sources, the functions that `.shape`, `.run`, `.open` and `.grad` of records reach, and counts in them the words that
 touch memory. What is not yet so stands in tests/formula.tsv, per file: the numbers may only shrink.
 """
 import argparse
@@ -102,14 +102,14 @@ class Source:
                 at = end
 
     def initialiser(self, variable, value):
-        for word in list(self.macros):  # .shape and .run may stand in a macro of fields
+        for word in list(self.macros):  # .shape and others may stand in a macro of fields
             parameters, body = self.macros[word]
-            if re.search(r"\.(?:shape|run|grad)\s*=", body):
+            if re.search(r"\.(?:shape|run|grad|open)\s*=", body):
                 for use in re.finditer(rf"\b{word}\b(\s*\()?", value):
                     inside = value[use.end():closing(value, use.end() - 1)] if use.group(1) and parameters is not None else ""
                     value += " " + (self.expanded(word, inside) if parameters is not None else body)
         self.bodies[variable] = value
-        roots = re.findall(r"\.(?:shape|run|grad)\s*=\s*&?(\w+)", value)
+        roots = re.findall(r"\.(?:shape|run|grad|open)\s*=\s*&?(\w+)", value)
         kernels = re.findall(r"\.(?:cpu|meta|cuda)\s*=\s*&?(\w+)", value)
         self.roots.update(roots)
         if roots and not kernels:  # what its row names runs in the formula, too

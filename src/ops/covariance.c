@@ -1,6 +1,7 @@
 /* covariance.c - cov and corrcoef; a tensor's one element as a number. */
 #include "op/formula.h"
 #include "ops/reduce.h"
+#include "tensor/backend.h"
 #include <math.h>
 
 /* ---- cov: in = self, correction, fweights, aweights ---- */
@@ -117,8 +118,11 @@ static rush_op op_local_scalar = {
 
 static void int_list_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *numbers = rush_cast_copy(in[0].t, RUSH_I64);
-    if (numbers) out[0] = rush_v_ints(rush_ptr(numbers), (size_t)numbers->numel);
+    const rush_tensor *t = rush_contiguous_copy(in[0].t);
+    int64_t *list = t ? rush_scope_alloc(sizeof *list * (size_t)RUSH_MAX(t->numel, 1)) : NULL; /* the caller's, not a device's memory */
+    if (!list) return;
+    rush_convert_many(list, RUSH_I64, 8, rush_ptr(t), t->dtype, rush_dtypes[t->dtype].size, t->numel);
+    out[0] = rush_v_ints(list, (size_t)t->numel);
 }
 
 static int int_list_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -158,6 +162,12 @@ static rush_op op_assert_msg = {
     .schema = "_assert_async.msg(Tensor self, str assert_msg) -> ()", .doc = "The same with a message.", .shape = assert_shape, .cpu = assert_cpu,
     .flags = RUSH_NO_GRAD | RUSH_HIDDEN,
 };
+
+rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like)
+{
+    bool there = !t || rush_same_device(t->device, like->device);
+    return there ? t : T("_to_copy", V(t), RUSH_NONE, ON(like));
+}
 
 const int64_t *rush_numbers_of(rush_tensor *t)
 {

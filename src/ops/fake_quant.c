@@ -162,7 +162,7 @@ static int qparams_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     static const char name[] = "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams";
     if (constant_grid(in, name)) return -1;
-    rush_tensor *on = T("ones", INTS(1));
+    rush_tensor *on = T("ones", INTS(1), rush_v_dtype(RUSH_F32), ON(in[0].t));
     return rush_result(out, on ? T(name, in[0], in[1], in[2], V(on), in[3], in[4]) : NULL);
 }
 

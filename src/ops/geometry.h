@@ -29,8 +29,6 @@ int rush_add_into(rush_tensor *dst, const rush_tensor *src);
 /* All bytes zero, any strides. */
 void rush_zero_into(rush_tensor *);
 /* Every element a number, any strides and dtype; the number has been checked to fit. */
-/* Does the tensor have elements that can be read now? If not (meta), an error: the result depends on them. */
-int rush_needs_data(const rush_tensor *);
 void rush_fill_into(rush_tensor *, rush_value);
 /* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
 int rush_number_fits(rush_value, rush_dtype);

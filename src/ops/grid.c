@@ -33,7 +33,10 @@ static int read_grid(rush_grid *g, const rush_value *in, int nd)
     return 0;
 }
 
-static int dims_of(const rush_op *op) { return strstr(op->base, "2d") ? 2 : 3; }
+/* The row of each record: how many dimensions the space has. */
+static const int space_dims[] = {0, 1, 2, 3};
+#define DIMS(n) (&space_dims[n])
+static int dims_of(const rush_op *op) { return *(const int *)op->row; }
 
 static int sampler_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -162,11 +165,11 @@ static rush_op op_grid_sampler_twice = {
 
 #define SAMPLER(n)                                                                                                                             \
     static rush_op op_grid_sampler_##n##d = {                                                                                                  \
-        .schema = "grid_sampler_" #n "d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",     \
+        .row = DIMS(n), .schema = "grid_sampler_" #n "d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",     \
         .doc = "Reads (n, c, space...) at the points of grid (n, ..., " #n "), whose coordinates -1 to 1 span the image.",                     \
         .shape = sampler_shape, .cpu = sampler_cpu, .grad = sampler_grad, .saves = "input, grid", .flags = RUSH_AUTOCAST_F32};                 \
     static rush_op op_grid_sampler_##n##d_backward = {                                                                                         \
-        .schema = "grid_sampler_" #n "d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "     \
+        .row = DIMS(n), .schema = "grid_sampler_" #n "d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "     \
                   "bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",                                                              \
         .doc = "Gradients of grid_sampler_" #n "d by the image and the grid.", .shape = sampler_back_shape, .cpu = sampler_back_cpu,                                \
         .grad = sampler_back_grad, .saves = "grad_output, input, grid"};

@@ -542,7 +542,7 @@ static int ctc_list_run(const rush_op *op, const rush_value *in, rush_value *out
     rush_tensor *loss = got[0].t;
     if (in[6].i) loss = where(eq(loss, (double)INFINITY), rush_zeros_like(loss), loss);
     if (in[5].i == 1) {
-        rush_tensor *lengths = rush_from_data(in[3].ints, RUSH_I64, 1, (int64_t[]){in[3].n});
+        rush_tensor *lengths = rush_to_device(rush_from_data(in[3].ints, RUSH_I64, 1, (int64_t[]){in[3].n}), lp);
         lengths = lengths ? to_dtype(T("clamp_min", V(lengths), V(1)), loss ? loss->dtype : RUSH_F32) : NULL;
         return rush_result(out, T("mean", V(div_(loss, lengths))));
     }
@@ -570,7 +570,7 @@ static rush_op op_ctc_loss_list = {
 };
 static rush_op op_ctc_loss_tensor = {
     .schema = "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor",
-    .doc = CTC_DOC, .run = ctc_tensor_run, .flags = RUSH_AUTOCAST_F32,
+    .doc = CTC_DOC, .run = ctc_tensor_run, .flags = RUSH_AUTOCAST_F32 | RUSH_CROSS_DEVICE, /* lengths may be on the CPU */
 };
 
 RUSH_FAMILY(label_loss, &op_nll_loss_forward, &op_nll_loss_backward, &op_nll_loss2d_forward, &op_nll_loss2d_backward, &op_nll_loss, &op_nll_loss2d,

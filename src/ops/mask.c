@@ -11,12 +11,6 @@
 #define SELF (in[0].t)
 #define CHUNK 65536
 
-int rush_needs_data(const rush_tensor *t)
-{
-    RUSH_CHECK(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "the result depends on data, which tensors on this device have not");
-    return 0;
-}
-
 /* ---- chunks of a mask ---- */
 
 typedef struct chunks {

@@ -218,18 +218,22 @@ static void max1_cpu(const rush_op *op, const rush_value *in, rush_value *out) {
 static void max2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, true); }
 static void max3_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, true); }
 
+/* The row of each record: how many dimensions a window has. */
+static const int window_dims[] = {0, 1, 2, 3};
+#define DIMS(n) (&window_dims[n])
+static int dims_of(const rush_op *op) { return *(const int *)op->row; }
+
 static void max_pool_grad(rush_grads *s)
 {
     const rush_value *a = s->in;
     static const char *const names[] = {"_max_pool1d_with_indices_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"};
-    int nd = s->op->base[8] - '0';
+    int nd = dims_of(s->op);
     rush_value all[8] = {V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], s->out[1]}, out[1] = {RUSH_NONE};
     const rush_op *op = rush_op_find(names[nd - 1]);
     if (op && !rush_call(op, all, out)) s->gin[0] = T_(out[0]);
 }
 
 static int index_at(const rush_op *op) { return op->nargs - 1; }
-static int dims_of(const rush_op *op) { return strstr(op->base, "1d") ? 1 : strstr(op->base, "2d") ? 2 : 3; }
 
 /* Of every op (g, self, ..., indices): g's elements at the places that the indices name. */
 static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -268,13 +272,13 @@ static void scatter_grad(rush_grads *s)
 #define MAX_ARGS(n) "int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n "] padding=0, int[" #n "] dilation=1, bool ceil_mode=False"
 #define MAX_POOL(n)                                                                                                                     \
     static rush_op op_max_pool##n##d_with_indices = {                                                                                   \
-        .schema = "max_pool" #n "d_with_indices(Tensor self, " MAX_ARGS(n) ") -> " RESULT2,                                              \
+        .row = DIMS(n), .schema = "max_pool" #n "d_with_indices(Tensor self, " MAX_ARGS(n) ") -> " RESULT2,                               \
         .doc = "The largest element of each window, and its index within its plane.",                                                   \
         .shape = max##n##_shape, .cpu = max##n##_cpu, .grad = max_pool_grad, .saves = "self, result1"};                                 \
-    static rush_op op_max_values##n = {.schema = "_max_pool" #n "d_values(Tensor self, " MAX_ARGS(n) ") -> Tensor",                      \
+    static rush_op op_max_values##n = {.row = DIMS(n), .schema = "_max_pool" #n "d_values(Tensor self, " MAX_ARGS(n) ") -> Tensor",       \
                                        .doc = "max_pool without indices, for tensors that need no gradient.",                           \
                                        .shape = values##n##_shape, .cpu = values##n##_cpu, .flags = RUSH_HIDDEN | RUSH_NO_GRAD};        \
-    static rush_op op_max_pool##n##d = {.schema = "max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor",                             \
+    static rush_op op_max_pool##n##d = {.row = DIMS(n), .schema = "max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor",              \
                                         .doc = "The largest element of each window.", .run = max_pool##n##d_run, .flags = IN_SPACE(n)};
 
 /* Indices are made only where a gradient will want them. */
@@ -297,7 +301,7 @@ MAX_POOL(3)
 
 #define MAX_BACKWARD(prefix, n)                                                                                                            \
     static rush_op op_max_pool##n##d_backward = {                                                                                          \
-        .schema = prefix "max_pool" #n "d_with_indices_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n          \
+        .row = DIMS(n), .schema = prefix "max_pool" #n "d_with_indices_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n \
                          "] stride, int[" #n "] padding, int[" #n "] dilation, bool ceil_mode, Tensor indices) -> Tensor",                  \
         .doc = "Gradient of max_pool: each result's goes to the element that was the largest.",                                            \
         .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"};
@@ -374,12 +378,12 @@ static void avg_back_grad(rush_grads *s)
 }
 
 #define AVG_POOL(n, divisor, prefix)                                                                                                        \
-    static rush_op op_avg_pool##n##d = {.schema = "avg_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n     \
+    static rush_op op_avg_pool##n##d = {.row = DIMS(n), .schema = "avg_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n \
                                                   "] padding=0, bool ceil_mode=False, bool count_include_pad=True" divisor ") -> Tensor",   \
                                         .doc = "The mean of each window; zeros around the image count if count_include_pad.",               \
                                         .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad, .flags = IN_SPACE(n)};                        \
     static rush_op op_avg_pool##n##d_backward = {                                                                                           \
-        .schema = prefix "avg_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n "] stride, int[" #n    \
+        .row = DIMS(n), .schema = prefix "avg_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n "] stride, int[" #n \
                          "] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",                              \
         .doc = "Gradient of avg_pool.", .shape = avg_back_shape, .cpu = avg_back_cpu, .grad = avg_back_grad};
 AVG_POOL(1, "", "_")
@@ -440,7 +444,7 @@ static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *o
 {
     int64_t size[RUSH_MAXDIM];
     const rush_tensor *x = in[0].t;
-    const char *name = op->base + (op->base[0] == '_');
+    const char *name = op->base + strspn(op->base, "_");
     if (adaptive_size(x, in[1], dims_of(op), name, size) || floats_only(x, name)) return -1;
     if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
     return op->nout == 1 || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
@@ -500,10 +504,10 @@ static void adaptive_max_grad(rush_grads *s)
 }
 
 #define ADAPTIVE_AVG(name, n, opened)                                                                                                     \
-    {.schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
+    {.row = DIMS(n), .schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
      .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .open = opened, .flags = IN_SPACE(n)}
 #define ADAPTIVE_AVG_BACKWARD(n)                                                                                                                \
-    {.schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.",         \
+    {.row = DIMS(n), .schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.", \
      .shape = like_second_shape, .cpu = adaptive_avg_back_cpu, .grad = adaptive_avg_back_grad}
 /* PyTorch's kernel is the one with the underscore; windows that are everything are a mean. */
 static int adaptive_avg_open(const rush_op *op, const rush_value *in, rush_value *out)
@@ -522,11 +526,11 @@ static rush_op op_adaptive_avg1_back = ADAPTIVE_AVG_BACKWARD(1), op_adaptive_avg
                op_adaptive_avg3_back = ADAPTIVE_AVG_BACKWARD(3);
 
 #define ADAPTIVE_MAX(n)                                                                                                          \
-    {.schema = "adaptive_max_pool" #n "d(Tensor self, int[" #n "] output_size) -> " RESULT2,                                      \
+    {.row = DIMS(n), .schema = "adaptive_max_pool" #n "d(Tensor self, int[" #n "] output_size) -> " RESULT2,                       \
      .doc = "Maxima, with indices, of windows that cover the space evenly.", .shape = adaptive_shape, .cpu = adaptive_max_cpu,   \
      .grad = adaptive_max_grad, .saves = "self, result1", .flags = IN_SPACE(n)}
 #define ADAPTIVE_MAX_BACKWARD(prefix, n)                                                                                                  \
-    {.schema = prefix "adaptive_max_pool" #n "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",                      \
+    {.row = DIMS(n), .schema = prefix "adaptive_max_pool" #n "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",       \
      .doc = "Gradient of adaptive_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"}
 static rush_op op_adaptive_max_pool1d = ADAPTIVE_MAX(1), op_adaptive_max_pool2d = ADAPTIVE_MAX(2), op_adaptive_max_pool3d = ADAPTIVE_MAX(3);
 static rush_op op_adaptive_max1_back = ADAPTIVE_MAX_BACKWARD("_", 1), op_adaptive_max2_back = ADAPTIVE_MAX_BACKWARD("", 2),
@@ -603,12 +607,12 @@ static void fractional_grad(rush_grads *s)
 }
 
 #define FRACTIONAL(n)                                                                                                                     \
-    static rush_op op_fractional##n = {.schema = "fractional_max_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n                 \
+    static rush_op op_fractional##n = {.row = DIMS(n), .schema = "fractional_max_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n  \
                                                  "] output_size, Tensor random_samples) -> " RESULT2,                                      \
                                        .doc = "Maxima of windows at pseudo-random places (Graham, 2014).", .shape = fractional_shape,     \
                                        .cpu = fractional_cpu, .grad = fractional_grad, .saves = "self, result1",                          \
                                        .flags = RUSH_AUTOCAST_F32};                                                                        \
-    static rush_op op_fractional##n##_back = {.schema = "fractional_max_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n      \
+    static rush_op op_fractional##n##_back = {.row = DIMS(n), .schema = "fractional_max_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n \
                                                         "] kernel_size, int[" #n "] output_size, Tensor indices) -> Tensor",               \
                                               .doc = "Gradient of fractional_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu,      \
                                               .grad = scatter_grad, .saves = "indices"};
@@ -658,12 +662,12 @@ static void unpool_grad(rush_grads *s)
 }
 
 static rush_op op_max_unpool2d = {
-    .schema = "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+    .row = DIMS(2), .schema = "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     .doc = "Puts each element at the place that its index names in a plane of output_size; zeros elsewhere.",
     .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
 };
 static rush_op op_max_unpool3d = {
-    .schema = "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    .row = DIMS(3), .schema = "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
     .doc = "max_unpool2d in three dimensions.", .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
 };
 

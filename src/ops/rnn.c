@@ -278,7 +278,7 @@ static int layer_by_steps(int kind, rush_tensor *x, rush_tensor *h, rush_tensor 
         ys[t] = h;
     }
     int64_t size[3] = {0, h->size[0], h->size[1]};
-    rush_tensor *y = steps ? T("stack", rush_v_tensors(ys, steps)) : T("empty.memory_format", rush_v_ints(size, 3), rush_v_dtype(h->dtype));
+    rush_tensor *y = steps ? T("stack", rush_v_tensors(ys, steps)) : T("empty.memory_format", rush_v_ints(size, 3), rush_v_dtype(h->dtype), ON(h));
     out[0] = rush_v_tensor(y);
     out[1] = rush_v_tensor(h);
     out[2] = rush_v_tensor(c);
@@ -667,6 +667,7 @@ static int gru_data(const rush_op *op, const rush_value *in, rush_value *out) { 
 static int tanh_data(const rush_op *op, const rush_value *in, rush_value *out) { return packed_run(TANH_CELL, in, out); }
 static int relu_data(const rush_op *op, const rush_value *in, rush_value *out) { return packed_run(RELU_CELL, in, out); }
 
+#define PACKED_LOW .flags = RUSH_AUTOCAST_LOW | RUSH_CROSS_DEVICE /* batch_sizes are on the CPU */
 #define LOW .flags = RUSH_AUTOCAST_LOW /* but for GRUs, as in PyTorch */
 #define STACK_ARGS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
 #define PADDED(name, hx, results, fn, text, ...)                                                             \
@@ -674,13 +675,13 @@ static int relu_data(const rush_op *op, const rush_value *in, rush_value *out) {
 #define PACKED(name, hx, results, fn, text, ...)                                                             \
     {.schema = name ".data(Tensor data, Tensor batch_sizes, " hx " hx, " STACK_ARGS ") -> " results, .doc = text " over a packed batch.", .run = fn, __VA_ARGS__}
 static rush_op op_lstm_input = PADDED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_input, "A stack of LSTM layers", LOW);
-static rush_op op_lstm_data = PACKED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_data, "A stack of LSTM layers", LOW);
+static rush_op op_lstm_data = PACKED("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_data, "A stack of LSTM layers", PACKED_LOW);
 static rush_op op_gru_input = PADDED("gru", "Tensor", "(Tensor, Tensor)", gru_input, "A stack of GRU layers", .flags = 0);
-static rush_op op_gru_data = PACKED("gru", "Tensor", "(Tensor, Tensor)", gru_data, "A stack of GRU layers", .flags = 0);
+static rush_op op_gru_data = PACKED("gru", "Tensor", "(Tensor, Tensor)", gru_data, "A stack of GRU layers", .flags = RUSH_CROSS_DEVICE);
 static rush_op op_rnn_tanh_input = PADDED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_input, "A stack of Elman layers with tanh", LOW);
-static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_data, "A stack of Elman layers with tanh", LOW);
+static rush_op op_rnn_tanh_data = PACKED("rnn_tanh", "Tensor", "(Tensor, Tensor)", tanh_data, "A stack of Elman layers with tanh", PACKED_LOW);
 static rush_op op_rnn_relu_input = PADDED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_input, "A stack of Elman layers with relu", LOW);
-static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu", LOW);
+static rush_op op_rnn_relu_data = PACKED("rnn_relu", "Tensor", "(Tensor, Tensor)", relu_data, "A stack of Elman layers with relu", PACKED_LOW);
 
 RUSH_FAMILY(rnn, &op_lstm_cell, &op_gru_cell, &op_rnn_tanh_cell, &op_rnn_relu_cell, &op__lstm_layer, &op__lstm_layer_backward, &op__gru_layer,
             &op__gru_layer_backward, &op_lstm_input, &op_lstm_data,

@@ -322,6 +322,8 @@ static rush_tensor *trapezoids(rush_tensor *y, rush_tensor *x, rush_value dx, in
     return div_(mul(sum, step), 2.0);
 }
 
+static const char running; /* the row of cumulative_trapezoid */
+
 static int trapezoid_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     bool positions = in[1].kind == RUSH_V_TENSOR;
@@ -329,14 +331,13 @@ static int trapezoid_run(const rush_op *op, const rush_value *in, rush_value *ou
     int64_t dim = in[2].i;
     rush_tensor *areas = trapezoids(y, x, in[1], dim);
     if (!areas) return -1;
-    bool running = op->base[0] == 'c';
-    return rush_result(out, running ? cumsum(areas, dim) : sum_dim(areas, dim, false));
+    return rush_result(out, op->row == &running ? cumsum(areas, dim) : sum_dim(areas, dim, false));
 }
 
 static rush_op op_trapezoid_x = {.schema = "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "Integral of samples at positions x.", .run = trapezoid_run};
 static rush_op op_trapezoid_dx = {.schema = "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Integral of samples dx apart.", .run = trapezoid_run};
-static rush_op op_cumulative_x = {.schema = "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "Running integral of samples at positions x.", .run = trapezoid_run};
-static rush_op op_cumulative_dx = {.schema = "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Running integral of samples dx apart.", .run = trapezoid_run};
+static rush_op op_cumulative_x = {.row = &running, .schema = "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "Running integral of samples at positions x.", .run = trapezoid_run};
+static rush_op op_cumulative_dx = {.row = &running, .schema = "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .doc = "Running integral of samples dx apart.", .run = trapezoid_run};
 static rush_op op_trapz_x = {.schema = "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_run};
 static rush_op op_trapz_dx = {.schema = "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", .doc = "trapezoid.", .run = trapezoid_run};
 

@@ -44,14 +44,14 @@ static int pack_run(const rush_op *op, const rush_value *in, rush_value *out)
         size[t] = here;
         for (int64_t b = 0; b < here; ++b) row[n++] = t * batch + b;
     }
-    rush_tensor *rows = rush_from_data(row, RUSH_I64, 1, &total);
+    rush_tensor *rows = rush_to_device(rush_from_data(row, RUSH_I64, 1, &total), x);
     out[0] = rush_v_tensor(T("index_select", V(as_rows(x)), V((int64_t)0), V(rows)));
     out[1] = rush_v_tensor(rush_from_data(size, RUSH_I64, 1, &steps));
     return rush_failed() ? -1 : 0;
 }
 static rush_op op_pack = {
     .schema = "_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
-    .doc = "The rows of a padded batch without the padding, step by step, and how many each step has.", .run = pack_run,
+    .doc = "The rows of a padded batch without the padding, step by step, and how many each step has.", .run = pack_run, .flags = RUSH_CROSS_DEVICE,
 };
 
 /* in = data, batch_sizes, batch_first, padding_value, total_length. out = padded, lengths */
@@ -82,7 +82,7 @@ static int unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
     for (int d = 0; d < data->ndim; ++d) one[d] = d ? data->size[d] : 1;
     rush_tensor *padding = T("new_full", V(data), rush_v_ints(one, data->ndim), in[3]);
     rush_tensor *all = T("cat", rush_v_tensors((rush_tensor *[]){data, padding}, 2), V((int64_t)0));
-    rush_tensor *rows = T("index_select", V(all), V((int64_t)0), V(rush_from_data(row, RUSH_I64, 1, &count)));
+    rush_tensor *rows = T("index_select", V(all), V((int64_t)0), V(rush_to_device(rush_from_data(row, RUSH_I64, 1, &count), data)));
     rush_tensor *padded = rows ? rows_to(rows, RUSH_MAX(total, steps), batch) : NULL;
     if (padded && in[2].i) padded = transpose(padded, 0, 1);
     out[0] = rush_v_tensor(padded);
@@ -91,7 +91,7 @@ static int unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
 }
 static rush_op op_unpack = {
     .schema = "_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)",
-    .doc = "A packed batch with padding again, and the lengths.", .run = unpack_run,
+    .doc = "A packed batch with padding again, and the lengths.", .run = unpack_run, .flags = RUSH_CROSS_DEVICE,
 };
 
 /* in = sequences, batch_first, padding_value, padding_side */

@@ -233,6 +233,7 @@ static int tensor_split_tensor_run(const rush_op *op, const rush_value *in, rush
 static rush_op op_tensor_split_tensor = {
     .schema = "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
     .doc = "tensor_split() by a number of sections or by cuts that are in a tensor.", .run = tensor_split_tensor_run,
+    .flags = RUSH_CROSS_DEVICE,
 };
 
 /* hsplit, vsplit, dsplit: tensor_split along a fixed dimension, where the size must divide evenly. */

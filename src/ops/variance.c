@@ -31,7 +31,7 @@ static void complex_stat(const rush_value *in, rush_value *out, bool root)
     if (mean) rush_copy_into(out[1].t, mean);
 }
 
-static void run_stat(const rush_value *in, rush_value *results, int nout, bool root)
+static void run_stat(const rush_op *op, const rush_value *in, rush_value *results, int nout, bool root)
 {
     rush_value out[2] = {results[0], nout > 1 ? results[1] : RUSH_NONE};
     const rush_tensor *x = in[0].t;
@@ -40,7 +40,7 @@ static void run_stat(const rush_value *in, rush_value *results, int nout, bool r
     rush_fold_arg arg = {.count = (double)rush_reduced_count(x, bits), .correction = correction_of(in[2]), .root = root};
     if (arg.count - arg.correction <= 0 && out[0].t->numel)
         rush_log(1, "%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                    "(input numel divided by output numel).", rush_now.op ? rush_now.op->base : "var");
+                    "(input numel divided by output numel).", op->base);
     if (rush_dtype_is_complex(x->dtype)) {
         complex_stat(in, out, root);
         return;
@@ -51,10 +51,10 @@ static void run_stat(const rush_value *in, rush_value *results, int nout, bool r
 static int var_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "std and var", false); }
 static int var_mean_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "var_mean", true); }
 static int std_mean_shape(const rush_op *op, const rush_value *in, rush_value *out) { return stat_out(in, out, "std_mean", true); }
-static void var_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 1, false); }
-static void std_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 1, true); }
-static void var_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 2, false); }
-static void std_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(in, out, 2, true); }
+static void var_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(op, in, out, 1, false); }
+static void std_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(op, in, out, 1, true); }
+static void var_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(op, in, out, 2, false); }
+static void std_mean_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run_stat(op, in, out, 2, true); }
 
 /* 2 / (n - correction) * g * (x - mean) */
 static rush_tensor *var_gradient(rush_grads *s, rush_tensor *g)

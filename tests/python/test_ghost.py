@@ -198,3 +198,16 @@ def test_training_gives_the_numbers_of_the_cpu(network, mode):
 for optimizer in torch.optim.SGD, torch.optim.AdamW:
     assert losses({network}, optimizer, "cpu") == losses({network}, optimizer, "ghost"), optimizer
 """, mode)
+
+
+@both
+def test_lengths_and_indices_may_come_from_the_host(mode):
+    passes("""
+nn, lengths = torch.nn, torch.tensor([5, 4])
+ctc = lambda at: nn.functional.ctc_loss(torch.arange(40.).view(5, 2, 4).div(7).sin().to(at).log_softmax(-1), torch.tensor([[1, 2], [2, 3]]).to(at), lengths, lengths - 3)
+assert ctc("ghost").item() == ctc("cpu").item()
+x = torch.arange(48.).view(4, 6, 2)
+packed = lambda at: nn.utils.rnn.pad_packed_sequence(nn.utils.rnn.pack_padded_sequence(x.to(at), torch.tensor([6, 5, 5, 1]), batch_first=True))[0]
+assert torch.equal(packed("ghost").cpu(), packed("cpu"))
+assert torch.arange(6., device="ghost")[[0, 2]].tolist() == [0, 2]
+""", mode)
