@@ -14,7 +14,7 @@ static rush_tensor *convert(rush_tensor *t, const wanted *w)
 {
     int dtype = w->dtype < 0 ? t->dtype : w->dtype;
     rush_device device = w->has_device ? w->device : t->device;
-    bool moves = device.type != t->device.type;
+    bool moves = !rush_same_device(rush_device_resolve(device), t->device);
     bool reorders = w->has_format && !t->layout && w->format != RUSH_PRESERVE && !rush_contiguous_as(t, w->format);
     if (!moves && !w->copy && dtype == t->dtype && !reorders) return t;
     static const rush_op *op;
@@ -195,8 +195,8 @@ static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
     rush_tensor *t = py_tensor_of(self);
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     if (n + nkw == 0 || (n && args[0] == Py_None)) {
-        const char *space = t->device.type == RUSH_CUDA ? "cuda." : t->device.type == RUSH_META ? "meta." : "";
-        return PyUnicode_FromFormat("torch.%s%s%sTensor", space, t->layout == RUSH_SPARSE_COO ? "sparse." : "", legacy[t->dtype]);
+        bool host = t->device.type == RUSH_CPU;
+        return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", legacy[t->dtype]);
     }
     PyObject *x = args[0], *dtype = NULL;
     wanted w = {.dtype = -1, .format = RUSH_PRESERVE};

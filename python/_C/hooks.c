@@ -257,7 +257,7 @@ int py_set_grad(PyObject *self, PyObject *value, void *unused)
                             "tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
                             "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that "
                             "assume they match.", rush_c_type_name(g->dtype), rush_scalar_name((rush_dtype)d)), -1;
-    if (g->device.type != t->device.type) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
+    if (!rush_same_device(g->device, t->device)) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
     if (!rush_same_sizes(g, t) && g->layout == t->layout) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the same size", rush_shape_of(g), rush_shape_of(t)), -1;
     return rush_grad_set(t, g) ? py_raise_int() : 0;
 }

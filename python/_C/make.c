@@ -344,7 +344,7 @@ static PyObject *asarray(PyObject *module, PyObject *const *args, Py_ssize_t n, 
     if (py_is_tensor(m.data)) {
         rush_tensor *from = py_tensor_of(m.data);
         bool keep = m.says_grad ? m.requires_grad : rush_wants_grad(from);
-        bool same = (m.dtype < 0 || m.dtype == from->dtype) && (!m.has_device || m.device.type == from->device.type);
+        bool same = (m.dtype < 0 || m.dtype == from->dtype) && (!m.has_device || rush_same_device(rush_device_resolve(m.device), from->device));
         if (same && m.copy != 1 && (!from->ag || keep == rush_wants_grad(from))) {
             rush_scope_close(mark);
             return py_ref(m.data);

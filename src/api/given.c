@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "op/watch.h"
 #include "tensor/sparse.h"
+#include "tensor/backend.h"
 
 /* A kernel may write `to` while reading the inputs: no input shares memory with it but at exactly the same places (1).
  * 2 is an error; 3, where that is not known, goes by way of a result of its own. */
@@ -42,7 +43,7 @@ static int check_options(const rush_op *op, const rush_value *in, const rush_ten
                              rush_dtype_name((rush_dtype)v->i), rush_dtype_name(to->dtype));
         RUSH_CHECK(v->kind != RUSH_V_LAYOUT || !makes || v->i == to->layout, RUSH_RUNTIME_ERROR, "layout %s does not match layout of out parameter (%s)",
                    rush_layout_word((int)v->i), rush_layout_word(to->layout));
-        RUSH_CHECK(v->kind != RUSH_V_DEVICE || !makes || v->device.type == to->device.type, RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(v->kind != RUSH_V_DEVICE || !makes || rush_same_device(rush_device_resolve(v->device), to->device), RUSH_RUNTIME_ERROR,
                    "device type %s does not match device type of out parameter (%s)", rush_device_name(v->device.type), rush_device_name(to->device.type));
     }
     return 0;

@@ -5,6 +5,7 @@
  */
 #include "op/formula.h"
 #include "ops/geometry.h"
+#include "tensor/backend.h"
 
 #define LIST (in[0].tensors)
 #define COUNT_ ((int64_t)in[0].n)
@@ -415,7 +416,7 @@ static int meshgrid(const rush_value *in, rush_value *out, bool swap)
         RUSH_CHECK(t->ndim <= 1, RUSH_RUNTIME_ERROR, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got sizes %s at place %lld",
                    rush_shape_of(t), (long long)k);
         RUSH_CHECK(t->dtype == LIST[0]->dtype, RUSH_RUNTIME_ERROR, "meshgrid expects all tensors to have the same dtype");
-        RUSH_CHECK(t->device.type == LIST[0]->device.type, RUSH_RUNTIME_ERROR, "torch.meshgrid expects all tensors to have the same device");
+        RUSH_CHECK(rush_same_device(t->device, LIST[0]->device), RUSH_RUNTIME_ERROR, "torch.meshgrid expects all tensors to have the same device");
         size[k] = t->numel;
     }
     swap = swap && n >= 2;

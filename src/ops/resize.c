@@ -5,6 +5,7 @@
 #include "op/formula.h"
 #include "ops/geometry.h"
 #include "autograd/autograd.h"
+#include "tensor/backend.h"
 
 #define SELF (in[0].t)
 
@@ -101,7 +102,7 @@ static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int
 {
     RUSH_CHECK(self->dtype == source->dtype, RUSH_RUNTIME_ERROR, "Could not set tensor of type %s to a tensor of type %s",
                rush_dtype_name(source->dtype), rush_dtype_name(self->dtype));
-    RUSH_CHECK(self->device.type == source->device.type, RUSH_RUNTIME_ERROR, "set_: the tensors must be on one device");
+    RUSH_CHECK(rush_same_device(self->device, source->device), RUSH_RUNTIME_ERROR, "set_: the tensors must be on one device");
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
     if (!self->version && rush_version_own(self, rush_version_of(self))) return -1; /* what changes source does not change self */

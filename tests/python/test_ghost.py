@@ -55,6 +55,10 @@ assert "at least two devices, ghost:0 and ghost:1!" in message(lambda: x + torch
 assert "at least two devices" in message(lambda: torch.add(x, x, out=torch.ones(2)))
 assert "can't convert ghost:0 device type tensor to numpy" in message(x.numpy) or "can't convert ghost" in message(x.numpy)
 assert x.to("ghost:1").to("ghost").tolist() == [1, 1] and x.to("ghost:0") is x
+far = torch.ones(2, device="ghost:1")
+assert x.to(far).device == far.device == x.type_as(far).device == torch.asarray(x, device="ghost:1").device and x.type() == "torch.ghost.FloatTensor"
+x.requires_grad_()
+assert "different device" in message(lambda: setattr(x, "grad", far)) and "at least two" in message(lambda: torch.stack([x, far]))
 assert "the number of devices is 2" in message(lambda: torch.ones(2, device="ghost:2"))
 assert "Current backend: ghost" in message(lambda: torch.utils.rename_privateuse1_backend("other"))
 """)
