@@ -4,6 +4,7 @@
  * operation, and wraps the results. What the overloads are is read from the registry at the first call.
  */
 #include "call.h"
+#include "op/formula.h"
 
 /* ---- running ---- */
 
@@ -125,12 +126,11 @@ static int take_out(const py_overload *o, py_call *c, rush_value *out)
 {
     bool one = py_is_tensor(c->out);
     Py_ssize_t n = one ? 1 : PySequence_Fast_GET_SIZE(c->out);
-    if (n != o->op->nout && !(o->op->out_list & 1)) {
+    if (n != o->op->nout) {
         PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be %s of %d Tensors, not %s", o->op->base, o->op->nout == 1 ? "one" : "tuple",
                      o->op->nout, py_type_name(c->out));
         return -1;
     }
-    if (o->op->out_list & 1) return PyErr_Format(PyExc_NotImplementedError, "%s(): out= for a list of tensors is not there yet", o->op->base), -1;
     for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject *x = one ? c->out : PySequence_Fast_GET_ITEM(c->out, i);
         rush_tensor *t = py_need_tensor(x, "argument 'out'");
@@ -138,6 +138,26 @@ static int take_out(const py_overload *o, py_call *c, rush_value *out)
         out[i] = rush_v_tensor(t);
     }
     return 0;
+}
+
+/* out= of an operation whose result is a list: each piece is copied to its tensor, which takes its sizes. */
+static PyObject *run_into_list(const rush_op *op, py_call *c)
+{
+    rush_value out[RUSH_MAXOUT];
+    if (py_is_tensor(c->out)) return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be tuple of Tensors, not Tensor", op->base);
+    if (py_run(op, c->in, out)) return py_raise();
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(c->out);
+    if (n != (Py_ssize_t)out[0].n) return PyErr_Format(PyExc_RuntimeError, "%s() expected an out= argument of size %u, got size %zd", op->base, out[0].n, n);
+    for (uint32_t k = 0; k < out[0].n; ++k) {
+        rush_tensor *to = k < PySequence_Fast_GET_SIZE(c->out) ? py_need_tensor(PySequence_Fast_GET_ITEM(c->out, k), "argument 'out'") : NULL, *piece = out[0].tensors[k];
+        if (!to) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "the list of out= has changed");
+        if (rush_wants_grad(to) || rush_wants_grad(piece))
+            return PyErr_Format(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", op->base);
+        rush_value size = rush_v_ints(piece->size, piece->ndim);
+        if ((to->ndim != piece->ndim || memcmp(to->size, piece->size, sizeof *to->size * to->ndim)) && !T("resize_", V(to), size)) return py_raise();
+        if (!T("copy_", V(to), V(piece))) return py_raise();
+    }
+    Py_RETURN_NONE;
 }
 
 /* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
@@ -153,6 +173,7 @@ static PyObject *run(const py_overload *o, py_call *c)
             c->in[i].device = py_default_device;
         }
     }
+    if (RUSH_UNLIKELY(c->out && op->out_list & 1)) return run_into_list(op, c);
     if (RUSH_UNLIKELY(c->out != NULL)) {
         for (int i = 0; i < RUSH_MAXOUT; ++i) out[i] = RUSH_NONE;
         if (take_out(o, c, out)) return NULL;
@@ -170,6 +191,63 @@ static PyObject *run(const py_overload *o, py_call *c)
     if (failed) return py_raise();
     if (c->requires_grad && !rush_requires_grad_set(out[0].t, true)) return py_raise();
     return py_results(op, out);
+}
+
+/* The matched call: asks who overrides it, or runs it. */
+static PyObject *finish(py_function_object *f, const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (RUSH_UNLIKELY(c->nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch((PyObject *)f, c->over, c->nover, args, n, kwnames);
+    return run(o, c);
+}
+
+/* ---- numbers first, as of old: add(x, 2, y), addcmul(x, 2, y, z), addmm(beta, x, alpha, y, z), x.addmm_(beta, y, z) ---- */
+
+static bool takes_old_order(const rush_op *op)
+{
+    static const char *const names[] = {"add", "sub", "addcmul", "addcdiv", "addmm", "addmv", "addr", "addbmm", "baddbmm", "sspaddmm"};
+    for (size_t i = 0; i < RUSH_COUNT(names); ++i)
+        if (!strcmp(op->base, names[i])) return true;
+    return false;
+}
+
+/* Matches what was given after the numbers have become the keywords that they are today. One number stands behind self; of two,
+ * beta stands before it in functions and behind it in methods, and alpha, which may be missing, comes next. */
+static int match_old_order(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method)
+{
+    enum { MOST = 12 };
+    int number[2], nnumbers = 0, at[2] = {1, 2}, result;
+    Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0, given = n;
+    for (int i = o->npos; i < o->op->nargs && nnumbers < 2; ++i)
+        if (o->op->args[i].type == RUSH_A_SCALAR) number[nnumbers++] = i;
+    for (Py_ssize_t k = 0; k < nkw; ++k) given += PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), "out") != 0;
+    if (nnumbers == 2 && !method) at[0] = 0;
+    nnumbers = (int)given - o->npos < nnumbers ? (int)given - o->npos : nnumbers;
+    if (nnumbers < 1 || given != o->npos + nnumbers || n <= at[nnumbers - 1] || n + nkw > MOST) return 0;
+    PyObject *all[MOST], *names = PyTuple_New(nkw + nnumbers);
+    if (!names) return -1;
+    Py_ssize_t m = 0;
+    for (Py_ssize_t i = 0; i < n; ++i)
+        if (i != at[0] && (nnumbers < 2 || i != at[1])) all[m++] = args[i];
+    for (Py_ssize_t k = 0; k < nkw + nnumbers; ++k) {
+        PyTuple_SET_ITEM(names, k, py_ref(k < nkw ? PyTuple_GET_ITEM(kwnames, k) : o->name[number[k - nkw]]));
+        all[m + k] = k < nkw ? args[n + k] : args[at[k - nkw]];
+    }
+    result = py_match(o, c, all, m, names, method);
+    Py_DECREF(names);
+    return result;
+}
+
+static PyObject *call_no_match(py_function_object *f, const py_call *why, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (!PyErr_Occurred() && !rush_failed() && takes_old_order(f->overload->op)) {
+        py_call c;
+        c.nover = 0;
+        int ok = match_old_order(f->overload, &c, args, n, kwnames, f->flags & PY_METHOD);
+        PyObject *result = ok > 0 ? finish(f, f->overload, &c, args, n, kwnames) : NULL;
+        py_forget_overrides(&c);
+        if (ok) return result;
+    }
+    return py_no_match(f, f->n == 1 ? why : NULL, args, n, kwnames);
 }
 
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -192,12 +270,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
             if (rush_now.nparked != mark) rush_scope_close(mark);
             continue;
         }
-        if (RUSH_UNLIKELY(c.nover || (py_overrides.nmodes && py_overrides.disabled < 2)))
-            result = py_dispatch(self, c.over, c.nover, args, n, kwnames);
-        else result = run(&f->overload[i], &c);
+        result = finish(f, &f->overload[i], &c, args, n, kwnames);
         goto end;
     }
-    py_no_match(f, f->n == 1 ? &c : NULL, args, n, kwnames);
+    result = call_no_match(f, &c, args, n, kwnames);
 end:
     py_forget_overrides(&c);
     rush_scope_close(mark);

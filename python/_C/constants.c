@@ -28,7 +28,8 @@ CONSTANT_TYPE(qscheme, "How a quantized tensor maps integers to numbers.")
 
 static constant layouts[] = {{.name = "strided", .value = RUSH_STRIDED}, {.name = "sparse_coo", .value = RUSH_SPARSE_COO},
                              {.name = "sparse_csr", .value = RUSH_SPARSE_CSR}, {.name = "sparse_csc", .value = RUSH_SPARSE_CSC},
-                             {.name = "sparse_bsr", .value = RUSH_SPARSE_BSR}, {.name = "sparse_bsc", .value = RUSH_SPARSE_BSC}};
+                             {.name = "sparse_bsr", .value = RUSH_SPARSE_BSR}, {.name = "sparse_bsc", .value = RUSH_SPARSE_BSC},
+                             {.name = "jagged", .value = PY_NO_LAYOUT}, {.name = "_mkldnn", .value = PY_NO_LAYOUT}}; /* names, without tensors */
 static constant formats[] = {{.name = "contiguous_format", .value = RUSH_CONTIGUOUS}, {.name = "preserve_format", .value = RUSH_PRESERVE},
                              {.name = "channels_last", .value = RUSH_CHANNELS_LAST}, {.name = "channels_last_3d", .value = RUSH_CHANNELS_LAST_3D}};
 static constant schemes[] = {{.name = "per_tensor_affine", .value = 0}, {.name = "per_channel_affine", .value = 1},

@@ -305,8 +305,11 @@ wrong:
 /* apply_(f), map_(other, f), map2_(a, b, f): a Python function on every element, slowly */
 static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
 {
+    static const char *const names[] = {"apply_", "map_", "map2_"};
     rush_tensor *t = py_tensor_of(self), *o[2] = {0};
-    if (t->ag && rush_wants_grad(t)) return PyErr_Format(PyExc_TypeError, "Can't call apply_() on Variable that requires grad. Use var.detach().apply_()");
+    bool grad = rush_requires_grad(t);
+    for (int k = 0; k < n; ++k) grad |= py_is_tensor(others[k]) && rush_requires_grad(py_tensor_of(others[k]));
+    if (grad) return PyErr_Format(n ? PyExc_RuntimeError : PyExc_TypeError, "Can't call %s() on Variable that requires grad. Use var.detach().%s()%s", names[n], names[n], n ? " instead." : "");
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "apply_ is only implemented on CPU tensors");
     if (t->layout) return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     size_t mark = rush_scope_open();
@@ -314,7 +317,8 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
     for (int k = 0; k < n; ++k) {
         if (!(o[k] = py_need_tensor(others[k], "the other tensor"))) goto end;
         if (o[k]->dtype != t->dtype) {
-            PyErr_Format(PyExc_TypeError, "expected type %s for other tensor, got %s", legacy[t->dtype], legacy[o[k]->dtype]);
+            PyErr_Format(PyExc_TypeError, n == 1 ? "map_: expected torch.%sTensor for 'other' (got torch.%sTensor)" : k == 0 ? "map2_: expected torch.%sTensor for argument 'x' (got torch.%sTensor)" :
+                         "map2_: expected torch.%sTensor for argument 'y' (got torch.%sTensor)", legacy[t->dtype], legacy[o[k]->dtype]);
             goto end;
         }
         if (!(o[k] = expand_to(o[k], t))) {

@@ -51,6 +51,7 @@ extern PyTypeObject py_type_dtype, py_type_device, py_type_layout, py_type_memor
     py_type_Generator, py_type_Storage;
 PyObject *py_dtype(int);
 PyObject *py_device(rush_device);
+#define PY_NO_LAYOUT 63 /* the value of layouts that are names only */
 PyObject *py_layout(int);
 PyObject *py_memory_format(int);
 int py_constant_value(PyObject *); /* of a layout, memory_format or qscheme */
@@ -141,7 +142,7 @@ int py_unpickle_init(PyObject *module);
 int py_archive_init(PyObject *module);
 int py_summary_init(PyObject *module);
 
-extern PyMethodDef py_tensor_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
+extern PyMethodDef py_tensor_methods[], py_tensor_object_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];
 extern PyNumberMethods py_tensor_number;
 PyObject *py_tensor_richcompare(PyObject *, PyObject *, int op);

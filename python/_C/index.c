@@ -9,10 +9,11 @@
 
 /* ---- one step ---- */
 
-static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i)
+/* `gone` is how many dimensions in front ints have taken away: the message counts them. */
+static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i, int gone)
 {
     if (dim < t->ndim && (i >= t->size[dim] || i < -t->size[dim])) { /* the words of indexing, not of select() */
-        rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i, (long long)dim, (long long)t->size[dim]);
+        rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i, (long long)dim + gone, (long long)t->size[dim]);
         return NULL;
     }
     return T("select.int", V(t), V(dim), V(i));
@@ -61,6 +62,7 @@ typedef struct plan {
     rush_tensor *t;                   /* the view so far                           */
     rush_tensor *index[RUSH_MAXDIM];  /* per dimension of t; NULL where none       */
     int nindex;                       /* slots in use                              */
+    int gone;                         /* dimensions that ints have selected from   */
 } plan;
 
 static bool is_int(PyObject *x, int64_t *i, int *ok)
@@ -137,7 +139,7 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
         if (ok < 0) return -1;
         if (!ok) return PyErr_Format(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)", Py_TYPE(x)->tp_name), -1;
         if (*dim >= p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
-        return (p->t = select_int(p->t, *dim, i)) ? 0 : py_raise_int();
+        return (p->t = select_int(p->t, *dim, i, p->gone++)) ? 0 : py_raise_int();
     }
     if (PySlice_Check(x)) {
         if (!(p->t = take_slice(p->t, *dim, x))) return -1;
@@ -166,7 +168,7 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
         if (t->ndim == 0 && rush_dtypes[t->dtype].category <= 1 && t->device.type == RUSH_CPU && t->dtype != RUSH_BOOL && t->dtype != RUSH_U8) {
             i = rush_item_int(t); /* a 0-d tensor selects like an int */
             if (*dim >= p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
-            return (p->t = select_int(p->t, *dim, i)) ? 0 : py_raise_int();
+            return (p->t = select_int(p->t, *dim, i, p->gone++)) ? 0 : py_raise_int();
         }
         if (t->ndim == 0 && (t->dtype == RUSH_BOOL || t->dtype == RUSH_U8)) {
             p->t = T("unsqueeze", V(p->t), V((int64_t)*dim));
@@ -278,7 +280,7 @@ PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
             PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
             goto end;
         }
-        r = select_int(t, 0, i);
+        r = select_int(t, 0, i, 0);
         result = r ? py_wrap(r) : py_raise();
         goto end;
     }

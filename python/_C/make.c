@@ -31,6 +31,7 @@ static int find_sizes(shape *s, PyObject *x)
     PyObject *owned = NULL;
     while (true) {
         rush_tensor *part = as_part(x);
+        if (part && py_is_tensor(x)) break; /* of one element, as a number */
         if (part) {
             if (s->ndim + part->ndim > RUSH_MAXDIM) goto deep;
             for (int d = 0; d < part->ndim; ++d) s->size[s->ndim++] = part->size[d];
@@ -92,18 +93,19 @@ static int find_dtype(shape *s, PyObject *x)
         int d = dtype_of_number(x);
         return d < 0 ? -1 : (merge(s, d), 0);
     }
+    if (Py_EnterRecursiveCall(" while the dtype of nested lists is looked for")) return -1;
     PyObject *fast = PySequence_Fast(x, "a sequence was expected");
-    if (!fast) return -1;
-    int failed = 0;
+    int failed = fast ? 0 : -1;
     PyTypeObject *last = NULL; /* long lists of one type are looked at quickly */
     for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
         if (Py_TYPE(PySequence_Fast_GET_ITEM(fast, i)) == last) continue;
         PyObject *item = py_list_item(fast, i);
-        failed = find_dtype(s, item);
+        failed = item != x ? find_dtype(s, item) : (PyErr_Format(PyExc_TypeError, "new(): self-referential lists are incompatible"), -1);
         if (PyFloat_CheckExact(item) || PyLong_CheckExact(item)) last = Py_TYPE(item);
         Py_DECREF(item);
     }
-    Py_DECREF(fast);
+    Py_XDECREF(fast);
+    Py_LeaveRecursiveCall();
     return failed;
 }
 
@@ -147,9 +149,23 @@ static int store_number(char *p, int dtype, PyObject *x)
     return 0;
 }
 
+/* A tensor among the data stands for its one number. */
+static int store_element(char *p, int dtype, PyObject *x)
+{
+    const rush_tensor *t = py_tensor_of(x);
+    if (rush_dtypes[dtype].category == 1 && (t->numel != 1 || rush_dtypes[t->dtype].category > 1))
+        return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index"), -1;
+    if (t->numel != 1) return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), -1;
+    PyObject *number = py_item(x, NULL);
+    int failed = number ? store_number(p, dtype, number) : -1;
+    Py_XDECREF(number);
+    return failed;
+}
+
 static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
 {
     int size = rush_dtypes[to->dtype].size;
+    if (dim == to->ndim && py_is_tensor(x)) return store_element(p, to->dtype, x);
     rush_tensor *part = PyFloat_CheckExact(x) || PyLong_CheckExact(x) ? NULL : as_part(x);
     if (part && (part->ndim || dim == to->ndim)) {
         if (part->ndim != to->ndim - dim || memcmp(part->size, to->size + dim, sizeof *part->size * part->ndim))

@@ -301,14 +301,19 @@ PyMethodDef py_tensor_methods[] = {
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists; a number for 0-d tensors."},
     {"_format", format, METH_NOARGS, "The text that the library prints."},
     {"untyped_storage", storage, METH_NOARGS, "The bytes under it."},
-    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
     {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A detached tensor as an object of a subclass."},
     {"_make_wrapper_subclass", (PyCFunction)(void (*)(void))py_make_wrapper_subclass, METH_STATIC | METH_VARARGS | METH_KEYWORDS, "A tensor of a subclass without memory of its own: its __torch_dispatch__ runs the operations."},
-    {"_fix_weakref", nothing, METH_NOARGS, "Nothing: objects keep their tensors."},
-    {"_view_func", view_func, METH_O, NULL},
     {"record_stream", (PyCFunction)nothing, METH_O, "Nothing on the CPU."},
     {"nonzero", (PyCFunction)(void (*)(void))nonzero, METH_VARARGS | METH_KEYWORDS, "nonzero(*, out=None, as_tuple=False): where the elements are not zero."},
     {"pin_memory", (PyCFunction)(void (*)(void))pin_memory, METH_VARARGS | METH_KEYWORDS, "A copy in page-locked memory: only with an accelerator."},
+    {NULL},
+};
+
+/* About the object, not its values: no __torch_function__ is asked. */
+PyMethodDef py_tensor_object_methods[] = {
+    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+    {"_fix_weakref", nothing, METH_NOARGS, "Nothing: objects keep their tensors."},
+    {"_view_func", view_func, METH_O, NULL},
     {NULL},
 };
 
@@ -346,7 +351,8 @@ static PyObject *get_transposed(PyObject *self, void *unused)
     int64_t order[RUSH_MAXDIM];
     size_t mark = rush_scope_open();
     for (int i = 0; i < t->ndim; ++i) order[i] = t->ndim - 1 - i;
-    if (t->ndim > 2 && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
+    static bool said; /* once in a process; the interpreter's lock is held */
+    if (t->ndim > 2 && !said && (said = true) && PyErr_WarnEx(PyExc_UserWarning, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
                                     "and it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
                                     "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", 1)) return NULL;
     return finish(mark, T("permute", V(t), rush_v_ints(order, t->ndim)));

@@ -217,6 +217,8 @@ static PyObject *init_subclass(PyObject *cls, PyObject *args, PyObject *kwargs)
 }
 
 static PyMethodDef methods[] = {
+    {"__call__", (PyCFunction)(void (*)(void))call_module, METH_FASTCALL | METH_KEYWORDS | METH_COEXIST,
+     "__call__($self, *args, **kwargs)\n--\n\nRuns forward, and the hooks around it."}, /* not a slot's wrapper: inspect.signature() reads this one */
     {"__getattr__", getattr_method, METH_O, "A parameter, buffer or child by name."},
     {"__init_subclass__", (PyCFunction)(void (*)(void))init_subclass, METH_CLASS | METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL},

@@ -310,6 +310,17 @@ static int publish_methods(const PyMethodDef *def)
     return 0;
 }
 
+static int publish_plain(PyMethodDef *def)
+{
+    for (; def->ml_name; ++def) {
+        PyObject *f = PyDescr_NewMethod(&py_type_TensorBase, def);
+        int failed = f ? PyDict_SetItemString(py_type_TensorBase.tp_dict, def->ml_name, f) : -1;
+        Py_XDECREF(f);
+        if (failed) return -1;
+    }
+    return 0;
+}
+
 static int publish_properties(const PyGetSetDef *def)
 {
     for (; def->name; ++def) {
@@ -587,7 +598,7 @@ int py_override_init(PyObject *module)
         return -1;
     py_disabled_torch_function = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
     if (publish_methods(py_tensor_methods) || publish_methods(py_tensor_graph_methods) || publish_methods(py_tensor_data_methods) || publish_methods(py_tensor_hook_methods) ||
-        publish_methods(py_tensor_convert_methods) || publish_methods(class_method) || publish_properties(py_tensor_getset))
+        publish_methods(py_tensor_convert_methods) || publish_plain(py_tensor_object_methods) || publish_methods(class_method) || publish_properties(py_tensor_getset))
         return -1;
     PyType_Modified(&py_type_TensorBase);
     if (publish_functions(module)) return -1;

@@ -144,6 +144,7 @@ static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x
 {
     int ok, kind;
     if (x == Py_None && a->optional) return *v = RUSH_NONE, 1;
+    if (x == Py_None && a->list && a->has_default && a->def.kind == RUSH_V_INTS && !a->def.n) return *v = a->def, 1; /* dims=[] */
     if (a->list) return take_list(c, a, x, v);
     switch (a->type) {
     case RUSH_A_TENSOR: {
@@ -188,6 +189,7 @@ static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x
         if (Py_TYPE(x) != type) return 0;
         v->kind = a->type == RUSH_A_LAYOUT ? RUSH_V_LAYOUT : RUSH_V_MEMORY_FORMAT;
         v->i = py_constant_value(x);
+        if (a->type == RUSH_A_LAYOUT && v->i == PY_NO_LAYOUT) return PyErr_Format(PyExc_NotImplementedError, "tensors of layout %R are not supported: the layout is a name only", x), -1;
         return 1;
     }
     case RUSH_A_GENERATOR:

@@ -52,13 +52,14 @@ static int read_one(py_function_object *f, py_overload *o, const rush_op *op)
     return 0;
 }
 
-/* Overloads that take tensors are tried before those that take numbers, one int before a list of ints. */
+/* Overloads that take tensors are tried before those that take numbers (a tensor of one element is a number, too), one int
+ * before a list of ints. */
 static int rank(const rush_op *op)
 {
     int r = 0;
     for (int i = 0; i < RUSH_MIN(op->nargs, 4); ++i) {
         const rush_arg *a = &op->args[i];
-        r = r * 4 + (a->type == RUSH_A_SCALAR || a->type == RUSH_A_FLOAT ? 2 : a->list && a->type == RUSH_A_INT ? 1 : 0);
+        r = r * 4 + (a->type == RUSH_A_SCALAR || a->type == RUSH_A_FLOAT ? 3 : a->type == RUSH_A_INT ? 1 + a->list : 0);
     }
     for (int i = op->nargs; i < 4; ++i) r *= 4;
     return r;

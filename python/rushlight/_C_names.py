@@ -196,7 +196,7 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
              "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn _set_warnAlways _set_deterministic_algorithms "
              "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
-             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled").split()
+             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled _set_graph_executor_optimize").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic _cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
@@ -211,6 +211,11 @@ class _TorchDispatchModeKey(enum.Enum):
     FAKE = 0
     PROXY = 1
     FUNCTIONAL = 2
+
+
+def _get_graph_executor_optimize(value=None):
+    """Whether TorchScript's executor, which is not there, optimizes."""
+    return True
 
 
 class _NoFunctorch:

@@ -65,6 +65,11 @@ _MODULES = {
         "conv_depthwise3d mkldnn_linear mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight slow_conv3d "
         "slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d thnn_conv2d")),
 }
+_MODULES["ao.nn.quantized"] = (QUANTIZED, _MODULES["nn.quantized"][1] + " Dropout ELU Hardswish LSTM LeakyReLU MaxPool2d MultiheadAttention PReLU Sigmoid Softmax")
+_MODULES["ao.nn.quantized.dynamic"] = (QUANTIZED, "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d GRU GRUCell LSTM LSTMCell Linear RNNCell")
+_MODULES["ao.nn.qat"] = (QUANTIZED, "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear")
+_MODULES["ao.nn.quantizable"] = (QUANTIZED, "LSTM LSTMCell MultiheadAttention")
+_MODULES["ao.quantization.quantize_fx"] = (QUANTIZED, "convert_fx convert_to_reference_fx fuse_fx prepare_fx prepare_qat_fx")
 _MODULES["quantization"] = _MODULES["ao.quantization"]
 
 _REMOVED = {"eig": "eig", "lstsq": "lstsq", "matrix_rank": "matrix_rank", "solve": "solve", "symeig": "eigh"}
@@ -77,6 +82,14 @@ def _function(path, error, text):
     absent.__qualname__ = path
     absent.__doc__ = text[0].upper() + text[1:] + "."
     return absent
+
+
+def _class(path, text):
+    """A class for isinstance, of which nothing is made."""
+    def absent(cls, *args, **kwargs):
+        raise NotImplementedError("%s: %s" % (path, text))
+    name = path.rsplit(".", 1)[-1]
+    return type(name, (), {"__new__": absent, "__module__": path[:-len(name) - 1], "__doc__": text[0].upper() + text[1:] + "."})
 
 
 def removed(path, name):
@@ -99,7 +112,8 @@ def of_module(module, name):
     reason, names = _MODULES[module]
     if name not in names.split():
         raise AttributeError("module 'torch.%s' has no attribute '%s'" % (module, name))
-    return _function("torch.%s.%s" % (module, name), NotImplementedError, reason)
+    path = "torch.%s.%s" % (module, name)
+    return _class(path, reason) if name[0].isupper() else _function(path, NotImplementedError, reason)
 
 
 def fill(Tensor):

@@ -17,7 +17,13 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
            "_check_type",
-           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type"]
+           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type", "AcceleratorError"]
+
+
+class AcceleratorError(RuntimeError):
+    """Raised when something fails on an accelerator."""
+    __module__ = "rushlight"
+
 
 
 def typename(obj, /):

@@ -48,7 +48,7 @@ _SUBMODULES = frozenset((
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "vision", "xpu", "_classes",
     "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_lowrank", "_ops", "_prims",
+    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_logging", "_lowrank", "_ops", "_prims",
     "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
     "_weights_only_unpickler", "__config__", "__future__",
 ))
@@ -78,7 +78,8 @@ _ELSEWHERE = {
     "_compile": "_disable_dynamo",
     "compiler": "compile",
     "jit": "fork wait CompilationUnit ScriptFunction ScriptModule",
-    "sparse._construct": "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
+    "_sobol": "_sobol_engine_draw _sobol_engine_ff_ _sobol_engine_initialize_state_ _sobol_engine_scramble_",
+    "sparse._construct": "hsmm sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
                          "sparse_bsr_tensor sparse_bsc_tensor spmm dsmm saddmm",
 }
 _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in words.split()}

@@ -30,9 +30,7 @@ _PROFILES = {
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     """How tensors are printed: digits, from how many elements on to shorten, items kept at the edges, line width."""
     if profile is not None:
-        if profile not in _PROFILES:
-            raise ValueError("unknown profile %r, expected one of %s" % (profile, sorted(_PROFILES)))
-        for name, value in _PROFILES[profile].items():
+        for name, value in _PROFILES.get(profile, {}).items():  # other names, "long" among them, change nothing
             setattr(PRINT_OPTS, name, value)
     for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems),
                         ("linewidth", linewidth)):

@@ -28,21 +28,29 @@ def broadcast_tensors(*tensors):
     return _ops.broadcast_tensors(tensors)
 
 
+_warned = set()  # what has been warned of, once in a process
+
+
 def broadcast_shapes(*shapes):
     """The shape that these shapes broadcast to."""
     size = []
-    for shape in shapes:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    for k, shape in enumerate(shapes):
+        if shape is None:
+            continue
+        shape = (shape,) if isinstance(shape, int) else shape
+        if not isinstance(shape, (tuple, list)):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
         if len(shape) > len(size):
             size = [1] * (len(shape) - len(size)) + size
         for i in range(1, len(shape) + 1):
             n = shape[-i]
-            if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
             if n == 1 or n == size[-i]:
                 continue
             if size[-i] != 1:
-                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+                raise RuntimeError(f"Attempting to broadcast a dimension of length {n} at {-i}! Mismatching argument at index {k} "
+                                   f"had {shape}; but expected shape should be broadcastable to {size}")
+            if n < 0:
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
             size[-i] = n
     return torch.Size(size)
 
@@ -88,7 +96,8 @@ def meshgrid(*tensors, indexing=None):
     tensors = _listed(tensors)
     if has_torch_function(tensors):
         return handle_torch_function(meshgrid, tensors, *tensors, indexing=indexing)
-    if indexing is None:
+    if indexing is None and "meshgrid" not in _warned:
+        _warned.add("meshgrid")
         warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
     return _ops.meshgrid(tensors, indexing=indexing or "ij")
 

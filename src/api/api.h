@@ -19,6 +19,7 @@ const rush_value *rush_autocast_args(const rush_op *, const rush_value *in, rush
 
 /* Results that are given (given.c). 1: the kernel may write out[0] itself; 0: results of its own are to be made, and
  * copied by rush_given_fill; -1: an error. */
+int rush_given_asked(const rush_op *, const rush_value *in, const rush_tensor *to);
 int rush_given_check(rush_form, const rush_op *, const rush_value *in, const rush_value *out);
 int rush_given_fill(rush_form, const rush_op *, const rush_value *in, rush_value *out, const rush_value *fresh);
 /* values: `in`, with a copy of argument 0 that has its history if the derivative will ask for what it was before it is overwritten. */

@@ -167,12 +167,13 @@ static int opened(rush_form form, const rush_op *op, rush_rule run, const rush_v
     return changed && !rush_failed() ? rush_result(out, changed) : -1;
 }
 
-static int check_out(survey *s, const rush_op *op, const rush_value *out)
+static int check_out(survey *s, const rush_op *op, const rush_value *in, const rush_value *out)
 {
     for (int i = 0; i < op->nout; ++i) {
         const rush_tensor *to = T_(out[i]);
         if (!to) continue;
         s->special |= to->layout | (to->flags & RUSH_T_WATCHED);
+        if (rush_given_asked(op, in, to)) return -1;
         RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !(s->wants_grad || rush_wants_grad(to)), RUSH_RUNTIME_ERROR,
                    "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
     }
@@ -212,7 +213,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     survey s = {0};
     bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse = false, watched = false;
     if (survey_args(&s, op, in, changes && op->nargs ? T_(in[0]) : op->nout ? T_(out[0]) : NULL)) return -1;
-    if (form == RUSH_FORM_OUT && check_out(&s, op, out)) return -1;
+    if (form == RUSH_FORM_OUT && check_out(&s, op, in, out)) return -1;
     if (RUSH_UNLIKELY(s.special | (rush_now.mode & RUSH_MODE_WATCH))) {
         watched = (s.special >= RUSH_ELSEWHERE || rush_now.mode & RUSH_MODE_WATCH) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
         sparse = s.special % RUSH_ELSEWHERE;

@@ -70,6 +70,22 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
     return 0;
 }
 
+/* A dtype= that contradicts out=. Without tensor arguments, as in zeros(), the device and layout count as well. */
+int rush_given_asked(const rush_op *op, const rush_value *in, const rush_tensor *to)
+{
+    int dtype = rush_op_arg(op, "dtype"), device = rush_op_arg(op, "device"), layout = rush_op_arg(op, "layout");
+    bool makes = !op->tensor_args;
+    bool asks = dtype >= 0 && in[dtype].kind == RUSH_V_DTYPE && (op->args[dtype].def.kind != RUSH_V_DTYPE || op->args[dtype].def.i != in[dtype].i);
+    if (asks && (rush_dtype)in[dtype].i != to->dtype)
+        return makes ? rush_fail(RUSH_RUNTIME_ERROR, "dtype %s does not match dtype of out parameter (%s)", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype))
+                     : rush_fail(RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype));
+    if (makes && device >= 0 && in[device].kind == RUSH_V_DEVICE && in[device].device.type != to->device.type)
+        return rush_fail(RUSH_RUNTIME_ERROR, "device type %s does not match device type of out parameter (%s)", rush_device_text(in[device].device), rush_device_text(to->device));
+    if (makes && layout >= 0 && in[layout].kind == RUSH_V_LAYOUT && in[layout].i != to->layout)
+        return rush_fail(RUSH_RUNTIME_ERROR, "layout %s does not match layout of out parameter (%s)", rush_layout_word((int)in[layout].i), rush_layout_word(to->layout));
+    return 0;
+}
+
 /* What RUSH_OUT_STRICT asks for. */
 static int check_strictly(const rush_op *op, const rush_value *in, const rush_tensor *to, const rush_tensor *from)
 {

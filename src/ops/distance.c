@@ -157,15 +157,15 @@ static int cdist_run(const rush_op *op, const rush_value *in, rush_value *out)
                (long long)a->size[a->ndim - 1], (long long)b->size[b->ndim - 1]);
     RUSH_CHECK(in[2].f >= 0, RUSH_RUNTIME_ERROR, "cdist only supports non-negative p values");
     RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
+    RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_scalar_name(a->dtype), rush_scalar_name(b->dtype));
     bool wants = rush_grad_enabled() && (rush_requires_grad(a) || rush_requires_grad(b));
     int64_t mode = HAS(in[3]) ? in[3].i : 0, rows = RUSH_MAX(a->size[a->ndim - 2], b->size[b->ndim - 2]);
     if (in[2].f == 2 && (mode == 1 || (mode == 0 && rows > 25))) return rush_result(out, wants ? T("_euclidean_dist", V(a), V(b)) : distances_by_product(a, b));
     int64_t size[RUSH_MAXDIM];
     int nd;
     if (rush_broadcast_sizes(a->ndim - 2, a->size, b->ndim - 2, b->size, &nd, size)) return -1;
-    rush_dtype t = rush_promote(a->dtype, b->dtype);
-    a = batched(a->dtype == t ? a : to_dtype(a, t), nd, size);
-    b = batched(b->dtype == t ? b : to_dtype(b, t), nd, size);
+    a = batched(a, nd, size);
+    b = batched(b, nd, size);
     rush_tensor *y = b ? T("_cdist_forward", V(a), V(b), in[2], in[3]) : NULL;
     if (!y) return -1;
     size[nd] = y->size[1], size[nd + 1] = y->size[2];

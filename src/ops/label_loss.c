@@ -31,6 +31,12 @@ static int read_labels(labels *l, const rush_tensor *self, rush_tensor *target, 
     return 0;
 }
 
+static int weight_check(const rush_tensor *x, const rush_tensor *w)
+{
+    RUSH_CHECK(!w || w->dtype == x->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_scalar_name(x->dtype), w ? rush_scalar_name(w->dtype) : "");
+    return 0;
+}
+
 static int nll_check(const rush_tensor *x, const rush_tensor *t, const rush_tensor *w)
 {
     RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_NOT_IMPLEMENTED, "nll_loss is not implemented for %s", rush_dtype_name(x->dtype));
@@ -41,7 +47,7 @@ static int nll_check(const rush_tensor *x, const rush_tensor *t, const rush_tens
     RUSH_CHECK(!w || (w->ndim == 1 && w->numel == x->size[x->ndim == 1 ? 0 : 1]), RUSH_RUNTIME_ERROR,
                "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s",
                (long long)x->size[x->ndim == 1 ? 0 : 1], w ? rush_shape_of(w) : "");
-    return 0;
+    return weight_check(x, w);
 }
 
 static int nll_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -278,6 +284,7 @@ static int multi_margin_run(const rush_op *op, const rush_value *in, rush_value 
                (long long)(single ? 1 : x->size[0]), rush_shape_of(t));
     int64_t c = single ? RUSH_MAX(x->numel, 1) : x->size[1];
     RUSH_CHECK(!w || (w->ndim <= 1 && w->numel == c), RUSH_RUNTIME_ERROR, "inconsistent weight size, expected %lld but got %s", (long long)c, w ? rush_shape_of(w) : "");
+    if (weight_check(x, w)) return -1;
     x = T("reshape", V(x), INTS(-1, c));
     rush_tensor *index = T("reshape", V(t), INTS(-1, 1));
     rush_tensor *own = T("gather", V(x), V(1), V(index));
@@ -336,6 +343,7 @@ static int multilabel_run(const rush_op *op, const rush_value *in, rush_value *o
     bool single = x->ndim <= 1;
     RUSH_CHECK(x->ndim <= 2 && (x->ndim < 1 || x->size[x->ndim - 1]), RUSH_RUNTIME_ERROR, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s",
                rush_shape_of(x));
+    RUSH_CHECK(t->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected scalar type Long but found %s", rush_scalar_name(t->dtype));
     RUSH_CHECK(rush_same_sizes(x, t) || (x->numel == 1 && t->numel == 1), RUSH_RUNTIME_ERROR, "inconsistent target size: %s for input of size: %s", rush_shape_of(t), rush_shape_of(x));
     RUSH_CHECK(t->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected scalar type Long but found %s", rush_scalar_name(t->dtype));
     int64_t c = single ? RUSH_MAX(x->numel, 1) : x->size[1], n = single ? 1 : x->size[0];

@@ -107,6 +107,7 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(rush_same_sizes(x, t), RUSH_VALUE_ERROR, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
                "Please ensure they have the same size.", rush_shape_of(t), rush_shape_of(x));
     RUSH_CHECK(x->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_scalar_name(t->dtype), rush_scalar_name(x->dtype));
+    if (w && w->dtype != x->dtype && !(w = to_dtype(w, x->dtype))) return -1;
     rush_tensor *inside = T("all", V(logical_and(ge(x, 0.0), le(x, 1.0))));
     if (!inside || TN(out, "_assert_async.msg", V(inside), V("all elements of input should be between 0 and 1"))) return -1;
     rush_tensor *loss = mul(sub(t, 1), T("clamp_min", V(T("log1p", V(neg(x)))), V(-100)));
@@ -154,6 +155,11 @@ static int bce_logits_run(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *ls = T("log_sigmoid", V(x)), *rest = mul(sub(1, t), x);
     if (pos) ls = mul(ls, add(mul(sub(pos, 1), t), 1));
     rush_tensor *loss = sub(rest, ls);
+    if (loss && loss->dtype != t->dtype) { /* the target decides */
+        RUSH_CHECK(rush_dtype_is_float(t->dtype), RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+                   rush_scalar_name(loss->dtype), rush_scalar_name(t->dtype));
+        loss = to_dtype(loss, t->dtype);
+    }
     if (w) loss = mul(loss, w);
     return REDUCED(out, loss, in[4]);
 }

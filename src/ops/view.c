@@ -180,10 +180,10 @@ static int unflatten_run(const rush_op *op, const rush_value *in, rush_value *ou
         }
     }
     if (open >= 0) {
-        RUSH_CHECK(known != 0, RUSH_RUNTIME_ERROR, "unflatten: cannot unflatten tensor of %lld elements along dim %d into shape %s "
+        RUSH_CHECK(known != 0 || SELF->size[dim] != 0, RUSH_RUNTIME_ERROR, "unflatten: cannot unflatten tensor of %lld elements along dim %d into shape %s "
                    "because the unspecified dimension size -1 can be any value and is ambiguous",
                    (long long)SELF->size[dim], dim, rush_shape_text(k, in[2].ints));
-        parts[open] = SELF->size[dim] / known;
+        parts[open] = known ? SELF->size[dim] / known : 0;
         known *= parts[open];
     }
     RUSH_CHECK(known == SELF->size[dim], RUSH_RUNTIME_ERROR,
@@ -309,7 +309,8 @@ static int numpy_T_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t order[RUSH_MAXDIM];
     int n = SELF->ndim;
-    if (n != 2 && n != 0)
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (n != 2 && n != 0 && !atomic_flag_test_and_set(&said))
         rush_log(1, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider `x.mT` to "
                     "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.");
     for (int d = 0; d < n; ++d) order[d] = n - 1 - d;

@@ -7,6 +7,7 @@ import copy
 import gc
 import pathlib
 import pickle
+import re
 import warnings
 import weakref
 
@@ -39,7 +40,8 @@ def answer(snippet, before=lambda: None, after=lambda: None):
     """What a snippet answers; before() and after() stand around its run."""
     names = {"torch": torch, "np": np, "gc": gc, "weakref": weakref, "copy": copy, "pickle": pickle,
              "A": torch.arange(24).view(2, 3, 4), "Z": torch.zeros(3, 3), "O": torch.ones(2), "I": torch.tensor([1, 2, 4])}
-    code = compile(snippet.replace("@@", "\n"), snippet, "exec" if ";" in snippet else "eval")
+    text = re.sub(r"\b(from |import |import_module\(')torch\b", r"\1rushlight", snippet.replace("@@", "\n"))
+    code = compile(text, snippet, "exec" if ";" in snippet else "eval")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before()
@@ -54,4 +56,9 @@ def answer(snippet, before=lambda: None, after=lambda: None):
 
 @pytest.mark.parametrize("snippet,wanted", ROWS)
 def test_answer(snippet, wanted):
-    assert str(answer(snippet)).replace("\n", "|").replace("rushlight", "torch") == wanted
+    got = str(answer(snippet)).replace("\n", "|").replace("\t", " ").replace("rushlight", "torch")
+    if got != wanted and wanted.startswith("!! "):  # PyTorch's words, behind the operation's name
+        kind, _, text = wanted.partition(": ")
+        assert got.startswith(kind + ": ") and text in got
+    else:
+        assert got == wanted

@@ -1,4 +1,6 @@
 """Names of torch._dynamo that packages look up; functions run eagerly."""
+import importlib
+
 from ..compiler import (allow_in_graph, assume_constant_result, disable, is_compiling, is_dynamo_compiling, list_backends,  # noqa: F401
                         reset, substitute_in_graph)
 from . import config, exc, utils  # noqa: F401
@@ -43,6 +45,16 @@ def explain(f, *args, **kwargs):
 
 def export(f, *args, **kwargs):
     raise NotImplementedError("torch._dynamo.export: graphs are not captured yet")
+
+
+def reset_frame_count():
+    """Of what was compiled: nothing."""
+
+
+def __getattr__(name):
+    if name in ("testing", "backends", "external_utils"):
+        return importlib.import_module(__name__ + "." + name)
+    raise AttributeError(f"module 'torch._dynamo' has no attribute '{name}'")
 
 
 def is_inductor_supported():

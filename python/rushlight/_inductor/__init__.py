@@ -17,7 +17,7 @@ def list_mode_options(mode=None, dynamic=None):
 
 def list_options():
     """The names of the settings."""
-    return [name for name in vars(config) if not name.startswith("_")]
+    return list(config.shallow_copy_dict())
 
 
 def cudagraph_mark_step_begin():

@@ -6,10 +6,10 @@ from rushlight.autograd.function import Function, NestedIOFunction
 from rushlight.autograd.grad_mode import (_force_original_view_tracking, _unsafe_preserve_version_counter,
                                           enable_grad, enforce_grad_layout_policy, inference_mode, no_grad,
                                           set_grad_enabled, set_multithreading_enabled)
-from rushlight.autograd import forward_ad, function, functional, grad_mode, graph, profiler, variable
+from rushlight.autograd import forward_ad, function, functional, grad_mode, graph, profiler
 from rushlight.autograd.graph import _engine_run_backward
 from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
-from rushlight.autograd.variable import Variable
+from rushlight.autograd.variable import Variable, variable  # noqa: F401
 
 __all__ = ["Variable", "Function", "backward", "grad_mode", "NestedIOFunction", "detect_anomaly", "enable_grad",
            "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly",

@@ -5,6 +5,11 @@ from rushlight import _C
 __all__ = ["VariableMeta", "Variable"]
 
 
+def variable(*args, **kwargs):
+    """What made tensors before torch.tensor did."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
 class VariableMeta(type):
     def __instancecheck__(cls, other):
         return isinstance(other, torch.Tensor)

@@ -1,6 +1,8 @@
 """torch.distributed: the stores; for the rest importable, and honest that nothing is there yet: is_available() is False."""
 import enum
 
+from rushlight._functions_first import functions_first
+
 from ._absent import absent
 from ._store import (DistBackendError, DistError, DistNetworkError, DistStoreError, FileStore, HashStore, PrefixStore,  # noqa: F401
                      Store, TCPStore)
@@ -99,9 +101,14 @@ _SUBMODULES = frozenset(("algorithms", "tensor", "_tensor", "_composable", "_fun
                          "optim", "rpc", "nn", "distributed_c10d", "utils", "elastic", "pipelining", "run", "launch"))
 
 
+functions_first(__name__, "rendezvous")
+
+
 def __getattr__(name):
+    import importlib
+    if name in ("rendezvous", "register_rendezvous_handler"):
+        return getattr(importlib.import_module(__name__ + ".rendezvous"), name)
     if name in _SUBMODULES:
-        import importlib
         try:
             return importlib.import_module(__name__ + "." + name)
         except ModuleNotFoundError as error:

@@ -1,4 +1,7 @@
 """torch.export: importable; programs are not captured yet, and export() says so."""
+import importlib
+
+from rushlight._functions_first import functions_first
 
 __all__ = ["export", "save", "load", "Dim", "ExportedProgram", "register_dataclass"]
 
@@ -51,3 +54,12 @@ def register_dataclass(cls, *, serialized_type_name=None):
     import dataclasses
     names = [f.name for f in dataclasses.fields(cls)]
     _pytree.register_pytree_node(cls, lambda x: ([getattr(x, n) for n in names], None), lambda values, _: cls(**dict(zip(names, values))))
+
+
+functions_first(__name__, "unflatten")
+
+
+def __getattr__(name):
+    if name in ("unflatten", "UnflattenedModule", "FlatArgsAdapter"):
+        return getattr(importlib.import_module(__name__ + ".unflatten"), name)
+    raise AttributeError(f"module 'torch.export' has no attribute '{name}'")

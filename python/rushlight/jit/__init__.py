@@ -114,6 +114,11 @@ def script_if_tracing(fn):
 _script_if_tracing = script_if_tracing
 
 
+def _arguments(examples):
+    """Example inputs as arguments: a tuple or list of them, or the only one."""
+    return tuple(examples) if _builtin_isinstance(examples, (tuple, list)) else (examples,)
+
+
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False,
           _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
     """func, after it ran once on the example inputs."""
@@ -121,7 +126,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         if example_kwarg_inputs is not None:
             func(**example_kwarg_inputs)
         elif example_inputs is not None:
-            func(*(example_inputs if _builtin_isinstance(example_inputs, tuple) else (example_inputs,)))
+            func(*_arguments(example_inputs))
     return func
 
 
@@ -129,7 +134,7 @@ def trace_module(mod, inputs, *args, **kwargs):
     """mod, after the named methods ran once on their inputs."""
     with torch.no_grad():
         for name, given in inputs.items():
-            getattr(mod, name)(*(given if _builtin_isinstance(given, tuple) else (given,)))
+            getattr(mod, name)(*_arguments(given))
     return mod
 
 

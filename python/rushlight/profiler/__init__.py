@@ -1,7 +1,7 @@
 """torch.profiler: profiles over a schedule of steps."""
 from rushlight.autograd.profiler import (KinetoStepTracker, ProfilerActivity, kineto_available,  # noqa: F401
                                          record_function)
-from rushlight.profiler import profiler
+from rushlight.profiler import itt, profiler
 from rushlight.profiler.profiler import (ExecutionTraceObserver, ProfilerAction, _KinetoProfile, profile, schedule,
                                          supported_activities, tensorboard_trace_handler)
 

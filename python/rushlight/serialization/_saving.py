@@ -60,9 +60,14 @@ class _Pickler(pickle._Pickler):
                 name = getattr(obj, "__qualname__", None) or obj.__name__
             module = getattr(obj, "__module__", None)
         ours = isinstance(obj, (_StorageClass, torch.dtype)) or module == OWN or (module or "").startswith(OWN + ".")
-        if not ours or "." in name or self.proto >= 4:
+        if not ours or "." in name and self.proto < 4:
             return super().save_global(obj, name)
-        self.write(pickle.GLOBAL + ("%s\n%s\n" % (torch_name(module), name)).encode("utf-8"))
+        if self.proto >= 4:
+            self.save(torch_name(module))
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + ("%s\n%s\n" % (torch_name(module), name)).encode("utf-8"))
         self.memoize(obj)
         return None
 
@@ -237,6 +242,8 @@ def _write_archive(f, data, storages, _disable_byteorder_record):
     except BaseException:
         writer.discard()
         raise
+    if not _is_path(f) and hasattr(f, "flush"):
+        f.flush()
 
 
 @contextlib.contextmanager
@@ -287,3 +294,4 @@ def _legacy_save(obj, f, pickle_module, pickle_protocol):
         dtype = storages.dtypes.get(storages.by_key[key].data_ptr(), torch.uint8)
         f.write((untyped.nbytes() // dtype.itemsize).to_bytes(8, sys.byteorder))
         f.write(memoryview(untyped))
+    f.flush()

@@ -135,6 +135,11 @@ def dsmm(input, mat2):
     return torch.mm(input, mat2)
 
 
+def hsmm(input, mat2):
+    """hspmm under an older name."""
+    return torch.hspmm(input, mat2)
+
+
 def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """sspaddmm under an older name."""
     return torch.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)

@@ -14,6 +14,8 @@ import types
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
+from rushlight._C import Size
+
 __all__ = ["PyTree", "Context", "FlattenFn", "UnflattenFn", "DumpableContext", "ToDumpableContextFn",
            "FromDumpableContextFn", "PyTreeSpec", "TreeSpec", "LeafSpec", "keystr", "key_get",
            "register_pytree_node", "tree_is_leaf", "tree_flatten", "tree_flatten_with_path", "tree_unflatten",
@@ -382,6 +384,7 @@ def _deque_unflatten(values, context):
 
 for _cls, _flatten, _unflatten, _keys, _name, _more in (
         (tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys, "builtins.tuple", {}),
+        (Size, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys, "torch.Size", {}),  # sizes that were mapped are a tuple
         (list, _list_flatten, _list_unflatten, _list_flatten_with_keys, "builtins.list", {}),
         (dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys, "builtins.dict", {}),
         (namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys,

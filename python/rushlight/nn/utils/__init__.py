@@ -1,6 +1,7 @@
 """Helpers around modules: gradients clipped, weights reparametrised, sequences packed, layers fused."""
 import importlib
 
+from rushlight._functions_first import functions_first
 from rushlight.nn.utils import rnn
 from rushlight.nn.utils.clip_grad import (
     _clip_grads_with_norm_ as clip_grads_with_norm_, _get_total_norm as get_total_norm, clip_grad_norm,
@@ -23,8 +24,11 @@ _MODULES = ("clip_grad", "convert_parameters", "fusion", "init", "memory_format"
 def __getattr__(name):
     if name in _WHERE:
         value = getattr(importlib.import_module("rushlight.nn.utils." + _WHERE[name]), name)
-        globals()[name] = value     # over the module of the same name: it is the function that is meant
+        globals()[name] = value
         return value
     if name in _MODULES:
         return importlib.import_module("rushlight.nn.utils." + name)
     raise AttributeError(f"module 'torch.nn.utils' has no attribute '{name}'")
+
+
+functions_first(__name__, "weight_norm", "spectral_norm")

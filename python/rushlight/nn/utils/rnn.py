@@ -133,15 +133,14 @@ class PackedSequence(PackedSequence_):
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Drop the padding of a batch whose sequences have these lengths."""
-    if not isinstance(lengths, torch.Tensor):
-        lengths = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
+    lengths = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
     if enforce_sorted:
         order = None
     else:
         lengths, order = torch.sort(lengths, descending=True)
         order = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, order)
-    data, batch_sizes = torch._pack_padded_sequence(input, lengths.cpu() if lengths.is_cuda else lengths, batch_first)
+    data, batch_sizes = torch._pack_padded_sequence(input, lengths, batch_first)
     return _packed_sequence_init(data, batch_sizes, order, None)
 
 

@@ -13,7 +13,7 @@ __all__ = ["Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "Fi
            "StreamReader", "UnBatcher", "Zipper"]
 
 
-class IterableWrapper(IterDataPipe):
+class IterableWrapperIterDataPipe(IterDataPipe):
     """Any iterable as a pipe; deep-copied for each pass unless deepcopy=False."""
 
     def __init__(self, iterable, deepcopy=True):
@@ -35,7 +35,7 @@ class IterableWrapper(IterDataPipe):
 
 
 @functional_datapipe("map")
-class Mapper(IterDataPipe):
+class MapperIterDataPipe(IterDataPipe):
     """fn applied to each item, or to the columns input_col, put into output_col."""
 
     def __init__(self, datapipe, fn, input_col=None, output_col=None):
@@ -77,7 +77,7 @@ class Mapper(IterDataPipe):
 
 
 @functional_datapipe("collate")
-class Collator(Mapper):
+class CollatorIterDataPipe(MapperIterDataPipe):
     """default_collate (or another function) applied to each item."""
 
     def __init__(self, datapipe, conversion=None, collate_fn=None):
@@ -85,7 +85,7 @@ class Collator(Mapper):
 
 
 @functional_datapipe("filter")
-class Filter(IterDataPipe):
+class FilterIterDataPipe(IterDataPipe):
     """The items for which filter_fn holds."""
 
     def __init__(self, datapipe, filter_fn, input_col=None):
@@ -106,7 +106,7 @@ class Filter(IterDataPipe):
 
 
 @functional_datapipe("batch")
-class Batcher(IterDataPipe):
+class BatcherIterDataPipe(IterDataPipe):
     """Lists of batch_size items."""
 
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
@@ -131,7 +131,7 @@ class Batcher(IterDataPipe):
 
 
 @functional_datapipe("unbatch")
-class UnBatcher(IterDataPipe):
+class UnBatcherIterDataPipe(IterDataPipe):
     """Takes unbatch_level levels of lists apart (-1: all)."""
 
     def __init__(self, datapipe, unbatch_level=1):
@@ -156,7 +156,7 @@ class UnBatcher(IterDataPipe):
 
 
 @functional_datapipe("groupby")
-class Grouper(IterDataPipe):
+class GrouperIterDataPipe(IterDataPipe):
     """Batches of items that share a key."""
 
     def __init__(self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None,
@@ -194,7 +194,7 @@ class Grouper(IterDataPipe):
 
 
 @functional_datapipe("shuffle")
-class Shuffler(IterDataPipe):
+class ShufflerIterDataPipe(IterDataPipe):
     """Random order through a buffer of buffer_size items."""
 
     def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
@@ -239,7 +239,7 @@ class Shuffler(IterDataPipe):
 
 
 @functional_datapipe("sampler")
-class Sampler(IterDataPipe):
+class SamplerIterDataPipe(IterDataPipe):
     """The items of an indexable source in the order of a sampler."""
 
     def __init__(self, datapipe, sampler=None, sampler_args=None, sampler_kwargs=None):
@@ -255,7 +255,7 @@ class Sampler(IterDataPipe):
 
 
 @functional_datapipe("concat")
-class Concater(IterDataPipe):
+class ConcaterIterDataPipe(IterDataPipe):
     """One pipe after another."""
 
     def __init__(self, *datapipes):
@@ -272,7 +272,7 @@ class Concater(IterDataPipe):
 
 
 @functional_datapipe("zip")
-class Zipper(IterDataPipe):
+class ZipperIterDataPipe(IterDataPipe):
     """Tuples of one item of each pipe."""
 
     def __init__(self, *datapipes):
@@ -286,7 +286,7 @@ class Zipper(IterDataPipe):
 
 
 @functional_datapipe("mux")
-class Multiplexer(IterDataPipe):
+class MultiplexerIterDataPipe(IterDataPipe):
     """One item of each pipe in turn, until the shortest ends."""
 
     def __init__(self, *datapipes):
@@ -367,7 +367,7 @@ def _one_of(classify, drop_none, count, item):
 
 
 @functional_datapipe("fork")
-class Forker(IterDataPipe):
+class ForkerIterDataPipe(IterDataPipe):
     """num_instances pipes that each see every item."""
 
     def __new__(cls, datapipe, num_instances, buffer_size=1000, copy=None):
@@ -380,7 +380,7 @@ class Forker(IterDataPipe):
 
 
 @functional_datapipe("demux")
-class Demultiplexer(IterDataPipe):
+class DemultiplexerIterDataPipe(IterDataPipe):
     """num_instances pipes; classifier_fn says which one gets an item."""
 
     def __new__(cls, datapipe, num_instances, classifier_fn, drop_none=False, buffer_size=1000):
@@ -392,7 +392,7 @@ class Demultiplexer(IterDataPipe):
 
 
 @functional_datapipe("sharding_filter")
-class ShardingFilter(IterDataPipe):
+class ShardingFilterIterDataPipe(IterDataPipe):
     """Every n-th item, once apply_sharding said which worker of how many this is."""
 
     def __init__(self, source_datapipe, sharding_group_filter=None):
@@ -418,7 +418,7 @@ class ShardingFilter(IterDataPipe):
         return whole + (self.instance_id < rest)
 
 
-class FileLister(IterDataPipe):
+class FileListerIterDataPipe(IterDataPipe):
     """Paths of the files below the given folders whose names match a mask."""
 
     def __init__(self, root=".", masks="", *, recursive=False, abspath=False, non_deterministic=False, length=-1):
@@ -445,7 +445,7 @@ class FileLister(IterDataPipe):
 
 
 @functional_datapipe("open_files")
-class FileOpener(IterDataPipe):
+class FileOpenerIterDataPipe(IterDataPipe):
     """(path, open file) for each path."""
 
     def __init__(self, datapipe, mode="r", encoding=None, length=-1):
@@ -463,7 +463,7 @@ class FileOpener(IterDataPipe):
 
 
 @functional_datapipe("read_from_stream")
-class StreamReader(IterDataPipe):
+class StreamReaderIterDataPipe(IterDataPipe):
     """(path, content) for each (path, stream), in pieces of `chunk` bytes where given."""
 
     def __init__(self, datapipe, chunk=None):
@@ -477,3 +477,23 @@ class StreamReader(IterDataPipe):
                     stream.close()
                     break
                 yield path, piece
+
+
+IterableWrapper = IterableWrapperIterDataPipe
+Mapper = MapperIterDataPipe
+Collator = CollatorIterDataPipe
+Filter = FilterIterDataPipe
+Batcher = BatcherIterDataPipe
+UnBatcher = UnBatcherIterDataPipe
+Grouper = GrouperIterDataPipe
+Shuffler = ShufflerIterDataPipe
+Sampler = SamplerIterDataPipe
+Concater = ConcaterIterDataPipe
+Zipper = ZipperIterDataPipe
+Multiplexer = MultiplexerIterDataPipe
+Forker = ForkerIterDataPipe
+Demultiplexer = DemultiplexerIterDataPipe
+ShardingFilter = ShardingFilterIterDataPipe
+FileLister = FileListerIterDataPipe
+FileOpener = FileOpenerIterDataPipe
+StreamReader = StreamReaderIterDataPipe

@@ -8,7 +8,7 @@ from rushlight.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, func
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
 
-class SequenceWrapper(MapDataPipe):
+class SequenceWrapperMapDataPipe(MapDataPipe):
     """Any sequence (or mapping) as a pipe."""
 
     def __init__(self, sequence, deepcopy=True):
@@ -22,7 +22,7 @@ class SequenceWrapper(MapDataPipe):
 
 
 @functional_datapipe("map")
-class Mapper(MapDataPipe):
+class MapperMapDataPipe(MapDataPipe):
     """fn applied to each item."""
 
     def __init__(self, datapipe, fn):
@@ -36,7 +36,7 @@ class Mapper(MapDataPipe):
 
 
 @functional_datapipe("concat")
-class Concater(MapDataPipe):
+class ConcaterMapDataPipe(MapDataPipe):
     """One pipe after another."""
 
     def __init__(self, *datapipes):
@@ -54,7 +54,7 @@ class Concater(MapDataPipe):
 
 
 @functional_datapipe("zip")
-class Zipper(MapDataPipe):
+class ZipperMapDataPipe(MapDataPipe):
     """Tuples of the items of several pipes at one index."""
 
     def __init__(self, *datapipes):
@@ -68,7 +68,7 @@ class Zipper(MapDataPipe):
 
 
 @functional_datapipe("batch")
-class Batcher(MapDataPipe):
+class BatcherMapDataPipe(MapDataPipe):
     """Lists of batch_size items."""
 
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
@@ -88,7 +88,7 @@ class Batcher(MapDataPipe):
 
 
 @functional_datapipe("shuffle")
-class Shuffler(MapDataPipe):
+class ShufflerMapDataPipe(MapDataPipe):
     """Random order of the indices."""
 
     def __init__(self, datapipe, *, indices=None):
@@ -119,3 +119,11 @@ class Shuffler(MapDataPipe):
 
     def __len__(self):
         return len(self.datapipe)
+
+
+SequenceWrapper = SequenceWrapperMapDataPipe
+Mapper = MapperMapDataPipe
+Concater = ConcaterMapDataPipe
+Zipper = ZipperMapDataPipe
+Batcher = BatcherMapDataPipe
+Shuffler = ShufflerMapDataPipe
