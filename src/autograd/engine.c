@@ -43,7 +43,18 @@ typedef struct task {
     capture *captures;
     int ncaptures;
     bool retain, graph;
+    const void *thread;  /* whose walk it is: the address of its rush_now */
+    unsigned generation; /* of the process, see below */
 } task;
+
+/* A walk's state is in the nodes, so a node belongs to one walk at a time. Walks of several threads go on at once where their
+ * graphs have no node in common; else one waits for the other's end. A walk inside another one of the same thread puts
+ * the outer one's state aside. */
+static pthread_mutex_t claims;
+static pthread_cond_t let_go;
+static unsigned generation; /* a child of fork() is another: the walks that its parent's threads were on are nobody's there */
+
+enum { BUSY = 1 };
 
 static int push(list *l, void *item)
 {
@@ -104,7 +115,9 @@ static rush_node *next_ready(task *t)
 
 static int visit(task *t, rush_node *node)
 {
-    if (node->task) {
+    const task *other = node->task;
+    if (other && other->thread != t->thread && other->generation == generation) return BUSY;
+    if (other) {
         aside *a = rush_malloc(sizeof *a);
         if (!a) return -1;
         *a = (aside){node, node->task, node->waiting, node->buffer, node->sole, node->needed};
@@ -118,14 +131,20 @@ static int visit(task *t, rush_node *node)
     return 0;
 }
 
-/* Depth first with a stack of (node, next edge); a node is needed when one it leads to is. */
+static int enter(task *t, rush_node *node, list *stack)
+{
+    int failed = visit(t, node);
+    return failed ? failed : push(stack, node) || push(stack, NULL) ? -1 : 0;
+}
+
+/* Depth first with a stack of (node, next edge); a node is needed when one it leads to is. BUSY: a node is another thread's. */
 static int walk(task *t, rush_node *root)
 {
     list stack;
     int failed = 0;
     start_list(&stack);
     if (root->task == t) return 0;
-    failed = visit(t, root) || push(&stack, root) || push(&stack, NULL);
+    failed = enter(t, root, &stack);
     while (!failed && stack.n) {
         rush_node *node = stack.item[stack.n - 2];
         size_t e = (size_t)stack.item[stack.n - 1];
@@ -145,8 +164,8 @@ static int walk(task *t, rush_node *root)
             if (next->needed) node->needed |= DELIVER | EXECUTE;
             continue;
         }
-        failed = visit(t, next) || push(&stack, next) || push(&stack, NULL);
-        ++next->waiting;
+        failed = enter(t, next, &stack);
+        if (!failed) ++next->waiting;
     }
     end_list(&stack);
     return failed;
@@ -357,13 +376,10 @@ static int run_node(task *t, rush_node *node)
     return failed;
 }
 
-static void finish(task *t)
+/* The nodes are nobody's again, or the outer walk's. */
+static void give_up(task *t)
 {
-    for (size_t i = 0; i < t->visited.n; ++i) {
-        rush_node *node = t->visited.item[i];
-        free_buffer(node);
-        node->task = NULL;
-    }
+    for (size_t i = 0; i < t->visited.n; ++i) ((rush_node *)t->visited.item[i])->task = NULL;
     for (size_t i = 0; i < t->asides.n; ++i) {
         aside *a = t->asides.item[i];
         a->node->task = a->task;
@@ -373,6 +389,32 @@ static void finish(task *t)
         a->node->needed = a->needed;
         rush_free(a);
     }
+    t->visited.n = t->asides.n = 0;
+}
+
+/* Makes all that the roots lead to this walk's. */
+static int claim(task *t)
+{
+    int failed;
+    pthread_mutex_lock(&claims);
+    for (;;) {
+        failed = 0;
+        for (size_t i = 0; i < t->roots.n && !failed; ++i) failed = walk(t, t->roots.item[i]);
+        if (failed != BUSY) break;
+        give_up(t);
+        pthread_cond_wait(&let_go, &claims);
+    }
+    pthread_mutex_unlock(&claims);
+    return failed;
+}
+
+static void finish(task *t)
+{
+    for (size_t i = 0; i < t->visited.n; ++i) free_buffer(t->visited.item[i]); /* before the lock: it may end Python objects */
+    pthread_mutex_lock(&claims);
+    give_up(t);
+    pthread_cond_broadcast(&let_go);
+    pthread_mutex_unlock(&claims);
     for (size_t i = 0; i < t->roots.n; ++i) rush_node_drop(t->roots.item[i]);
     end_list(&t->roots);
     end_list(&t->visited);
@@ -380,14 +422,11 @@ static void finish(task *t)
     end_list(&t->ready);
 }
 
-/* One backward at a time in the process, and those inside it: leaves are shared between graphs. */
-static pthread_mutex_t engine;
 static void engine_init(void)
 {
-    pthread_mutexattr_t a;
-    pthread_mutexattr_init(&a);
-    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&engine, &a);
+    pthread_mutex_init(&claims, NULL);
+    pthread_cond_init(&let_go, NULL);
+    ++generation;
 }
 __attribute__((constructor)) static void engine_setup(void)
 {
@@ -416,12 +455,17 @@ static int no_history(int i)
 
 static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
 {
+    rush_edge few[16], *edge = n <= (int)RUSH_COUNT(few) ? few : rush_scope_alloc((size_t)n * sizeof *edge);
+    if (!edge) return -1;
     for (int i = 0; i < n; ++i) {
-        rush_edge edge = rush_grad_edge(roots[i]);
-        if (!edge.node) return rush_failed() ? -1 : no_history(i);
-        if (push(&t->roots, edge.node)) return rush_node_drop(edge.node), -1;
-        rush_tensor *g = walk(t, edge.node) ? NULL : root_gradient(roots[i], grads ? grads[i] : NULL);
-        if (!g || deliver(edge, g, NULL, i)) return -1;
+        edge[i] = rush_grad_edge(roots[i]);
+        if (!edge[i].node) return rush_failed() ? -1 : no_history(i);
+        if (push(&t->roots, edge[i].node)) return rush_node_drop(edge[i].node), -1;
+    }
+    if (claim(t)) return -1;
+    for (int i = 0; i < n; ++i) {
+        rush_tensor *g = root_gradient(roots[i], grads ? grads[i] : NULL);
+        if (!g || deliver(edge[i], g, NULL, i)) return -1;
     }
     for (size_t i = 0; i < t->visited.n; ++i) {
         rush_node *node = t->visited.item[i];
@@ -438,6 +482,8 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     if (rush_failed()) return -1;
     t->retain = retain_graph || create_graph;
     t->graph = create_graph;
+    t->thread = &rush_now;
+    t->generation = generation;
     t->ncaptures = ncaptures;
     t->captures = captures;
     uint32_t mode = rush_now.mode;
@@ -447,13 +493,11 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     start_list(&t->asides);
     start_list(&t->ready);
     if (t->graph) rush_now.mode &= ~RUSH_MODE_NO_GRAD;
-    pthread_mutex_lock(&engine);
     /* root gradients keep their own history only with create_graph */
     if (!t->graph) rush_now.mode |= RUSH_MODE_NO_GRAD;
     rush_now.mode &= ~RUSH_MODE_AUTOCAST;
     int failed = run_task(t, n, roots, grads);
     finish(t);
-    pthread_mutex_unlock(&engine);
     rush_now.mode = mode;
     rush_scope_close(mark);
     return failed;

@@ -289,3 +289,42 @@ def test_longer_lists_and_other_sizes_than_expected():
         except (RuntimeError, IndexError, MemoryError):
             pass
     assert torch.fft.fftshift(torch.arange(4), [0] * 3).tolist() == [2, 3, 0, 1]
+
+
+def test_two_backwards_make_progress_at_once():
+    """A stage of a pipeline waits, in its backward, for what another thread's backward gives it."""
+    first, second = threading.Event(), threading.Event()
+
+    def stage(mine, other, results):
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+
+        def hook(grad):
+            mine.set()
+            assert other.wait(20)
+        y.register_hook(hook)
+        y.sum().backward()
+        results.append(x.grad.tolist())
+
+    results = []
+    threads = [threading.Thread(target=stage, args=(*events, results)) for events in ((first, second), (second, first))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(30)
+    assert results == [[2.0] * 3] * 2
+
+
+def test_backwards_of_shared_leaves_wait_for_each_other():
+    w = torch.zeros(4, requires_grad=True)
+
+    def work():
+        for _ in range(200):
+            (w * torch.ones(4)).tanh().sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert w.grad.tolist() == [800.0] * 4
