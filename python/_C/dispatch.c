@@ -181,6 +181,30 @@ static int watch(rush_form form, const rush_op *op, const rush_value *in, rush_v
     return failed;
 }
 
+static int collect(PyObject *x, PyObject **who, int n, int room)
+{
+    if (py_is_tensor(x)) return py_tensor_of(x) ? answering(py_tensor_of(x), who, n, room) : n;
+    if (!PyTuple_Check(x) && !PyList_Check(x)) return n;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) n = collect(PySequence_Fast_GET_ITEM(x, i), who, n, room);
+    return n;
+}
+
+/* _dispatch(func, args, kwargs), of operators that Python defines: what modes and classes answer; NotImplemented: nobody is to be asked */
+static PyObject *dispatch(PyObject *module, PyObject *arguments)
+{
+    PyObject *func, *args, *kwargs, *who[32], *values;
+    if (!PyArg_ParseTuple(arguments, "OO!O!", &func, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return NULL;
+    if (!(values = PyDict_Values(kwargs))) return NULL;
+    int n = rush_now.mode & RUSH_MODE_UNWATCHED ? 0 : collect(values, who, collect(args, who, 0, RUSH_COUNT(who)), RUSH_COUNT(who));
+    Py_DECREF(values);
+    if (!n && (!nmodes() || rush_now.mode & RUSH_MODE_UNWATCHED)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *types = PyTuple_New(n), *r = NULL;
+    for (int i = 0; types && i < n; ++i) PyTuple_SET_ITEM(types, i, py_ref((PyObject *)Py_TYPE(who[i])));
+    if (types) r = ask_all(func, types, who, n, args, kwargs);
+    Py_XDECREF(types);
+    return r;
+}
+
 /* ---- the stack ---- */
 
 /* Modes of the machinery (their _mode_key says their place) lie below those of programs. */
@@ -271,6 +295,7 @@ static PyObject *with_device(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
+    {"_dispatch", dispatch, METH_VARARGS, "Asks modes and classes about a call of an operator that Python defines."},
     {"_with_device", with_device, METH_VARARGS, "A tensor without data, of another device, over the same storage."},
     {"_push_on_torch_dispatch_stack", push_mode, METH_O, "The mode sees every operation from now on."},
     {"_pop_torch_dispatch_stack", pop_mode, METH_VARARGS, "Takes the innermost mode, or the one of a key, off the stack."},

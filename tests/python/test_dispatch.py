@@ -253,3 +253,23 @@ def test_flops_by_module():
     with FlopCounterMode(display=False) as counter:
         up(y).sum().backward()
     assert counter.get_total_flops() == 7200
+
+
+# --- operators of programs
+
+def test_operators_of_programs_are_seen():
+    from rushlight._subclasses import FakeTensorMode
+
+    @torch.library.custom_op("seen::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(lambda x: torch.empty_like(x))
+    twice.register_autograd(lambda ctx, g: g * 2)
+    x = torch.ones(3, requires_grad=True)
+    calls = seen(lambda: twice(x).sum().backward())
+    assert calls[0] == "seen.twice.default" and calls.count("seen.twice.default") == 1 and x.grad.tolist() == [2.0] * 3
+    with FakeTensorMode() as mode:
+        y = twice(torch.ones(4, 5))
+    assert mode.is_our_fake(y) and y.shape == (4, 5)
+    assert lines(lambda v: twice(v) + 1, X)[0] == "twice = torch.ops.seen.twice.default(v_1)"
