@@ -86,6 +86,8 @@ _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in w
 _TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
                           "LongTensor ShortTensor".split())
 
+_DEFAULT_STORAGES = {"float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage"}
+
 for name in _ELSEWHERE:
     names.pop(name, None)  # written in Python over the operation of that name
 
@@ -107,8 +109,9 @@ def __getattr__(name):
         value = _C._make_tensortype("torch." + name)
     elif name in ("ops", "classes"):
         value = getattr(importlib.import_module("rushlight._ops" if name == "ops" else "rushlight._classes"), name)
-    elif name == "Storage":
-        value = __getattr__("FloatStorage")
+    elif name == "Storage":  # of the default dtype, whatever that is at the moment
+        word = _DEFAULT_STORAGES[str(_C.get_default_dtype()).split(".")[1]]
+        return getattr(importlib.import_module("rushlight.storage"), word)
     elif name == "default_generator":
         value = _C.default_generator
     elif name in ("PyTorchFileReader", "PyTorchFileWriter"):

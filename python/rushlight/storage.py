@@ -103,6 +103,12 @@ class _TypedMeta(type):
         name = cls.__dict__.get("_dtype_name")
         return name is not None and isinstance(instance, TypedStorage) and instance.dtype == getattr(torch, name)
 
+    @property
+    def dtype(cls):
+        if cls._dtype_name is None:
+            raise AttributeError("type object '%s' has no attribute 'dtype'" % cls.__name__)
+        return getattr(torch, cls._dtype_name)
+
 
 class TypedStorage(metaclass=_TypedMeta):
     """A run of elements of one dtype."""
