@@ -40,6 +40,9 @@ parity-san:                         ## the same under the sanitizers, whose repo
 	@$(PYTHON) tests/parity/run.py --oracle "$(ORACLE)" $(if $(PEER),--python $(PEER)) --package build-parity/package \
 	    --sanitized build-parity/reports $(T)
 
+mutate:                             ## change the library in many places, one at a time: do the tests notice? T=names
+	@$(PYTHON) tests/mutate $(T)
+
 SECONDS ?= 60
 fuzz: all                           ## run each fuzz target of tests/fuzz, or those named by T, for SECONDS (needs clang)
 	@CC="$$(command -v ccache >/dev/null && echo 'ccache clang' || echo clang)" meson setup build-fuzz -Dfuzz=true -Dpython=disabled -Disa=3 \
@@ -69,4 +72,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo test san fuzz parity parity-san bench docs fmt install clean help
+.PHONY: all demo test san fuzz parity parity-san mutate bench docs fmt install clean help
