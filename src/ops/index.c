@@ -75,13 +75,14 @@ typedef struct plan {
     int64_t *offset, scale;        /* offset[i] * scale bytes */
 } plan;
 
-/* Which dimensions are indexed, by what. With `masks`, these become the coordinates of what they choose. */
-static int plan_tensors(plan *p, const rush_tensor *self, rush_value list, bool masks)
+static bool is_mask(const rush_tensor *index) { return index && (index->dtype == RUSH_BOOL || index->dtype == RUSH_U8); }
+
+/* Which dimensions are indexed, by what. */
+static int plan_tensors(plan *p, const rush_tensor *self, rush_value list)
 {
     int dim = 0;
     p->ntensors = 0;
     p->open = false;
-    RUSH_CHECK(list.n > 0, RUSH_INDEX_ERROR, "at least one index must be provided");
     for (int d = 0; d < self->ndim; ++d) p->tensor[d] = NULL;
     for (uint32_t k = 0; k < list.n; ++k) {
         rush_tensor *index = list.tensors[k];
@@ -94,15 +95,14 @@ static int plan_tensors(plan *p, const rush_tensor *self, rush_value list, bool 
         case RUSH_I64:
         case RUSH_I32: break;
         case RUSH_U8:
-            if (!masks) rush_log(1, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+            rush_log(1, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
             /* fall through */
         case RUSH_BOOL: width = index->ndim; break;
         default:
             return rush_fail(RUSH_INDEX_ERROR, "tensors used as indices must be long, int, byte or bool tensors, not %s", rush_dtype_name(index->dtype));
         }
-        bool mask = index->dtype == RUSH_BOOL || index->dtype == RUSH_U8;
         RUSH_CHECK(dim + width <= self->ndim, RUSH_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", self->ndim, dim + width);
-        if (!mask) {
+        if (!is_mask(index)) {
             p->tensor[dim++] = index;
             ++p->ntensors;
             continue;
@@ -111,15 +111,8 @@ static int plan_tensors(plan *p, const rush_tensor *self, rush_value list, bool 
             RUSH_CHECK(index->size[d] == self->size[dim + d], RUSH_INDEX_ERROR,
                        "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", rush_shape_of(index), d,
                        rush_shape_of(self), dim + d);
-        p->open |= !masks;
-        dim += masks ? 0 : width;
-        rush_tensor *rows = masks ? rush_nonzero_rows(index) : NULL;
-        if (masks && !rows) return -1;
-        for (int d = 0; d < width && masks; ++d) {
-            p->tensor[dim] = rush_tensor_alias(rows, 1, &rows->size[1], (const int64_t[]){1}, rows->offset + d * rows->size[1]);
-            if (!p->tensor[dim++]) return -1;
-            ++p->ntensors;
-        }
+        p->open = true;
+        dim += width;
     }
     RUSH_CHECK(dim <= self->ndim, RUSH_INDEX_ERROR, "too many indices for tensor of dimension %d (got %d)", self->ndim, dim);
     return 0;
@@ -194,14 +187,33 @@ static int plan_shape(plan *p, const rush_tensor *self)
 /* For shape rules, which end here when the plan is open. */
 static int plan_sizes(plan *p, const rush_tensor *self, rush_value list)
 {
-    if (plan_tensors(p, self, list, false)) return -1;
+    RUSH_CHECK(list.n > 0, RUSH_INDEX_ERROR, "at least one index must be provided");
+    if (plan_tensors(p, self, list)) return -1;
     return !p->open && (plan_broadcast(p, self) || plan_shape(p, self)) ? -1 : 0;
 }
 
-/* For kernels. */
+/* The coordinates of what masks choose in their place. */
+static int without_masks(rush_value *list)
+{
+    uint32_t n = 0, masks = 0;
+    for (uint32_t k = 0; k < list->n; ++k) masks += is_mask(list->tensors[k]);
+    if (!masks) return 0;
+    rush_tensor **all = rush_scope_alloc(sizeof *all * RUSH_MAXDIM);
+    for (uint32_t k = 0; all && k < list->n; ++k) {
+        rush_tensor *index = list->tensors[k], *rows = is_mask(index) ? rush_nonzero_rows(index) : NULL;
+        if (!is_mask(index)) all[n++] = index;
+        else if (!rows) return -1;
+        for (int d = 0; rows && d < index->ndim; ++d)
+            if (!(all[n++] = rush_tensor_alias(rows, 1, &rows->size[1], (const int64_t[]){1}, rows->offset + d * rows->size[1]))) return -1;
+    }
+    *list = rush_v_tensors(all, n);
+    return all ? 0 : -1;
+}
+
+/* For kernels, whose shape rule has passed: no more indices than dimensions. */
 static int plan_make(plan *p, const rush_tensor *self, rush_value list)
 {
-    return plan_tensors(p, self, list, true) || plan_broadcast(p, self) || plan_shape(p, self) ? -1 : 0;
+    return without_masks(&list) || plan_tensors(p, self, list) || plan_broadcast(p, self) || plan_shape(p, self) ? -1 : 0;
 }
 
 /* Reads the index tensors: checks all numbers and adds up the offsets. */
@@ -301,8 +313,9 @@ static void index_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         return;
     }
     if (plan_make(&p, self, in[1])) return;
-    if (p.ntensors == 0) {
-        rush_copy_into(out[0].t, self);
+    if (p.ntensors == 0) { /* nothing but None and 0-d masks */
+        rush_tensor *all = HAS(out[0]) ? out[0].t : rush_out_like(out, 0, self, self->dtype);
+        if (all) rush_copy_into(all, self);
         return;
     }
     rush_tensor *result = HAS(out[0]) ? out[0].t : rush_out_t(out, 0, self, self->dtype, p.ndim, p.size);
