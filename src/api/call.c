@@ -184,7 +184,8 @@ static int check_self(const rush_op *op, const rush_value *in, bool with_grad)
 {
     RUSH_CHECK(op->nargs && in[0].kind == RUSH_V_TENSOR, RUSH_TYPE_ERROR, "the operation has no in-place form");
     if (rush_inplace_check(in[0].t, with_grad)) return -1;
-    for (int i = 0; with_grad && i < op->nargs; ++i) /* histories are read, and may turn out to be no more, before anything is changed */
+    bool recorded = with_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE));
+    for (int i = 0; recorded && i < op->nargs; ++i) /* histories are read, and may turn out to be no more, before anything is changed */
         if (in[i].kind == RUSH_V_TENSOR && in[i].t->base && !rush_grad_fn(in[i].t) && rush_failed()) return -1;
     return 0;
 }
