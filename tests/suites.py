@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """The test suites of packages built on PyTorch, under PyTorch and under rushlight: what passes there must pass here.
 
-    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N] [--again] [NAME...]
+    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N] [--again] [NAME[:ARGUMENT]...]
 
 CHECKOUTS holds the repositories as owner+name. The Python that runs this has PyTorch, pytest with pytest-timeout, the
 packages (pip install --no-deps -e each checkout) and what their tests import. A suite runs under PyTorch once; FOLDER
 remembers the outcomes. Under rushlight run the tests that passed there, --again only those that have not passed here.
---part 10 takes a tenth of the tests, chosen by their names. Every test starts from the same seeds; a process that dies
-or hangs fails the test that it was at, and another goes on after it. Ends with 1 if less than 99.5 % pass.
+ARGUMENT is one more for pytest (timm:--ignore=tests/test_models.py). --part 10 takes a tenth of the tests, chosen by their
+names. Every test starts from the same seeds; a process that dies or hangs fails the test that it was at, and another goes
+on after it. Ends with 1 if less than 99.5 % pass.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import zlib
@@ -83,8 +85,9 @@ def outcomes(path):
 
 def run(name, checkouts, results, only, part, stand_in):
     """Run a suite to its end, through as many processes as it takes, adding to the file of results."""
-    repository, folder, arguments = SUITES[name]
-    program = [sys.executable, *(["-m", "rushlight"] if stand_in else []), "-m", "pytest", *arguments, *(a.replace("%d", str(SECONDS)) for a in ALWAYS)]
+    suite, _, more = name.partition(":")
+    repository, folder, arguments = SUITES[suite]
+    program = [sys.executable, *(["-m", "rushlight"] if stand_in else []), "-m", "pytest", *arguments, *([more] if more else []), *(a.replace("%d", str(SECONDS)) for a in ALWAYS)]
     # A folder with nothing but the plugin: the modules beside this file must not hide the packages of the same names.
     plugin = results.parent / "plugin"
     plugin.mkdir(exist_ok=True)
@@ -120,7 +123,8 @@ def main():
     keep, short = args.keep.resolve(), 0
     keep.mkdir(parents=True, exist_ok=True)
     for name in args.names or SUITES:
-        theirs, ours = keep / ("%s.%d.torch" % (name, args.part)), keep / ("%s.%d.rushlight" % (name, args.part))
+        files = "%s.%d" % (re.sub(r"\W", "_", name), args.part)
+        theirs, ours = keep / (files + ".torch"), keep / (files + ".rushlight")
         if not theirs.exists():
             run(name, args.checkouts.resolve(), theirs.with_suffix(".partial"), None, args.part, False)
             theirs.with_suffix(".partial").rename(theirs)
