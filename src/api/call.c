@@ -224,7 +224,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     bool wants = s.wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
     if (changes && check_self(op, in, s.wants_grad)) return -1;
-    rush_rule run = watched && op->open ? op->open : op->grad || whole ? NULL : op->run;
+    rush_rule run = watched && op->open && form == RUSH_FORM_CALL ? op->open : op->grad || whole ? NULL : op->run;
     if (run && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
         if (opened(form, op, run, in, out, wants)) return -1;
         return form == RUSH_FORM_INPLACE ? 0 : finish(form, op, in, in, out, changes, false);

@@ -695,19 +695,30 @@ static void forms_with_numbers(rush_pw_row *row, const char *doc)
     record(row, rewrite(row->schema, second, 1), doc);
 }
 
+/* Another name of a record: the record itself for who looks. */
+typedef struct alias {
+    rush_op op;
+    const rush_op *of;
+} alias;
+
+static int alias_open(const rush_op *op, const rush_value *in, rush_value *out) { return rush_call(((const alias *)op)->of, in, out); }
+
 void rush_op_alias(const char *name, const char *of)
 {
     for (const rush_op *op = rush_op_find(of); op; op = op->next) {
         const char *node = rush_node_name(op);
         size_t shown = strlen(node) + 1, room = strlen(op->schema) + strlen(name) + 1;
         char *schema = rush_malloc(room + shown);
-        rush_op *other = rush_calloc(1, sizeof *other);
-        if (!schema || !other) return;
+        alias *made = rush_calloc(1, sizeof *made);
+        if (!schema || !made) return;
+        rush_op *other = &made->op;
+        made->of = op;
         snprintf(schema, room, "%s%s", name, op->schema + strlen(op->base));
         *other = *op;
         other->schema = schema;
         other->name = NULL;
         other->next = NULL;
+        other->open = alias_open;
         other->node = memcpy(schema + room, node, shown);
         rush_op scratch = {.schema = schema};
         if (rush_schema_read(&scratch)) break;

@@ -106,8 +106,40 @@ static void in_place(void **state)
     }
 }
 
+/* What a call would return, without memory and without the call. */
+static void inferred(void **state)
+{
+    rush_memory_stats before, after;
+    rush_scope() {
+        rush_tensor *x = COUNT(3, 4);
+        rush_value in[16], out[RUSH_MAXOUT];
+        const rush_op *mm = rush_op_find("mm"), *fill = rush_op_find("normal_"), *zeros = rush_op_find("zeros");
+        in[0] = V(T("t", V(x)));
+        in[1] = V(x);
+        rush_memory_stats_read(&before);
+        assert_int_equal(rush_infer(mm, in, out), 0);
+        rush_memory_stats_read(&after);
+        sizes_are(out[0].t, "[4, 4]");
+        assert_int_equal(out[0].t->device.type, RUSH_CPU);
+        assert_null(rush_ptr(out[0].t));
+        assert_int_equal(after.live_bytes, before.live_bytes);
+        in[0] = V(x);
+        assert_int_equal(rush_infer(mm, in, out), -1);
+        assert_non_null(strstr(rush_error(), "cannot be multiplied"));
+        rush_error_clear();
+        for (int i = 0; i < zeros->nargs; ++i) in[i] = zeros->args[i].def;
+        in[0] = INTS(1 << 20, 1 << 20);
+        assert_int_equal(rush_infer(zeros, in, out), 0);
+        assert_int_equal(out[0].t->numel, (int64_t)1 << 40);
+        assert_int_equal(rush_op_effects(mm), 0);
+        assert_int_equal(rush_op_effects(fill), RUSH_EFFECT_WRITES | RUSH_EFFECT_RANDOM);
+        assert_int_equal(rush_op_effects(rush_op_find("copy_")), RUSH_EFFECT_WRITES);
+        assert_int_equal(rush_op_effects(rush_op_find("dropout")), RUSH_EFFECT_RANDOM);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(views), cmocka_unit_test(parts), cmocka_unit_test(pieces), cmocka_unit_test(in_place)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(inferred), cmocka_unit_test(views), cmocka_unit_test(parts), cmocka_unit_test(pieces), cmocka_unit_test(in_place)};
     return SUITE(tests);
 }

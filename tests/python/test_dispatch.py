@@ -30,6 +30,14 @@ def test_modes_see_forms_as_they_are():
     assert seen(lambda: x.view(3, 1)) == ["aten.view.default"]
 
 
+def test_another_name_is_the_operation_itself():
+    x = torch.ones(3)
+    assert seen(lambda: torch.special.erf(x)) == ["aten.erf.default"]
+    assert seen(lambda: torch.subtract(x, 1)) == ["aten.sub.Tensor"]
+    assert seen(lambda: torch.greater(x, x)) == ["aten.gt.Tensor"]
+    assert seen(lambda: torch.clip(x, 0, 1)) == ["aten.clamp.default"]
+
+
 def test_nothing_is_seen_outside():
     log = Log()
     with log:
