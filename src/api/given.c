@@ -30,29 +30,9 @@ static int overlaps_input(void)
                                          "memory location. Please clone() the tensor before performing the operation.");
 }
 
-/* Options that are given beside a tensor for the result must say what that tensor is. */
-static int check_options(const rush_op *op, const rush_value *in, const rush_tensor *to)
-{
-    bool makes = false; /* a factory: it takes all options, the others a dtype to compute in */
-    for (int i = 0; i < op->nargs; ++i) makes |= op->args[i].type == RUSH_A_LAYOUT;
-    for (int i = 0; i < op->nargs; ++i) {
-        const rush_value *v = &in[i];
-        bool usual = op->args[i].has_default && op->args[i].def.kind == v->kind && op->args[i].def.i == v->i;
-        if (v->kind == RUSH_V_DTYPE && v->i != (int64_t)to->dtype && !usual)
-            return rush_fail(RUSH_RUNTIME_ERROR, makes ? "dtype %s does not match dtype of out parameter (%s)" : "Expected out tensor to have dtype %s, but got %s instead",
-                             rush_dtype_name((rush_dtype)v->i), rush_dtype_name(to->dtype));
-        RUSH_CHECK(v->kind != RUSH_V_LAYOUT || !makes || v->i == to->layout, RUSH_RUNTIME_ERROR, "layout %s does not match layout of out parameter (%s)",
-                   rush_layout_word((int)v->i), rush_layout_word(to->layout));
-        RUSH_CHECK(v->kind != RUSH_V_DEVICE || !makes || rush_same_device(rush_device_resolve(v->device), to->device), RUSH_RUNTIME_ERROR,
-                   "device type %s does not match device type of out parameter (%s)", rush_device_name(v->device.type), rush_device_name(to->device.type));
-    }
-    return 0;
-}
-
 int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out)
 {
     bool inplace = form == RUSH_FORM_INPLACE;
-    if (!inplace && out[0].kind == RUSH_V_TENSOR && check_options(op, in, out[0].t)) return -1;
     if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
         int shared = worst_overlap(op, in, out[0].t);
         bool folded = rush_self_overlap(out[0].t);
@@ -79,7 +59,7 @@ int rush_given_asked(const rush_op *op, const rush_value *in, const rush_tensor 
     if (asks && (rush_dtype)in[dtype].i != to->dtype)
         return makes ? rush_fail(RUSH_RUNTIME_ERROR, "dtype %s does not match dtype of out parameter (%s)", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype))
                      : rush_fail(RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype));
-    if (makes && device >= 0 && in[device].kind == RUSH_V_DEVICE && in[device].device.type != to->device.type)
+    if (makes && device >= 0 && in[device].kind == RUSH_V_DEVICE && !rush_same_device(rush_device_resolve(in[device].device), to->device))
         return rush_fail(RUSH_RUNTIME_ERROR, "device type %s does not match device type of out parameter (%s)", rush_device_text(in[device].device), rush_device_text(to->device));
     if (makes && layout >= 0 && in[layout].kind == RUSH_V_LAYOUT && in[layout].i != to->layout)
         return rush_fail(RUSH_RUNTIME_ERROR, "layout %s does not match layout of out parameter (%s)", rush_layout_word((int)in[layout].i), rush_layout_word(to->layout));
