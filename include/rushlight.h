@@ -279,7 +279,8 @@ enum rush_op_flags {
     RUSH_DATA_SIZED = 32768, /* sizes depend on data: the kernel makes the results that the shape rule leaves open */
     RUSH_WHOLE = 65536,   /* a composite here, one operation for who looks at operations, as in PyTorch  */
     RUSH_RANDOM = 131072, /* draws random numbers                                                        */
-    RUSH_IO = 262144      /* reads or writes what is no tensor: files, the terminal                      */
+    RUSH_IO = 262144,     /* reads or writes what is no tensor: files, the terminal                      */
+    RUSH_FOLDED_SELF = 524288 /* in place, an expanded tensor is warned of and changed                  */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

@@ -160,6 +160,18 @@ static PyObject *run_into_list(const rush_op *op, py_call *c)
     Py_RETURN_NONE;
 }
 
+/* zeros(2, 3, out=sparse): what can be made of a sparse layout has no entries. */
+static PyObject *clear_sparse(const rush_op *op, py_call *c, rush_tensor *to)
+{
+    rush_value fresh[RUSH_MAXOUT];
+    int layout = rush_op_arg(op, "layout");
+    c->in[layout] = (rush_value){.kind = RUSH_V_LAYOUT, .i = to->layout};
+    if (py_run(op, c->in, fresh)) return py_raise();
+    const rush_tensor *made = fresh[0].t;
+    rush_value size = rush_v_ints(made->size, made->ndim);
+    return T("sparse_resize_and_clear_", V(to), size, V((int64_t)made->ndim), V((int64_t)0)) ? py_ref(c->out) : py_raise();
+}
+
 /* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
 static PyObject *run(const py_overload *o, py_call *c)
 {
@@ -181,6 +193,7 @@ static PyObject *run(const py_overload *o, py_call *c)
             int dtype = rush_op_arg(op, "dtype"), device = rush_op_arg(op, "device");
             if (c->in[dtype].kind == RUSH_V_NONE) c->in[dtype] = rush_v_dtype(out[0].t->dtype);
             if (c->in[device].kind == RUSH_V_NONE) c->in[device].kind = RUSH_V_DEVICE, c->in[device].device = out[0].t->device;
+            if (out[0].t->layout == RUSH_SPARSE_COO && rush_op_arg(op, "layout") >= 0) return clear_sparse(op, c, out[0].t);
         }
         failed = rush_call_out(op, c->in, out);
         if (failed) return py_raise();

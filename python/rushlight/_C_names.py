@@ -196,12 +196,13 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
              "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn _set_warnAlways _set_deterministic_algorithms "
              "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
-             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled _set_graph_executor_optimize").split()
+             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled _set_graph_executor_optimize "
+             "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
 for _name in ("_get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic _cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
               "_jit_texpr_fuser_enabled _get_deterministic_fill_uninitialized_memory _functorch_in_tree "
-              "_is_alias_of _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines").split():
+              "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines").split():
     globals()[_name] = _false
 
 
@@ -211,6 +212,14 @@ class _TorchDispatchModeKey(enum.Enum):
     FAKE = 0
     PROXY = 1
     FUNCTIONAL = 2
+
+
+_GLIBCXX_USE_CXX11_ABI = True
+
+
+def _is_torch_function_mode_enabled():
+    """Whether a mode would be asked."""
+    return _C._len_torch_function_stack() > 0
 
 
 def _get_graph_executor_optimize(value=None):

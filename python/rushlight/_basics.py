@@ -17,7 +17,20 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
            "_check_type",
-           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type", "AcceleratorError"]
+           "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type", "AcceleratorError", "_cast_Byte", "_cast_Char", "_cast_Short", "_cast_Int", "_cast_Long",
+           "_cast_Half", "_cast_Float", "_cast_Double"]
+
+
+def _cast(name, dtype):
+    def cast(input, non_blocking=False):
+        return input.to(dtype, non_blocking)
+    cast.__name__ = cast.__qualname__ = name
+    return cast
+
+
+for _name, _dtype in (("Byte", "uint8"), ("Char", "int8"), ("Short", "int16"), ("Int", "int32"), ("Long", "int64"), ("Half", "float16"),
+                      ("Float", "float32"), ("Double", "float64")):
+    globals()["_cast_" + _name] = _cast("_cast_" + _name, _C._dtypes[_dtype])
 
 
 class AcceleratorError(RuntimeError):

@@ -37,6 +37,11 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
         int shared = worst_overlap(op, in, out[0].t);
         bool folded = rush_self_overlap(out[0].t);
         if (op->nout == 1 && !folded && shared < 2) return 1;
+        if (folded && inplace && op->flags & RUSH_FOLDED_SELF) {
+            rush_log(1, "Use of %s_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies "
+                        "to advanced indexing e.g. tensor[mask] = scalar", op->base);
+            return 1;
+        }
         if (folded) return overlaps_itself();
         if (shared == 2) return overlaps_input();
     }

@@ -486,13 +486,13 @@ static void index_fill_grad(rush_grads *s)
 static rush_op op_index_fill = {
     .schema = "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     .doc = "self with a number in the slices of dim that index names.",
-    .shape = index_fill_shape, .cpu = index_fill_cpu, .grad = index_fill_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = index_fill_shape, .cpu = index_fill_cpu, .grad = index_fill_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
 };
 static rush_op op_index_fill_tensor = {
     .schema = "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
     .doc = "self with the element of a 0-d tensor in the slices of dim that index names.",
     .shape = index_fill_tensor_shape, .cpu = index_fill_tensor_cpu, .grad = index_fill_grad, .saves = "index",
-    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
 };
 
 RUSH_FAMILY(rows, &op_index_select, &op_index_select_backward, &op_index_add, &op_index_reduce, &op_index_copy, &op_index_fill, &op_index_fill_tensor)

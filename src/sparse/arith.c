@@ -151,10 +151,20 @@ static int64_t merge(const rush_tensor *a, const rush_tensor *b, int64_t *to_a, 
 
 static rush_tensor *numbers(int64_t n) { return rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &n); }
 
+static rush_tensor *add_nothing(rush_tensor *a, rush_tensor *b, rush_value alpha)
+{
+    rush_dtype d = rush_result_type(2, (const rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
+    rush_tensor *sum = VALUES(b)->size[0] ? b : a, *values = rush_cast_copy(VALUES(sum), d);
+    if (sum == b) values = scaled(values, alpha);
+    return values ? rush_coo_new(sum->ndim, sum->size, INDICES(sum), values->dtype == d ? values : rush_cast_copy(values, d), sum->parts->coalesced) : NULL;
+}
+
 static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
 {
     RUSH_CHECK_NULL(rush_same_sizes(a, b), RUSH_RUNTIME_ERROR, "add: expected sizes of 'self' and 'other' to match, but %s != %s", rush_shape_of(a),
                     rush_shape_of(b));
+    if (a->parts->sparse_dim != b->parts->sparse_dim && (VALUES(a)->size[0] == 0 || VALUES(b)->size[0] == 0)) /* nothing is added, in whatever dimensions */
+        return add_nothing(a, b, alpha);
     RUSH_CHECK_NULL(a->parts->sparse_dim == b->parts->sparse_dim, RUSH_RUNTIME_ERROR,
                     "add: expected 'self' and 'other' to have same density, but 'self' has %d sparse dimensions while 'other' has %d sparse dimensions",
                     a->parts->sparse_dim, b->parts->sparse_dim);

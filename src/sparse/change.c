@@ -34,6 +34,10 @@ static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)
     }
     RUSH_CHECK(IS_COO(self) || rush_same_sizes(self, src), RUSH_RUNTIME_ERROR, "torch.copy_: only sparse compressed tensors with the same sizes are supported, got %s and %s",
                rush_shape_of(self), rush_shape_of(src));
+    if (!rush_same_sizes(self, src)) { /* as far as entries can be kept when it is resized */
+        rush_tensor *resized = T("clone", V(self));
+        if (!resized || !T("sparse_resize_", V(resized), rush_v_ints(src->size, src->ndim), V((int64_t)src->parts->sparse_dim), V((int64_t)src->parts->dense_dim))) return -1;
+    }
     rush_tensor *copy = src->dtype == self->dtype ? T("clone", V(src)) : T("_to_copy", V(src), rush_v_dtype(self->dtype));
     return becomes(in, out, copy);
 }
@@ -75,7 +79,8 @@ static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
                "changing the number of dense dimensions (from %d to %lld) on a non-empty sparse tensor is not supported", self->parts->dense_dim, (long long)dense);
     for (int d = 0; d < self->ndim; ++d)
         RUSH_CHECK(in[1].ints[d] >= self->size[d], RUSH_RUNTIME_ERROR, "shrinking the size of %s dimensions (from %s to %s) on a non-empty sparse tensor is not supported",
-                   d < sparse ? "sparse" : "dense", rush_shape_of(self), rush_shape_text((int)in[1].n, in[1].ints));
+                   d < sparse ? "sparse" : "dense", d < sparse ? rush_shape_text((int)sparse, self->size) : rush_shape_text((int)dense, self->size + sparse),
+                   d < sparse ? rush_shape_text((int)sparse, in[1].ints) : rush_shape_text((int)dense, in[1].ints + sparse));
     size[0] = n;
     memcpy(size + 1, in[1].ints + sparse, sizeof *size * (size_t)dense);
     rush_tensor *values = VALUES(self), *wide = T("new_zeros", V(values), rush_v_ints(size, (size_t)dense + 1)), *part = wide;

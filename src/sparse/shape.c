@@ -280,11 +280,8 @@ static int narrow_copy_run(const rush_op *op, const rush_value *in, rush_value *
     if (d < 0) return -1;
     int64_t start = I_(in[2]), length = I_(in[3]), size[RUSH_MAXDIM];
     RUSH_CHECK(length >= 0, RUSH_RUNTIME_ERROR, "narrow(): length must be non-negative.");
-    RUSH_CHECK(start >= -t->size[d] && start <= t->size[d], RUSH_INDEX_ERROR, "start out of range (expected to be in range of [-%lld, %lld], but got %lld)",
-               (long long)t->size[d], (long long)t->size[d], (long long)start);
-    if (start < 0) start += t->size[d];
-    RUSH_CHECK(start + length <= t->size[d], RUSH_RUNTIME_ERROR, "start (%lld) + length (%lld) exceeds dimension size (%lld).", (long long)start, (long long)length,
-               (long long)t->size[d]);
+    RUSH_CHECK(start >= 0 && start <= t->size[d] && length <= t->size[d] - start, RUSH_RUNTIME_ERROR,
+               "Invalid range to narrow. range(start, start+length) must be a subset of range(0, %lld).", (long long)t->size[d]);
     memcpy(size, t->size, sizeof *size * t->ndim);
     size[d] = length;
     if (d >= sparse) {
@@ -302,7 +299,7 @@ static void narrow_copy_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *self = s->in[0].t;
     int d = rush_dim_wrap(I_(s->in[1]), self->ndim);
-    int64_t start = I_(s->in[2]) < 0 ? I_(s->in[2]) + self->size[d] : I_(s->in[2]);
+    int64_t start = I_(s->in[2]);
     if (!g) return;
     if (g->layout) s->gin[0] = T("_sparse_shifted", V(g), rush_v_ints(self->size, self->ndim), V((int64_t)d), V(start));
     else s->gin[0] = T("slice_backward", V(g), rush_v_ints(self->size, self->ndim), V((int64_t)d), V(start), V(start + I_(s->in[3])), V((int64_t)1));

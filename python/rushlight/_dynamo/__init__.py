@@ -47,6 +47,10 @@ def export(f, *args, **kwargs):
     raise NotImplementedError("torch._dynamo.export: graphs are not captured yet")
 
 
+def reset_code_caches():
+    """Nothing is compiled, so nothing is kept."""
+
+
 def reset_frame_count():
     """Of what was compiled: nothing."""
 

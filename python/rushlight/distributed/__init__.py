@@ -95,10 +95,10 @@ globals().update(absent(
     "get_global_rank get_node_local_rank barrier monitored_barrier all_reduce all_reduce_coalesced all_gather all_gather_into_tensor "
     "all_gather_object all_gather_coalesced all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce "
     "reduce_scatter reduce_scatter_tensor scatter scatter_object_list send recv isend irecv send_object_list recv_object_list "
-    "batch_isend_irecv supports_complex init_device_mesh split_group breakpoint _all_gather_base _reduce_scatter_base"))
+    "batch_isend_irecv new_subgroups_by_enumeration get_default_backend_for_device _rank_not_in_group supports_complex init_device_mesh split_group breakpoint _all_gather_base _reduce_scatter_base"))
 
 _SUBMODULES = frozenset(("algorithms", "tensor", "_tensor", "_composable", "_functional_collectives", "checkpoint", "device_mesh", "fsdp", "constants",
-                         "optim", "rpc", "nn", "distributed_c10d", "utils", "elastic", "pipelining", "run", "launch"))
+                         "optim", "rpc", "nn", "autograd", "launcher", "distributed_c10d", "utils", "elastic", "pipelining", "run", "launch"))
 
 
 functions_first(__name__, "rendezvous")

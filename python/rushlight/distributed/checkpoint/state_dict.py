@@ -87,6 +87,12 @@ def _states_made(optimizer):
     yield
 
 
+def _init_optim_state(optim):
+    """Make the states of an optimizer that has not stepped yet."""
+    with _states_made(optim):
+        pass
+
+
 def _one_optimizer(model, optimizer, keep, options):
     names = _names(model)
     with _states_made(optimizer):

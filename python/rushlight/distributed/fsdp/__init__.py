@@ -4,5 +4,5 @@ from .._absent import absent
 globals().update(absent(
     "FullyShardedDataParallel FSDPModule CPUOffload CPUOffloadPolicy MixedPrecision MixedPrecisionPolicy "
     "OffloadPolicy ShardingStrategy BackwardPrefetch StateDictType FullStateDictConfig ShardedStateDictConfig "
-    "LocalStateDictConfig StateDictConfig FullOptimStateDictConfig ShardedOptimStateDictConfig OptimStateDictConfig",
+    "LocalStateDictConfig StateDictConfig StateDictSettings LocalOptimStateDictConfig OptimStateKeyType FullOptimStateDictConfig ShardedOptimStateDictConfig OptimStateDictConfig",
     "fully_shard register_fsdp_forward_method", "fsdp."))

@@ -2,8 +2,8 @@
 from .._absent import absent
 
 globals().update(absent(
-    "RRef",
-    "init_rpc shutdown rpc_sync rpc_async remote", "rpc."))
+    "RRef BackendType TensorPipeRpcBackendOptions WorkerInfo",
+    "init_rpc shutdown rpc_sync rpc_async remote get_worker_info", "rpc."))
 
 
 def is_available():

@@ -1,0 +1,4 @@
+"""Gradients over several processes."""
+from .._absent import absent
+
+globals().update(absent("context", "backward get_gradients", "autograd."))
