@@ -31,6 +31,14 @@ int rush_given_fits(const rush_tensor *self, const rush_tensor *result);
  * is done by the caller; wants: with a node. */
 int rush_watched(rush_form, const rush_op *, const rush_value *in, rush_value *out, bool recorded, bool wants);
 
+/* Checks and counts what the schema says is written beside a first argument that is no list: lists, state. */
+int rush_given_others(const rush_op *, const rush_value *in);
+
+/* Composites (composite.c): the function; one that has a derivative of its own runs unrecorded. One that has none records itself
+ * piece by piece, in place, too. */
+int rush_composite_run(const rush_op *, rush_rule run, const rush_value *in, rush_value *out, bool recorded);
+int rush_composite_opened(rush_form, const rush_op *, rush_rule run, const rush_value *in, rush_value *out, bool wants);
+
 /* Sparse layouts (layouts.c): the record that takes such arguments, or NULL and an error; a result written to what was given for it. */
 const rush_op *rush_sparse_form(const rush_op *, const rush_value *in);
 int rush_sparse_give(rush_tensor *to, rush_tensor *from, bool inplace);

@@ -70,26 +70,11 @@ static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
     return NULL;
 }
 
-/* What the schema says is written beside a first argument that is no list: lists, state. */
-static int others_written(const rush_op *op, const rush_value *in)
-{
-    for (int k = 0; k < op->nargs; ++k) {
-        if (!op->args[k].written || (k == 0 && !op->args[k].list)) continue;
-        rush_tensor *single = T_(in[k]), **t = in[k].kind == RUSH_V_TENSORS ? in[k].tensors : &single;
-        uint32_t n = in[k].kind == RUSH_V_TENSORS ? in[k].n : single != NULL;
-        for (uint32_t i = 0; i < n; ++i) {
-            if (rush_inplace_check(t[i], rush_wants_grad(t[i]))) return -1;
-            rush_version_bump(t[i]);
-        }
-    }
-    return 0;
-}
-
 static int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
     if (op->shape(op, in, out)) return -1;
-    if (RUSH_UNLIKELY(op->flags & RUSH_SIDE_EFFECT) && others_written(op, in)) return -1;
+    if (RUSH_UNLIKELY(op->flags & RUSH_SIDE_EFFECT) && rush_given_others(op, in)) return -1;
     const rush_tensor *t = any_result(op, out);
     if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
     if (!t) t = s->first;
@@ -103,16 +88,6 @@ static int compute(const rush_op *op, const survey *s, const rush_value *in, rus
     }
     if (op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
     return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no kernel for the CPU");
-}
-
-/* The function of a composite; one that has a derivative of its own runs unrecorded. */
-static int run_composite(const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool recorded)
-{
-    uint32_t mode = rush_now.mode;
-    if (!recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
-    int failed = run(op, in, out);
-    rush_now.mode = mode;
-    return failed || rush_failed() ? -1 : 0;
 }
 
 /* Runs with results out[i].t given where they are tensors. A kernel that can writes them itself; a sparse form that says
@@ -139,33 +114,7 @@ static bool writes_self(const rush_op *op)
     return op->nargs && op->args[0].written && !op->args[0].list;
 }
 
-/* A composite without a derivative of its own records itself piece by piece. In place, its result, which has a history,
- * is copied over argument 0; what its pieces save must outlive that, so with a history they get a copy. */
-static int opened(rush_form form, const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool wants)
-{
-    rush_value values[64];
-    bool inplace = form == RUSH_FORM_INPLACE;
-    uint64_t since = wants && op->node && !inplace ? rush_node_clock() : 0;
-    if (inplace && wants) {
-        memcpy(values, in, sizeof *in * op->nargs);
-        rush_tensor *kept = T("clone", in[0]);
-        if (!kept) return -1;
-        values[0] = rush_v_tensor(kept);
-    }
-    if (run_composite(op, run, inplace && wants ? values : in, out, !(op->flags & RUSH_NO_GRAD))) return -1;
-    if (since) rush_record_name(op, out, since);
-    if (!inplace) return 0;
-    if (out[0].kind != RUSH_V_TENSOR || rush_given_fits(in[0].t, out[0].t)) return -1;
-    rush_tensor *self = in[0].t, *result = out[0].t, *changed = self;
-    if (result != self && !self->base && self->dtype == result->dtype && rush_wants_grad(result)) { /* its history is that of the result */
-        if (rush_copy_into(self, result)) return -1;
-        rush_version_bump(self);
-        rush_same_history(self, result);
-    } else if (result != self) {
-        changed = T("copy_", V(self), V(result));
-    }
-    return changed && !rush_failed() ? rush_result(out, changed) : -1;
-}
+/* ---- the road ---- */
 
 static int check_out(survey *s, const rush_op *op, const rush_value *in, const rush_value *out)
 {
@@ -226,7 +175,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     if (changes && check_self(op, in, s.wants_grad)) return -1;
     rush_rule run = watched && op->open && form == RUSH_FORM_CALL ? op->open : op->grad || whole ? NULL : op->run;
     if (run && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
-        if (opened(form, op, run, in, out, wants)) return -1;
+        if (rush_composite_opened(form, op, run, in, out, wants)) return -1;
         return form == RUSH_FORM_INPLACE ? 0 : finish(form, op, in, in, out, changes, false);
     }
     RUSH_CHECK(!sparse || form == RUSH_FORM_CALL || !wants || op->grad, RUSH_NOT_IMPLEMENTED, "a derivative in place, of tensors of a sparse layout");
@@ -240,7 +189,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     if (RUSH_LIKELY(failed > 0)) {
         RUSH_CHECK(!(s.special & RUSH_ELSEWHERE), RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
         if (form != RUSH_FORM_CALL) failed = compute_into(form, op, &s, in, out, sparse);
-        else failed = op->run ? run_composite(op, op->run, in, out, records_itself) : compute(op, &s, in, out);
+        else failed = op->run ? rush_composite_run(op, op->run, in, out, records_itself) : compute(op, &s, in, out);
     }
     return failed ? -1 : finish(form, op, in, saved, out, changes, wants && !records_itself);
 }

@@ -145,3 +145,17 @@ int rush_given_keep(const rush_op *op, const rush_value *in, rush_value *values)
     rush_same_history(values[0].t, in[0].t);
     return rush_failed() ? -1 : 0;
 }
+
+int rush_given_others(const rush_op *op, const rush_value *in)
+{
+    for (int k = 0; k < op->nargs; ++k) {
+        if (!op->args[k].written || (k == 0 && !op->args[k].list)) continue;
+        rush_tensor *single = T_(in[k]), **t = in[k].kind == RUSH_V_TENSORS ? in[k].tensors : &single;
+        uint32_t n = in[k].kind == RUSH_V_TENSORS ? in[k].n : single != NULL;
+        for (uint32_t i = 0; i < n; ++i) {
+            if (rush_inplace_check(t[i], rush_wants_grad(t[i]))) return -1;
+            rush_version_bump(t[i]);
+        }
+    }
+    return 0;
+}
