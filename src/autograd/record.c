@@ -106,8 +106,8 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
     if (RUSH_UNLIKELY(s->packed != NULL)) {
         packed *p = s->packed;
         t = p->unpack(p->arg, p->value);
+        if (t && s->is_output) t = rush_tensor_detach(t);
         if (!t) return NULL;
-        if (s->is_output) t = rush_tensor_detach(t);
     } else if (!t || s->shape_only) {
         return t;
     } else if (RUSH_UNLIKELY(rush_version_of(t) != s->version)) {
