@@ -2,7 +2,6 @@
 #include "autograd/room.h"
 #include "tensor/sparse.h"
 #include "op/watch.h"
-#include <pthread.h>
 
 static atomic_ullong next_seq = 1;
 
@@ -149,8 +148,6 @@ int rush_grad_dtype(const rush_tensor *t)
     return d == RUSH_GRAD_ANY ? -1 : d ? d - 1 : (int)t->dtype;
 }
 
-static pthread_mutex_t accumulators = PTHREAD_MUTEX_INITIALIZER;
-
 static void free_autograd(rush_autograd *ag)
 {
     if (ag->fn && ag->retain_hook) rush_node_hook_remove(&ag->fn->hooks, ag->retain_hook);
@@ -241,9 +238,9 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
 static void accumulate_end(rush_node *node)
 {
     rush_tensor *leaf = node->data;
-    pthread_mutex_lock(&accumulators);
+    rush_lock(RUSH_LOCK_ACCUMULATORS);
     if (leaf->ag && leaf->ag->accumulator == node) leaf->ag->accumulator = NULL;
-    pthread_mutex_unlock(&accumulators);
+    rush_unlock(RUSH_LOCK_ACCUMULATORS);
     rush_drop(leaf);
 }
 
@@ -258,7 +255,7 @@ static rush_node *accumulator_of(rush_tensor *leaf)
 {
     rush_autograd *ag = rush_autograd_of(leaf);
     if (!ag) return NULL;
-    pthread_mutex_lock(&accumulators);
+    rush_lock(RUSH_LOCK_ACCUMULATORS);
     rush_node *node = ag->accumulator;
     if (node) {
         /* It may be ending in another thread: a count of zero is not revived. */
@@ -271,7 +268,7 @@ static rush_node *accumulator_of(rush_tensor *leaf)
         node->data = rush_keep(leaf);
         ag->accumulator = node;
     }
-    pthread_mutex_unlock(&accumulators);
+    rush_unlock(RUSH_LOCK_ACCUMULATORS);
     return node;
 }
 

@@ -6,6 +6,7 @@
 #define RUSH_BUILDING /* the typed functions of rushlight/ops.h are printed from what is being built */
 #endif
 #include <rushlight.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,19 @@ void rush_parallel_alone(bool); /* does the calling thread compute alone from no
 void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */
 int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
+/* ---- locks: those of the process, in the order in which one may be taken while another is held ---- */
+
+typedef enum rush_lock_name {
+    RUSH_LOCK_BACKWARD, /* recursive; a forked child gets a new one. All others are taken by a fork: lock.c */
+    RUSH_LOCK_SUMMARY, RUSH_LOCK_REPLACED, RUSH_LOCK_GUARD, RUSH_LOCK_ONEDNN, RUSH_LOCK_FFT, RUSH_LOCK_REGISTRY,
+    RUSH_LOCK_ACCUMULATORS, RUSH_LOCK_LOG, RUSH_LOCK_MEMORY,
+    RUSH_LOCKS
+} rush_lock_name;
+extern pthread_mutex_t rush_locks[RUSH_LOCKS];
+static inline void rush_lock(rush_lock_name i) { pthread_mutex_lock(&rush_locks[i]); }
+static inline void rush_unlock(rush_lock_name i) { pthread_mutex_unlock(&rush_locks[i]); }
+int rush_forks(void); /* how many forks this process is away from the one that loaded the library */
+
 /* ---- dtypes ---- */
 
 typedef struct rush_dtype_info {
@@ -156,7 +170,7 @@ void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_
 
 struct rush_generator {
     atomic_int refs;
-    atomic_int busy;        /* held while numbers are drawn, see rush_generator_lock() */
+    atomic_int busy;        /* held while numbers are drawn: rush_forks() + 1, see rush_generator_lock() */
     uint64_t seed;
     uint32_t mt[624];
     int left;               /* words left before the next refill */

@@ -6,11 +6,9 @@
 #define _GNU_SOURCE
 #include "base/base.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rush_log_fn log_fn;
 static void *log_arg;
 static atomic_int default_level = -1;
@@ -28,18 +26,18 @@ static int level_wanted(void)
 
 void rush_log_to(rush_log_fn fn, void *arg)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_LOG);
     log_fn = fn;
     log_arg = arg;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_LOG);
 }
 
 void rush_log(int level, const char *format, ...)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_LOG);
     rush_log_fn fn = log_fn;
     void *arg = log_arg;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_LOG);
     if (!fn && level > level_wanted()) return;
 
     char text[1024];

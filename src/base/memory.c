@@ -56,7 +56,6 @@ typedef struct thread_memory {
 } thread_memory;
 
 static _Thread_local thread_memory *mine RUSH_QUICK_TLS;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static thread_memory *threads;
 static thread_memory gone;         /* sums over threads that ended; its lists are the shared pool */
 static big *big_free[BIG_CLASSES];
@@ -90,10 +89,10 @@ static inline void add(_Atomic int64_t *counter, int64_t by)
 static void raise_peak(void)
 {
     int64_t sum = (int64_t)atomic_load(&big_bytes) + atomic_load(&gone.quick_bytes);
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     for (thread_memory *m = threads; m; m = m->next) sum += atomic_load_explicit(&m->quick_bytes, memory_order_relaxed);
     if (sum > 0 && (size_t)sum > atomic_load(&peak_bytes)) atomic_store(&peak_bytes, (size_t)sum);
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
 }
 
 /* ---- threads come and go ---- */
@@ -102,7 +101,7 @@ static void thread_ends(void *arg)
 {
     thread_memory *m = arg;
     mine = NULL;
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     for (int c = 0; c < LISTS; c++) {
         if (!m->list[c]) continue;
         block *last = m->list[c];
@@ -118,24 +117,13 @@ static void thread_ends(void *arg)
     if (m->prev) m->prev->next = m->next;
     else threads = m->next;
     if (m->next) m->next->prev = m->prev;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     free(m);
-}
-
-static void fork_begins(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void fork_ends(void)
-{
-    pthread_mutex_unlock(&lock);
 }
 
 static void start(void)
 {
     pthread_key_create(&at_exit, thread_ends);
-    pthread_atfork(fork_begins, fork_ends, fork_ends);
     if (!cache_limit) {
         long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
         size_t ram = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
@@ -148,11 +136,11 @@ static thread_memory *arrive(void)
     pthread_once(&once, start);
     thread_memory *m = calloc(1, sizeof *m);
     if (!m) return NULL;
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     m->next = threads;
     if (threads) threads->prev = m;
     threads = m;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     pthread_setspecific(at_exit, m);
     return mine = m;
 }
@@ -208,19 +196,19 @@ static inline int hold_limit(int c, size_t size)
 static __attribute__((noinline)) block *refill(thread_memory *m, int c, size_t size)
 {
     int want = hold_limit(c, size) / 2;
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     block *first = gone.list[c], *last = first;
     if (first) {
         int n = 1;
         while (n < want && last->next) last = last->next, n++;
         gone.list[c] = last->next;
-        pthread_mutex_unlock(&lock);
+        rush_unlock(RUSH_LOCK_MEMORY);
         last->next = NULL;
         m->list[c] = first->next;
         m->held[c] = (uint16_t)(n - 1);
         return first;
     }
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     size_t align = c < SMALL_CLASSES ? 16 : 64;
     if (size > CHUNK / 16) return aligned_alloc(align, size);
     char *chunk = aligned_alloc(align, CHUNK);
@@ -242,10 +230,10 @@ static __attribute__((noinline)) block *refill(thread_memory *m, int c, size_t s
     m->list[c] = rest;
     m->held[c] = (uint16_t)RUSH_MIN(n - 1, (size_t)want);
     if (pool) {
-        pthread_mutex_lock(&lock);
+        rush_lock(RUSH_LOCK_MEMORY);
         pool_last->next = gone.list[c];
         gone.list[c] = pool;
-        pthread_mutex_unlock(&lock);
+        rush_unlock(RUSH_LOCK_MEMORY);
     }
     return (block *)chunk;
 }
@@ -266,10 +254,10 @@ static void hand_over(thread_memory *m, int c, size_t size)
     for (int i = 1; i < n; i++) last = last->next;
     m->list[c] = last->next;
     m->held[c] = (uint16_t)(m->held[c] - n);
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     last->next = gone.list[c];
     gone.list[c] = first;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
 }
 
 static inline void give(thread_memory *m, int c, size_t size, void *p)
@@ -418,10 +406,10 @@ static void free_all(big *b)
 
 static void *big_alloc(int c, size_t size)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     big *b = big_free[c];
     if (b) unlink_big(b, c);
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     void *p = b;
     if (!p) p = big_from_system(size);
     if (!p) {
@@ -440,7 +428,7 @@ static void big_give(int c, void *p, size_t size)
     }
     big *b = p;
     *b = (big){.size = size};
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     b->next = big_free[c];
     if (b->next) b->next->prev = b;
     big_free[c] = b;
@@ -450,7 +438,7 @@ static void big_give(int c, void *p, size_t size)
     youngest = b;
     cached_bytes += size;
     big *out = cached_bytes > limit ? evict(limit) : NULL;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     free_all(out);
 }
 
@@ -526,7 +514,7 @@ void rush_block_free(void *p, size_t got) { rush_block_free_with(0, p, got); }
 void rush_memory_stats_read(rush_memory_stats *s)
 {
     raise_peak();
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     int64_t bytes = gone.quick_bytes, blocks = gone.blocks_taken - gone.blocks_returned, small = gone.taken - gone.returned;
     for (thread_memory *m = threads; m; m = m->next) {
         bytes += m->quick_bytes;
@@ -534,7 +522,7 @@ void rush_memory_stats_read(rush_memory_stats *s)
         small += m->taken - m->returned;
     }
     s->cached_bytes = cached_bytes;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     s->live_bytes = (size_t)bytes + atomic_load(&big_bytes);
     s->live_blocks = (size_t)blocks;
     s->small_live = (size_t)small;
@@ -543,27 +531,27 @@ void rush_memory_stats_read(rush_memory_stats *s)
 
 void rush_memory_trim(void)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     big *out = evict(0);
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     free_all(out);
 }
 
 void rush_memory_limit_cache(size_t bytes)
 {
     pthread_once(&once, start);
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     cache_limit = bytes;
     big *out = evict(bytes);
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     free_all(out);
 }
 
 uint64_t rush_memory_count(void)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_MEMORY);
     int64_t n = gone.taken + gone.blocks_taken;
     for (thread_memory *m = threads; m; m = m->next) n += m->taken + m->blocks_taken;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_MEMORY);
     return (uint64_t)n;
 }

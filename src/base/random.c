@@ -51,7 +51,9 @@ void rush_generator_drop(rush_generator *g)
 
 void rush_generator_lock(rush_generator *g)
 {
-    while (atomic_exchange_explicit(&g->busy, 1, memory_order_acquire)) sched_yield();
+    int ours = rush_forks() + 1, seen = 0; /* what a thread of the parent held at a fork is free in the child */
+    while (!atomic_compare_exchange_weak_explicit(&g->busy, &seen, ours, memory_order_acquire, memory_order_relaxed))
+        if (seen == ours) sched_yield(), seen = 0;
 }
 
 static uint32_t twist(uint32_t a, uint32_t b)

@@ -23,6 +23,7 @@ struct rush_loader {
     int64_t asked, given;                 /* batches put into the ring, handed out */
     bool running, stop;
     int ring, nthreads;
+    int forks;                            /* of the process whose threads they are */
     slot *slots;
     pthread_t *threads;
     pthread_mutex_t lock;
@@ -145,6 +146,7 @@ static void ask(rush_loader *l)
 
 static int start_threads(rush_loader *l)
 {
+    l->forks = rush_forks();
     while (l->nthreads < l->o.threads) {
         if (pthread_create(&l->threads[l->nthreads], NULL, work, l)) return rush_fail(RUSH_RUNTIME_ERROR, "loader: thread %d of %d can't be started", l->nthreads + 1, l->o.threads);
         l->nthreads++;
@@ -156,6 +158,7 @@ int rush_loader_next(rush_loader *l, rush_tensor **batch)
 {
     if (rush_failed()) return -1;
     RUSH_CHECK(l, RUSH_TYPE_ERROR, "there is no loader");
+    RUSH_CHECK(!l->nthreads || l->forks == rush_forks(), RUSH_RUNTIME_ERROR, "the loader's threads are in the process that this one was forked from");
     if ((!l->running && begin_epoch(l)) || start_threads(l)) return -1;
     if (l->given == l->batches) return l->running = false, 0;
     pthread_mutex_lock(&l->lock);
@@ -195,6 +198,7 @@ rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options 
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(data, RUSH_TYPE_ERROR, "there is no dataset to load");
     RUSH_CHECK_NULL(o->batch >= 0 && o->threads >= 0 && o->prefetch >= 0, RUSH_VALUE_ERROR, "loader: batch, threads and prefetch are not negative");
+    RUSH_CHECK_NULL(o->threads <= 1024 && o->prefetch <= 1024, RUSH_VALUE_ERROR, "loader: at most 1024 threads, and as many batches ahead of each");
     RUSH_CHECK_NULL(o->share >= 0 && o->share < RUSH_MAX(o->shares, 1), RUSH_VALUE_ERROR, "loader: share %d of %d", o->share, o->shares);
     rush_loader *l = rush_calloc(1, sizeof *l);
     if (!l) return NULL;
@@ -215,7 +219,7 @@ rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options 
 
 void rush_loader_free(rush_loader *l)
 {
-    if (!l) return;
+    if (!l || (l->nthreads && l->forks != rush_forks())) return; /* a forked child cannot tell what the threads were at */
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->wanted);

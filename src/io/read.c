@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -34,7 +33,6 @@ static int cut_off(const rush_source *s, uint64_t at, uint64_t n)
 
 /* ---- SIGBUS becomes a return value ---- */
 
-static pthread_mutex_t guarding = PTHREAD_MUTEX_INITIALIZER;
 static int guards;
 static struct sigaction before;
 static _Thread_local sigjmp_buf *escape;
@@ -55,17 +53,17 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 
 static void guard_begins(void)
 {
-    pthread_mutex_lock(&guarding);
+    rush_lock(RUSH_LOCK_GUARD);
     struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
     if (!guards++) sigaction(SIGBUS, &ours, &before);
-    pthread_mutex_unlock(&guarding);
+    rush_unlock(RUSH_LOCK_GUARD);
 }
 
 static void guard_ends(void)
 {
-    pthread_mutex_lock(&guarding);
+    rush_lock(RUSH_LOCK_GUARD);
     if (!--guards) sigaction(SIGBUS, &before, NULL);
-    pthread_mutex_unlock(&guarding);
+    rush_unlock(RUSH_LOCK_GUARD);
 }
 
 typedef struct copying {

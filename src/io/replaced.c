@@ -18,7 +18,6 @@
 #define MUCH ((uint64_t)2 << 30)  /* bytes that may wait */
 #define MANY 16                   /* files that may */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { int fd; uint64_t bytes; } old[MANY];
 static int waiting, closing;
 static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
@@ -43,9 +42,9 @@ static void close_one(void)
     int fd = old[0].fd;
     memmove(old, old + 1, (size_t)--waiting * sizeof *old);
     closing++;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_REPLACED);
     close(fd);
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_REPLACED);
     closing--;
     pthread_cond_broadcast(&closed);
 }
@@ -53,24 +52,21 @@ static void close_one(void)
 static void *close_when_quiet(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_REPLACED);
     while (waiting) {
         long long left = atomic_load_explicit(&last_write, memory_order_relaxed) + QUIET - now();
         if (left > 0 && !urgent) {
-            pthread_mutex_unlock(&lock);
+            rush_unlock(RUSH_LOCK_REPLACED);
             usleep((useconds_t)RUSH_MIN(left, 20) * 1000);
-            pthread_mutex_lock(&lock);
+            rush_lock(RUSH_LOCK_REPLACED);
         } else {
             close_one();
         }
     }
     urgent = running = false;
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_REPLACED);
     return NULL;
 }
-
-static void fork_begins(void) { pthread_mutex_lock(&lock); }
-static void fork_ends(void) { pthread_mutex_unlock(&lock); }
 
 /* A child has the files, but not the thread. */
 static void child_begins(void)
@@ -78,12 +74,12 @@ static void child_begins(void)
     while (waiting) close(old[--waiting].fd);
     urgent = running = false;
     closing = 0;
-    pthread_mutex_unlock(&lock);
+    closed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(fork_begins, fork_ends, child_begins);
+    pthread_atfork(NULL, NULL, child_begins);
 }
 
 static bool start_thread(void)
@@ -106,7 +102,7 @@ void rush_close_later(int fd)
     struct statvfs disk;
     uint64_t bytes = fstat(fd, &s) ? 0 : (uint64_t)s.st_blocks * 512;
     uint64_t room = fstatvfs(fd, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_REPLACED);
     running = running || start_thread();
     if (running && waiting < MANY) {
         old[waiting].fd = fd;
@@ -116,16 +112,16 @@ void rush_close_later(int fd)
         urgent = urgent || waiting == MANY || all > RUSH_MIN(MUCH, room / 4);
         fd = -1;
     }
-    pthread_mutex_unlock(&lock);
+    rush_unlock(RUSH_LOCK_REPLACED);
     if (fd >= 0) close(fd);
 }
 
 bool rush_close_now(void)
 {
-    pthread_mutex_lock(&lock);
+    rush_lock(RUSH_LOCK_REPLACED);
     bool any = waiting || closing;
     while (waiting) close_one();
-    while (closing) pthread_cond_wait(&closed, &lock);
-    pthread_mutex_unlock(&lock);
+    while (closing) pthread_cond_wait(&closed, &rush_locks[RUSH_LOCK_REPLACED]);
+    rush_unlock(RUSH_LOCK_REPLACED);
     return any;
 }

@@ -5,7 +5,6 @@
 #include "io/summary_file.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -147,9 +146,8 @@ rush_summary *rush_summary_open(const char *folder, const char *suffix)
     gethostname(host, sizeof host - 1);
     rush_summary *s = rush_calloc(1, sizeof *s);
     size_t n = strlen(folder) + strlen(host) + (suffix ? strlen(suffix) : 0) + 100;
-    if (!s || !(s->path = rush_malloc(n)) || !(s->folder = rush_malloc(strlen(folder) + 1)) || !(s->lock = rush_malloc(sizeof(pthread_mutex_t)))) goto fail;
+    if (!s || !(s->path = rush_malloc(n)) || !(s->folder = rush_malloc(strlen(folder) + 1))) goto fail;
     strcpy(s->folder, folder);
-    pthread_mutex_init(s->lock, NULL);
     s->every = 120;
     s->flushed = rush_wall_time();
     snprintf(s->path, n, "%s/events.out.tfevents.%010lld.%s.%d.%d%s", folder, (long long)s->flushed, host, (int)getpid(), atomic_fetch_add(&count, 1),
@@ -182,8 +180,6 @@ int rush_summary_close(rush_summary *s)
     int failed = 0;
     if (!s) return 0;
     if (s->f && fclose(s->f)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", s->path, strerror(errno));
-    if (s->lock) pthread_mutex_destroy(s->lock);
-    rush_free(s->lock);
     rush_free(s->path);
     rush_free(s->folder);
     rush_free(s);
@@ -207,10 +203,10 @@ int rush_summary_event(rush_summary *s, const void *event, size_t n)
     if (!s || !s->f) return rush_fail(RUSH_VALUE_ERROR, "the summary is closed");
     uint64_t length = n;
     uint32_t head = rush_masked_crc(&length, 8), tail = rush_masked_crc(event, n);
-    pthread_mutex_lock(s->lock);
+    rush_lock(RUSH_LOCK_SUMMARY);
     bool whole = fwrite(&length, 8, 1, s->f) == 1 && fwrite(&head, 4, 1, s->f) == 1 && (!n || fwrite(event, n, 1, s->f) == 1) && fwrite(&tail, 4, 1, s->f) == 1;
     if (whole && rush_wall_time() - s->flushed > s->every) whole = !fflush(s->f), s->flushed = rush_wall_time();
-    pthread_mutex_unlock(s->lock);
+    rush_unlock(RUSH_LOCK_SUMMARY);
     return whole ? 0 : rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", s->path, strerror(errno));
 }
 

@@ -43,7 +43,6 @@ struct rush_summary {
     char *path, *folder;
     double wall;           /* of the events to come; 0: now */
     double flushed, every; /* seconds */
-    void *lock;
 };
 double rush_wall_time(void);
 int rush_make_folders(const char *path); /* it and those above it */

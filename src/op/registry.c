@@ -5,7 +5,6 @@
  */
 #include "op/op.h"
 #include "op/schema.h"
-#include <pthread.h>
 #include <stdio.h>
 
 extern rush_op *const __start_rush_ops[] __attribute__((weak));
@@ -18,8 +17,7 @@ static struct {
     size_t size, used;
     rush_op **all; /* in order of registration */
     size_t n, room;
-    pthread_mutex_t lock;
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} registry;
 
 static size_t hash(const char *s, size_t n)
 {
@@ -103,7 +101,7 @@ int rush_op_register(rush_op *op)
     if (fresh && rush_schema_read(op)) return -1;
     if (fresh && read_saves(op)) return rush_schema_forget(op), -1;
     if (!op->node) op->node = rush_node_exception(op->name);
-    pthread_mutex_lock(&registry.lock);
+    rush_lock(RUSH_LOCK_REGISTRY);
     int failed = make_room();
     if (!failed) {
         rush_op **slot = &registry.slot[place(registry.slot, registry.size, op->base, strlen(op->base))], **first = slot;
@@ -118,7 +116,7 @@ int rush_op_register(rush_op *op)
             registry.all[registry.n++] = op;
         }
     }
-    pthread_mutex_unlock(&registry.lock);
+    rush_unlock(RUSH_LOCK_REGISTRY);
     if (failed && fresh) rush_schema_forget(op);
     return failed;
 }

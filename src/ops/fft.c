@@ -6,7 +6,6 @@
 #include "kernels/cpu/fft.h"
 #include "op/formula.h"
 #include <math.h>
-#include <pthread.h>
 
 /* ---- plans, kept by length: a small table, oldest out ---- */
 
@@ -18,14 +17,13 @@ typedef struct kept {
 } kept;
 
 static struct {
-    pthread_mutex_t lock;
     kept slot[32];
     uint64_t clock;
-} plans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} plans;
 
 static kept *take_plan(int type, int64_t n, bool forward)
 {
-    pthread_mutex_lock(&plans.lock);
+    rush_lock(RUSH_LOCK_FFT);
     kept *found = NULL, *oldest = NULL;
     for (size_t i = 0; i < RUSH_COUNT(plans.slot); ++i) {
         kept *k = &plans.slot[i];
@@ -46,15 +44,15 @@ static kept *take_plan(int type, int64_t n, bool forward)
         ++found->users;
         found->used = ++plans.clock;
     }
-    pthread_mutex_unlock(&plans.lock);
+    rush_unlock(RUSH_LOCK_FFT);
     return found;
 }
 
 static void give_plan(kept *k)
 {
-    pthread_mutex_lock(&plans.lock);
+    rush_lock(RUSH_LOCK_FFT);
     --k->users;
-    pthread_mutex_unlock(&plans.lock);
+    rush_unlock(RUSH_LOCK_FFT);
 }
 
 /* ---- lines along one dim of contiguous tensors ---- */

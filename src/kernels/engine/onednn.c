@@ -134,6 +134,16 @@ static void drop_one(thread_cache *c)
     free_primitive(p);
 }
 
+/* With a lock: oneDNN's cache would make a forked child wait for what another thread of its parent was compiling. */
+static dnnl_primitive_t create(dnnl_primitive_desc_t desc)
+{
+    dnnl_primitive_t p = NULL;
+    rush_lock(RUSH_LOCK_ONEDNN);
+    if (dnnl_primitive_create(&p, desc) != dnnl_success) p = NULL;
+    rush_unlock(RUSH_LOCK_ONEDNN);
+    return p;
+}
+
 rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t desc)
 {
     thread_cache *c = cache();
@@ -142,7 +152,7 @@ rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t de
     if (!p) return NULL;
     p->id = *id;
     p->bytes = sizeof *p + (desc ? CODE_BYTES : 0);
-    if (desc && dnnl_primitive_create(&p->p, desc) != dnnl_success) p->p = NULL;
+    if (desc) p->p = create(desc);
     while (c->bytes && c->bytes + p->bytes > BOUND) drop_one(c);
     unsigned h = hash(id);
     p->next = c->bucket[h];
@@ -162,7 +172,7 @@ static dnnl_primitive_t reorder_between(const dnnl_memory_desc_t *from, const dn
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t p = NULL;
     if (dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL) != dnnl_success) return NULL;
-    if (dnnl_primitive_create(&p, desc) != dnnl_success) p = NULL;
+    p = create(desc);
     dnnl_primitive_desc_destroy(desc);
     return p;
 }
