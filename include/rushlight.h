@@ -216,6 +216,7 @@ typedef struct rush_arg {
     bool kwonly;
     bool written;     /* (a!): an in-place argument                                 */
     bool has_default;
+    uint16_t kinds;   /* bit k: it takes values of that rush_value_kind; read from the rest */
     int8_t fixed;     /* int[2]: 2, so that one int stands for two; 0 otherwise     */
     rush_value def;
 } rush_arg;
@@ -280,7 +281,9 @@ enum rush_op_flags {
     RUSH_WHOLE = 65536,   /* a composite here, one operation for who looks at operations, as in PyTorch  */
     RUSH_RANDOM = 131072, /* draws random numbers                                                        */
     RUSH_IO = 262144,     /* reads or writes what is no tensor: files, the terminal                      */
-    RUSH_FOLDED_SELF = 524288 /* in place, an expanded tensor is warned of and changed                  */
+    RUSH_FOLDED_SELF = 524288, /* in place, an expanded tensor is warned of and changed                  */
+    RUSH_NUMBERS = 1048576, /* numbers stand for its tensor arguments, as in operations made of a table's row */
+    RUSH_DENSE_FIRST = 2097152 /* of sparse forms: the first argument may be a strided tensor            */
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.

@@ -186,8 +186,40 @@ static PyMethodDef autograd_functions[] = {
     {NULL},
 };
 
+/* ---- what is to be done when an object has no references left, in Python but in no finaliser ----
+ *
+ * An exception that is raised in a finaliser, a KeyboardInterrupt too, is printed and gone. So the object lives on until
+ * the interpreter calls its _end() between two instructions of the program, which gets what that raises. */
+
+static int end_now(void *object)
+{
+    PyObject *r = PyObject_CallMethod(object, "_end", NULL);
+    Py_DECREF((PyObject *)object);
+    Py_XDECREF(r);
+    return r ? 0 : -1;
+}
+
+static void end_later(PyObject *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_INCREF(self);
+    if (Py_AddPendingCall(end_now, self) && end_now(self)) PyErr_WriteUnraisable(NULL); /* too many wait */
+    PyErr_Restore(type, value, trace);
+}
+
+static PyTypeObject type_ends_later = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._EndsLater",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_FINALIZE,
+    .tp_finalize = end_later,
+    .tp_new = PyType_GenericNew,
+    .tp_doc = "A base whose _end() is called soon after the last reference is gone.",
+};
+
 int py_compat_init(PyObject *module)
 {
+    if (PyType_Ready(&type_ends_later) || py_add(module, "_EndsLater", py_ref((PyObject *)&type_ends_later))) return -1;
     if (PyType_Ready(&type_engine) || PyModule_AddFunctions(module, functions)) return -1;
     PyObject *autograd = PyModule_New("rushlight._C._autograd"), *modules = PyImport_GetModuleDict();
     if (!autograd || PyModule_AddFunctions(autograd, autograd_functions) || PyDict_SetItemString(modules, "rushlight._C._autograd", autograd)) return -1;

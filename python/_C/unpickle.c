@@ -9,6 +9,8 @@
 typedef struct maker {
     PyObject *find, *persistent, *make, *build; /* borrowed callables                                 */
     PyObject *fillable;                         /* a set of classes besides dict that take items      */
+    PyObject *sized;                            /* ids of callables that make memory of a number      */
+    PyObject *hashes;                           /* {(id of a dict or set, hash): keys that have it}   */
     const char *encoding;                       /* of Python 2's str; "bytes": stays bytes            */
     PyObject *named;                            /* {id: object} of what find gave out, which is alive */
     size_t copied, copies;                      /* calls copy not much more than the pickle is long   */
@@ -59,6 +61,26 @@ static int wrong_target(const char *what, PyObject *x)
     return -1;
 }
 
+/* Keys can be made to have one hash, which makes a dict slow; texts cannot, and small numbers are their own. */
+static int crowded(maker *m, void *where, PyObject *key)
+{
+    if (PyUnicode_CheckExact(key) || PyBytes_CheckExact(key) || key == Py_None || PyBool_Check(key)) return 0;
+    Py_hash_t hash = PyObject_Hash(key);
+    if (hash == -1) return -1;
+    if (PyLong_CheckExact(key) && (PyLong_AsLongLong(key) == hash || PyErr_Occurred())) {
+        bool small = !PyErr_Occurred();
+        PyErr_Clear();
+        if (small) return 0;
+    }
+    PyObject *place = Py_BuildValue("nn", (Py_ssize_t)(uintptr_t)where, (Py_ssize_t)hash), *count = place ? PyDict_GetItemWithError(m->hashes, place) : NULL;
+    long n = count ? PyLong_AsLong(count) + 1 : 1;
+    PyObject *next = PyErr_Occurred() ? NULL : PyLong_FromLong(n);
+    int failed = next ? PyDict_SetItem(m->hashes, place, next) : -1;
+    Py_XDECREF(next);
+    Py_XDECREF(place);
+    return failed || n < 500 ? failed : rush_fail(RUSH_VALUE_ERROR, "too many keys of a dict or set have the same hash");
+}
+
 static int append(void *self, void *to, void **items, size_t n)
 {
     if (!PyList_CheckExact((PyObject *)to)) return wrong_target("Can only append to lists", to);
@@ -75,7 +97,7 @@ static int set_items(void *self, void *to, void **items, size_t n)
     if (may < 0) return -1;
     if (!may) return wrong_target("Can only set items of dictionaries", to);
     for (size_t i = 0; i < n; i += 2)
-        if (plain ? PyDict_SetItem(to, items[i], items[i + 1]) : PyObject_SetItem(to, items[i], items[i + 1])) return -1;
+        if (crowded(m, to, items[i]) || (plain ? PyDict_SetItem(to, items[i], items[i + 1]) : PyObject_SetItem(to, items[i], items[i + 1]))) return -1;
     return 0;
 }
 
@@ -83,7 +105,7 @@ static int add_items(void *self, void *to, void **items, size_t n)
 {
     if (Py_TYPE((PyObject *)to) != &PySet_Type) return wrong_target("Can only add items to sets", to);
     for (size_t i = 0; i < n; i++)
-        if (PySet_Add(to, items[i])) return -1;
+        if (crowded(self, to, items[i]) || PySet_Add(to, items[i])) return -1;
     return 0;
 }
 
@@ -116,6 +138,33 @@ static bool is_named(maker *m, PyObject *x)
     return yes;
 }
 
+/* What OrderedDict, Counter and set make of a list: its items, or the first of each, become keys. */
+static int keys_crowded(maker *m, PyObject *args)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        for (Py_ssize_t k = 0; (PyList_CheckExact(x) || PyTuple_CheckExact(x)) && k < PySequence_Fast_GET_SIZE(x); k++) {
+            PyObject *item = PySequence_Fast_GET_ITEM(x, k), *key = item;
+            if ((PyList_CheckExact(item) || PyTuple_CheckExact(item)) && PySequence_Fast_GET_SIZE(item)) key = PySequence_Fast_GET_ITEM(item, 0);
+            if (!PyLong_CheckExact(key) && !PyFloat_CheckExact(key) && !PyComplex_CheckExact(key)) key = item;
+            if ((PyList_CheckExact(key) || PyDict_Check(key) || PyAnySet_Check(key)) || !crowded(m, x, key)) continue;
+            if (rush_failed() || !PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+            PyErr_Clear(); /* no key: the call will say so */
+        }
+    }
+    return 0;
+}
+
+static bool makes_memory(maker *m, PyObject *f, PyObject *args)
+{
+    PyObject *id = PyLong_FromVoidPtr(f);
+    bool sized = id && PySet_Contains(m->sized, id) == 1, number = false;
+    for (Py_ssize_t i = 0; sized && i < PyTuple_GET_SIZE(args); i++) number |= PyLong_Check(PyTuple_GET_ITEM(args, i)) || py_is_numpy_scalar(PyTuple_GET_ITEM(args, i));
+    Py_XDECREF(id);
+    if (number) rush_fail(RUSH_VALUE_ERROR, "the pickle asks for memory that it has nothing for");
+    return number;
+}
+
 /* A short call can copy a long list, and a file can hold many. */
 static bool affordable(maker *m, PyObject *args)
 {
@@ -139,7 +188,7 @@ static void *call(void *self, void *f, void *args)
         Py_XDECREF(what);
         return NULL;
     }
-    return affordable(m, args) ? PyObject_CallObject(f, args) : NULL;
+    return affordable(m, args) && !makes_memory(m, f, args) && !keys_crowded(m, args) ? PyObject_CallObject(f, args) : NULL;
 }
 
 static void *make(void *self, void *type, void *args, void *keywords)
@@ -187,24 +236,25 @@ static PyObject *raise_unpickling(void)
     return NULL;
 }
 
-/* _unpickle(data, offset, find, persistent_load, new, build, fillable, encoding, name) -> (object, position after it) */
+/* _unpickle(data, offset, find, persistent_load, new, build, fillable, sized, encoding, name) -> (object, position after it) */
 static PyObject *unpickle(PyObject *module, PyObject *args)
 {
     Py_buffer data;
     Py_ssize_t offset;
     const char *name;
     maker m = {0};
-    if (!PyArg_ParseTuple(args, "y*nOOOOO!ss:_unpickle", &data, &offset, &m.find, &m.persistent, &m.make, &m.build, &PySet_Type, &m.fillable, &m.encoding, &name)) return NULL;
+    if (!PyArg_ParseTuple(args, "y*nOOOOO!O!ss:_unpickle", &data, &offset, &m.find, &m.persistent, &m.make, &m.build, &PySet_Type, &m.fillable, &PySet_Type, &m.sized, &m.encoding, &name)) return NULL;
     size_t used = 0;
     PyObject *x = NULL;
     if (offset < 0 || offset > data.len) {
         PyErr_SetString(PyExc_ValueError, "the offset is outside of the data");
-    } else if ((m.named = PyDict_New())) {
+    } else if ((m.named = PyDict_New()) && (m.hashes = PyDict_New())) {
         m.copies = 16 * (size_t)(data.len - offset) + 4096;
         x = rush_unpickle(&python_maker, &m, (char *)data.buf + offset, (size_t)(data.len - offset), &used, name);
         if (!x) raise_unpickling();
     }
     Py_XDECREF(m.named);
+    Py_XDECREF(m.hashes);
     PyBuffer_Release(&data);
     return x ? Py_BuildValue("(Nn)", x, offset + (Py_ssize_t)used) : NULL;
 }

@@ -70,6 +70,16 @@ static const rush_tensor *any_result(const rush_op *op, const rush_value *out)
     return NULL;
 }
 
+/* Nothing goes in and nothing comes out, though loops over some of the dimensions could take long. */
+static bool all_empty(const rush_op *op, const rush_value *in, const rush_value *out)
+{
+    for (int i = 0; i < op->nargs; ++i)
+        if (in[i].kind == RUSH_V_TENSORS || (in[i].kind == RUSH_V_TENSOR && in[i].t->numel)) return false;
+    for (int i = 0; i < op->nout; ++i)
+        if (out[i].kind != RUSH_V_TENSOR || out[i].t->numel) return false;
+    return true;
+}
+
 static int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
@@ -79,6 +89,7 @@ static int compute(const rush_op *op, const survey *s, const rush_value *in, rus
     if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
     if (!t) t = s->first;
     if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
+    if (RUSH_UNLIKELY(t && !t->numel) && all_empty(op, in, out)) return 0;
     if (RUSH_LIKELY(op->cpu != NULL)) {
         uint32_t mode = rush_now.mode;
         rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
@@ -211,6 +222,8 @@ static int slow_road(rush_form form, const rush_op *op, const rush_value *in, ru
 static inline __attribute__((always_inline)) int enter(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_failed()) return -1;
+    if (RUSH_UNLIKELY(!op || !out || !in)) return rush_fail(RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
+    if (rush_args_check(op, in)) return -1;
     const rush_op *caller = rush_now.op;
     size_t mark = rush_now.nparked;
     rush_now.op = op;

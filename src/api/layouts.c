@@ -18,8 +18,9 @@ const rush_op *rush_sparse_form(const rush_op *op, const rush_value *in)
     const rush_tensor *t = first_sparse(op, in);
     RUSH_CHECK_NULL(!t || t->parts, RUSH_NOT_IMPLEMENTED, "the elements of a sparse tensor are wanted that were not saved for the derivative");
     if (op->flags & RUSH_ANY_LAYOUT) return op;
-    if (op->sparse) return rush_now.op = op->sparse;
     RUSH_CHECK_NULL(t, RUSH_NOT_IMPLEMENTED, "the result cannot be written to a sparse tensor");
+    bool first = in[0].kind != RUSH_V_TENSOR || in[0].t->layout;
+    if (op->sparse && (first || op->sparse->flags & RUSH_DENSE_FIRST)) return rush_now.op = op->sparse;
     int layout = t->layout;
     rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' with arguments from the '%s' backend: the operation is not there for tensors of layout %s.",
               op->name, layout == RUSH_SPARSE_COO ? "SparseCPU" : "SparseCsrCPU", rush_layout_word(layout));

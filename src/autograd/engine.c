@@ -503,9 +503,17 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     return failed;
 }
 
+static int check_list(int n, rush_tensor *const *t, const char *what)
+{
+    if (rush_failed()) return -1;
+    RUSH_CHECK(n >= 0 && (t || !n), RUSH_TYPE_ERROR, "%s %d tensors (NULL)", what, n);
+    for (int i = 0; i < n; ++i) RUSH_CHECK(t[i] && t[i]->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "%s no tensor: number %d", what, i);
+    return 0;
+}
+
 int rush_backward_full(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph)
 {
-    return run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
+    return check_list(n, roots, "backward of") ? -1 : run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
 }
 
 int rush_backward(rush_tensor *loss)
@@ -517,6 +525,8 @@ int rush_backward(rush_tensor *loss)
 int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, rush_tensor **out,
                  bool retain_graph, bool create_graph, bool allow_unused)
 {
+    if (check_list(n, roots, "gradients of") || check_list(n_in, inputs, "gradients by")) return -1;
+    RUSH_CHECK(out || !n_in, RUSH_TYPE_ERROR, "there is no room for the gradients");
     capture *captures = rush_calloc(RUSH_MAX(n_in, 1), sizeof *captures);
     if (!captures) return -1;
     int failed = rush_failed() ? -1 : 0;

@@ -358,11 +358,12 @@ void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
     }
 }
 
-bool rush_requires_grad(const rush_tensor *t) { return t && rush_wants_grad(t); }
+static bool given(const rush_tensor *t) { return t || (rush_fail(RUSH_TYPE_ERROR, "a tensor was expected, but there is none (NULL)"), false); }
+bool rush_requires_grad(const rush_tensor *t) { return given(t) && rush_wants_grad(t); }
 
 rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
 {
-    if (!t) return NULL;
+    if (!given(t)) return NULL;
     if (!on && !t->ag) return t;
     RUSH_CHECK_NULL(!on || rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
     rush_autograd *ag = rush_autograd_of(t);
@@ -375,12 +376,13 @@ rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
     return t;
 }
 
-rush_tensor *rush_grad(const rush_tensor *t) { return t && t->ag ? t->ag->grad : NULL; }
+rush_tensor *rush_grad(const rush_tensor *t) { return given(t) && t->ag ? t->ag->grad : NULL; }
 
 int rush_grad_set(rush_tensor *t, rush_tensor *grad)
 {
-    rush_autograd *ag = t ? rush_autograd_of(t) : NULL;
+    rush_autograd *ag = given(t) ? rush_autograd_of(t) : NULL;
     if (!ag) return -1;
+    RUSH_CHECK(!grad || rush_same_sizes(t, grad), RUSH_RUNTIME_ERROR, "assigned grad has data of a different size");
     rush_tensor *old = ag->grad;
     ag->grad = rush_keep(grad);
     rush_drop(old);

@@ -35,6 +35,13 @@ const rush_dtype_info rush_dtypes[RUSH_DTYPES] = {
     [RUSH_QINT32] = {"qint32", 4, 1, true, 0, -2147483648.0, 2147483647.0, 0},
 };
 
+static bool known(rush_dtype d)
+{
+    if (RUSH_LIKELY((unsigned)d < RUSH_DTYPES)) return true;
+    rush_fail(RUSH_TYPE_ERROR, "there is no dtype %d", (int)d);
+    return false;
+}
+
 const char *rush_dtype_name(rush_dtype d)
 {
     return (unsigned)d < RUSH_DTYPES ? rush_dtypes[d].name : "?";
@@ -56,22 +63,22 @@ int rush_dtype_from_name(const char *name)
 
 size_t rush_dtype_size(rush_dtype d)
 {
-    return rush_dtypes[d].size;
+    return known(d) ? rush_dtypes[d].size : 0;
 }
 
 bool rush_dtype_is_float(rush_dtype d)
 {
-    return rush_dtypes[d].category == 2;
+    return known(d) && rush_dtypes[d].category == 2;
 }
 
 bool rush_dtype_is_complex(rush_dtype d)
 {
-    return rush_dtypes[d].category == 3;
+    return known(d) && rush_dtypes[d].category == 3;
 }
 
 bool rush_dtype_is_integer(rush_dtype d)
 {
-    return rush_dtypes[d].category == 1;
+    return known(d) && rush_dtypes[d].category == 1;
 }
 
 rush_dtype rush_dtype_real(rush_dtype d)
@@ -105,6 +112,7 @@ static int cannot(rush_dtype a, rush_dtype b)
 rush_dtype rush_promote(rush_dtype a, rush_dtype b)
 {
     if (a == b) return a;
+    if (RUSH_UNLIKELY(!known(a) || !known(b))) return RUSH_F32;
     if (a > b) {
         rush_dtype swap = a;
         a = b;

@@ -54,6 +54,7 @@ static rush_tensor *set(rush_value *out, int i, rush_tensor *t)
 
 rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
+    RUSH_CHECK_NULL(out && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
     rush_tensor *given = T_(out[i]);
     if (!given) return set(out, i, rush_tensor_new(dtype, device, ndim, size));
     if (given->ndim != ndim || (ndim && memcmp(given->size, size, sizeof *size * ndim))) {
@@ -121,7 +122,7 @@ int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *o
 /* The whole argument list of a call that gave its first n. */
 static int fill(const rush_op *op, int n, const rush_value *in, rush_value *all)
 {
-    RUSH_CHECK(n <= op->nargs, RUSH_TYPE_ERROR, "%s takes %d arguments, got %d", op->name, op->nargs, n);
+    RUSH_CHECK(n >= 0 && n <= op->nargs && (in || !n), RUSH_TYPE_ERROR, "%s takes %d arguments, got %d", op->name, op->nargs, n);
     memcpy(all, in, sizeof *in * n);
     for (int i = n; i < op->nargs; ++i) {
         RUSH_CHECK(op->args[i].has_default, RUSH_TYPE_ERROR, "%s is missing its argument '%s'", op->name, op->args[i].name);
@@ -155,6 +156,7 @@ static const rush_op *with_number(const rush_op *op, rush_value *in)
 rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
 {
     rush_value all[64], out[RUSH_MAXOUT];
+    if (RUSH_UNLIKELY(!op)) return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no such operation"), NULL;
     if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH) && !rush_failed()) {
         if (fill(op, n, in, all)) return NULL;
         op = with_number(op, all);

@@ -41,6 +41,21 @@ rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
 bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
 
+/* ---- the kinds of arguments: check.c ---- */
+uint16_t rush_arg_kinds(const rush_op *, const rush_arg *);
+int rush_arg_wrong(const rush_op *, int i, const rush_value *); /* -1: not of a kind that argument i takes */
+int rush_arg_holds(const rush_op *, int i, const rush_value *); /* -1 and an error if what it holds or points to is not there */
+static inline int rush_args_check(const rush_op *op, const rush_value *in)
+{
+    for (int i = 0; i < op->nargs; ++i) {
+        unsigned kind = in[i].kind;
+        if (RUSH_UNLIKELY(kind > RUSH_V_GENERATOR || !(op->args[i].kinds >> kind & 1))) return rush_arg_wrong(op, i, &in[i]);
+        if (kind > RUSH_V_COMPLEX && rush_arg_holds(op, i, &in[i])) return -1;
+        if (kind == RUSH_V_TENSOR && RUSH_UNLIKELY(!in[i].t || in[i].t->ndim > RUSH_MAXDIM)) return rush_arg_holds(op, i, &in[i]);
+    }
+    return 0;
+}
+
 /* ---- making results in shape rules ---- */
 int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
 int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out); /* integers become the default float */

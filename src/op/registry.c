@@ -185,8 +185,8 @@ __attribute__((constructor(900))) static void register_families(void)
 
 rush_op *rush_op_find(const char *name)
 {
+    if (!name || !registry.size) return NULL;
     size_t n = strcspn(name, ".");
-    if (!registry.size) return NULL;
     rush_op *op = registry.slot[place(registry.slot, registry.size, name, n)];
     while (op && name[n] && strcmp(op->name, name)) op = op->next;
     return op;
@@ -199,6 +199,6 @@ rush_op *rush_op_first(void)
 
 rush_op *rush_op_next(const rush_op *op)
 {
-    size_t k = op->index + 1;
+    size_t k = op ? op->index + 1 : registry.n;
     return k < registry.n ? registry.all[k] : NULL;
 }

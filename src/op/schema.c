@@ -198,6 +198,7 @@ static int take_each_arg(reader *r, rush_arg *args)
         else if (!take(r, ",") && *r->at != ')') wrong(r, ", or )");
         ++n;
         if (rush_failed()) return -1 - n;
+        arg->kinds = rush_arg_kinds(r->op, arg);
         if (arg->type == RUSH_A_TENSOR) r->op->tensor_args |= (uint64_t)1 << (n - 1);
     }
     return n;

@@ -60,7 +60,7 @@ static void copy_into_grad(rush_grads *s)
 static rush_op op_copy_into = {
     .schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
     .doc = "Copies the elements of src, converted and broadcast, into self.",
-    .shape = copy_into_shape, .cpu = copy_into_cpu, .grad = copy_into_grad, .flags = RUSH_SIDE_EFFECT | RUSH_CROSS_DEVICE,
+    .shape = copy_into_shape, .cpu = copy_into_cpu, .grad = copy_into_grad, .flags = RUSH_SIDE_EFFECT | RUSH_CROSS_DEVICE | RUSH_NUMBERS,
 };
 
 static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)

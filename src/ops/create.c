@@ -360,8 +360,9 @@ static rush_op op_triu = {
 /* Columns [first, last) of row r that belong to a triangle. */
 static void triangle_span(int64_t r, int64_t cols, int64_t offset, bool upper, int64_t *first, int64_t *last)
 {
-    *first = upper ? RUSH_MAX(0, RUSH_MIN(r + offset, cols)) : 0;
-    *last = upper ? cols : RUSH_MAX(0, RUSH_MIN(r + offset + 1, cols));
+    __int128 at = (__int128)r + offset;
+    *first = upper ? (int64_t)RUSH_MAX(0, RUSH_MIN(at, cols)) : 0;
+    *last = upper ? cols : (int64_t)RUSH_MAX(0, RUSH_MIN(at + 1, cols));
 }
 
 /* Elements on and below the diagonal `offset`: rows that are cut by it, then full ones. Wide, since sizes may be anything. */
@@ -391,7 +392,9 @@ static void triangle_indices_of(const rush_value *in, rush_value *out, bool uppe
     rush_tensor *both = t->dtype == RUSH_I64 && rush_contiguous(t) ? t : rush_tensor_new(RUSH_I64, t->device, 2, t->size);
     if (!both || n == 0) return;
     int64_t *p = rush_ptr(both);
-    for (int64_t r = 0; r < rows; ++r) {
+    __int128 offset = I_(in[2]); /* rows that have none are passed over: there may be very many */
+    int64_t begin = upper ? 0 : (int64_t)RUSH_MIN(RUSH_MAX(-offset, 0), rows), end = upper ? (int64_t)RUSH_MAX(0, RUSH_MIN(rows, I_(in[1]) - offset)) : rows;
+    for (int64_t r = begin; r < end; ++r) {
         triangle_span(r, I_(in[1]), I_(in[2]), upper, &first, &last);
         for (int64_t c = first; c < last; ++c, ++at) {
             p[at] = r;

@@ -121,7 +121,12 @@ static rush_op op_cdist_forward = {
 
 static int cdist_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *a = in[1].t;
+    const rush_tensor *a = in[1].t, *b = in[2].t, *pair[] = {in[0].t, in[4].t};
+    RUSH_CHECK(a->ndim == 3 && b->ndim == 3 && a->size[0] == b->size[0] && a->size[2] == b->size[2], RUSH_RUNTIME_ERROR,
+               "expected x1 (B, P, M) and x2 (B, R, M), but got %s and %s", rush_shape_of(a), rush_shape_of(b));
+    for (int i = 0; i < 2; ++i)
+        RUSH_CHECK(pair[i]->ndim == 3 && pair[i]->size[0] == a->size[0] && pair[i]->size[1] == a->size[1] && pair[i]->size[2] == b->size[1], RUSH_RUNTIME_ERROR,
+                   "distances and their gradient are expected to be (B, P, R), but got %s", rush_shape_of(pair[i]));
     return rush_out_t(out, 0, a, a->dtype, a->ndim, a->size) ? 0 : -1;
 }
 
@@ -213,6 +218,16 @@ static rush_op op_pdist = {
     .grad = pdist_grad, .saves = "self, result", .flags = RUSH_AUTOCAST_F32,
 };
 
+static int pdist_backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[1].t, *pair[] = {in[0].t, in[3].t};
+    RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
+    for (int i = 0; i < 2; ++i)
+        RUSH_CHECK(pair[i]->ndim == 1 && pair[i]->size[0] == x->size[0] * (x->size[0] - 1) / 2, RUSH_RUNTIME_ERROR,
+                   "a distance and its gradient for each pair of %lld rows are expected, but got %s", (long long)x->size[0], rush_shape_of(pair[i]));
+    return rush_out_t(out, 0, x, x->dtype, 2, x->size) ? 0 : -1;
+}
+
 static void pdist_backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_distances d = among(in[1].t, in[2].f);
@@ -221,7 +236,7 @@ static void pdist_backward_cpu(const rush_op *op, const rush_value *in, rush_val
 
 static rush_op op_pdist_backward = {
     .schema = "_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", .doc = "Gradient of pdist().",
-    .shape = cdist_backward_shape, .cpu = pdist_backward_cpu, .flags = RUSH_HIDDEN,
+    .shape = pdist_backward_shape, .cpu = pdist_backward_cpu, .flags = RUSH_HIDDEN,
 };
 
 RUSH_FAMILY(distance, &op_euclidean, &op_cdist_forward, &op_cdist_backward, &op_cdist, &op_pdist, &op_pdist_backward)

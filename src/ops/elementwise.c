@@ -80,7 +80,7 @@ static void clamp_grad(rush_grads *s)
 #define CLAMP_DOC "Elements below min become min, those above max become max; NaN stays NaN."
 #define CLAMP(id, schema_)                                                                                  \
     static rush_op op_##id = {.schema = schema_, .doc = CLAMP_DOC, .shape = clamp_shape, .cpu = clamp_cpu,   \
-                              .grad = clamp_grad, .saves = "self, min, max", .flags = RUSH_STRIDED_OUT};
+                              .grad = clamp_grad, .saves = "self, min, max", .flags = RUSH_STRIDED_OUT | RUSH_NUMBERS};
 CLAMP(clamp, "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor")
 CLAMP(clamp_tensor, "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
 
@@ -118,7 +118,7 @@ static void clamp_max_grad(rush_grads *s)
 #define CLAMP_ONE(id, side, schema_)                                                                        \
     static rush_op op_##id = {.schema = schema_, .doc = CLAMP_DOC, .shape = clamp_##side##_shape,            \
                               .cpu = clamp_##side##_cpu, .grad = clamp_##side##_grad, .saves = "self, " #side, \
-                              .flags = RUSH_STRIDED_OUT};
+                              .flags = RUSH_STRIDED_OUT | RUSH_NUMBERS};
 CLAMP_ONE(clamp_min, min, "clamp_min(Tensor self, Scalar min) -> Tensor")
 CLAMP_ONE(clamp_min_tensor, min, "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor")
 CLAMP_ONE(clamp_max, max, "clamp_max(Tensor self, Scalar max) -> Tensor")
@@ -164,7 +164,7 @@ static void div_mode_grad(rush_grads *s)
 #define DIV_MODE(id, schema_)                                                                               \
     static rush_op op_##id = {.schema = schema_, .doc = "self / other, rounded towards zero (trunc) or down (floor).", \
                               .shape = div_mode_shape, .cpu = div_mode_cpu, .grad = div_mode_grad,          \
-                              .saves = "self@other, other", .flags = RUSH_STRIDED_OUT};
+                              .saves = "self@other, other", .flags = RUSH_STRIDED_OUT | RUSH_NUMBERS};
 DIV_MODE(div_tensor_mode, "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")
 DIV_MODE(div_scalar_mode, "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor")
 DIV_MODE(divide_tensor_mode, "divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")
@@ -195,7 +195,7 @@ static void where_grad(rush_grads *s)
 #define WHERE_OPEN(id, schema_) WHERE_OF(id, schema_, where_open)
 #define WHERE_OF(id, schema_, opened)                                                                                  \
     static rush_op op_##id = {.schema = schema_, .doc = "Elements of self where condition is true, of other elsewhere.", \
-                              .shape = where_shape, .cpu = where_cpu, .grad = where_grad, .saves = "condition", .open = opened, .flags = RUSH_STRIDED_OUT};
+                              .shape = where_shape, .cpu = where_cpu, .grad = where_grad, .saves = "condition", .open = opened, .flags = RUSH_STRIDED_OUT | RUSH_NUMBERS};
 /* PyTorch knows the one of tensors only. */
 static rush_value as_tensor(rush_value v)
 {

@@ -79,7 +79,9 @@ static int sampler_back_shape(const rush_op *op, const rush_value *in, rush_valu
 {
     rush_grid g;
     if (read_grid(&g, in + 1, dims_of(op))) return -1;
-    const rush_tensor *x = in[1].t, *p = in[2].t;
+    const rush_tensor *x = in[1].t, *p = in[2].t, *gy = in[0].t;
+    RUSH_CHECK(gy->ndim == x->ndim && gy->size[0] == x->size[0] && gy->size[1] == x->size[1] && !memcmp(gy->size + 2, p->size + 1, sizeof *p->size * (size_t)(p->ndim - 2)),
+               RUSH_RUNTIME_ERROR, "grad_output of size %s for an input of %s and a grid of %s", rush_shape_of(gy), rush_shape_of(x), rush_shape_of(p));
     if (in[6].ints[0] && !rush_out_t(out, 0, x, x->dtype, x->ndim, x->size)) return -1;
     return !in[6].ints[1] || rush_out_t(out, 1, p, p->dtype, p->ndim, p->size) ? 0 : -1;
 }
@@ -122,6 +124,10 @@ static int sampler_twice_shape(const rush_op *op, const rush_value *in, rush_val
 {
     rush_grid g;
     if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return -1;
+    const rush_tensor *x = in[1].t, *p = in[2].t, *gy = in[0].t;
+    RUSH_CHECK(gy->ndim == x->ndim && gy->size[0] == x->size[0] && gy->size[1] == x->size[1] && !memcmp(gy->size + 2, p->size + 1, sizeof *p->size * (size_t)(p->ndim - 2)) &&
+               (!HAS(in[6]) || rush_same_sizes(in[6].t, x)) && (!HAS(in[7]) || rush_same_sizes(in[7].t, p)), RUSH_RUNTIME_ERROR,
+               "gradients do not have the sizes of what they belong to: an input of %s and a grid of %s", rush_shape_of(x), rush_shape_of(p));
     for (int i = 0; i < 3; ++i)
         if (in[8].ints[i] && !rush_out_t(out, i, in[i].t, in[i].t->dtype, in[i].t->ndim, in[i].t->size)) return -1;
     return 0;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 /* Floating or complex, single or double, at least a matrix, square if asked for; `name` is the argument's. */
+bool rush_all_finite(const rush_tensor *); /* contiguous, of a type that LAPACK takes */
 int rush_linalg_check(const rush_tensor *a, const char *name, bool square);
 /* Result i: column-major matrices m x n with like's batch; vectors of n (n < 0: numbers) with like's batch. */
 rush_tensor *rush_out_matrix(rush_value *out, int i, const rush_tensor *like, rush_dtype, int64_t m, int64_t n);

@@ -71,7 +71,7 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
 
 static rush_dtype kernel_dtype(rush_dtype d)
 {
-    return d == RUSH_F16 || d == RUSH_BF16 ? RUSH_F32 : rush_dtypes[d].category == 1 ? RUSH_I64 : d;
+    return d == RUSH_F16 || d == RUSH_BF16 || (d >= RUSH_F8E4M3FN && d <= RUSH_F8E8M0FNU) ? RUSH_F32 : rush_dtypes[d].category == 1 ? RUSH_I64 : d;
 }
 
 static int floats_only(const rush_tensor *x, const char *kernel)
@@ -241,6 +241,7 @@ static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *ou
     const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(op)].t;
     int nd = dims_of(op);
     RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected dtype Long for `indices` but got dtype %s", rush_scalar_name(index->dtype));
+    if (floats_only(g, "max_pool_backward")) return -1;
     RUSH_CHECK(rush_same_sizes(g, index), RUSH_RUNTIME_ERROR, "grad_output of shape %s and indices of shape %s do not go together", rush_shape_of(g),
                rush_shape_of(index));
     RUSH_CHECK(g->ndim == x->ndim && x->ndim >= nd && !memcmp(g->size, x->size, sizeof *x->size * (size_t)(x->ndim - nd)), RUSH_RUNTIME_ERROR,

@@ -45,6 +45,8 @@ static int cell_step(int kind, rush_tensor *x, rush_tensor *hh, rush_tensor *w_h
 static int check_cell(const rush_tensor *x, const rush_tensor *h, const rush_tensor *w_ih, const rush_tensor *w_hh, int gates)
 {
     RUSH_CHECK(x->ndim == 1 || x->ndim == 2, RUSH_RUNTIME_ERROR, "Expected input to be 1D or 2D, got %dD instead", x->ndim);
+    RUSH_CHECK(w_ih->ndim == 2 && w_hh->ndim == 2 && h->ndim == x->ndim, RUSH_RUNTIME_ERROR, "Expected weights of 2 dimensions and a hidden state of %d, got %s, %s and %s",
+               x->ndim, rush_shape_of(w_ih), rush_shape_of(w_hh), rush_shape_of(h));
     RUSH_CHECK(x->size[x->ndim - 1] == w_ih->size[1], RUSH_RUNTIME_ERROR, "input has inconsistent input_size: got %lld expected %lld",
                (long long)x->size[x->ndim - 1], (long long)w_ih->size[1]);
     RUSH_CHECK(h->size[h->ndim - 1] == w_hh->size[1], RUSH_RUNTIME_ERROR, "hidden0 has inconsistent hidden_size: got %lld, expected %lld",
@@ -584,6 +586,14 @@ static int run_stack(stack *s, rush_value *out)
     RUSH_CHECK(s->nparams == s->layers * dirs * per, RUSH_RUNTIME_ERROR, "got %u parameters, expected %lld", s->nparams, (long long)(s->layers * dirs * per));
     RUSH_CHECK(s->h->ndim == 3 && s->h->size[0] == s->layers * dirs, RUSH_RUNTIME_ERROR, "Expected hidden size (%lld, ...), got %s",
                (long long)(s->layers * dirs), rush_shape_of(s->h));
+    int gates = s->kind == LSTM ? 4 : s->kind == GRU ? 3 : 1;
+    for (uint32_t k = 0; k < s->nparams; ++k) {
+        const rush_tensor *p = s->params[k];
+        int which = (int)k % per;
+        RUSH_CHECK(which < 2 || which == plain ? p->ndim == 2 : p->ndim == 1, RUSH_RUNTIME_ERROR, "parameter %u has the shape %s", k, rush_shape_of(p));
+        RUSH_CHECK(which != 1 || projected || p->size[0] == gates * p->size[1], RUSH_RUNTIME_ERROR, "weight_hh has shape %s, expected %d rows per unit", rush_shape_of(p), gates);
+    }
+    RUSH_CHECK(!s->c || s->c->ndim == 3, RUSH_RUNTIME_ERROR, "Expected the cell state to have 3 dimensions, got %s", rush_shape_of(s->c));
     rush_tensor *hs[2 * 64], *cs[2 * 64], *x = s->x;
     for (int64_t l = 0; l < s->layers; ++l) {
         rush_tensor *ys[2];

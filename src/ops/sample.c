@@ -209,7 +209,7 @@ static double binomial_small(rush_generator *g, double n, double p) /* p <= 1/2 
 static double binomial_one(rush_generator *g, double n, double p)
 {
     if (n <= 0 || p <= 0) return 0;
-    if (p >= 1) return n;
+    if (p >= 1 || !isfinite(n)) return n; /* more trials than numbers, or NaN */
     if (p <= 0.5) return binomial_small(g, n, p);
     if (p > 0.5) return n - binomial_small(g, n, 1 - p);
     return NAN;

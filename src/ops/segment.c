@@ -35,8 +35,8 @@ static double neutral(const segments *s)
 static int64_t segment_of(const segments *s, int64_t row, int64_t k, int64_t *at)
 {
     const int64_t *g = s->given + row * (s->count + s->bounds);
-    int64_t begin = s->bounds ? g[k] : *at, end = s->bounds ? g[k + 1] : begin + g[k];
-    begin = RUSH_MAX(0, RUSH_MIN(begin, s->n));
+    int64_t begin = RUSH_MAX(0, RUSH_MIN(s->bounds ? g[k] : *at, s->n)), most = s->n - begin;
+    int64_t end = s->bounds ? g[k + 1] : begin + RUSH_MAX(-1, RUSH_MIN(g[k], most));
     end = RUSH_MAX(begin, RUSH_MIN(end, s->n));
     *at = begin;
     return end - begin;
@@ -103,11 +103,27 @@ static int check_lengths(const segments *s)
         for (int64_t k = 0; k < s->count; ++k) {
             int64_t n = s->given[r * s->count + k];
             RUSH_CHECK(n >= 0, RUSH_RUNTIME_ERROR, "lengths contains negative value!");
-            sum += n;
+            sum = n > s->n ? s->n + 1 : RUSH_MIN(sum + n, s->n + 1);
         }
         RUSH_CHECK(sum == s->n, RUSH_RUNTIME_ERROR, "Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.");
     }
     return 0;
+}
+
+/* Do the lengths or bounds have a row for each of data's? */
+static int check_given(const rush_tensor *data, const rush_tensor *given, bool bounds, int64_t axis)
+{
+    int at = rush_dim_wrap(axis, data->ndim);
+    if (at < 0) return -1;
+    RUSH_CHECK(given, RUSH_RUNTIME_ERROR, "Either lengths or offsets must be defined.");
+    RUSH_CHECK(rush_dtype_is_float(data->dtype), RUSH_NOT_IMPLEMENTED, "\"_segment_reduce_cpu\" not implemented for '%s'", rush_scalar_name(data->dtype));
+    RUSH_CHECK(given->dtype == RUSH_I64 || given->dtype == RUSH_I32, RUSH_NOT_IMPLEMENTED, "\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '%s'",
+               rush_scalar_name(given->dtype));
+    RUSH_CHECK(given->ndim <= data->ndim, RUSH_RUNTIME_ERROR, "data has %d dimensions, fewer than the %d of its segments", data->ndim, given->ndim);
+    RUSH_CHECK(at == given->ndim - 1, RUSH_RUNTIME_ERROR, "Expected axis to be the last dimension of %s but got %lld.", bounds ? "offsets" : "lengths", (long long)axis);
+    RUSH_CHECK(!at || !memcmp(given->size, data->size, sizeof *data->size * (size_t)at), RUSH_RUNTIME_ERROR, "sizes of data and its segments differ before the axis");
+    RUSH_CHECK(!bounds || given->size[at] > 0, RUSH_RUNTIME_ERROR, "offsets need one element at least");
+    return at;
 }
 
 /* in: data, reduce, lengths, indices, offsets, axis, unsafe, initial */
@@ -115,19 +131,11 @@ static int segment_shape(const rush_op *op, const rush_value *in, rush_value *ou
 {
     const rush_tensor *data = in[0].t, *given = HAS(in[2]) ? T_(in[2]) : T_(in[4]);
     int64_t size[RUSH_MAXDIM];
-    int axis = rush_dim_wrap(in[5].i, data->ndim);
-    if (axis < 0 || how_of(in[1].s) < 0) return -1;
+    if (how_of(in[1].s) < 0) return -1;
     RUSH_CHECK(data->numel || (given && given->numel), RUSH_RUNTIME_ERROR, "needs data or segments, got neither");
     RUSH_CHECK(!HAS(in[3]), RUSH_RUNTIME_ERROR, "indices based reduction is not supported yet.");
-    RUSH_CHECK(given, RUSH_RUNTIME_ERROR, "Either lengths or offsets must be defined.");
-    RUSH_CHECK(rush_dtype_is_float(data->dtype), RUSH_NOT_IMPLEMENTED, "\"_segment_reduce_cpu\" not implemented for '%s'", rush_scalar_name(data->dtype));
-    RUSH_CHECK(given->dtype == RUSH_I64 || given->dtype == RUSH_I32, RUSH_NOT_IMPLEMENTED, "\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '%s'",
-               rush_scalar_name(given->dtype));
-    RUSH_CHECK(given->ndim <= data->ndim, RUSH_RUNTIME_ERROR, "data has %d dimensions, fewer than the %d of its segments", data->ndim, given->ndim);
-    RUSH_CHECK(axis == given->ndim - 1, RUSH_RUNTIME_ERROR, "Expected axis to be the last dimension of %s but got %lld.", HAS(in[2]) ? "lengths" : "offsets",
-               (long long)in[5].i);
-    RUSH_CHECK(!axis || !memcmp(given->size, data->size, sizeof *size * (size_t)axis), RUSH_RUNTIME_ERROR, "sizes of data and its segments differ before the axis");
-    RUSH_CHECK(HAS(in[2]) || given->size[axis] > 0, RUSH_RUNTIME_ERROR, "offsets need one element at least");
+    int axis = check_given(data, given, !HAS(in[2]), in[5].i);
+    if (axis < 0) return -1;
     memcpy(size, data->size, sizeof *size * data->ndim);
     size[axis] = given->size[axis] - !HAS(in[2]);
     return rush_out_t(out, 0, data, data->dtype, data->ndim, size) ? 0 : -1;
@@ -160,8 +168,15 @@ static void segment_grad(rush_grads *s)
 static int backward_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *data = in[2].t;
-    RUSH_CHECK(HAS(in[4]) || HAS(in[5]), RUSH_RUNTIME_ERROR, "Either lengths or offsets must be defined.");
-    if (rush_dim_wrap(in[6].i, data->ndim) < 0 || how_of(in[3].s) < 0) return -1;
+    const rush_tensor *given = HAS(in[4]) ? T_(in[4]) : T_(in[5]);
+    int axis = how_of(in[3].s) < 0 ? -1 : check_given(data, given, !HAS(in[4]), in[6].i);
+    if (axis < 0) return -1;
+    int64_t size[RUSH_MAXDIM];
+    memcpy(size, data->size, sizeof *size * data->ndim);
+    size[axis] = given->size[axis] - !HAS(in[4]);
+    for (int i = 0; i < 2; ++i)
+        RUSH_CHECK(in[i].t->ndim == data->ndim && !memcmp(in[i].t->size, size, sizeof *size * data->ndim), RUSH_RUNTIME_ERROR,
+                   "the result and its gradient are expected to be of size %s, but got %s", rush_shape_text(data->ndim, size), rush_shape_of(in[i].t));
     return rush_out_t(out, 0, data, data->dtype, data->ndim, data->size) ? 0 : -1;
 }
 

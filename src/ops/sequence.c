@@ -4,6 +4,7 @@
  * so on; batch_sizes says how many each step has. Both directions are one index_select with the rows computed here.
  */
 #include "op/formula.h"
+#include "ops/geometry.h"
 #include "ops/reduce.h"
 
 /* (A, B, ...) as rows (A * B, ...), and back. */
@@ -66,13 +67,15 @@ static int unpack_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(total >= steps || total <= 0, RUSH_RUNTIME_ERROR,
                "Expected total_length to be at least the length of the longest sequence in input, but got total_length=%lld and max sequence length being %lld",
                (long long)total, (long long)steps);
-    int64_t batch = size[0], have = data->size[0], count = RUSH_MAX(total, steps) * batch;
+    int64_t batch = size[0], have = data->size[0], count;
+    RUSH_CHECK(batch >= 0 && batch <= have && !__builtin_mul_overflow(RUSH_MAX(total, steps), batch, &count) && count < INT64_MAX / 64, RUSH_RUNTIME_ERROR,
+               "batch_sizes do not fit data of %lld rows", (long long)have);
     int64_t *row = rush_scope_alloc(sizeof *row * (size_t)RUSH_MAX(count, 1)), *length = rush_scope_alloc(sizeof *length * (size_t)RUSH_MAX(batch, 1));
     if (!row || !length) return -1;
     for (int64_t b = 0; b < batch; ++b) length[b] = 0;
     for (int64_t t = 0; t * batch < count; ++t) {
         int64_t here = t < steps ? size[t] : 0;
-        RUSH_CHECK(here <= batch && start + here <= have, RUSH_RUNTIME_ERROR, "batch_sizes do not fit data of %lld rows", (long long)have);
+        RUSH_CHECK(here >= 0 && here <= batch && start + here <= have, RUSH_RUNTIME_ERROR, "batch_sizes do not fit data of %lld rows", (long long)have);
         for (int64_t b = 0; b < batch; ++b) {
             row[t * batch + b] = b < here ? start + b : have; /* one row more holds the padding */
             length[b] += b < here;

@@ -540,7 +540,10 @@ static void lstsq_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     char *rhs = rush_calloc((size_t)wide * RUSH_MAX(k, 1), item), *s = rush_calloc(RUSH_MAX(small, 1), real);
     int32_t *pivots = rush_calloc(RUSH_MAX(n, 1), sizeof *pivots);
     int64_t batches = rush_batches(x), own = rush_batches(a);
-    for (int64_t i = 0; rhs && s && pivots && all_a && all_b && i < batches; ++i) {
+    bool values = strcmp(driver, "gels") && strcmp(driver, "gelsy"); /* by singular values, whose search may not end with an inf or a NaN */
+    if (values && all_a && all_b && !(rush_all_finite(all_a) && rush_all_finite(all_b)))
+        rush_fail(RUSH_LINALG_ERROR, "The least squares solution could not be computed because the input contained non-finite values.");
+    for (int64_t i = 0; rhs && s && pivots && all_a && all_b && !rush_failed() && i < batches; ++i) {
         int32_t rank = 0;
         memset(rhs, 0, (size_t)wide * k * item);
         for (int j = 0; j < k && m; ++j) memcpy(rhs + (size_t)j * wide * item, matrix(all_b, i) + (size_t)j * m * item, (size_t)m * item);

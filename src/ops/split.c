@@ -18,7 +18,7 @@ static int pieces(rush_value *out, const rush_tensor *t, int dim, int64_t n, con
 
 static int64_t *room_for(int64_t n)
 {
-    RUSH_CHECK_NULL(n < INT64_MAX / 16, RUSH_MEMORY_ERROR, "there is no room for %lld pieces", (long long)n);
+    RUSH_CHECK_NULL(n < 1 << 26, RUSH_MEMORY_ERROR, "there is no room for %lld pieces", (long long)n);
     return rush_scope_alloc(sizeof(int64_t) * (size_t)n);
 }
 

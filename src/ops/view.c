@@ -55,9 +55,8 @@ static rush_op op_unsafe_view = {
 
 static int reshape_alias_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(in[1].n == in[2].n, RUSH_RUNTIME_ERROR, "sizes %s and strides %s differ in number",
-               rush_shape_text((int)in[1].n, in[1].ints), rush_shape_text((int)in[2].n, in[2].ints));
-    return alias(out, SELF, (int)in[1].n, in[1].ints, in[2].ints);
+    geometry g;
+    return rush_geometry_strided(&g, SELF, in[1], in[2], RUSH_NONE) ? -1 : alias(out, SELF, g.ndim, g.size, g.stride);
 }
 
 static rush_op op_reshape_alias = {

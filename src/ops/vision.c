@@ -66,6 +66,7 @@ static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *t = T_(in[0]);
     if (!is_picture(t, "vision_resize")) return -1;
+    RUSH_CHECK(in[1].n == 1 || in[1].n == 2, RUSH_VALUE_ERROR, "a height and a width are expected, got %u numbers", (unsigned)in[1].n);
     resizing r = {{in[1].ints[0], in[1].ints[in[1].n - 1]}, in[2].s, I_(in[3])};
     RUSH_CHECK(r.size[0] > 0 && r.size[1] > 0, RUSH_VALUE_ERROR, "a picture can't be resized to %lld x %lld", (long long)r.size[0], (long long)r.size[1]);
     if (t->size[t->ndim - 2] == r.size[0] && t->size[t->ndim - 1] == r.size[1]) return rush_result(out, t);

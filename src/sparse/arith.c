@@ -92,7 +92,18 @@ static int pow_run(const rush_op *op, const rush_value *in, rush_value *out)
                "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense");
     return unary_run(op, in, out);
 }
-UNARY(threshold_backward, "threshold_backward");
+
+/* Two tensors: the gradient's values at the entries of self. */
+static int threshold_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *grad = SELF, *self = in[1].t;
+    RUSH_CHECK(IS_COO(self) && IS_COO(grad) && rush_same_sizes(self, grad), RUSH_NOT_IMPLEMENTED, "two COO tensors of one size are expected, got %s of %s and %s of %s",
+               rush_layout_word(grad->layout), rush_shape_of(grad), rush_layout_word(self->layout), rush_shape_of(self));
+    self = rush_coo_coalesced(self);
+    rush_tensor *g = self ? rush_values_at(grad, self) : NULL, *values = g ? T("threshold_backward", V(g), V(VALUES(self)), in[2]) : NULL;
+    return rush_result(out, values ? rush_sparse_with(self, values) : NULL);
+}
+static rush_op sparse_threshold_backward = {.schema = "threshold_backward", .run = threshold_backward_run, .grad = rush_no_derivative};
 static rush_op sparse_pow = {.schema = "pow.Tensor_Scalar", .run = pow_run, .grad = unary_grad, .saves = "self, result"};
 
 /* Complex tensors are conjugated at once: there is no storage for a lazy view. */
@@ -195,7 +206,8 @@ static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
 
 static int add_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *a = SELF, *b = T_(in[1]);
+    rush_tensor *a = T_(in[0]), *b = T_(in[1]);
+    RUSH_CHECK(a, RUSH_RUNTIME_ERROR, "add(number, sparse) is not supported");
     RUSH_CHECK(a->layout || (b && b->layout), RUSH_NOT_IMPLEMENTED, "a dense sum is not written to a sparse tensor");
     if (b && !a->layout) return add_to_dense(in, out, a, b, in[2]);
     RUSH_CHECK(b && (b->layout || IS_COMPRESSED(a)), RUSH_RUNTIME_ERROR, "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
@@ -227,13 +239,13 @@ static int rsub_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(in[1].kind == RUSH_V_TENSOR, RUSH_RUNTIME_ERROR,
                "add: expected 'self' and 'other' to have same size, but self has size [] while other has size %s (FYI: dense-sparse addition does not currently "
-               "support broadcasting)", rush_shape_of(SELF));
+               "support broadcasting)", T_(in[0]) ? rush_shape_of(SELF) : "[]");
     return rush_result(out, T("sub.Tensor", in[1], in[0], in[2]));
 }
 
-static rush_op sparse_add = {.schema = "add.Tensor add.Scalar", .run = add_run, .flags = RUSH_SAME_GRAD | RUSH_STRIDED_OUT};
-static rush_op sparse_sub = {.schema = "sub.Tensor subtract.Tensor sub.Scalar subtract.Scalar", .run = sub_run, .flags = RUSH_SAME_GRAD | RUSH_STRIDED_OUT};
-static rush_op sparse_rsub = {.schema = "rsub.Tensor rsub.Scalar", .run = rsub_run};
+static rush_op sparse_add = {.schema = "add.Tensor add.Scalar", .run = add_run, .flags = RUSH_SAME_GRAD | RUSH_STRIDED_OUT | RUSH_DENSE_FIRST};
+static rush_op sparse_sub = {.schema = "sub.Tensor subtract.Tensor sub.Scalar subtract.Scalar", .run = sub_run, .flags = RUSH_SAME_GRAD | RUSH_STRIDED_OUT | RUSH_DENSE_FIRST};
+static rush_op sparse_rsub = {.schema = "rsub.Tensor rsub.Scalar", .run = rsub_run, .flags = RUSH_DENSE_FIRST};
 
 /* ---- products ---- */
 
@@ -299,9 +311,10 @@ static rush_tensor *mul_coo(rush_tensor *a, rush_tensor *b)
 
 static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *a = SELF, *b = T_(in[1]);
-    if (a->layout && is_scalar(in[1])) return with_scalar(op, in, out, a, 0);
-    if (is_scalar(in[0])) return with_scalar(op, in, out, b, 1);
+    rush_tensor *a = T_(in[0]), *b = T_(in[1]);
+    if (a && a->layout && is_scalar(in[1])) return with_scalar(op, in, out, a, 0);
+    if (is_scalar(in[0]) && b && b->layout) return with_scalar(op, in, out, b, 1);
+    RUSH_CHECK(a && b, RUSH_NOT_IMPLEMENTED, "a product of a dense tensor and a number is not written to a sparse tensor");
     rush_tensor *lead = a->layout ? a : b, *other = lead == a ? b : a;
     if (IS_COO(lead) && !other->layout) return rush_result(out, mul_coo_dense(lead, other));
     if (IS_COO(a) && IS_COO(b)) return rush_result(out, mul_coo(a, b));
@@ -316,7 +329,7 @@ static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
 
 static int div_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(SELF->layout && is_scalar(in[1]), RUSH_RUNTIME_ERROR, "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape %s for divisor)",
+    RUSH_CHECK(T_(in[0]) && SELF->layout && is_scalar(in[1]), RUSH_RUNTIME_ERROR, "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape %s for divisor)",
                in[1].kind == RUSH_V_TENSOR ? rush_shape_of(in[1].t) : "[]");
     return with_scalar(op, in, out, SELF, 0);
 }
@@ -325,12 +338,12 @@ static int div_mode_run(const rush_op *op, const rush_value *in, rush_value *out
 {
     rush_value whole[3];
     memcpy(whole, in, sizeof *in * op->nargs);
-    if (IS_COO(SELF)) whole[0] = rush_v_tensor(rush_coo_coalesced(SELF)); /* rounding is not linear */
+    if (T_(in[0]) && IS_COO(SELF)) whole[0] = rush_v_tensor(rush_coo_coalesced(SELF)); /* rounding is not linear */
     return whole[0].kind == RUSH_V_TENSOR ? div_run(op, whole, out) : -1;
 }
 
-static rush_op sparse_mul = {.schema = "mul.Tensor multiply.Tensor mul.Scalar multiply.Scalar", .run = mul_run, .flags = RUSH_SAME_GRAD};
-static rush_op sparse_div = {.schema = "div.Tensor divide.Tensor true_divide.Tensor div.Scalar divide.Scalar true_divide.Scalar", .run = div_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_mul = {.schema = "mul.Tensor multiply.Tensor mul.Scalar multiply.Scalar", .run = mul_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
+static rush_op sparse_div = {.schema = "div.Tensor divide.Tensor true_divide.Tensor div.Scalar divide.Scalar true_divide.Scalar", .run = div_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
 static rush_op sparse_div_mode = {.schema = "div.Tensor_mode divide.Tensor_mode div.Scalar_mode divide.Scalar_mode", .run = div_mode_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_floor_divide = {.schema = "floor_divide floor_divide.Scalar", .run = div_mode_run, .grad = rush_no_derivative};
 

@@ -47,7 +47,7 @@ static void copy_grad(rush_grads *s)
     if (rush_needs(s, 1)) s->gin[1] = s->g[0];
 }
 
-static rush_op sparse_zero = {.schema = "zero_", .run = zero_run}, sparse_copy = {.schema = "copy_", .run = copy_run, .grad = copy_grad};
+static rush_op sparse_zero = {.schema = "zero_", .run = zero_run}, sparse_copy = {.schema = "copy_", .run = copy_run, .grad = copy_grad, .flags = RUSH_DENSE_FIRST};
 static rush_op sparse_fill = {.schema = "fill_.Scalar", .run = fill_run};
 
 /* ---- other sizes ---- */
@@ -105,7 +105,7 @@ static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *ou
     return resize_run(op, args, out);
 }
 
-static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run};
+static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run, .flags = RUSH_DENSE_FIRST};
 
 #define CHANGES .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT | RUSH_NO_GRAD
 static rush_op op_resize = {

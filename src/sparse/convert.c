@@ -129,6 +129,7 @@ static int converted(rush_value *out, rush_tensor *t, rush_layout layout, rush_v
                "dense_to_sparse: conversion from %s to %s without blocksize argument given is not supported", from, to);
     if (t->layout) return rush_result(out, sparse_to(t, layout, block, dense));
     int64_t n = HAS(dense) ? I_(dense) : 0;
+    RUSH_CHECK(n >= 0 && n <= t->ndim, RUSH_RUNTIME_ERROR, "dense_to_sparse: a tensor of %d dimensions has no %lld dense ones", t->ndim, (long long)n);
     return rush_result(out, layout == RUSH_SPARSE_COO ? dense_to_coo(t, t->ndim - n) : dense_to_compressed(t, layout, block, n));
 }
 
@@ -238,7 +239,7 @@ static rush_op sparse_to_copy = {.schema = "_to_copy", .run = to_copy_run, .flag
 static rush_op sparse_alias = {.schema = "alias", .run = alias_run, .flags = RUSH_SAME_GRAD};
 static rush_op sparse_detach = {.schema = "detach", .run = alias_run, .flags = RUSH_NO_GRAD};
 static rush_op sparse_to_dtype = {.schema = "to.dtype"}, sparse_to_device = {.schema = "to.device"}, sparse_to_layout = {.schema = "to.dtype_layout"};
-static rush_op sparse_to_other = {.schema = "to.other"}, sparse_type_as = {.schema = "type_as"}, sparse_plain_to = {.schema = "_to_dtype"};
+static rush_op sparse_to_other = {.schema = "to.other", .flags = RUSH_DENSE_FIRST}, sparse_type_as = {.schema = "type_as", .flags = RUSH_DENSE_FIRST}, sparse_plain_to = {.schema = "_to_dtype"};
 static rush_op sparse_positive = {.schema = "positive"};
 
 /* ---- like another ---- */

@@ -135,7 +135,7 @@ static int product_columns(rows *c, const rows *a, const rows *b, int64_t *seen)
     if (!c->start) return -1;
     int64_t *start = rush_ptr(c->start);
     for (int pass = 0; pass < 2; ++pass) {
-        memset(seen, 0, sizeof *seen * (size_t)b->width);
+        if (b->width) memset(seen, 0, sizeof *seen * (size_t)b->width);
         if (pass && !(c->col = rush_tensor_new(RUSH_I64, a->col->device, 1, &total))) return -1;
         int64_t *col = pass ? rush_ptr(c->col) : NULL, at = 0;
         for (int64_t i = 0; i < a->n; ++i) {
@@ -148,7 +148,7 @@ static int product_columns(rows *c, const rows *a, const rows *b, int64_t *seen)
                     if (pass) col[at] = column;
                     ++at;
                 }
-            if (pass) qsort(col + start[i], (size_t)(at - start[i]), sizeof *col, by_number);
+            if (pass && at > start[i]) qsort(col + start[i], (size_t)(at - start[i]), sizeof *col, by_number);
         }
         start[a->n] = total = at;
     }
@@ -248,13 +248,13 @@ static int linear_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, y && HAS(in[2]) ? add(in[2].t->layout ? y : T("expand", in[2], rush_v_ints(y->size, y->ndim)), y) : y);
 }
 
-static rush_op sparse_linear = {.schema = "linear", .run = linear_run};
-static rush_op sparse_mm = {.schema = "mm", .run = mm_run, .flags = RUSH_SAME_GRAD};
-static rush_op sparse_addmm = {.schema = "addmm", .run = addmm_run, .flags = RUSH_SAME_GRAD};
-static rush_op sparse_mv = {.schema = "mv", .run = mv_run, .flags = RUSH_SAME_GRAD};
-static rush_op sparse_addmv = {.schema = "addmv", .run = addmv_run, .flags = RUSH_SAME_GRAD};
+static rush_op sparse_linear = {.schema = "linear", .run = linear_run, .flags = RUSH_DENSE_FIRST};
+static rush_op sparse_mm = {.schema = "mm", .run = mm_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
+static rush_op sparse_addmm = {.schema = "addmm", .run = addmm_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
+static rush_op sparse_mv = {.schema = "mv", .run = mv_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
+static rush_op sparse_addmv = {.schema = "addmv", .run = addmv_run, .flags = RUSH_SAME_GRAD | RUSH_DENSE_FIRST};
 static rush_op sparse_bmm = {.schema = "bmm", .run = bmm_run, .flags = RUSH_SAME_GRAD};
-static rush_op sparse_matmul = {.schema = "matmul"}, sparse_linalg_matmul = {.schema = "linalg_matmul"};
+static rush_op sparse_matmul = {.schema = "matmul", .flags = RUSH_DENSE_FIRST}, sparse_linalg_matmul = {.schema = "linalg_matmul", .flags = RUSH_DENSE_FIRST};
 
 /* ---- gradients that stay sparse ---- */
 

@@ -463,7 +463,7 @@ static int expand_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_fail(RUSH_RUNTIME_ERROR, "expand is unsupported for %s tensors", rush_layout_word(SELF->layout));
 }
 static rush_op sparse_reshape = {.schema = "reshape", .run = reshape_run}, sparse_flatten = {.schema = "flatten.using_ints", .run = reshape_run};
-static rush_op sparse_expand = {.schema = "expand", .run = expand_run}, sparse_expand_as = {.schema = "expand_as", .run = expand_run};
+static rush_op sparse_expand = {.schema = "expand", .run = expand_run}, sparse_expand_as = {.schema = "expand_as", .run = expand_run, .flags = RUSH_DENSE_FIRST};
 
 RUSH_FAMILY(sparse_shape, &op_shifted)
 RUSH_SPARSE(shape, &sparse_transpose, &sparse_t, &sparse_permute, &sparse_transpose_inplace, &sparse_t_inplace, &sparse_movedim, &sparse_movedims, &sparse_moveaxis,

@@ -32,7 +32,7 @@ const char *rush_device_name(int type) { return type >= 0 && type < RUSH_DEVICES
 int rush_device_from_name(const char *name)
 {
     for (int type = 0; type < RUSH_DEVICES; ++type)
-        if (names[type] && !strcmp(names[type], name)) return type;
+        if (name && names[type] && !strcmp(names[type], name)) return type;
     return -1;
 }
 
@@ -154,6 +154,7 @@ void rush_device_free(rush_device d, void *p, size_t bytes)
 
 int rush_device_stats_read(rush_device d, rush_device_stats *s)
 {
+    RUSH_CHECK(s, RUSH_TYPE_ERROR, "there is no room for the statistics");
     *s = (rush_device_stats){0};
     if (!need(d)) return -1;
     if (d.type == RUSH_CPU) {
@@ -254,7 +255,8 @@ static void drop_storage(void *storage) { rush_storage_drop(storage); }
 
 rush_tensor *rush_host_view(const rush_tensor *t)
 {
-    if (!t || t->device.type <= RUSH_META || t->layout != RUSH_STRIDED) return (rush_tensor *)t;
+    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to look at");
+    if (t->device.type <= RUSH_META || t->layout != RUSH_STRIDED) return (rush_tensor *)t;
     rush_tensor *view = rush_tensor_shape_only(t);
     if (!view) return NULL;
     view->flags |= t->flags & (RUSH_T_CONJ | RUSH_T_NEG);

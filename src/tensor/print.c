@@ -181,7 +181,7 @@ static void put_elements(text *out, const rush_tensor *t)
 
 size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
 {
-    text out = {buf, size, 0};
+    text out = {buf, buf ? size : 0, 0};
     if (!t) {
         put(&out, "(no tensor)");
     } else {
@@ -214,7 +214,7 @@ size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
         if (t->ag && rush_requires_grad(t)) put(&out, ", requires_grad");
         put(&out, ")");
     }
-    if (size) buf[RUSH_MIN(out.n, size - 1)] = 0;
+    if (out.room) buf[RUSH_MIN(out.n, out.room - 1)] = 0;
     return out.n;
 }
 

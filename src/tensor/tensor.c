@@ -66,6 +66,7 @@ void rush_tensor_refresh(rush_tensor *t)
 
 rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
 {
+    RUSH_CHECK_NULL((unsigned)dtype < RUSH_DTYPES && ndim >= 0, RUSH_TYPE_ERROR, "a tensor of %d dimensions and dtype number %d", ndim, (int)dtype);
     RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not supported: no dtype holds integers with a scale here");
     RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
     rush_tensor *t = rush_small_alloc(sizeof *t);
@@ -113,6 +114,7 @@ static void end(rush_tensor *t)
     drop_counter(t->version);
     rush_tensor *base = t->base;
     if (t->size != t->dims) rush_free(t->size);
+    t->ndim = RUSH_T_ENDED; /* whoever still has it is told so, until the memory is another tensor's */
     rush_small_free(t, sizeof *t);
     rush_drop(base);
 }
@@ -329,32 +331,40 @@ int rush_tensor_resize(rush_tensor *t, int ndim, const int64_t *size)
 
 /* ---- the public view of a tensor ---- */
 
-int rush_ndim(const rush_tensor *t) { return t ? t->ndim : 0; }
-int64_t rush_numel(const rush_tensor *t) { return t ? t->numel : 0; }
-const int64_t *rush_sizes(const rush_tensor *t) { return t ? t->size : NULL; }
-const int64_t *rush_strides(const rush_tensor *t) { return t ? t->stride : NULL; }
-rush_dtype rush_dtype_of(const rush_tensor *t) { return t ? t->dtype : RUSH_F32; }
-rush_device rush_device_of(const rush_tensor *t) { return t ? t->device : (rush_device){RUSH_CPU, -1}; }
-void *rush_data(const rush_tensor *t) { return t ? rush_ptr(t) : NULL; }
-bool rush_is_contiguous(const rush_tensor *t) { return t && rush_contiguous(t); }
+/* Is there one? If not, or if its scope has closed (as long as that can be told), an error. */
+static bool given(const rush_tensor *t)
+{
+    if (RUSH_LIKELY(t && t->ndim <= RUSH_MAXDIM)) return true;
+    rush_fail(RUSH_TYPE_ERROR, t ? "a tensor is used after its scope was closed" : "a tensor was expected, but there is none (NULL)");
+    return false;
+}
+
+int rush_ndim(const rush_tensor *t) { return given(t) ? t->ndim : 0; }
+int64_t rush_numel(const rush_tensor *t) { return given(t) ? t->numel : 0; }
+const int64_t *rush_sizes(const rush_tensor *t) { return given(t) ? t->size : NULL; }
+const int64_t *rush_strides(const rush_tensor *t) { return given(t) ? t->stride : NULL; }
+rush_dtype rush_dtype_of(const rush_tensor *t) { return given(t) ? t->dtype : RUSH_F32; }
+rush_device rush_device_of(const rush_tensor *t) { return given(t) ? t->device : (rush_device){RUSH_CPU, -1}; }
+void *rush_data(const rush_tensor *t) { return given(t) && t->storage ? rush_ptr(t) : NULL; }
+bool rush_is_contiguous(const rush_tensor *t) { return given(t) && rush_contiguous(t); }
 
 int64_t rush_size(const rush_tensor *t, int dim)
 {
-    if (!t) return -1;
+    if (!given(t)) return -1;
     int d = rush_dim_wrap(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? -1 : t->size[d];
 }
 
 int64_t rush_stride(const rush_tensor *t, int dim)
 {
-    if (!t) return -1;
+    if (!given(t)) return -1;
     int d = rush_dim_wrap(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? -1 : t->stride[d];
 }
 
 static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
 {
-    if (!t) return -1;
+    if (!given(t)) return -1;
     RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     RUSH_CHECK(!t->layout, RUSH_NOT_IMPLEMENTED, "the item of a tensor of layout %s: use to_dense() first", rush_layout_word(t->layout));
     RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on %s tensors", t->device.type == RUSH_META ? "meta" : "empty");
@@ -381,7 +391,9 @@ int64_t rush_item_int(const rush_tensor *t)
 rush_tensor *rush_from_data(const void *data, rush_dtype dtype, int ndim, const int64_t *size)
 {
     if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(size || ndim <= 0, RUSH_TYPE_ERROR, "a tensor of %d dimensions without sizes (NULL)", ndim);
     rush_tensor *t = rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, ndim, size);
+    RUSH_CHECK_NULL(!t || data || !t->numel, RUSH_TYPE_ERROR, "there is no memory to copy %lld elements from", (long long)t->numel);
     if (t && t->numel) memcpy(rush_ptr(t), data, (size_t)t->numel * rush_dtypes[dtype].size);
     return t;
 }
@@ -389,13 +401,18 @@ rush_tensor *rush_from_data(const void *data, rush_dtype dtype, int ndim, const 
 rush_tensor *rush_from_blob(void *data, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride,
                             void (*release)(void *arg), void *arg)
 {
+    RUSH_CHECK_NULL(size || ndim <= 0, RUSH_TYPE_ERROR, "a tensor of %d dimensions without sizes (NULL)", ndim);
     int64_t numel = rush_failed() ? -1 : rush_numel_of(ndim, size), last = 0, dense_stride[RUSH_MAXDIM];
     if (numel < 0) return NULL;
+    RUSH_CHECK_NULL(data || !numel, RUSH_TYPE_ERROR, "there is no memory for a tensor of %lld elements", (long long)numel);
+    RUSH_CHECK_NULL((unsigned)dtype < RUSH_DTYPES, RUSH_TYPE_ERROR, "there is no dtype %d", (int)dtype);
     if (!stride) rush_strides_for(RUSH_CONTIGUOUS, ndim, size, dense_stride);
     if (!stride) stride = dense_stride;
     for (int d = 0; d < ndim && numel; ++d) {
         RUSH_CHECK_NULL(stride[d] >= 0, RUSH_VALUE_ERROR, "strides must not be negative, got %s", rush_shape_text(ndim, stride));
-        last += (size[d] - 1) * stride[d];
+        int64_t span;
+        RUSH_CHECK_NULL(!__builtin_mul_overflow(size[d] - 1, stride[d], &span) && !__builtin_add_overflow(last, span, &last) && last < INT64_MAX / 32, RUSH_VALUE_ERROR,
+                        "sizes %s and strides reach further than memory can be", rush_shape_text(ndim, size));
     }
     rush_tensor *t = rush_tensor_header(dtype, (rush_device){RUSH_CPU, -1}, ndim);
     if (!t) return NULL;

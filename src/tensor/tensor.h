@@ -53,6 +53,7 @@ typedef struct rush_counter { /* of in-place changes */
 /* A value of rush_tensor.layout: the tensor has sizes, strides, dtype and device, but no memory. It stands for an object that
  * says what an operation on it does (op/watch.h): PyTorch's wrapper subclasses. */
 enum { RUSH_ELSEWHERE = 128 };
+enum { RUSH_T_ENDED = 255 }; /* ndim of one that is no more */
 
 struct rush_tensor {
     atomic_int refs;

@@ -66,7 +66,7 @@ static void share(int of)
 {
     int at = 0;
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op)) {
-        if (at++ % SHARES != of || op->flags & RUSH_HIDDEN) continue; /* hidden ones trust their callers */
+        if (at++ % SHARES != of) continue;
         for (int rank = 1; rank <= RANKS; rank++)
             rush_scope() {
                 call(op, rank);
@@ -78,6 +78,46 @@ static void share(int of)
 
 #define SHARE(n) static void share_##n(void **state) { share(n); }
 SHARE(0) SHARE(1) SHARE(2) SHARE(3)
+
+/* ---- values that are not what the schema says ---- */
+
+/* Every kind of value, and numbers that are no kind, for each argument of each operation: an error where the argument does not take it. */
+static void wrong_kinds(void **state)
+{
+    if (suite_failing()) return;
+    rush_value in[64], out[RUSH_MAXOUT] = {0};
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        for (int i = 0; i < op->nargs; i++)
+            for (int kind = 0; kind < 24; kind++)
+                rush_scope() {
+                    bool list = kind == RUSH_V_INTS || kind == RUSH_V_FLOATS || kind == RUSH_V_TENSORS || kind == RUSH_V_VALUES;
+                    bool constant = kind >= RUSH_V_STRING; /* none of them is 777, or NULL */
+                    for (int k = 0; k < op->nargs; k++) in[k] = argument(&op->args[k], 2);
+                    in[i] = (rush_value){.kind = (uint8_t)kind, .n = list ? 3 : 0};
+                    if (constant && kind != RUSH_V_STRING && kind != RUSH_V_GENERATOR) in[i].i = kind == RUSH_V_DEVICE ? 255 : 777;
+                    bool takes = kind <= RUSH_V_GENERATOR && op->args[i].kinds >> kind & 1;
+                    bool bad = !takes || list || constant || kind == RUSH_V_TENSOR;
+                    int failed = bad ? rush_call(op, in, out) : -1;
+                    if (bad && (!failed || !rush_failed())) fail_msg("%s takes kind %d for its argument %d", op->name, kind, i);
+                    rush_error_clear();
+                }
+    rush_tensor *gone = NULL;
+    rush_scope() gone = rush_from_data((float[]){1, 2}, RUSH_F32, 1, (int64_t[]){2});
+#if !defined(__SANITIZE_ADDRESS__) /* which tells by itself */
+    assert_null(rush_apply(rush_op_find("neg"), 1, (rush_value[]){{.kind = RUSH_V_TENSOR, .t = gone}}));
+    assert_non_null(strstr(rush_error(), "scope"));
+    rush_error_clear();
+    assert_int_equal(rush_ndim(gone), 0);
+    assert_non_null(rush_error());
+#endif
+    rush_error_clear();
+    assert_int_equal(rush_call(NULL, in, out), -1);
+    assert_non_null(rush_error());
+    rush_error_clear();
+    assert_null(rush_apply(rush_op_find("no such operation"), 0, in));
+    assert_non_null(rush_error());
+    rush_error_clear();
+}
 
 /* ---- with failing allocations ---- */
 
@@ -151,7 +191,7 @@ static int failing(const char *name)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(share_0), cmocka_unit_test(share_1), cmocka_unit_test(share_2), cmocka_unit_test(share_3), cmocka_unit_test(wrong_kinds)};
     if (argc > 1 && !strcmp(argv[1], "--failing")) return failing(argc > 3 ? argv[3] : "");
     return SUITE(tests);
 }

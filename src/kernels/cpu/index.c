@@ -13,9 +13,9 @@
 
 static int64_t outside(const int64_t *index, int64_t n, int64_t low, int64_t high)
 {
-    uint64_t span = (uint64_t)(high - low);
+    uint64_t span = (uint64_t)high - (uint64_t)low;
     int bad = 0;
-    for (int64_t i = 0; i < n; i++) bad |= (uint64_t)(index[i] - low) >= span;
+    for (int64_t i = 0; i < n; i++) bad |= (uint64_t)index[i] - (uint64_t)low >= span;
     if (!bad) return -1;
     for (int64_t i = 0; i < n; i++)
         if (index[i] < low || index[i] >= high) return i;

@@ -14,6 +14,7 @@ extern void openblas_set_num_threads(int) __attribute__((weak));
 __attribute__((constructor)) static void one_thread(void)
 {
     if (openblas_set_num_threads) openblas_set_num_threads(1);
+    LAPACKE_set_nancheck(0); /* a NaN goes through, as in PyTorch; routines that would not end with one are not called */
 }
 
 /* The four types of one routine; void pointers go where each wants its own. */

@@ -1,0 +1,74 @@
+/* check.c - are the values of a call of the kinds that the schema asks for?
+ *
+ * Each argument has a bit for every kind that it takes, set when its schema is read, so that the road's look is a few
+ * instructions; what lists, texts and constants hold is looked at here. Rules and kernels may then trust the kinds.
+ */
+#include "op/op.h"
+
+#define BIT(kind) (1u << (kind))
+#define NUMBERS (BIT(RUSH_V_INT) | BIT(RUSH_V_FLOAT) | BIT(RUSH_V_BOOL) | BIT(RUSH_V_COMPLEX))
+
+uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
+{
+    static const uint16_t one[] = {
+        [RUSH_A_TENSOR] = BIT(RUSH_V_TENSOR), [RUSH_A_INT] = BIT(RUSH_V_INT) | BIT(RUSH_V_BOOL), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOAT),
+        [RUSH_A_BOOL] = BIT(RUSH_V_BOOL) | BIT(RUSH_V_INT), [RUSH_A_SCALAR] = NUMBERS, [RUSH_A_STRING] = BIT(RUSH_V_STRING), [RUSH_A_DTYPE] = BIT(RUSH_V_DTYPE),
+        [RUSH_A_DEVICE] = BIT(RUSH_V_DEVICE), [RUSH_A_LAYOUT] = BIT(RUSH_V_LAYOUT), [RUSH_A_MEMORY_FORMAT] = BIT(RUSH_V_MEMORY_FORMAT),
+        [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR)};
+    static const uint16_t list[] = {
+        [RUSH_A_TENSOR] = BIT(RUSH_V_TENSORS), [RUSH_A_INT] = BIT(RUSH_V_INTS), [RUSH_A_BOOL] = BIT(RUSH_V_INTS), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOATS),
+        [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_GENERATOR] = 0};
+    uint16_t kinds = a->list ? list[a->type] : one[a->type];
+    if (a->type == RUSH_A_TENSOR && !a->list && (op->row || op->flags & RUSH_NUMBERS)) kinds |= NUMBERS;
+    if (a->optional) kinds |= BIT(RUSH_V_NONE);
+    return kinds;
+}
+
+static const char *kind_word(int kind)
+{
+    static const char *const words[] = {"None", "Tensor", "int", "float", "bool", "complex", "list of ints", "list of floats", "list of Tensors", "list of numbers",
+                                        "str", "dtype", "device", "layout", "memory format", "Generator"};
+    return kind >= 0 && kind < (int)RUSH_COUNT(words) ? words[kind] : "value of an unknown kind";
+}
+
+int rush_arg_wrong(const rush_op *op, int i, const rush_value *v)
+{
+    static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator"};
+    const rush_arg *a = &op->args[i];
+    return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %s%s, not %s", op->base, a->name, i + 1, a->list ? "a list of " : "", words[a->type],
+                     kind_word(v->kind));
+}
+
+int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
+{
+    const rush_arg *a = &op->args[i];
+    bool ok = true;
+    switch (v->kind) {
+    case RUSH_V_TENSOR:
+        RUSH_CHECK(!v->t || v->t->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is a tensor that is used after its scope was closed", op->base, a->name, i + 1);
+        ok = v->t;
+        break;
+    case RUSH_V_TENSORS:
+        ok = v->tensors || !v->n;
+        for (uint32_t k = 0; ok && k < v->n && !a->optional_items; ++k) ok = v->tensors[k] && v->tensors[k]->ndim <= RUSH_MAXDIM;
+        break;
+    case RUSH_V_VALUES:
+        ok = v->values || !v->n;
+        for (uint32_t k = 0; ok && k < v->n; ++k) ok = rush_is_number(v->values[k]);
+        break;
+    case RUSH_V_INTS:
+        RUSH_CHECK(a->type != RUSH_A_BOOL || !a->fixed || v->n == (uint32_t)a->fixed, RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %d bools, not %u",
+                   op->base, a->name, i + 1, a->fixed, (unsigned)v->n);
+        ok = v->ints || !v->n;
+        break;
+    case RUSH_V_FLOATS: ok = v->floats || !v->n; break;
+    case RUSH_V_STRING:
+    case RUSH_V_GENERATOR: ok = v->s; break;
+    case RUSH_V_DTYPE: ok = v->i >= 0 && v->i < RUSH_DTYPES; break;
+    case RUSH_V_DEVICE: ok = v->device.type < RUSH_DEVICES; break;
+    case RUSH_V_LAYOUT: ok = v->i >= 0 && v->i < RUSH_LAYOUTS; break;
+    case RUSH_V_MEMORY_FORMAT: ok = v->i >= 0 && v->i <= RUSH_CHANNELS_LAST_3D; break;
+    default: break;
+    }
+    return ok ? 0 : rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) holds nothing that there is", op->base, a->name, i + 1);
+}
