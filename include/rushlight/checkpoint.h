@@ -77,6 +77,13 @@ RUSH_API rush_content *rush_content_get(const rush_content *dict, const char *ke
 RUSH_API rush_content *rush_content_at(const rush_content *list, size_t i);         /* also the i-th value of a dict */
 RUSH_API rush_state rush_content_tensors(const rush_content *);                  /* all in it, names joined by dots */
 
+/* ---- optimizers, as PyTorch's state_dict() has them: {"state": {0: {...}, ...}, "param_groups": [{"lr": ..., "params": [0, ...]}]} ---- */
+
+typedef struct rush_optim rush_optim;
+RUSH_API rush_content *rush_content_optim(rush_optim *);
+/* State and options, PyTorch's or of rush_content_optim(); several groups are fine as long as their options are equal. */
+RUSH_API int rush_optim_load_content(rush_optim *, const rush_content *);
+
 #ifdef __cplusplus
 }
 #endif

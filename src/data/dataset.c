@@ -4,6 +4,7 @@
 
 rush_dataset *rush_dataset_new(const rush_dataset_kind *kind, void *arg, int64_t size, int columns)
 {
+    RUSH_CHECK_NULL(kind && (kind->read || kind->read_batch), RUSH_TYPE_ERROR, "a dataset needs a kind that reads");
     if (!rush_failed() && (columns < 1 || columns > RUSH_MAXCOLUMNS || size < 0))
         rush_fail(RUSH_VALUE_ERROR, "a dataset of %lld samples of %d tensors (1 to %d are possible)", (long long)size, columns, RUSH_MAXCOLUMNS);
     rush_dataset *d = rush_failed() ? NULL : rush_calloc(1, sizeof *d);
@@ -32,13 +33,14 @@ void rush_dataset_drop(rush_dataset *d)
     rush_free(d);
 }
 
-int64_t rush_dataset_size(const rush_dataset *d) { return d ? d->size : 0; }
-int rush_dataset_columns(const rush_dataset *d) { return d ? d->columns : 0; }
+static bool given(const rush_dataset *d) { return d || (rush_fail(RUSH_TYPE_ERROR, "there is no dataset"), false); }
+int64_t rush_dataset_size(const rush_dataset *d) { return given(d) ? d->size : 0; }
+int rush_dataset_columns(const rush_dataset *d) { return given(d) ? d->columns : 0; }
 
 int rush_dataset_read(rush_dataset *d, int64_t index, rush_tensor **sample)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(d, RUSH_TYPE_ERROR, "there is no dataset to read");
+    RUSH_CHECK(d && sample && d->kind->read, RUSH_TYPE_ERROR, "reading a sample needs a dataset that has single ones, and room for it");
     if (index < 0) index += d->size;
     RUSH_CHECK(index >= 0 && index < d->size, RUSH_INDEX_ERROR, "sample %lld of a dataset of %lld", (long long)index, (long long)d->size);
     return d->kind->read(d->arg, index, sample);
@@ -98,6 +100,7 @@ rush_dataset *rush_dataset_tensors(int n, rush_tensor *const *t)
 {
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(n >= 1 && n <= RUSH_MAXCOLUMNS, RUSH_VALUE_ERROR, "a dataset of %d tensors (1 to %d are possible)", n, RUSH_MAXCOLUMNS);
+    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "a dataset of no tensors (NULL)");
     for (int i = 0; i < n; i++) {
         RUSH_CHECK_NULL(t[i] && t[i]->ndim >= 1, RUSH_VALUE_ERROR, "tensor %d of a dataset has no first dimension", i);
         RUSH_CHECK_NULL(t[i]->size[0] == t[0]->size[0], RUSH_VALUE_ERROR, "tensor %d of a dataset has %lld samples, the first one %lld", i,
@@ -114,6 +117,7 @@ rush_dataset *rush_dataset_npy(int n, const char *const *paths)
 {
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(n >= 1 && n <= RUSH_MAXCOLUMNS, RUSH_VALUE_ERROR, "a dataset of %d files (1 to %d are possible)", n, RUSH_MAXCOLUMNS);
+    RUSH_CHECK_NULL(paths, RUSH_TYPE_ERROR, "a dataset of no files (NULL)");
     rush_tensor *t[RUSH_MAXCOLUMNS];
     size_t mark = rush_scope_open();
     int k = 0;

@@ -99,6 +99,7 @@ static const rush_dataset_kind images_kind = {"images", images_read, NULL, image
 rush_dataset *rush_dataset_images_with(const char *folder, const rush_image_options *o)
 {
     if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(folder && o, RUSH_TYPE_ERROR, "pictures need a folder and options");
     RUSH_CHECK_NULL((o->height > 0) == (o->width > 0) && o->height >= 0, RUSH_VALUE_ERROR, "pictures are resized to a height and a width, not to %lld x %lld",
                     (long long)o->height, (long long)o->width);
     images *m = rush_calloc(1, sizeof *m);
@@ -128,6 +129,7 @@ rush_dataset *rush_dataset_images_with(const char *folder, const rush_image_opti
 
 int rush_dataset_classes(const rush_dataset *d)
 {
+    if (!d) rush_fail(RUSH_TYPE_ERROR, "there is no dataset");
     return d && d->kind == &images_kind ? (int)((images *)d->arg)->classes.n : 0;
 }
 

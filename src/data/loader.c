@@ -157,7 +157,7 @@ static int start_threads(rush_loader *l)
 int rush_loader_next(rush_loader *l, rush_tensor **batch)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(l, RUSH_TYPE_ERROR, "there is no loader");
+    RUSH_CHECK(l && batch, RUSH_TYPE_ERROR, "the next batch needs a loader, and room");
     RUSH_CHECK(!l->nthreads || l->forks == rush_forks(), RUSH_RUNTIME_ERROR, "the loader's threads are in the process that this one was forked from");
     if ((!l->running && begin_epoch(l)) || start_threads(l)) return -1;
     if (l->given == l->batches) return l->running = false, 0;
@@ -188,7 +188,7 @@ int rush_loader_next(rush_loader *l, rush_tensor **batch)
 
 int64_t rush_loader_batches(const rush_loader *l)
 {
-    if (!l) return 0;
+    if (!l) return rush_fail(RUSH_TYPE_ERROR, "there is no loader"), 0;
     int64_t shares = RUSH_MAX(l->o.shares, 1), n = l->o.drop_last ? l->data->size / shares : (l->data->size + shares - 1) / shares;
     return l->o.drop_last ? n / l->o.batch : (n + l->o.batch - 1) / l->o.batch;
 }
@@ -196,7 +196,7 @@ int64_t rush_loader_batches(const rush_loader *l)
 rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options *o)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(data, RUSH_TYPE_ERROR, "there is no dataset to load");
+    RUSH_CHECK_NULL(data && o, RUSH_TYPE_ERROR, "a loader needs a dataset and options");
     RUSH_CHECK_NULL(o->batch >= 0 && o->threads >= 0 && o->prefetch >= 0, RUSH_VALUE_ERROR, "loader: batch, threads and prefetch are not negative");
     RUSH_CHECK_NULL(o->threads <= 1024 && o->prefetch <= 1024, RUSH_VALUE_ERROR, "loader: at most 1024 threads, and as many batches ahead of each");
     RUSH_CHECK_NULL(o->share >= 0 && o->share < RUSH_MAX(o->shares, 1), RUSH_VALUE_ERROR, "loader: share %d of %d", o->share, o->shares);

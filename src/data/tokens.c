@@ -156,6 +156,7 @@ static int by_code(const void *a, const void *b)
 
 rush_tokenizer *rush_tokenizer_characters(const char *text, size_t n)
 {
+    RUSH_CHECK_NULL(text || !n, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     if (rush_failed()) return NULL;
     rush_tokenizer *t = rush_calloc(1, sizeof *t);
     uint8_t *seen = rush_calloc(0x200000 / 8, 1); /* a bit for each code point */
@@ -212,6 +213,7 @@ static counted most_frequent(const int32_t *w, int64_t n, counted *table, size_t
 
 rush_tokenizer *rush_tokenizer_learn(const char *text, size_t n, int64_t size)
 {
+    RUSH_CHECK_NULL(text || !n, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(size >= 256 && size < 1 << 24, RUSH_VALUE_ERROR, "byte pairs begin with 256 tokens: %lld are too few or too many", (long long)size);
     rush_tokenizer *t = rush_calloc(1, sizeof *t);
@@ -387,6 +389,7 @@ static int renumber(rush_tokenizer *t, names *l, const char *path)
 
 rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
 {
+    RUSH_CHECK_NULL(merges, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     rush_mapping *m = rush_failed() ? NULL : rush_map(merges);
     if (!m) return NULL;
     rush_tokenizer *t = rush_calloc(1, sizeof *t);
@@ -421,6 +424,7 @@ rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
 int rush_tokenizer_save(const rush_tokenizer *t, const char *path)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     RUSH_CHECK(t && t->pairs, RUSH_TYPE_ERROR, "only tokenisers of byte pairs are saved: those of characters are made from their text");
     uint32_t code[256];
     int32_t order[256];
@@ -441,12 +445,12 @@ int rush_tokenizer_save(const rush_tokenizer *t, const char *path)
 
 /* ---- using them ---- */
 
-int64_t rush_tokenizer_size(const rush_tokenizer *t) { return t ? t->n : 0; }
+int64_t rush_tokenizer_size(const rush_tokenizer *t) { return t ? t->n : (rush_fail(RUSH_TYPE_ERROR, "there is no tokeniser"), 0); }
 
 rush_tensor *rush_tokenizer_encode(const rush_tokenizer *t, const char *text, size_t n)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tokeniser");
+    RUSH_CHECK_NULL(t && (text || !n), RUSH_TYPE_ERROR, "there is no tokeniser, or no text");
     int32_t *w = rush_malloc((n + 1) * sizeof *w);
     int64_t m = 0;
     if (!w) return NULL;

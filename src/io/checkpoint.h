@@ -12,6 +12,7 @@ const char *rush_storage_word(rush_dtype);
 typedef struct rush_loaded {
     const char *key;
     rush_tensor *whole; /* one dimension, all its elements */
+    bool filled;        /* by a file of the time before, which has them behind the pickles */
 } rush_loaded;
 
 /* One file while it is read. */

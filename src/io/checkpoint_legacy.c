@@ -54,8 +54,9 @@ static rush_content *read_all(rush_reader *r, const uint8_t *p, size_t n)
         const rush_content *key = part[4]->items[i];
         rush_loaded *l = key->kind == RUSH_CONTENT_TEXT ? rush_reader_storage(r, key->s) : NULL;
         size_t used = 0;
-        if (!l) return wrong(r, "it holds a storage that nothing refers to");
+        if (!l || l->filled) return wrong(r, "it holds a storage that nothing refers to, or one twice");
         if (fill(r, l, p, end, &used)) return NULL;
+        l->filled = true;
         p += used;
     }
     if (part[4]->n != r->n) return wrong(r, "it does not hold every storage that is referred to");

@@ -175,7 +175,7 @@ static int remember(rush_reader *r, const char *key, rush_tensor *whole)
         for (size_t i = 0; i < r->n; i++) slots[slot_of(r, loaded[i].key)] = (uint32_t)i + 1;
     }
     r->slots[slot_of(r, key)] = (uint32_t)r->n + 1;
-    r->loaded[r->n++] = (rush_loaded){key, whole};
+    r->loaded[r->n++] = (rush_loaded){key, whole, false};
     return 0;
 }
 
@@ -519,6 +519,7 @@ static rush_content *read_zip(rush_reader *r)
 
 const rush_content *rush_load_with(const char *path, rush_load_options options)
 {
+    RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return NULL;
     rush_reader r = {.path = path, .options = options, .folder = "data"};
     rush_source source;
@@ -544,6 +545,7 @@ const rush_content *rush_load_with(const char *path, rush_load_options options)
 
 rush_state rush_load_state(const char *path)
 {
+    if (!(path)) return rush_fail(RUSH_TYPE_ERROR, "a path is missing (NULL)"), (rush_state){-1, NULL, NULL};
     const rush_content *x = rush_load(path);
     return x ? rush_content_tensors(x) : (rush_state){.n = -1};
 }

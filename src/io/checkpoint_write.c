@@ -281,6 +281,7 @@ static int write_archive(writer *w, rush_writing *file)
 
 int rush_save(const char *path, const rush_content *x)
 {
+    RUSH_CHECK(path && x, RUSH_TYPE_ERROR, "a path or a content is missing (NULL)");
     if (rush_failed()) return -1;
     RUSH_CHECK(x, RUSH_TYPE_ERROR, "there is nothing to write to '%s'", path);
     writer w = {.path = path};
@@ -298,6 +299,8 @@ int rush_save(const char *path, const rush_content *x)
 
 int rush_save_state(const char *path, rush_state s)
 {
+    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
+    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
     if (rush_failed()) return -1;
     size_t mark = rush_scope_open();
     rush_content *dict = rush_content_state(s);

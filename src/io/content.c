@@ -33,7 +33,11 @@ rush_content *rush_content_none(void) { return rush_content_new(RUSH_CONTENT_NON
 rush_content *rush_content_list(void) { return rush_content_new(RUSH_CONTENT_LIST); }
 rush_content *rush_content_tuple(void) { return rush_content_new(RUSH_CONTENT_TUPLE); }
 rush_content *rush_content_dict(void) { return rush_content_new(RUSH_CONTENT_DICT); }
-rush_content *rush_content_text(const char *s) { return rush_content_bytes(RUSH_CONTENT_TEXT, s, strlen(s)); }
+rush_content *rush_content_text(const char *s)
+{
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "a text was expected, but there is none (NULL)");
+    return rush_content_bytes(RUSH_CONTENT_TEXT, s, strlen(s));
+}
 
 rush_content *rush_content_bool(bool b)
 {
@@ -58,7 +62,8 @@ rush_content *rush_content_float(double f)
 
 rush_content *rush_content_tensor(rush_tensor *t)
 {
-    rush_content *x = t && rush_park(rush_keep(t)) ? rush_content_new(RUSH_CONTENT_TENSOR) : NULL;
+    RUSH_CHECK_NULL(t && t->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "a tensor was expected, but there is none");
+    rush_content *x = rush_park(rush_keep(t)) ? rush_content_new(RUSH_CONTENT_TENSOR) : NULL;
     if (x) x->t = t;
     return x;
 }
@@ -81,14 +86,16 @@ int rush_content_add(rush_content *to, rush_content **items, size_t n)
 
 int rush_content_append(rush_content *list, rush_content *x)
 {
-    if (!list || !x || rush_failed()) return -1;
+    if (rush_failed()) return -1;
+    RUSH_CHECK(list && x, RUSH_TYPE_ERROR, "appending needs a list and a value");
     RUSH_CHECK(list->kind == RUSH_CONTENT_LIST || list->kind == RUSH_CONTENT_TUPLE || list->kind == RUSH_CONTENT_SET, RUSH_TYPE_ERROR, "only lists, tuples and sets are appended to");
     return rush_content_add(list, &x, 1);
 }
 
 int rush_content_set(rush_content *dict, const char *key, rush_content *x)
 {
-    if (!dict || !x || rush_failed()) return -1;
+    if (rush_failed()) return -1;
+    RUSH_CHECK(dict && x && key, RUSH_TYPE_ERROR, "setting an item needs a dictionary, a key and a value");
     RUSH_CHECK(dict->kind == RUSH_CONTENT_DICT, RUSH_TYPE_ERROR, "only dictionaries have keys");
     for (size_t i = 0; i + 1 < dict->n; i += 2)
         if (dict->items[i]->kind == RUSH_CONTENT_TEXT && !strcmp(dict->items[i]->s, key)) {
@@ -101,7 +108,8 @@ int rush_content_set(rush_content *dict, const char *key, rush_content *x)
 
 rush_content *rush_content_state(rush_state s)
 {
-    rush_content *dict = s.n < 0 ? NULL : rush_content_dict();
+    RUSH_CHECK_NULL(s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "there is no state");
+    rush_content *dict = rush_content_dict();
     for (int i = 0; dict && i < s.n; i++) {
         rush_content *pair[2] = {rush_content_text(s.name[i]), rush_content_tensor(s.tensor[i])};
         if (!pair[0] || !pair[1] || rush_content_add(dict, pair, 2)) dict = NULL;
@@ -111,7 +119,8 @@ rush_content *rush_content_state(rush_state s)
 
 rush_content *rush_content_get(const rush_content *dict, const char *key)
 {
-    if (!dict || dict->kind != RUSH_CONTENT_DICT) return NULL;
+    RUSH_CHECK_NULL(dict && key, RUSH_TYPE_ERROR, "looking up needs a dictionary and a key");
+    if (dict->kind != RUSH_CONTENT_DICT) return NULL;
     for (size_t i = 0; i + 1 < dict->n; i += 2)
         if (dict->items[i]->kind == RUSH_CONTENT_TEXT && !strcmp(dict->items[i]->s, key)) return dict->items[i + 1];
     return NULL;
@@ -119,7 +128,8 @@ rush_content *rush_content_get(const rush_content *dict, const char *key)
 
 rush_content *rush_content_at(const rush_content *list, size_t i)
 {
-    if (!list || list->kind < RUSH_CONTENT_LIST || list->kind > RUSH_CONTENT_DICT) return NULL;
+    RUSH_CHECK_NULL(list, RUSH_TYPE_ERROR, "there is no list to look into");
+    if (list->kind < RUSH_CONTENT_LIST || list->kind > RUSH_CONTENT_DICT) return NULL;
     if (list->kind == RUSH_CONTENT_DICT) i = 2 * i + 1;
     return i < list->n ? list->items[i] : NULL;
 }
@@ -182,6 +192,7 @@ static int below(walk *w, const rush_content *x, size_t length, int depth)
 rush_state rush_content_tensors(const rush_content *x)
 {
     walk w = {.s = {.n = 0}};
-    if (!x || rush_failed() || below(&w, x, 0, 0)) return (rush_state){.n = -1};
+    if (!x) rush_fail(RUSH_TYPE_ERROR, "there is no content to look into");
+    if (rush_failed() || below(&w, x, 0, 0)) return (rush_state){.n = -1};
     return w.s;
 }

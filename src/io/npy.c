@@ -37,6 +37,7 @@ int rush_npy_write_head(char *head, const rush_tensor *t)
 
 int rush_npy_save(const char *path, const rush_tensor *given)
 {
+    RUSH_CHECK(path && given, RUSH_TYPE_ERROR, "a path or a tensor is missing (NULL)");
     if (rush_failed()) return -1;
     const rush_tensor *t = rush_as_in_files(given);
     char head[4096];
@@ -174,6 +175,7 @@ int rush_npy_read_head(rush_npy *h, const char *data, size_t size, const char *p
 
 rush_tensor *rush_npy_load(const char *path)
 {
+    RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return NULL;
     rush_mapping *m = rush_map(path);
     if (!m) return NULL;

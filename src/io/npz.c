@@ -4,6 +4,8 @@
 
 int rush_npz_save(const char *path, rush_state s)
 {
+    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
+    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
     if (rush_failed()) return -1;
     RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
     rush_writing w;
@@ -57,6 +59,7 @@ static rush_tensor *read_array(const rush_zip *z, const rush_zip_entry *e)
 
 rush_state rush_npz_load(const char *path)
 {
+    if (!(path)) return rush_fail(RUSH_TYPE_ERROR, "a path is missing (NULL)"), (rush_state){-1, NULL, NULL};
     rush_state s = {.n = -1};
     rush_source source;
     if (rush_failed() || rush_source_open(&source, path)) return s;

@@ -74,6 +74,7 @@ static rush_tensor *decode(const void *bytes, size_t n, int mode, bool oriented)
 
 rush_tensor *rush_picture_decode(const void *bytes, size_t n, rush_picture_mode mode)
 {
+    RUSH_CHECK_NULL(bytes || !n, RUSH_TYPE_ERROR, "there are no bytes to decode");
     return decode(bytes, n, mode, false);
 }
 
@@ -89,6 +90,7 @@ static rush_tensor *named(rush_tensor *t, const char *path)
 
 rush_tensor *rush_picture_load(const char *path, rush_picture_mode mode)
 {
+    RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     rush_mapping *m = rush_failed() ? NULL : rush_map(path);
     if (!m) return NULL;
     size_t mark = rush_scope_open();
@@ -101,6 +103,7 @@ rush_tensor *rush_picture_load(const char *path, rush_picture_mode mode)
 
 rush_tensor *rush_png_load(const char *path)
 {
+    RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     return rush_picture_load(path, RUSH_PICTURE_UNCHANGED);
 }
 
@@ -114,12 +117,14 @@ static int write_bytes(const char *path, const rush_tensor *t)
 
 int rush_png_save(const char *path, const rush_tensor *t)
 {
+    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a picture is missing (NULL)");
     rush_scope() return write_bytes(path, rush_png_encode(t, 6));
     return -1;
 }
 
 int rush_picture_save(const char *path, const rush_tensor *t)
 {
+    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a picture is missing (NULL)");
     if (rush_failed()) return -1;
     const char *dot = strrchr(path, '.');
     if (dot && !strcasecmp(dot, ".png")) return rush_png_save(path, t);
@@ -131,6 +136,7 @@ int rush_picture_save(const char *path, const rush_tensor *t)
 
 rush_tensor *rush_picture_grid(rush_tensor *t, int columns, int padding)
 {
+    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there are no pictures");
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(t && t->ndim == 4, RUSH_TYPE_ERROR, "a grid is made of pictures (n, channels, height, width)");
     RUSH_CHECK_NULL(columns > 0 && padding >= 0, RUSH_VALUE_ERROR, "a grid of %d columns and padding %d", columns, padding);

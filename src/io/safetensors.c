@@ -30,6 +30,8 @@ static int by_size(const void *a, const void *b)
 
 int rush_safetensors_save(const char *path, rush_state s)
 {
+    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
+    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
     if (rush_failed()) return -1;
     RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
     size_t mark = rush_scope_open();
@@ -195,6 +197,7 @@ static int read_entries(rush_state *s, rush_mapping *m, const cJSON *head, uint6
 
 rush_state rush_safetensors_load(const char *path)
 {
+    if (!(path)) return rush_fail(RUSH_TYPE_ERROR, "a path is missing (NULL)"), (rush_state){-1, NULL, NULL};
     rush_state s = {.n = -1};
     rush_mapping *m = rush_failed() ? NULL : rush_map(path);
     if (!m) return s;

@@ -53,6 +53,7 @@ static SF_VIRTUAL_IO in_memory = {length, seek, take, give, tell};
 
 rush_tensor *rush_sound_decode(const void *bytes, size_t n, int *rate)
 {
+    RUSH_CHECK_NULL(bytes || !n, RUSH_TYPE_ERROR, "there are no bytes to decode");
     if (rush_failed()) return NULL;
     memory m = {.p = (uint8_t *)bytes, .n = (sf_count_t)n};
     SF_INFO info = {0};
@@ -86,6 +87,7 @@ static int format_of(const char *name, int dtype)
 
 rush_tensor *rush_sound_encode(const rush_tensor *given, int rate, const char *format)
 {
+    RUSH_CHECK_NULL(given && format, RUSH_TYPE_ERROR, "a sound or its format is missing (NULL)");
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(given && (given->ndim == 1 || given->ndim == 2), RUSH_TYPE_ERROR, "sound is a tensor (channels, frames) or (frames)");
     rush_tensor *t = (rush_tensor *)given;
@@ -126,6 +128,7 @@ rush_tensor *rush_sound_encode(const rush_tensor *t, int rate, const char *forma
 
 rush_tensor *rush_sound_load(const char *path, int *rate)
 {
+    RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     rush_mapping *m = rush_failed() ? NULL : rush_map(path);
     if (!m) return NULL;
     rush_tensor *t = rush_sound_decode(m->data, m->size, rate);
@@ -139,6 +142,7 @@ rush_tensor *rush_sound_load(const char *path, int *rate)
 
 int rush_sound_save(const char *path, const rush_tensor *t, int rate)
 {
+    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a sound is missing (NULL)");
     if (rush_failed()) return -1;
     const char *dot = strrchr(path, '.');
     RUSH_CHECK(dot, RUSH_VALUE_ERROR, "'%s': the name of a sound file ends with .wav or .flac", path);

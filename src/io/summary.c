@@ -17,6 +17,7 @@ static const rush_tensor *as_doubles(const rush_tensor *t)
 int rush_summary_scalar(rush_summary *s, const char *tag, double value, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag, RUSH_TYPE_ERROR, "a scalar needs a summary, a tag and what it shows");
     rush_bytes v = {0};
     rush_pb_text(&v, 1, tag);
     rush_pb_float(&v, F_SCALAR, (float)value);
@@ -57,6 +58,7 @@ static int bucket(double x)
 int rush_summary_histogram(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a histogram needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -97,6 +99,7 @@ int rush_summary_histogram(rush_summary *s, const char *tag, const rush_tensor *
 int rush_summary_image(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a image needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     rush_tensor *t = (rush_tensor *)given;
@@ -140,6 +143,7 @@ static void add_wav(rush_bytes *b, const double *x, int64_t n, int rate)
 int rush_summary_audio(rush_summary *s, const char *tag, const rush_tensor *given, int rate, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a audio needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -181,6 +185,7 @@ static void add_floats(rush_bytes *m, const float *x, int ndim, const int64_t *s
 int rush_summary_text(rush_summary *s, const char *tag, const char *markdown, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag && markdown, RUSH_TYPE_ERROR, "a text needs a summary, a tag and what it shows");
     size_t n = strlen(tag) + 16;
     char *name = rush_malloc(n);
     if (!name) return -1;
@@ -196,7 +201,7 @@ int rush_summary_text(rush_summary *s, const char *tag, const char *markdown, in
 int rush_summary_tensor(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(given, RUSH_TYPE_ERROR, "there is no tensor to show");
+    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a tensor is shown in a summary and by a tag");
     static const struct { rush_dtype dtype; int kind; } kinds[] = {{RUSH_F32, 1}, {RUSH_F64, 2}, {RUSH_I32, 3}, {RUSH_I64, 9}};
     int failed = -1;
     size_t mark = rush_scope_open();
@@ -221,6 +226,7 @@ int rush_summary_pr_curve(rush_summary *s, const char *tag, const rush_tensor *l
 {
     enum { MOST = 127 };
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && tag && labels && predictions, RUSH_TYPE_ERROR, "a pr_curve needs a summary, a tag and what it shows");
     int n = thresholds <= 0 || thresholds > MOST ? MOST : thresholds, failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *y = as_doubles(labels), *p = y ? as_doubles(predictions) : NULL, *w = p && weights ? as_doubles(weights) : NULL;
@@ -277,6 +283,9 @@ static int add_session(rush_summary *s, const char *tag, int field, rush_bytes *
 int rush_summary_hparams(rush_summary *s, int n, const rush_hparam *h, int n_metrics, const rush_hparam *metrics, int64_t step)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && n >= 0 && n_metrics >= 0 && (h || !n) && (metrics || !n_metrics), RUSH_TYPE_ERROR, "hyperparameters need a summary and lists");
+    for (int i = 0; i < n; i++) RUSH_CHECK(h[i].name, RUSH_TYPE_ERROR, "hyperparameter %d has no name", i);
+    for (int i = 0; i < n_metrics; i++) RUSH_CHECK(metrics[i].name, RUSH_TYPE_ERROR, "metric %d has no name", i);
     rush_bytes experiment = {0}, start = {0}, end = {0};
     for (int i = 0; i < n; i++) {
         rush_bytes info = {0}, entry = {0};
@@ -346,7 +355,7 @@ static int write_labels(const char *folder, const char *const *labels, int64_t n
 int rush_summary_embedding(rush_summary *s, const char *tag, const rush_tensor *points, const char *const *labels, const rush_tensor *pictures, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && points, RUSH_TYPE_ERROR, "there are no points to show, or there is no summary");
+    RUSH_CHECK(s && points && tag, RUSH_TYPE_ERROR, "there are no points to show, or there is no summary");
     char inner[512], folder[4096], path[4200], config[2048];
     int64_t n = points->ndim ? points->size[0] : 0;
     RUSH_CHECK(!pictures || (pictures->ndim == 4 && pictures->size[0] == n), RUSH_VALUE_ERROR, "#images should equal with #data points");

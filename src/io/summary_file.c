@@ -186,16 +186,17 @@ int rush_summary_close(rush_summary *s)
     return failed;
 }
 
-const char *rush_summary_path(const rush_summary *s) { return s ? s->path : NULL; }
+static bool given(const rush_summary *s) { return s || (rush_fail(RUSH_TYPE_ERROR, "there is no summary"), false); }
+const char *rush_summary_path(const rush_summary *s) { return given(s) ? s->path : NULL; }
 
 void rush_summary_time(rush_summary *s, double wall)
 {
-    if (s) s->wall = wall;
+    if (given(s)) s->wall = wall;
 }
 
 void rush_summary_flush_every(rush_summary *s, double seconds)
 {
-    if (s) s->every = seconds;
+    if (given(s)) s->every = seconds;
 }
 
 int rush_summary_event(rush_summary *s, const void *event, size_t n)

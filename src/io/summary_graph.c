@@ -65,7 +65,7 @@ static void add_modules(rush_bytes *graph, rush_module *m, const char *path)
 int rush_summary_module(rush_summary *s, rush_module *m)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(m, RUSH_TYPE_ERROR, "there is no module to show");
+    RUSH_CHECK(s && m, RUSH_TYPE_ERROR, "there is no module to show, or no summary");
     rush_bytes graph = {0};
     add_modules(&graph, m, m->kind->name);
     return write_graph(s, &graph);
@@ -135,6 +135,7 @@ static const char *name_of(const rush_node *n) { return n->kind == &rush_accumul
 int rush_summary_graph(rush_summary *s, const rush_tensor *result)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(s && result, RUSH_TYPE_ERROR, "there is no result to show, or no summary");
     walk w = {0};
     rush_bytes graph = {0};
     int failed = collect(&w, result);
@@ -174,6 +175,7 @@ static void add_line(rush_bytes *b, const char *format, ...)
 int64_t rush_graph_dot(const rush_tensor *result, char *buf, size_t size)
 {
     if (rush_failed()) return -1;
+    RUSH_CHECK(result, RUSH_TYPE_ERROR, "there is no result to show");
     walk w = {0};
     rush_bytes b = {0};
     int64_t length = -1;

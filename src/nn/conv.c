@@ -55,6 +55,7 @@ static const char *known_mode(const char *mode)
 
 rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, const int64_t kernel[3], const rush_nn_conv_options *o)
 {
+    RUSH_CHECK_NULL(o && kernel, RUSH_TYPE_ERROR, "conv: options are missing (NULL)");
     static const char *const ops[2][3] = {{"conv1d", "conv2d", "conv3d"},
                                           {"conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"}};
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "a convolution has 1 to 3 dimensions, not %d", dims);
@@ -122,16 +123,19 @@ static rush_module *pool(const char *const *names, int dims, const int64_t *wind
 
 rush_module *rush_nn_max_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *o)
 {
+    RUSH_CHECK_NULL(o && window, RUSH_TYPE_ERROR, "max_pool: options are missing (NULL)");
     return pool((const char *[]){"max_pool1d", "max_pool2d", "max_pool3d"}, dims, window, o, true);
 }
 
 rush_module *rush_nn_avg_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *o)
 {
+    RUSH_CHECK_NULL(o && window, RUSH_TYPE_ERROR, "avg_pool: options are missing (NULL)");
     return pool((const char *[]){"avg_pool1d", "avg_pool2d", "avg_pool3d"}, dims, window, o, false);
 }
 
 static rush_module *adaptive(const char *const *names, int dims, const int64_t *size)
 {
+    RUSH_CHECK_NULL(size, RUSH_TYPE_ERROR, "adaptive pooling needs sizes");
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "pooling has 1 to 3 dimensions, not %d", dims);
     int64_t s[3];
     spread(s, size, dims, 1);

@@ -6,7 +6,8 @@
 /* Runs an in-place operation without recording it. */
 static rush_tensor *unrecorded(const char *name, rush_tensor *t, double a, double b)
 {
-    if (!t || rush_failed()) return NULL;
+    if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
     bool grad = rush_grad_enabled_set(false);
     const rush_op *op = rush_op_find(name);
     const rush_value args[] = {rush_v_tensor(t), rush_v_float(a), rush_v_float(b)};
@@ -33,6 +34,7 @@ rush_tensor *rush_weight_new(int ndim, const int64_t *size)
 /* Inputs and outputs that one number of a weight connects: (out, in, window...). */
 static int fans(const rush_tensor *t, double *in, double *out)
 {
+    RUSH_CHECK(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
     RUSH_CHECK(t->ndim >= 2, RUSH_VALUE_ERROR, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     double window = 1;
     for (int d = 2; d < t->ndim; d++) window *= (double)t->size[d];
@@ -44,7 +46,7 @@ static int fans(const rush_tensor *t, double *in, double *out)
 rush_tensor *rush_init_xavier_uniform(rush_tensor *t, double gain)
 {
     double in = 0, out = 0;
-    if (!t || fans(t, &in, &out)) return NULL;
+    if (fans(t, &in, &out)) return NULL;
     double bound = sqrt(3.0) * (gain * sqrt(2.0 / (in + out)));
     return rush_init_uniform(t, -bound, bound);
 }
@@ -52,14 +54,14 @@ rush_tensor *rush_init_xavier_uniform(rush_tensor *t, double gain)
 rush_tensor *rush_init_xavier_normal(rush_tensor *t, double gain)
 {
     double in = 0, out = 0;
-    if (!t || fans(t, &in, &out)) return NULL;
+    if (fans(t, &in, &out)) return NULL;
     return rush_init_normal(t, 0, gain * sqrt(2.0 / (in + out)));
 }
 
 rush_tensor *rush_init_kaiming_uniform(rush_tensor *t, double a, bool fan_out)
 {
     double in = 0, out = 0;
-    if (!t || fans(t, &in, &out)) return NULL;
+    if (fans(t, &in, &out)) return NULL;
     double std = sqrt(2.0 / (1 + a * a)) / sqrt(fan_out ? out : in), bound = sqrt(3.0) * std;
     return rush_init_uniform(t, -bound, bound);
 }
@@ -67,7 +69,7 @@ rush_tensor *rush_init_kaiming_uniform(rush_tensor *t, double a, bool fan_out)
 rush_tensor *rush_init_kaiming_normal(rush_tensor *t, double a, bool fan_out)
 {
     double in = 0, out = 0;
-    if (!t || fans(t, &in, &out)) return NULL;
+    if (fans(t, &in, &out)) return NULL;
     return rush_init_normal(t, 0, sqrt(2.0 / (1 + a * a)) / sqrt(fan_out ? out : in));
 }
 
@@ -76,7 +78,7 @@ static double normal_below(double x) { return (1 + erf(x / sqrt(2.0))) / 2; }
 /* By the inverse of the distribution function, as PyTorch does: uniform numbers between those of the two ends. */
 rush_tensor *rush_init_truncated_normal(rush_tensor *t, double mean, double std, double low, double high)
 {
-    if (!t) return NULL;
+    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
     double from = normal_below((low - mean) / std), to = normal_below((high - mean) / std);
     if (!rush_init_uniform(t, 2 * from - 1, 2 * to - 1)) return NULL;
     bool grad = rush_grad_enabled_set(false);

@@ -18,6 +18,7 @@ static const rush_module_kind sequential = {.name = "Sequential", .forward = seq
 
 rush_module *rush_nn_sequential_of(int n, rush_module *const *children)
 {
+    RUSH_CHECK_NULL(n >= 0 && (children || !n), RUSH_TYPE_ERROR, "a sequence of %d modules (NULL)", n);
     rush_module *m = rush_module_new(&sequential);
     for (int i = 0; m && i < n; i++)
         if (rush_sequential_append(m, children[i])) return NULL;
@@ -62,6 +63,7 @@ static const rush_module_kind fixed = {.name = "Call", .size = sizeof(fixed_call
 
 rush_module *rush_nn_call(const char *name, int n, const rush_value *args)
 {
+    RUSH_CHECK_NULL(name && n >= 0 && (args || !n), RUSH_TYPE_ERROR, "an operation as a module needs its name and its arguments");
     const rush_op *op = rush_op_find(name);
     RUSH_CHECK_NULL(op, RUSH_NOT_IMPLEMENTED, "no operation is called %s", name);
     RUSH_CHECK_NULL(n < op->nargs && op->nargs && op->args[0].type == RUSH_A_TENSOR, RUSH_TYPE_ERROR, "%s can't be called with a tensor and %d more arguments",
@@ -139,6 +141,7 @@ static const rush_module_kind linear = {.name = "Linear", .forward = linear_forw
 
 rush_module *rush_nn_linear_with(int64_t in, int64_t out, const rush_nn_linear_options *o)
 {
+    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "linear: options are missing (NULL)");
     rush_dtype d = o->dtype ? o->dtype : rush_default_dtype();
     rush_module *m = rush_module_new(&linear);
     rush_tensor *w = rush_tensor_new(d, (rush_device){RUSH_CPU, -1}, 2, (const int64_t[]){out, in});
@@ -163,6 +166,7 @@ static const rush_module_kind embedding = {.name = "Embedding", .size = sizeof(i
 
 rush_module *rush_nn_embedding_with(int64_t count, int64_t features, const rush_nn_embedding_options *o)
 {
+    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "embedding: options are missing (NULL)");
     rush_module *m = rush_module_new(&embedding);
     rush_tensor *w = rush_weight_new(2, (const int64_t[]){count, features});
     int64_t padding = !o->has_padding ? -1 : o->padding_idx < 0 ? o->padding_idx + count : o->padding_idx;

@@ -31,6 +31,7 @@ static void give_up(void *object)
 rush_module *rush_module_new(const rush_module_kind *kind)
 {
     if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(kind && kind->name && kind->forward, RUSH_TYPE_ERROR, "a kind of module needs a name and a forward");
     rush_module *m = rush_calloc(1, sizeof *m);
     if (!m) return NULL;
     m->end = give_up;
@@ -52,8 +53,9 @@ void rush_module_drop(rush_module *m)
     if (m) give_up(m);
 }
 
-void *rush_module_data(rush_module *m) { return m ? m->data : NULL; }
-const char *rush_module_name(const rush_module *m) { return m ? m->kind->name : NULL; }
+static bool given(const rush_module *m) { return m || (rush_fail(RUSH_TYPE_ERROR, "there is no module"), false); }
+void *rush_module_data(rush_module *m) { return given(m) ? m->data : NULL; }
+const char *rush_module_name(const rush_module *m) { return given(m) ? m->kind->name : NULL; }
 
 static char *copy_text(const char *s)
 {
@@ -63,7 +65,8 @@ static char *copy_text(const char *s)
 
 static rush_tensor *own(rush_module *m, const char *name, rush_tensor *t, uint8_t what)
 {
-    if (!m || rush_failed()) return NULL;
+    if (rush_failed() || !given(m)) return NULL;
+    RUSH_CHECK_NULL(name && *name && !strchr(name, '.'), RUSH_VALUE_ERROR, "a tensor of a module needs a name without dots, not '%s'", name ? name : "NULL");
     for (int i = 0; i < m->nslots; i++) {
         if (strcmp(m->slots[i].name, name)) continue;
         rush_keep(t);
@@ -93,7 +96,9 @@ rush_tensor *rush_module_buffer(rush_module *m, const char *name, rush_tensor *t
 
 rush_module *rush_module_add(rush_module *m, const char *name, rush_module *child)
 {
-    if (!m || rush_failed()) return NULL;
+    if (rush_failed() || !given(m)) return NULL;
+    RUSH_CHECK_NULL(name && *name && !strchr(name, '.'), RUSH_VALUE_ERROR, "a child of a module needs a name without dots, not '%s'", name ? name : "NULL");
+    RUSH_CHECK_NULL(child != m, RUSH_VALUE_ERROR, "module %s can't be its own child", m->kind->name);
     RUSH_CHECK_NULL(child, RUSH_TYPE_ERROR, "module %s is given no child '%s'", m->kind->name, name);
     rush_child *more = rush_realloc(m->children, (size_t)(m->nchildren + 1) * sizeof *more);
     char *own_name = more ? copy_text(name) : NULL;
@@ -109,7 +114,7 @@ int rush_forward_all(rush_module *m, int n, rush_tensor *const *in, rush_tensor 
 {
     if (rush_failed()) return -1;
     RUSH_CHECK(m, RUSH_TYPE_ERROR, "forward of no module");
-    RUSH_CHECK(n > 0 && in[0], RUSH_TYPE_ERROR, "%s: its first input is missing", m->kind->name);
+    RUSH_CHECK(n > 0 && n <= 64 && in && in[0] && out, RUSH_TYPE_ERROR, "%s: its first input is missing", m->kind->name);
     int made = m->kind->forward(m, n, in, out);
     return rush_failed() ? -1 : made;
 }
@@ -122,13 +127,13 @@ rush_tensor *rush_forward(rush_module *m, rush_tensor *x)
 
 void rush_module_train(rush_module *m, bool on)
 {
-    if (!m) return;
+    if (!given(m)) return;
     m->training = on;
     for (int i = 0; i < m->nchildren; i++) rush_module_train(m->children[i].module, on);
 }
 
 void rush_module_eval(rush_module *m) { rush_module_train(m, false); }
-bool rush_module_training(const rush_module *m) { return m && m->training; }
+bool rush_module_training(const rush_module *m) { return given(m) && m->training; }
 
 /* ---- walking ---- */
 
@@ -156,7 +161,7 @@ static int walk(rush_module *m, char *name, size_t at, visit fn, void *arg)
 static int each_slot(rush_module *m, visit fn, void *arg)
 {
     char name[NAME_MAX_LENGTH] = "";
-    return m ? walk(m, name, 0, fn, arg) : -1;
+    return given(m) ? walk(m, name, 0, fn, arg) : -1;
 }
 
 typedef struct gather {
@@ -226,12 +231,14 @@ static int find(void *arg, const char *name, rush_slot *s)
 rush_tensor *rush_module_tensor(rush_module *m, const char *name)
 {
     search f = {name, NULL};
+    RUSH_CHECK_NULL(name, RUSH_TYPE_ERROR, "a tensor of a module has a name");
     each_slot(m, find, &f);
     return f.found;
 }
 
 rush_module *rush_module_child(rush_module *m, const char *name)
 {
+    RUSH_CHECK_NULL(m && name, RUSH_TYPE_ERROR, "a child is asked for of a module and by a name");
     while (m && *name) {
         size_t n = strcspn(name, ".");
         rush_module *next = NULL;
@@ -257,7 +264,7 @@ static int change_dtype(void *arg, const char *name, rush_slot *s)
 
 int rush_module_to(rush_module *m, rush_dtype d)
 {
-    RUSH_CHECK(rush_dtypes[d].category == 2, RUSH_TYPE_ERROR, "a module's parameters can't be %s", rush_dtype_name(d));
+    RUSH_CHECK((unsigned)d < RUSH_QINT8 && rush_dtypes[d].category == 2, RUSH_TYPE_ERROR, "a module's parameters can't be %s", rush_dtype_name(d));
     return each_slot(m, change_dtype, &d);
 }
 
@@ -291,8 +298,9 @@ rush_state rush_module_state(rush_module *m)
 
 rush_tensor *rush_state_find(rush_state s, const char *name)
 {
+    RUSH_CHECK_NULL(name && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a tensor is asked for of a state and by a name");
     for (int i = 0; i < s.n; i++)
-        if (!strcmp(s.name[i], name)) return s.tensor[i];
+        if (s.name[i] && !strcmp(s.name[i], name)) return s.tensor[i];
     return NULL;
 }
 
@@ -323,7 +331,8 @@ static int load_one(void *arg, const char *name, rush_slot *s)
 
 int rush_module_load_state(rush_module *m, rush_state from, bool strict)
 {
-    RUSH_CHECK(m && from.n >= 0, RUSH_TYPE_ERROR, "loading needs a module and a state");
+    RUSH_CHECK(m && from.n >= 0 && (!from.n || (from.name && from.tensor)), RUSH_TYPE_ERROR, "loading needs a module and a state");
+    for (int i = 0; i < from.n; i++) RUSH_CHECK(from.name[i] && from.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
     loading l = {from, strict, true, 0, m};
     if (each_slot(m, load_one, &l)) return -1; /* first everything is looked at, then everything is changed */
     for (int i = 0; strict && l.used < from.n && i < from.n; i++)

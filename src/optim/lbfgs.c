@@ -32,6 +32,7 @@ static const rush_optim_kind lbfgs = {.op = "lbfgs"};
 
 rush_optim *rush_lbfgs_with(rush_tensors p, const rush_lbfgs_options *s)
 {
+    RUSH_CHECK_NULL(s && s->history >= 0 && s->max_iter >= 0 && s->max_eval >= 0, RUSH_TYPE_ERROR, "LBFGS needs options, with counts that are not negative");
     rush_optim *o = rush_optim_new(&lbfgs, p);
     if (!o) return NULL;
     rush_lbfgs_memory *m = o->lbfgs = rush_calloc(1, sizeof *m);

@@ -36,7 +36,8 @@ void rush_optim_drop(rush_optim *o)
 rush_optim *rush_optim_new(const rush_optim_kind *kind, rush_tensors parameters)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(parameters.n, RUSH_VALUE_ERROR, "optimizer got an empty parameter list");
+    RUSH_CHECK_NULL(parameters.n && parameters.data, RUSH_VALUE_ERROR, "optimizer got an empty parameter list");
+    RUSH_CHECK_NULL(parameters.n < INT32_MAX, RUSH_VALUE_ERROR, "an optimizer of %zu parameters", parameters.n);
     for (size_t i = 0; i < parameters.n; i++) {
         const rush_tensor *p = parameters.data[i];
         RUSH_CHECK_NULL(p && rush_dtypes[p->dtype].category == 2, RUSH_TYPE_ERROR, "optimizers change floating tensors");
@@ -64,7 +65,7 @@ static rush_tensor *number(double value)
     return rush_tensor_of_number_typed(rush_v_float(value), RUSH_F32);
 }
 
-static int begin(rush_optim *o, rush_optim_entry *e)
+int rush_optim_begin(rush_optim *o, rush_optim_entry *e)
 {
     if (e->begun) return 0;
     for (int k = 0; k < RUSH_OPTIM_STATES && o->kind->state[k].name; k++) {
@@ -101,7 +102,7 @@ static int lists(rush_optim *o, rush_value *args, bool first, bool by_first)
             continue;
         }
         e->fresh = by_first && first;
-        if (begin(o, e)) return -1;
+        if (rush_optim_begin(o, e)) return -1;
         ++*(float *)rush_ptr(e->step);
         p[n] = e->parameter;
         g[n] = grad;
@@ -153,23 +154,26 @@ int rush_optim_step(rush_optim *o)
 
 double rush_optim_step_closure(rush_optim *o, rush_tensor *(*loss_of)(void *), void *arg)
 {
-    if (rush_failed() || !o) return NAN;
+    if (rush_failed() || ((!o || !loss_of) && rush_fail(RUSH_TYPE_ERROR, "a step needs an optimizer and a function"))) return NAN;
     if (o->lbfgs) return rush_lbfgs_step(o, loss_of, arg);
     rush_tensor *loss = loss_of(arg);
     double value = loss ? rush_item(loss) : NAN;
     return rush_optim_step(o) ? NAN : value;
 }
 
+static bool given(const rush_optim *o) { return o || (rush_fail(RUSH_TYPE_ERROR, "there is no optimizer"), false); }
+
 void rush_optim_zero_grad(rush_optim *o)
 {
+    if (!given(o)) return;
     for (int i = 0; o && i < o->n; i++) rush_grad_set(o->entry[i].parameter, NULL);
 }
 
-double rush_optim_lr(const rush_optim *o) { return o ? o->lr : NAN; }
+double rush_optim_lr(const rush_optim *o) { return given(o) ? o->lr : NAN; }
 
 void rush_optim_lr_set(rush_optim *o, double lr)
 {
-    if (o) o->lr = lr;
+    if (given(o)) o->lr = lr;
 }
 
 /* ---- state ---- */
@@ -177,7 +181,7 @@ void rush_optim_lr_set(rush_optim *o, double lr)
 rush_state rush_optim_state(rush_optim *o)
 {
     rush_state s = {0, NULL, NULL};
-    if (!o) return (rush_state){.n = -1};
+    if (!given(o)) return (rush_state){.n = -1};
     size_t most = (size_t)o->n * (RUSH_OPTIM_STATES + 1);
     s.name = rush_scope_alloc(most * sizeof *s.name);
     s.tensor = rush_scope_alloc(most * sizeof *s.tensor);
@@ -197,13 +201,15 @@ rush_state rush_optim_state(rush_optim *o)
 
 int rush_optim_load_state(rush_optim *o, rush_state from)
 {
-    RUSH_CHECK(o && from.n >= 0, RUSH_TYPE_ERROR, "loading needs an optimizer and a state");
+    RUSH_CHECK(o && from.n >= 0 && (!from.n || (from.name && from.tensor)), RUSH_TYPE_ERROR, "loading needs an optimizer and a state");
+    int used = 0;
     for (int i = 0; i < o->n; i++) {
         rush_optim_entry *e = &o->entry[i];
         char name[64];
         snprintf(name, sizeof name, "%d.step", i);
         if (!rush_state_find(from, name)) continue;
-        if (begin(o, e)) return -1;
+        if (rush_optim_begin(o, e)) return -1;
+        ++used;
         for (int k = -1; k < RUSH_OPTIM_STATES; k++) {
             rush_tensor *to = k < 0 ? e->step : e->state[k];
             if (!to) continue;
@@ -213,6 +219,7 @@ int rush_optim_load_state(rush_optim *o, rush_state from)
             if (rush_copy_into(to, t)) return -1;
         }
     }
+    RUSH_CHECK(used || !from.n, RUSH_RUNTIME_ERROR, "the state holds nothing of this optimizer's %d parameters: '%s'", o->n, from.n ? from.name[0] : "");
     return 0;
 }
 
@@ -225,17 +232,28 @@ static void option(rush_optim *o, const char *name, double value)
 
 static double either(double given, double otherwise) { return given ? given : otherwise; }
 
-static const rush_optim_kind sgd = {"_fused_sgd_", {{"momentum_buffer", false}}, false, true};
-static const rush_optim_kind adam = {"_fused_adam_", {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}}, true, false};
-static const rush_optim_kind adamw = {"_fused_adamw_", {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}}, true, false};
-static const rush_optim_kind adamax = {"_fused_adamax_", {{"exp_avg", false}, {"exp_inf", false}}, true, false};
-static const rush_optim_kind nadam = {"_fused_nadam_", {{"exp_avg", false}, {"exp_avg_sq", false}, {"mu_product", true}}, true, false};
-static const rush_optim_kind radam = {"_fused_radam_", {{"exp_avg", false}, {"exp_avg_sq", false}}, true, false};
-static const rush_optim_kind rmsprop = {"_fused_rmsprop_", {{"square_avg", false}, {"grad_avg", false}, {"momentum_buffer", false}}, false, false};
-static const rush_optim_kind adagrad = {"_fused_adagrad_", {{"sum", false}}, true, false};
-static const rush_optim_kind adadelta = {"_fused_adadelta_", {{"square_avg", false}, {"acc_delta", false}}, false, false};
-static const rush_optim_kind rprop = {"_fused_rprop_", {{"prev", false}, {"step_size", false}}, false, false};
-static const rush_optim_kind asgd = {"_fused_asgd_", {{"ax", false}, {"mu", true}, {"eta", true}}, true, false};
+#define SAME "maximize! foreach- differentiable0"
+#define ADAM "lr betas=beta1,beta2 eps weight_decay "
+#define MOMENTS {"exp_avg"}, {"exp_avg_sq"}
+static const rush_optim_kind sgd = {"_fused_sgd_", {{"momentum_buffer", .optional = true}}, false, true,
+                                    "lr momentum dampening weight_decay nesterov! " SAME " fused-"};
+static const rush_optim_kind adam = {"_fused_adam_", {MOMENTS, {"max_exp_avg_sq", .optional = true}}, true, false,
+                                     ADAM "amsgrad! maximize! foreach- capturable0 differentiable0 fused- decoupled_weight_decay!"};
+static const rush_optim_kind adamw = {"_fused_adamw_", {MOMENTS, {"max_exp_avg_sq", .optional = true}}, true, false,
+                                      ADAM "amsgrad! maximize! foreach- capturable0 differentiable0 fused- decoupled_weight_decay1"};
+static const rush_optim_kind adamax = {"_fused_adamax_", {{"exp_avg"}, {"exp_inf"}}, true, false, ADAM "foreach- maximize! differentiable0 capturable0"};
+static const rush_optim_kind nadam = {"_fused_nadam_", {MOMENTS, {"mu_product", true}}, true, false,
+                                      ADAM "momentum_decay decoupled_weight_decay! maximize! foreach- capturable0 differentiable0"};
+static const rush_optim_kind radam = {"_fused_radam_", {MOMENTS}, true, false, ADAM "maximize! foreach- capturable0 decoupled_weight_decay! differentiable0"};
+static const rush_optim_kind rmsprop = {"_fused_rmsprop_", {{"square_avg"}, {"grad_avg", .optional = true}, {"momentum_buffer", .optional = true}}, false, false,
+                                        "lr momentum alpha eps centered! weight_decay capturable0 foreach- maximize! differentiable0"};
+static const rush_optim_kind adagrad = {"_fused_adagrad_", {{"sum"}}, true, false, "lr lr_decay eps weight_decay initial_accumulator_value foreach- maximize! differentiable0 fused-"};
+static const rush_optim_kind adadelta = {"_fused_adadelta_", {{"square_avg"}, {"acc_delta"}}, false, false,
+                                         "lr rho eps weight_decay maximize! capturable0 foreach- differentiable0"};
+static const rush_optim_kind rprop = {"_fused_rprop_", {{"prev"}, {"step_size"}}, false, false,
+                                      "lr etas=etaminus,etaplus step_sizes=step_size_min,step_size_max foreach- maximize! differentiable0 capturable0"};
+static const rush_optim_kind asgd = {"_fused_asgd_", {{"ax"}, {"mu", true}, {"eta", true}}, true, false,
+                                     "lr lambd alpha t0 weight_decay foreach- maximize! differentiable0 capturable0"};
 
 /* All states in use unless told otherwise. */
 static rush_optim *make(const rush_optim_kind *kind, rush_tensors p, double lr)
@@ -250,6 +268,7 @@ static rush_optim *make(const rush_optim_kind *kind, rush_tensors p, double lr)
 
 rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "sgd needs options");
     RUSH_CHECK_NULL(!s->nesterov || (s->momentum > 0 && s->dampening == 0), RUSH_VALUE_ERROR,
                     "Nesterov momentum requires a momentum and zero dampening");
     rush_optim *o = make(&sgd, p, either(s->lr, 1e-3));
@@ -264,6 +283,7 @@ rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
 
 static rush_optim *adam_like(const rush_optim_kind *kind, rush_tensors p, const rush_adam_options *s, double lr, double decay)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "an optimizer needs options");
     double b1 = either(s->beta1, 0.9), b2 = either(s->beta2, 0.999);
     RUSH_CHECK_NULL(b1 >= 0 && b1 < 1 && b2 >= 0 && b2 < 1, RUSH_VALUE_ERROR, "betas must lie in [0, 1), got %g and %g", b1, b2);
     rush_optim *o = make(kind, p, either(s->lr, lr));
@@ -288,6 +308,7 @@ rush_optim *rush_radam_with(rush_tensors p, const rush_adam_options *s) { return
 
 rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "rmsprop needs options");
     rush_optim *o = make(&rmsprop, p, either(s->lr, 1e-2));
     if (o) {
         o->uses[1] = s->centered;
@@ -304,9 +325,11 @@ rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 
 rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "adagrad needs options");
     rush_optim *o = make(&adagrad, p, either(s->lr, 1e-2));
     if (o) o->start[0] = s->initial;
     option(o, "lr_decay", s->lr_decay);
+    option(o, "initial_accumulator_value", s->initial);
     option(o, "weight_decay", s->weight_decay);
     option(o, "eps", either(s->eps, 1e-10));
     option(o, "maximize", s->maximize);
@@ -315,6 +338,7 @@ rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 
 rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "adadelta needs options");
     rush_optim *o = make(&adadelta, p, either(s->lr, 1));
     option(o, "rho", either(s->rho, 0.9));
     option(o, "eps", either(s->eps, 1e-6));
@@ -325,6 +349,7 @@ rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 
 rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "rprop needs options");
     rush_optim *o = make(&rprop, p, either(s->lr, 1e-2));
     if (o) o->start[1] = o->lr;
     option(o, "step_size_min", either(s->step_min, 1e-6));
@@ -337,6 +362,7 @@ rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 
 rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
 {
+    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "asgd needs options");
     rush_optim *o = make(&asgd, p, either(s->lr, 1e-2));
     if (o) {
         o->start[1] = 1;
@@ -352,8 +378,17 @@ rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
 
 /* ---- clipping ---- */
 
+static int check_parameters(rush_tensors p)
+{
+    if (rush_failed()) return -1;
+    RUSH_CHECK(p.data || !p.n, RUSH_TYPE_ERROR, "there are no parameters (NULL)");
+    for (size_t i = 0; i < p.n; i++) RUSH_CHECK(p.data[i], RUSH_TYPE_ERROR, "parameter %zu is NULL", i);
+    return 0;
+}
+
 double rush_clip_grad_norm(rush_tensors parameters, double max_norm, double p)
 {
+    if (check_parameters(parameters)) return NAN;
     size_t mark = rush_scope_open();
     bool grad = rush_grad_enabled_set(false);
     double norm = 0;
@@ -377,6 +412,7 @@ double rush_clip_grad_norm(rush_tensors parameters, double max_norm, double p)
 
 void rush_clip_grad_value(rush_tensors parameters, double most)
 {
+    if (check_parameters(parameters)) return;
     bool grad = rush_grad_enabled_set(false);
     size_t mark = rush_scope_open();
     for (size_t i = 0; i < parameters.n; i++) {

@@ -11,6 +11,7 @@
 typedef struct rush_optim_state_kind {
     const char *name; /* PyTorch's, in state dicts          */
     bool number;      /* one number instead of a tensor like the parameter */
+    bool optional;    /* options decide whether it is there */
 } rush_optim_state_kind;
 
 /* The operator, the lists of state that follow its parameters and gradients, whether the counts of steps come after. */
@@ -19,6 +20,7 @@ typedef struct rush_optim_kind {
     rush_optim_state_kind state[RUSH_OPTIM_STATES];
     bool steps;
     bool first_apart; /* the first step is another call than the later ones */
+    const char *group; /* the options of PyTorch's groups, in io/checkpoint_optim.c's words; NULL: not written to files */
 } rush_optim_kind;
 
 typedef struct rush_optim_entry {
@@ -47,6 +49,7 @@ struct rush_optim {
 };
 
 rush_optim *rush_optim_new(const rush_optim_kind *, rush_tensors);
+int rush_optim_begin(rush_optim *, rush_optim_entry *); /* its first state, if it has none */
 double rush_lbfgs_step(rush_optim *, rush_tensor *(*loss_of)(void *), void *arg);
 void rush_lbfgs_free(rush_lbfgs_memory *);
 

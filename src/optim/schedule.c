@@ -9,6 +9,7 @@ double rush_lr_step(double base, int64_t t, int64_t size, double gamma) { return
 
 double rush_lr_multistep(double base, int64_t t, rush_ints milestones, double gamma)
 {
+    if (milestones.n && !milestones.data) return rush_fail(RUSH_TYPE_ERROR, "there are no milestones (NULL)"), base;
     for (size_t i = 0; i < milestones.n; i++)
         if (t >= milestones.data[i]) base *= gamma;
     return base;
@@ -36,9 +37,10 @@ double rush_lr_cosine(double base, int64_t t, int64_t total, double least)
 double rush_lr_warm_restarts(double base, int64_t t, int64_t first, int64_t factor, double least)
 {
     int64_t length = RUSH_MAX(first, 1);
+    if (factor <= 1 && t > 0) t %= length;
     while (t >= length) {
         t -= length;
-        length *= RUSH_MAX(factor, 1);
+        if (__builtin_mul_overflow(length, factor, &length)) length = INT64_MAX;
     }
     return rush_lr_cosine(base, t, length, least);
 }
@@ -62,6 +64,10 @@ double rush_lr_cyclic(double base, double most, int64_t t, int64_t up, int64_t d
 
 void rush_lr_plateau(rush_plateau *s, rush_optim *o, double loss, double factor, int64_t patience, double least)
 {
+    if (!s || !o) {
+        rush_fail(RUSH_TYPE_ERROR, "a plateau needs its memory and an optimizer");
+        return;
+    }
     if (!s->begun || loss < s->best * (1 - 1e-4)) {
         s->best = loss;
         s->bad = 0;
