@@ -44,11 +44,27 @@ mutate:                             ## change the library in many places, one at
 	@$(PYTHON) tests/mutate $(T)
 
 SECONDS ?= 60
-fuzz: all                           ## run each fuzz target of tests/fuzz, or those named by T, for SECONDS (needs clang)
+SEED ?= 1
+fuzz: all fuzz-operations           ## run each fuzz target of tests/fuzz, or those named by T, for SECONDS (needs clang)
 	@CC="$$(command -v ccache >/dev/null && echo 'ccache clang' || echo clang)" meson setup build-fuzz -Dfuzz=true -Dpython=disabled -Disa=3 \
 	    -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true $$([ -f build-fuzz/build.ninja ] && echo --reconfigure) >/dev/null
 	@ninja -C build-fuzz $(patsubst tests/fuzz/%.c,tests/fuzz_%,$(wildcard tests/fuzz/*.c))
 	@$(PYTHON) tests/fuzz/run.py --seconds $(SECONDS) --python "$$($(PYTHON) tests/run.py --build $(BUILD) --environment)" $(T)
+
+fuzz-operations:                    ## call every operation with arguments drawn from its schema, under the sanitizers, for SECONDS
+	@$(MAKE) --no-print-directory build-san/build.ninja BUILD=build-san \
+	    OPTIONS="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3"
+	@sh tools/refresh build-san
+	@ninja -C build-san
+	@sh tools/devlink build-san build-san/package
+	@$(PYTHON) tests/fuzz/operations.py --package build-san/package --seconds $(SECONDS) --seed $(SEED)
+
+tsan:                               ## eight threads that train, load and save, under the thread sanitizer
+	@$(MAKE) --no-print-directory build-tsan/build.ninja BUILD=build-tsan \
+	    OPTIONS="-Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=true -Disa=3 -Dpython=disabled"
+	@sh tools/refresh build-tsan
+	@ninja -C build-tsan tests/test_threads
+	@TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 build-tsan/tests/test_threads # one thread each: the runtime of OpenMP says nothing to the sanitizer
 
 bench: all                          ## time it all, beside PyTorch with PEER=a-python-that-has-it
 	@ninja -C $(BUILD) bench/calls >/dev/null
@@ -67,9 +83,9 @@ install: all                        ## install library, headers, pkg-config file
 	@meson install -C $(BUILD)
 
 clean:
-	@rm -rf build build-san build-fuzz build-parity build-pip build-pip-venv
+	@rm -rf build build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo test san fuzz parity parity-san mutate bench docs fmt install clean help
+.PHONY: all demo test san fuzz fuzz-operations tsan parity parity-san mutate bench docs fmt install clean help

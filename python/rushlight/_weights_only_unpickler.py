@@ -135,6 +135,12 @@ def _unsupported(key):
         "to allowlist this global if you trust this class/function." % (key, key, key))
 
 
+def _sized(table):
+    """What would make memory of a number in the file: bytearray(n), FloatTensor(n), UntypedStorage(n)."""
+    return {id(f) for key, f in table.items()
+            if f is bytearray or key.endswith("Tensor") or isinstance(f, type) and f.__name__ in ("TypedStorage", "UntypedStorage")}
+
+
 class _Policy:
     """What one pickle may name, call, make and give a state to."""
 
@@ -163,7 +169,10 @@ class _Policy:
     def build(self, target, state):
         kind = type(target)
         if kind is torch.Tensor:
+            before = state[0].nbytes() if state and hasattr(state[0], "nbytes") else None
             target.set_(*state)
+            if before is not None and target.untyped_storage().nbytes() > before:
+                raise UnpicklingError("a tensor lies outside of its storage")
         elif kind is torch.nn.Parameter:
             if hasattr(target, "__setstate__"):
                 target.__setstate__(state)
@@ -195,7 +204,7 @@ def unpickle(data, persistent_load=_no_ids, encoding="utf-8", name="a pickle", o
     """(object, position after it) of the pickle that begins at offset of data."""
     policy = _Policy()
     return torch._C._unpickle(data, offset, policy.find, persistent_load, policy.new, policy.build,
-                              {OrderedDict, Counter} | policy.user_classes, encoding, name)
+                              {OrderedDict, Counter} | policy.user_classes, _sized(policy.table), encoding, name)
 
 
 class Unpickler:

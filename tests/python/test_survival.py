@@ -1,4 +1,11 @@
 """Arguments that are broken on purpose: an error or a result, never a crash. What the fuzzers found stands here, one case for each cause."""
+import collections
+import io
+import math
+import pickle
+import time
+import zipfile
+
 import pytest
 
 import rushlight as torch
@@ -45,3 +52,105 @@ def test_in_place_forms_that_do_not_exist():
     for name in ("where_", "item_", "polygamma_", "zeros_", "sum_", "_foreach_add__"):
         with pytest.raises(AttributeError):
             getattr(torch.ops.aten, name)
+
+
+def pickled(function, *arguments, protocol=2):
+    class Called:
+        def __reduce__(self):
+            return function, arguments
+    return pickle.dumps(Called(), protocol)
+
+
+def archive(pickled_object):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as z:
+        z.writestr("archive/data.pkl", pickled_object)
+        z.writestr("archive/version", "3\n")
+        z.writestr("archive/byteorder", "little")
+    return io.BytesIO(file.getvalue())
+
+
+MEMORY = [b"cbuiltins\nbytearray\n(J\x00\x00\x00\x70tR.", b"ctorch\nFloatTensor\n(J\x00\x00\x00\x01tR.", b"ctorch.storage\nUntypedStorage\n(J\x00\x00\x00\x70tR.",
+          b"ctorch\nFloatTensor\n)R(ctorch.storage\nUntypedStorage\n)RK\x00(J\x00\x00\x00\x70tq\x00(K\x01ttb."]
+
+
+@pytest.mark.parametrize("n", range(len(MEMORY)))
+def test_a_pickle_makes_no_memory_of_a_number(n):
+    with pytest.raises((RuntimeError, pickle.UnpicklingError, TypeError)):
+        torch.load(archive(b"\x80\x02" + MEMORY[n]), weights_only=True)
+
+
+@pytest.mark.parametrize("kind", [dict, set, list])
+def test_keys_that_have_one_hash(kind):
+    keys = [(2**61 - 1) * i for i in range(1, 20000)]
+    data = pickle.dumps(dict.fromkeys(keys) if kind is dict else set(), 2) if kind is not list else pickled(collections.OrderedDict, [[k, 1] for k in keys])
+    if kind is set:
+        data = pickled(set, keys)
+    began = time.time()
+    with pytest.raises(pickle.UnpicklingError, match="same hash"):
+        torch.load(archive(data), weights_only=True)
+    assert time.time() - began < 1
+    many = {i: 1 for i in range(5000)}
+    many.update({float(i) / 3: 1 for i in range(5000)})
+    many.update({(i, str(i)): 1 for i in range(5000)})
+    assert torch.load(archive(pickle.dumps(many, 2)), weights_only=True) == many
+
+
+def test_an_old_file_whose_storages_are_missing():
+    file = io.BytesIO()
+    torch.save([torch.ones(3), torch.ones(3)], file, _use_new_zipfile_serialization=False)
+    data = file.getvalue()
+    at = data.index(b"]", data.rindex(b"FloatStorage"))  # the list of keys
+    keys = pickle.loads(data[data.rindex(b"\x80\x02", 0, at):])
+    begin = data.rindex(b"\x80\x02", 0, at)
+    for other in ([], keys[:1], [keys[0], keys[0]], None, {}):
+        with pytest.raises((RuntimeError, EOFError)):
+            torch.load(io.BytesIO(data[:begin] + pickle.dumps(other, 2) + (3).to_bytes(8, "little") + b"\0" * 100), weights_only=True)
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_singular_values_of_what_is_not_finite(bad):
+    x = torch.eye(4)
+    x[0, 1] = bad
+    for f in (torch.linalg.svd, torch.linalg.svdvals, torch.linalg.pinv, torch.svd, torch.linalg.cond, torch.linalg.matrix_rank, lambda a: torch.linalg.matrix_norm(a, 2),
+              lambda a: torch.linalg.lstsq(a, a, driver="gelsd")):
+        with pytest.raises(RuntimeError, match="non-finite"):
+            f(x)
+    assert not torch.linalg.qr(x)[1].isfinite().all() and not torch.linalg.inv(x).isfinite().all()
+
+
+def test_loops_over_nothing():
+    many, began = 2**40, time.time()
+    assert torch.triu_indices(many, 4).tolist() == torch.triu_indices(4, 4).tolist() and torch.tril_indices(many, 4, -many + 1).tolist() == [[many - 1], [0]]
+    assert torch.linalg.qr(torch.empty(many, 0, 5)).Q.shape == (many, 0, 0)
+    with pytest.raises(RuntimeError, match="pieces"):
+        torch.empty(0).chunk(2**31)
+    assert torch._sample_dirichlet(torch.tensor([math.inf, 1.0])).isfinite().all()
+    assert torch.binomial(torch.tensor([math.nan, math.inf]), torch.tensor([0.5, 0.5])).tolist()[1] == math.inf
+    assert time.time() - began < 2
+
+
+F32 = torch.ones(4, 4)
+CSR, COO = F32.to_sparse_csr(), F32.to_sparse()
+BROKEN = [  # what once read or wrote outside, or crashed; all are errors in some words
+    "torch.abs(F32, out=COO)", "aten.rsqrt(F32, out=CSR)", "aten.threshold_backward(F32, COO, 1)", "aten.threshold_backward(COO, F32, 1)", "aten.nan_to_num(F32, out=CSR)",
+    "aten._reshape_alias(F32, [100], [100])", "aten._reshape_alias(F32, [2], [-1])", "aten._cdist_backward(F32, F32, F32, 2., F32)",
+    "aten._cdist_backward(F32[None], F32[None], F32[None, :2], 2., F32[None])", "aten._pdist_backward(F32[0], F32, 2., F32[0])", "aten._pdist_backward(F32[0], F32[0], 2., F32[0])",
+    "aten.batch_norm_update_stats(F32, F32[0, :2], F32[0], .1)", "aten._scaled_dot_product_flash_attention_for_cpu(F32, F32, F32)",
+    "aten._scaled_dot_product_flash_attention_for_cpu(F32[None, None], F32[None, None], F32[None, None, :2])",
+    "aten._segment_reduce_backward(F32, F32, F32, 'sum', lengths=torch.tensor([1, 3, 5]), axis=0)", "aten._segment_reduce_backward(F32, F32, F32, 'sum', axis=0)",
+    "aten._segment_reduce_backward(F32[:1], F32, F32, 'prod', lengths=torch.tensor([4]))", "aten._lstm_layer(F32[None], F32, F32, F32, None, False)",
+    "aten._lstm_layer(torch.ones(2, 3, 16), F32, F32, torch.ones(16, 4), None, False)", "aten._lstm_layer(torch.ones(2, 4, 16), F32.double(), F32, torch.ones(16, 4), None, False)",
+    "aten._gru_layer(torch.ones(2, 3, 12), F32, torch.ones(12, 4), None, True)", "aten._gru_layer(torch.ones(2, 4, 12), F32, torch.ones(12, 4), F32[0], True)",
+    "aten.rnn_tanh.data(F32, torch.tensor(4), F32[None], [F32, F32], False, 1, 0., False, False)", "aten.rnn_tanh.data(F32, torch.tensor([4]), F32[None], [F32[0], F32], False, 1, 0., False, False)",
+    "aten.rnn_tanh.data(F32[0], torch.tensor([4]), F32[None], [F32, F32], False, 1, 0., False, False)", "aten.rnn_relu.data(F32, torch.tensor([4]).to('meta'), F32[None], [F32, F32], False, 1, 0., False, False)",
+    "aten._pack_padded_sequence(F32, torch.tensor([4, 4, 4, 4]).to('meta'), False)", "aten.vision_resize(F32[None], [])", "aten._pad_packed_sequence(F32, torch.tensor([-1]), False, 0., -1)",
+    "torch.take(F32, torch.tensor([2**63 - 1]))", "torch.put(F32, torch.tensor([-2**63]), torch.ones(1))",
+]
+
+
+@pytest.mark.parametrize("call", BROKEN)
+def test_what_does_not_fit(call):
+    with pytest.raises((RuntimeError, TypeError, ValueError, IndexError)) as caught:
+        eval(call, {"torch": torch, "aten": torch.ops.aten, "F32": F32, "COO": COO, "CSR": CSR})
+    assert str(caught.value) and not isinstance(caught.value, SystemError)

@@ -98,9 +98,12 @@ def load_legacy(data, how, name):
         return views[view_key]
 
     result = rest.pickle(persistent_load)
-    keys = rest.pickle()
+    keys, missing = rest.pickle(), set(loaded)
+    if not isinstance(keys, list):
+        raise RuntimeError("the keys of the storages are no list")
     for key in keys:
         key = as_text(key)
+        missing.discard(key)
         if key not in loaded:
             raise RuntimeError("the file holds storage %s, which nothing refers to" % key)
         storage = loaded[key]
@@ -109,6 +112,8 @@ def load_legacy(data, how, name):
             raise RuntimeError("storage %s has %d elements in the file, but %d are expected"
                                % (key, count, storage._size()))
         _fill(storage, rest.take(count * storage.dtype.itemsize), order)
+    if missing:
+        raise RuntimeError("the file does not hold storage %s, which a tensor refers to" % sorted(missing)[0])
     torch._utils._validate_loaded_sparse_tensors()
     return result, rest.at
 

@@ -4,7 +4,6 @@ The numbers a loader draws from the generators (one base seed per iterator, then
 the order of batches are PyTorch's.  Each worker process has its own pair of pipes; the loader waits for
 results and for the death of workers in one call, so an error names the worker and what it was reading at once.
 """
-import _thread
 import itertools
 import logging
 import multiprocessing as python_multiprocessing
@@ -387,8 +386,10 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return data
 
 
-class _WorkersIter(_BaseDataLoaderIter):
+class _WorkersIter(torch._C._EndsLater, _BaseDataLoaderIter):
     """What worker processes and worker threads share: handing out index lists and putting results in order.
+
+    When nothing refers to it any more, the program calls _end() soon after: not within a finaliser, where Ctrl-C would be lost.
 
     Task i goes to one worker; _task_info[i] is (worker,) while it is out and (worker, data) once it is back.
     _rcvd_idx is the next task to give to the program, _send_idx the next one to hand out.
@@ -518,20 +519,12 @@ class _WorkersIter(_BaseDataLoaderIter):
             if success:
                 return data
 
-    def __del__(self):
+    def _end(self):
         try:
             self._shutdown_workers()
         except AttributeError:
             # __init__ failed before there were workers.
             return
-        except KeyboardInterrupt:
-            # Python drops what is raised here: the user's Ctrl-C comes again when this is over.
-            _thread.start_new_thread(_interrupt_soon, ())
-
-
-def _interrupt_soon():
-    time.sleep(0.02)
-    _thread.interrupt_main()
 
 
 class _MultiProcessingDataLoaderIter(_WorkersIter):
