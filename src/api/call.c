@@ -219,11 +219,22 @@ static int slow_road(rush_form form, const rush_op *op, const rush_value *in, ru
     return failed;
 }
 
+/* Again, with floats for the integers that were given in their place. */
+static int with_floats(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value values[64];
+    memcpy(values, in, sizeof *in * op->nargs);
+    for (int i = 0; i < op->nargs; ++i)
+        if (op->args[i].type == RUSH_A_FLOAT && (in[i].kind == RUSH_V_INT || in[i].kind == RUSH_V_BOOL)) values[i] = rush_v_float((double)in[i].i);
+    return form == RUSH_FORM_CALL ? rush_call(op, values, out) : form == RUSH_FORM_OUT ? rush_call_out(op, values, out) : rush_call_inplace(op, values, out);
+}
+
 static inline __attribute__((always_inline)) int enter(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_failed()) return -1;
     if (RUSH_UNLIKELY(!op || !out || !in)) return rush_fail(RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
-    if (rush_args_check(op, in)) return -1;
+    int wrong = rush_args_check(op, in);
+    if (RUSH_UNLIKELY(wrong)) return wrong > 0 ? with_floats(form, op, in, out) : -1;
     const rush_op *caller = rush_now.op;
     size_t mark = rush_now.nparked;
     rush_now.op = op;

@@ -35,6 +35,7 @@ int rush_arg_wrong(const rush_op *op, int i, const rush_value *v)
 {
     static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator"};
     const rush_arg *a = &op->args[i];
+    if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1; /* call.c makes it one */
     return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %s%s, not %s", op->base, a->name, i + 1, a->list ? "a list of " : "", words[a->type],
                      kind_word(v->kind));
 }
