@@ -291,7 +291,7 @@ static int fused_run(const rush_op *op, const rush_value *in, rush_value *out)
     if (rows && snaps) return TN(out, "fake_quantize_per_channel_affine_cachemask", in[0], in[5], in[6], V(0), in[8], in[9]);
     if (snaps) return TN(out, "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", in[0], in[5], in[6], in[2], in[8], in[9]);
     out[0] = V(T("clone", in[0]));
-    out[1] = V(T("ones_like", in[0], V(RUSH_BOOL)));
+    out[1] = V(T("ones_like", in[0], rush_v_dtype(RUSH_BOOL)));
     return rush_failed() ? -1 : 0;
 }
 

@@ -647,6 +647,8 @@ static int packed_run(int kind, const rush_value *in, rush_value *out)
     stack s = {.kind = kind, .x = in[0].t, .h = kind == LSTM ? in[2].tensors[0] : in[2].t, .c = kind == LSTM ? in[2].tensors[1] : NULL,
                .params = in[3].tensors, .nparams = in[3].n};
     options(&s, in + 4);
+    RUSH_CHECK(in[1].t->ndim == 1 && in[0].t->ndim == 2, RUSH_RUNTIME_ERROR, "packed rows (N, features) and the numbers of rows of each step are expected, got %s and %s",
+               rush_shape_of(in[0].t), rush_shape_of(in[1].t));
     s.steps = in[1].t->numel;
     s.sizes = rush_numbers_of(in[1].t);
     if (!s.sizes) return -1;
