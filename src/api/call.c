@@ -232,7 +232,7 @@ static int with_floats(rush_form form, const rush_op *op, const rush_value *in, 
 static inline __attribute__((always_inline)) int enter(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (rush_failed()) return -1;
-    if (RUSH_UNLIKELY(!op || !out || !in)) return rush_fail(RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
+    if (RUSH_UNLIKELY(!op || (!out && op->nout) || (!in && op->nargs))) return rush_fail(RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
     int wrong = rush_args_check(op, in);
     if (RUSH_UNLIKELY(wrong)) return wrong > 0 ? with_floats(form, op, in, out) : -1;
     const rush_op *caller = rush_now.op;

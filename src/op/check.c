@@ -12,14 +12,14 @@ uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
 {
     static const uint16_t one[] = {
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSOR), [RUSH_A_INT] = BIT(RUSH_V_INT) | BIT(RUSH_V_BOOL), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOAT),
-        [RUSH_A_BOOL] = BIT(RUSH_V_BOOL) | BIT(RUSH_V_INT), [RUSH_A_SCALAR] = NUMBERS, [RUSH_A_STRING] = BIT(RUSH_V_STRING), [RUSH_A_DTYPE] = BIT(RUSH_V_DTYPE),
+        [RUSH_A_BOOL] = BIT(RUSH_V_BOOL) | BIT(RUSH_V_INT), [RUSH_A_SCALAR] = NUMBERS, [RUSH_A_STRING] = BIT(RUSH_V_STRING), [RUSH_A_DTYPE] = BIT(RUSH_V_DTYPE) | BIT(RUSH_V_INT),
         [RUSH_A_DEVICE] = BIT(RUSH_V_DEVICE), [RUSH_A_LAYOUT] = BIT(RUSH_V_LAYOUT), [RUSH_A_MEMORY_FORMAT] = BIT(RUSH_V_MEMORY_FORMAT),
         [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR)};
     static const uint16_t list[] = {
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSORS), [RUSH_A_INT] = BIT(RUSH_V_INTS), [RUSH_A_BOOL] = BIT(RUSH_V_INTS), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOATS),
         [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_GENERATOR] = 0};
     uint16_t kinds = a->list ? list[a->type] : one[a->type];
-    if (a->type == RUSH_A_TENSOR && !a->list && (op->row || op->flags & RUSH_NUMBERS)) kinds |= NUMBERS;
+    if (a->type == RUSH_A_TENSOR && !a->list && (op->row || op->flags & RUSH_NUMBERS || !op->shape)) kinds |= NUMBERS; /* composites hand them on */
     if (a->optional) kinds |= BIT(RUSH_V_NONE);
     return kinds;
 }

@@ -96,7 +96,7 @@ static void wrong_kinds(void **state)
                     in[i] = (rush_value){.kind = (uint8_t)kind, .n = list ? 3 : 0};
                     if (constant && kind != RUSH_V_STRING && kind != RUSH_V_GENERATOR) in[i].i = kind == RUSH_V_DEVICE ? 255 : 777;
                     bool whole = op->args[i].type == RUSH_A_FLOAT && !op->args[i].list && (kind == RUSH_V_INT || kind == RUSH_V_BOOL); /* for a float */
-                    bool takes = whole || (kind <= RUSH_V_GENERATOR && op->args[i].kinds >> kind & 1);
+                    bool takes = whole || (op->args[i].type == RUSH_A_DTYPE && kind == RUSH_V_INT) || (kind <= RUSH_V_GENERATOR && op->args[i].kinds >> kind & 1);
                     bool bad = !takes || list || constant || kind == RUSH_V_TENSOR;
                     int failed = bad ? rush_call(op, in, out) : -1;
                     if (bad && (!failed || !rush_failed())) fail_msg("%s takes kind %d for its argument %d", op->name, kind, i);

@@ -30,7 +30,7 @@ FINE = {
     "rush_optim_step_closure": {2}, "rush_summary_hparams": {2, 4}, "rush_lr_multistep": "all", "rush_apply": {2}, "rush_fail": "all", "rush_log": "all",
     "rush_picture_decode": set(), "rush_rng_free": "all",
 }
-SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory")
+SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_infer$|rush_op_effects$|rush_thread_generator_set$")
 
 
 class Value(ctypes.Structure):
