@@ -54,7 +54,7 @@ static rush_tensor *set(rush_value *out, int i, rush_tensor *t)
 
 rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
-    RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
+    RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && ndim >= 0 && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
     rush_tensor *given = T_(out[i]);
     if (!given) return set(out, i, rush_tensor_new(dtype, device, ndim, size));
     if (given->ndim != ndim || (ndim && memcmp(given->size, size, sizeof *size * ndim))) {
