@@ -51,6 +51,8 @@ def answer(snippet, before=lambda: None, after=lambda: None):
             return "!! %s: %s" % (type(error).__name__, error)
         finally:
             after()
+            if "set_printoptions" in snippet:
+                torch.set_printoptions(profile="default", sci_mode=None)
         return describe(names.get("r") if ";" in snippet else result)
 
 
