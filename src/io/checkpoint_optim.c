@@ -1,7 +1,7 @@
 /* checkpoint_optim.c - optimizers as PyTorch's state_dict() has them: state by the number of the parameter, and groups of options.
  *
  * A kind of optimizer lists the options of its groups in PyTorch's order (rush_optim_kind.group), one word each: `eps` a number,
- * `amsgrad!` a bool, `betas=beta1,beta2` a tuple, `foreach-` None, `capturable0` and `capturable1` always False and True. C's
+ * `amsgrad!` a bool, `betas=beta1,beta2` a tuple, `foreach-` None, `capturable~` and `capturable+` always False and True. C's
  * optimizers have one group; a file may have several, if their options are equal.
  */
 #include "io/content.h"
@@ -11,7 +11,7 @@
 
 typedef struct word {
     char name[40], part[2][24]; /* the options of the operator that it stands for */
-    char mark;                  /* 0: a number; or = ! - 0 1 */
+    char mark;                  /* 0: a number; or = ! - ~ + */
 } word;
 
 /* The next word of a list, or false at its end. */
@@ -30,7 +30,7 @@ static bool next_word(const char **at, word *w)
         *parts = 0;
         w->mark = '=';
         sscanf(parts + 1, "%23[^,],%23s", w->part[0], w->part[1]);
-    } else if (strchr("!-01", text[n - 1])) {
+    } else if (strchr("!-~+", text[n - 1])) {
         w->mark = text[n - 1];
         text[n - 1] = 0;
     }
@@ -72,7 +72,7 @@ static rush_content *group_of(rush_optim *o)
         } else if (w.mark == '-') {
             x = rush_content_none();
         } else {
-            x = w.mark ? rush_content_bool(w.mark == '!' ? value_of(o, w.part[0]) != 0 : w.mark == '1') : rush_content_float(value_of(o, w.part[0]));
+            x = w.mark ? rush_content_bool(w.mark == '!' ? value_of(o, w.part[0]) != 0 : w.mark == '+') : rush_content_float(value_of(o, w.part[0]));
         }
         if (rush_content_set(group, w.name, x)) return NULL;
     }

@@ -232,28 +232,28 @@ static void option(rush_optim *o, const char *name, double value)
 
 static double either(double given, double otherwise) { return given ? given : otherwise; }
 
-#define SAME "maximize! foreach- differentiable0"
+#define SAME "maximize! foreach- differentiable~"
 #define ADAM "lr betas=beta1,beta2 eps weight_decay "
 #define MOMENTS {"exp_avg"}, {"exp_avg_sq"}
 static const rush_optim_kind sgd = {"_fused_sgd_", {{"momentum_buffer", .optional = true}}, false, true,
                                     "lr momentum dampening weight_decay nesterov! " SAME " fused-"};
 static const rush_optim_kind adam = {"_fused_adam_", {MOMENTS, {"max_exp_avg_sq", .optional = true}}, true, false,
-                                     ADAM "amsgrad! maximize! foreach- capturable0 differentiable0 fused- decoupled_weight_decay!"};
+                                     ADAM "amsgrad! maximize! foreach- capturable~ differentiable~ fused- decoupled_weight_decay!"};
 static const rush_optim_kind adamw = {"_fused_adamw_", {MOMENTS, {"max_exp_avg_sq", .optional = true}}, true, false,
-                                      ADAM "amsgrad! maximize! foreach- capturable0 differentiable0 fused- decoupled_weight_decay1"};
-static const rush_optim_kind adamax = {"_fused_adamax_", {{"exp_avg"}, {"exp_inf"}}, true, false, ADAM "foreach- maximize! differentiable0 capturable0"};
+                                      ADAM "amsgrad! maximize! foreach- capturable~ differentiable~ fused- decoupled_weight_decay+"};
+static const rush_optim_kind adamax = {"_fused_adamax_", {{"exp_avg"}, {"exp_inf"}}, true, false, ADAM "foreach- maximize! differentiable~ capturable~"};
 static const rush_optim_kind nadam = {"_fused_nadam_", {MOMENTS, {"mu_product", true}}, true, false,
-                                      ADAM "momentum_decay decoupled_weight_decay! maximize! foreach- capturable0 differentiable0"};
-static const rush_optim_kind radam = {"_fused_radam_", {MOMENTS}, true, false, ADAM "maximize! foreach- capturable0 decoupled_weight_decay! differentiable0"};
+                                      ADAM "momentum_decay decoupled_weight_decay! maximize! foreach- capturable~ differentiable~"};
+static const rush_optim_kind radam = {"_fused_radam_", {MOMENTS}, true, false, ADAM "maximize! foreach- capturable~ decoupled_weight_decay! differentiable~"};
 static const rush_optim_kind rmsprop = {"_fused_rmsprop_", {{"square_avg"}, {"grad_avg", .optional = true}, {"momentum_buffer", .optional = true}}, false, false,
-                                        "lr momentum alpha eps centered! weight_decay capturable0 foreach- maximize! differentiable0"};
-static const rush_optim_kind adagrad = {"_fused_adagrad_", {{"sum"}}, true, false, "lr lr_decay eps weight_decay initial_accumulator_value foreach- maximize! differentiable0 fused-"};
+                                        "lr momentum alpha eps centered! weight_decay capturable~ foreach- maximize! differentiable~"};
+static const rush_optim_kind adagrad = {"_fused_adagrad_", {{"sum"}}, true, false, "lr lr_decay eps weight_decay initial_accumulator_value foreach- maximize! differentiable~ fused-"};
 static const rush_optim_kind adadelta = {"_fused_adadelta_", {{"square_avg"}, {"acc_delta"}}, false, false,
-                                         "lr rho eps weight_decay maximize! capturable0 foreach- differentiable0"};
+                                         "lr rho eps weight_decay maximize! capturable~ foreach- differentiable~"};
 static const rush_optim_kind rprop = {"_fused_rprop_", {{"prev"}, {"step_size"}}, false, false,
-                                      "lr etas=etaminus,etaplus step_sizes=step_size_min,step_size_max foreach- maximize! differentiable0 capturable0"};
+                                      "lr etas=etaminus,etaplus step_sizes=step_size_min,step_size_max foreach- maximize! differentiable~ capturable~"};
 static const rush_optim_kind asgd = {"_fused_asgd_", {{"ax"}, {"mu", true}, {"eta", true}}, true, false,
-                                     "lr lambd alpha t0 weight_decay foreach- maximize! differentiable0 capturable0"};
+                                     "lr lambd alpha t0 weight_decay foreach- maximize! differentiable~ capturable~"};
 
 /* All states in use unless told otherwise. */
 static rush_optim *make(const rush_optim_kind *kind, rush_tensors p, double lr)
