@@ -34,7 +34,7 @@ static bool next_word(const char **at, word *w)
         w->mark = text[n - 1];
         text[n - 1] = 0;
     }
-    snprintf(w->name, sizeof w->name, "%s", text);
+    snprintf(w->name, sizeof w->name, "%.39s", text);
     if (!parts) snprintf(w->part[0], sizeof w->part[0], "%.23s", text);
     return true;
 }

@@ -98,7 +98,9 @@ static void runs_its_kernels(void **state)
         char text[100];
         rush_tensor_format(z, text, sizeof text);
         assert_string_equal(text, "tensor([2.5000, 4.5000, 6.5000], device='mirror:0')");
-        assert_true(((float *)rush_data(moved(z, (rush_device){RUSH_CPU, -1})))[1] == 4.5f);
+        const float *home = rush_data(moved(z, (rush_device){RUSH_CPU, -1}));
+        assert_non_null(home);
+        assert_true(home[1] == 4.5f);
         rush_requires_grad_set(x, true);
         assert_int_equal(rush_backward_full(1, (rush_tensor *[]){rush_add(x, x)}, (rush_tensor *[]){y}, false, false), 0);
         assert_true(rush_item(rush_select(rush_grad(x), 0, 1)) == 8);
