@@ -23,7 +23,7 @@ _NONE = """cpp.simdlen cpp.vec_isa_ok cuda.arch cuda.version fx_graph_remote_cac
 post_grad_custom_post_pass post_grad_custom_pre_pass pre_grad_custom_pass realize_opcount_threshold triton.autotune_at_compile_time
 triton.max_tiles"""
 _VALUES = {"aot_inductor.output_path": "", "compile_threads": 1, "cpp.min_chunk_size": 512, "cpp.threads": -1, "cuda.compile_opt_level": "-O1",
-           "cuda.cutlass_dir": "/work/oracle/lib/python3.11/site-packages/third_party/cutlass", "layout_opt_default": "1",
+           "cuda.cutlass_dir": "", "layout_opt_default": "1",
            "max_autotune_conv_backends": "ATEN,TRITON", "max_autotune_gemm_backends": "ATEN,TRITON,CPP", "max_fusion_size": 64,
            "max_pointwise_cat_inputs": 8, "realize_reads_threshold": 4, "rocm.arch": [], "triton.descriptive_names": "original_aten",
            "triton.multi_kernel": 0, "unroll_reductions_threshold": 8, "worker_start_method": "subprocess"}
