@@ -140,6 +140,12 @@ static rush_tensor *original(rush_tensor *t)
 int rush_given_keep(const rush_op *op, const rush_value *in, rush_value *values)
 {
     memcpy(values, in, sizeof *in * op->nargs);
+    /* Of the changed tensor as another argument, as in x.mul_(x), the memory alone: with its history the node would keep itself. */
+    for (uint64_t left = op->saves_in & op->tensor_args & ~(uint64_t)1; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        if (in[i].kind != RUSH_V_TENSOR || in[i].t != in[0].t || in[0].t->layout) continue;
+        if (!(values[i].t = rush_tensor_detach(in[0].t))) return -1;
+    }
     if (!rush_saves_self(op, in)) return 0;
     if (!(values[0].t = original(in[0].t))) return -1;
     rush_same_history(values[0].t, in[0].t);

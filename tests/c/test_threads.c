@@ -92,6 +92,7 @@ static void steps(rush_optim *opt, rush_tensor *p)
 static void optimizers_in_files(void **state)
 {
     char path[80];
+    if (suite_failing()) return; /* files without memory are test_io's */
     snprintf(path, sizeof path, "/tmp/rushlight-optim-%d.pt", (int)getpid());
     rush_scope() {
         rush_tensor *start = T("arange", V((int64_t)6), rush_v_dtype(RUSH_F32));
