@@ -10,12 +10,19 @@ all: $(BUILD)/build.ninja           ## build the library, the extension, the exa
 	@sh tools/refresh $(BUILD)
 	@ninja -C $(BUILD)
 	@sh tools/devlink $(BUILD)
+	@$(LACKS)
+
+# What an engine that was not found costs, in one line at the end.
+LACKS = $(BUILD)/rushlight info | sed -n 's/^without: */this build is without: /p'
 
 $(BUILD)/build.ninja:
 	@sh tools/setup
 	@CC="$$(command -v ccache >/dev/null && echo 'ccache gcc' || echo gcc)" meson setup $(BUILD) $(OPTIONS)
 
-demo: all                           ## train on handwritten digits, write weights and a picture
+demo: $(BUILD)/build.ninja          ## train on handwritten digits, write weights and a picture
+	@sh tools/refresh $(BUILD)
+	@ninja -C $(BUILD) examples/digits rushlight
+	@$(LACKS)
 	@$(BUILD)/examples/digits
 
 test: all                           ## run all tests, or those whose name contains T
@@ -72,15 +79,20 @@ bench: all                          ## time it all, beside PyTorch with PEER=a-p
 	@ninja -C $(BUILD) bench/engines >/dev/null 2>&1 && $(BUILD)/bench/engines || echo "built without oneDNN, so nothing to put products beside"
 	@$(PYTHON) bench/ratios.py $(if $(PEER),--peer $(PEER)) --rounds $(ROUNDS) calls kernels breadth training inference around memory -- $(T)
 
-docs: all                           ## print the reference page of all operations from the registry
-	@$(BUILD)/print reference >$(BUILD)/reference.md
-	@echo "$(BUILD)/reference.md"
+docs: all                           ## make the documents as a site, in BUILD/site
+	@$(PYTHON) tools/site $(BUILD) $(BUILD)/site
+	@echo "$(BUILD)/site/index.html"
 
-fmt:                                ## format the C files
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+fmt:                                ## tabs and blanks of the C files as they should be
+	@python3 tests/style.py --write
 
-install: all                        ## install library, headers, pkg-config file, manual page
-	@meson install -C $(BUILD)
+install: all                        ## install library, archive, headers, files for pkg-config and CMake, manual page; PREFIX=folder
+	@$(if $(PREFIX),meson configure $(BUILD) --prefix="$(abspath $(PREFIX))" && ninja -C $(BUILD) >/dev/null)
+	@meson install -C $(BUILD) --quiet
+	@ldconfig 2>/dev/null || true       # of root; others' programs find the library by the path that pkg-config and CMake put in
+
+wheel:                              ## a wheel that carries what it needs, in dist/
+	@sh tools/wheel
 
 clean:
 	@rm -rf build build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
@@ -88,4 +100,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo test san fuzz fuzz-operations tsan parity parity-san mutate bench docs fmt install clean help
+.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs fmt install clean help

@@ -106,7 +106,7 @@ static int direct_conv(direct *d, rush_tensor *const *t)
 }
 
 static rush_tensor *our_matmul(rush_tensor *const *t) { return rush_matmul(t[IN], t[WEIGHT]); }
-static rush_tensor *our_conv(rush_tensor *const *t) { return rush_conv2d(t[IN], t[WEIGHT], .padding = {1, 1}); }
+static rush_tensor *our_conv(rush_tensor *const *t) { return rush_conv2d(t[IN], t[WEIGHT], .padding = RUSH_INTS(1, 1)); }
 
 static const struct {
     const char *name;

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         rush_summary *log = rush_summary_open(argc > 2 ? argv[2] : "runs", NULL);
         if (rush_error()) break;
         int classes = rush_dataset_classes(data);
-        rush_module *net = rush_nn_sequential(rush_nn_conv2d(1, 8, 5, .stride = {2}), rush_nn_relu(), rush_nn_conv2d(8, 16, 5, .stride = {2}), rush_nn_relu(),
+        rush_module *net = rush_nn_sequential(rush_nn_conv2d(1, 8, 5, .stride = RUSH_INTS(2)), rush_nn_relu(), rush_nn_conv2d(8, 16, 5, .stride = RUSH_INTS(2)), rush_nn_relu(),
                                               rush_nn_flatten(), rush_nn_linear(16 * 3 * 3, classes));
         rush_optim *opt = rush_adamw(rush_parameters(net), .lr = 1e-2);
         printf("%lld pictures of %d classes\n", (long long)rush_dataset_size(data), classes);

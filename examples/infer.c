@@ -12,8 +12,8 @@ int main(int argc, char **argv)
     int which = argc > 3 ? atoi(argv[3]) : 42;
     rush_grad_enabled_set(false);
     rush_scope() {
-        rush_module *net = rush_nn_sequential(rush_nn_conv2d(1, 32, 3, .padding = {1}), rush_nn_relu(),
-                                              rush_nn_conv2d(32, 64, 3, .padding = {1}), rush_nn_relu(), rush_nn_max_pool2d(2),
+        rush_module *net = rush_nn_sequential(rush_nn_conv2d(1, 32, 3, .padding = RUSH_INTS(1)), rush_nn_relu(),
+                                              rush_nn_conv2d(32, 64, 3, .padding = RUSH_INTS(1)), rush_nn_relu(), rush_nn_max_pool2d(2),
                                               rush_nn_flatten(), rush_nn_linear(64 * 4 * 4, 128), rush_nn_relu(), rush_nn_dropout(0.4),
                                               rush_nn_linear(128, 10));
         rush_module_load(net, weights);

@@ -78,7 +78,8 @@ RUSH_API int rush_default_dtype_set(rush_dtype);         /* a floating type     
 typedef enum rush_error_kind {
     RUSH_OK, RUSH_RUNTIME_ERROR, RUSH_VALUE_ERROR, RUSH_TYPE_ERROR, RUSH_INDEX_ERROR, RUSH_KEY_ERROR,
     RUSH_NOT_IMPLEMENTED, RUSH_MEMORY_ERROR, RUSH_IO_ERROR, RUSH_LINALG_ERROR, RUSH_OVERFLOW_ERROR,
-    RUSH_ZERO_DIVISION_ERROR, RUSH_ATTRIBUTE_ERROR, RUSH_FOREIGN_ERROR /* raised by a callback, which keeps the details */
+    RUSH_ZERO_DIVISION_ERROR, RUSH_ATTRIBUTE_ERROR, RUSH_FOREIGN_ERROR, /* raised by a callback, which keeps the details */
+    RUSH_DIST_ERROR, RUSH_DIST_BACKEND_ERROR, RUSH_DIST_NETWORK_ERROR, RUSH_DIST_STORE_ERROR, RUSH_DIST_QUEUE_ERROR /* rushlight/dist.h */
 } rush_error_kind;
 
 RUSH_API const char *rush_error(void);              /* message of the pending error, NULL without one */
@@ -171,34 +172,66 @@ struct rush_value {
     };
 };
 
-/* Lists as arguments of the typed functions: RUSH_INTS(2, -1), RUSH_TENSORS(a, b). data NULL: not given. */
+/* Lists, as arguments and as options: RUSH_INTS(2, -1), RUSH_TENSORS(a, b). data NULL: not given. They last as long as the
+ * block in which they stand; in C++ as long as the scope. */
 typedef struct rush_ints { const int64_t *data; size_t n; } rush_ints;
 typedef struct rush_floats { const double *data; size_t n; } rush_floats;
 typedef struct rush_tensors { rush_tensor **data; size_t n; } rush_tensors;
 typedef struct rush_scalars { const rush_value *data; size_t n; } rush_scalars;
+RUSH_API void *rush_scope_copy(const void *, size_t bytes); /* a copy that lives as long as the innermost scope; NULL and an error */
+RUSH_API rush_tensor *rush_from_floats(rush_floats);        /* one dimension, of the default dtype */
+RUSH_API rush_tensor *rush_from_ints(rush_ints);            /* one dimension, int64 */
+static inline rush_ints rush_ints_same(rush_ints list) { return list; }
+static inline rush_ints rush_ints_one(int64_t i) { rush_ints list = {(const int64_t *)rush_scope_copy(&i, sizeof i), 1}; return list; }
+#ifndef __cplusplus
 #define RUSH_INTS(...) ((rush_ints){(const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
 #define RUSH_FLOATS(...) ((rush_floats){(const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)})
 #define RUSH_TENSORS(...) ((rush_tensors){(rush_tensor *[]){__VA_ARGS__}, sizeof((rush_tensor *[]){__VA_ARGS__}) / sizeof(rush_tensor *)})
+/* A list where one number stands for all of its entries: 2 or RUSH_INTS(2, 3). */
+#define RUSH_SIZES(x) _Generic((x), rush_ints: rush_ints_same, default: rush_ints_one)(x)
+#endif
 
-#define RUSH_NONE ((rush_value){.kind = RUSH_V_NONE})
-static inline rush_value rush_v_tensor(rush_tensor *t) { rush_value v = {.kind = RUSH_V_NONE}; if (t) { v.kind = RUSH_V_TENSOR; v.t = t; } return v; }
-static inline rush_value rush_v_int(int64_t i) { rush_value v = {.kind = RUSH_V_INT}; v.i = i; return v; }
-static inline rush_value rush_v_bool(bool b) { rush_value v = {.kind = RUSH_V_BOOL}; v.i = b; return v; }
-static inline rush_value rush_v_float(double f) { rush_value v = {.kind = RUSH_V_FLOAT}; v.f = f; return v; }
-static inline rush_value rush_v_string(const char *s) { rush_value v = {.kind = RUSH_V_STRING}; v.s = s; return v; }
-static inline rush_value rush_v_dtype(int d) { rush_value v = {.kind = RUSH_V_DTYPE}; v.i = d; return v; }
-static inline rush_value rush_v_ints(const int64_t *p, size_t n) { rush_value v = {.kind = RUSH_V_INTS}; v.n = (uint32_t)n; v.ints = p; return v; }
-static inline rush_value rush_v_floats(const double *p, size_t n) { rush_value v = {.kind = RUSH_V_FLOATS}; v.n = (uint32_t)n; v.floats = p; return v; }
-static inline rush_value rush_v_tensors(rush_tensor **p, size_t n) { rush_value v = {.kind = RUSH_V_TENSORS}; v.n = (uint32_t)n; v.tensors = p; return v; }
+static inline rush_value rush_v_none(void) { rush_value v = {RUSH_V_NONE, 0, {0}}; return v; }
+static inline rush_value rush_v_tensor(rush_tensor *t) { rush_value v = rush_v_none(); if (t) { v.kind = RUSH_V_TENSOR; v.t = t; } return v; }
+static inline rush_value rush_v_int(int64_t i) { rush_value v = {RUSH_V_INT, 0, {i}}; return v; }
+static inline rush_value rush_v_bool(bool b) { rush_value v = {RUSH_V_BOOL, 0, {b}}; return v; }
+static inline rush_value rush_v_float(double f) { rush_value v = rush_v_none(); v.kind = RUSH_V_FLOAT; v.f = f; return v; }
+static inline rush_value rush_v_string(const char *s) { rush_value v = rush_v_none(); v.kind = RUSH_V_STRING; v.s = s; return v; }
+static inline rush_value rush_v_dtype(int d) { rush_value v = {RUSH_V_DTYPE, 0, {d}}; return v; }
+static inline rush_value rush_v_layout(int l) { rush_value v = {RUSH_V_LAYOUT, 0, {l}}; return v; }
+static inline rush_value rush_v_memory_format(int f) { rush_value v = {RUSH_V_MEMORY_FORMAT, 0, {f}}; return v; }
+static inline rush_value rush_v_device(rush_device d) { rush_value v = rush_v_none(); v.kind = RUSH_V_DEVICE; v.device = d; return v; }
+static inline rush_value rush_v_generator(rush_generator *g) { rush_value v = rush_v_none(); if (g) { v.kind = RUSH_V_GENERATOR; v.gen = g; } return v; }
+static inline rush_value rush_v_ints(const int64_t *p, size_t n) { rush_value v = rush_v_none(); v.kind = RUSH_V_INTS; v.n = (uint32_t)n; v.ints = p; return v; }
+static inline rush_value rush_v_floats(const double *p, size_t n) { rush_value v = rush_v_none(); v.kind = RUSH_V_FLOATS; v.n = (uint32_t)n; v.floats = p; return v; }
+static inline rush_value rush_v_tensors(rush_tensor **p, size_t n) { rush_value v = rush_v_none(); v.kind = RUSH_V_TENSORS; v.n = (uint32_t)n; v.tensors = p; return v; }
 static inline rush_value rush_v_value(rush_value v) { return v; }
 
 #ifndef __cplusplus
+#define RUSH_NONE ((rush_value){.kind = RUSH_V_NONE})
 /* RUSH_V(x): a tensor, number, text or value, boxed. Integers of any width, float and double, bool. */
 #define RUSH_V(x)                                                                                           \
     _Generic((x), rush_tensor *: rush_v_tensor, const rush_tensor *: rush_v_tensor, bool: rush_v_bool,      \
              float: rush_v_float, double: rush_v_float, char *: rush_v_string, const char *: rush_v_string, \
-             rush_value: rush_v_value, default: rush_v_int)(x)
+             rush_value: rush_v_value, rush_device: rush_v_device, default: rush_v_int)(x)
 #endif
+
+/* Options of the typed functions (rushlight/ops.h). NULL for them, and what is zero in a struct of one's own, is the schema's
+ * default; with `exact` set zeros count as they stand, as in the calls by name: rush_avg_pool2d(x, 2, .count_include_pad = 0).
+ * In C++ a struct of options begins with the defaults, of which RUSH_ZERO and RUSH_OTHERWISE tell the compiler. */
+#ifdef __cplusplus
+enum class rush_exact : bool { no, yes };
+#define RUSH_OTHERWISE(x) = x
+#define RUSH_ZERO = {}
+#else
+typedef bool rush_exact;
+#define RUSH_OTHERWISE(x)
+#define RUSH_ZERO
+#endif
+/* Around calls by name whose options have defaults other than zero: that a field is set twice is meant. */
+#define RUSH_OVER_DEFAULTS_BEGIN                                                                            \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define RUSH_OVER_DEFAULTS_END _Pragma("GCC diagnostic pop")
 
 /* ---- operations ----------------------------------------------------------------------------------------- */
 
@@ -222,12 +255,13 @@ typedef struct rush_arg {
 } rush_arg;
 
 #define RUSH_MAXOUT 8 /* as many results as an operation can have */
+#define RUSH_OP_MORE 17 /* words of rush_op that are the library's own */
 typedef struct rush_grads rush_grads; /* what a derivative is given: below */
 typedef void (*rush_kernel)(const rush_op *, const rush_value *in, rush_value *out);
 typedef int (*rush_rule)(const rush_op *, const rush_value *in, rush_value *out);
 typedef void (*rush_derivative)(rush_grads *);
 
-/* One operation. The first group is written by hand, the second is filled by rush_op_register(). */
+/* One operation. The first group is written by hand, the second is filled by rush_op_register(), and more for itself. */
 struct rush_op {
     const char *schema; /* ATen's: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor" */
     const char *doc;    /* what it does: shapes, dtypes, the paper or source where there is one        */
@@ -242,23 +276,18 @@ struct rush_op {
                               by shape and dtype only. "self@other|weight": self, if other or weight
                               wants a gradient */
     const char *node;      /* how graphs show it; NULL: "CumsumBackward0", by the name               */
-    uint32_t flags;
+    uint32_t flags;        /* rush_op_flags                                                          */
+    uint8_t method;        /* rush_op_method: where Python has it beside a function of torch         */
 
     const char *name;      /* "cumsum" or "sum.dim_IntList"                               */
     const char *base;      /* the name without its overload                               */
     rush_arg *args;
     uint8_t nargs, nout;
-    uint8_t out_list;      /* bit i: result i is a Tensor[]                               */
-    uint64_t saves_in;     /* bit i: grad reads argument i                                */
-    uint32_t saves_out;
-    uint64_t *saves_when;  /* per argument, then per result: kept only if one of these arguments wants a gradient; 0: always */
-    uint64_t tensor_args;  /* bit i: argument i is a Tensor or Tensor[]                   */
-    uint8_t out_types[RUSH_MAXOUT]; /* rush_arg_type of each result                       */
-    const char *out_names[RUSH_MAXOUT]; /* "values", "indices"; NULL where the schema names none */
-    const void *row;       /* of a table's row: what its family needs to know             */
-    const rush_op *sparse; /* what runs with tensors of sparse layouts; NULL: an error    */
-    rush_op *next;         /* the next overload of the same base name                     */
-    uint32_t index;        /* in order of registration                                    */
+#ifdef RUSH_BUILDING
+#include "op/fields.h"
+#else
+    uint64_t more[RUSH_OP_MORE];
+#endif
 };
 
 enum rush_op_flags {
@@ -272,7 +301,7 @@ enum rush_op_flags {
     RUSH_HIDDEN = 128,    /* no part of the public documentation                                         */
     RUSH_INPLACE_OK = 256, /* has an in-place form name_ although it is not pointwise                    */
     RUSH_ANY_DEVICE = 512, /* runs without a kernel slot of the device of its arguments                  */
-    RUSH_OUT_STRICT = 1024, /* out= has the result's very dtype, and shares memory with no argument      */
+    RUSH_OUT_APART = 1024, /* out= shares memory with no argument                                        */
     RUSH_ANY_LAYOUT = 2048, /* looks at the layouts of its arguments itself: sparse tensors are fine     */
     RUSH_SAME_GRAD = 4096, /* of sparse forms: the derivative of the dense record serves                 */
     RUSH_FIRST_GRAD = 8192, /* of the results only the first has a gradient                              */
@@ -283,7 +312,21 @@ enum rush_op_flags {
     RUSH_IO = 262144,     /* reads or writes what is no tensor: files, the terminal                      */
     RUSH_FOLDED_SELF = 524288, /* in place, an expanded tensor is warned of and changed                  */
     RUSH_NUMBERS = 1048576, /* numbers stand for its tensor arguments, as in operations made of a table's row */
-    RUSH_DENSE_FIRST = 2097152 /* of sparse forms: the first argument may be a strided tensor            */
+    RUSH_DENSE_FIRST = 2097152, /* of sparse forms: the first argument may be a strided tensor           */
+    RUSH_OUT_CASTS = 4194304 /* out= may be of another dtype whose category holds the result; else it has the very one */
+};
+
+/* Where Python has an operation; of overloads, what one of them says is true of all. A name with the prefix linalg_, fft_ or
+ * special_ is a function of that namespace, one that ends with _ is none. */
+enum rush_op_method {
+    RUSH_METHOD = 1,      /* x.name()                                                            */
+    RUSH_METHOD_ = 2,     /* x.name_(), the form that changes x                                  */
+    RUSH_FUNCTION_ = 4,   /* the function name_(x)                                               */
+    RUSH_NN = 8,          /* its functions are those of torch._C._nn instead of torch            */
+    RUSH_NO_FUNCTION = 16,
+    RUSH_IN_SPARSE = 32,  /* torch._C._sparse has the function, too                              */
+    RUSH_OLD_ORDER = 64,  /* numbers may stand before tensors, as of old: add(x, 2, y)           */
+    RUSH_METHODS = RUSH_METHOD | RUSH_METHOD_, RUSH_ALL_FORMS = RUSH_METHODS | RUSH_FUNCTION_
 };
 
 /* What a derivative reads and fills. Arguments whose elements were not saved are there by shape and dtype.
@@ -313,11 +356,14 @@ enum rush_effects { RUSH_EFFECT_WRITES = 1, RUSH_EFFECT_RANDOM = 2, RUSH_EFFECT_
 RUSH_API unsigned rush_op_effects(const rush_op *);
 /* The results' shapes, dtypes, strides and devices, as tensors without memory: nothing is computed, drawn or written. */
 RUSH_API int rush_infer(const rush_op *, const rush_value *in, rush_value *out);
+/* The name of its typed C function, "rush_conv2d", in memory of this thread until the next call; NULL: it has none. */
+RUSH_API const char *rush_op_c_name(const rush_op *);
 /* The forms derived from a record: results written into given tensors (out=), or into argument 0 (name_). */
 RUSH_API int rush_call_out(const rush_op *, const rush_value *in, rush_value *out); /* out[i].t given */
 RUSH_API int rush_call_inplace(const rush_op *, const rush_value *in, rush_value *out);
-/* For C: n values, defaults for the rest, the first result. */
+/* For C: n values, defaults for the rest, the first result. Of _inplace that is argument 0, changed. */
 RUSH_API rush_tensor *rush_apply(const rush_op *, int n, const rush_value *in);
+RUSH_API rush_tensor *rush_apply_inplace(const rush_op *, int n, const rush_value *in);
 
 /* For shape rules: result i of this dtype and size on the device of the arguments, contiguous; checks and
  * resizes a tensor that was given. */
@@ -348,8 +394,10 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 
 #ifdef __cplusplus
 }
+#include <rushlight/arguments.hpp>
 #endif
 #include <rushlight/backend.h>
+#include <rushlight/modes.h>
 #include <rushlight/nn.h>
 #include <rushlight/optim.h>
 #include <rushlight/io.h>

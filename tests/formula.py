@@ -143,7 +143,7 @@ def main():
     cli.add_argument("--write", action="store_true", help="write what is counted as what is allowed")
     cli.add_argument("files", nargs="*", help="only files whose name contains one of these")
     args = cli.parse_args()
-    sources = [Source(path) for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.[ch]"))]
+    sources = [Source(path) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.[ch]"))]
     counted, where = collections.Counter(), collections.defaultdict(dict)
     for source, name in reached(sources):
         words = FORBIDDEN.findall(source.bodies[name])

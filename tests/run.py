@@ -22,6 +22,7 @@ import sanitizers
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ["numpy", "pytest"]
 UNSANITIZED = ["--ignore=tests/python/test_install.py",  # builds the library anew, without the sanitizers
+               "--ignore=tests/python/test_adding.py",   # links the library again, for a Python without the sanitizers
                "--ignore=tests/python/test_growth.py",   # counts the process's memory, which the sanitizers keep
                "--deselect=tests/python/test_lifetime.py::test_ten_thousand_steps_leave_memory_as_it_was",  # the same
                "--deselect=tests/python/test_ghost.py::test_the_host_cannot_touch_its_memory"]  # ends by a signal, which is the sanitizer's

@@ -54,11 +54,13 @@ RUSH_API rush_state rush_load_state(const char *path);
 /* ---- anything ---- */
 
 typedef struct rush_load_options {
-    bool mmap;         /* tensors are the file's memory, copied when written to; checksums are not looked at */
-    bool unchecked;    /* do not compare checksums */
+    bool mmap RUSH_ZERO;         /* tensors are the file's memory, copied when written to; checksums are not looked at */
+    bool unchecked RUSH_ZERO;    /* do not compare checksums */
 } rush_load_options;
 RUSH_API const rush_content *rush_load_with(const char *path, rush_load_options); /* NULL and an error */
+#ifndef __cplusplus
 #define rush_load(path, ...) rush_load_with(path, (rush_load_options){__VA_ARGS__})
+#endif
 RUSH_API int rush_save(const char *path, const rush_content *);
 
 RUSH_API rush_content *rush_content_none(void);
@@ -86,5 +88,9 @@ RUSH_API int rush_optim_load_content(rush_optim *, const rush_content *);
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef __cplusplus
+inline const rush_content *rush_load(const char *path, rush_load_options options = {}) { return rush_load_with(path, options); }
 #endif
 #endif

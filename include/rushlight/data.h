@@ -43,14 +43,16 @@ RUSH_API rush_dataset *rush_dataset_tensors(int n, rush_tensor *const *);
 RUSH_API rush_dataset *rush_dataset_npy(int n, const char *const *paths);
 
 typedef struct rush_image_options {
-    int mode;              /* a rush_picture_mode; 0: RGB                                  */
-    int64_t height, width; /* every picture is resized to this; 0: they all have one size  */
-    bool bytes;            /* uint8 as decoded, instead of floats from 0 to 1              */
+    int mode RUSH_ZERO;              /* a rush_picture_mode; 0: RGB                                  */
+    int64_t height RUSH_ZERO, width RUSH_ZERO; /* every picture is resized to this; 0: they all have one size  */
+    bool bytes RUSH_ZERO;            /* uint8 as decoded, instead of floats from 0 to 1              */
 } rush_image_options;
 /* A folder with a folder of PNG and JPEG pictures for each class: (picture, int64 class). Classes are in the order
  * of their names, as are the pictures of each. */
 RUSH_API rush_dataset *rush_dataset_images_with(const char *folder, const rush_image_options *);
+#ifndef __cplusplus
 #define rush_dataset_images(folder, ...) rush_dataset_images_with(folder, &(rush_image_options){__VA_ARGS__})
+#endif
 RUSH_API int rush_dataset_classes(const rush_dataset *);                  /* 0 for other kinds of datasets */
 RUSH_API const char *rush_dataset_class_name(const rush_dataset *, int k);
 
@@ -59,20 +61,22 @@ RUSH_API const char *rush_dataset_class_name(const rush_dataset *, int k);
 typedef struct rush_loader rush_loader;
 
 typedef struct rush_loader_options {
-    int64_t batch;         /* 0: 1                                                          */
-    bool shuffle, drop_last;
-    int threads;           /* that read ahead; 0: the caller reads                          */
-    int prefetch;          /* batches in work for each thread; 0: 2                         */
-    rush_generator *generator; /* NULL: the default one                                     */
-    int shares, share;     /* for several processes: this one gets each shares-th sample    */
+    int64_t batch RUSH_ZERO;         /* 0: 1                                                          */
+    bool shuffle RUSH_ZERO, drop_last RUSH_ZERO;
+    int threads RUSH_ZERO;           /* that read ahead; 0: the caller reads                          */
+    int prefetch RUSH_ZERO;          /* batches in work for each thread; 0: 2                         */
+    rush_generator *generator RUSH_ZERO; /* NULL: the default one                                     */
+    int shares RUSH_ZERO, share RUSH_ZERO;     /* for several processes: this one gets each shares-th sample    */
     /* Changes a batch before it is handed out, in the thread that read it; NULL: as it is. */
-    int (*transform)(void *arg, int columns, rush_tensor **batch);
-    void *transform_arg;
+    int (*transform)(void *arg, int columns, rush_tensor **batch) RUSH_ZERO;
+    void *transform_arg RUSH_ZERO;
 } rush_loader_options;
 
 /* Keeps the dataset. Threads begin with the first batch. */
 RUSH_API rush_loader *rush_loader_new_with(rush_dataset *, const rush_loader_options *);
+#ifndef __cplusplus
 #define rush_loader_new(dataset, ...) rush_loader_new_with(dataset, &(rush_loader_options){__VA_ARGS__})
+#endif
 /* The next batch, parked in the scope of the call: 1; at the end of the epoch 0, and the next call begins another;
  * -1 and an error that names the sample. */
 RUSH_API int rush_loader_next(rush_loader *, rush_tensor **batch);
@@ -99,5 +103,10 @@ RUSH_API int64_t rush_tokenizer_decode(const rush_tokenizer *, const rush_tensor
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef __cplusplus
+inline rush_dataset *rush_dataset_images(const char *folder, const rush_image_options &options = {}) { return rush_dataset_images_with(folder, &options); }
+inline rush_loader *rush_loader_new(rush_dataset *dataset, const rush_loader_options &options = {}) { return rush_loader_new_with(dataset, &options); }
 #endif
 #endif

@@ -7,7 +7,8 @@
  *     rush_module *net = rush_nn_sequential(rush_nn_linear(64, 32), rush_nn_relu(), rush_nn_linear(32, 10));
  *     rush_tensor *y = rush_forward(net, x);
  *
- * Options that are left out are PyTorch's defaults. In C++ call the _with functions with an options struct.
+ * Options that are left out are PyTorch's defaults, so are all where NULL stands for them. In C++ options are a struct,
+ * rush_nn_linear(32, 10, {.no_bias = true}) since C++20, and calls without them end before it: rush_nn_linear(32, 10).
  */
 #ifndef RUSHLIGHT_NN_H
 #define RUSHLIGHT_NN_H
@@ -87,33 +88,35 @@ RUSH_API rush_tensor *rush_init_orthogonal(rush_tensor *, double gain);
 
 RUSH_API rush_module *rush_nn_sequential_of(int n, rush_module *const *);
 RUSH_API int rush_sequential_append(rush_module *sequential, rush_module *);
+#ifndef __cplusplus
 #define rush_nn_sequential(...)                                                                             \
     rush_nn_sequential_of((int)(sizeof((rush_module *[]){__VA_ARGS__}) / sizeof(rush_module *)), (rush_module *[]){__VA_ARGS__})
+#endif
 /* Any operation as a module: op(x, args...). What array arguments point to is copied. */
 RUSH_API rush_module *rush_nn_call(const char *op, int n, const rush_value *args);
 
 /* ---- layers ---- */
 
-typedef struct rush_nn_linear_options { bool no_bias; rush_dtype dtype; } rush_nn_linear_options; /* dtype 0 (bool): the default */
+typedef struct rush_nn_linear_options { bool no_bias RUSH_ZERO; rush_dtype dtype RUSH_ZERO; } rush_nn_linear_options; /* dtype 0 (bool): the default */
 RUSH_API rush_module *rush_nn_linear_with(int64_t in, int64_t out, const rush_nn_linear_options *);
 
 typedef struct rush_nn_conv_options {
-    int64_t stride[3], padding[3], dilation[3], output_padding[3]; /* one number counts for all dimensions */
-    int64_t groups;
-    bool no_bias;
-    const char *padding_mode; /* "zeros", "reflect", "replicate", "circular" */
-    bool same;                /* padding that keeps the size                 */
+    rush_ints stride RUSH_ZERO, padding RUSH_ZERO, dilation RUSH_ZERO, output_padding RUSH_ZERO; /* RUSH_INTS(2): one number counts for all dimensions */
+    int64_t groups RUSH_ZERO;
+    bool no_bias RUSH_ZERO;
+    const char *padding_mode RUSH_ZERO; /* "zeros", "reflect", "replicate", "circular" */
+    bool same RUSH_ZERO;                /* padding that keeps the size                 */
 } rush_nn_conv_options;
-/* dims 1 to 3; kernel has as many entries, or one that counts for all (the rest 0). */
-RUSH_API rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, const int64_t kernel[3],
+/* dims 1 to 3; kernel has as many entries, or one that counts for all. By name it is a number or RUSH_INTS(3, 5). */
+RUSH_API rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, rush_ints kernel,
                                         const rush_nn_conv_options *);
 
 typedef struct rush_nn_norm_options {
-    double eps, momentum;  /* 0: PyTorch's; momentum below 0: a cumulative average (batch norm) */
-    bool no_affine, no_bias;
-    bool no_track;         /* batch norm without running averages */
-    bool track;            /* instance norm with them             */
-    bool affine;           /* instance norm with weight and bias  */
+    double eps RUSH_ZERO, momentum RUSH_ZERO;  /* 0: PyTorch's; momentum below 0: a cumulative average (batch norm) */
+    bool no_affine RUSH_ZERO, no_bias RUSH_ZERO;
+    bool no_track RUSH_ZERO;         /* batch norm without running averages */
+    bool track RUSH_ZERO;            /* instance norm with them             */
+    bool affine RUSH_ZERO;           /* instance norm with weight and bias  */
 } rush_nn_norm_options;
 RUSH_API rush_module *rush_nn_batch_norm_with(int64_t features, const rush_nn_norm_options *);
 RUSH_API rush_module *rush_nn_instance_norm_with(int64_t features, const rush_nn_norm_options *);
@@ -121,7 +124,7 @@ RUSH_API rush_module *rush_nn_group_norm_with(int64_t groups, int64_t channels, 
 RUSH_API rush_module *rush_nn_layer_norm_with(rush_ints shape, const rush_nn_norm_options *);
 RUSH_API rush_module *rush_nn_rms_norm_with(rush_ints shape, const rush_nn_norm_options *);
 
-typedef struct rush_nn_embedding_options { int64_t padding_idx; bool has_padding; } rush_nn_embedding_options;
+typedef struct rush_nn_embedding_options { int64_t padding_idx RUSH_ZERO; bool has_padding RUSH_ZERO; } rush_nn_embedding_options;
 RUSH_API rush_module *rush_nn_embedding_with(int64_t count, int64_t features, const rush_nn_embedding_options *);
 
 RUSH_API rush_module *rush_nn_dropout(double p);
@@ -133,36 +136,36 @@ RUSH_API rush_module *rush_nn_softmax(int dim);
 RUSH_API rush_module *rush_nn_log_softmax(int dim);
 
 typedef struct rush_nn_pool_options {
-    int64_t stride[3], padding[3], dilation[3]; /* stride 0: the window's size */
-    bool ceil_mode, exclude_padding;
+    rush_ints stride RUSH_ZERO, padding RUSH_ZERO, dilation RUSH_ZERO; /* no stride: the window's size */
+    bool ceil_mode RUSH_ZERO, exclude_padding RUSH_ZERO;
 } rush_nn_pool_options;
-RUSH_API rush_module *rush_nn_max_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *);
-RUSH_API rush_module *rush_nn_avg_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *);
-RUSH_API rush_module *rush_nn_adaptive_avg_pool(int dims, const int64_t size[3]);
-RUSH_API rush_module *rush_nn_adaptive_max_pool(int dims, const int64_t size[3]);
+RUSH_API rush_module *rush_nn_max_pool_with(int dims, rush_ints window, const rush_nn_pool_options *);
+RUSH_API rush_module *rush_nn_avg_pool_with(int dims, rush_ints window, const rush_nn_pool_options *);
+RUSH_API rush_module *rush_nn_adaptive_avg_pool(int dims, rush_ints size);
+RUSH_API rush_module *rush_nn_adaptive_max_pool(int dims, rush_ints size);
 
 typedef struct rush_nn_recurrent_options {
-    int layers;
-    double dropout;
-    bool no_bias, batch_first, bidirectional, relu; /* relu: of rush_nn_rnn, instead of tanh */
+    int layers RUSH_ZERO;
+    double dropout RUSH_ZERO;
+    bool no_bias RUSH_ZERO, batch_first RUSH_ZERO, bidirectional RUSH_ZERO, relu RUSH_ZERO; /* relu: of rush_nn_rnn, instead of tanh */
 } rush_nn_recurrent_options;
 RUSH_API rush_module *rush_nn_rnn_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
 RUSH_API rush_module *rush_nn_lstm_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
 RUSH_API rush_module *rush_nn_gru_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *);
 
 typedef struct rush_nn_attention_options {
-    double dropout;
-    bool no_bias, batch_first, causal;
-    int64_t kdim, vdim;    /* features of key and value where they differ */
+    double dropout RUSH_ZERO;
+    bool no_bias RUSH_ZERO, batch_first RUSH_ZERO, causal RUSH_ZERO;
+    int64_t kdim RUSH_ZERO, vdim RUSH_ZERO;    /* features of key and value where they differ */
 } rush_nn_attention_options;
 /* (query, key, value, mask): mask is added to the scores, or bool with true where attention is forbidden. One input x: (x, x, x). */
 RUSH_API rush_module *rush_nn_attention_with(int64_t features, int64_t heads, const rush_nn_attention_options *);
 
 typedef struct rush_nn_transformer_options {
-    int64_t feedforward;   /* 0: 2048 */
-    double dropout;        /* below 0: none; 0: 0.1 */
-    double eps;
-    bool gelu, norm_first, batch_first, causal;
+    int64_t feedforward RUSH_ZERO;   /* 0: 2048 */
+    double dropout RUSH_ZERO;        /* below 0: none; 0: 0.1 */
+    double eps RUSH_ZERO;
+    bool gelu RUSH_ZERO, norm_first RUSH_ZERO, batch_first RUSH_ZERO, causal RUSH_ZERO;
 } rush_nn_transformer_options;
 RUSH_API rush_module *rush_nn_encoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *); /* (x, mask) */
 RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *); /* (x, memory, mask, memory mask) */
@@ -181,25 +184,25 @@ RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads
 #define rush_nn_hardswish() rush_nn_call("hardswish", 0, NULL)
 #define rush_nn_leaky_relu(slope) rush_nn_op("leaky_relu", RUSH_V(slope))
 #define rush_nn_linear(in, out, ...) rush_nn_linear_with(in, out, &(rush_nn_linear_options){__VA_ARGS__})
-#define rush_nn_conv1d(in, out, kernel, ...) rush_nn_conv_with(1, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_conv2d(in, out, kernel, ...) rush_nn_conv_with(2, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_conv3d(in, out, kernel, ...) rush_nn_conv_with(3, false, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_conv_transpose1d(in, out, kernel, ...) rush_nn_conv_with(1, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_conv_transpose2d(in, out, kernel, ...) rush_nn_conv_with(2, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_conv_transpose3d(in, out, kernel, ...) rush_nn_conv_with(3, true, in, out, (int64_t[3]){kernel}, &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv1d(in, out, kernel, ...) rush_nn_conv_with(1, false, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv2d(in, out, kernel, ...) rush_nn_conv_with(2, false, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv3d(in, out, kernel, ...) rush_nn_conv_with(3, false, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose1d(in, out, kernel, ...) rush_nn_conv_with(1, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose2d(in, out, kernel, ...) rush_nn_conv_with(2, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
+#define rush_nn_conv_transpose3d(in, out, kernel, ...) rush_nn_conv_with(3, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
 #define rush_nn_batch_norm(features, ...) rush_nn_batch_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
 #define rush_nn_instance_norm(features, ...) rush_nn_instance_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
 #define rush_nn_group_norm(groups, channels, ...) rush_nn_group_norm_with(groups, channels, &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_layer_norm(features, ...) rush_nn_layer_norm_with(RUSH_INTS(features), &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_rms_norm(features, ...) rush_nn_rms_norm_with(RUSH_INTS(features), &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_layer_norm(features, ...) rush_nn_layer_norm_with(RUSH_SIZES(features), &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_rms_norm(features, ...) rush_nn_rms_norm_with(RUSH_SIZES(features), &(rush_nn_norm_options){__VA_ARGS__})
 #define rush_nn_embedding(count, features, ...) rush_nn_embedding_with(count, features, &(rush_nn_embedding_options){__VA_ARGS__})
-#define rush_nn_max_pool1d(window, ...) rush_nn_max_pool_with(1, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_max_pool2d(window, ...) rush_nn_max_pool_with(2, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_max_pool3d(window, ...) rush_nn_max_pool_with(3, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_avg_pool1d(window, ...) rush_nn_avg_pool_with(1, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_avg_pool2d(window, ...) rush_nn_avg_pool_with(2, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_avg_pool3d(window, ...) rush_nn_avg_pool_with(3, (int64_t[3]){window}, &(rush_nn_pool_options){__VA_ARGS__})
-#define rush_nn_adaptive_avg_pool2d(height, width) rush_nn_adaptive_avg_pool(2, (int64_t[3]){height, width})
+#define rush_nn_max_pool1d(window, ...) rush_nn_max_pool_with(1, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_max_pool2d(window, ...) rush_nn_max_pool_with(2, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_max_pool3d(window, ...) rush_nn_max_pool_with(3, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool1d(window, ...) rush_nn_avg_pool_with(1, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool2d(window, ...) rush_nn_avg_pool_with(2, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_avg_pool3d(window, ...) rush_nn_avg_pool_with(3, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
+#define rush_nn_adaptive_avg_pool2d(height, width) rush_nn_adaptive_avg_pool(2, RUSH_INTS(height, width))
 #define rush_nn_rnn(in, hidden, ...) rush_nn_rnn_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
 #define rush_nn_lstm(in, hidden, ...) rush_nn_lstm_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
 #define rush_nn_gru(in, hidden, ...) rush_nn_gru_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
@@ -211,5 +214,57 @@ RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads
 
 #ifdef __cplusplus
 }
+#endif
+
+/* ---- C++ ---- */
+
+#ifdef __cplusplus
+template <typename... M> rush_module *rush_nn_sequential(M... modules)
+{
+    rush_module *const list[] = {modules...};
+    return rush_nn_sequential_of((int)sizeof...(modules), list);
+}
+template <typename... A> rush_module *rush_nn_op(const char *op, A... args)
+{
+    const rush_value list[] = {rush_v(args)...};
+    return rush_nn_call(op, (int)sizeof...(args), list);
+}
+inline rush_module *rush_nn_relu() { return rush_nn_call("relu", 0, nullptr); }
+inline rush_module *rush_nn_sigmoid() { return rush_nn_call("sigmoid", 0, nullptr); }
+inline rush_module *rush_nn_tanh() { return rush_nn_call("tanh", 0, nullptr); }
+inline rush_module *rush_nn_gelu() { return rush_nn_call("gelu", 0, nullptr); }
+inline rush_module *rush_nn_silu() { return rush_nn_call("silu", 0, nullptr); }
+inline rush_module *rush_nn_mish() { return rush_nn_call("mish", 0, nullptr); }
+inline rush_module *rush_nn_elu() { return rush_nn_call("elu", 0, nullptr); }
+inline rush_module *rush_nn_selu() { return rush_nn_call("selu", 0, nullptr); }
+inline rush_module *rush_nn_softplus() { return rush_nn_call("softplus", 0, nullptr); }
+inline rush_module *rush_nn_hardswish() { return rush_nn_call("hardswish", 0, nullptr); }
+inline rush_module *rush_nn_leaky_relu(double slope) { return rush_nn_op("leaky_relu", slope); }
+inline rush_module *rush_nn_linear(int64_t in, int64_t out, const rush_nn_linear_options &options = {}) { return rush_nn_linear_with(in, out, &options); }
+inline rush_module *rush_nn_conv1d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(1, false, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_conv2d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(2, false, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_conv3d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(3, false, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_conv_transpose1d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(1, true, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_conv_transpose2d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(2, true, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_conv_transpose3d(int64_t in, int64_t out, const rush_int_list &kernel, const rush_nn_conv_options &options = {}) { return rush_nn_conv_with(3, true, in, out, kernel.list(), &options); }
+inline rush_module *rush_nn_batch_norm(int64_t features, const rush_nn_norm_options &options = {}) { return rush_nn_batch_norm_with(features, &options); }
+inline rush_module *rush_nn_instance_norm(int64_t features, const rush_nn_norm_options &options = {}) { return rush_nn_instance_norm_with(features, &options); }
+inline rush_module *rush_nn_group_norm(int64_t groups, int64_t channels, const rush_nn_norm_options &options = {}) { return rush_nn_group_norm_with(groups, channels, &options); }
+inline rush_module *rush_nn_layer_norm(const rush_int_list &features, const rush_nn_norm_options &options = {}) { return rush_nn_layer_norm_with(features.list(), &options); }
+inline rush_module *rush_nn_rms_norm(const rush_int_list &features, const rush_nn_norm_options &options = {}) { return rush_nn_rms_norm_with(features.list(), &options); }
+inline rush_module *rush_nn_embedding(int64_t count, int64_t features, const rush_nn_embedding_options &options = {}) { return rush_nn_embedding_with(count, features, &options); }
+inline rush_module *rush_nn_max_pool1d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_max_pool_with(1, window.list(), &options); }
+inline rush_module *rush_nn_max_pool2d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_max_pool_with(2, window.list(), &options); }
+inline rush_module *rush_nn_max_pool3d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_max_pool_with(3, window.list(), &options); }
+inline rush_module *rush_nn_avg_pool1d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_avg_pool_with(1, window.list(), &options); }
+inline rush_module *rush_nn_avg_pool2d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_avg_pool_with(2, window.list(), &options); }
+inline rush_module *rush_nn_avg_pool3d(const rush_int_list &window, const rush_nn_pool_options &options = {}) { return rush_nn_avg_pool_with(3, window.list(), &options); }
+inline rush_module *rush_nn_adaptive_avg_pool2d(int64_t height, int64_t width) { return rush_nn_adaptive_avg_pool(2, rush_int_list{height, width}.list()); }
+inline rush_module *rush_nn_rnn(int64_t in, int64_t hidden, const rush_nn_recurrent_options &options = {}) { return rush_nn_rnn_with(in, hidden, &options); }
+inline rush_module *rush_nn_lstm(int64_t in, int64_t hidden, const rush_nn_recurrent_options &options = {}) { return rush_nn_lstm_with(in, hidden, &options); }
+inline rush_module *rush_nn_gru(int64_t in, int64_t hidden, const rush_nn_recurrent_options &options = {}) { return rush_nn_gru_with(in, hidden, &options); }
+inline rush_module *rush_nn_attention(int64_t features, int64_t heads, const rush_nn_attention_options &options = {}) { return rush_nn_attention_with(features, heads, &options); }
+inline rush_module *rush_nn_encoder_layer(int64_t features, int64_t heads, const rush_nn_transformer_options &options = {}) { return rush_nn_encoder_layer_with(features, heads, &options); }
+inline rush_module *rush_nn_decoder_layer(int64_t features, int64_t heads, const rush_nn_transformer_options &options = {}) { return rush_nn_decoder_layer_with(features, heads, &options); }
 #endif
 #endif

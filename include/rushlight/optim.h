@@ -8,7 +8,7 @@
  *     rush_optim_lr_set(opt, rush_lr_cosine(3e-4, epoch, epochs, 0));
  *     rush_optim_step(opt);
  *
- * Options that are left out are PyTorch's defaults.
+ * Options that are left out are PyTorch's defaults, so are all where NULL stands for them.
  */
 #ifndef RUSHLIGHT_OPTIM_H
 #define RUSHLIGHT_OPTIM_H
@@ -21,17 +21,17 @@ extern "C" {
 
 typedef struct rush_optim rush_optim;
 
-typedef struct rush_sgd_options { double lr, momentum, dampening, weight_decay; bool nesterov, maximize; } rush_sgd_options;
+typedef struct rush_sgd_options { double lr RUSH_ZERO, momentum RUSH_ZERO, dampening RUSH_ZERO, weight_decay RUSH_ZERO; bool nesterov RUSH_ZERO, maximize RUSH_ZERO; } rush_sgd_options;
 typedef struct rush_adam_options { /* also adamw, adamax, nadam, radam */
-    double lr, beta1, beta2, eps, weight_decay, momentum_decay;
-    bool amsgrad, maximize, decoupled;
+    double lr RUSH_ZERO, beta1 RUSH_ZERO, beta2 RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO, momentum_decay RUSH_ZERO;
+    bool amsgrad RUSH_ZERO, maximize RUSH_ZERO, decoupled RUSH_ZERO;
 } rush_adam_options;
-typedef struct rush_rmsprop_options { double lr, alpha, eps, weight_decay, momentum; bool centered, maximize; } rush_rmsprop_options;
-typedef struct rush_adagrad_options { double lr, lr_decay, weight_decay, eps, initial; bool maximize; } rush_adagrad_options;
-typedef struct rush_adadelta_options { double lr, rho, eps, weight_decay; bool maximize; } rush_adadelta_options;
-typedef struct rush_rprop_options { double lr, eta_minus, eta_plus, step_min, step_max; bool maximize; } rush_rprop_options;
-typedef struct rush_asgd_options { double lr, lambd, alpha, t0, weight_decay; bool maximize; } rush_asgd_options;
-typedef struct rush_lbfgs_options { double lr, tolerance_grad, tolerance_change; int max_iter, max_eval, history; bool line_search; } rush_lbfgs_options;
+typedef struct rush_rmsprop_options { double lr RUSH_ZERO, alpha RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO, momentum RUSH_ZERO; bool centered RUSH_ZERO, maximize RUSH_ZERO; } rush_rmsprop_options;
+typedef struct rush_adagrad_options { double lr RUSH_ZERO, lr_decay RUSH_ZERO, weight_decay RUSH_ZERO, eps RUSH_ZERO, initial RUSH_ZERO; bool maximize RUSH_ZERO; } rush_adagrad_options;
+typedef struct rush_adadelta_options { double lr RUSH_ZERO, rho RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO; bool maximize RUSH_ZERO; } rush_adadelta_options;
+typedef struct rush_rprop_options { double lr RUSH_ZERO, eta_minus RUSH_ZERO, eta_plus RUSH_ZERO, step_min RUSH_ZERO, step_max RUSH_ZERO; bool maximize RUSH_ZERO; } rush_rprop_options;
+typedef struct rush_asgd_options { double lr RUSH_ZERO, lambd RUSH_ZERO, alpha RUSH_ZERO, t0 RUSH_ZERO, weight_decay RUSH_ZERO; bool maximize RUSH_ZERO; } rush_asgd_options;
+typedef struct rush_lbfgs_options { double lr RUSH_ZERO, tolerance_grad RUSH_ZERO, tolerance_change RUSH_ZERO; int max_iter RUSH_ZERO, max_eval RUSH_ZERO, history RUSH_ZERO; bool line_search RUSH_ZERO; } rush_lbfgs_options;
 
 RUSH_API rush_optim *rush_sgd_with(rush_tensors parameters, const rush_sgd_options *);
 RUSH_API rush_optim *rush_adam_with(rush_tensors parameters, const rush_adam_options *);
@@ -97,5 +97,20 @@ RUSH_API void rush_clip_grad_value(rush_tensors parameters, double most);
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef __cplusplus
+inline rush_optim *rush_sgd(rush_tensors parameters, const rush_sgd_options &options = {}) { return rush_sgd_with(parameters, &options); }
+inline rush_optim *rush_adam(rush_tensors parameters, const rush_adam_options &options = {}) { return rush_adam_with(parameters, &options); }
+inline rush_optim *rush_adamw(rush_tensors parameters, const rush_adam_options &options = {}) { return rush_adamw_with(parameters, &options); }
+inline rush_optim *rush_adamax(rush_tensors parameters, const rush_adam_options &options = {}) { return rush_adamax_with(parameters, &options); }
+inline rush_optim *rush_nadam(rush_tensors parameters, const rush_adam_options &options = {}) { return rush_nadam_with(parameters, &options); }
+inline rush_optim *rush_radam(rush_tensors parameters, const rush_adam_options &options = {}) { return rush_radam_with(parameters, &options); }
+inline rush_optim *rush_rmsprop(rush_tensors parameters, const rush_rmsprop_options &options = {}) { return rush_rmsprop_with(parameters, &options); }
+inline rush_optim *rush_adagrad(rush_tensors parameters, const rush_adagrad_options &options = {}) { return rush_adagrad_with(parameters, &options); }
+inline rush_optim *rush_adadelta(rush_tensors parameters, const rush_adadelta_options &options = {}) { return rush_adadelta_with(parameters, &options); }
+inline rush_optim *rush_rprop(rush_tensors parameters, const rush_rprop_options &options = {}) { return rush_rprop_with(parameters, &options); }
+inline rush_optim *rush_asgd(rush_tensors parameters, const rush_asgd_options &options = {}) { return rush_asgd_with(parameters, &options); }
+inline rush_optim *rush_lbfgs(rush_tensors parameters, const rush_lbfgs_options &options = {}) { return rush_lbfgs_with(parameters, &options); }
 #endif
 #endif

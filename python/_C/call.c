@@ -151,6 +151,7 @@ static PyObject *run_into_list(const rush_op *op, py_call *c)
     for (uint32_t k = 0; k < out[0].n; ++k) {
         rush_tensor *to = k < PySequence_Fast_GET_SIZE(c->out) ? py_need_tensor(PySequence_Fast_GET_ITEM(c->out, k), "argument 'out'") : NULL, *piece = out[0].tensors[k];
         if (!to) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "the list of out= has changed");
+        if (rush_given_asked_dtype(op, piece->dtype, to)) return py_raise();
         if (rush_wants_grad(to) || rush_wants_grad(piece))
             return PyErr_Format(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", op->base);
         rush_value size = rush_v_ints(piece->size, piece->ndim);
@@ -192,11 +193,12 @@ static PyObject *run(const py_overload *o, py_call *c)
         if (o->factory) {
             int dtype = rush_op_arg(op, "dtype"), device = rush_op_arg(op, "device");
             if (c->in[dtype].kind == RUSH_V_NONE) c->in[dtype] = rush_v_dtype(out[0].t->dtype);
+            else if (rush_given_asked_dtype(op, (rush_dtype)c->in[dtype].i, out[0].t)) return py_raise();
             if (c->in[device].kind == RUSH_V_NONE) c->in[device].kind = RUSH_V_DEVICE, c->in[device].device = out[0].t->device;
             if (out[0].t->layout == RUSH_SPARSE_COO && rush_op_arg(op, "layout") >= 0) return clear_sparse(op, c, out[0].t);
         }
         failed = rush_call_out(op, c->in, out);
-        if (failed) return py_raise();
+        if (failed || (c->requires_grad && !rush_requires_grad_set(out[0].t, true))) return py_raise();
         if (py_is_tensor(c->out)) return py_ref(c->out);
         return py_results(op, out);
     }
@@ -207,7 +209,7 @@ static PyObject *run(const py_overload *o, py_call *c)
 }
 
 /* The matched call: asks who overrides it, or runs it. */
-static PyObject *finish(py_function_object *f, const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static inline __attribute__((always_inline)) PyObject *finish(py_function_object *f, const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     if (RUSH_UNLIKELY(c->nover || (py_overrides.nmodes && py_overrides.disabled < 2))) return py_dispatch((PyObject *)f, c->over, c->nover, args, n, kwnames);
     return run(o, c);
@@ -215,13 +217,7 @@ static PyObject *finish(py_function_object *f, const py_overload *o, py_call *c,
 
 /* ---- numbers first, as of old: add(x, 2, y), addcmul(x, 2, y, z), addmm(beta, x, alpha, y, z), x.addmm_(beta, y, z) ---- */
 
-static bool takes_old_order(const rush_op *op)
-{
-    static const char *const names[] = {"add", "sub", "addcmul", "addcdiv", "addmm", "addmv", "addr", "addbmm", "baddbmm", "sspaddmm"};
-    for (size_t i = 0; i < RUSH_COUNT(names); ++i)
-        if (!strcmp(op->base, names[i])) return true;
-    return false;
-}
+static bool takes_old_order(const rush_op *op) { return py_method_of(rush_op_find(op->base)) & RUSH_OLD_ORDER; }
 
 /* Matches what was given after the numbers have become the keywords that they are today. One number stands behind self; of two,
  * beta stands before it in functions and behind it in methods, and alpha, which may be missing, comes next. */
@@ -250,13 +246,40 @@ static int match_old_order(const py_overload *o, py_call *c, PyObject *const *ar
     return result;
 }
 
-static PyObject *call_no_match(py_function_object *f, const py_call *why, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+/* Once in a process. */
+static int warn_of_old_order(const py_function_object *f)
+{
+    static bool said;
+    if (said) return 0;
+    said = true;
+    PyObject *form = py_signature(f, f->overload);
+    int failed = !form || PyErr_WarnFormat(PyExc_UserWarning, 1, "This overload of %U is deprecated:\n\tnumbers are keywords now, as in %U%U", f->name, f->name, form);
+    Py_XDECREF(form);
+    return failed ? -1 : 0;
+}
+
+/* Operations whose first call in a process says what to call instead. */
+static int warn_of_age(const py_function_object *f)
+{
+    static const struct {
+        const char *name, *instead;
+    } old[] = {{"cholesky", "cholesky"}, {"qr", "qr"}, {"triangular_solve", "solve_triangular"}, {"lu_solve", "lu_solve"}};
+    static bool said[RUSH_COUNT(old)];
+    for (size_t i = 0; i < RUSH_COUNT(old); ++i) {
+        if (strcmp(f->base, old[i].name) || said[i]) continue;
+        said[i] = true;
+        return PyErr_WarnFormat(PyExc_UserWarning, 1, "torch.%s is deprecated in favor of torch.linalg.%s", old[i].name, old[i].instead);
+    }
+    return 0;
+}
+
+static __attribute__((noinline)) PyObject *call_no_match(py_function_object *f, const py_call *why, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     if (!PyErr_Occurred() && !rush_failed() && takes_old_order(f->overload->op)) {
         py_call c;
         c.nover = 0;
         int ok = match_old_order(f->overload, &c, args, n, kwnames, f->flags & PY_METHOD);
-        PyObject *result = ok > 0 ? finish(f, f->overload, &c, args, n, kwnames) : NULL;
+        PyObject *result = ok > 0 && !warn_of_old_order(f) ? finish(f, f->overload, &c, args, n, kwnames) : NULL;
         py_forget_overrides(&c);
         if (ok) return result;
     }
@@ -271,7 +294,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     py_call c;
     c.nover = 0;
     PyObject *result = NULL;
-    if (RUSH_UNLIKELY(!f->n) && py_overloads_read(f)) return NULL;
+    if (RUSH_UNLIKELY(!f->n) && (py_overloads_read(f) || warn_of_age(f))) return NULL;
     if (method && (n < 1 || !py_is_tensor(args[0])))
         return PyErr_Format(PyExc_TypeError, n < 1 ? "unbound method TensorBase.%U() needs an argument" : "descriptor '%U' for 'torch._C.TensorBase' objects doesn't apply to a '%s' object",
                             f->name, n < 1 ? "" : py_type_name(args[0]));

@@ -23,6 +23,8 @@ static int run_callbacks(void)
 
 void py_backward_begins(void) { ++depth; }
 
+int py_backward_depth(void) { return depth; }
+
 /* 0, or -1 when a callback of the end failed. */
 int py_backward_ends(bool failed)
 {

@@ -169,22 +169,13 @@ static PyObject *type_as(PyObject *self, PyObject *other)
     return t ? converted(self, &w) : NULL;
 }
 
-static const char *const legacy[RUSH_DTYPES] = {
-    [RUSH_BOOL] = "Bool", [RUSH_U8] = "Byte", [RUSH_I8] = "Char", [RUSH_I16] = "Short", [RUSH_I32] = "Int", [RUSH_I64] = "Long",
-    [RUSH_F16] = "Half", [RUSH_BF16] = "BFloat16", [RUSH_F32] = "Float", [RUSH_F64] = "Double", [RUSH_C32] = "ComplexHalf",
-    [RUSH_C64] = "ComplexFloat", [RUSH_C128] = "ComplexDouble", [RUSH_U16] = "UInt16", [RUSH_U32] = "UInt32", [RUSH_U64] = "UInt64",
-    [RUSH_F8E4M3FN] = "Float8_e4m3fn", [RUSH_F8E5M2] = "Float8_e5m2", [RUSH_F8E4M3FNUZ] = "Float8_e4m3fnuz", [RUSH_F8E5M2FNUZ] = "Float8_e5m2fnuz",
-    [RUSH_F8E8M0FNU] = "Float8_e8m0fnu", [RUSH_QINT8] = "QInt8", [RUSH_QUINT8] = "QUInt8", [RUSH_QINT32] = "QInt32"};
-
-const char *py_legacy_name(int dtype) { return legacy[dtype]; }
-
 int py_legacy_dtype(const char *name) /* "torch.FloatTensor", "FloatTensor" */
 {
     if (!strncmp(name, "torch.", 6)) name += 6;
     if (!strncmp(name, "sparse.", 7)) name += 7;
     for (int d = 0; d < RUSH_DTYPES; ++d) {
-        size_t n = strlen(legacy[d]);
-        if (!strncmp(name, legacy[d], n) && !strcmp(name + n, "Tensor")) return d;
+        size_t n = strlen(rush_dtypes[d].word);
+        if (!strncmp(name, rush_dtypes[d].word, n) && !strcmp(name + n, "Tensor")) return d;
     }
     return -1;
 }
@@ -196,7 +187,7 @@ static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     if (n + nkw == 0 || (n && args[0] == Py_None)) {
         bool host = t->device.type == RUSH_CPU;
-        return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", legacy[t->dtype]);
+        return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", rush_dtypes[t->dtype].word);
     }
     PyObject *x = args[0], *dtype = NULL;
     wanted w = {.dtype = -1, .format = RUSH_PRESERVE};
@@ -318,7 +309,7 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
         if (!(o[k] = py_need_tensor(others[k], "the other tensor"))) goto end;
         if (o[k]->dtype != t->dtype) {
             PyErr_Format(PyExc_TypeError, n == 1 ? "map_: expected torch.%sTensor for 'other' (got torch.%sTensor)" : k == 0 ? "map2_: expected torch.%sTensor for argument 'x' (got torch.%sTensor)" :
-                         "map2_: expected torch.%sTensor for argument 'y' (got torch.%sTensor)", legacy[t->dtype], legacy[o[k]->dtype]);
+                         "map2_: expected torch.%sTensor for argument 'y' (got torch.%sTensor)", rush_dtypes[t->dtype].word, rush_dtypes[o[k]->dtype].word);
             goto end;
         }
         if (!(o[k] = expand_to(o[k], t))) {

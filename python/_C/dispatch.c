@@ -70,7 +70,7 @@ static PyObject *argument(const rush_arg *a, rush_value v)
 }
 
 /* As PyTorch hands them over: positions as far as they differ from their defaults, keywords that do. */
-static int take_arguments(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs)
+int py_watch_arguments(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; ++i)
@@ -161,7 +161,7 @@ static int answer(rush_form form, const rush_op *op, const rush_value *in, rush_
 {
     PyObject *func = overload_of(op, form), *types = func ? PyTuple_New(n) : NULL, *args = NULL, *kwargs = NULL, *r = NULL;
     for (int i = 0; types && i < n; ++i) PyTuple_SET_ITEM(types, i, py_ref((PyObject *)Py_TYPE(who[i])));
-    if (types && !take_arguments(form, op, in, out, &args, &kwargs)) r = ask_all(func, types, who, n, args, kwargs);
+    if (types && !py_watch_arguments(form, op, in, out, &args, &kwargs)) r = ask_all(func, types, who, n, args, kwargs);
     int failed = !r || (form == RUSH_FORM_CALL && py_take_results(op, r, out)) ? -1 : 0;
     Py_XDECREF(r);
     Py_XDECREF(kwargs);
@@ -178,7 +178,7 @@ static int watch(rush_form form, const rush_op *op, const rush_value *in, rush_v
     if (n || nmodes()) failed = answer(form, op, in, out, who, n);
     if (failed < 0) py_foreign();
     PyGILState_Release(gil);
-    return failed;
+    return failed > 0 ? py_kernel(form, op, in, out) : failed;
 }
 
 static int collect(PyObject *x, PyObject **who, int n, int room)

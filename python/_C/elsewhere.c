@@ -1,7 +1,8 @@
 /* elsewhere.c - wrapper subclasses: tensors whose class says in __torch_dispatch__ what an operation on them does.
  *
  * The tensor behind such an object has sizes and a dtype but no memory (RUSH_ELSEWHERE). Operations on it are asked of its
- * class like those of any class that answers for itself: dispatch.c.
+ * class like those of any class that answers for itself: dispatch.c. A class with the attribute _history_below is made of
+ * tensors that have histories: its operations run recorded.
  */
 #include "ext.h"
 
@@ -36,6 +37,7 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
         return ok ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument 'storage_offset' must be int, not %s", py_type_name(offset));
     size_t mark = rush_scope_open();
     rush_tensor *t = rush_tensor_elsewhere((rush_dtype)d, at, n, size, stride, first);
+    if (t && PyObject_HasAttrString(cls, "_history_below")) t->flags |= RUSH_T_HISTORY_BELOW;
     if (t && grad) t = rush_requires_grad_set(t, true);
     PyObject *x = t ? py_wrap_as((PyTypeObject *)cls, t) : py_raise();
     rush_scope_close(mark);

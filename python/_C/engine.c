@@ -2,6 +2,7 @@
 #include "ext.h"
 #include "op/watch.h"
 #include "op/formula.h"
+#include <pthread.h>
 
 typedef struct tensor_list {
     rush_tensor **t;
@@ -32,16 +33,68 @@ static int read_list(PyObject *x, tensor_list *list, bool none, const char *what
     return 0;
 }
 
-static int run(const tensor_list *roots, const tensor_list *grads, bool retain, bool graph, const tensor_list *inputs, rush_tensor **out, bool unused)
+typedef struct request {
+    const tensor_list *roots, *grads, *inputs; /* inputs: NULL for the leaves' .grad */
+    bool retain, graph, unused;
+    rush_tensor **out; /* of inputs, the scope's */
+} request;
+
+static int run_here(const request *r)
 {
     py_backward_begins();
     PyThreadState *thread = PyEval_SaveThread();
-    rush_tensor **g = grads && grads->n ? grads->t : NULL;
-    int failed = inputs ? rush_grad_of(roots->n, roots->t, g, inputs->n, inputs->t, out, retain, graph, unused)
-                        : rush_backward_full(roots->n, roots->t, g, retain, graph);
+    rush_tensor **g = r->grads->n ? r->grads->t : NULL;
+    int failed = r->inputs ? rush_grad_of(r->roots->n, r->roots->t, g, r->inputs->n, r->inputs->t, r->out, r->retain, r->graph, r->unused)
+                           : rush_backward_full(r->roots->n, r->roots->t, g, r->retain, r->graph);
     PyEval_RestoreThread(thread);
     int late = py_backward_ends(failed);
     return failed ? py_raise_int() : late;
+}
+
+/* Backwards inside of one another use up the stack, and what Python allows of calls: past so many of them the next one goes on
+ * in a thread of its own, for which this one waits. */
+enum { DEEP = 60 };
+
+typedef struct deeper {
+    const request *r;
+    const void *walker;
+    uint32_t mode;
+    bool alone;
+    rush_generator *generator;
+    int failed;
+    PyObject *error[3];
+} deeper;
+
+static void *go_deeper(void *arg)
+{
+    deeper *d = arg;
+    rush_now.mode = d->mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE | RUSH_MODE_ANOMALY); /* other modes are of what the first thread has */
+    rush_now.alone = d->alone;
+    rush_now.generator = d->generator;
+    rush_walker_set(d->walker);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    size_t mark = rush_scope_open();
+    d->failed = run_here(d->r);
+    if (d->failed) PyErr_Fetch(&d->error[0], &d->error[1], &d->error[2]);
+    for (int i = 0; d->r->inputs && i < d->r->inputs->n && !d->failed; ++i) rush_keep(d->r->out[i]);
+    rush_scope_close(mark);
+    PyGILState_Release(gil);
+    return NULL;
+}
+
+static int run(const request *r)
+{
+    deeper d = {.r = r, .walker = rush_walker(), .mode = rush_now.mode, .alone = rush_now.alone, .generator = rush_now.generator};
+    pthread_t thread;
+    if (py_backward_depth() < DEEP) return run_here(r);
+    PyThreadState *mine = PyEval_SaveThread();
+    bool started = !pthread_create(&thread, NULL, go_deeper, &d);
+    if (started) pthread_join(thread, NULL);
+    PyEval_RestoreThread(mine);
+    if (!started) return run_here(r);
+    if (d.failed) return PyErr_Restore(d.error[0], d.error[1], d.error[2]), -1;
+    for (int i = 0; r->inputs && i < r->inputs->n; ++i) rush_park(r->out[i]);
+    return 0;
 }
 
 /* backward(inputs=...): the gradients of these alone are accumulated. */
@@ -80,7 +133,8 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
         py_raise();
         goto end;
     }
-    if (run(&roots, &grads, retain, graph, has_inputs ? &inputs : NULL, out, into || PyObject_IsTrue(args[5]) > 0)) goto end;
+    request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, into || PyObject_IsTrue(args[5]) > 0, out};
+    if (run(&r)) goto end;
     if (has_inputs && into && accumulate(&inputs, out)) goto end;
     result = has_inputs && !into ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);
 end:

@@ -11,6 +11,7 @@
 #include "ext.h"
 
 PyObject *py_LinAlgError, *py_OutOfMemoryError;
+static PyObject *dist_errors[5]; /* in the order of their kinds, from RUSH_DIST_ERROR on */
 
 static _Thread_local struct {
     PyObject *type, *value, *trace;
@@ -39,6 +40,11 @@ static PyObject *class_of(rush_error_kind kind)
     case RUSH_OVERFLOW_ERROR: return PyExc_OverflowError;
     case RUSH_ZERO_DIVISION_ERROR: return PyExc_ZeroDivisionError;
     case RUSH_ATTRIBUTE_ERROR: return PyExc_AttributeError;
+    case RUSH_DIST_ERROR:
+    case RUSH_DIST_BACKEND_ERROR:
+    case RUSH_DIST_NETWORK_ERROR:
+    case RUSH_DIST_STORE_ERROR:
+    case RUSH_DIST_QUEUE_ERROR: return dist_errors[kind - RUSH_DIST_ERROR];
     default: return PyExc_RuntimeError;
     }
 }
@@ -176,6 +182,24 @@ static void log_to_warnings(int level, const char *message, void *arg)
     PyGILState_Release(gil);
 }
 
+static int dist_errors_init(PyObject *module)
+{
+    static const struct { const char *name, *doc; int base; } of[] = {
+        {"torch.distributed.DistError", "An error of torch.distributed.", -1},
+        {"torch.distributed.DistBackendError", "A backend failed.", 0},
+        {"torch.distributed.DistNetworkError", "A connection failed.", 0},
+        {"torch.distributed.DistStoreError", "A store failed, or a wait in one took too long.", 0},
+        {"torch.distributed.QueueEmptyError", "There is nothing in a store's queue.", 3},
+    };
+    for (int i = 0; i < 5; i++) {
+        dist_errors[i] = PyErr_NewExceptionWithDoc(of[i].name, of[i].doc, of[i].base < 0 ? PyExc_RuntimeError : dist_errors[of[i].base], NULL);
+        if (!dist_errors[i]) return -1;
+        Py_INCREF(dist_errors[i]);
+        if (py_add(module, strrchr(of[i].name, '.') + 1, dist_errors[i])) return -1;
+    }
+    return 0;
+}
+
 int py_errors_init(PyObject *module)
 {
     rush_log_to(log_to_warnings, NULL);
@@ -187,5 +211,6 @@ int py_errors_init(PyObject *module)
     if (!py_OutOfMemoryError || !py_LinAlgError) return -1;
     Py_INCREF(py_OutOfMemoryError);
     Py_INCREF(py_LinAlgError);
-    return py_add(module, "OutOfMemoryError", py_OutOfMemoryError) || py_add(module, "_LinAlgError", py_LinAlgError) ? -1 : 0;
+    return py_add(module, "OutOfMemoryError", py_OutOfMemoryError) || py_add(module, "_LinAlgError", py_LinAlgError) ||
+           dist_errors_init(module) ? -1 : 0;
 }

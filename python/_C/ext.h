@@ -126,6 +126,9 @@ int py_dlpack_init(PyObject *module);
 int py_call_init(PyObject *module);
 int py_override_init(PyObject *module);
 int py_dispatch_init(PyObject *module);
+int py_watch_arguments(rush_form, const rush_op *, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs);
+int py_kernel(rush_form, const rush_op *, const rush_value *in, rush_value *out); /* a program's, for the device; 1: there is none */
+int py_kernels_init(PyObject *module);
 int py_node_init(PyObject *module);
 int py_hooks_init(PyObject *module);
 int py_engine_init(PyObject *module);
@@ -138,9 +141,17 @@ int py_legacy_init(PyObject *module);
 int py_compat_init(PyObject *module);
 int py_nnmodule_init(PyObject *module);
 int py_profiler_init(PyObject *module);
+int py_capture_init(PyObject *module);
+extern _Thread_local bool py_capturing; /* calls are told: what goes around the road elsewhere goes along it */
+#define py_is_seen(t) (rush_is_watched(t) || RUSH_UNLIKELY(py_capturing))
 int py_unpickle_init(PyObject *module);
 int py_archive_init(PyObject *module);
 int py_summary_init(PyObject *module);
+int py_store_init(PyObject *module);
+int py_dist_init(PyObject *module);
+int py_script_init(PyObject *module);
+int py_onnx_init(PyObject *module);
+struct rush_store *py_store_of(PyObject *); /* borrowed; NULL and an exception */
 
 extern PyMethodDef py_tensor_methods[], py_tensor_object_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];
@@ -166,13 +177,13 @@ PyObject *py_node_python_object(rush_node *); /* what a node of a Python functio
 PyObject *py_hook_callable(const rush_node_hook *); /* borrowed, or NULL: no hook of Python's */
 PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *args, PyObject *kwargs);
 PyObject *py_legacy_sparse(int dtype, PyObject *args);
-const char *py_legacy_name(int dtype);          /* "Float" */
 int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
 PyObject *py_next_functions(rush_node *);
 rush_node *py_node_behind(PyObject *);           /* of a grad_fn object; NULL without an exception for others */
 rush_node *py_context_node(PyObject *);          /* of a custom function's context */
 PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n);
 void py_backward_begins(void);
+int py_backward_depth(void); /* how many are running inside of one another in this thread */
 int py_backward_ends(bool failed);
 bool py_saved_hooks_disabled(void);              /* true and an exception */
 PyObject *py_node_register(rush_node *, PyObject *f, bool pre); /* a hook; its handle */

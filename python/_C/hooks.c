@@ -59,10 +59,18 @@ static int replace_all(rush_tensor **g, int n, PyObject *x)
     return 0;
 }
 
+/* Results without a gradient, such as the places of max(), are not told of. */
+static int with_gradient(const rush_node *node, int n)
+{
+    while (node->op && n > 1 && node->shape[n - 1] && rush_dtypes[node->shape[n - 1]->dtype].category < 2) --n;
+    return n;
+}
+
 static int call(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tensor **gin, int ngin)
 {
     python_hook *h = arg;
     if (!h->f) return 0;
+    if (h->kind == NODE_PRE || h->kind == NODE_POST) ng = with_gradient(node, ng);
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *f = h->f, *a = NULL, *b = NULL, *r = NULL;
     int failed = -1;
@@ -256,7 +264,7 @@ int py_set_grad(PyObject *self, PyObject *value, void *unused)
         return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the "
                             "tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
                             "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that "
-                            "assume they match.", rush_c_type_name(g->dtype), rush_scalar_name((rush_dtype)d)), -1;
+                            "assume they match.", rush_dtypes[g->dtype].c_type, rush_dtype_word((rush_dtype)d)), -1;
     if (!rush_same_device(g->device, t->device)) return PyErr_Format(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
     if (!rush_same_sizes(g, t) && g->layout == t->layout) return PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the same size", rush_shape_of(g), rush_shape_of(t)), -1;
     return rush_grad_set(t, g) ? py_raise_int() : 0;
@@ -282,7 +290,7 @@ int py_set_grad_dtype(PyObject *self, PyObject *value, void *unused)
     if (g && d >= 0 && (int)g->dtype != d)
         return PyErr_Format(PyExc_RuntimeError, "Cannot set grad_dtype to '%s' because there is already a gradient with dtype '%s'. Please clear the gradient (.grad = "
                             "None) before changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype.",
-                            rush_scalar_name((rush_dtype)d), rush_c_type_name(g->dtype)), -1;
+                            rush_dtype_word((rush_dtype)d), rush_dtypes[g->dtype].c_type), -1;
     rush_autograd *ag = rush_autograd_of(t);
     if (!ag) return py_raise_int();
     ag->grad_dtype = (uint8_t)(d < 0 ? RUSH_GRAD_ANY : d + 1);

@@ -5,15 +5,16 @@
  * the operation `index` (or index_put_) takes after the views. One int or one slice, the usual case, is done at once.
  */
 #include "ext.h"
+#include "op/watch.h"
 #include "op/formula.h"
 
 /* ---- one step ---- */
 
-/* `gone` is how many dimensions in front ints have taken away: the message counts them. */
-static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i, int gone)
+/* `place` is the entry's in the index: the message counts by it. */
+static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i, int place)
 {
     if (dim < t->ndim && (i >= t->size[dim] || i < -t->size[dim])) { /* the words of indexing, not of select() */
-        rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i, (long long)dim + gone, (long long)t->size[dim]);
+        rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, place, (long long)t->size[dim]);
         return NULL;
     }
     return T("select.int", V(t), V(dim), V(i));
@@ -62,7 +63,7 @@ typedef struct plan {
     rush_tensor *t;                   /* the view so far                           */
     rush_tensor *index[RUSH_MAXDIM];  /* per dimension of t; NULL where none       */
     int nindex;                       /* slots in use                              */
-    int gone;                         /* dimensions that ints have selected from   */
+    int place;                        /* of the entry that is read                 */
 } plan;
 
 static bool is_int(PyObject *x, int64_t *i, int *ok)
@@ -139,7 +140,7 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
         if (ok < 0) return -1;
         if (!ok) return PyErr_Format(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)", Py_TYPE(x)->tp_name), -1;
         if (*dim >= p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
-        return (p->t = select_int(p->t, *dim, i, p->gone++)) ? 0 : py_raise_int();
+        return (p->t = select_int(p->t, *dim, i, p->place)) ? 0 : py_raise_int();
     }
     if (PySlice_Check(x)) {
         if (!(p->t = take_slice(p->t, *dim, x))) return -1;
@@ -168,7 +169,7 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
         if (t->ndim == 0 && rush_dtypes[t->dtype].category <= 1 && t->device.type == RUSH_CPU && t->dtype != RUSH_BOOL && t->dtype != RUSH_U8) {
             i = rush_item_int(t); /* a 0-d tensor selects like an int */
             if (*dim >= p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
-            return (p->t = select_int(p->t, *dim, i, p->gone++)) ? 0 : py_raise_int();
+            return (p->t = select_int(p->t, *dim, i, p->place)) ? 0 : py_raise_int();
         }
         if (t->ndim == 0 && (t->dtype == RUSH_BOOL || t->dtype == RUSH_U8)) {
             p->t = T("unsqueeze", V(p->t), V((int64_t)*dim));
@@ -208,6 +209,7 @@ static int read_entries(plan *p, PyObject *const *entry, Py_ssize_t n)
             continue;
         }
         if (dim >= RUSH_MAXDIM) return PyErr_Format(PyExc_IndexError, "too many indices"), -1;
+        p->place = (int)i;
         if (apply_entry(p, entry[i], &dim)) return -1;
     }
     return 0;
@@ -319,7 +321,7 @@ static rush_tensor *value_tensor(rush_tensor *t, PyObject *value)
         rush_tensor *x = rush_tensor_of_number_typed(v, t->dtype);
         return x ? x : py_raise();
     }
-    return PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, py_legacy_name(t->dtype)), NULL;
+    return PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, rush_dtypes[t->dtype].word), NULL;
 }
 
 /* A value with leading dimensions of one more than the place has: they are dropped. */
@@ -329,10 +331,10 @@ static rush_tensor *fit(rush_tensor *value, const rush_tensor *place)
     return value;
 }
 
-static int assign(rush_tensor *place, rush_tensor *value)
+static int assign(rush_tensor *place, rush_tensor *value, bool number)
 {
     if (!(value = fit(value, place))) return py_raise_int();
-    if (value->ndim == 0 && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && rush_op_find("fill_.Tensor"))
+    if (value->ndim == 0 && (number || !rush_is_watched(place)) && !value->ag && place->device.type == RUSH_CPU && value->device.type == RUSH_CPU && !rush_wants_grad(place) && rush_op_find("fill_.Tensor"))
         return T("fill_.Tensor", V(place), V(value)) ? 0 : py_raise_int();
     return T("copy_", V(place), V(value)) ? 0 : py_raise_int();
 }
@@ -356,7 +358,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
     rush_tensor *v = value_tensor(p.t, value);
     if (!v || read_index(&p, key)) goto end;
     if (!p.nindex) {
-        failed = assign(p.t, v);
+        failed = assign(p.t, v, !py_is_tensor(value));
         goto end;
     }
     rush_tensor *list[RUSH_MAXDIM];

@@ -21,11 +21,8 @@ static rush_tensor *make(int dtype, rush_device device, PyObject *args)
         Py_XDECREF(untyped);
         if (s) {
             size[0] = (int64_t)(s->nbytes / rush_dtypes[dtype].size);
-            int64_t none = 0;
-            rush_tensor *t = rush_tensor_new(dtype, s->device, 1, &none);
-            if (!t) return py_raise();
-            rush_tensor_set_storage(t, s, 0);
-            return rush_tensor_reshape_inplace(t, 1, size, (int64_t[]){1}, 0) ? py_raise() : t;
+            rush_tensor *t = rush_tensor_over(s, dtype, 1, size, (int64_t[]){1}, 0);
+            return t ? t : py_raise();
         }
         int64_t i;
         int ok = Py_TYPE(x) == &py_type_Size ? 0 : py_to_int(x, &i);
@@ -46,10 +43,13 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device device, PyObj
 {
     PyObject *key, *value, *built = NULL;
     Py_ssize_t at = 0;
+    const rush_device own = {device.type, -1};
     while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
         if (!PyUnicode_CompareWithASCIIString(key, "device")) {
             if (value != Py_None && py_to_device(value, &device) <= 0)
                 return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s", py_type_name(value));
+            if (device.type != own.type)
+                return PyErr_Format(PyExc_RuntimeError, "legacy constructor expects device type: %s but device type: %s was passed", rush_device_text(own), rush_device_text(device));
             if (py_device_ready(device)) return NULL;
         } else if (!PyUnicode_CompareWithASCIIString(key, "data") || !PyUnicode_CompareWithASCIIString(key, "other")) {
             if (!(built = PyTuple_Pack(1, value))) return NULL;

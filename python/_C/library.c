@@ -225,17 +225,17 @@ static PyObject *names(PyObject *module, PyObject *unused)
     return list;
 }
 
-/* _op_effects(name) -> bits: 1 writes arguments, 2 draws random numbers, 4 input or output */
+/* _op_effects(name) -> bits: 1 writes arguments, 2 draws random numbers, 4 input or output, 8 elementwise by a row of the table */
 static PyObject *op_effects(PyObject *module, PyObject *x)
 {
     const char *name = PyUnicode_AsUTF8(x);
     const rush_op *op = name ? rush_op_find(name) : NULL;
     if (name && !op) return PyErr_Format(PyExc_RuntimeError, "No such operator %s", name);
-    return op ? PyLong_FromLong((long)rush_op_effects(op)) : NULL;
+    return op ? PyLong_FromLong((long)rush_op_effects(op) | (op->shape == rush_op_find("sin")->shape ? 8 : 0)) : NULL;
 }
 
 static PyMethodDef functions[] = {
-    {"_op_effects", op_effects, METH_O, "What a call does beyond its results: 1 writes arguments, 2 draws random numbers, 4 input or output."},
+    {"_op_effects", op_effects, METH_O, "What a call does beyond its results: 1 writes arguments, 2 draws random numbers, 4 input or output, 8 elementwise."},
     {"_library_define", define, METH_O, "Registers an operation by its schema; returns its name."},
     {"_library_impl", impl, METH_VARARGS, "_library_impl(name, key, f): the Python function for a dispatch key."},
     {"_jit_get_operation", get_operation, METH_O, "The callable of an operation by its qualified name, and the names of its overloads."},

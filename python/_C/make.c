@@ -4,6 +4,7 @@
  */
 #include "ext.h"
 #include "op/formula.h"
+#include "ops/create/pin.h"
 
 /* ---- sizes and dtype of nested data ---- */
 
@@ -254,6 +255,9 @@ static int take(making *m, const char *who, const char *name, PyObject *x)
     } else if (!strcmp(name, "copy")) {
         m->copy = PyObject_IsTrue(x);
         return m->copy < 0 ? -1 : 1;
+    } else if (!strcmp(name, "pin_memory")) {
+        int pins = PyObject_IsTrue(x);
+        return pins < 0 ? -1 : rush_pin_check(V((bool)pins), m->device) ? py_raise_int() : 1;
     }
     if (ok == 0) PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", who, name, name, py_type_name(x));
     return ok;
@@ -322,7 +326,7 @@ static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, P
                                              "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1)) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *t = py_tensor_from_data(m.data, m.dtype, m.device, true);
-    if (t && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) t = T("lift_fresh", V(t));
+    if (t && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH || py_capturing)) t = T("lift_fresh", V(t));
     return finish(t ? t : py_raise(), &m, mark);
 }
 

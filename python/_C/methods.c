@@ -234,9 +234,28 @@ static PyObject *nonzero(PyObject *self, PyObject *args, PyObject *kwargs)
     return x;
 }
 
+/* is_pinned(device=None): whatever the device */
+static PyObject *is_pinned(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return PyBool_FromLong(rush_is_pinned(py_tensor_of(self)));
+}
+
 static PyObject *pin_memory(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    return PyErr_Format(PyExc_RuntimeError, "Cannot access accelerator device when none is available.");
+    static char *names[] = {"device", NULL};
+    PyObject *where = Py_None;
+    rush_value device = RUSH_NONE;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:pin_memory", names, &where)) return NULL;
+    if (where != Py_None) {
+        device.kind = RUSH_V_DEVICE;
+        int ok = py_to_device(where, &device.device);
+        if (ok <= 0) return ok ? NULL : PyErr_Format(PyExc_TypeError, "a device was expected, not %s", py_type_name(where));
+    }
+    size_t mark = rush_scope_open();
+    rush_tensor *t = T("_pin_memory", V(self_of(self)), device);
+    PyObject *x = t ? py_wrap(t) : py_raise();
+    rush_scope_close(mark);
+    return x;
 }
 
 static PyObject *view_func(PyObject *self, PyObject *base) { return PyErr_Format(PyExc_NotImplementedError, "_view_func() is not there yet"); }
@@ -295,7 +314,7 @@ PyMethodDef py_tensor_methods[] = {
     {"_is_zerotensor", never, METH_NOARGS, "No tensor here is one."},
     {"is_nonzero", is_nonzero, METH_NOARGS, "Is the one element not zero?"},
     {"is_distributed", never, METH_NOARGS, "Never: such tensors don't exist any more."},
-    {"is_pinned", (PyCFunction)never, METH_NOARGS, "Is it in page-locked memory?"},
+    {"is_pinned", (PyCFunction)(void (*)(void))is_pinned, METH_VARARGS | METH_KEYWORDS, "Is it in page-locked memory?"},
     {"get_device", get_device, METH_NOARGS, "The index of its device; -1 on the CPU."},
     {"item", py_item, METH_NOARGS, "The one element as a Python number."},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists; a number for 0-d tensors."},
@@ -401,7 +420,7 @@ static int set_imag(PyObject *self, PyObject *value, void *unused) { return set_
 static PyObject *get_data(PyObject *self, void *unused)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *of = self_of(self), *t = rush_is_watched(of) ? T("detach", V(of)) : rush_tensor_detach(of);
+    rush_tensor *of = self_of(self), *t = py_is_seen(of) ? T("detach", V(of)) : rush_tensor_detach(of);
     bool made = t && (t->layout == RUSH_ELSEWHERE || !rush_version_own(t, 0)); /* changes through .data are not seen by autograd */
     PyObject *x = made ? py_wrap(t) : py_raise();
     rush_scope_close(mark);
@@ -454,7 +473,6 @@ PyGetSetDef py_tensor_getset[] = {
     {"_base", get_base, NULL, "Whose memory a view shows."},
     {"_cdata", get_cdata, NULL, "A number that names the tensor."},
     {"name", get_none, NULL, NULL},
-    {"names", get_none, NULL, NULL},
     {"volatile", get_false, NULL, NULL},
     {"is_cpu", get_on, NULL, NULL, (void *)RUSH_CPU},
     {"is_cuda", get_on, NULL, NULL, (void *)RUSH_CUDA},

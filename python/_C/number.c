@@ -265,7 +265,7 @@ static PyObject *item(PyObject *self, const char *why)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     }
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
-    if (rush_is_watched(t)) {
+    if (py_is_seen(t)) {
         size_t mark = rush_scope_open();
         rush_value in[1] = {rush_v_tensor(t)}, out[RUSH_MAXOUT];
         PyObject *x = rush_call(rush_op_find("_local_scalar_dense"), in, out) ? py_raise() : py_from_value(&out[0]);
@@ -329,7 +329,7 @@ static int to_bool(PyObject *self)
         PyErr_Format(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
-    if (t->dtype == RUSH_BOOL && t->device.type == RUSH_CPU && rush_ptr(t) && !rush_is_watched(t)) return *(uint8_t *)rush_ptr(t) != 0;
+    if (t->dtype == RUSH_BOOL && t->device.type == RUSH_CPU && rush_ptr(t) && !py_is_seen(t)) return *(uint8_t *)rush_ptr(t) != 0;
     PyObject *x = item(self, NULL);
     int yes = x ? PyObject_IsTrue(x) : -1;
     Py_XDECREF(x);

@@ -83,18 +83,12 @@ PyObject *py_numpy_scalar_item(PyObject *x) { return PyObject_CallMethod(x, "ite
 
 /* ---- dtypes: NumPy's numbers of types ---- */
 
-static const int8_t to_numpy[RUSH_DTYPES] = {
-    [RUSH_BOOL] = 0, [RUSH_I8] = 1, [RUSH_U8] = 2, [RUSH_I16] = 3, [RUSH_U16] = 4, [RUSH_I32] = 5, [RUSH_U32] = 6, [RUSH_I64] = 7, [RUSH_U64] = 8,
-    [RUSH_F32] = 11, [RUSH_F64] = 12, [RUSH_C64] = 14, [RUSH_C128] = 15, [RUSH_F16] = 23,
-    [RUSH_BF16] = -1, [RUSH_C32] = -1, [RUSH_F8E4M3FN] = -1, [RUSH_F8E5M2] = -1, [RUSH_F8E4M3FNUZ] = -1, [RUSH_F8E5M2FNUZ] = -1, [RUSH_F8E8M0FNU] = -1,
-    [RUSH_QINT8] = 1, [RUSH_QUINT8] = 2, [RUSH_QINT32] = 5};
-
 static int from_numpy_type(int num)
 {
-    static const int8_t types[] = {RUSH_BOOL, RUSH_I8, RUSH_U8, RUSH_I16, RUSH_U16, RUSH_I32, RUSH_U32, RUSH_I64, RUSH_U64, RUSH_I64, RUSH_U64,
-                                   RUSH_F32, RUSH_F64, -1, RUSH_C64, RUSH_C128};
-    if (num == 23) return RUSH_F16;
-    return num >= 0 && num < (int)RUSH_COUNT(types) ? types[num] : -1;
+    if (num == 9 || num == 10) return num == 9 ? RUSH_I64 : RUSH_U64; /* long long */
+    for (int d = 0; d < RUSH_QINT8; ++d)
+        if (num >= 0 && rush_dtypes[d].numpy == num) return d;
+    return -1;
 }
 
 int py_ndarray_dtype(PyObject *x) { return from_numpy_type(((descr_head *)((array_head *)x)->descr)->type_num); }
@@ -155,17 +149,15 @@ PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
     if (load(true)) return NULL;
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", rush_device_name(t->device.type));
     if (t->layout) return PyErr_Format(PyExc_TypeError, "can't convert %s layout tensor to numpy. Use Tensor.to_dense() first.", rush_layout_word(t->layout));
-    if (to_numpy[t->dtype] < 0) {
-        const char *words[] = {[RUSH_BF16] = "BFloat16", [RUSH_C32] = "ComplexHalf"};
-        const char *word = t->dtype < RUSH_COUNT(words) && words[t->dtype] ? words[t->dtype] : rush_dtypes[t->dtype].name;
-        return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", word);
+    if (rush_dtypes[t->dtype].numpy < 0) {
+        return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", rush_dtypes[t->dtype].word);
     }
     static char nothing[16];
     for (int d = 0; d < t->ndim; ++d) {
         size[d] = (intptr_t)t->size[d];
         stride[d] = (intptr_t)t->stride[d] * rush_dtypes[t->dtype].size;
     }
-    PyObject *descr = np.descr_from_type(to_numpy[t->dtype]);
+    PyObject *descr = np.descr_from_type(rush_dtypes[t->dtype].numpy);
     PyObject *array = descr ? np.new_from_descr(np.array, descr, t->ndim, size, stride, rush_ptr(t) ? rush_ptr(t) : nothing, WRITEABLE | ALIGNED, NULL) : NULL;
     PyObject *owner = array ? self ? py_ref(self) : py_wrap(t) : NULL;
     if (!owner || np.set_base(array, owner)) Py_CLEAR(array);
@@ -181,15 +173,11 @@ int py_numpy_init(PyObject *module) { return PyModule_AddFunctions(module, funct
 
 /* ---- the buffer protocol ---- */
 
-static const char *const formats[RUSH_DTYPES] = {
-    [RUSH_BOOL] = "?", [RUSH_I8] = "b", [RUSH_U8] = "B", [RUSH_I16] = "h", [RUSH_U16] = "H", [RUSH_I32] = "i", [RUSH_U32] = "I", [RUSH_I64] = "q",
-    [RUSH_U64] = "Q", [RUSH_F16] = "e", [RUSH_F32] = "f", [RUSH_F64] = "d", [RUSH_C64] = "Zf", [RUSH_C128] = "Zd"};
-
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing[16];
     rush_tensor *t = py_tensor_of(self);
-    if (t->device.type != RUSH_CPU || t->layout || !formats[t->dtype] || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || (t->ag && rush_wants_grad(t)))
+    if (t->device.type != RUSH_CPU || t->layout || !*rush_dtypes[t->dtype].buffer || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || (t->ag && rush_wants_grad(t)))
         return PyErr_Format(PyExc_BufferError, "only dense CPU tensors of NumPy's types without gradients are buffers"), -1;
     if (!rush_contiguous(t) && !(flags & PyBUF_STRIDES)) return PyErr_Format(PyExc_BufferError, "the tensor is not contiguous"), -1;
     Py_ssize_t *dims = PyMem_Malloc(sizeof *dims * 2 * RUSH_MAX(t->ndim, 1));
@@ -200,7 +188,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         dims[t->ndim + d] = (Py_ssize_t)t->stride[d] * size;
     }
     *view = (Py_buffer){.buf = rush_ptr(t) ? rush_ptr(t) : nothing, .obj = py_ref(self), .len = (Py_ssize_t)t->numel * size, .itemsize = size,
-                        .format = flags & PyBUF_FORMAT ? (char *)formats[t->dtype] : NULL, .ndim = flags & PyBUF_ND ? t->ndim : 1,
+                        .format = flags & PyBUF_FORMAT ? (char *)rush_dtypes[t->dtype].buffer : NULL, .ndim = flags & PyBUF_ND ? t->ndim : 1,
                         .shape = flags & PyBUF_ND ? dims : NULL, .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? dims + t->ndim : NULL, .internal = dims};
     return 0;
 }

@@ -303,8 +303,8 @@ plain:
     for (; at < op->nargs; ++at) {
         if (given[at]) {
             if ((ok = take(c, o, &op->args[at], given[at], &c->in[at])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, at, given[at]);
-        } else if (op->args[at].has_default) {
-            c->in[at] = op->args[at].def;
+        } else if (op->args[at].has_default) { /* dtype=int64 is a default where out= does not say another */
+            c->in[at] = c->out && o->factory && op->args[at].type == RUSH_A_DTYPE ? RUSH_NONE : op->args[at].def;
         } else {
             return fail(c, PY_MISSING, at, NULL);
         }

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "ext.h"
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +26,8 @@ typedef struct mapping {
     void *at;
     size_t size;
     int fd; /* -1: closed */
-    bool shared;
+    bool shared, nameless; /* nameless: of no file, shared with children that are forked; gets one when it is sent */
+    int forks;             /* of the process, before it was mapped */
 } mapping;
 
 rush_storage *py_storage_of(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Storage) ? STORAGE(x) : NULL; }
@@ -80,26 +83,60 @@ static int storage_clear(PyObject *self)
 
 /* ---- mapped files ---- */
 
-static void unmap(void *owner)
+/* Nameless mappings that nobody uses, to be used again: a fresh one costs more than what is written to it. Not those that a
+ * child has, too. */
+enum { SPARE = 8, SPARE_BYTES = 64 << 20 };
+static _Atomic(mapping *) spare[SPARE];
+static atomic_int forks;
+
+static void forked(void) { atomic_fetch_add(&forks, 1); }
+
+static bool put_aside(mapping *m)
 {
-    mapping *m = owner;
+    if (!m->nameless || m->forks != atomic_load(&forks) || m->size > SPARE_BYTES) return false;
+    for (int i = 0; i < SPARE; ++i) {
+        mapping *none = NULL;
+        if (atomic_compare_exchange_strong(&spare[i], &none, m)) return true;
+    }
+    return false;
+}
+
+static void end_mapping(mapping *m)
+{
     munmap(m->at, m->size ? m->size : 1);
     if (m->fd >= 0) close(m->fd);
     rush_free(m);
 }
 
-/* A storage over `size` bytes of an open file. The descriptor is kept in the mapping when `keep`, else left alone. */
+static void unmap(void *owner)
+{
+    if (!put_aside(owner)) end_mapping(owner);
+}
+
+/* One of that size, if there is one; those of other sizes make room. */
+static mapping *take_aside(size_t size)
+{
+    for (int i = 0; i < SPARE; ++i) {
+        mapping *m = atomic_exchange(&spare[i], NULL);
+        if (m && m->size == size && m->forks == atomic_load(&forks)) return m;
+        if (m && (i == 0 || !put_aside(m))) end_mapping(m);
+    }
+    return NULL;
+}
+
+/* A storage over `size` bytes of an open file, or (-1) of none. The descriptor is kept in the mapping when `keep`, else left alone. */
 static rush_storage *map_fd(int fd, size_t size, bool shared, bool keep)
 {
     mapping *m = rush_malloc(sizeof *m);
     if (!m) return NULL;
-    void *at = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+    int how = (shared ? MAP_SHARED : MAP_PRIVATE) | (fd < 0 ? MAP_ANONYMOUS | MAP_POPULATE : 0);
+    void *at = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, how, fd, 0);
     if (at == MAP_FAILED) {
         rush_free(m);
         rush_fail(RUSH_RUNTIME_ERROR, "unable to map %zu bytes: %s", size, strerror(errno));
         return NULL;
     }
-    *m = (mapping){at, size, keep ? fd : -1, shared};
+    *m = (mapping){at, size, keep ? fd : -1, shared, fd < 0, atomic_load(&forks)};
     rush_storage *s = rush_storage_over(at, size, unmap, m);
     if (!s) unmap(m);
     return s;
@@ -111,7 +148,7 @@ static mapping *mapping_of(rush_storage *s) { return s->release == unmap ? s->ow
 static mapping *share(rush_storage *s)
 {
     mapping *m = mapping_of(s);
-    if (m && m->shared) return m;
+    if (m && m->shared && !m->nameless) return m;
     if (s->device.type != RUSH_CPU) return rush_fail(RUSH_RUNTIME_ERROR, "only storages on the CPU can be shared"), NULL;
     int fd = memfd_create("rushlight", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, s->nbytes ? (off_t)s->nbytes : 1)) {
@@ -129,7 +166,11 @@ static mapping *share(rush_storage *s)
     return mapping_of(s);
 }
 
-static PyObject *share_memory(PyObject *self, PyObject *unused) { return share(STORAGE(self)) ? py_ref(self) : py_raise(); }
+static PyObject *share_memory(PyObject *self, PyObject *unused)
+{
+    mapping *m = mapping_of(STORAGE(self));
+    return (m && m->shared) || share(STORAGE(self)) ? py_ref(self) : py_raise();
+}
 
 static PyObject *is_shared(PyObject *self, PyObject *unused)
 {
@@ -167,6 +208,35 @@ static PyObject *new_using_fd(PyObject *type, PyObject *x)
         s = NULL;
     }
     return wrap((PyTypeObject *)type, s);
+}
+
+/* What a loader's batch lies in: shared as any other storage that came from a worker, without a descriptor for each. */
+static PyObject *new_nameless(PyObject *type, PyObject *x)
+{
+    Py_buffer view = {0};
+    int64_t n;
+    if (PyObject_CheckBuffer(x)) {
+        if (PyObject_GetBuffer(x, &view, PyBUF_SIMPLE)) return NULL;
+        n = view.len;
+    } else if (py_to_int(x, &n) <= 0 || n < 0) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a size or bytes were expected");
+    }
+    size_t size = ((size_t)n + 4095) & ~(size_t)4095; /* whole pages: more of them have one size */
+    mapping *m = take_aside(size);
+    rush_storage *s = m ? rush_storage_over(m->at, size, unmap, m) : map_fd(-1, size, true, false);
+    if (m && !s) end_mapping(m);
+    if (s) s->nbytes = (size_t)n;
+    if (view.obj) {
+        if (s && n) memcpy(s->data, view.buf, (size_t)n);
+        PyBuffer_Release(&view);
+    }
+    return wrap((PyTypeObject *)type, s);
+}
+
+static PyObject *is_nameless(PyObject *self, PyObject *unused)
+{
+    mapping *m = mapping_of(STORAGE(self));
+    return PyBool_FromLong(m && m->nameless);
 }
 
 static PyObject *from_file(PyObject *type, PyObject *args, PyObject *kwargs)
@@ -449,6 +519,8 @@ static PyMethodDef methods[] = {
     {"_share_fd_cpu_", share_fd, METH_NOARGS, "Shares it; the descriptor and size."},
     {"_new_shared_fd_cpu", new_shared_fd, METH_VARARGS | METH_CLASS, "A storage over shared memory, from its descriptor and size."},
     {"_new_using_fd_cpu", new_using_fd, METH_O | METH_CLASS, "A storage in shared memory."},
+    {"_new_nameless", new_nameless, METH_O | METH_CLASS, "A storage of that size, or of these bytes, in memory that forked children share."},
+    {"_is_nameless", is_nameless, METH_NOARGS, "Was it made by _new_nameless()?"},
     {"from_file", (PyCFunction)(void (*)(void))from_file, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "A storage over a file mapped into memory."},
     {"from_buffer", (PyCFunction)(void (*)(void))from_buffer, METH_VARARGS | METH_KEYWORDS | METH_CLASS, "A copy of the bytes of a buffer."},
     {"_over_buffer", over_buffer, METH_O | METH_CLASS, "A storage that shares the memory of a buffer."},
@@ -487,5 +559,6 @@ static PyMethodDef functions[] = {{"_set_storage_class", set_class, METH_O, "The
 int py_storage_init(PyObject *module)
 {
     if (PyType_Ready(&py_type_Storage)) return -1;
+    pthread_atfork(forked, NULL, NULL);
     return py_add(module, "StorageBase", py_ref((PyObject *)&py_type_Storage)) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }

@@ -17,7 +17,7 @@ static PyObject *s_torch_function;
 static PyObject *kept[KEPT];
 static int nkept;
 
-PyObject *py_wrap_as(PyTypeObject *type, rush_tensor *t)
+static inline __attribute__((always_inline)) PyObject *wrap(PyTypeObject *type, rush_tensor *t)
 {
     py_tensor *x;
     if (type == py_Tensor && nkept) {
@@ -35,10 +35,12 @@ PyObject *py_wrap_as(PyTypeObject *type, rush_tensor *t)
     return (PyObject *)x;
 }
 
+PyObject *py_wrap_as(PyTypeObject *type, rush_tensor *t) { return wrap(type, t); }
+
 PyObject *py_wrap(rush_tensor *t)
 {
     if (RUSH_UNLIKELY(!t)) Py_RETURN_NONE;
-    if (!t->py) return py_wrap_as(py_Tensor, t);
+    if (!t->py) return wrap(py_Tensor, t);
     if (t->flags & RUSH_T_PY_OWNED) { /* the tensor's reference becomes the caller's, and the object owns again */
         t->flags &= ~RUSH_T_PY_OWNED;
         rush_keep(t);

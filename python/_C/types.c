@@ -20,10 +20,13 @@ typedef struct dtype_object {
 } dtype_object;
 
 /* Names that files and packages mention, of which there are no tensors here. */
+#define ONLY(name_, size_, category_, signed_) {.name = #name_, .word = #name_, .size = size_, .category = category_, .is_signed = signed_, .numpy = -1}
 static const rush_dtype_info by_name_only[] = {
-    {"quint4x2", 1}, {"quint2x4", 1}, {"bits8", 1}, {"bits16", 2}, {"bits1x8", 1}, {"bits2x4", 1}, {"bits4x2", 1}, {"float4_e2m1fn_x2", 1, 2, true},
-    {"uint1", 1, 1}, {"uint2", 1, 1}, {"uint3", 1, 1}, {"uint4", 1, 1}, {"uint5", 1, 1}, {"uint6", 1, 1}, {"uint7", 1, 1},
-    {"int1", 1, 1, true}, {"int2", 1, 1, true}, {"int3", 1, 1, true}, {"int4", 1, 1, true}, {"int5", 1, 1, true}, {"int6", 1, 1, true}, {"int7", 1, 1, true}};
+    ONLY(quint4x2, 1, 0, false), ONLY(quint2x4, 1, 0, false), ONLY(bits8, 1, 0, false), ONLY(bits16, 2, 0, false), ONLY(bits1x8, 1, 0, false),
+    ONLY(bits2x4, 1, 0, false), ONLY(bits4x2, 1, 0, false), ONLY(float4_e2m1fn_x2, 1, 2, true), ONLY(uint1, 1, 1, false),
+    ONLY(uint2, 1, 1, false), ONLY(uint3, 1, 1, false), ONLY(uint4, 1, 1, false), ONLY(uint5, 1, 1, false), ONLY(uint6, 1, 1, false),
+    ONLY(uint7, 1, 1, false), ONLY(int1, 1, 1, true), ONLY(int2, 1, 1, true), ONLY(int3, 1, 1, true), ONLY(int4, 1, 1, true),
+    ONLY(int5, 1, 1, true), ONLY(int6, 1, 1, true), ONLY(int7, 1, 1, true)};
 
 static dtype_object dtypes[RUSH_DTYPES + RUSH_COUNT(by_name_only)];
 #define DTYPE(x) (((dtype_object *)(x))->dtype)
@@ -47,6 +50,9 @@ static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_Fr
 static PyObject *dtype_complex(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category == 3); }
 static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->size); }
 static PyObject *dtype_signed(PyObject *self, void *unused) { return PyBool_FromLong(INFO(self)->category >= 2 || INFO(self)->is_signed); }
+static PyObject *dtype_word(PyObject *self, void *unused) { return PyUnicode_FromString(INFO(self)->word); }
+static PyObject *dtype_onnx(PyObject *self, void *unused) { return PyLong_FromLong(INFO(self)->onnx); }
+static PyObject *dtype_storage(PyObject *self, void *unused) { return INFO(self)->storage ? PyUnicode_FromFormat("%sStorage", INFO(self)->word) : py_ref(Py_None); }
 static PyObject *dtype_to_real(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_real(DTYPE(self))) : py_ref(self); }
 static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) { return DTYPE(self) < RUSH_DTYPES ? py_dtype(rush_dtype_complex(DTYPE(self))) : py_ref(self); }
 
@@ -55,6 +61,9 @@ static PyGetSetDef dtype_getset[] = {
     {"is_complex", dtype_complex, NULL, "Is it a complex type?"},
     {"is_signed", dtype_signed, NULL, "Can it be negative?"},
     {"itemsize", dtype_itemsize, NULL, "Bytes per element."},
+    {"_word", dtype_word, NULL, "What messages and classes of old call it: Float."},
+    {"_storage", dtype_storage, NULL, "The name of its storage class, or None."},
+    {"_onnx", dtype_onnx, NULL, "ONNX's number of it; 0: none."},
     {"__module__", public_module, NULL, NULL},
     {NULL},
 };
@@ -317,6 +326,19 @@ PyObject *py_size(int n, const int64_t *size)
     return x;
 }
 
+/* A symbolic size: torch.SymInt is Python, and found when it is asked for. */
+static int is_symbol(PyObject *x)
+{
+    static PyObject *SymInt;
+    if (PyLong_Check(x)) return 0;
+    if (!SymInt) {
+        PyObject *module = PyImport_ImportModule("rushlight._basics");
+        SymInt = module ? PyObject_GetAttrString(module, "SymInt") : NULL;
+        Py_XDECREF(module);
+    }
+    return SymInt ? PyObject_IsInstance(x, SymInt) : -1;
+}
+
 static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *self = PyTuple_Type.tp_new(type, args, kwargs);
@@ -324,7 +346,9 @@ static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyObject *item = PyTuple_GET_ITEM(self, i);
         if (PyLong_CheckExact(item)) continue;
         int64_t n;
-        int ok = PyBool_Check(item) ? (n = item == Py_True, 1) : py_to_int(item, &n);
+        int symbol = is_symbol(item);
+        if (symbol > 0) continue;
+        int ok = symbol < 0 ? -1 : PyBool_Check(item) ? (n = item == Py_True, 1) : py_to_int(item, &n);
         if (ok <= 0) {
             if (!ok) PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
             Py_DECREF(self);
@@ -355,7 +379,11 @@ static PyObject *as_size(PyObject *tuple)
     if (!tuple || !PyTuple_Check(tuple) || Py_TYPE(tuple) == &py_type_Size) return tuple;
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
     for (Py_ssize_t i = 0; i < n; ++i)
-        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) return tuple;
+        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) {
+            int symbol = is_symbol(PyTuple_GET_ITEM(tuple, i));
+            if (symbol < 0) Py_CLEAR(tuple);
+            if (symbol <= 0) return tuple;
+        }
     PyObject *x = py_type_Size.tp_alloc(&py_type_Size, n);
     for (Py_ssize_t i = 0; x && i < n; ++i) PyTuple_SET_ITEM(x, i, py_ref(PyTuple_GET_ITEM(tuple, i)));
     Py_DECREF(tuple);

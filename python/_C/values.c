@@ -55,7 +55,7 @@ int py_to_int(PyObject *x, int64_t *out)
     if (py_is_tensor(x)) {
         rush_tensor *t = py_tensor_of(x);
         if (!t || t->numel != 1 || rush_dtypes[t->dtype].category != 1 || takes_gradient(t)) return 0;
-        if (rush_is_watched(t)) {
+        if (py_is_seen(t)) {
             PyObject *number = py_item(x, NULL);
             int ok = number ? whole(number, out) : -1;
             Py_XDECREF(number);

@@ -96,14 +96,16 @@ class _IncludeDispatchKeyGuard(_Guard):
 
 
 class _AutoDispatchBelowAutograd(_Guard):
-    """Nothing is recorded inside."""
+    """Nothing is recorded inside, and kernels of Autograd keys are left out."""
 
     def __enter__(self):
         self._grad = _C.no_grad()
         self._grad.__enter__()
+        self._below = _C._below_autograd(True)
         return self
 
     def __exit__(self, *error):
+        _C._below_autograd(self._below)
         self._grad.__exit__(*error)
 
 
@@ -222,9 +224,15 @@ def _is_torch_function_mode_enabled():
     return _C._len_torch_function_stack() > 0
 
 
-def _get_graph_executor_optimize(value=None):
-    """Whether TorchScript's executor, which is not there, optimizes."""
-    return True
+_executor_optimizes = [True]
+
+
+def _get_graph_executor_optimize(new_setting=None):
+    """The setting of TorchScript's executor, which is not there; given a value, sets it and returns the one before."""
+    before = _executor_optimizes[0]
+    if new_setting is not None:
+        _executor_optimizes[0] = bool(new_setting)
+    return before
 
 
 class _NoFunctorch:

@@ -14,7 +14,7 @@ __all__ = ["typename", "is_tensor", "is_storage", "get_default_device", "set_def
            "set_warn_always", "is_warn_always_enabled", "set_flush_denormal", "compiled_with_cxx11_abi",
            "get_device_module", "_register_device_module", "is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
            "set_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "SymInt", "SymFloat",
-           "SymBool", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
+           "SymBool", "sym_constrain_range", "sym_constrain_range_for_size", "sym_fresh_size", "cudnn_is_acceptable", "sym_int", "sym_float", "sym_not", "sym_max", "sym_min", "sym_sqrt", "sym_ite", "sym_sum",
            "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_assert_async",
            "_check_type",
            "_check_value", "_check_with", "_assert", "_is_functional_tensor", "_is_device_backend_autoload_enabled", "_sync", "_has_compatible_shallow_copy_type", "AcceleratorError", "_cast_Byte", "_cast_Char", "_cast_Short", "_cast_Int", "_cast_Long",
@@ -191,10 +191,12 @@ def set_autocast_gpu_dtype(dtype):
     _C.set_autocast_dtype("cuda", dtype)
 
 
-# ---- symbolic numbers: there are none; code that is ready for them gets plain numbers
+# ---- symbolic numbers: code that is ready for them gets plain numbers, but for the sizes of ragged dimensions
 
 class SymInt:
-    """No object is one: sizes are plain ints."""
+    """The size of a ragged dimension of a nested tensor (torch.nested); all other sizes are plain ints."""
+
+    __slots__ = ()
 
 
 class SymFloat:
@@ -215,6 +217,29 @@ def sym_float(a):
 
 def sym_not(a):
     return not a
+
+
+def sym_constrain_range(size, *, min=None, max=None):
+    """Says that size lies between min and max, and finds out whether it does."""
+    low, high = -2**63 if min is None else min, 2**63 - 1 if max is None else max
+    if low > high:
+        raise RuntimeError("max must be greater than or equal to min, got min=%d max=%d" % (low, high))
+    if not low <= size <= high:
+        raise RuntimeError("Invalid value range for %d between [%d, %d]." % (size, low, high))
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    """The same of a number that is to be a size."""
+    sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
+def sym_fresh_size(expr):
+    return expr
+
+
+def cudnn_is_acceptable(tensor):
+    """Would the vendor's library take it? There is none."""
+    return False
 
 
 def sym_max(a, b):

@@ -101,10 +101,50 @@ def of(kind):
             if self.before is not None:
                 set_device(self.before)
 
+    def current_stream(device=None):
+        """The stream that gets this thread's work."""
+        device = index_of(device)
+        return module.Stream(device, stream_id=_C._stream_current(device))
+
+    def default_stream(device=None):
+        return module.Stream(index_of(device), stream_id=0)
+
+    def set_stream(stream):
+        _C._stream_set(stream.device, stream.stream_id)
+
+    class StreamContext:
+        """Context manager: the current stream inside; nothing without one."""
+
+        def __init__(self, stream):
+            self.stream = stream
+
+        def __enter__(self):
+            return self.stream.__enter__() if self.stream is not None else None
+
+        def __exit__(self, *error):
+            if self.stream is not None:
+                self.stream.__exit__(*error)
+
+    def stream(stream):
+        return StreamContext(stream)
+
+    class Stream(torch.Stream):
+        """A queue of work on these devices."""
+
+        def __new__(cls, device=None, priority=0, **options):
+            return super().__new__(cls, index_of(device) if device is None or isinstance(device, int) else device, priority=priority, **options)
+
+    class Event(torch.Event):
+        """A point in a stream of these devices."""
+
+        def __new__(cls, enable_timing=False, blocking=False, interprocess=False, *, device=None):
+            return super().__new__(cls, index_of(device), enable_timing=enable_timing)
+
     index_of = device
     for f in (manual_seed, manual_seed_all, seed, seed_all, initial_seed, get_rng_state, set_rng_state, get_rng_state_all,
               set_rng_state_all, is_available, is_initialized, device_count, current_device, set_device, synchronize, memory_stats, memory_allocated,
-              max_memory_allocated, reset_peak_memory_stats, get_amp_supported_dtype, _is_in_bad_fork):
+              max_memory_allocated, reset_peak_memory_stats, get_amp_supported_dtype, _is_in_bad_fork, current_stream, default_stream,
+              set_stream, stream, Stream, Event, StreamContext):
         f.__module__ = module.__name__
         setattr(module, f.__name__, f)
     module.device = device_of_tensor

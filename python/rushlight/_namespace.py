@@ -7,7 +7,7 @@ import importlib
 import math
 
 import rushlight
-from rushlight import _C
+from rushlight import _C, _modules
 
 names = vars(rushlight)
 
@@ -47,7 +47,7 @@ _SUBMODULES = frozenset((
     "masked", "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "numa", "onnx", "optim", "overrides",
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "vision", "xpu", "_classes",
-    "_compile", "_custom_ops", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
+    "_compile", "_custom_ops", "_lobpcg", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
     "_inductor", "_jit_internal", "_library", "_linalg_utils", "_logging", "_lowrank", "_ops", "_prims",
     "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
     "_weights_only_unpickler", "__config__", "__future__",
@@ -55,7 +55,7 @@ _SUBMODULES = frozenset((
 
 # Names that live in modules of their own: module -> names.
 _ELSEWHERE = {
-    "functional": "align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors "
+    "functional": "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors "
                   "cartesian_prod cdist chain_matmul einsum istft lu meshgrid norm split stft tensordot unique "
                   "unique_consecutive unravel_index",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
@@ -65,11 +65,12 @@ _ELSEWHERE = {
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
                "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",
     "_utils": "classproperty",
+    "_lobpcg": "lobpcg",
     "_lowrank": "pca_lowrank svd_lowrank",
     "futures": "Future",
     "_summary": "summary",
     "monitor": "set_vital read_vitals",
-    "cpu": "Stream Event",
+    "_streams": "Stream Event",
     "_basics": "_shape_as_tensor",
     "func": "vmap",
     "utils.dlpack": "from_dlpack to_dlpack",
@@ -79,14 +80,15 @@ _ELSEWHERE = {
     "compiler": "compile",
     "jit": "fork wait CompilationUnit ScriptFunction ScriptModule",
     "_sobol": "_sobol_engine_draw _sobol_engine_ff_ _sobol_engine_initialize_state_ _sobol_engine_scramble_",
+    "nested._internal.strided": "_nested_compute_contiguous_strides_offsets _nested_from_padded _nested_tensor_from_mask "
+                                "_nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list _nested_view_from_buffer "
+                                "_nested_view_from_buffer_copy",
     "sparse._construct": "hsmm sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
                          "sparse_bsr_tensor sparse_bsc_tensor spmm dsmm saddmm",
 }
 _ELSEWHERE = {name: module for module, words in _ELSEWHERE.items() for name in words.split()}
-_TENSOR_TYPES = frozenset("BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-                          "LongTensor ShortTensor".split())
-
-_DEFAULT_STORAGES = {"float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage"}
+_TENSOR_TYPES = frozenset(dtype._word + "Tensor" for dtype in _C._dtypes.values()
+                          if dtype._storage and not dtype.is_complex and not dtype._word.startswith("Q"))
 
 for name in _ELSEWHERE:
     names.pop(name, None)  # written in Python over the operation of that name
@@ -110,8 +112,7 @@ def __getattr__(name):
     elif name in ("ops", "classes"):
         value = getattr(importlib.import_module("rushlight._ops" if name == "ops" else "rushlight._classes"), name)
     elif name == "Storage":  # of the default dtype, whatever that is at the moment
-        word = _DEFAULT_STORAGES[str(_C.get_default_dtype()).split(".")[1]]
-        return getattr(importlib.import_module("rushlight.storage"), word)
+        return getattr(importlib.import_module("rushlight.storage"), _C.get_default_dtype()._storage)
     elif name == "default_generator":
         value = _C.default_generator
     elif name in ("PyTorchFileReader", "PyTorchFileWriter"):

@@ -153,6 +153,17 @@ def _find_overload(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
 
 
+def _with_out(schema):
+    """The text of the form with out=: an argument that is written for each result."""
+    names = [r.name or "out" for r in schema.returns]
+    head, _, result = str(schema).rpartition(") -> ")
+    written = ["Tensor(%s!) %s" % (chr(97 + i), name) for i, name in enumerate(names)]
+    inside = head[head.index("(") + 1:]
+    star = "" if any(a.kwarg_only for a in schema.arguments) else "*, "
+    results = "Tensor(a!)" if len(names) == 1 else "(%s)" % ", ".join(written)
+    return "%s%s%s%s) -> %s" % (head, ", " if inside else "", star, ", ".join(written), results)
+
+
 class OpOverloadPacket(OperatorBase):
     """All overloads of one name."""
 
@@ -200,7 +211,7 @@ class OpOverloadPacket(OperatorBase):
         else:
             raise AttributeError("The underlying op of '%s' has no overload name '%s'" % (self, overload or "default"))
         from rushlight._library.schema import AliasInfo, parse_schema
-        schema = parse_schema(str(schema))
+        schema = parse_schema(str(schema) if base != name else _with_out(schema))
         schema.name, schema.overload_name = self._qualified_op_name, overload
         if base != name:
             schema.arguments[0].alias_info = schema.returns[0].alias_info = AliasInfo(["a"], True)

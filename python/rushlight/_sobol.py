@@ -87,8 +87,15 @@ def _direction_numbers(degree, polynomial, first):
     return numbers
 
 
+def _need_long(**tensors):
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.int64:
+            raise RuntimeError(name + " needs to be of type Long")
+
+
 def _sobol_engine_initialize_state_(sobolstate, dimension):
     """The direction numbers of so many dimensions, (dimension, 30), scaled to the same number of bits."""
+    _need_long(sobolstate=sobolstate)
     if dimension > _DIMENSIONS:
         raise NotImplementedError("Sobol sequences of more than %d dimensions are not supported: their direction numbers are not stored" % _DIMENSIONS)
     rows = [[1] * _BITS] + [_direction_numbers(*row) for row in _first_numbers()[:dimension - 1]]
@@ -110,6 +117,7 @@ def _gray(n):
 
 def _sobol_engine_ff_(quasi, n, sobolstate, dimension, num_generated):
     """Skip n points."""
+    _need_long(quasi=quasi, sobolstate=sobolstate)
     if n > 0:
         quasi ^= _columns(torch.tensor([_gray(num_generated) ^ _gray(num_generated + n)]), sobolstate)[0]
     return quasi
@@ -117,6 +125,7 @@ def _sobol_engine_ff_(quasi, n, sobolstate, dimension, num_generated):
 
 def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype=None):
     """(the next n points, the state behind them)."""
+    _need_long(quasi=quasi, sobolstate=sobolstate)
     numbers = torch.arange(num_generated + 1, num_generated + n + 1)
     points = quasi ^ _columns(_gray(numbers) ^ _gray(num_generated), sobolstate)
     values = (points.to(torch.float64) * 2.0 ** -_BITS).to(torch.get_default_dtype() if dtype is None else dtype)

@@ -293,11 +293,6 @@ class Tensor(_C.TensorBase):
         warnings.warn("non-inplace resize is deprecated", stacklevel=2)
         return self.reshape(sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
 
-    @_handled
-    def has_names(self):
-        """Dimensions have no names here."""
-        return False
-
     def dim_order(self, *, ambiguity_check=False):
         """The dimensions from the outermost in memory to the innermost.
 
@@ -322,6 +317,9 @@ class Tensor(_C.TensorBase):
 
     def to_sparse_coo(self):
         return self.to_sparse()
+
+    def to_padded_tensor(self, padding, output_size=None):
+        return _torch().nested.to_padded_tensor(self, padding, output_size)
 
     def _clear_non_serializable_cached_data(self):
         """A place for subclasses: called before a tensor is pickled."""

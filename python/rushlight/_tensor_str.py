@@ -251,7 +251,7 @@ def _str_intern(inp, *, tensor_contents=None):
         if text is not None:
             return text
     plain = type(inp) is torch.Tensor or type(inp) is torch.nn.Parameter
-    prefix = "nested_tensor(" if plain and inp.is_nested else "tensor(" if plain else type(inp).__name__ + "("
+    prefix = "nested_tensor(" if inp.is_nested else "tensor(" if plain else type(inp).__name__ + "("
     indent = len(prefix)
     suffixes = []
     custom = tensor_contents is not None
@@ -289,7 +289,8 @@ def _str_intern(inp, *, tensor_contents=None):
         if not custom:
             def indented(s):
                 return "\n".join("  " + line for line in s.split("\n"))
-            text = "[\n" + ",\n".join(indented(str(t)) for t in torch.ops.aten.unbind.int(self, 0)) + "\n]"
+            with torch.no_grad():
+                text = "[\n" + ",\n".join(indented(str(t)) for t in self.unbind()) + "\n]"
     else:
         if self.device.type == "meta":
             suffixes.append("size=" + str(tuple(self.shape)))

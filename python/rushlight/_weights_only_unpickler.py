@@ -4,11 +4,13 @@ The pickle machine is C (src/io/pickle.c, python/_C/unpickle.c) and has a closed
 are looked up in a table here and never imported; calls and object states are limited to what checkpoints need.  So
 a file can make tensors, containers and numbers, and nothing else.
 """
+import importlib
 from _codecs import encode
 from collections import Counter, OrderedDict
 from pickle import UnpicklingError
 
 import rushlight as torch
+from rushlight._namespace import _TENSOR_TYPES
 
 _user_allowed = []
 
@@ -75,6 +77,9 @@ _DTYPES = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int
            "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "qint8", "quint8", "qint32",
            "quint4x2", "quint2x4", "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "int1", "int2", "int3", "int4",
            "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7")
+# Allowed as well, and imported when a file names them.
+_LATER = frozenset(("torch.nested._internal.nested_tensor.NestedTensor", "torch.nested._internal.nested_tensor._rebuild_njt",
+                    "torch._dynamo.decorators._DimRange"))
 _base_table = None
 
 
@@ -106,9 +111,8 @@ def _get_allowed_globals():
         for name, cls in _storage_classes():
             table["torch." + name] = torch.serialization.StorageType(name)
             table["torch.cuda." + name] = torch.serialization.StorageType(name)
-        for kind in ("Double", "Float", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool", "BFloat16"):
-            if hasattr(torch, kind + "Tensor"):
-                table["torch.%sTensor" % kind] = getattr(torch, kind + "Tensor")
+        for name in _TENSOR_TYPES:
+            table["torch." + name] = getattr(torch, name)
         for name in _REBUILD:
             table["torch._utils." + name] = getattr(torch._utils, name)
         rebuild = getattr(torch._tensor, "_rebuild_from_type_v2", None)
@@ -155,6 +159,11 @@ class _Policy:
             return self.users[key]
         if key in self.table:
             return self.table[key]
+        if key in _LATER:
+            found = getattr(importlib.import_module(module.replace("torch", "rushlight", 1)), name)
+            if isinstance(found, type):
+                self.user_classes.add(found)
+            return found
         blocked = module.split(".")[0]
         if blocked in ("sys", "os", "posix", "nt"):
             raise UnpicklingError("Trying to load unsupported GLOBAL %s whose module %s is blocked." % (key, blocked))

@@ -8,7 +8,7 @@ from rushlight.overrides import handle_torch_function, has_torch_function
 
 _ops = _C._VariableFunctions
 
-__all__ = ["align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
            "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
            "unravel_index"]
 
@@ -38,7 +38,7 @@ def broadcast_shapes(*shapes):
         if shape is None:
             continue
         shape = (shape,) if isinstance(shape, int) else shape
-        if not isinstance(shape, (tuple, list)):
+        if not isinstance(shape, (tuple, list, str)):  # of a str what it holds is no number, as of a list of such
             raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
         if len(shape) > len(size):
             size = [1] * (len(shape) - len(size)) + size
@@ -252,8 +252,18 @@ def unravel_index(indices, shape):
     return tuple(indices.div(step, rounding_mode="floor") % n for step, n in zip(steps, shape))
 
 
+_said = set()
+
+
+def _say_once(text):
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
 def chain_matmul(*matrices, out=None):
     """The product of matrices, in the cheapest order."""
+    _say_once("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead.")
     matrices = _listed(matrices)
     if has_torch_function(matrices):
         return handle_torch_function(chain_matmul, matrices, *matrices, out=out)
@@ -262,6 +272,7 @@ def chain_matmul(*matrices, out=None):
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """Packed LU factorisation with pivots; with get_infos also LAPACK's info of each matrix."""
+    _say_once("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex.")
     got = _ops._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
     got = got if get_infos else tuple(got[:2])
     if out is not None:
@@ -269,8 +280,3 @@ def lu(A, pivot=True, get_infos=False, out=None):
             to.resize_as_(made).copy_(made)
         return out
     return got
-
-
-def align_tensors(*tensors):
-    """Named dimensions are not supported."""
-    raise NotImplementedError("rushlight has no named tensors: align_tensors")

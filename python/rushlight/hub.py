@@ -95,10 +95,9 @@ def set_dir(d):
 @contextlib.contextmanager
 def _add_to_sys_path(path):
     sys.path.insert(0, path)
-    try:
+    with contextlib.ExitStack() as leave:
+        leave.callback(sys.path.remove, path)
         yield
-    finally:
-        sys.path.remove(path)
 
 
 def _import_module(name, path):

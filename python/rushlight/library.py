@@ -2,8 +2,10 @@
 import contextlib
 import functools
 import inspect
+import weakref
 
 import rushlight as torch
+from rushlight import _C
 from rushlight._library.custom_ops import OPDEFS, CustomOpDef, PyOp, custom_op
 from rushlight._library.fake_impl import get_ctx
 from rushlight._library.infer_schema import infer_schema
@@ -21,6 +23,52 @@ def _device_type_to_key(device_type):
     return _KEYS.get(device_type, device_type)
 
 
+# Keys of device types, and what stands behind "Autograd".
+_TYPES = {"CPU": 0, "Meta": 1, "CUDA": 2, "MPS": 3, "XPU": 4, "XLA": 5, "HPU": 6, "MTIA": 7, "PrivateUse1": 8}
+_ALL = -1
+
+
+def _place_of(key, composite):
+    """(device type, above autograd?) of a kernel for this key; None: PyTorch would never reach it."""
+    if not hasattr(torch._C.DispatchKey, key):
+        raise RuntimeError("could not parse dispatch key: " + key)
+    if key in _TYPES:
+        return _TYPES[key], False
+    if key.startswith("CompositeExplicitAutograd"):
+        return _ALL, False
+    if key == "CompositeImplicitAutograd":
+        return (_ALL, True) if composite else None
+    if key == "Autograd" or key.removeprefix("Autograd") in _TYPES and key.startswith("Autograd"):
+        return _TYPES.get(key.removeprefix("Autograd"), _ALL), True
+    raise NotImplementedError("a kernel of the library's own operators for the key %s is not supported" % key)
+
+
+def _record_of(namespace, base, overload):
+    """(record, form) of an operator of the library: its name there, and 0, 1 in place, 2 with out=; None: there is none."""
+    prefix = "" if namespace == "aten" else namespace + "::"
+
+    def there(base, overload):
+        schemas = {s.partition("(")[0].split("::")[-1] for s in _C._schemas(prefix + base)}
+        name = base + ("." + overload if overload else "")
+        return prefix + name if name in schemas else None
+    found = there(base, overload)
+    if found:
+        return found, 0
+    if base.endswith("_") and there(base[:-1], overload):
+        return there(base[:-1], overload), 1
+    if overload == "out":
+        found = there(base, "") or there(base, "Tensor")
+    elif overload.endswith("_out"):
+        found = there(base, overload[:-4])
+    return (found, 2) if found else None
+
+
+def _take_back(kernels):
+    for place, before in kernels.items():
+        _C._kernel_set(*place, before)
+    kernels.clear()
+
+
 def fallthrough_kernel():
     """Stands for "no kernel here, look further"."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
@@ -36,6 +84,8 @@ class Library:
             raise ValueError("%s is a reserved namespace. Please try creating a library with another name." % ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._op_defs, self._op_impls = set(), set()
+        self._kernels = {}          # (record, form, device type, above) of what it gave to the library's operators -> what was there
+        weakref.finalize(self, _take_back, self._kernels)
         frame = inspect.currentframe().f_back
         self._where = "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
         torch.ops._namespace(ns)
@@ -72,15 +122,26 @@ class Library:
         base, _, overload = name.partition(".")
         op = torch.ops._python_op(self.ns, base, overload, missing_ok=True)
         if op is None:
-            if fn is fallthrough_kernel:
-                return
-            if torch.ops._has_builtin(self.ns, base):
-                raise NotImplementedError("%s::%s is an operator of the library: replacing its kernel from Python is not "
-                                          "supported" % (self.ns, name))
+            record = _record_of(self.ns, base, overload)
+            if record is not None:
+                return self._give(record, str(key), fn, with_keyset)
+            if self.ns == "aten" or fn is fallthrough_kernel:
+                return None         # PyTorch keeps it for an operator that may come
             raise RuntimeError("We could not find an operator %s::%s to give an implementation for" % (self.ns, name))
         if fn is not fallthrough_kernel:
             op.kernels[str(key)] = fn
         self._op_impls.add("%s::%s/%s" % (self.ns, name, key))
+
+    def _give(self, record, key, fn, with_keyset):
+        """A kernel for an operator of the library's own, until this Library goes."""
+        place = _place_of(key, _C._is_composite(record[0]))
+        if fn is fallthrough_kernel or place is None:
+            return
+        if with_keyset:
+            raw, keys = fn, torch._C.DispatchKeySet(torch._C.DispatchKey[key])
+            fn = functools.wraps(raw)(lambda *args, **kwargs: raw(keys, *args, **kwargs))
+        self._kernels.setdefault((*record, *place), _C._kernel_set(*record, *place, fn))
+        _C._kernel_set(*record, *place, fn)
 
     def fallback(self, fn, dispatch_key="", *, with_keyset=False):
         raise NotImplementedError("Library.fallback: there is no fallback per dispatch key")
@@ -97,6 +158,7 @@ class Library:
         for name in self._op_defs:
             torch.ops._remove_python_op(*parse_name(name))
         self._op_defs.clear()
+        _take_back(self._kernels)
 
 
 @contextlib.contextmanager

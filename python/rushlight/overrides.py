@@ -103,10 +103,9 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self):
-        _push_mode(self)
-        return self
+        return _push_mode(self) or self
 
-    def __exit__(self, exc_type, exc_val, exc_tb):
+    def __exit__(self, *error):
         _pop_mode()
 
     @classmethod
@@ -181,7 +180,7 @@ def get_ignored_functions():
              "set_flush_denormal set_num_interop_threads set_num_threads wait as_tensor from_numpy tensor "
              "default_generator has_cuda has_cudnn has_lapack device dtype finfo has_mkl has_mps has_mkldnn has_openmp "
              "iinfo memory_format qscheme set_grad_enabled no_grad enable_grad inference_mode is_inference_mode_enabled "
-             "layout align_tensors arange as_strided bartlett_window blackman_window broadcast_shapes can_cast compile "
+             "layout arange as_strided bartlett_window blackman_window broadcast_shapes can_cast compile "
              "complex empty empty_permuted empty_strided eye from_file full fill hamming_window hann_window "
              "kaiser_window linspace logspace mkldnn_adaptive_avg_pool2d ones promote_types rand randn randint randperm "
              "range result_type scalar_tensor sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor "

@@ -22,13 +22,8 @@ class UntypedStorage(_C.StorageBase):
 
 _C._set_storage_class(UntypedStorage)
 
-_NAMES = {
-    "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "LongStorage": "int64",
-    "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-    "BoolStorage": "bool", "BFloat16Storage": "bfloat16", "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64", "QUInt8Storage": "quint8", "QInt8Storage": "qint8",
-    "QInt32Storage": "qint32", "QUInt4x2Storage": "quint4x2", "QUInt2x4Storage": "quint2x4",
-}
+_NAMES = {dtype._storage: str(dtype)[len("torch."):] for dtype in _C._dtypes.values() if dtype._storage}
+_NAMES.update(QUInt4x2Storage="quint4x2", QUInt2x4Storage="quint2x4")
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None):

@@ -4,21 +4,18 @@
 
 #include "autograd/autograd.h"
 
-#pragma GCC visibility push(default)
-
 /* Autocast, per thread and device type. */
-bool rush_autocast_on(int device_type);
-void rush_autocast_set(int device_type, bool on);
-rush_dtype rush_autocast_dtype(int device_type);
-void rush_autocast_dtype_set(int device_type, rush_dtype);
-bool rush_autocast_cache(bool set, bool on);
+RUSH_PY bool rush_autocast_cache(bool set, bool on);
 /* The arguments as autocast wants them for this operation; may be `in` itself. */
 const rush_value *rush_autocast_args(const rush_op *, const rush_value *in, rush_value *room);
 
-#pragma GCC visibility pop
+/* -1: out= is of another dtype than was asked for in so many words. */
+RUSH_PY int rush_given_asked_dtype(const rush_op *, rush_dtype asked, const rush_tensor *to);
 
 /* Results that are given (given.c). 1: the kernel may write out[0] itself; 0: results of its own are to be made, and
  * copied by rush_given_fill; -1: an error. */
+/* The arguments with the dtype of an integer out= where the operation takes a dtype and none is given, as sum() does; may be `in` itself. */
+const rush_value *rush_given_dtype(const rush_op *, const rush_value *in, const rush_value *out, rush_value *room);
 int rush_given_asked(const rush_op *, const rush_value *in, const rush_tensor *to);
 int rush_given_check(rush_form, const rush_op *, const rush_value *in, const rush_value *out);
 int rush_given_fill(rush_form, const rush_op *, const rush_value *in, rush_value *out, const rush_value *fresh);

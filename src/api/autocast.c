@@ -19,10 +19,20 @@ static void defaults(void)
     for (int d = 0; d < RUSH_DEVICES; ++d) now.dtype[d] = d == RUSH_CUDA ? RUSH_F16 : RUSH_BF16;
 }
 
-bool rush_autocast_on(int device) { return now.on[device]; }
+/* Of a type of device that there can be; else an error and the CPU's. */
+static int checked(int device)
+{
+    if (device >= 0 && device < RUSH_DEVICES) return device;
+    rush_fail(RUSH_VALUE_ERROR, "autocast: there is no type of device %d", device);
+    return RUSH_CPU;
+}
+
+bool rush_autocast_on(int device) { return now.on[checked(device)]; }
 
 void rush_autocast_set(int device, bool on)
 {
+    device = checked(device);
+    if (rush_failed() && on) return;
     now.on[device] = on;
     bool any = false;
     for (int d = 0; d < RUSH_DEVICES; ++d) any |= now.on[d];
@@ -33,12 +43,14 @@ void rush_autocast_set(int device, bool on)
 rush_dtype rush_autocast_dtype(int device)
 {
     defaults();
-    return now.dtype[device];
+    return now.dtype[checked(device)];
 }
 
 void rush_autocast_dtype_set(int device, rush_dtype dtype)
 {
     defaults();
+    device = checked(device);
+    if ((unsigned)dtype >= RUSH_DTYPES || !rush_dtype_is_float(dtype)) return (void)rush_fail(RUSH_TYPE_ERROR, "autocast: not a floating type");
     now.dtype[device] = dtype;
 }
 

@@ -55,15 +55,30 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
     return 0;
 }
 
+int rush_given_asked_dtype(const rush_op *op, rush_dtype asked, const rush_tensor *to)
+{
+    if (asked == to->dtype) return 0;
+    return !op->tensor_args ? rush_fail(RUSH_RUNTIME_ERROR, "dtype %s does not match dtype of out parameter (%s)", rush_dtype_word(asked), rush_dtype_word(to->dtype))
+                            : rush_fail(RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtypes[asked].c_type, rush_dtypes[to->dtype].c_type);
+}
+
+const rush_value *rush_given_dtype(const rush_op *op, const rush_value *in, const rush_value *out, rush_value *room)
+{
+    int dtype = rush_op_arg(op, "dtype");
+    if (!(op->flags & RUSH_OUT_CASTS) || dtype < 0 || op->args[dtype].type != RUSH_A_DTYPE || HAS(in[dtype]) || out[0].kind != RUSH_V_TENSOR || !out[0].t) return in;
+    if (rush_dtypes[out[0].t->dtype].category > 1) return in;
+    memcpy(room, in, sizeof *in * op->nargs);
+    room[dtype] = rush_v_dtype(out[0].t->dtype);
+    return room;
+}
+
 /* A dtype= that contradicts out=. Without tensor arguments, as in zeros(), the device and layout count as well. */
 int rush_given_asked(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
     int dtype = rush_op_arg(op, "dtype"), device = rush_op_arg(op, "device"), layout = rush_op_arg(op, "layout");
     bool makes = !op->tensor_args;
     bool asks = dtype >= 0 && in[dtype].kind == RUSH_V_DTYPE && (op->args[dtype].def.kind != RUSH_V_DTYPE || op->args[dtype].def.i != in[dtype].i);
-    if (asks && (rush_dtype)in[dtype].i != to->dtype)
-        return makes ? rush_fail(RUSH_RUNTIME_ERROR, "dtype %s does not match dtype of out parameter (%s)", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype))
-                     : rush_fail(RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name((rush_dtype)in[dtype].i), rush_dtype_name(to->dtype));
+    if (asks && rush_given_asked_dtype(op, (rush_dtype)in[dtype].i, to)) return -1;
     if (makes && device >= 0 && in[device].kind == RUSH_V_DEVICE && !rush_same_device(rush_device_resolve(in[device].device), to->device))
         return rush_fail(RUSH_RUNTIME_ERROR, "device type %s does not match device type of out parameter (%s)", rush_device_text(in[device].device), rush_device_text(to->device));
     if (makes && layout >= 0 && in[layout].kind == RUSH_V_LAYOUT && in[layout].i != to->layout)
@@ -71,11 +86,8 @@ int rush_given_asked(const rush_op *op, const rush_value *in, const rush_tensor 
     return 0;
 }
 
-/* What RUSH_OUT_STRICT asks for. */
-static int check_strictly(const rush_op *op, const rush_value *in, const rush_tensor *to, const rush_tensor *from)
+static int check_apart(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
-    RUSH_CHECK(to->dtype == from->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead", rush_dtype_name(from->dtype),
-               rush_dtype_name(to->dtype));
     for (int i = 0; i < op->nargs; ++i)
         if (in[i].kind == RUSH_V_TENSOR && to->numel && in[i].t == to) return overlaps_input();
     return 0;
@@ -88,23 +100,16 @@ static int check_sizes(const rush_tensor *to, const rush_tensor *from)
     return 0;
 }
 
-static int check_dtypes(const rush_tensor *to, const rush_tensor *from)
-{
-    const rush_dtype_info *a = &rush_dtypes[from->dtype], *b = &rush_dtypes[to->dtype];
-    RUSH_CHECK(a->category <= b->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", a->name, b->name);
-    return 0;
-}
-
 int rush_given_fits(const rush_tensor *self, const rush_tensor *result)
 {
-    return check_sizes(self, result) || check_dtypes(self, result) ? -1 : 0;
+    return check_sizes(self, result) || rush_out_takes(rush_now.op, true, result->dtype, self) ? -1 : 0;
 }
 
 static int give(rush_tensor *to, rush_tensor *from, bool inplace)
 {
     if (to == from) return 0;
     if (inplace && check_sizes(to, from)) return -1;
-    if (check_dtypes(to, from)) return -1;
+    if (rush_out_takes(rush_now.op, inplace, from->dtype, to)) return -1;
     if (to->layout || from->layout) return rush_sparse_give(to, from, inplace);
     if (!rush_same_sizes(to, from)) {
         if (to->numel)
@@ -122,7 +127,7 @@ int rush_given_fill(rush_form form, const rush_op *op, const rush_value *in, rus
         if (out[i].kind != RUSH_V_TENSOR) {
             out[i] = fresh[i];
         } else if (fresh[i].kind == RUSH_V_TENSOR) {
-            if (!inplace && op->flags & RUSH_OUT_STRICT && check_strictly(op, in, out[i].t, fresh[i].t)) return -1;
+            if (!inplace && op->flags & RUSH_OUT_APART && check_apart(op, in, out[i].t)) return -1;
             if (give(out[i].t, fresh[i].t, inplace)) return -1;
         }
     }

@@ -3,7 +3,7 @@
  * A rule for shapes is a rule for results of any device, so the call is made on the meta device, where nothing is allocated,
  * computed, drawn or written; composites are run there as well.
  */
-#include "api/api.h"
+#include "api/survey.h"
 
 static const rush_device meta = {RUSH_META, -1};
 
@@ -46,6 +46,9 @@ int rush_infer(const rush_op *op, const rush_value *in, rush_value *out)
     rush_value args[64];
     rush_device device = meta;
     if (rush_failed()) return -1;
+    RUSH_CHECK(op && (in || !op->nargs) && (out || !op->nout), RUSH_TYPE_ERROR, op ? "a call without values or without room for results" : "there is no such operation");
+    survey seen = {0};
+    if (survey_args(&seen, op, in) < 0) return -1;
     for (int i = 0; i < op->nargs; ++i)
         if (argument(&args[i], &in[i], &device)) return -1;
     int asked = rush_op_arg(op, "device");
@@ -69,6 +72,7 @@ int rush_infer(const rush_op *op, const rush_value *in, rush_value *out)
 
 unsigned rush_op_effects(const rush_op *op)
 {
+    if (!op) return rush_fail(RUSH_TYPE_ERROR, "there is no such operation"), 0;
     unsigned effects = op->flags & RUSH_IO ? RUSH_EFFECT_IO : 0;
     bool draws = op->flags & RUSH_RANDOM;
     for (int i = 0; i < op->nargs; ++i) {

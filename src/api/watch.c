@@ -2,7 +2,8 @@
 #include "api/api.h"
 #include "op/watch.h"
 
-rush_watch_fn rush_watcher;
+rush_watch_fn rush_watcher, rush_taken_above;
+bool rush_watch_all;
 
 /* A view's base was found where nothing is recorded; it is the caller who knows whether that is so. */
 static void view_again(rush_tensor *view, const rush_tensor *of)

@@ -9,8 +9,6 @@
 
 #include "op/op.h"
 
-#pragma GCC visibility push(default)
-
 /* Of rush_op.flags, beside the public ones: of several gradients the last argument's goes back first (the bias before the weight). */
 enum { RUSH_LAST_GRAD_FIRST = 1 << 30 };
 
@@ -28,8 +26,8 @@ typedef struct rush_node_kind {
     void (*visit)(rush_node *, int (*fn)(rush_tensor *, void *), void *arg); /* the tensors it holds, for Python's collector */
     bool unasked;                            /* applied although none of its gradients arrived */
 } rush_node_kind;
-extern const rush_node_kind rush_accumulate_kind; /* of leaves; data is the leaf */
-extern const rush_node_kind rush_op_kind;         /* of recorded operations        */
+extern RUSH_PY const rush_node_kind rush_accumulate_kind; /* of leaves; data is the leaf */
+extern RUSH_PY const rush_node_kind rush_op_kind;         /* of recorded operations        */
 
 /* One saved tensor: as a reference (input), or as a detached alias (output, which would be a cycle). */
 typedef struct rush_saved {
@@ -95,16 +93,16 @@ struct rush_autograd {
     uint8_t grad_dtype;    /* of leaves: what gradients are converted to. 0: the tensor's dtype, RUSH_GRAD_ANY, or 1 more than the dtype */
 };
 
-rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
-bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf or not */
-int rush_grad_dtype(const rush_tensor *);                /* of a leaf's gradients; -1: any */
-rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
-rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
-rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
+RUSH_PY rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
+RUSH_PY bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf or not */
+RUSH_PY int rush_grad_dtype(const rush_tensor *);                /* of a leaf's gradients; -1: any */
+RUSH_PY rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
+RUSH_PY rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
+RUSH_PY rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
 uint64_t rush_node_clock(void);                          /* the number that the next node will get */
-void rush_node_keep(rush_node *);
-void rush_node_drop(rush_node *);                        /* frees long chains without recursion */
-void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
+RUSH_PY void rush_node_keep(rush_node *);
+RUSH_PY void rush_node_drop(rush_node *);                        /* frees long chains without recursion */
+RUSH_PY void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
 
 /* Steps of rush_call. */
 bool rush_any_wants_grad(const rush_op *, const rush_value *in);
@@ -115,15 +113,15 @@ void rush_record_name(const rush_op *, rush_value *out, uint64_t since); /* sinc
 bool rush_saves_self(const rush_op *, const rush_value *in); /* will the derivative of this call read argument 0? */
 void rush_same_history(rush_tensor *copy, rush_tensor *of);  /* copy stands for what `of` is now, in second derivatives, too */
 /* Before an in-place change; with_grad: self, or what changes it, wants a gradient. */
-int rush_inplace_check(rush_tensor *self, bool with_grad);
+RUSH_PY int rush_inplace_check(rush_tensor *self, bool with_grad);
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
-int rush_rebase(rush_tensor *self, rush_node *node, int slot);
-void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
+RUSH_PY int rush_rebase(rush_tensor *self, rush_node *node, int slot);
+RUSH_PY void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
 void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
 
-int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
-rush_tensor *rush_saved_read(rush_saved *, rush_node *); /* parked; checks the version */
-void rush_saved_free(rush_saved *);
+RUSH_PY int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);
+RUSH_PY rush_tensor *rush_saved_read(rush_saved *, rush_node *); /* parked; checks the version */
+RUSH_PY void rush_saved_free(rush_saved *);
 
 typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_hooks */
     void *(*pack)(void *arg, rush_tensor *);
@@ -132,17 +130,19 @@ typedef struct rush_saved_hooks {       /* torch.autograd.graph.saved_tensors_ho
     void *arg;
     struct rush_saved_hooks *outer;
 } rush_saved_hooks;
-void rush_saved_hooks_push(rush_saved_hooks *);
-void rush_saved_hooks_pop(void);
+RUSH_PY void rush_saved_hooks_push(rush_saved_hooks *);
+RUSH_PY void rush_saved_hooks_pop(void);
 
-uint64_t rush_tensor_hook(rush_tensor *, rush_node_hook *);   /* registers a gradient hook; returns its id */
-int rush_retain_grad(rush_tensor *);
+/* Who runs backwards in this thread; set, the thread goes on with a walk of another one, which waits for it. */
+RUSH_PY const void *rush_walker(void);
+RUSH_PY void rush_walker_set(const void *walker);
+
+RUSH_PY uint64_t rush_tensor_hook(rush_tensor *, rush_node_hook *);   /* registers a gradient hook; returns its id */
 /* Asked in anomaly mode where the program is; the text goes with the node (rush_malloc'ed). */
-extern char *(*rush_anomaly_trace)(void);
-extern bool rush_anomaly_check_nan;
-extern void (*rush_anomaly_report)(const char *made_at, const char *node_name);
-uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
-void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
+extern RUSH_PY char *(*rush_anomaly_trace)(void);
+extern RUSH_PY bool rush_anomaly_check_nan;
+extern RUSH_PY void (*rush_anomaly_report)(const char *made_at, const char *node_name);
+RUSH_PY uint64_t rush_node_hook_add(rush_node *, rush_node_hook *);
+RUSH_PY void rush_node_hook_remove(rush_node_hook **list, uint64_t id);
 
-#pragma GCC visibility pop
 #endif

@@ -43,7 +43,7 @@ typedef struct task {
     capture *captures;
     int ncaptures;
     bool retain, graph;
-    const void *thread;  /* whose walk it is: the address of its rush_now */
+    const void *thread;  /* whose walk it is, see rush_walker() */
     unsigned generation; /* of the process, see below */
 } task;
 
@@ -53,6 +53,11 @@ typedef struct task {
 static pthread_mutex_t claims;
 static pthread_cond_t let_go;
 static unsigned generation; /* a child of fork() is another: the walks that its parent's threads were on are nobody's there */
+
+static _Thread_local const void *walks_for; /* a thread that goes on with another's walk */
+
+const void *rush_walker(void) { return walks_for ? walks_for : &rush_now; }
+void rush_walker_set(const void *walker) { walks_for = walker; }
 
 enum { BUSY = 1 };
 
@@ -183,7 +188,7 @@ static rush_tensor *fit(rush_node *node, uint32_t slot, rush_tensor *g, const ru
 {
     const rush_tensor *want = node->kind == &rush_accumulate_kind ? node->data : slot < node->nout ? node->shape[slot] : NULL;
     if (!want || !g) return g;
-    if (RUSH_UNLIKELY(!rush_same_sizes(g, want)) && g->layout == RUSH_STRIDED) {
+    if (RUSH_UNLIKELY(!rush_same_sizes(g, want)) && (g->layout == RUSH_STRIDED || g->layout == RUSH_ELSEWHERE)) {
         int ndim = want->ndim;
         int64_t size[RUSH_MAXDIM];
         if (ndim) memcpy(size, want->size, sizeof *size * ndim);
@@ -482,7 +487,7 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     if (rush_failed()) return -1;
     t->retain = retain_graph || create_graph;
     t->graph = create_graph;
-    t->thread = &rush_now;
+    t->thread = rush_walker();
     t->generation = generation;
     t->ncaptures = ncaptures;
     t->captures = captures;
@@ -503,17 +508,24 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     return failed;
 }
 
+static int check_lives(int n, rush_tensor *const *t)
+{
+    for (int i = 0; t && i < n; ++i)
+        if (t[i] && !rush_tensor_given(t[i])) return -1;
+    return 0;
+}
+
 static int check_list(int n, rush_tensor *const *t, const char *what)
 {
     if (rush_failed()) return -1;
     RUSH_CHECK(n >= 0 && (t || !n), RUSH_TYPE_ERROR, "%s %d tensors (NULL)", what, n);
-    for (int i = 0; i < n; ++i) RUSH_CHECK(t[i] && t[i]->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "%s no tensor: number %d", what, i);
-    return 0;
+    for (int i = 0; i < n; ++i) RUSH_CHECK(t[i], RUSH_TYPE_ERROR, "%s no tensor: number %d", what, i);
+    return check_lives(n, t);
 }
 
 int rush_backward_full(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph)
 {
-    return check_list(n, roots, "backward of") ? -1 : run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
+    return check_list(n, roots, "backward of") || check_lives(n, grads) ? -1 : run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
 }
 
 int rush_backward(rush_tensor *loss)
@@ -525,7 +537,7 @@ int rush_backward(rush_tensor *loss)
 int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, rush_tensor **out,
                  bool retain_graph, bool create_graph, bool allow_unused)
 {
-    if (check_list(n, roots, "gradients of") || check_list(n_in, inputs, "gradients by")) return -1;
+    if (check_list(n, roots, "gradients of") || check_lives(n, grads) || check_list(n_in, inputs, "gradients by")) return -1;
     RUSH_CHECK(out || !n_in, RUSH_TYPE_ERROR, "there is no room for the gradients");
     capture *captures = rush_calloc(RUSH_MAX(n_in, 1), sizeof *captures);
     if (!captures) return -1;

@@ -5,6 +5,7 @@
  */
 #include "autograd/autograd.h"
 #include "autograd/room.h"
+#include "op/watch.h"
 #include <stdio.h>
 
 int rush_view_barred(const rush_tensor *view, bool by_another)
@@ -113,7 +114,9 @@ static int paste_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     paste *p = node->data;
     if (!g[0]) return 0;
-    rush_tensor *whole = rush_tensor_new_strided(g[0]->dtype, g[0]->device, node->shape[0]->ndim, node->shape[0]->size, node->shape[0]->stride);
+    const rush_tensor *like = node->shape[0];
+    rush_tensor *whole = rush_is_watched(g[0]) ? T("new_empty_strided", V(g[0]), rush_v_ints(like->size, like->ndim), rush_v_ints(like->stride, like->ndim))
+                                               : rush_tensor_new_strided(g[0]->dtype, g[0]->device, like->ndim, like->size, like->stride);
     whole = whole ? T("copy_", V(whole), V(g[0])) : NULL;
     if (!whole) return -1;
     rush_tensor *changed = show(&p->part, whole), *inner_g[64] = {0}, *inner_gin[64] = {0};

@@ -334,13 +334,10 @@ rush_node *rush_grad_fn(rush_tensor *t)
     return t->ag ? t->ag->fn : NULL;
 }
 
-void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how)
+static __attribute__((noinline)) void link_unseen(rush_tensor *view, rush_tensor *of, rush_tensor *base, unsigned how)
 {
-    if (!view || view == of || view->base || view->storage != of->storage || of->flags & RUSH_T_INFERENCE) return;
-    rush_tensor *base = of->base ? of->base : of;
     if (rush_now.mode & RUSH_MODE_INFERENCE) how = RUSH_T_INFERENCE_VIEW;
     else if (rush_now.mode & RUSH_MODE_NO_GRAD) how = RUSH_T_NO_GRAD_VIEW;
-    if (!how) how = of->flags & RUSH_T_APART;
     bool unseen = how & (RUSH_T_INFERENCE_VIEW | RUSH_T_NO_GRAD_VIEW);
     if (unseen && !wants(base->ag) && !wants(of->ag)) return;
     view->flags |= (uint16_t)how;
@@ -348,22 +345,32 @@ void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how)
     if (unseen && rush_autograd_of(view)) view->ag->view_version = rush_version_of(view);
 }
 
+static inline void link(rush_tensor *view, rush_tensor *of, unsigned how)
+{
+    if (!view || view == of || view->base || view->storage != of->storage || of->flags & RUSH_T_INFERENCE) return;
+    rush_tensor *base = of->base ? of->base : of;
+    if (!how) how = of->flags & RUSH_T_APART;
+    if (RUSH_UNLIKELY(how | (rush_now.mode & (RUSH_MODE_INFERENCE | RUSH_MODE_NO_GRAD)))) link_unseen(view, of, base, how);
+    else view->base = rush_keep(base);
+}
+
+void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how) { link(view, of, how); }
+
 void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
     for (int i = 0; i < op->nout; ++i) {
-        if (out[i].kind == RUSH_V_TENSOR) rush_view_link(out[i].t, in[0].t, 0);
+        if (out[i].kind == RUSH_V_TENSOR) link(out[i].t, in[0].t, 0);
         else if (out[i].kind == RUSH_V_TENSORS)
-            for (uint32_t k = 0; k < out[i].n; ++k) rush_view_link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
+            for (uint32_t k = 0; k < out[i].n; ++k) link(out[i].tensors[k], in[0].t, RUSH_T_MANY_VIEW);
     }
 }
 
-static bool given(const rush_tensor *t) { return t || (rush_fail(RUSH_TYPE_ERROR, "a tensor was expected, but there is none (NULL)"), false); }
-bool rush_requires_grad(const rush_tensor *t) { return given(t) && rush_wants_grad(t); }
+bool rush_requires_grad(const rush_tensor *t) { return rush_tensor_given(t) && rush_wants_grad(t); }
 
 rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
 {
-    if (!given(t)) return NULL;
+    if (!rush_tensor_given(t)) return NULL;
     if (!on && !t->ag) return t;
     RUSH_CHECK_NULL(!on || rush_dtypes[t->dtype].category >= 2, RUSH_RUNTIME_ERROR, "only Tensors of floating point dtype can require gradients");
     rush_autograd *ag = rush_autograd_of(t);
@@ -376,12 +383,12 @@ rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
     return t;
 }
 
-rush_tensor *rush_grad(const rush_tensor *t) { return given(t) && t->ag ? t->ag->grad : NULL; }
+rush_tensor *rush_grad(const rush_tensor *t) { return rush_tensor_given(t) && t->ag ? t->ag->grad : NULL; }
 
 int rush_grad_set(rush_tensor *t, rush_tensor *grad)
 {
-    rush_autograd *ag = given(t) ? rush_autograd_of(t) : NULL;
-    if (!ag) return -1;
+    rush_autograd *ag = rush_tensor_given(t) ? rush_autograd_of(t) : NULL;
+    if (!ag || (grad && !rush_tensor_given(grad))) return -1;
     RUSH_CHECK(!grad || rush_same_sizes(t, grad), RUSH_RUNTIME_ERROR, "assigned grad has data of a different size");
     rush_tensor *old = ag->grad;
     ag->grad = rush_keep(grad);
@@ -409,6 +416,7 @@ static int retain(void *arg, rush_node *node, rush_tensor **g, int ng, rush_tens
 
 int rush_retain_grad(rush_tensor *t)
 {
+    if (rush_failed() || !rush_tensor_given(t)) return -1;
     RUSH_CHECK(rush_wants_grad(t), RUSH_RUNTIME_ERROR, "can't retain_grad on Tensor that has requires_grad=False");
     rush_node *fn = rush_grad_fn(t);
     if (!fn || t->ag->retain_hook) return rush_failed() ? -1 : 0;

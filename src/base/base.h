@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC visibility push(default) /* the Python extension calls these; no others should */
-
+#define RUSH_PY RUSH_API /* the Python extension calls it, no others should */
 #define RUSH_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RUSH_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RUSH_COUNT(a) (sizeof(a) / sizeof *(a))
@@ -44,7 +43,7 @@ typedef struct rush_thread {
     rush_generator *generator; /* the default one of who stands for a process of its own (a loader's worker), else NULL */
 } rush_thread;
 #define RUSH_QUICK_TLS __attribute__((tls_model("initial-exec"))) /* for what most calls read: such room is scarce */
-extern _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
+extern RUSH_PY _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
 
 #define rush_failed() RUSH_UNLIKELY(rush_now.error)
 /* CHECK(condition, kind, format, ...) in a function that returns -1 or a pointer: see both forms */
@@ -56,6 +55,8 @@ extern _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
     do {                                                                                                    \
         if (RUSH_UNLIKELY(!(cond))) return rush_fail(kind, __VA_ARGS__), NULL;                              \
     } while (0)
+/* Options of a public function: NULL is a struct of zeros. */
+#define RUSH_OPTIONS(o) ((o) ? (o) : &(const __typeof__(*(o))){0})
 /* Our own bugs only: always on, reports the operation and the place, then traps. */
 #define RUSH_ASSERT(cond)                                                                                   \
     do {                                                                                                    \
@@ -88,10 +89,10 @@ void rush_small_free(void *, size_t size);
  * thread-local array: a library that is opened late finds little room for those. */
 #define RUSH_WORDS 128
 char *rush_words(void);
-void *rush_malloc(size_t size);
-void *rush_calloc(size_t n, size_t size);
-void *rush_realloc(void *, size_t size);
-void rush_free(void *);
+RUSH_PY void *rush_malloc(size_t size);
+RUSH_PY void *rush_calloc(size_t n, size_t size);
+RUSH_PY void *rush_realloc(void *, size_t size);
+RUSH_PY void rush_free(void *);
 /* Bytes of tensors: 64-byte aligned, size classes, a bounded cache, huge pages for large blocks. *got is the
  * class's size, which rush_block_free() wants back. */
 void *rush_block_alloc(size_t size, size_t *got);
@@ -106,12 +107,12 @@ typedef struct rush_memory_stats {
     size_t cached_bytes;              /* free blocks kept for reuse           */
     size_t small_live;                /* small and counted allocations in use */
 } rush_memory_stats;
-RUSH_API void rush_memory_stats_read(rush_memory_stats *);
-RUSH_API void rush_memory_trim(void);                 /* gives the cache back to the system */
-RUSH_API void rush_memory_limit_cache(size_t bytes);
+RUSH_PY void rush_memory_stats_read(rush_memory_stats *);
+RUSH_PY void rush_memory_trim(void);                 /* gives the cache back to the system */
+void rush_memory_limit_cache(size_t bytes);
 /* For tests: the n-th allocation from now fails (once, or with `all` every one from then on); 0 switches off. */
-RUSH_API void rush_memory_fail_at(uint64_t n, bool all);
-RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
+RUSH_PY void rush_memory_fail_at(uint64_t n, bool all);
+RUSH_PY uint64_t rush_memory_count(void);    /* allocations so far */
 
 /* ---- parallel_for ---- */
 
@@ -120,14 +121,13 @@ RUSH_API uint64_t rush_memory_count(void);            /* allocations so far */
  * n <= grain, or in a forked child. */
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
 void rush_parallel_elsewhere(void); /* a library is about to use the pool by itself: said before, so that forked children know */
-void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
+RUSH_PY void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */
-int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
+RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
-/* ---- locks: those of the process, in the order in which one may be taken while another is held ---- */
+/* ---- locks: those of the process, in the order in which one may be taken while another is held. A fork takes all: lock.c ---- */
 
 typedef enum rush_lock_name {
-    RUSH_LOCK_BACKWARD, /* recursive; a forked child gets a new one. All others are taken by a fork: lock.c */
     RUSH_LOCK_SUMMARY, RUSH_LOCK_REPLACED, RUSH_LOCK_GUARD, RUSH_LOCK_ONEDNN, RUSH_LOCK_FFT, RUSH_LOCK_REGISTRY,
     RUSH_LOCK_ACCUMULATORS, RUSH_LOCK_LOG, RUSH_LOCK_MEMORY,
     RUSH_LOCKS
@@ -139,16 +139,26 @@ int rush_forks(void); /* how many forks this process is away from the one that l
 
 /* ---- dtypes ---- */
 
+/* All that is known of an element type, and what others call it: one row, which files, messages and Python ask. */
 typedef struct rush_dtype_info {
-    const char *name;
+    const char *name;  /* "float32"                                                   */
+    const char *word;  /* "Float": in messages, and of FloatTensor and FloatStorage   */
+    const char *c_type; /* "float": in messages that name C++ types                 */
     uint8_t size;
-    uint8_t category; /* 0 bool, 1 integer, 2 float, 3 complex */
+    uint8_t category;  /* 0 bool, 1 integer, 2 float, 3 complex                       */
     bool is_signed;
+    bool storage;      /* checkpoints have a storage class of that word               */
+    uint8_t onnx;      /* ONNX's number; 0: none                                      */
+    int8_t numpy;      /* NumPy's number of the type that holds the same bits; -1     */
+    char npy[4];       /* the code of .npy files; "": none                            */
+    char buffer[4];    /* the code of Python's buffers; "": none                      */
+    const char *safetensors; /* the word of safetensors files; NULL: none             */
     double eps, min, max, tiny;
 } rush_dtype_info;
-extern const rush_dtype_info rush_dtypes[RUSH_DTYPES];
-rush_dtype rush_dtype_real(rush_dtype);    /* complex64 -> float32; others as they are */
-rush_dtype rush_dtype_complex(rush_dtype); /* float32 -> complex64; error-free for floats */
+extern RUSH_PY const rush_dtype_info rush_dtypes[RUSH_DTYPES];
+RUSH_PY const char *rush_dtype_word(rush_dtype);   /* the row's, also of what is no dtype */
+RUSH_PY rush_dtype rush_dtype_real(rush_dtype);    /* complex64 -> float32; others as they are */
+RUSH_PY rush_dtype rush_dtype_complex(rush_dtype); /* float32 -> complex64; error-free for floats */
 /* Half types to and from float, and a number to and from any dtype. */
 float rush_f16_to_f32(uint16_t);
 uint16_t rush_f32_to_f16(float);
@@ -164,7 +174,7 @@ static inline uint16_t rush_f32_to_bf16(float f)
     return (uint16_t)((x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16);
 }
 /* Converts n elements between any two dtypes (strides in bytes), with C's and PyTorch's conversions. */
-void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
+RUSH_PY void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
 
 /* ---- random bits: PyTorch's CPU generator ---- */
 
@@ -181,19 +191,10 @@ struct rush_generator {
     rush_device device;
     void *py;               /* the Python object, borrowed */
 };
-rush_generator *rush_generator_new(uint64_t seed);
-void rush_generator_keep(rush_generator *);
-void rush_generator_drop(rush_generator *);
-void rush_generator_seed(rush_generator *, uint64_t seed);
 /* One thread draws at a time; the functions below leave the lock to their callers. */
 void rush_generator_lock(rush_generator *);
 static inline void rush_generator_unlock(rush_generator *g) { atomic_store_explicit(&g->busy, 0, memory_order_release); }
 uint32_t rush_random32(rush_generator *);
-uint64_t rush_random64(rush_generator *);
-/* The state as PyTorch's get_state() gives it (5056 bytes). */
-#define RUSH_GENERATOR_STATE 5056
-void rush_generator_state(const rush_generator *, void *bytes);
-int rush_generator_state_set(rush_generator *, const void *bytes, size_t n);
+RUSH_PY uint64_t rush_random64(rush_generator *);
 
-#pragma GCC visibility pop
 #endif

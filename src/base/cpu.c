@@ -1,6 +1,7 @@
 /* cpu.c - which instruction set the kernels may use, and what this library is. */
 #include "base/base.h"
 #include "config.h"
+#include <stdio.h>
 
 /* Declared here as in kernels/cpu/isa.h, which lies below this room. */
 int rush_cpu_level(void);
@@ -64,13 +65,18 @@ const char *rush_version(void)
 
 const char *rush_engines(void)
 {
-    static char text[64];
-    if (!*text) {
-        strcat(text, RUSH_HAS_ONEDNN ? "oneDNN " : "");
-        strcat(text, RUSH_HAS_LAPACK ? "LAPACK " : "");
-        strcat(text, RUSH_HAS_OPENMP ? "OpenMP " : "");
-        if (!*text) strcat(text, "none ");
-        text[strlen(text) - 1] = 0;
-    }
+    static const struct {
+        bool here;
+        const char *name, *serves;
+    } engines[] = {{RUSH_HAS_ONEDNN, "oneDNN", "quick products and convolutions"}, {RUSH_HAS_LAPACK, "LAPACK", "linear algebra"},
+                   {RUSH_HAS_OPENMP, "OpenMP", "threads"}, {RUSH_HAS_ZLIB, "zlib", "compressed files"}, {RUSH_HAS_JSON, "cJSON", "safetensors, .pt2"},
+                   {RUSH_HAS_PNG, "PNG", "pictures"}, {RUSH_HAS_JPEG, "JPEG", "pictures"}, {RUSH_HAS_SNDFILE, "sndfile", "sound"}};
+    static char text[512];
+    if (*text) return text;
+    char here[256] = "", lacks[256] = "";
+    for (size_t k = 0; k < RUSH_COUNT(engines); k++)
+        if (engines[k].here) strcat(strcat(here, *here ? " " : ""), engines[k].name);
+        else snprintf(lacks + strlen(lacks), sizeof lacks - strlen(lacks), "%s%s (%s)", *lacks ? ", " : "; without ", engines[k].name, engines[k].serves);
+    snprintf(text, sizeof text, "%s%s", *here ? here : "none", lacks);
     return text;
 }

@@ -1,18 +1,12 @@
 /* lock.c - the locks that the process has for good, and what a fork does with them.
  *
  * A forked child has the locks as they were, but only one of the threads: one that another thread held would never
- * be released. So a fork takes them all, in the order of the list, and both sides release them. The lock of the
- * backward engine is held for as long as a backward runs, perhaps by one that waits for the forking thread: the child
- * gets a new one instead. Locks of single objects (loaders, generators) ask rush_forks(), which tells their owner's
- * process from its children.
+ * be released. So a fork takes them all, in the order of the list, and both sides release them. Locks of single
+ * objects (loaders, generators) ask rush_forks(), which tells their owner's process from its children.
  */
-#define _GNU_SOURCE
 #include "base/base.h"
 
-pthread_mutex_t rush_locks[RUSH_LOCKS] = {
-    [0 ... RUSH_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER,
-    [RUSH_LOCK_BACKWARD] = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
-};
+pthread_mutex_t rush_locks[RUSH_LOCKS] = {[0 ... RUSH_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER};
 static atomic_int forks;
 
 int rush_forks(void)
@@ -22,18 +16,17 @@ int rush_forks(void)
 
 static void fork_begins(void)
 {
-    for (int i = RUSH_LOCK_BACKWARD + 1; i < RUSH_LOCKS; ++i) rush_lock(i);
+    for (int i = 0; i < RUSH_LOCKS; ++i) rush_lock(i);
 }
 
 static void fork_ends(void)
 {
-    for (int i = RUSH_LOCKS - 1; i > RUSH_LOCK_BACKWARD; --i) rush_unlock(i);
+    for (int i = RUSH_LOCKS - 1; i >= 0; --i) rush_unlock(i);
 }
 
 static void child_begins(void)
 {
     atomic_fetch_add(&forks, 1);
-    rush_locks[RUSH_LOCK_BACKWARD] = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     fork_ends();
 }
 

@@ -8,15 +8,21 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/buried.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #define PLAIN 1 /* leave every block to the sanitizer */
+#define POISON ASAN_POISON_MEMORY_REGION
+#define UNPOISON ASAN_UNPOISON_MEMORY_REGION
 #else
 #define PLAIN 0
+#define POISON(p, n) ((void)(n))
+#define UNPOISON(p, n) ((void)(n))
 #endif
 
 #define SMALL_STEP 16
@@ -338,6 +344,29 @@ void rush_free(void *p)
     thread_memory *m = me();
     if (m) add(&m->returned, 1);
     free(p);
+}
+
+/* ---- structures that have ended: buried.h ---- */
+
+static struct grave {
+    void *p;
+    size_t size;
+} graves[RUSH_GRAVES];
+static size_t next_grave;
+
+void rush_bury(void *p, size_t size, size_t legible)
+{
+    memset((char *)p + legible, 0, size - legible); /* what it pointed to is not held by it any more */
+    POISON((char *)p + legible, size - legible);
+    thread_memory *m = me();
+    if (m) add(&m->returned, 1);
+    rush_lock(RUSH_LOCK_MEMORY);
+    struct grave old = graves[next_grave];
+    graves[next_grave] = (struct grave){p, size};
+    next_grave = (next_grave + 1) % RUSH_GRAVES;
+    rush_unlock(RUSH_LOCK_MEMORY);
+    if (old.p) UNPOISON(old.p, old.size);
+    free(old.p);
 }
 
 /* ---- large blocks: one cache for all threads, under the lock ---- */

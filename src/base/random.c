@@ -16,6 +16,7 @@
 
 void rush_generator_seed(rush_generator *g, uint64_t seed)
 {
+    if (!g) return (void)rush_fail(RUSH_TYPE_ERROR, "a generator is NULL");
     g->seed = seed;
     uint32_t x = (uint32_t)seed;
     for (uint32_t j = 0; j < N; j++) {
@@ -108,6 +109,7 @@ enum { AT_SEED = 0, AT_LEFT = 8, AT_SEEDED = 12, AT_NEXT = 16, AT_WORDS = 24, AT
 
 void rush_generator_state(const rush_generator *g, void *bytes)
 {
+    if (!g || !bytes) return (void)rush_fail(RUSH_TYPE_ERROR, "a generator's state: the generator or the place for it is NULL");
     uint8_t *p = bytes;
     memset(p, 0, RUSH_GENERATOR_STATE);
     put(p + AT_SEED, g->seed, 8);
@@ -126,6 +128,7 @@ void rush_generator_state(const rush_generator *g, void *bytes)
 int rush_generator_state_set(rush_generator *g, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
+    RUSH_CHECK(g && p, RUSH_TYPE_ERROR, "a generator's state: the generator or the bytes are NULL");
     /* the older form ends before the float */
     RUSH_CHECK(n == RUSH_GENERATOR_STATE || n == AT_FLOAT, RUSH_RUNTIME_ERROR,
                "a generator's state has %d (or, in its older form, %d) bytes, not %zu", RUSH_GENERATOR_STATE,

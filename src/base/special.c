@@ -173,7 +173,7 @@ static double incomplete_gamma(double a, double x, bool upper)
         c = b + an / c;
         double step = c * d;
         h *= step;
-        if (fabs(step - 1) < 1e-16) break;
+        if (!(fabs(step - 1) > 3e-16)) break; /* also of NaN */
     }
     return upper ? front * a * h : 1 - front * a * h;
 }

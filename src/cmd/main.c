@@ -1,4 +1,5 @@
 /* main.c - the command `rushlight`: what this library is and has. */
+#include "cmd/cmd.h"
 #include <rushlight.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,25 +16,12 @@ static int info(void)
     printf("operations:      %d (%d with a derivative, %d composed of others)\n", ops, with_grad, composite);
     printf("instruction set: %s\n", rush_cpu_isa());
     printf("threads:         %d\n", rush_num_threads());
-    printf("engines:         %s\n", rush_engines());
+    const char *engines = rush_engines(), *without = strstr(engines, "; without ");
+    printf("engines:         %.*s\n", without ? (int)(without - engines) : (int)strlen(engines), engines);
+    if (without) printf("without:         %s\n", without + strlen("; without "));
     printf("dtypes:         ");
     for (int d = 0; d < RUSH_DTYPES; ++d) printf(" %s", rush_dtype_name(d));
     printf("\n");
-    return 0;
-}
-
-static int list_ops(void)
-{
-    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
-        if (!(op->flags & RUSH_HIDDEN)) printf("%s\n", op->schema);
-    return 0;
-}
-
-static int describe(const char *name)
-{
-    const rush_op *op = rush_op_find(name);
-    if (!op) return fprintf(stderr, "rushlight: no operation is called %s\n", name), 1;
-    for (; op; op = strchr(name, '.') ? NULL : op->next) printf("%s\n    %s\n", op->schema, op->doc ? op->doc : "");
     return 0;
 }
 
@@ -42,9 +30,16 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "--help";
     if (!strcmp(what, "info")) return info();
     if (!strcmp(what, "--version")) return printf("rushlight %s\n", rush_version()), 0;
-    if (!strcmp(what, "ops")) return argc > 2 ? describe(argv[2]) : list_ops();
+    if (!strcmp(what, "ops")) return rush_cmd_ops(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(what, "run")) return rush_cmd_run(argc - 2, argv + 2);
+    if (!strcmp(what, "inspect")) return rush_cmd_inspect(argc - 2, argv + 2);
+    if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
+           "       rushlight run MODEL INPUT.npy|.npz ... [-o OUT.npz] [--bench] [--frozen]\n"
+           "                               runs a program (.pt2, .onnx); results are out0, out1, ...\n"
+           "       rushlight inspect MODEL its graph, a line for each call\n"
+           "       rushlight convert MODEL OUT.onnx\n"
            "       rushlight --version\n");
     return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
 }

@@ -1,6 +1,9 @@
 /* dataset.c - numbered samples: of tensors in memory, of npy files, or whatever a program defines. */
 #include "data/dataset.h"
+#include "base/buried.h"
 #include <rushlight/io.h>
+
+static bool given(const rush_dataset *d) { return rush_lives(d, "a dataset"); }
 
 rush_dataset *rush_dataset_new(const rush_dataset_kind *kind, void *arg, int64_t size, int columns)
 {
@@ -22,25 +25,26 @@ rush_dataset *rush_dataset_new(const rush_dataset_kind *kind, void *arg, int64_t
 
 rush_dataset *rush_dataset_keep(rush_dataset *d)
 {
-    if (d) atomic_fetch_add(&d->refs, 1);
+    if (!d || !given(d)) return NULL;
+    atomic_fetch_add(&d->refs, 1);
     return d;
 }
 
 void rush_dataset_drop(rush_dataset *d)
 {
-    if (!d || atomic_fetch_sub(&d->refs, 1) != 1) return;
+    if (!d || !given(d) || atomic_fetch_sub(&d->refs, 1) != 1) return;
     if (d->kind->end) d->kind->end(d->arg);
-    rush_free(d);
+    rush_bury_handle(d, sizeof *d);
 }
 
-static bool given(const rush_dataset *d) { return d || (rush_fail(RUSH_TYPE_ERROR, "there is no dataset"), false); }
 int64_t rush_dataset_size(const rush_dataset *d) { return given(d) ? d->size : 0; }
 int rush_dataset_columns(const rush_dataset *d) { return given(d) ? d->columns : 0; }
 
 int rush_dataset_read(rush_dataset *d, int64_t index, rush_tensor **sample)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(d && sample && d->kind->read, RUSH_TYPE_ERROR, "reading a sample needs a dataset that has single ones, and room for it");
+    if (!given(d)) return -1;
+    RUSH_CHECK(sample && d->kind->read, RUSH_TYPE_ERROR, "reading a sample needs a dataset that has single ones, and room for it");
     if (index < 0) index += d->size;
     RUSH_CHECK(index >= 0 && index < d->size, RUSH_INDEX_ERROR, "sample %lld of a dataset of %lld", (long long)index, (long long)d->size);
     return d->kind->read(d->arg, index, sample);
@@ -102,7 +106,8 @@ rush_dataset *rush_dataset_tensors(int n, rush_tensor *const *t)
     RUSH_CHECK_NULL(n >= 1 && n <= RUSH_MAXCOLUMNS, RUSH_VALUE_ERROR, "a dataset of %d tensors (1 to %d are possible)", n, RUSH_MAXCOLUMNS);
     RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "a dataset of no tensors (NULL)");
     for (int i = 0; i < n; i++) {
-        RUSH_CHECK_NULL(t[i] && t[i]->ndim >= 1, RUSH_VALUE_ERROR, "tensor %d of a dataset has no first dimension", i);
+        if (!rush_tensor_given(t[i])) return NULL;
+        RUSH_CHECK_NULL(t[i]->ndim >= 1, RUSH_VALUE_ERROR, "tensor %d of a dataset has no first dimension", i);
         RUSH_CHECK_NULL(t[i]->size[0] == t[0]->size[0], RUSH_VALUE_ERROR, "tensor %d of a dataset has %lld samples, the first one %lld", i,
                         (long long)t[i]->size[0], (long long)t[0]->size[0]);
     }

@@ -6,8 +6,8 @@
 #include <rushlight/data.h>
 
 struct rush_dataset {
+    const rush_dataset_kind *kind; /* first: not NULL until its end */
     atomic_int refs;
-    const rush_dataset_kind *kind;
     void *arg;       /* the kind's */
     int64_t size;
     int columns;     /* tensors of a sample, at most RUSH_MAXCOLUMNS */

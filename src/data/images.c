@@ -1,4 +1,5 @@
 /* images.c - a folder of pictures as a dataset: one folder below it for each class. */
+#include "base/buried.h"
 #include "data/dataset.h"
 #include <dirent.h>
 #include <rushlight/media.h>
@@ -99,7 +100,8 @@ static const rush_dataset_kind images_kind = {"images", images_read, NULL, image
 rush_dataset *rush_dataset_images_with(const char *folder, const rush_image_options *o)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(folder && o, RUSH_TYPE_ERROR, "pictures need a folder and options");
+    RUSH_CHECK_NULL(folder, RUSH_TYPE_ERROR, "pictures need a folder");
+    o = RUSH_OPTIONS(o);
     RUSH_CHECK_NULL((o->height > 0) == (o->width > 0) && o->height >= 0, RUSH_VALUE_ERROR, "pictures are resized to a height and a width, not to %lld x %lld",
                     (long long)o->height, (long long)o->width);
     images *m = rush_calloc(1, sizeof *m);
@@ -129,8 +131,7 @@ rush_dataset *rush_dataset_images_with(const char *folder, const rush_image_opti
 
 int rush_dataset_classes(const rush_dataset *d)
 {
-    if (!d) rush_fail(RUSH_TYPE_ERROR, "there is no dataset");
-    return d && d->kind == &images_kind ? (int)((images *)d->arg)->classes.n : 0;
+    return rush_lives(d, "a dataset") && d->kind == &images_kind ? (int)((images *)d->arg)->classes.n : 0;
 }
 
 const char *rush_dataset_class_name(const rush_dataset *d, int k)

@@ -4,6 +4,7 @@
  * wanted slot; the caller waits for the next one in order, and reads it itself if nobody has begun: waiting
  * would not be sooner. Slot k of the ring holds the batches k, k + ring, k + 2 ring, ...
  */
+#include "base/buried.h"
 #include "data/dataset.h"
 #include <pthread.h>
 
@@ -17,7 +18,7 @@ typedef struct slot {
 } slot;
 
 struct rush_loader {
-    rush_dataset *data;
+    rush_dataset *data;                   /* first: not NULL until its end */
     rush_loader_options o;
     int64_t *order, samples, batches;     /* of this epoch; NULL order: as they come */
     int64_t asked, given;                 /* batches put into the ring, handed out */
@@ -157,7 +158,8 @@ static int start_threads(rush_loader *l)
 int rush_loader_next(rush_loader *l, rush_tensor **batch)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(l && batch, RUSH_TYPE_ERROR, "the next batch needs a loader, and room");
+    if (!rush_lives(l, "a loader")) return -1;
+    RUSH_CHECK(batch, RUSH_TYPE_ERROR, "the next batch needs room");
     RUSH_CHECK(!l->nthreads || l->forks == rush_forks(), RUSH_RUNTIME_ERROR, "the loader's threads are in the process that this one was forked from");
     if ((!l->running && begin_epoch(l)) || start_threads(l)) return -1;
     if (l->given == l->batches) return l->running = false, 0;
@@ -188,7 +190,7 @@ int rush_loader_next(rush_loader *l, rush_tensor **batch)
 
 int64_t rush_loader_batches(const rush_loader *l)
 {
-    if (!l) return rush_fail(RUSH_TYPE_ERROR, "there is no loader"), 0;
+    if (!rush_lives(l, "a loader")) return 0;
     int64_t shares = RUSH_MAX(l->o.shares, 1), n = l->o.drop_last ? l->data->size / shares : (l->data->size + shares - 1) / shares;
     return l->o.drop_last ? n / l->o.batch : (n + l->o.batch - 1) / l->o.batch;
 }
@@ -196,7 +198,8 @@ int64_t rush_loader_batches(const rush_loader *l)
 rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options *o)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(data && o, RUSH_TYPE_ERROR, "a loader needs a dataset and options");
+    if (!rush_lives(data, "a dataset")) return NULL;
+    o = RUSH_OPTIONS(o);
     RUSH_CHECK_NULL(o->batch >= 0 && o->threads >= 0 && o->prefetch >= 0, RUSH_VALUE_ERROR, "loader: batch, threads and prefetch are not negative");
     RUSH_CHECK_NULL(o->threads <= 1024 && o->prefetch <= 1024, RUSH_VALUE_ERROR, "loader: at most 1024 threads, and as many batches ahead of each");
     RUSH_CHECK_NULL(o->share >= 0 && o->share < RUSH_MAX(o->shares, 1), RUSH_VALUE_ERROR, "loader: share %d of %d", o->share, o->shares);
@@ -219,7 +222,7 @@ rush_loader *rush_loader_new_with(rush_dataset *data, const rush_loader_options 
 
 void rush_loader_free(rush_loader *l)
 {
-    if (!l || (l->nthreads && l->forks != rush_forks())) return; /* a forked child cannot tell what the threads were at */
+    if (!l || !rush_lives(l, "a loader") || (l->nthreads && l->forks != rush_forks())) return; /* a forked child cannot tell what the threads were at */
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->wanted);
@@ -238,5 +241,5 @@ void rush_loader_free(rush_loader *l)
     rush_free(l->order);
     rush_free(l->slots);
     rush_free(l->threads);
-    rush_free(l);
+    rush_bury_handle(l, sizeof *l);
 }

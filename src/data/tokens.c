@@ -4,6 +4,7 @@
  * it is done. Words are merged each for itself; a word is a run of letters, of digits or of signs, with the space
  * before it. Bytes of characters beyond ASCII count as letters.
  */
+#include "base/buried.h"
 #include "config.h"
 #include "io/file.h"
 #include <rushlight/data.h>
@@ -22,6 +23,7 @@ typedef struct merge {
 } merge;
 
 struct rush_tokenizer {
+    uint64_t lives;     /* first: 1 until its end */
     bool pairs;
     int64_t n;          /* tokens */
     piece *piece;       /* by number */
@@ -32,6 +34,15 @@ struct rush_tokenizer {
     int64_t *order;     /* merges in order: left << 32 | right */
     int64_t norder;
 };
+
+static bool given(const rush_tokenizer *t) { return rush_lives(t, "a tokeniser"); }
+
+static rush_tokenizer *begin(void)
+{
+    rush_tokenizer *t = rush_calloc(1, sizeof *t);
+    if (t) t->lives = 1;
+    return t;
+}
 
 /* ---- the table of merges ---- */
 
@@ -126,13 +137,13 @@ static int64_t merge_word(const rush_tokenizer *t, int32_t *w, int64_t n)
 
 void rush_tokenizer_free(rush_tokenizer *t)
 {
-    if (!t) return;
+    if (!t || !given(t)) return;
     for (int64_t i = 0; t->piece && i < t->n; i++) rush_free(t->piece[i].text);
     rush_free(t->piece);
     rush_free(t->letter);
     rush_free(t->merges);
     rush_free(t->order);
-    rush_free(t);
+    rush_bury_handle(t, sizeof *t);
 }
 
 /* The character at p: its bytes, and its code point; bytes that are no UTF-8 stand for themselves. */
@@ -158,7 +169,7 @@ rush_tokenizer *rush_tokenizer_characters(const char *text, size_t n)
 {
     RUSH_CHECK_NULL(text || !n, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     if (rush_failed()) return NULL;
-    rush_tokenizer *t = rush_calloc(1, sizeof *t);
+    rush_tokenizer *t = begin();
     uint8_t *seen = rush_calloc(0x200000 / 8, 1); /* a bit for each code point */
     if (!t || !seen) goto fail;
     for (const char *p = text, *end = text + n; p < end;) {
@@ -216,7 +227,7 @@ rush_tokenizer *rush_tokenizer_learn(const char *text, size_t n, int64_t size)
     RUSH_CHECK_NULL(text || !n, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(size >= 256 && size < 1 << 24, RUSH_VALUE_ERROR, "byte pairs begin with 256 tokens: %lld are too few or too many", (long long)size);
-    rush_tokenizer *t = rush_calloc(1, sizeof *t);
+    rush_tokenizer *t = begin();
     int32_t *w = rush_malloc((n * 2 + 1) * sizeof *w);
     size_t slots = 1024;
     while (slots < n / 2 && slots < (size_t)1 << 22) slots *= 2;
@@ -392,7 +403,7 @@ rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
     RUSH_CHECK_NULL(merges, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
     rush_mapping *m = rush_failed() ? NULL : rush_map(merges);
     if (!m) return NULL;
-    rush_tokenizer *t = rush_calloc(1, sizeof *t);
+    rush_tokenizer *t = begin();
     int64_t lines = 1;
     for (size_t i = 0; i < m->size; i++) lines += m->data[i] == '\n';
     names l = {.slots = 1024};
@@ -425,7 +436,8 @@ int rush_tokenizer_save(const rush_tokenizer *t, const char *path)
 {
     if (rush_failed()) return -1;
     RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
-    RUSH_CHECK(t && t->pairs, RUSH_TYPE_ERROR, "only tokenisers of byte pairs are saved: those of characters are made from their text");
+    if (!given(t)) return -1;
+    RUSH_CHECK(t->pairs, RUSH_TYPE_ERROR, "only tokenisers of byte pairs are saved: those of characters are made from their text");
     uint32_t code[256];
     int32_t order[256];
     byte_letters(code, order);
@@ -445,12 +457,13 @@ int rush_tokenizer_save(const rush_tokenizer *t, const char *path)
 
 /* ---- using them ---- */
 
-int64_t rush_tokenizer_size(const rush_tokenizer *t) { return t ? t->n : (rush_fail(RUSH_TYPE_ERROR, "there is no tokeniser"), 0); }
+int64_t rush_tokenizer_size(const rush_tokenizer *t) { return given(t) ? t->n : 0; }
 
 rush_tensor *rush_tokenizer_encode(const rush_tokenizer *t, const char *text, size_t n)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(t && (text || !n), RUSH_TYPE_ERROR, "there is no tokeniser, or no text");
+    if (!given(t)) return NULL;
+    RUSH_CHECK_NULL(text || !n, RUSH_TYPE_ERROR, "there is no text");
     int32_t *w = rush_malloc((n + 1) * sizeof *w);
     int64_t m = 0;
     if (!w) return NULL;
@@ -491,7 +504,8 @@ static int utf8(char *out, uint32_t c)
 int64_t rush_tokenizer_decode(const rush_tokenizer *t, const rush_tensor *numbers, char *buf, size_t size)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(t && numbers && numbers->ndim == 1, RUSH_TYPE_ERROR, "what is decoded is a 1-d tensor of integers");
+    if (!given(t) || !rush_tensor_given(numbers)) return -1;
+    RUSH_CHECK(numbers->ndim == 1, RUSH_TYPE_ERROR, "what is decoded is a 1-d tensor of integers");
     int64_t length = 0;
     rush_scope() {
         const rush_tensor *w = rush_cast_copy(numbers, RUSH_I64);

@@ -5,9 +5,6 @@
 #include "io/content.h"
 #include "io/file.h"
 
-/* "Float" of FloatStorage; NULL for dtypes whose storages have no class of their own (untyped, counted in bytes) */
-const char *rush_storage_word(rush_dtype);
-
 /* A storage that a file refers to. */
 typedef struct rush_loaded {
     const char *key;
@@ -34,6 +31,8 @@ typedef struct rush_reader {
 /* One pickle of [p, p + n) as a content; NULL and an error. */
 rush_content *rush_reader_pickle(rush_reader *, const void *p, size_t n, size_t *used);
 rush_loaded *rush_reader_storage(rush_reader *, const char *key); /* NULL: not met yet */
+/* "data": data.pkl of a zip, with storages in data/; "constants" of TorchScript likewise. */
+rush_content *rush_load_part(const char *path, const char *part, rush_load_options);
 rush_content *rush_legacy_load(rush_reader *, const rush_source *);
 
 #endif

@@ -4,6 +4,7 @@
  * `amsgrad!` a bool, `betas=beta1,beta2` a tuple, `foreach-` None, `capturable~` and `capturable+` always False and True. C's
  * optimizers have one group; a file may have several, if their options are equal.
  */
+#include "base/buried.h"
 #include "io/content.h"
 #include "optim/optim.h"
 
@@ -84,8 +85,8 @@ static rush_content *group_of(rush_optim *o)
 rush_content *rush_content_optim(rush_optim *o)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "there is no optimizer");
-    RUSH_CHECK_NULL(o->kind->group, RUSH_NOT_IMPLEMENTED, "the state of this optimizer (%s) has no form in files", o->kind->op);
+    if (!rush_lives(o, "an optimizer")) return NULL;
+    if (o->lbfgs) return rush_content_lbfgs(o);
     rush_content *all = rush_content_dict(), *state = rush_content_dict(), *groups = rush_content_list(), *group = group_of(o);
     for (int i = 0; state && i < o->n; i++) {
         const rush_optim_entry *e = &o->entry[i];
@@ -104,7 +105,7 @@ rush_content *rush_content_optim(rush_optim *o)
 
 static int wrong(const char *what) { return rush_fail(RUSH_VALUE_ERROR, "this is no state of an optimizer: %s", what); }
 
-static int number_in(const rush_content *x, double *to)
+int rush_content_number(const rush_content *x, double *to)
 {
     if (!x) return -1;
     switch (x->kind) {
@@ -128,7 +129,7 @@ static int read_group(rush_optim *o, const rush_content *group, bool first)
             double value, *to = option(o, w.part[k]);
             bool pair = w.mark == '=';
             RUSH_CHECK(!pair || ((x->kind == RUSH_CONTENT_TUPLE || x->kind == RUSH_CONTENT_LIST) && x->n == 2), RUSH_VALUE_ERROR, "option '%s' must be two numbers", w.name);
-            if (number_in(pair ? x->items[k] : x, &value)) return rush_failed() ? -1 : rush_fail(RUSH_VALUE_ERROR, "option '%s' must be a number", w.name);
+            if (rush_content_number(pair ? x->items[k] : x, &value)) return rush_failed() ? -1 : rush_fail(RUSH_VALUE_ERROR, "option '%s' must be a number", w.name);
             RUSH_CHECK(first || !to || *to == value, RUSH_NOT_IMPLEMENTED, "groups with different options: '%s' is %g and %g", w.name, *to, value);
             if (to) *to = value;
         }
@@ -160,7 +161,7 @@ static int read_entry(rush_optim *o, int i, const rush_content *one)
         double count;
         if (!x) continue;
         if (x->kind != RUSH_CONTENT_TENSOR) { /* files of older versions have plain numbers */
-            RUSH_CHECK(to->numel == 1 && !number_in(x, &count), RUSH_VALUE_ERROR, "'%s' of parameter %d is no tensor", name, i);
+            RUSH_CHECK(to->numel == 1 && !rush_content_number(x, &count), RUSH_VALUE_ERROR, "'%s' of parameter %d is no tensor", name, i);
             x = rush_content_tensor(rush_tensor_of_number_typed(rush_v_float(count), to->dtype));
             if (!x) return -1;
         }
@@ -173,8 +174,7 @@ static int read_entry(rush_optim *o, int i, const rush_content *one)
 int rush_optim_load_content(rush_optim *o, const rush_content *from)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(o && from, RUSH_TYPE_ERROR, "loading needs an optimizer and a content");
-    RUSH_CHECK(o->kind->group, RUSH_NOT_IMPLEMENTED, "the state of this optimizer (%s) has no form in files", o->kind->op);
+    if (!rush_lives(o, "an optimizer") || !rush_content_given(from)) return -1;
     const rush_content *state = rush_content_get(from, "state"), *groups = rush_content_get(from, "param_groups");
     if (!state || state->kind != RUSH_CONTENT_DICT || !groups || groups->kind != RUSH_CONTENT_LIST || !groups->n) return wrong("it has no 'state' and 'param_groups'");
     int have = 0;
@@ -185,6 +185,7 @@ int rush_optim_load_content(rush_optim *o, const rush_content *from)
         have += (int)params->n;
     }
     RUSH_CHECK(have == o->n, RUSH_VALUE_ERROR, "the state is of %d parameters, the optimizer has %d", have, o->n);
+    if (o->lbfgs) return groups->n > 1 ? wrong("LBFGS has one group") : rush_lbfgs_load_content(o, state, groups->items[0]);
     for (size_t g = 0; g < groups->n; g++)
         if (read_group(o, groups->items[g], g == 0)) return -1;
     for (size_t g = 0, i = 0; g < groups->n; g++) {

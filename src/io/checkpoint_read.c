@@ -4,6 +4,7 @@
  * storages are references to entries of the zip. The table below is all that a file can name; each name stands for
  * a few lines of C here, and nothing else happens, whatever the file says.
  */
+#include "base/hash.h"
 #include "io/checkpoint.h"
 #include "io/pickle.h"
 #include "io/zip.h"
@@ -31,19 +32,6 @@ static const struct { const char *name; int meaning; } names[] = {
     {"torch.jit._pickle.restore_type_tag", TAGGED}, {"torch.jit._pickle.build_intlist", AS_LIST}, {"torch.jit._pickle.build_tensorlist", AS_LIST},
     {"torch.jit._pickle.build_doublelist", AS_LIST}, {"torch.jit._pickle.build_boollist", AS_LIST},
 };
-
-static const struct { const char *word; rush_dtype dtype; } storages[] = {
-    {"Float", RUSH_F32}, {"Double", RUSH_F64}, {"Half", RUSH_F16}, {"BFloat16", RUSH_BF16}, {"Long", RUSH_I64}, {"Int", RUSH_I32}, {"Short", RUSH_I16},
-    {"Char", RUSH_I8}, {"Byte", RUSH_U8}, {"Bool", RUSH_BOOL}, {"ComplexFloat", RUSH_C64}, {"ComplexDouble", RUSH_C128},
-    {"QInt8", RUSH_QINT8}, {"QUInt8", RUSH_QUINT8}, {"QInt32", RUSH_QINT32},
-};
-
-const char *rush_storage_word(rush_dtype d)
-{
-    for (size_t i = 0; i < RUSH_COUNT(storages); i++)
-        if (storages[i].dtype == d) return storages[i].word;
-    return NULL;
-}
 
 static void *damaged(const rush_reader *r, const char *what)
 {
@@ -121,9 +109,9 @@ static void *make_global(void *self, const char *module, const char *name)
         }
     }
     if (!strcmp(module, "torch") || !strcmp(module, "torch.cuda"))
-        for (size_t i = 0; i < RUSH_COUNT(storages); i++) {
-            size_t n = strlen(storages[i].word);
-            if (!strncmp(name, storages[i].word, n) && !strcmp(name + n, "Storage")) return name_content(full, STORAGE + (size_t)storages[i].dtype);
+        for (int d = 0; d < RUSH_DTYPES; d++) {
+            size_t n = strlen(rush_dtypes[d].word);
+            if (rush_dtypes[d].storage && !strncmp(name, rush_dtypes[d].word, n) && !strcmp(name + n, "Storage")) return name_content(full, STORAGE + (size_t)d);
         }
     if (r->script && !strncmp(module, "__torch__", 9)) return name_content(full, OBJECT);
     if (!strncmp(module, "torch.nn.modules.", 17))
@@ -142,16 +130,9 @@ static void *make_global_of(void *self, void *module, void *name)
 
 /* ---- storages ---- */
 
-static uint32_t hash(const char *key)
-{
-    uint32_t h = 2166136261u;
-    for (; *key; key++) h = (h ^ (uint8_t)*key) * 16777619u;
-    return h ^ h >> 15;
-}
-
 static size_t slot_of(const rush_reader *r, const char *key)
 {
-    size_t at = hash(key) & (r->nslots - 1);
+    size_t at = rush_hash_name(key) & (r->nslots - 1);
     while (r->slots[at] && strcmp(r->loaded[r->slots[at] - 1].key, key)) at = (at + 1) & (r->nslots - 1);
     return at;
 }
@@ -195,23 +176,10 @@ static rush_storage *read_entry(rush_reader *r, const char *key, rush_dtype d, u
         int64_t at = rush_zip_offset(r->zip, e);
         return at < 0 ? NULL : rush_map_storage(r->map, (size_t)at, (size_t)bytes);
     }
-    rush_storage *s = rush_storage_new((size_t)bytes, (rush_device){RUSH_CPU, -1});
-    char none;
-    if (s && rush_zip_read(r->zip, e, s->data ? s->data : &none)) {
-        rush_storage_drop(s);
-        s = NULL;
-    }
+    rush_storage *s = rush_zip_read_storage(r->zip, e);
     if (s && d == RUSH_BOOL) rush_clean_bools(s->data, (size_t)bytes);
     if (s && r->swap) rush_swap_bytes(s->data, d, (size_t)(bytes / rush_dtypes[d].size));
     return s;
-}
-
-static rush_tensor *over(rush_storage *s, rush_dtype d, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
-{
-    rush_tensor *t = rush_tensor_new(d, s->device, 1, (int64_t[]){0});
-    if (!t) return NULL;
-    rush_tensor_set_storage(t, s, 0);
-    return rush_tensor_reshape_inplace(t, ndim, size, stride, offset) ? NULL : t;
 }
 
 static void *make_persistent(void *self, void *given)
@@ -245,7 +213,7 @@ static void *make_persistent(void *self, void *given)
             s = rush_storage_new((size_t)bytes, (rush_device){RUSH_CPU, -1}); /* filled when the pickle has been read */
             if (s && bytes) memset(s->data, 0, (size_t)bytes);
         }
-        x->t = s ? over(s, d, 1, &numel, (int64_t[]){1}, 0) : NULL;
+        x->t = s ? rush_tensor_over(s, d, 1, &numel, (int64_t[]){1}, 0) : NULL;
         rush_storage_drop(s);
         if (!x->t || remember(r, key, x->t)) return NULL;
     }
@@ -308,7 +276,7 @@ static void *rebuild(rush_reader *r, const rush_content *args, int meaning)
     }
     if (rush_numel_of(ndim, size) < 0) return NULL;
     rush_content *x = rush_content_new(RUSH_CONTENT_TENSOR);
-    if (!x || !(x->t = over(s, d, ndim, size, stride, from + offset))) return NULL;
+    if (!x || !(x->t = rush_tensor_over(s, d, ndim, size, stride, from + offset))) return NULL;
     if (args->n > 4 && a[4]->kind == RUSH_CONTENT_BOOL && a[4]->i && !rush_requires_grad_set(x->t, true)) return NULL;
     if (args->n > more && a[more]->kind == RUSH_CONTENT_DICT) {
         if (is_true(a[more], "conj") && rush_dtypes[d].category == 3) x->t->flags |= RUSH_T_CONJ;
@@ -505,7 +473,9 @@ static rush_content *read_zip(rush_reader *r)
 {
     if (read_header(r)) return NULL;
     r->script = rush_zip_find_below(r->zip, "constants.pkl") != NULL;
-    const rush_zip_entry *e = rush_zip_need(r->zip, "data.pkl");
+    char name[64];
+    snprintf(name, sizeof name, "%.50s.pkl", r->folder);
+    const rush_zip_entry *e = rush_zip_need(r->zip, name);
     if (!e) return NULL;
     if (r->options.mmap) {
         RUSH_CHECK_NULL(!r->swap, RUSH_RUNTIME_ERROR, "'%s' has the other byte order and cannot be mapped: load without mmap", r->path);
@@ -517,11 +487,11 @@ static rush_content *read_zip(rush_reader *r)
     return x;
 }
 
-const rush_content *rush_load_with(const char *path, rush_load_options options)
+rush_content *rush_load_part(const char *path, const char *part, rush_load_options options)
 {
     RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return NULL;
-    rush_reader r = {.path = path, .options = options, .folder = "data"};
+    rush_reader r = {.path = path, .options = options, .folder = part};
     rush_source source;
     char head[4] = {0};
     if (rush_source_open(&source, path)) return NULL;
@@ -542,6 +512,8 @@ const rush_content *rush_load_with(const char *path, rush_load_options options)
     rush_unmap(r.map);
     return x;
 }
+
+const rush_content *rush_load_with(const char *path, rush_load_options options) { return rush_load_part(path, "data", options); }
 
 rush_state rush_load_state(const char *path)
 {

@@ -4,6 +4,7 @@
  * a view of a large tensor makes a small file, and views that share memory share it again. The second pass writes the
  * pickle, after which the storages follow as entries of their own.
  */
+#include "nn/module.h"
 #include "io/checkpoint.h"
 #include "io/zip.h"
 
@@ -62,7 +63,7 @@ static rush_tensor *plain(rush_content *x)
     rush_tensor *t = x->t;
     RUSH_CHECK_NULL(t->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors are written from C");
     RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "only tensors on the CPU are written from C");
-    RUSH_CHECK_NULL(rush_storage_word((rush_dtype)t->dtype) == NULL || t->dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not written from C");
+    RUSH_CHECK_NULL(t->dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not written from C");
     if (!(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) return t;
     rush_tensor *resolved = rush_contiguous_copy(t);
     if (resolved && rush_requires_grad(t) && !(resolved = rush_requires_grad_set(rush_tensor_detach(resolved), true))) return NULL;
@@ -166,23 +167,23 @@ static int put_ints(writer *w, int n, const int64_t *x)
 static int put_tensor(writer *w, const rush_content *x)
 {
     const rush_tensor *t = x->t;
-    const char *word = rush_storage_word((rush_dtype)t->dtype);
+    const rush_dtype_info *d = &rush_dtypes[t->dtype]; /* without a class of their own, storages are untyped and counted in bytes */
     part *p = part_of(w, t->storage);
     if (!p) return -1;
     int64_t size = rush_dtypes[t->dtype].size, bytes = p->to > p->from ? p->to - p->from : 0;
     int64_t offset = t->numel ? t->offset - p->from / size : 0;
     char name[64], key[32];
-    snprintf(name, sizeof name, word ? "torch\n%sStorage" : "torch.storage\nUntypedStorage", word);
+    snprintf(name, sizeof name, d->storage ? "torch\n%sStorage" : "torch.storage\nUntypedStorage", d->word);
     snprintf(key, sizeof key, "%zu", (size_t)(p - w->parts));
     bool wants = rush_requires_grad(t);
     if (x->parameter && (put_global(w, "torch._utils\n_rebuild_parameter") || op(w, '('))) return -1;
-    if (put_global(w, word ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3") || op(w, '(')) return -1;
+    if (put_global(w, d->storage ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3") || op(w, '(')) return -1;
     if (op(w, '(') || put_text(w, "storage", 7) || put_global(w, name) || put_text(w, key, strlen(key)) || put_text(w, "cpu", 3) ||
-        put_int(w, word ? bytes / size : bytes) || op(w, 't') || op(w, 'Q'))
+        put_int(w, d->storage ? bytes / size : bytes) || op(w, 't') || op(w, 'Q'))
         return -1;
     if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride) || op(w, wants && !x->parameter ? 0x88 : 0x89)) return -1;
     if (put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R')) return -1;
-    if (!word) {
+    if (!d->storage) {
         snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)t->dtype));
         if (put_global(w, name)) return -1;
     }
@@ -281,9 +282,9 @@ static int write_archive(writer *w, rush_writing *file)
 
 int rush_save(const char *path, const rush_content *x)
 {
-    RUSH_CHECK(path && x, RUSH_TYPE_ERROR, "a path or a content is missing (NULL)");
+    if (!rush_content_given(x)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
-    RUSH_CHECK(x, RUSH_TYPE_ERROR, "there is nothing to write to '%s'", path);
     writer w = {.path = path};
     size_t mark = rush_scope_open();
     int failed = note_all(&w, (rush_content *)x, 0) || put(&w, "\x80\x02", 2) || put_content(&w, x) || op(&w, '.');
@@ -299,8 +300,8 @@ int rush_save(const char *path, const rush_content *x)
 
 int rush_save_state(const char *path, rush_state s)
 {
-    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
-    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
+    if (!rush_state_given(s)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     size_t mark = rush_scope_open();
     rush_content *dict = rush_content_state(s);

@@ -4,17 +4,41 @@
  * any way, in circles too, as pickles can.
  */
 #include "io/content.h"
+#include "base/buried.h"
+#include "nn/module.h"
 
 #include <stdio.h>
 
 #define DEEPEST 1000
 #define LONGEST_NAME 4096
 
+enum { ENDED = 255 }; /* the kind of an item that is no more */
+
+typedef struct parked {
+    rush_object_end end;
+    rush_content x;
+} parked;
+
+static void end(void *object)
+{
+    parked *p = object;
+    p->x.kind = ENDED;
+    rush_bury(p, sizeof *p, offsetof(parked, x.n));
+}
+
 rush_content *rush_content_new(int kind)
 {
-    rush_content *x = rush_scope_alloc(sizeof *x);
-    if (x) *x = (rush_content){.kind = (uint8_t)kind};
-    return x;
+    parked *p = rush_malloc(sizeof *p);
+    if (!p) return NULL;
+    *p = (parked){end, {.kind = (uint8_t)kind}};
+    return rush_park_object(p) ? &p->x : NULL;
+}
+
+bool rush_content_given(const rush_content *x)
+{
+    if (RUSH_LIKELY(x && x->kind <= RUSH_CONTENT_NAME)) return true;
+    rush_fail(RUSH_TYPE_ERROR, !x ? "a value was expected, but there is none (NULL)" : x->kind == ENDED ? "a value is used after its scope was closed" : "a value of an unknown kind");
+    return false;
 }
 
 rush_content *rush_content_bytes(int kind, const char *p, size_t n)
@@ -62,7 +86,7 @@ rush_content *rush_content_float(double f)
 
 rush_content *rush_content_tensor(rush_tensor *t)
 {
-    RUSH_CHECK_NULL(t && t->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "a tensor was expected, but there is none");
+    if (!rush_tensor_given(t)) return NULL;
     rush_content *x = rush_park(rush_keep(t)) ? rush_content_new(RUSH_CONTENT_TENSOR) : NULL;
     if (x) x->t = t;
     return x;
@@ -87,7 +111,7 @@ int rush_content_add(rush_content *to, rush_content **items, size_t n)
 int rush_content_append(rush_content *list, rush_content *x)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(list && x, RUSH_TYPE_ERROR, "appending needs a list and a value");
+    if (!rush_content_given(list) || !rush_content_given(x)) return -1;
     RUSH_CHECK(list->kind == RUSH_CONTENT_LIST || list->kind == RUSH_CONTENT_TUPLE || list->kind == RUSH_CONTENT_SET, RUSH_TYPE_ERROR, "only lists, tuples and sets are appended to");
     return rush_content_add(list, &x, 1);
 }
@@ -95,7 +119,8 @@ int rush_content_append(rush_content *list, rush_content *x)
 int rush_content_set(rush_content *dict, const char *key, rush_content *x)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(dict && x && key, RUSH_TYPE_ERROR, "setting an item needs a dictionary, a key and a value");
+    if (!rush_content_given(dict) || !rush_content_given(x)) return -1;
+    RUSH_CHECK(key, RUSH_TYPE_ERROR, "setting an item needs a key");
     RUSH_CHECK(dict->kind == RUSH_CONTENT_DICT, RUSH_TYPE_ERROR, "only dictionaries have keys");
     for (size_t i = 0; i + 1 < dict->n; i += 2)
         if (dict->items[i]->kind == RUSH_CONTENT_TEXT && !strcmp(dict->items[i]->s, key)) {
@@ -108,7 +133,7 @@ int rush_content_set(rush_content *dict, const char *key, rush_content *x)
 
 rush_content *rush_content_state(rush_state s)
 {
-    RUSH_CHECK_NULL(s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "there is no state");
+    if (!rush_state_given(s)) return NULL;
     rush_content *dict = rush_content_dict();
     for (int i = 0; dict && i < s.n; i++) {
         rush_content *pair[2] = {rush_content_text(s.name[i]), rush_content_tensor(s.tensor[i])};
@@ -119,7 +144,8 @@ rush_content *rush_content_state(rush_state s)
 
 rush_content *rush_content_get(const rush_content *dict, const char *key)
 {
-    RUSH_CHECK_NULL(dict && key, RUSH_TYPE_ERROR, "looking up needs a dictionary and a key");
+    if (!rush_content_given(dict)) return NULL;
+    RUSH_CHECK_NULL(key, RUSH_TYPE_ERROR, "looking up needs a key");
     if (dict->kind != RUSH_CONTENT_DICT) return NULL;
     for (size_t i = 0; i + 1 < dict->n; i += 2)
         if (dict->items[i]->kind == RUSH_CONTENT_TEXT && !strcmp(dict->items[i]->s, key)) return dict->items[i + 1];
@@ -128,7 +154,7 @@ rush_content *rush_content_get(const rush_content *dict, const char *key)
 
 rush_content *rush_content_at(const rush_content *list, size_t i)
 {
-    RUSH_CHECK_NULL(list, RUSH_TYPE_ERROR, "there is no list to look into");
+    if (!rush_content_given(list)) return NULL;
     if (list->kind < RUSH_CONTENT_LIST || list->kind > RUSH_CONTENT_DICT) return NULL;
     if (list->kind == RUSH_CONTENT_DICT) i = 2 * i + 1;
     return i < list->n ? list->items[i] : NULL;
@@ -192,7 +218,6 @@ static int below(walk *w, const rush_content *x, size_t length, int depth)
 rush_state rush_content_tensors(const rush_content *x)
 {
     walk w = {.s = {.n = 0}};
-    if (!x) rush_fail(RUSH_TYPE_ERROR, "there is no content to look into");
-    if (rush_failed() || below(&w, x, 0, 0)) return (rush_state){.n = -1};
+    if (rush_failed() || !rush_content_given(x) || below(&w, x, 0, 0)) return (rush_state){.n = -1};
     return w.s;
 }

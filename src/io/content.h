@@ -7,6 +7,13 @@
 
 rush_content *rush_content_new(int kind);
 rush_content *rush_content_bytes(int kind, const char *, size_t n); /* text, bytes or a name; copied */
+bool rush_content_given(const rush_content *); /* an error if there is none, or its scope was closed */
 int rush_content_add(rush_content *to, rush_content **items, size_t n);
+
+
+/* checkpoint_lbfgs.c: what checkpoint_optim.c has for the others */
+rush_content *rush_content_lbfgs(rush_optim *);
+int rush_lbfgs_load_content(rush_optim *, const rush_content *state, const rush_content *group);
+int rush_content_number(const rush_content *, double *to); /* -1 without an error: it is none */
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "base/base.h"
 
-#pragma GCC visibility push(default)
-
 /* As zlib counts it: begins with 0, and goes on with what came before. */
 uint32_t rush_crc32(uint32_t crc, const void *, size_t n);
 /* The same of `src`, which is copied to `dst` on the way; large blocks pass the caches by. */
@@ -15,5 +13,4 @@ uint32_t rush_crc32_join(uint32_t first, uint32_t second, uint64_t bytes_of_seco
 /* By all threads, where that pays. */
 uint32_t rush_crc32_of(const void *, size_t n);
 
-#pragma GCC visibility pop
 #endif

@@ -6,8 +6,6 @@
 #include <rushlight/io.h>
 #include <stdio.h>
 
-#pragma GCC visibility push(default)
-
 /* ---- writing: write.c ---- */
 
 /* A file that takes the place of `path` when it is whole; until then it has no name where the system allows that, so
@@ -22,9 +20,9 @@ typedef struct rush_writing {
     char *buffer;      /* what is not written yet             */
     size_t waiting;
 } rush_writing;
-int rush_write_begin(rush_writing *, const char *path);
+RUSH_PY int rush_write_begin(rush_writing *, const char *path);
 int rush_write(rush_writing *, const void *, size_t);
-int rush_write_end(rush_writing *, bool keep); /* false: forget it */
+RUSH_PY int rush_write_end(rush_writing *, bool keep); /* false: forget it */
 
 /* ---- what was replaced: replaced.c ---- */
 
@@ -44,7 +42,7 @@ typedef struct rush_source {
     uint64_t start;      /* where in the file its first byte is */
     const char *name;    /* for messages; the owner's */
 } rush_source;
-int rush_source_open(rush_source *, const char *path); /* the name is kept, not copied */
+RUSH_PY int rush_source_open(rush_source *, const char *path); /* the name is kept, not copied */
 void rush_source_close(rush_source *);
 /* Exactly n bytes from `at`. */
 int rush_source_read(const rush_source *, uint64_t at, void *, size_t n);
@@ -58,12 +56,12 @@ typedef struct rush_mapping {
     size_t size;
 } rush_mapping;
 rush_mapping *rush_map(const char *path);
-rush_mapping *rush_map_fd(int fd, size_t size, bool shared);
-void rush_unmap(void *mapping); /* gives up a reference */
+RUSH_PY rush_mapping *rush_map_fd(int fd, size_t size, bool shared);
+RUSH_PY void rush_unmap(void *mapping); /* gives up a reference */
 /* A tensor over [offset, ...) of the mapping; copied where the place does not suit the dtype. */
 rush_tensor *rush_map_tensor(rush_mapping *, size_t offset, rush_dtype, int ndim, const int64_t *size, const int64_t *stride);
 /* A storage over it. One reference, the caller's. */
-rush_storage *rush_map_storage(rush_mapping *, size_t offset, size_t n);
+RUSH_PY rush_storage *rush_map_storage(rush_mapping *, size_t offset, size_t n);
 /* The tensor as it lies in files: contiguous, on the CPU, without lazy bits. */
 const rush_tensor *rush_as_in_files(const rush_tensor *);
 /* Bytes of bools other than 0 and 1 count as 1: what reads them later relies on it. Writes only where it must. */
@@ -71,5 +69,4 @@ void rush_clean_bools(void *, size_t n);
 /* Reverses the bytes of each of n elements: of complex ones, of their halves. */
 void rush_swap_bytes(void *, rush_dtype, size_t n);
 
-#pragma GCC visibility pop
 #endif

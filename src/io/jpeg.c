@@ -126,7 +126,7 @@ rush_tensor *rush_jpeg_decode(const void *bytes, size_t n, int mode, bool orient
 
 rush_tensor *rush_jpeg_encode(const rush_tensor *picture, int quality)
 {
-    RUSH_CHECK_NULL(picture, RUSH_TYPE_ERROR, "there is no picture");
+    if (!rush_tensor_given(picture)) return NULL;
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(quality >= 1 && quality <= 100, RUSH_RUNTIME_ERROR, "Image quality should be a positive number between 1 and 100");
     rush_tensor *t = rush_picture_rows(picture, 3);

@@ -7,19 +7,12 @@
 
 #include <ctype.h>
 
-static const struct { const char *code; rush_dtype dtype; } codes[] = {
-    {"b1", RUSH_BOOL}, {"u1", RUSH_U8}, {"i1", RUSH_I8}, {"i2", RUSH_I16}, {"i4", RUSH_I32}, {"i8", RUSH_I64}, {"u2", RUSH_U16},
-    {"u4", RUSH_U32}, {"u8", RUSH_U64}, {"f2", RUSH_F16}, {"f4", RUSH_F32}, {"f8", RUSH_F64}, {"c8", RUSH_C64}, {"c16", RUSH_C128},
-};
-
 /* ---- writing ---- */
 
 int rush_npy_write_head(char *head, const rush_tensor *t)
 {
-    const char *code = NULL;
-    for (size_t i = 0; i < RUSH_COUNT(codes); i++)
-        if (codes[i].dtype == t->dtype) code = codes[i].code;
-    RUSH_CHECK(code, RUSH_TYPE_ERROR, "NumPy has no type for %s: convert it first", rush_dtype_name((rush_dtype)t->dtype));
+    const char *code = rush_dtypes[t->dtype].npy;
+    RUSH_CHECK(*code, RUSH_TYPE_ERROR, "NumPy has no type for %s: convert it first", rush_dtype_name((rush_dtype)t->dtype));
     char order = rush_dtypes[t->dtype].size == 1 ? '|' : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? '>' : '<';
     char *text = head + 10;
     size_t room = 4096 - 10 - 64;
@@ -37,7 +30,8 @@ int rush_npy_write_head(char *head, const rush_tensor *t)
 
 int rush_npy_save(const char *path, const rush_tensor *given)
 {
-    RUSH_CHECK(path && given, RUSH_TYPE_ERROR, "a path or a tensor is missing (NULL)");
+    if (!rush_tensor_given(given)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     const rush_tensor *t = rush_as_in_files(given);
     char head[4096];
@@ -96,12 +90,12 @@ static int read_type(text *s, rush_npy *h)
     if (eat(s, '[')) return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s' has elements of several fields, which no dtype stands for", s->path);
     if (quoted(s, &t, &n)) return -1;
     int found = -1;
-    for (size_t i = 0; i < RUSH_COUNT(codes) && n > 1; i++)
-        if (strlen(codes[i].code) == n - 1 && !memcmp(codes[i].code, t + 1, n - 1)) found = (int)i;
+    for (int d = 0; d < RUSH_DTYPES && n > 1; d++)
+        if (*rush_dtypes[d].npy && strlen(rush_dtypes[d].npy) == n - 1 && !memcmp(rush_dtypes[d].npy, t + 1, n - 1)) found = d;
     bool order = n > 1 && (t[0] == '<' || t[0] == '>' || t[0] == '|' || t[0] == '=');
     if (n > 1 && t[1] == 'O') return rush_fail(RUSH_TYPE_ERROR, "'%s' holds Python objects as a pickle, which is not run", s->path);
     RUSH_CHECK(found >= 0 && order, RUSH_TYPE_ERROR, "'%s' has elements of type '%.*s', which no dtype stands for", s->path, (int)RUSH_MIN(n, (size_t)40), t);
-    h->dtype = codes[found].dtype;
+    h->dtype = (rush_dtype)found;
     bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     h->swap = rush_dtypes[h->dtype].size > 1 && t[0] == (big ? '<' : '>');
     return 0;

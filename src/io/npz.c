@@ -1,11 +1,12 @@
 /* npz.c - several arrays in one file: a zip of npy files, stored or deflated. */
+#include "nn/module.h"
 #include "io/npy.h"
 #include "io/zip.h"
 
 int rush_npz_save(const char *path, rush_state s)
 {
-    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
-    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
+    if (!rush_state_given(s)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
     rush_writing w;
@@ -34,10 +35,10 @@ int rush_npz_save(const char *path, rush_state s)
 /* The array of an entry: its elements stay where they were read to. */
 static rush_tensor *read_array(const rush_zip *z, const rush_zip_entry *e)
 {
-    rush_storage *s = rush_storage_new((size_t)e->size, (rush_device){RUSH_CPU, -1});
+    rush_storage *s = e->size ? rush_zip_read_storage(z, e) : NULL;
     rush_tensor *t = NULL;
     rush_npy h;
-    if (s && e->size && !rush_zip_read(z, e, s->data) && !rush_npy_read_head(&h, s->data, s->nbytes, e->name)) {
+    if (s && !rush_npy_read_head(&h, s->data, s->nbytes, e->name)) {
         size_t item = rush_dtypes[h.dtype].size, bytes = (size_t)h.numel * item;
         char *at = (char *)s->data + h.at;
         if (h.at % item) {
@@ -46,10 +47,8 @@ static rush_tensor *read_array(const rush_zip *z, const rush_zip_entry *e)
         }
         if (h.swap) rush_swap_bytes(at, h.dtype, (size_t)h.numel);
         if (h.dtype == RUSH_BOOL) rush_clean_bools(at, (size_t)h.numel);
-        t = rush_tensor_new(h.dtype, s->device, 1, (int64_t[]){0});
-        if (t) rush_tensor_set_storage(t, s, 0);
-        if (t && !h.fortran) rush_strides_for(RUSH_CONTIGUOUS, h.ndim, h.size, h.stride);
-        if (t && rush_tensor_reshape_inplace(t, h.ndim, h.size, h.stride, (at - (char *)s->data) / (int64_t)item)) t = NULL;
+        if (!h.fortran) rush_strides_for(RUSH_CONTIGUOUS, h.ndim, h.size, h.stride);
+        t = rush_tensor_over(s, h.dtype, h.ndim, h.size, h.stride, (at - (char *)s->data) / (int64_t)item);
     } else if (!rush_failed()) {
         rush_fail(RUSH_VALUE_ERROR, "'%s' of '%s' is empty", e->name, z->name);
     }

@@ -9,8 +9,6 @@
 
 #include "base/base.h"
 
-#pragma GCC visibility push(default)
-
 enum rush_pickle_bytes { RUSH_PICKLE_BYTES, RUSH_PICKLE_BYTEARRAY, RUSH_PICKLE_OLD_TEXT /* str of Python 2 */ };
 
 /* Each function that makes a value returns a reference that the machine owns, or NULL and an error. What is handed
@@ -41,7 +39,6 @@ typedef struct rush_pickle_maker {
 } rush_pickle_maker;
 
 /* Reads one pickle from [p, p + n). *used: how many bytes it had. `name` is of the file, for messages. */
-void *rush_unpickle(const rush_pickle_maker *, void *self, const void *p, size_t n, size_t *used, const char *name);
+RUSH_PY void *rush_unpickle(const rush_pickle_maker *, void *self, const void *p, size_t n, size_t *used, const char *name);
 
-#pragma GCC visibility pop
 #endif

@@ -4,6 +4,7 @@
  * functions find them. Decoders hand over rows of pixels; what leaves is the (channels, height, width) view of them.
  */
 #include "io/picture.h"
+#include "tensor/backend.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -117,14 +118,16 @@ static int write_bytes(const char *path, const rush_tensor *t)
 
 int rush_png_save(const char *path, const rush_tensor *t)
 {
-    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a picture is missing (NULL)");
+    if (!rush_tensor_given(t)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     rush_scope() return write_bytes(path, rush_png_encode(t, 6));
     return -1;
 }
 
 int rush_picture_save(const char *path, const rush_tensor *t)
 {
-    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a picture is missing (NULL)");
+    if (!rush_tensor_given(t)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     const char *dot = strrchr(path, '.');
     if (dot && !strcasecmp(dot, ".png")) return rush_png_save(path, t);
@@ -136,9 +139,9 @@ int rush_picture_save(const char *path, const rush_tensor *t)
 
 rush_tensor *rush_picture_grid(rush_tensor *t, int columns, int padding)
 {
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there are no pictures");
+    if (!rush_tensor_given(t)) return NULL;
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(t && t->ndim == 4, RUSH_TYPE_ERROR, "a grid is made of pictures (n, channels, height, width)");
+    RUSH_CHECK_NULL(t->ndim == 4, RUSH_TYPE_ERROR, "a grid is made of pictures (n, channels, height, width)");
     RUSH_CHECK_NULL(columns > 0 && padding >= 0, RUSH_VALUE_ERROR, "a grid of %d columns and padding %d", columns, padding);
     int64_t n = t->size[0], wide = RUSH_MIN((int64_t)columns, RUSH_MAX(n, 1)), rows = (n + wide - 1) / wide, h = t->size[2] + padding, w = t->size[3] + padding;
     rush_tensor *grid = T("zeros", INTS(t->size[1], rows * h + padding, wide * w + padding), rush_v_dtype(t->dtype));
@@ -159,7 +162,8 @@ static const rush_tensor *bytes_of(rush_value v)
 {
     const rush_tensor *t = T_(v);
     RUSH_CHECK_NULL(t && t->dtype == RUSH_U8 && t->ndim == 1 && t->numel > 0, RUSH_RUNTIME_ERROR, "Expected a non empty 1-dimensional uint8 tensor");
-    return rush_contiguous_copy(t);
+    t = rush_on_host(t); /* files are the host's */
+    return t ? rush_contiguous_copy(t) : NULL;
 }
 
 static int decode_image_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -121,7 +121,7 @@ rush_tensor *rush_png_decode(const void *bytes, size_t n, int mode, bool oriente
 
 rush_tensor *rush_png_encode(const rush_tensor *picture, int compression)
 {
-    RUSH_CHECK_NULL(picture, RUSH_TYPE_ERROR, "there is no picture");
+    if (!rush_tensor_given(picture)) return NULL;
     static const int kinds[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(compression >= 0 && compression <= 9, RUSH_RUNTIME_ERROR, "Compression level should be between 0 and 9");

@@ -249,7 +249,7 @@ rush_storage *rush_map_storage(rush_mapping *m, size_t offset, size_t n)
 
 const rush_tensor *rush_as_in_files(const rush_tensor *t)
 {
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to write");
+    if (!rush_tensor_given(t)) return NULL;
     RUSH_CHECK_NULL(t->device.type == RUSH_CPU && t->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors on the CPU are written");
     return rush_contiguous_copy(t);
 }

@@ -1,25 +1,12 @@
 /* safetensors.c - named tensors in one file: the header's length, a header in JSON, the elements one after the other. */
 #include "config.h"
+#include "nn/module.h"
 #include "io/file.h"
 
 #if RUSH_HAS_JSON
 #include <cjson/cJSON.h>
 
 #define HEADER_MOST 100000000 /* bytes, as the reference has it */
-
-static const struct { const char *code; rush_dtype dtype; } codes[] = {
-    {"BOOL", RUSH_BOOL}, {"U8", RUSH_U8}, {"I8", RUSH_I8}, {"I16", RUSH_I16}, {"U16", RUSH_U16}, {"I32", RUSH_I32}, {"U32", RUSH_U32},
-    {"I64", RUSH_I64}, {"U64", RUSH_U64}, {"F16", RUSH_F16}, {"BF16", RUSH_BF16}, {"F32", RUSH_F32}, {"F64", RUSH_F64}, {"C64", RUSH_C64},
-    {"F8_E4M3", RUSH_F8E4M3FN}, {"F8_E5M2", RUSH_F8E5M2}, {"F8_E4M3FNUZ", RUSH_F8E4M3FNUZ}, {"F8_E5M2FNUZ", RUSH_F8E5M2FNUZ},
-    {"F8_E8M0", RUSH_F8E8M0FNU},
-};
-
-static const char *code_of(rush_dtype d)
-{
-    for (size_t i = 0; i < RUSH_COUNT(codes); i++)
-        if (codes[i].dtype == d) return codes[i].code;
-    return NULL;
-}
 
 /* Larger elements first, so that each tensor lies at a multiple of its element's size. */
 static int by_size(const void *a, const void *b)
@@ -30,8 +17,8 @@ static int by_size(const void *a, const void *b)
 
 int rush_safetensors_save(const char *path, rush_state s)
 {
-    RUSH_CHECK(path && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a path or a state is missing (NULL)");
-    for (int i = 0; i < s.n; i++) RUSH_CHECK(s.name[i] && s.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
+    if (!rush_state_given(s)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
     size_t mark = rush_scope_open();
@@ -40,7 +27,7 @@ int rush_safetensors_save(const char *path, rush_state s)
     for (int i = 0; e && i < s.n && !failed; i++) {
         e[i] = (struct entry){rush_as_in_files(s.tensor[i]), s.name[i]};
         if (!e[i].t) failed = -1;
-        else if (!code_of(e[i].t->dtype)) failed = rush_fail(RUSH_TYPE_ERROR, "safetensors files hold no %s ('%s')", rush_dtype_name(e[i].t->dtype), s.name[i]);
+        else if (!rush_dtypes[e[i].t->dtype].safetensors) failed = rush_fail(RUSH_TYPE_ERROR, "safetensors files hold no %s ('%s')", rush_dtype_name(e[i].t->dtype), s.name[i]);
         for (int k = 0; k < i && !failed; k++)
             if (!strcmp(s.name[k], s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is there twice", s.name[i]);
     }
@@ -53,7 +40,7 @@ int rush_safetensors_save(const char *path, rush_state s)
         const rush_tensor *t = e[i].t;
         size_t end = at + (size_t)t->numel * rush_dtypes[t->dtype].size;
         cJSON *item = cJSON_AddObjectToObject(head, e[i].name);
-        cJSON_AddStringToObject(item, "dtype", code_of(t->dtype));
+        cJSON_AddStringToObject(item, "dtype", rush_dtypes[t->dtype].safetensors);
         cJSON *shape = cJSON_AddArrayToObject(item, "shape"), *offsets = cJSON_AddArrayToObject(item, "data_offsets");
         for (int d = 0; d < t->ndim; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->size[d]));
         cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)at));
@@ -92,8 +79,8 @@ static rush_tensor *entry(rush_mapping *m, size_t base, const cJSON *item, const
     const char *code = cJSON_GetStringValue(dtype);
     int64_t size[RUSH_MAXDIM], from, to, numel = 1;
     int ndim = 0, d = -1;
-    for (size_t i = 0; code && i < RUSH_COUNT(codes); i++)
-        if (!strcmp(codes[i].code, code)) d = (int)codes[i].dtype;
+    for (int i = 0; code && i < RUSH_DTYPES; i++)
+        if (rush_dtypes[i].safetensors && !strcmp(rush_dtypes[i].safetensors, code)) d = i;
     RUSH_CHECK_NULL(code && d >= 0, RUSH_TYPE_ERROR, "'%s' of '%s' has elements of type %s, which no dtype stands for", item->string, path, code ? code : "(none)");
     bool fine = cJSON_IsArray(shape) && cJSON_IsArray(offsets) && cJSON_GetArraySize(offsets) == 2 &&
                 !whole_number(cJSON_GetArrayItem(offsets, 0), &from) && !whole_number(cJSON_GetArrayItem(offsets, 1), &to);

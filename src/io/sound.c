@@ -1,6 +1,7 @@
 /* sound.c - WAV and FLAC by libsndfile, in memory or in files. */
 #include "config.h"
 #include "io/picture.h"
+#include "tensor/backend.h"
 #include <strings.h>
 
 #if RUSH_HAS_SNDFILE
@@ -87,10 +88,12 @@ static int format_of(const char *name, int dtype)
 
 rush_tensor *rush_sound_encode(const rush_tensor *given, int rate, const char *format)
 {
-    RUSH_CHECK_NULL(given && format, RUSH_TYPE_ERROR, "a sound or its format is missing (NULL)");
+    if (!rush_tensor_given(given)) return NULL;
+    RUSH_CHECK_NULL(format, RUSH_TYPE_ERROR, "the format of a sound is missing (NULL)");
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(given && (given->ndim == 1 || given->ndim == 2), RUSH_TYPE_ERROR, "sound is a tensor (channels, frames) or (frames)");
-    rush_tensor *t = (rush_tensor *)given;
+    RUSH_CHECK_NULL(given->ndim == 1 || given->ndim == 2, RUSH_TYPE_ERROR, "sound is a tensor (channels, frames) or (frames)");
+    rush_tensor *t = (rush_tensor *)rush_on_host(given); /* files are the host's */
+    if (!t) return NULL;
     t = t->ndim == 1 ? T("unsqueeze", V(t), V(1)) : T("transpose.int", V(t), V(0), V(1));
     if (!t || !(t = rush_contiguous_copy(t))) return NULL;
     int kind = format_of(format, t->dtype);
@@ -142,7 +145,8 @@ rush_tensor *rush_sound_load(const char *path, int *rate)
 
 int rush_sound_save(const char *path, const rush_tensor *t, int rate)
 {
-    RUSH_CHECK(path && t, RUSH_TYPE_ERROR, "a path or a sound is missing (NULL)");
+    if (!rush_tensor_given(t)) return -1;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return -1;
     const char *dot = strrchr(path, '.');
     RUSH_CHECK(dot, RUSH_VALUE_ERROR, "'%s': the name of a sound file ends with .wav or .flac", path);
@@ -162,7 +166,7 @@ static int decode_sound_run(const rush_op *op, const rush_value *in, rush_value 
 {
     const rush_tensor *bytes = T_(in[0]);
     RUSH_CHECK(bytes && bytes->dtype == RUSH_U8 && bytes->ndim == 1, RUSH_TYPE_ERROR, "expected the bytes of a file as a 1-d uint8 tensor");
-    if (!(bytes = rush_contiguous_copy(bytes))) return -1;
+    if (!(bytes = rush_on_host(bytes)) || !(bytes = rush_contiguous_copy(bytes))) return -1;
     int rate = 0;
     rush_tensor *t = rush_sound_decode(rush_ptr(bytes), (size_t)bytes->numel, &rate);
     if (!t) return -1;

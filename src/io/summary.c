@@ -9,7 +9,7 @@ enum { F_SCALAR = 2, F_IMAGE = 4, F_HISTOGRAM = 5, F_AUDIO = 6, F_TENSOR = 8 }; 
 
 static const rush_tensor *as_doubles(const rush_tensor *t)
 {
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to show");
+    if (!rush_tensor_given(t)) return NULL;
     RUSH_CHECK_NULL(!rush_dtype_is_complex((rush_dtype)t->dtype), RUSH_TYPE_ERROR, "complex numbers can't be shown: give their abs()");
     return rush_cast_copy(t, RUSH_F64);
 }
@@ -17,7 +17,8 @@ static const rush_tensor *as_doubles(const rush_tensor *t)
 int rush_summary_scalar(rush_summary *s, const char *tag, double value, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag, RUSH_TYPE_ERROR, "a scalar needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag, RUSH_TYPE_ERROR, "a scalar needs a summary, a tag and what it shows");
     rush_bytes v = {0};
     rush_pb_text(&v, 1, tag);
     rush_pb_float(&v, F_SCALAR, (float)value);
@@ -58,7 +59,8 @@ static int bucket(double x)
 int rush_summary_histogram(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a histogram needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a histogram needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -99,7 +101,8 @@ int rush_summary_histogram(rush_summary *s, const char *tag, const rush_tensor *
 int rush_summary_image(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a image needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a image needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     rush_tensor *t = (rush_tensor *)given;
@@ -143,7 +146,8 @@ static void add_wav(rush_bytes *b, const double *x, int64_t n, int rate)
 int rush_summary_audio(rush_summary *s, const char *tag, const rush_tensor *given, int rate, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a audio needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a audio needs a summary, a tag and what it shows");
     int failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *t = as_doubles(given);
@@ -185,7 +189,8 @@ static void add_floats(rush_bytes *m, const float *x, int ndim, const int64_t *s
 int rush_summary_text(rush_summary *s, const char *tag, const char *markdown, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && markdown, RUSH_TYPE_ERROR, "a text needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && markdown, RUSH_TYPE_ERROR, "a text needs a summary, a tag and what it shows");
     size_t n = strlen(tag) + 16;
     char *name = rush_malloc(n);
     if (!name) return -1;
@@ -201,7 +206,8 @@ int rush_summary_text(rush_summary *s, const char *tag, const char *markdown, in
 int rush_summary_tensor(rush_summary *s, const char *tag, const rush_tensor *given, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && given, RUSH_TYPE_ERROR, "a tensor is shown in a summary and by a tag");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && rush_tensor_given(given), RUSH_TYPE_ERROR, "a tensor is shown in a summary and by a tag");
     static const struct { rush_dtype dtype; int kind; } kinds[] = {{RUSH_F32, 1}, {RUSH_F64, 2}, {RUSH_I32, 3}, {RUSH_I64, 9}};
     int failed = -1;
     size_t mark = rush_scope_open();
@@ -226,7 +232,8 @@ int rush_summary_pr_curve(rush_summary *s, const char *tag, const rush_tensor *l
 {
     enum { MOST = 127 };
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && tag && labels && predictions, RUSH_TYPE_ERROR, "a pr_curve needs a summary, a tag and what it shows");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(tag && rush_tensor_given(labels) && rush_tensor_given(predictions) && (!weights || rush_tensor_given(weights)), RUSH_TYPE_ERROR, "a pr_curve needs a summary, a tag and what it shows");
     int n = thresholds <= 0 || thresholds > MOST ? MOST : thresholds, failed = -1;
     size_t mark = rush_scope_open();
     const rush_tensor *y = as_doubles(labels), *p = y ? as_doubles(predictions) : NULL, *w = p && weights ? as_doubles(weights) : NULL;
@@ -283,7 +290,8 @@ static int add_session(rush_summary *s, const char *tag, int field, rush_bytes *
 int rush_summary_hparams(rush_summary *s, int n, const rush_hparam *h, int n_metrics, const rush_hparam *metrics, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && n >= 0 && n_metrics >= 0 && (h || !n) && (metrics || !n_metrics), RUSH_TYPE_ERROR, "hyperparameters need a summary and lists");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(n >= 0 && n_metrics >= 0 && (h || !n) && (metrics || !n_metrics), RUSH_TYPE_ERROR, "hyperparameters need a summary and lists");
     for (int i = 0; i < n; i++) RUSH_CHECK(h[i].name, RUSH_TYPE_ERROR, "hyperparameter %d has no name", i);
     for (int i = 0; i < n_metrics; i++) RUSH_CHECK(metrics[i].name, RUSH_TYPE_ERROR, "metric %d has no name", i);
     rush_bytes experiment = {0}, start = {0}, end = {0};
@@ -355,7 +363,8 @@ static int write_labels(const char *folder, const char *const *labels, int64_t n
 int rush_summary_embedding(rush_summary *s, const char *tag, const rush_tensor *points, const char *const *labels, const rush_tensor *pictures, int64_t step)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && points && tag, RUSH_TYPE_ERROR, "there are no points to show, or there is no summary");
+    if (!rush_summary_given(s)) return -1;
+    RUSH_CHECK(rush_tensor_given(points) && tag, RUSH_TYPE_ERROR, "there are no points to show, or there is no summary");
     char inner[512], folder[4096], path[4200], config[2048];
     int64_t n = points->ndim ? points->size[0] : 0;
     RUSH_CHECK(!pictures || (pictures->ndim == 4 && pictures->size[0] == n), RUSH_VALUE_ERROR, "#images should equal with #data points");

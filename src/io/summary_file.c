@@ -3,6 +3,7 @@
  * The messages are few and only written, so that a protobuf library would bring more code than it saves.
  */
 #include "io/summary_file.h"
+#include "base/buried.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -146,6 +147,7 @@ rush_summary *rush_summary_open(const char *folder, const char *suffix)
     gethostname(host, sizeof host - 1);
     rush_summary *s = rush_calloc(1, sizeof *s);
     size_t n = strlen(folder) + strlen(host) + (suffix ? strlen(suffix) : 0) + 100;
+    if (s) s->lives = 1;
     if (!s || !(s->path = rush_malloc(n)) || !(s->folder = rush_malloc(strlen(folder) + 1))) goto fail;
     strcpy(s->folder, folder);
     s->every = 120;
@@ -170,7 +172,7 @@ fail:
 
 int rush_summary_flush(rush_summary *s)
 {
-    if (!s || !s->f) return rush_fail(RUSH_VALUE_ERROR, "the summary is closed");
+    if (!rush_summary_given(s)) return -1;
     s->flushed = rush_wall_time();
     return fflush(s->f) ? rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", s->path, strerror(errno)) : 0;
 }
@@ -179,29 +181,30 @@ int rush_summary_close(rush_summary *s)
 {
     int failed = 0;
     if (!s) return 0;
+    if (!rush_summary_given(s)) return -1;
     if (s->f && fclose(s->f)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", s->path, strerror(errno));
     rush_free(s->path);
     rush_free(s->folder);
-    rush_free(s);
+    rush_bury_handle(s, sizeof *s);
     return failed;
 }
 
-static bool given(const rush_summary *s) { return s || (rush_fail(RUSH_TYPE_ERROR, "there is no summary"), false); }
-const char *rush_summary_path(const rush_summary *s) { return given(s) ? s->path : NULL; }
+bool rush_summary_given(const rush_summary *s) { return rush_lives(s, "a summary"); }
+const char *rush_summary_path(const rush_summary *s) { return rush_summary_given(s) ? s->path : NULL; }
 
 void rush_summary_time(rush_summary *s, double wall)
 {
-    if (given(s)) s->wall = wall;
+    if (rush_summary_given(s)) s->wall = wall;
 }
 
 void rush_summary_flush_every(rush_summary *s, double seconds)
 {
-    if (given(s)) s->every = seconds;
+    if (rush_summary_given(s)) s->every = seconds;
 }
 
 int rush_summary_event(rush_summary *s, const void *event, size_t n)
 {
-    if (!s || !s->f) return rush_fail(RUSH_VALUE_ERROR, "the summary is closed");
+    if (!rush_summary_given(s)) return -1;
     uint64_t length = n;
     uint32_t head = rush_masked_crc(&length, 8), tail = rush_masked_crc(event, n);
     rush_lock(RUSH_LOCK_SUMMARY);

@@ -6,8 +6,6 @@
 #include <rushlight/summary.h>
 #include <stdio.h>
 
-#pragma GCC visibility push(default) /* the Python extension writes events too */
-
 /* A message that is being written. Out of memory: `lost`, and an error is pending. */
 typedef struct rush_bytes {
     uint8_t *p;
@@ -31,21 +29,22 @@ void rush_pb_message(rush_bytes *, int field, rush_bytes *inner);
 uint32_t rush_masked_crc(const void *, size_t n);
 
 /* Writes an event whose serialised Summary.Value is given; `wall` 0: now. Locked: any thread may. */
-int rush_summary_value(rush_summary *, const void *value, size_t n, int64_t step, double wall);
+RUSH_PY int rush_summary_value(rush_summary *, const void *value, size_t n, int64_t step, double wall);
 /* Any serialised event. */
-int rush_summary_event(rush_summary *, const void *event, size_t n);
+RUSH_PY int rush_summary_event(rush_summary *, const void *event, size_t n);
 /* A value of these parts: tag, one field with a message in it, and (plugin not NULL) metadata. */
 int rush_summary_field(rush_summary *, const char *tag, int field, rush_bytes *message, const char *plugin, const char *content, size_t ncontent,
                        int data_class, int64_t step);
 
 struct rush_summary {
+    uint64_t lives;        /* first: 1 until its end */
     FILE *f;
     char *path, *folder;
     double wall;           /* of the events to come; 0: now */
     double flushed, every; /* seconds */
 };
+bool rush_summary_given(const rush_summary *); /* an error if there is none, or none any more */
 double rush_wall_time(void);
 int rush_make_folders(const char *path); /* it and those above it */
 
-#pragma GCC visibility pop
 #endif

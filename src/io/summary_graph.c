@@ -65,7 +65,8 @@ static void add_modules(rush_bytes *graph, rush_module *m, const char *path)
 int rush_summary_module(rush_summary *s, rush_module *m)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && m, RUSH_TYPE_ERROR, "there is no module to show, or no summary");
+    if (!rush_summary_given(s)) return -1;
+    if (!rush_module_name(m)) return -1;
     rush_bytes graph = {0};
     add_modules(&graph, m, m->kind->name);
     return write_graph(s, &graph);
@@ -114,7 +115,6 @@ static int meet(walk *w, rush_node *n)
 /* All nodes behind t, nearest first. */
 static int collect(walk *w, const rush_tensor *t)
 {
-    RUSH_CHECK(t, RUSH_TYPE_ERROR, "there is no tensor to show the graph of");
     rush_node *root = t->ag ? t->ag->fn : NULL;
     RUSH_CHECK(root, RUSH_RUNTIME_ERROR, "the tensor was not made by recorded operations: it has no graph");
     int failed = meet(w, root);
@@ -135,7 +135,8 @@ static const char *name_of(const rush_node *n) { return n->kind == &rush_accumul
 int rush_summary_graph(rush_summary *s, const rush_tensor *result)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(s && result, RUSH_TYPE_ERROR, "there is no result to show, or no summary");
+    if (!rush_summary_given(s)) return -1;
+    if (!rush_tensor_given(result)) return -1;
     walk w = {0};
     rush_bytes graph = {0};
     int failed = collect(&w, result);
@@ -175,7 +176,7 @@ static void add_line(rush_bytes *b, const char *format, ...)
 int64_t rush_graph_dot(const rush_tensor *result, char *buf, size_t size)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(result, RUSH_TYPE_ERROR, "there is no result to show");
+    if (!rush_tensor_given(result)) return -1;
     walk w = {0};
     rush_bytes b = {0};
     int64_t length = -1;

@@ -8,8 +8,6 @@
 
 #include "io/file.h"
 
-#pragma GCC visibility push(default)
-
 /* ---- reading ---- */
 
 typedef struct rush_zip_entry {
@@ -33,17 +31,20 @@ typedef struct rush_zip {
 } rush_zip;
 
 /* Takes the source over, also when it fails (NULL and an error). */
-rush_zip *rush_zip_open(rush_source);
-void rush_zip_close(rush_zip *);
+RUSH_PY rush_zip *rush_zip_open(rush_source);
+RUSH_PY void rush_zip_close(rush_zip *);
 const rush_zip_entry *rush_zip_find(const rush_zip *, const char *name);              /* NULL: none, no error */
-const rush_zip_entry *rush_zip_find_below(const rush_zip *, const char *name);        /* below the root folder */
-const rush_zip_entry *rush_zip_need(const rush_zip *, const char *name);              /* below it; NULL and an error */
+RUSH_PY const rush_zip_entry *rush_zip_find_below(const rush_zip *, const char *name);        /* below the root folder */
+RUSH_PY const rush_zip_entry *rush_zip_need(const rush_zip *, const char *name);              /* below it; NULL and an error */
 /* Where its bytes begin; -1 and an error. */
-int64_t rush_zip_offset(const rush_zip *, const rush_zip_entry *);
+RUSH_PY int64_t rush_zip_offset(const rush_zip *, const rush_zip_entry *);
 /* entry->size bytes. */
-int rush_zip_read(const rush_zip *, const rush_zip_entry *, void *);
+RUSH_PY int rush_zip_read(const rush_zip *, const rush_zip_entry *, void *);
 /* The same into memory of its own, ended by a zero; the caller gives it to rush_free. */
 char *rush_zip_read_all(const rush_zip *, const rush_zip_entry *);
+
+/* The same as a storage, of which the caller has the reference; NULL and an error. */
+rush_storage *rush_zip_read_storage(const rush_zip *, const rush_zip_entry *);
 
 /* ---- writing ---- */
 
@@ -59,14 +60,13 @@ typedef struct rush_zip_writer {
     bool check;          /* compute checksums; without, they are 0 and readers that look complain */
 } rush_zip_writer;
 
-void rush_zip_begin(rush_zip_writer *, rush_sink, void *to);
+RUSH_PY void rush_zip_begin(rush_zip_writer *, rush_sink, void *to);
 /* Stored, beginning at a multiple of 64, large ones of 4096. `p` NULL: that many zeros. */
-int rush_zip_add(rush_zip_writer *, const char *name, const void *p, uint64_t n);
+RUSH_PY int rush_zip_add(rush_zip_writer *, const char *name, const void *p, uint64_t n);
 /* The same of two pieces. */
 int rush_zip_add_headed(rush_zip_writer *, const char *name, const void *head, size_t nhead, const void *p, uint64_t n);
 /* The directory. Frees what the writer holds; keep: false after a failure. */
-int rush_zip_end(rush_zip_writer *, bool keep);
-int rush_zip_to_file(void *writing, const void *, size_t n); /* the sink of a rush_writing */
+RUSH_PY int rush_zip_end(rush_zip_writer *, bool keep);
+RUSH_PY int rush_zip_to_file(void *writing, const void *, size_t n); /* the sink of a rush_writing */
 
-#pragma GCC visibility pop
 #endif

@@ -4,6 +4,7 @@
  * it, every entry's place within the file, no two at one place, no name twice. What an entry says of itself at
  * its own place (name, length of the extra field) is checked when it is read.
  */
+#include "base/hash.h"
 #include "config.h"
 #include "io/zip.h"
 #include "io/crc32.h"
@@ -93,13 +94,6 @@ static bool widen(const uint8_t *extra, size_t n, rush_zip_entry *e)
     return e->size != 0xffffffffu && e->packed != 0xffffffffu && e->offset != 0xffffffffu;
 }
 
-static uint32_t hash(const char *name)
-{
-    uint32_t h = 2166136261u;
-    for (; *name; name++) h = (h ^ (uint8_t)*name) * 16777619u;
-    return h ^ h >> 15;
-}
-
 static int by_place(const void *a, const void *b)
 {
     const rush_zip_entry *const *x = a, *const *y = b;
@@ -153,7 +147,7 @@ static int read_directory(rush_zip *z)
         if (!wide) return corrupt(z, "the extra field is damaged", e->name);
         if (locked || (e->method != 0 && e->method != 8)) return corrupt(z, "it is packed in a way that is not supported", e->name);
         p += 46 + name + extra + comment;
-        uint32_t at = hash(e->name) & z->mask;
+        uint32_t at = (uint32_t)rush_hash_name(e->name) & z->mask;
         for (; z->slots[at]; at = (at + 1) & z->mask)
             if (!strcmp(z->entry[z->slots[at] - 1].name, e->name)) return corrupt(z, "two entries have one name", e->name);
         z->slots[at] = ++z->n;
@@ -196,7 +190,7 @@ void rush_zip_close(rush_zip *z)
 
 const rush_zip_entry *rush_zip_find(const rush_zip *z, const char *name)
 {
-    for (uint32_t at = hash(name) & z->mask; z->slots[at]; at = (at + 1) & z->mask)
+    for (uint32_t at = (uint32_t)rush_hash_name(name) & z->mask; z->slots[at]; at = (at + 1) & z->mask)
         if (!strcmp(z->entry[z->slots[at] - 1].name, name)) return z->entry + z->slots[at] - 1;
     return NULL;
 }
@@ -294,4 +288,13 @@ char *rush_zip_read_all(const rush_zip *z, const rush_zip_entry *e)
     if (!p || rush_zip_read(z, e, p)) return rush_free(p), NULL;
     p[e->size] = 0;
     return p;
+}
+
+rush_storage *rush_zip_read_storage(const rush_zip *z, const rush_zip_entry *e)
+{
+    rush_storage *s = rush_storage_new((size_t)e->size, (rush_device){RUSH_CPU, -1});
+    char none;
+    if (!s || !rush_zip_read(z, e, s->data ? s->data : &none)) return s;
+    rush_storage_drop(s);
+    return NULL;
 }

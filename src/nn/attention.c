@@ -61,7 +61,7 @@ static const rush_module_kind attention = {.name = "MultiheadAttention", .size =
 
 rush_module *rush_nn_attention_with(int64_t features, int64_t heads, const rush_nn_attention_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "attention: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     RUSH_CHECK_NULL(heads > 0 && features % heads == 0, RUSH_VALUE_ERROR, "embed_dim must be divisible by num_heads");
     rush_module *m = rush_module_new(&attention);
     attention_settings *s = rush_module_data(m);
@@ -158,12 +158,12 @@ static rush_module *transformer(const rush_module_kind *kind, int64_t features, 
 
 rush_module *rush_nn_encoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "encoder_layer: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return transformer(&encoder, features, heads, o);
 }
 
 rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "decoder_layer: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return transformer(&decoder, features, heads, o);
 }

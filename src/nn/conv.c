@@ -36,13 +36,13 @@ static int conv_forward(rush_module *m, int n, rush_tensor *const *in, rush_tens
 
 static const rush_module_kind conv = {.name = "Conv", .size = sizeof(conv_settings), .forward = conv_forward};
 
-/* Settings of one entry count for all dimensions; 0 in the first one is `otherwise`. */
-static void spread(int64_t *to, const int64_t *from, int dims, int64_t otherwise)
+/* A list of one entry counts for all dimensions; without a list it is `otherwise`. */
+static int spread(int64_t *to, rush_ints from, int dims, int64_t otherwise)
 {
-    for (int d = 0; d < dims; d++) {
-        to[d] = from[d] ? from[d] : from[0];
-        if (!to[d]) to[d] = otherwise;
-    }
+    bool given = from.data && from.n;
+    RUSH_CHECK(!given || from.n == 1 || from.n == (size_t)dims, RUSH_VALUE_ERROR, "one number, or one for each of %d dimensions, not %zu", dims, from.n);
+    for (int d = 0; d < dims; d++) to[d] = !given ? otherwise : from.data[from.n == 1 ? 0 : d];
+    return 0;
 }
 
 static const char *known_mode(const char *mode)
@@ -53,9 +53,10 @@ static const char *known_mode(const char *mode)
     return NULL;
 }
 
-rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, const int64_t kernel[3], const rush_nn_conv_options *o)
+rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t out, rush_ints kernel, const rush_nn_conv_options *o)
 {
-    RUSH_CHECK_NULL(o && kernel, RUSH_TYPE_ERROR, "conv: options are missing (NULL)");
+    RUSH_CHECK_NULL(kernel.data && kernel.n, RUSH_TYPE_ERROR, "conv: the kernel's size is missing");
+    o = RUSH_OPTIONS(o);
     static const char *const ops[2][3] = {{"conv1d", "conv2d", "conv3d"},
                                           {"conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"}};
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "a convolution has 1 to 3 dimensions, not %d", dims);
@@ -66,16 +67,15 @@ rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t ou
         size[0] = in;
         size[1] = out / groups;
     }
-    spread(size + 2, kernel, dims, 1);
+    if (spread(size + 2, kernel, dims, 1)) return NULL;
     rush_module *m = rush_module_new(&conv);
     conv_settings *s = rush_module_data(m);
     if (!s) return NULL;
     *s = (conv_settings){.op = rush_op_find(ops[transposed][dims - 1]), .dims = dims, .transposed = transposed, .groups = groups};
     RUSH_CHECK_NULL(s->op, RUSH_NOT_IMPLEMENTED, "there is no operation %s", ops[transposed][dims - 1]);
-    spread(s->stride, o->stride, dims, 1);
-    spread(s->dilation, o->dilation, dims, 1);
-    spread(s->padding, o->padding, dims, 0);
-    spread(s->output_padding, o->output_padding, dims, 0);
+    if (spread(s->stride, o->stride, dims, 1) || spread(s->dilation, o->dilation, dims, 1) || spread(s->padding, o->padding, dims, 0) ||
+        spread(s->output_padding, o->output_padding, dims, 0))
+        return NULL;
     const char *mode = o->padding_mode && strcmp(o->padding_mode, "zeros") ? o->padding_mode : NULL;
     RUSH_CHECK_NULL(!mode || (known_mode(mode) && !transposed), RUSH_VALUE_ERROR, "padding_mode '%s' is not known%s", mode,
                     transposed ? " to transposed convolutions" : "");
@@ -101,14 +101,15 @@ rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t ou
 
 /* ---- pooling: operations with fixed arguments ---- */
 
-static rush_module *pool(const char *const *names, int dims, const int64_t *window, const rush_nn_pool_options *o, bool max)
+static rush_module *pool(const char *const *names, int dims, rush_ints window, const rush_nn_pool_options *o, bool max)
 {
     int64_t w[3], stride[3], padding[3], dilation[3];
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "pooling has 1 to 3 dimensions, not %d", dims);
-    spread(w, window, dims, 1);
-    spread(padding, o->padding, dims, 0);
-    spread(dilation, o->dilation, dims, 1);
-    for (int d = 0; d < dims; d++) stride[d] = o->stride[d] ? o->stride[d] : o->stride[0] ? o->stride[0] : w[d];
+    RUSH_CHECK_NULL(window.data && window.n, RUSH_TYPE_ERROR, "pooling: the window's size is missing");
+    o = RUSH_OPTIONS(o);
+    if (spread(w, window, dims, 1) || spread(padding, o->padding, dims, 0) || spread(dilation, o->dilation, dims, 1) ||
+        spread(stride, o->stride.data ? o->stride : window, dims, 1))
+        return NULL;
     size_t k = (size_t)dims;
     rush_value args[6] = {rush_v_ints(w, k), rush_v_ints(stride, k), rush_v_ints(padding, k)};
     if (max) {
@@ -121,34 +122,32 @@ static rush_module *pool(const char *const *names, int dims, const int64_t *wind
     return rush_nn_call(names[dims - 1], 5, args);
 }
 
-rush_module *rush_nn_max_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *o)
+rush_module *rush_nn_max_pool_with(int dims, rush_ints window, const rush_nn_pool_options *o)
 {
-    RUSH_CHECK_NULL(o && window, RUSH_TYPE_ERROR, "max_pool: options are missing (NULL)");
     return pool((const char *[]){"max_pool1d", "max_pool2d", "max_pool3d"}, dims, window, o, true);
 }
 
-rush_module *rush_nn_avg_pool_with(int dims, const int64_t window[3], const rush_nn_pool_options *o)
+rush_module *rush_nn_avg_pool_with(int dims, rush_ints window, const rush_nn_pool_options *o)
 {
-    RUSH_CHECK_NULL(o && window, RUSH_TYPE_ERROR, "avg_pool: options are missing (NULL)");
     return pool((const char *[]){"avg_pool1d", "avg_pool2d", "avg_pool3d"}, dims, window, o, false);
 }
 
-static rush_module *adaptive(const char *const *names, int dims, const int64_t *size)
+static rush_module *adaptive(const char *const *names, int dims, rush_ints size)
 {
-    RUSH_CHECK_NULL(size, RUSH_TYPE_ERROR, "adaptive pooling needs sizes");
+    RUSH_CHECK_NULL(size.data && size.n, RUSH_TYPE_ERROR, "adaptive pooling needs sizes");
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "pooling has 1 to 3 dimensions, not %d", dims);
     int64_t s[3];
-    spread(s, size, dims, 1);
+    if (spread(s, size, dims, 1)) return NULL;
     return rush_nn_call(names[dims - 1], 1, (rush_value[]){rush_v_ints(s, (size_t)dims)});
 }
 
-rush_module *rush_nn_adaptive_avg_pool(int dims, const int64_t size[3])
+rush_module *rush_nn_adaptive_avg_pool(int dims, rush_ints size)
 {
     return adaptive((const char *[]){"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}, dims, size);
 }
 
 /* The maximum's operations give indices too; the first result is the module's. */
-rush_module *rush_nn_adaptive_max_pool(int dims, const int64_t size[3])
+rush_module *rush_nn_adaptive_max_pool(int dims, rush_ints size)
 {
     return adaptive((const char *[]){"adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"}, dims, size);
 }

@@ -7,7 +7,7 @@
 static rush_tensor *unrecorded(const char *name, rush_tensor *t, double a, double b)
 {
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
+    if (!rush_tensor_given(t)) return NULL;
     bool grad = rush_grad_enabled_set(false);
     const rush_op *op = rush_op_find(name);
     const rush_value args[] = {rush_v_tensor(t), rush_v_float(a), rush_v_float(b)};
@@ -34,7 +34,7 @@ rush_tensor *rush_weight_new(int ndim, const int64_t *size)
 /* Inputs and outputs that one number of a weight connects: (out, in, window...). */
 static int fans(const rush_tensor *t, double *in, double *out)
 {
-    RUSH_CHECK(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
+    if (!rush_tensor_given(t)) return -1;
     RUSH_CHECK(t->ndim >= 2, RUSH_VALUE_ERROR, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     double window = 1;
     for (int d = 2; d < t->ndim; d++) window *= (double)t->size[d];
@@ -78,7 +78,7 @@ static double normal_below(double x) { return (1 + erf(x / sqrt(2.0))) / 2; }
 /* By the inverse of the distribution function, as PyTorch does: uniform numbers between those of the two ends. */
 rush_tensor *rush_init_truncated_normal(rush_tensor *t, double mean, double std, double low, double high)
 {
-    RUSH_CHECK_NULL(t, RUSH_TYPE_ERROR, "there is no tensor to initialise");
+    if (!rush_tensor_given(t)) return NULL;
     double from = normal_below((low - mean) / std), to = normal_below((high - mean) / std);
     if (!rush_init_uniform(t, 2 * from - 1, 2 * to - 1)) return NULL;
     bool grad = rush_grad_enabled_set(false);
@@ -91,7 +91,8 @@ rush_tensor *rush_init_truncated_normal(rush_tensor *t, double mean, double std,
 /* The Q of a random matrix, with the signs that make it unique; rows are orthogonal if there are fewer than columns. */
 rush_tensor *rush_init_orthogonal(rush_tensor *t, double gain)
 {
-    RUSH_CHECK_NULL(t && t->ndim >= 2, RUSH_VALUE_ERROR, "Only tensors with 2 or more dimensions are supported");
+    if (!rush_tensor_given(t)) return NULL;
+    RUSH_CHECK_NULL(t->ndim >= 2, RUSH_VALUE_ERROR, "Only tensors with 2 or more dimensions are supported");
     if (!t->numel) return t;
     int64_t rows = t->size[0], cols = t->numel / rows;
     bool grad = rush_grad_enabled_set(false);

@@ -28,7 +28,8 @@ rush_module *rush_nn_sequential_of(int n, rush_module *const *children)
 int rush_sequential_append(rush_module *m, rush_module *child)
 {
     char name[16];
-    RUSH_CHECK(m && m->kind == &sequential, RUSH_TYPE_ERROR, "only a sequential module can be appended to");
+    if (!rush_module_name(m)) return -1;
+    RUSH_CHECK(m->kind == &sequential, RUSH_TYPE_ERROR, "only a sequential module can be appended to");
     snprintf(name, sizeof name, "%d", m->nchildren);
     return rush_module_add(m, name, child) ? 0 : -1;
 }
@@ -141,7 +142,7 @@ static const rush_module_kind linear = {.name = "Linear", .forward = linear_forw
 
 rush_module *rush_nn_linear_with(int64_t in, int64_t out, const rush_nn_linear_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "linear: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     rush_dtype d = o->dtype ? o->dtype : rush_default_dtype();
     rush_module *m = rush_module_new(&linear);
     rush_tensor *w = rush_tensor_new(d, (rush_device){RUSH_CPU, -1}, 2, (const int64_t[]){out, in});
@@ -166,7 +167,7 @@ static const rush_module_kind embedding = {.name = "Embedding", .size = sizeof(i
 
 rush_module *rush_nn_embedding_with(int64_t count, int64_t features, const rush_nn_embedding_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "embedding: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     rush_module *m = rush_module_new(&embedding);
     rush_tensor *w = rush_weight_new(2, (const int64_t[]){count, features});
     int64_t padding = !o->has_padding ? -1 : o->padding_idx < 0 ? o->padding_idx + count : o->padding_idx;

@@ -4,8 +4,11 @@
  * walk down the two, with the dotted name built on the way.
  */
 #include "nn/module.h"
+#include "base/buried.h"
 
 #include <stdio.h>
+
+static bool given(const rush_module *m) { return rush_lives(m, "a module"); }
 
 /* ---- life ---- */
 
@@ -25,7 +28,7 @@ static void give_up(void *object)
     rush_free(m->slots);
     rush_free(m->children);
     rush_free(m->data);
-    rush_free(m);
+    rush_bury_handle(m, sizeof *m);
 }
 
 rush_module *rush_module_new(const rush_module_kind *kind)
@@ -44,16 +47,16 @@ rush_module *rush_module_new(const rush_module_kind *kind)
 
 rush_module *rush_module_keep(rush_module *m)
 {
-    if (m) atomic_fetch_add(&m->refs, 1);
+    if (!m || !given(m)) return NULL;
+    atomic_fetch_add(&m->refs, 1);
     return m;
 }
 
 void rush_module_drop(rush_module *m)
 {
-    if (m) give_up(m);
+    if (m && given(m)) give_up(m);
 }
 
-static bool given(const rush_module *m) { return m || (rush_fail(RUSH_TYPE_ERROR, "there is no module"), false); }
 void *rush_module_data(rush_module *m) { return given(m) ? m->data : NULL; }
 const char *rush_module_name(const rush_module *m) { return given(m) ? m->kind->name : NULL; }
 
@@ -67,12 +70,12 @@ static rush_tensor *own(rush_module *m, const char *name, rush_tensor *t, uint8_
 {
     if (rush_failed() || !given(m)) return NULL;
     RUSH_CHECK_NULL(name && *name && !strchr(name, '.'), RUSH_VALUE_ERROR, "a tensor of a module needs a name without dots, not '%s'", name ? name : "NULL");
-    for (int i = 0; i < m->nslots; i++) {
-        if (strcmp(m->slots[i].name, name)) continue;
+    rush_slot *known = rush_slot_named(m, name);
+    if (known) {
         rush_keep(t);
-        rush_drop(m->slots[i].t);
-        m->slots[i].t = t;
-        m->slots[i].what = what;
+        rush_drop(known->t);
+        known->t = t;
+        known->what = what;
         return t;
     }
     rush_slot *more = rush_realloc(m->slots, (size_t)(m->nslots + 1) * sizeof *more);
@@ -99,7 +102,7 @@ rush_module *rush_module_add(rush_module *m, const char *name, rush_module *chil
     if (rush_failed() || !given(m)) return NULL;
     RUSH_CHECK_NULL(name && *name && !strchr(name, '.'), RUSH_VALUE_ERROR, "a child of a module needs a name without dots, not '%s'", name ? name : "NULL");
     RUSH_CHECK_NULL(child != m, RUSH_VALUE_ERROR, "module %s can't be its own child", m->kind->name);
-    RUSH_CHECK_NULL(child, RUSH_TYPE_ERROR, "module %s is given no child '%s'", m->kind->name, name);
+    if (!given(child)) return NULL;
     rush_child *more = rush_realloc(m->children, (size_t)(m->nchildren + 1) * sizeof *more);
     char *own_name = more ? copy_text(name) : NULL;
     if (more) m->children = more;
@@ -113,8 +116,10 @@ rush_module *rush_module_add(rush_module *m, const char *name, rush_module *chil
 int rush_forward_all(rush_module *m, int n, rush_tensor *const *in, rush_tensor **out)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(m, RUSH_TYPE_ERROR, "forward of no module");
+    if (!given(m)) return -1;
     RUSH_CHECK(n > 0 && n <= 64 && in && in[0] && out, RUSH_TYPE_ERROR, "%s: its first input is missing", m->kind->name);
+    for (int i = 0; i < n; i++)
+        if (in[i] && !rush_tensor_given(in[i])) return -1;
     int made = m->kind->forward(m, n, in, out);
     return rush_failed() ? -1 : made;
 }
@@ -238,7 +243,8 @@ rush_tensor *rush_module_tensor(rush_module *m, const char *name)
 
 rush_module *rush_module_child(rush_module *m, const char *name)
 {
-    RUSH_CHECK_NULL(m && name, RUSH_TYPE_ERROR, "a child is asked for of a module and by a name");
+    if (!given(m)) return NULL;
+    RUSH_CHECK_NULL(name, RUSH_TYPE_ERROR, "a child is asked for by a name");
     while (m && *name) {
         size_t n = strcspn(name, ".");
         rush_module *next = NULL;
@@ -296,11 +302,22 @@ rush_state rush_module_state(rush_module *m)
     return (rush_state){g.n, g.name, g.tensor};
 }
 
+bool rush_state_given(rush_state s)
+{
+    bool there = s.n >= 0 && (!s.n || (s.name && s.tensor));
+    if (!there) rush_fail(RUSH_TYPE_ERROR, "a state was expected, but there is none");
+    for (int i = 0; there && i < s.n; i++)
+        if (!(there = s.name[i] && s.tensor[i])) rush_fail(RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
+        else there = rush_tensor_given(s.tensor[i]);
+    return there;
+}
+
 rush_tensor *rush_state_find(rush_state s, const char *name)
 {
-    RUSH_CHECK_NULL(name && s.n >= 0 && (!s.n || (s.name && s.tensor)), RUSH_TYPE_ERROR, "a tensor is asked for of a state and by a name");
+    if (!rush_state_given(s)) return NULL;
+    RUSH_CHECK_NULL(name, RUSH_TYPE_ERROR, "a tensor is asked for by a name");
     for (int i = 0; i < s.n; i++)
-        if (s.name[i] && !strcmp(s.name[i], name)) return s.tensor[i];
+        if (!strcmp(s.name[i], name)) return s.tensor[i];
     return NULL;
 }
 
@@ -331,8 +348,7 @@ static int load_one(void *arg, const char *name, rush_slot *s)
 
 int rush_module_load_state(rush_module *m, rush_state from, bool strict)
 {
-    RUSH_CHECK(m && from.n >= 0 && (!from.n || (from.name && from.tensor)), RUSH_TYPE_ERROR, "loading needs a module and a state");
-    for (int i = 0; i < from.n; i++) RUSH_CHECK(from.name[i] && from.tensor[i], RUSH_TYPE_ERROR, "entry %d of the state has no name or no tensor", i);
+    if (!given(m) || !rush_state_given(from)) return -1;
     loading l = {from, strict, true, 0, m};
     if (each_slot(m, load_one, &l)) return -1; /* first everything is looked at, then everything is changed */
     for (int i = 0; strict && l.used < from.n && i < from.n; i++)

@@ -32,7 +32,16 @@ struct rush_module {
 
 /* Shorthands of layers: the k-th own tensor, the k-th child. */
 static inline rush_tensor *rush_slot_at(const rush_module *m, int k) { return m->slots[k].t; }
+/* The module's own tensor of that name; NULL: none. */
+static inline rush_slot *rush_slot_named(const rush_module *m, const char *name)
+{
+    for (int i = 0; i < m->nslots; ++i)
+        if (!strcmp(m->slots[i].name, name)) return &m->slots[i];
+    return NULL;
+}
 static inline rush_module *rush_child_at(const rush_module *m, int k) { return m->children[k].module; }
+/* Are its entries there, with names and tensors that live? If not, an error. */
+bool rush_state_given(rush_state);
 /* A new, unwritten floating tensor of the default dtype. */
 rush_tensor *rush_weight_new(int ndim, const int64_t *size);
 /* Uniform within +-1/sqrt(n), the start of most layers' weights; t may be NULL. */

@@ -100,19 +100,19 @@ static rush_module *tracking(rush_module *m, int64_t features, bool track)
 
 rush_module *rush_nn_batch_norm_with(int64_t features, const rush_nn_norm_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "batch_norm: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return tracking(norm(&batch, (rush_ints){&features, 1}, !o->no_affine, !o->no_bias, o), features, !o->no_track);
 }
 
 rush_module *rush_nn_instance_norm_with(int64_t features, const rush_nn_norm_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "instance_norm: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return tracking(norm(&instance, (rush_ints){&features, 1}, o->affine, !o->no_bias, o), features, o->track);
 }
 
 rush_module *rush_nn_group_norm_with(int64_t groups, int64_t channels, const rush_nn_norm_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "group_norm: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     RUSH_CHECK_NULL(groups > 0 && channels % groups == 0, RUSH_VALUE_ERROR, "num_channels must be divisible by num_groups");
     rush_module *m = norm(&group, (rush_ints){&channels, 1}, !o->no_affine, !o->no_bias, o);
     if (m) ((norm_settings *)m->data)->groups = groups;
@@ -121,12 +121,14 @@ rush_module *rush_nn_group_norm_with(int64_t groups, int64_t channels, const rus
 
 rush_module *rush_nn_layer_norm_with(rush_ints shape, const rush_nn_norm_options *o)
 {
-    RUSH_CHECK_NULL(o && (shape.data || !shape.n), RUSH_TYPE_ERROR, "layer_norm: options are missing (NULL)");
+    RUSH_CHECK_NULL(shape.data || !shape.n, RUSH_TYPE_ERROR, "layer_norm: the shape is missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return norm(&layer, shape, !o->no_affine, !o->no_bias, o);
 }
 
 rush_module *rush_nn_rms_norm_with(rush_ints shape, const rush_nn_norm_options *o)
 {
-    RUSH_CHECK_NULL(o && (shape.data || !shape.n), RUSH_TYPE_ERROR, "rms_norm: options are missing (NULL)");
+    RUSH_CHECK_NULL(shape.data || !shape.n, RUSH_TYPE_ERROR, "rms_norm: the shape is missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return norm(&rms, shape, !o->no_affine, false, o);
 }

@@ -76,18 +76,18 @@ static rush_module *recurrent(const rush_module_kind *kind, const char *op, int 
 
 rush_module *rush_nn_rnn_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "rnn: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return recurrent(&rnn, o->relu ? "rnn_relu.input" : "rnn_tanh.input", 1, in, hidden, o);
 }
 
 rush_module *rush_nn_lstm_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "lstm: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return recurrent(&lstm_kind, "lstm.input", 4, in, hidden, o);
 }
 
 rush_module *rush_nn_gru_with(int64_t in, int64_t hidden, const rush_nn_recurrent_options *o)
 {
-    RUSH_CHECK_NULL(o, RUSH_TYPE_ERROR, "gru: options are missing (NULL)");
+    o = RUSH_OPTIONS(o);
     return recurrent(&gru, "gru.input", 3, in, hidden, o);
 }

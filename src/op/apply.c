@@ -52,12 +52,23 @@ static rush_tensor *set(rush_value *out, int i, rush_tensor *t)
     return t;
 }
 
+int rush_out_takes(const rush_op *op, bool inplace, rush_dtype dtype, const rush_tensor *given)
+{
+    const rush_dtype_info *from = &rush_dtypes[dtype], *to = &rush_dtypes[given->dtype];
+    if (from == to || (dtype == RUSH_BOOL && given->dtype == RUSH_U8)) return 0; /* a truth value may be a byte */
+    RUSH_CHECK(inplace || !op || op->flags & RUSH_OUT_CASTS || !op->tensor_args, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
+               from->c_type, to->c_type);
+    RUSH_CHECK(from->category <= to->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
+               rush_dtype_word(dtype), rush_dtype_word(given->dtype));
+    return 0;
+}
+
 rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
     RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && ndim >= 0 && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
     rush_tensor *given = T_(out[i]);
     if (!given) return set(out, i, rush_tensor_new(dtype, device, ndim, size));
-    if (given->ndim != ndim || (ndim && memcmp(given->size, size, sizeof *size * ndim))) {
+    if (given->ndim != ndim || !rush_sizes_equal(ndim, given->size, size)) {
         RUSH_CHECK_NULL(!(rush_now.mode & RUSH_MODE_INPLACE), RUSH_RUNTIME_ERROR,
                         "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(given), rush_shape_text(ndim, size));
         if (given->numel)
@@ -65,12 +76,7 @@ rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device devi
                      rush_shape_of(given), rush_shape_text(ndim, size));
         if (rush_tensor_resize(given, ndim, size)) return NULL;
     }
-    if (given->dtype != dtype) {
-        const rush_dtype_info *from = &rush_dtypes[dtype], *to = &rush_dtypes[given->dtype];
-        RUSH_CHECK_NULL(from->category <= to->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
-                        from->name, to->name);
-    }
-    return given;
+    return rush_out_takes(rush_now.op, rush_now.mode & RUSH_MODE_INPLACE, dtype, given) ? NULL : given;
 }
 
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
@@ -193,15 +199,21 @@ int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const 
     return rush_call(op, all, out);
 }
 
+rush_tensor *rush_apply_inplace(const rush_op *op, int n, const rush_value *in)
+{
+    rush_value all[64], out[RUSH_MAXOUT] = {0};
+    if (RUSH_UNLIKELY(!op)) return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no such operation"), NULL;
+    if (rush_failed() || fill(op, n, in, all)) return NULL;
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) op = with_number(op, all);
+    if (rush_call_inplace(op, all, out)) return NULL;
+    return first(op, out);
+}
+
 rush_tensor *rush_apply_inplace_cached(const rush_op **cache, const char *name, int n, const rush_value *in)
 {
     if (rush_failed()) return NULL;
     const rush_op *op = cached(cache, name);
-    rush_value all[64], out[RUSH_MAXOUT] = {0};
-    if (!op || fill(op, n, in, all)) return NULL;
-    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH)) op = with_number(op, all);
-    if (rush_call_inplace(op, all, out)) return NULL;
-    return first(op, out);
+    return op ? rush_apply_inplace(op, n, in) : NULL;
 }
 
 /* ---- words that are no operation of their own ---- */

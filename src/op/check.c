@@ -35,9 +35,24 @@ int rush_arg_wrong(const rush_op *op, int i, const rush_value *v)
 {
     static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator"};
     const rush_arg *a = &op->args[i];
-    if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1; /* call.c makes it one */
+    if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1; /* rush_call_with_floats() makes it one */
     return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %s%s, not %s", op->base, a->name, i + 1, a->list ? "a list of " : "", words[a->type],
                      kind_word(v->kind));
+}
+
+int rush_call_with_floats(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value values[64];
+    for (int i = 0; i < op->nargs; ++i) {
+        bool integer = in[i].kind == RUSH_V_INT || in[i].kind == RUSH_V_BOOL;
+        values[i] = integer && op->args[i].type == RUSH_A_FLOAT ? rush_v_float((double)in[i].i) : in[i];
+    }
+    return form == RUSH_FORM_CALL ? rush_call(op, values, out) : form == RUSH_FORM_OUT ? rush_call_out(op, values, out) : rush_call_inplace(op, values, out);
+}
+
+static int after_scope(const rush_op *op, int i)
+{
+    return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is a tensor that is used after its scope was closed", op->base, op->args[i].name, i + 1);
 }
 
 int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
@@ -46,12 +61,15 @@ int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
     bool ok = true;
     switch (v->kind) {
     case RUSH_V_TENSOR:
-        RUSH_CHECK(!v->t || v->t->ndim <= RUSH_MAXDIM, RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) is a tensor that is used after its scope was closed", op->base, a->name, i + 1);
+        if (v->t && v->t->ndim > RUSH_MAXDIM) return after_scope(op, i);
         ok = v->t;
         break;
     case RUSH_V_TENSORS:
         ok = v->tensors || !v->n;
-        for (uint32_t k = 0; ok && k < v->n && !a->optional_items; ++k) ok = v->tensors[k] && v->tensors[k]->ndim <= RUSH_MAXDIM;
+        for (uint32_t k = 0; ok && k < v->n; ++k) {
+            if (v->tensors[k] && v->tensors[k]->ndim > RUSH_MAXDIM) return after_scope(op, i);
+            ok = v->tensors[k] || a->optional_items;
+        }
         break;
     case RUSH_V_VALUES:
         ok = v->values || !v->n;

@@ -8,8 +8,6 @@
 
 #include "op/op.h"
 
-#pragma GCC visibility push(default)
-
 #define WORD1(name, a) T(#name, V(a))
 #define WORD2(name, a, b) T(#name, V(a), V(b))
 
@@ -59,12 +57,11 @@
 
 /* These work on shape-only tensors too. */
 rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
-rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
+RUSH_PY rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
 rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like); /* t itself where it is there already */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
 double rush_number_of(rush_tensor *);
 /* All elements as integers, by an operation, too; they live until the scope closes. NULL and an error. */
 const int64_t *rush_numbers_of(rush_tensor *);
 
-#pragma GCC visibility pop
 #endif

@@ -5,7 +5,7 @@
 #include "tensor/tensor.h"
 #include "tensor/iter.h"
 
-#pragma GCC visibility push(default)
+_Static_assert(sizeof(rush_op) == offsetof(rush_op, tensor_args) + 8 * RUSH_OP_MORE && offsetof(rush_op, tensor_args) % 8 == 0, "the public header has room for op/fields.h");
 
 /* A family's file ends with the table of its records. They are gathered by the linker, so no list names them:
  *
@@ -30,7 +30,7 @@ typedef enum rush_form { RUSH_FORM_CALL, RUSH_FORM_INPLACE, RUSH_FORM_OUT } rush
 #define T_(v) ((v).kind == RUSH_V_TENSOR ? (v).t : NULL)   /* a tensor or NULL (None) */
 #define I_(v) ((v).i)                                      /* int, bool, dtype, ...   */
 #define HAS(v) ((v).kind != RUSH_V_NONE)
-double rush_to_double(rush_value); /* any number */
+RUSH_PY double rush_to_double(rush_value); /* any number */
 int64_t rush_to_int(rush_value);
 #define D_(v) rush_to_double(v)
 bool rush_is_number(rush_value);
@@ -39,39 +39,33 @@ rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default
 
 /* Runs an operation, whose results the shape rule has made, on a device that is not the CPU. */
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
-bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
+RUSH_PY bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
 
 /* ---- the kinds of arguments: check.c ---- */
 uint16_t rush_arg_kinds(const rush_op *, const rush_arg *);
 int rush_arg_wrong(const rush_op *, int i, const rush_value *); /* -1: not of a kind that argument i takes */
+/* The call again, with floats for the integers that were given in their place: they stand for them. */
+int rush_call_with_floats(rush_form, const rush_op *, const rush_value *in, rush_value *out);
 int rush_arg_holds(const rush_op *, int i, const rush_value *); /* -1 and an error if what it holds or points to is not there */
-static inline int rush_args_check(const rush_op *op, const rush_value *in)
-{
-    for (int i = 0; i < op->nargs; ++i) {
-        unsigned kind = in[i].kind;
-        if (RUSH_UNLIKELY(kind > RUSH_V_GENERATOR || !(op->args[i].kinds >> kind & 1))) return rush_arg_wrong(op, i, &in[i]);
-        if (kind > RUSH_V_COMPLEX && rush_arg_holds(op, i, &in[i])) return -1;
-        if (kind == RUSH_V_TENSOR && RUSH_UNLIKELY(!in[i].t || in[i].t->ndim > RUSH_MAXDIM)) return rush_arg_holds(op, i, &in[i]);
-    }
-    return 0;
-}
 
 /* ---- making results in shape rules ---- */
 int rush_same_shape(const rush_op *op, const rush_value *in, rush_value *out);       /* result 0 like argument 0 */
 int rush_same_shape_float(const rush_op *op, const rush_value *in, rush_value *out); /* integers become the default float */
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype); /* keeps dense strides */
+/* -1: a result of this dtype cannot be written to `given`: of in-place forms and RUSH_OUT_CASTS by category, else by dtype. */
+int rush_out_takes(const rush_op *, bool inplace, rush_dtype, const rush_tensor *given);
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
 void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */
 /* A tensor list result; the array lives in the scope. */
-rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
+RUSH_PY rush_tensor **rush_out_list(rush_value *out, int i, size_t n);
 /* Parks a thing that is no tensor: its first member is the function that gives up one reference to it. */
 typedef void (*rush_object_end)(void *object);
 void *rush_park_object(void *object);
+const char *rush_arg_c_name(const rush_arg *); /* as a parameter or field in C and C++; the text lives until the next call */
 const char *rush_node_name(const rush_op *); /* what graphs call it; the text lives until the next call */
-const char *rush_node_exception(const char *op); /* a name that does not follow from the operation's; NULL */
 /* Closes the scope of an operation's body, but hands its results on to the caller's. */
 void rush_scope_leave(size_t mark, int nout, const rush_value *out);
-void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
+RUSH_PY void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope; NULL and an error */
 
 /* ---- calling operations from C: T("gather", V(x), V(dim), V(index)) is gather's first result ---- */
 #define T(name, ...) RUSH_CALL_(__COUNTER__, rush_apply_cached, name, __VA_ARGS__)
@@ -96,13 +90,12 @@ void *rush_scope_alloc(size_t bytes); /* memory that goes with the current scope
 #define V(x) RUSH_V(x)
 #define ON(t) RUSH_NONE, ((rush_value){.kind = RUSH_V_DEVICE, .device = (t)->device}) /* layout and device of factories: where t is */
 #define INTS(...) rush_v_ints((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)
-rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
-int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const rush_value *in, rush_value *out);
+RUSH_PY rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
+RUSH_PY int rush_apply_all_cached(const rush_op **cache, const char *name, int n, const rush_value *in, rush_value *out);
 rush_tensor *rush_apply_inplace_cached(const rush_op **cache, const char *name, int n, const rush_value *in);
 /* Composite rules end with `return rush_result(out, tensor)`: -1 when it is NULL. */
 int rush_result(rush_value *out, rush_tensor *);
 /* Argument number by name, for messages and bindings; -1. */
-int rush_op_arg(const rush_op *, const char *name);
+RUSH_PY int rush_op_arg(const rush_op *, const char *name);
 
-#pragma GCC visibility pop
 #endif

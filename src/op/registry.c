@@ -100,7 +100,6 @@ int rush_op_register(rush_op *op)
     bool fresh = !op->name;
     if (fresh && rush_schema_read(op)) return -1;
     if (fresh && read_saves(op)) return rush_schema_forget(op), -1;
-    if (!op->node) op->node = rush_node_exception(op->name);
     rush_lock(RUSH_LOCK_REGISTRY);
     int failed = make_room();
     if (!failed) {

@@ -68,7 +68,7 @@ void rush_scope_leave(size_t mark, int nout, const rush_value *out)
 
 rush_tensor *rush_park(rush_tensor *t)
 {
-    if (!t) return NULL;
+    if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return NULL;
     if (RUSH_UNLIKELY(rush_now.nparked == rush_now.room) && grow()) return rush_drop(t), NULL;
     rush_now.parked[rush_now.nparked++] = t;
     return t;
@@ -80,6 +80,13 @@ void *rush_park_object(void *object)
     if (rush_now.nparked == rush_now.room && grow()) return (*(rush_object_end *)object)(object), NULL;
     rush_now.parked[rush_now.nparked++] = (void *)((uintptr_t)object + 2);
     return object;
+}
+
+void *rush_scope_copy(const void *from, size_t bytes)
+{
+    RUSH_CHECK_NULL(from || !bytes, RUSH_TYPE_ERROR, "a copy of %zu bytes at NULL", bytes);
+    void *p = rush_scope_alloc(bytes);
+    return p && bytes ? memcpy(p, from, bytes) : p;
 }
 
 void *rush_scope_alloc(size_t bytes)

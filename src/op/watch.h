@@ -9,12 +9,15 @@
 
 #include "op/op.h"
 
-#pragma GCC visibility push(default)
-
 /* Fills out[] (parked) and returns 0; -1 and an error; 1: nobody wants it, the operation runs as usual. Results of in-place
  * and out= forms are those that were given, whatever it leaves there. */
 typedef int (*rush_watch_fn)(rush_form, const rush_op *, const rush_value *in, rush_value *out);
-extern rush_watch_fn rush_watcher; /* set once, by Python */
+extern RUSH_PY rush_watch_fn rush_watcher; /* set once, by Python */
+
+/* Programs have given operations kernels of their own: all calls, of all threads, are asked about, first of all here, above
+ * autograd; what it fills is the call's result as it is. */
+extern RUSH_PY bool rush_watch_all;
+extern RUSH_PY rush_watch_fn rush_taken_above;
 
 /* Would a call with this tensor be asked about? */
 static inline bool rush_is_watched(const rush_tensor *t)
@@ -22,5 +25,4 @@ static inline bool rush_is_watched(const rush_tensor *t)
     return RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH || t->flags & RUSH_T_WATCHED) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
 }
 
-#pragma GCC visibility pop
 #endif

@@ -21,6 +21,8 @@ int rush_geometry_diagonal(geometry *, const rush_tensor *, int64_t offset, int6
 int rush_geometry_strided(geometry *, const rush_tensor *, rush_value size, rush_value stride, rush_value offset);
 void rush_geometry_of(geometry *, const rush_tensor *);
 rush_tensor *rush_geometry_view(const rush_tensor *, const geometry *);
+/* The first result: the tensor from its first element on, by other sizes and strides. */
+int rush_out_alias(rush_value *out, const rush_tensor *, int ndim, const int64_t *size, const int64_t *stride);
 /* Part [start, start + length) along dim, unchecked. */
 rush_tensor *rush_part(const rush_tensor *, int dim, int64_t start, int64_t length);
 
@@ -32,11 +34,5 @@ void rush_zero_into(rush_tensor *);
 void rush_fill_into(rush_tensor *, rush_value);
 /* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
 int rush_number_fits(rush_value, rush_dtype);
-
-/* PyTorch's spelling of a dtype in old messages: "Float", "Long". */
-#pragma GCC visibility push(default)
-const char *rush_scalar_name(rush_dtype);
-const char *rush_c_type_name(rush_dtype); /* as some messages name it: "double" */
-#pragma GCC visibility pop
 
 #endif

@@ -95,13 +95,13 @@ typedef struct stepper {
     uint32_t matching;  /* bit k: argument k is a list that has to be as long as the parameters                */
     int8_t scale, found; /* arguments grad_scale and found_inf, 0: none                                        */
     bool decoupled;
-    bool (*needs)(const rush_value *in, int k); /* does the step use state list k? NULL: yes                   */
+    bool (*needs)(const rush_value *in, int k); /* does the step use list k? NULL: yes                         */
     void (*step_of)(const struct stepper *, rush_step *, int i, const rush_value *in); /* each parameter's numbers */
 } stepper;
 
 static bool has_part(const stepper *row, const rush_value *in, int k)
 {
-    return in[k].n && (!row->needs || row->needs(in, k));
+    return !row->needs || row->needs(in, k);
 }
 
 static int steps_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -193,7 +193,7 @@ static const stepper adam = {ADAM}, adamw = {ADAM, .decoupled = true};
     "Tensor[] state_steps, *, " lr " lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, " \
     "Tensor? grad_scale=None, Tensor? found_inf=None) -> ()"
 #define STEP_OP_BY(id, rule, row_, text_schema, text)                                                        \
-    static rush_op op_##id = {.schema = text_schema, .doc = text, .shape = rule, .cpu = steps_cpu, .row = &row_, \
+    static rush_op op_##id = {.schema = text_schema, .method = RUSH_FUNCTION_, .doc = text, .shape = rule, .cpu = steps_cpu, .row = &row_, \
                               .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN | RUSH_NO_GRAD};
 #define STEP_OP(id, text_schema, text) STEP_OP_BY(id, steps_shape, id, text_schema, text)
 
@@ -248,7 +248,7 @@ static void rmsprop_step(const stepper *row, rush_step *s, int i, const rush_val
     *s = (rush_step){.lr = D_(in[5]), .b1 = D_(in[6]), .eps = D_(in[7]), .decay = D_(in[8]), .b2 = D_(in[9]), .maximize = I_(in[11])};
 }
 
-static bool rmsprop_needs(const rush_value *in, int k) { return k < 3 || (k == 3 ? I_(in[10]) != 0 : D_(in[9]) > 0); }
+static bool rmsprop_needs(const rush_value *in, int k) { return k < 3 || (k == 3 ? I_(in[10]) != 0 : D_(in[9]) != 0); }
 
 static const stepper rmsprop = {.kind = RUSH_STEP_RMSPROP, .parts = 5, .written = 0x1d, .needs = rmsprop_needs, .step_of = rmsprop_step};
 

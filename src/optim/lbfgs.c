@@ -7,17 +7,6 @@
 
 #include <math.h>
 
-struct rush_lbfgs_memory {
-    double lr, tolerance_grad, tolerance_change;
-    int max_iter, max_eval, room, pairs, iterations;
-    bool search;
-    int64_t n;
-    double *s, *y;  /* room rows of n: steps and changes of gradient, oldest first */
-    double *rho;    /* 1 / (s . y) of each */
-    double *d, *g;  /* the last direction, gradient */
-    double t, scale;
-};
-
 void rush_lbfgs_free(rush_lbfgs_memory *m)
 {
     rush_free(m->s);
@@ -32,7 +21,8 @@ static const rush_optim_kind lbfgs = {.op = "lbfgs"};
 
 rush_optim *rush_lbfgs_with(rush_tensors p, const rush_lbfgs_options *s)
 {
-    RUSH_CHECK_NULL(s && s->history >= 0 && s->max_iter >= 0 && s->max_eval >= 0, RUSH_TYPE_ERROR, "LBFGS needs options, with counts that are not negative");
+    s = RUSH_OPTIONS(s);
+    RUSH_CHECK_NULL(s->history >= 0 && s->max_iter >= 0 && s->max_eval >= 0, RUSH_TYPE_ERROR, "LBFGS: counts are not negative");
     rush_optim *o = rush_optim_new(&lbfgs, p);
     if (!o) return NULL;
     rush_lbfgs_memory *m = o->lbfgs = rush_calloc(1, sizeof *m);
@@ -46,13 +36,24 @@ rush_optim *rush_lbfgs_with(rush_tensors p, const rush_lbfgs_options *s)
     m->room = s->history ? s->history : 100;
     m->search = s->line_search;
     m->scale = 1;
-    size_t n = (size_t)m->n, rows = (size_t)m->room;
-    m->s = rush_malloc(n * rows * sizeof(double));
-    m->y = rush_malloc(n * rows * sizeof(double));
-    m->rho = rush_malloc(rows * sizeof(double));
-    m->d = rush_malloc(n * sizeof(double));
-    m->g = rush_malloc(n * sizeof(double));
-    return rush_failed() ? NULL : o;
+    m->d = rush_calloc((size_t)m->n, sizeof *m->d);
+    m->g = rush_calloc((size_t)m->n, sizeof *m->g);
+    return rush_lbfgs_room(m, m->room) || !m->d || !m->g ? NULL : o;
+}
+
+int rush_lbfgs_room(rush_lbfgs_memory *m, int room)
+{
+    size_t row = (size_t)m->n * sizeof(double);
+    double **list[] = {&m->s, &m->y, &m->rho};
+    RUSH_CHECK(room > 0 && (!row || (size_t)room < SIZE_MAX / 2 / row), RUSH_VALUE_ERROR, "LBFGS of %lld numbers with a history of %d", (long long)m->n, room);
+    for (int i = 0; i < 3; i++) {
+        double *more = rush_realloc(*list[i], (size_t)room * (i < 2 ? row : sizeof(double)));
+        if (!more) return -1;
+        *list[i] = more;
+    }
+    m->room = room;
+    m->pairs = RUSH_MIN(m->pairs, room);
+    return 0;
 }
 
 /* ---- the long vector ---- */
@@ -258,6 +259,8 @@ double rush_lbfgs_step(rush_optim *o, rush_tensor *(*loss_of)(void *), void *arg
     scatter(o, x);
     rush_grad_enabled_set(grad);
     rush_scope_close(mark);
+    m->evaluations += q.evaluations;
+    m->loss = f;
     rush_free(room);
     return rush_failed() ? NAN : first;
 }

@@ -4,9 +4,13 @@
  * State is made when a parameter has its first gradient, so frozen ones cost nothing.
  */
 #include "optim/optim.h"
+#include "base/buried.h"
+#include "nn/module.h"
 
 #include <math.h>
 #include <stdio.h>
+
+static bool given(const rush_optim *o) { return rush_lives(o, "an optimizer"); }
 
 static void give_up(void *object)
 {
@@ -19,18 +23,19 @@ static void give_up(void *object)
     }
     if (o->lbfgs) rush_lbfgs_free(o->lbfgs);
     rush_free(o->entry);
-    rush_free(o);
+    rush_bury_handle(o, sizeof *o);
 }
 
 rush_optim *rush_optim_keep(rush_optim *o)
 {
-    if (o) atomic_fetch_add(&o->refs, 1);
+    if (!o || !given(o)) return NULL;
+    atomic_fetch_add(&o->refs, 1);
     return o;
 }
 
 void rush_optim_drop(rush_optim *o)
 {
-    if (o) give_up(o);
+    if (o && given(o)) give_up(o);
 }
 
 rush_optim *rush_optim_new(const rush_optim_kind *kind, rush_tensors parameters)
@@ -40,7 +45,8 @@ rush_optim *rush_optim_new(const rush_optim_kind *kind, rush_tensors parameters)
     RUSH_CHECK_NULL(parameters.n < INT32_MAX, RUSH_VALUE_ERROR, "an optimizer of %zu parameters", parameters.n);
     for (size_t i = 0; i < parameters.n; i++) {
         const rush_tensor *p = parameters.data[i];
-        RUSH_CHECK_NULL(p && rush_dtypes[p->dtype].category == 2, RUSH_TYPE_ERROR, "optimizers change floating tensors");
+        if (!rush_tensor_given(p)) return NULL;
+        RUSH_CHECK_NULL(rush_dtypes[p->dtype].category == 2, RUSH_TYPE_ERROR, "optimizers change floating tensors");
     }
     rush_optim *o = rush_calloc(1, sizeof *o);
     if (!o) return NULL;
@@ -141,7 +147,7 @@ static int step_of(rush_optim *o, bool first, bool by_first)
 int rush_optim_step(rush_optim *o)
 {
     if (rush_failed()) return -1;
-    RUSH_CHECK(o, RUSH_TYPE_ERROR, "a step of no optimizer");
+    if (!given(o)) return -1;
     RUSH_CHECK(!o->lbfgs, RUSH_RUNTIME_ERROR, "LBFGS computes the loss several times a step: use rush_optim_step_closure()");
     size_t mark = rush_scope_open();
     bool grad = rush_grad_enabled_set(false);
@@ -154,19 +160,18 @@ int rush_optim_step(rush_optim *o)
 
 double rush_optim_step_closure(rush_optim *o, rush_tensor *(*loss_of)(void *), void *arg)
 {
-    if (rush_failed() || ((!o || !loss_of) && rush_fail(RUSH_TYPE_ERROR, "a step needs an optimizer and a function"))) return NAN;
+    if (rush_failed() || !given(o) || (!loss_of && rush_fail(RUSH_TYPE_ERROR, "a step needs a function"))) return NAN;
     if (o->lbfgs) return rush_lbfgs_step(o, loss_of, arg);
     rush_tensor *loss = loss_of(arg);
     double value = loss ? rush_item(loss) : NAN;
     return rush_optim_step(o) ? NAN : value;
 }
 
-static bool given(const rush_optim *o) { return o || (rush_fail(RUSH_TYPE_ERROR, "there is no optimizer"), false); }
 
 void rush_optim_zero_grad(rush_optim *o)
 {
     if (!given(o)) return;
-    for (int i = 0; o && i < o->n; i++) rush_grad_set(o->entry[i].parameter, NULL);
+    for (int i = 0; i < o->n; i++) rush_grad_set(o->entry[i].parameter, NULL);
 }
 
 double rush_optim_lr(const rush_optim *o) { return given(o) ? o->lr : NAN; }
@@ -201,7 +206,7 @@ rush_state rush_optim_state(rush_optim *o)
 
 int rush_optim_load_state(rush_optim *o, rush_state from)
 {
-    RUSH_CHECK(o && from.n >= 0 && (!from.n || (from.name && from.tensor)), RUSH_TYPE_ERROR, "loading needs an optimizer and a state");
+    if (!given(o) || !rush_state_given(from)) return -1;
     int used = 0;
     for (int i = 0; i < o->n; i++) {
         rush_optim_entry *e = &o->entry[i];
@@ -268,7 +273,7 @@ static rush_optim *make(const rush_optim_kind *kind, rush_tensors p, double lr)
 
 rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "sgd needs options");
+    s = RUSH_OPTIONS(s);
     RUSH_CHECK_NULL(!s->nesterov || (s->momentum > 0 && s->dampening == 0), RUSH_VALUE_ERROR,
                     "Nesterov momentum requires a momentum and zero dampening");
     rush_optim *o = make(&sgd, p, either(s->lr, 1e-3));
@@ -283,7 +288,7 @@ rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
 
 static rush_optim *adam_like(const rush_optim_kind *kind, rush_tensors p, const rush_adam_options *s, double lr, double decay)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "an optimizer needs options");
+    s = RUSH_OPTIONS(s);
     double b1 = either(s->beta1, 0.9), b2 = either(s->beta2, 0.999);
     RUSH_CHECK_NULL(b1 >= 0 && b1 < 1 && b2 >= 0 && b2 < 1, RUSH_VALUE_ERROR, "betas must lie in [0, 1), got %g and %g", b1, b2);
     rush_optim *o = make(kind, p, either(s->lr, lr));
@@ -308,7 +313,7 @@ rush_optim *rush_radam_with(rush_tensors p, const rush_adam_options *s) { return
 
 rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "rmsprop needs options");
+    s = RUSH_OPTIONS(s);
     rush_optim *o = make(&rmsprop, p, either(s->lr, 1e-2));
     if (o) {
         o->uses[1] = s->centered;
@@ -325,7 +330,7 @@ rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 
 rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "adagrad needs options");
+    s = RUSH_OPTIONS(s);
     rush_optim *o = make(&adagrad, p, either(s->lr, 1e-2));
     if (o) o->start[0] = s->initial;
     option(o, "lr_decay", s->lr_decay);
@@ -338,7 +343,7 @@ rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 
 rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "adadelta needs options");
+    s = RUSH_OPTIONS(s);
     rush_optim *o = make(&adadelta, p, either(s->lr, 1));
     option(o, "rho", either(s->rho, 0.9));
     option(o, "eps", either(s->eps, 1e-6));
@@ -349,7 +354,7 @@ rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 
 rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "rprop needs options");
+    s = RUSH_OPTIONS(s);
     rush_optim *o = make(&rprop, p, either(s->lr, 1e-2));
     if (o) o->start[1] = o->lr;
     option(o, "step_size_min", either(s->step_min, 1e-6));
@@ -362,7 +367,7 @@ rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 
 rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
 {
-    RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "asgd needs options");
+    s = RUSH_OPTIONS(s);
     rush_optim *o = make(&asgd, p, either(s->lr, 1e-2));
     if (o) {
         o->start[1] = 1;
@@ -382,7 +387,8 @@ static int check_parameters(rush_tensors p)
 {
     if (rush_failed()) return -1;
     RUSH_CHECK(p.data || !p.n, RUSH_TYPE_ERROR, "there are no parameters (NULL)");
-    for (size_t i = 0; i < p.n; i++) RUSH_CHECK(p.data[i], RUSH_TYPE_ERROR, "parameter %zu is NULL", i);
+    for (size_t i = 0; i < p.n; i++)
+        if (!rush_tensor_given(p.data[i])) return -1;
     return 0;
 }
 

@@ -33,7 +33,17 @@ typedef struct rush_optim_option {
     double value;
 } rush_optim_option;
 
-typedef struct rush_lbfgs_memory rush_lbfgs_memory;
+typedef struct rush_lbfgs_memory {
+    double tolerance_grad, tolerance_change;
+    int max_iter, max_eval, room, pairs;
+    int64_t iterations, evaluations;
+    bool search;
+    int64_t n;      /* numbers of all parameters together */
+    double *s, *y;  /* room rows of n: steps and changes of gradient, oldest first */
+    double *rho;    /* 1 / (s . y) of each */
+    double *d, *g;  /* the last direction, gradient */
+    double t, scale, loss;
+} rush_lbfgs_memory;
 
 struct rush_optim {
     rush_object_end end; /* first: optimizers are parked in scopes */
@@ -45,12 +55,13 @@ struct rush_optim {
     bool uses[RUSH_OPTIM_STATES];
     double start[RUSH_OPTIM_STATES]; /* what each state begins with */
     rush_optim_option option[RUSH_OPTIM_OPTIONS];
-    rush_lbfgs_memory *lbfgs; /* NULL of all others */
+    rush_lbfgs_memory *lbfgs; /* NULL of all others: io/checkpoint_lbfgs.c */
 };
 
 rush_optim *rush_optim_new(const rush_optim_kind *, rush_tensors);
 int rush_optim_begin(rush_optim *, rush_optim_entry *); /* its first state, if it has none */
 double rush_lbfgs_step(rush_optim *, rush_tensor *(*loss_of)(void *), void *arg);
 void rush_lbfgs_free(rush_lbfgs_memory *);
+int rush_lbfgs_room(rush_lbfgs_memory *, int room); /* for so many pairs */
 
 #endif

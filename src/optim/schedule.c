@@ -1,4 +1,5 @@
 /* schedule.c - learning rates as functions of the step. */
+#include "base/buried.h"
 #include "optim/optim.h"
 
 #include <math.h>
@@ -64,8 +65,9 @@ double rush_lr_cyclic(double base, double most, int64_t t, int64_t up, int64_t d
 
 void rush_lr_plateau(rush_plateau *s, rush_optim *o, double loss, double factor, int64_t patience, double least)
 {
-    if (!s || !o) {
-        rush_fail(RUSH_TYPE_ERROR, "a plateau needs its memory and an optimizer");
+    if (!rush_lives(o, "an optimizer")) return;
+    if (!s) {
+        rush_fail(RUSH_TYPE_ERROR, "a plateau needs its memory");
         return;
     }
     if (!s->begun || loss < s->best * (1 - 1e-4)) {

@@ -147,21 +147,6 @@ static int add_to_dense(const rush_value *in, rush_value *out, rush_tensor *dens
     return rush_result(out, result);
 }
 
-/* Which entry of the sum each entry goes to: both lists are walked as if they were sorted, and meet where they are equal. */
-static int64_t merge(const rush_tensor *a, const rush_tensor *b, int64_t *to_a, int64_t *to_b)
-{
-    const int64_t *x = rush_ptr(a), *y = rush_ptr(b);
-    int64_t i = 0, j = 0, n = 0;
-    for (; i < a->numel || j < b->numel; ++n) {
-        bool take_a = j == b->numel || (i < a->numel && x[i] <= y[j]), take_b = i == a->numel || (j < b->numel && y[j] <= x[i]);
-        if (take_a) to_a[i++] = n;
-        if (take_b) to_b[j++] = n;
-    }
-    return n;
-}
-
-static rush_tensor *numbers(int64_t n) { return rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &n); }
-
 static rush_tensor *add_nothing(rush_tensor *a, rush_tensor *b, rush_value alpha)
 {
     rush_dtype d = rush_result_type(2, (const rush_value[]){rush_v_tensor(a), rush_v_tensor(b)});
@@ -189,18 +174,19 @@ static rush_tensor *add_coo(rush_tensor *a, rush_tensor *b, rush_value alpha)
         rush_tensor *v[] = {va, vb};
         return rush_coo_new(a->ndim, a->size, T("cat", rush_v_tensors(ia, 2), V((int64_t)1)), T("cat", rush_v_tensors(v, 2), V((int64_t)0)), false);
     }
-    rush_tensor *ka = rush_coo_keys_of(a), *kb = rush_coo_keys_of(b), *ta = ka ? numbers(ka->numel) : NULL, *tb = kb ? numbers(kb->numel) : NULL;
-    if (!ta || !tb) return NULL;
-    int64_t n = merge(ka, kb, rush_ptr(ta), rush_ptr(tb)), size[RUSH_MAXDIM + 1];
+    rush_value to[RUSH_MAXOUT]; /* which entry of the sum each entry goes to */
+    rush_tensor *ka = rush_coo_keys_of(a), *kb = rush_coo_keys_of(b);
+    if (!ka || !kb || TN(to, "_coo_merge", V(ka), V(kb))) return NULL;
+    int64_t n = to[2].i, size[RUSH_MAXDIM + 1];
     rush_tensor *indices = T("new_empty", V(INDICES(a)), INTS(a->parts->sparse_dim, n));
     memcpy(size, va->size, sizeof *size * va->ndim);
     size[0] = n;
     rush_tensor *values = T("new_zeros", V(va), rush_v_ints(size, va->ndim));
     if (!indices || !values) return NULL;
-    indices = T_INPLACE("index_copy", V(indices), V((int64_t)1), V(ta), V(ia[0]));
-    indices = indices ? T_INPLACE("index_copy", V(indices), V((int64_t)1), V(tb), V(ia[1])) : NULL;
-    values = T_INPLACE("index_copy", V(values), V((int64_t)0), V(ta), V(va));
-    values = values ? T_INPLACE("index_add", V(values), V((int64_t)0), V(tb), V(vb)) : NULL;
+    indices = T_INPLACE("index_copy", V(indices), V((int64_t)1), to[0], V(ia[0]));
+    indices = indices ? T_INPLACE("index_copy", V(indices), V((int64_t)1), to[1], V(ia[1])) : NULL;
+    values = T_INPLACE("index_copy", V(values), V((int64_t)0), to[0], V(va));
+    values = values ? T_INPLACE("index_add", V(values), V((int64_t)0), to[1], V(vb)) : NULL;
     return rush_coo_new(a->ndim, a->size, indices, values, coalesced);
 }
 
@@ -229,7 +215,7 @@ static int sub_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_value alpha = in[2];
     if (alpha.kind == RUSH_V_FLOAT) alpha.f = -alpha.f;
     else if (alpha.kind == RUSH_V_COMPLEX) alpha.c[0] = -alpha.c[0], alpha.c[1] = -alpha.c[1];
-    else alpha = rush_v_int(-alpha.i);
+    else alpha = rush_v_int((int64_t)(0 - (uint64_t)alpha.i)); /* the least wraps, as all integers do */
     const rush_value inner[] = {in[0], in[1], alpha};
     return add_run(op, inner, out);
 }
@@ -285,18 +271,9 @@ static rush_tensor *intersect(rush_tensor *source, rush_tensor *other)
     if (!source->parts->coalesced) return rush_sparse_with(source, mul(VALUES(source), rush_values_at(other, source)));
     other = rush_coo_coalesced(other);
     rush_tensor *have = other ? rush_coo_keys_of(other) : NULL, *want = rush_coo_keys_of(source);
-    if (!have || !want) return NULL;
-    rush_tensor *found = rush_coo_find(want, have), *mine = numbers(want->numel), *theirs = numbers(want->numel);
-    if (!found || !mine || !theirs) return NULL;
-    const int64_t *at = rush_ptr(found);
-    int64_t *m = rush_ptr(mine), *o = rush_ptr(theirs), n = 0;
-    for (int64_t i = 0; i < want->numel; ++i) {
-        if (at[i] == have->numel) continue;
-        m[n] = i;
-        o[n++] = at[i];
-    }
-    mine = T("narrow", V(mine), V((int64_t)0), V((int64_t)0), V(n));
-    theirs = T("narrow", V(theirs), V((int64_t)0), V((int64_t)0), V(n));
+    rush_value both[RUSH_MAXOUT];
+    if (!have || !want || TN(both, "_coo_common", V(want), V(have))) return NULL;
+    rush_tensor *mine = both[0].t, *theirs = both[1].t;
     rush_tensor *values = mul(T("index_select", V(VALUES(source)), V((int64_t)0), V(mine)), T("index_select", V(VALUES(other)), V((int64_t)0), V(theirs)));
     rush_tensor *indices = T("index_select", V(INDICES(source)), V((int64_t)1), V(mine));
     return rush_coo_new(source->ndim, source->size, indices, values, true);
@@ -323,8 +300,11 @@ static int mul_run(const rush_op *op, const rush_value *in, rush_value *out)
         rush_tensor *masked = T("sparse_mask", V(other), V(lead)); /* every entry of lead stays */
         return rush_result(out, masked ? rush_sparse_with(lead, mul(VALUES(lead), VALUES(masked))) : NULL);
     }
-    rush_tensor *product = mul_coo(rush_coo_coalesced(rush_as_coo(lead)), rush_coo_coalesced(rush_as_coo(other)));
-    return rush_result(out, rush_in_layout(product, (rush_layout)lead->layout, lead));
+    rush_tensor *x = rush_as_coo(lead), *y = rush_as_coo(other);
+    x = x ? rush_coo_coalesced(x) : NULL;
+    y = y ? rush_coo_coalesced(y) : NULL;
+    rush_tensor *product = x && y ? mul_coo(x, y) : NULL;
+    return rush_result(out, product ? rush_in_layout(product, (rush_layout)lead->layout, lead) : NULL);
 }
 
 static int div_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -356,28 +336,27 @@ static rush_tensor *broadcast_coo(rush_tensor *t, int ndim, const int64_t *size)
     int lead = ndim - t->ndim, sparse = t->parts->sparse_dim;
     int64_t n = rush_nnz(t), copies = 1, dense[RUSH_MAXDIM + 1];
     RUSH_CHECK_NULL(lead >= 0, RUSH_RUNTIME_ERROR, "the size %s has fewer dimensions than the tensor %s", rush_shape_text(ndim, size), rush_shape_of(t));
+    if (rush_numel_of(ndim, size) < 0) return NULL;
     for (int d = 0; d < ndim; ++d) {
         int64_t have = d < lead ? 1 : t->size[d - lead];
         RUSH_CHECK_NULL(have == size[d] || have == 1, RUSH_RUNTIME_ERROR, "the tensor %s does not broadcast to %s", rush_shape_of(t), rush_shape_text(ndim, size));
-        if (d < lead + sparse && have != size[d]) copies *= size[d];
+        RUSH_CHECK_NULL(d >= lead + sparse || have == size[d] || !__builtin_mul_overflow(copies, size[d], &copies), RUSH_RUNTIME_ERROR, "the size %s is too large", rush_shape_text(ndim, size));
     }
     dense[0] = n;
     memcpy(dense + 1, size + lead + sparse, sizeof *dense * t->parts->dense_dim);
     rush_tensor *values = T("expand", V(VALUES(t)), rush_v_ints(dense, t->parts->dense_dim + 1));
     values = values ? T("repeat_interleave.self_int", V(values), V(copies), V((int64_t)0)) : NULL;
-    rush_tensor *indices = rush_tensor_new(RUSH_I64, t->device, 2, (int64_t[]){lead + sparse, n * copies});
-    if (!values || !indices) return NULL;
-    const rush_tensor *old = rush_cast_copy(INDICES(t), RUSH_I64);
-    int64_t *to = rush_ptr(indices);
-    for (int64_t i = 0; old && i < n * copies; ++i) {
-        int64_t rest = i % copies;
-        for (int d = lead + sparse - 1; d >= 0; --d) {
-            int64_t have = d < lead ? 1 : t->size[d - lead];
-            bool stretched = have != size[d];
-            to[d * n * copies + i] = stretched ? rest % size[d] : d < lead ? 0 : ((const int64_t *)rush_ptr(old))[(d - lead) * n + i / copies];
-            if (stretched) rest /= size[d];
-        }
+    rush_tensor *old = values ? rush_plain_numbers(INDICES(t)) : NULL, *list[RUSH_MAXDIM], *copy = T("arange", V(copies), rush_v_dtype(RUSH_I64), ON(t));
+    old = old ? T("repeat_interleave.self_int", V(old), V(copies), V((int64_t)1)) : NULL;
+    copy = copy ? T("repeat", V(copy), INTS(n)) : NULL; /* the number of the copy, of each entry */
+    for (int d = lead + sparse - 1; d >= 0 && old && copy; --d) {
+        int64_t have = d < lead ? 1 : t->size[d - lead];
+        if (have == size[d]) list[d] = d < lead ? T("zeros_like", V(copy)) : T("select.int", V(old), V((int64_t)0), V((int64_t)(d - lead)));
+        else list[d] = T("remainder.Scalar", V(copy), V(RUSH_MAX(size[d], 1)));
+        if (have != size[d]) copy = T("floor_divide.Scalar", V(copy), V(RUSH_MAX(size[d], 1)));
     }
+    rush_tensor *indices = !old || !copy ? NULL : lead + sparse ? T("stack", rush_v_tensors(list, (size_t)(lead + sparse))) : old;
+    if (!indices) return NULL;
     rush_tensor *result = rush_coo_new(ndim, size, indices, values, false);
     return result;
 }

@@ -34,6 +34,8 @@ static int copy_run(const rush_op *op, const rush_value *in, rush_value *out)
     }
     RUSH_CHECK(IS_COO(self) || rush_same_sizes(self, src), RUSH_RUNTIME_ERROR, "torch.copy_: only sparse compressed tensors with the same sizes are supported, got %s and %s",
                rush_shape_of(self), rush_shape_of(src));
+    RUSH_CHECK(IS_COO(self) || rush_nnz(self) == rush_nnz(src), RUSH_RUNTIME_ERROR,
+               "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported.");
     if (!rush_same_sizes(self, src)) { /* as far as entries can be kept when it is resized */
         rush_tensor *resized = T("clone", V(self));
         if (!resized || !T("sparse_resize_", V(resized), rush_v_ints(src->size, src->ndim), V((int64_t)src->parts->sparse_dim), V((int64_t)src->parts->dense_dim))) return -1;
@@ -56,7 +58,7 @@ static int dims_fit(const rush_value *in)
 {
     if (rush_need_coo("sparse_resize_", SELF)) return -1;
     int64_t sparse = I_(in[2]), dense = I_(in[3]);
-    RUSH_CHECK(sparse >= 0 && dense >= 0 && sparse + dense == (int64_t)in[1].n, RUSH_RUNTIME_ERROR,
+    RUSH_CHECK(sparse >= 0 && dense >= 0 && sparse <= in[1].n && dense == (int64_t)in[1].n - sparse, RUSH_RUNTIME_ERROR,
                "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = %u, sparse_dim = %lld, dense_dim = %lld", in[1].n, (long long)sparse, (long long)dense);
     return 0;
 }
@@ -109,15 +111,15 @@ static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run,
 
 #define CHANGES .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT | RUSH_NO_GRAD
 static rush_op op_resize = {
-    .schema = "sparse_resize_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)", .doc = "Other sizes for a COO tensor, which keeps its entries.",
+    .schema = "sparse_resize_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)", .method = RUSH_METHOD_, .doc = "Other sizes for a COO tensor, which keeps its entries.",
     .run = resize_run, CHANGES,
 };
 static rush_op op_clear = {
-    .schema = "sparse_resize_and_clear_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)",
+    .schema = "sparse_resize_and_clear_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)", .method = RUSH_METHOD_,
     .doc = "Other sizes for a COO tensor, which loses its entries.", .run = clear_run, CHANGES,
 };
 static rush_op op_resize_as = {
-    .schema = "resize_as_sparse_(Tensor(a!) self, Tensor the_template) -> Tensor(a!)", .doc = "The sizes of another sparse tensor.", .run = resize_as_run, CHANGES,
+    .schema = "resize_as_sparse_(Tensor(a!) self, Tensor the_template) -> Tensor(a!)", .method = RUSH_METHOD_ | RUSH_FUNCTION_, .doc = "The sizes of another sparse tensor.", .run = resize_as_run, CHANGES,
 };
 
 RUSH_FAMILY(sparse_change, &op_resize, &op_clear, &op_resize_as)

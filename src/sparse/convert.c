@@ -35,11 +35,11 @@ static void to_dense_grad(rush_grads *s)
 }
 
 static rush_op op_to_dense = {
-    .schema = "to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor", .doc = "A strided tensor of the same elements.",
+    .schema = "to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION, .doc = "A strided tensor of the same elements.",
     .run = to_dense_run, .flags = RUSH_ANY_LAYOUT,
 };
 static rush_op op_do_to_dense = {
-    .schema = "_to_dense(Tensor self, ScalarType? dtype=None, bool? masked_grad=None) -> Tensor", .doc = "to_dense() of sparse tensors.",
+    .schema = "_to_dense(Tensor self, ScalarType? dtype=None, bool? masked_grad=None) -> Tensor", .method = RUSH_METHOD, .doc = "to_dense() of sparse tensors.",
     .run = do_to_dense_run, .grad = to_dense_grad, .saves = "self", .flags = RUSH_ANY_LAYOUT,
 };
 
@@ -48,7 +48,7 @@ static rush_op op_do_to_dense = {
 /* Dense in COO with so many sparse dimensions: the rows in which anything is not zero. */
 static rush_tensor *dense_to_coo(rush_tensor *t, int64_t sparse)
 {
-    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only, not on %s", rush_device_text(t->device));
+    if (rush_sparse_place(t->device)) return NULL;
     RUSH_CHECK_NULL(sparse >= 0 && sparse <= t->ndim, RUSH_RUNTIME_ERROR, "dense_to_sparse: sparse_dim argument must be in [0,%d] range, but %lld is given", t->ndim,
                     (long long)sparse);
     RUSH_CHECK_NULL(sparse > 0 || t->ndim == 0, RUSH_RUNTIME_ERROR, "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0");
@@ -60,17 +60,13 @@ static rush_tensor *dense_to_coo(rush_tensor *t, int64_t sparse)
     rush_tensor *places = mask ? T("nonzero", V(T("reshape", V(mask), INTS(-1)))) : NULL;
     rush_tensor *flat = places ? T("reshape", V(places), INTS(-1)) : NULL;
     if (!flat) return NULL;
-    rush_tensor *indices = rush_tensor_new(RUSH_I64, t->device, 2, (int64_t[]){sparse, flat->numel});
-    if (!indices) return NULL;
-    const int64_t *place = rush_ptr(flat);
-    int64_t *to = rush_ptr(indices);
-    for (int64_t i = 0; i < flat->numel; ++i) {
-        int64_t rest = place[i];
-        for (int d = (int)sparse - 1; d >= 0; --d) {
-            to[d * flat->numel + i] = rest % t->size[d];
-            rest /= t->size[d];
-        }
+    rush_tensor *list[RUSH_MAXDIM], *left = flat;
+    for (int d = (int)sparse - 1; d >= 0 && left; --d) {
+        list[d] = d ? T("remainder.Scalar", V(left), V(RUSH_MAX(t->size[d], 1))) : left;
+        if (d) left = T("floor_divide.Scalar", V(left), V(RUSH_MAX(t->size[d], 1)));
     }
+    rush_tensor *indices = !left ? NULL : sparse ? T("stack", rush_v_tensors(list, (size_t)sparse)) : T("new_empty", V(flat), INTS(0, flat->numel));
+    if (!indices) return NULL;
     size[0] = rows;
     memcpy(size + 1, t->size + sparse, sizeof *size * (size_t)(t->ndim - sparse));
     rush_tensor *all = T("reshape", V(t), rush_v_ints(size, (size_t)(t->ndim - sparse + 1)));
@@ -80,7 +76,7 @@ static rush_tensor *dense_to_coo(rush_tensor *t, int64_t sparse)
 static rush_tensor *dense_to_compressed(rush_tensor *t, rush_layout layout, const int64_t *block, int64_t dense)
 {
     const char *word = rush_layout_word(layout);
-    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only, not on %s", rush_device_text(t->device));
+    if (rush_sparse_place(t->device)) return NULL;
     RUSH_CHECK_NULL(t->ndim >= 2, RUSH_INDEX_ERROR, "dense_to_sparse: conversion to %s wants at least two dimensions, got %s", word, rush_shape_of(t));
     RUSH_CHECK_NULL(dense >= 0 && dense <= t->ndim - 2, RUSH_RUNTIME_ERROR, "dense_to_sparse_%c%c%c: dense_dim argument must be in [0,%d] range, but %lld is given",
                     word[6] | 32, word[7], word[8], t->ndim - 2, (long long)dense);
@@ -124,6 +120,7 @@ static int converted(rush_value *out, rush_tensor *t, rush_layout layout, rush_v
 {
     const int64_t *block = HAS(blocksize) && blocksize.n == 2 ? blocksize.ints : NULL;
     const char *from = rush_layout_word(t->layout), *to = rush_layout_word(layout);
+    RUSH_CHECK(layout != RUSH_STRIDED, RUSH_RUNTIME_ERROR, "to_sparse: conversion from %s to %s is none to a sparse layout", from, to);
     RUSH_CHECK(!block || rush_blocked(layout), RUSH_RUNTIME_ERROR, "dense_to_sparse: conversion from %s to %s with blocksize argument given is not supported", from, to);
     RUSH_CHECK(block || !rush_blocked(layout) || t->layout == layout, RUSH_RUNTIME_ERROR,
                "dense_to_sparse: conversion from %s to %s without blocksize argument given is not supported", from, to);
@@ -161,7 +158,7 @@ static void to_sparse_grad(rush_grads *s)
 }
 
 #define DO(id, name, arguments)                                                                             \
-    static rush_op op_do_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .doc = "to_sparse() where there is something to do.", \
+    static rush_op op_do_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .method = RUSH_METHOD, .doc = "to_sparse() where there is something to do.", \
                                  .run = do_##id##_run, .grad = to_sparse_grad, .saves = "self", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN}
 DO(to_sparse, "_to_sparse", ", *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None");
 DO(to_sparse_dim, "_to_sparse.sparse_dim", ", int sparse_dim");
@@ -199,7 +196,7 @@ static int to_bsr_run(const rush_op *op, const rush_value *in, rush_value *out) 
 static int to_bsc_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("_to_sparse_bsc", in[0], in[1], in[2])); }
 
 #define TO(id, name, arguments, words)                                                                      \
-    static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .doc = words, .run = id##_run, .flags = RUSH_ANY_LAYOUT}
+    static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION, .doc = words, .run = id##_run, .flags = RUSH_ANY_LAYOUT}
 TO(to_sparse, "to_sparse", ", *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None", "self in a sparse layout, COO if none is named.");
 TO(to_sparse_dim, "to_sparse.sparse_dim", ", int sparse_dim", "self in layout COO with indices for the first dimensions only.");
 TO(to_csr, "to_sparse_csr", ", int? dense_dim=None", "self with its rows compressed.");
@@ -209,27 +206,33 @@ TO(to_bsc, "to_sparse_bsc", ", int[2] blocksize, int? dense_dim=None", "self as 
 
 /* ---- copies of sparse tensors ---- */
 
-static rush_tensor *fresh(rush_tensor *part) { return part ? T("clone", V(part)) : NULL; }
+static rush_tensor *fresh(rush_tensor *part, rush_value where)
+{
+    if (!part) return NULL;
+    return HAS(where) ? T("_to_copy", V(part), RUSH_NONE, RUSH_NONE, where) : T("clone", V(part));
+}
 
-static rush_tensor *copied(const rush_tensor *t, rush_dtype dtype)
+/* where: the device, or none for the tensor's */
+static rush_tensor *copied(const rush_tensor *t, rush_dtype dtype, rush_value where)
 {
     const rush_sparse *p = t->parts;
-    rush_tensor *values = p->values->dtype == dtype ? fresh(p->values) : rush_cast_copy(p->values, dtype);
-    return values ? rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, fresh(p->compressed), fresh(p->plain), values, p->sparse_dim, p->dense_dim, p->coalesced) : NULL;
+    rush_tensor *values = p->values->dtype == dtype ? p->values : rush_cast_copy(p->values, dtype);
+    if (values && (values == p->values || HAS(where))) values = fresh(values, where);
+    return values ? rush_sparse_new((rush_layout)t->layout, t->ndim, t->size, fresh(p->compressed, where), fresh(p->plain, where), values, p->sparse_dim, p->dense_dim, p->coalesced) : NULL;
 }
 
 static int clone_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(!HAS(in[1]) || I_(in[1]) == RUSH_PRESERVE, RUSH_RUNTIME_ERROR, "unsupported memory format option %s",
                I_(in[1]) == RUSH_CONTIGUOUS ? "Contiguous" : "ChannelsLast");
-    return rush_result(out, copied(SELF, SELF->dtype));
+    return rush_result(out, copied(SELF, SELF->dtype, RUSH_NONE));
 }
 
 static int to_copy_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(!HAS(in[3]) || in[3].device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only");
+    if (HAS(in[3]) && rush_sparse_place(in[3].device)) return -1;
     RUSH_CHECK(!HAS(in[2]) || I_(in[2]) == SELF->layout, RUSH_NOT_IMPLEMENTED, "conversion between layouts: use to_dense(), to_sparse()");
-    return rush_result(out, copied(SELF, HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype));
+    return rush_result(out, copied(SELF, HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype, in[3]));
 }
 
 static int alias_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_sparse_alias(SELF)); }
@@ -248,8 +251,8 @@ static int like(const rush_value *in, rush_value *out, bool cleared)
 {
     int layout = HAS(in[2]) ? (int)I_(in[2]) : SELF->layout;
     rush_dtype dtype = HAS(in[1]) ? (rush_dtype)I_(in[1]) : (rush_dtype)SELF->dtype;
-    RUSH_CHECK(!HAS(in[3]) || in[3].device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only");
-    if (layout == RUSH_STRIDED) return rush_result(out, T("zeros", rush_v_ints(SELF->size, SELF->ndim), rush_v_dtype(dtype)));
+    if (HAS(in[3]) && rush_sparse_place(in[3].device)) return -1;
+    if (layout == RUSH_STRIDED) return rush_result(out, T("zeros", rush_v_ints(SELF->size, SELF->ndim), rush_v_dtype(dtype), ON(SELF)));
     if (layout != SELF->layout) return rush_result(out, rush_sparse_empty((rush_layout)layout, dtype, SELF->device, SELF->ndim, SELF->size));
     if (cleared) return rush_result(out, rush_cleared(SELF, dtype));
     rush_tensor *values = T("zeros_like", V(VALUES(SELF)), rush_v_dtype(dtype)); /* entries of compressed layouts stay, as PyTorch's do */
@@ -279,7 +282,7 @@ static int new_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int layout = HAS(in[3]) ? (int)I_(in[3]) : SELF->layout;
     rush_dtype dtype = HAS(in[2]) ? (rush_dtype)I_(in[2]) : (rush_dtype)SELF->dtype;
-    if (layout == RUSH_STRIDED) return rush_result(out, T("zeros", in[1], rush_v_dtype(dtype)));
+    if (layout == RUSH_STRIDED) return rush_result(out, T("zeros", in[1], rush_v_dtype(dtype), ON(SELF)));
     return rush_result(out, rush_sparse_empty((rush_layout)layout, dtype, SELF->device, (int)in[1].n, in[1].ints));
 }
 

@@ -1,7 +1,7 @@
 /* coo.h - what the files of src/sparse share: coordinates as numbers, and the ways between layouts.
  *
- * Operations here are written with operations on dense tensors (indices and values); loops of their own are over indices
- * only, and over products. Helpers are not recorded: they are called where recording is off.
+ * Operations here are written with operations on dense tensors, indices and values; loops over their elements are in
+ * kernels.c, hidden operations themselves. Helpers are not recorded: they are called where recording is off.
  */
 #ifndef RUSH_SPARSE_COO_H
 #define RUSH_SPARSE_COO_H
@@ -20,15 +20,14 @@ rush_tensor *rush_coo_new(int ndim, const int64_t *size, rush_tensor *indices, r
  * outside is an error, so that what goes on with the numbers may trust them. */
 rush_tensor *rush_coo_keys(const rush_tensor *indices, int ndim, const int64_t *size);
 rush_tensor *rush_coo_keys_of(const rush_tensor *t); /* over all sparse dimensions */
+rush_tensor *rush_plain_numbers(const rush_tensor *); /* as contiguous int64 */
 /* Equal keys joined: `group` numbers the entries in the order of keys, `first` says which entry has that key first. */
 typedef struct rush_groups {
     int64_t n;
     rush_tensor *group; /* (nnz) int64, in [0, n) */
     rush_tensor *first; /* (n) int64 */
 } rush_groups;
-int rush_coo_group(rush_groups *, const rush_tensor *keys);
-/* Position of each key among sorted ones; their number where there is none. */
-rush_tensor *rush_coo_find(const rush_tensor *keys, const rush_tensor *sorted);
+int rush_coo_group(rush_groups *, rush_tensor *keys);
 /* Rows of values (nnz, ...) added up by group: (n, ...). */
 rush_tensor *rush_coo_gather(const rush_groups *, rush_tensor *values);
 rush_tensor *rush_coo_coalesced(rush_tensor *t);  /* t itself when it is */
@@ -47,8 +46,6 @@ void rush_block_size(const rush_tensor *, int64_t block[2]);
 /* The values that t (dense or COO) has at the entries of mask, zero where a COO t has none. */
 rush_tensor *rush_values_at(rush_tensor *t, rush_tensor *mask);
 rush_tensor *rush_flat_values(const rush_tensor *t, int64_t lead); /* values as (lead, dense...) */
-/* Cumulative counts of n sorted or unsorted numbers in [0, rows): (rows + 1) int64. */
-rush_tensor *rush_row_starts(const int64_t *row, int64_t n, int64_t rows);
 
 /* Without entries, in t's layout, dimensions and blocks. */
 rush_tensor *rush_cleared(const rush_tensor *t, rush_dtype);

@@ -34,95 +34,72 @@ static int look(compressed *c, const rush_tensor *t)
     return 0;
 }
 
-static int check_pointers(const compressed *c, const int64_t *start, const int64_t *minor)
+/* The index parts as (batches, majors + 1) and (batches, nnz) int64. Are they those of one tensor? */
+static int parts_of(const compressed *c, const rush_tensor *t, rush_tensor **starts, rush_tensor **minors)
 {
-    for (int64_t b = 0; b < c->batches; ++b, start += c->majors + 1) {
-        bool good = start[0] == 0 && start[c->majors] == c->nnz;
-        for (int64_t m = 0; m < c->majors; ++m) good &= start[m] <= start[m + 1];
-        RUSH_CHECK(good, RUSH_RUNTIME_ERROR, "the compressed indices do not count from 0 to nnz = %lld", (long long)c->nnz);
-    }
-    for (int64_t i = 0; i < c->batches * c->nnz; ++i)
-        RUSH_CHECK(minor[i] >= 0 && minor[i] < c->minors, RUSH_RUNTIME_ERROR, "an index %lld is outside [0, %lld)", (long long)minor[i], (long long)c->minors);
-    return 0;
+    *starts = rush_plain_numbers(t->parts->compressed);
+    *minors = rush_plain_numbers(t->parts->plain);
+    if (!*starts || !*minors) return -1;
+    RUSH_CHECK((*starts)->numel == c->batches * (c->majors + 1) && (*minors)->numel == c->batches * c->nnz, RUSH_RUNTIME_ERROR,
+               "compressed indices %s, plain indices %s and values %s do not belong to one tensor of size %s", rush_shape_of(*starts),
+               rush_shape_of(*minors), rush_shape_of(VALUES(t)), rush_shape_of(t));
+    *starts = T("view", V(*starts), INTS(c->batches, c->majors + 1));
+    *minors = T("view", V(*minors), INTS(c->batches, c->nnz));
+    return *starts && *minors ? 0 : -1;
 }
 
-/* Are the parts of one tensor, and may they be trusted? */
-static int check_parts(const compressed *c, const rush_tensor *t, const rush_tensor *starts, const rush_tensor *minors)
+/* And may they be trusted? */
+static int trusted_parts(const compressed *c, const rush_tensor *t, rush_tensor **starts, rush_tensor **minors)
 {
-    RUSH_CHECK(starts->numel == c->batches * (c->majors + 1) && minors->numel == c->batches * c->nnz, RUSH_RUNTIME_ERROR,
-               "compressed indices %s, plain indices %s and values %s do not belong to one tensor of size %s", rush_shape_of(starts),
-               rush_shape_of(minors), rush_shape_of(VALUES(t)), rush_shape_of(t));
-    return check_pointers(c, rush_ptr(starts), rush_ptr(minors));
+    rush_value none[RUSH_MAXOUT];
+    return parts_of(c, t, starts, minors) || TN(none, "_compressed_within", V(*starts), V(*minors), V(c->minors)) ? -1 : 0;
 }
 
 int rush_csr_parts(rush_tensor *t, rush_tensor **starts, rush_tensor **cols)
 {
     compressed c;
-    *starts = rush_cast_copy(t->parts->compressed, RUSH_I64);
-    *cols = rush_cast_copy(t->parts->plain, RUSH_I64);
-    return !*starts || !*cols || look(&c, t) ? -1 : check_parts(&c, t, *starts, *cols);
-}
-
-static rush_tensor *coordinates(const compressed *c, const rush_tensor *t, const int64_t *start, const int64_t *minor)
-{
-    int dims = c->batch_dim + 2;
-    int64_t area = c->block[0] * c->block[1], n = c->batches * c->nnz * area, at = 0;
-    rush_tensor *indices = rush_tensor_new(RUSH_I64, t->device, 2, (int64_t[]){dims, n});
-    if (!indices) return NULL;
-    int64_t *to = rush_ptr(indices);
-    for (int64_t b = 0; b < c->batches; ++b, start += c->majors + 1, minor += c->nnz)
-        for (int64_t m = 0; m < c->majors; ++m)
-            for (int64_t k = start[m]; k < start[m + 1]; ++k)
-                for (int64_t e = 0; e < area; ++e, ++at) {
-                    int64_t rest = b, row = c->by_row ? m : minor[k], col = c->by_row ? minor[k] : m;
-                    for (int d = c->batch_dim - 1; d >= 0; rest /= t->size[d], --d) to[d * n + at] = rest % t->size[d];
-                    to[c->batch_dim * n + at] = row * c->block[0] + e / c->block[1];
-                    to[(c->batch_dim + 1) * n + at] = col * c->block[1] + e % c->block[1];
-                }
-    return indices;
+    if (look(&c, t) || trusted_parts(&c, t, starts, cols)) return -1;
+    *starts = T("view", V(*starts), INTS(-1));
+    *cols = T("view", V(*cols), INTS(-1));
+    return *starts && *cols ? 0 : -1;
 }
 
 rush_tensor *rush_as_coo(rush_tensor *t)
 {
     if (!t || IS_COO(t)) return t;
     compressed c;
-    if (look(&c, t)) return NULL;
-    const rush_tensor *starts = rush_cast_copy(t->parts->compressed, RUSH_I64), *minors = rush_cast_copy(t->parts->plain, RUSH_I64);
-    if (!starts || !minors) return NULL;
-    if (check_parts(&c, t, starts, minors)) return NULL;
-    rush_tensor *indices = coordinates(&c, t, rush_ptr(starts), rush_ptr(minors));
+    rush_tensor *starts, *minors;
+    if (look(&c, t) || trusted_parts(&c, t, &starts, &minors)) return NULL;
+    rush_tensor *indices = T("_compressed_coordinates", V(starts), V(minors), rush_v_ints(t->size, (size_t)c.batch_dim), rush_v_ints(c.block, 2), V(c.by_row));
     if (!indices) return NULL;
     return rush_coo_new(t->ndim, t->size, indices, rush_flat_values(t, indices->size[1]), t->layout == RUSH_SPARSE_CSR || (t->layout == RUSH_SPARSE_BSR && c.block[0] * c.block[1] == 1));
 }
 
 /* ---- COO to compressed ---- */
 
+static rush_tensor *line(const rush_tensor *indices, int64_t d) { return T("select.int", V((rush_tensor *)indices), V((int64_t)0), V(d)); }
+static rush_tensor *times_plus(rush_tensor *x, int64_t factor, rush_tensor *y) { return x && y ? add(mul(x, factor), y) : NULL; }
+static rush_tensor *quotient(rush_tensor *x, int64_t by) { return !x || by == 1 ? x : T("floor_divide.Scalar", V(x), V(by)); }
+static rush_tensor *rest(rush_tensor *x, int64_t of) { return x ? T("remainder.Scalar", V(x), V(of)) : NULL; }
+
 /* What is sorted by: the batch, the major and the minor block. */
 static rush_tensor *block_keys(const compressed *c, const rush_tensor *coo)
 {
-    int64_t n = rush_nnz(coo);
-    const rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64);
+    const rush_tensor *indices = rush_plain_numbers(INDICES(coo));
     rush_tensor *keys = indices ? rush_coo_keys(indices, c->batch_dim, coo->size) : NULL;
     if (!keys || !rush_coo_keys_of(coo)) return NULL;
-    int64_t *key = rush_ptr(keys);
-    const int64_t *row = (const int64_t *)rush_ptr(indices) + c->batch_dim * n, *col = row + n;
-    for (int64_t i = 0; i < n; ++i) {
-        int64_t r = row[i] / c->block[0], k = col[i] / c->block[1];
-        key[i] = (key[i] * c->majors + (c->by_row ? r : k)) * c->minors + (c->by_row ? k : r);
-    }
-    return keys;
+    rush_tensor *r = quotient(line(indices, c->batch_dim), c->block[0]), *k = quotient(line(indices, c->batch_dim + 1), c->block[1]);
+    return times_plus(times_plus(keys, c->majors, c->by_row ? r : k), c->minors, c->by_row ? k : r);
 }
 
 /* Values of single elements in their places of the blocks: (blocks, height, width, dense...). */
 static rush_tensor *into_blocks(const compressed *c, const rush_tensor *coo, const rush_groups *g)
 {
-    int64_t n = rush_nnz(coo), area = c->block[0] * c->block[1], size[RUSH_MAXDIM + 2];
-    const rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64), *values = VALUES(coo);
-    rush_tensor *place = indices ? rush_tensor_new(RUSH_I64, coo->device, 1, &n) : NULL;
+    int64_t area = c->block[0] * c->block[1], size[RUSH_MAXDIM + 2];
+    const rush_tensor *indices = rush_plain_numbers(INDICES(coo)), *values = VALUES(coo);
+    rush_tensor *row = indices ? rest(line(indices, c->batch_dim), c->block[0]) : NULL, *col = indices ? rest(line(indices, c->batch_dim + 1), c->block[1]) : NULL;
+    rush_tensor *place = times_plus(g->group, area, times_plus(row, c->block[1], col));
     if (!place) return NULL;
-    const int64_t *row = (const int64_t *)rush_ptr(indices) + c->batch_dim * n, *col = row + n, *group = rush_ptr(g->group);
-    int64_t *to = rush_ptr(place);
-    for (int64_t i = 0; i < n; ++i) to[i] = group[i] * area + row[i] % c->block[0] * c->block[1] + col[i] % c->block[1];
     memcpy(size + 2, values->size, sizeof *size * values->ndim);
     size[2] = g->n * area;
     rush_tensor *flat = T("new_zeros", V((rush_tensor *)values), rush_v_ints(size + 2, values->ndim));
@@ -134,9 +111,8 @@ static rush_tensor *into_blocks(const compressed *c, const rush_tensor *coo, con
 /* A coalesced matrix to CSR: the columns are there already. */
 static rush_tensor *to_rows(rush_tensor *coo)
 {
-    rush_tensor *indices = rush_cast_copy(INDICES(coo), RUSH_I64), *keys = indices ? rush_coo_keys_of(coo) : NULL;
-    rush_tensor *starts = keys ? rush_row_starts(rush_ptr(indices), rush_nnz(coo), coo->size[0]) : NULL;
-    rush_tensor *cols = starts ? T("select.int", V(indices), V((int64_t)0), V((int64_t)1)) : NULL;
+    rush_tensor *indices = rush_plain_numbers(INDICES(coo)), *keys = indices ? rush_coo_keys_of(coo) : NULL;
+    rush_tensor *starts = keys ? T("_row_starts", V(line(indices, 0)), V(coo->size[0])) : NULL, *cols = starts ? line(indices, 1) : NULL;
     return cols ? rush_sparse_new(RUSH_SPARSE_CSR, coo->ndim, coo->size, starts, T("clone", V(cols)), VALUES(coo), 2, coo->parts->dense_dim, true) : NULL;
 }
 
@@ -154,27 +130,13 @@ rush_tensor *rush_as_compressed(rush_tensor *coo, rush_layout layout, const int6
     rush_tensor *keys = block_keys(&c, coo);
     if (!keys || rush_coo_group(&g, keys)) return NULL;
     /* Keys of the groups, in order, are batch, major, minor again. */
-    rush_tensor *sorted = T("index_select", V(keys), V((int64_t)0), V(g.first)), *minors = sorted ? rush_tensor_new(RUSH_I64, coo->device, 1, &g.n) : NULL;
-    if (!minors) return NULL;
-    int64_t *key = rush_ptr(sorted), *minor = rush_ptr(minors);
-    for (int64_t i = 0; i < g.n; ++i) {
-        minor[i] = key[i] % c.minors;
-        key[i] /= c.minors;
-    }
+    rush_tensor *sorted = T("index_select", V(keys), V((int64_t)0), V(g.first)), *minors = sorted && c.minors ? rest(sorted, c.minors) : sorted;
     c.nnz = c.batches ? g.n / c.batches : 0;
     memcpy(size, coo->size, sizeof *size * batch);
     size[batch] = c.majors + 1;
-    rush_tensor *starts = rush_tensor_new(RUSH_I64, coo->device, batch + 1, size);
+    rush_tensor *starts = minors ? T("_compressed_starts", V(c.minors ? quotient(sorted, c.minors) : sorted), V(c.batches), V(c.majors)) : NULL;
+    starts = starts ? T("view", V(starts), rush_v_ints(size, (size_t)batch + 1)) : NULL;
     if (!starts) return NULL;
-    int64_t *start = rush_ptr(starts), at = 0;
-    for (int64_t b = 0; b < c.batches; ++b, start += c.majors + 1) {
-        start[0] = 0;
-        for (int64_t m = 0; m < c.majors; ++m) {
-            while (at < g.n && key[at] == b * c.majors + m) ++at;
-            start[m + 1] = at - b * c.nnz;
-        }
-        RUSH_CHECK_NULL(at == (b + 1) * c.nnz, RUSH_RUNTIME_ERROR, "Expect the same number of specified elements per batch.");
-    }
     bool blocked = rush_blocked(layout);
     rush_tensor *values = blocked ? into_blocks(&c, coo, &g) : rush_coo_gather(&g, VALUES(coo));
     if (!values) return NULL;

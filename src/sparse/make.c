@@ -3,7 +3,7 @@
  * What is structure (ranks and sizes that belong together) is always checked, so that the rest may rely on it. Whether
  * indices lie within the size is checked when asked for (_validate_...), and again by whatever reads them.
  */
-#include "ops/factory.h"
+#include "ops/create/factory.h"
 #include "ops/geometry.h"
 #include "sparse/coo.h"
 
@@ -28,6 +28,7 @@ static rush_tensor *as_indices(rush_tensor *indices)
 static int coo_parts_fit(const rush_tensor *indices, const rush_tensor *values)
 {
     RUSH_CHECK(!indices->layout && !values->layout, RUSH_RUNTIME_ERROR, "expected indices and values to be dense tensors");
+    if (rush_sparse_place(indices->device) || rush_sparse_place(values->device)) return -1;
     RUSH_CHECK(indices->ndim == 2, RUSH_RUNTIME_ERROR, "indices must be sparse_dim x nnz, but got: %s", rush_shape_of(indices));
     RUSH_CHECK(values->ndim && indices->size[1] == values->size[0], RUSH_RUNTIME_ERROR,
                "indices and values must have same nnz, but got nnz from indices: %lld, nnz from values: %lld", (long long)indices->size[1],
@@ -49,33 +50,17 @@ static int coo_fits(const rush_tensor *indices, const rush_tensor *values, rush_
     return 0;
 }
 
-static int coo_indices_within(const rush_tensor *plain, const int64_t *size)
-{
-    for (int64_t d = 0; d < plain->size[0]; ++d) {
-        const int64_t *index = (const int64_t *)rush_ptr(plain) + d * plain->size[1];
-        int64_t least = INT64_MAX, most = -1;
-        for (int64_t i = 0; i < plain->size[1]; ++i) {
-            least = RUSH_MIN(least, index[i]);
-            most = RUSH_MAX(most, index[i]);
-        }
-        RUSH_CHECK(least >= 0, RUSH_RUNTIME_ERROR, "found negative index %lld for dim %lld", (long long)least, (long long)d);
-        RUSH_CHECK(!size || most < size[d], RUSH_RUNTIME_ERROR, "size is inconsistent with indices: for dim %lld, size is %lld but found index %lld",
-                   (long long)d, (long long)(size ? size[d] : 0), (long long)most);
-    }
-    return 0;
-}
-
 static int coo_validate_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (coo_fits(in[0].t, in[1].t, in[2])) return -1;
+    rush_value none[RUSH_MAXOUT];
     rush_tensor *plain = as_indices(in[0].t);
-    if (!plain || coo_indices_within(plain, in[2].ints)) return -1;
+    if (!plain || TN(none, "_coo_within", V(plain), in[2])) return -1;
     if (!HAS(in[3]) || !I_(in[3])) return 0;
     rush_tensor *keys = rush_coo_keys(plain, (int)plain->size[0], in[2].ints);
-    for (int64_t i = 1; keys && i < keys->numel; ++i)
-        RUSH_CHECK(((int64_t *)rush_ptr(keys))[i - 1] < ((int64_t *)rush_ptr(keys))[i], RUSH_RUNTIME_ERROR,
-                   "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor");
-    return keys ? 0 : -1;
+    if (!keys || keys->numel < 2) return keys ? 0 : -1;
+    rush_tensor *up = gt(T("narrow", V(keys), V(0), V(1), V(keys->numel - 1)), T("narrow", V(keys), V(0), V(0), V(keys->numel - 1)));
+    return up && TN(none, "_assert_async.msg", V(T("all", V(up))), rush_v_string("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")) == 0 ? 0 : -1;
 }
 static rush_op op_coo_validate = {
     .schema = "_validate_sparse_coo_tensor_args(Tensor indices, Tensor values, int[] size, bool? is_coalesced=None, bool? check_pinning=None) -> ()",
@@ -122,13 +107,13 @@ static int coo_unsized_run(const rush_op *op, const rush_value *in, rush_value *
     if (coo_parts_fit(indices, values)) return -1;
     int64_t sparse = indices->size[0], n = indices->size[1], dense = values->ndim - 1;
     RUSH_CHECK(sparse + dense <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
+    rush_value none[RUSH_MAXOUT];
     rush_tensor *plain = as_indices(indices);
-    if (!plain || coo_indices_within(plain, NULL)) return -1;
-    for (int64_t d = 0; d < sparse; ++d) {
-        const int64_t *index = (const int64_t *)rush_ptr(plain) + d * n;
-        size[d] = 0;
-        for (int64_t i = 0; i < n; ++i) size[d] = RUSH_MAX(size[d], index[i] + 1);
-    }
+    if (!plain || TN(none, "_coo_within", V(plain), RUSH_NONE)) return -1;
+    memset(size, 0, sizeof *size * (size_t)sparse);
+    const int64_t *most = sparse && n ? rush_numbers_of(add(T("amax", V(plain), INTS(1)), 1)) : size;
+    if (!most) return -1;
+    if (most != size) memcpy(size, most, sizeof *size * (size_t)sparse);
     memcpy(size + sparse, values->size + 1, sizeof *size * (size_t)dense);
     return rush_result(out, coo_of(plain, values, rush_v_ints(size, (size_t)(sparse + dense)), in + 2));
 }
@@ -144,7 +129,7 @@ static int coo_empty_run(const rush_op *op, const rush_value *in, rush_value *ou
 static int coo_dims_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t sparse = I_(in[0]), dense = I_(in[1]), size[RUSH_MAXDIM + 1];
-    RUSH_CHECK((int64_t)in[2].n == sparse + dense && sparse >= 0 && dense >= 0, RUSH_RUNTIME_ERROR,
+    RUSH_CHECK(sparse >= 0 && sparse <= in[2].n && dense == in[2].n - sparse, RUSH_RUNTIME_ERROR,
                "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = %u, sparse_dim = %lld, dense_dim = %lld", in[2].n, (long long)sparse,
                (long long)dense);
     factory f;
@@ -196,6 +181,7 @@ static int is_compressed(const char *name, rush_value layout)
 static int ranks_fit(const words *w, const rush_tensor *c, const rush_tensor *p, const rush_tensor *v, rush_value size, int layout)
 {
     RUSH_CHECK(!c->layout && !p->layout && !v->layout, RUSH_RUNTIME_ERROR, "expected indices and values to be strided tensors");
+    if (rush_sparse_place(c->device) || rush_sparse_place(p->device) || rush_sparse_place(v->device)) return -1;
     RUSH_CHECK(c->ndim >= 1, RUSH_RUNTIME_ERROR, "%s must have dimensionality >= 1 but got %d", w->compressed, c->ndim);
     RUSH_CHECK(c->ndim == p->ndim, RUSH_RUNTIME_ERROR, "%s and %s dimensionalities must be equal but got %d and %d, respectively", w->compressed, w->plain,
                c->ndim, p->ndim);
@@ -238,31 +224,9 @@ static int sizes_fit(const words *w, const rush_tensor *c, const rush_tensor *p,
 static int index_types_fit(const words *w, const rush_tensor *c, const rush_tensor *p)
 {
     RUSH_CHECK(c->dtype == p->dtype, RUSH_RUNTIME_ERROR, "%s and %s must have the same dtype, bot got %s and %s, respectively", w->compressed, w->plain,
-               rush_scalar_name(c->dtype), rush_scalar_name(p->dtype));
+               rush_dtype_word(c->dtype), rush_dtype_word(p->dtype));
     RUSH_CHECK(c->dtype == RUSH_I64 || c->dtype == RUSH_I32, RUSH_RUNTIME_ERROR, "%s and %s dtype must be Int or Long, but got %s", w->compressed, w->plain,
-               rush_scalar_name(c->dtype));
-    return 0;
-}
-
-#define HOLDS(condition, format, ...) RUSH_CHECK(condition, RUSH_RUNTIME_ERROR, "`" format "` is not satisfied.", __VA_ARGS__)
-
-static int numbers_fit(const words *w, const rush_tensor *c, const rush_tensor *p, int64_t nnz, int64_t minors)
-{
-    const rush_tensor *starts = rush_cast_copy(c, RUSH_I64), *plain = rush_cast_copy(p, RUSH_I64);
-    if (!starts || !plain) return -1;
-    int64_t majors = c->size[c->ndim - 1] - 1, batches = majors + 1 ? c->numel / (majors + 1) : 0;
-    const int64_t *start = rush_ptr(starts), *minor = rush_ptr(plain);
-    for (int64_t b = 0; b < batches; ++b, start += majors + 1, minor += nnz) {
-        HOLDS(start[0] == 0, "%s[..., 0] == 0", w->compressed);
-        HOLDS(start[majors] == nnz, "%s[..., -1] == nnz", w->compressed);
-        for (int64_t i = 0; i < nnz; ++i) HOLDS(minor[i] >= 0 && minor[i] < minors, "0 <= %s < %s", w->plain, w->minor);
-        for (int64_t m = 0; m < majors; ++m)
-            HOLDS(start[m + 1] >= start[m] && start[m + 1] - start[m] <= minors, "0 <= %s[..., 1:] - %s[..., :-1] <= %s", w->compressed, w->compressed, w->minor);
-        for (int64_t m = 0; m < majors; ++m)
-            for (int64_t i = start[m] + 1; i < start[m + 1]; ++i)
-                HOLDS(minor[i] > minor[i - 1], "%s[..., %s[..., i - 1]:%s[..., i]] for all i = 1, ..., n%ss are sorted and distinct along the last dimension values",
-                      w->plain, w->compressed, w->compressed, w == &by_row ? "row" : "col");
-    }
+               rush_dtype_word(c->dtype));
     return 0;
 }
 
@@ -275,7 +239,12 @@ static int compressed_validate_run(const rush_op *op, const rush_value *in, rush
     if (ranks_fit(w, c, p, v, in[3], layout) || sizes_fit(w, c, p, v, in[3], layout) || index_types_fit(w, c, p)) return -1;
     int batch = c->ndim - 1, minor = rush_by_row(layout) ? 1 : 0;
     int64_t minors = in[3].ints[batch + minor] / (rush_blocked(layout) ? v->size[batch + 1 + minor] : 1);
-    return numbers_fit(w, c, p, v->size[batch], minors);
+    rush_value none[RUSH_MAXOUT];
+    rush_tensor *starts = rush_plain_numbers(c), *plain = rush_plain_numbers(p);
+    int64_t batches = c->size[batch] ? c->numel / c->size[batch] : 0;
+    starts = starts ? T("view", V(starts), INTS(batches, c->size[batch])) : NULL;
+    plain = plain ? T("view", V(plain), INTS(batches, v->size[batch])) : NULL;
+    return starts && plain && !TN(none, "_compressed_validate", V(starts), V(plain), V(minors), V((bool)rush_by_row(layout))) ? 0 : -1;
 }
 static rush_op op_compressed_validate = {
     .schema = "_validate_sparse_compressed_tensor_args(Tensor compressed_indices, Tensor plain_indices, Tensor values, int[] size, Layout layout, "
@@ -307,14 +276,20 @@ static int compressed_unsized_run(const rush_op *op, const rush_value *in, rush_
 {
     if (is_compressed("sparse_compressed_tensor", in[4])) return -1;
     int layout = (int)I_(in[4]);
-    const rush_tensor *c = in[0].t, *p = in[1].t, *v = in[2].t, *plain = rush_cast_copy(p, RUSH_I64);
+    const rush_tensor *c = in[0].t, *p = in[1].t, *v = in[2].t;
+    if (rush_sparse_place(p->device)) return -1;
     int64_t size[RUSH_MAXDIM + 2], most = 0, block[2] = {1, 1};
     int batch = c->ndim - 1, blocks = rush_blocked(layout) ? 2 : 0, major = rush_by_row(layout) ? 0 : 1;
+    RUSH_CHECK(p->device.type != RUSH_META, RUSH_NOT_IMPLEMENTED, "the size cannot be told from indices without memory: it has to be given");
     RUSH_CHECK(c->ndim >= 1 && v->ndim > batch + blocks, RUSH_RUNTIME_ERROR, "compressed indices %s and values %s do not belong together", rush_shape_of(c),
                rush_shape_of(v));
-    if (!plain) return -1;
     if (blocks) memcpy(block, v->size + batch + 1, sizeof block);
-    for (int64_t i = 0; i < plain->numel; ++i) most = RUSH_MAX(most, ((const int64_t *)rush_ptr(plain))[i] + 1);
+    if (p->numel) {
+        const int64_t *at = rush_numbers_of(T("amax", V((rush_tensor *)p), rush_v_ints(NULL, 0)));
+        if (!at) return -1;
+        RUSH_CHECK(*at < INT64_MAX / RUSH_MAX(block[0] * block[1], 1), RUSH_RUNTIME_ERROR, "the index %lld is too large for a size", (long long)*at);
+        most = RUSH_MAX(0, *at + 1);
+    }
     int dense = v->ndim - batch - blocks - 1;
     RUSH_CHECK(batch + 2 + dense <= RUSH_MAXDIM, RUSH_RUNTIME_ERROR, "tensors have at most %d dimensions", RUSH_MAXDIM);
     memcpy(size, c->size, sizeof *size * batch);

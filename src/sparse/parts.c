@@ -3,7 +3,7 @@
  * Gradients rest on two operations that undo each other: _sparse_values_at reads a tensor at the entries of a pattern,
  * _sparse_values_like makes a tensor of a pattern's indices and given values. All else is written with them.
  */
-#include "ops/reduce.h"
+#include "ops/reduce/reduce.h"
 #include "sparse/coo.h"
 
 #define SELF (in[0].t)
@@ -69,18 +69,19 @@ static int col_indices_run(const rush_op *op, const rush_value *in, rush_value *
 static int ccol_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "ccol_indices", false, true); }
 static int row_indices_run(const rush_op *op, const rush_value *in, rush_value *out) { return compressed_part(in, out, "row_indices", false, false); }
 
-#define PART(id, name, words, more)                                                                         \
-    static rush_op op_##id = {.schema = name "(Tensor(a) self) -> Tensor(a)", .doc = words, .run = id##_run, more}
+#define PART(id, name, at, words, more)                                                                     \
+    static rush_op op_##id = {.schema = name "(Tensor(a) self) -> Tensor(a)", .method = at, .doc = words, .run = id##_run, more}
+#define ONLY_METHOD RUSH_METHOD | RUSH_NO_FUNCTION
 #define PLAIN .flags = RUSH_ANY_LAYOUT | RUSH_NO_GRAD
-PART(indices, "indices", "The coordinates of a coalesced COO tensor's entries, (sparse_dim, nnz).", PLAIN);
-PART(plain_indices, "_indices", "The coordinates of a COO tensor's entries, coalesced or not.", PLAIN);
-PART(plain_values, "_values", "The values of a COO tensor's entries, coalesced or not; not recorded.", PLAIN);
-PART(crow_indices, "crow_indices", "Where each row's entries begin: (batch..., rows + 1).", PLAIN);
-PART(col_indices, "col_indices", "The columns of the entries, row by row.", PLAIN);
-PART(ccol_indices, "ccol_indices", "Where each column's entries begin: (batch..., columns + 1).", PLAIN);
-PART(row_indices, "row_indices", "The rows of the entries, column by column.", PLAIN);
+PART(indices, "indices", ONLY_METHOD, "The coordinates of a coalesced COO tensor's entries, (sparse_dim, nnz).", PLAIN);
+PART(plain_indices, "_indices", RUSH_METHOD, "The coordinates of a COO tensor's entries, coalesced or not.", PLAIN);
+PART(plain_values, "_values", RUSH_METHOD, "The values of a COO tensor's entries, coalesced or not; not recorded.", PLAIN);
+PART(crow_indices, "crow_indices", ONLY_METHOD, "Where each row's entries begin: (batch..., rows + 1).", PLAIN);
+PART(col_indices, "col_indices", ONLY_METHOD, "The columns of the entries, row by row.", PLAIN);
+PART(ccol_indices, "ccol_indices", ONLY_METHOD, "Where each column's entries begin: (batch..., columns + 1).", PLAIN);
+PART(row_indices, "row_indices", ONLY_METHOD, "The rows of the entries, column by column.", PLAIN);
 static rush_op op_values = {
-    .schema = "values(Tensor(a) self) -> Tensor(a)", .doc = "The values of a sparse tensor's entries.", .run = values_run, .grad = values_grad,
+    .schema = "values(Tensor(a) self) -> Tensor(a)", .method = RUSH_METHOD | RUSH_NO_FUNCTION, .doc = "The values of a sparse tensor's entries.", .run = values_run, .grad = values_grad,
     .saves = "self", .flags = RUSH_ANY_LAYOUT,
 };
 
@@ -99,14 +100,14 @@ static int is_coalesced_run(const rush_op *op, const rush_value *in, rush_value 
     return out[0] = rush_v_bool(SELF->parts->coalesced), 0;
 }
 
-#define QUESTION(id, name, result, words)                                                                   \
-    static rush_op op_##id = {.schema = name "(Tensor self) -> " result, .doc = words, .run = id##_run, PLAIN}
-QUESTION(nnz, "_nnz", "int", "How many entries; of batches, in each.");
-QUESTION(sparse_dim, "sparse_dim", "int", "How many dimensions have indices.");
-QUESTION(dense_dim, "dense_dim", "int", "How many dimensions lie dense within each value.");
-QUESTION(dim_i, "_dimI", "int", "sparse_dim() of COO tensors.");
-QUESTION(dim_v, "_dimV", "int", "dense_dim() of COO tensors.");
-QUESTION(is_coalesced, "is_coalesced", "bool", "Are a COO tensor's indices sorted and distinct?");
+#define QUESTION(id, name, at, result, words)                                                               \
+    static rush_op op_##id = {.schema = name "(Tensor self) -> " result, .method = at, .doc = words, .run = id##_run, PLAIN}
+QUESTION(nnz, "_nnz", RUSH_METHOD, "int", "How many entries; of batches, in each.");
+QUESTION(sparse_dim, "sparse_dim", ONLY_METHOD, "int", "How many dimensions have indices.");
+QUESTION(dense_dim, "dense_dim", ONLY_METHOD, "int", "How many dimensions lie dense within each value.");
+QUESTION(dim_i, "_dimI", RUSH_METHOD, "int", "sparse_dim() of COO tensors.");
+QUESTION(dim_v, "_dimV", RUSH_METHOD, "int", "dense_dim() of COO tensors.");
+QUESTION(is_coalesced, "is_coalesced", ONLY_METHOD, "bool", "Are a COO tensor's indices sorted and distinct?");
 
 /* ---- coalesce ---- */
 
@@ -127,7 +128,7 @@ static void pass_grad(rush_grads *s)
 }
 
 static rush_op op_coalesce = {
-    .schema = "coalesce(Tensor(a) self) -> Tensor(a)", .doc = "A COO tensor with its indices sorted and the values of equal ones added up.",
+    .schema = "coalesce(Tensor(a) self) -> Tensor(a)", .method = RUSH_METHOD | RUSH_NO_FUNCTION, .doc = "A COO tensor with its indices sorted and the values of equal ones added up.",
     .run = coalesce_run, .flags = RUSH_ANY_LAYOUT,
 };
 static rush_op op_do_coalesce = {
@@ -142,7 +143,7 @@ static int coalesced_set_run(const rush_op *op, const rush_value *in, rush_value
     return rush_result(out, SELF);
 }
 static rush_op op_coalesced_set = {
-    .schema = "_coalesced_(Tensor(a!) self, bool coalesced) -> Tensor(a!)", .doc = "Says that a COO tensor is coalesced, unchecked.",
+    .schema = "_coalesced_(Tensor(a!) self, bool coalesced) -> Tensor(a!)", .method = RUSH_METHOD_, .doc = "Says that a COO tensor is coalesced, unchecked.",
     .run = coalesced_set_run, .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT,
 };
 
@@ -224,7 +225,7 @@ static void sparse_mask_grad(rush_grads *s)
 }
 
 static rush_op op_sparse_mask = {
-    .schema = "sparse_mask(Tensor self, Tensor mask) -> Tensor", .doc = "self at the entries of a sparse tensor, in its layout.", .run = sparse_mask_run,
+    .schema = "sparse_mask(Tensor self, Tensor mask) -> Tensor", .method = RUSH_METHOD | RUSH_NO_FUNCTION, .doc = "self at the entries of a sparse tensor, in its layout.", .run = sparse_mask_run,
     .grad = sparse_mask_grad, .saves = "mask", .flags = RUSH_ANY_LAYOUT,
 };
 
@@ -247,6 +248,7 @@ static int rows_to_starts_run(const rush_op *op, const rush_value *in, rush_valu
     if (need_indices("convert_indices_from_coo_to_csr_cpu", SELF)) return -1;
     RUSH_CHECK(SELF->ndim == 1, RUSH_RUNTIME_ERROR, "Input is supposed to be a vector, but got %d dimensional tensor.", SELF->ndim);
     RUSH_CHECK(size > -2, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: [%lld]", (long long)size + 1, (long long)size + 1);
+    RUSH_CHECK(size < INT64_MAX, RUSH_RUNTIME_ERROR, "%lld rows are too many", (long long)size);
     rush_tensor *row = counting(size + 1, SELF);
     return rush_result(out, row ? T("searchsorted.Tensor", in[0], V(row), in[2]) : NULL);
 }

@@ -1,20 +1,17 @@
 /* product.c - products with sparse matrices: with dense ones, with each other, sampled at the entries of one.
  *
- * Every sparse operand becomes rows of entries (start, col, value), whatever its layout; the loops over them are in
- * src/kernels/cpu/sparse.c. A dense matrix times a sparse one is the transposed product of the transposed.
+ * Every sparse operand becomes rows of entries (start, col, value), whatever its layout; what is computed with them is in
+ * kernels.c. A dense matrix times a sparse one is the transposed product of the transposed.
  */
-#include "kernels/cpu/sparse.h"
-#include "ops/product.h"
+#include "ops/product/product.h"
 #include "sparse/coo.h"
-#include <stdlib.h>
 
 #define SELF (in[0].t)
 
 /* ---- rows of entries ---- */
 
 typedef struct rows {
-    rush_rows of;
-    int64_t n, width;            /* the matrix is n x width */
+    int64_t n, width; /* the matrix is n x width */
     rush_tensor *start, *col, *values;
 } rows;
 
@@ -28,28 +25,26 @@ static rush_dtype computed(rush_dtype d)
 
 static int sort_rows(rows *r, rush_tensor *row)
 {
-    const int64_t *p = rush_ptr(row);
-    bool sorted = true;
-    for (int64_t i = 1; i < row->numel; ++i) sorted &= p[i - 1] <= p[i];
-    if (!sorted) {
+    int64_t n = row ? row->numel : 0;
+    rush_tensor *falls = n > 1 ? T("any", V(lt(T("narrow", V(row), V(0), V(1), V(n - 1)), T("narrow", V(row), V(0), V(0), V(n - 1))))) : NULL;
+    if (!row || rush_failed()) return -1;
+    if (falls && rush_number_of(falls) != 0) {
         rush_value got[RUSH_MAXOUT];
         if (TN(got, "sort.stable", V(row), V(true))) return -1;
         row = got[0].t;
         r->col = T("index_select", V(r->col), V((int64_t)0), V(got[1].t));
         r->values = T("index_select", V(r->values), V((int64_t)0), V(got[1].t));
     }
-    r->start = rush_row_starts(rush_ptr(row), row->numel, r->n);
-    if (!r->start || !r->col || !r->values) return -1;
-    r->of = (rush_rows){rush_ptr(r->start), rush_ptr(r->col), rush_ptr(r->values)};
-    return 0;
+    r->start = T("_row_starts", V(row), V(r->n));
+    return r->start && r->col && r->values ? 0 : -1;
 }
+
+static rush_tensor *plain_values(const rush_tensor *t, rush_dtype d) { return rush_contiguous_copy(rush_cast_copy(VALUES(t), d)); }
 
 static int csr_rows(rows *r, rush_tensor *t, rush_dtype d)
 {
-    *r = (rows){.n = t->size[0], .width = t->size[1], .values = rush_cast_copy(VALUES(t), d)};
-    if (!r->values || rush_csr_parts(t, &r->start, &r->col)) return -1;
-    r->of = (rush_rows){rush_ptr(r->start), rush_ptr(r->col), rush_ptr(r->values)};
-    return 0;
+    *r = (rows){.n = t->size[0], .width = t->size[1], .values = plain_values(t, d)};
+    return r->values ? rush_csr_parts(t, &r->start, &r->col) : -1;
 }
 
 /* A matrix without dense dimensions; batches of them (3-d COO) as one block diagonal matrix. */
@@ -62,35 +57,16 @@ static int as_rows(rows *r, rush_tensor *t, rush_dtype d)
     RUSH_CHECK(t->parts->dense_dim == 0 && lead >= 0 && lead <= 1, RUSH_RUNTIME_ERROR, "matrices expected, got a tensor of size %s with %d sparse and %d dense dimensions",
                rush_shape_of(t), t->parts->sparse_dim, t->parts->dense_dim);
     if (!rush_coo_keys_of(t)) return -1; /* are the indices within? */
-    int64_t n = rush_nnz(t), batches = lead ? t->size[0] : 1, height = t->size[lead], width = t->size[lead + 1];
-    const rush_tensor *indices = rush_cast_copy(INDICES(t), RUSH_I64);
-    rush_tensor *row = rush_tensor_new(RUSH_I64, t->device, 1, &n);
-    *r = (rows){.n = batches * height, .width = batches * width, .col = rush_tensor_new(RUSH_I64, t->device, 1, &n), .values = rush_cast_copy(VALUES(t), d)};
-    if (!indices || !row || !r->col || !r->values) return -1;
-    const int64_t *batch = rush_ptr(indices), *i = batch + lead * n, *j = i + n;
-    for (int64_t k = 0; k < n; ++k) {
-        int64_t b = lead ? batch[k] : 0;
-        ((int64_t *)rush_ptr(row))[k] = b * height + i[k];
-        ((int64_t *)rush_ptr(r->col))[k] = b * width + j[k];
-    }
-    return sort_rows(r, row);
+    int64_t batches = lead ? t->size[0] : 1, height = t->size[lead], width = t->size[lead + 1];
+    rush_tensor *indices = rush_plain_numbers(INDICES(t)), *of[3];
+    *r = (rows){.n = batches * height, .width = batches * width, .values = plain_values(t, d)};
+    for (int k = 0; k < lead + 2; ++k)
+        if (!(of[k] = indices ? T("select.int", V(indices), V((int64_t)0), V((int64_t)k)) : NULL)) return -1;
+    r->col = lead ? add(mul(of[0], width), of[2]) : of[1];
+    return r->col && r->values ? sort_rows(r, lead ? add(mul(of[0], height), of[1]) : of[0]) : -1;
 }
 
 /* ---- sparse times dense ---- */
-
-typedef struct dense_job {
-    const rows *a;
-    void *c;
-    const void *b;
-    int64_t width;
-    rush_dtype d;
-} dense_job;
-
-static void some_rows(void *arg, int64_t begin, int64_t end)
-{
-    const dense_job *j = arg;
-    rush_k_sparse->dense[j->d](j->c, &j->a->of, j->b, j->width, begin, end);
-}
 
 static int shapes_multiply(const rush_tensor *a, const rush_tensor *b)
 {
@@ -108,72 +84,28 @@ static rush_tensor *sparse_dense(rush_tensor *a, rush_tensor *b)
     if (!a || !b) return NULL;
     rush_dtype d = computed(a->dtype);
     rows r;
-    const rush_tensor *plain = rush_cast_copy(b, d);
+    rush_tensor *plain = rush_contiguous_copy(rush_cast_copy(b, d));
     int64_t width = b->size[b->ndim - 1], size[3];
     memcpy(size, a->size, sizeof *size * a->ndim);
     size[a->ndim - 1] = width;
-    rush_tensor *c = plain ? rush_tensor_new(d, b->device, a->ndim, size) : NULL;
-    if (!c || as_rows(&r, a, d)) return NULL;
-    dense_job j = {&r, rush_ptr(c), rush_ptr(plain), width, d};
-    if (c->numel) rush_parallel_for(r.n, RUSH_MAX(1, 32768 / RUSH_MAX(width, 1)), some_rows, &j);
-    return d == a->dtype ? c : rush_cast_copy(c, a->dtype);
+    plain = plain ? T("reshape", V(plain), INTS(width ? plain->numel / width : a->ndim == 3 ? b->size[0] * b->size[1] : b->size[0], width)) : NULL;
+    if (!plain || as_rows(&r, a, d)) return NULL;
+    rush_tensor *c = T("_rows_dense", V(r.start), V(r.col), V(r.values), V(plain));
+    c = c ? T("view", V(c), rush_v_ints(size, a->ndim)) : NULL;
+    return !c || d == a->dtype ? c : rush_cast_copy(c, a->dtype);
 }
 
 /* ---- sparse times sparse ---- */
-
-static int by_number(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The columns of each row of a b, sorted. seen[j] is 1 + the last row that had column j. */
-static int product_columns(rows *c, const rows *a, const rows *b, int64_t *seen)
-{
-    int64_t total = 0, most = a->n + 1;
-    c->start = rush_tensor_new(RUSH_I64, a->col->device, 1, &most);
-    if (!c->start) return -1;
-    int64_t *start = rush_ptr(c->start);
-    for (int pass = 0; pass < 2; ++pass) {
-        if (b->width) memset(seen, 0, sizeof *seen * (size_t)b->width);
-        if (pass && !(c->col = rush_tensor_new(RUSH_I64, a->col->device, 1, &total))) return -1;
-        int64_t *col = pass ? rush_ptr(c->col) : NULL, at = 0;
-        for (int64_t i = 0; i < a->n; ++i) {
-            start[i] = at;
-            for (int64_t k = a->of.start[i]; k < a->of.start[i + 1]; ++k)
-                for (int64_t j = b->of.start[a->of.col[k]]; j < b->of.start[a->of.col[k] + 1]; ++j) {
-                    int64_t column = b->of.col[j];
-                    if (seen[column] == i + 1) continue;
-                    seen[column] = i + 1;
-                    if (pass) col[at] = column;
-                    ++at;
-                }
-            if (pass && at > start[i]) qsort(col + start[i], (size_t)(at - start[i]), sizeof *col, by_number);
-        }
-        start[a->n] = total = at;
-    }
-    return 0;
-}
 
 /* Both sparse: the result is COO, coalesced. */
 static rush_tensor *sparse_sparse(rush_tensor *a, rush_tensor *b)
 {
     rush_dtype d = computed(a->dtype);
-    rows x, y, z = {0};
+    rows x, y;
+    rush_value made[RUSH_MAXOUT];
     if (as_rows(&x, a, d) || as_rows(&y, b, d)) return NULL;
-    int64_t *seen = rush_scope_alloc(sizeof *seen * (size_t)y.width);
-    rush_tensor *room = rush_tensor_new(d, a->device, 1, &y.width);
-    if (!seen || !room || product_columns(&z, &x, &y, seen)) return NULL;
-    if (room->numel) memset(rush_ptr(room), 0, (size_t)room->numel * rush_dtypes[d].size);
-    rush_tensor *values = rush_tensor_new(d, a->device, 1, &z.col->numel), *indices = rush_tensor_new(RUSH_I64, a->device, 2, (int64_t[]){2, z.col->numel});
-    if (!values || !indices) return NULL;
-    z.of = (rush_rows){rush_ptr(z.start), rush_ptr(z.col), rush_ptr(values)};
-    rush_k_sparse->sparse[d](&z.of, &x.of, &y.of, rush_ptr(room), 0, x.n);
-    int64_t *row = rush_ptr(indices);
-    for (int64_t i = 0; i < x.n; ++i)
-        for (int64_t k = z.of.start[i]; k < z.of.start[i + 1]; ++k) row[k] = i;
-    if (z.col->numel) memcpy(row + z.col->numel, z.of.col, sizeof *row * (size_t)z.col->numel);
-    return rush_coo_new(2, (int64_t[]){a->size[0], b->size[1]}, indices, rush_cast_copy(values, a->dtype), true);
+    if (TN(made, "_rows_sparse", V(x.start), V(x.col), V(x.values), V(y.start), V(y.col), V(y.values), V(y.width))) return NULL;
+    return rush_coo_new(2, (int64_t[]){a->size[0], b->size[1]}, made[0].t, rush_cast_copy(made[1].t, a->dtype), true);
 }
 
 /* ---- mm and what is made of it ---- */
@@ -309,7 +241,7 @@ static int any_addmm_run(const rush_op *op, const rush_value *in, rush_value *ou
 }
 
 static rush_op op_addmm = {
-    .schema = "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .schema = "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .method = RUSH_IN_SPARSE,
     .doc = "beta self + alpha mat1 @ mat2; the gradient of a sparse operand is sparse.", .run = any_addmm_run, .grad = sparse_addmm_grad,
     .saves = "mat1, mat2", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
@@ -339,12 +271,12 @@ static int any_mm_run(const rush_op *op, const rush_value *in, rush_value *out)
     bool asked = (a->layout | b->layout) & RUSH_ELSEWHERE && a->ndim == 2 && b->ndim == 2; /* whose product is the object's business */
     if (!asked && shapes_multiply(a, b)) return -1;
     const rush_tensor *like = a->layout ? b : a;
-    rush_tensor *zeros = T("zeros", INTS(a->size[0], b->size[1]), rush_v_dtype(like->dtype));
+    rush_tensor *zeros = T("zeros", INTS(a->size[0], b->size[1]), rush_v_dtype(like->dtype), ON(like));
     return rush_result(out, zeros ? T("_sparse_addmm", V(zeros), in[0], in[1], V((int64_t)0), V((int64_t)1)) : NULL);
 }
 
 static rush_op op_mm = {
-    .schema = "_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .doc = "mm() with sparse gradients of sparse operands.", .run = any_mm_run,
+    .schema = "_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .method = RUSH_IN_SPARSE, .doc = "mm() with sparse gradients of sparse operands.", .run = any_mm_run,
     .flags = RUSH_ANY_LAYOUT,
 };
 
@@ -396,7 +328,7 @@ static rush_op op_mm_reduce = {
     .flags = RUSH_ANY_LAYOUT,
 };
 static rush_op op_reduce = {
-    .schema = "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
+    .schema = "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)", .method = RUSH_IN_SPARSE,
     .doc = "A product with a CSR matrix whose sums are another reduction; and the rows of its entries.", .run = reduce_run, .node = "SparseMmReduceImplBackward0", .flags = RUSH_ANY_LAYOUT | RUSH_HIDDEN,
 };
 
@@ -442,7 +374,7 @@ static void sampled_addmm_grad(rush_grads *s)
 }
 
 static rush_op op_sampled = {
-    .schema = "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .schema = "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .method = RUSH_IN_SPARSE,
     .doc = "beta self + alpha mat1 @ mat2 at the entries of a CSR matrix only.", .run = sampled_addmm_run, .grad = sampled_addmm_grad, .saves = "self, mat1, mat2", .flags = RUSH_ANY_LAYOUT,
 };
 
@@ -458,7 +390,11 @@ static int half_sparse(rush_value *out, rush_tensor *a, rush_tensor *b)
     return rush_result(out, row ? rush_coo_new(2, c->size, unsqueeze(row, 0), T("index_select", V(c), V((int64_t)0), V(row)), false) : NULL);
 }
 
-static int hspmm_run(const rush_op *op, const rush_value *in, rush_value *out) { return half_sparse(out, SELF, in[1].t); }
+static int hspmm_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(SELF->layout || in[1].t->layout, RUSH_NOT_IMPLEMENTED, "Could not run 'aten::hspmm' with arguments from the 'CPU' backend: one of them is to be sparse");
+    return half_sparse(out, SELF, in[1].t);
+}
 
 static int sspaddmm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -472,12 +408,10 @@ static int sspaddmm_run(const rush_op *op, const rush_value *in, rush_value *out
     /* rows of the product as single entries, behind those of self */
     rush_tensor *row = INDICES(half.t), *v = VALUES(half.t);
     int64_t n = v->size[0], m = b->size[1];
-    rush_tensor *indices = rush_tensor_new(RUSH_I64, self->device, 2, (int64_t[]){2, n * m}), *flat = T("reshape", V(v), INTS(-1));
+    rush_tensor *of_row = T("repeat_interleave.self_int", V(T("reshape", V(row), INTS(-1))), V(m), V((int64_t)0)), *flat = T("reshape", V(v), INTS(-1));
+    rush_tensor *of_col = T("repeat", V(T("arange", V(m), rush_v_dtype(RUSH_I64), ON(self))), INTS(n));
+    rush_tensor *indices = of_row && of_col ? T("stack", rush_v_tensors((rush_tensor *[]){of_row, of_col}, 2)) : NULL;
     if (!indices || !flat) return -1;
-    for (int64_t i = 0; i < n * m; ++i) {
-        ((int64_t *)rush_ptr(indices))[i] = ((const int64_t *)rush_ptr(row))[i / m];
-        ((int64_t *)rush_ptr(indices))[n * m + i] = i % m;
-    }
     rush_tensor *all[] = {INDICES(self), indices}, *values[] = {scaled(VALUES(self), in[3]), scaled(flat, in[4])};
     if (!values[0] || !values[1]) return -1;
     return rush_result(out, rush_coo_new(2, self->size, T("cat", rush_v_tensors(all, 2), V((int64_t)1)), T("cat", rush_v_tensors(values, 2), V((int64_t)0)), false));
@@ -487,7 +421,7 @@ static int smm_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(IS_COO(SELF), RUSH_RUNTIME_ERROR, "tensor.sspaddmm(...) can only be called on sparse tensors");
     RUSH_CHECK(SELF->ndim == 2 && in[1].t->ndim == 2, RUSH_RUNTIME_ERROR, "sspaddmm: Argument #2: matrices expected, got %dD tensor", in[1].t->ndim);
-    rush_tensor *zeros = T("sparse_coo_tensor.size", INTS(SELF->size[0], in[1].t->size[1]), rush_v_dtype(SELF->dtype));
+    rush_tensor *zeros = T("sparse_coo_tensor.size", INTS(SELF->size[0], in[1].t->size[1]), rush_v_dtype(SELF->dtype), ON(SELF));
     return rush_result(out, zeros ? T("sspaddmm", V(zeros), in[0], in[1], V((int64_t)0), V((int64_t)1)) : NULL);
 }
 
@@ -496,11 +430,11 @@ static rush_op op_hspmm = {
     .flags = RUSH_ANY_LAYOUT,
 };
 static rush_op op_sspaddmm = {
-    .schema = "sspaddmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    .schema = "sspaddmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .method = RUSH_METHOD | RUSH_OLD_ORDER,
     .doc = "beta self + alpha mat1 @ mat2, all sparse but mat2.", .run = sspaddmm_run, .grad = rush_no_derivative, .flags = RUSH_ANY_LAYOUT,
 };
 static rush_op op_smm = {
-    .schema = "smm(Tensor self, Tensor mat2) -> Tensor", .doc = "A sparse times a dense matrix as a sparse one.", .run = smm_run, .flags = RUSH_ANY_LAYOUT,
+    .schema = "smm(Tensor self, Tensor mat2) -> Tensor", .method = RUSH_METHOD, .doc = "A sparse times a dense matrix as a sparse one.", .run = smm_run, .flags = RUSH_ANY_LAYOUT,
 };
 
 RUSH_FAMILY(sparse_product, &op_addmm, &op_sparse_matmul, &op_mm, &op_mm_reduce, &op_reduce, &op_sampled, &op_hspmm, &op_sspaddmm, &op_smm)

@@ -88,6 +88,7 @@ static rush_tensor *other_indices(const rush_tensor *t, uint64_t bits)
     for (int d = 0; d < t->parts->sparse_dim; ++d)
         if (!(bits >> d & 1)) keep[n++] = d;
     rush_tensor *which = rush_from_data(keep, RUSH_I64, 1, (int64_t[]){n});
+    which = rush_to_device(which, INDICES(t));
     return which ? T("index_select", V(INDICES(t)), V((int64_t)0), V(which)) : NULL;
 }
 
@@ -181,7 +182,7 @@ static rush_tensor *grouped_softmax(rush_tensor *values, const rush_groups *g, b
     int64_t size[RUSH_MAXDIM];
     memcpy(size, values->size, sizeof *size * values->ndim);
     size[0] = g->n;
-    rush_tensor *fixed = T("detach", V(values)), *most = T("full", rush_v_ints(size, values->ndim), V(-__builtin_inf()), rush_v_dtype(values->dtype));
+    rush_tensor *fixed = T("detach", V(values)), *most = T("full", rush_v_ints(size, values->ndim), V(-__builtin_inf()), rush_v_dtype(values->dtype), ON(values));
     most = most && fixed ? T("index_reduce", V(most), V((int64_t)0), V(g->group), V(fixed), V("amax")) : NULL;
     rush_tensor *below = most ? sub(values, T("index_select", V(most), V((int64_t)0), V(g->group))) : NULL, *e = below ? exp_(below) : NULL;
     rush_tensor *sum = e ? group_sum(g, e) : NULL;
@@ -220,7 +221,7 @@ static int softmax_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int log_softmax_run(const rush_op *op, const rush_value *in, rush_value *out) { return softmax_over(out, SELF, I_(in[1]), RUSH_NONE, true); }
 
 #define SOFTMAX(id, name, arguments, node_name)                                                                        \
-    static rush_op op_##id = {.schema = name "(Tensor self, int dim" arguments ") -> Tensor",               \
+    static rush_op op_##id = {.schema = name "(Tensor self, int dim" arguments ") -> Tensor", .method = RUSH_IN_SPARSE, \
                               .doc = "softmax() over the entries that there are, missing ones being minus infinity.", .run = id##_run, .node = node_name, \
                               .flags = RUSH_ANY_LAYOUT}
 SOFTMAX(softmax_int, "_sparse_softmax.int", ", ScalarType? dtype=None", "SparseSoftmaxBackward0");

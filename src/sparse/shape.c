@@ -6,6 +6,7 @@
 static rush_tensor *rows_in_order(rush_tensor *indices, int n, const int64_t *order)
 {
     rush_tensor *which = rush_from_data(order, RUSH_I64, 1, (int64_t[]){n});
+    which = rush_to_device(which, indices);
     return which ? T("index_select", V(indices), V((int64_t)0), V(which)) : NULL;
 }
 
@@ -154,14 +155,9 @@ static rush_op sparse_unsqueeze = {.schema = "unsqueeze", .run = unsqueeze_run, 
 /* The entries in which `row` (a row of indices) has numbers that `keep` says yes to: their positions. */
 static rush_tensor *positions_of(const rush_tensor *indices, int d, int64_t low, int64_t high)
 {
-    int64_t n = indices->size[1], m = 0;
-    const rush_tensor *plain = rush_cast_copy(indices, RUSH_I64);
-    rush_tensor *at = rush_tensor_new(RUSH_I64, indices->device, 1, &n);
-    if (!plain || !at) return NULL;
-    const int64_t *p = (const int64_t *)rush_ptr(plain) + d * n;
-    for (int64_t i = 0; i < n; ++i)
-        if (p[i] >= low && p[i] < high) ((int64_t *)rush_ptr(at))[m++] = i;
-    return T("narrow", V(at), V((int64_t)0), V((int64_t)0), V(m));
+    rush_tensor *row = T("select.int", V((rush_tensor *)indices), V((int64_t)0), V((int64_t)d));
+    rush_tensor *in = row ? T("logical_and", V(ge(row, low)), V(lt(row, high))) : NULL, *at = in ? T("nonzero", V(in)) : NULL;
+    return at ? T("reshape", V(at), INTS(-1)) : NULL;
 }
 
 /* Entries at these positions, in a tensor of other sizes; `without` drops a row of the indices (-1: none). */
@@ -244,6 +240,8 @@ static int shifted_run(const rush_op *op, const rush_value *in, rush_value *out)
     int d = (int)I_(in[2]), sparse = t->parts ? t->parts->sparse_dim : 0;
     int64_t by = I_(in[3]);
     if (rush_need_coo("_sparse_shifted", t)) return -1;
+    RUSH_CHECK(I_(in[2]) >= 0 && I_(in[2]) < t->ndim && in[1].n == (uint32_t)t->ndim, RUSH_INDEX_ERROR, "_sparse_shifted: dimension %lld of a tensor of %d, and %u sizes", (long long)I_(in[2]),
+               t->ndim, (unsigned)in[1].n);
     rush_tensor *indices = T("clone", V(INDICES(t))), *values = VALUES(t);
     if (!indices) return -1;
     if (d < sparse) {
@@ -313,17 +311,19 @@ static int index_select_run(const rush_op *op, const rush_value *in, rush_value 
     RUSH_CHECK(!index->layout && index->ndim == 1 && (index->dtype == RUSH_I64 || index->dtype == RUSH_I32), RUSH_RUNTIME_ERROR,
                "index_select() argument index must be 1-D long-tensor.");
     int d = rush_dim_wrap(I_(in[1]), t->ndim), sparse = t->parts->sparse_dim;
-    const rush_tensor *plain = rush_cast_copy(index, RUSH_I64), *indices = rush_cast_copy(INDICES(t), RUSH_I64);
+    rush_tensor *plain = rush_plain_numbers(index), *indices = rush_plain_numbers(INDICES(t));
     if (d < 0 || !plain || !indices) return -1;
-    int64_t n = rush_nnz(t), m = plain->numel, high = t->size[d], size[RUSH_MAXDIM];
-    rush_tensor *wanted = rush_tensor_new(RUSH_I64, t->device, 1, &m);
-    if (!wanted) return -1;
-    for (int64_t i = 0; i < m; ++i) {
-        int64_t k = ((const int64_t *)rush_ptr(plain))[i];
-        RUSH_CHECK(k >= -high && k < high, RUSH_INDEX_ERROR, "index_select(): index contains %lld that is out of range for tensor of size %s at dimension %d", (long long)k,
-                   rush_shape_of(t), d);
-        ((int64_t *)rush_ptr(wanted))[i] = k < 0 ? k + high : k;
+    int64_t m = plain->numel, high = t->size[d], size[RUSH_MAXDIM];
+    rush_tensor *bad = T("logical_or", V(lt(plain, -high)), V(ge(plain, high))), *any = bad ? T("any", V(bad)) : NULL;
+    if (!any) return -1;
+    if (rush_number_of(any) != 0) {
+        rush_tensor *first = T("index.Tensor", V(plain), rush_v_tensors(&bad, 1));
+        const int64_t *k = first ? rush_numbers_of(first) : NULL;
+        if (!k) return -1;
+        return rush_fail(RUSH_INDEX_ERROR, "index_select(): index contains %lld that is out of range for tensor of size %s at dimension %d", (long long)*k, rush_shape_of(t), d);
     }
+    rush_tensor *wanted = T("where.self", V(lt(plain, 0)), V(add(plain, high)), V(plain));
+    if (!wanted) return -1;
     memcpy(size, t->size, sizeof *size * t->ndim);
     size[d] = m;
     if (d >= sparse) {
@@ -332,20 +332,12 @@ static int index_select_run(const rush_op *op, const rush_value *in, rush_value 
     }
     /* for every wanted number the entries that have it, found by sorting them once */
     rush_value sorted[RUSH_MAXOUT];
-    rush_tensor *row = T("select.int", V((rush_tensor *)indices), V((int64_t)0), V((int64_t)d));
+    rush_tensor *row = T("select.int", V(indices), V((int64_t)0), V((int64_t)d));
     if (!row || !rush_coo_keys_of(t) || TN(sorted, "sort.stable", V(row), V(true))) return -1;
-    rush_tensor *starts = rush_row_starts(rush_ptr(row), n, high);
-    if (!starts) return -1;
-    const int64_t *start = rush_ptr(starts), *order = rush_ptr(sorted[1].t), *want = rush_ptr(wanted);
-    int64_t total = 0;
-    for (int64_t i = 0; i < m; ++i) total += start[want[i] + 1] - start[want[i]];
-    rush_tensor *at = rush_tensor_new(RUSH_I64, t->device, 1, &total), *number = rush_tensor_new(RUSH_I64, t->device, 1, &total);
-    if (!at || !number) return -1;
-    for (int64_t i = 0, k = 0; i < m; ++i)
-        for (int64_t j = start[want[i]]; j < start[want[i] + 1]; ++j, ++k) {
-            ((int64_t *)rush_ptr(at))[k] = order[j];
-            ((int64_t *)rush_ptr(number))[k] = i;
-        }
+    rush_tensor *starts = T("_row_starts", V(row), V(high));
+    rush_value found[RUSH_MAXOUT];
+    if (!starts || TN(found, "_row_entries", V(starts), sorted[1], V(wanted))) return -1;
+    rush_tensor *at = found[0].t, *number = found[1].t;
     rush_tensor *part = entries(t, at, t->ndim, size, -1);
     row = part ? T("select.int", V(INDICES(part)), V((int64_t)0), V((int64_t)d)) : NULL;
     return row && T("copy_", V(row), V(number)) ? rush_result(out, part) : -1;
@@ -377,7 +369,8 @@ static rush_tensor *cat_coo(rush_tensor **list, size_t n, int d)
     if (!ids || !vs) return NULL;
     memcpy(size, first->size, sizeof *size * first->ndim);
     size[d] = 0;
-    for (size_t k = 0; k < n; ++k) size[d] += list[k]->size[d];
+    for (size_t k = 0; k < n; ++k)
+        RUSH_CHECK_NULL(!__builtin_add_overflow(size[d], list[k]->size[d], &size[d]), RUSH_RUNTIME_ERROR, "the tensors together are too large");
     for (size_t k = 0; k < n; at += list[k++]->size[d]) {
         rush_tensor *t = list[k];
         rush_tensor *moved = at || d >= sparse ? T("_sparse_shifted", V(t), rush_v_ints(size, t->ndim), V((int64_t)d), V(at)) : t;
@@ -396,6 +389,7 @@ static int cat_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(IS_COO(first), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::cat' with arguments from the 'SparseCsrCPU' backend.");
     int d = rush_dim_wrap(I_(in[1]), first->ndim);
     if (d < 0) return -1;
+    RUSH_CHECK(first->ndim, RUSH_INDEX_ERROR, "Dimension out of range (expected to be in range of [-1, 0], but got 1)"); /* of the indices, which have no row */
     for (uint32_t k = 0; k < in[0].n; ++k) {
         const rush_tensor *t = list[k];
         RUSH_CHECK(IS_COO(t), RUSH_RUNTIME_ERROR, "Concatenating sparse tensors, but a dense tensor was found at position %u.", k);

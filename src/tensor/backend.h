@@ -4,8 +4,6 @@
 
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
-
 static inline bool rush_same_device(rush_device a, rush_device b)
 {
     return RUSH_LIKELY(!memcmp(&a, &b, sizeof a)) || (a.type == b.type && a.type <= RUSH_META);
@@ -13,16 +11,15 @@ static inline bool rush_same_device(rush_device a, rush_device b)
 /* Does the tensor have elements, wherever they are? */
 static inline bool rush_has_data(const rush_tensor *t) { return t->device.type != RUSH_META; }
 
-rush_device rush_device_resolve(rush_device); /* with an index where there are several */
+RUSH_PY rush_device rush_device_resolve(rush_device); /* with an index where there are several */
 void *rush_device_alloc(rush_device, size_t bytes); /* counted; NULL and an error */
 void rush_device_free(rush_device, void *, size_t bytes);
 /* What rush_copy_into() does when one of the two is not on the CPU; neither is on meta. */
 int rush_device_copy(rush_tensor *dst, const rush_tensor *src);
-int rush_device_fill(rush_tensor *, rush_value number);
+RUSH_PY int rush_device_fill(rush_tensor *, rush_value number);
 /* Where the host can read the first element: in the tensor or, from a device, in `room` of 16 bytes. NULL and an error. */
-const void *rush_first_element(const rush_tensor *, void *room);
+RUSH_PY const void *rush_first_element(const rush_tensor *, void *room);
 /* t itself on the CPU, else a copy there. */
-const rush_tensor *rush_on_host(const rush_tensor *);
+RUSH_PY const rush_tensor *rush_on_host(const rush_tensor *);
 
-#pragma GCC visibility pop
 #endif

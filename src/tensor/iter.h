@@ -12,8 +12,6 @@
 
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
-
 #define RUSH_OPERANDS 10
 
 /* p[k] and stride[k] (bytes) of operand k; n elements. Must be free to run on any thread and leave p alone. */
@@ -49,7 +47,7 @@ typedef void (*rush_line_fn)(char **p, const void *arg);
 void rush_lines(int n, rush_tensor *const *ts, int dim, int64_t grain, rush_line_fn fn, const void *arg);
 
 /* A number value as one element of any dtype. */
-void rush_number_store(void *dst, rush_dtype, rush_value);
+RUSH_PY void rush_number_store(void *dst, rush_dtype, rush_value);
 
 /* What src/kernels/cpu/copy.c offers to this room. */
 struct rush_copy_kernels {
@@ -67,5 +65,4 @@ static inline void rush_convert_many(void *dst, rush_dtype dd, int64_t ds, const
     rush_k_copy->convert(dst, dd, ds, src, sd, ss, n);
 }
 
-#pragma GCC visibility pop
 #endif

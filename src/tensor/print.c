@@ -184,6 +184,8 @@ size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
     text out = {buf, buf ? size : 0, 0};
     if (!t) {
         put(&out, "(no tensor)");
+    } else if (!rush_tensor_given(t)) {
+        put(&out, "(a tensor of a closed scope)");
     } else {
         put(&out, "tensor(");
         if (t->layout != RUSH_STRIDED && t->parts) {

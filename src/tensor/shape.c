@@ -40,7 +40,7 @@ int64_t rush_numel_of(int ndim, const int64_t *size)
 
 bool rush_same_sizes(const rush_tensor *a, const rush_tensor *b)
 {
-    return a->ndim == b->ndim && !memcmp(a->size, b->size, sizeof *a->size * a->ndim);
+    return a->ndim == b->ndim && rush_sizes_equal(a->ndim, a->size, b->size);
 }
 
 int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size)

@@ -1,10 +1,17 @@
 /* sparse.c - making, sharing and ending tensors of sparse layouts. What is computed with them is in src/sparse. */
 #include "tensor/sparse.h"
+#include "tensor/backend.h"
 
 const char *rush_layout_word(int layout)
 {
     static const char *const words[] = {"Strided", "Sparse", "SparseCsr", "SparseCsc", "SparseBsr", "SparseBsc"};
     return layout < RUSH_LAYOUTS ? words[layout] : "Elsewhere";
+}
+
+int rush_sparse_place(rush_device d)
+{
+    RUSH_CHECK(d.type != RUSH_META, RUSH_NOT_IMPLEMENTED, "sparse tensors have elements: there are none on %s", rush_device_text(d));
+    return 0;
 }
 
 static void free_parts(rush_sparse *p)
@@ -74,7 +81,7 @@ rush_tensor *rush_sparse_alias(const rush_tensor *of)
 rush_tensor *rush_sparse_empty(rush_layout layout, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
     int64_t parts[RUSH_MAXDIM];
-    RUSH_CHECK_NULL(device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "sparse tensors are on the CPU only");
+    if (rush_sparse_place(device)) return NULL;
     if (layout == RUSH_SPARSE_COO) {
         rush_tensor *indices = rush_tensor_new(RUSH_I64, device, 2, (int64_t[]){ndim, 0}), *values = rush_tensor_new(dtype, device, 1, (int64_t[]){0});
         return rush_sparse_new(layout, ndim, size, NULL, indices, values, ndim, 0, true);
@@ -87,7 +94,8 @@ rush_tensor *rush_sparse_empty(rush_layout layout, rush_dtype dtype, rush_device
     parts[batch] = size[ndim - (rush_by_row(layout) ? 2 : 1)] + 1;
     rush_tensor *starts = rush_tensor_new(RUSH_I64, device, batch + 1, parts);
     if (!starts) return NULL;
-    if (starts->numel) memset(rush_ptr(starts), 0, (size_t)starts->numel * 8);
+    if (starts->numel && device.type == RUSH_CPU) memset(rush_ptr(starts), 0, (size_t)starts->numel * 8);
+    else if (rush_device_fill(starts, rush_v_int(0))) return NULL;
     parts[batch] = 0;
     return rush_sparse_new(layout, ndim, size, starts, rush_tensor_new(RUSH_I64, device, batch + 1, parts), rush_tensor_new(dtype, device, batch + 1, parts), 2, 0, true);
 }

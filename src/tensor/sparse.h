@@ -12,8 +12,6 @@
 
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
-
 struct rush_sparse {
     rush_tensor *compressed; /* NULL of COO                                                      */
     rush_tensor *plain, *values;
@@ -30,12 +28,12 @@ rush_tensor *rush_sparse_with(const rush_tensor *t, rush_tensor *values);
 /* Without entries. */
 rush_tensor *rush_sparse_empty(rush_layout, rush_dtype, rush_device, int ndim, const int64_t *size);
 rush_tensor *rush_sparse_alias(const rush_tensor *t);             /* the same parts */
-int rush_sparse_become(rush_tensor *self, const rush_tensor *of); /* in place: of's sizes and parts */
-const char *rush_layout_word(int layout);                         /* "SparseCsr", for messages */
+RUSH_PY int rush_sparse_become(rush_tensor *self, const rush_tensor *of); /* in place: of's sizes and parts */
+RUSH_PY const char *rush_layout_word(int layout);                         /* "SparseCsr", for messages */
+int rush_sparse_place(rush_device);                               /* -1 and an error: there are none on that device */
 
 static inline int64_t rush_nnz(const rush_tensor *t) { return t->parts->values->size[t->parts->batch_dim]; }
 static inline bool rush_by_row(int layout) { return layout == RUSH_SPARSE_CSR || layout == RUSH_SPARSE_BSR; }
 static inline bool rush_blocked(int layout) { return layout == RUSH_SPARSE_BSR || layout == RUSH_SPARSE_BSC; }
 
-#pragma GCC visibility pop
 #endif

@@ -2,6 +2,7 @@
  *
  * Whatever is returned here is parked in the thread's scope (scope.c); nothing here knows operations.
  */
+#include "base/buried.h"
 #include "tensor/backend.h"
 #include "tensor/sparse.h"
 #include <math.h>
@@ -115,19 +116,32 @@ static void end(rush_tensor *t)
     rush_tensor *base = t->base;
     if (t->size != t->dims) rush_free(t->size);
     t->ndim = RUSH_T_ENDED; /* whoever still has it is told so, until the memory is another tensor's */
+#if defined(__SANITIZE_ADDRESS__)
+    rush_bury(t, sizeof *t, offsetof(rush_tensor, storage));
+#else
     rush_small_free(t, sizeof *t);
+#endif
     rush_drop(base);
+}
+
+bool rush_tensor_given(const rush_tensor *t)
+{
+    if (RUSH_LIKELY(t && t->ndim <= RUSH_MAXDIM)) return true;
+    rush_fail(RUSH_TYPE_ERROR, t ? "a tensor is used after its scope was closed" : "a tensor was expected, but there is none (NULL)");
+    return false;
 }
 
 rush_tensor *rush_keep(rush_tensor *t)
 {
-    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return NULL;
+    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
 
 void rush_drop(rush_tensor *t)
 {
-    if (t && rush_refs_drop(&t->refs)) end(t);
+    if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return;
+    if (rush_refs_drop(&t->refs)) end(t);
 }
 
 rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
@@ -291,6 +305,14 @@ void rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
     t->offset = offset;
 }
 
+rush_tensor *rush_tensor_over(rush_storage *s, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    rush_tensor *t = rush_tensor_new(dtype, s->device, 1, (int64_t[]){0});
+    if (!t) return NULL;
+    rush_tensor_set_storage(t, s, 0);
+    return rush_tensor_reshape_inplace(t, ndim, size, stride, offset) ? NULL : t;
+}
+
 int rush_tensor_reshape_inplace(rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
@@ -331,40 +353,32 @@ int rush_tensor_resize(rush_tensor *t, int ndim, const int64_t *size)
 
 /* ---- the public view of a tensor ---- */
 
-/* Is there one? If not, or if its scope has closed (as long as that can be told), an error. */
-static bool given(const rush_tensor *t)
-{
-    if (RUSH_LIKELY(t && t->ndim <= RUSH_MAXDIM)) return true;
-    rush_fail(RUSH_TYPE_ERROR, t ? "a tensor is used after its scope was closed" : "a tensor was expected, but there is none (NULL)");
-    return false;
-}
-
-int rush_ndim(const rush_tensor *t) { return given(t) ? t->ndim : 0; }
-int64_t rush_numel(const rush_tensor *t) { return given(t) ? t->numel : 0; }
-const int64_t *rush_sizes(const rush_tensor *t) { return given(t) ? t->size : NULL; }
-const int64_t *rush_strides(const rush_tensor *t) { return given(t) ? t->stride : NULL; }
-rush_dtype rush_dtype_of(const rush_tensor *t) { return given(t) ? t->dtype : RUSH_F32; }
-rush_device rush_device_of(const rush_tensor *t) { return given(t) ? t->device : (rush_device){RUSH_CPU, -1}; }
-void *rush_data(const rush_tensor *t) { return given(t) && t->storage ? rush_ptr(t) : NULL; }
-bool rush_is_contiguous(const rush_tensor *t) { return given(t) && rush_contiguous(t); }
+int rush_ndim(const rush_tensor *t) { return rush_tensor_given(t) ? t->ndim : 0; }
+int64_t rush_numel(const rush_tensor *t) { return rush_tensor_given(t) ? t->numel : 0; }
+const int64_t *rush_sizes(const rush_tensor *t) { return rush_tensor_given(t) ? t->size : NULL; }
+const int64_t *rush_strides(const rush_tensor *t) { return rush_tensor_given(t) ? t->stride : NULL; }
+rush_dtype rush_dtype_of(const rush_tensor *t) { return rush_tensor_given(t) ? t->dtype : RUSH_F32; }
+rush_device rush_device_of(const rush_tensor *t) { return rush_tensor_given(t) ? t->device : (rush_device){RUSH_CPU, -1}; }
+void *rush_data(const rush_tensor *t) { return rush_tensor_given(t) && t->storage ? rush_ptr(t) : NULL; }
+bool rush_is_contiguous(const rush_tensor *t) { return rush_tensor_given(t) && rush_contiguous(t); }
 
 int64_t rush_size(const rush_tensor *t, int dim)
 {
-    if (!given(t)) return -1;
+    if (!rush_tensor_given(t)) return -1;
     int d = rush_dim_wrap(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? -1 : t->size[d];
 }
 
 int64_t rush_stride(const rush_tensor *t, int dim)
 {
-    if (!given(t)) return -1;
+    if (!rush_tensor_given(t)) return -1;
     int d = rush_dim_wrap(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? -1 : t->stride[d];
 }
 
 static int read_one(const rush_tensor *t, void *to, rush_dtype dtype)
 {
-    if (!given(t)) return -1;
+    if (!rush_tensor_given(t)) return -1;
     RUSH_CHECK(t->numel == 1, RUSH_RUNTIME_ERROR, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
     RUSH_CHECK(!t->layout, RUSH_NOT_IMPLEMENTED, "the item of a tensor of layout %s: use to_dense() first", rush_layout_word(t->layout));
     RUSH_CHECK(rush_ptr(t), RUSH_NOT_IMPLEMENTED, "Tensor.item() cannot be called on %s tensors", t->device.type == RUSH_META ? "meta" : "empty");

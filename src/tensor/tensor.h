@@ -4,8 +4,6 @@
 
 #include "base/base.h"
 
-#pragma GCC visibility push(default)
-
 /* Bytes, shared by views. */
 struct rush_storage {
     atomic_int refs;
@@ -36,6 +34,7 @@ enum rush_tensor_flags {
     RUSH_T_INFERENCE_VIEW = 1024,   /* the same under inference_mode                    */
     RUSH_T_MANY_VIEW = 2048,        /* one of several that one call returned            */
     RUSH_T_WATCHED = 8192,          /* calls with it are somebody else's to do: op/watch.h */
+    RUSH_T_HISTORY_BELOW = 16384,   /* with RUSH_T_WATCHED: what the others do is recorded below, not for this tensor */
     RUSH_T_FUNCTION_VIEW = 4096,    /* returned by a function with its own derivative   */
     RUSH_T_APART = RUSH_T_NO_GRAD_VIEW | RUSH_T_INFERENCE_VIEW | RUSH_T_MANY_VIEW | RUSH_T_FUNCTION_VIEW
 };
@@ -76,39 +75,43 @@ struct rush_tensor {
 
 /* Every function below that returns a tensor parks it, like the public ones; `_own` gives the reference instead. */
 
+/* Is there one, and is its scope open still (as far as can be told)? If not, an error. */
+bool rush_tensor_given(const rush_tensor *);
 /* A reference of the caller's to a tensor without memory, sizes and strides still to be written. */
-rush_tensor *rush_tensor_header(rush_dtype, rush_device, int ndim);
+RUSH_PY rush_tensor *rush_tensor_header(rush_dtype, rush_device, int ndim);
 /* New memory, not initialised; contiguous. Sizes are checked (negative, overflow). */
-rush_tensor *rush_tensor_new(rush_dtype, rush_device, int ndim, const int64_t *size);
+RUSH_PY rush_tensor *rush_tensor_new(rush_dtype, rush_device, int ndim, const int64_t *size);
 rush_tensor *rush_tensor_new_strided(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride);
 /* With the strides of memory format f, PRESERVE meaning `like`'s (dense and non-overlapping, else contiguous). */
-rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, rush_device, int f);
-/* A tensor over part of t's storage. Not recorded: the operations in src/ops/view.c are. */
-rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+RUSH_PY rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, rush_device, int f);
+/* A tensor over part of t's storage. Not recorded: the operations in src/ops/shape/view.c are. */
+RUSH_PY rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
-rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
-rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+RUSH_PY rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
+RUSH_PY rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* x.detach(): same memory and version counter, no graph. */
-rush_tensor *rush_tensor_detach(const rush_tensor *);
+RUSH_PY rush_tensor *rush_tensor_detach(const rush_tensor *);
 /* A 0-d CPU tensor of a number value (wrapped: it does not take part in promotion beyond its category). */
-rush_tensor *rush_tensor_of_number(rush_value, bool wrapped);
-rush_tensor *rush_tensor_of_number_typed(rush_value, rush_dtype);
+RUSH_PY rush_tensor *rush_tensor_of_number(rush_value, bool wrapped);
+RUSH_PY rush_tensor *rush_tensor_of_number_typed(rush_value, rush_dtype);
 /* Changes geometry in place (resize_, set_, t_()); storage is kept or grown. */
-int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+RUSH_PY int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 int rush_tensor_resize(rush_tensor *, int ndim, const int64_t *size);
-void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
-void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
+/* A tensor over a storage of which the caller keeps its own reference; sizes and strides are believed. */
+RUSH_PY rush_tensor *rush_tensor_over(rush_storage *, rush_dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+RUSH_PY void rush_tensor_set_storage(rush_tensor *, rush_storage *, int64_t offset);
+RUSH_PY void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after sizes or strides were written */
 
-rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
-rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
-int rush_storage_resize(rush_storage *, size_t nbytes);
-void rush_storage_keep(rush_storage *);
-void rush_storage_drop(rush_storage *);
+RUSH_PY rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
+RUSH_PY rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
+RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);
+RUSH_PY void rush_storage_keep(rush_storage *);
+RUSH_PY void rush_storage_drop(rush_storage *);
 
 /* Set by upper rooms: called when a tensor with autograd state, sparse parts or a Python object ends. */
 extern void (*rush_autograd_free)(rush_autograd *);
 extern void (*rush_parts_free)(rush_sparse *);
-extern bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
+extern RUSH_PY bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
 
 static inline void *rush_ptr(const rush_tensor *t)
 {
@@ -123,35 +126,40 @@ static inline void rush_version_bump(rush_tensor *t)
     if (t->version) ++t->version->n;
     else if (t->storage) ++t->storage->version;
 }
-int rush_version_own(rush_tensor *, unsigned from); /* a counter that only t, and views that are made of it, have */
+RUSH_PY int rush_version_own(rush_tensor *, unsigned from); /* a counter that only t, and views that are made of it, have */
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
-bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
-void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
+RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
+RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
 /* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly, 3 maybe (one of them has
  * holes: PyTorch does not look closer, and lets it pass). */
 int rush_overlap(const rush_tensor *, const rush_tensor *);
 bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
 
 /* Shape algebra. All return -1 with an error whose text shows the shapes. */
-int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: IndexError out of range; ndim 0 counts as 1 */
+RUSH_PY int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: IndexError out of range; ndim 0 counts as 1 */
 int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size);
 int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size);
-int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
-bool rush_same_sizes(const rush_tensor *, const rush_tensor *);
+RUSH_PY int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
+static inline bool rush_sizes_equal(int ndim, const int64_t *a, const int64_t *b) /* few numbers: a loop is quicker than memcmp */
+{
+    for (int d = 0; d < ndim; ++d)
+        if (a[d] != b[d]) return false;
+    return true;
+}
+RUSH_PY bool rush_same_sizes(const rush_tensor *, const rush_tensor *);
 /* strides of a view of t with these sizes; false when it would need a copy */
 bool rush_view_strides(const rush_tensor *t, int ndim, const int64_t *size, int64_t *stride);
 int rush_infer_size(int64_t numel, int n, const int64_t *size, int64_t *out); /* resolves one -1 */
 /* "[2, 3]" into a small per-thread ring of buffers, for messages */
-const char *rush_shape_text(int ndim, const int64_t *size);
+RUSH_PY const char *rush_shape_text(int ndim, const int64_t *size);
 #define rush_shape_of(t) rush_shape_text((t)->ndim, (t)->size)
 /* dtype that PyTorch's type promotion gives these tensors and numbers (rush_value array of tensors/numbers). */
-rush_dtype rush_result_type(int n, const rush_value *values);
+RUSH_PY rush_dtype rush_result_type(int n, const rush_value *values);
 
 /* Copies elements, any dtypes and strides, broadcasting src to dst; no autograd, no version bump. */
-int rush_copy_into(rush_tensor *dst, const rush_tensor *src);
+RUSH_PY int rush_copy_into(rush_tensor *dst, const rush_tensor *src);
 /* t itself when contiguous (and not conj/neg), else a contiguous copy. For kernels' glue. */
-rush_tensor *rush_contiguous_copy(const rush_tensor *t);
-rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype); /* contiguous, of that dtype; t itself if it is so */
+RUSH_PY rush_tensor *rush_contiguous_copy(const rush_tensor *t);
+RUSH_PY rush_tensor *rush_cast_copy(const rush_tensor *t, rush_dtype); /* contiguous, of that dtype; t itself if it is so */
 
-#pragma GCC visibility pop
 #endif

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +212,25 @@ static void promotion_is_symmetric(void **state)
     assert_int_equal(rush_dtype_from_name("nothing"), -1);
 }
 
+static void rows_of_dtypes_agree_with_themselves(void **state)
+{
+    for (int d = 0; d < RUSH_DTYPES; d++) {
+        const rush_dtype_info *row = &rush_dtypes[d];
+        char code[8];
+        snprintf(code, sizeof code, "%c%d", row->category == 0 ? 'b' : row->category == 1 ? row->is_signed ? 'i' : 'u' : row->category == 2 ? 'f' : 'c', row->size);
+        if (*row->npy) assert_string_equal(row->npy, code);
+        assert_int_equal(*row->npy != 0, row->numpy >= 0 && d < RUSH_QINT8);
+        assert_int_equal(*row->buffer != 0, *row->npy != 0);
+        assert_int_equal(rush_dtype_from_name(row->name), d);
+        for (int k = 0; k < d; k++) {
+            assert_string_not_equal(row->word, rush_dtypes[k].word);
+            assert_true(!row->onnx || row->onnx != rush_dtypes[k].onnx);
+            assert_true(!row->safetensors || !rush_dtypes[k].safetensors || strcmp(row->safetensors, rush_dtypes[k].safetensors));
+        }
+    }
+    assert_string_equal(rush_dtype_word(RUSH_DTYPES), "Undefined");
+}
+
 static void half_types_survive_the_way_there_and_back(void **state)
 {
     for (unsigned h = 0; h < 65536; h++) {
@@ -315,6 +335,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(loops_cover_everything_once),
         cmocka_unit_test(forked_child_works),
         cmocka_unit_test(promotion_is_symmetric),
+        cmocka_unit_test(rows_of_dtypes_agree_with_themselves),
         cmocka_unit_test(half_types_survive_the_way_there_and_back),
         cmocka_unit_test(eight_bit_floats_survive),
         cmocka_unit_test(numbers_out_of_range_wrap_as_in_pytorch),

@@ -54,8 +54,8 @@ TEST(layers_start_and_compute_as_in_pytorch)
         rush_tensor *x = T("reshape", V(T("linspace", V(-1.0), V(1.0), V(240))), INTS(2, 4, 5, 6));
         rush_tensor *rows = T("reshape", V(T("linspace", V(-1.0), V(1.0), V(96))), INTS(3, 4, 8));
         rush_manual_seed(11);
-        rush_module *linear = rush_nn_linear(6, 5), *conv = rush_nn_conv2d(4, 6, 3, .padding = {1}, .groups = 2);
-        rush_module *up = rush_nn_conv_transpose2d(4, 3, 2, .stride = {2}), *lstm = rush_nn_lstm(8, 5, .layers = 2, .bidirectional = true);
+        rush_module *linear = rush_nn_linear(6, 5), *conv = rush_nn_conv2d(4, 6, 3, .padding = RUSH_INTS(1), .groups = 2);
+        rush_module *up = rush_nn_conv_transpose2d(4, 3, 2, .stride = RUSH_INTS(2)), *lstm = rush_nn_lstm(8, 5, .layers = 2, .bidirectional = true);
         rush_module *gru = rush_nn_gru(8, 3, .batch_first = true), *attention = rush_nn_attention(8, 2);
         rush_module *encoder = rush_nn_encoder_layer(8, 2, .feedforward = 16, .dropout = -1);
         rush_module *decoder = rush_nn_decoder_layer(8, 4, .feedforward = 16, .dropout = -1, .norm_first = true, .gelu = true);
@@ -159,6 +159,42 @@ static void five_steps(rush_optim *o, const double *want)
     for (int i = 0; i < 3; i++) near(at(parameter, i), want[i]);
 }
 
+/* LBFGS goes on from a file as in itself, whatever its options were. */
+TEST(lbfgs_in_files)
+{
+    static const float goal[] = {1, -2, 3}, by[] = {1, .5, 2};
+    char path[80];
+    snprintf(path, sizeof path, "/tmp/rushlight-lbfgs-%d.pt", (int)getpid());
+    rush_scope() {
+        double got[2][3] = {{0}};
+        parameter = rush_requires_grad_set(T("zeros", INTS(3)), true);
+        target = numbers(goal, 3, 0);
+        weight = numbers(by, 3, 0);
+        rush_optim *o = rush_lbfgs(RUSH_TENSORS(parameter), .lr = 0.5, .max_iter = 3, .history = 4), *other = rush_lbfgs(RUSH_TENSORS(parameter), .line_search = true);
+        for (int i = 0; o && i < 2; i++) rush_optim_zero_grad(o), rush_optim_step_closure(o, quadratic, NULL);
+        rush_save(path, rush_content_optim(o));
+        rush_tensor *there = T("clone", V(parameter ? rush_tensor_detach(parameter) : NULL));
+        rush_optim_load_content(other, rush_load(path));
+        for (int k = 0; k < 2 && !rush_error(); k++) {
+            rush_copy_into(parameter, there);
+            for (int i = 0; i < 2; i++) rush_optim_zero_grad(o), rush_optim_step_closure(k ? other : o, quadratic, NULL);
+            for (int i = 0; i < 3; i++) got[k][i] = at(parameter, i);
+        }
+        for (int i = 0; i < 3; i++) near(got[1][i], got[0][i]);
+        const char *names[] = {"n_iter", "prev_loss", "old_dirs", "old_stps", "H_diag", "d"};
+        for (size_t i = 0; i < RUSH_COUNT(names) && !rush_error(); i++) { /* what is wrong is said, and nothing crashes */
+            rush_content *all = rush_content_optim(o);
+            rush_content_set(rush_content_at(rush_content_get(all, "state"), 0), names[i], rush_content_text("nonsense"));
+            if (rush_error()) break;
+            assert_int_equal(rush_optim_load_content(other, all), -1);
+            assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+            rush_error_clear();
+        }
+    }
+    unlink(path);
+    no_error();
+}
+
 TEST(optimizers_step_as_in_pytorch)
 {
     static const float goal[] = {1, -2, 3}, by[] = {1, .5, 2};
@@ -235,7 +271,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names),
-        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch),
+        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(lbfgs_in_files),
         cmocka_unit_test(gradients_are_clipped), cmocka_unit_test(learning_rates),
         cmocka_unit_test(ten_thousand_steps_leave_memory_as_it_was),
     };

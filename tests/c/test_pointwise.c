@@ -1,7 +1,7 @@
 /* test_pointwise.c - the iterator's ways against a naive walk, and every row of the pointwise table: strided as
  * contiguous, half types as float, first and second derivatives as finite differences. */
 #include "suite/suite.h"
-#include "ops/pointwise.h"
+#include "ops/elementwise/pointwise.h"
 
 #include <math.h>
 #include <stdio.h>

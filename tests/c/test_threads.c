@@ -1,8 +1,10 @@
 /* test_threads.c - eight threads at once: each trains a network of its own with a loader, saves and loads it, and they share a
- * network whose gradients by the input each of them asks for. Built with -Db_sanitize=thread (make tsan) it must stay silent. */
+ * network whose gradients by the input each of them asks for, and to whose own gradients all add. Built with
+ * -Db_sanitize=thread (make tsan) it must stay silent. ROUNDS in the environment: how often. */
 #include "suite/suite.h"
 #include "op/op.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { THREADS = 8, ROUNDS = 6 };
@@ -48,12 +50,14 @@ static void *work(void *arg)
         rush_tensor *x = T("randn", rush_v_ints((int64_t[]){32, 6}, 2)), *y = T("randint", V((int64_t)3), rush_v_ints((int64_t[]){32}, 1));
         rush_dataset *data = rush_dataset_tensors(2, (rush_tensor *[]){x, y});
         rush_loader *loader = rush_loader_new(data, .batch = 8, .shuffle = true, .threads = 2);
-        for (int round = 0; round < ROUNDS && !rush_error(); ++round)
+        const char *asked = getenv("ROUNDS");
+        for (int round = 0, rounds = asked ? atoi(asked) : ROUNDS; round < rounds && !rush_error(); ++round)
             rush_scope() {
                 train(net, opt, loader);
                 if (files(net, opt, number)) rush_fail(RUSH_RUNTIME_ERROR, "files");
                 rush_tensor *in = rush_requires_grad_set(T("randn", rush_v_ints((int64_t[]){4, 6}, 2)), true), *out = T("sum", V(rush_forward(shared, in))), *g = NULL;
                 rush_grad_of(1, &out, NULL, 1, &in, &g, false, false, false);
+                rush_backward(T("sum", V(rush_forward(shared, in)))); /* all add to the gradients of one network */
                 T("fft_fft", V(T("randn", rush_v_ints((int64_t[]){5 + number + round}, 1))));
             }
         rush_loader_free(loader);

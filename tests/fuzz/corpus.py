@@ -52,6 +52,15 @@ def main(root):
         f = io.BytesIO()
         np.save(f, np.zeros((2, 3), dtype, order="F"))
         write(root / "npy", dtype.strip("<>?") + "_f", f.getvalue())
+    for path in sorted((DATA.parent / "programs").glob("*.pt2")):
+        write(root / "program", path.name, path.read_bytes())
+    for path in sorted((DATA.parent / "onnx").glob("*.onnx")):
+        write(root / "onnx", path.name, path.read_bytes())
+    for path in sorted((DATA.parent / "scripts").glob("*.pt")):
+        write(root / "script", path.name, path.read_bytes())
+        with zipfile.ZipFile(path) as archive:
+            for k, name in enumerate(n for n in archive.namelist() if n.endswith(".py")):
+                write(root / "script", f"{path.stem}{k}.py", archive.read(name))
     for how in (np.savez, np.savez_compressed):
         f = io.BytesIO()
         how(f, a=np.arange(3), b=np.zeros((2, 2), ">i2"))

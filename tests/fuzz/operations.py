@@ -8,12 +8,13 @@ A call is one line of Python, made of the helpers below (op, t, backward, ...), 
 Its forms: plain, out=, in place, on meta tensors, on sparse ones, with a backward pass (and a second one through it). Arguments
 are drawn freshly, or are those of a call that succeeded with one of them changed; the first of these are the lines of
 operations.txt. An error is the expected end of most calls. A finding is a crash, a report of a sanitizer, a failed assertion
-inside, an error without a reason, or a call of more than LIMIT seconds. The same seed makes the same calls.
+inside, an error without a reason, words on the terminal, or a call that takes more than LIMIT seconds of a processor. The same seed makes the same calls.
 
 BLOCK calls in a row are of one operation. Children of one warm process make CHUNK calls each; the parent sees in shared memory which call a child is at.
 """
 import argparse
 import collections
+import functools
 import math
 import mmap
 import os
@@ -27,6 +28,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 LIMIT, BLOCK, CHUNK, ROOM = 20, 200, 2000, 1 << 16
+PATIENCE = 600  # seconds of the clock after which a call hangs, on a machine with other things to do
 ENOUGH = 3  # findings of one operation, after which it is left out
 
 # ---- what lines are made of ----
@@ -50,20 +52,34 @@ class Code(str):
     __repr__ = str.__str__
 
 
+@functools.lru_cache(None)
+def table(kind, low=0, high=0):
+    """Two thousand numbers of a kind, from which tensors take theirs."""
+    rng = random.Random(f"{kind} {low} {high}")
+    draw = {"odd": lambda: rng.choice(ODD_NUMBERS), "share": rng.random, "whole": lambda: float(rng.randint(-3, 3)), "zero": lambda: 0.0, "gauss": lambda: rng.gauss(0, 1),
+            "bool": lambda: rng.random() < 0.5, "integer": lambda: rng.randint(low, high), "edge": lambda: rng.choice([low, high, -1 if low else 0])}[kind]
+    return [draw() for _ in range(2000)]
+
+
 def values(size, dtype, seed):
     """A flat list of numbers; the last decimal digit of the seed says of what kind."""
-    rng, n, kind = random.Random(seed), math.prod(size), seed % 10
+    n, digit = math.prod(size), seed % 10
     if dtype == "bool":
-        return [rng.random() < 0.5 for _ in range(n)]
-    if "int" in dtype:
-        low, high = {0: (-3, 3), 1: (0, 1), 2: (0, 8), 9: (-100, 100)}.get(kind, (0, max(min(size, default=1) - 1, 0)))
-        if kind == 8:
+        numbers = table("bool")
+    elif "int" in dtype:
+        low, high = {0: (-3, 3), 1: (0, 1), 2: (0, 8), 9: (-100, 100)}.get(digit, (0, max(min(size, default=1) - 1, 0)))
+        numbers = table("integer", 0 if dtype[0] == "u" else low, high)
+        if digit == 8:
             bits = int(re.sub(r"\D", "", dtype))
-            edges = [0, 2**bits - 1] if dtype[0] == "u" else [-2**(bits - 1), 2**(bits - 1) - 1, -1]
-            return [rng.choice(edges) for _ in range(n)]
-        return [rng.randint(max(low, 0) if dtype[0] == "u" else low, high) for _ in range(n)]
-    real = {0: lambda: rng.choice(ODD_NUMBERS), 1: rng.random, 2: lambda: float(rng.randint(-3, 3)), 3: lambda: 0.0}.get(kind, lambda: rng.gauss(0, 1))
-    return [complex(real(), real()) if dtype in COMPLEX else real() for _ in range(n)]
+            numbers = table("edge", *((0, 2**bits - 1) if dtype[0] == "u" else (-2**(bits - 1), 2**(bits - 1) - 1)))
+    else:
+        numbers = table({0: "odd", 1: "share", 2: "whole", 3: "zero"}.get(digit, "gauss"))
+    at = seed // 10 * 7 % 1000  # seeds are below 1000
+    if dtype in COMPLEX:
+        numbers = [complex(a, b) for a, b in zip(numbers[at:at + min(n, 999)], numbers[at + 1:])]
+    else:
+        numbers = numbers[at:at + min(n, 999)]
+    return numbers if n < 1000 else (numbers * (n // 999 + 1))[:n]
 
 
 def t(size, dtype, seed, how=""):
@@ -343,7 +359,7 @@ FORMS = ["plain"] * 6 + ["out"] * 4 + ["inplace"] * 3 + ["sparse"] * 4 + ["spars
 
 class Caller:
     def __init__(self, names, seed):
-        self.seed = seed
+        self.seed, self.turn = seed, None
         schemas = {s.split("(")[0]: s for base in {n.split(".")[0] for n in torch._C._dispatch_get_all_op_names()} for s in torch._C._schemas(base)}
         self.args = {n: arguments(s) for n, s in sorted(schemas.items())}
         self.names = [n for n in self.args if not names or any(w in n for w in names)]
@@ -358,7 +374,9 @@ class Caller:
         """The line of call i, and what is remembered if it succeeds."""
         rng = random.Random(self.seed << 40 | i)
         turn, place = divmod(i // BLOCK, len(self.names))
-        name = random.Random(self.seed << 20 | turn).sample(self.names, len(self.names))[place]
+        if turn != self.turn:
+            self.turn, self.order = turn, random.Random(self.seed << 20 | turn).sample(self.names, len(self.names))
+        name = self.order[place]
         if name in out:
             return None
         form, args = rng.choice(FORMS), self.args[name]
@@ -408,12 +426,17 @@ class Names:
 
 # ---- children ----
 
-EXPECTED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError, AttributeError, KeyError, ZeroDivisionError)
+EXPECTED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError, AttributeError, KeyError, ZeroDivisionError, OSError)
 
 
 def child(caller, first, last, board, out, told):
     """Makes the calls; a finding that does not kill it is written to `told`."""
-    os.dup2(os.open(REPORTS / f"said.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    said = os.open(REPORTS / f"said.{os.getpid()}", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    told_so_far = 0
+    os.makedirs(REPORTS / "files", exist_ok=True)
+    os.chdir(REPORTS / "files")  # what operations write comes here
     for i in range(first, last):
         drawn = caller.draw(i, out)
         if not drawn:
@@ -423,7 +446,7 @@ def child(caller, first, last, board, out, told):
         board[16:16 + len(text)] = text
         board[8:16] = len(text).to_bytes(8, "little")
         board[0:8] = (i + 1).to_bytes(8, "little")
-        began = time.time()
+        began = time.process_time()
         try:
             torch.manual_seed(i)
             run(line)
@@ -436,9 +459,22 @@ def child(caller, first, last, board, out, told):
             if str(error) == "Torch not compiled with CUDA enabled":  # PyTorch's AssertionError
                 continue
             print(f"{name}\t{line}\t{type(error).__name__}: {error}", file=told, flush=True)
-        if time.time() - began > LIMIT / 4:
-            print(f"{name}\t{line}\tslow: {time.time() - began:.1f} s", file=told, flush=True)
+        size = os.fstat(said).st_size
+        if size > told_so_far:  # LAPACK's words, say
+            print(f"{name}\t{line}\tprinted: {os.pread(said, 300, told_so_far).decode(errors='replace')!r}", file=told, flush=True)
+            told_so_far = size
+        if time.process_time() - began > LIMIT / 2:
+            print(f"{name}\t{line}\tslow: {time.process_time() - began:.1f} s", file=told, flush=True)
     os._exit(0)
+
+
+def processor(pid):
+    """Seconds of a processor that the child has used; 0 where that is not told."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def reason(pid, reports):
@@ -463,7 +499,7 @@ def main():
     cli.add_argument("--reports", type=pathlib.Path)
     cli.add_argument("names", nargs="*")
     args = cli.parse_args()
-    reports = args.reports or args.package.parent / "fuzz-reports"
+    reports = (args.reports or args.package.parent / "fuzz-reports").resolve()
     if "RUSHLIGHT_FUZZED" not in os.environ:  # once more, with the sanitizers loaded first
         import sanitizers
         env = sanitizers.environment(reports)
@@ -472,7 +508,7 @@ def main():
         if args.line:
             for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
                 env[key] = re.sub(r":?log_path=[^:]*", "", env[key])
-        env.update(RUSHLIGHT_FUZZED="1", PYTHONPATH=str(args.package), OMP_NUM_THREADS="1", PYTHONHASHSEED="0")
+        env.update(RUSHLIGHT_FUZZED="1", PYTHONPATH=str(args.package.resolve()), OMP_NUM_THREADS="1", PYTHONHASHSEED="0")
         os.execve(sys.executable, [sys.executable, *sys.argv], env)
     global torch, REPORTS
     REPORTS = reports
@@ -503,16 +539,16 @@ def main():
         pid = os.fork()
         if not pid:
             child(caller, at, last, board, out, told)
-        seen_at, since, status = None, time.time(), None
+        seen_at, since, spent, status = None, time.time(), 0, None
         while status is None:
             done, code = os.waitpid(pid, os.WNOHANG)
             now = int.from_bytes(board[0:8], "little")
             if now != seen_at:
-                seen_at, since = now, time.time()
-            slowest = max(slowest, time.time() - since)
+                seen_at, since, spent = now, time.time(), processor(pid)
+            slowest = max(slowest, processor(pid) - spent)
             if done:
                 status = code
-            elif time.time() - since > LIMIT:
+            elif processor(pid) - spent > LIMIT or time.time() - since > PATIENCE:
                 os.kill(pid, signal.SIGABRT)
                 since = time.time() + 30
             else:
@@ -530,7 +566,7 @@ def main():
             name = re.search(r'op\("([^"]*)"', line).group(1)
             note(name, line, f"ended by {'signal %d' % (status & 127) if status & 127 else 'exit %d' % (status >> 8)}: {reason(pid, reports)}")
         at = now
-        if at // CHUNK % 50 == 0 and at % CHUNK == 0:
+        if at // CHUNK % 10 == 0 and at % CHUNK == 0:
             print(f"{at - args.first} calls, {time.time() - began:.0f} s, {len(findings)} findings", flush=True)
     succeeded = int.from_bytes(board[ROOM - 8:ROOM], "little")
     print(f"{at - args.first} calls over {len(caller.names)} operations, {succeeded} of them without an error, {time.time() - began:.0f} s; slowest {slowest:.1f} s; {len(findings)} findings"

@@ -89,6 +89,38 @@ def networks(torch):
         yield (out ** 2).sum()
 
     @network
+    def stacked_lstm():
+        net, x = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dropout=0.5), randn(2, 5, 3)
+        yield
+        out, (h, c) = net(x)
+        yield out.pow(2).sum() + c.sum()
+
+    @network
+    def lstm_by_steps():
+        net, wide, x = nn.LSTM(3, 4, proj_size=2), nn.LSTM(2, 3, bias=False).double(), randn(3, 2, 3)
+        yield
+        yield wide(net(x)[0].double())[0].pow(2).sum()
+
+    @network
+    def packed_gru():
+        net, x = nn.GRU(3, 4, bidirectional=True), nn.utils.rnn.pack_padded_sequence(randn(3, 2, 3), torch.tensor([3, 2]))
+        yield
+        yield net(x)[0].data.pow(2).sum()
+
+    @network
+    def packed_lstm():
+        net, x = nn.LSTM(3, 4, num_layers=2), nn.utils.rnn.pack_padded_sequence(randn(4, 3, 3), torch.tensor([4, 3, 1]))
+        yield
+        yield net(x)[0].data.pow(2).sum()
+
+    @network
+    def recurrent_cells():
+        lstm, gru, rnn, x = nn.LSTMCell(3, 4), nn.GRUCell(4, 4), nn.RNNCell(4, 3, nonlinearity="relu"), randn(2, 3)
+        yield
+        h, c = lstm(x)
+        yield (rnn(gru(h, c)) ** 2).sum()
+
+    @network
     def attention():
         q, k, v, out, x = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), randn(2, 5, 8)
         yield

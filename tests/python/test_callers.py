@@ -1,4 +1,6 @@
 """What test suites of other packages import: torch.testing._internal, and what programs find in the whole process."""
+import subprocess
+import sys
 import unittest
 
 import pytest
@@ -139,3 +141,24 @@ def test_settings():
     torch._dynamo.config.recompile_limit = 8
     with pytest.raises(AttributeError, match="does not exist"):
         config.no_such_setting
+
+
+ONCE = """
+import warnings
+import rushlight as torch
+x = torch.ones(2)
+for call in (lambda: torch.add(x, 2, x), lambda: x.addcmul(1, x, x), lambda: torch.cholesky(torch.eye(2)), lambda: torch.lu(torch.eye(2)),
+             lambda: torch.qr(torch.eye(2)), lambda: torch.triangular_solve(torch.ones(2, 1), torch.eye(2)),
+             lambda: torch.chain_matmul(torch.eye(2), torch.eye(2)), lambda: torch.ones(2, 3, 2).T, lambda: torch.meshgrid(x, x)):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+        call()
+        print(*(str(w.message)[:30].split(chr(10))[0] for w in seen), sep="|")
+"""
+
+
+def test_warnings_given_once():
+    said = subprocess.run([sys.executable, "-c", ONCE], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == ["This overload of add is deprec", "", "torch.cholesky is deprecated i", "torch.lu is deprecated in favo", "torch.qr is deprecated in favo",
+                    "torch.triangular_solve is depr", "torch.chain_matmul is deprecat", "The use of `x.T` on tensors of", "torch.meshgrid: in an upcoming"]

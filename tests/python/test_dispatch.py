@@ -154,6 +154,39 @@ def test_seven_billion_fake_parameters():
     assert type(grad) is FakeTensor and grad.shape == (32000, 4096) and grad.device.type == "cpu"
 
 
+def test_fake_tensors_change_their_geometry():
+    from rushlight._subclasses import FakeTensorMode
+    with FakeTensorMode():
+        x = torch.empty(2, 3)
+        assert x.t_() is x and (x.shape, x.stride()) == ((3, 2), (1, 3))
+        assert x.unsqueeze_(0).shape == (1, 3, 2) and x.squeeze_().shape == (3, 2) and x.resize_(4, 5).shape == (4, 5) and x.stride() == (5, 1)
+        y = torch.zeros(3, 2, requires_grad=True)
+        z = (y * 2).swapaxes_(0, 1)
+        (z * torch.ones(2, 3)).sum().backward()
+        assert y.grad.shape == (3, 2) and z.shape == (2, 3)
+    z = torch.ones(2, 3, requires_grad=True) * 2
+    assert seen(lambda: z.transpose_(0, 1).sum())[0] == "aten.transpose_.default" and z.shape == (3, 2) and z._version == 1
+
+
+@pytest.mark.parametrize("options", [dict(), dict(bidirectional=True, num_layers=2, batch_first=True), dict(bias=False)])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_give_the_same_when_they_are_seen(kind, options):
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        net, x = getattr(torch.nn, kind)(3, 4, **options).to(dtype), torch.randn(5, 5, 3, dtype=dtype, requires_grad=True)
+
+        def results():
+            out, h = net(x)
+            leaves = [x, *net.parameters()]
+            return [out, *(h if kind == "LSTM" else [h]), *torch.autograd.grad((out * out.detach().cos()).sum() + sum(t.sum() for t in h), leaves)]
+
+        plain, watched = results(), []
+        seen(lambda: watched.extend(results()))
+        assert len(plain) == len(watched)
+        for a, b in zip(plain, watched):
+            torch.testing.assert_close(a, b)
+
+
 def test_fake_tensors_have_no_data():
     from rushlight._subclasses import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
     mode = FakeTensorMode()
@@ -281,3 +314,60 @@ def test_operators_of_programs_are_seen():
         y = twice(torch.ones(4, 5))
     assert mode.is_our_fake(y) and y.shape == (4, 5)
     assert lines(lambda v: twice(v) + 1, X)[0] == "twice = torch.ops.seen.twice.default(v_1)"
+
+
+# --- kernels of programs for operators of the library
+
+def test_kernels_by_dispatch_key():
+    calls, x = [], torch.ones(2)
+
+    def sevens(x):
+        calls.append("sin")
+        return torch.full_like(x, 7)
+
+    with torch.library._scoped_library("aten", "IMPL") as lib:
+        lib.impl("sin", sevens, "CPU")
+        lib.impl("add.Tensor", lambda a, b, *, alpha=1: torch.ops.aten.sub.Tensor(a, b), "CPU")
+        lib.impl("cos", lambda x: torch.empty(5, device="meta"), "Meta")
+        lib.impl("matmul", lambda a, b: a.new_full((3,), 4.0), "CompositeImplicitAutograd")
+        lib.impl("tan", lambda x: x * 9, "CompositeImplicitAutograd")     # it has kernels: they come first
+        lib.impl("addmm", lambda b, x, w, **kw: b.new_full((2, 2), 5.0), "CompositeExplicitAutograd")
+        lib.impl(torch.ops.aten.tanh.default, sevens, "CPU")
+        assert x.sin().tolist() == [7, 7] == torch.ops.aten.sin.default(x).tolist() == x.tanh().tolist() and len(calls) == 3
+        assert torch.allclose(x.clone().sin_(), torch.tensor(0.8414709848)) and len(calls) == 3     # in place is another operator
+        y = torch.zeros(2, requires_grad=True)
+        torch.sin(y).sum().backward()
+        assert y.grad.tolist() == [1, 1]            # the derivative is the library's
+        assert (x + x).tolist() == [0, 0] and (x + 3).tolist() == [-2, -2] and torch.cos(x.to("meta")).shape == (5,)
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).tolist() == [4, 4, 4] and torch.nn.Linear(3, 2)(torch.ones(2, 3)).tolist() == [[5, 5], [5, 5]]
+        assert torch.allclose(x.tan(), torch.tensor(1.5574077246))
+        with pytest.raises(RuntimeError, match="could not parse dispatch key"):
+            lib.impl("exp", sevens, "Nowhere")
+    assert torch.sin(torch.zeros(2)).tolist() == [0, 0] and (x + x).tolist() == [2, 2] and (torch.ones(2, 2) @ torch.ones(2, 2)).shape == (2, 2)
+
+
+def test_kernels_above_autograd():
+    class Five(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with torch._C._AutoDispatchBelowAutograd():
+                return torch.exp(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 5
+
+    lib = torch.library.Library("aten", "IMPL")
+    lib.impl("exp", Five.apply, "Autograd")
+    x = torch.zeros(2, requires_grad=True)
+    x.exp().sum().backward()
+    assert x.grad.tolist() == [5, 5] and seen(lambda: x.detach().exp())[-1] == "aten.exp.default"
+
+    def fails(x):
+        raise KeyError("of the kernel")
+
+    lib.impl("neg", fails, "CPU")
+    with pytest.raises(KeyError, match="of the kernel"):
+        -torch.ones(1)
+    del lib                                         # with it go its kernels
+    assert (-torch.ones(1)).item() == -1 and torch.autograd.grad(x.exp().sum(), x)[0].tolist() == [1, 1]

@@ -86,7 +86,7 @@ def test_results_whose_size_depends_on_data(mode):
     passes("""
 x = torch.arange(12.).view(3, 4); m = x % 3 == 0; i = torch.tensor([2, 0])
 g, gm, gi = x.ghost(), m.ghost(), i.ghost()
-for of in (lambda x, m, i: x[m], lambda x, m, i: x[m[:, 0]], lambda x, m, i: x[i, i], lambda x, m, i: m.nonzero(),
+for of in (lambda x, m, i: x[m], lambda x, m, i: x[m[:, 0]], lambda x, m, i: x[i, i], lambda x, m, i: x[:, i], lambda x, m, i: x[..., [0, 3]], lambda x, m, i: m.nonzero(),
            lambda x, m, i: torch.stack(m.nonzero(as_tuple=True)), lambda x, m, i: torch.masked_select(x, m)):
     assert of(g, gm, gi).is_ghost and torch.equal(of(g, gm, gi).cpu(), of(x, m, i))
 g[gm] = 0; g[gi] = torch.ones(4).ghost()
@@ -147,6 +147,66 @@ with torch.device("ghost:0"): assert torch.zeros(2).device.index == 0 and torch.
 """)
 
 
+@both
+def test_streams_and_events(mode):
+    passes("""
+lazy = %r == "lazy"
+a, b = torch.Stream("ghost"), torch.ghost.Stream()
+assert a.stream_id != b.stream_id and a.device == torch.device("ghost:0") and torch.ghost.current_stream().stream_id == 0 == torch.accelerator.current_stream().stream_id
+x = torch.zeros(4, device="ghost")
+torch.ghost.synchronize()
+with a:
+    assert torch.ghost.current_stream() == a
+    x += 1
+    begin = a.record_event(torch.Event("ghost", enable_timing=True))
+    x *= 10
+    end = a.record_event(torch.ghost.Event(enable_timing=True))
+assert torch.ghost.current_stream().stream_id == 0 and a.query() == begin.query() == (not lazy)
+begin.synchronize(); assert begin.query() and end.query() == (not lazy)
+with torch.ghost.stream(b):
+    b.wait_event(end)
+    y = x + 5
+    if lazy: assert not b.query()
+    assert y.tolist() == [15] * 4      # to the host by this stream, which waits for the other
+assert a.query() and b.query() and begin.elapsed_time(end) >= 0
+a.wait_stream(b); a.synchronize()
+for f in (lambda: torch.Event("ghost").elapsed_time(end), lambda: torch.Event("ghost", enable_timing=True).elapsed_time(end), lambda: a.record_event(torch.Event("ghost:1"))):
+    try: f()
+    except (ValueError, RuntimeError) as e: assert "Both events" in str(e) or "does not match" in str(e)
+    else: assert False
+assert torch.Event("ghost").query() and "stream_id=0" in repr(torch.Stream("cpu"))
+torch.Event("cpu").record(); torch.Stream("cpu").wait_stream(torch.Stream("cpu"))
+""" % mode, mode)
+
+
+def test_a_missing_synchronisation_shows():
+    passes("""
+x = torch.zeros(2, device="ghost"); torch.ghost.synchronize()
+with torch.Stream("ghost"): x += 1
+assert x.tolist() == [0, 0]      # nobody waited
+torch.ghost.synchronize(); assert x.tolist() == [1, 1]
+late = torch.Stream("ghost")
+x.fill_(3)
+with late: y = x + 1             # the younger stream runs first
+torch.ghost.synchronize(); assert y.tolist() == [2, 2]
+""", "lazy")
+
+
+def test_page_locked_memory():
+    passes("""
+x = torch.arange(6.).view(2, 3).t()
+p = x.pin_memory()
+assert p.is_pinned() and not x.is_pinned() and torch.equal(p, x) and p.stride() == x.stride() and p.pin_memory("ghost") is p or p.pin_memory().data_ptr() == p.data_ptr()
+assert p[0].is_pinned() and torch.equal(p.ghost(non_blocking=True).cpu(), x) and torch.ones(0).pin_memory().numel() == 0
+for t in torch.ones(2).ghost(), torch.ones(2, 2).to_sparse():
+    try: t.pin_memory()
+    except (RuntimeError, NotImplementedError): pass
+    else: assert False
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(4.)), batch_size=2, pin_memory=True)
+assert [b[0].is_pinned() for b in loader] == [True, True]
+""")
+
+
 def test_a_failure_is_reported_where_the_queue_runs():
     passes("""
 x = torch.arange(3.).ghost(); y = x.gather(0, torch.tensor([7]).ghost())
@@ -202,6 +262,45 @@ def test_training_gives_the_numbers_of_the_cpu(network, mode):
 for optimizer in torch.optim.SGD, torch.optim.AdamW:
     assert losses({network}, optimizer, "cpu") == losses({network}, optimizer, "ghost"), optimizer
 """, mode)
+
+
+def test_kernels_that_programs_give():
+    passes("""
+lib = torch.library.Library("aten", "IMPL")
+lib.impl("sin", lambda x: x + 10, "PrivateUse1")
+assert torch.zeros(2).ghost().sin().tolist() == [10, 10] and torch.zeros(2).sin().tolist() == [0, 0]
+""")
+
+
+@both
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_sparse_tensors(layout, mode):
+    passes(f"""
+x = torch.tensor([[0., 1, 0], [2, 0, 3]])
+c, s = x.{layout}(), x.ghost().{layout}()
+dense = lambda t: t.to_dense().cpu() if t.layout != torch.strided else t.cpu()
+for f in (lambda t: t, lambda t: t.cpu(), lambda t: t.ghost(), lambda t: t @ torch.ones(3, 2, device=t.device), lambda t: t + t, lambda t: t * t, lambda t: t.sin(),
+          lambda t: t.t(), lambda t: t.to_sparse(), lambda t: t[1], lambda t: t.to_sparse() @ t.to_sparse().t(), lambda t: torch.sparse.sum(t.to_sparse(), 0),
+          lambda t: torch.sparse.softmax(t.to_sparse(), 1), lambda t: torch.cat([t.to_sparse()] * 2), lambda t: t.to_sparse().index_select(0, torch.tensor([1, 0], device=t.device)),
+          lambda t: torch.zeros_like(t), lambda t: t.to_sparse().narrow_copy(1, 1, 2), lambda t: torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]], device=t.device),
+          torch.ones(2, device=t.device)).coalesce()):
+    assert torch.equal(dense(f(s)), dense(f(c))), f.__code__.co_firstlineno
+assert s.device == torch.device("ghost:0") and "ghost:0" in repr(s) and s.values().is_ghost and c.ghost().is_ghost and not s.cpu().is_ghost
+def gradients(device):
+    a, b = x.to(device).to_sparse().requires_grad_(), torch.ones(3, 2, device=device, requires_grad=True)
+    torch.sparse.mm(a, b).square().sum().backward()
+    return a.grad.to_dense().tolist(), b.grad.tolist()
+assert gradients("ghost") == gradients("cpu")
+""", mode)
+
+
+def test_files_are_the_hosts():
+    passes("""
+x = torch.arange(12.).view(1, 12) / 20
+assert torch.equal(torch.ops.sound.encode(x.ghost(), 8000), torch.ops.sound.encode(x, 8000))
+data = torch.ops.sound.encode(x, 8000)
+assert torch.equal(torch.ops.sound.decode(data.ghost())[0], torch.ops.sound.decode(data)[0])
+""")
 
 
 @both

@@ -126,8 +126,6 @@ LESS = {
         "i0.default", "special_i0.default", "special_i1.default", "elu_backward.default", "gelu_backward.default", "ldexp.Tensor",
         "pow.Tensor_Tensor", "float_power.Tensor_Tensor", *(f"special_shifted_chebyshev_polynomial_{k}.default" for k in "uvw"))], "finite"),
     "as_strided_scatter": "values",             # PyTorch's gradient is that of the part that was written over
-    # of complex numbers PyTorch computes another function than the derivative
-    "ops.aten.silu_backward.default": "real",
     # rounding to whole numbers, or of numbers at the bounds of cells; half types where PyTorch overflows or cancels in between
     **dict.fromkeys(["nn.functional.interpolate", "nn.functional.upsample_bilinear"], "inexact"),
     **dict.fromkeys(["histc", "grid_sampler_2d", "nn.functional.grid_sample", "matrix_exp", "nn.functional.normalize",

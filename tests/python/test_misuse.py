@@ -28,9 +28,11 @@ FINE = {
     "rush_module_buffer": {2}, "rush_summary_open": {1}, "rush_nn_call": {2}, "rush_graph_dot": {1}, "rush_tokenizer_decode": {2}, "rush_sound_load": {1}, "rush_sound_decode": {2},
     "rush_summary_pr_curve": {4}, "rush_summary_embedding": {3, 4}, "rush_tokenizer_load": {1}, "rush_forward_all": set(), "rush_dataset_new": {1},
     "rush_optim_step_closure": {2}, "rush_summary_hparams": {2, 4}, "rush_lr_multistep": "all", "rush_apply": {2}, "rush_fail": "all", "rush_log": "all",
-    "rush_picture_decode": set(), "rush_rng_free": "all",
+    "rush_picture_decode": set(), "rush_rng_free": "all", "rush_store_keep": "all", "rush_store_drop": "all", "rush_bytes_free": "all", "rush_event_free": "all", "rush_group_keep": "all", "rush_group_drop": "all", "rush_reducer_drop": "all",
+    "rush_work_keep": "all", "rush_work_drop": "all", "rush_store_add": {3}, "rush_thread_generator_set": "all",
+    "rush_generator_keep": "all", "rush_generator_drop": "all", "rush_op_c_name": "all", "rush_hook_add": {2},
 }
-SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_infer$|rush_op_effects$|rush_thread_generator_set$")
+SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_store_list_free$|rush_profile_to$|rush_generator_state$")  # the last but one: its n is what rush_store_list() said; the last: writes 5056 bytes
 
 
 class Value(ctypes.Structure):
@@ -39,6 +41,10 @@ class Value(ctypes.Structure):
 
 class Pair(ctypes.Structure):  # rush_tensors, rush_ints, rush_floats, rush_scalars
     _fields_ = [("data", ctypes.c_void_p), ("n", ctypes.c_size_t)]
+
+
+class StoreOptions(ctypes.Structure):  # rush_store_tcp_options
+    _fields_ = [("world_size", ctypes.c_int), ("server", ctypes.c_bool), ("wait", ctypes.c_bool), ("timeout", ctypes.c_double), ("listen_fd", ctypes.c_int)]
 
 
 class State(ctypes.Structure):
@@ -76,15 +82,15 @@ def prototypes():
 FUNCTIONS = {name: (result, args) for result, name, args in prototypes()}
 NUMBERS = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t, "double": ctypes.c_double, "bool": ctypes.c_bool,
            "rush_dtype": ctypes.c_int, "rush_device_type": ctypes.c_int, "rush_error_kind": ctypes.c_int, "rush_picture_mode": ctypes.c_int,
-           "uint32_t": ctypes.c_uint32, "float": ctypes.c_float}
-STRUCTS = {"rush_value": Value, "rush_tensors": Pair, "rush_ints": Pair, "rush_floats": Pair, "rush_scalars": Pair, "rush_state": State, "rush_device": Device,
+           "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint, "float": ctypes.c_float}
+STRUCTS = {"rush_value": Value, "rush_bytes": Pair, "rush_tensors": Pair, "rush_ints": Pair, "rush_floats": Pair, "rush_scalars": Pair, "rush_state": State, "rush_device": Device,
            "rush_load_options": LoadOptions}
 
 
 def c_type(text):
     if text.startswith("..."):
         return None
-    if "*" in text or "(" in text or "[" in text or re.match(r"rush_(log_fn|rule|kernel|derivative)\b", text):
+    if "*" in text or "(" in text or "[" in text or re.match(r"rush_(log_fn|hook_fn|rule|kernel|derivative)\b", text):
         return ctypes.c_void_p
     word = re.sub(r"\bconst\b", "", text).split()[0]
     return NUMBERS.get(word) or STRUCTS[word]
@@ -128,6 +134,16 @@ class Making:
             return data if word == "rush_dataset" else self.call("rush_loader_new_with", data, self.hold(ctypes.create_string_buffer(256)))
         if word == "rush_tokenizer":
             return self.call("rush_tokenizer_characters", self.hold(ctypes.create_string_buffer(b"abc")), 3)
+        if word == "rush_store":
+            store = self.call("rush_store_hash")
+            self.call("rush_store_timeout_set", store, 0.05)
+            return store
+        if word in ("rush_group", "rush_work", "rush_reducer"):
+            return None  # tests/c has groups of several processes
+        if word == "rush_store_tcp_options":
+            return self.hold(StoreOptions(timeout=0.05))
+        if word == "rush_summary":
+            return self.call("rush_summary_open", self.hold(ctypes.create_string_buffer(self.file.encode() + b".summary")), None)
         if word == "rush_generator":
             return self.call("rush_default_generator")
         if word == "rush_op":
@@ -139,11 +155,37 @@ class Making:
             return self.hold(Kind(b"Own", 8, None, None))
         return self.hold(ctypes.create_string_buffer(512))  # options, room for results
 
+    def ended(self, text):
+        """Such a thing after its end: its scope is closed, or it was freed. None where there is no end."""
+        kind = c_type(text)
+        words = {"rush_dataset": "rush_dataset_drop", "rush_loader": "rush_loader_free", "rush_tokenizer": "rush_tokenizer_free", "rush_summary": "rush_summary_close", "rush_store": "rush_store_drop"}
+        word = {Value: "rush_tensor", State: "rush_tensor"}.get(kind) or (re.search(r"rush_\w+", text) or [""])[0]
+        if word == "rush_tensors":
+            word = "rush_tensor"
+        if word == "rush_value" and "const" in text:
+            word = "rush_tensor"
+        if word not in ("rush_tensor", "rush_module", "rush_optim", "rush_content", *words) or re.search(r"\*\*(out|sample|batch)$|\(", text):
+            return None  # or a place that is written to
+        mark = self.lib.rush_scope_open()
+        thing = self.thing(word)
+        if word in words:
+            self.call(words[word], thing)
+        self.lib.rush_scope_close(mark)
+        if kind is Value:
+            return Value(1, 0, thing, 0)
+        if kind is State:
+            return State(1, self.hold((ctypes.c_char_p * 1)(b"weight")), self.hold((ctypes.c_void_p * 1)(thing)))
+        if kind is Pair:
+            return self.tensors(thing)
+        if "rush_value" in text:
+            return self.hold((Value * 8)(Value(1, 0, thing, 0), Value(1, 0, thing, 0), Value(2, 0, 1, 0)))
+        return self.hold((ctypes.c_void_p * 8)(*[thing] * 2)) if re.search(r"rush_\w+ \*(const )?\*", text) else thing
+
     def good(self, text):
         kind = c_type(text)
         if kind is ctypes.c_void_p:
             if "char" in text and text.count("*") > 1:
-                return self.hold((ctypes.c_char_p * 8)(*[self.file.encode()] * 8))
+                return self.hold((ctypes.c_char_p * 8)(*[self.file.encode()] * 2))
             if "char" in text:
                 return self.hold(ctypes.create_string_buffer(self.file.encode() + b".png"))
             if "(" in text:
@@ -194,7 +236,7 @@ class Making:
             yield State(1, self.hold((ctypes.c_char_p * 1)(b"nothing")), self.hold((ctypes.c_void_p * 1)(None)))
             yield State(1, self.hold((ctypes.c_char_p * 1)(None)), self.hold((ctypes.c_void_p * 1)(self.tensor())))
         elif kind is ctypes.c_double:
-            yield from (float("nan"), -1.0, float("inf"), 1e308)
+            yield from (float("nan"), -1.0, *(() if "seconds" in text else (float("inf"), 1e308)))  # who says so waits
         elif kind is ctypes.c_bool:
             yield False
         elif text.startswith(("rush_dtype", "rush_picture")):
@@ -214,7 +256,6 @@ def misuse(name, tell):
     lib.rush_error.restype = ctypes.c_char_p
     lib.rush_scope_open.restype = ctypes.c_size_t
     lib.rush_scope_close.argtypes = [ctypes.c_size_t]
-    lib.rush_memory_limit_cache.argtypes = [ctypes.c_size_t]
     result, types = FUNCTIONS[name]
     silent = []
     for i, text in enumerate(types):
@@ -229,9 +270,22 @@ def misuse(name, tell):
             said = lib.rush_error()
             if said is not None and not said:
                 silent.append(f"{name}: argument {i} ({text}), value {k}: an error without words")
-            missing = c_type(text) is ctypes.c_void_p and x is None and "(" not in text
+            missing = c_type(text) is ctypes.c_void_p and x is None and "(" not in text and not text.endswith("_options *")  # defaults
             if missing and not said and FINE.get(name) != "all" and i not in FINE.get(name, ()):
                 silent.append(f"{name}: argument {i} ({text}) is NULL, and nobody says so")
+            lib.rush_error_clear()
+            lib.rush_scope_close(mark)
+        for _ in range(2):  # again: what the first call allocated may lie where the thing was
+            mark = lib.rush_scope_open()
+            args = [None if j == i else make.good(t) for j, t in enumerate(types) if c_type(t) is not None]
+            lib.rush_error_clear()
+            args[i] = make.ended(text)
+            tell(f"{name}: argument {i} ({text}), after its end")
+            if args[i] is not None:
+                assert lib.rush_error() is None, lib.rush_error()
+                make.call(name, *args)
+                if not lib.rush_error():
+                    silent.append(f"{name}: argument {i} ({text}) is used after its end, and nobody says so")
             lib.rush_error_clear()
             lib.rush_scope_close(mark)
     return silent

@@ -145,8 +145,42 @@ BROKEN = [  # what once read or wrote outside, or crashed; all are errors in som
     "aten.rnn_tanh.data(F32, torch.tensor(4), F32[None], [F32, F32], False, 1, 0., False, False)", "aten.rnn_tanh.data(F32, torch.tensor([4]), F32[None], [F32[0], F32], False, 1, 0., False, False)",
     "aten.rnn_tanh.data(F32[0], torch.tensor([4]), F32[None], [F32, F32], False, 1, 0., False, False)", "aten.rnn_relu.data(F32, torch.tensor([4]).to('meta'), F32[None], [F32, F32], False, 1, 0., False, False)",
     "aten._pack_padded_sequence(F32, torch.tensor([4, 4, 4, 4]).to('meta'), False)", "aten.vision_resize(F32[None], [])", "aten._pad_packed_sequence(F32, torch.tensor([-1]), False, 0., -1)",
-    "torch.take(F32, torch.tensor([2**63 - 1]))", "torch.put(F32, torch.tensor([-2**63]), torch.ones(1))",
+    "aten.put.out(F32, torch.tensor([0]), F32[0, :1], True, out=F32.double())", "aten.index_fill.int_Scalar_out(F32.half(), 0, torch.tensor([0]), 1, out=torch.zeros(4, 4, dtype=torch.complex64))",
+    "aten.index_reduce.out(F32, 0, torch.tensor([0]), F32[:1], 'amax', out=F32.double())", "aten._adaptive_avg_pool3d_backward(torch.ones(2, 2, 2, 2), torch.ones(2, 2, 2, 2, 2))",
+    "aten._adaptive_avg_pool1d_backward(F32[:2, :2], torch.ones(17, 2))", "torch.arange(-2**63, 3)", "torch.arange(0, -2**63, -1)", "aten.reflection_pad2d(F32[None], [-1, 2, -2**63, -2**63])",
+    "aten.replication_pad3d_backward(F32[None], F32[None], [2, -2, 1, 2**63 - 1])", "aten._pad_circular(F32[None], [2**63 - 1, 2**63 - 1])", "torch.nn.functional.pad(F32, [2, 0, 7, 2**63 - 1])",
+    "aten._pad_backward(F32[None], [1, 4, 1], [9, -6], 0)", "aten._pad_backward(F32[None], [1, 4, 0], [2, 2], 2)",
+    "torch.sparse_compressed_tensor(torch.tensor([0, 1]), torch.tensor([2**63 - 1]), F32[0, :1], layout=torch.sparse_csr)",
+    "torch.sparse_compressed_tensor(torch.tensor([0, 1], device='meta'), torch.tensor([1], device='meta'), F32[0, :1].to('meta'), layout=torch.sparse_csr)",
+    "torch.ones(4, dtype=torch.float8_e5m2).index_reduce(0, torch.tensor([0]), torch.ones(1, dtype=torch.float8_e5m2), 'amax')",
+    "aten.embedding_dense_backward(F32.to(torch.float8_e5m2), torch.tensor([0, 1, 2, 3]), 4, -1, False)", "torch.lu_unpack(F32, torch.tensor([1, 2, 3, -2**31], dtype=torch.int32))",
+    "aten._fused_adam_([F32], [F32], [F32], [], [], [F32[0, 0]], lr=1., beta1=.9, beta2=.9, weight_decay=0., eps=1., amsgrad=False, maximize=False)",
+    "aten._fused_rmsprop_([F32], [F32], [], [], [], lr=1., alpha=.5, eps=1., weight_decay=0., momentum=0., centered=False, maximize=False)",
+    "aten._pad_packed_sequence(F32[0, :1], torch.tensor([], dtype=torch.int64), True, 0., 3)", "aten._embedding_bag_dense_backward(F32[0], torch.tensor([0, 1, 2]), torch.tensor(0), F32[0], F32[0], 3, True, 5, F32[0], -2)", "aten.vision_crop(F32[None], 4, 2**63 - 1, 4, 4)", "torch.repeat_interleave(F32, 2**63 - 1, output_size=2)", "torch.repeat_interleave(torch.tensor([2**63 - 1, 2**63 - 1]))",
+    "aten._to_sparse(F32, layout=torch.strided, dense_dim=1)", "aten._to_sparse(COO, layout=torch.strided)", "aten._sparse_broadcast_to(COO, [4, 7, 2, 2**62, 4, 4])",
+    "F32.to_sparse().sparse_resize_and_clear_([4, 4], 2**63 - 1, 3)", "torch.take(F32, torch.tensor([2**63 - 1]))", "torch.put(F32, torch.tensor([-2**63]), torch.ones(1))",    "torch._VF.lstm(F32[None], [F32[None], F32[None]], [F32, F32], True, 2**62, 0., True, False, True)", "torch._VF.gru(F32[None], F32[None], [F32, F32], True, -2**63, 0., True, True, True)",
 ]
+
+
+UNUSUAL = [  # what once was undefined, or took long; all have a result
+    "torch.arange(-2**63, 2**63 - 1, 2**62).numel() == 4", "torch.arange(0, -2**63, -2**62).tolist() == [0, -2**62]", "torch.arange(2**63 - 3, 2**63 - 1, 5).tolist() == [2**63 - 3]",
+    "torch.special.polygamma(2**63 - 1, F32.clone().requires_grad_()).sum().backward() is None", "F32.clone().requires_grad_().pow(-2**63).sum().backward() is None",
+    "torch.linalg.lstsq(torch.ones(5, 0), torch.ones(5, 2)).solution.shape == (0, 2)", "torch.pdist(F32[:1]).shape == (0,)",
+    "aten._upsample_bilinear2d_aa(torch.ones(1, 1, 3, 3), [3, 1], False, None, 5e-324).shape == (1, 1, 3, 1)", "aten._upsample_bicubic2d_aa(torch.ones(1, 1, 3, 7), [2, 2], False, None, 1e-5).shape == (1, 1, 2, 2)",
+    "aten.upsample_nearest1d(torch.ones(1, 1, 3), [3], 1e-300).tolist() == [[[1., 1., 1.]]]", "aten.upsample_bicubic2d(torch.ones(1, 1, 3, 3), [3, 1], False, None, 1e-300).shape == (1, 1, 3, 1)",
+    "torch._dirichlet_grad(F32[0, 0] / 2, -F32[0, 0] * 1e9, F32[0, 0] * 2).isnan()", "abs(torch._dirichlet_grad(F32[0].double() / 2, F32[0].double() * 1e8, F32[0].double() * 2e8)[0].item() / 5e-9 - 1) < 1e-6",
+    "abs(torch._standard_gamma_grad(F32[0].double() * 1e12, F32[0].double() * 1e12)[0].item() - 1) < 1e-6", "torch.tensor([2**31 - 1], dtype=torch.int32).index_add(0, torch.tensor([0]), torch.tensor([2**31 - 1], dtype=torch.int32)).item() == -2",
+    "torch.roll(F32.clone().requires_grad_(), -2**63, 0).sum().backward() is None",
+    "aten.vision_adjust_hue(torch.tensor([1., 2., torch.inf]).view(3, 1, 1), 0.).shape == (3, 1, 1)",
+    "torch.nn.functional.scaled_dot_product_attention(torch.ones(1, 0, 3, 4).requires_grad_(), torch.ones(1, 0, 5, 4), torch.ones(1, 0, 5, 4)).sum().backward() is None",
+]
+
+
+@pytest.mark.parametrize("call", UNUSUAL)
+def test_what_is_unusual(call):
+    began = time.process_time()
+    assert eval(call, {"torch": torch, "aten": torch.ops.aten, "F32": F32})
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("call", BROKEN)

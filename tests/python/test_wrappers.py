@@ -75,6 +75,13 @@ def test_gradients_are_recorded_above():
     assert type(w.grad) is Wrapper and torch.allclose(w.grad._data, 2 * (2 * w._data).cos())
 
 
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 1), ()])
+def test_a_broadcast_operand_has_a_gradient_of_its_size(shape):
+    v = torch.ones(shape, requires_grad=True)
+    (make() * v).sum().backward()
+    assert v.grad.shape == shape and torch.equal(v.grad._data, make()._data.sum_to_size(shape))
+
+
 def test_out():
     place = torch.empty(0)
 

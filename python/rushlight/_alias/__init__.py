@@ -52,6 +52,10 @@ class AliasFinder:
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.startswith(OWN + "."):
+            from rushlight import _modules
+            spec = _modules.Finder.find_spec(fullname)
+            if spec is not None:
+                return spec
             spec = importlib.machinery.PathFinder.find_spec(fullname, path)
             if spec is not None and spec.loader is not None:
                 run = spec.loader.exec_module

@@ -5,15 +5,12 @@ from ..compiler import (allow_in_graph, assume_constant_result, disable, is_comp
                         reset, substitute_in_graph)
 from . import config, exc, utils  # noqa: F401
 from .eval_frame import OptimizedModule  # noqa: F401
+from .explaining import explain, graph_break  # noqa: F401
 
 
 def optimize(*args, **kwargs):
     """A decorator that gives back what it decorates."""
     return lambda fn: fn
-
-
-def graph_break(msg=""):
-    """Where a graph would end."""
 
 
 def disallow_in_graph(fn):
@@ -37,10 +34,6 @@ def mark_static_address(t, guard=True):
 
 def run(fn=None):
     return (lambda f: f) if fn is None else fn
-
-
-def explain(f, *args, **kwargs):
-    raise NotImplementedError("torch._dynamo.explain: there is no compiler whose work could be explained")
 
 
 def export(f, *args, **kwargs):

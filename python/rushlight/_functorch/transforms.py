@@ -461,13 +461,6 @@ def hessian(func, argnums=0):
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def functionalize(func, *, remove="mutations"):
-    """func as it is: eager execution needs no functional form."""
-    if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}")
-    return func
-
-
 def debug_unwrap(tensor, *, recurse=True):
     """What a tensor inside vmap holds; all others as they are."""
     while isinstance(tensor, BatchedTensor):

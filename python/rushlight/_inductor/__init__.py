@@ -3,7 +3,11 @@ from . import config  # noqa: F401,E402
 
 _MODES = {"default": {}, "reduce-overhead": {"triton.cudagraphs": True},
           "max-autotune-no-cudagraphs": {"max_autotune": True, "coordinate_descent_tuning": True},
-          "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True}}
+          "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True},
+          "lite": {"fallback_by_default": True, "selective_decompose": True, "reorder_for_peak_memory": False,
+                   "reorder_for_compute_comm_overlap": False, "triton.reorder_for_reducing_graph_partitions": False,
+                   "use_pre_grad_passes": False, "use_joint_graph_passes": False, "use_post_grad_passes": False, "use_dce": False,
+                   "allow_buffer_reuse": False}}
 
 
 def list_mode_options(mode=None, dynamic=None):

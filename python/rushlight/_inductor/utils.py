@@ -1,5 +1,8 @@
 """Helpers of the code generator."""
 import contextlib
+import os
+import shutil
+import tempfile
 
 
 def is_big_gpu(index=0):
@@ -8,8 +11,18 @@ def is_big_gpu(index=0):
 
 @contextlib.contextmanager
 def fresh_cache(cache_entries=None, dir=None, delete=True):
-    """A cache of compiled code for as long as the context lasts: none is kept."""
-    yield
+    """A folder for compiled code for as long as the context lasts: programs find its name, and nothing in it."""
+    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    folder = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=dir)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+        if delete:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 fresh_inductor_cache = fresh_cache

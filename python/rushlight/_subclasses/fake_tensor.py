@@ -43,7 +43,7 @@ class DataDependentOutputException(_NamesOperator):
 
 
 # What cannot be answered without data.
-_NUMBERS_FROM_DATA = {"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero", "aten::allclose"}
+_NUMBERS_FROM_DATA = {"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero", "aten::allclose", "aten::_int_list"}
 _SIZES_FROM_DATA = {"aten::nonzero", "aten::masked_select", "aten::unique_dim", "aten::_unique2", "aten::_unique",
                     "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount"}
 
@@ -254,12 +254,25 @@ def _run(mode, func, args, kwargs):
         meta_kwargs.pop("pin_memory", None)
     with _without(mode):
         out = func(*meta_args, **meta_kwargs)
-    return _wrap(mode, traits, args, kwargs, out, device)
+    return _wrap(mode, traits, args, kwargs, meta_args, out, device)
 
 
-def _wrap(mode, traits, args, kwargs, out, device):
+def _take_geometry(fake, meta):
+    """transpose_, resize_ and their kind: what became of the one becomes of the other."""
+    if isinstance(fake, FakeTensor) and (fake.shape != meta.shape or fake.stride() != meta.stride() or fake.storage_offset() != meta.storage_offset()):
+        watched = _C._watch_off(True)
+        try:
+            with torch.no_grad():
+                fake.as_strided_(meta.shape, meta.stride(), meta.storage_offset())
+        finally:
+            _C._watch_off(watched)
+
+
+def _wrap(mode, traits, args, kwargs, meta_args, out, device):
     if traits.writes:
         given = [args[i] if i < len(args) else kwargs.get(name) for i, name in traits.writes]
+        if traits.writes[0][0] == 0 and isinstance(meta_args[0], torch.Tensor):
+            _take_geometry(args[0], meta_args[0])
         return given[0] if len(given) == 1 else out if out is None else tuple(given)
     return tree_map_only(torch.Tensor, lambda t: FakeTensor(mode, t, device if device is not None else t.device), out)
 

@@ -101,7 +101,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     else:
         inputs = ()
     tensors = (tensors,) if isinstance(tensors, (torch.Tensor, graph.GradientEdge)) else tuple(tensors)
-    grads = _make_grads(tensors, _tensor_or_tensors_to_tuple(grad_tensors, len(tensors)), False)
+    grads = _tensor_or_tensors_to_tuple(grad_tensors, len(tensors))
+    if function._below is not None:  # nested tensors
+        tensors, grads, inputs = map(function._below.dense, (tensors, grads, inputs))
+    grads = _make_grads(tensors, grads, False)
     if retain_graph is None:
         retain_graph = create_graph
     _engine_run_backward(tensors, grads, retain_graph, create_graph, inputs, allow_unreachable=True,

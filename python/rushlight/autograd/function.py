@@ -8,6 +8,7 @@ from rushlight._C import _FunctionBase
 __all__ = ["FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
            "NestedIOFunction"]
 
+_below = None  # the module of nested tensors, once there may be some: functions of them run on the dense tensors below
 
 class FunctionCtx:
     """The ctx of forward and backward."""
@@ -134,6 +135,8 @@ class Function(_SingleLevelFunction):
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, {}
+        if _below is not None and any(isinstance(a, _below.NestedBase) for a in args):
+            return _below.apply_function(cls, args)
         if _functorch.levels:
             from rushlight._functorch import custom
             return custom.batched(cls, args, super().apply)

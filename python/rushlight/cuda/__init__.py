@@ -332,8 +332,8 @@ class _LegacyTensor(type):
             instance.type() == "torch.cuda." + cls.__name__
 
 
-for _name in ("Double", "Float", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool", "BFloat16"):
-    globals()[_name + "Tensor"] = _LegacyTensor(_name + "Tensor", (), {"__module__": "torch.cuda"})
+for _name in torch._namespace._TENSOR_TYPES:
+    globals()[_name] = _LegacyTensor(_name, (), {"__module__": "torch.cuda"})
 
 
 def __getattr__(name):

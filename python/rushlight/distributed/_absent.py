@@ -2,7 +2,7 @@
 
 
 def _say(name):
-    raise NotImplementedError(f"torch.distributed.{name}: this build of rushlight has no distributed training yet; torch.distributed.is_available() is False")
+    raise NotImplementedError(f"torch.distributed.{name} is not supported")
 
 
 class _AbsentType(type):

@@ -28,15 +28,13 @@ class Folded(TransformedDistribution):
         return torch.zeros_like(self.scale)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         value = torch.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         both = self.base_dist.log_prob(value) + math.log(2)
         return torch.where(value >= 0, both, -math.inf)
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value):

@@ -40,8 +40,7 @@ class Bernoulli(Trials, ExponentialFamily):
             return torch.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         logits, value = broadcast_all(self.logits, value)
         return -torch.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 

@@ -47,8 +47,7 @@ class Binomial(Trials, Distribution):
             return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         n = self.total_count
         choose = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
         return value * self.logits + choose - (n * _clamp_by_zero(self.logits)

@@ -76,8 +76,7 @@ class Categorical(Distribution):
         return torch.multinomial(table, sample_shape.numel(), True).T.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         value, log_pmf = torch.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return log_pmf.gather(-1, value[..., :1]).squeeze(-1)
 

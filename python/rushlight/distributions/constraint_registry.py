@@ -52,78 +52,36 @@ def _transform_to_real(constraint):
     return transforms.identity_transform
 
 
-@biject_to.register(constraints.independent)
-def _biject_to_independent(constraint):
-    return transforms.IndependentTransform(biject_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+def _exp_then(loc, scale):
+    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(loc, scale)])
 
 
-@transform_to.register(constraints.independent)
-def _transform_to_independent(constraint):
-    return transforms.IndependentTransform(transform_to(constraint.base_constraint),
-                                           constraint.reinterpreted_batch_ndims)
-
-
-@_both(constraints.greater_than, constraints.greater_than_eq)
-def _transform_to_greater_than(constraint):
-    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)])
-
-
-@_both(constraints.less_than)
-def _transform_to_less_than(constraint):
-    return transforms.ComposeTransform([transforms.ExpTransform(),
-                                        transforms.AffineTransform(constraint.upper_bound, -1)])
+_both(constraints.greater_than, constraints.greater_than_eq)(lambda above: _exp_then(above.lower_bound, 1))
+_both(constraints.less_than)(lambda below: _exp_then(below.upper_bound, -1))
 
 
 @_both(constraints.interval, constraints.half_open_interval)
-def _transform_to_interval(constraint):
-    low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, _Number) and isinstance(high, _Number) and low == 0 and high == 1:
+def _onto_interval(between):
+    low, high = between.lower_bound, between.upper_bound
+    if isinstance(low, _Number) and isinstance(high, _Number) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
     return transforms.ComposeTransform([transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)])
 
 
-@biject_to.register(constraints.simplex)
-def _biject_to_simplex(constraint):
-    return transforms.StickBreakingTransform()
+# Constraints that one transform is made for.
+for _registries, _constraint, _transform in (
+        ((biject_to,), constraints.simplex, transforms.StickBreakingTransform),
+        ((transform_to,), constraints.simplex, transforms.SoftmaxTransform),
+        ((transform_to,), constraints.lower_cholesky, transforms.LowerCholeskyTransform),
+        ((transform_to,), constraints.positive_definite, transforms.PositiveDefiniteTransform),
+        ((transform_to,), constraints.positive_semidefinite, transforms.PositiveDefiniteTransform),
+        ((biject_to, transform_to), constraints.corr_cholesky, transforms.CorrCholeskyTransform)):
+    for _registry in _registries:
+        _registry.register(_constraint, lambda constraint, transform=_transform: transform())
 
-
-@transform_to.register(constraints.simplex)
-def _transform_to_simplex(constraint):
-    return transforms.SoftmaxTransform()
-
-
-@transform_to.register(constraints.lower_cholesky)
-def _transform_to_lower_cholesky(constraint):
-    return transforms.LowerCholeskyTransform()
-
-
-@transform_to.register(constraints.positive_definite)
-@transform_to.register(constraints.positive_semidefinite)
-def _transform_to_positive_definite(constraint):
-    return transforms.PositiveDefiniteTransform()
-
-
-@_both(constraints.corr_cholesky)
-def _transform_to_corr_cholesky(constraint):
-    return transforms.CorrCholeskyTransform()
-
-
-@biject_to.register(constraints.cat)
-def _biject_to_cat(constraint):
-    return transforms.CatTransform([biject_to(part) for part in constraint.cseq], constraint.dim, constraint.lengths)
-
-
-@transform_to.register(constraints.cat)
-def _transform_to_cat(constraint):
-    return transforms.CatTransform([transform_to(part) for part in constraint.cseq], constraint.dim,
-                                   constraint.lengths)
-
-
-@biject_to.register(constraints.stack)
-def _biject_to_stack(constraint):
-    return transforms.StackTransform([biject_to(part) for part in constraint.cseq], constraint.dim)
-
-
-@transform_to.register(constraints.stack)
-def _transform_to_stack(constraint):
-    return transforms.StackTransform([transform_to(part) for part in constraint.cseq], constraint.dim)
+# Constraints on parts, whose transforms ask the registry again.
+for _registry in (biject_to, transform_to):
+    _registry.register(constraints.independent, lambda whole, into=_registry: transforms.IndependentTransform(
+        into(whole.base_constraint), whole.reinterpreted_batch_ndims))
+    _registry.register(constraints.cat, lambda whole, into=_registry: transforms.CatTransform(list(map(into, whole.cseq)), whole.dim, whole.lengths))
+    _registry.register(constraints.stack, lambda whole, into=_registry: transforms.StackTransform(list(map(into, whole.cseq)), whole.dim))

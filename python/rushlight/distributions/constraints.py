@@ -357,32 +357,17 @@ class _Stack(_Parts):
         return torch.stack([part.check(piece) for piece, part in zip(slices, self.cseq)], self.dim)
 
 
-dependent = _Dependent()
-dependent_property = _DependentProperty
-independent = _IndependentConstraint
-boolean = _Boolean()
-one_hot = _OneHot()
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
-integer_interval = _IntegerInterval
-real = _Real()
-real_vector = independent(real, 1)
-positive = _GreaterThan(0.0)
-nonnegative = _GreaterThanEq(0.0)
-greater_than = _GreaterThan
-greater_than_eq = _GreaterThanEq
-less_than = _LessThan
-multinomial = _Multinomial
-unit_interval = _Interval(0.0, 1.0)
-interval = _Interval
-half_open_interval = _HalfOpenInterval
-simplex = _Simplex()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-square = _Square()
-symmetric = _Symmetric()
-positive_semidefinite = _PositiveSemidefinite()
-positive_definite = _PositiveDefinite()
-cat = _Cat
-stack = _Stack
+dependent, dependent_property, independent = _Dependent(), _DependentProperty, _IndependentConstraint
+# numbers
+boolean, one_hot, multinomial = _Boolean(), _OneHot(), _Multinomial
+integer_interval, nonnegative_integer, positive_integer = _IntegerInterval, _IntegerGreaterThan(0), _IntegerGreaterThan(1)
+real, real_vector = _Real(), _IndependentConstraint(_Real(), 1)
+greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
+positive, nonnegative = _GreaterThan(0.0), _GreaterThanEq(0.0)
+interval, half_open_interval, unit_interval = _Interval, _HalfOpenInterval, _Interval(0.0, 1.0)
+# vectors and matrices
+simplex, square, symmetric = _Simplex(), _Square(), _Symmetric()
+lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()
+positive_semidefinite, positive_definite = _PositiveSemidefinite(), _PositiveDefinite()
+# tensors of several parts
+cat, stack = _Cat, _Stack

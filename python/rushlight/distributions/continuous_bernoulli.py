@@ -81,15 +81,13 @@ class ContinuousBernoulli(Trials, ExponentialFamily):
         return self.icdf(u)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         logits, value = broadcast_all(self.logits, value)
         bernoulli = torch.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
         return self._cont_bern_log_norm() - bernoulli
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         cut = self._cut_probs()
         exact = (torch.pow(cut, value) * torch.pow(1.0 - cut, 1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         inside = torch.where(self._outside_unstable_region(), exact, value)

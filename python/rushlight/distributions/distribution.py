@@ -144,6 +144,12 @@ class Distribution:
             sample_shape = torch.Size(sample_shape)
         return torch.Size(sample_shape + self._batch_shape + self._event_shape)
 
+    def _valid(self, value):
+        """value, when it is one of the support or nobody asked to look."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
+
     def _validate_sample(self, value):
         """Raise unless value can be an argument of log_prob and the like."""
         if not isinstance(value, torch.Tensor):

@@ -56,8 +56,7 @@ class FisherSnedecor(Distribution):
         return ratio
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         half1, half2 = self.df1 * 0.5, self.df2 * 0.5
         ratio = self.df1 / self.df2
         log_beta = half1.lgamma() + half2.lgamma() - (half1 + half2).lgamma()

@@ -33,8 +33,7 @@ class GeneralizedPareto(Distribution):
         return zero, torch.where(zero, torch.ones_like(self.concentration), self.concentration)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         z = self._z(value)
         zero, safe = self._zero()
         power = torch.where(zero, -z, -(1 + 1 / safe) * torch.log1p(safe * z))
@@ -43,20 +42,17 @@ class GeneralizedPareto(Distribution):
         return torch.where(z < 0, below, inside)
 
     def log_survival_function(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         z = self._z(value)
         zero, safe = self._zero()
         return torch.where(zero, -z, -torch.log1p(self.concentration * z) / safe)
 
     def log_cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         return torch.log1p(-torch.exp(self.log_survival_function(value)))
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         return 1 - torch.exp(self.log_survival_function(value))
 
     def icdf(self, value):

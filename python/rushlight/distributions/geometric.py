@@ -36,7 +36,7 @@ class Geometric(Trials, Distribution):
 
     @property
     def variance(self):
-        return (1.0 / self.probs - 1.0) / self.probs
+        return self.mean / self.probs
 
     def sample(self, sample_shape=torch.Size()):
         shape = self._extended_shape(sample_shape)
@@ -45,8 +45,7 @@ class Geometric(Trials, Distribution):
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         value, probs = broadcast_all(value, self.probs)
         probs = probs.clone(memory_format=torch.contiguous_format)
         probs[(probs == 1) & (value == 0)] = 0      # 0 * log(0) is 0 here

@@ -30,8 +30,7 @@ class Gumbel(TransformedDistribution):
         super().__init__(base, steps, validate_args=validate_args)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 

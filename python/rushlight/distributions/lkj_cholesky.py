@@ -46,8 +46,7 @@ class LKJCholesky(Distribution):
         return rows + torch.diag_embed(rest)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         n = self.dim - 1
         order = torch.arange(2, self.dim + 1, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order

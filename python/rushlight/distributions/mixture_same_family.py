@@ -78,8 +78,7 @@ class MixtureSameFamily(Distribution):
         return torch.sum(self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs, dim=-1)
 
     def log_prob(self, x):
-        if self._validate_args:
-            self._validate_sample(x)
+        x = self._valid(x)
         of_each = self.component_distribution.log_prob(self._pad(x))
         weights = torch.log_softmax(self.mixture_distribution.logits, dim=-1)
         return torch.logsumexp(of_each + weights, dim=-1)

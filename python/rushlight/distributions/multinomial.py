@@ -13,6 +13,7 @@ class Multinomial(Distribution):
     """How often each category occurs in total_count draws."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _expands = {}
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
@@ -23,15 +24,10 @@ class Multinomial(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:],
                          validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Multinomial, _instance)
-        batch_shape = torch.Size(batch_shape)
+    def _expand_into(self, new, owner, batch_shape):
         new.total_count = self.total_count
         new._categorical = self._categorical.expand(batch_shape)
         new._binomial = self._binomial.expand(batch_shape + self.event_shape)
-        super(Multinomial, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     def _new(self, *args, **kwargs):
         return self._categorical._new(*args, **kwargs)
@@ -75,8 +71,7 @@ class Multinomial(Distribution):
         return n * self._categorical.entropy() - torch.lgamma(n + 1) + repeated
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         logits, value = broadcast_all(self.logits, value)
         logits = logits.clone(memory_format=torch.contiguous_format)
         logits[(value == 0) & (logits == -float("inf"))] = 0

@@ -43,8 +43,7 @@ class NegativeBinomial(Trials, Distribution):
             return torch.poisson(self._gamma.sample(sample_shape=sample_shape))
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         log_odds = torch.nn.functional.logsigmoid
         unnormalized = self.total_count * log_odds(-self.logits) + value * log_odds(self.logits)
         norm = torch.lgamma(1.0 + value) + torch.lgamma(self.total_count) - torch.lgamma(self.total_count + value)

@@ -64,8 +64,7 @@ class OneHotCategorical(Distribution):
         return torch.nn.functional.one_hot(indices, self._categorical._num_events).to(self._categorical.probs)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self):

@@ -55,8 +55,7 @@ class ExpRelaxedCategorical(Distribution):
 
     def log_prob(self, value):
         n = self._categorical._num_events
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         logits, value = broadcast_all(self.logits, value)
         log_scale = (torch.full_like(self.temperature, float(n)).lgamma() - self.temperature.log().mul(-(n - 1)))
         score = logits - value.mul(self.temperature)

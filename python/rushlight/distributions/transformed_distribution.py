@@ -85,8 +85,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         event_dim = len(self.event_shape)
         result, y = 0.0, value
         for transform in reversed(self.transforms):

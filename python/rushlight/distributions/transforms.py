@@ -67,9 +67,11 @@ class Transform:
     def with_cache(self, cache_size=1):
         if self._cache_size == cache_size:
             return self
-        if type(self).__init__ is Transform.__init__:
-            return type(self)(cache_size=cache_size)
-        raise NotImplementedError("%s.with_cache is not implemented" % type(self))
+        made = next((cls for cls in type(self).__mro__ if "_made_of" in vars(cls)), None)
+        if made is None and type(self).__init__ is not Transform.__init__:
+            raise NotImplementedError("%s.with_cache is not implemented" % type(self))
+        given = [getattr(self, name) for name in made._made_of] if made else []
+        return (made or type(self))(*given, cache_size=cache_size)
 
     def __eq__(self, other):
         return self is other
@@ -79,25 +81,20 @@ class Transform:
 
     __hash__ = object.__hash__
 
+    def _remembered(self, side, given, function):
+        """function(given), or the other side of the last pair (x, y) where `given` is this one."""
+        if not self._cache_size:
+            return function(given)
+        if given is not self._cached_x_y[side]:
+            pair = given, function(given)
+            self._cached_x_y = pair[::-1] if side else pair
+        return self._cached_x_y[1 - side]
+
     def __call__(self, x):
-        if self._cache_size == 0:
-            return self._call(x)
-        x_old, y_old = self._cached_x_y
-        if x is x_old:
-            return y_old
-        y = self._call(x)
-        self._cached_x_y = x, y
-        return y
+        return self._remembered(0, x, self._call)
 
     def _inv_call(self, y):
-        if self._cache_size == 0:
-            return self._inverse(y)
-        x_old, y_old = self._cached_x_y
-        if y is y_old:
-            return x_old
-        x = self._inverse(y)
-        self._cached_x_y = x, y
-        return x
+        return self._remembered(1, y, self._inverse)
 
     def _call(self, x):
         raise NotImplementedError
@@ -175,6 +172,8 @@ class _InverseTransform(Transform):
 class ComposeTransform(Transform):
     """Transforms one after another."""
 
+    _made_of = ("parts",)
+
     def __init__(self, parts, cache_size=0):
         if cache_size:
             parts = [part.with_cache(cache_size) for part in parts]
@@ -224,9 +223,6 @@ class ComposeTransform(Transform):
             inverse._inv = weakref.ref(self)
         return inverse
 
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
-
     def __call__(self, x):
         for part in self.parts:
             x = part(x)
@@ -244,14 +240,10 @@ class ComposeTransform(Transform):
         return functools.reduce(operator.add, terms)
 
     def forward_shape(self, shape):
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
+        return functools.reduce(lambda before, part: part.forward_shape(before), self.parts, shape)
 
     def inverse_shape(self, shape):
-        for part in reversed(self.parts):
-            shape = part.inverse_shape(shape)
-        return shape
+        return functools.reduce(lambda after, part: part.inverse_shape(after), self.parts[::-1], shape)
 
     def __repr__(self):
         return "%s(\n    %s\n)" % (type(self).__name__, ",\n    ".join(repr(part) for part in self.parts))
@@ -263,15 +255,12 @@ identity_transform = ComposeTransform([])
 class IndependentTransform(Transform):
     """A transform whose last batch dimensions count as part of the event."""
 
+    _made_of = ("base_transform", "reinterpreted_batch_ndims")
+
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-
-    def with_cache(self, cache_size=1):
-        if self._cache_size == cache_size:
-            return self
-        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
@@ -281,23 +270,20 @@ class IndependentTransform(Transform):
     def codomain(self):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    @property
-    def bijective(self):
-        return self.base_transform.bijective
+    bijective = property(lambda self: self.base_transform.bijective)
+    sign = property(lambda self: self.base_transform.sign)
 
-    @property
-    def sign(self):
-        return self.base_transform.sign
+    @staticmethod
+    def _deep_enough(value, where):
+        if value.dim() < where.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return value
 
     def _call(self, x):
-        if x.dim() < self.domain.event_dim:
-            raise ValueError("Too few dimensions on input")
-        return self.base_transform(x)
+        return self.base_transform(self._deep_enough(x, self.domain))
 
     def _inverse(self, y):
-        if y.dim() < self.codomain.event_dim:
-            raise ValueError("Too few dimensions on input")
-        return self.base_transform.inv(y)
+        return self.base_transform.inv(self._deep_enough(y, self.codomain))
 
     def log_abs_det_jacobian(self, x, y):
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
@@ -315,27 +301,18 @@ class IndependentTransform(Transform):
 class ReshapeTransform(Transform):
     """Events of in_shape become events of out_shape."""
 
+    _made_of = ("in_shape", "out_shape")
+
     bijective = True
 
     def __init__(self, in_shape, out_shape, cache_size=0):
-        self.in_shape = torch.Size(in_shape)
-        self.out_shape = torch.Size(out_shape)
+        super().__init__(cache_size=cache_size)
+        self.in_shape, self.out_shape = map(torch.Size, (in_shape, out_shape))
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
-        super().__init__(cache_size=cache_size)
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.independent(constraints.real, len(self.in_shape))
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.independent(constraints.real, len(self.out_shape))
-
-    def with_cache(self, cache_size=1):
-        if self._cache_size == cache_size:
-            return self
-        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
+    domain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))
+    codomain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.out_shape)))
 
     def _call(self, x):
         return x.reshape(x.shape[:x.dim() - len(self.in_shape)] + self.out_shape)
@@ -390,15 +367,14 @@ class ExpTransform(_Plain):
 class PowerTransform(Transform):
     """y = x ** exponent"""
 
+    _made_of = ("exponent",)
+
     domain, codomain = constraints.positive, constraints.positive
     bijective = True
 
     def __init__(self, exponent, cache_size=0):
         super().__init__(cache_size=cache_size)
         self.exponent, = broadcast_all(exponent)
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self):
@@ -409,14 +385,14 @@ class PowerTransform(Transform):
 
     __hash__ = object.__hash__
 
-    def _call(self, x):
-        return x.pow(self.exponent)
+    def log_abs_det_jacobian(self, x, y):
+        return (self.exponent * y / x).abs().log()
 
     def _inverse(self, y):
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x, y):
-        return (self.exponent * y / x).abs().log()
+    def _call(self, x):
+        return x.pow(self.exponent)
 
     def forward_shape(self, shape):
         return torch.broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
@@ -497,6 +473,8 @@ class AbsTransform(_Plain):
 class AffineTransform(Transform):
     """y = loc + scale * x"""
 
+    _made_of = ("loc", "scale", "event_dim")
+
     bijective = True
 
     def __init__(self, loc, scale, event_dim=0, cache_size=0):
@@ -517,11 +495,6 @@ class AffineTransform(Transform):
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
         return self._space()
-
-    def with_cache(self, cache_size=1):
-        if self._cache_size == cache_size:
-            return self
-        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
     def __eq__(self, other):
         if not isinstance(other, AffineTransform):
@@ -656,15 +629,17 @@ class StickBreakingTransform(_Plain):
         x = x - offset.log()
         return (-x + torch.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape):
-        if len(shape) < 1:
+    @staticmethod
+    def _longer(shape, by):
+        if not shape:
             raise ValueError("Too few dimensions on input")
-        return shape[:-1] + (shape[-1] + 1,)
+        return (*shape[:-1], shape[-1] + by)
+
+    def forward_shape(self, shape):
+        return self._longer(shape, 1)
 
     def inverse_shape(self, shape):
-        if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
-        return shape[:-1] + (shape[-1] - 1,)
+        return self._longer(shape, -1)
 
 
 class LowerCholeskyTransform(_Plain):
@@ -692,8 +667,18 @@ class PositiveDefiniteTransform(_Plain):
         return LowerCholeskyTransform().inv(torch.linalg.cholesky(y))
 
 
-class CatTransform(Transform):
+class _Several(Transform):
+    """A transform for each part of a tensor along a dimension."""
+
+    bijective = property(lambda self: all(t.bijective for t in self.transforms))
+    domain = constraints.dependent_property(lambda self: self._constraint([t.domain for t in self.transforms]))
+    codomain = constraints.dependent_property(lambda self: self._constraint([t.codomain for t in self.transforms]))
+
+
+class CatTransform(_Several):
     """Transforms of the pieces, of the given lengths, along dim."""
+
+    _made_of = ("transforms", "dim", "lengths")
 
     def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
         if not all(isinstance(t, Transform) for t in tseq):
@@ -714,11 +699,6 @@ class CatTransform(Transform):
     @lazy_property
     def length(self):
         return sum(self.lengths)
-
-    def with_cache(self, cache_size=1):
-        if self._cache_size == cache_size:
-            return self
-        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     def _pieces(self, value):
         if not -value.dim() <= self.dim < value.dim():
@@ -744,21 +724,14 @@ class CatTransform(Transform):
         dim += self.event_dim
         return torch.cat(terms, dim=dim) if dim < 0 else sum(terms)
 
-    @property
-    def bijective(self):
-        return all(t.bijective for t in self.transforms)
-
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+    def _constraint(self, parts):
+        return constraints.cat(parts, self.dim, self.lengths)
 
 
-class StackTransform(Transform):
+class StackTransform(_Several):
     """Transforms of the slices along dim."""
+
+    _made_of = ("transforms", "dim")
 
     def __init__(self, tseq, dim=0, cache_size=0):
         if not all(isinstance(t, Transform) for t in tseq):
@@ -768,9 +741,6 @@ class StackTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.transforms = list(tseq)
         self.dim = dim
-
-    def with_cache(self, cache_size=1):
-        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _slice(self, z):
         return [z.select(self.dim, i) for i in range(z.size(self.dim))]
@@ -793,21 +763,14 @@ class StackTransform(Transform):
         return torch.stack([t.log_abs_det_jacobian(before, after) for before, after, t
                             in zip(self._checked(x), self._checked(y), self.transforms)], dim=self.dim)
 
-    @property
-    def bijective(self):
-        return all(t.bijective for t in self.transforms)
-
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.stack([t.domain for t in self.transforms], self.dim)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+    def _constraint(self, parts):
+        return constraints.stack(parts, self.dim)
 
 
 class CumulativeDistributionTransform(Transform):
     """A distribution's cdf as a transform onto the unit interval."""
+
+    _made_of = ("distribution",)
 
     bijective = True
     codomain = constraints.unit_interval
@@ -830,7 +793,3 @@ class CumulativeDistributionTransform(Transform):
     def log_abs_det_jacobian(self, x, y):
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size=1):
-        if self._cache_size == cache_size:
-            return self
-        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

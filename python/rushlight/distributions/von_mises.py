@@ -45,9 +45,7 @@ def _rejection_sample(loc, concentration, proposal_r, x):
         f = (1 + proposal_r * z) / (proposal_r + z)
         c = concentration * (proposal_r - f)
         accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
-        if accept.any():
-            x = torch.where(accept, (u3 - 0.5).sign() * f.acos(), x)
-            done = done | accept
+        x, done = torch.where(accept, (u3 - 0.5).sign() * f.acos(), x), done | accept
     return (x + math.pi + loc) % (2 * math.pi) - math.pi
 
 
@@ -63,8 +61,7 @@ class VonMises(Distribution):
         super().__init__(self.loc.shape, torch.Size(), validate_args)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         return (self.concentration * torch.cos(value - self.loc) - math.log(2 * math.pi)
                 - _log_modified_bessel_fn(self.concentration, order=0))
 

@@ -158,8 +158,7 @@ class Wishart(ExponentialFamily):
         return truth.amax(self._batch_dims) if self._batch_dims else truth
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        value = self._valid(value)
         nu, n = self.df, self._event_shape[-1]
         factor = self._unbroadcasted_scale_tril
         return (-nu * (n * math.log(2.0) / 2 + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1))

@@ -1,51 +1,17 @@
-"""torch.export: importable; programs are not captured yet, and export() says so."""
+"""torch.export: modules as programs without Python; _capture.py says how they are captured, _archive.py how they are written."""
 import importlib
 
 from rushlight._functions_first import functions_first
 
-__all__ = ["export", "save", "load", "Dim", "ExportedProgram", "register_dataclass"]
+__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportGraphSignature", "ExportBackwardSignature", "ModuleCallEntry", "ModuleCallSignature",
+           "ShapesCollection", "AdditionalInputs", "default_decompositions", "register_dataclass", "unflatten", "UnflattenedModule", "FlatArgsAdapter", "draft_export",
+           "CustomDecompTable"]
 
-
-class ExportedProgram:
-    """A captured program: none can be made yet."""
-
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("torch.export: programs are not captured yet")
-
-
-class _DimHint:
-    def __init__(self, name):
-        self.name = name
-
-    def __repr__(self):
-        return f"DimHint({self.name})"
-
-
-class Dim:
-    """The name and bounds of a size that may vary."""
-    AUTO, DYNAMIC, STATIC = _DimHint("AUTO"), _DimHint("DYNAMIC"), _DimHint("STATIC")
-
-    def __init__(self, name, *, min=None, max=None):
-        self.__name__, self.min, self.max = name, min, max
-
-    def __repr__(self):
-        return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
-
-
-def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), **more):
-    """Captures a module as a program: not yet."""
-    raise NotImplementedError("torch.export.export: programs are not captured yet")
-
-
-export_for_training = export
-
-
-def save(ep, f, **kwargs):
-    raise NotImplementedError("torch.export.save: programs are not captured yet")
-
-
-def load(f, **kwargs):
-    raise NotImplementedError("torch.export.load: programs are not run yet")
+_HOMES = {"export": "_export", "save": "_archive", "load": "_archive", "Dim": "dynamic_shapes", "dims": "dynamic_shapes", "ShapesCollection": "dynamic_shapes",
+          "AdditionalInputs": "dynamic_shapes", "Constraint": "dynamic_shapes", "_DimHint": "dynamic_shapes", "ExportedProgram": "exported_program",
+          "ModuleCallEntry": "exported_program", "ModuleCallSignature": "exported_program", "default_decompositions": "exported_program",
+          "ExportGraphSignature": "graph_signature", "ExportBackwardSignature": "graph_signature", "unflatten": "unflatten", "UnflattenedModule": "unflatten",
+          "FlatArgsAdapter": "unflatten", "CustomDecompTable": "decomp_utils", "export_for_training": "_export", "draft_export": "_export"}
 
 
 def register_dataclass(cls, *, serialized_type_name=None):
@@ -60,6 +26,9 @@ functions_first(__name__, "unflatten")
 
 
 def __getattr__(name):
-    if name in ("unflatten", "UnflattenedModule", "FlatArgsAdapter"):
-        return getattr(importlib.import_module(__name__ + ".unflatten"), name)
-    raise AttributeError(f"module 'torch.export' has no attribute '{name}'")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'torch.export' has no attribute '{name}'")
+    home = importlib.import_module(__name__ + "." + _HOMES[name])
+    value = getattr(home, {"export_for_training": "export", "draft_export": "export"}.get(name, name))
+    globals()[name] = value
+    return value

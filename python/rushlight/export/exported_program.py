@@ -1,2 +1,345 @@
-"""Exported programs."""
-from rushlight.export import ExportedProgram  # noqa: F401
+"""ExportedProgram: a graph without Python, with its tensors and what its inputs and outputs are."""
+import copy
+import dataclasses
+from typing import Any, Optional
+
+import rushlight as torch
+from rushlight.utils import _pytree as pytree
+
+from ._sizes import as_text, symbols_in
+from .dynamic_shapes import UNBOUNDED
+from .graph_signature import (ArgumentSpec, ConstantArgument, CustomObjArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
+                              SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument, TokenArgument)
+
+__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions", "CallSpec", "ValueRanges", "ArgumentSpec", "ConstantArgument",
+           "CustomObjArgument", "ExportGraphSignature", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "SymBoolArgument", "SymFloatArgument", "SymIntArgument",
+           "TensorArgument", "TokenArgument"]
+
+
+DTYPES = {torch.bfloat16: "bf16", torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.complex32: "c32", torch.complex64: "c64",
+          torch.complex128: "c128", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "b8", torch.uint8: "u8",
+          torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2",
+          torch.float8_e4m3fnuz: "f8e4m3fnuz", torch.float8_e5m2fnuz: "f8e5m2fnuz", torch.float8_e8m0fnu: "f8e8m0fnu"}
+
+
+@dataclasses.dataclass
+class ModuleCallSignature:
+    inputs: list
+    outputs: list
+    in_spec: Any
+    out_spec: Any
+    forward_arg_names: Optional[list] = None
+
+
+@dataclasses.dataclass
+class ModuleCallEntry:
+    fqn: str
+    signature: Optional[ModuleCallSignature] = None
+
+
+@dataclasses.dataclass
+class CallSpec:
+    in_spec: Any
+    out_spec: Any
+
+
+class ValueRanges:
+    """From least to most, both within."""
+
+    def __init__(self, lower, upper):
+        self.lower, self.upper = lower, upper
+
+    def __eq__(self, other):
+        return isinstance(other, ValueRanges) and (self.lower, self.upper) == (other.lower, other.upper)
+
+    def __repr__(self):
+        return "VR[%s, %s]" % (self.lower, "int_oo" if self.upper == UNBOUNDED else self.upper)
+
+
+class Symbol(str):
+    """The name of a size that varies; a key of range_constraints."""
+
+    def __repr__(self):
+        return str(self)
+
+
+def default_decompositions():
+    """The table that run_decompositions() uses: composites are opened down to core operations."""
+    from .decomp_utils import CustomDecompTable
+    return CustomDecompTable()
+
+
+def type_text(node):
+    """float32[s0, 4] as PyTorch writes it: f32[s0, 4]."""
+    about = node.meta.get("tensor")
+    if about is not None:
+        return "%s[%s]" % (DTYPES[about["dtype"]], ", ".join(map(as_text, about["size"])))
+    return "Sym(%s)" % as_text(node.meta["number"]) if "number" in node.meta else ""
+
+
+class ExportedProgram:
+    """What torch.export.export returns."""
+
+    def __init__(self, root, graph, graph_signature, state_dict, range_constraints, module_call_graph, example_inputs=None, constants=None, *, verifiers=None):
+        self._graph_module = root if isinstance(root, torch.fx.GraphModule) else torch.fx.GraphModule(root, graph)
+        self._graph_signature, self._state_dict, self._range_constraints = graph_signature, state_dict, range_constraints
+        self._module_call_graph, self._example_inputs, self._constants = module_call_graph, example_inputs, constants or {}
+        self._dialect = (verifiers or ["TRAINING"])[0]
+        self._training = {}
+
+    # ---- parts ----
+
+    @property
+    def graph_module(self):
+        return self._graph_module
+
+    @property
+    def graph(self):
+        return self._graph_module.graph
+
+    @property
+    def graph_signature(self):
+        return self._graph_signature
+
+    @property
+    def state_dict(self):
+        return self._state_dict
+
+    @property
+    def constants(self):
+        return self._constants
+
+    @property
+    def tensor_constants(self):
+        return self._constants
+
+    @property
+    def range_constraints(self):
+        return self._range_constraints
+
+    @property
+    def module_call_graph(self):
+        return self._module_call_graph
+
+    @property
+    def example_inputs(self):
+        return self._example_inputs
+
+    @example_inputs.setter
+    def example_inputs(self, value):
+        self._example_inputs = value
+
+    @property
+    def call_spec(self):
+        signature = self._module_call_graph[0].signature
+        return CallSpec(signature.in_spec, signature.out_spec)
+
+    @property
+    def dialect(self):
+        return self._dialect
+
+    @property
+    def verifiers(self):
+        return [self._dialect]
+
+    @property
+    def verifier(self):
+        return self._dialect
+
+    def parameters(self):
+        for _, parameter in self.named_parameters():
+            yield parameter
+
+    def named_parameters(self):
+        for name in self._graph_signature.parameters:
+            yield name, self._state_dict[name]
+
+    def buffers(self):
+        for _, buffer in self.named_buffers():
+            yield buffer
+
+    def named_buffers(self):
+        absent = set(self._graph_signature.non_persistent_buffers)
+        for name in self._graph_signature.buffers:
+            yield name, (self._constants if name in absent else self._state_dict)[name]
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+
+    def validate(self):
+        self._graph_module.graph.lint()
+        return self
+
+    def __str__(self):
+        lines = ["ExportedProgram:", "    class GraphModule(torch.nn.Module):"]
+        typed = ", ".join('%s: "%s"' % (n.name, type_text(n)) if type_text(n) else n.name for n in self.graph.nodes if n.op == "placeholder")
+        lines.append("        def forward(self, %s):" % typed)
+        for line in self._graph_module.code.split("\n"):
+            if line.startswith("    "):
+                name = line.strip().split(" ", 1)[0]
+                about = {n.name: type_text(n) for n in self.graph.nodes}.get(name)
+                lines.append("        " + (line.replace(name, '%s: "%s"' % (name, about), 1) if about and " = " in line else line))
+        return "%s\n\nGraph signature: %s\nRange constraints: %s\n" % ("\n".join(lines), self._graph_signature, self._range_constraints)
+
+    __repr__ = __str__
+
+    # ---- as a module ----
+
+    def _tensor_of(self, spec):
+        if spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent is not False):
+            return self._state_dict[spec.target]
+        return self._constants[spec.target]
+
+    def module(self, check_guards=True):
+        """A module with the program's parameters, called as the original was. It shares nothing with this program but its tensors."""
+        root = torch.nn.Module()
+        for spec in self._graph_signature.input_specs:
+            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                _place(root, spec, self._tensor_of(spec))
+        for name, child in self._graph_module.named_children():
+            root.add_module(name, child)
+        graph, values = torch.fx.Graph(), {}
+        specs, user, outputs = self._graph_signature.input_specs, [], self._graph_signature.output_specs
+        in_spec, out_spec = self.call_spec.in_spec, self.call_spec.out_spec
+        names = self._module_call_graph[0].signature.forward_arg_names
+        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(placeholders, specs):
+            if spec.kind is InputKind.USER_INPUT:
+                values[node] = graph.placeholder(node.name)
+                values[node].meta = copy.copy(node.meta)
+                user.append(values[node])
+        for node, spec in zip(placeholders, specs):
+            if spec.kind is not InputKind.USER_INPUT and node.users:
+                values[node] = graph.get_attr(spec.target)
+        for node in self.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                values[node] = graph.node_copy(node, lambda n: values[n])
+        results = []
+        final = next(n for n in self.graph.nodes if n.op == "output")
+        targets = {s.target: n for n, s in zip(placeholders, specs) if s.target is not None}
+        for value, spec in zip(final.args[0], outputs):
+            value = values[value] if isinstance(value, torch.fx.Node) else value
+            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
+                results.append(value)
+            else:
+                into = targets.get(spec.target) or next(n for n in placeholders if n.name == spec.target)
+                into = values.get(into) or values.setdefault(into, graph.get_attr(spec.target))
+                graph.call_function(torch.ops.aten.copy_.default, (into, value))
+        graph.output(tuple(results))
+        checks = [_check(n, s) for n, s in zip(user, (s for s in specs if s.kind is InputKind.USER_INPUT))]
+        made = Program(torch.fx.GraphModule(root, graph), in_spec, out_spec, names, checks if check_guards else [], self._range_constraints)
+        for spec in specs:      # those that the graph does not read are the module's too
+            if spec.target is not None and _found(made, spec.target) is None:
+                _place(made, spec, self._tensor_of(spec))
+        return made
+
+    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
+        """The same program of core operations: composites opened, changes of buffers as results."""
+        from ._decompose import decompose
+        return decompose(self, decomp_table or {})
+
+    def _update(self, graph_module, graph_signature, **changes):
+        made = copy.copy(self)
+        made._graph_module, made._graph_signature = graph_module, graph_signature
+        for name, value in changes.items():
+            setattr(made, "_" + name, value)
+        return made
+
+    def __deepcopy__(self, memo):
+        made = copy.copy(self)
+        made._graph_module = copy.deepcopy(self._graph_module, memo)
+        made._state_dict = {k: copy.deepcopy(v, memo) for k, v in self._state_dict.items()}
+        return made
+
+
+def _found(module, path):
+    """What the module calls "a.b.weight", or None."""
+    for name in path.split("."):
+        module = getattr(module, name, None)
+    return module
+
+
+def _place(root, spec, tensor):
+    """Gives a module the tensor "a.b.weight", with modules between."""
+    *path, last = spec.target.split(".")
+    for name in path:
+        if not hasattr(root, name):
+            root.add_module(name, torch.nn.Module())
+        root = getattr(root, name)
+    if spec.kind is InputKind.PARAMETER:
+        root.register_parameter(last, tensor if isinstance(tensor, torch.nn.Parameter) else torch.nn.Parameter(tensor, requires_grad=tensor.requires_grad))
+    else:
+        root.register_buffer(last, tensor, persistent=spec.kind is InputKind.BUFFER and spec.persistent is not False)
+
+
+def _check(node, spec):
+    """What an input is compared with: (name, its description, or the constant that it was)."""
+    return (node.name, node.meta.get("tensor"), spec.arg.value if isinstance(spec.arg, ConstantArgument) else None)
+
+
+class Program(torch.fx.GraphModule):
+    """An exported program as a module: arguments are taken apart and compared with what was captured."""
+
+    def __init__(self, made, in_spec, out_spec, names, checks, ranges):
+        super().__init__(made, made.graph, "GraphModule")
+        self.__dict__.update(_in_spec=in_spec, _out_spec=out_spec, _names=names or [], _checks=checks, _ranges=ranges)
+
+    def __call__(self, *args, **kwargs):
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self._in_spec:
+            leaves = self._in_order(args, kwargs)
+        self._compare(leaves)
+        results = super().__call__(*leaves)
+        return pytree.tree_unflatten(list(results), self._out_spec)
+
+    def _in_order(self, args, kwargs):
+        """Arguments that are given by other names or in another order than in the capturing call."""
+        wanted = pytree.tree_unflatten(list(range(self._in_spec.num_leaves)), self._in_spec)
+        npos = len(wanted[0])
+        given = dict(zip(self._names, args), **kwargs)
+        if len(args) <= len(self._names) and set(given) == set(self._names):
+            args, kwargs = tuple(given[n] for n in self._names[:npos]), {n: given[n] for n in wanted[1]}
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            if spec == self._in_spec:
+                return leaves
+        raise ValueError("Trying to flatten user inputs with exported input tree spec: \n%s\nbut actually got inputs with tree spec of: \n%s"
+                         % (self._in_spec, pytree.tree_structure((args, kwargs))))
+
+    def _compare(self, leaves):
+        bound = {}
+        for (name, about, constant), value in zip(self._checks, leaves):
+            if about is None:
+                if value is not constant and value != constant and not isinstance(value, torch.Tensor):
+                    raise AssertionError("Guard failed: %s == %r" % (name, constant))
+                continue
+            if not isinstance(value, torch.Tensor) or value.dim() != len(about["size"]):
+                raise AssertionError("Guard failed: %s.dim() == %d" % (name, len(about["size"])))
+            if value.dtype != about["dtype"]:
+                raise AssertionError("Guard failed: %s.dtype == %s" % (name, about["dtype"]))
+            for d, (size, n) in enumerate(zip(about["size"], value.shape)):
+                self._compare_size("%s.size()[%d]" % (name, d), size, n, bound)
+
+    def _compare_size(self, what, size, n, bound):
+        if isinstance(size, int) and size != n:
+            raise AssertionError("Guard failed: %s == %d" % (what, size))
+        if not isinstance(size, str):
+            return
+        if bound.setdefault(size, (n, what))[0] != n:
+            raise AssertionError("Guard failed: %s == %s" % (what, bound[size][1]))
+        allowed = self._ranges.get(size)
+        if allowed is not None and n < allowed.lower:
+            raise AssertionError("Guard failed: %s >= %d" % (what, allowed.lower))
+        if allowed is not None and n > allowed.upper:
+            raise AssertionError("Guard failed: %s <= %d" % (what, allowed.upper))
+
+    def train(self, mode=True):
+        raise NotImplementedError("Calling train() is not supported yet.")
+
+    def eval(self):
+        raise NotImplementedError("Calling eval() is not supported yet.")
+
+
+def free_symbols(program):
+    return sorted(set().union(*(symbols_in(s) for n in program.graph.nodes for s in (n.meta.get("tensor") or {"size": []})["size"])))
+
+

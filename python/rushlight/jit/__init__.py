@@ -1,18 +1,20 @@
-"""torch.jit: the decorators of scripting. Functions and modules run eagerly; there is no compiled form of them yet.
+"""torch.jit: programs that load, trace and CompilationUnit make (_loaded.py, _recorder.py, _archive.py); src/script runs them.
 
-script() and trace() give back what they were given, so programs that use them compute the same numbers; what needs a
-graph (saving, loading, freezing to a file, printing code) raises NotImplementedError.
+script() gives back what it was given, which runs eagerly: programs that use it compute the same numbers, and have nothing to save.
 """
 import contextlib
 import functools
 import inspect
+import io
+import textwrap
 import typing
+import warnings
 
 import rushlight as torch
 
 from .. import _jit_internal
 from .._jit_internal import (Final, Future, _overload, _overload_method, export, ignore, is_scripting, unused)  # noqa: F401
-from . import annotations  # noqa: F401
+from . import _loaded, annotations  # noqa: F401
 
 __all__ = ["Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
            "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
@@ -43,22 +45,131 @@ class _ScriptMeta(type(torch.nn.Module)):
 
 
 class ScriptModule(torch.nn.Module, metaclass=_ScriptMeta):
-    """A module like any other: its methods run eagerly."""
+    """A module whose code is a program; a class that a user derives from it runs eagerly."""
 
 
-RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
-
-
-class ScriptFunction:
-    """For isinstance: script() gives back the function itself."""
+class RecursiveScriptModule(ScriptModule):
+    """A module that runs a program of the library: made by load, script and trace."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError("torch.jit.ScriptFunction: functions are not compiled; torch.jit.script gives back the function itself")
+        raise RuntimeError("a module with a program is made by torch.jit.load, script or trace")
+
+    def forward(self, *args, **kwargs):
+        return _loaded._back(self._c.call("forward", args, kwargs))
+
+    def __getattr__(self, name):
+        own = self.__dict__
+        fields = own.get("_fields", {})
+        if name in own.get("_methods", ()):
+            return _loaded.ScriptMethod(self, name)
+        if fields.get(name) in ("attribute", "constant"):
+            return _loaded._back(self._c.get(name))
+        return super().__getattr__(name)
+
+    def __setattr__(self, name, value):
+        what = self.__dict__.get("_fields", {}).get(name)
+        if what == "constant":
+            raise RuntimeError(f"'{name}' is a constant of the program and cannot be set")
+        if what == "attribute" and name != "training":
+            self._c.set(name, value)
+            return
+        super().__setattr__(name, value)
+        if what in ("parameter", "buffer"):
+            self._c.set(name, value)
+        elif what == "attribute":
+            self._c.set(name, bool(value))
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        for module in self.modules():
+            for table in (module._parameters, module._buffers):
+                for name, value in table.items():
+                    module._c.set(name, value)
+        return self
+
+    @property
+    def code(self):
+        name = next((n for n in self._c.methods() if n.startswith("forward")), None)
+        return self._c.code(name) if name else ""
+
+    @property
+    def graph(self):
+        return _loaded.Graph(self.code)
+
+    inlined_graph = graph
+
+    @property
+    def original_name(self):
+        return self._c.type.rsplit(".", 1)[-1]
+
+    def _get_name(self):
+        return self.__class__.__name__
+
+    def extra_repr(self):
+        return f"original_name={self.original_name}"
+
+    def __len__(self):
+        return len(self._modules) if "__len__" not in self._methods else self._c.call("__len__", (), {})
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def __getitem__(self, key):
+        return list(self._modules.values())[key] if not _builtin_isinstance(key, str) else self._modules[key]
+
+    def save(self, f, **kwargs):
+        return save(self, f, **kwargs)
+
+    def __copy__(self):
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo):
+        """A module with the same program and tensors of its own."""
+        f = io.BytesIO()
+        save(self, f)
+        f.seek(0)
+        made = memo[id(self)] = _loaded.load(f)
+        for own, new in zip(self.modules(), made.modules()):
+            new.train(own.training) if own is self else torch.nn.Module.__setattr__(new, "training", own.training)
+        return made
+
+    def __reduce__(self):
+        raise RuntimeError("a module with a program is saved by torch.jit.save, not pickled")
+
+
+TracedModule = TopLevelTracedModule = RecursiveScriptModule
+
+
+from . import _archive, _recorder  # noqa: E402
+
+
+class ScriptFunction(_recorder.TracedFunction):
+    """A function with a program."""
 
 
 class CompilationUnit:
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("torch.jit.CompilationUnit: source code is not compiled")
+    """Functions of a text in TorchScript's language."""
+
+    def __init__(self, lang=None, _frames_up=0):
+        self._functions = {}
+        if lang is not None:
+            self.define(lang)
+
+    def define(self, lang, rcb=None, _frames_up=0):
+        """Adds the functions of a text, which may call each other by their bare names."""
+        text = textwrap.dedent(lang)
+        sources = [("__torch__", text, "a text of CompilationUnit")]
+        unit = torch._C._ScriptUnit(sources)
+        for path in unit.names():
+            self._functions[path.rsplit(".", 1)[-1]] = ScriptFunction(unit, path, sources, ())
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name not in self.__dict__.get("_functions", {}):
+            raise AttributeError(f"'CompilationUnit' has no attribute '{name}'")
+        return self._functions[name]
+
+    def get_functions(self):
+        return list(self._functions.values())
 
 
 class Attribute(typing.NamedTuple):
@@ -119,28 +230,71 @@ def _arguments(examples):
     return tuple(examples) if _builtin_isinstance(examples, (tuple, list)) else (examples,)
 
 
+_tracing = 0
+
+
+def _traced(func, inputs, check_trace, check_inputs, tolerance, strict):
+    """The program of a module's methods or of a function; func itself, with a warning, where it cannot be written down."""
+    global _tracing
+    _tracing += 1
+    try:
+        if _builtin_isinstance(func, torch.nn.Module):
+            made = _recorder.trace_methods(func, inputs)
+        else:
+            made = _recorder.trace_function(func, *inputs["forward"], ScriptFunction)
+    except (_recorder.Untraceable, NotImplementedError) as why:
+        warnings.warn(f"torch.jit.trace: the call stays in Python: {why}", TracerWarning, stacklevel=3)
+        return func
+    finally:
+        _tracing -= 1
+    if check_trace:
+        for name, (args, kwargs) in inputs.items():
+            both = [(args, kwargs)] if not check_inputs else [(_arguments(x), {}) for x in check_inputs] if name == "forward" and not _builtin_isinstance(check_inputs, dict) else []
+            for given, named in both:
+                _check(func, made, name, given, named, tolerance)
+    return made
+
+
+def _check(func, made, name, args, kwargs, tolerance):
+    module = _builtin_isinstance(func, torch.nn.Module)
+    state = _recorder.State([func] if module else [])
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        want = (getattr(func, name) if module else func)(*args, **kwargs)
+        state.restore()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        got = (getattr(made, name) if module else made)(*args, **kwargs)
+        state.restore()
+    a, b = [[t for t in torch.utils._pytree.tree_leaves(x) if _builtin_isinstance(t, torch.Tensor)] for x in (want, got)]
+    if len(a) != len(b) or not all(x.shape == y.shape and torch.allclose(x.double() if not x.is_complex() else x, y.double() if not y.is_complex() else y, rtol=tolerance, atol=tolerance, equal_nan=True)
+                                   for x, y in zip(a, b)):
+        warnings.warn("Output of the traced function does not match the corresponding output of the Python function: it draws random numbers, or is not the same at each call",
+                      TracerWarning, stacklevel=4)
+
+
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False,
           _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
-    """func, after it ran once on the example inputs."""
-    with torch.no_grad():
-        if example_kwarg_inputs is not None:
-            func(**example_kwarg_inputs)
-        elif example_inputs is not None:
-            func(*_arguments(example_inputs))
-    return func
+    """What func calls on the example inputs, as a program: a module's parameters stay those of the module."""
+    if _builtin_isinstance(func, (ScriptModule, ScriptFunction)):
+        return func
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise RuntimeError("example_inputs and example_kwarg_inputs can not both be None")
+    args = () if example_kwarg_inputs is not None else _arguments(example_inputs)
+    kwargs = example_kwarg_inputs if _builtin_isinstance(example_kwarg_inputs, dict) else {}
+    if optimize is not None:
+        warnings.warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead", FutureWarning, stacklevel=2)
+    return _traced(func, {"forward": (args, kwargs)}, check_trace, check_inputs, check_tolerance, strict)
 
 
-def trace_module(mod, inputs, *args, **kwargs):
-    """mod, after the named methods ran once on their inputs."""
-    with torch.no_grad():
-        for name, given in inputs.items():
-            getattr(mod, name)(*_arguments(given))
-    return mod
+def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, *args, **kwargs):
+    """The program of several methods of a module, each with its example inputs."""
+    if not _builtin_isinstance(mod, torch.nn.Module):
+        raise AttributeError("expected torch.nn.Module as the first argument")
+    return _traced(mod, {name: (_arguments(given), {}) for name, given in inputs.items()}, check_trace, None, check_tolerance, strict)
 
 
 def is_tracing():
-    """Whether a trace is being recorded: never."""
-    return False
+    """Whether a trace is being recorded."""
+    return _tracing > 0
 
 
 def interface(obj):
@@ -200,13 +354,16 @@ def last_executed_optimized_graph():
 
 
 def save(m, f, _extra_files=None):
-    """TorchScript files are not written."""
-    raise NotImplementedError("torch.jit.save: TorchScript files are not written; save the state_dict with torch.save")
+    """An archive that torch.jit.load reads, here and in PyTorch."""
+    sources = m.__dict__.get("_sources")
+    if sources is None:
+        raise NotImplementedError("torch.jit.save: this module runs in Python and has no program; trace it, or save its state_dict with torch.save")
+    if _builtin_isinstance(m, ScriptFunction):
+        m = _recorder.function_module(m)
+    _archive.write(f, m._c, *m.__dict__["_sources"], _extra_files)
 
 
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """TorchScript programs are not run."""
-    raise NotImplementedError("torch.jit.load: TorchScript programs are not run")
+load = _loaded.load
 
 
 def fork(func, *args, **kwargs):

@@ -3,6 +3,7 @@
 What is masked out takes the value that changes nothing: 0 in a sum, -inf in a maximum. A slice without any element gives
 that value (of means and variances NaN).
 """
+import functools
 import math
 import sys
 
@@ -10,25 +11,6 @@ import rushlight as torch
 
 __all__ = ["amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor", "log_softmax", "logaddexp", "logsumexp",
            "masked_tensor", "MaskedTensor", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var"]
-
-
-class MaskedTensor:
-    """A tensor with a mask: not supported; the functions here take the mask as an argument."""
-
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("torch.masked.MaskedTensor is not supported; the functions of torch.masked take mask= instead")
-
-
-def masked_tensor(data, mask, requires_grad=False):
-    return MaskedTensor(data, mask)
-
-
-as_masked_tensor = masked_tensor
-
-
-def is_masked_tensor(a):
-    """Whether a is a MaskedTensor: never."""
-    return isinstance(a, MaskedTensor)
 
 
 def _mask(input, mask):
@@ -242,3 +224,21 @@ def softmin(input, dim, *, dtype=None, mask=None):
 
 
 _ops = sys.modules[__name__]  # where PyTorch keeps them
+from rushlight.masked.maskedtensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor  # noqa: E402
+
+
+def _of_masked(f):
+    """f, which takes a MaskedTensor for data and mask, too."""
+    @functools.wraps(f)
+    def function(input, *args, **kwargs):
+        if is_masked_tensor(input):
+            mask, more = input.get_mask(), kwargs.get("mask")
+            kwargs["mask"] = mask if more is None else mask & _mask(mask, more)
+            input = input.get_data()
+        return f(input, *args, **kwargs)
+    return function
+
+
+for _name in ("sum", "prod", "cumsum", "cumprod", "amax", "amin", "argmax", "argmin", "mean", "median", "var", "std", "norm", "normalize", "logsumexp", "softmax",
+              "log_softmax", "softmin"):
+    globals()[_name] = _of_masked(globals()[_name])

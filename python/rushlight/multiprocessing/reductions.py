@@ -8,6 +8,7 @@ import io
 import multiprocessing
 import os
 import threading
+import weakref
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import register_after_fork
@@ -18,26 +19,20 @@ __all__ = ["init_reductions"]
 
 
 class StorageWeakRef:
-    """A weak reference to the memory of a storage."""
+    """A weak reference to a storage: alive as long as somebody has the object. It has no finaliser."""
 
-    __slots__ = ["cdata", "_free"]
+    __slots__ = ["cdata", "_ref"]
 
     def __init__(self, storage):
-        self.cdata = storage._weak_ref()
-        self._free = type(storage)._free_weak_ref
+        storage = getattr(storage, "_untyped_storage", storage)
+        self.cdata = storage._cdata
+        self._ref = weakref.ref(storage)
 
-    @classmethod
-    def from_weakref(cls, cdata):
-        made = cls.__new__(cls)
-        made.cdata = cdata
-        made._free = torch.UntypedStorage._free_weak_ref
-        return made
+    def storage(self):  # None when it is gone
+        return self._ref()
 
     def expired(self):
-        return torch.UntypedStorage._expired(self.cdata)
-
-    def __del__(self):
-        self._free(self.cdata)
+        return self._ref() is None
 
     def __hash__(self):
         return self.cdata
@@ -86,10 +81,8 @@ shared_cache = SharedCache()
 
 
 def _remember(key, storage):
-    """Note an opened storage, where the extension has weak references; without, memory sent twice is mapped twice."""
-    if hasattr(storage, "_weak_ref"):
-        shared_cache[key] = StorageWeakRef(storage)
-
+    """Note an opened storage, so that one that is sent again is opened once."""
+    shared_cache[key] = StorageWeakRef(storage)
 
 
 def rebuild_tensor(cls, storage, metadata):
@@ -175,9 +168,7 @@ def fd_id(fd):
 
 def storage_from_cache(cls, key):
     ref = shared_cache.get(key)
-    if ref is None:
-        return None
-    return torch.UntypedStorage._new_with_weak_ptr(ref.cdata)
+    return None if ref is None else ref.storage()
 
 
 def rebuild_storage_fd(cls, df, size):
@@ -265,7 +256,7 @@ def init_reductions():
 
 def _rebuild_inline(data, dtype, shape, requires_grad):
     if data:
-        tensor = torch.frombuffer(bytearray(data), dtype=dtype).view(shape)
+        tensor = torch.empty(0, dtype=dtype).set_(torch.UntypedStorage._new_nameless(data)).view(shape)
     else:
         tensor = torch.empty(shape, dtype=dtype)
     return tensor.requires_grad_() if requires_grad else tensor
@@ -282,11 +273,16 @@ def _bytes_of(tensor):
 class _InlinePickler(ForkingPickler):
     limit = 0
 
+    @staticmethod
+    def shared_by_name(tensor):
+        storage = tensor.untyped_storage()
+        return storage.is_shared() and not storage._is_nameless()
+
     def reducer_override(self, obj):
         if type(obj) is not torch.Tensor or obj.layout is not torch.strided or obj.device.type != "cpu" \
                 or obj.is_nested or obj.is_quantized:
             return NotImplemented
-        if obj.numel() * obj.element_size() > self.limit or obj.is_shared() or obj.is_conj() or obj.is_neg() \
+        if obj.numel() * obj.element_size() > self.limit or self.shared_by_name(obj) or obj.is_conj() or obj.is_neg() \
                 or (obj.requires_grad and not obj.is_leaf):
             return NotImplemented
         return _rebuild_inline, (_bytes_of(obj), obj.dtype, tuple(obj.shape), obj.requires_grad)

@@ -1,9 +1,12 @@
-"""torch.onnx: importable; models are not exported yet, and export() says so."""
+"""torch.onnx: modules as ONNX models; _export.py captures and writes them, _program.py is what comes back."""
 import enum
 
-from . import symbolic_helper, symbolic_opset11  # noqa: F401
+from . import errors, symbolic_helper, symbolic_opset11  # noqa: F401
+from ._export import export, is_in_onnx_export, select_model_mode_for_export  # noqa: F401
+from ._program import ONNXProgram
+from .errors import OnnxExporterError
 
-__all__ = ["export", "is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic", "OperatorExportTypes", "TrainingMode"]
+__all__ = ["errors", "export", "is_in_onnx_export", "OnnxExporterError", "ONNXProgram", "select_model_mode_for_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic", "OperatorExportTypes", "TrainingMode"]
 
 producer_name, producer_version = "rushlight", "0.1.0"
 
@@ -16,21 +19,7 @@ class TrainingMode(enum.IntEnum):
     EVAL, PRESERVE, TRAINING = range(3)
 
 
-class OnnxExporterError(RuntimeError):
-    """A model that could not be exported."""
-
-
-def export(model, *args, **kwargs):
-    """Writes a model as ONNX: not yet."""
-    raise NotImplementedError("torch.onnx.export: models are not exported to ONNX yet")
-
-
 dynamo_export = export
-
-
-def is_in_onnx_export():
-    """Whether an export is running: never."""
-    return False
 
 
 def is_onnxrt_backend_supported():
@@ -48,6 +37,3 @@ def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
 def unregister_custom_op_symbolic(symbolic_name, opset_version):
     _custom.pop((symbolic_name, opset_version), None)
 
-
-def select_model_mode_for_export(model, mode):
-    raise NotImplementedError("torch.onnx: models are not exported to ONNX yet")

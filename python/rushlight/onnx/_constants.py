@@ -58,18 +58,14 @@ class JitScalarType(enum.IntEnum):
 
     @classmethod
     def from_dtype(cls, dtype):
-        names = {"uint8": "UINT8", "int8": "INT8", "int16": "INT16", "int32": "INT", "int64": "INT64", "float16": "HALF",
-                 "float32": "FLOAT", "float64": "DOUBLE", "complex32": "COMPLEX32", "complex64": "COMPLEX64",
-                 "complex128": "COMPLEX128", "bool": "BOOL", "bfloat16": "BFLOAT16"}
-        return cls[names[str(dtype).split(".")[-1]]]
+        return {member.dtype(): member for member in cls}[dtype]
 
     def dtype(self):
         import rushlight as torch
-        names = {"UINT8": "uint8", "INT8": "int8", "INT16": "int16", "INT": "int32", "INT64": "int64", "HALF": "float16",
-                 "FLOAT": "float32", "DOUBLE": "float64", "COMPLEX32": "complex32", "COMPLEX64": "complex64",
-                 "COMPLEX128": "complex128", "BOOL": "bool", "BFLOAT16": "bfloat16"}
-        return getattr(torch, names[self.name])
+        return getattr(torch, _WORDS.get(self.name, self.name.lower()))
 
     def onnx_type(self):
-        names = {"INT": "INT32", "HALF": "FLOAT16"}
-        return TensorProtoDataType[names.get(self.name, self.name)]
+        return TensorProtoDataType(self.dtype()._onnx)
+
+
+_WORDS = {"INT": "int32", "HALF": "float16", "FLOAT": "float32", "DOUBLE": "float64"}

@@ -7,6 +7,6 @@ def missing(module, name):
         raise AttributeError(name)
 
     def symbolic(*args, **kwargs):
-        raise NotImplementedError("torch.onnx.%s.%s: this build has no exporter of symbolic functions" % (module, name))
+        raise NotImplementedError("torch.%s.%s: this build has no exporter of symbolic functions" % (module, name))
     symbolic.__name__ = name
     return symbolic

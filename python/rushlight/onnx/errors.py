@@ -2,15 +2,15 @@
 
 
 class OnnxExporterError(RuntimeError):
-    pass
+    """A model that could not be exported."""
 
 
 class UnsupportedOperatorError(OnnxExporterError):
-    pass
+    """Operations that have no form in ONNX; the message names all of them, with the lines that call them."""
 
 
 class SymbolicValueError(OnnxExporterError):
-    pass
+    """A value that had to be known when the model was exported."""
 
 
 class OnnxExporterWarning(UserWarning):

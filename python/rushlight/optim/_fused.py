@@ -78,15 +78,8 @@ def operator(name, params, grads, differentiable=False, capturable=False):
     op = getattr(torch, name, None)
     if op is None or not enabled or differentiable or capturable:
         return None
-    dtype = params[0].dtype
-    if not dtype.is_floating_point:
-        return None
     # Sparse gradients never come here; a mixture of kinds or devices goes the plain way.
-    device = params[0].device
-    for p, g in zip(params, grads):
-        if p.dtype is not dtype or g.dtype is not dtype or p.device != device:
-            return None
-    return op if torch._C._device_runs(name, device) else None
+    return op if torch._C._lists_run(name, params, grads) else None
 
 
 def advance(state_steps):
@@ -136,6 +129,16 @@ def check_lr(lr, foreach, capturable):
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         if lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
+
+
+def fits(optimizer, fused, differentiable, foreach):
+    """What a fused step cannot be together with; it can be scaled inside."""
+    if not fused:
+        return
+    optimizer._step_supports_amp_scaling = True
+    for other, text in ((differentiable, "`fused` does not support `differentiable`"), (foreach, "`fused` and `foreach` cannot be `True` together.")):
+        if other:
+            raise RuntimeError(text)
 
 
 def check(lr=0.0, betas=(), **bounds):

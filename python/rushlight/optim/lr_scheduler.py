@@ -697,18 +697,13 @@ class ReduceLROnPlateau(LRScheduler):
         else:
             warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
         self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
+        better, resting = self._is_better(current, self.best), self.in_cooldown
+        self.best = current if better else self.best
+        self.cooldown_counter -= resting
+        self.num_bad_epochs = 0 if better or resting else self.num_bad_epochs + 1
         if self.num_bad_epochs > self.patience:
             self._reduce_lr(epoch)
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.num_bad_epochs, self.cooldown_counter = 0, self.cooldown
         self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch):

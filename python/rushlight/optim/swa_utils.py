@@ -107,23 +107,19 @@ class AveragedModel(Module):
 @torch.no_grad()
 def update_bn(loader, model, device=None):
     """Compute the statistics of batch normalisation anew, over all batches of `loader`."""
-    momenta = {}
-    for module in model.modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-            module.reset_running_stats()
-            momenta[module] = module.momentum
-    if not momenta:
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    if not norms:
         return
-    was_training = model.training
+    was_training, momenta = model.training, [norm.momentum for norm in norms]
     model.train()
-    for module in momenta:
-        module.momentum = None      # a plain mean over the batches
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None      # a plain mean over the batches
     for batch in loader:
-        if isinstance(batch, (list, tuple)):
-            batch = batch[0]
-        model(batch if device is None else batch.to(device))
-    for module, momentum in momenta.items():
-        module.momentum = momentum
+        inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(inputs if device is None else inputs.to(device))
+    for norm, momentum in zip(norms, momenta):
+        norm.momentum = momentum
     model.train(was_training)
 
 
@@ -134,9 +130,9 @@ class SWALR(LRScheduler):
         for lr, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups):
             group["swa_lr"] = lr
         self._set_anneal_func(anneal_strategy)
+        self.anneal_epochs = anneal_epochs
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
     @staticmethod

@@ -1,18 +1,7 @@
-"""torch.package: importable; packages of code are not made or run."""
-
-
-class _Absent:
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError(f"torch.package.{type(self).__name__}: packages of code are not supported")
-
-
-class PackageExporter(_Absent):
-    pass
-
-
-class PackageImporter(_Absent):
-    pass
-
-
-def is_from_package(obj):
-    return False
+"""torch.package: objects, files and the Python code that they need, in one archive. docs/io.md tells what is in it."""
+from . import find_file_dependencies, glob_group, importer, package_exporter, package_importer
+from .file_structure_representation import Directory
+from .glob_group import GlobGroup
+from .importer import Importer, ObjMismatchError, ObjNotFoundError, OrderedImporter, is_from_package, sys_importer
+from .package_exporter import EmptyMatchError, PackageExporter, PackagingError
+from .package_importer import PackageImporter

@@ -1,5 +1,5 @@
 """Marks for a profiler of another vendor; it is not connected, so they go nowhere."""
-import contextlib
+from rushlight._ranges import ranges
 
 __all__ = ["is_available", "mark", "range_push", "range_pop", "range"]
 
@@ -21,11 +21,4 @@ def mark(msg):
     """A moment."""
 
 
-@contextlib.contextmanager
-def range(msg, *args, **kwargs):
-    """A range around what runs inside; msg is formatted with the other arguments."""
-    range_push(msg.format(*args, **kwargs))
-    try:
-        yield
-    finally:
-        range_pop()
+range = ranges(range_push, range_pop)

@@ -73,7 +73,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
 
 
 def spsolve(input, other, *, left=True):
-    raise NotImplementedError("torch.sparse.spsolve is not supported")
+    raise NotImplementedError("torch.sparse.spsolve: there is no kernel for the %s" % input.device.type.upper())
 
 
 class check_sparse_tensor_invariants:
@@ -129,7 +129,7 @@ class SparseSemiStructuredTensor:
 
 
 def to_sparse_semi_structured(original_tensor, transposed=False):
-    raise NotImplementedError("to_sparse_semi_structured: semi-structured sparsity needs a CUDA device")
+    raise RuntimeError("Error original_tensor.device= %s is not supported! Only CUDA tensors are currently supported." % original_tensor.device)
 
 
 def __getattr__(name):

@@ -135,11 +135,11 @@ def dsmm(input, mat2):
     return torch.mm(input, mat2)
 
 
-def hsmm(input, mat2):
+def hsmm(*args, **kwargs):
     """hspmm under an older name."""
-    return torch.hspmm(input, mat2)
+    return torch.hspmm(*args, **kwargs)
 
 
-def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """sspaddmm under an older name."""
-    return torch.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+def saddmm(*args, **kwargs):
+    """sspaddmm under an older name, in all of its forms."""
+    return torch.sspaddmm(*args, **kwargs)

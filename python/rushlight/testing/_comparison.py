@@ -170,6 +170,13 @@ def _compare_numbers(actual, expected, options, path):
 def _compare_tensors(actual, expected, options, path):
     def differ(what, a, e):
         raise _Mismatch(AssertionError, "The values for attribute '%s' do not match: %s != %s." % (what, a, e), path)
+    if actual.is_nested and expected.is_nested:
+        parts = actual.unbind(), expected.unbind()
+        if len(parts[0]) != len(parts[1]):
+            differ("size(0)", *map(len, parts))
+        for i, pair in enumerate(zip(*parts)):
+            _compare_tensors(*pair, options, path + (i,))
+        return
     for t in (actual, expected):
         if t.layout not in (torch.strided, torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr,
                             torch.sparse_bsc):

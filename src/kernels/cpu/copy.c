@@ -230,6 +230,7 @@ static void convert_block(void *dst, rush_dtype dd, const void *src, rush_dtype 
 static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_dtype sd, int64_t ss, int64_t n)
 {
     int64_t dsize = rush_dtypes[dd].size, ssize = rush_dtypes[sd].size;
+    if (!n) return; /* nothing may lie at NULL */
     if (dd == sd) {
         if (ds == dsize && ss == ssize) memcpy(dst, src, (size_t)(n * dsize));
         else copy_strided(dst, ds, src, ss, n, (size_t)dsize);

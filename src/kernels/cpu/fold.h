@@ -3,7 +3,7 @@
  * A fold keeps one accumulator per output; n of them lie in one block of n * keeps bytes whose layout is the
  * fold's own business (usually one array per field, so that columns go in vectors). Elements come as rows (many
  * for one output) or as columns (many outputs side by side). Which, in which pieces and on which thread is
- * decided by src/ops/reduce_run.c from the shape alone, so results don't depend on the number of threads.
+ * decided by src/ops/reduce/reduce_run.c from the shape alone, so results don't depend on the number of threads.
  */
 #ifndef RUSH_FOLD_H
 #define RUSH_FOLD_H
@@ -36,7 +36,7 @@ typedef struct rush_fold {
     void (*finish)(void *const *out, const void *acc, int64_t n, const rush_fold_arg *); /* out[i] may be NULL */
 } rush_fold;
 
-/* Folds by the dtype that they read; src/ops/reduce.c chooses, other dtypes are read in a wider type. */
+/* Folds by the dtype that they read; src/ops/reduce/reduce.c chooses, other dtypes are read in a wider type. */
 struct rush_fold_sum_kernels {
     rush_fold sum_u8, sum_i32, sum_i64, sum_f32, sum_f64, sum_c64, sum_c128;
     rush_fold nansum_f32, nansum_f64;

@@ -114,6 +114,7 @@ static inline halves halves_store(float complex z)
     return (halves){half_store(crealf(z)), half_store(cimagf(z))};
 }
 
+RUSH_WRAPPING
 #define T uint8_t
 #define C uint8_t
 #define LOAD(x) (x)
@@ -186,6 +187,7 @@ static inline halves halves_store(float complex z)
 #define SCALE at->whole
 #define NAME(x) x##_u64
 #include "kernels/cpu/index_combine.inc"
+RUSH_WRAPPING_END
 #define T float
 #define C float
 #define LOAD(x) (x)

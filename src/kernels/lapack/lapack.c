@@ -9,21 +9,26 @@
 
 /* OpenBLAS has threads of its own, which fight with ours over the processors: it works on the caller's thread.
  * Other LAPACKs do not have this function. */
-extern void openblas_set_num_threads(int) __attribute__((weak));
+#if RUSH_HAS_SCIPY_OPENBLAS /* PyPI's build puts a word before its names */
+#define NAMED(name) scipy_##name
+#else
+#define NAMED(name) name
+#endif
+extern void NAMED(openblas_set_num_threads)(int) __attribute__((weak));
 
 __attribute__((constructor)) static void one_thread(void)
 {
-    if (openblas_set_num_threads) openblas_set_num_threads(1);
-    LAPACKE_set_nancheck(0); /* a NaN goes through, as in PyTorch; routines that would not end with one are not called */
+    if (NAMED(openblas_set_num_threads)) NAMED(openblas_set_num_threads)(1);
+    NAMED(LAPACKE_set_nancheck)(0); /* a NaN goes through, as in PyTorch; routines that would not end with one are not called */
 }
 
 /* The four types of one routine; void pointers go where each wants its own. */
 #define BY_TYPE(name, ...)                                                                                  \
-    (d == RUSH_F32 ? LAPACKE_s##name(COL, __VA_ARGS__) : d == RUSH_F64 ? LAPACKE_d##name(COL, __VA_ARGS__)  \
-     : d == RUSH_C64 ? LAPACKE_c##name(COL, __VA_ARGS__) : LAPACKE_z##name(COL, __VA_ARGS__))
+    (d == RUSH_F32 ? NAMED(LAPACKE_s##name)(COL, __VA_ARGS__) : d == RUSH_F64 ? NAMED(LAPACKE_d##name)(COL, __VA_ARGS__)  \
+     : d == RUSH_C64 ? NAMED(LAPACKE_c##name)(COL, __VA_ARGS__) : NAMED(LAPACKE_z##name)(COL, __VA_ARGS__))
 #define BY_TYPE2(real, complex, ...)                                                                        \
-    (d == RUSH_F32 ? LAPACKE_s##real(COL, __VA_ARGS__) : d == RUSH_F64 ? LAPACKE_d##real(COL, __VA_ARGS__)  \
-     : d == RUSH_C64 ? LAPACKE_c##complex(COL, __VA_ARGS__) : LAPACKE_z##complex(COL, __VA_ARGS__))
+    (d == RUSH_F32 ? NAMED(LAPACKE_s##real)(COL, __VA_ARGS__) : d == RUSH_F64 ? NAMED(LAPACKE_d##real)(COL, __VA_ARGS__)  \
+     : d == RUSH_C64 ? NAMED(LAPACKE_c##complex)(COL, __VA_ARGS__) : NAMED(LAPACKE_z##complex)(COL, __VA_ARGS__))
 
 int rush_potrf(rush_dtype d, bool upper, int n, void *a, int lda) { return BY_TYPE(potrf, upper ? 'U' : 'L', n, a, lda); }
 
@@ -56,8 +61,8 @@ int rush_syevd(rush_dtype d, bool vectors, bool upper, int n, void *a, int lda, 
     do {                                                                                                    \
         T *wr = rush_malloc(sizeof(T) * 2 * RUSH_MAX(n, 1)), *vr = rush_malloc(sizeof(T) * RUSH_MAX((size_t)n * n, 1)); \
         if (!wr || !vr) return rush_free(wr), rush_free(vr), -1;                                            \
-        int info = sizeof(T) == 4 ? LAPACKE_sgeev(COL, 'N', vectors ? 'V' : 'N', n, a, lda, (void *)wr, (void *)(wr + n), NULL, 1, (void *)vr, RUSH_MAX(n, 1)) \
-                                  : LAPACKE_dgeev(COL, 'N', vectors ? 'V' : 'N', n, a, lda, (void *)wr, (void *)(wr + n), NULL, 1, (void *)vr, RUSH_MAX(n, 1)); \
+        int info = sizeof(T) == 4 ? NAMED(LAPACKE_sgeev)(COL, 'N', vectors ? 'V' : 'N', n, a, lda, (void *)wr, (void *)(wr + n), NULL, 1, (void *)vr, RUSH_MAX(n, 1)) \
+                                  : NAMED(LAPACKE_dgeev)(COL, 'N', vectors ? 'V' : 'N', n, a, lda, (void *)wr, (void *)(wr + n), NULL, 1, (void *)vr, RUSH_MAX(n, 1)); \
         T *cw = w, *cv = v;                                                                                 \
         for (int j = 0; j < n; ++j) cw[2 * j] = wr[j], cw[2 * j + 1] = wr[n + j];                           \
         for (int j = 0; vectors && j < n; ++j) {                                                            \
@@ -78,8 +83,8 @@ int rush_syevd(rush_dtype d, bool vectors, bool upper, int n, void *a, int lda, 
 int rush_geev(rush_dtype d, bool vectors, int n, void *a, int lda, void *w, void *v, int ldv)
 {
     char job = vectors ? 'V' : 'N';
-    if (d == RUSH_C64) return LAPACKE_cgeev(COL, 'N', job, n, a, lda, w, NULL, 1, v, RUSH_MAX(ldv, 1));
-    if (d == RUSH_C128) return LAPACKE_zgeev(COL, 'N', job, n, a, lda, w, NULL, 1, v, RUSH_MAX(ldv, 1));
+    if (d == RUSH_C64) return NAMED(LAPACKE_cgeev)(COL, 'N', job, n, a, lda, w, NULL, 1, v, RUSH_MAX(ldv, 1));
+    if (d == RUSH_C128) return NAMED(LAPACKE_zgeev)(COL, 'N', job, n, a, lda, w, NULL, 1, v, RUSH_MAX(ldv, 1));
     if (d == RUSH_F32) PAIRS(float);
     PAIRS(double);
 }
@@ -104,13 +109,13 @@ int rush_gelsd(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, 
 int rush_sytrf(rush_dtype d, bool hermitian, int n, void *a, int lda, int32_t *pivots)
 {
     if (!hermitian || d == RUSH_F32 || d == RUSH_F64) return BY_TYPE(sytrf, 'L', n, a, lda, pivots);
-    return d == RUSH_C64 ? LAPACKE_chetrf(COL, 'L', n, a, lda, pivots) : LAPACKE_zhetrf(COL, 'L', n, a, lda, pivots);
+    return d == RUSH_C64 ? NAMED(LAPACKE_chetrf)(COL, 'L', n, a, lda, pivots) : NAMED(LAPACKE_zhetrf)(COL, 'L', n, a, lda, pivots);
 }
 
 int rush_sytrs(rush_dtype d, bool hermitian, int n, int nrhs, const void *a, int lda, const int32_t *pivots, void *b, int ldb)
 {
     if (!hermitian || d == RUSH_F32 || d == RUSH_F64) return BY_TYPE(sytrs, 'L', n, nrhs, a, lda, pivots, b, ldb);
-    return d == RUSH_C64 ? LAPACKE_chetrs(COL, 'L', n, nrhs, a, lda, pivots, b, ldb) : LAPACKE_zhetrs(COL, 'L', n, nrhs, a, lda, pivots, b, ldb);
+    return d == RUSH_C64 ? NAMED(LAPACKE_chetrs)(COL, 'L', n, nrhs, a, lda, pivots, b, ldb) : NAMED(LAPACKE_zhetrs)(COL, 'L', n, nrhs, a, lda, pivots, b, ldb);
 }
 
 #else

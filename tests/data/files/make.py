@@ -31,7 +31,32 @@ def main():
     save_file({name: six.to(getattr(torch, name)) for name in DTYPES if name != "complex128"}, HERE / "dtypes.safetensors", {"by": "safetensors"})
     np.save(HERE / "big_endian.npy", np.arange(6, dtype=">i4").reshape(2, 3, order="F"))
     np.savez_compressed(HERE / "arrays.npz", a=np.arange(6).reshape(2, 3), b=np.asfortranarray(np.arange(6.0, dtype=">f8").reshape(2, 3)))
+    package()
     pictures()
+
+
+def package():
+    """A network with the modules that it is made of, which are in tests/python/test_package.py."""
+    import ast
+    import sys
+    import tempfile
+    text = (HERE.parent.parent / "python" / "test_package.py").read_text()
+    sources = ast.literal_eval(text[text.index("SOURCES = ") + 10:text.index("\n}\n") + 2])
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad(), torch.package.PackageExporter(HERE / "package.pt") as to:
+        for name, source in sources.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        sys.path.insert(0, folder)
+        import boxed.net
+        net = boxed.net.Net()
+        net.linear.weight.copy_(torch.tensor([[1., 2], [-3, 4]]))
+        net.linear.bias.zero_()
+        to.intern("boxed.**")
+        to.extern("numpy")
+        to.save_pickle("models", "net.pkl", (net, net(torch.ones(1, 2)).tolist()))
+        to.save_text("words", "a.txt", "hello")
+        sys.path.pop(0)
 
 
 def pictures():

@@ -1,6 +1,5 @@
 """Composable ways to parallelise."""
 from .._absent import absent
+from ..fsdp import fully_shard  # noqa: F401
 
-globals().update(absent(
-    "",
-    "fully_shard replicate checkpoint contract", "_composable."))
+globals().update(absent("", "replicate checkpoint contract", "_composable."))

@@ -1,6 +1,2 @@
 """Processes as a grid."""
-from .._absent import absent
-
-globals().update(absent(
-    "DeviceMesh",
-    "init_device_mesh", "_tensor.device_mesh."))
+from ..device_mesh import DeviceMesh, init_device_mesh  # noqa: F401

@@ -1,8 +1,2 @@
 """Joining of uneven inputs."""
-from .._absent import absent
-
-globals().update(absent(
-    "",
-    "", "algorithms."))
-
-from . import join  # noqa: E402,F401
+from .join import Join, Joinable, JoinHook  # noqa: F401

@@ -1,7 +1,12 @@
-"""Checkpoints in pieces."""
+"""Checkpoints in pieces: many processes save and load one, each its part."""
 from .._absent import absent
+from .api import CheckpointException  # noqa: F401
+from .default_planner import DefaultLoadPlanner, DefaultSavePlanner  # noqa: F401
+from .filesystem import FileSystemReader, FileSystemWriter  # noqa: F401
+from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata  # noqa: F401
+from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem  # noqa: F401
+from .state_dict_loader import load, load_state_dict  # noqa: F401
+from .state_dict_saver import async_save, save, save_state_dict  # noqa: F401
+from .storage import StorageReader, StorageWriter  # noqa: F401
 
-globals().update(absent(
-    "FileSystemReader FileSystemWriter StorageReader StorageWriter DefaultLoadPlanner DefaultSavePlanner LoadPlan "
-    "SavePlan Metadata",
-    "load save load_state_dict save_state_dict async_save", "checkpoint."))
+globals().update(absent("HuggingFaceStorageReader HuggingFaceStorageWriter", "load_sharded_optimizer_state_dict", "checkpoint."))

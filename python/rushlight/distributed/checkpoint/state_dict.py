@@ -1,6 +1,6 @@
 """State dicts in which optimizers name parameters as the model does, so that they fit a model built anew.
 
-In one process nothing is in pieces: options about that are accepted and change nothing.
+Entries of models in pieces are DTensors, or whole tensors with full_state_dict; either fits a model in pieces of any number.
 """
 import contextlib
 import dataclasses
@@ -26,11 +26,55 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
 
+def _is_dtensor(x):
+    return hasattr(x, "_spec")
+
+
 def _placed(value, options):
-    """value, with its tensors on the CPU where that is asked for."""
+    """value, with its tensors whole or on the CPU where that is asked for."""
+    if options.full_state_dict:
+        value = torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.detach().full_tensor() if _is_dtensor(t) else t, value)
     if not options.cpu_offload:
         return value
     return torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.cpu(), value)
+
+
+def _here(state, options):
+    """With whole tensors on the CPU, only one process keeps them."""
+    alone = not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
+    return state if alone or not (options.full_state_dict and options.cpu_offload) else {}
+
+
+def _from_first(state, options):
+    """The state dict of the first process, everywhere."""
+    if not options.broadcast_from_rank0 or not torch.distributed.is_initialized():
+        return state
+    if not options.full_state_dict:
+        raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
+    box = [state]
+    torch.distributed.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def _as_own(own, given):
+    """A tensor as the model has it: a piece of a whole one, or pieces cut otherwise."""
+    if not _is_dtensor(own) or not isinstance(given, torch.Tensor) or not given.dim():
+        return given
+    if _is_dtensor(given):
+        return given if given.placements == own.placements and given.device_mesh == own.device_mesh else _as_own(own, given.detach().full_tensor())
+    from ..tensor import distribute_tensor
+    return distribute_tensor(given.detach(), own.device_mesh, own.placements, src_data_rank=None)
+
+
+def _fsdp(model):
+    """FullyShardedDataParallel, if it wraps something of the model."""
+    from ..fsdp import FullyShardedDataParallel
+    return FullyShardedDataParallel if FullyShardedDataParallel.fsdp_modules(model) else None
+
+
+def _fsdp_type(model, options):
+    from ..fsdp import StateDictType
+    return _fsdp(model).state_dict_type(model, StateDictType.FULL_STATE_DICT if options.full_state_dict else StateDictType.SHARDED_STATE_DICT)
 
 
 def _names(model):
@@ -59,8 +103,10 @@ def get_model_state_dict(model, *, submodules=None, options=None):
     """The model's state dict."""
     options = options or StateDictOptions()
     keep = _kept(model, submodules, options)
-    return {_without_prefix(model, submodules, options, key): _placed(value, options)
-            for key, value in model.state_dict().items() if keep(key)}
+    with _fsdp_type(model, options) if _fsdp(model) else contextlib.nullcontext():
+        whole = model.state_dict()
+    return _here({_without_prefix(model, submodules, options, key): _placed(value, options)
+                  for key, value in whole.items() if keep(key)}, options)
 
 
 @contextlib.contextmanager
@@ -120,11 +166,18 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     options = options or StateDictOptions()
     keep = _kept(model, submodules, options)
     states, groups = {}, []
+    if _fsdp(model):
+        for optimizer in _all_of(optimizers):
+            with _states_made(optimizer), _fsdp_type(model, options):
+                made = _fsdp(model).optim_state_dict(model, optimizer)
+            states.update(_placed(made[_STATE], options))
+            groups.extend(made[_GROUPS])
+        return _here({_STATE: states, _GROUPS: groups}, options)
     for optimizer in _all_of(optimizers):
         more, more_groups = _one_optimizer(model, optimizer, keep, options)
         states.update(more)
         groups.extend(more_groups)
-    return _flattened(states, groups) if options.flatten_optimizer_state_dict else {_STATE: states, _GROUPS: groups}
+    return _here(_flattened(states, groups) if options.flatten_optimizer_state_dict else {_STATE: states, _GROUPS: groups}, options)
 
 
 def get_state_dict(model, optimizers, *, submodules=None, options=None):
@@ -145,7 +198,11 @@ def _with_prefixes(model, model_state_dict):
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Load the model; keys that are missing or unexpected."""
     options = options or StateDictOptions()
-    return model.load_state_dict(_with_prefixes(model, model_state_dict), strict=options.strict)
+    state = _from_first(_with_prefixes(model, model_state_dict), options)
+    if not _fsdp(model):
+        own = model.state_dict()
+        state = {key: _as_own(own.get(key), value) for key, value in state.items()}
+    return model.load_state_dict(state, strict=options.strict)
 
 
 def _nested(flat, optimizer, names):
@@ -175,13 +232,18 @@ def _load_optimizer(model, optimizer, given):
         if mine and found is None:
             raise RuntimeError(f"the state dict has no parameter group with any of {mine}")
         saved[_GROUPS].append({**numbers, **{key: value for key, value in (found or {}).items() if key != _PARAMS}})
-        saved[_STATE].update({number: states[name] for number, name in zip(numbers[_PARAMS], mine) if name in states})
+        saved[_STATE].update({number: {key: _as_own(param, value) for key, value in states[name].items()}
+                              for number, name, param in zip(numbers[_PARAMS], mine, group[_PARAMS]) if name in states})
     optimizer.load_state_dict(saved)
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None):
     """Load the optimizers."""
+    optim_state_dict = _from_first(optim_state_dict, options or StateDictOptions())
     for optimizer in _all_of(optimizers):
+        if _fsdp(model):
+            optimizer.load_state_dict(_fsdp(model).optim_state_dict_to_load(model, optimizer, optim_state_dict))
+            continue
         _load_optimizer(model, optimizer, optim_state_dict)
 
 

@@ -1,8 +1,5 @@
 """Fully sharded data parallelism."""
-from .._absent import absent
-
-globals().update(absent(
-    "FullyShardedDataParallel FSDPModule CPUOffload CPUOffloadPolicy MixedPrecision MixedPrecisionPolicy "
-    "OffloadPolicy ShardingStrategy BackwardPrefetch StateDictType FullStateDictConfig ShardedStateDictConfig "
-    "LocalStateDictConfig StateDictConfig StateDictSettings LocalOptimStateDictConfig OptimStateKeyType FullOptimStateDictConfig ShardedOptimStateDictConfig OptimStateDictConfig",
-    "fully_shard register_fsdp_forward_method", "fsdp."))
+from ._fully_shard import (CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, UnshardHandle, fully_shard,  # noqa: F401
+                           register_fsdp_forward_method)
+from .api import *  # noqa: F401,F403
+from .fully_sharded_data_parallel import FlatParameter, FullyShardedDataParallel  # noqa: F401

@@ -1,6 +1,5 @@
 """Optimizers over several processes."""
 from .._absent import absent
+from .zero_redundancy_optimizer import ZeroRedundancyOptimizer  # noqa: F401
 
-globals().update(absent(
-    "ZeroRedundancyOptimizer DistributedOptimizer PostLocalSGDOptimizer",
-    "", "optim."))
+globals().update(absent("DistributedOptimizer PostLocalSGDOptimizer", "", "optim."))

@@ -1,6 +1,6 @@
 """Tensors spread over processes."""
-from .._absent import absent
+from ..device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
+from ._api import *  # noqa: F401,F403
 
-globals().update(absent(
-    "DTensor Shard Replicate Partial Placement DeviceMesh",
-    "distribute_tensor distribute_module zeros ones rand randn empty full init_device_mesh", "tensor."))
+__all__ = ["DTensor", "distribute_tensor", "distribute_module", "Shard", "Replicate", "Partial", "Placement", "ones", "empty", "full", "rand", "randn", "zeros",
+           "DeviceMesh", "init_device_mesh"]

@@ -1,6 +1,2 @@
 """Meshes of devices."""
-from .._absent import absent
-
-globals().update(absent(
-    "DeviceMesh",
-    "init_device_mesh", "tensor.device_mesh."))
+from ..device_mesh import DeviceMesh, init_device_mesh  # noqa: F401

@@ -1,8 +1,78 @@
-"""How a tensor is spread."""
+"""How a tensor is spread over one dimension of a mesh: cut, copied, or as parts of a sum."""
+import dataclasses
+from typing import Any, NamedTuple
+
+import rushlight as torch
+
 from .._absent import absent
 
-globals().update(absent(
-    "_StridedShard DTensorSpec TensorMeta",
-    "", "tensor.placement_types."))
+__all__ = ["Placement", "Shard", "Replicate", "Partial"]
+globals().update(absent("_StridedShard", "", "tensor.placement_types."))
 
-from . import Partial, Placement, Replicate, Shard  # noqa: E402,F401
+
+class Placement:
+    """Base class: Shard, Replicate or Partial."""
+
+    def is_shard(self, dim=None):
+        return isinstance(self, Shard) and (dim is None or self.dim == dim)
+
+    def is_replicate(self):
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op=None):
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard(Placement):
+    """Each process has a piece along a dimension, those that torch.chunk() makes; the last ones may be smaller, or empty."""
+    dim: int
+
+    def __str__(self):
+        return f"S({self.dim})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicate(Placement):
+    """Each process has all of it."""
+
+    def __str__(self):
+        return "R"
+
+
+@dataclasses.dataclass(frozen=True)
+class Partial(Placement):
+    """Each process has a tensor of the whole size; all of them together, by reduce_op, are the tensor."""
+    reduce_op: str = "sum"
+
+    def __repr__(self):
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self):
+        return f"P({self.reduce_op})"
+
+
+class TensorMeta(NamedTuple):
+    shape: torch.Size
+    stride: tuple
+    dtype: torch.dtype
+
+
+@dataclasses.dataclass
+class DTensorSpec:
+    """Where a DTensor lies, and what it is as a whole."""
+    mesh: Any
+    placements: tuple
+    tensor_meta: TensorMeta = None
+
+    @property
+    def device_mesh(self):
+        return self.mesh
+
+    @property
+    def shape(self):
+        return self.tensor_meta.shape
+
+    @property
+    def ndim(self):
+        return len(self.tensor_meta.shape)

@@ -172,17 +172,10 @@ class BlockMask:
             raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
         if (full_q_num_blocks is None) != (full_q_indices is None):
             raise AssertionError("full_q_num_blocks and full_q_indices must be both provided or omitted")
-        self.seq_lengths = seq_lengths
-        self.kv_num_blocks = kv_num_blocks
-        self.kv_indices = kv_indices
-        self.full_kv_num_blocks = full_kv_num_blocks
-        self.full_kv_indices = full_kv_indices
-        self.q_num_blocks = q_num_blocks
-        self.q_indices = q_indices
-        self.full_q_num_blocks = full_q_num_blocks
-        self.full_q_indices = full_q_indices
-        self.BLOCK_SIZE = BLOCK_SIZE
-        self.mask_mod = mask_mod
+        blocks = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, q_num_blocks, q_indices, full_q_num_blocks, full_q_indices)
+        for name, value in zip(self._TENSOR_ATTRS, blocks):
+            setattr(self, name, value)
+        self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod
         self.dq_write_order = dq_write_order
         self.dq_write_order_full = dq_write_order_full
         self.dq_kv_order = dq_kv_order

@@ -407,19 +407,14 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _reset_parameters(self):
-        if self._qkv_same_embed_dim:
-            xavier_uniform_(self.in_proj_weight)
-        else:
-            xavier_uniform_(self.q_proj_weight)
-            xavier_uniform_(self.k_proj_weight)
-            xavier_uniform_(self.v_proj_weight)
-        if self.in_proj_bias is not None:
-            constant_(self.in_proj_bias, 0.0)
-            constant_(self.out_proj.bias, 0.0)
-        if self.bias_k is not None:
-            xavier_normal_(self.bias_k)
-        if self.bias_v is not None:
-            xavier_normal_(self.bias_v)
+        packed, separate = [self.in_proj_weight], [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        for weight in packed if self._qkv_same_embed_dim else separate:
+            xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias) if self.in_proj_bias is not None else ():
+            constant_(bias, 0.0)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                xavier_normal_(bias)
 
     def __setstate__(self, state):
         # Written before version 1.1, when all projections were packed.
@@ -429,6 +424,8 @@ class MultiheadAttention(Module):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):
+        if query.is_nested or key.is_nested or value.is_nested:
+            return self._of_parts(query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights)
         batched = query.dim() == 3
         key_padding_mask = F._canonical_mask(key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask),
                                              "attn_mask", query.dtype)
@@ -455,6 +452,24 @@ class MultiheadAttention(Module):
         if self.batch_first and batched:
             out = out.transpose(1, 0)
         return out, weights
+
+    def _of_parts(self, query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights):
+        """Self-attention of a nested tensor, for inference only: of the padded tensor, and what is padding is left out again."""
+        grad = torch.is_grad_enabled() and (query.requires_grad or any(p.requires_grad for p in self.parameters()))
+        reason = ("non-self attention was used (query, key, and value are not the same Tensor)" if not (query is key and key is value)
+                  else "batch_first was not True" if not self.batch_first
+                  else "training is enabled" if self.training
+                  else "supplying a mask is not supported with NestedTensor input" if key_padding_mask is not None or attn_mask is not None
+                  else "some Tensor argument has_torch_function" if query.layout is not torch.strided
+                  else "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad" if grad else "")
+        assert not reason, "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because " + reason
+        lengths = query._nested_tensor_size()[:, 0]
+        padded = query.to_padded_tensor(0.0)
+        padding = torch.arange(padded.size(1), device=padded.device) >= lengths.to(padded.device).unsqueeze(1)
+        out, weights = self(padded, padded, padded, padding, need_weights, None, average_attn_weights)
+        if weights is not None:
+            weights = weights.masked_fill(padding.unsqueeze(-1) if average_attn_weights else padding[:, None, :, None], 0)
+        return torch._nested_from_padded(out, query._nested_tensor_size()), weights
 
     def merge_masks(self, attn_mask, key_padding_mask, query):
         """Both masks as one, and its kind: 0 attention, 1 padding, 2 both, None neither."""

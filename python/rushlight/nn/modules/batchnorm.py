@@ -38,17 +38,15 @@ class _NormBase(Module):
     def reset_running_stats(self):
         """Forget the statistics: mean 0, variance 1, no batches."""
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+            for statistic, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+                statistic.fill_(value)
 
     def reset_parameters(self):
         """Weight 1, bias 0, statistics forgotten."""
         self.reset_running_stats()
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        for parameter, fill in ((self.weight, init.ones_), (self.bias, init.zeros_)):
+            if self.affine and parameter is not None:
+                fill(parameter)
 
     def _check_input_dim(self, input):
         raise NotImplementedError

@@ -108,15 +108,15 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input):
         """Take the shapes from `input`."""
+        width = input.shape[-1]
         if self.has_uninitialized_params():
+            self.in_features = width
             with torch.no_grad():
-                self.in_features = input.shape[-1]
-                self.weight.materialize((self.out_features, self.in_features))
+                self.weight.materialize((self.out_features, width))
                 if self.bias is not None:
                     self.bias.materialize((self.out_features,))
                 self.reset_parameters()
-        if self.in_features == 0:
-            if input.shape[-1] != self.weight.shape[-1]:
-                raise AssertionError(f"The in_features inferred from input: {input.shape[-1]} is not equal to "
-                                     f"in_features from self.weight: {self.weight.shape[-1]}")
-            self.in_features = input.shape[-1]
+        if self.in_features == 0 and width != self.weight.shape[-1]:
+            raise AssertionError(f"The in_features inferred from input: {width} is not equal to "
+                                 f"in_features from self.weight: {self.weight.shape[-1]}")
+        self.in_features = self.in_features or width

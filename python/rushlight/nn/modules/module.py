@@ -349,15 +349,12 @@ class Module(torch._C._ModuleBase):
             object.__setattr__(self, name, value)
 
     def __delattr__(self, name):
-        if name in self._parameters:
-            del self._parameters[name]
-        elif name in self._buffers:
-            del self._buffers[name]
+        registered = next((kind for kind in (self._parameters, self._buffers, self._modules) if name in kind), None)
+        if registered is None:
+            return object.__delattr__(self, name)
+        del registered[name]
+        if registered is self._buffers:
             self._non_persistent_buffers_set.discard(name)
-        elif name in self._modules:
-            del self._modules[name]
-        else:
-            object.__delattr__(self, name)
 
     def __dir__(self):
         names = set(dir(type(self))) | set(self.__dict__)

@@ -32,8 +32,9 @@ def apply_permutation(tensor, permutation, dim=1):
 
 
 def _state_shape(layer, input, batch_sizes, width):
+    """batch_sizes: of a packed batch, or the first of them; None for a padded one."""
     if batch_sizes is not None:
-        batch = int(batch_sizes[0])
+        batch = int(batch_sizes[0] if batch_sizes.dim() else batch_sizes)
     else:
         batch = input.size(0) if layer.batch_first else input.size(1)
     return (layer.num_layers * (2 if layer.bidirectional else 1), batch, width)
@@ -77,15 +78,9 @@ class RNNBase(Module):
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__()
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
-        self.dropout = float(dropout)
-        self.bidirectional = bidirectional
-        self.proj_size = proj_size
+        self.mode, self.num_layers, self.bidirectional = mode, num_layers, bidirectional
+        self.input_size, self.hidden_size, self.proj_size = input_size, hidden_size, proj_size
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self._flat_weight_refs = []
         if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
@@ -314,9 +309,10 @@ class LSTM(RNNBase):
     def forward(self, input, hx=None):
         input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if hx is None:
+            self.check_input(input, batch_sizes)
             h_width = self.proj_size if self.proj_size > 0 else self.hidden_size
-            hx = (_zero_state(self, input, batch_sizes, h_width),
-                  _zero_state(self, input, batch_sizes, self.hidden_size))
+            rows = None if batch_sizes is None else batch_sizes[0]
+            hx = _zero_state(self, input, rows, h_width), _zero_state(self, input, rows, self.hidden_size)
         else:
             wanted = 2 if unbatched else 3
             if batch_sizes is None and (hx[0].dim() != wanted or hx[1].dim() != wanted):
@@ -326,7 +322,7 @@ class LSTM(RNNBase):
             if unbatched:
                 hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
             hx = self.permute_hidden(hx, order)
-        self.check_forward_args(input, hx, batch_sizes)
+            self.check_forward_args(input, hx, batch_sizes)
         output, h, c = _run(self, torch.lstm, input, hx, batch_sizes)
         output = _finish(self, output, batch_sizes, order, original, unbatched)
         if unbatched:

@@ -22,6 +22,8 @@ def _generate_square_subsequent_mask(sz, device=None, dtype=None):
 
 
 def _get_seq_len(src, batch_first):
+    if src.is_nested:
+        return None
     sizes = src.size()
     if len(sizes) == 2:
         return sizes[0]

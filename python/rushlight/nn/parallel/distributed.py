@@ -1,14 +1,55 @@
-"""DistributedDataParallel: a module trained by several processes that average their gradients."""
+"""DistributedDataParallel: a module trained by several processes that average their gradients. The averaging is C (src/dist/reducer.c)."""
 import contextlib
+import dataclasses
 
 import rushlight as torch
+from rushlight import _C
 from rushlight.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
 
 
+def _tensors(x):
+    """All tensors in what a forward returns."""
+    if isinstance(x, torch.Tensor):
+        return [x]
+    if isinstance(x, dict):
+        return [t for v in x.values() for t in _tensors(v)]
+    if isinstance(x, (list, tuple)):
+        return [t for v in x for t in _tensors(v)]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [t for f in dataclasses.fields(x) for t in _tensors(getattr(x, f.name))]
+    return []
+
+
+class GradBucket:
+    """Gradients of some parameters in one tensor: what a communication hook gets."""
+
+    def __init__(self, index, buffer, parameters, last):
+        self._index, self._buffer, self._parameters, self._last = index, buffer, parameters, last
+
+    def index(self):
+        return self._index
+
+    def buffer(self):
+        return self._buffer
+
+    def set_buffer(self, tensor):
+        self._buffer = tensor
+
+    def parameters(self):
+        return self._parameters
+
+    def gradients(self):
+        parts = self._buffer.split([p.numel() for p in self._parameters])
+        return [g.view(p.shape) for g, p in zip(parts, self._parameters)]
+
+    def is_last(self):
+        return self._last
+
+
 class DistributedDataParallel(Module):
-    """Averages the gradients of `module` over all processes; needs an initialised process group."""
+    """Averages the gradients of `module` over all processes of a group during each backward pass."""
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True,
                  process_group=None, bucket_cap_mb=None, find_unused_parameters=False, check_reduction=False,
@@ -16,24 +57,65 @@ class DistributedDataParallel(Module):
                  param_to_hook_all_reduce=None, mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False,
                  bucket_cap_mb_list=None):
         super().__init__()
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            raise ValueError("Default process group has not been initialized, please make sure to call "
-                             "init_process_group.")
-        if not any(p.requires_grad for p in module.parameters()):
-            raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that "
-                               "require a gradient.")
-        if torch.distributed.get_world_size(process_group) > 1:
-            raise NotImplementedError("DistributedDataParallel: averaging gradients over several processes is not "
-                                      "supported yet")
-        self.module = module
-        self.device_ids = device_ids
-        self.output_device = output_device
-        self.dim = dim
-        self.process_group = process_group
-        self.require_backward_grad_sync = True
+        distributed = torch.distributed
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        self.device_mesh = device_mesh
+        self.process_group = process_group or (device_mesh.get_group(mesh_dim=0) if device_mesh is not None else
+                                               distributed.distributed_c10d._get_default_group())
+        named = [(n, p) for n, p in module.named_parameters() if n not in getattr(module, "_ddp_params_and_buffers_to_ignore", ())]
+        self._parameters_of_ddp = [p for _, p in named if p.requires_grad]
+        if not self._parameters_of_ddp:
+            raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient.")
+        if any(p.device.type != "cpu" for p in self._parameters_of_ddp):
+            raise ValueError("DistributedDataParallel: parameters on the CPU only")
+        if device_ids:
+            raise ValueError("DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU modules "
+                             "or CPU modules, but got device_ids %s of a CPU module." % (device_ids,))
+        self.module, self.device_ids, self.output_device, self.dim = module, None, None, dim
+        self.device = self._parameters_of_ddp[0].device
+        self.broadcast_buffers, self.static_graph = broadcast_buffers, static_graph
+        self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
+        self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * 1024 * 1024)
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self._hook, self._futures, self._joining = None, {}, None
+        if init_sync:
+            distributed.distributed_c10d._verify_params_across_processes(self.process_group, self._parameters_of_ddp)
+            self._broadcast(list(module.state_dict(keep_vars=True).values()))
+        self._make_reducer()
+
+    def _make_reducer(self):
+        first = min(1 << 20, self.bucket_bytes_cap) or 1
+        self._reducer = _C._Reducer(self.process_group._group, tuple(self._parameters_of_ddp), float(first), float(self.bucket_bytes_cap or 1),
+                                    self.find_unused_parameters or self.static_graph)
+
+    def _broadcast(self, values, src=0):
+        tensors = [t.detach() for t in values if isinstance(t, torch.Tensor) and t.numel()]
+        torch.distributed.distributed_c10d._broadcast_coalesced(self.process_group, tensors, 0, src)
+
+    def _buffers_to_share(self):
+        ignored = getattr(self.module, "_ddp_params_and_buffers_to_ignore", ())
+        return [b for n, b in self.module.named_buffers() if n not in ignored]
 
     def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
+        synchronised = torch.is_grad_enabled() and self.require_backward_grad_sync
+        buffers = self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
+        if self._joining is not None:
+            self._joining.notify((synchronised, buffers))
+        if buffers:
+            self._broadcast(self._buffers_to_share())
+        out = self.module(*inputs, **kwargs)
+        self._reducer.sync(synchronised)
+        if synchronised:
+            self._reducer.prepare(tuple(_tensors(out)))
+            self.require_forward_param_sync = True
+        else:
+            self.require_forward_param_sync = False
+        return out
+
+    def train(self, mode=True):
+        super().train(mode)
+        return self
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -43,3 +125,84 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state, hook):
+        """hook(state, bucket) begins to combine a bucket's gradients and returns a Future of what they become."""
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        if self._hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self._hook = state, hook
+        buckets = self._reducer.buckets()
+
+        def begin(i):
+            flat, numbers = buckets[i]
+            parameters = [self._parameters_of_ddp[k] for k in numbers]
+            self._futures[i] = hook(state, GradBucket(i, flat, parameters, i == len(buckets) - 1))
+
+        def finish(i):
+            value = self._futures.pop(i).wait()
+            value = value[0] if isinstance(value, (list, tuple)) else value
+            with torch.no_grad():
+                if value is not buckets[i][0]:
+                    buckets[i][0].copy_(value.view(-1))
+
+        self._reducer.hooks(begin, finish)
+
+    def _shadow_step(self, gradients, buffers):
+        """The collectives of a step of the others, for a process that has no batch: zeros are its part of the gradients."""
+        if buffers:
+            self._broadcast(self._buffers_to_share())
+        if not gradients:
+            return
+        distributed, pending = torch.distributed, []
+        buckets = self._reducer.buckets()
+        for i, (flat, numbers) in enumerate(buckets):
+            flat.detach().zero_()
+            parameters = [self._parameters_of_ddp[k] for k in numbers]
+            pending.append(self._hook[1](self._hook[0], GradBucket(i, flat, parameters, i == len(buckets) - 1)) if self._hook is not None else
+                           distributed.all_reduce(flat, group=self.process_group, async_op=True))
+        if self.find_unused_parameters or self.static_graph:
+            distributed.all_reduce(torch.zeros(len(self._parameters_of_ddp), dtype=torch.int32), distributed.ReduceOp.MAX, self.process_group)
+        for work, (flat, numbers) in zip(pending, buckets):
+            value = work.wait()
+            flat = flat if self._hook is None else value[0] if isinstance(value, (list, tuple)) else value
+            means = flat.view(-1).split([self._parameters_of_ddp[k].numel() for k in numbers])
+            for k, mean in zip(numbers, means):
+                p = self._parameters_of_ddp[k]
+                p.grad = mean.view(p.shape).to(p.dtype).clone()
+
+    def _get_ddp_logging_data(self):
+        return {"world_size": self.process_group.size(), "rank": self.process_group.rank(), "module_name": type(self.module).__name__,
+                "bucket_sizes": ", ".join(str(f.numel() * f.element_size()) for f, _ in self._reducer.buckets())}
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        for name in ("process_group", "_reducer", "_futures", "_hook"):  # of this process
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.process_group = torch.distributed.distributed_c10d._get_default_group()
+        self._hook, self._futures = None, {}
+        self._make_reducer()
+
+    @contextlib.contextmanager
+    def join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
+        """Processes may have different numbers of batches: those that are done follow the others until all are."""
+        from rushlight.distributed.algorithms.join import Join
+        with Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size):
+            yield
+
+    def join_hook(self, **kwargs):
+        from rushlight.distributed.algorithms.join import _DDPJoinHook
+        return _DDPJoinHook(self, **kwargs)
+
+    @property
+    def join_device(self):
+        return self.device
+
+    @property
+    def join_process_group(self):
+        return self.process_group

@@ -52,13 +52,7 @@ class _Orthogonal(Module):
             if n != k:
                 X = torch.cat([X, X.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)], dim=-1)
             A = X - X.mH
-            if self.orthogonal_map == _OrthMaps.matrix_exp:
-                Q = torch.matrix_exp(A)
-            else:
-                identity = torch.eye(n, dtype=A.dtype, device=A.device)
-                Q = torch.linalg.solve(torch.add(identity, A, alpha=-0.5), torch.add(identity, A, alpha=0.5))
-            if n != k:
-                Q = Q[..., :k]
+            Q = (torch.matrix_exp(A) if self.orthogonal_map == _OrthMaps.matrix_exp else self._cayley(A))[..., :k]
         else:
             A = X.tril(diagonal=-1)
             tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
@@ -68,6 +62,11 @@ class _Orthogonal(Module):
         if hasattr(self, "base"):
             Q = self.base @ Q
         return Q.mT if wide else Q
+
+    @staticmethod
+    def _cayley(A):
+        identity = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return torch.linalg.solve(identity.sub(A, alpha=0.5), identity.add(A, alpha=0.5))
 
     @torch.autograd.no_grad()
     def right_inverse(self, Q):

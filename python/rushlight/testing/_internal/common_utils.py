@@ -101,12 +101,9 @@ def set_default_dtype(dtype):
 
 @contextlib.contextmanager
 def set_default_tensor_type(tensor_type):
-    before = torch.get_default_dtype()
-    torch.set_default_tensor_type(tensor_type)
-    try:
+    with set_default_dtype(torch.get_default_dtype()):
+        torch.set_default_tensor_type(tensor_type)
         yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 class DeterministicGuard:

@@ -7,7 +7,12 @@ from rushlight.nn.quantized import FloatFunctional, FXFloatFunctional
 __all__ = ["FloatFunctional", "FXFloatFunctional"]
 
 
-def __getattr__(name):
-    if name == "dynamic":
-        return importlib.import_module(__name__ + ".dynamic")
+def layer(module, name):
+    """What a module that lists the layers again has under a name."""
     return _not_here.of_module("ao.nn.quantized", name)
+
+
+def __getattr__(name):
+    if name in ("dynamic", "functional", "modules", "reference"):
+        return importlib.import_module(__name__ + "." + name)
+    return layer(None, name)

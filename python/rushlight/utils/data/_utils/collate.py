@@ -1,6 +1,7 @@
 """Turns a list of samples into a batch: tensors are stacked, containers are rebuilt around that."""
 import collections.abc
 import copy
+import math
 import re
 
 import rushlight as torch
@@ -110,17 +111,32 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 
 
 def _shared_target(batch):
-    """In a worker process large batches are stacked into shared memory at once: sending them then copies nothing."""
+    """In a worker batches are stacked into shared memory at once: sending large ones then copies nothing."""
     info = torch.utils.data.get_worker_info()
     first = batch[0]
-    if info is None or getattr(info, "in_thread", False) or type(first) is not torch.Tensor or first.requires_grad:
+    if info is None or type(first) is not torch.Tensor or first.requires_grad or first.device.type != "cpu":
         return None
+    if first.numel() == 0 or any(t.shape != first.shape or t.dtype != first.dtype for t in batch):
+        return None
+    return _shared_empty(info, first.dtype, (len(batch), *first.shape))
+
+
+def _shared_empty(info, dtype, shape):
     from rushlight.utils.data._utils.worker import INLINE_BYTES
-    nbytes = first.numel() * len(batch) * first.element_size()
-    if nbytes <= INLINE_BYTES or any(t.shape != first.shape or t.dtype != first.dtype for t in batch):
-        return None
-    storage = first._typed_storage()._new_shared(first.numel() * len(batch), device=first.device)
-    return first.new(storage).resize_(len(batch), *first.size())
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes <= INLINE_BYTES or getattr(info, "in_thread", False):
+        storage = torch.UntypedStorage._new_nameless(nbytes)
+    else:
+        storage = torch.UntypedStorage._new_shared(nbytes)
+    return torch.empty(0, dtype=dtype).set_(storage).view(shape)
+
+
+def _numbers(batch, dtype):
+    """A process's numbers arrive in shared memory; those of a thread are there at once."""
+    numbers, info = torch.tensor(batch, dtype=dtype), torch.utils.data.get_worker_info()
+    if not getattr(info, "in_thread", False):
+        return numbers
+    return _shared_empty(info, numbers.dtype, numbers.shape).copy_(numbers)
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
@@ -134,11 +150,11 @@ def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
 
 
 def collate_float_fn(batch, *, collate_fn_map=None):
-    return torch.tensor(batch, dtype=torch.float64)
+    return _numbers(batch, torch.float64)
 
 
 def collate_int_fn(batch, *, collate_fn_map=None):
-    return torch.tensor(batch)
+    return _numbers(batch, None)
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):

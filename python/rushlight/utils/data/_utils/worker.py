@@ -166,6 +166,17 @@ def _worker_main(*args):
         return
 
 
+def _say_nothing_of_lost_connections():
+    """Python's thread that hands memory to the program prints what fails; that the program has ended, the user knows."""
+    report = sys.excepthook
+
+    def excepthook(kind, error, traceback):
+        if not issubclass(kind, (OSError, EOFError)):
+            report(kind, error, traceback)
+
+    sys.excepthook = excepthook
+
+
 def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collation, collate_fn, drop_last, base_seed,
                  init_fn, worker_id, num_workers, persistent_workers, shared_seed, board):
     """Body of a worker process: tasks and results are pipe ends, board shows the loader what is being read."""
@@ -173,6 +184,7 @@ def _worker_loop(dataset_kind, dataset, tasks, results, done_event, auto_collati
     from rushlight.utils.data.dataloader import _DatasetKind
     global _worker_info
     signal_handling._set_worker_signal_handlers()
+    _say_nothing_of_lost_connections()
     torch.set_num_threads(1)
     seed = base_seed + worker_id
     random.seed(seed)

@@ -1,6 +1,7 @@
 """The two base classes of data pipes and the decorators that make a pipe a method of all others."""
 import functools
 
+import rushlight as torch
 from rushlight.utils.data.dataset import Dataset, IterableDataset
 
 __all__ = ["DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe", "argument_validation",
@@ -209,3 +210,35 @@ class _MapDataPipeSerializationWrapper(MapDataPipe):
 
     def __len__(self):
         return len(self._datapipe)
+
+
+# What is the same of the iterable and of the indexed pipes.
+
+class Batches:
+    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
+        self.wrapper_class = wrapper_class
+
+    def __len__(self):
+        whole, rest = divmod(len(self.datapipe), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+
+class Shuffles:
+    _enabled, _seed = True, None
+
+    def set_shuffle(self, shuffle=True):
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed):
+        self._seed = seed
+        return self
+
+    def _take_seed(self):
+        """The seed that was set, for one pass, or one drawn from the default generator."""
+        seed, self._seed = self._seed, None
+        return int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+
+    def __len__(self):
+        return len(self.datapipe)

@@ -6,7 +6,7 @@ import os
 import random
 
 import rushlight as torch
-from rushlight.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
+from rushlight.utils.data.datapipes.datapipe import Batches, DataChunk, IterDataPipe, Shuffles, functional_datapipe
 
 __all__ = ["Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker",
            "Grouper", "IterableWrapper", "Mapper", "Multiplexer", "Sampler", "ShardingFilter", "Shuffler",
@@ -106,14 +106,13 @@ class FilterIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe):
+class BatcherIterDataPipe(Batches, IterDataPipe):
     """Lists of batch_size items."""
 
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
         if batch_size <= 0:
             raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
+        super().__init__(datapipe, batch_size, drop_last, wrapper_class)
 
     def __iter__(self):
         batch = []
@@ -124,10 +123,6 @@ class BatcherIterDataPipe(IterDataPipe):
                 batch = []
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
-
-    def __len__(self):
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
 
 
 @functional_datapipe("unbatch")
@@ -194,7 +189,7 @@ class GrouperIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe):
+class ShufflerIterDataPipe(Shuffles, IterDataPipe):
     """Random order through a buffer of buffer_size items."""
 
     def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
@@ -202,22 +197,11 @@ class ShufflerIterDataPipe(IterDataPipe):
             raise ValueError("buffer_size should be larger than 0")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
-        self._enabled, self._seed, self._rng = True, None, random.Random()
-
-    def set_shuffle(self, shuffle=True):
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed):
-        self._seed = seed
-        return self
+        self._rng = random.Random()
 
     def reset(self):
         if self._enabled:
-            if self._seed is None:
-                self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
-            self._rng.seed(self._seed)
-            self._seed = None
+            self._rng.seed(self._take_seed())
 
     def __iter__(self):
         if not self._enabled:
@@ -233,9 +217,6 @@ class ShufflerIterDataPipe(IterDataPipe):
                 buffer.append(item)
         while buffer:
             yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
-
-    def __len__(self):
-        return len(self.datapipe)
 
 
 @functional_datapipe("sampler")

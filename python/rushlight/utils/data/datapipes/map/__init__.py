@@ -2,8 +2,7 @@
 import copy
 import random
 
-import rushlight as torch
-from rushlight.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, functional_datapipe
+from rushlight.utils.data.datapipes.datapipe import Batches, MapDataPipe, Shuffles, functional_datapipe
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
@@ -68,12 +67,8 @@ class ZipperMapDataPipe(MapDataPipe):
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe):
+class BatcherMapDataPipe(Batches, MapDataPipe):
     """Lists of batch_size items."""
-
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
 
     def __getitem__(self, index):
         if not 0 <= index < len(self):
@@ -82,43 +77,24 @@ class BatcherMapDataPipe(MapDataPipe):
         stop = min(start + self.batch_size, len(self.datapipe))
         return self.wrapper_class([self.datapipe[i] for i in range(start, stop)])
 
-    def __len__(self):
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
-
 
 @functional_datapipe("shuffle")
-class ShufflerMapDataPipe(MapDataPipe):
+class ShufflerMapDataPipe(Shuffles, MapDataPipe):
     """Random order of the indices."""
 
     def __init__(self, datapipe, *, indices=None):
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled, self._seed, self._order = True, None, None
-
-    def set_shuffle(self, shuffle=True):
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed):
-        self._seed = seed
-        return self
 
     def __iter__(self):
         order = list(self.indices)
         if self._enabled:
-            if self._seed is None:
-                self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
-            order = random.Random(self._seed).sample(order, len(order))
-            self._seed = None
+            order = random.Random(self._take_seed()).sample(order, len(order))
         for index in order:
             yield self.datapipe[index]
 
     def __getitem__(self, index):
         return self.datapipe[self.indices[index]]
-
-    def __len__(self):
-        return len(self.datapipe)
 
 
 SequenceWrapper = SequenceWrapperMapDataPipe

@@ -1,0 +1,42 @@
+/* program.h - networks that were captured elsewhere, as modules: run and trained without Python.
+ *
+ *     rush_module *net = rush_program_load("net.pt2");        written by torch.export.save, or net.onnx
+ *     rush_tensor *y = rush_forward(net, x);
+ *     rush_optim *opt = rush_adam(rush_parameters(net));      and so on, as with a module made here
+ *
+ * Sizes that were captured as dynamic may vary from call to call. A program holds no code: what it may call are operations of
+ * the library; a file that asks for others is refused, with all of their names.
+ */
+#ifndef RUSHLIGHT_PROGRAM_H
+#define RUSHLIGHT_PROGRAM_H
+
+#include <rushlight/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A module "Program", with the parameters and buffers that the file names. NULL and an error. */
+RUSH_API rush_module *rush_program_load(const char *path);
+RUSH_API int rush_program_inputs(const rush_module *);  /* how many tensors it is given; -1 and an error */
+RUSH_API int rush_program_results(const rush_module *); /* how many it gives: rush_forward_all() takes up to 8 */
+/* As rush_forward_all(), with room for as many results as there are. */
+RUSH_API int rush_program_run(rush_module *, int n, rush_tensor *const *in, int room, rush_tensor **out);
+/* For inference alone from now on: what follows from its tensors is computed once, batch normalisation joins convolutions. Parameters that
+ * change later are not looked at again. 0; -1 and an error. */
+RUSH_API int rush_program_freeze(rush_module *);
+RUSH_API const char *rush_program_text(const rush_module *); /* its graph, a line for each call; lives in the scope */
+
+/* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
+typedef struct rush_onnx_options {
+    int64_t opset;                    /* 18 to 23; 0: 18                                  */
+    int ninputs, noutputs;            /* names in order; those that are not given are the program's */
+    const char *const *input, *const *output;
+} rush_onnx_options;
+RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const rush_onnx_options *); /* NULL: as they are */
+#define rush_program_save_onnx(module, path, ...) rush_program_save_onnx_with(module, path, &(rush_onnx_options){__VA_ARGS__})
+
+#ifdef __cplusplus
+}
+#endif
+#endif

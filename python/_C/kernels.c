@@ -1,0 +1,154 @@
+/* kernels.c - kernels that programs give to the library's operations (torch.library.Library("aten", "IMPL")).
+ *
+ * While there are any, the road asks about each call, as it does under a mode: composites are opened, so that a kernel is
+ * reached wherever PyTorch would reach it. Kernels of devices run where the library's own would (op/watch.h), those of
+ * Autograd keys and of composites in place of everything below the call.
+ */
+#include "ext.h"
+#include "op/watch.h"
+
+enum { SLOTS = 512, ALL_DEVICES = 128, ABOVE = 256 }; /* a slot: the type of a device or all of them, below autograd or above */
+
+static PyObject *given;    /* (3 * index + form) * SLOTS + slot -> function */
+static uint16_t *number;   /* of functions, by an operation's index */
+static uint32_t nnumber;
+static _Thread_local bool below; /* an Autograd kernel said so */
+
+static PyObject *key_of(const rush_op *op, rush_form form, int slot)
+{
+    return PyLong_FromLong(((long)op->index * 3 + form) * SLOTS + slot);
+}
+
+static int device_of(const rush_op *op, const rush_value *in)
+{
+    int type = RUSH_CPU;
+    for (int i = 0; i < op->nargs; ++i) {
+        const rush_value *v = &in[i];
+        if (v->kind == RUSH_V_TENSOR && v->t->device.type != RUSH_CPU) return v->t->device.type;
+        for (uint32_t k = 0; v->kind == RUSH_V_TENSORS && k < v->n; ++k)
+            if (v->tensors[k] && v->tensors[k]->device.type != RUSH_CPU) return v->tensors[k]->device.type;
+        if (v->kind == RUSH_V_DEVICE) type = v->device.type;
+    }
+    return type;
+}
+
+static PyObject *find(const rush_op *op, rush_form form, int slot)
+{
+    PyObject *key = key_of(op, form, slot), *f = key ? PyDict_GetItemWithError(given, key) : NULL;
+    Py_XDECREF(key);
+    return f;
+}
+
+static int run(PyObject *f, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    PyObject *args = NULL, *kwargs = NULL, *r = NULL;
+    if (!py_watch_arguments(form, op, in, out, &args, &kwargs)) r = PyObject_Call(f, args, kwargs);
+    int failed = !r || (form == RUSH_FORM_CALL && py_take_results(op, r, out)) ? -1 : 0;
+    Py_XDECREF(r);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    return failed;
+}
+
+static int ask(int above, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (op->index >= nnumber || !number[op->index] || (above && below)) return 1;
+    int failed = 1;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *f = find(op, form, above + device_of(op, in));
+    if (!f && !PyErr_Occurred()) f = find(op, form, above + ALL_DEVICES);
+    if (f) {
+        Py_INCREF(f);
+        failed = run(f, form, op, in, out);
+        Py_DECREF(f);
+    } else if (PyErr_Occurred()) {
+        failed = -1;
+    }
+    if (failed < 0) py_foreign();
+    PyGILState_Release(gil);
+    return failed;
+}
+
+int py_kernel(rush_form form, const rush_op *op, const rush_value *in, rush_value *out) { return ask(0, form, op, in, out); }
+
+/* In place, and where the schema says that argument 0 is changed, that is the result. */
+static int above(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value kept[RUSH_MAXOUT];
+    memcpy(kept, out, sizeof *out * op->nout);
+    int failed = ask(ABOVE, form, op, in, out);
+    if (failed) return failed;
+    if (form == RUSH_FORM_OUT) memcpy(out, kept, sizeof *out * op->nout);
+    else if (op->nout && op->nargs && (form == RUSH_FORM_INPLACE || (op->args[0].written && !op->args[0].list)) && in[0].kind == RUSH_V_TENSOR) out[0] = in[0];
+    return 0;
+}
+
+static int count(const rush_op *op, int by)
+{
+    if (op->index >= nnumber) {
+        uint32_t n = op->index + 64;
+        uint16_t *more = rush_realloc(number, sizeof *more * n);
+        if (!more) return py_raise(), -1;
+        memset(more + nnumber, 0, sizeof *more * (n - nnumber));
+        number = more;
+        nnumber = n;
+    }
+    number[op->index] = (uint16_t)(number[op->index] + by);
+    rush_watch_all = PyDict_GET_SIZE(given) > 0;
+    return 0;
+}
+
+/* _kernel_set(record, form, device type or -1 for all, above, f or None) -> what was there */
+static PyObject *kernel_set(PyObject *module, PyObject *args)
+{
+    const char *name;
+    int form, type, is_above;
+    PyObject *f;
+    if (!PyArg_ParseTuple(args, "siipO", &name, &form, &type, &is_above, &f)) return NULL;
+    const rush_op *op = rush_op_find(name);
+    if (!op || form < RUSH_FORM_CALL || form > RUSH_FORM_OUT) return PyErr_Format(PyExc_RuntimeError, "No such operator %s", name);
+    PyObject *key = key_of(op, (rush_form)form, (is_above ? ABOVE : 0) + (type < 0 ? ALL_DEVICES : type));
+    PyObject *was = key ? PyDict_GetItemWithError(given, key) : NULL;
+    bool there = was != NULL;
+    int failed = !key || PyErr_Occurred();
+    was = py_ref(there ? was : Py_None);
+    if (!failed && f != Py_None) failed = PyDict_SetItem(given, key, f) || count(op, !there);
+    else if (!failed && there) failed = PyDict_DelItem(given, key) || count(op, -1);
+    Py_XDECREF(key);
+    if (!failed) return was;
+    Py_DECREF(was);
+    return NULL;
+}
+
+/* _is_composite(record): does PyTorch make other operations of it? */
+static PyObject *is_composite(PyObject *module, PyObject *x)
+{
+    const char *name = PyUnicode_AsUTF8(x);
+    const rush_op *op = name ? rush_op_find(name) : NULL;
+    if (!op) return name ? PyErr_Format(PyExc_RuntimeError, "No such operator %s", name) : NULL;
+    return PyBool_FromLong(op->open || (op->run && !(op->flags & RUSH_WHOLE)));
+}
+
+/* _below_autograd(bool) -> what it was: kernels of Autograd keys are not asked inside. */
+static PyObject *below_autograd(PyObject *module, PyObject *on)
+{
+    bool was = below;
+    int now = PyObject_IsTrue(on);
+    if (now < 0) return NULL;
+    below = now;
+    return PyBool_FromLong(was);
+}
+
+static PyMethodDef functions[] = {
+    {"_kernel_set", kernel_set, METH_VARARGS, "Gives an operation of the library a kernel, or takes it away; returns the one that was there."},
+    {"_is_composite", is_composite, METH_O, "Is it made of other operations, for who looks at them?"},
+    {"_below_autograd", below_autograd, METH_O, "Are kernels of Autograd keys left out from now on? Returns what it was."},
+    {NULL},
+};
+
+int py_kernels_init(PyObject *module)
+{
+    given = PyDict_New();
+    rush_taken_above = above;
+    return given ? PyModule_AddFunctions(module, functions) : -1;
+}

@@ -1,0 +1,139 @@
+"""Modules that only hold names: PyTorch has a module of that name, and what programs look up in it lives elsewhere or is not there.
+
+They have no files. A row of the table says what a module holds, and a finder on sys.meta_path makes it when it is imported:
+
+    home: a b c=d       of the module `home` what it calls a, b and d; d is called c here; * is all that it offers
+    = a=True            values
+    ! reason: a b       functions that raise NotImplementedError with that reason
+    ? home.function     whatever is asked for is what function(module's name, name) returns
+
+A semicolon stands between two of them; a module without a row here and without a file does not exist. A dot behind a name: a package.
+"""
+import importlib
+import importlib.machinery
+import sys
+
+_PIPES, _MAPS = "utils.data.datapipes.iter", "utils.data.datapipes.map"
+_GPU_RANDOM = "get_rng_state get_rng_state_all set_rng_state set_rng_state_all manual_seed manual_seed_all seed seed_all initial_seed"
+_BUNDLED = "bundled inputs belong to TorchScript files, which rushlight does not write"
+
+TABLE = {
+    "_dynamo.backends.": "",
+    "_export.": "",
+    "_higher_order_ops.associative_scan": "_higher_order_ops: associative_scan",
+    "_prims.": "",
+    "accelerator.memory": "accelerator: empty_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats "
+                          "reset_accumulated_memory_stats reset_peak_memory_stats",
+    "ao.nn.qat.": "? _absent.of_module",
+    "ao.nn.quantizable.": "? _absent.of_module",
+    "ao.nn.quantized.dynamic.": "? _absent.of_module",
+    "ao.nn.quantized.functional": "",
+    "ao.nn.quantized.modules.": "ao.nn.quantized: FloatFunctional FXFloatFunctional; ? ao.nn.quantized.layer",
+    "ao.nn.quantized.reference.": "",
+    "ao.ns.": "",
+    "ao.pruning.": "",
+    "ao.quantization.quantize_fx": "? _absent.of_module",
+    "autograd.profiler_legacy": "autograd.profiler: profile",
+    "backends.coreml.": "",
+    "backends.cudnn.rnn": "",
+    "backends.xeon.": "",
+    "backends.xnnpack.": "= enabled=False",
+    "compiler.config": "= job_id=None cache_key_tag='' dynamic_sources='' unbacked_sources='' force_disable_caches=False",
+    "cuda.gds": "",
+    "cuda.random": "cuda: " + _GPU_RANDOM,
+    "cuda.sparse": "",
+    "export._trace": "export._export: _export=export",
+    "fx.config": "= disable_progress=True verbose_progress=False",
+    "fx.experimental._config": "= translation_validation=False skip_dtype_check_in_meta_registrations=False",
+    "fx.experimental.const_fold": "! it is not supported: split_const_subgraphs",
+    "fx.passes.param_fetch": "! it is not supported: lift_lowering_attrs_to_nodes",
+    "fx.passes.split_module": "! it is not supported: split_module",
+    "jit._script": "jit: RecursiveScriptModule ScriptFunction ScriptModule interface script script_method",
+    "jit._trace": "jit: ScriptFunction TopLevelTracedModule TracedModule TracerWarning TracingCheckError is_tracing script_if_tracing trace trace_module "
+                  "_script_if_tracing",
+    "mps.event": "mps: Event",
+    "onnx.utils": "onnx: export is_in_onnx_export",
+    "testing._internal.inductor_utils": "= HAS_CPU=False HAS_CUDA=False HAS_GPU=False HAS_XPU=False HAS_TRITON=False HAS_MPS=False "
+                                        "HAS_CUDA_AND_TRITON=False HAS_GPU_AND_TRITON=False HAS_MULTIGPU=False GPU_TYPE='cuda'",
+    "utils._cxx_pytree": "utils._pytree: *",
+    "utils.bundled_inputs": "! " + _BUNDLED + ": augment_model_with_bundled_inputs bundle_inputs bundle_randn",
+    _PIPES + ".callable": _PIPES + ": CollatorIterDataPipe MapperIterDataPipe",
+    _PIPES + ".combinatorics": _PIPES + ": SamplerIterDataPipe ShufflerIterDataPipe",
+    _PIPES + ".combining": _PIPES + ": ConcaterIterDataPipe DemultiplexerIterDataPipe ForkerIterDataPipe MultiplexerIterDataPipe ZipperIterDataPipe",
+    _PIPES + ".filelister": _PIPES + ": FileListerIterDataPipe",
+    _PIPES + ".fileopener": _PIPES + ": FileOpenerIterDataPipe",
+    _PIPES + ".grouping": _PIPES + ": BatcherIterDataPipe GrouperIterDataPipe UnBatcherIterDataPipe",
+    _PIPES + ".selecting": _PIPES + ": FilterIterDataPipe",
+    _PIPES + ".sharding": _PIPES + ": ShardingFilterIterDataPipe",
+    _PIPES + ".streamreader": _PIPES + ": StreamReaderIterDataPipe",
+    _PIPES + ".utils": _PIPES + ": IterableWrapperIterDataPipe",
+    _MAPS + ".callable": _MAPS + ": MapperMapDataPipe",
+    _MAPS + ".combinatorics": _MAPS + ": ShufflerMapDataPipe",
+    _MAPS + ".combining": _MAPS + ": ConcaterMapDataPipe ZipperMapDataPipe",
+    _MAPS + ".grouping": _MAPS + ": BatcherMapDataPipe",
+    _MAPS + ".utils": _MAPS + ": SequenceWrapperMapDataPipe",
+    "xpu.memory": "xpu: empty_cache max_memory_allocated memory_allocated memory_stats",
+    "xpu.random": "xpu: " + _GPU_RANDOM,
+}
+TABLE.update(dict.fromkeys(("onnx.symbolic_opset%d" % n for n in range(7, 21)), "? onnx._symbolic.missing"))
+
+_OWN = __name__.rpartition(".")[0] + "."
+_NAMES = {_OWN + name.rstrip("."): name for name in TABLE}
+
+
+def _fill(module, short, part):
+    """What one part of a row gives the module."""
+    things = vars(module)
+    if part[0] == "=":
+        import ast
+        pairs = (pair.split("=", 1) for pair in part[1:].split())
+        things.update({name: ast.literal_eval(value) for name, value in pairs})
+    elif part[0] == "!":
+        from rushlight import _absent
+        reason, names = part[1:].strip().rsplit(": ", 1)
+        things.update({name: _absent.function("torch.%s.%s" % (short, name), NotImplementedError, reason) for name in names.split()})
+    elif part[0] == "?":
+        home, function = part[1:].strip().rsplit(".", 1)
+        answer = getattr(importlib.import_module(_OWN + home), function)
+        things["__getattr__"] = lambda name: answer(short, name)
+    else:
+        home, names = part.split(": ")
+        home = importlib.import_module(_OWN + home)
+        pairs = [name.partition("=") for name in (home.__all__ if names == "*" else names.split())]
+        things.update({here: getattr(home, there or here) for here, _, there in pairs})
+        things["__all__"] = sorted(here for here, _, _ in pairs if not here.startswith("_"))
+
+
+class Finder:
+    """Finds the modules of the table; it is asked before the folders, where a package without a file may have left one behind."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        name = _NAMES.get(fullname)
+        if name is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, Finder, origin=__file__, is_package=name.endswith("."))
+        spec.has_location = True    # for who looks for its source: this file, which says where the names live
+        return spec
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        row = TABLE[_NAMES[module.__spec__.name]]
+        module.__doc__ = "Names of PyTorch's module; rushlight/_modules.py says where they live."
+        for part in row.split("; ") if row else ():
+            _fill(module, module.__spec__.name[len(_OWN):], part)
+
+    @staticmethod
+    def get_code(fullname):
+        return compile("import importlib; importlib.import_module(%r)" % fullname, __file__, "exec")
+
+    @staticmethod
+    def get_source(fullname):
+        return TABLE[_NAMES[fullname]]
+
+
+sys.meta_path.insert(0, Finder)

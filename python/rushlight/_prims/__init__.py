@@ -1,1 +1,0 @@
-"""torch._prims: primitive operations of the compiler."""

@@ -1,1 +1,0 @@
-"""Numeric comparison of models."""

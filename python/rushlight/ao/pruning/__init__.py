@@ -1,1 +1,0 @@
-"""Pruning of models."""

@@ -1,1 +1,0 @@
-"""Dropout states of cuDNN's recurrent networks."""

@@ -1,2 +1,0 @@
-"""torch.backends.xnnpack: a library for phones, which is not used."""
-enabled = False

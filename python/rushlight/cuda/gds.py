@@ -1,1 +1,0 @@
-"""GPU Direct Storage."""

@@ -1,1 +1,0 @@
-"""Names of the old classes of sparse tensors on CUDA."""

@@ -1,0 +1,179 @@
+"""fully_shard(): a module's parameters in pieces, as DTensors (FSDP2)."""
+import dataclasses
+
+import rushlight as torch
+from rushlight import nn
+
+from ..device_mesh import init_device_mesh
+from ..tensor import DTensor, Replicate, Shard
+from ._groups import ByParameter, Group, Places, cast
+
+__all__ = ["fully_shard", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy", "UnshardHandle", "register_fsdp_forward_method"]
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """The dtypes in which parameters are gathered, gradients are summed, and outputs are given; None: as they are."""
+    param_dtype: torch.dtype = None
+    reduce_dtype: torch.dtype = None
+    output_dtype: torch.dtype = None
+    cast_forward_inputs: bool = True
+
+
+@dataclasses.dataclass
+class OffloadPolicy:
+    """Pieces stay where they are."""
+
+
+@dataclasses.dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Pieces are kept in the CPU's memory."""
+    pin_memory: bool = True
+
+
+class UnshardHandle:
+    """Of unshard(async_op=True)."""
+
+    def wait(self):
+        return None
+
+
+class FSDPModule:
+    """What a module can do after fully_shard()."""
+
+    @property
+    def _groups_below(self):
+        return [m._fsdp_group for m in self.modules() if getattr(m, "_fsdp_group", None) is not None]
+
+    def reshard(self):
+        if self._fsdp_group is not None:
+            self._fsdp_group.reshard()
+
+    def unshard(self, async_op=False):
+        if self._fsdp_group is not None:
+            self._fsdp_group.unshard()
+        return UnshardHandle() if async_op else None
+
+    def _set(self, recurse, **values):
+        for group in self._groups_below if recurse else [self._fsdp_group]:
+            for name, value in values.items():
+                setattr(group, name, value)
+
+    def set_requires_gradient_sync(self, requires_gradient_sync, *, recurse=True):
+        self._set(recurse, sync=requires_gradient_sync)
+
+    def set_is_last_backward(self, is_last_backward):
+        """Gradients are summed in every backward pass that is to; there is nothing to wait for."""
+
+    def set_requires_all_reduce(self, requires_all_reduce, *, recurse=True):
+        if not requires_all_reduce:
+            raise NotImplementedError("set_requires_all_reduce(False): use set_requires_gradient_sync(False)")
+
+    def set_reshard_after_forward(self, reshard_after_forward, recurse=True):
+        self._set(recurse, reshard_after_forward=reshard_after_forward)
+
+    def set_reshard_after_backward(self, reshard_after_backward, *, recurse=True):
+        self._set(recurse, reshard_after_backward=reshard_after_backward)
+
+    def set_modules_to_forward_prefetch(self, modules):
+        """Nothing is prefetched: the calls of a group are done in order."""
+
+    def set_modules_to_backward_prefetch(self, modules):
+        """Nothing is prefetched: the calls of a group are done in order."""
+
+    def set_unshard_in_backward(self, unshard_in_backward):
+        if not unshard_in_backward:
+            raise NotImplementedError("set_unshard_in_backward(False)")
+
+
+def _shard_dims(mesh):
+    """(the mesh's dimension along which parameters are cut, that along which they are copied)"""
+    if mesh.ndim == 1:
+        return 0, None
+    if mesh.ndim == 2:
+        return 1, 0
+    raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
+
+
+def _as_shard(layout, number, p, mesh, placements):
+    """The DTensor that a process keeps of a parameter."""
+    d = layout.dims[number]
+    local = layout.cut(number, layout.local_of(p))
+    placements = [Shard(d) if place == "cut" else Replicate() for place in placements]
+    if isinstance(p, DTensor):  # spread already: that comes first, these pieces are pieces of its pieces
+        mesh, placements = p.device_mesh._beside(mesh), [*p.placements, *placements]
+    return nn.Parameter(DTensor(local, mesh, placements, p.shape, p.stride()), p.requires_grad)
+
+
+def _own_modules(root):
+    """The module and those below it, without the ones that have groups of their own."""
+    out, seen = [], set()
+
+    def visit(module):
+        if module in seen or module is not root and isinstance(module, FSDPModule):
+            return
+        seen.add(module)
+        out.append(module)
+        for child in module.children():
+            visit(child)
+    visit(root)
+    return out
+
+
+def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(),
+                offload_policy=OffloadPolicy(), ignored_params=None, dp_mesh_dims=None):
+    """Spread a module's parameters over a mesh, those of modules that are spread already excepted. In place; the module itself is returned."""
+    if isinstance(module, (list, tuple)):
+        raise NotImplementedError("fully_shard of several modules as one group")
+    if isinstance(module, (nn.ModuleList, nn.ModuleDict)):
+        raise ValueError(f"fully_shard does not support containers that do not implement forward: {module}")
+    if isinstance(module, FSDPModule):
+        raise ValueError("fully_shard was called on this module already")
+    mesh = mesh if mesh is not None else init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    cut, copied = _shard_dims(mesh)
+    modules = _own_modules(module)
+    places = Places(modules, ignored_params or ())
+    dims = [placement.dim if placement is not None else 0
+            for placement in (shard_placement_fn(p) if shard_placement_fn is not None else None for p in places.params)]
+    module._fsdp_group, module._fsdp_policy = None, mp_policy
+    if places.params:
+        layout = ByParameter(places, mesh, cut, dims)
+        group = Group(layout, places.params, mesh.get_group(cut), mesh.get_group(copied) if copied is not None else None,
+                      reshard_after_forward is not False, mp_policy.param_dtype, mp_policy.reduce_dtype)
+        kinds = ["cut" if d == cut else "copied" for d in range(mesh.ndim)]
+        for number, p in enumerate(places.params):
+            places.put(number, _as_shard(layout, number, p, mesh, kinds))
+        module._fsdp_group = group
+    module.__class__ = type("FSDP" + type(module).__name__, (FSDPModule, type(module)), {"__module__": type(module).__module__})
+    module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
+    module.register_forward_hook(_after, prepend=False)
+    return module
+
+
+def _before(module, args, kwargs):
+    if module._fsdp_group is not None:
+        module._fsdp_group.before_forward()
+    policy = module._fsdp_policy
+    if policy.param_dtype is not None and policy.cast_forward_inputs:
+        return cast(args, policy.param_dtype), cast(kwargs, policy.param_dtype)
+    return args, kwargs
+
+
+def _after(module, args, outputs):
+    if module._fsdp_policy.output_dtype is not None:
+        outputs = cast(outputs, module._fsdp_policy.output_dtype)
+    if module._fsdp_group is not None:
+        module._fsdp_group.after_forward(outputs)
+    return outputs
+
+
+def register_fsdp_forward_method(module, method_name):
+    """Let another method of the module see its whole parameters, too."""
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name)
+
+    def whole(*args, **kwargs):
+        args, kwargs = _before(module, args, kwargs)
+        return _after(module, args, method(*args, **kwargs))
+    setattr(module, method_name, whole)

@@ -1,0 +1,310 @@
+"""A module's calls as a graph: the module is run, and what it calls is written down.
+
+_C._capture tells of each operation that the program calls, composites whole. To learn what depends on sizes that may vary, the
+module is run several times, on inputs of other sizes within the ranges; the calls must be the same each time, and a number that
+differs is an expression of the sizes (_sizes.py). Between the runs the module's tensors and the random state are put back.
+"""
+import operator
+import sys
+
+import rushlight as torch
+from rushlight import _C, _ops
+from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from rushlight.utils import _pytree as pytree
+
+from ._sizes import Sizes, as_text, symbols_in
+
+_FOLDER = __file__.rsplit("/", 2)[0]
+_RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "exponential", "uniform", "geometric", "cauchy", "poisson")
+_running = []          # the runs that are being captured, the innermost last
+
+
+class Differs(Exception):
+    """The program calls other operations when sizes are others."""
+
+
+class Call:
+    """One operation that was called, with everything that went in and came out."""
+    __slots__ = ("func", "args", "kwargs", "results", "grad", "where")
+
+    def __init__(self, func, args, kwargs, results, grad, where):
+        self.func, self.args, self.kwargs, self.results, self.grad, self.where = func, args, kwargs, results, grad, where
+
+
+class Run:
+    """The calls of one run; `fresh` has the first values of tensors that no call made."""
+
+    def __init__(self, given):
+        self.calls, self.seen, self.fresh, self.result = [], {id(t): t for t in given}, {}, None
+
+    def tell(self, name, form, args, kwargs, results, grad):
+        if form == 2:
+            kwargs.pop("out", None)
+        self.add(_ops._overload_of(name, 0 if form == 2 else form), args, kwargs, results, grad)
+        if form == 2:
+            with torch.no_grad():
+                self.calls[-1].results = tuple(out.detach() for out in results)
+            for made, out in zip(self.calls[-1].results, results):
+                self.calls.append(Call(torch.ops.aten.copy_.default, (out, made), {}, (out,), grad, None))
+
+    def add(self, func, args, kwargs, results, grad):
+        for t in pytree.tree_leaves((args, kwargs)):
+            if isinstance(t, torch.Tensor) and id(t) not in self.seen:
+                with torch.no_grad():
+                    self.seen[id(t)], self.fresh[id(t)] = t, t.detach().clone()
+        for t in pytree.tree_leaves(results):
+            if isinstance(t, torch.Tensor):
+                self.seen[id(t)] = t
+        self.calls.append(Call(func, args, kwargs, results, bool(grad), _where()))
+
+    def capture(self, function, args, kwargs):
+        _running.append(self)
+        try:
+            self.result = _C._capture(self.tell, function, args, kwargs)
+        finally:
+            _running.pop()
+        return self
+
+
+def running():
+    """The run that is being captured, or None."""
+    return _running[-1] if _running else None
+
+
+def _where():
+    """The line of the program that called, as tracebacks write it."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
+        frame = frame.f_back
+    return None if frame is None else '  File "%s", line %d, in %s\n' % (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class Builder:
+    """Parallel runs of one program as one fx.Graph. `names` are the inputs', `given` their values in each run."""
+
+    def __init__(self, runs, sizes, outer=None):
+        self.runs, self.sizes, self.graph = runs, sizes, torch.fx.Graph()
+        self.key = [{} for _ in runs]     # per run: id of a tensor -> key
+        self.node, self.numbers, self.tainted, self.detached = {}, {}, set(), {}
+        self.constants, self.blocks = {}, {}
+        self.dimension = {}               # numbers that a tensor's dimension had -> (its node, which)
+        self.unknown = outer.unknown if outer else {}
+        self.graded = torch.is_grad_enabled()
+
+    # ---- values ----
+
+    def placeholder(self, name, values, tainted=True):
+        node = self.graph.placeholder(name)
+        node.name = name
+        self.define(node, values, tainted)
+        return node
+
+    def define(self, node, values, tainted, key=None):
+        """From now on `node` stands for these tensors (of each run)."""
+        first = values[0]
+        if isinstance(first, (list, tuple)):
+            for i in range(len(first)):
+                self.define(self.graph.call_function(operator.getitem, (node, i)), [v[i] for v in values], tainted)
+            return
+        key = key or node
+        for known, value in zip(self.key, values):
+            known[id(value)] = key
+        self.node[key] = node
+        if tainted:
+            self.tainted.add(key)
+        if isinstance(first, torch.Tensor):
+            self.describe(node, values)
+        elif first is not None:
+            node.meta["val"] = first
+
+    def describe(self, node, values):
+        t = values[0]
+        if any(x.dim() != t.dim() or x.dtype != t.dtype for x in values):
+            raise Differs("the rank or dtype of %s" % node.name)
+        size = [tuple(x.shape[d] for x in values) for d in range(t.dim())]
+        for d, numbers in enumerate(size):
+            if any(n != numbers[0] for n in numbers):
+                self.dimension.setdefault(numbers, (node, d))
+        stride = [tuple(x.stride(d) for x in values) for d in range(t.dim())] if t.layout == torch.strided else []
+        offset = tuple(x.storage_offset() for x in values) if t.layout == torch.strided else (0,)
+        node.meta["val"] = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") if t.layout == torch.strided else t
+        node.meta["tensor"] = {"dtype": t.dtype, "size": [self.size(n) for n in size], "stride": [self.size(n) for n in stride], "offset": self.size(offset),
+                               "requires_grad": t.requires_grad, "device": t.device, "hint": (list(t.shape), list(t.stride()), offset[0])}
+
+    def size(self, numbers):
+        """The expression of a tensor's size, for its description; a new symbol where none is found."""
+        found = self.sizes.fit(numbers)
+        return self.unknown.setdefault(numbers, "u%d" % len(self.unknown)) if found is None else found
+
+    def constant(self, values):
+        """A tensor that no call made: its value is part of the program."""
+        fresh = [run.fresh.get(id(t), t) for run, t in zip(self.runs, values)]
+        first = fresh[0]
+        if any(x.shape != first.shape or x.dtype != first.dtype or not torch.equal(x, first) for x in fresh[1:]):
+            numbers = tuple(x.item() for x in fresh) if all(x.numel() == 1 for x in fresh) else None
+            expr = self.number(numbers) if numbers else None
+            if expr is None:
+                raise Differs("a tensor that is made of sizes, by other means than operations")
+            node = self.graph.call_function(torch.ops.aten.full.default, (list(first.shape), expr), {"dtype": first.dtype}, name="full")
+        else:
+            name = "lifted_tensor_%d" % len(self.constants)
+            self.constants[name] = first
+            node = self.graph.get_attr(name)
+            node.meta["constant"] = True
+        self.define(node, values, False)
+        return self.key[0][id(values[0])]
+
+    # ---- numbers ----
+
+    def number(self, numbers):
+        """A constant, or the node that computes it from sizes."""
+        expr = self.sizes.fit(numbers)
+        if expr is None and numbers in self.dimension:
+            return self.of_dimension(*self.dimension[numbers])
+        if expr is None:
+            for known, (node, d) in self.dimension.items():
+                part = Sizes({"it": known}).fit(numbers) if all(isinstance(n, int) for n in numbers) else None
+                if part is not None:
+                    return self.emit(part, {"it": self.of_dimension(node, d)})
+            raise Differs("a number (%s) that follows from sizes in a way that is not understood" % ", ".join(map(str, numbers)))
+        return self.emit(expr, {})
+
+    def of_dimension(self, node, d):
+        expr = ("size", node, d)
+        if expr not in self.numbers:
+            made = self.numbers[expr] = self.graph.call_function(torch.ops.aten.sym_size.int, (node, d), name="sym_size_int")
+            numbers = next(k for k, v in self.dimension.items() if v == (node, d))
+            made.meta["val"], made.meta["number"] = numbers[0], self.size(numbers)
+        return self.numbers[expr]
+
+    def emit(self, expr, local):
+        if isinstance(expr, str):
+            return local[expr] if expr in local else self.of_dimension(*self.dimension[self.sizes.symbols[expr]]) \
+                if self.sizes.symbols[expr] in self.dimension else self.emit(self.root_of(expr), {})
+        if not isinstance(expr, tuple):
+            return expr
+        if expr not in self.numbers or local:
+            args = tuple(self.emit(x, local) for x in expr[1:])
+            node = self.graph.call_function(getattr(operator, expr[0]), args)
+            node.meta["val"] = getattr(operator, expr[0])(*(a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args))
+            node.meta["number"] = (expr[0], *(a.meta["number"] if isinstance(a, torch.fx.Node) else a for a in args))
+            if local:
+                return node
+            self.numbers[expr] = node
+        return self.numbers[expr]
+
+    def root_of(self, symbol):
+        """A symbol that is no input's size itself: from one that is a multiple of it and more."""
+        for numbers in self.dimension:
+            expr = self.sizes.fit(numbers)
+            a, c = 1, 0
+            if isinstance(expr, tuple) and expr[0] == "add" and isinstance(expr[2], int):
+                expr, c = expr[1], expr[2]
+            if isinstance(expr, tuple) and expr[0] == "mul" and isinstance(expr[2], int):
+                expr, a = expr[1], expr[2]
+            if expr == symbol:
+                self.sizes.symbols["of " + symbol] = numbers
+                less = ("add", "of " + symbol, -c) if c else "of " + symbol
+                return ("floordiv", less, a) if a != 1 else less
+        raise Differs("the size %s, which no tensor has" % symbol)
+
+    # ---- calls ----
+
+    def argument(self, values, grad=True):
+        first = values[0]
+        if isinstance(first, torch.Tensor):
+            keys = {known.get(id(v)) for known, v in zip(self.key, values)}
+            key = keys.pop()
+            if keys:
+                raise Differs("which tensors are used")
+            key = key if key is not None else self.constant(values)
+            node = self.node[key]
+            return node if grad or not self.graded or key not in self.tainted else self.without_history(node)
+        if isinstance(first, (list, tuple)):
+            if any(len(v) != len(first) for v in values):
+                raise Differs("the length of a list")
+            return type(first)([self.argument([v[i] for v in values], grad) for i in range(len(first))]) if type(first) in (list, tuple) else \
+                [self.argument([v[i] for v in values], grad) for i in range(len(first))]
+        if type(first) in (int, float) and any(type(v) is type(first) and v != first for v in values):
+            return self.number(tuple(values))
+        if any(v is not first and v != first and v == v for v in values):
+            raise Differs("the argument %r" % (first,))
+        return first
+
+    def without_history(self, node):
+        """What a call gets of values with a history where gradients are switched off."""
+        if not node.meta.get("tensor") or not node.meta["tensor"]["requires_grad"]:
+            return node
+        if node not in self.detached:
+            made = self.detached[node] = self.graph.call_function(torch.ops.aten.detach.default, (node,), name="detach")
+            made.meta.update(val=node.meta["val"], tensor=dict(node.meta["tensor"], requires_grad=False))
+        return self.detached[node]
+
+    def call(self, calls):
+        first = calls[0]
+        if any(c.func is not first.func for c in calls):
+            raise Differs("which operations are called")
+        leaves = [t for t in pytree.tree_leaves((first.args, first.kwargs)) if isinstance(t, torch.Tensor)]
+        tainted = any(self.key[0].get(id(t)) in self.tainted for t in leaves)
+        if first.func is torch.ops.aten._local_scalar_dense.default:
+            if tainted:
+                raise GuardOnDataDependentSymNode("Could not guard on data-dependent expression: the program takes a number out of a tensor that depends "
+                                                  "on its inputs, and goes on as it says. Use torch.cond or torch.where.\n" + (first.where or ""))
+            return
+        if isinstance(first.func, str):
+            return self.blocks_call(calls, tainted)
+        func, args = first.func, self.argument([c.args for c in calls], first.grad)
+        kwargs = {k: self.argument([c.kwargs[k] for c in calls], first.grad) for k in first.kwargs}
+        if func is torch.ops.aten.lift_fresh.default:
+            func = torch.ops.aten.lift_fresh_copy.default
+        node = self.graph.call_function(func, tuple(args), kwargs, name=func._schema.name.split("::")[-1])
+        if first.where:
+            node.meta["stack_trace"] = first.where
+        results = [c.results for c in calls]
+        written = first.func._schema.arguments and first.func._schema.arguments[0].alias_info is not None and first.func._schema.arguments[0].alias_info.is_write
+        if not written or not len(first.results):
+            self.define(node, [r[0] if len(r) == 1 else r for r in results], tainted)
+            return
+        self.describe(node, [r[0] for r in results])
+        if first.grad or not self.graded:   # the tensor has a new history; where there are none it is the same storage still
+            self.define(node, [r[0] for r in results], True)
+        elif tainted:
+            self.tainted.add(self.key[0].get(id(first.results[0])))
+
+    def blocks_call(self, calls, tainted):
+        from ._blocks import build
+        node = build(self, calls)
+        self.define(node, [c.results for c in calls], True)
+
+    def build(self):
+        count = {len(run.calls) for run in self.runs}
+        for calls in zip(*(run.calls for run in self.runs)):
+            self.call(calls)
+        if len(count) != 1:
+            raise Differs("how many operations are called")
+        return self
+
+
+def is_pure(node):
+    if node.op != "call_function":
+        return node.op == "get_attr"
+    if not isinstance(node.target, _ops.OpOverload):
+        return True
+    schema = node.target._schema
+    if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments) or not schema.returns:
+        return False
+    return not any(word in schema.name for word in _RANDOM)
+
+
+def without_dead(graph):
+    """Takes out what nothing needs."""
+    for node in reversed(list(graph.nodes)):
+        if not node.users and is_pure(node):
+            graph.erase_node(node)
+
+
+def text_of(expr):
+    return as_text(expr)
+
+
+__all__ = ["Run", "Builder", "Differs", "Sizes", "running", "symbols_in", "without_dead", "text_of", "is_pure"]

@@ -1,0 +1,328 @@
+"""export(): which sizes vary and how far, the runs that find it out, the program that they make."""
+import contextlib
+import inspect
+import random
+
+import rushlight as torch
+from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from rushlight.utils import _pytree as pytree
+
+from ._capture import Builder, Differs, Run, Sizes, without_dead
+from .dynamic_shapes import UNBOUNDED, Dim, _DimHint, leaf_specs
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Symbol, ValueRanges
+from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymFloatArgument, SymIntArgument,
+                              TensorArgument)
+
+RUNS = 7     # with sizes that vary: enough that an expression which fits all of them is the one
+
+
+class Varying:
+    """A symbol: the sizes that it may have, the one in the example, whether the caller insists."""
+
+    def __init__(self, name, label, least, most, example, insists):
+        self.name, self.label, self.least, self.most, self.example, self.insists = name, label, least, most, example, insists
+
+
+def violated(symbol, why):
+    from rushlight._dynamo.exc import UserError
+    return UserError("Constraints violated (%s)! The program was run with several sizes within the range of %s, and it is not the same program for all of them: %s"
+                     % (symbol.label, symbol.label, why))
+
+
+class Capturing:
+    """One export: the module, its arguments, the symbols."""
+    run_type = Run
+
+    def __init__(self, module, args, kwargs, dynamic_shapes):
+        self.module = module
+        self.leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        self.symbols, self.sizes = {}, []      # sizes: per leaf {dimension: (symbol, factor, term)}
+        roots = {}
+        for leaf, spec in zip(self.leaves, leaf_specs(module, args, kwargs, dynamic_shapes)):
+            self.sizes.append(self.read(leaf, spec, roots) if isinstance(leaf, torch.Tensor) else {})
+
+    def read(self, leaf, spec, roots):
+        found = {}
+        for d, what in spec.items():
+            n = leaf.shape[d]
+            if isinstance(what, Dim):
+                example, rest = divmod(n - what.term, what.factor)
+                symbol = roots.get(what.root.__name__)
+                if rest:
+                    raise self.wrong("%s is %d in the example, which no %s gives" % (what, n, what.root.__name__))
+                if symbol is None:
+                    least = max(what.root.min, 2) if what.factor == 1 and not what.term else max(what.root.min, 1)
+                    symbol = roots[what.root.__name__] = self.symbol(what.root.__name__, least, what.root.max, example, True)
+                elif symbol.example != example:
+                    raise self.wrong("%s = %d is not equal to %s = %d" % (what, example, symbol.label, symbol.example))
+                found[d] = (symbol, what.factor, what.term)
+            elif isinstance(what, _DimHint) and what.name != "STATIC":
+                if n < 2 and what.name == "DYNAMIC":
+                    raise self.wrong("a size of %d in the example cannot be dynamic: sizes of 0 and 1 are special" % n)
+                if n >= 2:
+                    label = "size %d" % d
+                    found[d] = (self.symbol(label, max(what.min or 2, 2), what.max or UNBOUNDED, n, what.name == "DYNAMIC"), 1, 0)
+            elif type(what) is int and what != n:
+                raise self.wrong("dimension %d was said to be %d, and is %d" % (d, what, n))
+        return found
+
+    def wrong(self, text):
+        from rushlight._dynamo.exc import UserError
+        return UserError(text)
+
+    def symbol(self, label, least, most, example, insists):
+        name = "s%d" % len(self.symbols)
+        if insists and not least <= example <= most:
+            raise self.wrong("%s is %d in the example, which is not within [%d, %d]" % (label, example, least, most))
+        self.symbols[name] = Varying(name, label, least, most, example, insists)
+        return self.symbols[name]
+
+    # ---- runs ----
+
+    def inputs(self, numbers):
+        """The example's leaves, of these sizes: repeated or cut."""
+        made = []
+        for leaf, sizes in zip(self.leaves, self.sizes):
+            if isinstance(leaf, torch.Tensor):
+                t = leaf.detach()
+                for d, (symbol, factor, term) in sizes.items():
+                    n = numbers[symbol.name] * factor + term
+                    if n != t.shape[d]:
+                        t = t.index_select(d, torch.arange(n, device=t.device) % max(t.shape[d], 1))
+                leaf = (t.clone() if t is not leaf and t._base is not None else t).requires_grad_(leaf.requires_grad)
+            made.append(leaf)
+        return made
+
+    def run(self, numbers):
+        leaves = self.inputs(numbers)
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        kept = [*self.module.parameters(), *self.module.buffers()]
+        tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
+        run = self.run_type([*kept, *tensors])
+        run.leaves = leaves
+        with self.put_back(kept):
+            run.capture(self.module, args, kwargs)
+        return run
+
+    @contextlib.contextmanager
+    def put_back(self, tensors):
+        """The module's tensors and the random state are afterwards as they were."""
+        with torch.no_grad():
+            before = [(t, t._version, t.detach().clone()) for t in tensors]     # statistics change without a new version
+        state = torch.get_rng_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+            with torch.no_grad():
+                for t, version, value in before:
+                    if t._version != version or not isinstance(t, torch.nn.Parameter):
+                        t.data.copy_(value)
+
+    def example(self):
+        return {name: s.example for name, s in self.symbols.items()}
+
+    def fits(self, first, name, n):
+        """Is it the same program with another size?"""
+        try:
+            other = self.run({**self.example(), name: n})
+            self.build([first, other], {k: (s.example, n if k == name else s.example) for k, s in self.symbols.items()}, rough=True)
+        except GuardOnDataDependentSymNode:
+            raise
+        except (Differs, RuntimeError, ValueError, IndexError, TypeError, AssertionError, NotImplementedError) as error:
+            return error
+        return None
+
+    def find_ranges(self, first):
+        """How far sizes may go: the ends that were asked for are tried; where nothing was asked for, the end is found."""
+        for name, s in self.symbols.items():
+            error = self.fits(first, name, s.least) if s.least != s.example else None
+            if error is not None:
+                if s.insists and s.label != "size" and s.least > 2:
+                    raise violated(s, "with %d, %s" % (s.least, error)) from error
+                s.least = self.bisect(first, name, s.least, s.example)
+            high = min(s.most, 2 * s.example + 9)
+            error = self.fits(first, name, high) if high != s.example else None
+            if error is not None:
+                if s.insists and s.most < UNBOUNDED:
+                    raise violated(s, "with %d, %s" % (high, error)) from error
+                s.most = self.bisect(first, name, high, s.example)
+            if s.least == s.most and s.insists:
+                raise violated(s, "it runs with %d alone: %s" % (s.example, error)) from error
+
+    def bisect(self, first, name, bad, good):
+        while abs(good - bad) > 1:
+            middle = (good + bad) // 2
+            if self.fits(first, name, middle) is None:
+                good = middle
+            else:
+                bad = middle
+        return good
+
+    def numbers(self):
+        """The sizes of each run: the example's, then others nearby, no two symbols in step."""
+        rng, chosen = random.Random(7), [self.example()]
+        for k in range(RUNS - 1):
+            row = {}
+            for name, s in self.symbols.items():
+                low, high = max(s.least, s.example - 4), min(s.most, s.example + 13)
+                row[name] = s.least if k == 0 and s.example - s.least < 64 else rng.randint(low, high)
+            chosen.append(row)
+        return chosen
+
+    def capture(self):
+        first = self.run(self.example())
+        if not self.symbols:
+            return self.build([first], {})
+        self.find_ranges(first)
+        for name in [n for n, s in self.symbols.items() if s.least == s.most]:
+            self.forget(name)
+        rows = self.numbers()
+        runs = [first] + [self.run(row) for row in rows[1:]]
+        try:
+            return self.build(runs, {name: tuple(row[name] for row in rows) for name in self.symbols})
+        except Differs as error:
+            if all(s.insists for s in self.symbols.values()):
+                raise violated(next(iter(self.symbols.values())), str(error)) from error
+        for name in [n for n, s in self.symbols.items() if not s.insists]:
+            self.forget(name)
+        return self.capture()
+
+    def forget(self, name):
+        del self.symbols[name]
+        self.sizes = [{d: x for d, x in sizes.items() if x[0].name != name} for sizes in self.sizes]
+
+    # ---- the graph ----
+
+    def names(self):
+        """The names of the user's leaves: x, or x_0 and x_key of a list and a dict."""
+        args, kwargs = pytree.tree_unflatten(list(range(len(self.leaves))), self.spec)
+        parameters = inspect.signature(self.module.forward).parameters.values()
+        plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), "args")
+        top = plain[:len(args)] + ["%s_%d" % (rest, i) for i in range(len(args) - len(plain))]
+        names = {}
+
+        def walk(value, name):
+            if isinstance(value, dict):
+                for k, v in value.items():
+                    walk(v, "%s_%s" % (name, k))
+            elif isinstance(value, (list, tuple)):
+                for i, v in enumerate(value):
+                    walk(v, "%s_%d" % (name, i))
+            elif isinstance(value, int):
+                names[value] = name
+            else:
+                for i, v in enumerate(pytree.tree_leaves(value)):
+                    names[v] = "%s_%d" % (name, i)
+        for name, value in (*zip(top, args), *kwargs.items()):
+            walk(value, name)
+        self.argument_names = top + list(kwargs)
+        return [names[i] for i in range(len(self.leaves))]
+
+    def build(self, runs, symbols, rough=False):
+        sizes = Sizes(symbols)
+        if rough:
+            sizes.fit = lambda numbers: numbers[0]
+        b = Builder(runs, sizes)
+        m, specs = self.module, []
+        persistent = set(m.state_dict(keep_vars=True))
+        for name, p in m.named_parameters(remove_duplicate=False):
+            specs.append(InputSpec(InputKind.PARAMETER, self.state(b, "p_", name, p, runs), name))
+        for name, t in m.named_buffers(remove_duplicate=False):
+            specs.append(InputSpec(InputKind.BUFFER, self.state(b, "b_", name, t, runs), name, name in persistent))
+        for i, name in enumerate(self.names()):
+            specs.append(self.user_input(b, _identifier(name), [run.leaves[i] for run in runs]))
+        b.build()
+        flat = [pytree.tree_flatten(run.result) for run in runs]
+        if any(spec != flat[0][1] for _, spec in flat):
+            raise Differs("the structure of what is returned")
+        results = [b.argument([leaves[i] for leaves, _ in flat]) for i in range(len(flat[0][0]))]
+        if rough:
+            return None
+        b.graph.output(tuple(results))
+        without_dead(b.graph)
+        constants = lift_constants(b, specs)
+        return self.program(b, specs, constants, [self.result(r) for r in results], flat[0][1])
+
+    def state(self, b, prefix, name, t, runs):
+        known = b.key[0].get(id(t))
+        node = b.placeholder(_identifier(prefix + name.replace(".", "_")), [t for _ in runs])
+        if known is not None:      # tied: calls use the first of the names
+            for key in b.key:
+                key[id(t)] = known
+        return TensorArgument(node.name)
+
+    def user_input(self, b, name, values):
+        node = b.placeholder(name, values)
+        constant = not isinstance(values[0], torch.Tensor)
+        return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, values[0]) if constant else TensorArgument(node.name), None)
+
+    def result(self, r):
+        if not isinstance(r, torch.fx.Node):
+            return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", r), None)
+        kind = TensorArgument if r.meta.get("tensor") else SymFloatArgument if isinstance(r.meta.get("val"), float) else SymIntArgument
+        return OutputSpec(OutputKind.USER_OUTPUT, kind(r.name), None)
+
+    def program(self, b, specs, constants, outputs, out_spec):
+        module = self.module
+        args, kwargs = pytree.tree_unflatten(self.leaves, self.spec)
+        state = {k: v for k, v in module.state_dict(keep_vars=True).items() if isinstance(v, torch.Tensor)}
+        for name, t in module.named_buffers(remove_duplicate=False):
+            if name not in state:
+                constants[name] = t
+        root = torch.nn.Module()
+        for name, block in b.blocks.items():
+            root.add_module(name, block)
+        ranges = {Symbol(n): ValueRanges(s.least, s.most) for n, s in self.symbols.items()}
+        for n in b.unknown.values():
+            ranges[Symbol(n)] = ValueRanges(0, UNBOUNDED)
+        entry = ModuleCallEntry("", ModuleCallSignature([], [], self.spec, out_spec, self.argument_names))
+        calls = [entry] + [ModuleCallEntry(name) for name, _ in module.named_modules() if name]
+        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, ExportGraphSignature(specs, outputs), state, ranges, calls, (args, kwargs), constants)
+
+
+def lift_constants(b, specs):
+    """Tensors that are part of the program become inputs of the graph, behind parameters and buffers."""
+    used, place = {}, sum(s.kind is not InputKind.USER_INPUT for s in specs)
+    placeholders = [n for n in b.graph.nodes if n.op == "placeholder"]
+    for node in list(b.graph.nodes):
+        if node.op != "get_attr" or not node.meta.get("constant"):
+            continue
+        if place < len(placeholders):
+            with b.graph.inserting_before(placeholders[place]):
+                made = b.graph.placeholder("c_" + node.target)
+        else:
+            first = next(n for n in b.graph.nodes if n.op != "placeholder")
+            with b.graph.inserting_before(first):
+                made = b.graph.placeholder("c_" + node.target)
+        made.meta = dict(node.meta)
+        specs.insert(place, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(made.name), node.target))
+        placeholders.insert(place, made)
+        place += 1
+        used[node.target] = b.constants[node.target]
+        node.replace_all_uses_with(made)
+        b.graph.erase_node(node)
+    return used
+
+
+def _identifier(name):
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
+    """Captures a module as a program without Python: torch.export.export."""
+    if not isinstance(mod, torch.nn.Module):
+        raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got %s." % type(mod))
+    if isinstance(mod, torch.jit.ScriptModule):
+        raise ValueError("Exporting a ScriptModule is not supported: export the module that it was made of.")
+    if not isinstance(args, (tuple, list)):
+        from rushlight._dynamo.exc import UserError
+        raise UserError("Expecting `args` to be a tuple of example positional inputs, got %s" % type(args))
+    capturing = Capturing(mod, tuple(args), kwargs or {}, dynamic_shapes)
+    try:
+        return capturing.capture()
+    except Differs as error:
+        raise RuntimeError("torch.export: the program cannot be captured: %s" % error) from error
+
+

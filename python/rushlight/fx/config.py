@@ -1,3 +1,0 @@
-"""Settings of fx."""
-disable_progress = True
-verbose_progress = False

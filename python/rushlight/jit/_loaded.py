@@ -1,0 +1,132 @@
+"""Modules whose code is a program of the library: what torch.jit.load gives, and torch.jit.script and trace make."""
+import os
+import tempfile
+
+import rushlight as torch
+from rushlight import _C
+
+_own = object.__setattr__
+
+
+class ScriptMethod:
+    """One method of a module's program."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name, self.__name__ = owner, name, name
+
+    def __call__(self, *args, **kwargs):
+        return _back(self.owner._c.call(self.name, args, kwargs))
+
+    @property
+    def code(self):
+        return self.owner._c.code(self.name)
+
+    @property
+    def graph(self):
+        return Graph(self.code)
+
+
+class Graph:
+    """The program's text, in the place of PyTorch's graph."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def __str__(self):
+        return self.code
+
+    __repr__ = __str__
+
+
+def _back(result):
+    """What a program gives: its objects as Python has them."""
+    if isinstance(result, _C._ScriptObject):
+        return ScriptObject(result)
+    if type(result) in (tuple, list):
+        return type(result)(_back(x) for x in result)
+    return result
+
+
+class ScriptObject:
+    """An object of a class of a program."""
+
+    def __init__(self, inner):
+        _own(self, "_c", inner)
+
+    def __getattr__(self, name):
+        if name == "_c":
+            raise AttributeError(name)
+        if name in self._c.methods():
+            return ScriptMethod(self, name)
+        return _back(self._c.get(name))
+
+    def __setattr__(self, name, value):
+        self._c.set(name, value)
+
+
+def _module_of(inner, made):
+    """The module of an object of a program; one object is one module."""
+    if inner.id in made:
+        return made[inner.id]
+    from . import RecursiveScriptModule
+    module = made[inner.id] = RecursiveScriptModule.__new__(RecursiveScriptModule)
+    torch.nn.Module.__init__(module)
+    _own(module, "_c", inner)
+    _own(module, "_fields", dict(inner.fields()))
+    _own(module, "_methods", set(inner.methods()))
+    for name, what in inner.fields():
+        if what == "module":
+            module._modules[name] = _module_of(inner.get(name), made)
+        elif what in ("parameter", "buffer"):
+            if what == "buffer":
+                module._buffers[name] = inner.get(name)
+            else:
+                module._parameters[name] = inner.get_as(name, torch.nn.Parameter)
+    if module._fields.get("training") == "attribute":
+        torch.nn.Module.__setattr__(module, "training", bool(inner.get("training")))
+    return module
+
+
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """A module of an archive that torch.jit.save wrote, here or in PyTorch."""
+    temporary = None
+    if not isinstance(f, (str, os.PathLike)):
+        with tempfile.NamedTemporaryFile(delete=False, suffix=".pt") as out:
+            out.write(f.read())
+        f = temporary = out.name
+    elif not os.path.exists(f):
+        raise ValueError(f"The provided filename {f} does not exist")
+    elif os.path.isdir(f):
+        raise ValueError(f"The provided filename {f} is a directory")
+    try:
+        module = _module_of(_C._script_load(os.fspath(f)), {})
+        _own(module, "_sources", _sources(f, module._c))
+        if _extra_files:
+            _read_extra(f, _extra_files)
+    finally:
+        if temporary:
+            os.unlink(temporary)
+    if map_location is not None:
+        module.to(torch.device(map_location))
+    return module
+
+
+def _read_extra(f, files):
+    import zipfile
+    with zipfile.ZipFile(f) as archive:
+        root = archive.namelist()[0].split("/")[0]
+        for name in files:
+            try:
+                content = archive.read(f"{root}/extra/{name}")
+            except KeyError:
+                raise RuntimeError(f"the archive has no extra file {name!r}") from None
+            files[name] = content
+
+
+def _sources(f, root):
+    """The code of an archive and its constants, to save it again."""
+    import zipfile
+    with zipfile.ZipFile(f) as archive:
+        names = [n for n in archive.namelist() if n.split("/", 1)[-1].startswith("code/") and n.endswith(".py")]
+        texts = [(n.split("/code/", 1)[1][:-3].replace("/", "."), archive.read(n).decode(), n) for n in names]
+    return texts, root.unit.constants()

@@ -1,2 +1,0 @@
-"""Events of torch.mps."""
-from rushlight.mps import Event  # noqa: F401

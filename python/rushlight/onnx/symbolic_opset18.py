@@ -1,6 +1,0 @@
-"""How operators are exported to ONNX opset 18: names that packages build their own upon."""
-from rushlight.onnx._symbolic import missing
-
-
-def __getattr__(name):
-    return missing("symbolic_opset18", name)

@@ -1,0 +1,9 @@
+/* hash.h - hashes of names that others choose: files and the network may not know which of them meet in a table. */
+#ifndef RUSH_BASE_HASH_H
+#define RUSH_BASE_HASH_H
+
+#include "base/base.h"
+
+uint64_t rush_hash_name(const char *); /* SipHash-2-4 under a key that this process drew */
+
+#endif

@@ -1,0 +1,10 @@
+/* cmd.h - the parts of the command `rushlight`; each gets its own arguments and returns the exit status. */
+#ifndef RUSH_CMD_H
+#define RUSH_CMD_H
+
+int rush_cmd_ops(const char *name);        /* ops [NAME]; NULL: all */
+int rush_cmd_run(int n, char **args);     /* run MODEL INPUT... [-o OUT.npz] [--bench] [--frozen] */
+int rush_cmd_inspect(int n, char **args); /* inspect MODEL */
+int rush_cmd_convert(int n, char **args);
+
+#endif

@@ -1,0 +1,395 @@
+/* collective.c - a collective from tensors to the engine and back.
+ *
+ * Engines know dense arrays of numbers of 1, 2, 4 or 8 bytes. So several tensors, and those that are not contiguous, are
+ * packed into memory that lasts for the call; complex numbers are two real ones each.
+ */
+#define _GNU_SOURCE
+#include "dist/group.h"
+
+#include <stdio.h>
+
+static const char *const names[RUSH_DIST_KINDS] = {"all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all",
+                                                   "barrier", "monitored_barrier", "send", "recv"};
+static const char *const reduces[RUSH_REDUCE_OPS] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
+
+/* ---- packing ---- */
+
+typedef struct dense { /* tensors as one array */
+    char *p;
+    bool packed;
+} dense;
+
+static int64_t numel(rush_tensor *const *t, int n)
+{
+    int64_t all = 0;
+    for (int i = 0; i < n; i++) all += rush_numel(t[i]);
+    return all;
+}
+
+/* Copies between tensors and the array behind each other. */
+static int move(rush_tensor *const *t, int n, char *p, bool out)
+{
+    for (int i = 0; i < n; i++) {
+        size_t bytes = (size_t)rush_numel(t[i]) * rush_dtype_size(rush_dtype_of(t[i]));
+        if (rush_is_contiguous(t[i])) {
+            if (bytes) memcpy(out ? (char *)rush_data(t[i]) : p, out ? p : (char *)rush_data(t[i]), bytes);
+        } else {
+            rush_tensor *flat = rush_from_blob(p, rush_dtype_of(t[i]), rush_ndim(t[i]), rush_sizes(t[i]), NULL, NULL, NULL);
+            if (!flat || (out ? rush_copy_into(t[i], flat) : rush_copy_into(flat, t[i]))) return -1;
+        }
+        p += bytes;
+    }
+    return 0;
+}
+
+/* Do its elements fill a piece of memory without gaps, in some order? */
+static bool is_dense(const rush_tensor *t)
+{
+    int64_t expected = 1;
+    for (int placed = 0; placed < rush_ndim(t); placed++) {
+        int d = 0;
+        while (d < rush_ndim(t) && (rush_size(t, d) == 1 || rush_stride(t, d) != expected)) d++;
+        if (d == rush_ndim(t)) break;
+        expected *= rush_size(t, d);
+    }
+    return expected == rush_numel(t);
+}
+
+/* any: the order does not matter, as it is the same on all ranks (so PyTorch takes it, too). */
+static int dense_open(dense *d, rush_tensor *const *t, int n, bool read, bool any)
+{
+    *d = (dense){0};
+    if (n == 1 && (rush_is_contiguous(t[0]) || (any && is_dense(t[0])))) {
+        d->p = rush_data(t[0]);
+        return 0;
+    }
+    size_t bytes = n ? (size_t)numel(t, n) * rush_dtype_size(rush_dtype_of(t[0])) : 0;
+    d->packed = true;
+    d->p = rush_malloc(RUSH_MAX(bytes, 1));
+    return !d->p || (read && move(t, n, d->p, false)) ? -1 : 0;
+}
+
+static int dense_close(dense *d, rush_tensor *const *t, int n, bool write)
+{
+    int failed = d->packed && d->p && write ? move(t, n, d->p, true) : 0;
+    if (d->packed) rush_free(d->p);
+    *d = (dense){0};
+    return failed;
+}
+
+/* ---- what an engine gets ---- */
+
+static int engine_run(rush_work *w, rush_engine_call *c)
+{
+    rush_group *g = w->group;
+    char why[512] = "";
+    c->tag = w->tag;
+    c->seconds = w->call.timeout;
+    if (!g->engine || !g->engine->run(g->opened, c, why, sizeof why)) return 0;
+    return why[0] ? rush_fail(RUSH_DIST_BACKEND_ERROR, "%s", why) : -1;
+}
+
+/* The numbers of a dtype as the engine sees them. */
+static void set_numbers(rush_engine_call *c, rush_dtype dtype, int64_t n)
+{
+    bool pairs = rush_dtype_is_complex(dtype);
+    c->n = (size_t)n << pairs;
+    c->size = rush_dtype_size(dtype) >> pairs;
+}
+
+/* Of one side that goes on in place: ALL_REDUCE, BROADCAST. */
+static int in_place(rush_work *w, rush_engine_kind kind)
+{
+    rush_collective *k = &w->call;
+    rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
+    bool reads = kind == RUSH_ENGINE_ALL_REDUCE || w->group->rank == k->root;
+    rush_engine_call c = {.kind = kind, .root = k->root, .reduction = rush_reduction_of(number, k->reduce)};
+    set_numbers(&c, dtype, numel(k->out, k->nout));
+    dense d;
+    int failed = dense_open(&d, k->out, k->nout, reads, true);
+    c.out = d.p;
+    if (!failed && (c.n || kind == RUSH_ENGINE_BROADCAST)) failed = engine_run(w, &c); /* PyTorch sends nothing, too, but does send it */
+    if (!failed && kind == RUSH_ENGINE_ALL_REDUCE && k->reduce == RUSH_REDUCE_AVG) rush_average(d.p, number, c.n, w->group->size);
+    return dense_close(&d, k->out, k->nout, !failed && !(kind == RUSH_ENGINE_BROADCAST && reads)) || failed ? -1 : 0;
+}
+
+static int reduce(rush_work *w)
+{
+    rush_collective *k = &w->call;
+    rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
+    rush_engine_call c = {.kind = RUSH_ENGINE_REDUCE, .root = k->root, .reduction = rush_reduction_of(number, k->reduce)};
+    set_numbers(&c, dtype, numel(k->out, k->nout));
+    dense d;
+    char *result = rush_malloc(RUSH_MAX(c.n * c.size, 1));
+    int failed = !result || dense_open(&d, k->out, k->nout, true, true);
+    if (!failed) {
+        c.in = d.p;
+        c.out = result;
+        if (c.n) failed = engine_run(w, &c);
+        bool root = w->group->rank == k->root;
+        if (!failed && root && k->reduce == RUSH_REDUCE_AVG) rush_average(result, number, c.n, w->group->size);
+        if (!failed && root && c.n) memcpy(d.p, w->group->engine ? result : d.p, c.n * c.size);
+        failed = dense_close(&d, k->out, k->nout, !failed && root) || failed;
+    }
+    rush_free(result);
+    return failed ? -1 : 0;
+}
+
+/* From one array into another: ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL. `each`: numbers per rank. */
+static int between(rush_work *w, rush_engine_call *c, int64_t each)
+{
+    rush_collective *k = &w->call;
+    rush_tensor *some = k->nout ? k->out[0] : k->in[0];
+    set_numbers(c, rush_dtype_of(some), each);
+    dense in = {0}, out = {0};
+    int failed = (k->nin && dense_open(&in, k->in, k->nin, true, false)) || (k->nout && dense_open(&out, k->out, k->nout, false, false));
+    c->in = in.p;
+    c->out = out.p;
+    bool fake = !w->group->engine;
+    if (!failed && each && !fake) failed = engine_run(w, c);
+    if (!failed && fake && k->nin && k->nout) { /* as if all ranks had what this one has */
+        size_t from = (size_t)numel(k->in, k->nin) * rush_dtype_size(rush_dtype_of(some)), to = (size_t)numel(k->out, k->nout) * rush_dtype_size(rush_dtype_of(some));
+        for (size_t at = 0; from && at < to; at += from) memcpy(out.p + at, in.p, RUSH_MIN(from, to - at));
+    }
+    failed = dense_close(&out, k->out, k->nout, !failed) || failed;
+    dense_close(&in, k->in, k->nin, false);
+    return failed ? -1 : 0;
+}
+
+/* All of it is reduced, and each rank takes its part: what PyTorch's gloo does, too, for one tensor; of several it reduces each,
+ * and so do we, for its ranks' sake. */
+static int reduce_scatter(rush_work *w)
+{
+    rush_collective *k = &w->call;
+    rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
+    int64_t mine = rush_numel(k->out[0]), parts = k->nin;
+    size_t part = (size_t)mine * rush_dtype_size(dtype);
+    rush_engine_call c = {.kind = RUSH_ENGINE_ALL_REDUCE, .reduction = rush_reduction_of(number, k->reduce)};
+    set_numbers(&c, dtype, mine * w->group->size / parts);
+    char *all = rush_malloc(RUSH_MAX(part * (size_t)w->group->size, 1)), *own = all + part * (size_t)w->group->rank;
+    int failed = !all || move(k->in, k->nin, all, false);
+    uint32_t tag = w->tag;
+    for (int i = 0; i < parts && !failed && c.n; i++) {
+        c.out = all + (size_t)i * c.n * c.size;
+        w->tag = tag + (uint32_t)i;
+        failed = engine_run(w, &c);
+    }
+    size_t numbers = part / RUSH_MAX(c.size, 1);
+    if (!failed && k->reduce == RUSH_REDUCE_AVG) rush_average(own, number, numbers, w->group->size);
+    failed = failed || move(k->out, 1, own, true);
+    rush_free(all);
+    return failed ? -1 : 0;
+}
+
+/* Numbers of a part per rank: rows of one tensor, or whole tensors. */
+static void counts_of(int64_t *counts, int size, rush_tensor *const *t, int n, const int64_t *splits, bool pairs)
+{
+    for (int i = 0; i < size; i++) {
+        int64_t rows = n == 1 && splits ? rush_size(t[0], 0) : 0;
+        counts[i] = n == size && !splits ? rush_numel(t[i]) : !splits ? rush_numel(t[0]) / size : rows ? splits[i] * (rush_numel(t[0]) / rows) : 0;
+        counts[i] <<= pairs;
+    }
+}
+
+static int all_to_all(rush_work *w)
+{
+    rush_collective *k = &w->call;
+    int size = w->group->size;
+    bool pairs = rush_dtype_is_complex(rush_dtype_of(k->in[0]));
+    if (k->nin == 1 && k->nout == 1 && !k->in_splits && !k->out_splits)
+        return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_ALL_TO_ALL}, rush_numel(k->in[0]));
+    int64_t *counts = rush_malloc(2 * (size_t)size * sizeof *counts);
+    if (!counts) return -1;
+    counts_of(counts, size, k->in, k->nin, k->in_splits, pairs);
+    counts_of(counts + size, size, k->out, k->nout, k->out_splits, pairs);
+    int failed = between(w, &(rush_engine_call){.kind = RUSH_ENGINE_ALL_TO_ALL_V, .in_counts = counts, .out_counts = counts + size}, 1);
+    rush_free(counts);
+    return failed;
+}
+
+/* ---- a barrier that says who is missing ---- */
+
+static int message(rush_work *w, int other, bool receives, uint32_t tag, double seconds)
+{
+    int32_t word = w->group->rank;
+    rush_mesh_buffer *b = rush_mesh_buffer_new(w->group->mesh, &word, sizeof word, NULL, NULL);
+    if (!b) return -1;
+    int failed = receives ? rush_mesh_receive(b, 1, &other, tag, 0, sizeof word) : rush_mesh_send(b, other, tag, 0, sizeof word);
+    failed = failed || rush_mesh_wait(b, receives, seconds, NULL);
+    rush_mesh_buffer_drop(b);
+    return failed;
+}
+
+/* Who has not been heard of in time: the first, or with wait_all all of them. */
+static int fail_missing(rush_work *w, rush_mesh_buffer *const *heard)
+{
+    char list[256] = "";
+    size_t n = 0;
+    int missing = 0;
+    for (int i = 1; i < w->group->size && n < 200; i++) {
+        if (rush_mesh_done(heard[i], true) || (missing && !w->call.wait_all)) continue;
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%d", missing++ ? ", " : "", i);
+    }
+    return rush_fail(RUSH_DIST_BACKEND_ERROR, "[Rank 0]: Rank%s %s failed to pass monitoredBarrier in %.0f ms", missing > 1 ? "s" : "", list, w->call.timeout * 1e3);
+}
+
+/* Rank 0 waits until it has heard of all others. */
+static int hear(rush_work *w, rush_mesh_buffer **heard, int32_t *words)
+{
+    rush_group *g = w->group;
+    double until = rush_seconds() + w->call.timeout;
+    for (int i = 1, from = 1; i < g->size; from = ++i)
+        if (!(heard[i] = rush_mesh_buffer_new(g->mesh, &words[i], sizeof *words, NULL, NULL)) ||
+            rush_mesh_receive(heard[i], 1, &from, w->tag, 0, sizeof *words)) return -1;
+    for (int i = 1; i < g->size; i++)
+        while (!rush_mesh_done(heard[i], true)) {
+            if (rush_seconds() > until) return fail_missing(w, heard);
+            rush_nap(0.001);
+        }
+    for (int i = 1; i < g->size; i++)
+        if (rush_mesh_wait(heard[i], true, 1, NULL)) return -1;
+    return 0;
+}
+
+/* Rank 0 hears from each of the others, then answers all: PyTorch's way. */
+static int monitored_barrier(rush_work *w)
+{
+    rush_group *g = w->group;
+    if (!g->mesh || g->size == 1) return 0;
+    double patience = w->call.timeout + 5; /* rank 0 is to say who is missing, not those who wait for its answer */
+    if (g->rank) return message(w, 0, false, w->tag, patience) || message(w, 0, true, w->tag + 1, patience) ? -1 : 0;
+    rush_mesh_buffer **heard = rush_calloc((size_t)g->size, sizeof *heard);
+    int32_t *words = rush_calloc((size_t)g->size, sizeof *words);
+    int failed = !heard || !words || hear(w, heard, words);
+    if (failed) rush_mesh_break(g->mesh, "%s", rush_error());
+    for (int i = 1; heard && i < g->size; i++)
+        if (heard[i]) rush_mesh_buffer_drop(heard[i]);
+    rush_free(heard);
+    rush_free(words);
+    for (int i = 1; !failed && i < g->size; i++) failed = message(w, i, false, w->tag + 1, w->call.timeout);
+    return failed ? -1 : 0;
+}
+
+int rush_collective_run(rush_work *w)
+{
+    rush_collective *k = &w->call;
+    int size = w->group->size;
+    switch (k->kind) {
+    case RUSH_DIST_ALL_REDUCE: return in_place(w, RUSH_ENGINE_ALL_REDUCE);
+    case RUSH_DIST_BROADCAST: return in_place(w, RUSH_ENGINE_BROADCAST);
+    case RUSH_DIST_REDUCE: return reduce(w);
+    case RUSH_DIST_ALL_GATHER: return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_ALL_GATHER}, numel(k->in, k->nin));
+    case RUSH_DIST_GATHER: return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_GATHER, .root = k->root}, numel(k->in, k->nin));
+    case RUSH_DIST_SCATTER: return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_SCATTER, .root = k->root}, numel(k->out, k->nout));
+    case RUSH_DIST_REDUCE_SCATTER: return reduce_scatter(w);
+    case RUSH_DIST_ALL_TO_ALL: return all_to_all(w);
+    case RUSH_DIST_BARRIER: return size > 1 ? engine_run(w, &(rush_engine_call){.kind = RUSH_ENGINE_BARRIER, .size = 1}) : 0;
+    case RUSH_DIST_MONITORED_BARRIER: return monitored_barrier(w);
+    default: return rush_fail(RUSH_NOT_IMPLEMENTED, "a collective of unknown kind %d", k->kind);
+    }
+}
+
+/* ---- checks ---- */
+
+static int check_tensors(const char *name, rush_tensor *const *t, int n, rush_dtype dtype)
+{
+    for (int i = 0; i < n; i++) {
+        RUSH_CHECK(t[i], RUSH_TYPE_ERROR, "%s: tensor %d is missing", name, i);
+        RUSH_CHECK(rush_device_of(t[i]).type == RUSH_CPU && t[i]->layout == RUSH_STRIDED, RUSH_RUNTIME_ERROR, "%s: only dense tensors on the CPU can be communicated", name);
+        RUSH_CHECK(rush_dtype_of(t[i]) == dtype, RUSH_RUNTIME_ERROR, "%s: tensors of different dtypes, %s and %s", name, rush_dtype_name(dtype), rush_dtype_name(rush_dtype_of(t[i])));
+    }
+    return 0;
+}
+
+/* Of a list with one tensor per rank: is each as large as the one on the other side? */
+static int check_parts(const char *name, rush_group *g, rush_tensor *const *list, int n, int64_t each)
+{
+    RUSH_CHECK(n == 1 || n == g->size, RUSH_RUNTIME_ERROR, "%s: a list of %d tensors for a group of %d ranks", name, n, g->size);
+    if (n == 1 && g->size > 1) {
+        RUSH_CHECK(rush_numel(list[0]) == each * g->size, RUSH_RUNTIME_ERROR, "%s: a tensor of %lld numbers for %d ranks with %lld each", name,
+                   (long long)rush_numel(list[0]), g->size, (long long)each);
+        return 0;
+    }
+    for (int i = 0; i < n; i++)
+        RUSH_CHECK(rush_numel(list[i]) == each, RUSH_RUNTIME_ERROR, "%s: invalid tensor size at index %d (expected %lld numbers, got %lld)", name, i, (long long)each,
+                   (long long)rush_numel(list[i]));
+    return 0;
+}
+
+static int check_splits(const char *name, rush_group *g, rush_tensor *const *t, int n, const int64_t *splits)
+{
+    if (n == g->size && !splits && n != 1) return 0;
+    RUSH_CHECK(n == 1, RUSH_RUNTIME_ERROR, "%s: a list of %d tensors for a group of %d ranks", name, n, g->size);
+    int64_t rows = rush_ndim(t[0]) ? rush_size(t[0], 0) : 1, all = 0;
+    for (int i = 0; splits && i < g->size; i++) {
+        RUSH_CHECK(splits[i] >= 0, RUSH_RUNTIME_ERROR, "%s: a part of %lld rows", name, (long long)splits[i]);
+        all += splits[i];
+    }
+    if (splits) RUSH_CHECK(all == rows, RUSH_RUNTIME_ERROR, "Split sizes doesn't match total dim 0 size");
+    else RUSH_CHECK(rows % g->size == 0, RUSH_RUNTIME_ERROR, "Tensor's dim 0 does not divide equally across group size");
+    return 0;
+}
+
+static int check_shapes(rush_group *g, const rush_collective *k, const char *name, bool root)
+{
+    switch (k->kind) {
+    case RUSH_DIST_ALL_GATHER: return check_parts(name, g, k->out, k->nout, numel(k->in, k->nin));
+    case RUSH_DIST_GATHER: return root ? check_parts(name, g, k->out, k->nout, numel(k->in, k->nin)) : 0;
+    case RUSH_DIST_SCATTER: return root ? check_parts(name, g, k->in, k->nin, numel(k->out, k->nout)) : 0;
+    case RUSH_DIST_REDUCE_SCATTER: return check_parts(name, g, k->in, k->nin, numel(k->out, k->nout));
+    case RUSH_DIST_ALL_TO_ALL: return check_splits(name, g, k->in, k->nin, k->in_splits) || check_splits(name, g, k->out, k->nout, k->out_splits) ? -1 : 0;
+    default: return 0;
+    }
+}
+
+static int check_reduce(const char *name, rush_dtype dtype, rush_reduce op)
+{
+    static const char *const why = "%s: Cannot use ReduceOp.%s with %s";
+    RUSH_CHECK(op >= 0 && op < RUSH_REDUCE_OPS, RUSH_RUNTIME_ERROR, "%s: unknown reduction %d", name, op);
+    if (rush_dtype_is_complex(dtype))
+        RUSH_CHECK(op <= RUSH_REDUCE_AVG, RUSH_VALUE_ERROR, "%s does not support RedOpType.%s on complex tensors", name, reduces[op]);
+    else if (op >= RUSH_REDUCE_BAND && rush_dtype_is_float(dtype))
+        return rush_fail(RUSH_RUNTIME_ERROR, why, name, reduces[op], "non-integral dtype");
+    RUSH_CHECK(rush_reduction_of(rush_dtype_real(dtype), op), RUSH_RUNTIME_ERROR, why, name, reduces[op], rush_dtype_name(dtype));
+    return 0;
+}
+
+/* What of a call must be the same on all ranks stands before the bracket: mesh.c compares so far. */
+static void describe(rush_group *g, const rush_collective *k, rush_tensor *t, int64_t n, bool reduces_, bool rooted, char *what, size_t room)
+{
+    size_t at = (size_t)snprintf(what, room, "%s", names[k->kind]);
+    if (reduces_) at += (size_t)snprintf(what + at, room - at, ".%s", reduces[k->reduce]);
+    if (rooted) at += (size_t)snprintf(what + at, room - at, " of rank %d", k->root);
+    if (!t) return;
+    at += (size_t)snprintf(what + at, room - at, ", %s", rush_dtype_name(rush_dtype_of(t)));
+    if (k->kind != RUSH_DIST_ALL_TO_ALL) at += (size_t)snprintf(what + at, room - at, ", %lld numbers", (long long)n);
+    at += (size_t)snprintf(what + at, room - at, " [");
+    for (int d = 0; d < rush_ndim(t) && at + 24 < room; d++) at += (size_t)snprintf(what + at, room - at, "%s%lld", d ? ", " : "", (long long)rush_size(t, d));
+    snprintf(what + at, room - at, "]");
+}
+
+int rush_collective_check(rush_group *g, const rush_collective *k, char *what, size_t room)
+{
+    RUSH_CHECK(k->kind >= 0 && k->kind < RUSH_DIST_KINDS, RUSH_VALUE_ERROR, "a collective of unknown kind %d", k->kind);
+    const char *name = names[k->kind];
+    bool one = k->kind == RUSH_DIST_SEND || k->kind == RUSH_DIST_RECEIVE;
+    bool rooted = k->kind == RUSH_DIST_BROADCAST || k->kind == RUSH_DIST_REDUCE || k->kind == RUSH_DIST_GATHER || k->kind == RUSH_DIST_SCATTER || one;
+    bool reduces_ = k->kind == RUSH_DIST_ALL_REDUCE || k->kind == RUSH_DIST_REDUCE || k->kind == RUSH_DIST_REDUCE_SCATTER;
+    bool root = g->rank == k->root, any = k->kind == RUSH_DIST_RECEIVE && k->root == -1;
+    RUSH_CHECK(!rooted || any || (k->root >= 0 && k->root < g->size), RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: invalid root rank: %d", name, k->root);
+    RUSH_CHECK(!one || !root, RUSH_VALUE_ERROR, "%s: a rank cannot communicate with itself", name);
+    bool needs_in = k->kind == RUSH_DIST_ALL_GATHER || k->kind == RUSH_DIST_GATHER || (k->kind == RUSH_DIST_SCATTER && root) ||
+                    k->kind == RUSH_DIST_REDUCE_SCATTER || k->kind == RUSH_DIST_ALL_TO_ALL || k->kind == RUSH_DIST_SEND;
+    bool needs_out = k->kind != RUSH_DIST_BARRIER && k->kind != RUSH_DIST_MONITORED_BARRIER && k->kind != RUSH_DIST_SEND && (k->kind != RUSH_DIST_GATHER || root);
+    RUSH_CHECK(!needs_in || k->nin > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty input tensor list", name);
+    RUSH_CHECK(!needs_out || k->nout > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty output tensor list", name);
+    rush_tensor *t = k->nout ? k->out[0] : k->nin ? k->in[0] : NULL;
+    if (t && (check_tensors(name, k->in, k->nin, rush_dtype_of(t)) || check_tensors(name, k->out, k->nout, rush_dtype_of(t)))) return -1;
+    if (reduces_ && check_reduce(name, rush_dtype_of(t), k->reduce)) return -1;
+    if (t && check_shapes(g, k, name, root)) return -1;
+    bool from_in = k->kind == RUSH_DIST_ALL_GATHER || k->kind == RUSH_DIST_GATHER; /* the side that is the same everywhere */
+    if (from_in) t = k->in[0];
+    int64_t n = !t ? 0 : from_in ? numel(k->in, k->nin) : k->nout ? numel(k->out, k->nout) : numel(k->in, k->nin);
+    describe(g, k, t, n, reduces_, rooted, what, room);
+    return 0;
+}

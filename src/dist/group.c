@@ -1,0 +1,518 @@
+/* group.c - process groups: a queue of collectives, which a thread of the group does one after the other.
+ *
+ * All ranks of a group call the same collectives in the same order, so one at a time is enough, and each has the next number.
+ * Messages to and from single ranks go by themselves. Whatever fails breaks the group: its ranks would no longer agree. The
+ * error of a call says which one it was, and the cause, which names the rank.
+ */
+#define _GNU_SOURCE
+#include "dist/group.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- engines ---- */
+
+/* The shared object lies beside the library, or where the loader looks, or where RUSHLIGHT_GLOO says. */
+const rush_engine *rush_engine_load(const char *name)
+{
+    static const rush_engine *loaded;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    const rush_engine *found = loaded;
+    char beside[4096] = "", symbol[64], why[512] = "";
+    snprintf(symbol, sizeof symbol, "rush_engine_%s", name);
+    Dl_info own;
+    const char *told = getenv("RUSHLIGHT_GLOO"), *slash = dladdr((void *)rush_engine_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
+    if (slash) snprintf(beside, sizeof beside, "%.*s/librushlight_%s.so", (int)(slash - own.dli_fname), own.dli_fname, name);
+    const char *tries[] = {told, beside, "librushlight_gloo.so"};
+    for (size_t i = told ? 0 : 1; !found && i < (told ? 1 : RUSH_COUNT(tries)); i++) {
+        void *so = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
+        found = so ? dlsym(so, symbol) : NULL;
+        if (!found) snprintf(why, sizeof why, "%s", dlerror());
+    }
+    loaded = found;
+    pthread_mutex_unlock(&lock);
+    if (!found)
+        rush_fail(RUSH_DIST_BACKEND_ERROR, "the backend '%s' is not in this installation (%s); install libgloo-dev and build again", name, why);
+    return found;
+}
+
+static void *wire_buffer(void *mesh, void *data, size_t n) { return rush_mesh_buffer_new(mesh, data, n, NULL, NULL); }
+static void wire_drop(void *b) { rush_mesh_buffer_drop(b); }
+static int wire_send(void *b, int to, uint64_t slot, size_t offset, size_t n) { return rush_mesh_send(b, to, slot, offset, n); }
+static int wire_receive(void *b, int nfrom, const int *from, uint64_t slot, size_t offset, size_t n) { return rush_mesh_receive(b, nfrom, from, slot, offset, n); }
+static int wire_wait(void *b, int receives, double seconds, int *rank) { return rush_mesh_wait(b, receives, seconds, rank); }
+static const rush_wire wire = {wire_buffer, wire_drop, wire_send, wire_receive, wire_wait};
+
+/* ---- works ---- */
+
+/* A group that was dropped stays in memory as long as works of it are held. */
+static void group_release(rush_group *g)
+{
+    if (atomic_fetch_sub_explicit(&g->alive, 1, memory_order_acq_rel) > 1) return;
+    if (g->mesh) rush_mesh_free(g->mesh);
+    pthread_cond_destroy(&g->changed);
+    pthread_mutex_destroy(&g->lock);
+    rush_free(g->seen);
+    rush_free(g->name);
+    rush_free(g);
+}
+
+/* Works that are done and that nobody else holds: their tensors go in the thread of a caller, not in the group's. */
+static void reap(rush_group *g)
+{
+    pthread_mutex_lock(&g->lock);
+    rush_work *list = g->finished;
+    g->finished = NULL;
+    pthread_mutex_unlock(&g->lock);
+    for (rush_work *w = list, *next; w; w = next) {
+        next = w->next;
+        rush_work_drop(w);
+    }
+}
+
+static bool there(const void *p, const char *what) { return p || (rush_fail(RUSH_TYPE_ERROR, "there is no %s (NULL)", what), false); }
+
+rush_work *rush_work_keep(rush_work *w)
+{
+    if (w) atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
+    return w;
+}
+
+void rush_work_drop(rush_work *w)
+{
+    if (!w || !rush_refs_drop(&w->refs)) return;
+    rush_group *g = w->group;
+    if (w->message) rush_mesh_buffer_drop(w->message);
+    for (int i = 0; i < w->call.nin; i++) rush_drop(w->call.in[i]);
+    for (int i = 0; i < w->call.nout; i++) rush_drop(w->call.out[i]);
+    rush_drop(w->dense);
+    rush_free(w->call.in);
+    rush_free((void *)w->call.in_splits);
+    rush_free((void *)w->call.out_splits);
+    free(w->error.message);
+    rush_free(w);
+    group_release(g);
+}
+
+static int copy_splits(const int64_t **splits, int size)
+{
+    if (!*splits) return 0;
+    int64_t *own = rush_malloc((size_t)size * sizeof *own);
+    if (own) memcpy(own, *splits, (size_t)size * sizeof *own);
+    *splits = own;
+    return own ? 0 : -1;
+}
+
+static rush_work *work_new(rush_group *g, const rush_collective *call)
+{
+    rush_work *w = rush_calloc(1, sizeof *w);
+    if (!w) return NULL;
+    atomic_init(&w->refs, 1);
+    w->group = g;
+    atomic_fetch_add_explicit(&g->alive, 1, memory_order_relaxed);
+    w->call = *call;
+    if (!(call->timeout > 0)) w->call.timeout = g->timeout;
+    w->call.nin = w->call.nout = 0; /* until they are kept */
+    w->number = -1;
+    w->source = call->root;
+    rush_tensor **t = rush_malloc((size_t)(call->nin + call->nout + 1) * sizeof *t);
+    w->call.in = t;
+    w->call.out = t + call->nin;
+    int failed = copy_splits(&w->call.in_splits, g->size);
+    failed = copy_splits(&w->call.out_splits, g->size) || failed || !t || rush_collective_check(g, call, w->what, sizeof w->what);
+    if (failed) return rush_work_drop(w), NULL;
+    for (int i = 0; i < call->nin; i++) t[i] = rush_keep(call->in[i]);
+    for (int i = 0; i < call->nout; i++) w->call.out[i] = rush_keep(call->out[i]);
+    w->call.nin = call->nin;
+    w->call.nout = call->nout;
+    return w;
+}
+
+/* The pending error, with the call that it ended; becomes the work's. */
+static void take_error(rush_work *w)
+{
+    rush_group *g = w->group;
+    rush_error_state e = rush_error_take();
+    char host[64] = "", number[48] = "";
+    gethostname(host, sizeof host - 1);
+    if (w->number >= 0) snprintf(number, sizeof number, " (collective %lld)", (long long)w->number);
+    rush_fail(e.kind, "%s%s of group '%s', rank %d of %d on host %s: %s", w->what, number, g->name, g->rank, g->size, host, e.message ? e.message : "not enough memory");
+    free(e.message);
+    w->error = rush_error_take();
+}
+
+static bool is_new(rush_group *g, const char *what)
+{
+    uint64_t h = 0xcbf29ce484222325;
+    for (const char *c = what; *c && *c != '['; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3;
+    for (int i = 0; i < g->nseen; i++)
+        if (g->seen[i] == h) return false;
+    if (g->nseen == g->room) {
+        int room = g->room ? 2 * g->room : 32;
+        uint64_t *seen = rush_realloc(g->seen, (size_t)room * sizeof *seen);
+        if (!seen) return rush_error_clear(), true; /* it is told once more */
+        g->seen = seen;
+        g->room = room;
+    }
+    g->seen[g->nseen++] = h;
+    return true;
+}
+
+/* ---- the group's thread ---- */
+
+static void do_work(rush_work *w)
+{
+    rush_group *g = w->group;
+    rush_scope() {
+        int failed = g->mesh && rush_mesh_begin(g->mesh, w->number, w->what, w->told);
+        failed = failed || rush_collective_run(w);
+        if (!failed) continue;
+        if (!rush_error()) rush_fail(RUSH_DIST_BACKEND_ERROR, "it failed for an unknown reason");
+        if (g->mesh) rush_mesh_break(g->mesh, "%s of rank %d failed: %s", w->what, g->rank, rush_error());
+        take_error(w);
+    }
+}
+
+static void *run(void *arg)
+{
+    rush_group *g = arg;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    rush_parallel_alone(true);
+    pthread_mutex_lock(&g->lock);
+    for (;;) {
+        while (!g->first && !g->stop) pthread_cond_wait(&g->changed, &g->lock);
+        rush_work *w = g->first;
+        if (!w) break;
+        g->first = w->next;
+        if (!g->first) g->last = &g->first;
+        g->now = w;
+        pthread_mutex_unlock(&g->lock);
+        do_work(w);
+        pthread_mutex_lock(&g->lock);
+        g->now = NULL;
+        w->done = true;
+        w->next = g->finished;
+        g->finished = w;
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* ---- messages to and from one rank ---- */
+
+static void release_work(void *w) { rush_work_drop(w); }
+
+/* The memory of a message: that of a contiguous tensor, else of a copy. */
+static rush_tensor *dense_of(rush_work *w, rush_tensor *t, bool filled)
+{
+    if (rush_is_contiguous(t)) return t;
+    rush_scope() {
+        rush_tensor *dense = rush_tensor_new(rush_dtype_of(t), (rush_device){RUSH_CPU, -1}, rush_ndim(t), rush_sizes(t));
+        if (dense && !(filled && rush_copy_into(dense, t))) w->dense = rush_keep(dense);
+    }
+    return w->dense;
+}
+
+static int start_message(rush_work *w)
+{
+    rush_group *g = w->group;
+    bool receives = w->call.kind == RUSH_DIST_RECEIVE;
+    rush_tensor *t = dense_of(w, receives ? w->call.out[0] : w->call.in[0], !receives);
+    if (!t) return -1;
+    if (!g->mesh) return w->done = true, 0;
+    size_t n = (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t));
+    int *from = rush_malloc((size_t)g->size * sizeof *from), nfrom = 0;
+    if (!from) return -1;
+    for (int i = 0; i < g->size; i++)
+        if (i != g->rank && (w->call.root < 0 || i == w->call.root)) from[nfrom++] = i;
+    w->message = rush_mesh_buffer_new(g->mesh, rush_data(t), n, release_work, w);
+    if (w->message) rush_work_keep(w); /* the message's: it outlives a work that nobody waits for */
+    int failed = !w->message;
+    if (!failed) failed = receives ? rush_mesh_receive(w->message, nfrom, from, w->call.tag, 0, n) : rush_mesh_send(w->message, w->call.root, w->call.tag, 0, n);
+    rush_free(from);
+    return failed ? -1 : 0;
+}
+
+static int wait_message(rush_work *w, double seconds)
+{
+    bool receives = w->call.kind == RUSH_DIST_RECEIVE;
+    if (w->done) return 0;
+    if (rush_mesh_wait(w->message, receives, seconds > 0 ? seconds : w->call.timeout, receives ? &w->source : NULL)) {
+        if (rush_error_kind_now() == RUSH_FOREIGN_ERROR) return -1;
+        take_error(w);
+    } else if (receives && w->dense && rush_copy_into(w->call.out[0], w->dense)) {
+        take_error(w);
+    }
+    w->done = true;
+    return 0;
+}
+
+/* ---- calls ---- */
+
+static void enqueue(rush_group *g, rush_work *w)
+{
+    pthread_mutex_lock(&g->lock);
+    w->number = g->number++;
+    w->tag = g->tag;
+    /* PyTorch's count: two messages, and one reduction for each tensor */
+    g->tag += w->call.kind == RUSH_DIST_MONITORED_BARRIER ? 2 : w->call.kind == RUSH_DIST_REDUCE_SCATTER ? (uint32_t)w->call.nin : 1;
+    w->told = is_new(g, w->what) || g->detail;
+    *g->last = rush_work_keep(w);
+    g->last = &w->next;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
+rush_work *rush_dist_start(rush_group *g, const rush_collective *call)
+{
+    if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(g && call, RUSH_TYPE_ERROR, "a call of a group needs the group and what it is to do (NULL)");
+    RUSH_CHECK_NULL(g->forks == rush_forks(), RUSH_DIST_BACKEND_ERROR, "group '%s' is the parent process's; a forked child makes its own", g->name);
+    reap(g);
+    rush_work *w = work_new(g, call);
+    if (!w) return NULL;
+    if (call->kind == RUSH_DIST_SEND || call->kind == RUSH_DIST_RECEIVE) {
+        if (!start_message(w)) return w;
+        take_error(w);
+        rush_error_restore(w->error);
+        w->error = (rush_error_state){0};
+        return rush_work_drop(w), NULL;
+    }
+    enqueue(g, w);
+    return w;
+}
+
+static void wait_a_moment(rush_group *g, double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += (long)(RUSH_MIN(seconds, 0.1) * 1e9);
+    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&g->changed, &g->lock, &t);
+}
+
+static int wait_collective(rush_work *w, double seconds)
+{
+    rush_group *g = w->group;
+    double until = rush_seconds() + seconds;
+    pthread_mutex_lock(&g->lock);
+    while (!w->done) {
+        if (seconds > 0 && rush_seconds() >= until) {
+            pthread_mutex_unlock(&g->lock);
+            return rush_fail(RUSH_DIST_BACKEND_ERROR, "Operation timed out! %s of group '%s' is not done after %.1f s", w->what, g->name, seconds);
+        }
+        wait_a_moment(g, 0.1);
+        if (w->done || !rush_wait_interrupted) continue;
+        pthread_mutex_unlock(&g->lock);
+        int interrupted = rush_wait_interrupted();
+        pthread_mutex_lock(&g->lock);
+        if (!interrupted) continue;
+        g->interrupted = true;
+        pthread_mutex_unlock(&g->lock);
+        return -1;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+int rush_work_wait(rush_work *w, double seconds)
+{
+    if (rush_failed() || !there(w, "work") || (w->number < 0 ? wait_message(w, seconds) : wait_collective(w, seconds))) return -1;
+    if (!w->error.kind) return 0;
+    return rush_fail(w->error.kind, "%s", w->error.message ? w->error.message : "not enough memory");
+}
+
+bool rush_work_done(rush_work *w)
+{
+    if (!there(w, "work")) return false;
+    if (w->number < 0) return w->done || rush_mesh_done(w->message, w->call.kind == RUSH_DIST_RECEIVE);
+    pthread_mutex_lock(&w->group->lock);
+    bool done = w->done;
+    pthread_mutex_unlock(&w->group->lock);
+    return done;
+}
+
+int rush_work_source(const rush_work *w) { return there(w, "work") ? w->source : -1; }
+uint64_t rush_work_number(const rush_work *w) { return (uint64_t)w->number; }
+
+int rush_dist_run(rush_group *g, const rush_collective *call)
+{
+    rush_work *w = rush_dist_start(g, call);
+    int failed = !w || rush_work_wait(w, 0);
+    rush_work_drop(w);
+    return failed ? -1 : 0;
+}
+
+/* ---- groups ---- */
+
+rush_group *rush_group_keep(rush_group *g)
+{
+    if (g) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    return g;
+}
+
+/* What was begun gets some seconds to end; then it is given up, and the others are told. */
+static void stop_thread(rush_group *g)
+{
+    if (!g->running || g->forks != rush_forks()) return;
+    double until = rush_seconds() + (g->interrupted ? 0 : 3);
+    pthread_mutex_lock(&g->lock);
+    g->stop = true;
+    pthread_cond_broadcast(&g->changed);
+    while ((g->now || g->first) && rush_seconds() < until) wait_a_moment(g, 0.1);
+    bool busy = g->now || g->first;
+    pthread_mutex_unlock(&g->lock);
+    if (busy && g->mesh) rush_mesh_break(g->mesh, "rank %d gave up its collective %lld", g->rank, (long long)g->number - 1);
+    pthread_join(g->thread, NULL);
+}
+
+void rush_group_drop(rush_group *g)
+{
+    if (!g || !rush_refs_drop(&g->refs)) return;
+    stop_thread(g);
+    if (g->opened) g->engine->close(g->opened);
+    g->opened = NULL;
+    if (g->mesh) rush_mesh_close(g->mesh);
+    rush_store_drop(g->store);
+    g->store = NULL;
+    reap(g);
+    group_release(g);
+}
+
+void rush_group_abort(rush_group *g, const char *why)
+{
+    if (there(g, "group") && there(why, "reason") && g->mesh) rush_mesh_break(g->mesh, "%s", why);
+}
+
+int rush_group_rank(const rush_group *g) { return there(g, "group") ? g->rank : -1; }
+int rush_group_size(const rush_group *g) { return there(g, "group") ? g->size : -1; }
+const char *rush_group_name(const rush_group *g) { return g->name; }
+const char *rush_group_backend(const rush_group *g) { return g->backend; }
+
+/* Keys as PyTorch has them: "0//cpu//0/1" is what rank 1 of group "0" leaves. */
+static rush_mesh *meet(rush_group *g, rush_store *store)
+{
+    char *first = NULL;
+    if (asprintf(&first, "%s/", g->name) < 0) return rush_fail(RUSH_MEMORY_ERROR, "not enough memory"), NULL;
+    rush_store *a = rush_store_prefix(first, store), *b = a ? rush_store_prefix("cpu/", a) : NULL, *c = b ? rush_store_prefix("0", b) : NULL;
+    rush_mesh *m = c ? rush_mesh_new(c, g->rank, g->size, g->timeout) : NULL;
+    rush_store_drop(c);
+    rush_store_drop(b);
+    rush_store_drop(a);
+    free(first);
+    return m;
+}
+
+static int group_open(rush_group *g, rush_store *store)
+{
+    char why[512];
+    if (strcmp(g->backend, "fake")) {
+        if (!(g->engine = rush_engine_load(g->backend)) || !(g->mesh = meet(g, store))) return -1;
+        g->opened = g->engine->open(&wire, g->mesh, g->rank, g->size, g->timeout, why, sizeof why);
+        RUSH_CHECK(g->opened, RUSH_DIST_BACKEND_ERROR, "%s", why);
+    }
+    int code = pthread_create(&g->thread, NULL, run, g);
+    RUSH_CHECK(!code, RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
+    g->running = true;
+    return 0;
+}
+
+rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
+{
+    if (rush_failed() || !there(o, "group's options") || !rush_store_keep(store)) return rush_fail(RUSH_TYPE_ERROR, "a group needs a store to meet in"), NULL;
+    rush_store_drop(store);
+    const char *name = o->name ? o->name : "0", *backend = o->backend ? o->backend : "gloo", *detail = getenv("TORCH_DISTRIBUTED_DEBUG");
+    bool fake = !strcmp(backend, "fake");
+    if (rush_failed()) return NULL;
+    RUSH_CHECK_NULL(fake || !strcmp(backend, "gloo"), RUSH_VALUE_ERROR, "there is no backend '%s' here; 'gloo' and 'fake' are", backend);
+    RUSH_CHECK_NULL(o->size > 0 && o->rank >= 0 && o->rank < o->size, RUSH_VALUE_ERROR, "rank %d of a group of %d", o->rank, o->size);
+    rush_bytes text;
+    if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
+    rush_group *g = rush_calloc(1, sizeof *g);
+    if (!g) return rush_bytes_free(&text), NULL;
+    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = fake ? "fake" : "gloo", .rank = o->rank, .size = o->size, .forks = rush_forks(),
+                      .timeout = o->timeout > 0 ? o->timeout : 1800, .detail = detail && !strcmp(detail, "DETAIL")};
+    g->last = &g->first;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->changed, NULL);
+    if (!group_open(g, store)) return g;
+    rush_group_drop(g);
+    return NULL;
+}
+
+/* ---- meeting ---- */
+
+static int environment(const char *name, int *value, bool needed)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    if (!text && !needed) return 0;
+    RUSH_CHECK(text, RUSH_VALUE_ERROR, "Error initializing torch.distributed using env:// rendezvous: environment variable %s expected, but not set", name);
+    long x = strtol(text, &end, 10);
+    RUSH_CHECK(*text && !*end, RUSH_VALUE_ERROR, "the environment variable %s is '%s', which is no number", name, text);
+    *value = (int)x;
+    return 0;
+}
+
+static rush_store *meet_tcp(const char *address, int rank, int world_size, double timeout)
+{
+    const char *colon = strrchr(address, ':');
+    RUSH_CHECK_NULL(colon && colon[1], RUSH_VALUE_ERROR, "tcp://%s names no port", address);
+    char host[256];
+    snprintf(host, sizeof host, "%.*s", (int)RUSH_MIN(colon - address, (ptrdiff_t)sizeof host - 1), address);
+    return rush_store_tcp(host, atoi(colon + 1), .world_size = world_size, .server = rank == 0, .timeout = timeout);
+}
+
+/* What a job that failed has left in its launcher's store is not seen by the next attempt. Takes the store. */
+static rush_store *of_this_attempt(rush_store *s)
+{
+    const char *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "/worker/attempt_%.20s", attempt ? attempt : "0");
+    rush_store *under = rush_store_prefix(prefix, s);
+    rush_store_drop(s);
+    return under;
+}
+
+rush_store *rush_dist_meet(const char *method, int *rank, int *world_size, double timeout)
+{
+    if (rush_failed()) return NULL;
+    if (!there(rank, "room for the rank") || !there(world_size, "room for the size")) return NULL;
+    timeout = timeout > 0 ? timeout : 1800;
+    if (!method || !strncmp(method, "env://", 6)) {
+        int port = 0;
+        const char *host = getenv("MASTER_ADDR");
+        if (*world_size <= 0 && (environment("RANK", rank, true) || environment("WORLD_SIZE", world_size, true))) return NULL;
+        RUSH_CHECK_NULL(host, RUSH_VALUE_ERROR, "Error initializing torch.distributed using env:// rendezvous: environment variable MASTER_ADDR expected, but not set");
+        if (environment("MASTER_PORT", &port, true)) return NULL;
+        const char *served = getenv("TORCHELASTIC_USE_AGENT_STORE"); /* the launcher serves the store already */
+        bool agent = served && !strcmp(served, "True");
+        rush_store *s = rush_store_tcp(host, port, .world_size = *world_size, .server = *rank == 0 && !agent, .timeout = timeout);
+        return s && agent ? of_this_attempt(s) : s;
+    }
+    RUSH_CHECK_NULL(*world_size > 0, RUSH_VALUE_ERROR, "rank and world_size are needed with %s", method);
+    if (!strncmp(method, "tcp://", 6)) return meet_tcp(method + 6, *rank, *world_size, timeout);
+    if (!strncmp(method, "file://", 7)) {
+        rush_store *s = rush_store_file(method + 7, *world_size);
+        if (s) rush_store_timeout_set(s, timeout);
+        return s;
+    }
+    rush_fail(RUSH_VALUE_ERROR, "No rendezvous handler for %s", method);
+    return NULL;
+}
+
+rush_group *rush_dist_init(const rush_dist_init_options *o)
+{
+    static const rush_dist_init_options none;
+    if (!o) o = &none;
+    int rank = o->rank, size = o->world_size;
+    rush_store *store = rush_dist_meet(o->init_method, &rank, &size, o->timeout), *first = store ? rush_store_prefix("default_pg", store) : NULL;
+    rush_group *g = first ? rush_group_new(first, .backend = o->backend, .rank = rank, .size = size, .timeout = o->timeout) : NULL;
+    rush_store_drop(first);
+    rush_store_drop(store);
+    return g;
+}

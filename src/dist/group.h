@@ -1,0 +1,60 @@
+/* group.h - what the files of process groups share. */
+#ifndef RUSH_DIST_GROUP_H
+#define RUSH_DIST_GROUP_H
+
+#include "dist/engine.h"
+#include "dist/mesh.h"
+#include "tensor/tensor.h"
+
+struct rush_group {
+    atomic_int refs, alive;      /* who uses it; one for those and one per work */
+    rush_store *store;           /* kept: in one rank it serves the others      */
+    char *name;
+    const char *backend;         /* "gloo", "fake" */
+    int rank, size, forks;
+    double timeout;
+    rush_mesh *mesh;             /* NULL: fake */
+    const rush_engine *engine;
+    void *opened;                /* the engine's */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool running, stop, interrupted, detail; /* detail: each call is told, not only the first of its kind */
+    rush_work *first, **last;    /* the queue */
+    rush_work *finished;         /* to be dropped */
+    rush_work *now;              /* being done */
+    uint32_t tag;                /* of the next collective: PyTorch's count, too */
+    int64_t number;              /* collectives begun */
+    uint64_t *seen;              /* what was called before: hashes */
+    int nseen, room;
+};
+
+struct rush_work {
+    atomic_int refs;
+    rush_work *next;
+    rush_group *group;
+    rush_collective call;         /* its tensors are kept, its arrays copied */
+    int64_t number;              /* of the collective; -1: a message to or from one rank */
+    uint32_t tag;
+    char what[192];              /* "all_reduce(SUM) of float32, 20 numbers, shape [4, 5]" */
+    bool told, done;
+    rush_error_state error;      /* RUSH_OK: it went well */
+    int source;                  /* of a message: whose it was */
+    rush_mesh_buffer *message;
+    rush_tensor *dense;          /* what a message is received into, when that is not the tensor itself */
+};
+
+const char *rush_group_name(const rush_group *);
+const char *rush_group_backend(const rush_group *);
+uint64_t rush_work_number(const rush_work *);
+RUSH_PY const rush_engine *rush_engine_load(const char *name);
+
+rush_reduction rush_reduction_of(rush_dtype, rush_reduce); /* NULL: there is none */
+void rush_average(void *data, rush_dtype, size_t n, int ranks);
+void rush_scale(void *data, rush_dtype, size_t n, double factor); /* of floating types */
+/* Does a collective; called by the group's thread, in a scope of its own. */
+int rush_collective_run(rush_work *);
+/* Checks a call's ranks, numbers of tensors, shapes and dtypes, and says in words what it is. */
+int rush_collective_check(rush_group *, const rush_collective *, char *what, size_t room);
+
+#endif

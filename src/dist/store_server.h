@@ -1,0 +1,14 @@
+/* store_server.h - the server behind a TCP store. */
+#ifndef RUSH_DIST_STORE_SERVER_H
+#define RUSH_DIST_STORE_SERVER_H
+
+#include "dist/store.h"
+
+typedef struct rush_store_server rush_store_server;
+rush_store_server *rush_store_server_new(int listen_fd); /* takes the socket, also when it fails */
+void rush_store_server_free(rush_store_server *);
+
+#define RUSH_STORE_MAGIC 0x3C85F7CEu
+enum { RUSH_STORE_MAX_KEY = 1 << 16, RUSH_STORE_MAX_KEYS = 1 << 17, RUSH_STORE_MAX_MESSAGE = 1 << 28 }; /* bytes, keys, bytes */
+
+#endif

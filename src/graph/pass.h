@@ -1,0 +1,31 @@
+/* pass.h - changes to a program's graph that leave its results as they are. A pass is one file, and one line in pass.c. */
+#ifndef RUSH_GRAPH_PASS_H
+#define RUSH_GRAPH_PASS_H
+
+#include "graph/program.h"
+
+typedef struct rush_graph_pass {
+    const char *name;
+    bool frozen; /* takes the program's tensors for constants: nothing is trained any more */
+    int (*run)(rush_module *, rush_program *); /* how many changes; -1 and an error */
+} rush_graph_pass;
+
+extern const rush_graph_pass rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_dead;
+
+/* All of the list, those for frozen programs too if it is one. 0, or -1 and an error. */
+int rush_passes_run(rush_module *, rush_program *, bool frozen);
+
+/* ---- for passes ---- */
+uint32_t *rush_graph_uses(const rush_graph *);  /* per value: operands that are it, results of the graph among them; in the scope */
+void rush_graph_replace(rush_graph *, uint32_t value, uint32_t by); /* in all operands */
+bool rush_operand_same(const rush_operand *, const rush_operand *);
+/* Does the node nothing but make its results? */
+bool rush_node_is_pure(const rush_graph_node *);
+bool rush_graph_writes(const rush_graph *);     /* does a node change a tensor? Then calls cannot be moved or left out by their operands alone */
+void rush_graph_drop_nodes(rush_graph *, const bool *drop);
+/* A tensor that the program has from now on; its value. RUSH_NO_VALUE and an error. */
+uint32_t rush_program_constant(rush_module *, rush_program *, const char *name, rush_tensor *);
+/* The module's tensor that a value is; NULL: it is not one, or the program changes it. */
+rush_tensor *rush_program_tensor(const rush_program *, uint32_t value);
+
+#endif

@@ -1,0 +1,57 @@
+/* cname.c - what operations and their arguments are called in C.
+ *
+ * An operation's name is rush_ and its ATen name, for further overloads with theirs behind it: rush_sum, rush_sum_dim_intlist.
+ * Those whose name begins with _ or has a namespace have no typed function, nor those that the header has as something else.
+ */
+#include "op/op.h"
+#include <ctype.h>
+#include <stdio.h>
+
+static const char *const reserved[] = {"grad", "size", "stride", "item", "numel", "data", "sizes", "strides", "ndim", "error", "keep", "drop",
+                                       "park", "apply", "call", "out", "log", "promote", "is_contiguous", "result_type"};
+
+static bool plain_name(const rush_op *op)
+{
+    if (op->name[0] == '_' || op->flags & RUSH_HIDDEN) return false;
+    if (strchr(op->base, ':')) return false; /* of a namespace: not ours */
+    for (size_t k = 0; k < RUSH_COUNT(reserved); ++k)
+        if (!strcmp(op->base, reserved[k])) return false;
+    return true;
+}
+
+/* The overload that has the plain name: the one without a name, else the tensors' one, else the first. */
+static const rush_op *main_overload(const rush_op *op)
+{
+    const rush_op *first = rush_op_find(op->base), *tensor = NULL;
+    for (const rush_op *o = first; o; o = o->next) {
+        if (!strcmp(o->name, o->base)) return o;
+        if (!tensor && (!strcmp(o->name + strlen(o->base), ".Tensor") || !strcmp(o->name + strlen(o->base), ".self"))) tensor = o;
+    }
+    return tensor ? tensor : first;
+}
+
+const char *rush_op_c_name(const rush_op *op)
+{
+    static _Thread_local char text[160];
+    if (!op || !op->name || !plain_name(op)) return NULL;
+    bool plain = main_overload(op) == op;
+    const char *overload = op->name + strlen(op->base);
+    int n = snprintf(text, sizeof text, "rush_%s", op->base);
+    if (!plain) n += snprintf(text + n, sizeof text - n, "_%s", *overload ? overload + 1 : "default");
+    const rush_op *other = rush_op_find(text + 5); /* scatter.reduce is not scatter_reduce */
+    if (other && strcmp(other->base, op->base)) snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
+    for (char *c = text; *c; ++c) *c = (char)tolower((unsigned char)*c);
+    if (!plain && rush_op_find(text + 5)) /* scatter.reduce beside scatter_reduce */
+        snprintf(text, sizeof text, "rush_%s__%s", op->base, *overload ? overload + 1 : "default");
+    return text;
+}
+
+const char *rush_arg_c_name(const rush_arg *a)
+{
+    static const char *const words[] = {"register", "default", "int", "float", "double", "long", "short", "signed", "unsigned", "char", "const", "out", "exact",
+                                        "and", "or", "xor", "not", "new", "class", "template", "this", "operator", "delete"};
+    static _Thread_local char text[64];
+    for (size_t k = 0; k < RUSH_COUNT(words); ++k)
+        if (!strcmp(a->name, words[k])) return snprintf(text, sizeof text, "%s_", a->name), text;
+    return a->name;
+}

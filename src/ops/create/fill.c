@@ -1,0 +1,257 @@
+/* fill.c - a number in every place: fill_, zero_, and the helpers by which other families fill and add. */
+#include "kernels/cpu/fill.h"
+#include "op/formula.h"
+#include "ops/geometry.h"
+#include "ops/create/random.h"
+#include "tensor/backend.h"
+
+#define SELF (in[0].t)
+
+/* ---- helpers ---- */
+
+int rush_number_fits(rush_value v, rush_dtype d)
+{
+    const rush_dtype_info *info = &rush_dtypes[d];
+    if (v.kind == RUSH_V_BOOL || d == RUSH_BOOL || d == RUSH_C128) return 0;
+    bool fits = true;
+    double re = rush_to_double(v), im = v.kind == RUSH_V_COMPLEX ? v.c[1] : 0;
+    if (info->category < 3 && im != 0) fits = false;
+    if (info->category == 1) {
+        double low = info->is_signed ? info->min : -info->max; /* -1 becomes an unsigned type's largest number */
+        if (v.kind == RUSH_V_INT && rush_dtypes[d].size < 8) fits = (double)v.i >= low && (double)v.i <= info->max;
+        else if (v.kind != RUSH_V_INT) fits = fits && re >= low && re <= (rush_dtypes[d].size == 8 ? 9223372036854775807.0 : info->max);
+    } else if (info->category >= 2 && v.kind != RUSH_V_INT) {
+        const rush_dtype_info *real = &rush_dtypes[rush_dtype_real(d)];
+        double most = real->max;
+        fits = fits && !(re > most && re <= 1.7976931348623157e308) && !(re < -most && re >= -1.7976931348623157e308);
+        if (info->category == 3) fits = fits && !(im > most && im <= 1.7976931348623157e308) && !(im < -most && im >= -1.7976931348623157e308);
+    }
+    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", info->c_type);
+    return 0;
+}
+
+typedef struct fill_job {
+    char *dst;
+    size_t size;
+    char value[16];
+} fill_job;
+
+static bool one_byte(const fill_job *j)
+{
+    for (size_t k = 1; k < j->size; ++k)
+        if (j->value[k] != j->value[0]) return false;
+    return true;
+}
+
+static void fill_bytes(void *arg, int64_t begin, int64_t end)
+{
+    const fill_job *j = arg;
+    memset(j->dst + begin, j->value[0], (size_t)(end - begin));
+}
+
+static void fill_dense(void *arg, int64_t begin, int64_t end)
+{
+    const fill_job *j = arg;
+    rush_k_fill->fill(j->dst + begin * (int64_t)j->size, (int64_t)j->size, end - begin, j->value, j->size);
+}
+
+static void fill_loop(char **p, const int64_t *stride, int64_t n, const void *arg)
+{
+    const fill_job *j = arg;
+    rush_k_fill->fill(p[0], stride[0], n, j->value, j->size);
+}
+
+static void fill_element(rush_tensor *t, fill_job *j)
+{
+    j->dst = rush_ptr(t);
+    if (t->numel == 0 || !j->dst) return;
+    if (t->flags & RUSH_T_DENSE) {
+        int64_t bytes = t->numel * (int64_t)j->size;
+        if (one_byte(j)) {
+            if (bytes <= 262144) memset(j->dst, j->value[0], (size_t)bytes);
+            else rush_parallel_for(bytes, 262144, fill_bytes, j);
+        } else {
+            rush_parallel_for(t->numel, 65536, fill_dense, j);
+        }
+        return;
+    }
+    rush_tensor plain = *t; /* the element is what is to lie in memory: no lazy bits */
+    plain.flags &= ~(RUSH_T_CONJ | RUSH_T_NEG);
+    rush_value operand = rush_v_tensor(&plain);
+    rush_iterate(1, 1, &operand, &t->dtype, fill_loop, j, 0);
+}
+
+void rush_fill_into(rush_tensor *t, rush_value v)
+{
+    if (RUSH_UNLIKELY(t->device.type)) {
+        rush_device_fill(t, v);
+        return;
+    }
+    fill_job j = {.size = rush_dtypes[t->dtype].size};
+    if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
+        double c[2] = {rush_to_double(v), v.kind == RUSH_V_COMPLEX ? v.c[1] : 0};
+        if (t->flags & RUSH_T_CONJ) c[1] = -c[1];
+        if (t->flags & RUSH_T_NEG) c[0] = -c[0], c[1] = -c[1];
+        v = (rush_value){.kind = RUSH_V_COMPLEX, .c = {c[0], c[1]}};
+    }
+    rush_number_store(j.value, t->dtype, v);
+    fill_element(t, &j);
+}
+
+void rush_zero_into(rush_tensor *t)
+{
+    if (RUSH_UNLIKELY(t->device.type)) {
+        rush_device_fill(t, V((int64_t)0));
+        return;
+    }
+    fill_job j = {.size = rush_dtypes[t->dtype].size};
+    fill_element(t, &j);
+}
+
+int rush_add_into(rush_tensor *dst, const rush_tensor *src)
+{
+    if (RUSH_UNLIKELY(dst->device.type)) return T_INPLACE("add.Tensor", V(dst), V((rush_tensor *)src)) ? 0 : -1;
+    rush_dtype d = dst->dtype;
+    if (!rush_k_fill->add[d]) d = rush_dtype_is_complex(d) ? RUSH_C64 : RUSH_F32;
+    RUSH_CHECK(rush_dtypes[dst->dtype].category >= 2 || rush_k_fill->add[dst->dtype], RUSH_NOT_IMPLEMENTED, "no sum for dtype %s",
+               rush_dtype_name(dst->dtype));
+    rush_value operand[3] = {rush_v_tensor(dst), rush_v_tensor(dst), rush_v_tensor((rush_tensor *)src)};
+    return rush_iterate(1, 3, operand, (const uint8_t[]){d, d, d}, rush_k_fill->add[d], NULL, 0);
+}
+
+/* ---- operations ---- */
+
+static int written_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_out_view(out, 0, SELF);
+    return 0;
+}
+
+static int fill_number_check(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return rush_number_fits(in[1], SELF->dtype) ? -1 : written_shape(op, in, out);
+}
+
+static int fill_tensor_check(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[1].t->ndim == 0, RUSH_RUNTIME_ERROR, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", in[1].t->ndim);
+    return written_shape(op, in, out);
+}
+
+static void value_grad(rush_grads *s)
+{
+    if (!s->g[0]) return;
+    if (rush_needs(s, 0)) s->gin[0] = rush_zeros_like(s->in[0].t);
+    if (rush_needs(s, 1)) s->gin[1] = sum_all(s->g[0]);
+}
+
+static void zero_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_zero_into(SELF); }
+static void fill_number_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(SELF, in[1]); }
+
+static void fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *to = SELF;
+    fill_job j = {.size = rush_dtypes[to->dtype].size};
+    rush_tensor *v = rush_cast_copy(in[1].t, to->dtype);
+    if (!v) return;
+    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
+        rush_copy_into(to, v);
+        return;
+    }
+    memcpy(j.value, rush_ptr(v), j.size);
+    fill_element(to, &j);
+}
+
+static rush_op op_zero_inplace = {
+    .schema = "zero_(Tensor(a!) self) -> Tensor(a!)", .method = RUSH_METHOD_ | RUSH_FUNCTION_,
+    .doc = "Sets all elements to zero.", .shape = written_shape, .cpu = zero_cpu, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT,
+};
+static rush_op op_fill_inplace = {
+    .schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", .method = RUSH_METHOD_ | RUSH_FUNCTION_,
+    .doc = "Sets all elements to a number.", .shape = fill_number_check, .cpu = fill_number_cpu, .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT,
+};
+static rush_op op_fill_inplace_tensor = {
+    .schema = "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
+    .doc = "Sets all elements to the one of a 0-d tensor.",
+    .shape = fill_tensor_check, .cpu = fill_tensor_cpu, .grad = value_grad, .flags = RUSH_SIDE_EFFECT,
+};
+
+static int like_self(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
+}
+
+static int fill_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return rush_number_fits(in[1], SELF->dtype) ? -1 : like_self(op, in, out);
+}
+
+static int fill_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return fill_tensor_check(op, in, (rush_value[1]){0}) ? -1 : like_self(op, in, out);
+}
+
+static void zero_new_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_zero_into(out[0].t); }
+static void fill_new_cpu(const rush_op *op, const rush_value *in, rush_value *out) { rush_fill_into(out[0].t, in[1]); }
+
+static void fill_tensor_new_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_value args[2] = {out[0], in[1]};
+    fill_tensor_cpu(op, args, out);
+}
+
+static rush_op op_zero = {
+    .schema = "zero(Tensor self) -> Tensor", .method = RUSH_NO_FUNCTION, .doc = "Zeros like self.", .shape = like_self, .cpu = zero_new_cpu, .grad = rush_zero_grad, .flags = RUSH_HIDDEN};
+static rush_op op_fill = {
+    .schema = "fill.Scalar(Tensor self, Scalar value) -> Tensor",
+    .doc = "A tensor like self with a number in all places.", .shape = fill_shape, .cpu = fill_new_cpu, .grad = rush_zero_grad,
+};
+static rush_op op_fill_tensor = {
+    .schema = "fill.Tensor(Tensor self, Tensor value) -> Tensor",
+    .doc = "A tensor like self with the element of a 0-d tensor in all places.",
+    .shape = fill_tensor_shape, .cpu = fill_tensor_new_cpu, .grad = value_grad,
+};
+
+/* The main diagonal of a matrix, or the one where all indices are equal; with wrap it goes on below in tall matrices. */
+static int fill_diagonal_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *t = SELF;
+    RUSH_CHECK(t->ndim >= 2, RUSH_RUNTIME_ERROR, "dimensions must larger than 1");
+    for (int d = 1; d < t->ndim && t->ndim > 2; ++d)
+        RUSH_CHECK(t->size[d] == t->size[0], RUSH_RUNTIME_ERROR, "all dimensions of input must be of equal length");
+    return fill_number_check(op, in, out);
+}
+
+static void fill_diagonal_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *t = SELF;
+    int64_t n = t->size[0], step = 0;
+    for (int d = 0; d < t->ndim; ++d) {
+        n = RUSH_MIN(n, t->size[d]);
+        step += t->stride[d];
+    }
+    rush_tensor *diagonal = rush_tensor_alias(t, 1, &n, &step, t->offset);
+    if (diagonal) rush_fill_into(diagonal, in[1]);
+    int64_t rows = t->size[0], cols = t->size[1];
+    if (!I_(in[2]) || t->ndim != 2 || rows <= cols + 1) return;
+    for (int64_t first = cols + 1; first < rows; first += cols + 1) { /* an empty row, then the diagonal again */
+        n = RUSH_MIN(cols, rows - first);
+        diagonal = rush_tensor_alias(t, 1, &n, &step, t->offset + first * t->stride[0]);
+        if (!diagonal) return;
+        rush_fill_into(diagonal, in[1]);
+    }
+}
+
+static void fill_diagonal_grad(rush_grads *s)
+{
+    rush_tensor *g = s->g[0] ? T("clone", V(s->g[0])) : NULL;
+    if (g) s->gin[0] = T("fill_diagonal_", V(g), V((int64_t)0), s->in[2]);
+}
+
+static rush_op op_fill_diagonal = {
+    .schema = "fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)", .method = RUSH_METHOD_,
+    .doc = "Sets the main diagonal to a number; with wrap it starts again below the end of a tall matrix.",
+    .shape = fill_diagonal_shape, .cpu = fill_diagonal_cpu, .grad = fill_diagonal_grad, .flags = RUSH_SIDE_EFFECT,
+};
+
+RUSH_FAMILY(fill, &op_zero_inplace, &op_fill_inplace, &op_fill_inplace_tensor, &op_zero, &op_fill, &op_fill_tensor, &op_fill_diagonal)

@@ -1,0 +1,700 @@
+/* pool.c - maxima and means over sliding and adaptive windows, in one to three dimensions.
+ *
+ * A pooling of `nd` dimensions takes (channels, space...) or (n, channels, space...). Maxima come with the index
+ * of the element within its plane; their derivative sends the gradient there. Half types are computed in float,
+ * and channels-last images through a contiguous copy.
+ */
+#include "op/formula.h"
+#include "kernels/cpu/pool.h"
+#include "ops/geometry.h"
+
+#define RESULT2 "(Tensor, Tensor)"
+
+/* ---- arguments ---- */
+
+static int spread(rush_value v, int nd, int64_t *to, const char *op, const char *name, const int64_t *otherwise)
+{
+    RUSH_CHECK(v.n == 1 || (int)v.n == nd || (v.n == 0 && otherwise), RUSH_RUNTIME_ERROR, "%s: %s must either be a single int, or a tuple of %d ints",
+               op, name, nd);
+    for (int i = 0; i < 3; ++i) to[i] = 1;
+    for (int i = 0; i < nd; ++i) to[3 - nd + i] = v.n == 0 ? otherwise ? otherwise[3 - nd + i] : 1 : v.n == 1 ? v.ints[0] : v.ints[i];
+    return 0;
+}
+
+static int check_input(const rush_tensor *x, int nd, const char *op)
+{
+    RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR,
+               "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", op, nd + 1, nd + 2,
+               rush_shape_of(x));
+    for (int i = x->ndim == nd + 2; i < x->ndim; ++i)
+        RUSH_CHECK(x->size[i] != 0, RUSH_RUNTIME_ERROR,
+                   "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", op, nd + 1, nd + 2,
+                   rush_shape_of(x));
+    return 0;
+}
+
+/* Geometry of a pooling with kernel, stride and padding at in[1..]; dilation may be NULL; size gets the result's. */
+static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_value *in, const rush_value *dilation, bool ceil_mode, const char *op,
+                         int64_t *size)
+{
+    *p = (rush_pool){.planes = 1};
+    if (spread(in[1], nd, p->kernel, op, "kernel_size", NULL) || spread(in[2], nd, p->stride, op, "stride", p->kernel) ||
+        spread(in[3], nd, p->before, op, "padding", NULL))
+        return -1;
+    for (int i = 0; i < 3; ++i) p->dilation[i] = p->space[i] = p->result[i] = 1;
+    for (int i = 0; i < 3 - nd; ++i) p->before[i] = 0;
+    if (dilation && spread(*dilation, nd, p->dilation, op, "dilation", NULL)) return -1;
+    if (check_input(x, nd, op)) return -1;
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    for (int i = 3 - nd; i < 3; ++i) {
+        int64_t k = p->kernel[i], s = p->stride[i], d = p->dilation[i], b = p->before[i], n = x->size[x->ndim - 3 + i];
+        RUSH_CHECK(k > 0, RUSH_RUNTIME_ERROR, "kernel size should be greater than zero, but got %lld", (long long)k);
+        RUSH_CHECK(s > 0, RUSH_RUNTIME_ERROR, "stride should be greater than zero, but got %lld", (long long)s);
+        RUSH_CHECK(d > 0, RUSH_RUNTIME_ERROR, "dilation should be greater than zero, but got %lld", (long long)d);
+        RUSH_CHECK(b >= 0, RUSH_RUNTIME_ERROR, "pad must be non-negative, but got pad: %lld", (long long)b);
+        RUSH_CHECK(RUSH_MAX(RUSH_MAX(k, s), RUSH_MAX(d, b)) <= INT32_MAX, RUSH_RUNTIME_ERROR, "integer out of range");
+        RUSH_CHECK(b <= ((k - 1) * d + 1) / 2, RUSH_RUNTIME_ERROR,
+                   "pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld", (long long)b,
+                   (long long)k, (long long)d);
+        int64_t room = n + 2 * b - d * (k - 1) - 1 + (ceil_mode ? s - 1 : 0), result = room < 0 ? 0 : room / s + 1;
+        if (ceil_mode && (result - 1) * s >= n + b) --result;
+        RUSH_CHECK(result >= 1, RUSH_RUNTIME_ERROR, "Given input size: %s. Calculated output size: %lld in dimension %d. Output size is too small",
+                   rush_shape_of(x), (long long)result, x->ndim - 3 + i);
+        p->space[i] = n;
+        p->result[i] = size[x->ndim - 3 + i] = result;
+    }
+    for (int i = 0; i < x->ndim - nd; ++i) p->planes *= x->size[i];
+    return 0;
+}
+
+/* ---- running a kernel on tensors ---- */
+
+static rush_dtype kernel_dtype(rush_dtype d)
+{
+    return d == RUSH_F16 || d == RUSH_BF16 || (d >= RUSH_F8E4M3FN && d <= RUSH_F8E8M0FNU) ? RUSH_F32 : rush_dtypes[d].category == 1 ? RUSH_I64 : d;
+}
+
+static int floats_only(const rush_tensor *x, const char *kernel)
+{
+    RUSH_CHECK(rush_dtype_is_float(x->dtype) && rush_dtypes[x->dtype].size > 1, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel,
+               rush_dtype_word(x->dtype));
+    return 0;
+}
+
+/* A place for a kernel's contiguous result of type d that belongs in `to`: itself if it can be written. */
+static rush_tensor *landing(rush_tensor *to, rush_dtype d)
+{
+    if (!to || (to->dtype == d && rush_contiguous(to))) return to;
+    return rush_tensor_new(d, to->device, to->ndim, to->size);
+}
+
+static int land(rush_tensor *to, rush_tensor *from)
+{
+    return to == from || !to ? 0 : rush_copy_into(to, from);
+}
+
+static bool channels_last(const rush_tensor *t, rush_dtype d)
+{
+    return t->ndim == 4 && t->dtype == d && t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) && !(t->flags & RUSH_T_NEG);
+}
+
+static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
+{
+    rush_dtype d = kernel_dtype(x->dtype);
+    if (!y->numel) return 0;
+    if ((d == RUSH_F32 || d == RUSH_F64) && !p->begin[0] && channels_last(x, d) && channels_last(y, d) && (!index || channels_last(index, RUSH_I64))) {
+        int64_t *to = index ? rush_ptr(index) : NULL;
+        if (d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
+        else rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
+        return 0;
+    }
+    x = rush_cast_copy(x, d);
+    rush_tensor *v = landing(y, d), *at = landing(index, RUSH_I64);
+    if (rush_failed()) return -1;
+    int64_t *i = at ? rush_ptr(at) : NULL;
+    if (d == RUSH_F32) rush_k_pool->max_f32(p, rush_ptr(x), rush_ptr(v), i);
+    else if (d == RUSH_F64) rush_k_pool->max_f64(p, rush_ptr(x), rush_ptr(v), i);
+    else rush_k_pool->max_i64(p, rush_ptr(x), rush_ptr(v), i);
+    return rush_failed() || land(y, v) || land(index, at) ? -1 : 0;
+}
+
+static int run_mean(const rush_pool *p, rush_tensor *x, rush_tensor *y)
+{
+    rush_dtype d = kernel_dtype(x->dtype);
+    if (!y->numel) return 0;
+    x = rush_cast_copy(x, d);
+    rush_tensor *v = landing(y, d);
+    if (rush_failed()) return -1;
+    if (d == RUSH_F32) rush_k_pool->mean_f32(p, rush_ptr(x), rush_ptr(v));
+    else if (d == RUSH_F64) rush_k_pool->mean_f64(p, rush_ptr(x), rush_ptr(v));
+    else rush_k_pool->mean_i64(p, rush_ptr(x), rush_ptr(v));
+    return rush_failed() ? -1 : land(y, v);
+}
+
+static int run_mean_back(const rush_pool *p, rush_tensor *g, rush_tensor *gx)
+{
+    rush_dtype d = kernel_dtype(g->dtype);
+    if (!gx->numel) return 0;
+    g = rush_cast_copy(g, d);
+    rush_tensor *v = landing(gx, d);
+    if (rush_failed()) return -1;
+    if (d == RUSH_F32) rush_k_pool->mean_back_f32(p, rush_ptr(g), rush_ptr(v));
+    else rush_k_pool->mean_back_f64(p, rush_ptr(g), rush_ptr(v));
+    return land(gx, v);
+}
+
+/* Sends g to the elements of gx (zero elsewhere) that the indices name, in planes of the last nd dimensions. */
+static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int nd, bool add)
+{
+    rush_dtype d = kernel_dtype(g->dtype);
+    int64_t result = 1, space = 1;
+    if (!gx->numel) return 0;
+    for (int i = 1; i <= nd; ++i) {
+        result *= g->size[g->ndim - i];
+        space *= gx->size[gx->ndim - i];
+    }
+    if (rush_dtypes[d].category == 1) d = RUSH_F64;
+    g = rush_cast_copy(g, d);
+    index = rush_contiguous_copy(index);
+    rush_tensor *v = landing(gx, d);
+    if (rush_failed()) return -1;
+    rush_zero_into(v);
+    const int64_t *at = rush_ptr(index);
+    for (int64_t i = 0; i < index->numel; ++i)
+        RUSH_CHECK(at[i] >= 0 && at[i] < space, RUSH_RUNTIME_ERROR, "Found an invalid max index: %lld (output volumes are of size %lld)",
+                   (long long)at[i], (long long)space);
+    int64_t planes = space ? gx->numel / space : 0;
+    if (d == RUSH_F32) rush_k_pool->scatter_f32(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    else rush_k_pool->scatter_f64(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
+    return land(gx, v);
+}
+
+/* Channels-last images keep their layout. */
+static rush_tensor *result_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, int ndim, const int64_t *size)
+{
+    int64_t stride[RUSH_MAXDIM];
+    int f = ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST;
+    if (HAS(out[i]) || x->ndim != ndim || (ndim != 4 && ndim != 5) || rush_contiguous(x) || !rush_contiguous_as(x, f))
+        return rush_out_t(out, i, x, d, ndim, size);
+    rush_strides_for(f, ndim, size, stride);
+    rush_tensor *t = rush_tensor_new_strided(d, x->device, ndim, size, stride);
+    rush_out_view(out, i, t);
+    return t;
+}
+
+/* ---- max_pool: self, kernel_size, stride, padding, dilation, ceil_mode ---- */
+
+static int max_pool_shape(const rush_value *in, rush_value *out, int nd, bool indices)
+{
+    static const char *const names[] = {"max_pool1d", "max_pool2d", "max_pool3d"};
+    const rush_tensor *x = in[0].t;
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    if (read_geometry(&p, x, nd, in, &in[4], I_(in[5]), names[nd - 1], size)) return -1;
+    if (nd == 1 ? floats_only(x, "max_pool1d_impl") : 0) return -1;
+    RUSH_CHECK(rush_dtypes[x->dtype].category == 1 || (rush_dtype_is_float(x->dtype) && rush_dtypes[x->dtype].size > 1), RUSH_NOT_IMPLEMENTED,
+               "\"%s\" not implemented for '%s'", names[nd - 1], rush_dtype_word(x->dtype));
+    if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
+    return !indices || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+}
+
+static void max_pool_cpu(const rush_value *in, rush_value *out, int nd, bool indices)
+{
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    if (!read_geometry(&p, in[0].t, nd, in, &in[4], I_(in[5]), "max_pool", size)) run_max(&p, in[0].t, out[0].t, indices ? out[1].t : NULL);
+}
+
+static int values1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, false); }
+static int values2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, false); }
+static int values3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, false); }
+static void values1_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, false); }
+static void values2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, false); }
+static void values3_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, false); }
+static int max1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 1, true); }
+static int max2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 2, true); }
+static int max3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_shape(in, out, 3, true); }
+static void max1_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 1, true); }
+static void max2_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 2, true); }
+static void max3_cpu(const rush_op *op, const rush_value *in, rush_value *out) { max_pool_cpu(in, out, 3, true); }
+
+/* The row of each record: how many dimensions a window has. */
+static const int window_dims[] = {0, 1, 2, 3};
+#define DIMS(n) (&window_dims[n])
+static int dims_of(const rush_op *op) { return *(const int *)op->row; }
+
+static void max_pool_grad(rush_grads *s)
+{
+    const rush_value *a = s->in;
+    static const char *const names[] = {"_max_pool1d_with_indices_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"};
+    int nd = dims_of(s->op);
+    rush_value all[8] = {V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], s->out[1]}, out[1] = {RUSH_NONE};
+    const rush_op *op = rush_op_find(names[nd - 1]);
+    if (op && !rush_call(op, all, out)) s->gin[0] = T_(out[0]);
+}
+
+static int index_at(const rush_op *op) { return op->nargs - 1; }
+
+/* Of every op (g, self, ..., indices): g's elements at the places that the indices name. */
+static int scatter_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *g = in[0].t, *x = in[1].t, *index = in[index_at(op)].t;
+    int nd = dims_of(op);
+    RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "expected dtype Long for `indices` but got dtype %s", rush_dtype_word(index->dtype));
+    if (floats_only(g, "max_pool_backward")) return -1;
+    RUSH_CHECK(rush_same_sizes(g, index), RUSH_RUNTIME_ERROR, "grad_output of shape %s and indices of shape %s do not go together", rush_shape_of(g),
+               rush_shape_of(index));
+    RUSH_CHECK(g->ndim == x->ndim && x->ndim >= nd && !memcmp(g->size, x->size, sizeof *x->size * (size_t)(x->ndim - nd)), RUSH_RUNTIME_ERROR,
+               "grad_output of shape %s and input of shape %s do not go together", rush_shape_of(g), rush_shape_of(x));
+    RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
+               rush_dtype_word(in[1].t->dtype), rush_dtype_word(in[0].t->dtype));
+    return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
+}
+
+/* gg's elements of the planes' last nd dimensions at the indices. */
+static rush_tensor *pick(rush_tensor *gg, rush_tensor *index, int nd)
+{
+    int64_t lead = index->ndim - nd;
+    rush_tensor *from = T("flatten.using_ints", V(gg), V(lead), V(-1)), *at = T("flatten.using_ints", V(index), V(lead), V(-1));
+    return T("view", V(T("gather", V(from), V(-1), V(at))), rush_v_ints(index->size, index->ndim));
+}
+
+static void scatter_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    run_scatter(in[0].t, in[index_at(op)].t, out[0].t, dims_of(op), true);
+}
+
+static void scatter_grad(rush_grads *s)
+{
+    s->gin[0] = pick(s->g[0], s->in[index_at(s->op)].t, dims_of(s->op));
+}
+
+#define IN_SPACE(n) ((n) == 3 ? RUSH_AUTOCAST_F32 : 0) /* PyTorch pools volumes in float32 under autocast */
+/* In one dimension PyTorch has functions of torch, whose graphs end with what takes the second dimension away again. */
+#define NAMES(n) .method = (n) > 1 ? RUSH_NN : 0
+#define NODE(n) .node = (n) > 1 ? NULL : "SqueezeBackward1"
+#define MAX_ARGS(n) "int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n "] padding=0, int[" #n "] dilation=1, bool ceil_mode=False"
+#define MAX_POOL(n)                                                                                                                     \
+    static rush_op op_max_pool##n##d_with_indices = {                                                                                   \
+        .row = DIMS(n), .schema = "max_pool" #n "d_with_indices(Tensor self, " MAX_ARGS(n) ") -> " RESULT2, NAMES(n),                     \
+        .doc = "The largest element of each window, and its index within its plane.",                                                   \
+        .shape = max##n##_shape, .cpu = max##n##_cpu, .grad = max_pool_grad, .saves = "self, result1"};                                 \
+    static rush_op op_max_values##n = {.row = DIMS(n), .schema = "_max_pool" #n "d_values(Tensor self, " MAX_ARGS(n) ") -> Tensor",       \
+                                       .doc = "max_pool without indices, for tensors that need no gradient.",                           \
+                                       .shape = values##n##_shape, .cpu = values##n##_cpu, .flags = RUSH_HIDDEN | RUSH_NO_GRAD};        \
+    static rush_op op_max_pool##n##d = {.row = DIMS(n), .schema = "max_pool" #n "d(Tensor self, " MAX_ARGS(n) ") -> Tensor", NODE(n),     \
+                                        .doc = "The largest element of each window.", .run = max_pool##n##d_run, .flags = IN_SPACE(n)};
+
+/* Indices are made only where a gradient will want them. */
+static int max_pool_run(const rush_value *in, rush_value *out, const char *values, const char *indices)
+{
+    bool wanted = rush_grad_enabled() && rush_requires_grad(in[0].t);
+    rush_value all[2] = {RUSH_NONE, RUSH_NONE};
+    const rush_op *op = rush_op_find(wanted ? indices : values);
+    if (!op || rush_call(op, in, all)) return -1;
+    return rush_result(out, T_(all[0]));
+}
+
+static int max_pool1d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool1d_values", "max_pool1d_with_indices"); }
+static int max_pool2d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool2d_values", "max_pool2d_with_indices"); }
+static int max_pool3d_run(const rush_op *op, const rush_value *in, rush_value *out) { return max_pool_run(in, out, "_max_pool3d_values", "max_pool3d_with_indices"); }
+
+MAX_POOL(1)
+MAX_POOL(2)
+MAX_POOL(3)
+
+#define MAX_BACKWARD(prefix, n)                                                                                                            \
+    static rush_op op_max_pool##n##d_backward = {                                                                                          \
+        .row = DIMS(n), .schema = prefix "max_pool" #n "d_with_indices_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n \
+                         "] stride, int[" #n "] padding, int[" #n "] dilation, bool ceil_mode, Tensor indices) -> Tensor",                  \
+        .doc = "Gradient of max_pool: each result's goes to the element that was the largest.",                                            \
+        .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"};
+MAX_BACKWARD("_", 1)
+MAX_BACKWARD("", 2)
+MAX_BACKWARD("", 3)
+
+/* ---- avg_pool: self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override ---- */
+
+static int avg_geometry(rush_pool *p, const rush_tensor *x, const rush_value *in, int nd, int64_t *size)
+{
+    static const char *const names[] = {"avg_pool1d", "avg_pool2d", "avg_pool3d"};
+    if (read_geometry(p, x, nd, in, NULL, I_(in[4]), names[nd - 1], size)) return -1;
+    p->count_padding = I_(in[5]);
+    if (nd > 1 && HAS(in[6])) {
+        RUSH_CHECK(I_(in[6]) != 0, RUSH_RUNTIME_ERROR, "divisor must be not zero");
+        p->divisor = I_(in[6]);
+    }
+    return 0;
+}
+
+static int avg_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t;
+    int nd = dims_of(op);
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    if (avg_geometry(&p, x, in, nd, size)) return -1;
+    bool ok = x->dtype == RUSH_F32 || x->dtype == RUSH_F64 || x->dtype == RUSH_I64 || (nd < 3 && (x->dtype == RUSH_F16 || x->dtype == RUSH_BF16));
+    RUSH_CHECK(ok, RUSH_NOT_IMPLEMENTED, "\"avg_pool%dd\" not implemented for '%s'", nd, rush_dtype_word(x->dtype));
+    return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
+}
+
+static void avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    if (!avg_geometry(&p, in[0].t, in, dims_of(op), size)) run_mean(&p, in[0].t, out[0].t);
+}
+
+static void avg_grad(rush_grads *s)
+{
+    const rush_value *a = s->in;
+    if (dims_of(s->op) == 1) s->gin[0] = T("_avg_pool1d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], RUSH_NONE);
+    else if (dims_of(s->op) == 2) s->gin[0] = T("avg_pool2d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+    else s->gin[0] = T("avg_pool3d_backward", V(s->g[0]), a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+}
+
+static int avg_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    const rush_tensor *g = in[0].t, *x = in[1].t;
+    if (avg_geometry(&p, x, in + 1, dims_of(op), size)) return -1;
+    RUSH_CHECK(g->ndim == x->ndim && !memcmp(g->size, size, sizeof *size * g->ndim), RUSH_RUNTIME_ERROR,
+               "grad_output of size %s does not fit the result %s", rush_shape_of(g), rush_shape_text(x->ndim, size));
+    if (floats_only(g, "avg_pool2d_backward_out_frame")) return -1;
+    return result_like(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
+}
+
+static void avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    int64_t size[RUSH_MAXDIM];
+    if (!avg_geometry(&p, in[1].t, in + 1, dims_of(op), size)) run_mean_back(&p, in[0].t, out[0].t);
+}
+
+static void avg_back_grad(rush_grads *s)
+{
+    const rush_value *a = s->in;
+    if (dims_of(s->op) == 1) s->gin[0] = T("avg_pool1d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6]);
+    else if (dims_of(s->op) == 2) s->gin[0] = T("avg_pool2d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6], a[7]);
+    else s->gin[0] = T("avg_pool3d", V(s->g[0]), a[2], a[3], a[4], a[5], a[6], a[7]);
+}
+
+#define AVG_POOL(n, divisor, prefix)                                                                                                        \
+    static rush_op op_avg_pool##n##d = {.row = DIMS(n), .schema = "avg_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n \
+                                                  "] padding=0, bool ceil_mode=False, bool count_include_pad=True" divisor ") -> Tensor", NAMES(n), NODE(n), \
+                                        .doc = "The mean of each window; zeros around the image count if count_include_pad.",               \
+                                        .shape = avg_shape, .cpu = avg_cpu, .grad = avg_grad, .flags = IN_SPACE(n)};                        \
+    static rush_op op_avg_pool##n##d_backward = {                                                                                           \
+        .row = DIMS(n), .schema = prefix "avg_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n "] kernel_size, int[" #n "] stride, int[" #n \
+                         "] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",                              \
+        .doc = "Gradient of avg_pool.", .shape = avg_back_shape, .cpu = avg_back_cpu, .grad = avg_back_grad};
+AVG_POOL(1, "", "_")
+AVG_POOL(2, ", int? divisor_override=None", "")
+AVG_POOL(3, ", int? divisor_override=None", "")
+
+/* ---- adaptive: windows [floor(o n / m), ceil((o + 1) n / m)) ---- */
+
+static int adaptive_size(const rush_tensor *x, rush_value want, int nd, const char *op, int64_t *size)
+{
+    RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got %s", op, nd + 1, nd + 2,
+               rush_shape_of(x));
+    RUSH_CHECK((int)want.n == nd || want.n == 1, RUSH_RUNTIME_ERROR, "%s: output_size must be %d", op, nd);
+    for (int i = 1 + (x->ndim == nd + 2) - 1; i < x->ndim; ++i)
+        RUSH_CHECK(i < x->ndim - nd || x->size[i] > 0, RUSH_RUNTIME_ERROR,
+                   "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty", op,
+                   rush_shape_of(x), i);
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    for (int i = 0; i < nd; ++i) {
+        int64_t m = want.n == 1 ? want.ints[0] : want.ints[i];
+        RUSH_CHECK(m >= 0, RUSH_RUNTIME_ERROR, "%s: elements of output_size must be greater than or equal to 0 but received %s", op,
+                   rush_shape_text((int)want.n, want.ints));
+        size[x->ndim - nd + i] = m;
+    }
+    return 0;
+}
+
+/* The windows from the space of x to that of y; regular where they divide evenly. */
+static int adaptive_geometry(rush_pool *p, const rush_tensor *x, const rush_tensor *y, int nd)
+{
+    *p = (rush_pool){.planes = 1};
+    bool even = true;
+    for (int i = 0; i < 3; ++i) {
+        bool real = i >= 3 - nd;
+        p->space[i] = real ? x->size[x->ndim - 3 + i] : 1;
+        p->result[i] = real ? y->size[y->ndim - 3 + i] : 1;
+        p->dilation[i] = 1;
+        if (!p->result[i]) return 0;
+        p->kernel[i] = p->stride[i] = p->space[i] / p->result[i];
+        even = even && p->space[i] % p->result[i] == 0;
+    }
+    for (int i = 0; i < x->ndim - nd; ++i) p->planes *= x->size[i];
+    if (even && p->result[2] >= 8) return 0;
+    for (int i = 0; i < 3; ++i) {
+        int64_t n = p->space[i], m = p->result[i], *ends = rush_scope_alloc(sizeof *ends * 2 * (size_t)m);
+        if (!ends) return -1;
+        for (int64_t o = 0; o < m; ++o) {
+            ends[o] = o * n / m;
+            ends[m + o] = ((o + 1) * n + m - 1) / m;
+        }
+        p->begin[i] = ends;
+        p->end[i] = ends + m;
+    }
+    return 0;
+}
+
+static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t size[RUSH_MAXDIM];
+    const rush_tensor *x = in[0].t;
+    const char *name = op->base + strspn(op->base, "_");
+    if (adaptive_size(x, in[1], dims_of(op), name, size) || floats_only(x, name)) return -1;
+    if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
+    return op->nout == 1 || result_like(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+}
+
+static void adaptive_avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_mean(&p, in[0].t, out[0].t);
+}
+
+static void adaptive_max_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_max(&p, in[0].t, out[0].t, out[1].t);
+}
+
+static int like_second_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[0].t->dtype == in[1].t->dtype, RUSH_RUNTIME_ERROR, "expected dtype %s for `grad_output` but got dtype %s",
+               rush_dtype_word(in[1].t->dtype), rush_dtype_word(in[0].t->dtype));
+    if (floats_only(in[0].t, op->base)) return -1;
+    return result_like(out, 0, in[1].t, in[1].t->dtype, in[1].t->ndim, in[1].t->size) ? 0 : -1;
+}
+
+/* The gradient is one of the result's: of x's dimensions, but for the space. */
+static int adaptive_avg_back_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *g = in[0].t, *x = in[1].t;
+    int nd = dims_of(op);
+    RUSH_CHECK(g->ndim == x->ndim, RUSH_RUNTIME_ERROR, "Expected dimensions %d for `grad_output` but got dimensions %d", x->ndim, g->ndim);
+    RUSH_CHECK(x->ndim == nd + 1 || x->ndim == nd + 2, RUSH_RUNTIME_ERROR, "Expected %dD or %dD tensor, but got %s", nd + 1, nd + 2, rush_shape_of(x));
+    RUSH_CHECK(!memcmp(g->size, x->size, sizeof *g->size * (size_t)(x->ndim - nd)), RUSH_RUNTIME_ERROR, "grad_output of size %s does not fit the input %s",
+               rush_shape_of(g), rush_shape_of(x));
+    for (int i = x->ndim - nd; i < x->ndim; ++i)
+        RUSH_CHECK(g->size[i] > 0, RUSH_RUNTIME_ERROR,
+                   "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty", rush_shape_of(g), i);
+    return like_second_shape(op, in, out);
+}
+
+static void adaptive_avg_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_pool p;
+    if (!in[0].t->numel) rush_zero_into(out[0].t);
+    else if (!adaptive_geometry(&p, out[0].t, in[0].t, dims_of(op))) run_mean_back(&p, in[0].t, out[0].t);
+}
+
+static void adaptive_avg_grad(rush_grads *s)
+{
+    int nd = dims_of(s->op);
+    if (nd == 1) s->gin[0] = T("_adaptive_avg_pool1d_backward", V(s->g[0]), s->in[0]);
+    else if (nd == 2) s->gin[0] = T("_adaptive_avg_pool2d_backward", V(s->g[0]), s->in[0]);
+    else s->gin[0] = T("_adaptive_avg_pool3d_backward", V(s->g[0]), s->in[0]);
+}
+
+static void adaptive_avg_back_grad(rush_grads *s)
+{
+    int nd = dims_of(s->op);
+    rush_tensor *g = s->in[0].t;
+    rush_value size = rush_v_ints(g->size + g->ndim - nd, nd);
+    if (nd == 1) s->gin[0] = T("adaptive_avg_pool1d", V(s->g[0]), size);
+    else if (nd == 2) s->gin[0] = T("_adaptive_avg_pool2d", V(s->g[0]), size);
+    else s->gin[0] = T("_adaptive_avg_pool3d", V(s->g[0]), size);
+}
+
+static void adaptive_max_grad(rush_grads *s)
+{
+    int nd = dims_of(s->op);
+    if (nd == 1) s->gin[0] = T("_adaptive_max_pool1d_backward", V(s->g[0]), s->in[0], s->out[1]);
+    else if (nd == 2) s->gin[0] = T("adaptive_max_pool2d_backward", V(s->g[0]), s->in[0], s->out[1]);
+    else s->gin[0] = T("adaptive_max_pool3d_backward", V(s->g[0]), s->in[0], s->out[1]);
+}
+
+#define ADAPTIVE_AVG(name, n, opened, ...)                                                                                                     \
+    {.row = DIMS(n), .schema = name "(Tensor self, SymInt[" #n "] output_size) -> Tensor", .doc = "Means of windows that cover the space evenly.", \
+     .shape = adaptive_shape, .cpu = adaptive_avg_cpu, .grad = adaptive_avg_grad, .open = opened, .flags = IN_SPACE(n), __VA_ARGS__}
+#define ADAPTIVE_AVG_BACKWARD(n)                                                                                                                \
+    {.row = DIMS(n), .schema = "_adaptive_avg_pool" #n "d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool.", \
+     .shape = adaptive_avg_back_shape, .cpu = adaptive_avg_back_cpu, .grad = adaptive_avg_back_grad}
+/* PyTorch's kernel is the one with the underscore; windows that are everything are a mean. */
+static int adaptive_avg_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    static const int64_t last[] = {-1, -2, -3};
+    uint32_t n = (uint32_t)dims_of(op), ones = 0;
+    for (uint32_t k = 0; k < in[1].n; ++k) ones += in[1].ints[k] == 1;
+    if (ones == n) return rush_result(out, T("mean.dim", in[0], rush_v_ints(last, n), V(true)));
+    return rush_result(out, n == 2 ? T("_adaptive_avg_pool2d", in[0], in[1]) : T("_adaptive_avg_pool3d", in[0], in[1]));
+}
+
+static rush_op op_adaptive_avg_pool1d = ADAPTIVE_AVG("adaptive_avg_pool1d", 1, NULL, NODE(1)), op_adaptive_avg_pool2d = ADAPTIVE_AVG("adaptive_avg_pool2d", 2, adaptive_avg_open, NAMES(2)),
+               op_adaptive_avg_pool3d = ADAPTIVE_AVG("adaptive_avg_pool3d", 3, adaptive_avg_open, NAMES(3)), op_inner_avg_pool2d = ADAPTIVE_AVG("_adaptive_avg_pool2d", 2, NULL, NAMES(1)),
+               op_inner_avg_pool3d = ADAPTIVE_AVG("_adaptive_avg_pool3d", 3, NULL, NAMES(1));
+static rush_op op_adaptive_avg1_back = ADAPTIVE_AVG_BACKWARD(1), op_adaptive_avg2_back = ADAPTIVE_AVG_BACKWARD(2),
+               op_adaptive_avg3_back = ADAPTIVE_AVG_BACKWARD(3);
+
+#define ADAPTIVE_MAX(n)                                                                                                          \
+    {.row = DIMS(n), .schema = "adaptive_max_pool" #n "d(Tensor self, int[" #n "] output_size) -> " RESULT2, NAMES(n), NODE(n),     \
+     .doc = "Maxima, with indices, of windows that cover the space evenly.", .shape = adaptive_shape, .cpu = adaptive_max_cpu,   \
+     .grad = adaptive_max_grad, .saves = "self, result1", .flags = IN_SPACE(n)}
+#define ADAPTIVE_MAX_BACKWARD(prefix, n)                                                                                                  \
+    {.row = DIMS(n), .schema = prefix "adaptive_max_pool" #n "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",       \
+     .doc = "Gradient of adaptive_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu, .grad = scatter_grad, .saves = "indices"}
+static rush_op op_adaptive_max_pool1d = ADAPTIVE_MAX(1), op_adaptive_max_pool2d = ADAPTIVE_MAX(2), op_adaptive_max_pool3d = ADAPTIVE_MAX(3);
+static rush_op op_adaptive_max1_back = ADAPTIVE_MAX_BACKWARD("_", 1), op_adaptive_max2_back = ADAPTIVE_MAX_BACKWARD("", 2),
+               op_adaptive_max3_back = ADAPTIVE_MAX_BACKWARD("", 3);
+
+/* ---- fractional: windows of one size at places drawn from samples (n, channels, nd) ---- */
+
+static int fractional_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t, *r = in[3].t;
+    int nd = dims_of(op), lead = x->ndim - nd;
+    const char *name = op->base;
+    int64_t size[RUSH_MAXDIM];
+    RUSH_CHECK((int)in[1].n == nd, RUSH_RUNTIME_ERROR, "%s: kernel_size must either be a single int or a tuple of %d ints", name, nd);
+    RUSH_CHECK((int)in[2].n == nd, RUSH_RUNTIME_ERROR, "%s: output_size must either be a single int or a tuple of %d ints", name, nd);
+    RUSH_CHECK(lead == 1 || lead == 2, RUSH_RUNTIME_ERROR, "%s(): Expected %dD or %dD tensor, but got: %s", name, nd + 1, nd + 2, rush_shape_of(x));
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    for (int i = 0; i < nd; ++i) {
+        RUSH_CHECK(x->size[lead + i] > 0 && x->size[lead - 1] > 0, RUSH_RUNTIME_ERROR,
+                   "%s(): Expected input to have non-zero  size for non-batch dimensions, but got %s", name, rush_shape_of(x));
+        RUSH_CHECK(in[1].ints[i] > 0 && in[2].ints[i] > 0, RUSH_RUNTIME_ERROR, "%s(): kernel and output sizes must be positive", name);
+        RUSH_CHECK(in[1].ints[i] <= x->size[lead + i] && in[2].ints[i] - 1 <= x->size[lead + i] - in[1].ints[i], RUSH_RUNTIME_ERROR,
+                   "%s(): pool size %lld too large relative to input size %lld", name, (long long)in[1].ints[i], (long long)x->size[lead + i]);
+        size[lead + i] = in[2].ints[i];
+    }
+    RUSH_CHECK(r->ndim == 3, RUSH_RUNTIME_ERROR, "Expect _random_samples to have 3 dimensions, got %d", r->ndim);
+    RUSH_CHECK(r->size[0] >= (lead == 2 ? x->size[0] : 1), RUSH_RUNTIME_ERROR, "Expect _random_samples.size(0) no less then input batch size.");
+    RUSH_CHECK(r->size[1] == x->size[lead - 1], RUSH_RUNTIME_ERROR, "Expect _random_samples.size(1) equals to input channel size.");
+    RUSH_CHECK(r->size[2] == nd, RUSH_RUNTIME_ERROR, "Expect _random_samples.size(2) equals to %d; got %lld.", nd, (long long)r->size[2]);
+    RUSH_CHECK(r->dtype == x->dtype, RUSH_RUNTIME_ERROR, "Expect _random_samples to have the same dtype as input");
+    if (floats_only(x, "fractional_max_pool2d_out_frame")) return -1;
+    return rush_out_t(out, 0, x, x->dtype, x->ndim, size) && rush_out_t(out, 1, x, RUSH_I64, x->ndim, size) ? 0 : -1;
+}
+
+static void fractional_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t, *y = out[0].t;
+    int nd = dims_of(op);
+    rush_pool p = {.planes = 1, .each = true};
+    rush_tensor *samples = rush_cast_copy(in[3].t, RUSH_F64);
+    if (!samples || !y->numel) return;
+    const double *u = rush_ptr(samples);
+    bool narrow = x->dtype != RUSH_F64; /* PyTorch's positions come from arithmetic of the samples' type */
+    for (int i = 0; i < x->ndim - nd; ++i) p.planes *= x->size[i];
+    for (int i = 0; i < 3; ++i) {
+        int d = i - (3 - nd);
+        bool real = d >= 0;
+        int64_t n = p.space[i] = real ? x->size[x->ndim - nd + d] : 1, m = p.result[i] = real ? y->size[y->ndim - nd + d] : 1;
+        int64_t k = real ? in[1].ints[d] : 1, *begin = rush_scope_alloc(sizeof *begin * 2 * (size_t)(m * p.planes)), *end = begin + m * p.planes;
+        if (!begin) return;
+        for (int64_t plane = 0; plane < p.planes; ++plane) {
+            double sample = real ? u[plane * nd + (nd == 2 ? 1 - d : d)] : 0, alpha = m > 1 ? (double)(n - k) / (double)(m - 1) : 0;
+            if (narrow) alpha = m > 1 ? (float)(n - k) / (float)(m - 1) : 0;
+            for (int64_t o = 0; o < m; ++o) {
+                int64_t at = n - k;
+                if (o < m - 1)
+                    at = narrow ? (int64_t)(((float)o + (float)sample) * (float)alpha) - (int64_t)((float)sample * (float)alpha)
+                                : (int64_t)(((double)o + sample) * alpha) - (int64_t)(sample * alpha);
+                begin[plane * m + o] = at = RUSH_MIN(RUSH_MAX(at, 0), n - k); /* samples may lie outside 0 to 1 */
+                end[plane * m + o] = at + k;
+            }
+        }
+        p.begin[i] = begin;
+        p.end[i] = end;
+    }
+    run_max(&p, in[0].t, out[0].t, out[1].t);
+}
+
+static void fractional_grad(rush_grads *s)
+{
+    const rush_value *a = s->in;
+    s->gin[0] = dims_of(s->op) == 2 ? T("fractional_max_pool2d_backward", V(s->g[0]), a[0], a[1], a[2], s->out[1])
+                                    : T("fractional_max_pool3d_backward", V(s->g[0]), a[0], a[1], a[2], s->out[1]);
+}
+
+#define FRACTIONAL(n)                                                                                                                     \
+    static rush_op op_fractional##n = {.row = DIMS(n), .schema = "fractional_max_pool" #n "d(Tensor self, int[" #n "] kernel_size, int[" #n  \
+                                                 "] output_size, Tensor random_samples) -> " RESULT2, NAMES(n),                            \
+                                       .doc = "Maxima of windows at pseudo-random places (Graham, 2014).", .shape = fractional_shape,     \
+                                       .cpu = fractional_cpu, .grad = fractional_grad, .saves = "self, result1",                          \
+                                       .flags = RUSH_AUTOCAST_F32};                                                                        \
+    static rush_op op_fractional##n##_back = {.row = DIMS(n), .schema = "fractional_max_pool" #n "d_backward(Tensor grad_output, Tensor self, int[" #n \
+                                                        "] kernel_size, int[" #n "] output_size, Tensor indices) -> Tensor",               \
+                                              .doc = "Gradient of fractional_max_pool.", .shape = scatter_shape, .cpu = scatter_cpu,      \
+                                              .grad = scatter_grad, .saves = "indices"};
+FRACTIONAL(2)
+FRACTIONAL(3)
+
+/* ---- max_unpool: the way back, by indices ---- */
+
+static int unpool_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t, *index = in[1].t;
+    int nd = dims_of(op), lead = x->ndim - nd;
+    int64_t size[RUSH_MAXDIM];
+    RUSH_CHECK((int)in[2].n == nd, RUSH_RUNTIME_ERROR, "There should be exactly %d elements in output_size, but got %u elements.", nd, in[2].n);
+    RUSH_CHECK(index->dtype == RUSH_I64, RUSH_RUNTIME_ERROR, "elements in indices should be type int64 but got: %s", rush_dtype_word(index->dtype));
+    RUSH_CHECK(lead == 1 || lead == 2, RUSH_RUNTIME_ERROR,
+               "Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", nd, nd + 1, nd + 2, x->ndim);
+    RUSH_CHECK(rush_same_sizes(x, index), RUSH_RUNTIME_ERROR,
+               "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s", rush_shape_of(x),
+               rush_shape_of(index));
+    for (int i = x->ndim == nd + 2; i < x->ndim; ++i)
+        RUSH_CHECK(x->size[i] > 0, RUSH_RUNTIME_ERROR,
+                   "max_unpooling(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
+                   rush_shape_of(x), i);
+    if (nd == 3) {
+        RUSH_CHECK(in[3].n == 3, RUSH_RUNTIME_ERROR, "There should be exactly three elements (depth, height, width) in stride, but got: %u elements.",
+                   in[3].n);
+        RUSH_CHECK(in[4].n == 3, RUSH_RUNTIME_ERROR, "There should be exactly three elements (depth, height, width) in padding, but got: %u elements.",
+                   in[4].n);
+        for (int i = 0; i < 3; ++i)
+            RUSH_CHECK(in[3].ints[i] > 0, RUSH_RUNTIME_ERROR, "strides should be greater than zero, but got stride: %s", rush_shape_text(3, in[3].ints));
+    }
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    memcpy(size + lead, in[2].ints, sizeof *size * (size_t)nd);
+    if (floats_only(x, "max_unpool")) return -1;
+    return result_like(out, 0, x, x->dtype, x->ndim, size) ? 0 : -1;
+}
+
+static void unpool_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    run_scatter(in[0].t, in[1].t, out[0].t, dims_of(op), false);
+}
+
+static void unpool_grad(rush_grads *s)
+{
+    s->gin[0] = pick(s->g[0], s->in[1].t, dims_of(s->op));
+}
+
+static rush_op op_max_unpool2d = {
+    .row = DIMS(2), .schema = "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", .method = RUSH_NN,
+    .doc = "Puts each element at the place that its index names in a plane of output_size; zeros elsewhere.",
+    .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
+};
+static rush_op op_max_unpool3d = {
+    .row = DIMS(3), .schema = "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    .method = RUSH_NN,
+    .doc = "max_unpool2d in three dimensions.", .shape = unpool_shape, .cpu = unpool_cpu, .grad = unpool_grad, .saves = "indices", .flags = RUSH_AUTOCAST_F32,
+};
+
+RUSH_FAMILY(pool, &op_max_pool1d_with_indices, &op_max_pool2d_with_indices, &op_max_pool3d_with_indices, &op_max_values1, &op_max_values2,
+            &op_max_values3, &op_max_pool1d, &op_max_pool2d, &op_max_pool3d, &op_max_pool1d_backward, &op_max_pool2d_backward,
+            &op_max_pool3d_backward, &op_avg_pool1d, &op_avg_pool2d, &op_avg_pool3d, &op_avg_pool1d_backward, &op_avg_pool2d_backward,
+            &op_avg_pool3d_backward, &op_adaptive_avg_pool1d, &op_adaptive_avg_pool2d, &op_adaptive_avg_pool3d, &op_inner_avg_pool2d,
+            &op_inner_avg_pool3d, &op_adaptive_avg1_back, &op_adaptive_avg2_back, &op_adaptive_avg3_back, &op_adaptive_max_pool1d,
+            &op_adaptive_max_pool2d, &op_adaptive_max_pool3d, &op_adaptive_max1_back, &op_adaptive_max2_back, &op_adaptive_max3_back,
+            &op_fractional2, &op_fractional2_back, &op_fractional3, &op_fractional3_back, &op_max_unpool2d, &op_max_unpool3d)

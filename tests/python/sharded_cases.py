@@ -1,0 +1,251 @@
+"""Training with weights spread over processes: the same program under PyTorch and under rushlight, on any number of ranks.
+
+    sharded_cases.py LIBRARY CASES URL RANK SIZE     prints "CASE<TAB>losses<TAB>largest difference of a weight from one process alone"
+
+Every rank also trains the model alone, on whole batches: after 20 steps the weights have to be the same.
+"""
+import datetime
+import sys
+from importlib import import_module
+
+STEPS, BATCH, LENGTH, WORDS = 20, 8, 8, 12
+T = import_module("torch" if sys.argv[1] == "torch" else "rushlight")
+dist, tensor, parallel, fsdp = (import_module(T.__name__ + ".distributed" + name) for name in ("", ".tensor", ".tensor.parallel", ".fsdp"))
+nn, F = T.nn, T.nn.functional
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 2 * 2, 3))
+
+
+class Block(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
+        self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        y = self.ln1(x)
+        q, k, v = (f(y).view(x.shape[0], LENGTH, -1, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape[0], LENGTH, -1)
+        x = x + self.o(y)
+        return x + self.down(F.gelu(self.up(self.ln2(x))))
+
+
+class GPT(nn.Module):
+    def __init__(self, d=16):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(WORDS, d), nn.Embedding(LENGTH, d)
+        self.blocks = nn.ModuleList([Block(d) for _ in range(2)])
+        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, WORDS)
+
+    def forward(self, i):
+        x = self.tok(i) + self.pos(T.arange(LENGTH))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+MODELS = {"mlp": mlp, "cnn": cnn, "gpt": GPT}
+
+
+def batches(model):
+    g = T.Generator().manual_seed(1)
+    for _ in range(STEPS):
+        if model == "gpt":
+            text = T.randint(0, WORDS, (BATCH, LENGTH + 1), generator=g)
+            yield text[:, :-1], text[:, 1:]
+        else:
+            yield T.randn((BATCH, 1, 8, 8) if model == "cnn" else (BATCH, 10), generator=g), T.randint(0, 3, (BATCH,), generator=g)
+
+
+def loss_of(out, y):
+    return F.cross_entropy(out.flatten(0, -2), y.flatten())
+
+
+def made(model):
+    T.manual_seed(0)
+    return MODELS[model]()
+
+
+def optimizer_of(params):
+    return T.optim.SGD(params, lr=0.1, momentum=0.9)
+
+
+def train(net, optimizer, model, part=lambda t: t, mean=False):
+    losses = []
+    for x, y in batches(model):
+        loss = loss_of(net(part(x)), part(y))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        total = loss.detach().clone()
+        if mean:
+            dist.all_reduce(total)
+            total /= dist.get_world_size()
+        losses.append(total.item())
+    return losses
+
+
+def whole(t):
+    return (t.full_tensor() if isinstance(t, tensor.DTensor) else t).detach()
+
+
+def tp(model, mesh):
+    """Tensor parallel: columns, then rows."""
+    col, row, R = parallel.ColwiseParallel, parallel.RowwiseParallel, tensor.Replicate()
+    net = made(model)
+    if model == "gpt":
+        plan = {"tok": row(input_layouts=R), "head": col(output_layouts=R)}
+        plan.update({"blocks.*." + name: col() for name in ("q", "k", "v", "up")}, **{"blocks.*." + name: row() for name in ("o", "down")})
+    else:
+        plan = {"0": col(), "2": row()}
+    parallel.parallelize_module(net, mesh, plan)
+    return net, train(net, optimizer_of(net.parameters()), model)
+
+
+def sp(model, mesh):
+    """Sequence parallel: what is between the layers is cut along the sequence."""
+    col, row, R, S = parallel.ColwiseParallel, parallel.RowwiseParallel, tensor.Replicate(), tensor.Shard(1)
+    net = made(model)
+    plan = {"tok": row(input_layouts=R, output_layouts=S), "pos": row(input_layouts=R, output_layouts=tensor.Shard(0)), "norm": parallel.SequenceParallel(),
+            "head": col(input_layouts=S, output_layouts=R)}
+    for name in ("blocks.*.ln1", "blocks.*.ln2"):
+        plan[name] = parallel.SequenceParallel()
+    plan.update({"blocks.*." + name: col(input_layouts=S) for name in ("q", "k", "v", "up")},
+                **{"blocks.*." + name: row(output_layouts=S) for name in ("o", "down")})
+    parallel.parallelize_module(net, mesh, plan)
+    return net, train(net, optimizer_of(net.parameters()), model)
+
+
+def rows(t):
+    return t.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def fsdp2(model, mesh):
+    """Each module with parameters by itself, then the rest."""
+    net = made(model)
+    for module in net.blocks if model == "gpt" else [m for m in net if list(m.parameters())][1:]:
+        fsdp.fully_shard(module, mesh=mesh)
+    fsdp.fully_shard(net, mesh=mesh)
+    return net, train(net, optimizer_of(net.parameters()), model, rows, True)
+
+
+def both(model, mesh):
+    """Tensor parallel by pairs of processes, whose pieces are in pieces again."""
+    if mesh.size() == 4:
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    else:
+        mesh = dist.init_device_mesh("cpu", (1, mesh.size()), mesh_dim_names=("dp", "tp"))
+    net = made(model)
+    parallel.parallelize_module(net, mesh["tp"], {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()})
+    fsdp.fully_shard(net, mesh=mesh["dp"])
+    n, r = mesh["dp"].size(), mesh["dp"].get_local_rank()
+    return net, train(net, optimizer_of(net.parameters()), model, lambda t: t.chunk(n)[r], True)
+
+
+def wrapped(strategy, original):
+    def case(model, mesh):
+        wrap = import_module(T.__name__ + ".distributed.fsdp.wrap")
+        kinds = {Block} if model == "gpt" else {nn.Linear, nn.Conv2d}
+        net = fsdp.FullyShardedDataParallel(made(model), auto_wrap_policy=wrap.ModuleWrapPolicy(kinds), device_id=T.device("cpu"),
+                                            sharding_strategy=fsdp.ShardingStrategy[strategy], use_orig_params=original)
+        losses = train(net, optimizer_of(net.parameters()), model, rows, True)
+        with fsdp.FullyShardedDataParallel.state_dict_type(net, fsdp.StateDictType.FULL_STATE_DICT):
+            return net.state_dict(), losses
+    return case
+
+
+full, gradop, noshard, original = wrapped("FULL_SHARD", False), wrapped("SHARD_GRAD_OP", False), wrapped("NO_SHARD", False), wrapped("FULL_SHARD", True)
+
+
+def zero(model, mesh):
+    optim = import_module(T.__name__ + ".distributed.optim")
+    net = made(model)
+    ddp = nn.parallel.DistributedDataParallel(net)
+    return net, train(ddp, optim.ZeroRedundancyOptimizer(ddp.parameters(), T.optim.SGD, lr=0.1, momentum=0.9), model, rows, True)
+
+
+def stages(model, n):
+    """The modules of a model in n parts."""
+    net = made(model)
+    if model == "gpt":
+        class Ends(nn.Module):
+            def __init__(self, first, blocks, last):
+                super().__init__()
+                self.parts = nn.ModuleDict({**first, "blocks": blocks, **last})
+
+            def forward(self, x):
+                if "tok" in self.parts:
+                    x = self.parts["tok"](x) + self.parts["pos"](T.arange(LENGTH))
+                for block in self.parts["blocks"].values():
+                    x = block(x)
+                return self.parts["head"](self.parts["norm"](x)) if "head" in self.parts else x
+        ends = {"tok": net.tok, "pos": net.pos}, {"norm": net.norm, "head": net.head}
+        per = [[i for i in range(2) if i * n // 2 == s] for s in range(n)]
+        return [Ends(ends[0] if s == 0 else {}, nn.ModuleDict({str(i): net.blocks[i] for i in per[s]}), ends[1] if s == n - 1 else {}) for s in range(n)], "parts."
+    layers = list(net.named_children())
+    class Part(nn.Sequential):
+        pass
+    cuts = [len(layers) * s // n for s in range(n + 1)]
+    out = []
+    for a, b in zip(cuts, cuts[1:]):
+        part = Part()
+        for name, layer in layers[a:b]:
+            part.add_module(name, layer)
+        out.append(part)
+    return out, ""
+
+
+def pipe(kind, loops=1):
+    def case(model, mesh):
+        pp = import_module(T.__name__ + ".distributed.pipelining")
+        n, rank = mesh.size() * loops, dist.get_rank()
+        parts, prefix = stages(model, n)
+        own = [s for s in range(n) if s % mesh.size() == rank]
+        made_stages = [pp.PipelineStage(parts[s], s, n, T.device("cpu")) for s in own]
+        schedule = getattr(pp, kind)(made_stages[0] if loops == 1 else made_stages, 4, loss_fn=loss_of)
+        optimizer = optimizer_of([p for s in own for p in parts[s].parameters()] or [nn.Parameter(T.zeros(1))])
+        last, all_losses = (n - 1) % mesh.size(), []
+        for x, y in batches(model):
+            losses = []
+            schedule.step(*([x] if rank == 0 else []), **({"target": y, "losses": losses} if rank == last else {}))
+            optimizer.step()
+            optimizer.zero_grad()
+            total = T.tensor(sum(v.item() for v in losses) / 4)
+            dist.broadcast(total, last)
+            all_losses.append(total.item())
+        return {k[len(prefix):]: v for s in own for k, v in parts[s].state_dict().items()}, all_losses
+    return case
+
+
+gpipe, pipe1f1b, loopedbfs, interleaved = pipe("ScheduleGPipe"), pipe("Schedule1F1B"), pipe("ScheduleLoopedBFS", 2), pipe("ScheduleInterleaved1F1B", 2)
+PIPES = ("gpipe", "pipe1f1b", "loopedbfs", "interleaved")
+
+
+def main():
+    cases, url, rank, size = sys.argv[2].split(","), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=120))
+    mesh = dist.init_device_mesh("cpu", (size,))
+    alone = {}
+    for case in cases:
+        how, model = case.split("-")
+        if model not in alone:
+            net = made(model)
+            train(net, optimizer_of(net.parameters()), model)
+            alone[model] = net.state_dict()
+        net, losses = globals()[how](model, mesh)
+        got = net if isinstance(net, dict) else net.state_dict()
+        worst = max((whole(v) - alone[model][k]).abs().max().item() for k, v in got.items()) if got else 0.0
+        assert set(got) <= set(alone[model]) and (how in PIPES or len(got) == len(alone[model]))
+        print(case, " ".join("%.5f" % v for v in losses), "%.1e" % worst, sep="\t", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Checkpoints in pieces (torch.distributed.checkpoint)."""
+import os
+
+import pytest
+import rushlight as torch
+import rushlight.distributed as dist
+import rushlight.distributed.checkpoint as dcp
+from rushlight.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
+from test_dist import HERE, Ranks
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+SAVED = os.path.join(os.path.dirname(HERE), "data", "checkpoint")  # by two ranks of PyTorch: w and c are in pieces
+
+
+def empty():
+    return {"w": torch.zeros(5, 2), "c": torch.zeros(2, 5), "r": torch.zeros(5, 2), "plain": torch.zeros(3, dtype=torch.int64),
+            "opt": {"lr": 0, "groups": [{"a": 0}]}}
+
+
+def test_pieces_that_pytorch_saved():
+    state = empty()
+    dcp.load(state, checkpoint_id=SAVED)
+    w = torch.arange(10.0).view(5, 2)
+    assert torch.equal(state["w"], w) and torch.equal(state["c"], w.t()) and torch.equal(state["r"], w + 1)
+    assert state["plain"].tolist() == [0, 1, 2] and state["opt"] == {"lr": 0.5, "groups": [{"a": 1}]}
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    a, b = (torch.nn.Linear(3, 2) for _ in range(2))
+    state = {"model": a, "list": [1, torch.ones(2, dtype=torch.bfloat16)], "tuple": (1, "x"), "numbers": {0: 5}, "view": torch.arange(10)[2:4]}
+    metadata = dcp.save(state, checkpoint_id=tmp_path)
+    assert set(metadata.planner_data) == {"model.weight", "model.bias", "list.0", "list.1", "tuple", "numbers.0", "view"}
+    into = {"model": b, "list": [0, torch.zeros(2)], "tuple": None, "numbers": {0: 0}, "view": torch.zeros(2)}
+    dcp.load(into, checkpoint_id=tmp_path)
+    assert torch.equal(a.weight, b.weight) and into["list"][0] == 1 and into["list"][1].tolist() == [1, 1]
+    assert into["tuple"] == (1, "x") and into["numbers"] == {0: 5} and into["view"].tolist() == [2, 3]
+    assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_0.distcp"]
+    names = (tmp_path / ".metadata").read_bytes()
+    assert b"torch.distributed.checkpoint.metadata" in names and b"rushlight" not in names
+
+
+def test_as_one_file(tmp_path):
+    dcp_to_torch_save(SAVED, tmp_path / "one.pt")
+    state = torch.load(tmp_path / "one.pt")
+    assert state["opt"] == {"lr": 0.5, "groups": [{"a": 1}]} and state["w"].sum() == 45
+    torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "pieces")
+    again = empty()
+    dcp.load(again, checkpoint_id=tmp_path / "pieces")
+    assert torch.equal(again["c"], state["c"])
+
+
+@pytest.mark.parametrize("state, says", [
+    ({"nope": torch.zeros(1)}, "Missing key in checkpoint state_dict: nope."),
+    ({"w": torch.zeros(2, 5)}, "Size mismatch between saved torch.Size([5, 2]) and current: torch.Size([2, 5]) for w")])
+def test_what_does_not_fit_is_told(state, says):
+    with pytest.raises(dcp.CheckpointException) as error:
+        dcp.load(state, checkpoint_id=SAVED)
+    assert says in str(error.value) and list(error.value.failures) == [0]
+    dcp.load({"nope": torch.zeros(1), "w": torch.zeros(5, 2)}, checkpoint_id=SAVED, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
+
+
+class Fails:
+    """Cannot be pickled."""
+
+    def __reduce__(self):
+        raise RuntimeError("the disk is full")
+
+
+def test_a_save_that_ends_early_leaves_the_old_one(tmp_path):
+    dcp.save({"a": torch.ones(3), "b": 1}, checkpoint_id=tmp_path)
+    with pytest.raises(dcp.CheckpointException, match="the disk is full"):
+        dcp.save({"a": torch.zeros(3), "b": Fails()}, checkpoint_id=tmp_path)
+    state = {"a": torch.zeros(3), "b": 0}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["a"].tolist() == [1, 1, 1] and state["b"] == 1
+    dcp.save({"a": torch.full((3,), 2.0), "b": 3}, checkpoint_id=tmp_path)
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["a"].tolist() == [2, 2, 2] and state["b"] == 3
+    assert len(os.listdir(tmp_path)) == 2  # nothing is left of the others
+
+
+def test_half_a_checkpoint_is_none(tmp_path):
+    with pytest.raises(dcp.CheckpointException):
+        dcp.save({"a": torch.zeros(3), "b": Fails()}, checkpoint_id=tmp_path)
+    with pytest.raises(dcp.CheckpointException, match="not saved to its end"):
+        dcp.load({"a": torch.zeros(3)}, checkpoint_id=tmp_path)
+    dcp.save({"a": torch.ones(300)}, checkpoint_id=tmp_path)
+    piece, = tmp_path.glob("*.distcp")
+    whole = piece.read_bytes()
+    piece.write_bytes(whole[:len(whole) // 2])
+    with pytest.raises(dcp.CheckpointException, match="the file is not whole"):
+        dcp.load({"a": torch.zeros(300)}, checkpoint_id=tmp_path)
+    piece.write_bytes(whole)
+    said = (tmp_path / ".metadata").read_bytes()
+    for n in range(0, len(said), 40):
+        (tmp_path / ".metadata").write_bytes(said[:n])
+        with pytest.raises(dcp.CheckpointException):
+            dcp.load({"a": torch.zeros(300)}, checkpoint_id=tmp_path)
+
+
+def test_in_the_background(tmp_path):
+    x = torch.ones(3)
+    future = dcp.async_save({"x": x, "n": [1]}, checkpoint_id=tmp_path)
+    x.zero_()
+    future.result()
+    dcp.load({"x": x}, checkpoint_id=tmp_path)
+    assert x.tolist() == [1, 1, 1]
+    with pytest.raises(dcp.CheckpointException, match="the disk is full"):
+        dcp.async_save({"b": Fails()}, checkpoint_id=tmp_path).result()
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
+def test_ranks_save_together(tmp_path):
+    """What both have is written once; an error of one is both's, and the checkpoint before stays."""
+    program = """
+init()
+import rushlight.distributed.checkpoint as dcp
+path = %r
+state = {"a": torch.arange(4.), "b": torch.arange(4.) + 1, "only%%d" %% rank: torch.ones(2), "n": 7}
+metadata = dcp.save(state, checkpoint_id=path)
+owners = {index.fqn: info.relative_path for index, info in metadata.storage_data.items()}
+print(len(metadata.storage_data), len(set(owners.values())), sorted(os.listdir(path)))
+work = dcp.async_save(state, checkpoint_id=path)
+dist.all_reduce(state["a"])
+work.result()
+class Fails:
+    def __reduce__(self):
+        raise RuntimeError("the disk is full")
+try:
+    dcp.save({"a": torch.zeros(4), "n": Fails() if rank == 0 else 1}, checkpoint_id=path)
+except dcp.CheckpointException as error:
+    print(list(error.failures), "the disk is full" in str(error))
+dcp.load(state, checkpoint_id=path)
+print(state["a"].tolist(), state["n"])
+""" % str(tmp_path)
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    assert outs == ["5 2 ['.metadata', '__0_0.distcp', '__1_0.distcp']\n[0] True\n[0.0, 1.0, 2.0, 3.0] 7\n"] * 2

@@ -1,0 +1,267 @@
+"""torch.distributed: ranks are processes of their own, and no test waits for one longer than its limit."""
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import rushlight.distributed as dist
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 120
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
+
+
+def port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Ranks:
+    """A job: `size` processes of a program, or of the text of one."""
+
+    def __init__(self, size, program, *args, url=None, env=()):
+        url = url or f"tcp://127.0.0.1:{port()}"
+        start = [program] if program.endswith(".py") else ["-c", HEAD + program]
+        self.processes = [subprocess.Popen([sys.executable, *start, *args, url, str(r), str(size)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                           text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **dict(env)}) for r in range(size)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for p in self.processes:
+            if p.poll() is None:
+                p.kill()
+            p.stdout.close()
+            p.stderr.close()
+            p.wait()
+
+    def line(self, rank):
+        """The next line that a rank prints."""
+        return self.processes[rank].stdout.readline().strip()
+
+    def ends(self, limit=LIMIT):
+        """[(exit code, output, errors)] of all."""
+        end = time.monotonic() + limit
+        return [(*(p.communicate(timeout=max(0.1, end - time.monotonic()))), p.returncode) for p in self.processes]
+
+    def outputs(self):
+        done = self.ends()
+        assert all(code == 0 for _, _, code in done), "\n".join(e[-2000:] for _, e, _ in done)
+        return [out for out, _, _ in done]
+
+
+HEAD = """
+import datetime, os, sys, time
+import rushlight as torch
+import rushlight.distributed as dist
+url, rank, size = sys.argv[-3], int(sys.argv[-2]), int(sys.argv[-1])
+def init(seconds=60):
+    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=seconds))
+"""
+
+
+def expected(size):
+    want = {}
+    with open(os.path.join(HERE, "dist.tsv")) as file:
+        for line in file:
+            n, rank, case, values = line.rstrip("\n").split("\t")
+            if int(n) == size:
+                want.setdefault(int(rank), {})[case] = values
+    return want
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_collective_as_pytorch(size):
+    with Ranks(size, os.path.join(HERE, "dist_cases.py"), "rushlight") as job:
+        outputs = job.outputs()
+    want = expected(size)
+    assert sorted(want) == list(range(size))
+    for rank, out in enumerate(outputs):
+        got = dict(line.split("\t", 1) for line in out.splitlines())
+        assert {k: v for k, v in got.items() if v != want[rank].get(k)} == {} and set(got) == set(want[rank])
+
+
+@pytest.mark.parametrize("method", ["env", "file"])
+def test_ways_to_meet(method, tmp_path):
+    at = str(port())
+    program = """
+if url == "env":
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="localhost")
+    dist.init_process_group()
+else:
+    init()
+t = torch.ones(2); dist.all_reduce(t); print(t.tolist(), dist.get_backend())
+dist.destroy_process_group(); print(dist.is_initialized())
+"""
+    with Ranks(2, program, url="env" if method == "env" else f"file://{tmp_path}/meet", env={"MASTER_PORT": at}) as job:
+        outs = job.outputs()
+    assert outs == [("[2.0, 2.0] %s\nFalse\n" % ("undefined" if False else "gloo"))] * 2
+
+
+def errors(job, limit=20):
+    """What the ranks raised, of those that ended by an exception."""
+    return [re.findall(r"^\S*(?:Error|Interrupt): .*", e, re.M)[-1] if code == 1 else code for _, e, code in job.ends(limit)]
+
+
+DEATH = """
+init()
+dist.all_reduce(torch.ones(4))
+print("ready", flush=True)
+%s
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("where", ["all_reduce", "barrier", "recv", "broadcast"])
+def test_a_death_is_told_within_five_seconds(how, where):
+    """Rank 1 never comes to the call. Its death, or its silence, ends all others with an error that says who it was and in which call."""
+    call = {"all_reduce": "dist.all_reduce(torch.ones(2, 3))", "barrier": "dist.barrier()", "recv": "dist.recv(torch.ones(3), src=1)",
+            "broadcast": "dist.broadcast(torch.ones(5), src=1)"}[where]
+    with Ranks(3, DEATH % f"time.sleep(60) if rank == 1 else {call}") as job:
+        assert [job.line(r) for r in range(3)] == ["ready"] * 3
+        time.sleep(0.3)
+        victim, began = job.processes[1], time.monotonic()
+        os.kill(victim.pid, getattr(signal, how))
+        said = []
+        for r in (0, 2):
+            _, err = job.processes[r].communicate(timeout=60)
+            said.append(err.splitlines()[-1])
+            assert job.processes[r].returncode == 1
+        took = time.monotonic() - began
+    assert took < 20, took  # five seconds, and some for a busy machine; without anybody telling, it would be a minute
+    assert any("rank 1 on host" in s for s in said) and all(where in s for s in said), said
+
+
+@pytest.mark.parametrize("calls, words", [
+    (("dist.all_reduce(torch.ones(4))", "dist.broadcast(torch.ones(4), 0)"), ("all_reduce", "broadcast")),
+    (("dist.all_reduce(torch.ones(4))", "dist.all_reduce(torch.ones(5))"), ("4 numbers", "5 numbers")),
+    (("dist.all_reduce(torch.ones(4))", "dist.all_reduce(torch.ones(4, dtype=torch.float64))"), ("float32", "float64")),
+    (("dist.broadcast(torch.ones(4), 0)", "dist.broadcast(torch.ones(4), 1)"), ("of rank 0", "of rank 1")),
+])
+def test_calls_that_do_not_match(calls, words):
+    with Ranks(2, "init()\n%s if rank == 0 else %s\ndist.barrier()" % calls) as job:
+        said = errors(job)
+    assert all(isinstance(s, str) for s in said) and any("do not agree" in s and words[0] in s and words[1] in s for s in said), said
+
+
+def test_a_rank_that_leaves():
+    """One ends normally without the others' call: they are told at once. What it did before counts."""
+    with Ranks(3, "init()\nt = torch.ones(1); dist.all_reduce(t); print(t.item(), flush=True)\nif rank != 1: dist.all_reduce(t)") as job:
+        done = job.ends()
+    assert [d[0] for d in done] == ["3.0\n"] * 3 and [d[2] for d in done] == [1, 0, 1]
+    assert any("rank 1 on host" in d[1] and "left the group after its collective 0" in d[1] for d in done)
+
+
+def test_an_exception_in_one_rank_ends_all():
+    with Ranks(3, "init()\ndist.barrier()\nif rank == 2: raise ValueError('mine')\ndist.barrier()") as job:
+        assert [d[2] for d in job.ends()] == [1, 1, 1]
+
+
+def test_interruption_ends_a_wait():
+    program = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
+init()
+print('ready', flush=True)
+if rank: time.sleep(60)
+dist.all_reduce(torch.ones(2))
+"""
+    with Ranks(2, program) as job:
+        assert [job.line(r) for r in range(2)] == ["ready"] * 2
+        time.sleep(0.3)
+        job.processes[0].send_signal(signal.SIGINT)
+        _, err = job.processes[0].communicate(timeout=60)
+        assert job.processes[0].returncode != 0 and "KeyboardInterrupt" in err
+
+
+def test_timeouts_say_who_is_late():
+    program = "init(4)\nif rank == 1: time.sleep(60)\ndist.all_reduce(torch.ones(2))"
+    with Ranks(2, program) as job:
+        _, err = job.processes[0].communicate(timeout=60)
+    assert "waited 4.0 s for rank 1" in err and "all_reduce" in err
+
+
+def test_monitored_barrier_names_the_missing():
+    program = "init(60)\nif rank == 1: time.sleep(60)\ndist.monitored_barrier(timeout=datetime.timedelta(seconds=1))"
+    with Ranks(3, program) as job:
+        _, err = job.processes[0].communicate(timeout=60)
+    assert "Rank 1 failed to pass monitoredBarrier in 1000 ms" in err
+
+
+def test_init_says_who_did_not_come():
+    program = """
+store = dist.TCPStore("127.0.0.1", 0, 1, True)
+try:
+    dist.init_process_group("gloo", store=store, rank=0, world_size=3, timeout=datetime.timedelta(seconds=0.5))
+except dist.DistBackendError as e:
+    print(e)
+"""
+    with Ranks(1, program) as job:
+        assert "waited 0.5 s for rank 1, 2, which did not come" in job.outputs()[0]
+
+
+def test_mistakes_are_told():
+    program = """
+init()
+def told(f):
+    try:
+        f()
+    except Exception as e:
+        print(type(e).__name__, str(e).splitlines()[0])
+told(lambda: dist.all_reduce(3))
+told(lambda: dist.broadcast(torch.ones(2), 7))
+told(lambda: dist.send(torch.ones(2), 0))
+told(lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
+told(lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), dist.ReduceOp.MAX))
+told(lambda: dist.gather(torch.ones(2), dst=0))
+told(lambda: dist.init_process_group("gloo"))
+told(lambda: dist.new_group([0, 5]))
+told(lambda: dist.all_gather([torch.ones(3)], torch.ones(2)))
+dist.destroy_process_group()
+told(lambda: dist.all_reduce(torch.ones(2)))
+told(lambda: dist.init_process_group("nccl", init_method="tcp://127.0.0.1:%d" % (int(url.rpartition(":")[2]) + 1), rank=0, world_size=1))
+"""
+    with Ranks(1, program) as job:
+        lines = job.outputs()[0].splitlines()
+    assert [line.split()[0] for line in lines] == ["TypeError", "RuntimeError", "ValueError", "RuntimeError", "ValueError", "ValueError", "ValueError",
+                                                   "ValueError", "RuntimeError", "ValueError", "ValueError"], lines
+    assert "Expected parameter `tensor` of type torch.Tensor" in lines[0] and "invalid root rank: 7" in lines[1]
+
+
+def test_one_process_plays_a_rank():
+    program = """
+dist.init_process_group("fake", rank=1, world_size=4, store=dist.HashStore())
+parts = [torch.zeros(2) for _ in range(4)]
+dist.all_gather(parts, torch.ones(2)); dist.barrier(); dist.all_reduce(parts[0])
+print(dist.get_rank(), dist.get_world_size(), dist.get_backend(), torch.stack(parts).sum().item())
+"""
+    with Ranks(1, program) as job:
+        assert job.outputs() == ["1 4 fake 8.0\n"]
+
+
+def test_who_has_done_its_part_may_leave():
+    """A rank that comes late to a collective does not need one that is through with it."""
+    program = """
+init()
+t = torch.full((2,), float(rank))
+dist.all_reduce(torch.ones(1))
+if rank == 2:
+    until = time.monotonic() + 20
+    while not os.path.exists(os.environ["GONE"]) and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.3)
+dist.broadcast(t, 0)
+print(t.tolist())
+if rank == 1:
+    dist.destroy_process_group()
+    open(os.environ["GONE"], "w").close()
+"""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder, Ranks(3, program, env={"GONE": os.path.join(folder, "gone")}) as job:
+        assert job.outputs() == ["[0.0, 0.0]\n"] * 3

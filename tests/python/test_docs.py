@@ -1,0 +1,64 @@
+"""The documents as a site: links lead somewhere, names are found; what the guides show is run, and prints what they say."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
+GUIDES = sorted((ROOT / "docs/guide").glob("*.md"))
+SANITIZED = (BUILD / "build.ninja").exists() and "-fsanitize=" in (BUILD / "build.ninja").read_text()
+
+
+def blocks(path):
+    """(language, program, what it prints or None) of each block; those of Python go on where the one before ended."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", path.read_text(), re.M | re.S)
+    return [(language, program, printed) for language, program, printed in found if language != "text"]
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.stem)
+def test_snippets(path, tmp_path):
+    python, expected = "", ""
+    for number, (language, program, printed) in enumerate(blocks(path)):
+        if language == "python":
+            python, expected = python + program, expected + printed
+            continue
+        compiler, name = {"c": ("gcc", "gcc -std=gnu11"), "cpp": ("g++", "g++ -std=c++17")}[language]
+        if SANITIZED or not shutil.which(compiler):
+            continue
+        source = tmp_path / f"{number}.{language}"
+        source.write_text(program)
+        subprocess.run([*name.split(), "-Wall", "-Wextra", "-Werror", source, "-I", ROOT / "include", "-I", BUILD / "include", "-L", BUILD, "-lrushlight",
+                        f"-Wl,-rpath,{BUILD}", "-o", tmp_path / str(number)], check=True)
+        done = subprocess.run([tmp_path / str(number)], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout == printed, done.stdout + done.stderr
+    if python:
+        done = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout == expected, done.stdout + done.stderr
+
+
+def test_site(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "tools/site", BUILD, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0 and " 0 links lead nowhere" in done.stdout, done.stdout + done.stderr[-2000:]
+    index = (tmp_path / "index.js").read_text()
+    for name in ('"conv2d"', '"rush_conv2d"', '"torch.nn.Linear"', '"rush_loader_next"', '"A first network in C"'):
+        assert name in index, name
+    page = (tmp_path / "ops/c.html").read_text()
+    assert 'id="conv2d"' in page and "rush_conv2d(input, weight, .bias = NULL" in page and "torch.cumsum(torch.tensor" in page
+    if shutil.which("node"):    # the search itself, with as much of a browser as it asks for
+        program = """
+const fs = require('fs'), list = [];
+const element = () => ({append(...x) { this.parts = x; }, set innerHTML(x) { list.length = 0; }});
+const box = {value: '', addEventListener(_, f) { this.input = f; }};
+global.document = {querySelector: () => box, getElementById: () => ({append: x => list.push(x), set innerHTML(x) { list.length = 0; }}),
+                   body: {dataset: {base: ''}}, createElement: element};
+global.location = {search: ''};
+eval(fs.readFileSync('index.js', 'utf8') + fs.readFileSync('search.js', 'utf8') +
+     "box.value = 'CONV2D'; show(); console.log(list[0].parts[0].textContent, list[0].parts[0].href, list.length > 3)");
+"""
+        done = subprocess.run(["node", "-e", program], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout == "conv2d ops/c.html#conv2d true\n", done.stdout + done.stderr

@@ -1,0 +1,188 @@
+"""torch.export: programs are captured, vary as they were said to, go into files and come back; PyTorch's files are read."""
+import io
+import pathlib
+import zipfile
+
+import pytest
+
+import rushlight as torch
+from rushlight.export import Dim
+from rushlight import nn
+
+PROGRAMS = pathlib.Path(__file__).parents[1] / "data" / "programs"
+
+
+def through_a_file(program):
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+def same(module, program, *args):
+    want = module(*args)
+    for p in (program, through_a_file(program)):
+        torch.testing.assert_close(p.module()(*args), want)
+
+
+class Several(nn.Module):
+    """Changes a buffer, uses a constant, a size, a block without gradients; returns a tree."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.bn = nn.Linear(4, 4), nn.BatchNorm1d(4)
+        self.register_buffer("scale", torch.ones(4), persistent=False)
+
+    def forward(self, x, *, flag=True):
+        t = x.shape[0]
+        h = self.bn(self.a(x)) * self.scale + torch.tensor([1., 2., 3., 4.])
+        h = h.view(t * 2, 2)
+        a, b = h.chunk(2, 1)
+        with torch.no_grad():
+            z = a.sin() + 1
+        return {"o": a * t + z, "p": (b, t // 2)}
+
+
+def test_a_program_says_what_its_inputs_and_outputs_are():
+    program = torch.export.export(Several(), (torch.randn(6, 4),), {"flag": False}, dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}, "flag": None})
+    signature = program.graph_signature
+    assert signature.parameters == ("a.weight", "a.bias", "bn.weight", "bn.bias") and signature.non_persistent_buffers == ("scale",)
+    assert signature.lifted_tensor_constants == ("lifted_tensor_0",) and signature.user_inputs == ("x", False)
+    assert str(program.range_constraints) == "{s0: VR[2, 64]}"
+    assert "f32[2*s0, 2]" in str(program) and "aten.linear.default" in str(program.graph)
+    assert program.module()(torch.ones(5, 4), flag=False)["p"][1] == 2
+
+
+@pytest.mark.parametrize("rows", [2, 7, 11])
+def test_sizes_vary(rows):
+    torch.manual_seed(0)
+    net = Several()
+    program = torch.export.export(net, (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", max=64)},))
+    x = torch.randn(rows, 4)
+    before = program.module()(x)["o"]
+    for p in (program.module(), through_a_file(program).module()):
+        assert p(x)["o"].shape == before.shape
+    net.bn.reset_running_stats()
+    torch.testing.assert_close(net(x)["o"], before)
+
+
+def test_capturing_leaves_the_module_as_it_was():
+    net, state = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout()), torch.get_rng_state()
+    torch.export.export(net, (torch.randn(4, 3),), dynamic_shapes=({0: Dim.AUTO},))
+    assert net[0].num_batches_tracked == 0 and torch.equal(net[0].running_mean, torch.zeros(3))
+    assert state.shape == torch.get_rng_state().shape
+
+
+def test_gradients_are_the_modules():
+    net, x = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)), torch.randn(2, 1, 6, 6)
+    program = through_a_file(torch.export.export(net, (x,)))
+    net(x).square().sum().backward()
+    module = program.module()
+    module(x).square().sum().backward()
+    for name, p in module.named_parameters():
+        torch.testing.assert_close(p.grad, net.get_parameter(name).grad)
+
+
+def test_sizes_that_change_the_program_are_refused():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.shape[0] > 5 else x
+
+    from rushlight._dynamo.exc import UserError
+    with pytest.raises(UserError, match="Constraints violated"):
+        torch.export.export(Branch(), (torch.randn(8),), dynamic_shapes=({0: Dim("n", min=3, max=20)},))
+    program = torch.export.export(Branch(), (torch.randn(8),), dynamic_shapes=({0: Dim.DYNAMIC},))
+    assert program.range_constraints["s0"].lower == 6
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program.module()(torch.randn(4))
+
+
+def test_values_that_change_the_program_are_refused():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(RuntimeError, match="data-dependent"):
+        torch.export.export(Branch(), (torch.randn(8),))
+
+
+def test_other_sizes_than_captured_are_refused():
+    module = torch.export.export(nn.Linear(3, 2), (torch.randn(4, 3),)).module()
+    with pytest.raises(AssertionError, match=r"Guard failed: input\w*.size\(\)\[0\] == 4"):
+        module(torch.randn(5, 3))
+    with pytest.raises(RuntimeError, match="exported_program.module"):
+        torch.export.export(nn.Linear(3, 2), (torch.randn(4, 3),))(torch.randn(4, 3))
+
+
+@pytest.mark.parametrize("expression", ["x.reshape(-1)[:(x.shape[0] - 1) // 2]", "x[:, :1].expand(x.shape[0], x.shape[1] + 3)", "x.flatten() * x.shape[0] * 2",
+                                        "x / x.shape[1] ** 0.5", "torch.nn.functional.pad(x, (x.shape[1] // 2, 1))", "torch.arange(x.shape[0] * x.shape[1])",
+                                        "x.new_zeros(x.shape[0] + 2 * x.shape[1])", "torch.nn.functional.max_pool1d(x, 2).repeat(2, 1)"])
+def test_numbers_follow_from_sizes(expression):
+    net = type("Net", (nn.Module,), {"forward": eval("lambda self, x: " + expression, {"torch": torch})})()
+    program = torch.export.export(net, (torch.randn(6, 8),), dynamic_shapes=({0: Dim("a", max=50), 1: Dim("b", max=50)},))
+    for size in ((6, 8), (3, 5), (9, 4)):
+        same(net, program, torch.randn(*size))
+
+
+class Loops(nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.part, self.call = nn.Linear(3, 3), call
+
+    def forward(self, *x):
+        return self.call(self, *x)
+
+
+def test_functions_become_graphs():
+    from rushlight._higher_order_ops import map as torch_map
+    from rushlight._higher_order_ops import scan, while_loop
+    cond = Loops(lambda s, x: torch.cond(x.sum() > 0, lambda x: s.part(x), lambda x: x + 1, (x,)))
+    same(cond, torch.export.export(cond, (torch.ones(2, 3),)), -torch.ones(2, 3))
+    loop = Loops(lambda s, x, n: while_loop(lambda i, x: i < n, lambda i, x: (i + 1, s.part(x) + x), (torch.zeros((), dtype=torch.int64), x)))
+    same(loop, torch.export.export(loop, (torch.ones(2, 3), torch.tensor(2))), torch.ones(2, 3), torch.tensor(5))
+    walk = Loops(lambda s, h, x: scan(lambda h, x: (torch.tanh(s.part(h) + x), h * 2), h, x, dim=0))
+    same(walk, torch.export.export(walk, (torch.ones(3), torch.ones(5, 3))), torch.randn(3), torch.randn(5, 3))
+    rows = Loops(lambda s, x, y: torch_map(lambda x, y: s.part(x) + y, x, y))
+    same(rows, torch.export.export(rows, (torch.ones(5, 3), torch.ones(3))), torch.randn(5, 3), torch.randn(3))
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "masked", "control", "dynamic"])
+def test_programs_of_pytorch_are_read(name):
+    np = pytest.importorskip("numpy")
+    given, want = np.load(PROGRAMS / (name + "_in.npz")), np.load(PROGRAMS / (name + "_out.npz"))
+    out = torch.export.load(PROGRAMS / (name + ".pt2")).module()(*(torch.from_numpy(given["in%d" % i]) for i in range(len(given.files))))
+    for i, y in enumerate(out if isinstance(out, tuple) else (out,)):
+        assert np.abs(y.detach().numpy() - want["out%d" % i]).max() < 1e-5
+
+
+def test_a_program_survives_being_read_and_written():
+    program = torch.export.load(PROGRAMS / "dynamic.pt2")
+    again = through_a_file(program)
+    assert str(again.graph) == str(program.graph) and again.range_constraints == program.range_constraints
+
+
+def test_a_file_that_is_no_program():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as z:
+        z.writestr("a/b", "c")
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="no program"):
+        torch.export.load(file)
+
+
+def test_decompositions_open_composites():
+    net, x = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).eval(), torch.randn(2, 1, 6, 6)
+    program = torch.export.export(net, (x,), dynamic_shapes=({0: Dim("b", max=50)},)).run_decompositions()
+    called = {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
+    assert {"aten.convolution.default", "aten.addmm.default"} <= called and "aten.linear.default" not in called
+    same(net, program, torch.randn(5, 1, 6, 6))
+
+
+def test_tied_weights_stay_tied_and_named():
+    net = nn.ModuleDict({"a": nn.Embedding(5, 3), "b": nn.Linear(3, 5, bias=False)})
+    net["b"].weight = net["a"].weight
+    whole = type("Net", (nn.Module,), {"forward": lambda self, x: self.parts["b"](self.parts["a"](x))})()
+    whole.parts = net
+    module = through_a_file(torch.export.export(whole, (torch.tensor([1, 2]),))).module()
+    assert sorted(module.state_dict()) == ["parts.a.weight", "parts.b.weight"]
+    assert len(list(module.parameters())) == 1

@@ -1,0 +1,78 @@
+"""What `make install` leaves: programs are built with pkg-config and with CMake, in C and in C++, shared and as one piece; the command suggests names."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
+PROGRAM = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
+ANSWER = "tensor([2., 4., 6.])\n"
+sanitized = (BUILD / "build.ninja").exists() and "-fsanitize=" in (BUILD / "build.ninja").read_text()
+needs = pytest.mark.skipif(sanitized or not shutil.which("pkg-config"), reason="pkg-config is not installed, or the library has sanitizers")
+
+
+def run(*command, **env):
+    done = subprocess.run([str(c) for c in command], env={**os.environ, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    if not (BUILD / "librushlight.a").exists() or not shutil.which("meson"):
+        pytest.skip("the build folder is not complete")
+    folder = tmp_path_factory.mktemp("installed")
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--skip-subprojects", "--destdir", folder)
+    return next(folder.rglob("include/rushlight.h")).parent.parent
+
+
+def flags(prefix, package):
+    pc = next(prefix.rglob("rushlight.pc")).parent
+    # where everything is when it was not moved is in the file; here it was
+    return run("pkg-config", "--define-variable=prefix=%s" % prefix, "--cflags", "--libs", package, PKG_CONFIG_PATH=str(pc)).split()
+
+
+@needs
+@pytest.mark.parametrize("compiler, name, package", [("cc", "prog.c", "rushlight"), ("c++", "prog.cpp", "rushlight"), ("cc", "prog.c", "rushlight-static")])
+def test_pkg_config(prefix, tmp_path, compiler, name, package):
+    (tmp_path / name).write_text(PROGRAM)
+    run(compiler, tmp_path / name, *flags(prefix, package), "-o", tmp_path / "prog")
+    assert run(tmp_path / "prog") == ANSWER
+    assert ("librushlight" in run("ldd", tmp_path / "prog")) == (package == "rushlight")
+
+
+@needs
+def test_cmake(prefix, tmp_path):
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is not installed")
+    (tmp_path / "prog.c").write_text(PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(prog C)\nfind_package(rushlight 0.1 REQUIRED)\n"
+                                             "foreach(kind rushlight static)\n  add_executable(${kind} prog.c)\n"
+                                             "  target_link_libraries(${kind} PRIVATE rushlight::${kind})\nendforeach()\n")
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", "-DCMAKE_PREFIX_PATH=%s" % prefix)
+    run("cmake", "--build", tmp_path / "b")
+    assert run(tmp_path / "b/rushlight") == ANSWER and run(tmp_path / "b/static") == ANSWER
+
+
+@needs
+def test_the_installed_command_finds_its_library(prefix):
+    assert "operations:" in run(prefix / "bin/rushlight", "info", LD_LIBRARY_PATH="")
+
+
+def test_names_can_be_found():
+    asked = subprocess.run([BUILD / "rushlight", "ops", "conv"], capture_output=True, text=True)
+    assert asked.returncode == 1 and re.search(r"conv2d +rush_conv2d\n", asked.stderr)
+    assert "there are\n    relu " in subprocess.run([BUILD / "rushlight", "ops", "reluu"], capture_output=True, text=True).stderr
+    told = run(BUILD / "rushlight", "ops", "rush_conv2d")
+    assert ".stride = RUSH_INTS(1, 1)" in told and "torch.conv2d(input, weight)" in told
+
+
+def test_what_is_missing_is_said():
+    told, header = run(BUILD / "rushlight", "info"), (BUILD / "config.h").read_text()
+    for macro, name in (("ONEDNN", "oneDNN"), ("LAPACK", "LAPACK"), ("SNDFILE", "sndfile")):
+        line = "engines" if f"RUSH_HAS_{macro} 1" in header else "without"
+        assert re.search(rf"^{line}: .*{name}", told, re.M)

@@ -1,0 +1,104 @@
+"""MaskedTensor: what PyTorch answers (masked.tsv, read as nested.tsv is), and gradients against those of what the mask has."""
+import pathlib
+
+import pytest
+
+import rushlight as torch
+from rushlight.masked import as_masked_tensor, masked_tensor
+from test_nested import compare
+
+ROWS = [line.split("\t") for line in (pathlib.Path(__file__).parent / "masked.tsv").read_text().splitlines() if not line.startswith("#")]
+SETUP = '''
+import copy, pickle, io
+import rushlight as torch
+from rushlight.masked import masked_tensor, MaskedTensor, as_masked_tensor, is_masked_tensor
+d = torch.tensor([[1., 2., 3.], [4., 5., 6.]])
+k = torch.tensor([[True, False, True], [False, False, True]])
+m = masked_tensor(d, k)
+
+
+def grad_of(f, x, leaf):
+    y = f(x)
+    (y.sum() if y.dim() else y).backward()
+    return leaf.grad
+
+
+def G(f):
+    x = masked_tensor(d.clone(), k, requires_grad=True)
+    return grad_of(f, x, x)
+
+
+def H(f):
+    x = d.clone().requires_grad_()
+    return grad_of(f, as_masked_tensor(x, k), x)
+'''
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("snippet,wanted", ROWS)
+def test_answer(snippet, wanted):
+    names = {}
+    exec(SETUP, names)
+    compare(snippet, wanted, names)
+
+
+def data():
+    torch.manual_seed(0)
+    return torch.randn(3, 4, dtype=torch.float64), torch.tensor([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 1]], dtype=torch.bool)
+
+
+# Of a masked tensor, and of its row of what the mask has.
+SAME = {"exp": lambda x: x.exp(), "square": lambda x: x * x / (x * x + 1), "sum": lambda x: x.sum(-1), "mean": lambda x: x.mean(-1) ** 2,
+        "softmax": lambda x: x.softmax(-1).log(), "var": lambda x: x.var(-1), "std": lambda x: x.std(-1), "prod": lambda x: x.prod(-1),
+        "amax": lambda x: x.amax(-1), "chain": lambda x: (x * 2 + 1).tanh().sum(-1).exp(), "moved": lambda x: x.unsqueeze(0).sin().squeeze(0)}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_rows_and_their_gradients(name):
+    numbers, mask = data()
+    x = masked_tensor(numbers, mask, requires_grad=True)
+    y = SAME[name](x)
+    (y * y).sum().backward()
+    assert torch.equal(x.grad.get_mask(), mask)
+    for row, there, grad, result, has in zip(numbers, mask, x.grad.get_data(), y.get_data(), y.get_mask()):
+        t = row[there].requires_grad_()
+        wanted = SAME[name](t)
+        (wanted * wanted).sum().backward()
+        torch.testing.assert_close(result[has if has.dim() else ...], wanted.detach(), equal_nan=True)
+        torch.testing.assert_close(grad[there], t.grad, equal_nan=True)
+
+
+def test_no_nan_from_behind_the_mask():
+    x = torch.tensor([1., 1.], requires_grad=True)
+    divisor = torch.tensor([0., 1.])
+    as_masked_tensor(x / divisor, divisor != 0).sum().backward()
+    assert x.grad.get_mask().tolist() == [False, True] and x.grad[1].item() == 1
+
+
+def test_a_dense_operand_has_a_masked_gradient():
+    numbers, mask = data()
+    w = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    (masked_tensor(numbers, mask) * w).sum().backward()
+    torch.testing.assert_close(w.grad.to_tensor(0.), (numbers * mask).sum(0))
+
+
+def test_masked_functions_take_masked_tensors():
+    numbers, mask = data()
+    m = masked_tensor(numbers, mask)
+    for name, args in (("sum", (1,)), ("mean", (1,)), ("amax", ()), ("softmax", (1,)), ("median", (1,)), ("var", (0,)), ("norm", (2., 1)), ("cumsum", (1,))):
+        f = getattr(torch.masked, name)
+        torch.testing.assert_close(f(m, *args), f(numbers, *args, mask=mask), equal_nan=True)
+    half = torch.tensor([True, True, False, False]).expand(3, 4)
+    torch.testing.assert_close(torch.masked.sum(m, 1, mask=half), (numbers * (mask & half)).sum(1))
+
+
+def test_refusals():
+    numbers, mask = data()
+    with pytest.raises(NotImplementedError, match="sparse"):
+        masked_tensor(numbers.to_sparse(), mask.to_sparse())
+    with pytest.raises(ValueError, match="masked out"):
+        masked_tensor(torch.tensor(1.), torch.tensor(False)).item()
+    with pytest.raises(ValueError, match="masks must match"):
+        masked_tensor(numbers, mask) + masked_tensor(numbers, ~mask)
+    with pytest.raises(TypeError, match="sort"):
+        masked_tensor(numbers, mask).sort()

@@ -1,0 +1,130 @@
+"""torch.onnx.export: what the models say, read from their bytes; tests/onnx_exchange.py has onnxruntime run them."""
+import io
+
+import pytest
+import rushlight as torch
+from rushlight import nn
+
+
+def fields(data):
+    """The fields of a message: number -> list of ints or bytes."""
+    found, at = {}, 0
+
+    def varint():
+        nonlocal at
+        n, shift = 0, 0
+        while True:
+            b = data[at]
+            at += 1
+            n, shift = n | (b & 127) << shift, shift + 7
+            if b < 128:
+                return n
+    while at < len(data):
+        key = varint()
+        kind, value = key & 7, None
+        if kind == 0:
+            value = varint()
+        else:
+            n = {1: 8, 5: 4}.get(kind) or varint()
+            value, at = data[at:at + n], at + n
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+def graph_of(data):
+    return fields(fields(data)[7][0])
+
+
+def names(graph, field, of=1):
+    return [fields(x)[of][0].decode() for x in graph.get(field, [])]
+
+
+def sizes(value):
+    """The sizes of an input, names where they vary."""
+    shape = fields(fields(fields(fields(value)[2][0])[1][0])[2][0])
+    return [d[1][0] if 1 in d else d[2][0].decode() for d in map(fields, shape.get(1, []))]
+
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3))
+
+
+def test_a_module_is_written_with_its_names(tmp_path):
+    net = small()
+    program = torch.onnx.export(net, (torch.randn(2, 1, 6, 6),), tmp_path / "net.onnx", input_names=["image"], output_names=["scores"], opset_version=18, do_constant_folding=True)
+    data = (tmp_path / "net.onnx").read_bytes()
+    model, graph = fields(data), graph_of(data)
+    assert fields(model[8][0])[2] == [18]
+    assert names(graph, 1, 4) == ["Conv", "BatchNormalization", "Relu", "Reshape", "Gemm", "Identity"]
+    assert names(graph, 11) == ["image"] and names(graph, 12) == ["scores"]
+    assert sizes(graph[11][0]) == [2, 1, 6, 6] and sizes(graph[12][0]) == [2, 3]
+    assert set(net.state_dict()) - {"1.num_batches_tracked"} <= set(names(graph, 5, 8))
+    assert net.training and isinstance(program, torch.onnx.ONNXProgram) and program.exported_program is not None
+    out = io.BytesIO()
+    program.save(out)
+    assert out.getvalue() == data
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("axes", [{"x": {0: "batch"}}, {"x": [0]}])
+def test_dynamic_axes(batch, axes):
+    out = io.BytesIO()
+    assert torch.onnx.export(small(), torch.randn(batch, 1, 6, 6), out, input_names=["x"], dynamic_axes=axes, dynamo=False) is None
+    graph = graph_of(out.getvalue())
+    first, *rest = sizes(graph[11][0])
+    assert isinstance(first, str) and rest == [1, 6, 6]
+    assert sizes(graph[12][0]) == [first, 3]
+
+
+def test_results_and_arguments_by_name():
+    class Net(nn.Module):
+        def forward(self, x, y=None):
+            return {"a": x, "b": (x + 1, [x * 2])} if y is None else x - y
+    out = io.BytesIO()
+    torch.onnx.export(Net(), (torch.ones(2),), out)
+    graph = graph_of(out.getvalue())
+    assert names(graph, 11) == ["x"] and len(names(graph, 12)) == 3 and names(graph, 12)[1:] == ["add", "mul"]
+    out = io.BytesIO()
+    torch.onnx.export(Net(), (torch.ones(2),), out, kwargs={"y": torch.ones(2)})
+    assert names(graph_of(out.getvalue()), 11) == ["x", "y"]
+
+
+def test_what_has_no_form_is_told_at_once():
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.linalg.svd(x)[1], torch.linalg.qr(x)[0]
+    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError, match="(?s)2 operations.*linalg_svd, called by test_onnx.py, line.*linalg_qr") as caught:
+        torch.onnx.export(Net(), (torch.ones(2, 2),))
+    assert isinstance(caught.value, torch.onnx.OnnxExporterError) and not torch.onnx.is_in_onnx_export()
+    with pytest.raises(NotImplementedError, match="export_params"):
+        torch.onnx.export(small(), (torch.randn(1, 1, 6, 6),), export_params=False)
+    with pytest.raises(TypeError, match="Module"):
+        torch.onnx.export(3, ())
+
+
+def test_the_export_is_seen_inside():
+    seen = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            seen.append((torch.onnx.is_in_onnx_export(), self.training))
+            return x + 1
+    net = Net()
+    torch.onnx.export(net, (torch.ones(2),))
+    assert seen and all(pair == (True, False) for pair in seen) and net.training
+
+
+def test_attention_and_cells():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.norm = nn.LSTM(4, 4, 2, batch_first=True, bidirectional=True), nn.LayerNorm(8)
+
+        def forward(self, x):
+            y = self.norm(self.cell(x)[0])
+            return nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True).softmax(-1)
+    out = io.BytesIO()
+    torch.onnx.export(Net(), (torch.randn(2, 3, 4),), out)
+    kinds = names(graph_of(out.getvalue()), 1, 4)
+    assert kinds.count("LSTM") == 2 and kinds.count("Softmax") == 2 and {"LayerNormalization", "MatMul", "Trilu"} <= set(kinds)

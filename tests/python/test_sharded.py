@@ -1,0 +1,167 @@
+"""Tensors and models that are spread over processes."""
+import os
+
+import pytest
+import rushlight.distributed as dist
+from test_dist import HERE, Ranks
+
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
+
+
+def pytorch():
+    """{case: losses} that ranks of PyTorch print (sharded_cases.py torch ...)."""
+    with open(os.path.join(HERE, "sharded.tsv")) as file:
+        return {case: [float(v) for v in losses.split()] for case, losses in (line.rstrip("\n").split("\t") for line in file)}
+
+
+@pytest.mark.parametrize("size, cases", [
+    (2, ["sp-gpt", "fsdp2-gpt", "full-cnn", "gradop-mlp", "noshard-mlp", "original-mlp", "zero-mlp", "pipe1f1b-gpt", "interleaved-mlp"]),
+    (4, ["both-mlp", "full-mlp", "gpipe-cnn"])])
+def test_trains_as_one_process_and_as_pytorch(size, cases):
+    want = pytorch()
+    with Ranks(size, os.path.join(HERE, "sharded_cases.py"), "rushlight", ",".join(cases)) as job:
+        outputs = job.outputs()
+    for out in outputs:
+        lines = [line.split("\t") for line in out.splitlines()]
+        assert [case for case, _, _ in lines] == cases
+        for case, losses, worst in lines:
+            assert float(worst) < 1e-6, case
+            assert max(abs(a - float(b)) for a, b in zip(want[case], losses.split())) < 1e-4, case
+
+
+def test_operations_are_those_of_whole_tensors():
+    with Ranks(2, os.path.join(HERE, "dtensor_cases.py")) as job:
+        assert job.outputs() == ["296\n"] * 2
+
+
+def test_pieces():
+    program = """
+init()
+from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+x = torch.arange(35.).view(5, 7)
+ways = [Replicate(), Shard(0), Shard(1)]
+for before in [(p, q) for p in ways for q in ways]:
+    for after in [(p, q) for p in ways for q in ways]:
+        y = distribute_tensor(x, mesh, before, src_data_rank=None).redistribute(placements=after)
+        z = distribute_tensor(x, mesh, after, src_data_rank=None)
+        assert torch.equal(y.to_local(), z.to_local()) and torch.equal(y.full_tensor(), x), (before, after)
+p = DTensor.from_local(torch.ones(4, 2), mesh, [Partial(), Partial("max")])
+print(p.full_tensor().sum().item(), p.redistribute(placements=[Shard(0), Replicate()]).to_local().shape, p.redistribute(placements=[Replicate(), Shard(1)]).to_local().tolist())
+print(distribute_tensor(x, mesh, [Shard(0), Shard(0)]))
+def fails(f):
+    try:
+        f()
+    except Exception as error:
+        print(type(error).__name__, error)
+fails(lambda: distribute_tensor(x, mesh, [Shard(0)]))
+fails(lambda: distribute_tensor(x, mesh, [Shard(0), Shard(2)]))
+fails(lambda: distribute_tensor(x, mesh, [Shard(0), Replicate()]) + x)
+import rushlight.distributed.checkpoint as dcp, tempfile
+path = [tempfile.mkdtemp() if rank == 0 else None]
+dist.broadcast_object_list(path)
+dcp.save({"x": distribute_tensor(x, mesh, [Shard(0), Shard(1)]), "y": distribute_tensor(x, mesh, [Shard(1), Replicate()])}, checkpoint_id=path[0])
+into = {"x": zeros(5, 7, device_mesh=mesh, placements=[Shard(1), Shard(1)]), "y": zeros(5, 7, device_mesh=mesh, placements=[Shard(0), Shard(0)])}
+dcp.load(into, checkpoint_id=path[0])
+assert torch.equal(into["x"].full_tensor(), x) and torch.equal(into["y"].full_tensor(), x)
+dist.barrier()
+if rank == 0:
+    import shutil
+    shutil.rmtree(path[0])
+"""
+    with Ranks(4, program) as job:
+        outs = job.outputs()
+    assert [out.splitlines()[0] for out in outs] == [f"16.0 torch.Size([2, 2]) {[[2.0]] * 4}"] * 4
+    lines = outs[0].splitlines()[1:]
+    assert lines[0] == "DTensor(local_tensor=tensor([[ 0.,  1.,  2.,  3.,  4.,  5.,  6.],"
+    assert lines[1].endswith("device_mesh=DeviceMesh((a=2, b=2), 'cpu', stride=(2, 1)), placements=(Shard(dim=0), Shard(dim=0)))")
+    assert lines[2].startswith("ValueError `placements` must have the same length as `device_mesh.ndim`!") and lines[3].startswith("IndexError Shard(dim=2)")
+    assert lines[4].startswith("RuntimeError aten.add.Tensor got mixed torch.Tensor and DTensor")
+
+
+def test_states_of_models_in_pieces():
+    """Whole and in pieces, and back into models in other pieces."""
+    program = """
+init()
+from rushlight import nn
+from rushlight.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard, MixedPrecisionPolicy, StateDictType
+from rushlight.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict, set_model_state_dict
+def model(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
+def stepped(m, parts):
+    opt = torch.optim.Adam(m.parameters(), lr=0.1)
+    m(parts).sum().backward()
+    opt.step()
+    return m, opt
+def two(seed=0, **more):
+    m = model(seed)
+    fully_shard(m[0], **more)
+    return fully_shard(m, **more)
+x = torch.arange(10.).view(2, 5)
+alone = stepped(model(), x * 1.0)
+m2, o2 = stepped(two(), x)
+m1, o1 = stepped(FSDP(model()), x)
+whole = StateDictOptions(full_state_dict=True)
+want = alone[0].state_dict()
+def same(states):
+    return max((states[k] - want[k]).abs().max().item() for k in want) < 1e-6 and set(states) == set(want)
+for m, o in ((m2, o2), (m1, o1)):
+    a, b = get_state_dict(m, o, options=whole)
+    c, d = get_state_dict(m, o)
+    print(same(a), same({k: v.full_tensor() for k, v in c.items()}), sorted(b["state"]), (b["state"]["0.weight"]["exp_avg"] - o2.state[m2[0].weight]["exp_avg"].full_tensor()).abs().max().item() < 1e-6)
+    n = two(5)
+    p = torch.optim.Adam(n.parameters(), lr=0.1)
+    set_state_dict(n, p, model_state_dict=a, optim_state_dict=b, options=whole)
+    print(same(get_state_dict(n, p, options=whole)[0]), torch.equal(p.state[n[0].bias]["exp_avg"].full_tensor(), b["state"]["0.bias"]["exp_avg"]))
+m1.load_state_dict(want)
+print(same(m1.state_dict()), "%.3f" % m1.clip_grad_norm_(0.5).item())
+set_model_state_dict(m2, want if rank == 0 else {}, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+print(same({k: v.full_tensor() for k, v in m2.state_dict().items()}))
+low = two(mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+y = low(x)
+y.sum().backward()
+print(y.dtype, low[0].weight.grad.dtype, low[0].weight.dtype, low[0].weight.grad.placements)
+with torch.device("meta"):
+    m = model()
+m = fully_shard(m)
+m.to_empty(device="cpu")
+m[0].reset_parameters(); m[2].reset_parameters()
+print(m(x).shape)
+"""
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    names = "['0.bias', '0.weight', '2.bias', '2.weight']"
+    lines = outs[0].splitlines()
+    assert lines[:4] == [f"True True {names} True", "True True"] * 2 and lines[4].startswith("True ") and lines[5] == "True"
+    assert lines[6:] == ["torch.bfloat16 torch.float32 torch.float32 (Shard(dim=0),)", "torch.Size([2, 3])"]
+
+
+def test_states_of_a_spread_optimizer():
+    program = """
+init()
+from rushlight.distributed.optim import ZeroRedundancyOptimizer
+torch.manual_seed(0)
+a, b = (torch.nn.Linear(3, 4) for _ in range(2))
+b.load_state_dict(a.state_dict())
+zero, alone = ZeroRedundancyOptimizer(a.parameters(), torch.optim.Adam, lr=0.1), torch.optim.Adam(b.parameters(), lr=0.1)
+def step(net, opt):
+    opt.zero_grad()
+    net(torch.arange(6.).view(2, 3)).pow(2).sum().backward()
+    opt.step()
+step(a, zero); step(b, alone)
+zero.consolidate_state_dict(1)
+if rank == 1:
+    saved, want = zero.state_dict(), alone.state_dict()
+    print(saved["param_groups"] == want["param_groups"], all(torch.equal(saved["state"][i][k], want["state"][i][k]) for i in (0, 1) for k in want["state"][i]))
+else:
+    try:
+        zero.state_dict()
+    except RuntimeError as error:
+        print("not been consolidated" in str(error), len(zero.optim.state) == 1)
+zero.load_state_dict(alone.state_dict())
+step(a, zero); step(b, alone)
+print(torch.equal(a.weight, b.weight), torch.equal(a.bias, b.bias))
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == ["True True\nTrue True\n"] * 2

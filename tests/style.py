@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Check what the house keeps to: no function of the C sources is longer than a hundred lines, the road that every operation takes
+stays a file that one reads at a sitting, and sources have no tabs, no blanks at the ends of lines and one newline at their end.
+
+    tests/style.py [--write]
+
+--write mends the blanks (`make fmt`). How lines are broken and aligned is left to who writes them: rows of tables and pairs of
+similar lines are to be read side by side.
+"""
+import pathlib
+import re
+import sys
+
+from formula import ROOT, closing, without_text
+
+LONGEST = 100
+SOURCES = ["include", "src", "python/_C", "tests/c", "examples"]
+SUFFIXES = {".c", ".h", ".inc", ".def", ".cc"}
+FILES = {"src/api/call.c": 250}
+HEAD = re.compile(r"^[A-Za-z_][^\n;={}#]*\b(\w+)\s*\([^;{}#]*\)\s*\{", re.M)
+
+
+def functions(path):
+    """(name, line, lines) of each function that is written out in a file."""
+    text = without_text(path.read_text())
+    for head in HEAD.finditer(text):
+        line = text.count("\n", 0, head.start()) + 1
+        yield head.group(1), line, text.count("\n", 0, closing(text, head.end() - 1)) + 2 - line
+
+
+def tidy(text):
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    tabs = re.compile("^[ \t]*\t[ \t]*")
+    return "\n".join(tabs.sub(lambda m: m.group().expandtabs(4), line) for line in lines).rstrip("\n") + "\n"
+
+
+def blanks(write):
+    """The sources whose blanks are not as they should be; mended, if that is wanted."""
+    found = []
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file() and tidy(text := path.read_text()) != text:
+                found.append(f"{path.relative_to(ROOT)}: tabs, blanks at ends of lines, or no newline at the end (make fmt)")
+                if write:
+                    path.write_text(tidy(text))
+    return [] if write else found
+
+
+def main():
+    wrong, seen = blanks("--write" in sys.argv), 0
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in (".c", ".h", ".inc"):
+                continue
+            for name, line, lines in functions(path):
+                seen += 1
+                if lines > LONGEST:
+                    wrong.append(f"{path.relative_to(ROOT)}:{line}: {name} has {lines} lines")
+    for file, most in FILES.items():
+        lines = len((ROOT / file).read_text().splitlines())
+        if lines >= most:
+            wrong.append(f"{file} has {lines} lines: it is to stay below {most}")
+    assert seen > 3000, f"only {seen} functions were found"
+    print("\n".join(wrong) or f"style: {seen} functions, none longer than {LONGEST} lines")
+    return len(wrong) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
