@@ -41,6 +41,18 @@ rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
 RUSH_PY bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
 
+/* ---- numbers in all places: into.c ---- */
+/* dst += src for any strides and dtypes (computed in dst's, half types in float); dst must not overlap itself. */
+int rush_add_into(rush_tensor *dst, const rush_tensor *src);
+/* All bytes zero, any strides. */
+void rush_zero_into(rush_tensor *);
+/* Every element these bytes, of the size that the dtype has; for tensors of the CPU. */
+void rush_element_into(rush_tensor *, const void *element);
+/* Every element a number, any strides and dtype; the number has been checked to fit. */
+void rush_fill_into(rush_tensor *, rush_value);
+/* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
+int rush_number_fits(rush_value, rush_dtype);
+
 /* ---- the kinds of arguments: check.c ---- */
 uint16_t rush_arg_kinds(const rush_op *, const rush_arg *);
 int rush_arg_wrong(const rush_op *, int i, const rush_value *); /* -1: not of a kind that argument i takes */

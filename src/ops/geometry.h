@@ -26,13 +26,4 @@ int rush_out_alias(rush_value *out, const rush_tensor *, int ndim, const int64_t
 /* Part [start, start + length) along dim, unchecked. */
 rush_tensor *rush_part(const rush_tensor *, int dim, int64_t start, int64_t length);
 
-/* dst += src for any strides and dtypes (computed in dst's, half types in float); dst must not overlap itself. */
-int rush_add_into(rush_tensor *dst, const rush_tensor *src);
-/* All bytes zero, any strides. */
-void rush_zero_into(rush_tensor *);
-/* Every element a number, any strides and dtype; the number has been checked to fit. */
-void rush_fill_into(rush_tensor *, rush_value);
-/* Does the number fit the dtype? PyTorch's "value cannot be converted to type ... without overflow". */
-int rush_number_fits(rush_value, rush_dtype);
-
 #endif

@@ -277,6 +277,23 @@ static void changes_in_place_differentiate(void **state)
         }
 }
 
+/* The shape rule asks the row's set whether there is a loop, the kernel takes it from the type's table. */
+static void sets_tell_which_loops_there_are(void **state)
+{
+    const struct { rush_dtype dtype; const rush_pw_kernel *loop; } table[] = {
+        {RUSH_BOOL, rush_k_pw_bool->loop}, {RUSH_U8, rush_k_pw_u8->loop},   {RUSH_I32, rush_k_pw_i32->loop},
+        {RUSH_I64, rush_k_pw_i64->loop},   {RUSH_U64, rush_k_pw_u64->loop}, {RUSH_F32, rush_k_pw_f32->loop},
+        {RUSH_F64, rush_k_pw_f64->loop},   {RUSH_C64, rush_k_pw_c64->loop}, {RUSH_C128, rush_k_pw_c128->loop}};
+    for (int id = 0; id < RUSH_PW_COUNT; id++) {
+        const rush_pw_row *row = &rush_pw_rows[id];
+        for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+            bool told = row->set >> rush_dtypes[table[k].dtype].category & 1;
+            if (row->set & RUSH_PW_LOGIC && table[k].dtype != RUSH_BOOL) continue;
+            if (told != (table[k].loop[id] != NULL)) fail_msg("row %d (%s): dtype %s", id, row->value, rush_dtype_name(table[k].dtype));
+        }
+    }
+}
+
 static void refusals(void **state)
 {
     rush_scope() {
@@ -306,6 +323,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iterator_walks_any_strides), cmocka_unit_test(copies_convert), cmocka_unit_test(promotion),
         cmocka_unit_test(rows_have_right_derivatives), cmocka_unit_test(rows_do_not_mind_layout), cmocka_unit_test(changes_in_place_differentiate), cmocka_unit_test(refusals),
+        cmocka_unit_test(sets_tell_which_loops_there_are),
     };
     return SUITE(tests);
 }

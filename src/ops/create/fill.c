@@ -1,125 +1,9 @@
-/* fill.c - a number in every place: fill_, zero_, and the helpers by which other families fill and add. */
-#include "kernels/cpu/fill.h"
+/* fill.c - a number in every place: fill_, zero_ and their kin. */
 #include "op/formula.h"
 #include "ops/geometry.h"
 #include "ops/create/random.h"
-#include "tensor/backend.h"
 
 #define SELF (in[0].t)
-
-/* ---- helpers ---- */
-
-int rush_number_fits(rush_value v, rush_dtype d)
-{
-    const rush_dtype_info *info = &rush_dtypes[d];
-    if (v.kind == RUSH_V_BOOL || d == RUSH_BOOL || d == RUSH_C128) return 0;
-    bool fits = true;
-    double re = rush_to_double(v), im = v.kind == RUSH_V_COMPLEX ? v.c[1] : 0;
-    if (info->category < 3 && im != 0) fits = false;
-    if (info->category == 1) {
-        double low = info->is_signed ? info->min : -info->max; /* -1 becomes an unsigned type's largest number */
-        if (v.kind == RUSH_V_INT && rush_dtypes[d].size < 8) fits = (double)v.i >= low && (double)v.i <= info->max;
-        else if (v.kind != RUSH_V_INT) fits = fits && re >= low && re <= (rush_dtypes[d].size == 8 ? 9223372036854775807.0 : info->max);
-    } else if (info->category >= 2 && v.kind != RUSH_V_INT) {
-        const rush_dtype_info *real = &rush_dtypes[rush_dtype_real(d)];
-        double most = real->max;
-        fits = fits && !(re > most && re <= 1.7976931348623157e308) && !(re < -most && re >= -1.7976931348623157e308);
-        if (info->category == 3) fits = fits && !(im > most && im <= 1.7976931348623157e308) && !(im < -most && im >= -1.7976931348623157e308);
-    }
-    RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "value cannot be converted to type %s without overflow", info->c_type);
-    return 0;
-}
-
-typedef struct fill_job {
-    char *dst;
-    size_t size;
-    char value[16];
-} fill_job;
-
-static bool one_byte(const fill_job *j)
-{
-    for (size_t k = 1; k < j->size; ++k)
-        if (j->value[k] != j->value[0]) return false;
-    return true;
-}
-
-static void fill_bytes(void *arg, int64_t begin, int64_t end)
-{
-    const fill_job *j = arg;
-    memset(j->dst + begin, j->value[0], (size_t)(end - begin));
-}
-
-static void fill_dense(void *arg, int64_t begin, int64_t end)
-{
-    const fill_job *j = arg;
-    rush_k_fill->fill(j->dst + begin * (int64_t)j->size, (int64_t)j->size, end - begin, j->value, j->size);
-}
-
-static void fill_loop(char **p, const int64_t *stride, int64_t n, const void *arg)
-{
-    const fill_job *j = arg;
-    rush_k_fill->fill(p[0], stride[0], n, j->value, j->size);
-}
-
-static void fill_element(rush_tensor *t, fill_job *j)
-{
-    j->dst = rush_ptr(t);
-    if (t->numel == 0 || !j->dst) return;
-    if (t->flags & RUSH_T_DENSE) {
-        int64_t bytes = t->numel * (int64_t)j->size;
-        if (one_byte(j)) {
-            if (bytes <= 262144) memset(j->dst, j->value[0], (size_t)bytes);
-            else rush_parallel_for(bytes, 262144, fill_bytes, j);
-        } else {
-            rush_parallel_for(t->numel, 65536, fill_dense, j);
-        }
-        return;
-    }
-    rush_tensor plain = *t; /* the element is what is to lie in memory: no lazy bits */
-    plain.flags &= ~(RUSH_T_CONJ | RUSH_T_NEG);
-    rush_value operand = rush_v_tensor(&plain);
-    rush_iterate(1, 1, &operand, &t->dtype, fill_loop, j, 0);
-}
-
-void rush_fill_into(rush_tensor *t, rush_value v)
-{
-    if (RUSH_UNLIKELY(t->device.type)) {
-        rush_device_fill(t, v);
-        return;
-    }
-    fill_job j = {.size = rush_dtypes[t->dtype].size};
-    if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
-        double c[2] = {rush_to_double(v), v.kind == RUSH_V_COMPLEX ? v.c[1] : 0};
-        if (t->flags & RUSH_T_CONJ) c[1] = -c[1];
-        if (t->flags & RUSH_T_NEG) c[0] = -c[0], c[1] = -c[1];
-        v = (rush_value){.kind = RUSH_V_COMPLEX, .c = {c[0], c[1]}};
-    }
-    rush_number_store(j.value, t->dtype, v);
-    fill_element(t, &j);
-}
-
-void rush_zero_into(rush_tensor *t)
-{
-    if (RUSH_UNLIKELY(t->device.type)) {
-        rush_device_fill(t, V((int64_t)0));
-        return;
-    }
-    fill_job j = {.size = rush_dtypes[t->dtype].size};
-    fill_element(t, &j);
-}
-
-int rush_add_into(rush_tensor *dst, const rush_tensor *src)
-{
-    if (RUSH_UNLIKELY(dst->device.type)) return T_INPLACE("add.Tensor", V(dst), V((rush_tensor *)src)) ? 0 : -1;
-    rush_dtype d = dst->dtype;
-    if (!rush_k_fill->add[d]) d = rush_dtype_is_complex(d) ? RUSH_C64 : RUSH_F32;
-    RUSH_CHECK(rush_dtypes[dst->dtype].category >= 2 || rush_k_fill->add[dst->dtype], RUSH_NOT_IMPLEMENTED, "no sum for dtype %s",
-               rush_dtype_name(dst->dtype));
-    rush_value operand[3] = {rush_v_tensor(dst), rush_v_tensor(dst), rush_v_tensor((rush_tensor *)src)};
-    return rush_iterate(1, 3, operand, (const uint8_t[]){d, d, d}, rush_k_fill->add[d], NULL, 0);
-}
-
-/* ---- operations ---- */
 
 static int written_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -151,15 +35,10 @@ static void fill_number_cpu(const rush_op *op, const rush_value *in, rush_value 
 static void fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = SELF;
-    fill_job j = {.size = rush_dtypes[to->dtype].size};
     rush_tensor *v = rush_cast_copy(in[1].t, to->dtype);
     if (!v) return;
-    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
-        rush_copy_into(to, v);
-        return;
-    }
-    memcpy(j.value, rush_ptr(v), j.size);
-    fill_element(to, &j);
+    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) rush_copy_into(to, v);
+    else rush_element_into(to, rush_ptr(v));
 }
 
 static rush_op op_zero_inplace = {

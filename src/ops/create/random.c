@@ -44,20 +44,99 @@ int rush_generator_check(rush_value v, rush_device device)
     return 0;
 }
 
-/* ---- filling a tensor ---- */
+/* ---- n elements of a sampler's block ---- */
 
 #define BLOCK 1024
+
+static float round_to(rush_dtype d, float x)
+{
+    return d == RUSH_F16 ? rush_f16_to_f32(rush_f32_to_f16(x)) : d == RUSH_BF16 ? rush_bf16_to_f32(rush_f32_to_bf16(x)) : x;
+}
+
+static void uniform_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    if (s->block == RUSH_F64) {
+        rush_k_random->uniform_f64(g, block, n, s->a, s->b);
+        return;
+    }
+    float *f = block;
+    rush_k_random->uniform_f32(g, f, n, (float)s->a, (float)s->b);
+    if (s->dtype != RUSH_F16 && s->dtype != RUSH_BF16) return;
+    float from = round_to(s->dtype, (float)s->a), to = round_to(s->dtype, (float)s->b);
+    for (int64_t i = 0; i < n; i++)
+        if (round_to(s->dtype, f[i]) == to) f[i] = from;
+}
+
+static void normal_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    double *p = block;
+    for (int64_t i = 0; i < n; i++) p[i] = fma(rush_normal_one(g), s->b, s->a);
+}
+
+static void log_normal_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    normal_draw(s, g, block, n);
+    double *p = block;
+    for (int64_t i = 0; i < n; i++) p[i] = exp(p[i]);
+}
+
+static void exponential_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    double *p = block, by = -1.0 / s->a;
+    rush_k_random->uniform_f64(g, p, n, 0, 1);
+    for (int64_t i = 0; i < n; i++) p[i] = by * log1p(-p[i]);
+}
+
+static void geometric_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    double *p = block, by = log(1 - s->a);
+    rush_k_random->uniform_f64(g, p, n, 0, 1);
+    for (int64_t i = 0; i < n; i++) p[i] = ceil(log(p[i]) / by);
+}
+
+static void cauchy_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    double *p = block;
+    rush_k_random->uniform_f64(g, p, n, 0, 1);
+    for (int64_t i = 0; i < n; i++) p[i] = fma(s->b, tan(3.14159265358979323846 * (p[i] - 0.5)), s->a);
+}
+
+static void bernoulli_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    rush_k_random->below(g, block, n, s->a);
+}
+
+static void integer_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
+{
+    int64_t *p = block;
+    uint32_t w[2 * BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t k = RUSH_MIN(n - at, (int64_t)BLOCK);
+        rush_k_random->words(g, w, s->wide ? 2 * k : k);
+        for (int64_t i = 0; i < k; i++) {
+            uint64_t x = s->wide ? (uint64_t)w[2 * i] << 32 | w[2 * i + 1] : w[i];
+            p[at + i] = (int64_t)((s->range ? x % s->range : x) + (uint64_t)s->base);
+        }
+    }
+}
+
+static void (*const draw[DISTRIBUTIONS])(const sampler *, rush_generator *, void *block, int64_t n) = {
+    [UNIFORM] = uniform_draw, [NORMAL] = normal_draw, [LOG_NORMAL] = log_normal_draw, [EXPONENTIAL] = exponential_draw,
+    [GEOMETRIC] = geometric_draw, [CAUCHY] = cauchy_draw, [BERNOULLI] = bernoulli_draw, [INTEGER] = integer_draw,
+};
+
+/* ---- filling a tensor ---- */
 
 static void fill_run(const sampler *s, rush_generator *g, char *p, rush_dtype dtype, int64_t stride, int64_t n)
 {
     if (dtype == s->block && stride == rush_dtypes[dtype].size) {
-        s->draw(s, g, p, n);
+        draw[s->of](s, g, p, n);
         return;
     }
     double block[BLOCK];
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t k = RUSH_MIN(n - at, (int64_t)BLOCK);
-        s->draw(s, g, block, k);
+        draw[s->of](s, g, block, k);
         rush_convert_many(p + at * stride, dtype, stride, block, s->block, rush_dtypes[s->block].size, k);
     }
 }
@@ -103,7 +182,7 @@ void rush_sample_into(rush_tensor *t, const sampler *s, rush_generator *g)
     if (!t->numel) return;
     if (rush_dtype_is_complex(t->dtype)) { /* two numbers of half the variance each */
         sampler real = *s;
-        if (s->normal) real.b /= sqrt(2);
+        if (s->of == NORMAL) real.b /= sqrt(2);
         real.dtype = rush_dtype_real(t->dtype);
         rush_tensor *parts = T("view_as_real", V(t));
         if (parts) rush_sample_into(parts, &real, g);
@@ -111,7 +190,7 @@ void rush_sample_into(rush_tensor *t, const sampler *s, rush_generator *g)
     }
     if (!g) g = rush_default_generator();
     rush_generator_lock(g);
-    if (s->normal && t->numel >= 16 && rush_contiguous(t)) {
+    if (s->of == NORMAL && t->numel >= 16 && rush_contiguous(t)) {
         normal_blocks(s, g, rush_ptr(t), t->dtype, t->numel);
     } else if (t->flags & RUSH_T_DENSE) {
         fill_run(s, g, rush_ptr(t), t->dtype, rush_dtypes[t->dtype].size, t->numel);
@@ -147,25 +226,6 @@ static int needs_number(rush_dtype d, const char *what)
     return 0;
 }
 
-static float round_to(rush_dtype d, float x)
-{
-    return d == RUSH_F16 ? rush_f16_to_f32(rush_f32_to_f16(x)) : d == RUSH_BF16 ? rush_bf16_to_f32(rush_f32_to_bf16(x)) : x;
-}
-
-static void uniform_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    if (s->block == RUSH_F64) {
-        rush_k_random->uniform_f64(g, block, n, s->a, s->b);
-        return;
-    }
-    float *f = block;
-    rush_k_random->uniform_f32(g, f, n, (float)s->a, (float)s->b);
-    if (s->dtype != RUSH_F16 && s->dtype != RUSH_BF16) return;
-    float from = round_to(s->dtype, (float)s->a), to = round_to(s->dtype, (float)s->b);
-    for (int64_t i = 0; i < n; i++)
-        if (round_to(s->dtype, f[i]) == to) f[i] = from;
-}
-
 static int uniform_with(sampler *s, rush_dtype d, double from, double to)
 {
     rush_dtype real = rush_dtype_real(d);
@@ -176,59 +236,32 @@ static int uniform_with(sampler *s, rush_dtype d, double from, double to)
     RUSH_CHECK(from <= to, RUSH_RUNTIME_ERROR, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
     RUSH_CHECK(to - from <= most, RUSH_RUNTIME_ERROR, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g",
                rush_dtype_name(real), to, from);
-    *s = (sampler){.draw = uniform_draw, .block = real == RUSH_F64 ? RUSH_F64 : RUSH_F32, .dtype = real, .a = from, .b = to};
+    *s = (sampler){.of = UNIFORM, .block = real == RUSH_F64 ? RUSH_F64 : RUSH_F32, .dtype = real, .a = from, .b = to};
     return 0;
-}
-
-static void normal_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    double *p = block;
-    for (int64_t i = 0; i < n; i++) p[i] = fma(rush_normal_one(g), s->b, s->a);
 }
 
 static int normal_with(sampler *s, rush_dtype d, double mean, double std)
 {
     RUSH_CHECK(std >= 0, RUSH_RUNTIME_ERROR, "normal expects std >= 0.0, but found std %g", std);
     if (needs_float(rush_dtype_real(d), "normal_kernel_cpu")) return -1;
-    *s = (sampler){.draw = normal_draw, .block = RUSH_F64, .dtype = d, .a = mean, .b = std, .normal = true};
+    *s = (sampler){.of = NORMAL, .block = RUSH_F64, .dtype = d, .a = mean, .b = std};
     return 0;
-}
-
-static void log_normal_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    normal_draw(s, g, block, n);
-    double *p = block;
-    for (int64_t i = 0; i < n; i++) p[i] = exp(p[i]);
 }
 
 static int log_normal_with(sampler *s, rush_dtype d, double mean, double std)
 {
     RUSH_CHECK(std > 0, RUSH_RUNTIME_ERROR, "log_normal_ expects std > 0.0, but found std=%g", std);
     if (needs_float(d, "log_normal_cpu")) return -1;
-    *s = (sampler){.draw = log_normal_draw, .block = RUSH_F64, .dtype = d, .a = mean, .b = std};
+    *s = (sampler){.of = LOG_NORMAL, .block = RUSH_F64, .dtype = d, .a = mean, .b = std};
     return 0;
-}
-
-static void exponential_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    double *p = block, by = -1.0 / s->a;
-    rush_k_random->uniform_f64(g, p, n, 0, 1);
-    for (int64_t i = 0; i < n; i++) p[i] = by * log1p(-p[i]);
 }
 
 int rush_sampler_exponential(sampler *s, rush_dtype d, double lambda)
 {
     RUSH_CHECK(lambda > 0, RUSH_RUNTIME_ERROR, "exponential_ expects lambda > 0.0, but found lambda=%g", lambda);
     if (needs_float(d, "exponential_cpu")) return -1;
-    *s = (sampler){.draw = exponential_draw, .block = RUSH_F64, .dtype = d, .a = lambda};
+    *s = (sampler){.of = EXPONENTIAL, .block = RUSH_F64, .dtype = d, .a = lambda};
     return 0;
-}
-
-static void geometric_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    double *p = block, by = log(1 - s->a);
-    rush_k_random->uniform_f64(g, p, n, 0, 1);
-    for (int64_t i = 0; i < n; i++) p[i] = ceil(log(p[i]) / by);
 }
 
 static int geometric_with(sampler *s, rush_dtype d, double p)
@@ -236,15 +269,8 @@ static int geometric_with(sampler *s, rush_dtype d, double p)
     RUSH_CHECK(p > 0 && p < 1, RUSH_RUNTIME_ERROR, "geometric_ expects p to be in (0, 1), but got p=%g", p);
     RUSH_CHECK(d != RUSH_BOOL, RUSH_NOT_IMPLEMENTED, "\"geometric_cpu\" not implemented for 'Bool'");
     if (needs_number(d, "geometric_cpu")) return -1;
-    *s = (sampler){.draw = geometric_draw, .block = RUSH_F64, .dtype = d, .a = p};
+    *s = (sampler){.of = GEOMETRIC, .block = RUSH_F64, .dtype = d, .a = p};
     return 0;
-}
-
-static void cauchy_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    double *p = block;
-    rush_k_random->uniform_f64(g, p, n, 0, 1);
-    for (int64_t i = 0; i < n; i++) p[i] = fma(s->b, tan(3.14159265358979323846 * (p[i] - 0.5)), s->a);
 }
 
 static int cauchy_with(sampler *s, rush_dtype d, double median, double sigma)
@@ -254,38 +280,19 @@ static int cauchy_with(sampler *s, rush_dtype d, double median, double sigma)
                "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified %s",
                rush_dtype_name(d));
     if (needs_float(d, "cauchy_cpu")) return -1;
-    *s = (sampler){.draw = cauchy_draw, .block = RUSH_F64, .dtype = d, .a = median, .b = sigma};
+    *s = (sampler){.of = CAUCHY, .block = RUSH_F64, .dtype = d, .a = median, .b = sigma};
     return 0;
-}
-
-static void bernoulli_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    rush_k_random->below(g, block, n, s->a);
 }
 
 int rush_sampler_bernoulli(sampler *s, rush_dtype d, double p)
 {
     RUSH_CHECK(p >= 0 && p <= 1, RUSH_RUNTIME_ERROR, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
     if (needs_number(d, "bernoulli_scalar_cpu_")) return -1;
-    *s = (sampler){.draw = bernoulli_draw, .block = RUSH_U8, .dtype = d, .a = p};
+    *s = (sampler){.of = BERNOULLI, .block = RUSH_U8, .dtype = d, .a = p};
     return 0;
 }
 
 /* ---- integers ---- */
-
-static void integer_draw(const sampler *s, rush_generator *g, void *block, int64_t n)
-{
-    int64_t *p = block;
-    uint32_t w[2 * BLOCK];
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t k = RUSH_MIN(n - at, (int64_t)BLOCK);
-        rush_k_random->words(g, w, s->wide ? 2 * k : k);
-        for (int64_t i = 0; i < k; i++) {
-            uint64_t x = s->wide ? (uint64_t)w[2 * i] << 32 | w[2 * i + 1] : w[i];
-            p[at + i] = (int64_t)((s->range ? x % s->range : x) + (uint64_t)s->base);
-        }
-    }
-}
 
 static int digits_of(rush_dtype d) /* of a floating type's mantissa */
 {
@@ -301,7 +308,7 @@ static int64_t largest_of(rush_dtype d) /* up to which a type holds every whole 
 static int random_with(sampler *s, rush_dtype d)
 {
     if (needs_number(d, "random_kernel_cpu")) return -1;
-    *s = (sampler){.draw = integer_draw, .block = RUSH_I64, .dtype = d, .range = (uint64_t)largest_of(d) + 1,
+    *s = (sampler){.of = INTEGER, .block = RUSH_I64, .dtype = d, .range = (uint64_t)largest_of(d) + 1,
                    .wide = d == RUSH_I64 || d == RUSH_F64};
     return 0;
 }
@@ -319,7 +326,7 @@ static int random_between(sampler *s, rush_dtype d, int64_t from, int64_t to)
         RUSH_CHECK((double)(to - 1) >= info->min && to - 1 <= most, RUSH_RUNTIME_ERROR, "to - 1 is out of bounds for %s", info->name);
     }
     uint64_t range = (uint64_t)to - (uint64_t)from;
-    *s = (sampler){.draw = integer_draw, .block = RUSH_I64, .dtype = d, .base = from, .range = range, .wide = range >= (uint64_t)1 << 28};
+    *s = (sampler){.of = INTEGER, .block = RUSH_I64, .dtype = d, .base = from, .range = range, .wide = range >= (uint64_t)1 << 28};
     return 0;
 }
 
@@ -332,7 +339,7 @@ static int random_from(sampler *s, rush_dtype d, int64_t from)
         RUSH_CHECK((double)from >= rush_dtypes[d].min && from <= most, RUSH_RUNTIME_ERROR, "from is out of bounds for %s", rush_dtype_name(d));
     RUSH_CHECK(from <= most, RUSH_RUNTIME_ERROR, "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype");
     uint64_t range = (uint64_t)most - (uint64_t)from + 1; /* 0: all 64 bits */
-    *s = (sampler){.draw = integer_draw, .block = RUSH_I64, .dtype = d, .base = range ? from : 0, .range = range,
+    *s = (sampler){.of = INTEGER, .block = RUSH_I64, .dtype = d, .base = range ? from : 0, .range = range,
                    .wide = !range || range >= (uint64_t)1 << 28};
     return 0;
 }
@@ -422,21 +429,16 @@ typedef struct factory {
     int8_t size;      /* of int[] size; -1: like argument 0      */
     int8_t dtype;     /* then layout, device, pin_memory, and for the like forms memory_format */
     int8_t generator; /* -1: none */
-    int8_t low, high; /* -1: none */
-    enum { UNIFORM, NORMAL, INTEGER, NORMAL_OF } kind;
+    int8_t low, high; /* the bounds of integers (low -1: 0), mean and std of normal numbers (-1: 0 and 1) */
+    distribution of;
 } factory;
 
 static int factory_sampler(sampler *s, const factory *f, rush_dtype d, const rush_value *in)
 {
-    switch (f->kind) {
-    case UNIFORM: return uniform_with(s, d, 0, 1);
-    case NORMAL: return normal_with(s, d, 0, 1);
-    case NORMAL_OF: return normal_with(s, d, D_(in[0]), D_(in[1]));
-    default: {
-        int64_t low = f->low < 0 ? 0 : rush_to_int(in[f->low]), high = rush_to_int(in[f->high]);
-        return rush_failed() ? -1 : random_between(s, d, low, high);
-    }
-    }
+    if (f->of == UNIFORM) return uniform_with(s, d, 0, 1);
+    if (f->of == NORMAL) return f->low < 0 ? normal_with(s, d, 0, 1) : normal_with(s, d, D_(in[f->low]), D_(in[f->high]));
+    int64_t low = f->low < 0 ? 0 : rush_to_int(in[f->low]), high = rush_to_int(in[f->high]);
+    return rush_failed() ? -1 : random_between(s, d, low, high);
 }
 
 static int factory_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -446,7 +448,7 @@ static int factory_shape(const rush_op *op, const rush_value *in, rush_value *ou
     rush_value dtype = in[f->dtype], layout = in[f->dtype + 1], device = in[f->dtype + 2];
     RUSH_CHECK(!HAS(layout) || I_(layout) == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "random numbers are drawn into strided tensors only");
     rush_tensor *given = T_(out[0]);
-    rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : like ? like->dtype : f->kind == INTEGER ? RUSH_I64 : rush_default_dtype();
+    rush_dtype d = given ? given->dtype : HAS(dtype) ? (rush_dtype)I_(dtype) : like ? like->dtype : f->of == INTEGER ? RUSH_I64 : rush_default_dtype();
     rush_device at = HAS(device) ? device.device : like ? like->device : given ? given->device : (rush_device){RUSH_CPU, -1};
     sampler s;
     if (rush_pin_check(in[f->dtype + 3], at)) return -1;
@@ -490,7 +492,7 @@ FACTORY(randint_low_generator,
         "Integers from [low, high) by a generator.", 2, 4, 3, 0, 1, INTEGER)
 FACTORY(normal_float_float,
         "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, " TAIL ") -> Tensor",
-        "Normal numbers.", 2, 4, 3, -1, -1, NORMAL_OF)
+        "Normal numbers.", 2, 4, 3, 0, 1, NORMAL)
 
 #define LIKE TAIL ", MemoryFormat? memory_format=None) -> Tensor"
 FACTORY(rand_like, "rand_like(Tensor self, *, ScalarType? dtype=None, " LIKE, "rand() of self's size.", -1, 1, -1, -1, -1, UNIFORM)

@@ -4,15 +4,16 @@
 
 #include "op/op.h"
 
+typedef enum distribution { UNIFORM, NORMAL, LOG_NORMAL, EXPONENTIAL, GEOMETRIC, CAUCHY, BERNOULLI, INTEGER, DISTRIBUTIONS } distribution;
+
 typedef struct sampler {
-    void (*draw)(const struct sampler *, rush_generator *, void *block, int64_t n); /* n elements of `block` */
+    distribution of;
     rush_dtype block; /* dtype that is drawn: a wide one, converted into the tensor's */
     rush_dtype dtype; /* of the tensor                                               */
     double a, b;      /* the distribution's parameters                                */
     int64_t base;     /* integers: base + word % range (range 0: the word as it is)   */
     uint64_t range;
     bool wide;        /* integers: 64 bits a number                                   */
-    bool normal;      /* filled in blocks of 16 where there are as many elements      */
 } sampler;
 
 /* Fills a tensor in the order in which PyTorch's iterator walks it: that of memory. g NULL: the default generator. */

@@ -9,7 +9,7 @@
 
 /* ---- which loop ---- */
 
-/* The type in which elements of d are computed, and its loop. */
+/* The type in which elements of d are computed. */
 static rush_dtype compute_dtype(rush_dtype d)
 {
     switch (d) {
@@ -31,22 +31,6 @@ static rush_dtype compute_dtype(rush_dtype d)
         return RUSH_F32;
     default:
         return d;
-    }
-}
-
-static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
-{
-    switch (d) {
-    case RUSH_BOOL: return rush_k_pw_bool->loop[id];
-    case RUSH_U8: return rush_k_pw_u8->loop[id];
-    case RUSH_I32: return rush_k_pw_i32->loop[id];
-    case RUSH_I64: return rush_k_pw_i64->loop[id];
-    case RUSH_U64: return rush_k_pw_u64->loop[id];
-    case RUSH_F32: return rush_k_pw_f32->loop[id];
-    case RUSH_F64: return rush_k_pw_f64->loop[id];
-    case RUSH_C64: return rush_k_pw_c64->loop[id];
-    case RUSH_C128: return rush_k_pw_c128->loop[id];
-    default: return NULL;
     }
 }
 
@@ -82,13 +66,9 @@ int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
     rush_dtype d = row->nx == 1 && x[0].kind == RUSH_V_TENSOR ? (rush_dtype)x[0].t->dtype : common_dtype(row->nx, x), c;
     if (row->set & RUSH_PW_UP && rush_dtypes[d].category < 2) d = rush_default_dtype();
     if (RUSH_UNLIKELY(id == RUSH_PW_square && d == RUSH_BOOL)) d = RUSH_I64; /* it is x ** 2 */
-    if (RUSH_UNLIKELY(id == RUSH_PW_nextafter && (d == RUSH_F16 || d == RUSH_BF16))) { /* of its own steps, not float's */
-        plan->loop = d == RUSH_F16 ? rush_k_pw_misc->nextafter_f16 : rush_k_pw_misc->nextafter_bf16;
-        plan->common = plan->compute = plan->result = plan->stored = (uint8_t)d;
-        return 0;
-    }
     c = row->set & RUSH_PW_LOGIC ? RUSH_BOOL : compute_dtype(d);
-    plan->loop = row->set & 1 << rush_dtypes[c].category ? loop_of(c, id) : NULL;
+    if (RUSH_UNLIKELY(id == RUSH_PW_nextafter && (d == RUSH_F16 || d == RUSH_BF16))) c = d; /* of its own steps, not float's */
+    plan->known = row->set >> rush_dtypes[c].category & 1;
     plan->common = (uint8_t)d;
     plan->compute = c;
     plan->result = row->result == RUSH_PW_BOOL ? RUSH_BOOL : row->result == RUSH_PW_REAL ? rush_dtype_real(d) : d;
@@ -175,7 +155,7 @@ int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
 {
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, id, x)) return -1;
-    return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x) || !plan.loop ? refuse(id, (rush_dtype)plan.common) : 0;
+    return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x) || !plan.known ? refuse(id, (rush_dtype)plan.common) : 0;
 }
 
 /* ---- running ---- */
@@ -302,6 +282,25 @@ void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *op
     run_loop(loop, nout, n, operand, compute, args, 1, false);
 }
 
+/* The loop for elements computed in d; NULL: there is none. */
+static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
+{
+    switch (d) {
+    case RUSH_BOOL: return rush_k_pw_bool->loop[id];
+    case RUSH_U8: return rush_k_pw_u8->loop[id];
+    case RUSH_I32: return rush_k_pw_i32->loop[id];
+    case RUSH_I64: return rush_k_pw_i64->loop[id];
+    case RUSH_U64: return rush_k_pw_u64->loop[id];
+    case RUSH_F32: return rush_k_pw_f32->loop[id];
+    case RUSH_F64: return rush_k_pw_f64->loop[id];
+    case RUSH_C64: return rush_k_pw_c64->loop[id];
+    case RUSH_C128: return rush_k_pw_c128->loop[id];
+    case RUSH_F16: return id == RUSH_PW_nextafter ? rush_k_pw_misc->nextafter_f16 : NULL;
+    case RUSH_BF16: return id == RUSH_PW_nextafter ? rush_k_pw_misc->nextafter_bf16 : NULL;
+    default: return NULL;
+    }
+}
+
 /* Beside half types, numbers and 0-d tensors of wider types count as rounded to the half type, as in PyTorch, which
  * makes an exception for factors and divisors. */
 static rush_value rounded(rush_value v, rush_dtype half)
@@ -324,7 +323,7 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     rush_value operand[4] = {rush_v_tensor(result)};
     uint8_t compute[4];
     int nx = rush_pw_rows[id].nx;
-    if (rush_pw_plan_make(&plan, id, x) || !plan.loop) return;
+    if (rush_pw_plan_make(&plan, id, x) || !plan.known) return;
     rush_tensor *given = result; /* one of a wider type takes what the narrow result would be: wrapped, rounded */
     if (RUSH_UNLIKELY(result->dtype != plan.result && plan.result != plan.stored)) {
         result = rush_tensor_new_like(given, (rush_dtype)plan.result, given->device, RUSH_PRESERVE);
@@ -337,7 +336,7 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
         for (int k = 0; k < nx; k++)
             if (!(rush_pw_rows[id].is & RUSH_PW_WIDE_X << k)) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     unsigned ones = plan.compute == RUSH_F16 || plan.compute == RUSH_BF16 ? 1 : RUSH_PW_ONES(nx); /* loops on bits take none */
-    run_loop(plan.loop, 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].is & RUSH_PW_ROUNDS && rush_dtypes[plan.compute].category >= 2);
+    run_loop(loop_of(plan.compute, id), 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].is & RUSH_PW_ROUNDS && rush_dtypes[plan.compute].category >= 2);
     if (result != given) rush_copy_into(given, result);
 }
 
@@ -494,7 +493,7 @@ int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, row->id, x)) return -1;
     int failed = rush_pw_result(out, 0, plan.result, 2, (const rush_value[]){x[1], x[0]});
-    return failed || !plan.loop ? refuse(row->id, (rush_dtype)plan.common) : 0;
+    return failed || !plan.known ? refuse(row->id, (rush_dtype)plan.common) : 0;
 }
 
 /* Small contiguous operands of the type that is computed in need neither plan nor iterator. */

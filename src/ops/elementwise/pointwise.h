@@ -48,10 +48,10 @@ typedef struct rush_pw_plan {
     uint8_t compute;       /* dtype of the loop's operands      */
     uint8_t result;        /* dtype of the result               */
     uint8_t stored;        /* what the loop itself writes       */
-    rush_pw_kernel loop;   /* on the CPU                        */
+    bool known;            /* is there a loop for that dtype?   */
 } rush_pw_plan;
 
-/* x: the row's operands, tensors or numbers. The loop is NULL for dtypes without one. */
+/* x: the row's operands, tensors or numbers. */
 int rush_pw_plan_make(rush_pw_plan *, rush_pw_id, const rush_value *x);
 /* Result i of broadcast size, its strides like PyTorch's. */
 int rush_pw_result(rush_value *out, int i, rush_dtype, int nx, const rush_value *x);

@@ -176,7 +176,7 @@ static void lu_factor_cpu(const rush_op *op, const rush_value *in, rush_value *o
     int m = ROWS(lu), n = COLS(lu);
     if (rush_copy_into(lu, in[0].t)) return;
     for (int64_t b = 0; b < rush_batches(lu); ++b) {
-        int info = m && n ? rush_getrf(lu->dtype, m, n, matrix(lu, b), m, (int32_t *)(void *)row(out[1].t, b, RUSH_MIN(m, n))) : 0;
+        int info = m && n ? rush_getrf(lu->dtype, m, n, matrix(lu, b), m, (int32_t *)(void *)batch_row(out[1].t, b, RUSH_MIN(m, n))) : 0;
         if (info < 0) return;
         ((int32_t *)rush_ptr(out[2].t))[b] = info;
     }
@@ -348,7 +348,7 @@ static void geqrf_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int m = ROWS(a), n = COLS(a);
     if (rush_copy_into(a, in[0].t) || !m || !n) return;
     for (int64_t b = 0; b < rush_batches(a); ++b)
-        if (rush_geqrf(a->dtype, m, n, matrix(a, b), m, row(out[1].t, b, RUSH_MIN(m, n)))) return;
+        if (rush_geqrf(a->dtype, m, n, matrix(a, b), m, batch_row(out[1].t, b, RUSH_MIN(m, n)))) return;
 }
 
 static rush_op op_geqrf = {
@@ -554,7 +554,7 @@ static void ldl_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int n = ROWS(ld);
     if (rush_copy_into(ld, T("tril", in[0]))) return;
     for (int64_t b = 0; b < rush_batches(ld); ++b) {
-        int info = n ? rush_sytrf(ld->dtype, in[1].i, n, matrix(ld, b), n, (int32_t *)(void *)row(out[1].t, b, n)) : 0;
+        int info = n ? rush_sytrf(ld->dtype, in[1].i, n, matrix(ld, b), n, (int32_t *)(void *)batch_row(out[1].t, b, n)) : 0;
         if (info < 0) return;
         ((int32_t *)rush_ptr(out[2].t))[b] = info;
     }
@@ -623,12 +623,12 @@ static void ldl_solve_cpu(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *ld = full && piv ? rush_out_matrix(room, 0, x, x->dtype, n, n) : NULL;
     if (!ld || rush_copy_into(ld, full) || rush_copy_into(x, in[2].t) || !n || !COLS(x)) return;
     for (int64_t b = 0; b < rush_batches(x); ++b)
-        if (!are_block_pivots((const int32_t *)(const void *)row(piv, b, n), n)) {
+        if (!are_block_pivots((const int32_t *)(const void *)batch_row(piv, b, n), n)) {
             rush_fail(RUSH_RUNTIME_ERROR, "Pivots given to ldl_solve are not those of a matrix of %d rows. Did you properly pass the result of ldl_factor?", n);
             return;
         }
     for (int64_t b = 0; b < rush_batches(x); ++b)
-        if (rush_sytrs(x->dtype, in[3].i, n, COLS(x), matrix(ld, b), n, (int32_t *)(void *)row(piv, b, n), matrix(x, b), n)) return;
+        if (rush_sytrs(x->dtype, in[3].i, n, COLS(x), matrix(ld, b), n, (int32_t *)(void *)batch_row(piv, b, n), matrix(x, b), n)) return;
 }
 
 static rush_op op_linalg_ldl_solve = {

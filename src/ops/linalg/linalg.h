@@ -27,7 +27,7 @@ static inline char *matrix(const rush_tensor *t, int64_t b)
 #define BYTES(t) ((size_t)rush_dtypes[(t)->dtype].size)
 
 /* Row b of a result made by rush_out_batch. */
-static inline char *row(const rush_tensor *t, int64_t b, int64_t n)
+static inline char *batch_row(const rush_tensor *t, int64_t b, int64_t n)
 {
     return (char *)rush_ptr(t) + b * n * BYTES(t);
 }

@@ -35,7 +35,7 @@ static void eigh_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *work = vectors ? out[1].t : rush_out_matrix(room, 0, a, a->dtype, n, n);
     if (!work || rush_copy_into(work, a) || !n) return;
     for (int64_t b = 0; b < rush_batches(a); ++b) {
-        int info = rush_syevd(a->dtype, vectors, (in[1].s[0] & ~32) == 'U', n, matrix(work, b), n, row(out[0].t, b, n));
+        int info = rush_syevd(a->dtype, vectors, (in[1].s[0] & ~32) == 'U', n, matrix(work, b), n, batch_row(out[0].t, b, n));
         if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
                                                    "repeated eigenvalues (error code: %d).", info);
         if (info) return;
@@ -121,7 +121,7 @@ static void eig_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         return;
     }
     for (int64_t b = 0; b < rush_batches(a); ++b) {
-        int info = rush_geev(a->dtype, true, n, matrix(work, b), n, row(out[0].t, b, n), matrix(out[1].t, b), n);
+        int info = rush_geev(a->dtype, true, n, matrix(work, b), n, batch_row(out[0].t, b, n), matrix(out[1].t, b), n);
         if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The algorithm failed to converge (error code: %d).", info);
         if (info) return;
     }
@@ -202,7 +202,7 @@ static void svd_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         return;
     }
     for (int64_t b = 0; b < rush_batches(a); ++b) {
-        int info = rush_gesdd(a->dtype, !vectors ? 'N' : full ? 'A' : 'S', m, n, matrix(work, b), m, row(s, b, k), vectors ? matrix(u, b) : NULL,
+        int info = rush_gesdd(a->dtype, !vectors ? 'N' : full ? 'A' : 'S', m, n, matrix(work, b), m, batch_row(s, b, k), vectors ? matrix(u, b) : NULL,
                               m, vectors ? matrix(vh, b) : NULL, vectors ? ROWS(vh) : RUSH_MAX(n, 1));
         if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
                                                    "repeated singular values (error code: %d).", info);
