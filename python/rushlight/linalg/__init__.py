@@ -1,4 +1,4 @@
-"""torch.linalg: linear algebra. Each function is an operation of the registry whose name begins with linalg_."""
+"""torch.linalg: linear algebra. Each function is an operation of the registry whose name begins with linalg_; out: the tensor that takes the result."""
 from rushlight import _C
 from rushlight._C import _LinAlgError as LinAlgError
 

@@ -1,5 +1,8 @@
 """Layers, losses and what belongs to them.
 
+Arguments that many have: device and dtype are of the parameters; inplace: the result takes the input's memory; size_average and reduce
+are the old form of reduction, and None is right.
+
 Layers come at once; what few programs touch (attention kernels, parallel wrappers) is loaded when it is
 asked for.
 """
@@ -12,7 +15,13 @@ _LAZY = ("attention", "common_types", "grad", "parallel", "quantized")
 
 
 def factory_kwargs(kwargs):
-    """The keywords `device`, `dtype` and `memory_format` among `kwargs`, checked."""
+    """The keywords `device`, `dtype` and `memory_format` among `kwargs`, checked.
+
+    kwargs: a dictionary, or None; an unknown keyword is an error.
+
+    >>> nn.factory_kwargs({"dtype": torch.float64})
+    {'dtype': torch.float64}
+    """
     if kwargs is None:
         return {}
     simple = {"device", "dtype", "memory_format"}

@@ -23,7 +23,13 @@ def _scan(*values):
 overridden = getattr(torch._C, "_has_torch_function_variadic", _scan)
 
 
-def handle(function, relevant, *args, **kwargs):
-    """Let the first argument that overrides `function` answer in its place."""
+def handle(public_api, relevant_args, *args, **kwargs):
+    """Let the first argument that overrides `function` answer in its place.
+
+    public_api: the function that was called with relevant_args, args and kwargs.
+
+    >>> F.has_torch_function((torch.ones(1),))
+    False
+    """
     from rushlight.overrides import handle_torch_function
-    return handle_torch_function(function, relevant, *args, **kwargs)
+    return handle_torch_function(public_api, relevant_args, *args, **kwargs)

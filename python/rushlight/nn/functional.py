@@ -1,5 +1,8 @@
 """Functional forms of all layers.
 
+Arguments that many have: inplace: the result takes the input's memory; out: the tensor that takes the result; size_average and reduce are
+the old form of reduction, and None is right.
+
 Three sources: functions written in `_functional/` (they take the old arguments, check, and choose an
 operator), operators that are used as they are, and a few aliases.  All of them say that they live here,
 so that a pickled reference to one is found again.
@@ -8,14 +11,14 @@ import enum
 
 import rushlight as torch
 from rushlight import Tensor
-from rushlight._alias import torch_name
+from rushlight._alias import torch_name as _torch_name
 from rushlight.nn import _reduction, grad
 from rushlight.nn._functional import activation, attention, loss, norm, pooling, vision
-from rushlight.nn._override import handle, overridden
+from rushlight.nn._override import handle as handle_torch_function, overridden as _overridden
 from rushlight.nn._tuples import _list_with_default, _pair, _single, _triple
 
 for _family in (activation, attention, loss, norm, pooling, vision):
-    _names = _family.__name__, torch_name(_family.__name__)
+    _names = _family.__name__, _torch_name(_family.__name__)
     for _name, _value in list(vars(_family).items()):
         if getattr(_value, "__module__", None) in _names and callable(_value):
             _value.__module__ = __name__
@@ -46,7 +49,13 @@ def __getattr__(name):
 
 
 class ScalingType(enum.Enum):
-    """How many elements of a low-precision matrix share a scale."""
+    """How many elements of a low-precision matrix share a scale.
+
+    value: the number of a member; names, module, qualname, type, start, boundary: only to make other enumerations.
+
+    >>> F.ScalingType.RowWise.value
+    1
+    """
     TensorWise = 0
     RowWise = 1
     BlockWise1x16 = 2
@@ -56,22 +65,40 @@ class ScalingType(enum.Enum):
 
 
 class SwizzleType(enum.Enum):
-    """How the scales of a low-precision matrix lie in memory."""
+    """How the scales of a low-precision matrix lie in memory.
+
+    value: the number of a member; names, module, qualname, type, start, boundary: only to make other enumerations.
+
+    >>> F.SwizzleType.NO_SWIZZLE.value
+    0
+    """
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1
 
 
 def assert_int_or_pair(arg, arg_name, message):
-    """Complain unless `arg` is a number or a pair."""
+    """Complain unless `arg` is a number or a pair.
+
+    arg: what was given; arg_name: its name; message: of the AssertionError, with {} for the name.
+
+    >>> F.assert_int_or_pair((1, 2), "stride", "{} is wrong")
+    >>> F.assert_int_or_pair((1, 2), "stride", "{} is wrong") is None
+    True
+    """
     if not (isinstance(arg, int) or len(arg) == 2):
         raise AssertionError(message.format(arg_name))
 
 
 def has_torch_function(relevant_args):
-    """Whether one of the arguments overrides torch functions."""
-    return overridden(*relevant_args)
+    """Whether one of the arguments overrides torch functions.
+
+    relevant_args: a tuple of any objects.
+
+    >>> F.has_torch_function((torch.ones(1), 2))
+    False
+    """
+    return _overridden(*relevant_args)
 
 
-has_torch_function_unary = has_torch_function_variadic = overridden
-handle_torch_function = handle
+has_torch_function_unary = has_torch_function_variadic = _overridden
 del _family, _name, _value

@@ -19,7 +19,15 @@ class _ParameterMeta(_TensorMeta):
 
 
 class Parameter(torch.Tensor, metaclass=_ParameterMeta):
-    """A tensor that is a module parameter: it joins `parameters()` of the module it is assigned to."""
+    """A tensor that is a module parameter: it joins `parameters()` of the module it is assigned to.
+
+    data: its values; requires_grad: whether gradients are computed.
+
+    >>> layer = nn.Module()
+    >>> layer.scale = nn.Parameter(torch.ones(2))
+    >>> [name for name, _ in layer.named_parameters()]
+    ['scale']
+    """
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
@@ -117,7 +125,15 @@ def is_lazy(param):
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape is not known yet; a lazy module fills it in."""
+    """A parameter whose shape is not known yet; a lazy module fills it in.
+
+    requires_grad: of the parameter that it becomes.
+
+    >>> p = nn.UninitializedParameter()
+    >>> p.materialize((2, 3))
+    >>> p.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = Parameter
 
@@ -139,7 +155,15 @@ class _BufferMeta(_TensorMeta):
 
 
 class Buffer(torch.Tensor, metaclass=_BufferMeta):
-    """A tensor that joins the buffers of the module it is assigned to (saved unless not persistent)."""
+    """A tensor that joins the buffers of the module it is assigned to (saved unless not persistent).
+
+    data: its values; persistent: whether it is part of state_dict().
+
+    >>> layer = nn.Module()
+    >>> layer.count = nn.Buffer(torch.zeros(1))
+    >>> list(layer.state_dict())
+    ['count']
+    """
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
@@ -153,7 +177,15 @@ class Buffer(torch.Tensor, metaclass=_BufferMeta):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, torch.Tensor):
-    """A buffer whose shape is not known yet."""
+    """A buffer whose shape is not known yet.
+
+    requires_grad: of the buffer that it becomes; persistent: whether it is part of state_dict().
+
+    >>> b = nn.UninitializedBuffer()
+    >>> b.materialize((2, 3))
+    >>> b.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = torch.Tensor
 

@@ -1,4 +1,8 @@
-"""Optimizers and schedules of their learning rates."""
+"""Optimizers and schedules of their learning rates.
+
+Arguments that many have: maximize: go up instead of down; differentiable: the step itself is recorded for gradients; foreach, fused and
+capturable: ways of computing it for PyTorch, which give the same numbers.
+"""
 from rushlight.optim import lr_scheduler, optimizer
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon

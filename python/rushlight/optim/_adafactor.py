@@ -7,7 +7,19 @@ __all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(Optimizer):
-    """Adam's scaling with memory for rows and columns only."""
+    """Adam's scaling with memory for rows and columns only.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; beta2_decay: the power of t by which
+    the mean square forgets; eps: two numbers, added to squares (the dtype's epsilon squared by default) and the least scale of steps; d: steps
+    of a larger root mean square are cut down; weight_decay: parameters are scaled by 1 - lr weight_decay.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Adafactor([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8419, -1.8419])
+    """
 
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
                  maximize=False):

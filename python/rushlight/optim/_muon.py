@@ -42,7 +42,19 @@ def _adjust_lr(lr, adjust_lr_fn, param_shape):
 
 
 class Muon(Optimizer):
-    """Orthogonalised momentum."""
+    """Orthogonalised momentum.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; weight_decay: parameters are scaled
+    by 1 - lr weight_decay; momentum: how much is kept of earlier gradients; nesterov: look one step ahead; ns_coefficients, ns_steps: of the
+    iteration that orthogonalises; eps: added to norms; adjust_lr_fn: "original" or "match_rms_adamw". Parameters are matrices.
+
+    >>> w = torch.eye(2, requires_grad=True)
+    >>> optimizer = torch.optim.Muon([w], lr=0.1, weight_decay=0.)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w.shape
+    torch.Size([2, 2])
+    """
 
     def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
                  ns_coefficients=(DEFAULT_A, DEFAULT_B, DEFAULT_C), eps=EPS, ns_steps=DEFAULT_NS_STEPS,

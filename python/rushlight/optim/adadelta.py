@@ -8,7 +8,18 @@ __all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(ListOptimizer):
-    """Steps in the ratio of the running means of squared updates and squared gradients."""
+    """Steps in the ratio of the running means of squared updates and squared gradients.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; rho: how much is kept of running
+    means; eps: added below both roots; weight_decay: the factor of parameters that is added to gradients.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Adadelta([w])
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.9968, -1.9968])
+    """
 
     _state_names = "square_avg", "acc_delta"
     _option_names = "lr", "rho", "eps", "weight_decay"

@@ -8,7 +8,19 @@ __all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(Optimizer):
-    """Steps scaled by the sum of all squared gradients."""
+    """Steps scaled by the sum of all squared gradients.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; lr_decay: step t has the size lr /
+    (1 + (t - 1) lr_decay); weight_decay: the factor of parameters that is added to gradients; initial_accumulator_value: what the sums begin
+    with; eps: added to the denominator.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Adagrad([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
                  foreach=None, *, maximize=False, differentiable=False, fused=None):

@@ -7,7 +7,20 @@ __all__ = ["Adam", "adam"]
 
 
 class Adam(Optimizer):
-    """Steps scaled by running means of the gradient and of its square."""
+    """Steps scaled by running means of the gradient and of its square.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the
+    running means of the gradient and of its square; eps: added to the denominator; weight_decay: the factor of parameters that is added to
+    gradients; decoupled_weight_decay: parameters are scaled by 1 - lr weight_decay instead; amsgrad: divide by the largest mean square there
+    was.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Adam([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
                  maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):

@@ -8,7 +8,18 @@ __all__ = ["Adamax", "adamax"]
 
 
 class Adamax(ListOptimizer):
-    """Adam with the largest gradient seen in place of the mean square."""
+    """Adam with the largest gradient seen in place of the mean square.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the mean
+    gradient and of the largest; eps: added to the largest; weight_decay: the factor of parameters that is added to gradients.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Adamax([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     _state_names = "exp_avg", "exp_inf"
     _option_names = "lr", "betas", "eps", "weight_decay"

@@ -5,7 +5,19 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """Adam whose weight decay does not pass through the running means."""
+    """Adam whose weight decay does not pass through the running means.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the
+    running means of the gradient and of its square; eps: added to the denominator; weight_decay: parameters are scaled by 1 - lr weight_decay;
+    amsgrad: divide by the largest mean square there was.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.AdamW([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8990, -1.8980])
+    """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
                  maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):

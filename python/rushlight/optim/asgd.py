@@ -8,7 +8,19 @@ __all__ = ["ASGD", "asgd"]
 
 
 class ASGD(ListOptimizer):
-    """Gradient descent that keeps, in `ax`, the mean of the parameters from step t0 on."""
+    """Gradient descent that keeps, in `ax`, the mean of the parameters from step t0 on.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; lambd: the decay of parameters;
+    alpha: the power by which lr falls; t0: the step from which the mean is taken; weight_decay: the factor of parameters that is added to
+    gradients.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.ASGD([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
+    """
 
     _state_names = "ax", "mu", "eta"
     _option_names = "lr", "lambd", "alpha", "t0", "weight_decay"

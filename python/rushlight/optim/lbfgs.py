@@ -114,7 +114,23 @@ def _strong_wolfe(obj_func, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_chang
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS; `step` needs a closure."""
+    """Limited-memory BFGS; `step` needs a closure.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; max_iter, max_eval: the most
+    iterations, and calls of the closure, of a step; tolerance_grad, tolerance_change: a step ends where gradient, or change, is smaller;
+    history_size: how many updates are remembered; line_search_fn: None or "strong_wolfe".
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 3) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> loss = optimizer.step(closure)
+    >>> w.detach()
+    tensor([3.0000, 3.0000])
+    """
 
     def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
                  history_size=100, line_search_fn=None):

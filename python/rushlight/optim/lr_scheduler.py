@@ -3,6 +3,8 @@
 A schedule computes the next rates from the present ones (`get_lr`), so that several can act on one
 optimizer; many have a closed form as well, for jumps to an epoch.  What `__dict__` holds besides the
 optimizer is the state dict, so names here are part of the file format.
+
+last_epoch: the epoch to go on from, or -1 for a beginning.
 """
 import functools
 import math
@@ -101,7 +103,21 @@ def _notice_steps(optimizer):
 
 
 class LRScheduler:
-    """Base class of schedules: write `get_lr`."""
+    """Base class of schedules: write `get_lr`.
+
+    optimizer: whose rates it changes. step() is called after optimizer.step(); get_last_lr() has the rate of each group; state_dict() is saved
+    with the optimizer's.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> class Halve(torch.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate * 0.5 ** self.last_epoch for rate in self.base_lrs]
+    >>> schedule = Halve(optimizer)
+    >>> optimizer.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     _get_lr_called_within_step = False
     _is_initial = False
@@ -228,7 +244,20 @@ class _Lambdas(LRScheduler):
 
 
 class LambdaLR(_Lambdas):
-    """initial rate * lr_lambda(epoch)."""
+    """initial rate * lr_lambda(epoch).
+
+    optimizer: whose rates it changes; lr_lambda: a function of the epoch, or one for each group.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9 ** epoch)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.9
+    0.81
+    0.729
+    """
 
     def get_lr(self):
         """The rates that come next."""
@@ -237,7 +266,20 @@ class LambdaLR(_Lambdas):
 
 
 class MultiplicativeLR(_Lambdas):
-    """present rate * lr_lambda(epoch)."""
+    """present rate * lr_lambda(epoch).
+
+    optimizer: whose rates it changes; lr_lambda: a function of the epoch, or one for each group.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.5
+    0.25
+    0.125
+    """
 
     def get_lr(self):
         """The rates that come next."""
@@ -248,7 +290,20 @@ class MultiplicativeLR(_Lambdas):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size epochs."""
+    """Times gamma every step_size epochs.
+
+    optimizer: whose rates it changes; step_size: how many epochs; gamma: the factor.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    1.0
+    0.1
+    0.1
+    """
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size = step_size
@@ -267,7 +322,20 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """Times gamma at each milestone.
+
+    optimizer: whose rates it changes; milestones: epochs, ascending; gamma: the factor.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.1)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.1
+    0.1
+    0.01
+    """
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones = Counter(milestones)
@@ -287,7 +355,20 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times factor for the first total_iters epochs."""
+    """Times factor for the first total_iters epochs.
+
+    optimizer: whose rates it changes; factor: the factor; total_iters: for how many epochs.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.5
+    0.5
+    1.0
+    1.0
+    """
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if factor > 1.0 or factor < 0:
@@ -311,7 +392,20 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A factor that goes in a line from start_factor to end_factor in total_iters epochs."""
+    """A factor that goes in a line from start_factor to end_factor in total_iters epochs.
+
+    optimizer: whose rates it changes; start_factor, end_factor: at both ends; total_iters: in how many epochs.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.25, total_iters=3)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.25
+    0.5
+    0.75
+    1.0
+    """
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if start_factor > 1.0 or start_factor <= 0:
@@ -340,7 +434,20 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """Times gamma every epoch.
+
+    optimizer: whose rates it changes; gamma: the factor.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.5
+    0.25
+    0.125
+    """
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
@@ -356,7 +463,20 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """(1 - epoch / total_iters) ** power."""
+    """(1 - epoch / total_iters) ** power.
+
+    optimizer: whose rates it changes; total_iters: when it reaches 0; power: of the polynomial.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.75
+    0.5
+    0.25
+    """
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters = total_iters
@@ -377,7 +497,20 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Along a cosine from the initial rate to eta_min in T_max epochs, and back."""
+    """Along a cosine from the initial rate to eta_min in T_max epochs, and back.
+
+    optimizer: whose rates it changes; T_max: epochs of the way down; eta_min: the lowest rate.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=3)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.75
+    0.25
+    0.0
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max = T_max
@@ -406,7 +539,21 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Along a cosine down, and again from the top after T_0, T_0 * T_mult, ... epochs."""
+    """Along a cosine down, and again from the top after T_0, T_0 * T_mult, ... epochs.
+
+    optimizer: whose rates it changes; T_0: epochs of the first way; T_mult: by how much each way is longer than the last; eta_min: the lowest
+    rate.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.5
+    1.0
+    0.5
+    """
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
         if T_0 <= 0 or not isinstance(T_0, int):
@@ -471,7 +618,22 @@ def _check_momentum(optimizer):
 
 
 class CyclicLR(LRScheduler):
-    """Up and down between two rates, the amplitude possibly shrinking."""
+    """Up and down between two rates, the amplitude possibly shrinking.
+
+    optimizer: whose rates it changes; base_lr, max_lr: the two rates, numbers or one per group; step_size_up, step_size_down: how many steps
+    each way takes; mode: "triangular", "triangular2" (half the amplitude each cycle) or "exp_range" (gamma ** step); scale_fn: an amplitude of
+    your own, a function of the cycle or step, as scale_mode says; cycle_momentum, base_momentum, max_momentum: momentum moves the other way.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, step_size_up=2, cycle_momentum=False)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.1
+    0.3
+    0.5
+    0.3
+    """
 
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular",
                  gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8,
@@ -563,7 +725,23 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to max_lr, then down far below the start: one cycle for the whole training."""
+    """Up to max_lr, then down far below the start: one cycle for the whole training.
+
+    optimizer: whose rates it changes; max_lr: the highest rate; total_steps, or epochs and steps_per_epoch: how many steps there are;
+    pct_start: the share of the way up; anneal_strategy: "cos" or "linear"; cycle_momentum, base_momentum, max_momentum: momentum moves the
+    other way; div_factor: max_lr over the first rate; final_div_factor: the first rate over the last; three_phase: down to the first rate
+    before the rest.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1., total_steps=4, cycle_momentum=False)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.04
+    0.8117
+    0.2831
+    0.0
+    """
 
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
                  anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
@@ -657,7 +835,22 @@ class OneCycleLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times factor when a measured value has not improved for a while."""
+    """Times factor when a measured value has not improved for a while.
+
+    optimizer: whose rates it changes; mode: "min" or "max", what is better; factor: the factor; patience: how many epochs without an
+    improvement are taken; threshold: what counts as one, a share ("rel") or an amount ("abs") by threshold_mode; cooldown: epochs to wait after
+    a change; min_lr: the lowest rate; eps: smaller changes are not made.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     schedule.step(1.0)
+    1.0
+    1.0
+    1.0
+    0.1
+    """
 
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
                  cooldown=0, min_lr=0, eps=1e-8):
@@ -784,7 +977,20 @@ def _check_several(scheduler_of, schedulers, optimizer, empty, plateau_allowed):
 
 
 class SequentialLR(_Several):
-    """Schedules one after the other, changing at milestones."""
+    """Schedules one after the other, changing at milestones.
+
+    optimizer: whose rates it changes; schedulers: in their order; milestones: the epochs at which the next one begins.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [torch.optim.lr_scheduler.ConstantLR(optimizer, 0.5, 9), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)], milestones=[2])
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.5
+    0.5
+    1.0
+    0.5
+    """
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         _check_several(self, schedulers, optimizer, "", False)
@@ -825,7 +1031,20 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Schedules acting together."""
+    """Schedules acting together.
+
+    optimizer: whose rates it changes; schedulers: which all step at once; optimizer may be left out.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.lr_scheduler.ChainedScheduler([torch.optim.lr_scheduler.ConstantLR(optimizer, 0.5, 2), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)])
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    0.5
+    0.25
+    0.25
+    0.125
+    """
 
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) >= 1 and optimizer is None:

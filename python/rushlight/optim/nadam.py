@@ -8,7 +8,19 @@ __all__ = ["NAdam", "nadam"]
 
 
 class NAdam(ListOptimizer):
-    """Adam that looks one step ahead."""
+    """Adam that looks one step ahead.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the
+    running means of the gradient and of its square; eps: added to the denominator; weight_decay: the factor of parameters that is added to
+    gradients; decoupled_weight_decay: parameters are scaled by 1 - lr weight_decay instead; momentum_decay: how the momentum's schedule falls.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.NAdam([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8944, -1.8944])
+    """
 
     _state_names = "exp_avg", "exp_avg_sq", "mu_product"
     _option_names = "lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay"

@@ -128,7 +128,15 @@ def register_optimizer_step_post_hook(hook):
 
 
 class Optimizer:
-    """Base class of optimizers."""
+    """Base class of optimizers.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; defaults: settings of groups that do not say otherwise.
+    Subclasses write step(); param_groups and state are saved by state_dict().
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
+    >>> optimizer.param_groups[0]["lr"], isinstance(optimizer, torch.optim.Optimizer)
+    (0.1, True)
+    """
 
     OptimizerPreHook = OptimizerPostHook = object       # names for annotations
 

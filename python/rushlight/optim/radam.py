@@ -8,7 +8,19 @@ __all__ = ["RAdam", "radam"]
 
 
 class RAdam(ListOptimizer):
-    """Rectified Adam."""
+    """Rectified Adam.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the
+    running means of the gradient and of its square; eps: added to the denominator; weight_decay: the factor of parameters that is added to
+    gradients; decoupled_weight_decay: parameters are scaled by 1 - lr weight_decay instead.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.RAdam([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
+    """
 
     _state_names = "exp_avg", "exp_avg_sq"
     _option_names = "lr", "betas", "eps", "weight_decay", "decoupled_weight_decay"

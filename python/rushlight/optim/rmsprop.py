@@ -8,7 +8,19 @@ __all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(ListOptimizer):
-    """Steps scaled by the running mean of the squared gradient."""
+    """Steps scaled by the running mean of the squared gradient.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; alpha: how much is kept of the mean
+    square; eps: added to its root; weight_decay: the factor of parameters that is added to gradients; momentum: how much of the last step is
+    kept; centered: subtract the mean gradient's square.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.RMSprop([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 5.9605e-08, -1.0000e+00])
+    """
 
     _state_names = "square_avg", "grad_avg", "momentum_buffer"
     _option_names = "lr", "alpha", "eps", "weight_decay", "momentum", "centered"

@@ -7,7 +7,18 @@ __all__ = ["Rprop", "rprop"]
 
 
 class Rprop(ListOptimizer):
-    """A step size per element that grows while the gradient keeps its sign."""
+    """A step size per element that grows while the gradient keeps its sign.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; etas: factors of a step whose
+    gradient's sign changed, and of others; step_sizes: the smallest and the largest step.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.Rprop([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     _state_names = "prev", "step_size"
 

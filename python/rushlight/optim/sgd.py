@@ -7,7 +7,19 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
-    """p -= lr * (momentum of the gradient)."""
+    """p -= lr * (momentum of the gradient).
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; momentum: how much of the last step
+    is kept; dampening: how much less the gradient counts beside it; weight_decay: the factor of parameters that is added to gradients;
+    nesterov: look one step ahead.
+
+    >>> w = torch.tensor([1., -2.], requires_grad=True)
+    >>> optimizer = torch.optim.SGD([w], lr=0.1)
+    >>> (w ** 2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
+    """
 
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
                  foreach=None, differentiable=False, fused=None):

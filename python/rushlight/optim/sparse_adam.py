@@ -7,7 +7,21 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam that touches only what has a gradient."""
+    """Adam that touches only what has a gradient.
+
+    params: tensors, or dictionaries with "params" and settings of a group of their own; lr: the step size; betas: how much is kept of the
+    running means of the gradient and of its square; eps: added to the denominator.
+
+    >>> table = nn.Embedding(3, 2, sparse=True)
+    >>> optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+    >>> before = table.weight.detach().clone()
+    >>> table(torch.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> (table.weight.detach() - before).round(decimals=4)
+    tensor([[ 0.0000,  0.0000],
+            [-0.1000, -0.1000],
+            [ 0.0000,  0.0000]])
+    """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
         if not 0.0 < lr:

@@ -17,7 +17,15 @@ def _check_decay(decay):
 
 
 def get_ema_multi_avg_fn(decay=0.999):
-    """Exponential mean of lists of parameters, in place."""
+    """Exponential mean of lists of parameters, in place.
+
+    decay: how much of the means is kept.
+
+    >>> means = [torch.tensor([1.])]
+    >>> torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)(means, [torch.tensor([2.])], 1)
+    >>> means
+    [tensor([1.1000])]
+    """
     _check_decay(decay)
 
     @torch.no_grad()
@@ -32,7 +40,13 @@ def get_ema_multi_avg_fn(decay=0.999):
 
 
 def get_swa_multi_avg_fn():
-    """Plain mean of lists of parameters, in place."""
+    """Plain mean of lists of parameters, in place.
+
+    >>> means = [torch.tensor([1.])]
+    >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(means, [torch.tensor([4.])], torch.tensor(2))
+    >>> means
+    [tensor([2.])]
+    """
     @torch.no_grad()
     def swa_update(averaged_param_list, current_param_list, num_averaged):
         for mean, current in zip(averaged_param_list, current_param_list):
@@ -42,7 +56,13 @@ def get_swa_multi_avg_fn():
 
 
 def get_ema_avg_fn(decay=0.999):
-    """Exponential mean of one parameter."""
+    """Exponential mean of one parameter.
+
+    decay: how much of the mean is kept.
+
+    >>> torch.optim.swa_utils.get_ema_avg_fn(0.9)(torch.tensor(1.), torch.tensor(2.), 1)
+    tensor(1.1000)
+    """
     _check_decay(decay)
 
     @torch.no_grad()
@@ -53,7 +73,11 @@ def get_ema_avg_fn(decay=0.999):
 
 
 def get_swa_avg_fn():
-    """Plain mean of one parameter."""
+    """Plain mean of one parameter.
+
+    >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor(1.), torch.tensor(4.), torch.tensor(2))
+    tensor(2.)
+    """
     @torch.no_grad()
     def swa_update(averaged_param, current_param, num_averaged):
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
@@ -62,7 +86,19 @@ def get_swa_avg_fn():
 
 
 class AveragedModel(Module):
-    """A copy of a model that holds the mean of its parameters."""
+    """A copy of a model that holds the mean of its parameters.
+
+    model: is copied, to device if given; avg_fn: of (mean, parameter, count), or multi_avg_fn: of lists of them, computes the new mean; the
+    plain mean by default; use_buffers: average buffers, too.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> mean = torch.optim.swa_utils.AveragedModel(model)
+    >>> for value in (1., 3.):
+    ...     _ = nn.init.constant_(model.weight, value)
+    ...     mean.update_parameters(model)
+    >>> mean.module.weight.item()
+    2.0
+    """
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
@@ -106,7 +142,15 @@ class AveragedModel(Module):
 
 @torch.no_grad()
 def update_bn(loader, model, device=None):
-    """Compute the statistics of batch normalisation anew, over all batches of `loader`."""
+    """Compute the statistics of batch normalisation anew, over all batches of `loader`.
+
+    loader: batches, or tuples whose first part is one; model: has batch normalisations; device: where batches are moved.
+
+    >>> model = nn.BatchNorm1d(1)
+    >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.], [3.]])], model)
+    >>> model.running_mean
+    tensor([2.])
+    """
     norms = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
         return
@@ -124,7 +168,21 @@ def update_bn(loader, model, device=None):
 
 
 class SWALR(LRScheduler):
-    """From the present rate to swa_lr in some epochs, and then constant."""
+    """From the present rate to swa_lr in some epochs, and then constant.
+
+    optimizer: whose rates it changes; last_epoch: the epoch to go on from, or -1; swa_lr: the last rate, or one per group; anneal_epochs: in
+    how many epochs; anneal_strategy: "cos" or "linear".
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.)
+    >>> schedule = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.1, anneal_epochs=2, anneal_strategy="linear")
+    >>> for epoch in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    ...     optimizer.step(); schedule.step()
+    1.0
+    0.55
+    0.1
+    0.1
+    """
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         for lr, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups):

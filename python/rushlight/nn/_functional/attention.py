@@ -98,7 +98,18 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
                                  use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
                                  v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
                                  is_causal=False):
-    """The forward of `nn.MultiheadAttention`; sequence first, batch second."""
+    """The forward of `nn.MultiheadAttention`; sequence first, batch second.
+
+    query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal: what the module is called with;
+    embed_dim_to_check: query's size; num_heads, bias_k, bias_v, add_zero_attn, in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias:
+    the module's; dropout_p: applied when training; use_separate_proj_weight: take q_proj_weight, k_proj_weight, v_proj_weight in place of
+    in_proj_weight; static_k, static_v: keys and values that are projected already.
+    Shapes: query (L, N, E), key and value (S, N, E), in_proj_weight (3 E, E), out_proj_weight (E, E); result (L, N, E) and weights (N, L, S).
+
+    >>> x, w = torch.ones(2, 1, 4), torch.cat([torch.eye(4)] * 3)
+    >>> F.multi_head_attention_forward(x, x, x, 4, 2, w, torch.zeros(12), None, None, False, 0., torch.eye(4), torch.zeros(4))[0][0]
+    tensor([[1., 1., 1., 1.]])
+    """
     tensors = (query, key, value, in_proj_weight, in_proj_bias, bias_k, bias_v, out_proj_weight, out_proj_bias)
     if overridden(*tensors):
         return handle(multi_head_attention_forward, tensors, query, key, value, embed_dim_to_check, num_heads,

@@ -32,7 +32,16 @@ def _same_size_or_warn(input, target, stacklevel=3):
 
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
-    """Negative log likelihood of the softmax of `input`; `target` holds classes or probabilities."""
+    """Negative log likelihood of the softmax of `input`; `target` holds classes or probabilities.
+
+    weight: a factor per class (C); ignore_index: a target that does not count; label_smoothing: the share of the target that is spread over all
+    classes. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), (N, C, *) or (C), target (N), (N, *) or (), int64, or probabilities like input; result (), or like the targets without
+    reduction.
+
+    >>> F.cross_entropy(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([1, 2]))
+    tensor(0.8955)
+    """
     if overridden(input, target, weight):
         return handle(cross_entropy, (input, target, weight), input, target, weight=weight,
                       size_average=size_average, ignore_index=ignore_index, reduce=reduce, reduction=reduction,
@@ -42,7 +51,14 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-    """Negative of the entries of `input` (log probabilities) at the target classes."""
+    """Negative of the entries of `input` (log probabilities) at the target classes.
+
+    weight: a factor per class (C); ignore_index: a target that does not count. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), (N, C, *) or (C), target (N), (N, *) or (), int64; result (), or like target without reduction.
+
+    >>> F.nll_loss(torch.tensor([[-1., -0.5], [-2., -0.1]]), torch.tensor([1, 0]))
+    tensor(1.2500)
+    """
     if overridden(input, target, weight):
         return handle(nll_loss, (input, target, weight), input, target, weight=weight, size_average=size_average,
                       ignore_index=ignore_index, reduce=reduce, reduction=reduction)
@@ -51,7 +67,15 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
                          ignore_index=None, label_smoothing=0.0, options=None):
-    """cross_entropy(linear(input, linear_weight, linear_bias), target)."""
+    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+
+    linear_weight, linear_bias: of the layer; weight: a factor per class; ignore_index: a target that does not count; label_smoothing: the share
+    of the target that is spread over all classes; options: a LinearCrossEntropyOptions. reduction: "mean", "sum" or "none".
+    Shapes: input (N, D), linear_weight (C, D), linear_bias (C), target (N), int64; result (), or (N) without reduction.
+
+    >>> F.linear_cross_entropy(torch.zeros(2, 4), torch.ones(3, 4), torch.tensor([0, 2]))
+    tensor(1.0986)
+    """
     tensors = (input, linear_weight, target, linear_bias, weight)
     if overridden(*tensors):
         return handle(linear_cross_entropy, tensors, input, linear_weight, target, linear_bias=linear_bias,
@@ -71,7 +95,17 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-    """Connectionist temporal classification: all alignments of `targets` with the sequence."""
+    """Connectionist temporal classification: all alignments of `targets` with the sequence.
+
+    blank: the number of the blank class; zero_infinity: losses that are infinite, since the target is too long, count as 0. reduction: "mean",
+    "sum" or "none".
+    Shapes: log_probs (T, N, C) or (T, C), targets (N, S) or all in one row, int64, input_lengths and target_lengths (N); result (), or (N)
+    without reduction.
+
+    >>> log_probs = torch.zeros(4, 1, 3).log_softmax(2)
+    >>> F.ctc_loss(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+    tensor(0.8432)
+    """
     if overridden(log_probs, targets, input_lengths, target_lengths):
         return handle(ctc_loss, (log_probs, targets, input_lengths, target_lengths), log_probs, targets,
                       input_lengths, target_lengths, blank=blank, reduction=reduction, zero_infinity=zero_infinity)
@@ -81,7 +115,15 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):
-    """Negative log likelihood of counts under a Poisson distribution."""
+    """Negative log likelihood of counts under a Poisson distribution.
+
+    log_input: input is the logarithm of the rate; full: add Stirling's term; eps: added to the rate before its logarithm is taken. reduction:
+    "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.poisson_nll_loss(torch.tensor([0., 1.]), torch.tensor([2., 3.]))
+    tensor(0.3591)
+    """
     if overridden(input, target):
         return handle(poisson_nll_loss, (input, target), input, target, log_input=log_input, full=full,
                       size_average=size_average, eps=eps, reduce=reduce, reduction=reduction)
@@ -92,7 +134,14 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """Negative log likelihood under a normal distribution with the given variance."""
+    """Negative log likelihood under a normal distribution with the given variance.
+
+    full: add the constant term; eps: the least variance. reduction: "mean", "sum" or "none".
+    Shapes: input (N, *), target (N, *), var (N, *) or with 1 in place of the last size; result (), or (N, *) without reduction.
+
+    >>> F.gaussian_nll_loss(torch.tensor([1., 2.]), torch.tensor([0., 4.]), torch.tensor([1., 2.]))
+    tensor(0.9233)
+    """
     if overridden(input, target, var):
         return handle(gaussian_nll_loss, (input, target, var), input, target, var, full=full, eps=eps,
                       reduction=reduction)
@@ -120,7 +169,14 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    """Kullback-Leibler divergence of `target` from exp(input)."""
+    """Kullback-Leibler divergence of `target` from exp(input).
+
+    log_target: target holds logarithms, as input does. reduction: "batchmean" (the divergence as it is defined), "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.kl_div(torch.tensor([[-1., -1.]]), torch.tensor([[0.5, 0.5]]), reduction="batchmean")
+    tensor(0.3069)
+    """
     if overridden(input, target):
         return handle(kl_div, (input, target), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, log_target=log_target)
@@ -136,7 +192,14 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """Cross entropy of probabilities with targets between 0 and 1."""
+    """Cross entropy of probabilities with targets between 0 and 1.
+
+    weight: a factor per element. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.binary_cross_entropy(torch.tensor([0.5, 0.25]), torch.tensor([1., 0.]))
+    tensor(0.4904)
+    """
     if overridden(input, target, weight):
         return handle(binary_cross_entropy, (input, target, weight), input, target, weight=weight,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -151,7 +214,14 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
-    """binary_cross_entropy(sigmoid(input), target), computed in one stable step."""
+    """binary_cross_entropy(sigmoid(input), target), computed in one stable step.
+
+    weight: a factor per element; pos_weight: a factor of the positive part, per class. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.binary_cross_entropy_with_logits(torch.tensor([0., -2.]), torch.tensor([1., 0.]))
+    tensor(0.4100)
+    """
     if overridden(input, target, weight, pos_weight):
         return handle(binary_cross_entropy_with_logits, (input, target, weight, pos_weight), input, target,
                       weight=weight, size_average=size_average, reduce=reduce, reduction=reduction,
@@ -185,7 +255,14 @@ def _distance(name, input, target, size_average, reduce, reduction, weight):
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """Squared error."""
+    """Squared error.
+
+    weight: a factor per element, or None. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.mse_loss(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(2.5000)
+    """
     if overridden(input, target, weight):
         return handle(mse_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, weight=weight)
@@ -193,7 +270,14 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """Absolute error."""
+    """Absolute error.
+
+    weight: a factor per element, or None. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.l1_loss(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(1.5000)
+    """
     if overridden(input, target, weight):
         return handle(l1_loss, (input, target, weight), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, weight=weight)
@@ -201,7 +285,14 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    """Squared error below beta, absolute error above."""
+    """Squared error below beta, absolute error above.
+
+    beta: where the square ends; it is divided by beta there. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.smooth_l1_loss(torch.tensor([1., 2.]), torch.tensor([0., 4.]), beta=0.5)
+    tensor(1.2500)
+    """
     if overridden(input, target):
         return handle(smooth_l1_loss, (input, target), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction, beta=beta)
@@ -215,7 +306,14 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Half the squared error below delta, delta * (|error| - delta / 2) above."""
+    """Half the squared error below delta, delta * (|error| - delta / 2) above.
+
+    weight: a factor per element, or None. delta: where the square ends. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> F.huber_loss(torch.tensor([1., 2.]), torch.tensor([0., 4.]), delta=0.5)
+    tensor(0.6250)
+    """
     if overridden(input, target, weight):
         return handle(huber_loss, (input, target, weight), input, target, reduction=reduction, delta=delta,
                       weight=weight)
@@ -228,7 +326,14 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin).
+
+    margin: by how much one input is to be larger. reduction: "mean", "sum" or "none".
+    Shapes: input1, input2 and target (1: the first should be larger, -1: the second) (*); result (), or (*) without reduction.
+
+    >>> F.margin_ranking_loss(torch.tensor([1., 2.]), torch.tensor([3., 0.]), torch.tensor([1., 1.]))
+    tensor(1.)
+    """
     if overridden(input1, input2, target):
         return handle(margin_ranking_loss, (input1, input2, target), input1, input2, target, margin=margin,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -240,7 +345,14 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-    """The input where the target is 1, max(0, margin - input) where it is -1."""
+    """The input where the target is 1, max(0, margin - input) where it is -1.
+
+    margin: from where a dissimilar pair costs nothing. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*) of 1 and -1; result (), or (*) without reduction.
+
+    >>> F.hinge_embedding_loss(torch.tensor([0.2, 0.4]), torch.tensor([1., -1.]))
+    tensor(0.4000)
+    """
     if overridden(input, target):
         return handle(hinge_embedding_loss, (input, target), input, target, margin=margin,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -248,7 +360,14 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Hinge between every labelled class and every other one."""
+    """Hinge between every labelled class and every other one.
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), target (N, C), int64, the classes of a sample up to the first -1; result (), or (N) without reduction.
+
+    >>> F.multilabel_margin_loss(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([[1, -1, 0], [0, 2, -1]]))
+    tensor(0.1667)
+    """
     if overridden(input, target):
         return handle(multilabel_margin_loss, (input, target), input, target, size_average=size_average,
                       reduce=reduce, reduction=reduction)
@@ -256,7 +375,14 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)).
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*) of 1 and -1; result (), or (*) without reduction.
+
+    >>> F.soft_margin_loss(torch.tensor([0., 2.]), torch.tensor([1., -1.]))
+    tensor(1.4100)
+    """
     if overridden(input, target):
         return handle(soft_margin_loss, (input, target), input, target, size_average=size_average, reduce=reduce,
                       reduction=reduction)
@@ -264,7 +390,14 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """Mean over classes of the binary cross entropy of logits."""
+    """Mean over classes of the binary cross entropy of logits.
+
+    weight: a factor per class. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), target (N, C) of 0 and 1; result (), or (N) without reduction.
+
+    >>> F.multilabel_soft_margin_loss(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([[0., 1., 0.], [1., 0., 1.]]))
+    tensor(0.5355)
+    """
     if overridden(input, target, weight):
         return handle(multilabel_soft_margin_loss, (input, target, weight), input, target, weight=weight,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -280,7 +413,15 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """Hinge between the target class and every other one."""
+    """Hinge between the target class and every other one.
+
+    p: power of the hinge, 1 or 2; margin: by how much the target class is to win; weight: a factor per class. reduction: "mean", "sum" or
+    "none".
+    Shapes: input (N, C), target (N), int64; result (), or (N) without reduction.
+
+    >>> F.multi_margin_loss(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([1, 2]), margin=0.5)
+    tensor(0.3333)
+    """
     if overridden(input, target, weight):
         return handle(multi_margin_loss, (input, target, weight), input, target, p=p, margin=margin, weight=weight,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -293,7 +434,14 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    margin: the cosine from which a dissimilar pair costs. reduction: "mean", "sum" or "none".
+    Shapes: input1 and input2 (N, D) or (D), target (N) or () of 1 and -1; result (), or like target without reduction.
+
+    >>> F.cosine_embedding_loss(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]), torch.tensor([1]))
+    tensor(0.2929)
+    """
     if overridden(input1, input2, target):
         return handle(cosine_embedding_loss, (input1, input2, target), input1, input2, target, margin=margin,
                       size_average=size_average, reduce=reduce, reduction=reduction)
@@ -302,7 +450,15 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
                         reduce=None, reduction="mean"):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin).
+
+    margin: by how much the positive is to be nearer; p: which norm; eps: added to differences; swap: take the negative's distance to the
+    positive where it is smaller. reduction: "mean", "sum" or "none".
+    Shapes: anchor, positive, negative (N, D) or (D); result (), or (N) without reduction.
+
+    >>> F.triplet_margin_loss(torch.zeros(1, 2), torch.tensor([[3., 4.]]), torch.tensor([[0., 1.]]))
+    tensor(5.0000)
+    """
     if overridden(anchor, positive, negative):
         return handle(triplet_margin_loss, (anchor, positive, negative), anchor, positive, negative, margin=margin,
                       p=p, eps=eps, swap=swap, size_average=size_average, reduce=reduce, reduction=reduction)
@@ -314,7 +470,15 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
                                       reduction="mean"):
-    """`triplet_margin_loss` with a distance of your own."""
+    """`triplet_margin_loss` with a distance of your own.
+
+    distance_function: of two tensors, the 2-norm by default; margin: by how much the positive is to be nearer; swap: take the negative's
+    distance to the positive where it is smaller. reduction: "mean", "sum" or "none".
+    Shapes: anchor, positive, negative (N, *); result (), or (N) without reduction.
+
+    >>> F.triplet_margin_with_distance_loss(torch.zeros(1, 2), torch.tensor([[3., 4.]]), torch.tensor([[0., 1.]]))
+    tensor(5.0000)
+    """
     if overridden(anchor, positive, negative):
         return handle(triplet_margin_with_distance_loss, (anchor, positive, negative), anchor, positive, negative,
                       distance_function=distance_function, margin=margin, swap=swap, reduction=reduction)

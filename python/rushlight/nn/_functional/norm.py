@@ -11,7 +11,14 @@ def _check_probability(p):
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
-    """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
+    """Zero each element with probability p and scale the rest by 1 / (1 - p).
+
+    training: False returns input.
+    Shape: any; the result has the same.
+
+    >>> F.dropout(torch.ones(4), 0.5)
+    tensor([0., 0., 2., 0.])
+    """
     if overridden(input):
         return handle(dropout, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -19,7 +26,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout that keeps mean and variance of a selu activation."""
+    """Dropout that keeps mean and variance of a selu activation.
+
+    p: the probability that an element takes selu's lowest value; training: False returns input.
+    Shape: any; the result has the same.
+
+    >>> F.alpha_dropout(torch.ones(4))
+    tensor([1., 1., 1., 1.])
+    """
     if overridden(input):
         return handle(alpha_dropout, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -27,7 +41,15 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """`alpha_dropout` of whole channels."""
+    """`alpha_dropout` of whole channels.
+
+    p: the probability that a channel takes selu's lowest value; training: False returns input.
+    Shape: (N, C, *); the result has the same.
+
+    >>> F.feature_alpha_dropout(torch.ones(1, 2, 2))
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
     if overridden(input):
         return handle(feature_alpha_dropout, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -46,7 +68,14 @@ def _drop_channels(input, p, training, inplace, batched_dim=None):
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, L) or (C, L)."""
+    """Zero whole channels of (N, C, L) or (C, L).
+
+    p: the probability that a channel becomes 0; the others are scaled by 1 / (1 - p). training: False returns input.
+    Shape: (N, C, L) or (C, L); the result has the same.
+
+    >>> F.dropout1d(torch.ones(1, 2, 10), p=1.).sum()
+    tensor(0.)
+    """
     if overridden(input):
         return handle(dropout1d, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -58,7 +87,14 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, H, W)."""
+    """Zero whole channels of (N, C, H, W).
+
+    p: the probability that a channel becomes 0; the others are scaled by 1 / (1 - p). training: False returns input.
+    Shape: (N, C, H, W) or (C, H, W); the result has the same.
+
+    >>> F.dropout2d(torch.ones(1, 2, 10, 12), p=1.).sum()
+    tensor(0.)
+    """
     if overridden(input):
         return handle(dropout2d, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -78,7 +114,14 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    p: the probability that a channel becomes 0; the others are scaled by 1 / (1 - p). training: False returns input.
+    Shape: (N, C, D, H, W) or (C, D, H, W); the result has the same.
+
+    >>> F.dropout3d(torch.ones(1, 2, 6, 8, 8), p=1.).sum()
+    tensor(0.)
+    """
     if overridden(input):
         return handle(dropout3d, (input,), input, p=p, training=training, inplace=inplace)
     _check_probability(p)
@@ -109,7 +152,16 @@ def _verify_spatial_size(size):
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Normalise every channel over batch and space."""
+    """Normalise every channel over batch and space.
+
+    running_mean, running_var: what is normalised by, or, when training, what is updated with the share momentum of the batch's statistics;
+    weight, bias: applied afterwards, or None; eps: added to the variance.
+    Shapes: input (N, C, *), the four others (C); the result is like input.
+
+    >>> F.batch_norm(torch.tensor([[1.], [3.]]), torch.zeros(1), torch.ones(1), training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
     if overridden(input, running_mean, running_var, weight, bias):
         return handle(batch_norm, (input, running_mean, running_var, weight, bias), input, running_mean, running_var,
                       weight=weight, bias=bias, training=training, momentum=momentum, eps=eps)
@@ -121,7 +173,15 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
 def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
                   momentum=0.1, eps=1e-5):
-    """Normalise every channel of every sample over space."""
+    """Normalise every channel of every sample over space.
+
+    use_input_stats: normalise by each sample's own statistics, else by running_mean and running_var, which momentum updates; weight, bias:
+    applied afterwards, or None; eps: added to the variance.
+    Shapes: input (N, C, *), the four others (C); the result is like input.
+
+    >>> F.instance_norm(torch.tensor([[[1., 3.]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
     if overridden(input, running_mean, running_var, weight, bias):
         return handle(instance_norm, (input, running_mean, running_var, weight, bias), input,
                       running_mean=running_mean, running_var=running_var, weight=weight, bias=bias,
@@ -133,21 +193,43 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Normalise over the last dimensions."""
+    """Normalise over the last dimensions.
+
+    normalized_shape: the sizes of the last dimensions; weight, bias: applied afterwards, or None; eps: added to the variance.
+    Shapes: input (*, *normalized_shape), weight and bias of normalized_shape; the result is like input.
+
+    >>> F.layer_norm(torch.tensor([[1., 1., 3., 3.]]), (4,))
+    tensor([[-1.0000, -1.0000,  1.0000,  1.0000]])
+    """
     if overridden(input, weight, bias):
         return handle(layer_norm, (input, weight, bias), input, normalized_shape, weight=weight, bias=bias, eps=eps)
     return torch.layer_norm(input, normalized_shape, weight, bias, eps, torch.backends.cudnn.enabled)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divide by the root mean square over the last dimensions."""
+    """Divide by the root mean square over the last dimensions.
+
+    normalized_shape: the sizes of the last dimensions; weight: applied afterwards, or None; eps: added to the mean square, the dtype's epsilon
+    by default.
+    Shapes: input (*, *normalized_shape), weight of normalized_shape; the result is like input.
+
+    >>> F.rms_norm(torch.tensor([[1., 7.]]), (2,))
+    tensor([[0.2000, 1.4000]])
+    """
     if overridden(input, weight):
         return handle(rms_norm, (input, weight), input, normalized_shape, weight=weight, eps=eps)
     return torch.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalise groups of channels of every sample."""
+    """Normalise groups of channels of every sample.
+
+    num_groups: how many groups, a divisor of C; weight, bias: applied afterwards, or None; eps: added to the variance.
+    Shapes: input (N, C, *), weight and bias (C); the result is like input.
+
+    >>> F.group_norm(torch.tensor([[1., 3., 10., 30.]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     if overridden(input, weight, bias):
         return handle(group_norm, (input, weight, bias), input, num_groups, weight=weight, bias=bias, eps=eps)
     if input.dim() < 2:
@@ -157,7 +239,14 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """Divide by a power of the mean square over neighbouring channels."""
+    """Divide by a power of the mean square over neighbouring channels.
+
+    size: over how many channels the squares are averaged; alpha, beta, k: the divisor is (k + alpha mean) ** beta.
+    Shape: input (N, C, *); the result has the same.
+
+    >>> F.local_response_norm(torch.ones(1, 4, 5), 2).shape
+    torch.Size([1, 4, 5])
+    """
     if overridden(input):
         return handle(local_response_norm, (input,), input, size, alpha=alpha, beta=beta, k=k)
     dim = input.dim()
@@ -179,7 +268,14 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    """Divide by the p-norm along dim, which is at least eps."""
+    """Divide by the p-norm along dim, which is at least eps.
+
+    p: which norm; dim: along which; eps: the least norm that is divided by.
+    Shape: input may have any; the result has the same.
+
+    >>> F.normalize(torch.tensor([[3., 4.]]))
+    tensor([[0.6000, 0.8000]])
+    """
     if overridden(input, out):
         return handle(normalize, (input, out), input, p=p, dim=dim, eps=eps, out=out)
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
@@ -192,7 +288,17 @@ def _no_grad_embedding_renorm_(weight, input, max_norm, norm_type):
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """Rows of `weight` by number."""
+    """Rows of `weight` by number.
+
+    padding_idx: this row gets no gradient; max_norm, norm_type: rows that are read are first scaled down to this norm, in place;
+    scale_grad_by_freq: divide gradients by how often a row occurs in the batch; sparse: the gradient of weight is a sparse tensor.
+    Shapes: input (*), int64 or int32; weight (V, D); result (*, D).
+
+    >>> F.embedding(torch.tensor([1, 1, 0]), torch.tensor([[1., 2.], [3., 4.]]))
+    tensor([[3., 4.],
+            [3., 4.],
+            [1., 2.]])
+    """
     if overridden(input, weight):
         return handle(embedding, (input, weight), input, weight, padding_idx=padding_idx, max_norm=max_norm,
                       norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
@@ -214,7 +320,17 @@ _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
                   sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
-    """Sums, means or maxima of bags of rows of `weight`."""
+    """Sums, means or maxima of bags of rows of `weight`.
+
+    mode: "mean", "sum" or "max"; include_last_offset: offsets ends with the length of input; per_sample_weights: factors, for "sum";
+    padding_idx: this row gets no gradient and counts in no bag; max_norm, norm_type: rows that are read are first scaled down to this norm, in
+    place; scale_grad_by_freq: divide gradients by how often a row occurs in the batch; sparse: the gradient of weight is a sparse tensor.
+    Shapes: input (B, n), or (total) with offsets (B), where bags begin; weight (V, D), per_sample_weights like input; result (B, D).
+
+    >>> F.embedding_bag(torch.tensor([0, 1, 1]), torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([0, 2]), mode="sum")
+    tensor([[4., 6.],
+            [3., 4.]])
+    """
     if overridden(input, weight, offsets, per_sample_weights):
         return handle(embedding_bag, (input, weight, offsets, per_sample_weights), input, weight, offsets=offsets,
                       max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode,

@@ -9,6 +9,24 @@ def _steps(stride):
     return [] if stride is None else stride
 
 
+def _describe(dims, choose, with_indices, name, parameters, sides, call):
+    """Name both forms and write their docstrings, which differ in the number of sides only."""
+    choose.__name__ = choose.__qualname__ = name
+    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    shape = ", ".join("DHW"[-dims:]) if dims > 1 else "L"
+    for function, asked, flag in ((choose, "", "return_indices: give also where each maximum stood, its number within the channel"),
+                                  (with_indices, "[1]", "return_indices has no effect: where each maximum stood is always given")):
+        function.__doc__ = f"""{function.__doc__}
+
+    {parameters}
+    {flag}.
+    Shapes: input (N, C, {shape}) or (C, {shape}); {sides}.
+
+    >>> F.{function.__name__}(torch.zeros(1, 3{", 8" * dims}), {call}){asked}.shape
+    torch.Size([1, 3{", 4" * dims}])
+    """
+
+
 def _make_max_pool(dims):
     """max_poolNd, its variant that returns indices, and the plain one."""
     name = f"max_pool{dims}d"
@@ -33,8 +51,9 @@ def _make_max_pool(dims):
         chosen = with_indices if return_indices else plain
         return chosen(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    choose.__name__ = choose.__qualname__ = name
-    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    _describe(dims, choose, with_indices, name, """kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window;
+    dilation: distance of a window's elements; ceil_mode: windows that begin inside but end outside count, too;""",
+              "each side of n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1", "2")
     plain.__name__ = plain.__qualname__ = "_" + name
     return choose, with_indices, plain
 
@@ -64,8 +83,8 @@ def _make_adaptive_max_pool(dims):
         """Maximum over windows that are chosen so that the output has `output_size`."""
         return (with_indices if return_indices else plain)(input, output_size, return_indices)
 
-    choose.__name__ = choose.__qualname__ = name
-    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    _describe(dims, choose, with_indices, name, """output_size: how many windows along each side;""",
+              "result (N, C, *output_size) or without N", "4")
     plain.__name__ = plain.__qualname__ = "_" + name
     return choose, with_indices, plain
 
@@ -76,14 +95,28 @@ adaptive_max_pool3d, adaptive_max_pool3d_with_indices, _adaptive_max_pool3d = _m
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Mean over windows that are chosen so that the output has `output_size`."""
+    """Mean over windows that are chosen so that the output has `output_size`.
+
+    output_size: how many windows, one number or 2; None keeps a side.
+    Shapes: input (N, C, H, W) or (C, H, W); result (N, C, *output_size) or without N.
+
+    >>> F.adaptive_avg_pool2d(torch.zeros(1, 3, 10, 12), 2).shape
+    torch.Size([1, 3, 2, 2])
+    """
     if overridden(input):
         return handle(adaptive_avg_pool2d, (input,), input, output_size)
     return torch._C._nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Mean over windows that are chosen so that the output has `output_size`."""
+    """Mean over windows that are chosen so that the output has `output_size`.
+
+    output_size: how many windows, one number or 3; None keeps a side.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size) or without N.
+
+    >>> F.adaptive_avg_pool3d(torch.zeros(1, 3, 6, 8, 8), 2).shape
+    torch.Size([1, 3, 2, 2, 2])
+    """
     if overridden(input):
         return handle(adaptive_avg_pool3d, (input,), input, output_size)
     return torch._C._nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
@@ -118,8 +151,8 @@ def _make_fractional_max_pool(dims):
         chosen = with_indices if return_indices else plain
         return chosen(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
-    choose.__name__ = choose.__qualname__ = name
-    with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
+    _describe(dims, choose, with_indices, name, """kernel_size: the window; output_size: the result's sides, or output_ratio: their ratios to the input's, between 0 and 1, one per side;""",
+              "result (N, C, *output_size) or without N", "2, output_size=4")
     plain.__name__ = plain.__qualname__ = "_" + name
     return choose, with_indices, plain
 
@@ -162,7 +195,16 @@ def _unpool(public, spread, input, indices, kernel_size, stride, padding, output
 
 
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put the values of a max pool back where they stood; zeros elsewhere."""
+    """Put the values of a max pool back where they stood; zeros elsewhere.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number; indices: where they stood; output_size: the result's sides
+    where the rule is ambiguous.
+    Shapes: input and indices (N, C, L) or (C, L); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as output_size says.
+
+    >>> values, indices = F.max_pool1d(torch.tensor([[[1., 5., 2., 4.]]]), 2, return_indices=True)
+    >>> F.max_unpool1d(values, indices, 2)
+    tensor([[[0., 5., 0., 4.]]])
+    """
     if overridden(input):
         return handle(max_unpool1d, (input,), input, indices, kernel_size, stride=stride, padding=padding,
                       output_size=output_size)
@@ -171,7 +213,17 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put the values of a max pool back where they stood; zeros elsewhere."""
+    """Put the values of a max pool back where they stood; zeros elsewhere.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number or 2; indices: where they stood; output_size: the result's
+    sides where the rule is ambiguous.
+    Shapes: input and indices (N, C, H, W) or (C, H, W); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as output_size
+    says.
+
+    >>> values, indices = F.max_pool2d(torch.zeros(1, 3, 10, 12), 2, return_indices=True)
+    >>> F.max_unpool2d(values, indices, 2).shape
+    torch.Size([1, 3, 10, 12])
+    """
     if overridden(input):
         return handle(max_unpool2d, (input,), input, indices, kernel_size, stride=stride, padding=padding,
                       output_size=output_size)
@@ -180,7 +232,17 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put the values of a max pool back where they stood; zeros elsewhere."""
+    """Put the values of a max pool back where they stood; zeros elsewhere.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number or 3; indices: where they stood; output_size: the result's
+    sides where the rule is ambiguous.
+    Shapes: input and indices (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as
+    output_size says.
+
+    >>> values, indices = F.max_pool3d(torch.zeros(1, 3, 6, 8, 8), 2, return_indices=True)
+    >>> F.max_unpool3d(values, indices, 2).shape
+    torch.Size([1, 3, 6, 8, 8])
+    """
     if overridden(input):
         return handle(max_unpool3d, (input,), input, indices, kernel_size, stride=stride, padding=padding,
                       output_size=output_size)
@@ -201,15 +263,39 @@ def _lp_pool(public, spread, pool, input, norm_type, kernel_size, stride, ceil_m
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """p-norm over windows."""
+    """p-norm over windows.
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number. ceil_mode: windows that
+    begin inside but end outside count, too.
+    Shapes: input (N, C, L) or (C, L); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> F.lp_pool1d(torch.tensor([[[1., 5., 2., 4.]]]), 2, 2)
+    tensor([[[5.0990, 4.4721]]])
+    """
     return _lp_pool(lp_pool1d, _single, torch.avg_pool1d, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """p-norm over windows."""
+    """p-norm over windows.
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number or 2. ceil_mode: windows
+    that begin inside but end outside count, too.
+    Shapes: input (N, C, H, W) or (C, H, W); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> F.lp_pool2d(torch.zeros(1, 3, 10, 12), 2, 2).shape
+    torch.Size([1, 3, 5, 6])
+    """
     return _lp_pool(lp_pool2d, _pair, torch._C._nn.avg_pool2d, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """p-norm over windows."""
+    """p-norm over windows.
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number or 3. ceil_mode: windows
+    that begin inside but end outside count, too.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> F.lp_pool3d(torch.zeros(1, 3, 6, 8, 8), 2, 2).shape
+    torch.Size([1, 3, 3, 4, 4])
+    """
     return _lp_pool(lp_pool3d, _triple, torch._C._nn.avg_pool3d, input, norm_type, kernel_size, stride, ceil_mode)

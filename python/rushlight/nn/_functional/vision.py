@@ -11,7 +11,14 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def pad(input, pad, mode="constant", value=None):
-    """Add `pad` elements (last dimension first, before and after) by the given rule."""
+    """Add `pad` elements (last dimension first, before and after) by the given rule.
+
+    mode: "constant" with value (0 by default), "reflect", "replicate" or "circular".
+    Shapes: any input; dimension -1 grows by pad[0] + pad[1], dimension -2 by pad[2] + pad[3], and so on; negative numbers cut off.
+
+    >>> F.pad(torch.tensor([[1., 2.]]), (1, 2), value=9.)
+    tensor([[9., 1., 2., 9., 9.]])
+    """
     if overridden(input):
         return handle(_pad, (input,), input, pad, mode=mode, value=value)
     return torch._C._nn.pad(input, pad, mode, value)
@@ -38,7 +45,17 @@ def _is_integer(x):
 
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
                 antialias=False):
-    """Resize the spatial dimensions to `size`, or by `scale_factor`."""
+    """Resize the spatial dimensions to `size`, or by `scale_factor`.
+
+    size: the result's sides, or scale_factor: their ratio to the input's, one number or one per side; mode: "nearest", "nearest-exact",
+    "linear" (L), "bilinear" or "bicubic" (H, W), "trilinear" (D, H, W), "area"; align_corners: corner elements keep their places, for the
+    linear and cubic modes; recompute_scale_factor: take the ratio of the rounded sizes; antialias: average when shrinking, for bilinear and
+    bicubic.
+    Shapes: input (N, C, L), (N, C, H, W) or (N, C, D, H, W); result (N, C, *size).
+
+    >>> F.interpolate(torch.tensor([[[1., 2.]]]), scale_factor=2, mode="linear")
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    """
     if overridden(input):
         return handle(interpolate, (input,), input, size=size, scale_factor=scale_factor, mode=mode,
                       align_corners=align_corners, recompute_scale_factor=recompute_scale_factor, antialias=antialias)
@@ -140,7 +157,15 @@ def _unaligned(name):
 
 
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """Read the input at the positions that `grid` names, -1 and 1 being the edges."""
+    """Read the input at the positions that `grid` names, -1 and 1 being the edges.
+
+    mode: "bilinear", "nearest" or "bicubic"; padding_mode: outside is "zeros", "border" or "reflection"; align_corners: -1 and 1 are the
+    centres of corner pixels instead of their outer edges.
+    Shapes: input (N, C, H, W), grid (N, H', W', 2) of pairs (x, y); result (N, C, H', W'); with three dimensions likewise.
+
+    >>> F.grid_sample(torch.tensor([[[[1., 3.]]]]), torch.tensor([[[[0., 0.]]]]), align_corners=False)
+    tensor([[[[2.]]]])
+    """
     if overridden(input, grid):
         return handle(grid_sample, (input, grid), input, grid, mode=mode, padding_mode=padding_mode,
                       align_corners=align_corners)
@@ -157,7 +182,15 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
 
 def affine_grid(theta, size, align_corners=None):
-    """The grid for `grid_sample` that an affine map gives."""
+    """The grid for `grid_sample` that an affine map gives.
+
+    size: of the images, (N, C, H, W) or (N, C, D, H, W); align_corners: -1 and 1 are the centres of corner pixels instead of their outer edges.
+    Shapes: theta (N, 2, 3) or (N, 3, 4); result (N, H, W, 2) or (N, D, H, W, 3).
+
+    >>> F.affine_grid(torch.eye(2, 3)[None], (1, 1, 1, 2), align_corners=False)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000]]]])
+    """
     if overridden(theta):
         return handle(affine_grid, (theta,), theta, size, align_corners=align_corners)
     if align_corners is None:
@@ -184,14 +217,34 @@ def affine_grid(theta, size, align_corners=None):
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """All windows of the input as columns."""
+    """All windows of the input as columns.
+
+    kernel_size: the window; dilation: distance of its elements; padding: zeros on both sides; stride: distance of windows; each one number or
+    2.
+    Shapes: input (N, C, H, W); result (N, C kh kw, windows).
+
+    >>> F.unfold(torch.arange(6.).reshape(1, 1, 2, 3), 2)
+    tensor([[[0., 1.],
+             [1., 2.],
+             [3., 4.],
+             [4., 5.]]])
+    """
     if overridden(input):
         return handle(unfold, (input,), input, kernel_size, dilation=dilation, padding=padding, stride=stride)
     return torch._C._nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Sum of windows given as columns: the transpose of `unfold`."""
+    """Sum of windows given as columns: the transpose of `unfold`.
+
+    output_size: (H, W) of the result. kernel_size: the window; dilation: distance of its elements; padding: zeros on both sides; stride:
+    distance of windows; each one number or 2.
+    Shapes: input (N, C kh kw, windows); result (N, C, H, W).
+
+    >>> F.fold(torch.ones(1, 4, 2), (2, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [1., 2., 1.]]]])
+    """
     if overridden(input):
         return handle(fold, (input,), input, output_size, kernel_size, dilation=dilation, padding=padding,
                       stride=stride)
@@ -216,7 +269,18 @@ def _numbers(x):
 
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None,
               bias=None, output_dtype=torch.bfloat16, contraction_dim=(), use_fast_accum=False):
-    """Product of scaled low-precision matrices."""
+    """Product of scaled low-precision matrices.
+
+    mat_a, mat_b: of a float8 dtype; scale_a, scale_b: their scales, scale_recipe_a, scale_recipe_b: how many elements share one, a ScalingType;
+    swizzle_a, swizzle_b: how scales lie in memory; bias: added; output_dtype: of the result; contraction_dim: the dimensions that are summed,
+    the inner ones by default; use_fast_accum: a hint.
+    Shapes: mat_a (M, K), mat_b (K, N), by columns; scales (1), or (M, 1) and (1, N) by rows; result (M, N).
+
+    >>> a = torch.ones(16, 16).to(torch.float8_e4m3fn)
+    >>> whole = F.ScalingType.TensorWise
+    >>> F.scaled_mm(a, a.t(), torch.tensor(0.5), whole, torch.tensor(1.), whole).shape
+    torch.Size([16, 16])
+    """
     return torch._scaled_mm_v2(mat_a, mat_b, _listed(scale_a), _numbers(scale_recipe_a), _numbers(swizzle_a),
                                _listed(scale_b), _numbers(scale_recipe_b), _numbers(swizzle_b), bias, output_dtype,
                                contraction_dim, use_fast_accum)

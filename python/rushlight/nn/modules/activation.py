@@ -27,7 +27,14 @@ def _and_if(inplace):
 
 
 class Threshold(Module):
-    """x where x > threshold, else value."""
+    """x where x > threshold, else value.
+
+    threshold: what is not above it, value replaces.
+    Shape: any; the result has the same.
+
+    >>> nn.Threshold(1., 20.)(torch.tensor([0.5, 2.]))
+    tensor([20.,  2.])
+    """
     __constants__ = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold, value, inplace=False):
@@ -44,7 +51,13 @@ class Threshold(Module):
 
 
 class ReLU(Module):
-    """max(0, x)."""
+    """max(0, x).
+
+    Shape: any; the result has the same.
+
+    >>> nn.ReLU()(torch.tensor([-1., 0., 2.]))
+    tensor([0., 0., 2.])
+    """
     __constants__ = ["inplace"]
 
     def __init__(self, inplace=False):
@@ -59,7 +72,14 @@ class ReLU(Module):
 
 
 class RReLU(Module):
-    """A leaky relu with a random slope while training."""
+    """A leaky relu with a random slope while training.
+
+    lower, upper: between them slopes are drawn while training; later their mean is used.
+    Shape: any; the result has the same.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(torch.tensor([-2., 1.]))
+    tensor([-1.,  1.])
+    """
     __constants__ = ["lower", "upper", "inplace"]
 
     def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
@@ -76,7 +96,14 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """x clipped to [min_val, max_val]."""
+    """x clipped to [min_val, max_val].
+
+    min_val, max_val: the ends of the interval (min_value and max_value are their old names).
+    Shape: any; the result has the same.
+
+    >>> nn.Hardtanh(-1., 1.)(torch.tensor([-3., 0.5, 2.]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
@@ -103,7 +130,13 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(0, x), 6)."""
+    """min(max(0, x), 6).
+
+    Shape: any; the result has the same.
+
+    >>> nn.ReLU6()(torch.tensor([-1., 3., 8.]))
+    tensor([0., 3., 6.])
+    """
 
     def __init__(self, inplace=False):
         super().__init__(0.0, 6.0, inplace)
@@ -134,58 +167,118 @@ class _PlainActivation(Module):
 
 
 class Sigmoid(_PlainActivation):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Shape: any; the result has the same.
+
+    >>> nn.Sigmoid()(torch.tensor([-2., 0., 2.]))
+    tensor([0.1192, 0.5000, 0.8808])
+    """
     _function = staticmethod(lambda input: torch.sigmoid(input))
 
 
 class Tanh(_PlainActivation):
-    """tanh(x)."""
+    """tanh(x).
+
+    Shape: any; the result has the same.
+
+    >>> nn.Tanh()(torch.tensor([-1., 0., 1.]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
     _function = staticmethod(lambda input: torch.tanh(input))
 
 
 class LogSigmoid(_PlainActivation):
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)).
+
+    Shape: any; the result has the same.
+
+    >>> nn.LogSigmoid()(torch.tensor([-2., 0., 2.]))
+    tensor([-2.1269, -0.6931, -0.1269])
+    """
     _function = staticmethod(lambda input: F.logsigmoid(input))
 
 
 class Softsign(_PlainActivation):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Shape: any; the result has the same.
+
+    >>> nn.Softsign()(torch.tensor([-1., 0., 3.]))
+    tensor([-0.5000,  0.0000,  0.7500])
+    """
     _function = staticmethod(F.softsign)
 
 
 class Tanhshrink(_PlainActivation):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Shape: any; the result has the same.
+
+    >>> nn.Tanhshrink()(torch.tensor([-1., 0., 1.]))
+    tensor([-0.2384,  0.0000,  0.2384])
+    """
     _function = staticmethod(F.tanhshrink)
 
 
 class Hardsigmoid(_InplaceActivation):
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    Shape: any; the result has the same.
+
+    >>> nn.Hardsigmoid()(torch.tensor([-4., 0., 1.]))
+    tensor([0.0000, 0.5000, 0.6667])
+    """
     __constants__ = ["inplace"]
     _function = staticmethod(F.hardsigmoid)
     extra_repr = Module.extra_repr
 
 
 class SiLU(_InplaceActivation):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    Shape: any; the result has the same.
+
+    >>> nn.SiLU()(torch.tensor([-1., 0., 2.]))
+    tensor([-0.2689,  0.0000,  1.7616])
+    """
     __constants__ = ["inplace"]
     _function = staticmethod(F.silu)
 
 
 class Mish(_InplaceActivation):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    Shape: any; the result has the same.
+
+    >>> nn.Mish()(torch.tensor([-1., 0., 2.]))
+    tensor([-0.3034,  0.0000,  1.9440])
+    """
     __constants__ = ["inplace"]
     _function = staticmethod(F.mish)
 
 
 class Hardswish(_InplaceActivation):
-    """x * relu6(x + 3) / 6."""
+    """x * relu6(x + 3) / 6.
+
+    Shape: any; the result has the same.
+
+    >>> nn.Hardswish()(torch.tensor([-4., 0., 2.]))
+    tensor([-0.0000, 0.0000, 1.6667])
+    """
     __constants__ = ["inplace"]
     _function = staticmethod(F.hardswish)
     extra_repr = Module.extra_repr
 
 
 class SELU(_InplaceActivation):
-    """The self-normalising elu."""
+    """The self-normalising elu.
+
+    Shape: any; the result has the same.
+
+    >>> nn.SELU()(torch.tensor([-1., 0., 2.]))
+    tensor([-1.1113,  0.0000,  2.1014])
+    """
     __constants__ = ["inplace"]
     _function = staticmethod(F.selu)
 
@@ -207,17 +300,38 @@ class _AlphaActivation(Module):
 
 
 class ELU(_AlphaActivation):
-    """x above 0, alpha * (exp(x) - 1) below."""
+    """x above 0, alpha * (exp(x) - 1) below.
+
+    alpha: how deep it falls below 0.
+    Shape: any; the result has the same.
+
+    >>> nn.ELU(alpha=0.5)(torch.tensor([-1., 0., 2.]))
+    tensor([-0.3161,  0.0000,  2.0000])
+    """
     _function = staticmethod(F.elu)
 
 
 class CELU(_AlphaActivation):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
+
+    alpha: how deep it falls below 0.
+    Shape: any; the result has the same.
+
+    >>> nn.CELU(alpha=0.5)(torch.tensor([-1., 0., 2.]))
+    tensor([-0.4323,  0.0000,  2.0000])
+    """
     _function = staticmethod(F.celu)
 
 
 class GLU(Module):
-    """The first half along dim, gated by the sigmoid of the second."""
+    """The first half along dim, gated by the sigmoid of the second.
+
+    dim: the dimension that is halved.
+    Shapes: input (*, 2 n, *); result (*, n, *).
+
+    >>> nn.GLU()(torch.tensor([1., 2., 0., 0.]))
+    tensor([0.5000, 1.0000])
+    """
     __constants__ = ["dim"]
 
     def __init__(self, dim=-1):
@@ -232,7 +346,14 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution's probability below x."""
+    """x times the normal distribution's probability below x.
+
+    approximate: "none", or "tanh" for a cheaper formula.
+    Shape: any; the result has the same.
+
+    >>> nn.GELU(approximate="tanh")(torch.tensor([-1., 0., 2.]))
+    tensor([-0.1588,  0.0000,  1.9546])
+    """
     __constants__ = ["approximate"]
 
     def __init__(self, approximate="none"):
@@ -258,21 +379,42 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x outside [-lambd, lambd], 0 inside."""
+    """x outside [-lambd, lambd], 0 inside.
+
+    lambd: half the interval's length.
+    Shape: any; the result has the same.
+
+    >>> nn.Hardshrink(lambd=0.5)(torch.tensor([-1., 0.3, 0.7]))
+    tensor([-1.0000,  0.0000,  0.7000])
+    """
 
     def forward(self, input):
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by lambd."""
+    """x moved towards 0 by lambd.
+
+    lambd: how far.
+    Shape: any; the result has the same.
+
+    >>> nn.Softshrink(lambd=0.5)(torch.tensor([-1., 0.25, 2.]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     def forward(self, input):
         return F.softshrink(input, self.lambd)
 
 
 class LeakyReLU(Module):
-    """x above 0, negative_slope * x below."""
+    """x above 0, negative_slope * x below.
+
+    negative_slope: the factor of negative elements.
+    Shape: any; the result has the same.
+
+    >>> nn.LeakyReLU(0.1)(torch.tensor([-10., 5.]))
+    tensor([-1.,  5.])
+    """
     __constants__ = ["inplace", "negative_slope"]
 
     def __init__(self, negative_slope=1e-2, inplace=False):
@@ -288,7 +430,14 @@ class LeakyReLU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta."""
+    """log(1 + exp(beta x)) / beta.
+
+    beta: how sharp the bend is; threshold: where beta x is above it, x itself is taken.
+    Shape: any; the result has the same.
+
+    >>> nn.Softplus(beta=2.)(torch.tensor([-1., 0., 30.]))
+    tensor([ 0.0635,  0.3466, 30.0000])
+    """
     __constants__ = ["beta", "threshold"]
 
     def __init__(self, beta=1.0, threshold=20.0):
@@ -304,7 +453,14 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """A leaky relu with learned slopes."""
+    """A leaky relu with learned slopes.
+
+    num_parameters: one slope for all, or one per channel; init: what slopes begin with. weight: the slopes (num_parameters).
+    Shape: (N, num_parameters, *), or any with one slope; the result has the same.
+
+    >>> nn.PReLU()(torch.tensor([-4., 1.]))
+    tensor([-1.,  1.], grad_fn=<PreluKernelBackward0>)
+    """
     __constants__ = ["num_parameters"]
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
@@ -346,22 +502,52 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """softmax of -x."""
+    """softmax of -x.
+
+    dim: along which the exponentials are summed; it should be given.
+    Shape: any; the result has the same.
+
+    >>> nn.Softmin(dim=1)(torch.tensor([[0., 0.], [1., 3.]]))
+    tensor([[0.5000, 0.5000],
+            [0.8808, 0.1192]])
+    """
     _function = staticmethod(F.softmin)
 
 
 class Softmax(_AlongDim):
-    """exp(x) over its sum along dim."""
+    """exp(x) over its sum along dim.
+
+    dim: along which the exponentials are summed; it should be given.
+    Shape: any; the result has the same.
+
+    >>> nn.Softmax(dim=1)(torch.tensor([[0., 0.], [1., 3.]]))
+    tensor([[0.5000, 0.5000],
+            [0.1192, 0.8808]])
+    """
     _function = staticmethod(F.softmax)
 
 
 class LogSoftmax(_AlongDim):
-    """log(softmax(x))."""
+    """log(softmax(x)).
+
+    dim: along which the exponentials are summed; it should be given.
+    Shape: any; the result has the same.
+
+    >>> nn.LogSoftmax(dim=1)(torch.tensor([[0., 0.], [1., 3.]]))
+    tensor([[-0.6931, -0.6931],
+            [-2.1269, -0.1269]])
+    """
     _function = staticmethod(F.log_softmax)
 
 
 class Softmax2d(Module):
-    """softmax over the channels of images."""
+    """softmax over the channels of images.
+
+    Shape: (N, C, H, W) or (C, H, W); the result has the same.
+
+    >>> nn.Softmax2d()(torch.zeros(1, 4, 1, 2)).sum(1)
+    tensor([[[1., 1.]]])
+    """
 
     def forward(self, input):
         if input.dim() not in (3, 4):
@@ -370,7 +556,21 @@ class Softmax2d(Module):
 
 
 class MultiheadAttention(Module):
-    """Attention of `num_heads` heads over a sequence, with projections in and out."""
+    """Attention of `num_heads` heads over a sequence, with projections in and out.
+
+    embed_dim: the size of query and result; num_heads: how many heads, a divisor of it; dropout: of the weights, while training; bias: of the
+    projections; add_bias_kv, add_zero_attn: a learnt, or a zero, element is added to keys and values; kdim, vdim: sizes of key and value where
+    they differ from embed_dim; batch_first: (N, L, E) instead of (L, N, E).
+    Shapes: called with query (L, N, E), key (S, N, kdim) and value (S, N, vdim), or without N; key_padding_mask (N, S) and attn_mask (L, S) or
+    (N num_heads, L, S), bool, say with True what is not looked at. Result (L, N, E) and the weights, a mean over heads, (N, L, S), or None with
+    need_weights=False.
+
+    >>> attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = torch.zeros(3, 5, 8)
+    >>> y, weights = attention(x, x, x)
+    >>> y.shape, weights.shape
+    (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
+    """
 
     __constants__ = ["batch_first"]
 

@@ -13,7 +13,17 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """log softmax with a short list in the head and a smaller projection for each cluster of rare classes."""
+    """log softmax with a short list in the head and a smaller projection for each cluster of rare classes.
+
+    in_features: the input's size; n_classes: how many classes, the most frequent first; cutoffs: where clusters begin, ascending; div_value: by
+    how much each cluster's projection is smaller than the one before; head_bias: a bias for the head.
+    Shapes: input (N, in_features) or (in_features), target (N) or (), int64; result: output like target, the log probabilities of the targets,
+    and loss ().
+
+    >>> layer = nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10])
+    >>> layer.log_prob(torch.zeros(2, 8)).shape
+    torch.Size([2, 20])
+    """
 
     def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
         super().__init__()

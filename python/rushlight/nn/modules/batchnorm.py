@@ -137,46 +137,110 @@ def _expect_dims(input, *allowed):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation over (N, C) or (N, C, L)."""
+    """Batch normalisation over (N, C) or (N, C, L).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics, None for a plain mean over all
+    batches; affine: learn a weight and, with bias, a bias per channel; track_running_stats: keep running_mean and running_var (C), which eval()
+    normalises with.
+    Shape: (N, C) or (N, C, L); the result has the same.
+
+    >>> y = nn.BatchNorm1d(4)(torch.rand(8, 4))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([8, 4]), True)
+    """
 
     def _check_input_dim(self, input):
         _expect_dims(input, 2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation over (N, C, H, W)."""
+    """Batch normalisation over (N, C, H, W).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics, None for a plain mean over all
+    batches; affine: learn a weight and, with bias, a bias per channel; track_running_stats: keep running_mean and running_var (C), which eval()
+    normalises with.
+    Shape: (N, C, H, W); the result has the same.
+
+    >>> y = nn.BatchNorm2d(4)(torch.rand(8, 4, 10, 12))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([8, 4, 10, 12]), True)
+    """
 
     def _check_input_dim(self, input):
         _expect_dims(input, 4)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation over (N, C, D, H, W)."""
+    """Batch normalisation over (N, C, D, H, W).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics, None for a plain mean over all
+    batches; affine: learn a weight and, with bias, a bias per channel; track_running_stats: keep running_mean and running_var (C), which eval()
+    normalises with.
+    Shape: (N, C, D, H, W); the result has the same.
+
+    >>> y = nn.BatchNorm3d(4)(torch.rand(8, 4, 6, 8, 8))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([8, 4, 6, 8, 8]), True)
+    """
 
     def _check_input_dim(self, input):
         _expect_dims(input, 5)
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm1d that learns `num_features` from its first input."""
+    """A BatchNorm1d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of BatchNorm1d.
+    Shape: (N, C) or (N, C, L); the result has the same.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> layer(torch.rand(8, 4)).shape, layer.num_features
+    (torch.Size([8, 4]), 4)
+    """
     cls_to_become = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm2d that learns `num_features` from its first input."""
+    """A BatchNorm2d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of BatchNorm2d.
+    Shape: (N, C, H, W); the result has the same.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> layer(torch.rand(8, 4, 10, 12)).shape, layer.num_features
+    (torch.Size([8, 4, 10, 12]), 4)
+    """
     cls_to_become = BatchNorm2d
     _check_input_dim = BatchNorm2d._check_input_dim
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm3d that learns `num_features` from its first input."""
+    """A BatchNorm3d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of BatchNorm3d.
+    Shape: (N, C, D, H, W); the result has the same.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> layer(torch.rand(8, 4, 6, 8, 8)).shape, layer.num_features
+    (torch.Size([8, 4, 6, 8, 8]), 4)
+    """
     cls_to_become = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with statistics over all processes; on one process an ordinary one."""
+    """Batch normalisation with statistics over all processes; on one process an ordinary one.
+
+    num_features: C; eps, momentum, affine, track_running_stats, bias: as of BatchNorm1d; process_group: the processes whose batches count as
+    one, all by default.
+    Shape: (N, C, *); the result has the same.
+
+    >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(4)))
+    Sequential(
+      (0): SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    )
+    """
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
                  process_group=None, device=None, dtype=None, *, bias=True):

@@ -13,7 +13,13 @@ __all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList
 
 
 class Container(Module):
-    """The old name for a Module that is given its submodules by keyword."""
+    """The old name for a Module that is given its submodules by keyword.
+
+    kwargs: submodules by name.
+
+    >>> nn.Sequential(nn.ReLU())[0]
+    ReLU()
+    """
 
     def __init__(self, **kwargs):
         warnings.warn("nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. "
@@ -32,7 +38,14 @@ def _position(index, size):
 
 
 class Sequential(Module):
-    """Modules called one after the other."""
+    """Modules called one after the other.
+
+    args: the modules, or one ordered dictionary of them. Called, it hands each what the one before returned.
+
+    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> net(torch.zeros(3, 4)).shape, len(net)
+    (torch.Size([3, 2]), 3)
+    """
 
     def __init__(self, *args):
         super().__init__()
@@ -151,7 +164,14 @@ class Sequential(Module):
 
 
 class ModuleList(Module):
-    """A list of modules; it has no forward of its own."""
+    """A list of modules; it has no forward of its own.
+
+    modules: the first ones, any iterable. It has what lists have, and its modules count as submodules.
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), layers[1]
+    (3, Linear(in_features=2, out_features=2, bias=True))
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -244,7 +264,14 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules; it has no forward of its own."""
+    """A dictionary of modules; it has no forward of its own.
+
+    modules: the first ones, a mapping or pairs. It has what dictionaries have, and its modules count as submodules.
+
+    >>> choices = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+    >>> choices["relu"]
+    ReLU()
+    """
 
     def __init__(self, modules=None):
         super().__init__()
@@ -322,7 +349,13 @@ def _describe(label, value, by_dtype=False):
 
 
 class ParameterList(Module):
-    """A list of parameters (and of other values, which it keeps as they are)."""
+    """A list of parameters (and of other values, which it keeps as they are).
+
+    values: the first ones, any iterable; tensors become parameters.
+
+    >>> nn.ParameterList([torch.zeros(2), torch.zeros(3)])[1].shape
+    torch.Size([3])
+    """
 
     def __init__(self, values=None):
         super().__init__()
@@ -380,7 +413,13 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters (and of other values, which it keeps as they are)."""
+    """A dictionary of parameters (and of other values, which it keeps as they are).
+
+    parameters: the first ones, a mapping or pairs; tensors become parameters.
+
+    >>> nn.ParameterDict({"w": torch.zeros(2)})["w"].requires_grad
+    True
+    """
 
     def __init__(self, parameters=None):
         super().__init__()

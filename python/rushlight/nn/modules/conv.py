@@ -102,7 +102,17 @@ def _sizes(spread, kernel_size, stride, padding, dilation):
 
 
 class Conv1d(_ConvNd):
-    """Convolution over (N, C, L)."""
+    """Convolution over (N, C, L).
+
+    in_channels: of the input; out_channels: how many filters; kernel_size, stride, padding, dilation: one number; padding may be "same" or
+    "valid" instead. groups: groups of channels that are convolved separately; bias: add a learnt number per output channel; padding_mode:
+    "zeros", "reflect", "replicate" or "circular".
+    Shapes: input (N, in_channels, L) or without N, weight (out_channels, in_channels / groups, *kernel_size); result (N, out_channels, L'),
+    each side of n becoming (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.Conv1d(4, 6, 3, stride=2, padding=1)(torch.zeros(2, 4, 10)).shape
+    torch.Size([2, 6, 5])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
@@ -118,7 +128,17 @@ class Conv1d(_ConvNd):
 
 
 class Conv2d(_ConvNd):
-    """Convolution over (N, C, H, W)."""
+    """Convolution over (N, C, H, W).
+
+    in_channels: of the input; out_channels: how many filters; kernel_size, stride, padding, dilation: one number or 2; padding may be "same" or
+    "valid" instead. groups: groups of channels that are convolved separately; bias: add a learnt number per output channel; padding_mode:
+    "zeros", "reflect", "replicate" or "circular".
+    Shapes: input (N, in_channels, H, W) or without N, weight (out_channels, in_channels / groups, *kernel_size); result (N, out_channels, H',
+    W'), each side of n becoming (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.Conv2d(4, 6, 3, stride=2, padding=1)(torch.zeros(2, 4, 10, 12)).shape
+    torch.Size([2, 6, 5, 6])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
@@ -134,7 +154,17 @@ class Conv2d(_ConvNd):
 
 
 class Conv3d(_ConvNd):
-    """Convolution over (N, C, D, H, W)."""
+    """Convolution over (N, C, D, H, W).
+
+    in_channels: of the input; out_channels: how many filters; kernel_size, stride, padding, dilation: one number or 3; padding may be "same" or
+    "valid" instead. groups: groups of channels that are convolved separately; bias: add a learnt number per output channel; padding_mode:
+    "zeros", "reflect", "replicate" or "circular".
+    Shapes: input (N, in_channels, D, H, W) or without N, weight (out_channels, in_channels / groups, *kernel_size); result (N, out_channels,
+    D', H', W'), each side of n becoming (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.Conv3d(4, 6, 3, stride=2, padding=1)(torch.zeros(2, 4, 6, 8, 8)).shape
+    torch.Size([2, 6, 3, 4, 4])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
@@ -198,7 +228,17 @@ class _ConvTransposeMixin(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose of a convolution over (N, C, L)."""
+    """The transpose of a convolution over (N, C, L).
+
+    in_channels: of the input; out_channels: of the result; kernel_size, stride, padding, output_padding, dilation: one number; padding is cut
+    off both sides of the result, output_padding lengthens one. groups: groups of channels that are treated separately; bias: add a learnt
+    number per output channel; padding_mode: only "zeros".
+    Shapes: input (N, in_channels, L) or without N, weight (in_channels, out_channels / groups, *kernel_size); result (N, out_channels, L'),
+    each side of n becoming (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+
+    >>> nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1)(torch.zeros(2, 4, 10)).shape
+    torch.Size([2, 6, 20])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
@@ -211,7 +251,17 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of a convolution over (N, C, H, W)."""
+    """The transpose of a convolution over (N, C, H, W).
+
+    in_channels: of the input; out_channels: of the result; kernel_size, stride, padding, output_padding, dilation: one number or 2; padding is
+    cut off both sides of the result, output_padding lengthens one. groups: groups of channels that are treated separately; bias: add a learnt
+    number per output channel; padding_mode: only "zeros".
+    Shapes: input (N, in_channels, H, W) or without N, weight (in_channels, out_channels / groups, *kernel_size); result (N, out_channels, H',
+    W'), each side of n becoming (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+
+    >>> nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1)(torch.zeros(2, 4, 10, 12)).shape
+    torch.Size([2, 6, 20, 24])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
@@ -224,7 +274,17 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of a convolution over (N, C, D, H, W)."""
+    """The transpose of a convolution over (N, C, D, H, W).
+
+    in_channels: of the input; out_channels: of the result; kernel_size, stride, padding, output_padding, dilation: one number or 3; padding is
+    cut off both sides of the result, output_padding lengthens one. groups: groups of channels that are treated separately; bias: add a learnt
+    number per output channel; padding_mode: only "zeros".
+    Shapes: input (N, in_channels, D, H, W) or without N, weight (in_channels, out_channels / groups, *kernel_size); result (N, out_channels,
+    D', H', W'), each side of n becoming (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+
+    >>> nn.ConvTranspose3d(4, 6, 3, stride=2, padding=1, output_padding=1)(torch.zeros(2, 4, 6, 8, 8)).shape
+    torch.Size([2, 6, 12, 16, 16])
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
@@ -276,6 +336,21 @@ def _start_lazily(layer, base, args, out_channels, bias, device, dtype):
         layer.bias = UninitializedParameter(device=device, dtype=dtype)
 
 
+_LAZY = """A %s that learns `in_channels` from its first input.
+
+    out_channels, kernel_size, stride, padding,%s dilation, groups, bias, padding_mode: as of %s.
+    Shapes: input (N, in_channels, %s) or without N; result (N, out_channels, *), with sides as of %s.
+
+    >>> nn.Lazy%s(6, 3)(torch.zeros(2, 4%s)).shape
+    torch.Size([2, 6%s])
+    """
+
+
+def _lazy_doc(name, dims):
+    more, side = (" output_padding,", ", 10") if "Transpose" in name else ("", ", 6")
+    return _LAZY % (name, more, name, ", ".join("DHW"[-dims:]) if dims > 1 else "L", name, name, ", 8" * dims, side * dims)
+
+
 def _lazy_conv(name, base, dims):
     def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
@@ -283,7 +358,7 @@ def _lazy_conv(name, base, dims):
         _start_lazily(self, made, args, out_channels, bias, device, dtype)
 
     made = type(name, (_LazyConvXdMixin, base), {
-        "__doc__": f"A {base.__name__} that learns `in_channels` from its first input.", "__module__": __name__,
+        "__doc__": _lazy_doc(base.__name__, dims), "__module__": __name__,
         "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
     return made
 
@@ -295,7 +370,7 @@ def _lazy_transpose(name, base, dims):
         _start_lazily(self, made, args, out_channels, bias, device, dtype)
 
     made = type(name, (_LazyConvXdMixin, base), {
-        "__doc__": f"A {base.__name__} that learns `in_channels` from its first input.", "__module__": __name__,
+        "__doc__": _lazy_doc(base.__name__, dims), "__module__": __name__,
         "cls_to_become": base, "__init__": __init__, "_get_num_spatial_dims": lambda self: dims})
     return made
 

@@ -5,7 +5,14 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Join the dimensions from start_dim to end_dim."""
+    """Join the dimensions from start_dim to end_dim.
+
+    start_dim, end_dim: the first and the last of them.
+    Shapes: input (*, a, ..., b, *); result (*, a ... b, *).
+
+    >>> nn.Flatten()(torch.zeros(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
     __constants__ = ["start_dim", "end_dim"]
 
     def __init__(self, start_dim=1, end_dim=-1):
@@ -21,7 +28,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Split dimension dim into several."""
+    """Split dimension dim into several.
+
+    unflattened_size: the new sizes.
+    Shapes: input (*, n, *); result (*, *unflattened_size, *).
+
+    >>> nn.Unflatten(1, (2, 3))(torch.zeros(5, 6)).shape
+    torch.Size([5, 2, 3])
+    """
     __constants__ = ["dim", "unflattened_size"]
 
     def __init__(self, dim, unflattened_size):

@@ -94,27 +94,78 @@ class _Dims3:
 
 
 class InstanceNorm1d(_Dims1, _InstanceNorm):
-    """Instance normalisation over (N, C, L)."""
+    """Instance normalisation over (N, C, L).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics; affine: learn a weight and, with
+    bias, a bias per channel; track_running_stats: keep running statistics for eval(), which otherwise looks at the sample, too.
+    Shape: (N, C, L) or (C, L); the result has the same.
+
+    >>> y = nn.InstanceNorm1d(4)(torch.rand(2, 4, 10))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([2, 4, 10]), True)
+    """
 
 
 class InstanceNorm2d(_Dims2, _InstanceNorm):
-    """Instance normalisation over (N, C, H, W)."""
+    """Instance normalisation over (N, C, H, W).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics; affine: learn a weight and, with
+    bias, a bias per channel; track_running_stats: keep running statistics for eval(), which otherwise looks at the sample, too.
+    Shape: (N, C, H, W) or (C, H, W); the result has the same.
+
+    >>> y = nn.InstanceNorm2d(4)(torch.rand(2, 4, 10, 12))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([2, 4, 10, 12]), True)
+    """
 
 
 class InstanceNorm3d(_Dims3, _InstanceNorm):
-    """Instance normalisation over (N, C, D, H, W)."""
+    """Instance normalisation over (N, C, D, H, W).
+
+    num_features: C. eps: added to the variance; momentum: the share of a batch in the running statistics; affine: learn a weight and, with
+    bias, a bias per channel; track_running_stats: keep running statistics for eval(), which otherwise looks at the sample, too.
+    Shape: (N, C, D, H, W) or (C, D, H, W); the result has the same.
+
+    >>> y = nn.InstanceNorm3d(4)(torch.rand(2, 4, 6, 8, 8))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([2, 4, 6, 8, 8]), True)
+    """
 
 
 class LazyInstanceNorm1d(_Dims1, _LazyNormBase, _InstanceNorm):
-    """An InstanceNorm1d that learns `num_features` from its first input."""
+    """An InstanceNorm1d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of InstanceNorm1d.
+    Shape: (N, C, L) or (C, L); the result has the same.
+
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> layer(torch.rand(2, 4, 10)).shape, layer.num_features
+    (torch.Size([2, 4, 10]), 4)
+    """
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_Dims2, _LazyNormBase, _InstanceNorm):
-    """An InstanceNorm2d that learns `num_features` from its first input."""
+    """An InstanceNorm2d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of InstanceNorm2d.
+    Shape: (N, C, H, W) or (C, H, W); the result has the same.
+
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> layer(torch.rand(2, 4, 10, 12)).shape, layer.num_features
+    (torch.Size([2, 4, 10, 12]), 4)
+    """
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_Dims3, _LazyNormBase, _InstanceNorm):
-    """An InstanceNorm3d that learns `num_features` from its first input."""
+    """An InstanceNorm3d that learns `num_features` from its first input.
+
+    eps, momentum, affine, track_running_stats, bias: as of InstanceNorm3d.
+    Shape: (N, C, D, H, W) or (C, D, H, W); the result has the same.
+
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> layer(torch.rand(2, 4, 6, 8, 8)).shape, layer.num_features
+    (torch.Size([2, 4, 6, 8, 8]), 4)
+    """
     cls_to_become = InstanceNorm3d

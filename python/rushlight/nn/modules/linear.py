@@ -11,7 +11,13 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Gives back its input; takes and ignores any arguments."""
+    """Gives back its input; takes and ignores any arguments.
+
+    Shape: any; the result is the input.
+
+    >>> nn.Identity(54, unused=True)(torch.tensor([1., 2.]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__()
@@ -21,7 +27,15 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x W^T + b."""
+    """y = x W^T + b.
+
+    in_features, out_features: the last size of input and result; bias: add b. weight (out_features, in_features) and bias (out_features) begin
+    uniform within 1 / sqrt(in_features).
+    Shapes: input (*, in_features); result (*, out_features).
+
+    >>> nn.Linear(20, 30)(torch.zeros(128, 20)).shape
+    torch.Size([128, 30])
+    """
 
     __constants__ = ["in_features", "out_features"]
     in_features: int
@@ -59,7 +73,14 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """y = x1^T A x2 + b."""
+    """y = x1^T A x2 + b.
+
+    in1_features, in2_features, out_features: the last sizes of both inputs and of the result; bias: add b.
+    Shapes: inputs (*, in1_features) and (*, in2_features), weight (out_features, in1_features, in2_features); result (*, out_features).
+
+    >>> nn.Bilinear(3, 4, 2)(torch.zeros(5, 3), torch.zeros(5, 4)).shape
+    torch.Size([5, 2])
+    """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
@@ -91,7 +112,17 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that learns `in_features` from its first input."""
+    """A Linear that learns `in_features` from its first input.
+
+    out_features, bias: as of Linear.
+    Shapes: input (*, in_features); result (*, out_features).
+
+    >>> layer = nn.LazyLinear(30)
+    >>> layer(torch.zeros(128, 20)).shape
+    torch.Size([128, 30])
+    >>> layer
+    Linear(in_features=20, out_features=30, bias=True)
+    """
 
     cls_to_become = Linear
 

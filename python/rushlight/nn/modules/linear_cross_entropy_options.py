@@ -2,7 +2,14 @@
 
 
 class LinearCrossEntropyOptions:
-    """How the loss may trade memory for work; the result does not depend on it."""
+    """How the loss may trade memory for work; the result does not depend on it.
+
+    allow_retain_graph: backward may run more than once; batch_chunk_size: how many samples at a time; chunking_method: "auto" or how the size
+    is chosen; acc_policy, acc_dtype: where and in which dtype sums are accumulated.
+
+    >>> nn.LinearCrossEntropyOptions().chunking_method
+    'auto'
+    """
 
     _names = ("allow_retain_graph", "batch_chunk_size", "chunking_method", "acc_policy", "acc_dtype")
 

@@ -26,7 +26,14 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute error."""
+    """Absolute error.
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.L1Loss()(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(1.5000)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
@@ -37,7 +44,14 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """Squared error."""
+    """Squared error.
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.MSELoss()(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(2.5000)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
@@ -48,7 +62,14 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared error below beta, absolute error above."""
+    """Squared error below beta, absolute error above.
+
+    beta: where the square ends; it is divided by beta there. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.SmoothL1Loss(beta=0.5)(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(1.2500)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
@@ -60,7 +81,14 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared error below delta, absolute error above, times delta."""
+    """Squared error below delta, absolute error above, times delta.
+
+    delta: where the square ends. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.HuberLoss(delta=0.5)(torch.tensor([1., 2.]), torch.tensor([0., 4.]))
+    tensor(0.6250)
+    """
     __constants__ = ["reduction", "delta"]
 
     def __init__(self, reduction="mean", delta=1.0):
@@ -72,7 +100,14 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative log likelihood of classes, from log probabilities."""
+    """Negative log likelihood of classes, from log probabilities.
+
+    weight: a factor per class (C); ignore_index: a target that does not count. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), (N, C, *) or (C), target (N), (N, *) or (), int64; result (), or like target without reduction.
+
+    >>> nn.NLLLoss()(torch.tensor([[-1., -0.5], [-2., -0.1]]), torch.tensor([1, 0]))
+    tensor(1.2500)
+    """
     __constants__ = ["ignore_index", "reduction"]
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
@@ -85,7 +120,14 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of NLLLoss for images."""
+    """The old name of NLLLoss for images.
+
+    weight, ignore_index, reduction: as of NLLLoss.
+    Shapes: input (N, C, H, W), target (N, H, W), int64; result ().
+
+    >>> nn.NLLLoss()(torch.zeros(1, 2, 3, 3), torch.zeros(1, 3, 3, dtype=torch.int64))
+    tensor(0.)
+    """
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
         warnings.warn("NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
@@ -95,7 +137,16 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Negative log likelihood of classes, from logits."""
+    """Negative log likelihood of classes, from logits.
+
+    weight: a factor per class (C); ignore_index: a target that does not count; label_smoothing: the share of the target that is spread over all
+    classes. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), (N, C, *) or (C), target (N), (N, *) or (), int64, or probabilities like input; result (), or like the targets without
+    reduction.
+
+    >>> nn.CrossEntropyLoss()(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([1, 2]))
+    tensor(0.8955)
+    """
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
@@ -110,7 +161,16 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A Linear layer and the cross entropy of what it gives."""
+    """A Linear layer and the cross entropy of what it gives.
+
+    in_features, num_classes, out_features, bias: of the layer, whose result is (*, num_classes, *out_features); weight: a factor per class;
+    ignore_index: a target that does not count; label_smoothing: the share of the target that is spread over all classes; options: a
+    LinearCrossEntropyOptions. reduction: "mean", "sum" or "none".
+    Shapes: input (N, in_features), target (N), int64; result (), or (N) without reduction.
+
+    >>> nn.LinearCrossEntropyLoss(4, 3)(torch.zeros(2, 4), torch.tensor([0, 2]))
+    tensor(1.0986, grad_fn=<NllLossBackward0>)
+    """
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 
     def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
@@ -142,7 +202,15 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts."""
+    """Negative log likelihood of counts.
+
+    log_input: input is the logarithm of the rate; full: add Stirling's term; eps: added to the rate before its logarithm is taken. reduction:
+    "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.PoissonNLLLoss()(torch.tensor([0., 1.]), torch.tensor([2., 3.]))
+    tensor(0.3591)
+    """
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
     def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
@@ -157,7 +225,14 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood under a normal distribution of given variance."""
+    """Negative log likelihood under a normal distribution of given variance.
+
+    full: add the constant term; eps: the least variance. reduction: "mean", "sum" or "none".
+    Shapes: input (N, *), target (N, *), var (N, *) or with 1 in place of the last size; result (), or (N, *) without reduction.
+
+    >>> nn.GaussianNLLLoss()(torch.tensor([1., 2.]), torch.tensor([0., 4.]), torch.tensor([1., 2.]))
+    tensor(0.9233)
+    """
     __constants__ = ["full", "eps", "reduction"]
 
     def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
@@ -170,7 +245,14 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence."""
+    """Kullback-Leibler divergence.
+
+    log_target: target holds logarithms, as input does. reduction: "batchmean" (the divergence as it is defined), "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.KLDivLoss(reduction="batchmean")(torch.tensor([[-1., -1.]]), torch.tensor([[0.5, 0.5]]))
+    tensor(0.3069)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
@@ -182,7 +264,14 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
+    """Binary cross entropy of probabilities.
+
+    weight: a factor per element. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.BCELoss()(torch.tensor([0.5, 0.25]), torch.tensor([1., 0.]))
+    tensor(0.4904)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -193,7 +282,14 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of logits."""
+    """Binary cross entropy of logits.
+
+    weight: a factor per element; pos_weight: a factor of the positive part, per class. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*); result (), or (*) without reduction.
+
+    >>> nn.BCEWithLogitsLoss()(torch.tensor([0., -2.]), torch.tensor([1., 0.]))
+    tensor(0.4100)
+    """
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
         super().__init__(size_average, reduce, reduction)
@@ -206,7 +302,14 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input for similar pairs, a hinge for others."""
+    """The input for similar pairs, a hinge for others.
+
+    margin: from where a dissimilar pair costs nothing. reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*) of 1 and -1; result (), or (*) without reduction.
+
+    >>> nn.HingeEmbeddingLoss()(torch.tensor([0.2, 0.4]), torch.tensor([1., -1.]))
+    tensor(0.4000)
+    """
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
@@ -218,7 +321,14 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge between labelled and other classes."""
+    """Hinge between labelled and other classes.
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), target (N, C), int64, the classes of a sample up to the first -1; result (), or (N) without reduction.
+
+    >>> nn.MultiLabelMarginLoss()(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([[1, -1, 0], [0, 2, -1]]))
+    tensor(0.1667)
+    """
     __constants__ = ["reduction"]
 
     def forward(self, input, target):
@@ -226,7 +336,14 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)).
+
+    reduction: "mean", "sum" or "none".
+    Shapes: input (*), target (*) of 1 and -1; result (), or (*) without reduction.
+
+    >>> nn.SoftMarginLoss()(torch.tensor([0., 2.]), torch.tensor([1., -1.]))
+    tensor(1.4100)
+    """
     __constants__ = ["reduction"]
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
@@ -237,7 +354,14 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Mean over classes of the binary cross entropy of logits."""
+    """Mean over classes of the binary cross entropy of logits.
+
+    weight: a factor per class. reduction: "mean", "sum" or "none".
+    Shapes: input (N, C), target (N, C) of 0 and 1; result (), or (N) without reduction.
+
+    >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([[0., 1., 0.], [1., 0., 1.]]))
+    tensor(0.5355)
+    """
     __constants__ = ["reduction"]
 
     def forward(self, input, target):
@@ -245,7 +369,14 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Cosine distance for similar pairs, a hinge for others."""
+    """Cosine distance for similar pairs, a hinge for others.
+
+    margin: the cosine from which a dissimilar pair costs. reduction: "mean", "sum" or "none".
+    Shapes: input1 and input2 (N, D) or (D), target (N) or () of 1 and -1; result (), or like target without reduction.
+
+    >>> nn.CosineEmbeddingLoss()(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]), torch.tensor([1]))
+    tensor(0.2929)
+    """
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
@@ -257,7 +388,14 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """Hinge on the order of two inputs."""
+    """Hinge on the order of two inputs.
+
+    margin: by how much one input is to be larger. reduction: "mean", "sum" or "none".
+    Shapes: input1, input2 and target (1: the first should be larger, -1: the second) (*); result (), or (*) without reduction.
+
+    >>> nn.MarginRankingLoss()(torch.tensor([1., 2.]), torch.tensor([3., 0.]), torch.tensor([1., 1.]))
+    tensor(1.)
+    """
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
@@ -269,7 +407,15 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Hinge between the target class and every other one."""
+    """Hinge between the target class and every other one.
+
+    p: power of the hinge, 1 or 2; margin: by how much the target class is to win; weight: a factor per class. reduction: "mean", "sum" or
+    "none".
+    Shapes: input (N, C), target (N), int64; result (), or (N) without reduction.
+
+    >>> nn.MultiMarginLoss(margin=0.5)(torch.tensor([[0., 2., 0.], [1., 0., 0.]]), torch.tensor([1, 2]))
+    tensor(0.3333)
+    """
     __constants__ = ["p", "margin", "reduction"]
 
     def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -287,7 +433,15 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """Hinge on the distances to a positive and a negative example."""
+    """Hinge on the distances to a positive and a negative example.
+
+    margin: by how much the positive is to be nearer; p: which norm; eps: added to differences; swap: take the negative's distance to the
+    positive where it is smaller. reduction: "mean", "sum" or "none".
+    Shapes: anchor, positive, negative (N, D) or (D); result (), or (N) without reduction.
+
+    >>> nn.TripletMarginLoss()(torch.zeros(1, 2), torch.tensor([[3., 4.]]), torch.tensor([[0., 1.]]))
+    tensor(5.0000)
+    """
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
@@ -305,7 +459,15 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of your own."""
+    """TripletMarginLoss with a distance of your own.
+
+    distance_function: of two tensors, the 2-norm by default; margin: by how much the positive is to be nearer; swap: take the negative's
+    distance to the positive where it is smaller. reduction: "mean", "sum" or "none".
+    Shapes: anchor, positive, negative (N, *); result (), or (N) without reduction.
+
+    >>> nn.TripletMarginWithDistanceLoss()(torch.zeros(1, 2), torch.tensor([[3., 4.]]), torch.tensor([[0., 1.]]))
+    tensor(5.0000)
+    """
     __constants__ = ["margin", "swap", "reduction"]
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
@@ -327,7 +489,17 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification."""
+    """Connectionist temporal classification.
+
+    blank: the number of the blank class; zero_infinity: losses that are infinite, since the target is too long, count as 0. reduction: "mean",
+    "sum" or "none".
+    Shapes: log_probs (T, N, C) or (T, C), targets (N, S) or all in one row, int64, input_lengths and target_lengths (N); result (), or (N)
+    without reduction.
+
+    >>> log_probs = torch.zeros(4, 1, 3).log_softmax(2)
+    >>> nn.CTCLoss()(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+    tensor(0.8432)
+    """
     __constants__ = ["blank", "reduction"]
 
     def __init__(self, blank=0, reduction="mean", zero_infinity=False):

@@ -249,7 +249,16 @@ def _choose_backward_kind(module, full):
 
 
 class Module(torch._C._ModuleBase):
-    """Base class of layers and models: assign submodules and parameters in `__init__`, write `forward`."""
+    """Base class of layers and models: assign submodules and parameters in `__init__`, write `forward`.
+
+    Called, it runs hooks and forward(). What is assigned to it is found by parameters(), buffers(), modules(), state_dict() and to().
+
+    >>> class Twice(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Twice()(torch.ones(2))
+    tensor([2., 2.])
+    """
 
     dump_patches = False
     _version = 1

@@ -8,7 +8,14 @@ __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSN
 
 
 class LocalResponseNorm(Module):
-    """Divide by a power of the mean square over neighbouring channels."""
+    """Divide by a power of the mean square over neighbouring channels.
+
+    size: over how many channels the squares are averaged; alpha, beta, k: the divisor is (k + alpha mean) ** beta.
+    Shape: (N, C, *); the result has the same.
+
+    >>> nn.LocalResponseNorm(2)(torch.ones(1, 4, 5)).shape
+    torch.Size([1, 4, 5])
+    """
     __constants__ = ["size", "alpha", "beta", "k"]
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
@@ -26,7 +33,14 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """As LocalResponseNorm, for images only."""
+    """As LocalResponseNorm, for images only.
+
+    size: over how many channels the squares are averaged; alpha, beta, k: the divisor is (k + alpha mean) ** beta.
+    Shape: (N, C, H, W); the result has the same.
+
+    >>> nn.CrossMapLRN2d(2)(torch.ones(1, 4, 5, 5)).shape
+    torch.Size([1, 4, 5, 5])
+    """
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
         super().__init__()
@@ -56,7 +70,15 @@ def _as_shape(normalized_shape):
 
 
 class LayerNorm(Module):
-    """Normalise over the last dimensions."""
+    """Normalise over the last dimensions.
+
+    normalized_shape: the sizes of the last dimensions, or one size; eps: added to the variance; elementwise_affine: learn a weight and, with
+    bias, a bias of normalized_shape.
+    Shape: (*, *normalized_shape); the result has the same.
+
+    >>> nn.LayerNorm(4)(torch.tensor([[1., 1., 3., 3.]])).detach()
+    tensor([[-1.0000, -1.0000,  1.0000,  1.0000]])
+    """
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
@@ -84,7 +106,16 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalise groups of channels."""
+    """Normalise groups of channels.
+
+    num_groups: how many groups, a divisor of num_channels (C); eps: added to the variance; affine: learn a weight and, with bias, a bias per
+    channel.
+    Shape: (N, C, *); the result has the same.
+
+    >>> y = nn.GroupNorm(2, 4)(torch.rand(8, 4, 10))
+    >>> y.shape, bool(y.mean().abs() < 1e-5)
+    (torch.Size([8, 4, 10]), True)
+    """
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
 
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
@@ -115,7 +146,15 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divide by the root mean square over the last dimensions."""
+    """Divide by the root mean square over the last dimensions.
+
+    normalized_shape: the sizes of the last dimensions, or one size; eps: added to the mean square, the dtype's epsilon by default;
+    elementwise_affine: learn a weight of normalized_shape.
+    Shape: (*, *normalized_shape); the result has the same.
+
+    >>> nn.RMSNorm(2)(torch.tensor([[1., 7.]])).detach()
+    tensor([[0.2000, 1.4000]])
+    """
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):

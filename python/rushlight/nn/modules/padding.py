@@ -25,7 +25,14 @@ class _ConstantPadNd(Module):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Add a constant at both ends."""
+    """Add a constant at both ends.
+
+    padding: how many elements each side gets, one number or (left, right). value: the constant.
+    Shapes: input (N, C, L) or (C, L); the result is longer by padding.
+
+    >>> nn.ConstantPad1d((2, 1), 9.)(torch.tensor([[1., 2., 3.]]))
+    tensor([[9., 9., 1., 2., 3., 9.]])
+    """
 
     def __init__(self, padding, value):
         super().__init__(value)
@@ -33,7 +40,14 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Add a constant on four sides."""
+    """Add a constant on four sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom). value: the constant.
+    Shapes: input (N, C, H, W) or (C, H, W); the result is longer by padding.
+
+    >>> nn.ConstantPad2d((1, 2, 0, 1), 9.)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 11, 15])
+    """
     __constants__ = ["padding", "value"]
 
     def __init__(self, padding, value):
@@ -42,7 +56,14 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Add a constant on six sides."""
+    """Add a constant on six sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom, front, back). value: the constant.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); the result is longer by padding.
+
+    >>> nn.ConstantPad3d(1, 9.)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 8, 10, 10])
+    """
 
     def __init__(self, padding, value):
         super().__init__(value)
@@ -80,7 +101,14 @@ class _CircularPadNd(_RulePadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Mirror both ends."""
+    """Mirror both ends.
+
+    padding: how many elements each side gets, one number or (left, right); less than the side.
+    Shapes: input (N, C, L) or (C, L); the result is longer by padding.
+
+    >>> nn.ReflectionPad1d((2, 1))(torch.tensor([[1., 2., 3.]]))
+    tensor([[3., 2., 1., 2., 3., 2.]])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -88,7 +116,14 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Mirror four sides."""
+    """Mirror four sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom); less than the side.
+    Shapes: input (N, C, H, W) or (C, H, W); the result is longer by padding.
+
+    >>> nn.ReflectionPad2d((1, 2, 0, 1))(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 11, 15])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -96,7 +131,14 @@ class ReflectionPad2d(_ReflectionPadNd):
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Mirror six sides."""
+    """Mirror six sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom, front, back); less than the side.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); the result is longer by padding.
+
+    >>> nn.ReflectionPad3d(1)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 8, 10, 10])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -104,7 +146,14 @@ class ReflectionPad3d(_ReflectionPadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Repeat both ends."""
+    """Repeat both ends.
+
+    padding: how many elements each side gets, one number or (left, right).
+    Shapes: input (N, C, L) or (C, L); the result is longer by padding.
+
+    >>> nn.ReplicationPad1d((2, 1))(torch.tensor([[1., 2., 3.]]))
+    tensor([[1., 1., 1., 2., 3., 3.]])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -112,7 +161,14 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Repeat the edges."""
+    """Repeat the edges.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom).
+    Shapes: input (N, C, H, W) or (C, H, W); the result is longer by padding.
+
+    >>> nn.ReplicationPad2d((1, 2, 0, 1))(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 11, 15])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -120,7 +176,14 @@ class ReplicationPad2d(_ReplicationPadNd):
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Repeat the faces."""
+    """Repeat the faces.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom, front, back).
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); the result is longer by padding.
+
+    >>> nn.ReplicationPad3d(1)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 8, 10, 10])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -128,7 +191,14 @@ class ReplicationPad3d(_ReplicationPadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Continue with the other end."""
+    """Continue with the other end.
+
+    padding: how many elements each side gets, one number or (left, right); at most the side.
+    Shapes: input (N, C, L) or (C, L); the result is longer by padding.
+
+    >>> nn.CircularPad1d((2, 1))(torch.tensor([[1., 2., 3.]]))
+    tensor([[2., 3., 1., 2., 3., 1.]])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -140,7 +210,14 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """Continue with the opposite side."""
+    """Continue with the opposite side.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom); at most the side.
+    Shapes: input (N, C, H, W) or (C, H, W); the result is longer by padding.
+
+    >>> nn.CircularPad2d((1, 2, 0, 1))(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 11, 15])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -152,7 +229,14 @@ class CircularPad2d(_CircularPadNd):
 
 
 class CircularPad3d(_CircularPadNd):
-    """Continue with the opposite face."""
+    """Continue with the opposite face.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom, front, back); at most the side.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); the result is longer by padding.
+
+    >>> nn.CircularPad3d(1)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 8, 10, 10])
+    """
 
     def __init__(self, padding):
         super().__init__()
@@ -164,7 +248,14 @@ class CircularPad3d(_CircularPadNd):
 
 
 class ZeroPad1d(ConstantPad1d):
-    """Add zeros at both ends."""
+    """Add zeros at both ends.
+
+    padding: how many elements each side gets, one number or (left, right).
+    Shapes: input (N, C, L) or (C, L); the result is longer by padding.
+
+    >>> nn.ZeroPad1d((2, 1))(torch.tensor([[1., 2., 3.]]))
+    tensor([[0., 0., 1., 2., 3., 0.]])
+    """
 
     def __init__(self, padding):
         super().__init__(padding, 0.0)
@@ -174,7 +265,14 @@ class ZeroPad1d(ConstantPad1d):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Add zeros on four sides."""
+    """Add zeros on four sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom).
+    Shapes: input (N, C, H, W) or (C, H, W); the result is longer by padding.
+
+    >>> nn.ZeroPad2d((1, 2, 0, 1))(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 11, 15])
+    """
 
     def __init__(self, padding):
         super().__init__(padding, 0.0)
@@ -184,7 +282,14 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ZeroPad3d(ConstantPad3d):
-    """Add zeros on six sides."""
+    """Add zeros on six sides.
+
+    padding: how many elements each side gets, one number or (left, right, top, bottom, front, back).
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); the result is longer by padding.
+
+    >>> nn.ZeroPad3d(1)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 8, 10, 10])
+    """
 
     def __init__(self, padding):
         super().__init__(padding, 0.0)

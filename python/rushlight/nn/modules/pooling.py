@@ -31,21 +31,48 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Maximum over windows of (N, C, L)."""
+    """Maximum over windows of (N, C, L).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; dilation:
+    distance of a window's elements; each is one number. return_indices: give also where each maximum stood (its number within the channel), as
+    max_unpool1d takes it; ceil_mode: windows that begin inside but end outside count, too.
+    Shapes: input (N, C, L) or (C, L); each side of n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.MaxPool1d(2)(torch.tensor([[[1., 5., 2., 4.]]]))
+    tensor([[[5., 4.]]])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.max_pool1d, input)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """Maximum over windows of (N, C, H, W)."""
+    """Maximum over windows of (N, C, H, W).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; dilation:
+    distance of a window's elements; each is one number or 2. return_indices: give also where each maximum stood (its number within the
+    channel), as max_unpool2d takes it; ceil_mode: windows that begin inside but end outside count, too.
+    Shapes: input (N, C, H, W) or (C, H, W); each side of n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.MaxPool2d(2)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 5, 6])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.max_pool2d, input)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Maximum over windows of (N, C, D, H, W)."""
+    """Maximum over windows of (N, C, D, H, W).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; dilation:
+    distance of a window's elements; each is one number or 3. return_indices: give also where each maximum stood (its number within the
+    channel), as max_unpool3d takes it; ceil_mode: windows that begin inside but end outside count, too.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+    >>> nn.MaxPool3d(2)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 3, 4, 4])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.max_pool3d, input)
@@ -62,7 +89,16 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Put the maxima of MaxPool1d back."""
+    """Put the maxima of MaxPool1d back.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number.
+    Shapes: input and indices (N, C, L) or (C, L); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as output_size says when
+    it is called with one.
+
+    >>> values, indices = F.max_pool1d(torch.tensor([[[1., 5., 2., 4.]]]), 2, return_indices=True)
+    >>> nn.MaxUnpool1d(2)(values, indices)
+    tensor([[[0., 5., 0., 4.]]])
+    """
 
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
@@ -73,7 +109,16 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Put the maxima of MaxPool2d back."""
+    """Put the maxima of MaxPool2d back.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number or 2.
+    Shapes: input and indices (N, C, H, W) or (C, H, W); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as output_size says
+    when it is called with one.
+
+    >>> values, indices = F.max_pool2d(torch.zeros(1, 3, 10, 12), 2, return_indices=True)
+    >>> nn.MaxUnpool2d(2)(values, indices).shape
+    torch.Size([1, 3, 10, 12])
+    """
 
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
@@ -84,7 +129,16 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Put the maxima of MaxPool3d back."""
+    """Put the maxima of MaxPool3d back.
+
+    kernel_size, stride, padding: of the pool whose maxima these are, one number or 3.
+    Shapes: input and indices (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n - 1) stride - 2 padding + kernel_size, or as
+    output_size says when it is called with one.
+
+    >>> values, indices = F.max_pool3d(torch.zeros(1, 3, 6, 8, 8), 2, return_indices=True)
+    >>> nn.MaxUnpool3d(2)(values, indices).shape
+    torch.Size([1, 3, 6, 8, 8])
+    """
 
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
@@ -102,7 +156,15 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Mean over windows of (N, C, L)."""
+    """Mean over windows of (N, C, L).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; each is
+    one number. ceil_mode: windows that begin inside but end outside count, too; count_include_pad: zeros of the padding count as elements.
+    Shapes: input (N, C, L) or (C, L); each side of n becomes (n + 2 padding - kernel_size) // stride + 1.
+
+    >>> nn.AvgPool1d(2)(torch.tensor([[[1., 5., 2., 4.]]]))
+    tensor([[[3., 3.]]])
+    """
 
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
         super().__init__()
@@ -118,7 +180,16 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolNd):
-    """Mean over windows of (N, C, H, W)."""
+    """Mean over windows of (N, C, H, W).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; each is
+    one number or 2. ceil_mode: windows that begin inside but end outside count, too; count_include_pad: zeros of the padding count as elements.
+    divisor_override: divide by this number instead of the number of elements.
+    Shapes: input (N, C, H, W) or (C, H, W); each side of n becomes (n + 2 padding - kernel_size) // stride + 1.
+
+    >>> nn.AvgPool2d(2)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 5, 6])
+    """
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
 
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
@@ -137,7 +208,16 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(AvgPool2d):
-    """Mean over windows of (N, C, D, H, W)."""
+    """Mean over windows of (N, C, D, H, W).
+
+    kernel_size: the window; stride: distance of windows, kernel_size by default; padding: added on both sides, at most half a window; each is
+    one number or 3. ceil_mode: windows that begin inside but end outside count, too; count_include_pad: zeros of the padding count as elements.
+    divisor_override: divide by this number instead of the number of elements.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n + 2 padding - kernel_size) // stride + 1.
+
+    >>> nn.AvgPool3d(2)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 3, 4, 4])
+    """
 
     def forward(self, input):
         return F.avg_pool3d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
@@ -174,13 +254,29 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maximum over windows of random size."""
+    """Maximum over windows of random size.
+
+    kernel_size: the window, one number or 2; output_size: the result's sides, or output_ratio: their ratio to the input's, between 0 and 1;
+    return_indices: give also where each maximum stood.
+    Shapes: input (N, C, H, W) or (C, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.FractionalMaxPool2d(2, output_size=3)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 3, 3])
+    """
     _spread = staticmethod(_pair)
     _function = staticmethod(F.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Maximum over windows of random size."""
+    """Maximum over windows of random size.
+
+    kernel_size: the window, one number or 3; output_size: the result's sides, or output_ratio: their ratio to the input's, between 0 and 1;
+    return_indices: give also where each maximum stood.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.FractionalMaxPool3d(2, output_size=3)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 3, 3, 3])
+    """
     _spread = staticmethod(_triple)
     _function = staticmethod(F.fractional_max_pool3d)
 
@@ -204,21 +300,45 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """p-norm over windows of (N, C, L)."""
+    """p-norm over windows of (N, C, L).
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number. ceil_mode: windows that
+    begin inside but end outside count, too.
+    Shapes: input (N, C, L) or (C, L); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> nn.LPPool1d(2, 2)(torch.tensor([[[1., 5., 2., 4.]]]))
+    tensor([[[5.0990, 4.4721]]])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.lp_pool1d, input)
 
 
 class LPPool2d(_LPPoolNd):
-    """p-norm over windows of (N, C, H, W)."""
+    """p-norm over windows of (N, C, H, W).
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number or 2. ceil_mode: windows
+    that begin inside but end outside count, too.
+    Shapes: input (N, C, H, W) or (C, H, W); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> nn.LPPool2d(2, 2)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 5, 6])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.lp_pool2d, input)
 
 
 class LPPool3d(_LPPoolNd):
-    """p-norm over windows of (N, C, D, H, W)."""
+    """p-norm over windows of (N, C, D, H, W).
+
+    norm_type: p; kernel_size: the window; stride: distance of windows, kernel_size by default; both are one number or 3. ceil_mode: windows
+    that begin inside but end outside count, too.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); each side of n becomes (n - kernel_size) // stride + 1.
+
+    >>> nn.LPPool3d(2, 2)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 3, 4, 4])
+    """
 
     def forward(self, input):
         return self._pool_forward(F.lp_pool3d, input)
@@ -237,21 +357,42 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maximum over windows that give the output size asked for."""
+    """Maximum over windows that give the output size asked for.
+
+    output_size: how many windows, one number. return_indices: give also where each maximum stood.
+    Shapes: input (N, C, L) or (C, L); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveMaxPool1d(2)(torch.tensor([[[1., 5., 2., 4.]]]))
+    tensor([[[5., 4.]]])
+    """
 
     def forward(self, input):
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maximum over windows that give the output size asked for."""
+    """Maximum over windows that give the output size asked for.
+
+    output_size: how many windows, one number or 2; None keeps a side. return_indices: give also where each maximum stood.
+    Shapes: input (N, C, H, W) or (C, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveMaxPool2d(2)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 2, 2])
+    """
 
     def forward(self, input):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maximum over windows that give the output size asked for."""
+    """Maximum over windows that give the output size asked for.
+
+    output_size: how many windows, one number or 3; None keeps a side. return_indices: give also where each maximum stood.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveMaxPool3d(2)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 2, 2, 2])
+    """
 
     def forward(self, input):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
@@ -269,21 +410,42 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Mean over windows that give the output size asked for."""
+    """Mean over windows that give the output size asked for.
+
+    output_size: how many windows, one number.
+    Shapes: input (N, C, L) or (C, L); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveAvgPool1d(2)(torch.tensor([[[1., 5., 2., 4.]]]))
+    tensor([[[3., 3.]]])
+    """
 
     def forward(self, input):
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Mean over windows that give the output size asked for."""
+    """Mean over windows that give the output size asked for.
+
+    output_size: how many windows, one number or 2; None keeps a side.
+    Shapes: input (N, C, H, W) or (C, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveAvgPool2d(2)(torch.zeros(1, 3, 10, 12)).shape
+    torch.Size([1, 3, 2, 2])
+    """
 
     def forward(self, input):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Mean over windows that give the output size asked for."""
+    """Mean over windows that give the output size asked for.
+
+    output_size: how many windows, one number or 3; None keeps a side.
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); result (N, C, *output_size) or without N.
+
+    >>> nn.AdaptiveAvgPool3d(2)(torch.zeros(1, 3, 6, 8, 8)).shape
+    torch.Size([1, 3, 2, 2, 2])
+    """
 
     def forward(self, input):
         return F.adaptive_avg_pool3d(input, self.output_size)

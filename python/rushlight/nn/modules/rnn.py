@@ -69,7 +69,14 @@ def _run(layer, op, input, state, batch_sizes):
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share."""
+    """What RNN, LSTM and GRU share.
+
+    mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"; input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size: as
+    of LSTM.
+
+    >>> isinstance(nn.LSTM(10, 20), nn.RNNBase)
+    True
+    """
 
     __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
                      "bidirectional", "proj_size"]
@@ -254,7 +261,18 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h' = tanh or relu of (W_ih x + b_ih + W_hh h + b_hh)."""
+    """h' = tanh or relu of (W_ih x + b_ih + W_hh h + b_hh).
+
+    input_size, hidden_size: sizes of an input and of a state; num_layers: layers stacked; nonlinearity: "tanh" or "relu"; bias: whether b is
+    added; batch_first: (N, L, *) instead of (L, N, *); dropout: between layers, while training; bidirectional: a second set of layers reads
+    backwards.
+    Shapes: input (L, N, input_size) or (L, input_size); D = 2 if bidirectional, else 1. h0 (D num_layers, N, hidden_size), zeros by default.
+    Result (L, N, D hidden_size) and the last state, like h0.
+
+    >>> y, h = nn.RNN(10, 20, num_layers=2)(torch.zeros(5, 3, 10))
+    >>> y.shape, h.shape
+    (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
+    """
 
     def __init__(self, *args, **kwargs):
         if "proj_size" in kwargs:
@@ -273,7 +291,17 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """The gated recurrent unit."""
+    """The gated recurrent unit.
+
+    input_size, hidden_size: sizes of an input and of a state; num_layers: layers stacked; bias: whether b is added; batch_first: (N, L, *)
+    instead of (L, N, *); dropout: between layers, while training; bidirectional: a second set of layers reads backwards.
+    Shapes: input (L, N, input_size) or (L, input_size); D = 2 if bidirectional, else 1. h0 (D num_layers, N, hidden_size), zeros by default.
+    Result (L, N, D hidden_size) and the last state, like h0.
+
+    >>> y, h = nn.GRU(10, 20, bidirectional=True)(torch.zeros(5, 3, 10))
+    >>> y.shape, h.shape
+    (torch.Size([5, 3, 40]), torch.Size([2, 3, 20]))
+    """
 
     def __init__(self, *args, **kwargs):
         if "proj_size" in kwargs:
@@ -285,7 +313,18 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; the state is a pair (h, c)."""
+    """Long short-term memory; the state is a pair (h, c).
+
+    input_size, hidden_size: sizes of an input and of a state; num_layers: layers stacked; bias: whether b is added; batch_first: (N, L, *)
+    instead of (L, N, *); dropout: between layers, while training; bidirectional: a second set of layers reads backwards; proj_size: h is
+    projected to this size.
+    Shapes: input (L, N, input_size) or (L, input_size); D = 2 if bidirectional, else 1. h0 (D num_layers, N, H) and c0 (D num_layers, N,
+    hidden_size), zeros by default, H = proj_size or hidden_size. Result (L, N, D H) and the last (h, c).
+
+    >>> y, (h, c) = nn.LSTM(10, 20, batch_first=True)(torch.zeros(3, 5, 10))
+    >>> y.shape, h.shape, c.shape
+    (torch.Size([3, 5, 20]), torch.Size([1, 3, 20]), torch.Size([1, 3, 20]))
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__("LSTM", *args, **kwargs)
@@ -331,7 +370,13 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share."""
+    """What the cells share.
+
+    input_size, hidden_size, bias: as of RNNCell; num_chunks: how many gates there are, by which weights (num_chunks hidden_size, *) are longer.
+
+    >>> nn.LSTMCell(10, 20).weight_ih.shape
+    torch.Size([80, 10])
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
@@ -383,7 +428,14 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN.
+
+    input_size, hidden_size: sizes of an input and of a state; bias: whether b is added; nonlinearity: "tanh" or "relu".
+    Shapes: input (N, input_size) or (input_size); state and result (N, hidden_size).
+
+    >>> nn.RNNCell(10, 20)(torch.zeros(3, 10), torch.zeros(3, 20)).shape
+    torch.Size([3, 20])
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
@@ -399,7 +451,14 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    input_size, hidden_size: sizes of an input and of a state; bias: whether b is added.
+    Shapes: input (N, input_size) or (input_size); state and result (N, hidden_size).
+
+    >>> nn.GRUCell(10, 20)(torch.zeros(3, 10)).shape
+    torch.Size([3, 20])
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, num_chunks=3, device=device, dtype=dtype)
@@ -409,7 +468,15 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
+    """One step of an LSTM.
+
+    input_size, hidden_size: sizes of an input and of a state; bias: whether b is added.
+    Shapes: input (N, input_size) or (input_size); state and result are pairs (h, c) of (N, hidden_size).
+
+    >>> h, c = nn.LSTMCell(10, 20)(torch.zeros(3, 10))
+    >>> h.shape, c.shape
+    (torch.Size([3, 20]), torch.Size([3, 20]))
+    """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, num_chunks=4, device=device, dtype=dtype)

@@ -47,7 +47,18 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of a table by number."""
+    """Rows of a table by number.
+
+    num_embeddings, embedding_dim: the table's sizes; padding_idx: this row gets no gradient and begins with zeros; max_norm, norm_type: rows
+    that are read are first scaled down to this norm, in place; scale_grad_by_freq: divide gradients by how often a row occurs in the batch;
+    sparse: the gradient of weight is a sparse tensor.
+    Shapes: input (*), int64 or int32; weight (num_embeddings, embedding_dim); result (*, embedding_dim).
+
+    >>> nn.Embedding.from_pretrained(torch.tensor([[1., 2.], [3., 4.]]))(torch.tensor([1, 1, 0]))
+    tensor([[3., 4.],
+            [3., 4.],
+            [1., 2.]])
+    """
 
     __constants__ = ["num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq",
                      "sparse"]
@@ -91,7 +102,18 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of bags of rows of a table."""
+    """Sums, means or maxima of bags of rows of a table.
+
+    num_embeddings, embedding_dim: the table's sizes; mode: "mean", "sum" or "max"; include_last_offset: offsets ends with the length of input;
+    padding_idx: this row gets no gradient and counts in no bag; max_norm, norm_type: rows that are read are first scaled down to this norm, in
+    place; scale_grad_by_freq: divide gradients by how often a row occurs in the batch; sparse: the gradient of weight is a sparse tensor.
+    Shapes: input (B, n), or (total) with offsets (B), where bags begin; per_sample_weights like input, for "sum"; result (B, embedding_dim).
+
+    >>> bag = nn.EmbeddingBag.from_pretrained(torch.tensor([[1., 2.], [3., 4.]]), mode="sum")
+    >>> bag(torch.tensor([0, 1, 1]), torch.tensor([0, 2]))
+    tensor([[4., 6.],
+            [3., 4.]])
+    """
 
     __constants__ = ["num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode",
                      "sparse", "include_last_offset", "padding_idx"]

@@ -54,7 +54,17 @@ def _detect_is_causal_mask(mask, is_causal=None, size=None):
 
 
 class Transformer(Module):
-    """Encoder and decoder."""
+    """Encoder and decoder.
+
+    num_encoder_layers, num_decoder_layers: how many layers; custom_encoder, custom_decoder: modules in their place. d_model: E, the size of an
+    element; nhead: heads of attention, a divisor of it; dim_feedforward: the inner size of the feed-forward network; dropout: while training;
+    activation: "relu", "gelu" or a function; layer_norm_eps: eps of normalisations; batch_first: (N, L, E) instead of (L, N, E); norm_first:
+    normalise before each part instead of after; bias: of linear layers and normalisations.
+    Shapes: src (S, N, E), tgt (T, N, E); result like tgt.
+
+    >>> nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1)(torch.zeros(5, 3, 8), torch.zeros(4, 3, 8)).shape
+    torch.Size([4, 3, 8])
+    """
 
     def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048,
                  dropout=0.1, activation=F.relu, custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5,
@@ -105,7 +115,15 @@ class Transformer(Module):
 
 
 class TransformerEncoder(Module):
-    """A stack of encoder layers."""
+    """A stack of encoder layers.
+
+    encoder_layer: the layer that is copied num_layers times; norm: a module applied at the end, or None; enable_nested_tensor, mask_check:
+    whether padded batches may be computed without their padding.
+    Shapes: src (L, N, E), mask (L, L), src_key_padding_mask (N, L); result like src.
+
+    >>> nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, batch_first=True), 2)(torch.zeros(3, 5, 8)).shape
+    torch.Size([3, 5, 8])
+    """
 
     __constants__ = ["norm"]
 
@@ -169,7 +187,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers."""
+    """A stack of decoder layers.
+
+    decoder_layer: the layer that is copied num_layers times; norm: a module applied at the end, or None.
+    Shapes: tgt (T, N, E), memory (S, N, E); result like tgt.
+
+    >>> nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2), 2)(torch.zeros(4, 3, 8), torch.zeros(5, 3, 8)).shape
+    torch.Size([4, 3, 8])
+    """
 
     __constants__ = ["norm"]
 
@@ -208,7 +233,16 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network, each with a shortcut and a normalisation."""
+    """Self-attention and a feed-forward network, each with a shortcut and a normalisation.
+
+    d_model: E, the size of an element; nhead: heads of attention, a divisor of it; dim_feedforward: the inner size of the feed-forward network;
+    dropout: while training; activation: "relu", "gelu" or a function; layer_norm_eps: eps of normalisations; batch_first: (N, L, E) instead of
+    (L, N, E); norm_first: normalise before each part instead of after; bias: of linear layers and normalisations.
+    Shapes: src (L, N, E), src_mask (L, L), src_key_padding_mask (N, L); result like src.
+
+    >>> nn.TransformerEncoderLayer(8, 2)(torch.zeros(5, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
@@ -252,7 +286,16 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, and a feed-forward network."""
+    """Self-attention, attention to the encoder's output, and a feed-forward network.
+
+    d_model: E, the size of an element; nhead: heads of attention, a divisor of it; dim_feedforward: the inner size of the feed-forward network;
+    dropout: while training; activation: "relu", "gelu" or a function; layer_norm_eps: eps of normalisations; batch_first: (N, L, E) instead of
+    (L, N, E); norm_first: normalise before each part instead of after; bias: of linear layers and normalisations.
+    Shapes: tgt (T, N, E), memory (S, N, E), tgt_mask (T, T), memory_mask (T, S); result like tgt.
+
+    >>> nn.TransformerDecoderLayer(8, 2)(torch.zeros(4, 3, 8), torch.zeros(5, 3, 8)).shape
+    torch.Size([4, 3, 8])
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
                  batch_first=False, norm_first=False, bias=True, device=None, dtype=None):

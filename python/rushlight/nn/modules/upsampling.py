@@ -6,7 +6,16 @@ __all__ = ["Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 
 
 class Upsample(Module):
-    """Resize to `size` or by `scale_factor`."""
+    """Resize to `size` or by `scale_factor`.
+
+    size: the result's sides, or scale_factor: their ratio to the input's, one number or one per side; mode: "nearest", "nearest-exact",
+    "linear" (L), "bilinear" or "bicubic" (H, W), "trilinear" (D, H, W), "area"; align_corners: corner elements keep their places, for the
+    linear and cubic modes; recompute_scale_factor: take the ratio of the rounded sizes.
+    Shapes: input (N, C, L), (N, C, H, W) or (N, C, D, H, W); result (N, C, *size).
+
+    >>> nn.Upsample(scale_factor=2)(torch.tensor([[[1., 2.]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None,
@@ -36,14 +45,29 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Resize, taking the nearest pixel."""
+    """Resize, taking the nearest pixel.
+
+    size: the result's sides, or scale_factor: their ratio to the input's.
+    Shapes: input (N, C, H, W); result (N, C, *size).
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1., 2.]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size=None, scale_factor=None):
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Resize bilinearly with aligned corners."""
+    """Resize bilinearly with aligned corners.
+
+    size: the result's sides, or scale_factor: their ratio to the input's.
+    Shapes: input (N, C, H, W); result (N, C, *size).
+
+    >>> nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[1., 2.]]]]))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
 
     def __init__(self, size=None, scale_factor=None):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,7 +1,10 @@
-"""Helpers around modules: gradients clipped, weights reparametrised, sequences packed, layers fused."""
+"""Helpers around modules: gradients clipped, weights reparametrised, sequences packed, layers fused.
+
+foreach: for PyTorch's sake; all gradients are treated in one pass anyway.
+"""
 import importlib
 
-from rushlight._functions_first import functions_first
+from rushlight._functions_first import functions_first as _functions_first
 from rushlight.nn.utils import rnn
 from rushlight.nn.utils.clip_grad import (
     _clip_grads_with_norm_ as clip_grads_with_norm_, _get_total_norm as get_total_norm, clip_grad_norm,
@@ -31,4 +34,8 @@ def __getattr__(name):
     raise AttributeError(f"module 'torch.nn.utils' has no attribute '{name}'")
 
 
-functions_first(__name__, "weight_norm", "spectral_norm")
+def __dir__():
+    return sorted({*globals(), *_WHERE, *_MODULES})
+
+
+_functions_first(__name__, "weight_norm", "spectral_norm")

@@ -27,7 +27,13 @@ def _may_use_foreach(tensors, foreach, device):
 
 
 def _get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """The norm of all tensors taken as one vector."""
+    """The norm of all tensors taken as one vector.
+
+    tensors: any iterable; norm_type: which norm, inf too; error_if_nonfinite: raise RuntimeError when it is nan or infinite.
+
+    >>> torch.nn.utils.get_total_norm([torch.tensor([3.]), torch.tensor([4.])])
+    tensor(5.)
+    """
     with torch.no_grad():
         tensors = _listed(tensors)
         norm_type = float(norm_type)
@@ -49,7 +55,16 @@ def _get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=No
 
 
 def _clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
-    """Scale all gradients so that `total_norm` would become at most `max_norm`."""
+    """Scale all gradients so that `total_norm` would become at most `max_norm`.
+
+    parameters: a tensor or several, whose .grad is changed; total_norm: of their gradients, as get_total_norm computes it.
+
+    >>> w = torch.zeros(2, requires_grad=True)
+    >>> w.grad = torch.tensor([3., 4.])
+    >>> torch.nn.utils.clip_grads_with_norm_([w], 1., torch.tensor(5.))
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
     with torch.no_grad():
         grads = [p.grad for p in _listed(parameters) if p.grad is not None]
         if not grads:
@@ -66,7 +81,16 @@ def _clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """Scale the gradients so that their joint norm is at most max_norm; returns the norm before."""
+    """Scale the gradients so that their joint norm is at most max_norm; returns the norm before.
+
+    parameters: a tensor or several, whose .grad is changed; norm_type: which norm, inf too; error_if_nonfinite: raise RuntimeError when it is
+    nan or infinite.
+
+    >>> w = torch.zeros(2, requires_grad=True)
+    >>> w.grad = torch.tensor([3., 4.])
+    >>> torch.nn.utils.clip_grad_norm_([w], max_norm=1.), w.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
     if not isinstance(parameters, torch.Tensor):
         once_only = not hasattr(parameters, "__len__")
         parameters = list(parameters)
@@ -87,7 +111,16 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 
 
 def clip_grad_value_(parameters, clip_value, foreach=None):
-    """Clip every gradient element to [-clip_value, clip_value]."""
+    """Clip every gradient element to [-clip_value, clip_value].
+
+    parameters: a tensor or several, whose .grad is changed.
+
+    >>> w = torch.zeros(2, requires_grad=True)
+    >>> w.grad = torch.tensor([3., 4.])
+    >>> torch.nn.utils.clip_grad_value_([w], 3.5)
+    >>> w.grad
+    tensor([3.0000, 3.5000])
+    """
     clip_value = float(clip_value)
     grads = [p.grad for p in _listed(parameters) if p.grad is not None]
     with torch.no_grad():

@@ -13,7 +13,13 @@ def _check_param_device(param, old_param_device):
 
 
 def parameters_to_vector(parameters):
-    """All parameters, flattened and joined."""
+    """All parameters, flattened and joined.
+
+    parameters: any iterable of tensors.
+
+    >>> torch.nn.utils.parameters_to_vector([torch.ones(2), torch.zeros(1, 2)])
+    tensor([1., 1., 0., 0.])
+    """
     device, pieces = None, []
     for param in parameters:
         device = _check_param_device(param, device)
@@ -22,7 +28,15 @@ def parameters_to_vector(parameters):
 
 
 def vector_to_parameters(vec, parameters):
-    """Cut `vec` up and put the pieces in place of the parameters' data."""
+    """Cut `vec` up and put the pieces in place of the parameters' data.
+
+    vec: with as many elements as all parameters have.
+
+    >>> w = torch.zeros(2)
+    >>> torch.nn.utils.vector_to_parameters(torch.tensor([1., 2.]), [w])
+    >>> w
+    tensor([1., 2.])
+    """
     if not isinstance(vec, torch.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {torch.typename(vec)}")
     device, start = None, 0

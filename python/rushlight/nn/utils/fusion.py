@@ -27,12 +27,28 @@ def _fold(w, b, mean, var, eps, gamma, beta, out_dim):
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
-    """Weight and bias of a convolution with the normalisation folded in."""
+    """Weight and bias of a convolution with the normalisation folded in.
+
+    conv_w, conv_b: of the convolution; bn_rm, bn_rv, bn_eps, bn_w, bn_b: running mean, running variance, eps, weight and bias of the
+    normalisation; transpose: of a transposed convolution.
+
+    >>> w, one, zero = torch.ones(2, 1, 1), torch.ones(2), torch.zeros(2)
+    >>> torch.nn.utils.fuse_conv_bn_weights(w, None, one, 4 * one, 0., one, zero)[1].detach()
+    tensor([-0.5000, -0.5000])
+    """
     return _fold(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 1 if transpose else 0)
 
 
 def fuse_conv_bn_eval(conv, bn, transpose=False):
-    """A convolution that does what `conv` and then `bn` do."""
+    """A convolution that does what `conv` and then `bn` do.
+
+    conv, bn: both in evaluation mode; transpose: conv is a transposed one.
+
+    >>> conv, bn = nn.Conv1d(3, 4, 2).eval(), nn.BatchNorm1d(4).eval()
+    >>> x = torch.ones(1, 3, 5)
+    >>> torch.allclose(torch.nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-6)
+    True
+    """
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps,
@@ -41,12 +57,28 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
 
 
 def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
-    """Weight and bias of a linear layer with the normalisation folded in."""
+    """Weight and bias of a linear layer with the normalisation folded in.
+
+    linear_w, linear_b: of the layer; bn_rm, bn_rv, bn_eps, bn_w, bn_b: running mean, running variance, eps, weight and bias of the
+    normalisation.
+
+    >>> w, one, zero = torch.ones(2, 3), torch.ones(2), torch.zeros(2)
+    >>> torch.nn.utils.fuse_linear_bn_weights(w, zero, one, 4 * one, 0., one, zero)[1].detach()
+    tensor([-0.5000, -0.5000])
+    """
     return _fold(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 
 def fuse_linear_bn_eval(linear, bn):
-    """A linear layer that does what `linear` and then `bn` do."""
+    """A linear layer that does what `linear` and then `bn` do.
+
+    linear, bn: both in evaluation mode.
+
+    >>> linear, bn = nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval()
+    >>> x = torch.ones(2, 3)
+    >>> torch.allclose(torch.nn.utils.fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)), atol=1e-6)
+    True
+    """
     _check_eval(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")

@@ -12,10 +12,24 @@ def _convert(module, memory_format, kinds):
 
 
 def convert_conv2d_weight_memory_format(module, memory_format):
-    """Give all 2-d convolutions below `module` weights of this memory format."""
+    """Give all 2-d convolutions below `module` weights of this memory format.
+
+    module: is changed and returned; memory_format: torch.channels_last, for example.
+
+    >>> net = torch.nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 2, 3), torch.channels_last)
+    >>> net.weight.is_contiguous(memory_format=torch.channels_last)
+    True
+    """
     return _convert(module, memory_format, (torch.nn.Conv2d, torch.nn.ConvTranspose2d))
 
 
 def convert_conv3d_weight_memory_format(module, memory_format):
-    """Give all 3-d convolutions below `module` weights of this memory format."""
+    """Give all 3-d convolutions below `module` weights of this memory format.
+
+    module: is changed and returned; memory_format: torch.channels_last_3d, for example.
+
+    >>> net = torch.nn.utils.convert_conv3d_weight_memory_format(nn.Conv3d(2, 2, 3), torch.channels_last_3d)
+    >>> net.weight.is_contiguous(memory_format=torch.channels_last_3d)
+    True
+    """
     return _convert(module, memory_format, (torch.nn.Conv3d, torch.nn.ConvTranspose3d))

@@ -103,7 +103,15 @@ class _Orthogonal(Module):
 
 
 def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
-    """Keep a weight orthogonal."""
+    """Keep a weight orthogonal.
+
+    module: is changed and returned; name: of the weight, of two dimensions or more; orthogonal_map: "matrix_exp", "cayley" or "householder",
+    chosen by the weight by default; use_trivialization: turn around the present weight.
+
+    >>> w = torch.nn.utils.parametrizations.orthogonal(nn.Linear(3, 3)).weight
+    >>> torch.allclose(w @ w.T, torch.eye(3), atol=1e-5)
+    True
+    """
     weight = getattr(module, name, None)
     if not isinstance(weight, torch.Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
@@ -135,7 +143,14 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Split a weight into a length and a direction."""
+    """Split a weight into a length and a direction.
+
+    module: is changed and returned; name: of the weight; dim: there is a length for each index of it, or one in all if it is -1.
+
+    >>> layer = torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 4))
+    >>> layer.parametrizations.weight.original0.shape
+    torch.Size([4, 1])
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def read_old_keys(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
@@ -201,7 +216,15 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """Keep the largest singular value of a weight at 1."""
+    """Keep the largest singular value of a weight at 1.
+
+    module: is changed and returned; name: of the weight; n_power_iterations: how many each forward in training takes; eps: the least norm that
+    is divided by; dim: of the outputs, 0, or 1 for transposed convolutions, by default.
+
+    >>> layer = torch.nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4), n_power_iterations=50)
+    >>> bool(abs(torch.linalg.matrix_norm(layer.weight, 2) - 1) < 1e-3)
+    True
+    """
     weight = getattr(module, name, None)
     if not isinstance(weight, torch.Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")

@@ -21,7 +21,20 @@ _cache = {}
 
 @contextmanager
 def cached():
-    """Inside the block every parametrised tensor is computed once."""
+    """Inside the block every parametrised tensor is computed once.
+
+    No parameters.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> with parametrize.cached():
+    ...     print(layer.weight is layer.weight)
+    True
+    """
     global _cache, _cache_enabled
     _cache_enabled += 1
     try:
@@ -51,7 +64,19 @@ def _maybe_set(dest, src):
 
 
 class ParametrizationList(ModuleList):
-    """The original tensor and the parametrisations that make the value of it, in order."""
+    """The original tensor and the parametrisations that make the value of it, in order.
+
+    modules: the parametrisations; original: the tensor; unsafe: do not check shapes and dtypes.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> type(layer.parametrizations.weight).__name__, layer.parametrizations.weight.original.shape
+    ('ParametrizationList', torch.Size([2, 2]))
+    """
 
     def __init__(self, modules, original, unsafe=False):
         if len(modules) == 0:
@@ -191,7 +216,19 @@ def _inject_property(module, tensor_name):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """From now on `module.tensor_name` is `parametrization(original)`."""
+    """From now on `module.tensor_name` is `parametrization(original)`.
+
+    module: is changed and returned; tensor_name: of a parameter or buffer; parametrization: a module; unsafe: do not check shapes and dtypes.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> bool((layer.weight >= 0).all())
+    True
+    """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         # One more on top of those that are there.
@@ -241,7 +278,19 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
 
 
 def is_parametrized(module, tensor_name=None):
-    """Whether the module (or one tensor of it) is parametrised."""
+    """Whether the module (or one tensor of it) is parametrised.
+
+    tensor_name: None for any.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     chains = getattr(module, "parametrizations", None)
     if chains is None or not isinstance(chains, ModuleDict):
         return False
@@ -249,7 +298,19 @@ def is_parametrized(module, tensor_name=None):
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
-    """Make the tensor an ordinary one again: with its present value, or with the original one."""
+    """Make the tensor an ordinary one again: with its present value, or with the original one.
+
+    module: is changed and returned; tensor_name: of the tensor; leave_parametrized: with its present value.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> type(parametrize.remove_parametrizations(layer, "weight")).__name__
+    'Linear'
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     chain = module.parametrizations[tensor_name]
@@ -287,12 +348,36 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
 
 
 def type_before_parametrizations(module):
-    """The class that the module had before it was parametrised."""
+    """The class that the module had before it was parametrised.
+
+    module: any.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> type(layer).__name__, parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):
-    """Give `to_module` the parametrisations of `from_module`, and the tensors they work on."""
+    """Give `to_module` the parametrisations of `from_module`, and the tensors they work on.
+
+    from_module, to_module: the second is changed and returned; tensor_name: one tensor, or None for all.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.abs()
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", Positive())
+    >>> parametrize.is_parametrized(parametrize.transfer_parametrizations_and_params(layer, nn.Linear(2, 2)))
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     if not isinstance(from_module.parametrizations, ModuleDict):

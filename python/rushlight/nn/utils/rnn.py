@@ -21,7 +21,13 @@ def bind(optional, fn):
 
 
 def invert_permutation(permutation):
-    """The permutation that undoes this one."""
+    """The permutation that undoes this one.
+
+    permutation: (n), int64, or None.
+
+    >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     inverse = torch.empty_like(permutation, memory_format=torch.legacy_contiguous_format)
@@ -50,7 +56,15 @@ def _packed_sequence_init(data, batch_sizes=None, sorted_indices=None, unsorted_
 
 
 class PackedSequence(PackedSequence_):
-    """A batch of sequences without padding; the functions below make it, recurrent layers take it."""
+    """A batch of sequences without padding; the functions below make it, recurrent layers take it.
+
+    data: all elements (sum of lengths, *), the first of each sequence, then the second, ...; batch_sizes: how many sequences are that long;
+    sorted_indices, unsorted_indices: the permutation by descending length, and back.
+
+    >>> packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4, 5])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 5, 3]), tensor([2, 2, 1]))
+    """
 
     def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
@@ -132,7 +146,13 @@ class PackedSequence(PackedSequence_):
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
-    """Drop the padding of a batch whose sequences have these lengths."""
+    """Drop the padding of a batch whose sequences have these lengths.
+
+    input: (T, N, *), or (N, T, *) with batch_first; lengths: of the sequences (N), on the CPU, descending if enforce_sorted.
+
+    >>> torch.nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 2], [4, 0]]), [2, 1], batch_first=True).data
+    tensor([1, 4, 2])
+    """
     lengths = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
     if enforce_sorted:
         order = None
@@ -145,7 +165,16 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
-    """The padded batch, and the lengths."""
+    """The padded batch, and the lengths.
+
+    sequence: the packed one; batch_first: (N, T, *) instead of (T, N, *); padding_value: what fills up; total_length: T, if it is to be longer
+    than the longest.
+
+    >>> packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([4])])
+    >>> torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2],
+            [4, 0]]), tensor([2, 1]))
+    """
     longest = sequence.batch_sizes.size(0)
     if total_length is not None:
         if total_length < longest:
@@ -161,7 +190,14 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Stack sequences of different lengths, filled up at one side."""
+    """Stack sequences of different lengths, filled up at one side.
+
+    sequences: of shapes (L, *); batch_first: (N, T, *) instead of (T, N, *); padding_value: what fills up; padding_side: "right" or "left".
+
+    >>> torch.nn.utils.rnn.pad_sequence([torch.tensor([1, 2]), torch.tensor([4])], batch_first=True)
+    tensor([[1, 2],
+            [4, 0]])
+    """
     if not (isinstance(sequences, (tuple, list)) or hasattr(sequences, "__iter__")):
         raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: "
                            f"{type(sequences)}")
@@ -173,19 +209,37 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
-    """The sequences of a padded batch, as a list."""
+    """The sequences of a padded batch, as a list.
+
+    padded_sequences: (T, N, *), or (N, T, *) with batch_first; lengths: of the sequences (N).
+
+    >>> torch.nn.utils.rnn.unpad_sequence(torch.tensor([[1, 2], [4, 0]]), torch.tensor([2, 1]), batch_first=True)
+    [tensor([1, 2]), tensor([4])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [sequence[:length] for sequence, length in zip(padded_sequences, lengths)]
 
 
 def pack_sequence(sequences, enforce_sorted=True):
-    """Pack a list of sequences."""
+    """Pack a list of sequences.
+
+    sequences: of shapes (L, *), in descending length if enforce_sorted.
+
+    >>> torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([4])]).batch_sizes
+    tensor([2, 1])
+    """
     lengths = torch.as_tensor([sequence.size(0) for sequence in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences):
-    """The sequences of a packed batch, as a list."""
+    """The sequences of a packed batch, as a list.
+
+    packed_sequences: the packed batch.
+
+    >>> torch.nn.utils.rnn.unpack_sequence(torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([4])]))
+    [tensor([1, 2]), tensor([4])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -131,7 +131,14 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """Keep the largest singular value of a weight at 1."""
+    """Keep the largest singular value of a weight at 1.
+
+    module: is changed and returned; name: of the weight; n_power_iterations: how many each forward in training takes; eps: the least norm that
+    is divided by; dim: of the outputs, 0, or 1 for transposed convolutions, by default.
+
+    >>> torch.nn.utils.spectral_norm(nn.Linear(3, 4)).weight_u.shape
+    torch.Size([4])
+    """
     if dim is None:
         transposed = (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d)
         dim = 1 if isinstance(module, transposed) else 0
@@ -140,7 +147,13 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 
 def remove_spectral_norm(module, name="weight"):
-    """Undo `spectral_norm`."""
+    """Undo `spectral_norm`.
+
+    module: is changed and returned; name: of the weight.
+
+    >>> torch.nn.utils.remove_spectral_norm(torch.nn.utils.spectral_norm(nn.Linear(3, 4)))
+    Linear(in_features=3, out_features=4, bias=True)
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

@@ -49,7 +49,14 @@ class WeightNorm:
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Split a weight into a length and a direction."""
+    """Split a weight into a length and a direction.
+
+    module: is changed and returned; name: of the weight; dim: there is a length for each index of it, or one in all if it is None.
+
+    >>> layer = torch.nn.utils.weight_norm(nn.Linear(3, 4))
+    >>> layer.weight_g.shape, layer.weight_v.shape
+    (torch.Size([4, 1]), torch.Size([4, 3]))
+    """
     warnings.warn("`torch.nn.utils.weight_norm` is deprecated in favor of "
                   "`torch.nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=2)
     WeightNorm.apply(module, name, dim)
@@ -57,7 +64,13 @@ def weight_norm(module, name="weight", dim=0):
 
 
 def remove_weight_norm(module, name="weight"):
-    """Undo `weight_norm`."""
+    """Undo `weight_norm`.
+
+    module: is changed and returned; name: of the weight.
+
+    >>> torch.nn.utils.remove_weight_norm(torch.nn.utils.weight_norm(nn.Linear(3, 4)))
+    Linear(in_features=3, out_features=4, bias=True)
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -87,11 +87,22 @@ def _share_dist_seed(generator, pg):
 class DataLoader(Generic[_T_co]):
     """Iterates over a dataset in batches.
 
+    dataset: what has __getitem__ and __len__, or __iter__; batch_size: None for single samples; shuffle: a new order each time; sampler:
+    indices, or batch_sampler: lists of indices, in place of the two; num_workers: how many read ahead, 0: none; collate_fn: makes a batch
+    of a list of samples; pin_memory, pin_memory_device: for copies to a device; drop_last: leave out a last batch that is not full;
+    timeout: seconds to wait for a worker; worker_init_fn: called in each with its number; multiprocessing_context: how processes are
+    started; generator: the source of random numbers; prefetch_factor: batches a worker reads ahead; persistent_workers: keep them between
+    iterations; in_order: False gives batches as they come.
+
     worker_type is an addition to PyTorch's arguments: "thread" or "process".  Without it the environment's
     RUSHLIGHT_WORKER_TYPE counts.  Else workers are threads, which start at once and copy nothing, unless the program
     would notice: with multiprocessing_context or worker_init_fn, and for datasets (or a collate_fn) that draw from
     Python's or NumPy's random numbers, change themselves while they are read, or hold what threads may not share,
     such as open files; these get processes.  Random numbers of torch are the same in both.
+
+    >>> loader = data.DataLoader([1, 2, 3, 4, 5], batch_size=2)
+    >>> list(loader), len(loader)
+    ([tensor([1, 2]), tensor([3, 4]), tensor([5])], 3)
     """
 
     dataset: Any

@@ -15,7 +15,16 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """A map from keys to samples: subclasses define __getitem__, mostly __len__, and may define __getitems__."""
+    """A map from keys to samples: subclasses define __getitem__, mostly __len__, and may define __getitems__.
+
+    >>> class Squares(data.Dataset):
+    ...     def __len__(self):
+    ...         return 3
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    >>> list(data.DataLoader(Squares(), batch_size=2))
+    [tensor([0, 1]), tensor([4])]
+    """
 
     def __getitem__(self, index):
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -25,14 +34,27 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
-    """A stream of samples: subclasses define __iter__. Worker processes each iterate a copy of their own."""
+    """A stream of samples: subclasses define __iter__. Worker processes each iterate a copy of their own.
+
+    >>> class Numbers(data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> list(data.DataLoader(Numbers(), batch_size=2))
+    [tensor([0, 1]), tensor([2])]
+    """
 
     def __add__(self, other):
         return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset):
-    """Samples are slices of several tensors along their first dimension."""
+    """Samples are slices of several tensors along their first dimension.
+
+    tensors: of equal size 0.
+
+    >>> data.TensorDataset(torch.tensor([1, 2]), torch.tensor([3, 4]))[1]
+    (tensor(2), tensor(4))
+    """
 
     def __init__(self, *tensors):
         if any(tensor.size(0) != tensors[0].size(0) for tensor in tensors):
@@ -47,7 +69,13 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Samples of several datasets side by side: tuples for positional datasets, dicts for named ones."""
+    """Samples of several datasets side by side: tuples for positional datasets, dicts for named ones.
+
+    args or kwargs: the datasets, of equal length.
+
+    >>> data.StackDataset(x=[1, 2], y=[3, 4])[0]
+    {'x': 1, 'y': 3}
+    """
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
@@ -90,7 +118,13 @@ class StackDataset(Dataset):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """Several indexable datasets, one after another."""
+    """Several indexable datasets, one after another.
+
+    datasets: of known lengths.
+
+    >>> data.ConcatDataset([[1, 2], [3]])[2]
+    3
+    """
 
     @staticmethod
     def cumsum(sequence):
@@ -128,7 +162,16 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset):
-    """Several iterable datasets, one after another."""
+    """Several iterable datasets, one after another.
+
+    datasets: iterable ones.
+
+    >>> class Numbers(data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    >>> list(data.ChainDataset([Numbers(), Numbers()]))
+    [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets):
         super().__init__()
@@ -149,7 +192,13 @@ class ChainDataset(IterableDataset):
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of a dataset at the given indices."""
+    """The samples of a dataset at the given indices.
+
+    dataset: the whole; indices: a sequence.
+
+    >>> data.Subset([10, 20, 30], [2, 0])[0]
+    30
+    """
 
     def __init__(self, dataset, indices):
         self.dataset = dataset
@@ -171,7 +220,13 @@ class Subset(Dataset[_T_co]):
 
 
 def random_split(dataset, lengths, generator=None):
-    """Cut a dataset at random into subsets of the given lengths, or fractions that sum to 1."""
+    """Cut a dataset at random into subsets of the given lengths, or fractions that sum to 1.
+
+    dataset: the whole; lengths: that sum to its length, or fractions; generator: the source of random numbers.
+
+    >>> [len(part) for part in data.random_split(range(10), [0.7, 0.3])]
+    [7, 3]
+    """
     lengths = list(lengths)
     total = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

@@ -11,7 +11,14 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class DistributedSampler(Sampler[_T_co]):
-    """Rank r of n visits every n-th index of one shared order, padded (or cut) to equal lengths."""
+    """Rank r of n visits every n-th index of one shared order, padded (or cut) to equal lengths.
+
+    dataset: what has a length; num_replicas, rank: n and r, from the process group by default; shuffle: the order is drawn anew for each
+    set_epoch(e), from seed; drop_last: cut off, instead of repeating some.
+
+    >>> list(data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
+    """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:

@@ -16,14 +16,29 @@ _CHUNK = 32     # PyTorch draws with-replacement indices in blocks of 32: the st
 
 
 class Sampler(Generic[_T_co]):
-    """An iterable of indices (or of lists of indices); __len__ where it is known."""
+    """An iterable of indices (or of lists of indices); __len__ where it is known.
+
+    >>> class Backwards(data.Sampler):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         return iter(range(len(self.source) - 1, -1, -1))
+    >>> list(data.DataLoader([1, 2, 3], sampler=Backwards([1, 2, 3]), batch_size=3))
+    [tensor([3, 2, 1])]
+    """
 
     def __iter__(self):
         raise NotImplementedError
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ... in order."""
+    """0, 1, 2, ... in order.
+
+    data_source: what has a length.
+
+    >>> list(data.SequentialSampler(range(3)))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source):
         self.data_source = data_source
@@ -36,7 +51,14 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """A random order, or num_samples draws with replacement."""
+    """A random order, or num_samples draws with replacement.
+
+    data_source: what has a length; replacement: an index may come again; num_samples: how many, the length by default; generator: the source of
+    random numbers.
+
+    >>> sorted(data.RandomSampler(range(4)))
+    [0, 1, 2, 3]
+    """
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source = data_source
@@ -77,7 +99,13 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    indices: a sequence; generator: the source of random numbers.
+
+    >>> sorted(data.SubsetRandomSampler([5, 7, 9]))
+    [5, 7, 9]
+    """
 
     def __init__(self, indices, generator=None):
         self.indices = indices
@@ -92,7 +120,14 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Draws of 0..len(weights)-1 with the given (not normalised) weights."""
+    """Draws of 0..len(weights)-1 with the given (not normalised) weights.
+
+    weights: numbers of which at least one is positive; num_samples: how many are drawn; replacement: an index may come again; generator: the
+    source of random numbers.
+
+    >>> list(data.WeightedRandomSampler([0., 1.], 3))
+    [1, 1, 1]
+    """
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
@@ -116,7 +151,13 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list]):
-    """Groups another sampler's indices into lists of batch_size."""
+    """Groups another sampler's indices into lists of batch_size.
+
+    sampler: any iterable of indices; drop_last: leave out a last batch that is not full.
+
+    >>> list(data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:

@@ -51,7 +51,13 @@ def _rebuild_sequence(data, items):
 
 
 def default_convert(data):
-    """NumPy arrays become tensors, containers are kept, everything else stays as it is."""
+    """NumPy arrays become tensors, containers are kept, everything else stays as it is.
+
+    data: any object.
+
+    >>> data.default_convert([torch.tensor([1]), "text"])
+    [tensor([1]), 'text']
+    """
     if isinstance(data, torch.Tensor):
         return data
     kind = _numpy_kind(data)
@@ -173,5 +179,11 @@ default_collate_fn_map.update({float: collate_float_fn, int: collate_int_fn, str
 
 
 def default_collate(batch):
-    """Stack samples into a batch with an extra first dimension; containers are collated part by part."""
+    """Stack samples into a batch with an extra first dimension; containers are collated part by part.
+
+    batch: a list of samples: tensors, arrays, numbers, texts, or tuples, lists and dictionaries of them.
+
+    >>> data.default_collate([{"x": 1., "y": "a"}, {"x": 2., "y": "b"}])
+    {'x': tensor([1., 2.], dtype=torch.float64), 'y': ['a', 'b']}
+    """
     return collate(batch, collate_fn_map=default_collate_fn_map)

@@ -36,7 +36,13 @@ class WorkerInfo:
 
 
 def get_worker_info():
-    """The WorkerInfo of the loader worker that calls this, None outside of workers."""
+    """The WorkerInfo of the loader worker that calls this, None outside of workers.
+
+    It has id, num_workers, seed and dataset.
+
+    >>> data.get_worker_info() is None
+    True
+    """
     return getattr(_local, "info", None) or _worker_info
 
 

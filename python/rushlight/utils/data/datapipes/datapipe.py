@@ -66,7 +66,12 @@ class _Functional:
 
 
 class IterDataPipe(_Functional, IterableDataset):
-    """A stream that can be iterated; `reset` is called when a new iteration begins."""
+    """A stream that can be iterated; `reset` is called when a new iteration begins.
+
+    >>> from torch.utils.data.datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(5)).batch(2))
+    [[0, 1], [2, 3], [4]]
+    """
 
     functions = {}
 
@@ -88,20 +93,35 @@ class IterDataPipe(_Functional, IterableDataset):
 
 
 class DFIterDataPipe(IterDataPipe):
-    """Marks pipes of data frames."""
+    """Marks pipes of data frames.
+
+    >>> issubclass(data.DFIterDataPipe, data.IterDataPipe)
+    True
+    """
 
     def _is_dfpipe(self):
         return True
 
 
 class MapDataPipe(_Functional, Dataset):
-    """A pipe that is indexed."""
+    """A pipe that is indexed.
+
+    >>> from torch.utils.data.datapipes.map import SequenceWrapper
+    >>> SequenceWrapper([1, 2]).map(lambda x: x * 10)[1]
+    20
+    """
 
     functions = {}
 
 
 class DataChunk(list):
-    """A batch of a data pipe: a list that remembers the items it was made from."""
+    """A batch of a data pipe: a list that remembers the items it was made from.
+
+    items: the batch.
+
+    >>> data.DataChunk([1, 2])[1]
+    2
+    """
 
     def __init__(self, items):
         items = list(items)
@@ -116,7 +136,20 @@ class DataChunk(list):
 
 
 class functional_datapipe:
-    """Class decorator: `@functional_datapipe("batch")` gives every pipe of that kind a method batch()."""
+    """Class decorator: `@functional_datapipe("batch")` gives every pipe of that kind a method batch().
+
+    name: of the method; enable_df_api_tracing: for pipes of data frames.
+
+    >>> @data.functional_datapipe("doubled")
+    ... class Doubler(data.IterDataPipe):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         return (2 * x for x in self.source)
+    >>> from torch.utils.data.datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([1, 2]).doubled())
+    [2, 4]
+    """
 
     def __init__(self, name, enable_df_api_tracing=False):
         self.name = name
@@ -153,15 +186,37 @@ class _Switch:
 
 
 class guaranteed_datapipes_determinism(_Switch):
+    """Context in which pipes marked with non_deterministic are refused.
+
+    >>> with data.guaranteed_datapipes_determinism():
+    ...     print(list(data.SequentialSampler(range(2))))
+    [0, 1]
+    """
     name, value = "_determinism", True
 
 
 class runtime_validation_disabled(_Switch):
+    """Context in which runtime_validation does nothing.
+
+    >>> with data.runtime_validation_disabled():
+    ...     print(list(data.SequentialSampler(range(2))))
+    [0, 1]
+    """
     name, value = "_validation", False
 
 
 class non_deterministic:
-    """Marks a pipe whose order may vary; making one under guaranteed_datapipes_determinism is an error."""
+    """Marks a pipe whose order may vary; making one under guaranteed_datapipes_determinism is an error.
+
+    arg: the class, or a function of its arguments that says whether.
+
+    >>> @data.non_deterministic
+    ... class Ones(data.IterDataPipe):
+    ...     def __iter__(self):
+    ...         yield 1
+    >>> list(Ones())
+    [1]
+    """
 
     def __init__(self, arg):
         self.pipe_class = arg if isinstance(arg, type) else None
@@ -181,12 +236,32 @@ class non_deterministic:
 
 
 def argument_validation(f):
-    """Type checks of pipe arguments: annotations are accepted and not enforced."""
+    """Type checks of pipe arguments: annotations are accepted and not enforced.
+
+    f: the function.
+
+    >>> class Ones(data.IterDataPipe):
+    ...     @data.argument_validation
+    ...     def __iter__(self):
+    ...         yield 1
+    >>> list(Ones())
+    [1]
+    """
     return f
 
 
 def runtime_validation(f):
-    """Type checks of what a pipe yields: annotations are accepted and not enforced."""
+    """Type checks of what a pipe yields: annotations are accepted and not enforced.
+
+    f: the function.
+
+    >>> class Ones(data.IterDataPipe):
+    ...     @data.runtime_validation
+    ...     def __iter__(self):
+    ...         yield 1
+    >>> issubclass(Ones, data.IterDataPipe)
+    True
+    """
     return f
 
 
