@@ -57,13 +57,21 @@ def is_scripting():
     return False
 
 
+_overloads = {}
+
+
 def _overload(func):
-    """func: its overloads are for the compiler."""
+    """func: a signature that the function of this name, which follows, may be called with."""
+    _overloads.setdefault((func.__module__, func.__qualname__), []).append(func)
     return func
 
 
-def _overload_method(func):
-    return func
+_overload_method = _overload
+
+
+def overloads_of(fn):
+    """The signatures that _overload and _overload_method noted for a function."""
+    return _overloads.get((fn.__module__, getattr(fn, "__qualname__", "")), [])
 
 
 def boolean_dispatch(arg_name, arg_index, default, if_true, if_false, module_name, func_name):

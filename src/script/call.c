@@ -158,7 +158,7 @@ static int results(const rush_op *op, const rush_value *v, script_value *out)
     return out->kind == SCRIPT_UNSET ? -1 : 0;
 }
 
-int rush_script_run_op(const rush_op *first, script_call *c, script_value *out)
+static const rush_op *closest(const rush_op *first, const script_call *c)
 {
     const rush_op *op = NULL;
     int least = NEVER;
@@ -166,7 +166,39 @@ int rush_script_run_op(const rush_op *first, script_call *c, script_value *out)
         int d = distance_of_call(o, c);
         if (d < least) op = o, least = d;
     }
-    if (!op) return no_overload(first, c);
+    return op;
+}
+
+/* x.view(2, 3) for x.view([2, 3]), torch.zeros(2, 3) for torch.zeros([2, 3]): 1 when run, 0 when there is nothing to gather. */
+static int run_gathered(const rush_op *first, const script_call *c, script_value *out)
+{
+    int from = c->n && c->in[0].kind == SCRIPT_TENSOR, to = from;
+    while (to < c->n && !(c->names && c->names[to]) && c->in[to].kind == SCRIPT_INT) ++to;
+    if (to == from || c->n > MOST) return 0;
+    script_value in[MOST], sizes = rush_script_list(SCRIPT_LIST, (size_t)(to - from), c->in + from);
+    const char *names[MOST] = {0};
+    if (sizes.kind == SCRIPT_UNSET) return -1;
+    script_call fewer = *c;
+    fewer.n = 0;
+    fewer.in = in;
+    fewer.names = c->names ? names : NULL;
+    for (int k = 0; k < c->n; ++k) {
+        if (k > from && k < to) continue;
+        names[fewer.n] = c->names ? c->names[k] : NULL;
+        in[fewer.n++] = k == from ? sizes : c->in[k];
+    }
+    int done = closest(first, &fewer) ? rush_script_run_op(first, &fewer, out) ? -1 : 1 : 0;
+    rush_script_drop(sizes);
+    return done;
+}
+
+int rush_script_run_op(const rush_op *first, script_call *c, script_value *out)
+{
+    const rush_op *op = closest(first, c);
+    if (!op) {
+        int done = run_gathered(first, c, out);
+        return done ? RUSH_MIN(done, 0) : no_overload(first, c);
+    }
     rush_value in[MOST], v[RUSH_MAXOUT];
     size_t mark = rush_scope_open(), n = strlen(c->name);
     int failed = 0, nout = 0;

@@ -1,7 +1,4 @@
-"""torch.jit: programs that load, trace and CompilationUnit make (_loaded.py, _recorder.py, _archive.py); src/script runs them.
-
-script() gives back what it was given, which runs eagerly: programs that use it compute the same numbers, and have nothing to save.
-"""
+"""torch.jit: programs that load, script, trace and CompilationUnit make (_loaded.py, _compile.py, _recorder.py); src/script runs them."""
 import contextlib
 import functools
 import inspect
@@ -14,7 +11,7 @@ import rushlight as torch
 
 from .. import _jit_internal
 from .._jit_internal import (Final, Future, _overload, _overload_method, export, ignore, is_scripting, unused)  # noqa: F401
-from . import _loaded, annotations  # noqa: F401
+from . import _loaded, annotations, frontend  # noqa: F401
 
 __all__ = ["Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
            "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
@@ -90,7 +87,7 @@ class RecursiveScriptModule(ScriptModule):
     @property
     def code(self):
         name = next((n for n in self._c.methods() if n.startswith("forward")), None)
-        return self._c.code(name) if name else ""
+        return textwrap.dedent(self._c.code(name)) if name else ""
 
     @property
     def graph(self):
@@ -204,12 +201,31 @@ def isinstance(obj, target_type):
 
 
 def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """obj, which runs eagerly; a module is prepared as scripting would have prepared it."""
+    """The program of a function or module, compiled from its source; classes are compiled where they are used.
+
+    What the library has no operation for stays in Python, with a warning.
+    """
+    from . import _program
     if obj is None:
         return functools.partial(script, optimize=optimize)
     if not callable(obj) and not inspect.isclass(obj) and not _builtin_isinstance(obj, (dict, list)):
         raise RuntimeError(f"torch.jit.script wants a function, a class or a module, got {type(obj)}")
-    return obj
+    if inspect.isclass(obj) and issubclass(obj, torch.nn.Module):
+        raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead")
+    if inspect.isclass(obj) or _builtin_isinstance(obj, (dict, list, ScriptModule, ScriptFunction)):
+        return obj
+    try:
+        if _builtin_isinstance(obj, torch.nn.Module):
+            return _program.script_module(_prepared(obj))
+        return _program.script_function(obj)
+    except NotImplementedError as why:
+        warnings.warn(f"torch.jit.script: {getattr(obj, '__name__', type(obj).__name__)} stays in Python: {why}", stacklevel=2)
+        return obj
+
+
+def _prepared(module):
+    """The module, or what its __prepare_scriptable__ gives in its place."""
+    return module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
 
 
 def script_method(fn):

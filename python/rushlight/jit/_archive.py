@@ -1,4 +1,5 @@
 """Writes archives that torch.jit.load reads, here and in PyTorch: code, constants, and the tree of objects as pickles."""
+import ctypes
 import io
 import struct
 import zipfile
@@ -48,8 +49,7 @@ class Pickle:
             numel = whole.nbytes() // t.element_size()
             flat = torch.empty(0, dtype=t.dtype).set_(whole, 0, (numel,), (1,))
             self.kept.append((whole, flat))
-            view = flat.view(torch.uint8) if numel and t.dtype != torch.uint8 else flat
-            self.entries.append((f"{self.folder}/{self.storages[key]}", view.numpy().tobytes() if numel else b""))
+            self.entries.append((f"{self.folder}/{self.storages[key]}", ctypes.string_at(whole.data_ptr(), numel * t.element_size()) if numel else b""))
         self.out.write(b"(")
         self.text("storage")
         self.name("torch", _STORAGES[t.dtype] + "Storage")
@@ -141,7 +141,7 @@ def write(f, root, sources, constants, extra_files):
     other.value(tuple(constants))
     entries = data.entries + other.entries + [("data.pkl", data.bytes()), ("constants.pkl", other.bytes())]
     entries += [("code/" + path.replace(".", "/") + ".py", text.encode()) for path, text, _ in sources]
-    entries += [("version", b"3\n"), ("byteorder", b"little")]
+    entries += [("version", b"10\n"), ("byteorder", b"little")]
     entries += [("extra/" + name, content if isinstance(content, bytes) else content.encode()) for name, content in (extra_files or {}).items()]
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

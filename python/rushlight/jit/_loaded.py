@@ -1,6 +1,7 @@
 """Modules whose code is a program of the library: what torch.jit.load gives, and torch.jit.script and trace make."""
 import os
 import tempfile
+import textwrap
 
 import rushlight as torch
 from rushlight import _C
@@ -19,7 +20,7 @@ class ScriptMethod:
 
     @property
     def code(self):
-        return self.owner._c.code(self.name)
+        return textwrap.dedent(self.owner._c.code(self.name))
 
     @property
     def graph(self):

@@ -3,9 +3,11 @@
 _C._capture tells of each operation, composites whole. Sizes of the inputs that may vary are found by running again with other
 sizes: numbers that follow them in a straight line become expressions of size(); what does not follow stays fixed, as in PyTorch.
 """
+import ast
 import inspect
 import math
 import re
+import textwrap
 import warnings
 
 import rushlight as torch
@@ -318,10 +320,11 @@ def module_classes(module, root_methods, prefix="__torch__"):
     return "".join(texts), paths, order
 
 
-def build(module, root_methods, constants, prefix="__torch__"):
-    """A module with a program, whose tensors are those of `module`."""
+def build(module, root_methods, constants, prefix="__torch__", others=()):
+    """A module with a program, whose tensors are those of `module`; `others` are the texts of functions that it calls."""
     text, paths, order = module_classes(module, root_methods, prefix)
-    sources = [(prefix, text, "a traced program")]
+    text += "".join(t for path, t, _ in others if path == prefix)
+    sources = [(prefix, text, "a traced program"), *(x for x in others if x[0] != prefix)]
     unit = _C._ScriptUnit(sources, tuple(constants))
     made = {}
     for m in order:
@@ -386,7 +389,7 @@ class TracedFunction:
 
     @property
     def code(self):
-        return self._unit.code(self._path)
+        return textwrap.dedent(self._unit.code(self._path))
 
     @property
     def graph(self):
@@ -412,7 +415,11 @@ def trace_function(function, args, kwargs, cls):
 def function_module(f):
     """A module whose forward is the function, for files: they hold modules."""
     sources, constants = f._sources
-    unit = sources[0][1]
-    head, body = unit.split(":\n", 1)
-    method = "def forward(self" + (", " if "()" not in head else "") + head.split("(", 1)[1] + ":\n" + body
-    return build(torch.nn.Module(), [method], constants)
+    head = ast.parse(textwrap.dedent(f.code)).body[0]
+    names = [a.arg for a in (*head.args.args, *head.args.kwonlyargs)]
+    given = ", ".join([a.arg for a in head.args.args] + [f"{a.arg}={a.arg}" for a in head.args.kwonlyargs])
+    head.name, head.args.args = "forward", [ast.arg("self"), *head.args.args]
+    head.body = [ast.parse(f"return {f._path}({given})").body[0]]
+    text = ast.unparse(ast.fix_missing_locations(head))
+    assert "self" not in names
+    return build(torch.nn.Module(), [text], constants, others=sources)

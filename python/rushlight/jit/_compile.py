@@ -1,0 +1,821 @@
+"""torch.jit.script: Python's syntax tree, with every name replaced by what it stands for, as text of TorchScript.
+
+What is known while compiling (modules and their constants, functions, None) is a `Const`, `Py`, `Mod` or `Items`; conditions on it
+are decided here and loops over it unrolled. All else stays the expression that it is, and runs in src/script.
+"""
+import ast
+import builtins
+import enum
+import inspect
+import math
+import typing
+import warnings
+
+import rushlight as torch
+from rushlight import _C
+
+from .. import _jit_internal
+from . import _types
+from .frontend import NotSupportedError, Range, Source
+
+
+class Const:
+    """A value that is written as a literal."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Py:
+    """A thing of Python: a function, a class, a package."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Mod:
+    """A module, and the expression that reaches it."""
+
+    def __init__(self, text, owner):
+        self.text, self.owner, self.module = text, owner, owner.module
+
+    def child(self, name):
+        text = f"{self.text}.{name}" if name.isidentifier() else f'getattr({self.text}, "{name}")'
+        return Mod(text, self.owner.program.module(self.module._modules[name]))
+
+    def children(self):
+        return [self.child(n) for n, m in self.module._modules.items() if m is not None]
+
+
+class Method:
+    """A method of a module."""
+
+    def __init__(self, of, name):
+        self.of, self.name = of, name
+
+
+class Items:
+    """Several things, some of them modules."""
+
+    def __init__(self, items):
+        self.items = items
+
+
+_NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+_BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
+_LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
+_CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
+
+
+def is_own(thing):
+    """Whether a class or function is the package's."""
+    return (getattr(thing, "__module__", None) or "").split(".")[0] in ("rushlight", "torch")
+
+
+def is_constant(x):
+    return isinstance(x, _NUMBERS) and not isinstance(x, enum.Enum) or type(x) in (tuple, list, torch.Size) and all(is_constant(v) for v in x)
+
+
+def wrapped(x):
+    return Const(x) if is_constant(x) else Py(x)
+
+
+def raw(text):
+    return ast.Name(id=text, ctx=ast.Load())
+
+
+def literal(x):
+    """A constant as the language writes it."""
+    if isinstance(x, (torch.dtype, torch.layout, torch.memory_format)):
+        return ast.Constant(_C._script_code(x))
+    if isinstance(x, torch.device):
+        return ast.Call(raw("torch.device"), [ast.Constant(str(x))], [])
+    if isinstance(x, float) and not math.isfinite(x):
+        return raw("nan" if x != x else "inf") if not x < 0 else ast.UnaryOp(ast.USub(), raw("inf"))
+    if isinstance(x, (int, float)) and not isinstance(x, bool) and x < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-x))
+    if isinstance(x, tuple) and not isinstance(x, torch.Size):
+        return ast.Tuple([literal(v) for v in x], ast.Load())
+    if isinstance(x, (list, torch.Size)):
+        made = ast.List([literal(v) for v in x], ast.Load())
+        return made if x else ast.Call(raw("annotate"), [raw("List[int]"), made], [])
+    return ast.Constant(x)
+
+
+class Compiler:
+    """One function or method."""
+
+    def __init__(self, program, source, fn, owner=None):
+        self.program, self.source, self.fn, self.owner = program, source, inspect.unwrap(fn), owner
+        self.env, self.out, self.unrolled = {}, [], 0
+        tree = source.tree
+        self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
+        self.locals |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+    # ---- names and types ----
+
+    def lookup(self, name, node):
+        closure = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or ()))
+        if name in closure:
+            return wrapped(closure[name].cell_contents)
+        for space in (self.fn.__globals__, vars(builtins)):
+            if name in space:
+                return wrapped(space[name])
+        raise self.source.error(node, f"undefined value {name}")
+
+    def evaluated(self, node):
+        """What an annotation says, as Python's object."""
+        closure = {n: c.cell_contents for n, c in zip(self.fn.__code__.co_freevars, self.fn.__closure__ or ()) if c != inspect.types.CellType()}
+        base = {"Tensor": torch.Tensor, "torch": torch, "List": typing.List, "Dict": typing.Dict, "Tuple": typing.Tuple, "Optional": typing.Optional, "Union": typing.Union,
+                "Any": typing.Any, "NoneType": type(None)}
+        for _ in range(2):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                node = ast.parse(node.value.strip(), mode="eval").body
+        return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<annotation>", "eval"), {**base, **self.fn.__globals__}, closure)
+
+    def type(self, node, at=None):
+        try:
+            return _types.text(self.evaluated(node), self.program.class_)
+        except (_types.Unknown, NameError, AttributeError, SyntaxError) as why:
+            message = f"Unknown type name '{why.name}'" if isinstance(why, NameError) else str(why)
+            raise self.source.error(at or node, message) from None
+
+    # ---- what is known ----
+
+    def static(self, node):
+        """What an expression stands for where that is known, or None."""
+        if isinstance(node, ast.Constant):
+            return Const(node.value)
+        reader = getattr(self, "static_" + type(node).__name__, None)
+        return reader(node) if reader else None
+
+    def static_Name(self, node):
+        if node.id in self.env:
+            return self.env[node.id]
+        return None if node.id in self.locals else self.lookup(node.id, node)
+
+    def static_Attribute(self, node):
+        of = self.static(node.value)
+        if isinstance(of, Mod):
+            return self.attribute(of, node.attr, node)
+        if isinstance(of, Py):
+            try:
+                return wrapped(getattr(of.value, node.attr))
+            except AttributeError:
+                raise self.source.error(node, f"object has no attribute {node.attr}") from None
+        return None
+
+    def attribute(self, of, name, node):
+        m = of.module
+        if of.owner.is_plain:
+            return of.owner.attribute(of, name)
+        if name in m._modules:
+            return Const(None) if m._modules[name] is None else of.child(name)
+        for table in (m._parameters, m._buffers):
+            if name in table:
+                return None if table[name] is not None or name in of.owner.annotations else Const(None)
+        if name == "training" or isinstance(m, torch.jit.RecursiveScriptModule) and name in m._fields:
+            return None
+        held = vars(m).get(name, inspect.getattr_static(type(m), name, self))
+        if held is self and (name in m._methods if isinstance(m, torch.jit.RecursiveScriptModule) else of.owner.found(name)):
+            return Method(of, name)
+        if held is self or isinstance(held, property) and "__jit_unused_properties__" in dir(m) and name in m.__jit_unused_properties__:
+            raise self.source.error(node, f"Module '{m._get_name()}' has no attribute '{name}' {of.owner.failed(name)}")
+        if name not in vars(m) and (inspect.isfunction(held) or isinstance(held, (staticmethod, classmethod, property))):
+            return Py(held.__func__) if isinstance(held, staticmethod) else Method(of, name)
+        if is_constant(held) and (name in of.owner.fixed or held is None and name not in of.owner.annotations):
+            return Const(held)
+        if inspect.ismethod(held) and held.__self__ is m:
+            return Method(of, held.__name__)
+        if callable(held) and not isinstance(held, torch.Tensor) or inspect.ismodule(held) or isinstance(held, enum.Enum):
+            return Py(held)
+        of.owner.field(name, held, lambda text: self.source.error(node, text))
+        return None
+
+    def static_Subscript(self, node):
+        of = self.static(node.value)
+        if isinstance(of, Mod) and isinstance(of.module, _CONTAINERS):
+            names = [n for n, m in of.module._modules.items() if m is not None]
+            if isinstance(of.module, torch.nn.ModuleDict):
+                key = self.static(node.slice)
+                return of.child(key.value) if isinstance(key, Const) and key.value in names else None
+            of = Items([of.child(n) for n in names])
+        if not isinstance(of, (Items, Const)) or isinstance(of, Const) and not isinstance(of.value, (tuple, list, str)):
+            return None
+        items = of.items if isinstance(of, Items) else of.value
+        parts = [node.slice.lower, node.slice.upper, node.slice.step] if isinstance(node.slice, ast.Slice) else [node.slice]
+        known = [Const(None) if p is None else self.static(p) for p in parts]
+        if not all(isinstance(k, Const) and (k.value is None or isinstance(k.value, int)) for k in known):
+            if isinstance(of, Items):
+                raise self.source.error(node, "Expected integer literal for index. ModuleList/Sequential indexing is only supported with integer literals. "
+                                              "For example, 'i = 4; self.layers[i](input)' will fail because i is not a literal. Enumeration is supported, "
+                                              "e.g. 'for index, v in enumerate(self): out = v(inp)'")
+            return None
+        try:
+            got = items[slice(*(k.value for k in known)) if len(known) == 3 else known[0].value]
+        except (IndexError, TypeError) as why:
+            raise self.source.error(node, str(why)) from None
+        return got if isinstance(of, Items) and len(known) == 1 else Items(got) if isinstance(of, Items) else Const(got)
+
+    def static_UnaryOp(self, node):
+        x = self.static(node.operand)
+        if not isinstance(x, Const):
+            return None
+        table = {ast.Not: lambda v: not v, ast.USub: lambda v: -v, ast.UAdd: lambda v: +v, ast.Invert: lambda v: ~v}
+        return Const(table[type(node.op)](x.value)) if isinstance(node.op, ast.Not) or isinstance(x.value, (int, float)) else None
+
+    def static_BoolOp(self, node):
+        stop = isinstance(node.op, ast.Or)
+        for part in node.values:
+            x = self.static(part)
+            if not isinstance(x, Const):
+                return None
+            if bool(x.value) == stop:
+                return x
+        return x
+
+    def static_Compare(self, node):
+        sides = [self.static(x) for x in (node.left, *node.comparators)]
+        if len(sides) != 2:
+            return None
+        a, b = sides
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Const) and b.value is None and a is not None:
+            return Const((isinstance(a, Const) and a.value is None) == isinstance(node.ops[0], ast.Is))
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(a, Const) and isinstance(b, Mod) and isinstance(b.module, torch.nn.ModuleDict):
+            return Const((a.value in b.module) == isinstance(node.ops[0], ast.In))
+        if not isinstance(a, Const) or not isinstance(b, Const):
+            return None
+        table = {ast.Eq: lambda: a.value == b.value, ast.NotEq: lambda: a.value != b.value, ast.Lt: lambda: a.value < b.value, ast.LtE: lambda: a.value <= b.value,
+                 ast.Gt: lambda: a.value > b.value, ast.GtE: lambda: a.value >= b.value, ast.In: lambda: a.value in b.value, ast.NotIn: lambda: a.value not in b.value,
+                 ast.Is: lambda: a.value is b.value, ast.IsNot: lambda: a.value is not b.value}
+        try:
+            return Const(table[type(node.ops[0])]())
+        except TypeError as why:
+            raise self.source.error(node, str(why)) from None
+
+    def static_Call(self, node):
+        f = self.static(node.func)
+        if isinstance(f, Py):
+            if f.value in (torch.jit.is_scripting, _jit_internal.is_scripting, torch.jit.is_tracing) or getattr(f.value, "__name__", "") == "is_torchdynamo_compiling":
+                return Const(getattr(f.value, "__name__", "") == "is_scripting")
+            known = [self.static(a) for a in node.args]
+            if f.value is isinstance and len(known) == 2 and isinstance(known[0], (Mod, Const)):
+                kinds = self.evaluated(node.args[1])
+                return Const(isinstance(known[0].module if isinstance(known[0], Mod) else known[0].value, kinds))
+            if f.value in (hasattr, getattr) and isinstance(known[0], Mod) and isinstance(known[1], Const):
+                there = hasattr(known[0].module, known[1].value)
+                if f.value is hasattr or not there and len(known) == 3:
+                    return Const(there) if f.value is hasattr else known[2]
+                return self.attribute(known[0], known[1].value, node)
+            return self.static_items(f.value, known)
+        if isinstance(f, Method) and f.name in ("items", "values", "keys", "children", "named_children") and f.of.module._modules:
+            own = inspect.getattr_static(type(f.of.module), f.name)
+            if is_own(own):
+                names = [n for n, m in f.of.module._modules.items() if m is not None]
+                kids = [f.of.child(n) for n in names]
+                return Items(kids if f.name in ("values", "children") else [Const(n) for n in names] if f.name == "keys" else [Items([Const(n), k]) for n, k in zip(names, kids)])
+        return None
+
+    def static_items(self, f, known):
+        """len, enumerate, zip, ... of modules."""
+        lists = [Items(x.children()) if isinstance(x, Mod) and isinstance(x.module, _CONTAINERS) else x for x in known]
+        if f is len and isinstance(lists[0], Items):
+            return Const(len(lists[0].items))
+        if f is len and isinstance(lists[0], Const) and isinstance(lists[0].value, (tuple, list, str)):
+            return Const(len(lists[0].value))
+        if f is enumerate and isinstance(lists[0], Items):
+            start = lists[1].value if len(lists) > 1 and isinstance(lists[1], Const) else 0
+            return Items([Items([Const(i), x]) for i, x in enumerate(lists[0].items, start)])
+        if f is zip and any(isinstance(x, Items) for x in lists):
+            made = [[Const(v) for v in x.value] if isinstance(x, Const) else x.items if isinstance(x, Items) else None for x in lists]
+            n = min(len(x) for x in made if x is not None)
+            return Items([Items([m[i] if m is not None else _At(k, i) for k, m in enumerate(made)]) for i in range(n)])
+        if f in (reversed, list, tuple) and lists and isinstance(lists[0], Items):
+            return Items(lists[0].items[::-1] if f is reversed else lists[0].items)
+        return None
+
+    # ---- expressions ----
+
+    def expr(self, node):
+        known = self.static(node)
+        if known is not None:
+            return self.written(known, node)
+        writer = getattr(self, "expr_" + type(node).__name__, None)
+        if writer is None:
+            raise self.source.unsupported(node)
+        return writer(node)
+
+    def written(self, known, node):
+        """What is known as an expression."""
+        if isinstance(known, Const):
+            return literal(known.value)
+        if isinstance(known, Items):
+            return ast.Tuple([self.written(x, node) for x in known.items], ast.Load())
+        if isinstance(known, Py) and isinstance(known.value, enum.Enum):
+            return self.written(Const(known.value.value), node)
+        if isinstance(known, Method) and isinstance(inspect.getattr_static(type(known.of.module), known.name, None), property):
+            return ast.Call(raw(f"{known.of.text}.{known.of.owner.need(known.name)}"), [], [])
+        if isinstance(known, Mod) and known.owner.is_plain:
+            return raw(known.text)
+        what = known.module if isinstance(known, Mod) else known.value if isinstance(known, Py) else known
+        raise self.source.error(node, f"python value of type '{type(what).__name__}' cannot be used as a value. Perhaps it is a closed over global variable? "
+                                      "If so, please consider passing it in as an argument or use a local variable instead.")
+
+    def expr_Name(self, node):
+        return raw(self.name(node.id))
+
+    def name(self, name):
+        return name + "_" if name in ("torch", "ops", "inf", "nan", "infj", "nanj", "annotate", "uninitialized", "unchecked_cast", "fork", "CONSTANTS") else name
+
+    def expr_Attribute(self, node):
+        of = self.static(node.value)
+        return ast.Attribute(raw(of.text) if isinstance(of, Mod) else self.expr(node.value), node.attr, ast.Load())
+
+    def expr_Subscript(self, node):
+        of = self.static(node.value)
+        if isinstance(of, Mod) and not of.owner.is_plain:
+            raise self.source.error(node, f"'{of.module._get_name()}' can only be indexed with a literal")
+        return ast.Subscript(self.expr(node.value), self.expr(node.slice), ast.Load())
+
+    def expr_Slice(self, node):
+        return ast.Slice(*(x and self.expr(x) for x in (node.lower, node.upper, node.step)))
+
+    def expr_BinOp(self, node):
+        if isinstance(node.op, ast.Mod) and isinstance(self.static(node.left), Const) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+            args = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            return ast.Call(ast.Attribute(ast.Constant(node.left.value.replace("%s", "{}").replace("%d", "{}")), "format", ast.Load()), [self.expr(a) for a in args], [])
+        return ast.BinOp(self.expr(node.left), node.op, self.expr(node.right))
+
+    def expr_UnaryOp(self, node):
+        return ast.UnaryOp(node.op, self.expr(node.operand))
+
+    def expr_BoolOp(self, node):
+        parts, stop = [], isinstance(node.op, ast.Or)
+        for value in node.values:
+            x = self.static(value)
+            if isinstance(x, Const) and bool(x.value) != stop:
+                continue  # says nothing
+            parts.append(self.expr(value))
+            if isinstance(x, Const):
+                break  # what follows is not reached
+        return ast.BoolOp(node.op, parts) if len(parts) > 1 else parts[0]
+
+    def expr_Compare(self, node):
+        sides = [node.left, *node.comparators]
+        parts = [ast.Compare(self.expr(a), [op], [self.expr(b)]) for a, op, b in zip(sides, node.ops, sides[1:])]
+        return ast.BoolOp(ast.And(), parts) if len(parts) > 1 else parts[0]
+
+    def expr_IfExp(self, node):
+        test = self.static(node.test)
+        if isinstance(test, Const):
+            return self.expr(node.body if test.value else node.orelse)
+        return ast.IfExp(self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
+
+    def expr_List(self, node):
+        return ast.List([self.expr(x) for x in node.elts], ast.Load())
+
+    def expr_Tuple(self, node):
+        return ast.Tuple([self.expr(x) for x in node.elts], ast.Load())
+
+    def expr_Starred(self, node):
+        return ast.Starred(self.expr(node.value), ast.Load())
+
+    def expr_Dict(self, node):
+        if any(k is None for k in node.keys):
+            raise self.source.unsupported(node, "Dict expansion (**dict) is not supported")
+        return ast.Dict([self.expr(k) for k in node.keys], [self.expr(v) for v in node.values])
+
+    def expr_JoinedStr(self, node):
+        text, args = "", []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += part.value.replace("{", "{{").replace("}", "}}") if False else part.value
+                continue
+            if part.format_spec is not None or part.conversion not in (-1, 114, 115):
+                raise NotSupportedError(Range(self.source, node), "Don't support conversion in JoinedStr" if part.conversion != -1 else "Don't support formatting in JoinedStr")
+            text += "{}"
+            args.append(self.expr(part.value))
+        return ast.Call(ast.Attribute(ast.Constant(text), "format", ast.Load()), args, [])
+
+    def comprehension(self, node, *parts):
+        if len(node.generators) != 1:
+            raise NotSupportedError(Range(self.source, node), "Only a single generator is currently supported")
+        each = node.generators[0]
+        if each.ifs:
+            raise NotSupportedError(Range(self.source, node), "Comprehension ifs are not supported yet")
+        items = self.items(each.iter)
+        if items is None:
+            made = ast.comprehension(self.target(each.target), self.expr(each.iter), [], 0)
+            return [self.expr(p) for p in parts], [made]
+        rows, saved = [], dict(self.env)
+        for x in items:
+            self.bind_static(each.target, x, node)
+            rows.append([self.expr(p) for p in parts])
+        self.env = saved
+        return rows, None
+
+    def expr_ListComp(self, node):
+        parts, each = self.comprehension(node, node.elt)
+        return ast.ListComp(parts[0], each) if each else ast.List([r[0] for r in parts], ast.Load())
+
+    expr_GeneratorExp = expr_ListComp
+
+    def expr_DictComp(self, node):
+        parts, each = self.comprehension(node, node.key, node.value)
+        return ast.DictComp(*parts, each) if each else ast.Dict([r[0] for r in parts], [r[1] for r in parts])
+
+    # ---- calls ----
+
+    def arguments(self, node, args=None):
+        if any(k.arg is None for k in node.keywords):
+            raise self.source.unsupported(node, "keyword-arg expansion is not supported")
+        return [self.expr(a) for a in (node.args if args is None else args)], [ast.keyword(k.arg, self.expr(k.value)) for k in node.keywords]
+
+    def called(self, text, node, args=None):
+        return ast.Call(raw(text), *self.arguments(node, args))
+
+    def expr_Call(self, node):
+        f = self.static(node.func)
+        if isinstance(f, Py):
+            return self.call_python(f.value, node)
+        if isinstance(f, Mod):
+            f = Method(f, "forward")
+        if isinstance(f, Method):
+            return self.call_method(f, node)
+        if isinstance(f, (Const, Items)):
+            raise self.source.error(node, f"'{type(getattr(f, 'value', None)).__name__}' object is not callable")
+        super_ = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(super_, ast.Call) and isinstance(super_.func, ast.Name) and super_.func.id == "super":
+            name = self.owner.need_super(node.func.attr, self.fn)
+            return self.called(f"self.{name}", node)
+        if isinstance(node.func, ast.Attribute):
+            return ast.Call(ast.Attribute(self.expr(node.func.value), node.func.attr, ast.Load()), *self.arguments(node))
+        return ast.Call(self.expr(node.func), *self.arguments(node))
+
+    def call_method(self, f, node):
+        name = f.of.owner.need(f.name, lambda text: self.source.error(node, text)) or f.name
+        return self.called(f"{f.of.text}.{name}", node)
+
+    def call_python(self, f, node):
+        if isinstance(f, torch.jit.ScriptFunction):
+            return self.called(self.program.include(f)(f._path), node)
+        special = _SPECIAL.get(f) if f.__hash__ else None
+        if special:
+            return special(self, node)
+        if f in _BUILTINS if f.__hash__ else False:
+            return self.called(f.__name__, node)
+        if isinstance(f, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
+            packet = f.overloadpacket if isinstance(f, torch._ops.OpOverload) else f
+            return self.called("ops." + packet._qualified_op_name.replace("::", "."), node)
+        module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", type(f).__name__)
+        if module == "math":
+            return self.called(f"torch.{name}" if name != "pow" else "torch.pow", node)
+        if inspect.isclass(f):
+            if issubclass(f, torch.nn.Module) or issubclass(f, enum.Enum) or f in vars(builtins).values():
+                raise self.source.error(node, f"python value of type 'type' cannot be used as a value: {f.__name__}")
+            return self.called(self.program.class_(f), node)
+        if is_own(f):
+            return self.call_library(f, name, module, node)
+        modifier = getattr(f, "_torchscript_modifier", None)
+        if not inspect.isfunction(f) or modifier == _jit_internal.FunctionModifiers.IGNORE:
+            raise NotImplementedError(f"a call of {f}, which stays in Python")
+        return self.called(self.program.function(f), node)
+
+    def call_library(self, f, name, module, node):
+        """A function of the package: written in the language in _library.py, or an operation."""
+        from . import _library
+        written = getattr(_library, name, None)
+        if written is not None and (written is f or "nn." in module or not _C._schemas(name)):
+            return ast.Call(raw(self.program.function(written)), [self.spread(name, k, a) for k, a in enumerate(node.args)],
+                            [ast.keyword(a.arg, self.spread(name, a.arg, a.value)) for a in node.keywords])
+        if name in _LISTED:
+            first = _LISTED[name]
+            given = node.args[first:]
+            if len(given) > 1 or given and name == "meshgrid" and not isinstance(given[0], (ast.List, ast.Name)):
+                return self.called(f"torch.{name}", node, [*node.args[:first], ast.List(given, ast.Load())])
+        if isinstance(f, type(torch.relu)) or _C._schemas(name):
+            return self.called(f"torch.{name}", node)
+        if inspect.isbuiltin(f):
+            return self.called(f"torch.{name}", node)
+        raise NotImplementedError(f"{module}.{name}, which is not written in the language (called in {self.source.file}, line {self.source.first + node.lineno - 1})")
+
+    def spread(self, name, at, node):
+        """An argument of a function of _library.py: one number for a list of them is written as a list."""
+        from . import _library
+        kinds = inspect.get_annotations(getattr(_library, name))
+        at = list(kinds)[at] if isinstance(at, int) and at < len(kinds) else at
+        known = self.static(node)
+        if kinds.get(at) in (typing.List[int], typing.Optional[typing.List[int]], typing.Optional[typing.List[float]]) and isinstance(known, Const) and isinstance(known.value, (int, float)):
+            n = int(name[-2]) if name[-1] == "d" and name[-2].isdigit() else 2 if name in ("fold", "unfold") else 1
+            return literal([float(known.value) if "float" in str(kinds[at]) else known.value] * n)
+        return self.expr(node)
+
+    # ---- statements ----
+
+    def emit(self, node):
+        self.out.append(ast.copy_location(node, self.at) if hasattr(self, "at") else node)
+
+    def block(self, body):
+        saved, self.out = self.out, []
+        for node in body:
+            writer = getattr(self, "do_" + type(node).__name__, None)
+            if writer is None:
+                raise self.source.unsupported(node)
+            writer(node)
+        made, self.out = self.out, saved
+        return made or [ast.Pass()]
+
+    def branch(self, body):
+        """A block after which nothing that it found out is known."""
+        saved = dict(self.env)
+        made = self.block(body)
+        self.env = {k: v for k, v in saved.items() if self.env.get(k) is v}
+        return made
+
+    def do_Pass(self, node):
+        pass
+
+    def do_Expr(self, node):
+        if not isinstance(node.value, ast.Constant):
+            self.emit(ast.Expr(self.expr(node.value)))
+
+    def do_Return(self, node):
+        self.emit(ast.Return(self.expr(node.value) if node.value else None))
+
+    def do_Break(self, node):
+        if self.unrolled:
+            raise self.source.error(node, "break and continue cannot be used in a loop over modules, which is unrolled")
+        self.emit(node)
+
+    do_Continue = do_Break
+
+    def do_Delete(self, node):
+        self.emit(ast.Delete([self.target(t) for t in node.targets]))
+
+    def do_Assert(self, node):
+        test = self.static(node.test)
+        if not (isinstance(test, Const) and test.value):
+            self.emit(ast.Assert(self.expr(node.test), node.msg and self.message(node.msg)))
+
+    def message(self, node):
+        try:
+            return self.expr(node)
+        except NotSupportedError:
+            return ast.Constant(ast.unparse(node))  # a text that says what would have been told
+
+    def do_Raise(self, node):
+        if node.exc is None:
+            raise self.source.unsupported(node, "raise without an exception")
+        cls = self.static(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+        args = node.exc.args if isinstance(node.exc, ast.Call) else []
+        text = self.message(args[0]) if args else ast.Constant("")
+        if isinstance(cls, Py) and inspect.isclass(cls.value) and issubclass(cls.value, BaseException):
+            kind = f"{cls.value.__module__}.{cls.value.__qualname__}"
+        else:
+            raise self.source.error(node, "only exceptions can be raised")
+        self.emit(ast.Expr(ast.Call(raw("ops.prim.RaiseException"), [text, ast.Constant(kind)], [])))
+        self.emit(ast.Assert(ast.Constant(False), text))  # says that nothing follows
+
+    def target(self, node):
+        if isinstance(node, ast.Name):
+            self.env.pop(node.id, None)
+            return raw(self.name(node.id))
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return ast.Tuple([self.target(x) for x in node.elts], ast.Store())
+        if isinstance(node, ast.Starred):
+            return ast.Starred(self.target(node.value), ast.Store())
+        if isinstance(node, ast.Attribute):
+            of = self.static(node.value)
+            if isinstance(of, Mod):
+                if not of.owner.is_plain:
+                    self.attribute(of, node.attr, node)
+                    of.owner.unfix(node.attr, lambda text: self.source.error(node, text))
+                return ast.Attribute(raw(of.text), node.attr, ast.Store())
+            return ast.Attribute(self.expr(node.value), node.attr, ast.Store())
+        if isinstance(node, ast.Subscript):
+            return ast.Subscript(self.expr(node.value), self.expr(node.slice), ast.Store())
+        raise self.source.unsupported(node)
+
+    def bind_static(self, target, known, node):
+        """A loop's or assignment's name stands for what is known."""
+        if isinstance(target, ast.Name):
+            if isinstance(known, _At):
+                self.env.pop(target.id, None)
+                self.emit(ast.Assign([raw(self.name(target.id))], ast.Subscript(raw(known.text), ast.Constant(known.i), ast.Load())))
+            else:
+                self.env[target.id] = known
+        elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(known, (Items, Const)):
+            items = known.items if isinstance(known, Items) else [Const(v) for v in known.value]
+            if len(items) != len(target.elts):
+                raise self.source.error(node, f"Provided {len(target.elts)} names, but {len(items)} values")
+            for t, x in zip(target.elts, items):
+                self.bind_static(t, x, node)
+        else:
+            raise self.source.unsupported(target)
+
+    def do_Assign(self, node):
+        known = self.static(node.value)
+        if isinstance(known, (Mod, Py, Items)) and not (isinstance(known, Py) and isinstance(known.value, enum.Enum)) and len(node.targets) == 1 and not isinstance(node.targets[0], ast.Attribute):
+            if not (isinstance(known, Mod) and known.owner.is_plain):
+                return self.bind_static(node.targets[0], known, node)
+        line = self.source.lines[node.end_lineno - 1]
+        _, mark, comment = line.partition("# type:")
+        value = self.expr(node.value)
+        if mark and not comment.strip().startswith("ignore"):
+            value = ast.Call(raw("annotate"), [raw(self.type(ast.Constant(comment), node)), value], [])
+        self.emit(ast.Assign([self.target(t) for t in node.targets], value))
+
+    def do_AnnAssign(self, node):
+        kind = self.type(node.annotation)
+        if self.owner is not None and self.owner.is_plain and isinstance(node.target, ast.Attribute):
+            self.owner.fields[node.target.attr] = kind
+        if node.value is not None:
+            self.emit(ast.Assign([self.target(node.target)], ast.Call(raw("annotate"), [raw(kind), self.expr(node.value)], [])))
+
+    def do_AugAssign(self, node):
+        value = self.expr(node.value)
+        known = self.static(node.target) if isinstance(node.target, ast.Name) else None
+        if isinstance(known, Const):  # the number of an unrolled loop
+            self.emit(ast.Assign([raw(self.name(node.target.id))], literal(known.value)))
+        self.emit(ast.AugAssign(self.target(node.target), node.op, value))
+
+    def do_If(self, node):
+        test = self.static(node.test)
+        if isinstance(test, Const):
+            self.out += [] if not (test.value or node.orelse) else [x for x in self.block(node.body if test.value else node.orelse) if not isinstance(x, ast.Pass)]
+            return
+        condition = self.expr(node.test)
+        self.emit(ast.If(condition, self.branch(node.body), self.branch(node.orelse) if node.orelse else []))
+
+    def do_While(self, node):
+        if node.orelse:
+            raise self.source.unsupported(node, "else branches of while loops aren't supported")
+        saved, self.unrolled = self.unrolled, 0
+        self.emit(ast.While(self.expr(node.test), self.branch(node.body), []))
+        self.unrolled = saved
+
+    def items(self, node):
+        """What a loop walks, if there are modules in it."""
+        known = self.static(node)
+        if isinstance(known, Const) and self.fn.__module__.endswith("jit._library") and isinstance(known.value, list):
+            return [Const(x) for x in known.value]
+        if isinstance(known, Mod) and isinstance(known.module, _CONTAINERS):
+            return [Const(n) for n in known.module._modules] if isinstance(known.module, torch.nn.ModuleDict) else known.children()
+        if isinstance(known, Items):
+            dynamic = node.args if isinstance(node, ast.Call) else []
+            for row in known.items:
+                for at in row.items if isinstance(row, Items) else ():
+                    if isinstance(at, _At) and at.text is None:
+                        at.text = ast.unparse(self.expr(dynamic[at.k]))
+            return known.items
+        return None
+
+    def do_For(self, node):
+        if node.orelse:
+            raise self.source.unsupported(node, "else branches of for loops aren't supported")
+        items = self.items(node.iter)
+        if items is None:
+            saved, self.unrolled = self.unrolled, 0
+            iterated = self.expr(node.iter)
+            target = self.target(node.target)
+            self.emit(ast.For(target, iterated, self.branch(node.body), []))
+            self.unrolled = saved
+            return
+        self.unrolled += 1
+        for x in items:
+            made, self.out = self.out, []
+            self.bind_static(node.target, x, node)
+            made, self.out = made + self.out, made
+            self.out = made + [s for s in self.block(node.body) if not isinstance(s, ast.Pass)]
+        self.unrolled -= 1
+
+    def do_With(self, node):
+        items = []
+        for item in node.items:
+            known = self.static(item.context_expr.func) if isinstance(item.context_expr, ast.Call) else None
+            if isinstance(known, Py) and known.value in (torch.no_grad, torch.enable_grad):
+                from . import _library
+                context = ast.Call(raw(self.program.class_(getattr(_library, known.value.__name__))), [], [])
+            elif isinstance(known, Py) and getattr(known.value, "__name__", "") == "record_function" or isinstance(known, Py) and getattr(known.value, "__name__", "") == "fuser":
+                continue
+            else:
+                context = self.expr(item.context_expr)
+            items.append(ast.withitem(context, item.optional_vars and self.target(item.optional_vars)))
+        body = self.block(node.body)
+        if items:
+            self.emit(ast.With(items, body))
+        else:
+            self.out += body
+
+    # ---- the head ----
+
+    def comments(self):
+        """Types that comments give: ([of the arguments], result), or of single arguments."""
+        single = {}
+        for line, text in self.source.type_comments():
+            if text.startswith("(") and "->" in text:
+                left, _, right = text.rpartition("->")
+                kinds = ast.parse(left.strip(), mode="eval").body
+                return (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if left.strip() != "()" else []), ast.parse(right.strip(), mode="eval").body, {}
+            name = line.split("#")[0].strip().rstrip(",").split("=")[0].strip().removeprefix("def").split("(")[-1].strip()
+            single[name] = ast.parse(text, mode="eval").body
+        return None, None, single
+
+    def overloaded(self, name):
+        """The type of an argument that takes each type of the overloads, if they differ."""
+        found = []
+        for fn in _jit_internal.overloads_of(self.fn):
+            kind = inspect.get_annotations(fn, eval_str=True).get(name, torch.Tensor)
+            found += [text for text in [_types.text(kind, self.program.class_)] if text not in found]
+        return f"Union[{', '.join(found)}]" if len(found) > 1 else None
+
+    def text(self, name, unused=False):
+        tree, a = self.source.tree, self.source.tree.args
+        for star in (a.vararg, a.kwarg):
+            if star and not unused:
+                raise NotSupportedError(Range(self.source, star), "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
+        args = [*a.posonlyargs, *a.args, *a.kwonlyargs]
+        is_method = self.owner is not None and not isinstance(inspect.getattr_static(self.owner.python, name, None), staticmethod)
+        kinds, result, single = self.comments()
+        if kinds is not None:
+            kinds = dict(zip([x.arg for x in args[is_method:]], kinds))
+        try:
+            defaults = {p.name: p.default for p in inspect.signature(self.fn).parameters.values() if p.default is not p.empty}
+        except (ValueError, TypeError):
+            defaults = {}
+        made, given = [], []
+        for k, arg in enumerate(args):
+            if is_method and k == 0:
+                self.env[arg.arg] = Mod("self", self.owner)
+                made.append(ast.arg("self"))
+                continue
+            kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
+            text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
+            made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
+            if arg.arg in defaults:
+                if not is_constant(defaults[arg.arg]):
+                    if not isinstance(defaults[arg.arg], enum.Enum):
+                        raise NotSupportedError(Range(self.source, arg), f"Default value of type {type(defaults[arg.arg]).__name__} is not supported")
+                    defaults[arg.arg] = defaults[arg.arg].value
+                given.append(literal(defaults[arg.arg]))
+        result = tree.returns if result is None else result
+        body = self.block(tree.body) if not unused else self.refusal(name)
+        head = ast.FunctionDef(name, ast.arguments([], made[:len(made) - len(a.kwonlyargs)], None, made[len(made) - len(a.kwonlyargs):], [None] * len(a.kwonlyargs), None, given),
+                               body, [], raw(self.type(result)) if result is not None else None, type_params=[])
+        self.result = head.returns and head.returns.id
+        return ast.unparse(ast.fix_missing_locations(head)) + "\n"
+
+    def refusal(self, name):
+        text = ast.Constant(f"{name} is marked unused and was called")
+        return [ast.Expr(ast.Call(raw("ops.prim.RaiseException"), [text, ast.Constant("builtins.NotImplementedError")], [])), ast.Assert(ast.Constant(False), text)]
+
+
+class _At:
+    """The i-th of what the k-th argument of zip gives, beside modules."""
+
+    def __init__(self, k, i):
+        self.k, self.i, self.text = k, i, None
+
+
+def _annotate(c, node):
+    return ast.Call(raw("annotate"), [raw(c.type(node.args[0])), c.expr(node.args[1])], [])
+
+
+def _isinstance(c, node):
+    kinds = c.evaluated(node.args[1])
+    names = [_types.text(k, c.program.class_) if k not in (list, tuple) else k.__name__ for k in (kinds if isinstance(kinds, tuple) else (kinds,))]
+    return ast.Call(raw("isinstance"), [c.expr(node.args[0]), raw(names[0] if len(names) == 1 else f"({', '.join(names)})")], [])
+
+
+def _warn(c, node):
+    return ast.Call(raw("torch.warn"), [c.message(node.args[0])], [])
+
+
+def _assert(c, node):
+    c.emit(ast.Assert(c.expr(node.args[0]), c.message(node.args[1]) if len(node.args) > 1 else None))
+    return ast.Constant(None)
+
+
+def _same(c, node):
+    return c.expr(node.args[0])
+
+
+def _getattr(c, node):
+    of, name = c.static(node.args[0]), c.static(node.args[1])
+    if not isinstance(name, Const):
+        raise c.source.error(node, "getattr's second argument must be a string literal")
+    return ast.Attribute(raw(of.text) if isinstance(of, Mod) else c.expr(node.args[0]), name.value, ast.Load())
+
+
+def _fork(c, node):
+    f = c.static(node.args[0])
+    if not isinstance(f, Py) or not inspect.isfunction(f.value) and not isinstance(f.value, torch.jit.ScriptFunction):
+        raise NotImplementedError("torch.jit.fork of what is no function")
+    path = c.program.function(f.value) if inspect.isfunction(f.value) else c.program.include(f.value)(f.value._path)
+    return ast.Call(raw("fork"), [raw(path), *(c.expr(a) for a in node.args[1:])], [ast.keyword(k.arg, c.expr(k.value)) for k in node.keywords])
+
+
+_SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
+            _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node),
+            typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
+            torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr}

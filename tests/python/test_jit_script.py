@@ -1,0 +1,343 @@
+"""torch.jit.script: functions, classes and modules become programs that compute what Python computes."""
+import io
+import math
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import pytest
+import rushlight as torch
+from rushlight import Tensor, nn
+from rushlight.nn import functional as F
+
+
+def same(a, b):
+    if isinstance(a, Tensor):
+        assert a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a, b, atol=1e-6, equal_nan=True)
+    elif isinstance(a, (tuple, list)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            same(x, y)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        same(list(a.values()), list(b.values()))
+    else:
+        assert a == b and type(a) is type(b)
+
+
+def reloaded(program):
+    out = io.BytesIO()
+    torch.jit.save(program, out)
+    out.seek(0)
+    return torch.jit.load(out)
+
+
+class Pair(NamedTuple):
+    a: Tensor
+    n: int
+
+
+class Block(nn.Module):
+    expansion: int = 2
+
+    def __init__(self, width, down):
+        super().__init__()
+        self.conv, self.norm, self.act = nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+        self.down = nn.Conv2d(width, width, 1) if down else None
+        self.function = F.gelu
+        self.names: List[str] = []
+
+    def forward(self, x):
+        rest = x
+        if self.down is not None:
+            rest = self.down(x)
+        return self.function(self.act(self.norm(self.conv(x))) + rest) * self.expansion
+
+
+class Net(nn.Module):
+    __constants__ = ["times"]
+
+    def __init__(self):
+        super().__init__()
+        self.times, self.scale, self.training_only = 3, 2.5, None
+        self.blocks = nn.ModuleList([Block(4, i % 2 == 0) for i in range(3)])
+        self.stem = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.SiLU(), nn.MaxPool2d(2))
+        self.heads = nn.ModuleDict({"x": nn.Linear(4, 2), "y": nn.Linear(4, 5)})
+        self.drop = nn.Dropout(0.1)
+        self.register_buffer("count", torch.zeros(1))
+        self.rnn = nn.LSTM(4, 3, 2, batch_first=True, bidirectional=True)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2)
+
+    def helper(self, x, k: int = 2) -> Pair:
+        return Pair(x * k, k)
+
+    @property
+    def factor(self) -> float:
+        return self.scale * 2
+
+    @torch.jit.export
+    def other(self, x: List[int]) -> Dict[str, int]:
+        d: Dict[str, int] = {}
+        for i, v in enumerate(x):
+            d[f"k{i}"] = v * self.times
+        return d
+
+    @torch.jit.unused
+    def never(self, x):
+        return what_is_not_there(x)  # noqa: F821
+
+    def forward(self, x: Tensor, flag: bool = True, y: Optional[Tensor] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
+        x = self.stem(x)
+        for i, block in enumerate(self.blocks):
+            x = block(x) + i
+        if not torch.jit.is_scripting():
+            self.seen = True
+        with torch.no_grad():
+            self.count += 1
+        pair = self.helper(x, k=3)
+        x = self.drop(pair.a) / pair.n * self.factor
+        out: Dict[str, Tensor] = {}
+        mean = x.mean([2, 3])
+        for name, head in self.heads.items():
+            out[name] = head(mean)
+        if y is not None:
+            out["y"] = out["y"] + y
+        elif flag:
+            out["z"] = F.softmax(mean, dim=-1)
+        rows = x.flatten(2).transpose(1, 2)
+        h, (a, c) = self.rnn(rows)
+        out["seen"] = self.attention(rows, rows, rows)[0] + self.encoder(rows)
+        out["h"] = torch.cat([h, a.sum().expand_as(h)[..., :2]], dim=-1) * self.scale
+        parts = [F.relu(v) for v in torch.unbind(x, dim=1)]
+        while len(parts) > 2:
+            parts.pop()
+        n = 0
+        for k in range(10):
+            if k == 3:
+                continue
+            if k > 6:
+                break
+            n += k
+        assert n > 0, "never"
+        return torch.stack(parts).sum(0) + n, out
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    net = Net().eval()
+    return net, torch.jit.script(net)
+
+
+def test_a_module_computes_what_python_computes(net):
+    net, program = net
+    x = torch.randn(2, 1, 12, 12)
+    assert isinstance(program, torch.jit.RecursiveScriptModule) and program.original_name == "Net"
+    for kwargs in ({}, {"flag": False}, {"y": torch.ones(5)}):
+        same(net(x, **kwargs), program(x, **kwargs))
+    same(net.other([1, 2]), program.other([1, 2]))
+    assert dict(program.named_parameters()).keys() == dict(net.named_parameters()).keys() and program.count is net.count
+    assert "self.blocks" in program.code and program.helper(x, 4).n == 4
+
+
+def test_a_scripted_module_is_saved_and_trained(net):
+    net, program = net
+    again, x = reloaded(program), torch.randn(1, 1, 12, 12)
+    same(net(x), again(x))
+    again.train()
+    again(x)[0].sum().backward()
+    assert all(p.grad is not None for n, p in again.named_parameters() if "blocks" in n)
+
+
+def test_nets_with_the_same_text_share_a_class():
+    program = torch.jit.script(nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2, bias=False)]))
+    kinds = [m._c.type for m in program]
+    assert kinds[0] == kinds[1] != kinds[2]
+
+
+class Sum:
+    def __init__(self, start: int):
+        self.total = start
+        self.items: List[int] = []
+
+    def add(self, x: int) -> int:
+        self.total += x
+        self.items.append(x)
+        return self.total
+
+
+def uses_a_class(n: int) -> Tuple[int, List[int]]:
+    s = Sum(2)
+    for i in range(n):
+        s.add(i)
+    return s.total + len(s.items), s.items
+
+
+def numbers(x: float, n: int) -> Tuple[float, float, str, bool, float]:
+    return math.sqrt(x) + math.pi, math.floor(x) / n, f"{n} and {x}", 0 < n < 3, math.inf
+
+
+def shapes(x: Tensor, n: int):
+    b, c = x.shape
+    y = x.view(b, 1, c).permute(2, 0, 1).reshape(-1, n).to(torch.float64)
+    return torch.zeros(b, 2, dtype=torch.int64), y, torch.einsum("ij,ij->i", x, x), x.new_zeros(2, 3), F.max_pool2d(x[None], 2, stride=1)
+
+
+def by_comment(x, n=2, names=None):
+    # type: (Tensor, int, Optional[List[str]]) -> List[Tensor]
+    out = []  # type: List[Tensor]
+    for i in range(n):
+        out.append(x + i)
+    if names is not None and len(names) > 1:
+        out.append(x * len(names))
+    return out
+
+
+SHIFT = 3
+
+
+def calls_others(x):
+    def_ = by_comment(x, SHIFT)
+    return scripted(def_[-1]) - 1 if x.sum() > 0 else torch.jit.annotate(Tensor, -x)
+
+
+def twice(x):
+    return x + x
+
+
+@torch.jit.script
+def scripted(x, k: float = 0.5):
+    """A text of its own."""
+    return twice(x) * k
+
+
+def kinds(x: List[Tensor], d: Dict[str, int]):
+    n = 0
+    for k, v in d.items():
+        n += v if k.startswith("a") else 0
+    if torch.jit.isinstance(x, List[Tensor]) and "a" in d:
+        del d["a"]
+    a, *rest = [1, 2, 3]
+    return x[0] if n else x[-1], n, {k: v for k, v in d.items()}, torch.cat([t[:, None] for t in x], 1)
+
+
+@pytest.mark.parametrize("f, args", [(uses_a_class, (4,)), (numbers, (2.5, 2)), (shapes, (torch.ones(2, 3), 3)), (by_comment, (torch.ones(2),)), (by_comment, (torch.ones(2), 1, ["a", "b"])),
+                                     (calls_others, (torch.ones(2),)), (calls_others, (-torch.ones(2),)), (kinds, ([torch.ones(2), torch.zeros(2)], {"ab": 2, "b": 3}))])
+def test_functions_compute_what_python_computes(f, args):
+    program = torch.jit.script(f)
+    assert isinstance(program, torch.jit.ScriptFunction)
+    same(f(*args), program(*args))
+    if f is not kinds:
+        same(f(*args), reloaded(program)(*args))
+
+
+def raises(x: Tensor, n: int) -> Tensor:
+    if n > 3:
+        raise ValueError(f"n is {n}")
+    return x
+
+
+def test_what_a_program_raises_is_raised():
+    program = torch.jit.script(raises)
+    assert program(torch.ones(1), 3) == 1
+    with pytest.raises(RuntimeError, match="n is 5"):
+        program(torch.ones(1), 5)
+
+
+def test_a_layer_with_overloads_takes_both():
+    class Dense(nn.Module):
+        @torch.jit._overload_method
+        def forward(self, x: List[Tensor]) -> Tensor:  # noqa: F811
+            pass
+
+        @torch.jit._overload_method
+        def forward(self, x: Tensor) -> Tensor:  # noqa: F811
+            pass
+
+        def forward(self, x: Tensor) -> Tensor:  # noqa: F811
+            if isinstance(x, Tensor):
+                parts = [x]
+            else:
+                parts = x
+            return torch.cat(parts)
+    program = torch.jit.script(Dense())
+    assert program([torch.ones(1), torch.ones(1)]).tolist() == [1, 1] and program(torch.ones(1)).tolist() == [1]
+
+
+ELSEWHERE = torch.ones(2)
+
+
+def undefined(x):
+    return what_is_not_there(x)  # noqa: F821
+
+
+def lambdas(x):
+    y = lambda z: z  # noqa: E731
+    return y(x)
+
+
+def tries(x):
+    try:
+        return x
+    except ValueError:
+        return x
+
+
+def stars(x, *args):
+    return x
+
+
+def imports(x):
+    import os
+    return x, os
+
+
+def closes_over(x):
+    return x + ELSEWHERE
+
+
+def no_such_operation(x):
+    return torch.nothing_of_this(x)
+
+
+def yields(x):
+    yield x
+
+
+NotSupported = torch.jit.frontend.NotSupportedError
+
+
+@pytest.mark.parametrize("f, kind, message", [
+    (undefined, RuntimeError, "undefined value what_is_not_there:\n.*\ndef undefined.*\n.*\n           ~~~~~~~~~~~~~~~~~ <--- HERE"), (lambdas, NotSupported, "Lambda aren't supported"),
+    (tries, NotSupported, "try blocks aren't supported"), (stars, NotSupported, "Compiled functions can't take variable number of arguments"), (imports, NotSupported, "import statements aren't supported"),
+    (closes_over, RuntimeError, "python value of type 'Tensor' cannot be used as a value"), (no_such_operation, RuntimeError, "object has no attribute nothing_of_this"), (yields, NotSupported, "Yield aren't supported")])
+def test_what_cannot_be_compiled_says_so_and_where(f, kind, message):
+    with pytest.raises(kind, match=message):
+        torch.jit.script(f)
+
+
+def test_a_module_without_the_attribute_says_so():
+    class Bad(nn.Module):
+        def forward(self, x):
+            return self.nothing + x
+    with pytest.raises(RuntimeError, match="Module 'Bad' has no attribute 'nothing'"):
+        torch.jit.script(Bad())
+    with pytest.raises(RuntimeError, match="inherits from nn.Module"):
+        torch.jit.script(Bad)
+
+
+@pytest.mark.parametrize("layer, shape", [
+    (nn.Conv1d(4, 2, 3, padding_mode="reflect", padding=1), (2, 4, 8)), (nn.ConvTranspose2d(2, 3, 3, 2), (1, 2, 4, 4)), (nn.BatchNorm1d(4), (3, 4)), (nn.InstanceNorm2d(2, affine=True), (1, 2, 4, 4)),
+    (nn.LayerNorm(4), (2, 4)), (nn.RMSNorm(4), (2, 4)), (nn.GRU(4, 3), (5, 2, 4)), (nn.RNN(4, 3), (5, 4)), (nn.Embedding(5, 2), None), (nn.AdaptiveAvgPool2d(1), (1, 2, 4, 4)), (nn.Upsample(scale_factor=2.0), (1, 2, 4, 4)),
+    (nn.ConstantPad1d(1, 2), (1, 4)), (nn.ReflectionPad2d(1), (1, 2, 4, 4)), (nn.Hardswish(), (3,)), (nn.Sigmoid(), (3,)), (nn.ELU(), (3,)), (nn.LogSoftmax(1), (2, 3)), (nn.PixelShuffle(2), (1, 4, 2, 2)),
+    (nn.Unflatten(1, (2, 2)), (1, 4)), (nn.MaxPool1d(2), (1, 2, 4)), (nn.MaxPool2d(2, return_indices=True), (1, 2, 4, 4)), (nn.LSTMCell(3, 2), (2, 3)), (nn.GLU(), (4,)), (nn.LocalResponseNorm(2), (1, 4, 2, 2))])
+def test_layers_compute_what_python_computes(layer, shape):
+    torch.manual_seed(0)
+    x = torch.randn(shape) if shape else torch.tensor([1, 4, 0])
+    for training in (True, False):
+        layer.train(training)
+        program = torch.jit.script(layer)
+        assert isinstance(program, torch.jit.ScriptModule)
+        if training and list(layer.buffers()):
+            program = torch.jit.script(__import__("copy").deepcopy(layer))
+        same(layer(x), program(x))
+        same(program(x), reloaded(program)(x))
