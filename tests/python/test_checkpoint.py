@@ -136,3 +136,24 @@ print(state["a"].tolist(), state["n"])
     with Ranks(2, program) as job:
         outs = job.outputs()
     assert outs == ["5 2 ['.metadata', '__0_0.distcp', '__1_0.distcp']\n[0] True\n[0.0, 1.0, 2.0, 3.0] 7\n"] * 2
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
+def test_a_whole_state_dict_gives_a_model_its_memory():
+    """A model on the meta device is filled from what the first rank has."""
+    program = """
+init()
+from rushlight.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+from rushlight.distributed.fsdp import fully_shard
+whole = {"weight": torch.arange(6.).reshape(2, 3), "bias": torch.ones(2)} if rank == 0 else {}
+for cut in (True, False):
+    with torch.device("meta"):
+        model = torch.nn.Linear(3, 2)
+    if cut:
+        fully_shard(model, mesh=dist.init_device_mesh("cpu", (2,)))
+    set_model_state_dict(model, whole, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    print(model(torch.ones(1, 3)).tolist(), model.weight.device)
+"""
+    with Ranks(2, program) as job:
+        outs = job.outputs()
+    assert outs == ["[[4.0, 13.0]] cpu\n" * 2] * 2

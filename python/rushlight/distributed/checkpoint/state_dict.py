@@ -202,6 +202,8 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     if not _fsdp(model):
         own = model.state_dict()
         state = {key: _as_own(own.get(key), value) for key, value in state.items()}
+        if options.full_state_dict and any(isinstance(value, torch.Tensor) and value.is_meta for value in own.values()):
+            return model.load_state_dict(state, strict=options.strict, assign=True)  # there is no memory to copy into
     return model.load_state_dict(state, strict=options.strict)
 
 
