@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the tests of a build directory: the C tests, then the Python tests, and print one summary line.
+"""Run the tests of a build directory, those in C beside those in Python, and print one summary line.
 
     tests/run.py --build build [--sanitized] [NAME...]
 
@@ -9,12 +9,14 @@ NumPy and pytest. With --sanitized the C tests run again with allocations that f
 sanitizers report fails the Python tests.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 import venv
 
 import sanitizers
@@ -33,24 +35,23 @@ ASAN_OPTIONS = ":".join(["detect_leaks=1", "allocator_may_return_null=1", *(f"ha
 
 
 def c_tests(build, names, sanitized):
-    """(passed, failed) of the cmocka programs that meson knows, each started once."""
-    passed = failed = 0
+    """(name, command, environment) of each run of a cmocka program, or of another test that meson knows."""
     lower = [] if sanitized else lower_levels(build)
     for test in introspect(build, "--tests"):
-        if names and not any(n in test["name"] for n in names) or sanitized and not is_unit(test):
+        name = test["name"]
+        if names and not any(n in name for n in names) or sanitized and not is_unit(test):
             continue
         env = {**PATIENT, **os.environ, **test["env"], "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
         if sanitized:
             env.update(ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
         command = [str(build / part) if (build / part).exists() else part for part in test["cmd"]]  # what was built, by its full path
-        counts = [c_test(test["name"], command, env)]
+        yield name, command, env
         if sanitized:
-            counts.append(c_test(test["name"] + " --failing", command + ["--failing", "1"], env))
+            yield name + " --failing", command + ["--failing", "1"], env
         elif is_unit(test):
-            counts += [c_test(f"{test['name']} at level {level}", command, {**env, "RUSHLIGHT_ISA": level}) for level in lower]
-            counts.append(c_test(test["name"] + " without oneDNN", command, {**env, "RUSHLIGHT_ONEDNN": "0"}))
-        passed, failed = passed + sum(c[0] for c in counts), failed + sum(c[1] for c in counts)
-    return passed, failed
+            for level in lower:
+                yield f"{name} at level {level}", command, {**env, "RUSHLIGHT_ISA": level}
+            yield name + " without oneDNN", command, {**env, "RUSHLIGHT_ONEDNN": "0"}
 
 
 def introspect(build, what):
@@ -70,17 +71,15 @@ def lower_levels(build):
 
 
 def c_test(name, command, env):
-    """(passed, failed) of one program."""
+    """(passed, failed, what is to be printed) of one program."""
     done = subprocess.run(command, env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     ran = re.search(r"(\d+) test\(s\) run", done.stdout)
     lost = len(re.findall(r"^\[  FAILED  \] \w+$", done.stdout, re.M))
     wrong = len(re.findall(r"^FAIL \w+: \d", done.stdout, re.M))
     bad = max(lost // 2 if lost > 1 else lost, wrong, 1) if done.returncode else 0
     good = max(int(ran.group(1)) - bad, 0) if ran else int(not done.returncode)
-    print(f"{'ok  ' if not done.returncode else 'FAIL'} {name}: {good} passed, {bad} failed", flush=True)
-    if done.returncode:
-        print(done.stdout[-6000:])
-    return good, bad
+    told = f"{'ok  ' if not done.returncode else 'FAIL'} {name}: {good} passed, {bad} failed\n"
+    return good, bad, told + (done.stdout[-6000:] + "\n" if done.returncode else "")
 
 
 def environment(build):
@@ -94,8 +93,8 @@ def environment(build):
     return python
 
 
-def python_tests(build, names, sanitized):
-    """(passed, failed) of pytest over tests/python."""
+def python_tests(build, names, sanitized, log):
+    """(passed, failed) of pytest over tests/python, which writes to the file `log`."""
     python = environment(build)
     env, package = {**PATIENT, **os.environ}, ROOT / "python"
     if sanitized:
@@ -108,7 +107,7 @@ def python_tests(build, names, sanitized):
         command += UNSANITIZED
     if names:
         command += ["-k", " or ".join(names)]
-    done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT)
+    done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     if done.returncode == 5:  # nothing of that name
         return 0, 0
     counts = re.search(r'errors="(\d+)" failures="(\d+)" skipped="(\d+)" tests="(\d+)"', report.read_text()) if report.exists() else None
@@ -117,9 +116,35 @@ def python_tests(build, names, sanitized):
     errors, failures, skipped, tests = map(int, counts.groups())
     if sanitized:
         told = sanitizers.told(build / "reports")
-        print(*told, f"reports of the sanitizers: {len(told)}, with their traces in {build / 'reports'}", sep="\n")
+        print(*told, f"reports of the sanitizers: {len(told)}, with their traces in {build / 'reports'}", sep="\n", file=log, flush=True)
         errors += len(told)
     return tests - errors - failures - skipped, max(errors + failures, int(done.returncode != 0))
+
+
+def follow(path, running):
+    """Prints what is written to a file, until that is done."""
+    with open(path, errors="replace") as f:
+        while True:
+            last = running.done()
+            sys.stdout.write(f.read())
+            sys.stdout.flush()
+            if last:
+                return running.result()
+            time.sleep(0.2)
+
+
+def run(build, names, sanitized):
+    """(passed, failed) of all tests. pytest has one processor, as much of it is waiting; the others take the C tests."""
+    path = build / "pytest.log"
+    jobs = max((os.cpu_count() or 1) - 1, 1)
+    with open(path, "w") as log, concurrent.futures.ThreadPoolExecutor(1) as beside, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        python = beside.submit(python_tests, build, names, sanitized, log)
+        passed = failed = 0
+        for good, bad, told in pool.map(lambda test: c_test(*test), c_tests(build, names, sanitized)):
+            print(told, end="", flush=True)
+            passed, failed = passed + good, failed + bad
+        good, bad = follow(path, python)
+        return passed + good, failed + bad
 
 
 def main():
@@ -132,9 +157,7 @@ def main():
     if args.environment:
         print(environment(args.build.resolve()))
         return 0
-    passed, failed = c_tests(args.build.resolve(), args.names, args.sanitized)
-    more = python_tests(args.build.resolve(), args.names, args.sanitized)
-    passed, failed = passed + more[0], failed + more[1]
+    passed, failed = run(args.build.resolve(), args.names, args.sanitized)
     print(f"{passed} passed, {failed} failed")
     return failed != 0 or passed == 0
 

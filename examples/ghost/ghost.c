@@ -429,6 +429,7 @@ int register_operations(void)
     pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&lock, &again);
     lazy = how && !strcmp(how, "lazy");
+    if (how && !strcmp(how, "bare")) ghost.fallback = NULL;
     arena = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED) return rush_fail(RUSH_MEMORY_ERROR, "ghost: no addresses for its memory");
     struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -27,7 +27,7 @@ bool py_answers_itself(PyTypeObject *type)
 
 /* ---- what is asked ---- */
 
-static PyObject *overload_of(const rush_op *op, rush_form form)
+PyObject *py_overload_of(const rush_op *op, rush_form form)
 {
     PyObject *key = PyLong_FromLong((long)op->index * 3 + form), *f = key ? PyDict_GetItemWithError(overloads, key) : NULL;
     if (key && !f && !PyErr_Occurred()) {
@@ -159,7 +159,7 @@ static PyObject *ask_all(PyObject *func, PyObject *types, PyObject **who, int n,
 
 static int answer(rush_form form, const rush_op *op, const rush_value *in, rush_value *out, PyObject **who, int n)
 {
-    PyObject *func = overload_of(op, form), *types = func ? PyTuple_New(n) : NULL, *args = NULL, *kwargs = NULL, *r = NULL;
+    PyObject *func = py_overload_of(op, form), *types = func ? PyTuple_New(n) : NULL, *args = NULL, *kwargs = NULL, *r = NULL;
     for (int i = 0; types && i < n; ++i) PyTuple_SET_ITEM(types, i, py_ref((PyObject *)Py_TYPE(who[i])));
     if (types && !py_watch_arguments(form, op, in, out, &args, &kwargs)) r = ask_all(func, types, who, n, args, kwargs);
     int failed = !r || (form == RUSH_FORM_CALL && py_take_results(op, r, out)) ? -1 : 0;

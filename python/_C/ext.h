@@ -127,6 +127,7 @@ int py_call_init(PyObject *module);
 int py_override_init(PyObject *module);
 int py_dispatch_init(PyObject *module);
 int py_watch_arguments(rush_form, const rush_op *, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs);
+PyObject *py_overload_of(const rush_op *, rush_form); /* torch.ops.aten.name.overload; borrowed */
 int py_kernel(rush_form, const rush_op *, const rush_value *in, rush_value *out); /* a program's, for the device; 1: there is none */
 int py_kernels_init(PyObject *module);
 int py_node_init(PyObject *module);

@@ -2,14 +2,17 @@
  *
  * While there are any, the road asks about each call, as it does under a mode: composites are opened, so that a kernel is
  * reached wherever PyTorch would reach it. Kernels of devices run where the library's own would (op/watch.h), those of
- * Autograd keys and of composites in place of everything below the call.
+ * Autograd keys and of composites in place of everything below the call. The fallback of a device type stands for the
+ * kernels that its backend has not.
  */
 #include "ext.h"
 #include "op/watch.h"
+#include "tensor/backend.h"
 
 enum { SLOTS = 512, ALL_DEVICES = 128, ABOVE = 256 }; /* a slot: the type of a device or all of them, below autograd or above */
 
 static PyObject *given;    /* (3 * index + form) * SLOTS + slot -> function */
+static PyObject *fallbacks; /* type of a device -> function of an OpOverload and its arguments */
 static uint16_t *number;   /* of functions, by an operation's index */
 static uint32_t nnumber;
 static _Thread_local bool below; /* an Autograd kernel said so */
@@ -39,10 +42,15 @@ static PyObject *find(const rush_op *op, rush_form form, int slot)
     return f;
 }
 
-static int run(PyObject *f, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+/* f(func, ...), or f(...) where func is NULL. */
+static int run(PyObject *f, PyObject *func, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
-    PyObject *args = NULL, *kwargs = NULL, *r = NULL;
-    if (!py_watch_arguments(form, op, in, out, &args, &kwargs)) r = PyObject_Call(f, args, kwargs);
+    PyObject *args = NULL, *kwargs = NULL, *r = NULL, *first = func ? PyTuple_Pack(1, func) : NULL;
+    if ((first || !func) && !py_watch_arguments(form, op, in, out, &args, &kwargs)) {
+        if (first) Py_SETREF(args, PySequence_Concat(first, args));
+        if (args) r = PyObject_Call(f, args, kwargs);
+    }
+    Py_XDECREF(first);
     int failed = !r || (form == RUSH_FORM_CALL && py_take_results(op, r, out)) ? -1 : 0;
     Py_XDECREF(r);
     Py_XDECREF(kwargs);
@@ -59,7 +67,7 @@ static int ask(int above, rush_form form, const rush_op *op, const rush_value *i
     if (!f && !PyErr_Occurred()) f = find(op, form, above + ALL_DEVICES);
     if (f) {
         Py_INCREF(f);
-        failed = run(f, form, op, in, out);
+        failed = run(f, NULL, form, op, in, out);
         Py_DECREF(f);
     } else if (PyErr_Occurred()) {
         failed = -1;
@@ -69,7 +77,32 @@ static int ask(int above, rush_form form, const rush_op *op, const rush_value *i
     return failed;
 }
 
-int py_kernel(rush_form form, const rush_op *op, const rush_value *in, rush_value *out) { return ask(0, form, op, in, out); }
+static int fall_back(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_device at = {(uint8_t)device_of(op, in), 0};
+    if (!rush_needs_fallback(at, op)) return 1;
+    int failed = 1;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *type = PyLong_FromLong(at.type), *f = type ? PyDict_GetItemWithError(fallbacks, type) : NULL;
+    if (f) {
+        PyObject *func = py_overload_of(op, form);
+        Py_INCREF(f);
+        failed = func ? run(f, func, form, op, in, out) : -1;
+        Py_DECREF(f);
+    } else if (PyErr_Occurred()) {
+        failed = -1;
+    }
+    Py_XDECREF(type);
+    if (failed < 0) py_foreign();
+    PyGILState_Release(gil);
+    return failed;
+}
+
+int py_kernel(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int failed = ask(0, form, op, in, out);
+    return failed > 0 && rush_watch_all ? fall_back(form, op, in, out) : failed;
+}
 
 /* In place, and where the schema says that argument 0 is changed, that is the result. */
 static int above(rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
@@ -83,6 +116,8 @@ static int above(rush_form form, const rush_op *op, const rush_value *in, rush_v
     return 0;
 }
 
+static void look(void) { rush_watch_all = PyDict_GET_SIZE(given) + PyDict_GET_SIZE(fallbacks) > 0; }
+
 static int count(const rush_op *op, int by)
 {
     if (op->index >= nnumber) {
@@ -94,7 +129,7 @@ static int count(const rush_op *op, int by)
         nnumber = n;
     }
     number[op->index] = (uint16_t)(number[op->index] + by);
-    rush_watch_all = PyDict_GET_SIZE(given) > 0;
+    look();
     return 0;
 }
 
@@ -120,6 +155,21 @@ static PyObject *kernel_set(PyObject *module, PyObject *args)
     return NULL;
 }
 
+/* _fallback_set(device type, f or None): RuntimeError if the backend has one of its own. */
+static PyObject *fallback_set(PyObject *module, PyObject *args)
+{
+    PyObject *type, *f;
+    if (!PyArg_ParseTuple(args, "O!O", &PyLong_Type, &type, &f)) return NULL;
+    long at = PyLong_AsLong(type);
+    if (at < 0 || at >= RUSH_DEVICES) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "There is no device type %ld", at);
+    const rush_backend *b = rush_backend_of((rush_device){(uint8_t)at, 0});
+    if (f != Py_None && b && b->fallback)
+        return PyErr_Format(PyExc_RuntimeError, "Tried to register multiple backend fallbacks for the device %s: its backend has one", b->name);
+    if (f != Py_None ? PyDict_SetItem(fallbacks, type, f) : PyDict_Contains(fallbacks, type) ? PyDict_DelItem(fallbacks, type) : 0) return NULL;
+    look();
+    Py_RETURN_NONE;
+}
+
 /* _is_composite(record): does PyTorch make other operations of it? */
 static PyObject *is_composite(PyObject *module, PyObject *x)
 {
@@ -141,6 +191,7 @@ static PyObject *below_autograd(PyObject *module, PyObject *on)
 
 static PyMethodDef functions[] = {
     {"_kernel_set", kernel_set, METH_VARARGS, "Gives an operation of the library a kernel, or takes it away; returns the one that was there."},
+    {"_fallback_set", fallback_set, METH_VARARGS, "Gives a device type what stands for the kernels that its backend has not, or takes it away."},
     {"_is_composite", is_composite, METH_O, "Is it made of other operations, for who looks at them?"},
     {"_below_autograd", below_autograd, METH_O, "Are kernels of Autograd keys left out from now on? Returns what it was."},
     {NULL},
@@ -149,6 +200,7 @@ static PyMethodDef functions[] = {
 int py_kernels_init(PyObject *module)
 {
     given = PyDict_New();
+    fallbacks = PyDict_New();
     rush_taken_above = above;
-    return given ? PyModule_AddFunctions(module, functions) : -1;
+    return given && fallbacks ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -6,7 +6,7 @@ import weakref
 
 import rushlight as torch
 from rushlight import _C
-from rushlight._library.custom_ops import OPDEFS, CustomOpDef, PyOp, custom_op
+from rushlight._library.custom_ops import FALLBACKS, OPDEFS, CustomOpDef, Fallback, PyOp, custom_op
 from rushlight._library.fake_impl import get_ctx
 from rushlight._library.infer_schema import infer_schema
 from rushlight._library.schema import parse_name, parse_schema
@@ -63,10 +63,19 @@ def _record_of(namespace, base, overload):
     return (found, 2) if found else None
 
 
-def _take_back(kernels):
+def _take_back(kernels, fallbacks):
     for place, before in kernels.items():
         _C._kernel_set(*place, before)
     kernels.clear()
+    for key in fallbacks:
+        del FALLBACKS[key]
+        if key in _TYPES:
+            _C._fallback_set(_TYPES[key], None)
+    fallbacks.clear()
+
+
+def _place_in_program(frame):
+    return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
 
 
 def fallthrough_kernel():
@@ -85,9 +94,9 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._op_defs, self._op_impls = set(), set()
         self._kernels = {}          # (record, form, device type, above) of what it gave to the library's operators -> what was there
-        weakref.finalize(self, _take_back, self._kernels)
-        frame = inspect.currentframe().f_back
-        self._where = "%s:%d" % (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
+        self._fallbacks = []        # the dispatch keys to which it gave one
+        weakref.finalize(self, _take_back, self._kernels, self._fallbacks)
+        self._where = _place_in_program(inspect.currentframe().f_back)
         torch.ops._namespace(ns)
 
     def __repr__(self):
@@ -144,7 +153,35 @@ class Library:
         _C._kernel_set(*record, *place, fn)
 
     def fallback(self, fn, dispatch_key="", *, with_keyset=False):
-        raise NotImplementedError("Library.fallback: there is no fallback per dispatch key")
+        """Give a device's dispatch key the kernel of all operators that have none for it, until this Library goes.
+
+        fn is called with the operator (torch.ops.aten.sin.default), before it with the keys if with_keyset, and then with the call's
+        arguments; it returns the results. `fallthrough_kernel`, also for keys other than devices', changes nothing. A key has one."""
+        key = str(dispatch_key or self.dispatch_key)
+        if not key:
+            raise AssertionError("dispatch_key must not be empty for fallback")
+        if self.ns != "_":
+            raise RuntimeError('Fallback can only be registered using library fragment on the global namespace "_" but it is %s' % self.ns)
+        if not callable(fn):
+            raise TypeError("Input function is required to be a callable but found type %s" % type(fn))
+        if not hasattr(torch._C.DispatchKey, key):
+            raise RuntimeError("could not parse dispatch key: " + key)
+        where = _place_in_program(inspect.currentframe().f_back)
+        if key in FALLBACKS or key == "Meta":
+            raise RuntimeError("Tried to register multiple backend fallbacks for the same dispatch key %s; previous registration registered at %s, "
+                               "new registration registered at %s" % (key, FALLBACKS[key].where if key in FALLBACKS else "the library itself", where))
+        call = fn
+        if fn is fallthrough_kernel:
+            call = None
+        elif key not in _TYPES:
+            raise NotImplementedError("a fallback for the dispatch key %s is not supported, only for those of devices" % key)
+        elif with_keyset:
+            keys = torch._C.DispatchKeySet(torch._C.DispatchKey[key])
+            call = functools.wraps(fn)(lambda *args, **kwargs: fn(keys, *args, **kwargs))
+        if call is not None:
+            _C._fallback_set(_TYPES[key], call)
+        FALLBACKS[key] = Fallback(call, where)
+        self._fallbacks.append(key)
 
     def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=False):
         base, _, overload = op_name.split("::")[-1].partition(".")
@@ -158,7 +195,7 @@ class Library:
         for name in self._op_defs:
             torch.ops._remove_python_op(*parse_name(name))
         self._op_defs.clear()
-        _take_back(self._kernels)
+        _take_back(self._kernels, self._fallbacks)
 
 
 @contextlib.contextmanager

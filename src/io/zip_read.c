@@ -140,9 +140,10 @@ static int read_directory(rush_zip *z)
         *e = (rush_zip_entry){.offset = number(p + 42, 4), .packed = number(p + 20, 4), .size = number(p + 24, 4),
                               .crc = (uint32_t)number(p + 16, 4), .method = (uint16_t)number(p + 10, 2)};
         bool wide = widen(p + 46 + name, extra, e), locked = p[8] & 1;
-        memmove(p, p + 46, name); /* room for the zero that ends it */
-        p[name] = 0;
-        e->name = (const char *)p;
+        char *moved = (char *)p + 45; /* by one place: room for the zero that ends it */
+        memmove(moved, moved + 1, name);
+        moved[name] = 0;
+        e->name = moved;
         if (strlen(e->name) != name) return corrupt(z, "a name has a zero in it", e->name);
         if (!wide) return corrupt(z, "the extra field is damaged", e->name);
         if (locked || (e->method != 0 && e->method != 8)) return corrupt(z, "it is packed in a way that is not supported", e->name);

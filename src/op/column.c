@@ -29,6 +29,13 @@ bool rush_runs_on(rush_device device, const rush_op *op)
     return op->run || b->fallback || (op->index < b->nkernels && b->kernels[op->index]);
 }
 
+bool rush_needs_fallback(rush_device device, const rush_op *op)
+{
+    const rush_backend *b = rush_backend_of(device);
+    if (device.type <= RUSH_META || op->run || op->flags & (RUSH_CROSS_DEVICE | RUSH_VIEW | RUSH_ANY_DEVICE)) return false;
+    return !b || op->index >= b->nkernels || !b->kernels[op->index];
+}
+
 int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (device.type == RUSH_META) {

@@ -40,6 +40,7 @@ rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default
 /* Runs an operation, whose results the shape rule has made, on a device that is not the CPU. */
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
 RUSH_PY bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */
+RUSH_PY bool rush_needs_fallback(rush_device, const rush_op *); /* is it an operation that needs a kernel there, and has none? */
 
 /* ---- numbers in all places: into.c ---- */
 /* dst += src for any strides and dtypes (computed in dst's, half types in float); dst must not overlap itself. */

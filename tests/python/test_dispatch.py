@@ -371,3 +371,24 @@ def test_kernels_above_autograd():
         -torch.ones(1)
     del lib                                         # with it go its kernels
     assert (-torch.ones(1)).item() == -1 and torch.autograd.grad(x.exp().sum(), x)[0].tolist() == [1, 1]
+
+
+def test_what_can_be_a_fallback():
+    everywhere, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    for library, f, key, error, words in [(everywhere, print, "", AssertionError, "must not be empty"), (aten, print, "CPU", RuntimeError, 'global namespace "_" but it is aten'),
+                                          (everywhere, 3, "CPU", TypeError, "callable"), (everywhere, print, "Nobody", RuntimeError, "could not parse dispatch key: Nobody"),
+                                          (everywhere, print, "Meta", RuntimeError, "multiple backend fallbacks for the same dispatch key Meta"),
+                                          (everywhere, print, "Tracer", NotImplementedError, "dispatch key Tracer")]:
+        with pytest.raises(error, match=words):
+            library.fallback(f, key)
+    mine = torch.library.Library("fallen", "DEF")
+    mine.define("back(Tensor x) -> Tensor")
+    everywhere.fallback(torch.library.fallthrough_kernel, "AutogradCPU")
+    everywhere.fallback(lambda op, x: x + len(str(op)), "CPU")
+    assert torch.ops.fallen.back(torch.zeros(1)).item() == len("fallen.back.default")
+    assert torch.full((), 2.0).sqrt().square().round().item() == 2      # of those that have a kernel nobody asks
+    with pytest.raises(RuntimeError, match="previous registration registered at .*test_dispatch.py:"):
+        torch.library.Library("_", "IMPL").fallback(print, "CPU")
+    everywhere._destroy()
+    with pytest.raises(NotImplementedError, match="no kernel registered"):
+        torch.ops.fallen.back(torch.zeros(1))

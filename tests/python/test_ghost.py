@@ -272,6 +272,43 @@ assert torch.zeros(2).ghost().sin().tolist() == [10, 10] and torch.zeros(2).sin(
 """)
 
 
+def test_a_fallback_that_a_program_gives():
+    passes("""
+def message(f):
+    try: f()
+    except (RuntimeError, NotImplementedError) as e: return type(e).__name__ + ": " + str(e)
+x = torch.tensor([0., 1.]).ghost()
+assert "NotImplementedError: sin: Could not run 'aten::sin' on device 'ghost'" in message(lambda: x.sin())
+seen = []
+def on_the_cpu(func, *args, **kwargs):
+    seen.append(str(func))
+    home, away = (lambda t: t.cpu()), (lambda t: t.ghost())
+    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, home, (args, kwargs))
+    return torch.utils._pytree.tree_map_only(torch.Tensor, away, func(*args, **kwargs))
+lib = torch.library.Library("_", "IMPL")
+lib.fallback(on_the_cpu, "PrivateUse1")
+assert x.sin().is_ghost and torch.equal(x.sin().cpu(), torch.tensor([0., 1.]).sin()) and torch.add(x, x, alpha=2).tolist() == [0, 3] and x.sin().cpu().sin().shape == (2,)
+assert seen[0] == "aten.sin.default" and "aten.add.Tensor" in seen and not any("clone" in s or "copy" in s for s in seen)
+w = torch.tensor([2., 3.]).ghost().requires_grad_()
+(w * x).sum().backward()
+assert w.grad.tolist() == [0, 1] and w.grad.is_ghost
+assert [t.tolist() for t in x.max(0)] == [1, 1] and [t.tolist() for t in torch.ops.aten.unbind(x)] == [0, 1]
+mine = torch.library.Library("of_mine", "DEF")
+mine.define("twice(Tensor x, *, int by=2) -> Tensor")
+mine.impl("twice", lambda x, by=2: x * by, "CPU")
+assert torch.ops.of_mine.twice(x, by=3).tolist() == [0, 3] and seen[-1] == "of_mine.twice.default"
+own = torch.library.Library("aten", "IMPL")
+own.impl("cos", lambda x: x + 10, "PrivateUse1")
+assert x.cos().cpu().tolist() == [10, 11]
+assert "Tried to register multiple backend fallbacks for the same dispatch key PrivateUse1" in message(lambda: torch.library.Library("_", "IMPL").fallback(on_the_cpu, "PrivateUse1"))
+lib._destroy()
+assert "NotImplementedError" in message(lambda: x.sin())
+again = torch.library.Library("_", "IMPL", "PrivateUse1")
+again.fallback(lambda keys, func, *args: torch.full_like(args[0].cpu(), keys.has(torch._C.DispatchKey.PrivateUse1)).ghost(), with_keyset=True)
+assert x.sin().tolist() == [1, 1]
+""", "bare")
+
+
 @both
 @pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
 def test_sparse_tensors(layout, mode):

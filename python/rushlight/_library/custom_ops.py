@@ -3,6 +3,7 @@
 PyOp is one overload. A call goes through the derivative if an input needs one, then to the kernel of the inputs'
 device, then to a kernel for all devices.
 """
+import collections
 import functools
 
 import rushlight as torch
@@ -10,6 +11,9 @@ from rushlight._library import fake_impl
 from rushlight._library.schema import parse_schema
 
 OPDEFS = {}
+Fallback = collections.namedtuple("Fallback", "call where")     # call None: fallthrough_kernel
+FALLBACKS = {}      # dispatch key -> Fallback, of operators without a kernel for it
+_KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "mps": "MPS", "xpu": "XPU"}
 
 
 def _tensors(values):
@@ -126,7 +130,7 @@ class PyOp:
                 return answer
         devices = {t.device.type for t in _tensors(values)}
         device = "meta" if "meta" in devices else next((d for d in sorted(devices) if d != "cpu"), "cpu")
-        key = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "mps": "MPS", "xpu": "XPU"}.get(device, device.upper())
+        key = "PrivateUse1" if device == torch._C._get_privateuse1_backend_name() else _KEYS.get(device, device.upper())
         if device == "meta" and "Meta" not in self.kernels and self.fake is not None:
             before, fake_impl.current = fake_impl.current, fake_impl.FakeImplCtx(self)
             try:
@@ -138,6 +142,8 @@ class PyOp:
         for name in order:
             if name in self.kernels and name not in self.disabled:
                 return self.kernels[name](*args, **kwargs)
+        if key in FALLBACKS and FALLBACKS[key].call is not None:
+            return FALLBACKS[key].call(self.overload(), *args, **kwargs)
         raise NotImplementedError("Could not run '%s' with arguments from the '%s' backend: there is no kernel registered for "
                                   "it. Registered are: %s" % (self.name, key, sorted(self.kernels) or "none"))
 
