@@ -180,15 +180,18 @@ int py_legacy_dtype(const char *name) /* "torch.FloatTensor", "FloatTensor" */
     return -1;
 }
 
+static PyObject *type_word(const rush_tensor *t)
+{
+    bool host = t->device.type == RUSH_CPU;
+    return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", rush_dtypes[t->dtype].word);
+}
+
 /* type(): the name; type(dtype or name): converted */
 static PyObject *type(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     rush_tensor *t = py_tensor_of(self);
     Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    if (n + nkw == 0 || (n && args[0] == Py_None)) {
-        bool host = t->device.type == RUSH_CPU;
-        return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", rush_dtypes[t->dtype].word);
-    }
+    if (n + nkw == 0 || (n && args[0] == Py_None)) return type_word(t);
     PyObject *x = args[0], *dtype = NULL;
     wanted w = {.dtype = -1, .format = RUSH_PRESERVE};
     if (!py_to_dtype(x, &w.dtype)) {
@@ -304,31 +307,27 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
     if (t->device.type != RUSH_CPU) return PyErr_Format(PyExc_TypeError, "apply_ is only implemented on CPU tensors");
     if (t->layout) return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     size_t mark = rush_scope_open();
+    rush_tensor *made = T("clone", V(t), rush_v_memory_format(RUSH_CONTIGUOUS));
     PyObject *result = NULL;
     for (int k = 0; k < n; ++k) {
         if (!(o[k] = py_need_tensor(others[k], "the other tensor"))) goto end;
-        if (o[k]->dtype != t->dtype) {
-            PyErr_Format(PyExc_TypeError, n == 1 ? "map_: expected torch.%sTensor for 'other' (got torch.%sTensor)" : k == 0 ? "map2_: expected torch.%sTensor for argument 'x' (got torch.%sTensor)" :
-                         "map2_: expected torch.%sTensor for argument 'y' (got torch.%sTensor)", rush_dtypes[t->dtype].word, rush_dtypes[o[k]->dtype].word);
+        if (o[k]->dtype != t->dtype || !rush_same_device(o[k]->device, t->device) || o[k]->layout) {
+            PyObject *word = type_word(o[k]);
+            if (word) PyErr_Format(PyExc_TypeError, "%s: expected torch.%sTensor for %s (got %U)", n == 1 ? "map_" : "map2_", rush_dtypes[t->dtype].word,
+                         n == 1 ? "'other'" : k == 0 ? "argument 'x'" : "argument 'y'", word);
+            Py_XDECREF(word);
             goto end;
         }
-        if (!(o[k] = expand_to(o[k], t))) {
-            py_raise();
-            goto end;
-        }
+        o[k] = T("clone", V(expand_to(o[k], t)), rush_v_memory_format(RUSH_CONTIGUOUS));
     }
-    int64_t at[RUSH_MAXDIM] = {0};
+    if (!made || rush_failed()) {
+        py_raise();
+        goto end;
+    }
     int size = rush_dtypes[t->dtype].size;
-    for (int64_t i = 0; i < t->numel; ++i) {
-        char *p = rush_ptr(t);
-        PyObject *args[3] = {NULL};
-        for (int d = 0; d < t->ndim; ++d) p += at[d] * t->stride[d] * size;
-        args[0] = py_number_of(t, p);
-        for (int k = 0; k < n; ++k) {
-            char *q = rush_ptr(o[k]);
-            for (int d = 0; d < t->ndim; ++d) q += at[d] * o[k]->stride[d] * size;
-            args[k + 1] = py_number_of(o[k], q);
-        }
+    for (int64_t i = 0; i < made->numel; ++i) { /* of copies: f may do anything to the tensors */
+        PyObject *args[3] = {py_number_of(made, (char *)rush_ptr(made) + i * size)};
+        for (int k = 0; k < n; ++k) args[k + 1] = py_number_of(o[k], (char *)rush_ptr(o[k]) + i * size);
         PyObject *r = PyObject_Vectorcall(f, args, n + 1, NULL);
         for (int k = 0; k <= n; ++k) Py_XDECREF(args[k]);
         rush_value v;
@@ -336,11 +335,9 @@ static PyObject *each(PyObject *self, PyObject **others, int n, PyObject *f)
         if (ok == 0) PyErr_Format(PyExc_TypeError, "a number was expected from the function, got %s", py_type_name(r));
         Py_XDECREF(r);
         if (ok <= 0) goto end;
-        rush_number_store(p, t->dtype, v);
-        for (int d = t->ndim - 1; d >= 0 && ++at[d] == t->size[d]; --d) at[d] = 0;
+        rush_number_store((char *)rush_ptr(made) + i * size, t->dtype, v);
     }
-    rush_version_bump(t);
-    result = py_ref(self);
+    result = T("copy_", V(t), V(made)) ? py_ref(self) : py_raise();
 end:
     rush_scope_close(mark);
     return result;

@@ -46,13 +46,13 @@ typedef struct lent {
         dl_managed old;
         dl_versioned versioned;
     };
-    rush_tensor *t;
+    rush_storage *s;
     int64_t dims[2 * RUSH_MAXDIM];
 } lent;
 
 static void end_lent(lent *l)
 {
-    rush_drop(l->t);
+    rush_storage_unlend(l->s);
     rush_free(l);
 }
 static void release_old(dl_managed *m) { end_lent((lent *)m); }
@@ -83,7 +83,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
     if (t->device.type != RUSH_CPU || t->layout) return PyErr_Format(PyExc_BufferError, "only dense tensors on the CPU go through dlpack");
     lent *l = rush_calloc(1, sizeof *l);
     if (!l) return py_raise();
-    l->t = rush_keep(t);
+    l->s = rush_storage_lend(t->storage);
     memcpy(l->dims, t->size, sizeof *t->size * t->ndim);
     memcpy(l->dims + RUSH_MAXDIM, t->stride, sizeof *t->stride * t->ndim);
     for (int d = 0; d < t->ndim; ++d)

@@ -159,9 +159,9 @@ PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
     }
     PyObject *descr = np.descr_from_type(rush_dtypes[t->dtype].numpy);
     PyObject *array = descr ? np.new_from_descr(np.array, descr, t->ndim, size, stride, rush_ptr(t) ? rush_ptr(t) : nothing, WRITEABLE | ALIGNED, NULL) : NULL;
-    PyObject *owner = array ? self ? py_ref(self) : py_wrap(t) : NULL;
+    PyObject *owner = array ? py_storage(t->storage) : NULL; /* not the tensor, which may be given other memory */
     if (!owner || np.set_base(array, owner)) Py_CLEAR(array);
-    if (array && t->storage) t->storage->resizable = false; /* the array would point to memory that is gone */
+    if (array) t->storage->resizable = false; /* the array would point to memory that is gone */
     return array;
 }
 
@@ -173,6 +173,11 @@ int py_numpy_init(PyObject *module) { return PyModule_AddFunctions(module, funct
 
 /* ---- the buffer protocol ---- */
 
+typedef struct buffer {
+    rush_storage *s;
+    Py_ssize_t dims[]; /* sizes, then steps in bytes */
+} buffer;
+
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing[16];
@@ -180,8 +185,10 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     if (t->device.type != RUSH_CPU || t->layout || !*rush_dtypes[t->dtype].buffer || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || (t->ag && rush_wants_grad(t)))
         return PyErr_Format(PyExc_BufferError, "only dense CPU tensors of NumPy's types without gradients are buffers"), -1;
     if (!rush_contiguous(t) && !(flags & PyBUF_STRIDES)) return PyErr_Format(PyExc_BufferError, "the tensor is not contiguous"), -1;
-    Py_ssize_t *dims = PyMem_Malloc(sizeof *dims * 2 * RUSH_MAX(t->ndim, 1));
-    if (!dims) return PyErr_NoMemory(), -1;
+    buffer *b = PyMem_Malloc(sizeof *b + sizeof *b->dims * 2 * t->ndim);
+    if (!b) return PyErr_NoMemory(), -1;
+    b->s = rush_storage_lend(t->storage);
+    Py_ssize_t *dims = b->dims;
     int size = rush_dtypes[t->dtype].size;
     for (int d = 0; d < t->ndim; ++d) {
         dims[d] = (Py_ssize_t)t->size[d];
@@ -189,10 +196,14 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     }
     *view = (Py_buffer){.buf = rush_ptr(t) ? rush_ptr(t) : nothing, .obj = py_ref(self), .len = (Py_ssize_t)t->numel * size, .itemsize = size,
                         .format = flags & PyBUF_FORMAT ? (char *)rush_dtypes[t->dtype].buffer : NULL, .ndim = flags & PyBUF_ND ? t->ndim : 1,
-                        .shape = flags & PyBUF_ND ? dims : NULL, .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? dims + t->ndim : NULL, .internal = dims};
+                        .shape = flags & PyBUF_ND ? dims : NULL, .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? dims + t->ndim : NULL, .internal = b};
     return 0;
 }
 
-static void release(PyObject *self, Py_buffer *view) { PyMem_Free(view->internal); }
+static void release(PyObject *self, Py_buffer *view)
+{
+    rush_storage_unlend(((buffer *)view->internal)->s);
+    PyMem_Free(view->internal);
+}
 
 PyBufferProcs py_tensor_buffer = {.bf_getbuffer = get_buffer, .bf_releasebuffer = release};

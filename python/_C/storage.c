@@ -28,6 +28,7 @@ typedef struct mapping {
     int fd; /* -1: closed */
     bool shared, nameless; /* nameless: of no file, shared with children that are forked; gets one when it is sent */
     int forks;             /* of the process, before it was mapped */
+    rush_storage *before;  /* has the memory that was moved here, where somebody may still point to it */
 } mapping;
 
 rush_storage *py_storage_of(PyObject *x) { return PyObject_TypeCheck(x, &py_type_Storage) ? STORAGE(x) : NULL; }
@@ -110,7 +111,10 @@ static void end_mapping(mapping *m)
 
 static void unmap(void *owner)
 {
-    if (!put_aside(owner)) end_mapping(owner);
+    mapping *m = owner;
+    rush_storage_drop(m->before);
+    m->before = NULL;
+    if (!put_aside(m)) end_mapping(m);
 }
 
 /* One of that size, if there is one; those of other sizes make room. */
@@ -136,7 +140,7 @@ static rush_storage *map_fd(int fd, size_t size, bool shared, bool keep)
         rush_fail(RUSH_RUNTIME_ERROR, "unable to map %zu bytes: %s", size, strerror(errno));
         return NULL;
     }
-    *m = (mapping){at, size, keep ? fd : -1, shared, fd < 0, atomic_load(&forks)};
+    *m = (mapping){at, size, keep ? fd : -1, shared, fd < 0, atomic_load(&forks), NULL};
     rush_storage *s = rush_storage_over(at, size, unmap, m);
     if (!s) unmap(m);
     return s;
@@ -162,8 +166,10 @@ static mapping *share(rush_storage *s)
     rush_storage old = *s; /* swap the memory of the two, and let the old one go */
     s->data = moved->data, s->block = 0, s->release = moved->release, s->owner = moved->owner, s->resizable = false;
     moved->data = old.data, moved->block = old.block, moved->release = old.release, moved->owner = old.owner;
-    rush_storage_drop(moved);
-    return mapping_of(s);
+    m = mapping_of(s);
+    if (old.lent || !old.resizable) m->before = moved;
+    else rush_storage_drop(moved);
+    return m;
 }
 
 static PyObject *share_memory(PyObject *self, PyObject *unused)
@@ -429,6 +435,7 @@ static PyObject *fresh(PyObject *self, PyObject *unused) { return wrap(Py_TYPE(s
 static PyObject *item(PyObject *self, Py_ssize_t i)
 {
     rush_storage *s = STORAGE(self);
+    if (s->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Not available for 'meta' device type");
     if (i < 0 || (size_t)i >= s->nbytes || !s->data) return PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
     size_t mark = rush_scope_open();
     char room[16];
@@ -442,12 +449,16 @@ static PyObject *item(PyObject *self, Py_ssize_t i)
 static PyObject *tolist(PyObject *self, PyObject *unused)
 {
     PyObject *list = PyList_New(length(self));
-    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); ++i) PyList_SET_ITEM(list, i, item(self, i));
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); ++i) {
+        PyObject *byte = item(self, i);
+        if (byte) PyList_SET_ITEM(list, i, byte);
+        else Py_CLEAR(list);
+    }
     return list;
 }
 
 /* Part of the storage, sharing its memory. */
-static void release_part(void *owner) { rush_storage_drop(owner); }
+static void release_part(void *owner) { rush_storage_unlend(owner); }
 
 static PyObject *subscript(PyObject *self, PyObject *key)
 {
@@ -458,7 +469,7 @@ static PyObject *subscript(PyObject *self, PyObject *key)
         Py_ssize_t n = PySlice_AdjustIndices(length(self), &start, &stop, step);
         if (step != 1) return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported", step);
         rush_storage *part = s->data ? rush_storage_over((char *)s->data + start, (size_t)n, release_part, s) : rush_storage_new((size_t)n, s->device);
-        if (part && s->data) rush_storage_keep(s), part->device = s->device;
+        if (part && s->data) rush_storage_lend(s), part->device = s->device;
         return wrap(Py_TYPE(self), part);
     }
     int64_t i;
@@ -491,8 +502,12 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing;
     rush_storage *s = STORAGE(self);
-    return PyBuffer_FillInfo(view, self, s->data ? s->data : &nothing, s->device.type == RUSH_CPU ? length(self) : 0, 0, flags);
+    int failed = PyBuffer_FillInfo(view, self, s->data ? s->data : &nothing, s->device.type == RUSH_CPU ? length(self) : 0, 0, flags);
+    if (!failed) rush_storage_lend(s);
+    return failed;
 }
+
+static void buffer_ended(PyObject *self, Py_buffer *view) { rush_storage_unlend(STORAGE(self)); }
 
 static PyObject *set_class(PyObject *module, PyObject *x)
 {
@@ -534,7 +549,7 @@ static PyGetSetDef getset[] = {
 };
 static PySequenceMethods sequence = {.sq_length = length, .sq_item = item};
 static PyMappingMethods mapping_methods = {.mp_length = length, .mp_subscript = subscript, .mp_ass_subscript = set_subscript};
-static PyBufferProcs buffer = {.bf_getbuffer = get_buffer};
+static PyBufferProcs buffer = {.bf_getbuffer = get_buffer, .bf_releasebuffer = buffer_ended};
 
 PyTypeObject py_type_Storage = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.StorageBase",

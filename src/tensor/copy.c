@@ -44,6 +44,10 @@ int rush_copy_into(rush_tensor *dst, const rush_tensor *src)
     if (RUSH_UNLIKELY(dst->device.type == RUSH_META)) return 0;
     RUSH_CHECK(src->device.type != RUSH_META, RUSH_NOT_IMPLEMENTED, "Cannot copy out of meta tensor; no data!");
     if (RUSH_UNLIKELY(dst->device.type | src->device.type)) return rush_device_copy(dst, src);
+    if (dst->storage == src->storage && dst != src && rush_overlap(dst, src) > 1) { /* read before it is overwritten */
+        rush_tensor *apart = rush_tensor_new(src->dtype, src->device, src->ndim, src->size);
+        return !apart || rush_copy_into(apart, src) ? -1 : rush_copy_into(dst, apart);
+    }
     if (dst->dtype == src->dtype && !((dst->flags ^ src->flags) & (RUSH_T_CONJ | RUSH_T_NEG)) && same_layout(dst, src)) {
         int64_t n = dst->numel * (int64_t)rush_dtypes[dst->dtype].size;
         bytes_job j = {rush_ptr(dst), rush_ptr(src)};

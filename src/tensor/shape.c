@@ -196,7 +196,8 @@ static bool interleaved(const rush_tensor *a, const rush_tensor *b)
 int rush_overlap(const rush_tensor *a, const rush_tensor *b)
 {
     if (!a->storage || !b->storage || a->storage->data != b->storage->data || !a->storage->data || !a->numel || !b->numel) return 0;
-    if (a->offset * rush_dtypes[a->dtype].size == b->offset * rush_dtypes[b->dtype].size && rush_same_sizes(a, b) &&
+    int item = rush_dtypes[a->dtype].size;
+    if (item == rush_dtypes[b->dtype].size && a->offset == b->offset && rush_same_sizes(a, b) &&
         !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim))
         return 1;
     const char *a0, *a1, *b0, *b1;

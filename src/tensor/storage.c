@@ -68,6 +68,19 @@ void rush_storage_drop(rush_storage *s)
     else rush_small_free(s, sizeof *s);
 }
 
+rush_storage *rush_storage_lend(rush_storage *s)
+{
+    rush_storage_keep(s);
+    if (s && s->lent < UINT8_MAX) ++s->lent;
+    return s;
+}
+
+void rush_storage_unlend(rush_storage *s)
+{
+    if (s && s->lent < UINT8_MAX) --s->lent;
+    rush_storage_drop(s);
+}
+
 static size_t room(const rush_storage *s)
 {
     return s->own && s->data == s + 1 ? s->own - sizeof *s : s->block;
@@ -75,7 +88,7 @@ static size_t room(const rush_storage *s)
 
 int rush_storage_resize(rush_storage *s, size_t nbytes)
 {
-    RUSH_CHECK(s->resizable, RUSH_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
+    RUSH_CHECK(s->resizable && !s->lent, RUSH_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
     if (s->device.type == RUSH_META || nbytes <= room(s)) {
         s->nbytes = nbytes;
         return 0;

@@ -9,6 +9,7 @@ struct rush_storage {
     atomic_int refs;
     rush_device device;
     bool resizable;          /* false over foreign memory                                  */
+    uint8_t lent;            /* buffers and parts that point into the memory, which keeps its place meanwhile; 255: for ever */
     void *data;              /* NULL on meta, or when nbytes is 0                          */
     size_t nbytes;           /* as PyTorch counts them                                     */
     size_t block;            /* of data, what rush_block_free wants; 0: data is not a block of its own */
@@ -105,6 +106,9 @@ RUSH_PY void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after
 RUSH_PY rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
 RUSH_PY rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
 RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);
+/* Keeps a storage whose memory somebody points to, at its place; and the end of that. */
+RUSH_PY rush_storage *rush_storage_lend(rush_storage *);
+RUSH_PY void rush_storage_unlend(rush_storage *);
 RUSH_PY void rush_storage_keep(rush_storage *);
 RUSH_PY void rush_storage_drop(rush_storage *);
 

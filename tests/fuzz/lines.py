@@ -222,6 +222,19 @@ def resized(x, n, how):
     return {"sum": torch.sum, "copy": torch.clone, "fill": lambda y: y.fill_(1), "list": lambda y: y.tolist(), "nonzero": torch.nonzero}.get(how, torch.neg)(x)
 
 
+def stale(x, n, how):
+    """What points into a storage's memory, after that grew, moved or went."""
+    s = x.untyped_storage()
+    view = s[:n] if how[0] == "part" else memoryview(s if how[0] == "bytes" else x)
+    try:
+        {"grow": lambda: s.resize_(1 << 17), "resize": lambda: x.resize_(1 << 17), "share": s.share_memory_, "set": lambda: x.set_(), "data": lambda: setattr(x, "data", x + 1)}[how[1]]()
+    finally:
+        del s, x
+        seen.clear()
+        told = sum(view.tolist()) if how[0] == "part" else bytes(view)
+    return told
+
+
 def sized(x, n, m, how):
     """What a tensor's storage gives, item by item or in part."""
     s = x.untyped_storage()
@@ -246,6 +259,7 @@ WORDS = {  # of an argument that is a word, by the operation
     "py.convert": ["tolist", "item", "__len__", "__iter__", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__hash__", "numel", "data_ptr", "element_size", "stride", "size", "is_contiguous", "__reduce_ex__"],
     "py.storage": ["item", "part", "set", "sets", "list", "clone", "copy", "typed", "like"],
     "py.resized": ["sum", "copy", "fill", "list", "nonzero", "neg"],
+    "py.stale": [f"{a} {b}" for a in ("part", "bytes", "items") for b in ("grow", "resize", "share", "set", "data")],
     "py.keep": ["deepcopy", "pickle", "save"],
 }
 PYTHON = {schema.split("(")[0]: (schema, function) for schema, function in {
@@ -268,6 +282,7 @@ PYTHON = {schema.split("(")[0]: (schema, function) for schema, function in {
     "py.format(Tensor self, str spec) -> str": lambda x, spec: format(x, spec) if x.numel() < 3000 else None,
     "py.keep(Tensor self, str how) -> Tensor": lambda x, how: {"deepcopy": copy.deepcopy, "pickle": lambda y: pickle.loads(pickle.dumps(y)), "save": stored}[how](x),
     "py.storage(Tensor self, int n, int m, str how) -> Any": sized,
+    "py.stale(Tensor self, int n, str how) -> Any": lambda x, n, how: stale(x, n, how.split()),
     "py.resized(Tensor self, int n, str how) -> Any": resized,
     "py.map(Tensor self, Tensor other, Function f) -> Tensor": lambda x, y, f: x.map_(y, f),
     "py.map2(Tensor self, Tensor x, Tensor y, Function f) -> Tensor": lambda x, y, z, f: x.map2_(y, z, f),

@@ -1,4 +1,5 @@
 """Tensors as Python objects: identity, garbage collection, references that must not leak, threads, memory shared with NumPy."""
+import contextlib
 import gc
 import os
 import signal
@@ -141,6 +142,37 @@ def test_array_keeps_the_memory():
     t = torch.from_numpy(np.arange(5.))
     gc.collect()
     assert t.tolist() == [0, 1, 2, 3, 4]
+
+
+POINTING = {"part": lambda x: x.untyped_storage()[:4000], "bytes": lambda x: memoryview(x.untyped_storage()), "items": memoryview, "array": lambda x: x.numpy(),
+            "capsule": lambda x: torch.from_dlpack(x)}
+CHANGES = {"grow": lambda x: x.untyped_storage().resize_(1 << 20), "resize": lambda x: x.resize_(1 << 18), "share": lambda x: x.share_memory_(), "set": lambda x: x.set_(),
+           "data": lambda x: setattr(x, "data", x + 1)}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("what", POINTING)
+def test_memory_stays_while_somebody_points_to_it(what, change):
+    x = torch.arange(1000.)
+    view = POINTING[what](x)
+    before = bytes(view) if isinstance(view, memoryview) else list(view.tolist())
+    refused = pytest.raises(RuntimeError, match="not resizable") if change in ("grow", "resize") else contextlib.nullcontext()
+    with refused:
+        CHANGES[change](x)
+    del x
+    others = [torch.full((1000,), 7.) for _ in range(20)]  # in memory that was given back
+    assert (bytes(view) if isinstance(view, memoryview) else list(view.tolist())) == before
+    del others
+
+
+def test_memory_may_grow_when_nobody_points_to_it_any_more():
+    x = torch.arange(1000.)
+    for point in ("part", "bytes", "items", "capsule"):
+        view = POINTING[point](x)
+        del view
+        gc.collect()
+        x.resize_(x.numel() * 2)
+    assert x.numel() == 16000 and x[:1000].tolist() == list(range(1000))
 
 
 def test_threads_run_beside_each_other():

@@ -37,13 +37,7 @@ static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *
 static void copy_into_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *src = in[1].kind == RUSH_V_TENSOR ? in[1].t : rush_tensor_of_number_typed(in[1], SELF->dtype);
-    if (!src) return;
-    if (src != SELF && rush_overlap(SELF, src) > 1) {
-        rush_tensor *apart = rush_tensor_new(src->dtype, src->device, src->ndim, src->size);
-        if (!apart || rush_copy_into(apart, src)) return;
-        src = apart;
-    }
-    rush_copy_into(SELF, src);
+    if (src) rush_copy_into(SELF, src);
 }
 
 static void copy_into_grad(rush_grads *s)
