@@ -221,26 +221,15 @@ static PyObject *thing_call(PyObject *self, PyObject *args, PyObject *kwargs) /*
     return run(((script_thing *)self)->unit, f, ((script_thing *)self)->v, given, named);
 }
 
-static PyObject *thing_get(PyObject *self, PyObject *name)
-{
-    const char *s = PyUnicode_AsUTF8(name);
-    script_value v;
-    if (!s) return NULL;
-    if (rush_script_attribute(((script_thing *)self)->v, s, &v)) return py_raise();
-    PyObject *x = to_python(((script_thing *)self)->unit, v);
-    rush_script_drop(v);
-    return x;
-}
-
-/* get_as(name, class): a tensor that Python has not seen becomes an object of that class. */
-static PyObject *thing_get_as(PyObject *self, PyObject *args)
+/* get(name, class=None): a tensor that Python has not seen becomes an object of the class. */
+static PyObject *thing_get(PyObject *self, PyObject *args)
 {
     const char *name;
-    PyTypeObject *type;
+    PyTypeObject *type = NULL;
     script_value v;
-    if (!PyArg_ParseTuple(args, "sO!", &name, &PyType_Type, &type)) return NULL;
+    if (!PyArg_ParseTuple(args, "s|O!", &name, &PyType_Type, &type)) return NULL;
     if (rush_script_attribute(((script_thing *)self)->v, name, &v)) return py_raise();
-    bool fresh = v.kind == SCRIPT_TENSOR && !v.t->py;
+    bool fresh = type && v.kind == SCRIPT_TENSOR && !v.t->py;
     PyObject *x = fresh ? py_wrap_as(type, v.t) : to_python(((script_thing *)self)->unit, v);
     rush_script_drop(v);
     return x;
@@ -318,7 +307,7 @@ static void end_thing(PyObject *self)
 }
 
 static PyMethodDef thing_functions[] = {
-    {"call", (PyCFunction)(void (*)(void))thing_call, METH_VARARGS | METH_KEYWORDS, NULL}, {"get", thing_get, METH_O, NULL}, {"get_as", thing_get_as, METH_VARARGS, NULL}, {"set", thing_set, METH_VARARGS, NULL},
+    {"call", (PyCFunction)(void (*)(void))thing_call, METH_VARARGS | METH_KEYWORDS, NULL}, {"get", thing_get, METH_VARARGS, NULL}, {"set", thing_set, METH_VARARGS, NULL},
     {"fields", thing_fields, METH_NOARGS, NULL}, {"methods", thing_methods, METH_NOARGS, NULL}, {"code", thing_code, METH_O, NULL}, {NULL}};
 static PyGetSetDef thing_properties[] = {{"type", thing_type_name, NULL, NULL, NULL}, {"id", thing_id, NULL, NULL, NULL}, {"unit", thing_unit, NULL, NULL, NULL}, {NULL}};
 static PyType_Slot thing_slots[] = {{Py_tp_dealloc, end_thing}, {Py_tp_methods, thing_functions}, {Py_tp_getset, thing_properties}, {0, NULL}};

@@ -1,74 +1,23 @@
 /* ONNX files: results are onnxruntime's, trained weights PyTorch's; what is missing is told all at once, damage is an error. */
-#include "suite/suite.h"
+#define PROGRAMS "onnx"
+#include "suite/programs.h"
 #include "io/summary_file.h"
-#include "op/formula.h"
-#include "tensor/tensor.h"
-#include <rushlight/io.h>
-#include <rushlight/optim.h>
-#include <rushlight/ops.h>
-#include <rushlight/program.h>
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char *file(const char *name, const char *end)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[0], "%s/onnx/%s%s", RUSH_TEST_DATA, name, end);
-    return path[turn];
-}
-
-static double differs(rush_tensor *a, rush_tensor *b)
-{
-    if (!a || !b || !rush_same_sizes(a, b)) return 1e9;
-    return a->numel ? rush_item(rush_max(rush_abs(rush_sub(T("to.dtype", V(a), rush_v_dtype(RUSH_F64)), T("to.dtype", V(b), rush_v_dtype(RUSH_F64)))))) : 0;
-}
 
 static void results_are_onnxruntimes(void **state)
 {
     static const char *const names[] = {"mlp", "cnn_old", "lstm", "lstm_old"};
     for (size_t k = 0; k < RUSH_COUNT(names); ++k) {
-        rush_scope() {
-            rush_tensor *out[8];
-            rush_module *net = rush_program_load(file(names[k], ".onnx"));
-            rush_state in = rush_npz_load(file(names[k], "_in.npz")), want = rush_npz_load(file(names[k], "_out.npz"));
-            int n = net ? rush_forward_all(net, in.n, in.tensor, out) : -1;
-            assert_int_equal(n, want.n);
-            for (int i = 0; i < n; ++i) assert_true(differs(out[i], want.tensor[i]) < 1e-5);
-        }
+        rush_scope() gives_its_results(names[k], ".onnx");
     }
 }
 
 static void training_is_pytorchs(void **state)
 {
-    static const char *const names[] = {"mlp", "lstm"};
-    for (size_t k = 0; k < RUSH_COUNT(names); ++k) {
-        rush_scope() {
-            rush_module *net = rush_program_load(file(names[k], ".onnx"));
-            rush_state in = rush_npz_load(file(names[k], "_in.npz")), want = rush_npz_load(file(names[k], "_state.npz"));
-            rush_optim *adam = rush_adam(rush_parameters(net), .lr = 1e-3, .eps = 1e-4);
-            for (int step = 0; step < 3; ++step) {
-                rush_tensor *out[8];
-                rush_module_zero_grad(net);
-                assert_true(rush_forward_all(net, in.n, in.tensor, out) > 0);
-                rush_tensor *wave = rush_sin(rush_arange(RUSH_V((double)rush_numel(out[0]))));
-                rush_backward(rush_mse_loss(rush_flatten(out[0]), wave));
-                rush_optim_step(adam);
-            }
-            rush_state got = rush_module_state(net);
-            int same = 0;
-            for (int i = 0; i < got.n; ++i) { /* of a cell's weights the file has others, with the gates in ONNX's order */
-                rush_tensor *theirs = rush_state_find(want, got.name[i]);
-                if (!theirs) continue;
-                assert_true(differs(got.tensor[i], theirs) < 1e-5);
-                ++same;
-            }
-            assert_int_equal(same, k ? 2 : 4);
-        }
-    }
+    rush_scope() assert_int_equal(learns_its_weights("mlp", ".onnx"), 4);
+    rush_scope() assert_int_equal(learns_its_weights("lstm", ".onnx"), 2); /* of a cell's weights the file has others, with the gates in ONNX's order */
 }
 
 /* ---- models made here ---- */

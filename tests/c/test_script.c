@@ -1,25 +1,11 @@
 /* Archives of torch.jit.save in a C program: results are PyTorch's, they can be trained, and damage is an error. */
-#include "suite/suite.h"
-#include "op/formula.h"
-#include "tensor/tensor.h"
-#include <rushlight/optim.h>
-#include <rushlight/ops.h>
-#include <rushlight/program.h>
+#define PROGRAMS "scripts"
+#include "suite/programs.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *const names[] = {"cnn_traced", "cnn_scripted", "gru_traced", "lstm_scripted", "encoder_traced", "encoder_scripted"};
-
-static const char *file(const char *name, const char *end)
-{
-    static char path[2][512];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[0], "%s/scripts/%s%s", RUSH_TEST_DATA, name, end);
-    return path[turn];
-}
 
 static void results_are_pytorchs_and_weights_learn(void **state)
 {
@@ -30,7 +16,7 @@ static void results_are_pytorchs_and_weights_learn(void **state)
             assert_true(net && io && io->n == 2);
             rush_tensor *x = io->items[0]->items[0]->t, *y = rush_forward(net, x);
             assert_non_null(y);
-            assert_true(rush_item(rush_max(rush_abs(rush_sub(y, io->items[1]->t)))) < 1e-5);
+            assert_true(differs(y, io->items[1]->t) < 1e-5);
             assert_int_equal(rush_program_inputs(net), 1);
             assert_int_equal(rush_program_results(net), 1);
             assert_non_null(strstr(rush_program_text(net), "def forward"));

@@ -12,7 +12,7 @@ from rushlight import _C, _ops
 from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from rushlight.utils import _pytree as pytree
 
-from ._sizes import Sizes, as_text, symbols_in
+from ._sizes import Sizes, symbols_in
 
 _FOLDER = __file__.rsplit("/", 2)[0]
 _RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "exponential", "uniform", "geometric", "cauchy", "poisson")
@@ -303,8 +303,4 @@ def without_dead(graph):
             graph.erase_node(node)
 
 
-def text_of(expr):
-    return as_text(expr)
-
-
-__all__ = ["Run", "Builder", "Differs", "Sizes", "running", "symbols_in", "without_dead", "text_of", "is_pure"]
+__all__ = ["Run", "Builder", "Differs", "Sizes", "running", "symbols_in", "without_dead", "is_pure"]

@@ -82,7 +82,7 @@ def _module_of(inner, made):
             if what == "buffer":
                 module._buffers[name] = inner.get(name)
             else:
-                module._parameters[name] = inner.get_as(name, torch.nn.Parameter)
+                module._parameters[name] = inner.get(name, torch.nn.Parameter)
     if module._fields.get("training") == "attribute":
         torch.nn.Module.__setattr__(module, "training", bool(inner.get("training")))
     return module

@@ -102,7 +102,7 @@ def _rebuilt(x, tensors):
 
 
 class Sizes:
-    """(call, number) -> (where the size is, slope, rest), where a number follows a size of the inputs."""
+    """follows: call -> number -> (where the size is, slope, rest), where a number follows a size of the inputs."""
 
     def __init__(self, first, function, args, kwargs, tensors, state):
         self.follows, self.given = {}, (function, args, kwargs, tensors, state)
@@ -132,7 +132,7 @@ class Sizes:
         return self.compare(first, size, places, runs)
 
     def compare(self, first, size, places, runs):
-        found = {}
+        found = []
         for _, run in runs:
             if len(run.calls) != len(first.calls) or any(a[:2] != b[:2] or len(_numbers(a)) != len(_numbers(b)) for a, b in zip(first.calls, run.calls)):
                 return False
@@ -142,10 +142,11 @@ class Sizes:
                 if n == a == b:
                     continue
                 slope, rest = divmod(a - n, s1 - size)
-                if rest or b - n != slope * (s2 - size) or (k, i) in self.follows:
+                if rest or b - n != slope * (s2 - size) or i in self.follows.get(k, ()):
                     return False  # not in a straight line: this size is fixed
-                found[k, i] = (places[0], slope, n - slope * size)
-        self.follows.update(found)
+                found.append((k, i, (places[0], slope, n - slope * size)))
+        for k, i, how in found:
+            self.follows.setdefault(k, {})[i] = how
         return True
 
 
@@ -277,7 +278,7 @@ def trace_text(name, function, args, kwargs, owned, modules, method=True):
     after = State(modules)
     sizes = Sizes(record, function, args, kwargs, tensors, after)
     for k, call in enumerate(record.calls):
-        writer.call(call, {i: v for (c, i), v in sizes.follows.items() if c == k})
+        writer.call(call, sizes.follows.get(k, {}))
     value, type_ = writer.result(record.result)
     head = ["self"] * method + [f"{n}: {t}" for n, t in zip(names, types)]
     body = lines + writer.lines + [f"return {value}"]

@@ -76,16 +76,11 @@ def _done(value):
     return future
 
 
-class FileSystemWriter(StorageWriter):
-    """Writes a checkpoint to a folder; see this file's head for what holds when the job ends meanwhile."""
+class _Folder:
+    """What writers and readers of a checkpoint in a folder have in common: its path, and an id for each use."""
 
-    def __init__(self, path, single_file_per_rank=True, sync_files=True, thread_count=1, per_thread_copy_ahead=10_000_000,
-                 cache_staged_state_dict=False, overwrite=True, _extensions=None, serialization_format=SerializationFormat.TORCH_SAVE):
-        if serialization_format != SerializationFormat.TORCH_SAVE or _extensions:
-            raise NotImplementedError("FileSystemWriter: pieces are written by torch.save() only")
-        self.single_file_per_rank, self.sync_files, self.thread_count, self.overwrite = single_file_per_rank, sync_files, max(1, thread_count), overwrite
-        self.per_thread_copy_ahead, self.cache_staged_state_dict = per_thread_copy_ahead, cache_staged_state_dict
-        self.path, self.save_id = pathlib.Path(path), str(uuid.uuid4())
+    def __init__(self, path):
+        self.path, self._use = pathlib.Path(path), str(uuid.uuid4())
 
     @property
     def checkpoint_id(self):
@@ -96,9 +91,23 @@ class FileSystemWriter(StorageWriter):
         return FileSystem.validate_checkpoint_id(checkpoint_id)
 
     def reset(self, checkpoint_id=None):
-        if checkpoint_id is not None:
-            self.path = pathlib.Path(checkpoint_id)
-        self.save_id = str(uuid.uuid4())
+        _Folder.__init__(self, self.path if checkpoint_id is None else checkpoint_id)
+
+
+class FileSystemWriter(_Folder, StorageWriter):
+    """Writes a checkpoint to a folder; see this file's head for what holds when the job ends meanwhile."""
+
+    def __init__(self, path, single_file_per_rank=True, sync_files=True, thread_count=1, per_thread_copy_ahead=10_000_000,
+                 cache_staged_state_dict=False, overwrite=True, _extensions=None, serialization_format=SerializationFormat.TORCH_SAVE):
+        if serialization_format != SerializationFormat.TORCH_SAVE or _extensions:
+            raise NotImplementedError("FileSystemWriter: pieces are written by torch.save() only")
+        self.single_file_per_rank, self.sync_files, self.thread_count, self.overwrite = single_file_per_rank, sync_files, max(1, thread_count), overwrite
+        self.per_thread_copy_ahead, self.cache_staged_state_dict = per_thread_copy_ahead, cache_staged_state_dict
+        super().__init__(path)
+
+    @property
+    def save_id(self):
+        return self._use
 
     def storage_meta(self):
         return StorageMeta(checkpoint_id=self.path, save_id=self.save_id)
@@ -175,24 +184,20 @@ class FileSystemWriter(StorageWriter):
                 os.remove(self.path / name)
 
 
-class FileSystemReader(StorageReader):
+class FileSystemReader(_Folder, StorageReader):
     """Reads a checkpoint of a folder."""
 
     def __init__(self, path, _extension_registry=None):
-        self.path, self.load_id, self.storage_data = pathlib.Path(path), str(uuid.uuid4()), {}
+        super().__init__(path)
+        self.storage_data = {}
 
     @property
-    def checkpoint_id(self):
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
-        return FileSystem.validate_checkpoint_id(checkpoint_id)
+    def load_id(self):
+        return self._use
 
     def reset(self, checkpoint_id=None):
-        self.storage_data, self.load_id = {}, str(uuid.uuid4())
-        if checkpoint_id is not None:
-            self.path = pathlib.Path(checkpoint_id)
+        super().reset(checkpoint_id)
+        self.storage_data = {}
 
     def read_metadata(self, *args, **kwargs):
         path = self.path / _METADATA

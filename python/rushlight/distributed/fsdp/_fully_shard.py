@@ -7,6 +7,7 @@ from rushlight import nn
 from ..device_mesh import init_device_mesh
 from ..tensor import DTensor, Replicate, Shard
 from ._groups import ByParameter, Group, Places, cast
+from ._traversal_utils import own_modules
 
 __all__ = ["fully_shard", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy", "UnshardHandle", "register_fsdp_forward_method"]
 
@@ -105,21 +106,6 @@ def _as_shard(layout, number, p, mesh, placements):
     return nn.Parameter(DTensor(local, mesh, placements, p.shape, p.stride()), p.requires_grad)
 
 
-def _own_modules(root):
-    """The module and those below it, without the ones that have groups of their own."""
-    out, seen = [], set()
-
-    def visit(module):
-        if module in seen or module is not root and isinstance(module, FSDPModule):
-            return
-        seen.add(module)
-        out.append(module)
-        for child in module.children():
-            visit(child)
-    visit(root)
-    return out
-
-
 def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(),
                 offload_policy=OffloadPolicy(), ignored_params=None, dp_mesh_dims=None):
     """Spread a module's parameters over a mesh, those of modules that are spread already excepted. In place; the module itself is returned."""
@@ -131,7 +117,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         raise ValueError("fully_shard was called on this module already")
     mesh = mesh if mesh is not None else init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     cut, copied = _shard_dims(mesh)
-    modules = _own_modules(module)
+    modules = own_modules(module, lambda m: isinstance(m, FSDPModule))
     places = Places(modules, ignored_params or ())
     dims = [placement.dim if placement is not None else 0
             for placement in (shard_placement_fn(p) if shard_placement_fn is not None else None for p in places.params)]

@@ -9,6 +9,7 @@ from rushlight import nn
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Shard, distribute_tensor
 from ._groups import Flat, Group, Places, cast
+from ._traversal_utils import own_modules
 from .api import *  # noqa: F401,F403
 from .api import (FullOptimStateDictConfig, FullStateDictConfig, LocalOptimStateDictConfig, LocalStateDictConfig, ShardedOptimStateDictConfig,
                   ShardedStateDictConfig, ShardingStrategy, StateDictSettings, StateDictType)
@@ -61,7 +62,7 @@ class FullyShardedDataParallel(nn.Module):
                          mixed_precision=mixed_precision, ignored_modules=ignored_modules, param_init_fn=param_init_fn,
                          sync_module_states=sync_module_states, use_orig_params=use_orig_params, ignored_states=ignored_states)
             wrap_children(module, auto_wrap_policy, lambda child, **options: type(self)(child, **{**given, **options}), ignored)
-        own = [m for m in _own_modules(module) if m not in ignored]
+        own = [m for m in own_modules(module, lambda m: isinstance(m, FullyShardedDataParallel)) if m not in ignored]
         self._materialize(own, param_init_fn)
         if sync_module_states:
             self._synchronize(own)
@@ -369,20 +370,6 @@ class FullyShardedDataParallel(nn.Module):
         if load_directly:
             optim.load_state_dict(made)
         return made
-
-
-def _own_modules(root):
-    out, seen = [], set()
-
-    def visit(module):
-        if module in seen or isinstance(module, FullyShardedDataParallel):
-            return
-        seen.add(module)
-        out.append(module)
-        for child in module.children():
-            visit(child)
-    visit(root)
-    return out
 
 
 def _wrappers(model):
