@@ -190,6 +190,7 @@ static void runs_do_not_touch_what_is_given(void **state)
         rush_tensor *out[8], *again[8];
         rush_module *net = rush_program_load(file("folded", ".pt2"));
         rush_state in = rush_npz_load(file("folded", "_in.npz"));
+        assert_true(net && in.n > 0);
         rush_tensor *before = T("clone", V(in.tensor[0]));
         rush_grad_enabled_set(false);
         int n = rush_forward_all(net, in.n, in.tensor, out), m = rush_forward_all(net, in.n, in.tensor, again);
@@ -199,7 +200,8 @@ static void runs_do_not_touch_what_is_given(void **state)
     }
 }
 
-/* Loops of torch.while_loop, scan and map, and dropout_, whose first argument has another name than that of dropout: results, and gradients that arrive at the parameters inside. */
+/* Loops of torch.while_loop, scan and map, and dropout_, whose first argument has another name than that of dropout: results,
+ * and gradients that arrive at the parameters inside. */
 static void loops_run_and_have_gradients(void **state)
 {
     static const char *const loops[] = {"while", "scan", "map", "dropout"};

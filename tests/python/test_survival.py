@@ -86,10 +86,10 @@ def test_keys_that_have_one_hash(kind):
     data = pickle.dumps(dict.fromkeys(keys) if kind is dict else set(), 2) if kind is not list else pickled(collections.OrderedDict, [[k, 1] for k in keys])
     if kind is set:
         data = pickled(set, keys)
-    began = time.time()
+    began = time.process_time()
     with pytest.raises(pickle.UnpicklingError, match="same hash"):
         torch.load(archive(data), weights_only=True)
-    assert time.time() - began < 1
+    assert time.process_time() - began < 1
     many = {i: 1 for i in range(5000)}
     many.update({float(i) / 3: 1 for i in range(5000)})
     many.update({(i, str(i)): 1 for i in range(5000)})
