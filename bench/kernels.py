@@ -16,6 +16,10 @@ table, ids = torch.randn(50_000, 256), torch.randint(50_000, (4096,))
 q, k, v = (torch.randn(4, 8, 256, 64) for _ in range(3))
 half = m[1024].bfloat16()
 spd = m[512] @ m[512].t() + 512 * torch.eye(512)
+bytes_, few, nibbles = (torch.randint(0, n, (4096, 4096), dtype=torch.int32) for n in (100, 100, 16))
+bytes_, few = bytes_.to(torch.int8), few[:32].to(torch.int8)
+nibbles, pairs = torch._convert_weight_to_int4pack_for_cpu(nibbles, 2), torch.rand(128, 4096, 2).bfloat16()
+token, scales = torch.randn(1, 4096).bfloat16(), torch.rand(4096).bfloat16()
 MB4 = 4e-9 * big.numel()
 conv, att = 2 * 8 * 64 * 64 * 9 * 56 * 56e-9, 4 * 4 * 8 * 256 * 256 * 64e-9
 
@@ -40,6 +44,9 @@ run([
     ("product 1024, bfloat16", "half @ half", 2e-9 * 1024**3, "GFLOP/s"),
     ("64 products 128x64x128", "torch.bmm(stack, stack2)", 2e-9 * 64 * 128 * 64 * 128, "GFLOP/s"),
     ("row times 2048x2048", "row @ square", 4e-9 * 2048 * 2048, "GB/s"),
+    ("int8 32x4096 by 4096x4096", "torch._int_mm(few, bytes_.t())", 2e-9 * 32 * 4096**2, "GFLOP/s"),
+    ("row times int8 4096x4096", "torch._weight_int8pack_mm(token, bytes_, scales)", 1e-9 * 4096**2, "GB/s"),
+    ("row times int4 4096x4096", "torch._weight_int4pack_mm_for_cpu(token, nibbles, 32, pairs)", 0.625e-9 * 4096**2, "GB/s"),
     ("conv2d 3x3", "F.conv2d(image, filters, padding=1)", conv, "GFLOP/s"),
     ("conv2d 3x3, forward and backward", "conv_back()", 3 * conv, "GFLOP/s"),
     ("conv2d 3x3, depthwise", "F.conv2d(image, thin, padding=1, groups=64)", conv / 64, "GFLOP/s"),

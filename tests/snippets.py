@@ -3,7 +3,7 @@
 
     tests/snippets.py ORACLE [--write] [TABLE...]
 
-ORACLE is a Python that has PyTorch and NumPy; TABLE behaviour, autograd, callers or unseen. A snippet that ends its process is one
+ORACLE is a Python that has PyTorch and NumPy; TABLE behaviour, autograd, callers, unseen or quantized. A snippet that ends its process is one
 that differs. --write stores PyTorch's answers in the tables: of an error whose words differ here, its class alone.
 Ends with 1 if one differs in more than words.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "python"))
-TABLES = ["behaviour", "autograd", "callers", "unseen"]
+TABLES = ["behaviour", "autograd", "callers", "unseen", "quantized"]
 SECONDS = 60  # for one snippet
 
 

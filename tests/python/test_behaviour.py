@@ -8,7 +8,7 @@ import snippets
 
 import rushlight as torch
 
-ROWS = snippets.rows("behaviour", "autograd", "callers")
+ROWS = snippets.rows("behaviour", "autograd", "callers", "quantized")
 
 
 def answer(snippet, before=lambda: None, after=lambda: None):

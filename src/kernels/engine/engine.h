@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/conv.h"
 
-/* c = a b + beta c + bias, `batch` of them. A batch stride of 0 repeats the matrix. */
+/* c = a b + beta c + bias, `batch` of them. A batch stride of 0 repeats the matrix. Of int8 matrices c is int32. */
 typedef struct rush_engine_product {
     rush_dtype dtype;
     int64_t batch, m, n, k;

@@ -275,7 +275,7 @@ void rush_primitive_done(dnnl_primitive_desc_t desc)
 
 int rush_onednn_dtype(rush_dtype d)
 {
-    return d == RUSH_F32 ? dnnl_f32 : d == RUSH_BF16 ? dnnl_bf16 : d == RUSH_F16 ? dnnl_f16 : dnnl_data_type_undef;
+    return d == RUSH_F32 ? dnnl_f32 : d == RUSH_BF16 ? dnnl_bf16 : d == RUSH_F16 ? dnnl_f16 : d == RUSH_I8 ? dnnl_s8 : dnnl_data_type_undef;
 }
 
 bool rush_engine_has_bf16(void)

@@ -68,7 +68,7 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
     dnnl_memory_desc_t a, b, c, bias;
     describe(&a, nd, t, p->ab ? p->batch : 1, p->m, p->k, p->ab, p->am, p->ak);
     describe(&b, nd, t, p->bb ? p->batch : 1, p->k, p->n, p->bb, p->bk, p->bn);
-    describe(&c, nd, t, p->batch, p->m, p->n, p->cb, p->cm, p->cn);
+    describe(&c, nd, t == dnnl_s8 ? dnnl_s32 : t, p->batch, p->m, p->n, p->cb, p->cm, p->cn);
     describe(&bias, nd, t, 1, 1, p->n, p->n, p->n, 1);
     dnnl_primitive_desc_t desc = NULL;
     rush_primitive *made = NULL;

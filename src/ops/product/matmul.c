@@ -76,28 +76,6 @@ static rush_op op_mm = {
     .shape = mm_shape, .cpu = mm_cpu, .grad = mm_grad, .saves = "self@mat2, mat2@self", .flags = LOW,
 };
 
-static int int_mm_shape(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    const rush_tensor *a = in[0].t, *b = in[1].t;
-    RUSH_CHECK(a->ndim == 2, RUSH_RUNTIME_ERROR, "Expected self to be of dimension 2 but got %d", a->ndim);
-    RUSH_CHECK(b->ndim == 2, RUSH_RUNTIME_ERROR, "Expected mat2 to be of dimension 2 but got %d", b->ndim);
-    RUSH_CHECK(a->dtype == RUSH_I8 && b->dtype == RUSH_I8, RUSH_RUNTIME_ERROR, "Expected self and mat2 to be of type int8 but got %s and %s",
-               rush_dtype_name(a->dtype), rush_dtype_name(b->dtype));
-    if (shapes_multiply(a, b)) return -1;
-    return rush_out_t(out, 0, a, RUSH_I32, 2, (int64_t[]){a->size[0], b->size[1]}) ? 0 : -1;
-}
-
-static void int_mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    rush_tensor *a = rush_cast_copy(in[0].t, RUSH_I32), *b = rush_cast_copy(in[1].t, RUSH_I32);
-    if (a && b) rush_product(out[0].t, a, b, 1, 0, NULL);
-}
-
-static rush_op op_int_mm = {
-    .schema = "_int_mm(Tensor self, Tensor mat2) -> Tensor",
-    .doc = "Matrix product of int8 with sums in int32.", .shape = int_mm_shape, .cpu = int_mm_cpu, .flags = RUSH_NO_GRAD,
-};
-
 static int batches_multiply(const rush_tensor *a, const rush_tensor *b)
 {
     RUSH_CHECK(a->ndim == 3, RUSH_RUNTIME_ERROR, "batch1 must be a 3D tensor");
@@ -640,5 +618,5 @@ static rush_op op_addr = {
     .doc = "beta self + alpha times the outer product of vec1 and vec2.", .run = addr_run, .flags = RUSH_INPLACE_OK | RUSH_AUTOCAST_WIDEST | RUSH_OUT_CASTS,
 };
 
-RUSH_FAMILY(matmul, &op_mm, &op_int_mm, &op_bmm, &op_addmm, &op_addmm_activation, &op_baddbmm, &op_addbmm, &op_mv, &op_addmv, &op_dot, &op_vdot,
+RUSH_FAMILY(matmul, &op_mm, &op_bmm, &op_addmm, &op_addmm_activation, &op_baddbmm, &op_addbmm, &op_mv, &op_addmv, &op_dot, &op_vdot,
             &op_linear, &op_matmul, &op_linalg_matmul, &op_outer, &op_ger, &op_addr)
