@@ -79,6 +79,7 @@ static PyObject *data_ptr(PyObject *self, PyObject *unused)
 {
     if (self_of(self)->layout == RUSH_ELSEWHERE) return PyLong_FromLong(0);
     if (has_no_storage(self_of(self))) return NULL;
+    if (self_of(self)->storage) rush_storage_show(self_of(self)->storage);
     return PyLong_FromVoidPtr(self_of(self)->numel ? rush_ptr(self_of(self)) : NULL);
 }
 static PyObject *use_count(PyObject *self, PyObject *unused) { return PyLong_FromLong(self_of(self)->refs); }

@@ -1,5 +1,6 @@
 /* modes.c - per-thread switches: recording of gradients, inference, autocast, threads; as functions and contexts. */
 #include "ext.h"
+#include "op/later.h"
 
 /* ---- no_grad and its like: one type of object each, cheap to enter ---- */
 
@@ -261,6 +262,30 @@ static PyObject *memory_trim(PyObject *module, PyObject *unused)
 static PyObject *cpu_isa(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_cpu_isa()); }
 static PyObject *version(PyObject *module, PyObject *unused) { return PyUnicode_FromString(rush_version()); }
 
+static PyObject *later_begin(PyObject *module, PyObject *unused)
+{
+    if (rush_later_begin()) return py_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *later_end(PyObject *module, PyObject *unused)
+{
+    rush_later_end();
+    Py_RETURN_NONE;
+}
+
+static PyObject *later_waiting(PyObject *module, PyObject *unused) { return PyLong_FromUnsignedLong(rush_later_waiting()); }
+
+/* A context around eager code within: what waits goes on waiting. */
+static PyObject *later_set(PyObject *module, PyObject *on)
+{
+    bool was = rush_now.mode & RUSH_MODE_LATER;
+    int now = PyObject_IsTrue(on);
+    if (now < 0) return NULL;
+    rush_now.mode = now ? rush_now.mode | RUSH_MODE_LATER : rush_now.mode & ~(uint32_t)RUSH_MODE_LATER;
+    return PyBool_FromLong(was);
+}
+
 #define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL
 static PyMethodDef functions[] = {
     {"_record_always", record_always, METH_O, "Whether no_grad is without effect; the answer is whether it was."},
@@ -281,6 +306,10 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operation uses."},
     {"get_num_interop_threads", num_interop, METH_NOARGS, "How many operations PyTorch would run beside each other."},
     {"set_num_interop_threads", set_num_interop, METH_O, "Kept, without effect: operations run one after the other."},
+    {"_later_begin", later_begin, METH_NOARGS, "From here on elementwise work on large tensors is put off until somebody asks for it. Nests."},
+    {"_later_end", later_end, METH_NOARGS, "Ends what _later_begin() began: all is done that was put off."},
+    {"_later_set", later_set, METH_O, "Between these two, whether work is put off; the answer is whether it was."},
+    {"_later_waiting", later_waiting, METH_NOARGS, "How many steps this thread has put off."},
     {"_memory_stats", memory_stats, METH_NOARGS, "Bytes and blocks in use."},
     {"_memory_trim", memory_trim, METH_NOARGS, "Gives cached memory back to the system."},
     {"_cpu_isa", cpu_isa, METH_NOARGS, "The instruction set of the kernels in use."},

@@ -157,6 +157,7 @@ PyObject *py_to_ndarray(PyObject *self, rush_tensor *t)
         size[d] = (intptr_t)t->size[d];
         stride[d] = (intptr_t)t->stride[d] * rush_dtypes[t->dtype].size;
     }
+    if (t->storage) rush_storage_show(t->storage);
     PyObject *descr = np.descr_from_type(rush_dtypes[t->dtype].numpy);
     PyObject *array = descr ? np.new_from_descr(np.array, descr, t->ndim, size, stride, rush_ptr(t) ? rush_ptr(t) : nothing, WRITEABLE | ALIGNED, NULL) : NULL;
     PyObject *owner = array ? py_storage(t->storage) : NULL; /* not the tensor, which may be given other memory */

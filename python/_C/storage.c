@@ -162,6 +162,7 @@ static mapping *share(rush_storage *s)
     }
     rush_storage *moved = map_fd(fd, s->nbytes, true, true);
     if (!moved) return close(fd), NULL;
+    rush_storage_show(s);
     if (s->nbytes) memcpy(moved->data, s->data, s->nbytes);
     rush_storage old = *s; /* swap the memory of the two, and let the old one go */
     s->data = moved->data, s->block = 0, s->release = moved->release, s->owner = moved->owner, s->resizable = false;
@@ -343,7 +344,7 @@ static rush_tensor *as_bytes(rush_storage *s, int64_t start, int64_t n)
 static int copy_bytes(rush_storage *to, rush_storage *from)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *a = to->data && from->data ? as_bytes(to, 0, (int64_t)to->nbytes) : NULL, *b = a ? as_bytes(from, 0, (int64_t)to->nbytes) : NULL;
+    rush_tensor *a = rush_storage_data(to) && rush_storage_data(from) ? as_bytes(to, 0, (int64_t)to->nbytes) : NULL, *b = a ? as_bytes(from, 0, (int64_t)to->nbytes) : NULL;
     int failed = (b && rush_copy_into(a, b)) || rush_failed();
     rush_scope_close(mark);
     return failed ? py_raise_int() : 0;
@@ -352,7 +353,7 @@ static int copy_bytes(rush_storage *to, rush_storage *from)
 static int fill_bytes(rush_storage *s, int64_t start, int64_t n, uint8_t byte)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *t = s->data && n > 0 ? as_bytes(s, start, n) : NULL;
+    rush_tensor *t = rush_storage_data(s) && n > 0 ? as_bytes(s, start, n) : NULL;
     if (t && t->device.type == RUSH_CPU) memset(rush_ptr(t), byte, (size_t)n);
     else if (t) rush_device_fill(t, rush_v_int(byte));
     rush_scope_close(mark);
@@ -388,7 +389,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 /* ---- methods ---- */
 
 static PyObject *nbytes(PyObject *self, PyObject *unused) { return PyLong_FromSize_t(STORAGE(self)->nbytes); }
-static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(STORAGE(self)->data); }
+static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(rush_storage_show(STORAGE(self))); }
 static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(1); }
 static PyObject *resizable(PyObject *self, PyObject *unused) { return PyBool_FromLong(STORAGE(self)->resizable); }
 static Py_ssize_t length(PyObject *self) { return (Py_ssize_t)STORAGE(self)->nbytes; }
@@ -436,7 +437,7 @@ static PyObject *item(PyObject *self, Py_ssize_t i)
 {
     rush_storage *s = STORAGE(self);
     if (s->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Not available for 'meta' device type");
-    if (i < 0 || (size_t)i >= s->nbytes || !s->data) return PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
+    if (i < 0 || (size_t)i >= s->nbytes || !rush_storage_data(s)) return PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
     size_t mark = rush_scope_open();
     char room[16];
     rush_tensor *t = as_bytes(s, i, 1);
@@ -468,7 +469,7 @@ static PyObject *subscript(PyObject *self, PyObject *key)
         if (PySlice_Unpack(key, &start, &stop, &step)) return NULL;
         Py_ssize_t n = PySlice_AdjustIndices(length(self), &start, &stop, step);
         if (step != 1) return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported", step);
-        rush_storage *part = s->data ? rush_storage_over((char *)s->data + start, (size_t)n, release_part, s) : rush_storage_new((size_t)n, s->device);
+        rush_storage *part = rush_storage_data(s) ? rush_storage_over((char *)s->data + start, (size_t)n, release_part, s) : rush_storage_new((size_t)n, s->device);
         if (part && s->data) rush_storage_lend(s), part->device = s->device;
         return wrap(Py_TYPE(self), part);
     }
@@ -502,7 +503,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     static char nothing;
     rush_storage *s = STORAGE(self);
-    int failed = PyBuffer_FillInfo(view, self, s->data ? s->data : &nothing, s->device.type == RUSH_CPU ? length(self) : 0, 0, flags);
+    int failed = PyBuffer_FillInfo(view, self, rush_storage_data(s) ? s->data : &nothing, s->device.type == RUSH_CPU ? length(self) : 0, 0, flags);
     if (!failed) rush_storage_lend(s);
     return failed;
 }

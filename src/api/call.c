@@ -5,6 +5,7 @@
  * In-place and out= forms take the same way with results that are given. Read this file first.
  */
 #include "api/survey.h"
+#include "op/later.h"
 #include "op/profile.h"
 #include "op/watch.h"
 #include "tensor/sparse.h"
@@ -33,6 +34,7 @@ static bool all_empty(const rush_op *op, const rush_value *in, const rush_value 
 static inline __attribute__((always_inline)) int compute(const rush_op *op, const survey *s, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(op->shape, RUSH_NOT_IMPLEMENTED, "the operation has no shape rule");
+    bool given = op->nout && out[0].kind != RUSH_V_NONE;
     if (op->shape(op, in, out)) return -1;
     if (RUSH_UNLIKELY(op->flags & RUSH_SIDE_EFFECT) && rush_given_others(op, in)) return -1;
     const rush_tensor *t = any_result(op, out);
@@ -41,6 +43,7 @@ static inline __attribute__((always_inline)) int compute(const rush_op *op, cons
     if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
     if (RUSH_UNLIKELY(t && !t->numel) && all_empty(op, in, out)) return 0;
     if (RUSH_LIKELY(op->cpu != NULL)) {
+        if (RUSH_UNLIKELY(rush_now.pending)) return rush_run_beside_later(op, in, out, given);
         uint32_t mode = rush_now.mode;
         rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
         op->cpu(op, in, out);
@@ -143,6 +146,7 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     bool records_itself = (whole && op->run && !op->grad) || below;
     changes = changes && (form == RUSH_FORM_INPLACE || !op->run || sparse);
     if (changes && check_self(s, op, in)) return -1;
+    if (RUSH_UNLIKELY(rush_later_threads) && (changes || form == RUSH_FORM_OUT)) rush_later_settle_written(op, form, in, out);
     rush_rule run = watched && op->open && form == RUSH_FORM_CALL ? op->open : op->grad || whole ? NULL : op->run;
     if (run && form != RUSH_FORM_OUT && !(sparse && form == RUSH_FORM_INPLACE)) {
         if (rush_composite_opened(form, op, run, in, out, wants)) return -1;

@@ -29,7 +29,8 @@ enum rush_mode_bits {
     RUSH_MODE_ANOMALY = 32,
     RUSH_MODE_SAVED_HOOKS = 64,
     RUSH_MODE_INPLACE = 128,   /* the results given to the shape rule must not be resized */
-    RUSH_MODE_UNWATCHED = 256  /* nobody is asked, whatever the tensors are */
+    RUSH_MODE_UNWATCHED = 256, /* nobody is asked, whatever the tensors are */
+    RUSH_MODE_LATER = 512      /* elementwise work is put off: op/later.h */
 };
 
 typedef struct rush_thread {
@@ -38,6 +39,7 @@ typedef struct rush_thread {
     const rush_op *op;     /* the operation that is running, for messages */
     void **parked;         /* the stack of parked things, see scope.c (src/op) */
     size_t nparked, room;
+    uint32_t pending;      /* steps that this thread has put off: op/later.h */
     bool in_parallel;      /* inside rush_parallel_for: nested calls run inline */
     bool alone;            /* computes on one thread: a loader's worker thread */
     rush_generator *generator; /* the default one of who stands for a process of its own (a loader's worker), else NULL */
@@ -129,7 +131,7 @@ RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OM
 
 typedef enum rush_lock_name {
     RUSH_LOCK_SUMMARY, RUSH_LOCK_REPLACED, RUSH_LOCK_GUARD, RUSH_LOCK_ONEDNN, RUSH_LOCK_FFT, RUSH_LOCK_REGISTRY,
-    RUSH_LOCK_ACCUMULATORS, RUSH_LOCK_LOG, RUSH_LOCK_MEMORY,
+    RUSH_LOCK_ACCUMULATORS, RUSH_LOCK_LATER, RUSH_LOCK_LOG, RUSH_LOCK_MEMORY,
     RUSH_LOCKS
 } rush_lock_name;
 extern pthread_mutex_t rush_locks[RUSH_LOCKS];

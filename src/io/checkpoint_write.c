@@ -14,7 +14,7 @@
 #define DEEPEST 1000
 
 typedef struct part {
-    const rush_storage *storage;
+    rush_storage *storage;
     rush_tensor *t;          /* one over it, which keeps it alive and knows its dtype */
     int64_t from, to;        /* bytes of it that are used                             */
 } part;
@@ -33,7 +33,7 @@ typedef struct writer {
 
 /* ---- storages ---- */
 
-static part *part_of(writer *w, const rush_storage *s)
+static part *part_of(writer *w, rush_storage *s)
 {
     if (2 * (w->nparts + 1) > w->nslots) {
         size_t nslots = RUSH_MAX(w->nslots * 2, (size_t)64);
@@ -269,7 +269,7 @@ static int write_archive(writer *w, rush_writing *file)
         part *p = w->parts + i;
         snprintf(name, sizeof name, "%s/data/%zu", root, i);
         bool any = p->to > p->from;
-        failed = rush_zip_add(&z, name, any ? (char *)p->storage->data + p->from : "", any ? (uint64_t)(p->to - p->from) : 0);
+        failed = rush_zip_add(&z, name, any ? (char *)rush_storage_data(p->storage) + p->from : "", any ? (uint64_t)(p->to - p->from) : 0);
     }
     snprintf(name, sizeof name, "%s/version", root);
     if (!failed) failed = rush_zip_add(&z, name, "3\n", 2);

@@ -29,7 +29,7 @@ typedef struct style {
 static double element(const rush_tensor *t, int64_t at, double *imag)
 {
     double c[2] = {0, 0};
-    const char *p = (const char *)t->storage->data + at * rush_dtypes[t->dtype].size;
+    const char *p = (const char *)rush_storage_data(t->storage) + at * rush_dtypes[t->dtype].size;
     rush_convert(c, RUSH_C128, 0, p, t->dtype, 0, 1);
     if (imag) *imag = c[1];
     return c[0];
@@ -110,7 +110,7 @@ static void put_element(text *out, const rush_tensor *t, const style *s, int64_t
     if (t->dtype == RUSH_BOOL) {
         snprintf(padded, sizeof padded, "%5s", real != 0 ? "True" : "False");
     } else if (t->dtype == RUSH_I64 || t->dtype == RUSH_U64) { /* beyond 2^53 a double would round */
-        const char *p = (const char *)t->storage->data + at * 8;
+        const char *p = (const char *)rush_storage_data(t->storage) + at * 8;
         int64_t v;
         memcpy(&v, p, 8);
         snprintf(padded, sizeof padded, t->dtype == RUSH_U64 ? "%*llu" : "%*lld", s->width, (long long)v);

@@ -195,7 +195,8 @@ static bool interleaved(const rush_tensor *a, const rush_tensor *b)
 
 int rush_overlap(const rush_tensor *a, const rush_tensor *b)
 {
-    if (!a->storage || !b->storage || a->storage->data != b->storage->data || !a->storage->data || !a->numel || !b->numel) return 0;
+    if (!a->storage || !b->storage || !a->numel || !b->numel) return 0;
+    if (a->storage != b->storage && (a->storage->data != b->storage->data || !a->storage->data)) return 0;
     int item = rush_dtypes[a->dtype].size;
     if (item == rush_dtypes[b->dtype].size && a->offset == b->offset && rush_same_sizes(a, b) &&
         !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim))

@@ -51,8 +51,26 @@ void rush_storage_keep(rush_storage *s)
     if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 
+void (*rush_later_touch)(rush_storage *), (*rush_later_dropped)(rush_storage *);
+
+/* What waits is given up by rush_later_dropped(), which knows the storage too. */
+void rush_later_mark(void *unused) {}
+
+void *rush_storage_touch(rush_storage *s)
+{
+    rush_later_touch(s);
+    return s->data;
+}
+
+void *rush_storage_show(rush_storage *s)
+{
+    s->shown = true;
+    return rush_storage_data(s);
+}
+
 static void free_bytes(rush_storage *s)
 {
+    if (RUSH_UNLIKELY(rush_storage_waits(s))) rush_later_dropped(s);
     if (s->block) give_back(s->device, s->data, s->block);
     else if (s->release) s->release(s->owner);
     s->data = NULL;
@@ -89,6 +107,7 @@ static size_t room(const rush_storage *s)
 int rush_storage_resize(rush_storage *s, size_t nbytes)
 {
     RUSH_CHECK(s->resizable && !s->lent, RUSH_RUNTIME_ERROR, "Trying to resize storage that is not resizable");
+    rush_storage_data(s);
     if (s->device.type == RUSH_META || nbytes <= room(s)) {
         s->nbytes = nbytes;
         return 0;

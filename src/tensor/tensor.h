@@ -8,9 +8,10 @@
 struct rush_storage {
     atomic_int refs;
     rush_device device;
-    bool resizable;          /* false over foreign memory                                  */
+    bool resizable : 1;      /* false over foreign memory                                  */
+    bool shown : 1;          /* a program was told the address                             */
     uint8_t lent;            /* buffers and parts that point into the memory, which keeps its place meanwhile; 255: for ever */
-    void *data;              /* NULL on meta, or when nbytes is 0                          */
+    void *data;              /* NULL on meta, when nbytes is 0, or while the contents are still to be computed: rush_storage_data() */
     size_t nbytes;           /* as PyTorch counts them                                     */
     size_t block;            /* of data, what rush_block_free wants; 0: data is not a block of its own */
     void (*release)(void *); /* for foreign memory, called with `owner`                    */
@@ -117,9 +118,23 @@ extern void (*rush_autograd_free)(rush_autograd *);
 extern void (*rush_parts_free)(rush_sparse *);
 extern RUSH_PY bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
 
+/* Set by op/later.c: does what was put off and has to be done before anybody reads or writes the storage's memory. */
+extern void (*rush_later_touch)(rush_storage *);
+extern void (*rush_later_dropped)(rush_storage *); /* nobody has one that waits any more */
+void rush_later_mark(void *);                      /* the `release` of storages whose contents are still to be computed */
+static inline bool rush_storage_waits(const rush_storage *s) { return __atomic_load_n(&s->release, __ATOMIC_ACQUIRE) == rush_later_mark; }
+RUSH_PY void *rush_storage_touch(rush_storage *);
+RUSH_PY void *rush_storage_show(rush_storage *); /* the first byte, for somebody outside */
+/* The first byte, of contents that are computed. */
+static inline void *rush_storage_data(rush_storage *s)
+{
+    void *data = __atomic_load_n(&s->data, __ATOMIC_ACQUIRE);
+    return RUSH_LIKELY(data && !rush_now.pending) ? data : rush_storage_touch(s);
+}
 static inline void *rush_ptr(const rush_tensor *t)
 {
-    return t->storage && t->storage->data ? (char *)t->storage->data + t->offset * rush_dtypes[t->dtype].size : NULL;
+    char *data = t->storage ? rush_storage_data(t->storage) : NULL;
+    return data ? data + t->offset * rush_dtypes[t->dtype].size : NULL;
 }
 static inline unsigned rush_version_of(const rush_tensor *t)
 {

@@ -1,8 +1,44 @@
-"""What torch.compile makes of a module: a module around it, which runs it as it is.
+"""What torch.compile makes of functions and modules.
 
-Nothing is compiled, but programs see the wrapping: `_orig_mod`, the prefix of names in a state_dict, isinstance.
+They run as they are, Python and all; but between entry and exit elementwise work on large tensors is put off, and whole chains
+of it are done together over small blocks when a result is asked for (src/op/later.h). So nothing is traced or guarded, and
+branches, side effects, errors and values are those of the plain call.
 """
+import functools
+
 import rushlight as torch
+from rushlight import _C
+
+
+def run_lazily(fn, args, kwargs):
+    """fn(*args, **kwargs), with elementwise work put off while it runs."""
+    _C._later_begin()
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        _C._later_end()
+
+
+def compiled(fn, run=run_lazily):
+    """The function that stands for fn: each call is run(fn, args, kwargs)."""
+    @functools.wraps(fn, updated=())
+    def stand_in(*args, **kwargs):
+        return run(fn, args, kwargs)
+    stand_in._torchdynamo_orig_callable = stand_in._torchdynamo_inline = fn
+    return stand_in
+
+
+def eagerly(fn):
+    """fn, with each operation done at its call, also inside functions that are compiled."""
+    @functools.wraps(fn, updated=())
+    def eager(*args, **kwargs):
+        was = _C._later_set(False)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _C._later_set(was)
+    eager._torchdynamo_orig_callable, eager._torchdynamo_disable = fn, True
+    return eager
 
 
 class OptimizedModule(torch.nn.Module):
@@ -11,10 +47,10 @@ class OptimizedModule(torch.nn.Module):
     def __init__(self, mod, dynamo_ctx=None):
         super().__init__()
         self._modules["_orig_mod"] = mod
-        self.__dict__["dynamo_ctx"] = dynamo_ctx
+        self.__dict__["dynamo_ctx"] = dynamo_ctx or run_lazily
 
     def forward(self, *args, **kwargs):
-        return self._modules["_orig_mod"](*args, **kwargs)
+        return self.dynamo_ctx(self._modules["_orig_mod"], args, kwargs)
 
     @property
     def training(self):
@@ -55,4 +91,7 @@ def is_dynamo_supported():
 
 
 def innermost_fn(fn):
+    """The function that was compiled, through all wrappers."""
+    while hasattr(fn, "_torchdynamo_orig_callable"):
+        fn = fn._torchdynamo_orig_callable
     return fn

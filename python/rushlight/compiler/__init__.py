@@ -1,4 +1,4 @@
-"""torch.compile and torch.compiler: functions run eagerly; there is no compiled form of them yet."""
+"""torch.compile and torch.compiler: what runs compiled, and what does not."""
 import contextlib
 import functools
 
@@ -10,17 +10,22 @@ __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "subs
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
-    """A function itself, a module in an OptimizedModule: both run eagerly. A decorator when called without one."""
+    """The function or module (in an OptimizedModule), faster where chains of elementwise operations work on large tensors.
+
+    Python runs as always, in every call: nothing is traced, so results, side effects and errors are those of the plain function, bit
+    for bit, and the first call takes no longer than others. A decorator when called without a model.
+    """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
-    if not callable(model):
-        raise RuntimeError(f"torch.compile wants a function or a module, got {type(model)}")
-    if isinstance(model, torch.nn.Module) and not disable:
-        from rushlight._dynamo.eval_frame import OptimizedModule
+    assert callable(model), f"A callable function is expected, but {type(model)} is provided."
+    if disable:
+        return model
+    from rushlight._dynamo.eval_frame import OptimizedModule, compiled
+    if isinstance(model, torch.nn.Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model)
-    return model
+    return compiled(model)
 
 
 def is_compiling():
@@ -38,8 +43,14 @@ def is_exporting():
 
 
 def disable(fn=None, recursive=True, *, reason=None):
-    """fn itself: nothing would compile it. A decorator when called without one."""
-    return (lambda f: f) if fn is None else fn
+    """fn, which runs operation by operation inside compiled functions, too. A decorator when called without one."""
+    from rushlight._dynamo.eval_frame import eagerly, innermost_fn
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, (type, torch.nn.Module)):
+        fn.forward = eagerly(fn.forward) if hasattr(fn, "forward") else None
+        return fn
+    return eagerly(innermost_fn(fn))
 
 
 def allow_in_graph(fn):

@@ -4,6 +4,8 @@
  * iterator run it. Loops are for contiguous elements: what is strided or a number passes through small blocks.
  */
 #include "ops/elementwise/pointwise.h"
+#include "op/blocks.h"
+#include "op/later.h"
 #include "op/schema.h"
 #include <stdio.h>
 
@@ -160,36 +162,7 @@ int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
 
 /* ---- running ---- */
 
-typedef struct run {
-    rush_pw_kernel loop;
-    const rush_pw_args *args;
-    int nout, n;
-    unsigned ones; /* bit m: the loop takes m as its `one` */
-    bool even;     /* run by run_even() */
-    uint8_t size[RUSH_OPERANDS];
-} run;
-
-enum { BLOCK = 512, MOST = 5, EVEN = 16 };
-
-static void fill(char *to, const char *from, int64_t n, int size)
-{
-    switch (size) {
-    case 1:
-        memset(to, *from, (size_t)n);
-        break;
-    case 2:
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)to)[i] = *(const uint16_t *)from;
-        break;
-    case 4:
-        for (int64_t i = 0; i < n; i++) ((uint32_t *)to)[i] = *(const uint32_t *)from;
-        break;
-    case 8:
-        for (int64_t i = 0; i < n; i++) ((uint64_t *)to)[i] = *(const uint64_t *)from;
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++) memcpy(to + 16 * i, from, 16);
-    }
-}
+enum { BLOCK = 512 };
 
 static const uint8_t of_size[17] = {[1] = RUSH_U8, [2] = RUSH_I16, [4] = RUSH_I32, [8] = RUSH_I64, [16] = RUSH_C128};
 
@@ -198,49 +171,15 @@ static void gather(char *to, int64_t to_stride, const char *from, int64_t from_s
     rush_convert_many(to, of_size[size], to_stride, from, of_size[size], from_stride, n);
 }
 
-/* As many of the operands in mask as the loop takes as single elements. */
-static unsigned taken(unsigned ones, unsigned mask)
-{
-    static const uint8_t order[] = {6, 4, 2, 1};
-    for (int i = 0; i < 4; i++)
-        if ((order[i] & mask) == order[i] && ones >> order[i] & 1) return order[i];
-    return 0;
-}
-
-/* Functions like exp have a vector form, and a scalar one for what is left of a loop, and they may round differently. So
- * that an element's value depends neither on its place nor on the threads, what is left is run as a whole vector too. */
-static void run_even(const run *r, char *const *p, int64_t n, unsigned one)
-{
-    char buffer[MOST][EVEN * 16] __attribute__((aligned(64)));
-    char *q[MOST];
-    int64_t whole = n / EVEN * EVEN, rest = n - whole;
-    if (whole) r->loop(p, whole, r->args, one);
-    if (!rest) return;
-    for (int k = 0; k < r->n; k++) {
-        bool single = k >= r->nout && one >> (k - r->nout) & 1;
-        char *from = p[k] + (single ? 0 : whole * r->size[k]);
-        q[k] = single ? from : buffer[k];
-        for (int64_t i = 0; k >= r->nout && !single && i < EVEN; i += rest) memcpy(q[k] + i * r->size[k], from, (size_t)(RUSH_MIN(rest, EVEN - i) * r->size[k]));
-    }
-    r->loop(q, EVEN, r->args, one);
-    for (int k = 0; k < r->nout; k++) memcpy(p[k] + whole * r->size[k], q[k], (size_t)(rest * r->size[k]));
-}
-
-static inline void run_loop_of(const run *r, char *const *p, int64_t n, unsigned one)
-{
-    if (r->even) run_even(r, p, n, one);
-    else r->loop(p, n, r->args, one);
-}
-
 /* Through blocks: operands that are not contiguous are gathered, one element repeated once for all blocks. */
-static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n, unsigned mask)
+static void run_blocks(const rush_block_loop *r, char **p, const int64_t *stride, int64_t n, unsigned mask)
 {
-    char buffer[MOST][BLOCK * 16] __attribute__((aligned(64)));
-    char *q[MOST];
+    char buffer[RUSH_LOOP_OPERANDS][BLOCK * 16] __attribute__((aligned(64)));
+    char *q[RUSH_LOOP_OPERANDS];
     int64_t most = RUSH_MIN(n, BLOCK);
-    unsigned one = taken(r->ones, mask);
+    unsigned one = rush_block_ones(r, mask);
     for (int k = r->nout; k < r->n; k++)
-        if (stride[k] == 0 && !(one >> (k - r->nout) & 1)) fill(buffer[k], p[k], most, r->size[k]);
+        if (stride[k] == 0 && !(one >> (k - r->nout) & 1)) rush_block_fill(buffer[k], p[k], most, r->size[k]);
     for (int64_t i = 0; i < n; i += most) {
         int64_t m = RUSH_MIN(most, n - i);
         for (int k = 0; k < r->n; k++) {
@@ -248,7 +187,7 @@ static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n,
             q[k] = direct ? p[k] + i * stride[k] : buffer[k];
             if (!direct && k >= r->nout && stride[k]) gather(q[k], r->size[k], p[k] + i * stride[k], stride[k], m, r->size[k]);
         }
-        run_loop_of(r, q, m, one);
+        rush_block_run(r, q, m, one);
         for (int k = 0; k < r->nout; k++)
             if (stride[k] != r->size[k]) gather(p[k] + i * stride[k], stride[k], q[k], r->size[k], m, r->size[k]);
     }
@@ -256,7 +195,7 @@ static void run_blocks(const run *r, char **p, const int64_t *stride, int64_t n,
 
 static void run_pieces(char **p, const int64_t *stride, int64_t n, const void *arg)
 {
-    const run *r = arg;
+    const rush_block_loop *r = arg;
     unsigned mask = 0;
     bool strided = false;
     for (int k = 0; k < r->n && n > 1; k++) {
@@ -264,16 +203,17 @@ static void run_pieces(char **p, const int64_t *stride, int64_t n, const void *a
         if (stride[k] == 0 && k >= r->nout) mask |= 1u << (k - r->nout);
         else strided = true;
     }
-    if (RUSH_LIKELY(!strided && r->ones >> mask & 1)) run_loop_of(r, p, n, mask);
+    if (RUSH_LIKELY(!strided && r->ones >> mask & 1)) rush_block_run(r, p, n, mask);
     else run_blocks(r, p, stride, n, mask);
 }
 
 static void run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *operand, const uint8_t *compute, const rush_pw_args *args,
                      unsigned ones, bool even)
 {
-    run r = {.loop = loop, .args = args, .nout = nout, .n = n, .ones = ones, .even = even};
-    RUSH_ASSERT(n <= MOST);
+    rush_block_loop r = {.loop = loop, .args = args, .nout = nout, .n = n, .ones = ones, .even = even};
+    RUSH_ASSERT(n <= RUSH_LOOP_OPERANDS);
     for (int k = 0; k < n; k++) r.size[k] = rush_dtypes[compute[k]].size;
+    if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_LATER) && nout == 1 && rush_later_put(&r, operand, compute)) return;
     rush_iterate(nout, n, operand, compute, run_pieces, &r, 0);
 }
 
@@ -502,8 +442,9 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     const rush_tensor *first = T_(x[0]);
     char number[16] __attribute__((aligned(16)));
     unsigned one = 0;
-    char *p[3] = {rush_ptr(result)};
+    char *p[3];
     if (!first || row->nx > 2 || result->numel > BLOCK || row->set & RUSH_PW_LOGIC) return false;
+    p[0] = rush_ptr(result);
     rush_dtype d = first->dtype;
     if (result->dtype != (row->result == RUSH_PW_BOOL ? RUSH_BOOL : d) || (row->result == RUSH_PW_REAL && rush_dtype_is_complex(d))) return false;
     if (!(result->flags & RUSH_T_CONTIGUOUS) || result->flags & (RUSH_T_CONJ | RUSH_T_NEG)) return false;

@@ -67,6 +67,7 @@ static void follow(rush_tensor *running, const double *now, double momentum, boo
 {
     double *r = running ? numbers(running, n, 0) : NULL, m = rounded(d, momentum), rest = rounded(d, 1 - m);
     if (!r) return;
+    rush_storage_touch(running->storage); /* the schema does not say that it is written */
     for (int64_t c = 0; c < n; ++c) {
         double kept = rounded(d, rest * r[c]);
         r[c] = once ? fused(d, m, now[c], kept) : rounded(d, rounded(d, m * now[c]) + kept);
