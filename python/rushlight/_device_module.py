@@ -13,6 +13,13 @@ def of(kind):
         """The device of that index, the current one without."""
         return torch.device(kind, _C._device_current(kind) if index is None else torch._utils._get_device_index(index, optional=True))
 
+    for f in (*_of_devices(kind, device), *_of_memory(device), *_of_random_numbers(kind, device), *_of_streams(module, device)):
+        f.__module__ = module.__name__
+        setattr(module, f.__name__, f)
+    return module
+
+
+def _of_devices(kind, device):
     def is_available():
         return device_count() > 0
 
@@ -31,6 +38,33 @@ def of(kind):
     def synchronize(index=None):
         _C._device_synchronize(device(index))
 
+    def get_amp_supported_dtype():
+        return [torch.bfloat16, torch.float16]
+
+    def _is_in_bad_fork():
+        return False
+
+    class current:
+        """Context manager: the current device inside; nothing for a negative index."""
+
+        def __init__(self, index):
+            self.index, self.before = torch._utils._get_device_index(index, optional=True), None
+
+        def __enter__(self):
+            if self.index >= 0:
+                self.before = current_device()
+                set_device(self.index)
+            return self
+
+        def __exit__(self, *error):
+            if self.before is not None:
+                set_device(self.before)
+
+    current.__name__ = current.__qualname__ = "device"
+    return is_available, is_initialized, device_count, current_device, set_device, synchronize, get_amp_supported_dtype, _is_in_bad_fork, current
+
+
+def _of_memory(device):
     def memory_stats(index=None):
         """Counts of tensors' memory: allocated_bytes.all.current and so on, as torch.cuda names them."""
         s = _C._device_memory_stats(device(index))
@@ -47,14 +81,18 @@ def of(kind):
     def reset_peak_memory_stats(index=None):
         _C._device_reset_peak(device(index))
 
+    return memory_stats, memory_allocated, max_memory_allocated, reset_peak_memory_stats
+
+
+def _of_random_numbers(kind, index_of):
     def _generator(index=None):
-        return _C._device_generator(device(index))
+        return _C._device_generator(index_of(index))
 
     def manual_seed(seed):
         _generator().manual_seed(int(seed))
 
     def manual_seed_all(seed):
-        for i in range(device_count()):
+        for i in range(_C._device_count(kind)):
             _generator(i).manual_seed(int(seed))
 
     def seed():
@@ -73,34 +111,16 @@ def of(kind):
         _C._device_generator(index_of(device)).set_state(new_state)
 
     def get_rng_state_all():
-        return [get_rng_state(i) for i in range(device_count())]
+        return [get_rng_state(i) for i in range(_C._device_count(kind))]
 
     def set_rng_state_all(new_states):
         for i, state in enumerate(new_states):
             set_rng_state(state, i)
 
-    def get_amp_supported_dtype():
-        return [torch.bfloat16, torch.float16]
+    return manual_seed, manual_seed_all, seed, seed_all, initial_seed, get_rng_state, set_rng_state, get_rng_state_all, set_rng_state_all
 
-    def _is_in_bad_fork():
-        return False
 
-    class device_of_tensor:
-        """Context manager: the current device inside; nothing for a negative index."""
-
-        def __init__(self, index):
-            self.index, self.before = torch._utils._get_device_index(index, optional=True), None
-
-        def __enter__(self):
-            if self.index >= 0:
-                self.before = current_device()
-                set_device(self.index)
-            return self
-
-        def __exit__(self, *error):
-            if self.before is not None:
-                set_device(self.before)
-
+def _of_streams(module, index_of):
     def current_stream(device=None):
         """The stream that gets this thread's work."""
         device = index_of(device)
@@ -140,13 +160,4 @@ def of(kind):
         def __new__(cls, enable_timing=False, blocking=False, interprocess=False, *, device=None):
             return super().__new__(cls, index_of(device), enable_timing=enable_timing)
 
-    index_of = device
-    for f in (manual_seed, manual_seed_all, seed, seed_all, initial_seed, get_rng_state, set_rng_state, get_rng_state_all,
-              set_rng_state_all, is_available, is_initialized, device_count, current_device, set_device, synchronize, memory_stats, memory_allocated,
-              max_memory_allocated, reset_peak_memory_stats, get_amp_supported_dtype, _is_in_bad_fork, current_stream, default_stream,
-              set_stream, stream, Stream, Event, StreamContext):
-        f.__module__ = module.__name__
-        setattr(module, f.__name__, f)
-    module.device = device_of_tensor
-    device_of_tensor.__name__ = device_of_tensor.__qualname__ = "device"
-    return module
+    return current_stream, default_stream, set_stream, stream, Stream, Event, StreamContext

@@ -193,6 +193,136 @@ class _PyTreeInfo:
         self.orig_args, self.in_spec, self.out_spec = orig_args, in_spec, out_spec
 
 
+class _Writer:
+    """The lines of a function's body, node by node, and the globals that they name."""
+
+    def __init__(self, codegen, root_module, namespace):
+        self.codegen, self.root_module, self.namespace = codegen, root_module, namespace
+        self.free_vars, self.body, self.globals, self.wrapped, self.returned = [], [], {}, {}, ""
+
+    def add_global(self, hint, obj):
+        """The text that stands for obj, which becomes a global of the code unless it can be named in full."""
+        if isinstance(obj, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            return "torch.ops.%s" % obj
+        if _is_from_torch(obj) and obj is not torch.device and not isinstance(obj, torch._ops.OperatorBase):
+            # Code names functions of the library in full, so that it reads well and can be saved.
+            return _get_qualified_name(obj) if callable(obj) else str(obj)
+        name = self.namespace.create_name(hint, obj)
+        self.globals.setdefault(name, obj)
+        return name
+
+    def type_repr(self, obj):
+        if obj == ():
+            return "()"
+        text = _type_repr(obj)
+        origin = getattr(obj, "__origin__", None)
+        if origin is None:
+            return self.add_global(text, obj)
+        if getattr(obj, "__module__", "") == "typing" and origin not in {typing.Union, typing.ClassVar}:
+            origin_name = self.add_global(_type_repr(origin), origin) if isinstance(origin, type) else text
+            arguments = [self.type_repr(a) for a in getattr(obj, "__args__", ())]
+            return "%s[%s]" % (origin_name, ",".join(arguments)) if arguments else origin_name
+        return self.add_global(text.split("[")[0], obj)
+
+    def argument(self, a):
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            return "%s(%s)" % (self.add_global(_type_repr(type(a)).rsplit(".", 1)[-1], type(a)), ", ".join(self.argument(x) for x in a))
+        if isinstance(a, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+            return self.add_global(_get_qualified_name(a).replace(".", "_"), a)
+        if isinstance(a, torch.device):
+            return "device(type='%s'%s)" % (a.type, "" if a.index is None else ", index=%d" % a.index)
+        if isinstance(a, (torch.dtype, torch.memory_format, torch.layout)):
+            return str(a)
+        if isinstance(a, type):
+            return self.add_global(_type_repr(a).rsplit(".", 1)[-1], a)
+        if isinstance(a, enum.Enum):
+            return "%s.%s" % (self.add_global(type(a).__name__, type(a)), a.name)
+        if isinstance(a, list):
+            return "[%s]" % ", ".join(map(self.argument, a))
+        if isinstance(a, tuple):
+            return ("(%s,)" if len(a) == 1 else "(%s)") % ", ".join(map(self.argument, a))
+        if isinstance(a, dict):
+            return "{%s}" % ", ".join("%s: %s" % (self.argument(k), self.argument(v)) for k, v in a.items())
+        if isinstance(a, slice):
+            return "slice(%s, %s, %s)" % (self.argument(a.start), self.argument(a.stop), self.argument(a.step))
+        if callable(a) and not isinstance(a, Node):
+            return self.add_global(getattr(a, "__name__", type(a).__name__), a)
+        return repr(a)
+
+    def arguments(self, args, kwargs):
+        return ", ".join([self.argument(a) for a in args] + ["%s = %s" % (k, self.argument(v)) for k, v in kwargs.items()])
+
+    def emit(self, node):
+        write = getattr(self, "_" + node.op, None)
+        if write is None:
+            raise NotImplementedError("node: %s %s" % (node.op, node.target))
+        write(node, "" if node.type is None else " : " + self.type_repr(node.type))
+
+    def free(self, node, dead):
+        """The end of a node's line: values that it used last are let go, its own if nobody uses it."""
+        if node.op == "placeholder":
+            return
+        if not node.users and node not in dead:
+            dead = dead + [node]
+        freeing = dead and node.op != "output"
+        self.body.append(";  %s = None\n" % " = ".join(map(repr, dead)) if freeing else "\n")
+
+    def _placeholder(self, node, kind):
+        if not isinstance(node.target, str):
+            raise AssertionError("placeholder target must be a str")
+        self.free_vars.append(node.target + kind + ("" if not node.args else " = " + repr(node.args[0])))
+        raw = node.target.replace("*", "")
+        if raw != repr(node):
+            self.body.append("%s = %s\n" % (repr(node), raw))
+
+    def _call_method(self, node, kind):
+        self.body.append("%s%s = %s.%s(%s)" % (repr(node), kind, _group(repr(node.args[0]), node.args[0]), node.target, self.arguments(node.args[1:], node.kwargs)))
+
+    def _call_function(self, node, kind):
+        target, known = node.target, getattr(node.target, "__module__", "") == "_operator"
+        if known and target.__name__ in magic_methods and not node.kwargs:
+            self.body.append("%s%s = %s" % (repr(node), kind, magic_methods[target.__name__].format(*map(self.argument, node.args))))
+            return
+        if known and target.__name__ in inplace_methods:
+            line = inplace_methods[target.__name__].format(*map(self.argument, node.args))
+            self.body.append("%s;  %s%s = %s" % (line, repr(node), kind, self.argument(node.args[0])))
+            return
+        name = _get_qualified_name(target)
+        if name in ("getattr", "builtins.getattr") and isinstance(node.args, tuple) and len(node.args) == 2 and isinstance(node.args[1], str) and \
+                node.args[1].isidentifier():
+            self.body.append("%s%s = %s" % (repr(node), kind, _format_target(repr(node.args[0]), node.args[1])))
+            return
+        name = self.add_global(name, target)
+        self.body.append("%s%s = %s(%s)" % (repr(node), kind, name, self.arguments(node.args, node.kwargs)))
+        if node.meta.get("is_wrapped"):
+            self.wrapped.setdefault(name)
+
+    def _call_module(self, node, kind):
+        self.body.append("%s%s = %s(%s)" % (repr(node), kind, _format_target(self.root_module, node.target), self.arguments(node.args, node.kwargs)))
+
+    def _get_attr(self, node, kind):
+        self.body.append("%s%s = %s" % (repr(node), kind, _format_target(self.root_module, node.target)))
+
+    def _output(self, node, kind):
+        if node.type is not None:
+            self.returned = " -> " + self.type_repr(node.type)
+        self.body.append(self.codegen.generate_output_with(node.args[0], self.argument))
+
+
+def _freed_by(nodes):
+    """node -> the values whose last user it is."""
+    freed, seen = {}, set()
+    for node in reversed(nodes):
+        def mark(value, node=node):
+            if value not in seen:
+                seen.add(value)
+                freed.setdefault(node, []).append(value)
+            return value
+        map_arg(node.args, mark)
+        map_arg(node.kwargs, mark)
+    return freed
+
+
 class CodeGen:
     """Writes the code of a graph."""
 
@@ -221,158 +351,22 @@ class CodeGen:
     def _gen_python_code(self, nodes, root_module, namespace, *, verbose=False, include_stride=False,
                          include_device=False, colored=False, expanded_def=False, record_func=False,
                          additional_meta=None):
-        free_vars, body, globals_, wrapped = [], [], {}, {}
-        returned = [""]
-
-        def add_global(hint, obj):
-            if isinstance(obj, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-                return "torch.ops.%s" % obj
-            if _is_from_torch(obj) and obj is not torch.device and not isinstance(obj, torch._ops.OperatorBase):
-                # Code names functions of the library in full, so that it reads well and can be saved.
-                return _get_qualified_name(obj) if callable(obj) else str(obj)
-            name = namespace.create_name(hint, obj)
-            if name in globals_:
-                return name
-            globals_[name] = obj
-            return name
-
+        nodes, writer = list(nodes), _Writer(self, root_module, namespace)
         for name, obj in self.additional_globals():
-            add_global(name, obj)
-
-        def type_repr(obj):
-            if obj == ():
-                return "()"
-            text = _type_repr(obj)
-            origin = getattr(obj, "__origin__", None)
-            if origin is not None:
-                if getattr(obj, "__module__", "") == "typing" and origin not in {typing.Union, typing.ClassVar}:
-                    origin_name = add_global(_type_repr(obj.__origin__), obj.__origin__) if isinstance(origin, type) \
-                        else text
-                    arguments = [type_repr(a) for a in getattr(obj, "__args__", ())]
-                    return "%s[%s]" % (origin_name, ",".join(arguments)) if arguments else origin_name
-                return add_global(text.split("[")[0], obj)
-            return add_global(text, obj)
-
-        def argument(a):
-            if isinstance(a, tuple) and hasattr(a, "_fields"):
-                return "%s(%s)" % (add_global(_type_repr(type(a)).rsplit(".", 1)[-1], type(a)),
-                                   ", ".join(argument(x) for x in a))
-            if isinstance(a, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-                return add_global(_get_qualified_name(a).replace(".", "_"), a)
-            if isinstance(a, torch.device):
-                return "device(type='%s'%s)" % (a.type, "" if a.index is None else ", index=%d" % a.index)
-            if isinstance(a, torch.dtype) or isinstance(a, (torch.memory_format, torch.layout)):
-                return str(a)
-            if isinstance(a, type):
-                return add_global(_type_repr(a).rsplit(".", 1)[-1], a)
-            if isinstance(a, enum.Enum):
-                return "%s.%s" % (add_global(type(a).__name__, type(a)), a.name)
-            if isinstance(a, (tuple, list)):
-                inner = ", ".join(argument(x) for x in a)
-                if isinstance(a, list):
-                    return "[%s]" % inner
-                return "(%s,)" % inner if len(a) == 1 else "(%s)" % inner
-            if isinstance(a, dict):
-                return "{%s}" % ", ".join("%s: %s" % (argument(k), argument(v)) for k, v in a.items())
-            if isinstance(a, slice):
-                return "slice(%s, %s, %s)" % (argument(a.start), argument(a.stop), argument(a.step))
-            if callable(a) and not isinstance(a, Node):
-                return add_global(getattr(a, "__name__", type(a).__name__), a)
-            return repr(a)
-
-        def call(args, kwargs):
-            parts = [argument(a) for a in args] + ["%s = %s" % (k, argument(v)) for k, v in kwargs.items()]
-            return ", ".join(parts)
-
-        # The last user of each value frees it.
-        nodes = list(nodes)
-        last_use, freed = {}, {}
-        for node in reversed(nodes):
-            def mark(value, node=node):
-                if value not in last_use:
-                    last_use[value] = node
-                    freed.setdefault(node, []).append(value)
-                return value
-            map_arg(node.args, mark)
-            map_arg(node.kwargs, mark)
-
-        def free(user):
-            if user.op == "placeholder":
-                return
-            if user.op == "output":
-                body.append("\n")
-                return
-            dead = freed.get(user, [])
-            if not user.users:
-                dead = dead + [user] if user not in dead else dead
-            if dead:
-                body.append(";  %s = None\n" % " = ".join([repr(n) for n in dead] + []))
-            else:
-                body.append("\n")
-
-        def emit(node):
-            kind = "" if node.type is None else " : " + type_repr(node.type)
-            if node.op == "placeholder":
-                if not isinstance(node.target, str):
-                    raise AssertionError("placeholder target must be a str")
-                default = "" if not node.args else " = " + repr(node.args[0])
-                free_vars.append(node.target + kind + default)
-                raw = node.target.replace("*", "")
-                if raw != repr(node):
-                    body.append("%s = %s\n" % (repr(node), raw))
-                return
-            if node.op == "call_method":
-                body.append("%s%s = %s.%s(%s)" % (repr(node), kind, _group(repr(node.args[0]), node.args[0]), node.target,
-                                                  call(node.args[1:], node.kwargs)))
-                return
-            if node.op == "call_function":
-                target = node.target
-                owner = getattr(target, "__module__", "")
-                if owner == "_operator" and target.__name__ in magic_methods and not node.kwargs:
-                    body.append("%s%s = %s" % (repr(node), kind, magic_methods[target.__name__].format(
-                        *(argument(a) for a in node.args))))
-                    return
-                if owner == "_operator" and target.__name__ in inplace_methods:
-                    line = inplace_methods[target.__name__].format(*(argument(a) for a in node.args))
-                    body.append("%s;  %s%s = %s" % (line, repr(node), kind, argument(node.args[0])))
-                    return
-                name = _get_qualified_name(target)
-                if name in ("getattr", "builtins.getattr") and isinstance(node.args, tuple) and len(node.args) == 2 and \
-                        isinstance(node.args[1], str) and node.args[1].isidentifier():
-                    body.append("%s%s = %s" % (repr(node), kind, _format_target(repr(node.args[0]), node.args[1])))
-                    return
-                name = add_global(name, target)
-                body.append("%s%s = %s(%s)" % (repr(node), kind, name, call(node.args, node.kwargs)))
-                if node.meta.get("is_wrapped"):
-                    wrapped.setdefault(name)
-                return
-            if node.op == "call_module":
-                body.append("%s%s = %s(%s)" % (repr(node), kind, _format_target(root_module, node.target),
-                                               call(node.args, node.kwargs)))
-                return
-            if node.op == "get_attr":
-                body.append("%s%s = %s" % (repr(node), kind, _format_target(root_module, node.target)))
-                return
-            if node.op == "output":
-                if node.type is not None:
-                    returned[0] = " -> " + type_repr(node.type)
-                body.append(self.generate_output_with(node.args[0], argument))
-                return
-            raise NotImplementedError("node: %s %s" % (node.op, node.target))
-
+            writer.add_global(name, obj)
+        freed = _freed_by(nodes)
         for node in nodes:
-            emit(node)
-            free(node)
-        if not body:
-            body.append("pass\n")
-        prologue = self.gen_fn_def(free_vars, returned[0])
+            writer.emit(node)
+            writer.free(node, freed.get(node, []))
+        body = writer.body or ["pass\n"]
+        prologue = self.gen_fn_def(writer.free_vars, writer.returned)
         if self._body_transformer is not None:
             body = self._body_transformer(body)
         code = "".join(body).lstrip("\n")
         code = "\n".join("    " + line for line in code.split("\n"))
         # Code that is traced again keeps these functions whole.
-        again = "\n".join("torch.fx._symbolic_trace.wrap(\"%s\")" % name for name in wrapped)
-        return PythonCode("\n%s\n\n%s\n%s" % (again, prologue, code), globals_, fn_args=free_vars)
+        again = "\n".join("torch.fx._symbolic_trace.wrap(\"%s\")" % name for name in writer.wrapped)
+        return PythonCode("\n%s\n\n%s\n%s" % (again, prologue, code), writer.globals, fn_args=writer.free_vars)
 
     def generate_output_with(self, output, argument):
         """generate_output, with containers of nodes written out; subclasses that override generate_output are asked."""

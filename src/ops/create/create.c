@@ -7,6 +7,7 @@
 #include "op/formula.h"
 #include "ops/create/factory.h"
 #include "ops/create/pin.h"
+#include "ops/elementwise/pointwise.h"
 #include "ops/geometry.h"
 #include "tensor/sparse.h"
 
@@ -425,19 +426,16 @@ static rush_op op_triu_indices = {
 static int complex_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *re = SELF, *im = in[1].t, *both[2] = {re, im};
-    int ndim;
-    int64_t size[RUSH_MAXDIM];
     bool fits = true;
     for (int k = 0; k < 2; ++k) fits &= both[k]->dtype == RUSH_F16 || both[k]->dtype == RUSH_F32 || both[k]->dtype == RUSH_F64;
     RUSH_CHECK(fits, RUSH_RUNTIME_ERROR, "Expected both inputs to be Half, Float or Double tensors but got %s and %s", rush_dtype_word(re->dtype),
                rush_dtype_word(im->dtype));
     RUSH_CHECK(re->dtype == im->dtype, RUSH_RUNTIME_ERROR, "Expected object of scalar type %s but got scalar type %s for second argument",
                rush_dtype_word(re->dtype), rush_dtype_word(im->dtype));
-    if (rush_broadcast(2, both, &ndim, size)) return -1;
     rush_dtype want = rush_dtype_complex(re->dtype);
     RUSH_CHECK(!HAS(out[0]) || out[0].t->dtype == want, RUSH_RUNTIME_ERROR, "Expected object of scalar type %s but got scalar type %s for argument 'out'",
                rush_dtype_word(want), rush_dtype_word(out[0].t->dtype));
-    return rush_out_t(out, 0, re, want, ndim, size) ? 0 : -1;
+    return rush_pw_result(out, 0, want, 2, in);
 }
 
 static void complex_cpu(const rush_op *op, const rush_value *in, rush_value *out)

@@ -113,20 +113,21 @@ static void run_alone(void *arg, int64_t begin, int64_t end)
 }
 
 /* The transforms of n points along dim of contiguous x to contiguous y (which may be x), times scale; x and y differ in that
- * dim's size only. -1 and an error. */
-static int transform_lines(const rush_tensor *x, rush_tensor *y, int dim, int64_t n, int kind, bool forward, double scale)
+ * dim's size only. y_last: of what is contiguous in y dim is the last. -1 and an error. */
+static int transform_lines(const rush_tensor *x, rush_tensor *y, int dim, bool y_last, int64_t n, int kind, bool forward, double scale)
 {
     int64_t inner = 1, outer = 1;
     for (int d = 0; d < dim; ++d) outer *= x->size[d];
     for (int d = dim + 1; d < x->ndim; ++d) inner *= x->size[d];
     const int type = rush_dtype_real(x->dtype) == RUSH_F64;
+    const int64_t y_step = y_last ? 1 : inner, y_inner = y_last ? y->size[dim] : 1;
     const int64_t xs = rush_dtypes[x->dtype].size, ys = rush_dtypes[y->dtype].size, real = type ? 8 : 4;
     if (!y->numel || !x->numel) return 0;
     kept *k = take_plan(kind != RUSH_FFT_COMPLEX && n % 2 == 0 ? 2 + type : type, n, forward);
     if (!k) return -1;
     lines l = {.x = rush_ptr(x), .y = rush_ptr(y), .count = outer * inner, .inner = inner, .x_outer = x->size[dim] * inner * xs, .x_inner = xs,
-               .y_outer = y->size[dim] * inner * ys, .y_inner = ys, .plan = k->plan, .type = type, .item = (size_t)real * 2,
-               .job = {.kind = kind, .n = n, .have = x->size[dim], .x_step = inner * xs / real, .y_step = inner * ys / real, .scale = scale}};
+               .y_outer = y->size[dim] * inner * ys, .y_inner = y_inner * ys, .plan = k->plan, .type = type, .item = (size_t)real * 2,
+               .job = {.kind = kind, .n = n, .have = x->size[dim], .x_step = inner * xs / real, .y_step = y_step * ys / real, .scale = scale}};
     if (kind != RUSH_FFT_COMPLEX || together(n, l.count)) {
         const int64_t lanes = rush_k_fft->lanes[type];
         rush_parallel_for((l.count + lanes - 1) / lanes, RUSH_MAX(1, 32768 / (n * lanes)), run_together, &l);
@@ -140,7 +141,7 @@ static int transform_lines(const rush_tensor *x, rush_tensor *y, int dim, int64_
 
 static int transform_dim(rush_tensor *t, int dim, bool forward, double scale)
 {
-    return transform_lines(t, t, dim, t->size[dim], RUSH_FFT_COMPLEX, forward, scale);
+    return transform_lines(t, t, dim, false, t->size[dim], RUSH_FFT_COMPLEX, forward, scale);
 }
 
 static double scale_of(const rush_tensor *t, rush_value dims, int64_t norm)
@@ -183,15 +184,92 @@ static int check_dims(const rush_tensor *x, rush_value dims)
     return 0;
 }
 
+/* ---- results as they lie in PyTorch's memory: the transformed dims innermost ---- */
+
+/* Sorts n dims by their strides, the largest first; of equal ones the order stays. */
+static void sort_dims(int n, int *dim, const int64_t *stride)
+{
+    for (int i = 1; i < n; ++i) {
+        int d = dim[i], at = i;
+        for (; at > 0 && stride[dim[at - 1]] < stride[d]; --at) dim[at] = dim[at - 1];
+        dim[at] = d;
+    }
+}
+
+/* Result 0, of this size. keeps_last: the last of the dims, along which one side is real, is the innermost whatever its stride. */
+static int out_ordered(rush_value *out, const rush_tensor *x, rush_dtype dtype, const int64_t *size, rush_value dims, bool keeps_last)
+{
+    if (HAS(out[0])) return rush_out_t(out, 0, x, dtype, x->ndim, size) ? 0 : -1;
+    bool transformed[RUSH_MAXDIM] = {false};
+    int order[RUSH_MAXDIM], lead = 0, end = x->ndim, n = (int)dims.n;
+    int64_t stride[RUSH_MAXDIM], next = 1;
+    for (int i = 0; i < x->ndim; ++i) order[i] = i;
+    for (int i = 0; i < n; ++i) transformed[rush_dim_wrap(dims.ints[i], x->ndim)] = true;
+    for (;; ++lead) { /* the others to the front, by exchanges with the last one: so ties are where PyTorch has them */
+        while (lead < end && !transformed[order[lead]]) ++lead;
+        while (lead < end && transformed[order[end - 1]]) --end;
+        if (lead >= end) break;
+        int d = order[lead];
+        order[lead] = order[--end];
+        order[end] = d;
+    }
+    for (int i = 0; i < n; ++i) order[lead + i] = rush_dim_wrap(dims.ints[i], x->ndim);
+    sort_dims(lead, order, x->stride);
+    sort_dims(n - keeps_last, order + lead, x->stride);
+    for (int i = x->ndim - 1; i >= 0; --i) {
+        stride[order[i]] = next;
+        next *= RUSH_MAX(size[order[i]], 1);
+    }
+    return rush_result(out, rush_tensor_new_strided(dtype, x->device, x->ndim, size, stride));
+}
+
+/* One dim of contiguous x, which in y is the innermost and the others are as they were: written there as it is computed. */
+static bool run_into_last(const rush_value *in, rush_tensor *y, int64_t n, int kind, bool forward, double scale)
+{
+    const rush_tensor *x = in[0].t;
+    const int dim = in[1].n == 1 ? rush_dim_wrap(in[1].ints[0], x->ndim) : -1;
+    if (dim < 0 || !rush_contiguous(x) || x->flags & (RUSH_T_CONJ | RUSH_T_NEG) || !x->numel || !y->numel || y->stride[dim] != 1 || !together(n, y->numel / y->size[dim]))
+        return false;
+    int64_t next = y->size[dim];
+    for (int d = y->ndim - 1; d >= 0; --d) {
+        if (d == dim) continue;
+        if (y->stride[d] != next && y->size[d] != 1) return false;
+        next *= y->size[d];
+    }
+    transform_lines(x, y, dim, true, n, kind, forward, scale);
+    return true;
+}
+
+/* Runs a kernel for contiguous results on one that lies otherwise: with the dims of the call in the order of its memory. */
+static void run_ordered(rush_kernel kernel, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_tensor *x = in[0].t, *y = out[0].t;
+    int order[RUSH_MAXDIM];
+    int64_t places[RUSH_MAXDIM], dims[RUSH_MAXDIM], permuted[RUSH_MAXDIM], size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
+    for (int i = 0; i < y->ndim; ++i) order[i] = i;
+    sort_dims(y->ndim, order, y->stride);
+    for (int i = 0; i < y->ndim; ++i) {
+        permuted[i] = order[i];
+        places[order[i]] = i;
+        size[i] = y->size[order[i]];
+        stride[i] = y->stride[order[i]];
+    }
+    for (uint32_t i = 0; i < in[1].n; ++i) dims[i] = places[rush_dim_wrap(in[1].ints[i], x->ndim)];
+    rush_tensor *from = T("permute", in[0], rush_v_ints(permuted, (size_t)x->ndim)), *to = rush_tensor_alias(y, y->ndim, size, stride, y->offset);
+    if (!from || !to) return;
+    rush_value result = V(to);
+    kernel(op, (const rush_value[]){V(from), rush_v_ints(dims, in[1].n), in[2], in[3]}, &result);
+}
+
 static int c2c_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (check_dims(in[0].t, in[1])) return -1;
     RUSH_CHECK(rush_dtype_is_complex(in[0].t->dtype), RUSH_RUNTIME_ERROR, "expects a complex input, got %s", rush_dtype_name(in[0].t->dtype));
     RUSH_CHECK(in[0].t->dtype != RUSH_C32, RUSH_RUNTIME_ERROR, "Unsupported dtype ComplexHalf");
-    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
+    return out_ordered(out, in[0].t, in[0].t->dtype, in[0].t->size, in[1], false);
 }
 
-static void c2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+static void c2c_contiguous(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *y = out[0].t;
     if (rush_copy_into(y, in[0].t)) return;
@@ -199,6 +277,13 @@ static void c2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         int d = rush_dim_wrap(in[1].ints[i], y->ndim);
         if (d < 0 || transform_dim(y, d, in[3].i, i + 1 == in[1].n ? scale_of(y, in[1], in[2].i) : 1)) return;
     }
+}
+
+static void c2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *y = out[0].t;
+    if (rush_contiguous(y)) c2c_contiguous(op, in, out);
+    else if (!run_into_last(in, y, y->size[in[1].n ? rush_dim_wrap(in[1].ints[0], y->ndim) : 0], RUSH_FFT_COMPLEX, in[3].i, scale_of(y, in[1], in[2].i))) run_ordered(c2c_contiguous, op, in, out);
 }
 
 static void c2c_grad(rush_grads *s)
@@ -222,7 +307,7 @@ static int r2c_shape(const rush_op *op, const rush_value *in, rush_value *out)
     if (last < 0) return -1;
     memcpy(size, x->size, sizeof *size * x->ndim);
     if (in[3].i) size[last] = size[last] / 2 + 1;
-    return rush_out_t(out, 0, x, rush_dtype_complex(x->dtype), x->ndim, size) ? 0 : -1;
+    return out_ordered(out, x, rush_dtype_complex(x->dtype), size, in[1], true);
 }
 
 typedef struct real_lines {
@@ -269,7 +354,7 @@ static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided
         size[last] = n / 2 + 1;
         rush_tensor *half = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, size), *from = rush_contiguous_copy(x);
         if (!half || !from) return NULL;
-        int failed = together(n, count) ? transform_lines(from, half, last, n, RUSH_FFT_REAL, true, by) : transform_rows(from, half, n, true, by);
+        int failed = together(n, count) ? transform_lines(from, half, last, false, n, RUSH_FFT_REAL, true, by) : transform_rows(from, half, n, true, by);
         return failed ? NULL : half;
     }
     rush_tensor *full = rush_tensor_new(rush_dtype_complex(x->dtype), x->device, x->ndim, x->size);
@@ -277,7 +362,7 @@ static rush_tensor *transform_real(const rush_tensor *x, int last, bool onesided
     return onesided ? rush_contiguous_copy(T("narrow", V(full), V(last), V(0), V(n / 2 + 1))) : full;
 }
 
-static void r2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+static void r2c_contiguous(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -285,6 +370,13 @@ static void r2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     for (uint32_t i = 0; half && i + 1 < in[1].n; ++i)
         if (transform_dim(half, rush_dim_wrap(in[1].ints[i], x->ndim), true, 1)) return;
     if (half) rush_copy_into(out[0].t, half);
+}
+
+static void r2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *y = out[0].t;
+    if (rush_contiguous(y)) r2c_contiguous(op, in, out);
+    else if (!in[3].i || !run_into_last(in, y, in[0].t->size[rush_dim_wrap(in[1].ints[0], y->ndim)], RUSH_FFT_REAL, true, scale_of(in[0].t, in[1], in[2].i))) run_ordered(r2c_contiguous, op, in, out);
 }
 
 static void r2c_grad(rush_grads *s)
@@ -319,10 +411,10 @@ static int c2r_shape(const rush_op *op, const rush_value *in, rush_value *out)
     if (last < 0) return -1;
     memcpy(size, x->size, sizeof *size * x->ndim);
     size[last] = in[3].i;
-    return rush_out_t(out, 0, x, rush_dtype_real(x->dtype), x->ndim, size) ? 0 : -1;
+    return out_ordered(out, x, rush_dtype_real(x->dtype), size, in[1], true);
 }
 
-static void c2r_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+static void c2r_contiguous(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = out[0].t;
     int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
@@ -334,7 +426,7 @@ static void c2r_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (transform_dim(work, rush_dim_wrap(in[1].ints[i], x->ndim), false, 1)) return;
     if (y->numel && x->numel && rush_contiguous(y)) {
         if (together(n, y->numel / n)) {
-            transform_lines(work, y, last, n, RUSH_FFT_REAL_BACK, false, by);
+            transform_lines(work, y, last, false, n, RUSH_FFT_REAL_BACK, false, by);
             return;
         }
         if (last == x->ndim - 1 && n % 2 == 0 && x->size[last] >= half) {
@@ -370,6 +462,13 @@ static void c2r_cpu(const rush_op *op, const rush_value *in, rush_value *out)
             }
     if (transform_dim(full, last, false, by)) return;
     rush_convert(rush_ptr(y), y->dtype, (int64_t)part, rush_ptr(full), full->dtype, (int64_t)item, y->numel);
+}
+
+static void c2r_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *y = out[0].t;
+    if (rush_contiguous(y)) c2r_contiguous(op, in, out);
+    else if (!run_into_last(in, y, in[3].i, RUSH_FFT_REAL_BACK, false, scale_of(y, in[1], in[2].i))) run_ordered(c2r_contiguous, op, in, out);
 }
 
 static void c2r_grad(rush_grads *s)
