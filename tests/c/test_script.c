@@ -19,7 +19,8 @@ static void results_are_pytorchs_and_weights_learn(void **state)
             assert_true(differs(y, io->items[1]->t) < 1e-5);
             assert_int_equal(rush_program_inputs(net), 1);
             assert_int_equal(rush_program_results(net), 1);
-            assert_non_null(strstr(rush_program_text(net), "def forward"));
+            const char *text = rush_program_text(net);
+            assert_true(text && strstr(text, "def forward"));
             rush_optim *opt = rush_sgd(rush_parameters(net), .lr = 0.01);
             rush_tensor *loss = rush_mean(rush_mul(y, y));
             rush_backward(loss);

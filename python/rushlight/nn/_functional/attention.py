@@ -92,6 +92,58 @@ def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
+def _projected(query, key, value, separate, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias):
+    """q, k and v: by weights of their own, or by the parts of one."""
+    if not separate:
+        if key.shape != value.shape:
+            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+        if in_proj_weight is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        return _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
+    if key.shape[:2] != value.shape[:2]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's "
+                             f"{value.shape[:2]}")
+    for name, w in (("q", q_proj_weight), ("k", k_proj_weight), ("v", v_proj_weight)):
+        if w is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+    return _in_projection(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *biases)
+
+
+def _mask_per_head(mask, heads, tgt_len, src_len):
+    """A mask (tgt_len, src_len) as one of three dims; one of (heads, tgt_len, src_len) as it is."""
+    if mask is None or mask.dim() != 2:
+        if mask is not None and mask.shape != (heads, tgt_len, src_len):
+            raise RuntimeError(f"The shape of the 3D attn_mask is {mask.shape}, but should be {(heads, tgt_len, src_len)}.")
+        return mask
+    if mask.shape != (tgt_len, src_len):
+        raise RuntimeError(f"The shape of the 2D attn_mask is {mask.shape}, but should be {(tgt_len, src_len)}.")
+    return mask.unsqueeze(0)
+
+
+def _given_heads(name, static, heads, head_dim):
+    for dim, want in ((0, heads), (2, head_dim)):
+        if static.size(dim) != want:
+            raise AssertionError(f"expecting {name}.size({dim}) of {want}, but got {static.size(dim)}")
+    return static
+
+
+def _lengthened(k, v, more_k, more_v, dim, *masks):
+    """Keys and values with one more, from which no mask keeps anybody, and the masks."""
+    return torch.cat([k, more_k], dim), torch.cat([v, more_v], dim), *(None if m is None else torch._C._nn.pad(m, (0, 1)) for m in masks)
+
+
+def _attended(q, k, v, mask, dropout_p):
+    """The result (heads, L, E) and the weights (heads, L, S)."""
+    scaled = q * math.sqrt(1.0 / float(q.size(-1)))
+    keys = k.transpose(-2, -1)
+    scores = torch.bmm(scaled, keys) if mask is None else torch.baddbmm(mask, scaled, keys)
+    weights = scores.softmax(-1)
+    if dropout_p > 0.0:
+        weights = torch.dropout(weights, dropout_p, True)
+    return torch.bmm(weights, v), weights
+
+
 def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
                                  bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
                                  training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
@@ -124,8 +176,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
-    tgt_len, bsz, embed_dim = query.shape
-    src_len = key.shape[0]
+    (tgt_len, bsz, embed_dim), src_len = query.shape, key.shape[0]
     key_padding_mask = _canonical_mask(key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask",
                                        query.dtype)
     if is_causal and attn_mask is None:
@@ -143,70 +194,29 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     head_dim = embed_dim // num_heads
     if head_dim * num_heads != embed_dim:
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
-    if use_separate_proj_weight:
-        if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's "
-                                 f"{value.shape[:2]}")
-        for name, w in (("q", q_proj_weight), ("k", k_proj_weight), ("v", v_proj_weight)):
-            if w is None:
-                raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
-        biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = _in_projection(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *biases)
-    else:
-        if key.shape != value.shape:
-            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-        if in_proj_weight is None:
-            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
-
-    if attn_mask is not None:
-        if attn_mask.dim() == 2:
-            if attn_mask.shape != (tgt_len, src_len):
-                raise RuntimeError(f"The shape of the 2D attn_mask is {attn_mask.shape}, but should be "
-                                   f"{(tgt_len, src_len)}.")
-            attn_mask = attn_mask.unsqueeze(0)
-        elif attn_mask.shape != (bsz * num_heads, tgt_len, src_len):
-            raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be "
-                               f"{(bsz * num_heads, tgt_len, src_len)}.")
-
-    def lengthen_masks():
-        """One more key has come: nobody is kept from it."""
-        pad = torch._C._nn.pad
-        return (None if attn_mask is None else pad(attn_mask, (0, 1)),
-                None if key_padding_mask is None else pad(key_padding_mask, (0, 1)))
+    q, k, v = _projected(query, key, value, use_separate_proj_weight, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias)
+    attn_mask = _mask_per_head(attn_mask, bsz * num_heads, tgt_len, src_len)
 
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
             raise AssertionError("bias cannot be added to static " + ("key" if static_k is not None else "value"))
-        k = torch.cat([k, bias_k.repeat(1, bsz, 1)])
-        v = torch.cat([v, bias_v.repeat(1, bsz, 1)])
-        attn_mask, key_padding_mask = lengthen_masks()
+        k, v, attn_mask, key_padding_mask = _lengthened(k, v, bias_k.repeat(1, bsz, 1), bias_v.repeat(1, bsz, 1), 0, attn_mask, key_padding_mask)
     elif bias_k is not None or bias_v is not None:
         raise AssertionError("bias_k and bias_v must be given together")
 
     def split_heads(x):
         return x.view(x.shape[0], bsz * num_heads, head_dim).transpose(0, 1)
 
-    def given_heads(name, static):
-        if static.size(0) != bsz * num_heads:
-            raise AssertionError(f"expecting {name}.size(0) of {bsz * num_heads}, but got {static.size(0)}")
-        if static.size(2) != head_dim:
-            raise AssertionError(f"expecting {name}.size(2) of {head_dim}, but got {static.size(2)}")
-        return static
-
     q = split_heads(q)
-    k = split_heads(k) if static_k is None else given_heads("static_k", static_k)
-    v = split_heads(v) if static_v is None else given_heads("static_v", static_v)
+    k = split_heads(k) if static_k is None else _given_heads("static_k", static_k, bsz * num_heads, head_dim)
+    v = split_heads(v) if static_v is None else _given_heads("static_v", static_v, bsz * num_heads, head_dim)
     if add_zero_attn:
-        zero = (bsz * num_heads, 1, head_dim)
-        k = torch.cat([k, torch.zeros(zero, dtype=k.dtype, device=k.device)], dim=1)
-        v = torch.cat([v, torch.zeros(zero, dtype=v.dtype, device=v.device)], dim=1)
-        attn_mask, key_padding_mask = lengthen_masks()
+        zeros = (torch.zeros(bsz * num_heads, 1, head_dim, dtype=x.dtype, device=x.device) for x in (k, v))
+        k, v, attn_mask, key_padding_mask = _lengthened(k, v, *zeros, 1, attn_mask, key_padding_mask)
     src_len = k.size(1)
     if key_padding_mask is not None:
         _check_key_padding_mask(key_padding_mask, src_len, bsz)
-        per_head = key_padding_mask.view(bsz, 1, 1, src_len).expand(-1, num_heads, -1, -1)
-        per_head = per_head.reshape(bsz * num_heads, 1, src_len)
+        per_head = key_padding_mask.view(bsz, 1, 1, src_len).expand(-1, num_heads, -1, -1).reshape(bsz * num_heads, 1, src_len)
         attn_mask = per_head if attn_mask is None else attn_mask + per_head
     if not training:
         dropout_p = 0.0
@@ -214,13 +224,8 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     if need_weights:
         if is_causal and attn_mask is None:
             raise AssertionError("FIXME: is_causal not implemented for need_weights")
-        scaled = q * math.sqrt(1.0 / float(head_dim))
-        keys = k.transpose(-2, -1)
-        scores = torch.bmm(scaled, keys) if attn_mask is None else torch.baddbmm(attn_mask, scaled, keys)
-        weights = scores.softmax(-1)
-        if dropout_p > 0.0:
-            weights = torch.dropout(weights, dropout_p, True)
-        out = torch.bmm(weights, v).transpose(0, 1).contiguous().view(tgt_len * bsz, embed_dim)
+        out, weights = _attended(q, k, v, attn_mask, dropout_p)
+        out = out.transpose(0, 1).contiguous().view(tgt_len * bsz, embed_dim)
         out = torch._C._nn.linear(out, out_proj_weight, out_proj_bias).view(tgt_len, bsz, -1)
         weights = weights.view(bsz, num_heads, tgt_len, src_len)
         if average_attn_weights:
