@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Check what the house keeps to: no function of the C sources is longer than a hundred lines, the road that every operation takes
-stays a file that one reads at a sitting, and sources have no tabs, no blanks at the ends of lines and one newline at their end.
+"""Check what the house keeps to: no function of the C sources or of the package is longer than a hundred lines, the road that every
+operation takes stays a file that one reads at a sitting, and sources have no tabs, no blanks at the ends of lines and one newline at their end.
 
     tests/style.py [--write]
 
 --write mends the blanks (`make fmt`). How lines are broken and aligned is left to who writes them: rows of tables and pairs of
 similar lines are to be read side by side.
 """
+import ast
 import pathlib
 import re
 import sys
@@ -26,6 +27,13 @@ def functions(path):
     for head in HEAD.finditer(text):
         line = text.count("\n", 0, head.start()) + 1
         yield head.group(1), line, text.count("\n", 0, closing(text, head.end() - 1)) + 2 - line
+
+
+def python_functions(path):
+    """The same of a file of Python; what is inside of a function counts for it, too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, node.end_lineno + 1 - node.lineno
 
 
 def tidy(text):
@@ -48,19 +56,18 @@ def blanks(write):
 
 def main():
     wrong, seen = blanks("--write" in sys.argv), 0
-    for folder in SOURCES:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix not in (".c", ".h", ".inc"):
-                continue
-            for name, line, lines in functions(path):
-                seen += 1
-                if lines > LONGEST:
-                    wrong.append(f"{path.relative_to(ROOT)}:{line}: {name} has {lines} lines")
+    files = [(path, functions) for folder in SOURCES for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".c", ".h", ".inc")]
+    files += [(path, python_functions) for path in sorted((ROOT / "python" / "rushlight").rglob("*.py"))]
+    for path, found in files:
+        for name, line, lines in found(path):
+            seen += 1
+            if lines > LONGEST:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {name} has {lines} lines")
     for file, most in FILES.items():
         lines = len((ROOT / file).read_text().splitlines())
         if lines >= most:
             wrong.append(f"{file} has {lines} lines: it is to stay below {most}")
-    assert seen > 3000, f"only {seen} functions were found"
+    assert seen > 10000, f"only {seen} functions were found"
     print("\n".join(wrong) or f"style: {seen} functions, none longer than {LONGEST} lines")
     return len(wrong) > 0
 

@@ -261,8 +261,8 @@ def _slice_mask(t, dim, indices, value):
     return mask
 
 
-class RandomStructured(_ByAmount):
-    """Prunes whole slices at random."""
+class _Structured(_ByAmount):
+    """Methods that prune whole slices along dim."""
 
     PRUNING_TYPE = "structured"
 
@@ -271,6 +271,10 @@ class RandomStructured(_ByAmount):
         self.amount = amount
         self.dim = dim
 
+    def _kept(self, t, size, count):
+        """The slices that stay, of `size`, where `count` are to go: their numbers or a mask."""
+        raise NotImplementedError
+
     def compute_mask(self, t, default_mask):
         _validate_structured_pruning(t)
         _validate_pruning_dim(t, self.dim)
@@ -278,37 +282,31 @@ class RandomStructured(_ByAmount):
         count = self._count(size)
         if count == 0:
             return default_mask
-        draw = torch.rand(size)
-        threshold = torch.kthvalue(draw, k=count).values
-        mask = _slice_mask(t, self.dim, draw > threshold, 1)
+        mask = _slice_mask(t, self.dim, self._kept(t, size, count), 1)
         return mask * default_mask.to(dtype=mask.dtype)
+
+
+class RandomStructured(_Structured):
+    """Prunes whole slices at random."""
+
+    def _kept(self, t, size, count):
+        draw = torch.rand(size)
+        return draw > torch.kthvalue(draw, k=count).values
 
     @classmethod
     def apply(cls, module, name, amount, dim=-1):
         return super().apply(module, name, amount=amount, dim=dim)
 
 
-class LnStructured(_ByAmount):
+class LnStructured(_Structured):
     """Prunes the slices with the smallest n-norm."""
 
-    PRUNING_TYPE = "structured"
-
     def __init__(self, amount, n, dim=-1):
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
+        super().__init__(amount, dim)
         self.n = n
-        self.dim = dim
 
-    def compute_mask(self, t, default_mask):
-        _validate_structured_pruning(t)
-        _validate_pruning_dim(t, self.dim)
-        size = t.shape[self.dim]
-        count = self._count(size)
-        if count == 0:
-            return default_mask
-        kept = torch.topk(_compute_norm(t, self.n, self.dim), k=size - count, largest=True)
-        mask = _slice_mask(t, self.dim, kept.indices, 1)
-        return mask * default_mask.to(dtype=mask.dtype)
+    def _kept(self, t, size, count):
+        return torch.topk(_compute_norm(t, self.n, self.dim), k=size - count, largest=True).indices
 
     @classmethod
     def apply(cls, module, name, amount, n, dim, importance_scores=None):
