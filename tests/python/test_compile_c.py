@@ -67,3 +67,12 @@ def test_what_cannot_be_written_is_told(tmp_path):
     assert told.returncode and "no name of a C file" in told.stderr
     told = command(DATA / "while.pt2", "-o", tmp_path / "net.c", "--train", "nothing")
     assert told.returncode and "there are sgd and adam" in told.stderr
+
+
+def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_path):
+    command("--help")  # skips where the command is not there
+    whole = (DATA.parent / "onnx" / "cnn_old.onnx").read_bytes()
+    at = whole.index(b"kernel_shape")
+    (tmp_path / "net.onnx").write_bytes(whole[:at] + b"kernel\0shape" + whole[at + 12:])
+    told = command(tmp_path / "net.onnx", "-o", tmp_path / "net.c")
+    assert told.returncode == 1 and "a name is long, or holds a zero" in told.stderr
