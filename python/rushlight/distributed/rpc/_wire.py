@@ -31,11 +31,12 @@ class Wire:
     def send(self, to, kind, number, body=b""):
         if to == self.rank:
             self._deliver(to, kind, number, body)
-            return
+            return None
         with self._locks[to]:
-            self._begin(_SEND, (torch.tensor([kind, number, len(body)]),), (), to, _HEAD)
+            work = self._begin(_SEND, (torch.tensor([kind, number, len(body)]),), (), to, _HEAD)
             if body:
-                self._begin(_SEND, (torch.frombuffer(bytearray(body), dtype=torch.uint8),), (), to, _BODY)
+                work = self._begin(_SEND, (torch.frombuffer(bytearray(body), dtype=torch.uint8),), (), to, _BODY)
+        return work
 
     def _begin(self, kind, inputs, outputs, root, tag):
         return _C._Work(self._group, kind, inputs, outputs, root=root, tag=tag, timeout=FOREVER.total_seconds())
@@ -68,8 +69,8 @@ class Wire:
     def close(self, politely):
         """politely: all workers do it, and nobody has anything to say any more."""
         if politely:
-            for to in range(self.size):
-                if to != self.rank:
-                    self.send(to, BYE, 0)
+            byes = [self.send(to, BYE, 0) for to in range(self.size) if to != self.rank]
             self._thread.join()
+            for work in byes:  # a message is on its way when the other side has asked for it
+                work.wait()
         self._group.destroy()
