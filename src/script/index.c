@@ -179,18 +179,6 @@ int rush_script_index(script_value of, script_value at, script_value *out)
     return failed;
 }
 
-/* A value with leading dimensions of one more than the place has: they are dropped. */
-static int fit(script_value *value, const rush_tensor *place)
-{
-    while (value->kind == SCRIPT_TENSOR && value->t->ndim > place->ndim && value->t->size[0] == 1) {
-        script_value out;
-        if (call("squeeze", 2, (script_value[]){*value, script_of_int(0)}, &out)) return -1;
-        rush_script_drop(*value);
-        *value = out;
-    }
-    return 0;
-}
-
 static int into_tensor(script_value of, script_value at, script_value to)
 {
     view v;
@@ -209,7 +197,7 @@ static int into_tensor(script_value of, script_value at, script_value to)
         script_value by = rush_script_list(SCRIPT_LIST, (size_t)v.nby, v.by);
         failed = by.kind == SCRIPT_UNSET || call("index_put_", 3, (script_value[]){v.t, by, value}, &out);
         rush_script_drop(by);
-    } else if (!failed) failed = fit(&value, v.t.t) || call("copy_", 2, (script_value[]){v.t, value}, &out);
+    } else if (!failed) failed = call("copy_", 2, (script_value[]){v.t, value}, &out);
     if (!failed) rush_script_drop(out);
     rush_script_drop(value);
     end_view(&v);
