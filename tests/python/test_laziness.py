@@ -124,6 +124,20 @@ def test_errors_come_from_their_calls():
     assert C._later_waiting() == 0 and not C._later_set(False)
 
 
+def test_backends():
+    x, f = large(), lambda x: (x * 2 + 1, C._later_waiting())
+    assert torch.compile(f)(x)[1] == 2 and torch.compile(f, backend="eager")(x)[1] == torch.compile(f, backend="aot_eager")(x)[1] == 0
+    with pytest.raises(torch._dynamo.exc.InvalidBackend, match="Invalid backend: 'nope'"):
+        torch.compile(f, backend="nope")
+    with pytest.raises(RuntimeError, match="Unrecognized mode=nope"):
+        torch.compile(f, mode="nope")
+    with pytest.warns(UserWarning, match="mine is not called"):
+        def mine(gm, inputs):
+            raise AssertionError("called")
+        assert torch.equal(torch.compile(f, backend=mine)(x)[0], x * 2 + 1)
+    assert "inductor" in torch.compiler.list_backends() and "eager" in torch._dynamo.list_backends(None)
+
+
 def test_disabled_parts():
     seen = []
 

@@ -1,6 +1,7 @@
 """torch.compile and torch.compiler: what runs compiled, and what does not."""
 import contextlib
 import functools
+import warnings
 
 import rushlight as torch
 
@@ -9,11 +10,32 @@ __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "subs
            "save_cache_artifacts", "load_cache_artifacts", "skip_guard_on_inbuilt_nn_modules_unsafe", "nested_compile_region"]
 
 
+_BACKENDS = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept")  # all run functions as they are; the first puts work off
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+def _runner(backend, mode):
+    """How calls are run for a backend: an unknown one is an error, and so is a mode that inductor does not have."""
+    from rushlight._dynamo.eval_frame import run_lazily, run_plainly
+    from rushlight._dynamo.exc import InvalidBackend
+    if isinstance(backend, str):
+        if backend not in _BACKENDS:
+            raise InvalidBackend(backend)
+        if backend == "inductor" and mode is not None and mode not in _MODES:
+            raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+        return run_lazily if backend == "inductor" else run_plainly
+    if callable(backend):
+        name = getattr(backend, "__name__", type(backend).__name__)
+        warnings.warn(f"torch.compile: graphs are not captured for backends of one's own, so {name} is not called and functions run as they are", stacklevel=3)
+    return run_plainly
+
+
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The function or module (in an OptimizedModule), faster where chains of elementwise operations work on large tensors.
 
     Python runs as always, in every call: nothing is traced, so results, side effects and errors are those of the plain function, bit
-    for bit, and the first call takes no longer than others. A decorator when called without a model.
+    for bit, and the first call takes no longer than others. A decorator when called without a model. backend="eager" and "aot_eager" run each
+    operation at its call; other names are errors, and backends that are functions are not called (a warning says so).
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
@@ -23,9 +45,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     if disable:
         return model
     from rushlight._dynamo.eval_frame import OptimizedModule, compiled
+    run = _runner(backend, mode)
     if isinstance(model, torch.nn.Module):
-        return model if isinstance(model, OptimizedModule) else OptimizedModule(model)
-    return compiled(model)
+        return model if isinstance(model, OptimizedModule) else OptimizedModule(model, run)
+    return compiled(model, run)
 
 
 def is_compiling():
@@ -79,7 +102,8 @@ def reset():
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    return ["inductor"]
+    """Names that compile() takes; without tags to exclude those for looking for errors, too."""
+    return sorted(_BACKENDS) if not exclude_tags else ["inductor"]
 
 
 class set_stance(contextlib.ContextDecorator):
