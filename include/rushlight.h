@@ -130,6 +130,10 @@ RUSH_API rush_dtype rush_dtype_of(const rush_tensor *);
 RUSH_API rush_device rush_device_of(const rush_tensor *);
 RUSH_API void *rush_data(const rush_tensor *);              /* the first element, in its device's memory; NULL on meta */
 RUSH_API bool rush_is_contiguous(const rush_tensor *);
+RUSH_API rush_layout rush_layout_of(const rush_tensor *);
+RUSH_API int64_t rush_storage_offset(const rush_tensor *);  /* of the first element in its memory, in elements */
+RUSH_API unsigned rush_tensor_version(const rush_tensor *); /* how often its memory was changed in place: _version */
+RUSH_API bool rush_is_leaf(const rush_tensor *);            /* no result of something recorded */
 RUSH_API double rush_item(const rush_tensor *);             /* the one element as a number; NaN and an error otherwise */
 RUSH_API int64_t rush_item_int(const rush_tensor *);
 RUSH_API bool rush_requires_grad(const rush_tensor *);
@@ -313,10 +317,7 @@ enum rush_op_flags {
     RUSH_FOLDED_SELF = 524288, /* in place, an expanded tensor is warned of and changed                  */
     RUSH_NUMBERS = 1048576, /* numbers stand for its tensor arguments, as in operations made of a table's row */
     RUSH_DENSE_FIRST = 2097152, /* of sparse forms: the first argument may be a strided tensor           */
-    RUSH_OUT_CASTS = 4194304, /* out= may be of another dtype whose category holds the result; else it has the very one */
-    RUSH_OUT_KIND = 8388608, /* with RUSH_OUT_CASTS: a real result takes no complex out=                 */
-    RUSH_OUT_TYPE = 16777216, /* with RUSH_OUT_CASTS: an out= that cannot hold the result is a TypeError */
-    RUSH_OUT_TRUTH = 33554432 /* out= is bool or uint8, whichever of them the result would be            */
+    RUSH_OUT_CASTS = 4194304 /* out= may be of another dtype whose category holds the result; else it has the very one */
 };
 
 /* Where Python has an operation; of overloads, what one of them says is true of all. A name with the prefix linalg_, fft_ or
@@ -386,6 +387,10 @@ RUSH_API bool rush_grad_enabled_set(bool); /* returns what it was */
 
 RUSH_API int rush_num_threads(void);
 RUSH_API void rush_num_threads_set(int);
+/* fn(arg, begin, end) over [0, n) in contiguous pieces of at least `grain`, one per thread at most, on the library's threads. */
+RUSH_API void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
+RUSH_API bool rush_in_parallel(void);  /* inside of that? A loop there runs on the calling thread */
+RUSH_API int rush_thread_number(void); /* which of the threads of such a loop this is, from 0; 0 outside */
 RUSH_API void rush_manual_seed(uint64_t seed);           /* the default generator of the CPU */
 RUSH_API rush_generator *rush_default_generator(void);
 /* Makes the calling thread draw from g where it is told no generator; NULL: as every thread. Returns what was set. g is not kept. */
@@ -401,6 +406,8 @@ RUSH_API const char *rush_cpu_isa(void);                 /* "x86-64-v4" and the 
 #endif
 #include <rushlight/backend.h>
 #include <rushlight/modes.h>
+#include <rushlight/function.h>
+#include <rushlight/library.h>
 #include <rushlight/nn.h>
 #include <rushlight/optim.h>
 #include <rushlight/io.h>

@@ -140,34 +140,13 @@ static PyObject *attach(context *x, PyObject *args, PyObject *out, int i, unsign
 {
     if (!py_is_tensor(out)) return py_ref(out);
     rush_tensor *t = py_tensor_of(out);
-    bool dirty = contains(x->dirty, out), input = contains(args, out);
-    if (x->node && !(x->node->shape[i] = rush_keep(rush_tensor_shape_only(t)))) return py_raise();
-    bool differentiable = x->node && rush_dtypes[t->dtype].category >= 2 && !contains(x->non_differentiable, out);
-    if (!differentiable) {
-        if (dirty) rush_version_bump(t);
-        if (!input && t->ag && !t->ag->fn) t->ag->requires_grad = false;
-        if (input && (!dirty || rush_wants_grad(t))) { /* what was given comes back as another tensor */
-            rush_tensor *apart = rush_tensor_detach(t);
-            if (!rush_wants_grad(t)) rush_view_link(apart, t, as_view);
-            return apart ? py_wrap(apart) : py_raise();
-        }
-        return py_ref(out);
-    }
-    if (dirty) {
-        if (rush_inplace_check(t, true)) return py_raise();
-        rush_version_bump(t);
-        return rush_rebase(t, x->node, i) ? py_raise() : py_ref(out);
-    }
-    if (input || (t->ag && t->ag->requires_grad)) { /* given back as it came: an alias carries the history */
-        rush_tensor *alias = rush_tensor_detach(t);
-        if (!alias) return py_raise();
-        rush_view_link(alias, t, as_view);
-        rush_node_output(x->node, i, alias);
-        return Py_TYPE(out) == py_Tensor ? py_wrap(alias) : py_wrap_as(Py_TYPE(out), alias);
-    }
-    if (t->base) t->flags = (uint16_t)((t->flags & ~RUSH_T_APART) | as_view);
-    rush_node_output(x->node, i, t);
-    return rush_failed() ? py_raise() : py_ref(out);
+    unsigned how = (contains(x->dirty, out) ? RUSH_RESULT_DIRTY : 0) | (contains(args, out) ? RUSH_RESULT_INPUT : 0) |
+                   (contains(x->non_differentiable, out) ? RUSH_RESULT_NO_GRAD : 0);
+    rush_tensor *result = rush_node_attach(x->node, i, t, how, as_view);
+    if (!result) return py_raise();
+    if (result == t) return py_ref(out);
+    bool recorded = result->ag && result->ag->fn == x->node && x->node;
+    return Py_TYPE(out) == py_Tensor || !recorded ? py_wrap(result) : py_wrap_as(Py_TYPE(out), result);
 }
 
 static int save(context *x, PyObject *results)

@@ -1,38 +1,5 @@
-/* library.c - operations that Python defines: what torch.library is made of.
- *
- * A definition is a record like any other; its run calls the Python function that was registered for the device of
- * its arguments. So it is found by name, takes part in autocast, profiling and tracing, and appears under torch.ops.
- */
+/* library.c - the operations as torch.ops shows them, and what a Python function returns in their place. */
 #include "call.h"
-
-typedef struct python_op {
-    rush_op op;
-    PyObject *kernels; /* dispatch key ("CPU", "CompositeImplicitAutograd", "Meta", ...) -> callable */
-    char *schema;
-} python_op;
-
-static PyObject *defined; /* name -> capsule of its python_op */
-
-static python_op *python_op_of(const rush_op *op);
-
-static PyObject *kernel_for(const python_op *p, const rush_value *in)
-{
-    static const char *const own[] = {"CPU", "Meta", "CUDA"};
-    int device = RUSH_CPU;
-    for (int i = 0; i < p->op.nargs; ++i) {
-        const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].kind == RUSH_V_TENSORS && in[i].n ? in[i].tensors[0] : NULL;
-        if (t) {
-            device = t->device.type;
-            break;
-        }
-    }
-    const char *const keys[] = {device <= RUSH_CUDA ? own[device] : "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""};
-    for (size_t k = 0; k < RUSH_COUNT(keys); ++k) {
-        PyObject *f = PyDict_GetItemString(p->kernels, keys[k]);
-        if (f) return f;
-    }
-    return NULL;
-}
 
 /* What a Python function returned for result i. */
 static int take_result(const rush_op *op, PyObject *x, rush_value *out, int i)
@@ -72,68 +39,6 @@ int py_take_results(const rush_op *op, PyObject *r, rush_value *out)
     for (int i = 0; !failed && i < op->nout; ++i) failed = take_result(op, PyTuple_GET_ITEM(all, i), out, i);
     Py_XDECREF(all);
     return failed;
-}
-
-static int run(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    python_op *p = python_op_of(op);
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *f = kernel_for(p, in), *args = PyList_New(0), *kwargs = PyDict_New(), *r = NULL;
-    int failed = -1;
-    if (!f) PyErr_Format(PyExc_NotImplementedError, "Could not run '%s': no implementation is registered for the device of its arguments", op->name);
-    for (int i = 0; f && i < op->nargs; ++i) {
-        PyObject *x = py_from_value(&in[i]);
-        if (!x || (op->args[i].kwonly ? PyDict_SetItemString(kwargs, op->args[i].name, x) : PyList_Append(args, x))) f = NULL;
-        Py_XDECREF(x);
-    }
-    PyObject *tuple = f ? PyList_AsTuple(args) : NULL;
-    if (tuple) {
-        Py_INCREF(f);
-        r = PyObject_Call(f, tuple, kwargs);
-        Py_DECREF(f);
-    }
-    if (r) failed = py_take_results(op, r, out);
-    Py_XDECREF(r);
-    Py_XDECREF(tuple);
-    Py_XDECREF(kwargs);
-    Py_XDECREF(args);
-    if (failed) py_foreign();
-    PyGILState_Release(gil);
-    return failed;
-}
-
-static python_op *python_op_of(const rush_op *op) { return op->run == run ? (python_op *)op : NULL; }
-
-/* _library_define("ns::name.overload(Tensor x) -> Tensor"): registers the record; its name */
-static PyObject *define(PyObject *module, PyObject *x)
-{
-    const char *schema = PyUnicode_AsUTF8(x);
-    if (!schema) return NULL;
-    python_op *p = rush_calloc(1, sizeof *p);
-    if (!p || !(p->schema = rush_malloc(strlen(schema) + 1))) return py_raise();
-    strcpy(p->schema, schema);
-    p->op.schema = p->schema;
-    p->op.run = run;
-    p->kernels = PyDict_New();
-    if (!p->kernels) return NULL;
-    if (rush_op_register(&p->op)) return py_raise();
-    PyObject *capsule = PyCapsule_New(p, NULL, NULL);
-    if (!capsule || PyDict_SetItemString(defined, p->op.name, capsule)) return NULL;
-    Py_DECREF(capsule);
-    return PyUnicode_FromString(p->op.name);
-}
-
-/* _library_impl(name, key, callable) */
-static PyObject *impl(PyObject *module, PyObject *args)
-{
-    const char *name, *key;
-    PyObject *f;
-    if (!PyArg_ParseTuple(args, "ssO", &name, &key, &f)) return NULL;
-    rush_op *op = rush_op_find(name);
-    python_op *p = op ? python_op_of(op) : NULL;
-    if (!p) return PyErr_Format(PyExc_RuntimeError, op ? "operator %s is the library's own and cannot be implemented anew" : "operator %s was not defined", name);
-    if (PyDict_SetItemString(p->kernels, key, f)) return NULL;
-    Py_RETURN_NONE;
 }
 
 static char *keep_text(const char *text, size_t n) /* lives as long as the callables */
@@ -236,8 +141,6 @@ static PyObject *op_effects(PyObject *module, PyObject *x)
 
 static PyMethodDef functions[] = {
     {"_op_effects", op_effects, METH_O, "What a call does beyond its results: 1 writes arguments, 2 draws random numbers, 4 input or output, 8 elementwise."},
-    {"_library_define", define, METH_O, "Registers an operation by its schema; returns its name."},
-    {"_library_impl", impl, METH_VARARGS, "_library_impl(name, key, f): the Python function for a dispatch key."},
     {"_jit_get_operation", get_operation, METH_O, "The callable of an operation by its qualified name, and the names of its overloads."},
     {"_get_operation_overload", get_overload, METH_VARARGS, "The callable of one overload."},
     {"_schemas", schemas, METH_O, "The schemas of all overloads of a name."},
@@ -247,6 +150,5 @@ static PyMethodDef functions[] = {
 
 int py_library_init(PyObject *module)
 {
-    if (!(defined = PyDict_New())) return -1;
     return PyModule_AddFunctions(module, functions);
 }

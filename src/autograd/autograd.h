@@ -70,7 +70,6 @@ struct rush_node {
     char *made_at;        /* anomaly mode: where the forward call was */
     /* the engine's, while a backward runs */
     uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
-    bool later;           /* recorded while elementwise work was put off (op/later.h), and so its derivative's is */
     void *task;
     int waiting;          /* edges into this node that have not delivered yet */
     rush_tensor **buffer; /* gradients summed so far, nout of them; NULL before the first */
@@ -101,8 +100,9 @@ RUSH_PY rush_node *rush_grad_fn(rush_tensor *);                  /* current: vie
 RUSH_PY rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
 RUSH_PY rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
 uint64_t rush_node_clock(void);                          /* the number that the next node will get */
-RUSH_PY void rush_node_keep(rush_node *);
-RUSH_PY void rush_node_drop(rush_node *);                        /* frees long chains without recursion */
+/* t as the caller gets it that is result i of a function with a derivative of its own (node; NULL: nobody wants a gradient).
+ * how: of rush_function_how, as_view: a flag of RUSH_T_APART, for results that are views. */
+RUSH_PY rush_tensor *rush_node_attach(rush_node *, int i, rush_tensor *t, unsigned how, unsigned as_view);
 RUSH_PY void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
 
 /* Steps of rush_call. */

@@ -18,7 +18,6 @@ rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, i
     node->nedge = (uint16_t)nedge;
     node->nout = (uint16_t)nout;
     node->nsaved = (uint32_t)nsaved;
-    node->later = rush_now.mode & RUSH_MODE_LATER;
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
     node->edge = (rush_edge *)(node + 1);
     node->shape = (rush_tensor **)(node->edge + nedge);
@@ -368,6 +367,7 @@ void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 bool rush_requires_grad(const rush_tensor *t) { return rush_tensor_given(t) && rush_wants_grad(t); }
+bool rush_is_leaf(const rush_tensor *t) { return rush_tensor_given(t) && !(t->ag && t->ag->fn); }
 
 rush_tensor *rush_requires_grad_set(rush_tensor *t, bool on)
 {

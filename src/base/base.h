@@ -118,10 +118,8 @@ RUSH_PY uint64_t rush_memory_count(void);    /* allocations so far */
 
 /* ---- parallel_for ---- */
 
-/* fn(arg, begin, end) over [0, n) in contiguous pieces of at least `grain`, one per thread at most; the split
- * depends on n, grain only in ways that cannot change results of elementwise work. Inline when nested, when
- * n <= grain, or in a forked child. */
-void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
+/* rush_parallel_for(), in rushlight.h: the split depends on n, grain only in ways that cannot change results of elementwise
+ * work. Inline when nested, when n <= grain, or in a forked child. */
 void rush_parallel_elsewhere(void); /* a library is about to use the pool by itself: said before, so that forked children know */
 RUSH_PY void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */

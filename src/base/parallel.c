@@ -145,7 +145,7 @@ void rush_parallel_alone(bool alone)
 
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
-    if (n <= 0) return;
+    if (n <= 0 || !fn) return;
 #ifdef _OPENMP
     int use = 1;
     if (n > grain && !rush_now.in_parallel) {
@@ -185,4 +185,14 @@ void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t b
     }
 #endif
     fn(arg, 0, n);
+}
+
+bool rush_in_parallel(void) { return rush_now.in_parallel; }
+
+int rush_thread_number(void)
+{
+#ifdef _OPENMP
+    if (rush_now.in_parallel) return omp_get_thread_num();
+#endif
+    return 0;
 }

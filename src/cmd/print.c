@@ -1,12 +1,12 @@
 /* print.c - walks the registry and prints what must be text: C prototypes, their bodies, the reference pages.
  *
- *     print header | source | reference
+ *     print header | source | reference | at
  *
  * Run while building; what it prints is never edited or committed. op/cname.c tells the names. Arguments that have no default
  * are parameters; the others are fields of an options struct: rush_conv2d(x, w, .stride = RUSH_INTS(2, 2)). C++ has them as
  * parameters, too: rush_conv2d(x, w, nullptr, {2, 2}).
  */
-#include "op/op.h"
+#include "cmd/print.h"
 #include <stdio.h>
 
 #define arg_name rush_arg_c_name
@@ -321,6 +321,7 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "header")) print_header();
     else if (argc == 2 && !strcmp(argv[1], "source")) print_source();
     else if (argc == 2 && !strcmp(argv[1], "reference")) print_reference();
-    else return fprintf(stderr, "usage: %s header|source|reference\n", argv[0]), 2;
+    else if (argc == 2 && !strcmp(argv[1], "at")) print_at();
+    else return fprintf(stderr, "usage: %s header|source|reference|at\n", argv[0]), 2;
     return fflush(stdout) || ferror(stdout);
 }

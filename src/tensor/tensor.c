@@ -361,6 +361,9 @@ rush_dtype rush_dtype_of(const rush_tensor *t) { return rush_tensor_given(t) ? t
 rush_device rush_device_of(const rush_tensor *t) { return rush_tensor_given(t) ? t->device : (rush_device){RUSH_CPU, -1}; }
 void *rush_data(const rush_tensor *t) { return rush_tensor_given(t) && t->storage ? rush_ptr(t) : NULL; }
 bool rush_is_contiguous(const rush_tensor *t) { return rush_tensor_given(t) && rush_contiguous(t); }
+rush_layout rush_layout_of(const rush_tensor *t) { return rush_tensor_given(t) && t->layout < RUSH_LAYOUTS ? (rush_layout)t->layout : RUSH_STRIDED; }
+int64_t rush_storage_offset(const rush_tensor *t) { return rush_tensor_given(t) ? t->offset : 0; }
+unsigned rush_tensor_version(const rush_tensor *t) { return rush_tensor_given(t) ? rush_version_of(t) : 0; }
 
 int64_t rush_size(const rush_tensor *t, int dim)
 {

@@ -79,12 +79,93 @@ static void differentiates(void **state)
     }
 }
 
+/* ---- a derivative of the program's own ---- */
+
+static int ended;
+static void count_end(void *arg) { ++*(int *)arg; }
+
+static int cube_backward(rush_node *node, void *arg, rush_tensor **g, rush_tensor **gin)
+{
+    rush_tensor *x, *y;
+    if (rush_function_saved(node, 0, &x) || rush_function_saved(node, 1, &y)) return -1;
+    if (rush_function_needs(node, 0)) gin[0] = rush_mul(g[0] ? g[0] : rush_function_zeros(node, 0), rush_mul(rush_div(y, x), 3));
+    return rush_error() ? -1 : 0;
+}
+
+static rush_tensor *cube(rush_tensor *x)
+{
+    static const rush_function function = {.name = "Cube", .backward = cube_backward, .end = count_end};
+    bool recorded = rush_grad_enabled_set(false);
+    rush_tensor *y = rush_mul(x, rush_mul(x, x));
+    rush_grad_enabled_set(recorded);
+    rush_node *node;
+    if (!y || rush_function_begin(&function, &ended, 1, &x, 1, &node)) return NULL;
+    y = rush_function_result(node, 0, y, 0);
+    if (y && rush_function_save(node, 2, (rush_tensor *[]){x, y})) y = NULL;
+    rush_node_drop(node);
+    return y;
+}
+
+static void functions_have_their_derivative(void **state)
+{
+    ended = 0;
+    rush_scope() {
+        rush_tensor *x = rush_requires_grad_set(rush_from_data((float[]){2}, RUSH_F32, 0, NULL), true), *y = cube(x);
+        assert_non_null(y);
+        assert_true(rush_item(y) == 8 && !rush_is_leaf(y));
+        assert_int_equal(rush_backward_full(1, &y, NULL, true, false), 0);
+        assert_true(rush_item(rush_grad(x)) == 12);
+        assert_int_equal(rush_backward(y), 0);
+        assert_true(rush_item(rush_grad(x)) == 24);
+        assert_int_equal(rush_backward(y), -1); /* what it saved is gone */
+        assert_int_equal(rush_error_kind_now(), RUSH_RUNTIME_ERROR);
+        rush_error_clear();
+        rush_tensor *plain = cube(rush_from_data((float[]){2}, RUSH_F32, 0, NULL));
+        assert_true(plain && rush_is_leaf(plain));
+        assert_int_equal(ended, 1); /* of the call that nobody differentiates */
+    }
+    assert_int_equal(ended, 2);
+}
+
+/* ---- a definition in pieces ---- */
+
+static int axpy(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *r = rush_add(in[1].t, rush_mul(in[0].t, in[2].f));
+    out[0] = rush_v_tensor(r);
+    return r ? 0 : -1;
+}
+
+static void definitions_come_in_pieces(void **state)
+{
+    static const rush_op *below, *composite;
+    if (!below) assert_int_equal(rush_library_impl("test_pieces::below", "CPU", axpy, NULL, NULL), 0); /* before there is one of the name */
+    if (!below) assert_non_null(below = rush_library_define("test_pieces::below(Tensor x, Tensor y, float a) -> Tensor"));
+    if (!composite) assert_non_null(composite = rush_library_define("test_pieces::composite(Tensor x, Tensor y, float a=2) -> Tensor"));
+    assert_int_equal(rush_library_impl("test_pieces::composite", "CompositeImplicitAutograd", axpy, NULL, NULL), 0);
+    rush_scope() {
+        rush_tensor *x = rush_requires_grad_set(rush_from_data((float[]){3}, RUSH_F32, 0, NULL), true);
+        rush_tensor *a = rush_apply(below, 3, (rush_value[]){rush_v_tensor(x), rush_v_tensor(x), rush_v_float(0.5)});
+        rush_tensor *b = a ? rush_apply(composite, 2, (rush_value[]){rush_v_tensor(x), rush_v_tensor(x)}) : NULL;
+        assert_non_null(b);
+        assert_true(rush_item(a) == 4.5 && rush_item(b) == 9);
+        assert_true(rush_is_leaf(a) && !rush_is_leaf(b)); /* a kernel is below autograd, what consists of operations has their derivatives */
+    }
+    assert_int_equal(rush_library_impl("add.Tensor", "CPU", axpy, NULL, NULL), -1);
+    assert_int_equal(rush_error_kind_now(), RUSH_RUNTIME_ERROR);
+    rush_error_clear();
+    assert_int_equal(rush_library_impl("test_pieces::below", "Nonsense", axpy, NULL, NULL), -1);
+    rush_error_clear();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_once),
         cmocka_unit_test(computes),
         cmocka_unit_test(differentiates),
+        cmocka_unit_test(functions_have_their_derivative),
+        cmocka_unit_test(definitions_come_in_pieces),
     };
     return SUITE(tests);
 }

@@ -45,6 +45,13 @@ def test_typed_compiles(compiler, standard, source):
     compiled(compiler, standard, "-fsyntax-only", ROOT / "tests" / "cpp" / source)
 
 
+def test_torch_headers(tmp_path):
+    folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
+    compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / "torch.cpp", *LINK, "-o", tmp_path / "program")
+    done = subprocess.run([str(tmp_path / "program")], capture_output=True, text=True)
+    assert done.stdout + done.stderr == "fine\n"
+
+
 def test_readme_as_cpp(tmp_path):
     source = tmp_path / "program.cpp"
     source.write_text(re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1))

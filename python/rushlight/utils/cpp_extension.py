@@ -1,8 +1,11 @@
-"""Extensions: C files against rushlight.h are compiled and loaded here under PyTorch's names for that.
+"""Extensions in C and C++: compiled against the library's headers, loaded here or built by a setup script.
 
-C++ extensions of PyTorch need libtorch (its headers and libraries), which rushlight has not: those say so.
-A C file either registers operators (register_operations; is_python_module=False) or is a CPython module.
+C++ sources see PyTorch's headers (torch/extension.h, ATen/ATen.h, ...), which here are thin ones over rushlight.h. A C file either
+registers operators (register_operations; is_python_module=False) or is a CPython module. CUDA sources are refused.
 """
+import concurrent.futures
+import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -22,8 +25,7 @@ LIB_EXT = ".so"
 COMMON_NVCC_FLAGS = []
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_WHY = ("C++ extensions of PyTorch need libtorch (its headers and libraries), which rushlight does not have; "
-        "write the extension in C against rushlight.h, or run without its compiled part")
+_WHY = "extensions with CUDA or SYCL sources need a compiler and a backend for such a device, which rushlight does not have"
 
 
 def _build_folder():
@@ -33,11 +35,15 @@ def _build_folder():
 
 
 def include_paths(device_type="cpu", torch_include_dirs=True):
-    """The folders of rushlight.h and of the headers that it includes."""
+    """The folders of rushlight.h, of PyTorch's C++ headers and, where that package is installed, of pybind11."""
     installed = os.path.join(_PACKAGE, "include")
-    if os.path.isdir(installed):
-        return [installed]
-    return [os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "include"), os.path.join(_build_folder(), "include")]
+    tops = [installed] if os.path.isdir(installed) else \
+        [os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "include"), os.path.join(_build_folder(), "include")]
+    paths = [path for top in tops for path in (top, os.path.join(top, "rushlight", "cpp"))]
+    found = importlib.util.find_spec("pybind11")
+    if found is not None and found.submodule_search_locations:
+        paths.append(os.path.join(found.submodule_search_locations[0], "include"))
+    return paths
 
 
 def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platform=None):
@@ -53,59 +59,128 @@ def _refuse(what):
     raise RuntimeError("torch.utils.cpp_extension.%s: %s" % (what, _WHY))
 
 
-def _all_c(sources):
-    return all(str(source).endswith(".c") for source in sources)
+def _is_c(source):
+    return str(source).endswith(".c")
+
+
+def _check(what, sources, *others):
+    if any(others) or any(str(source).endswith((".cu", ".cuh", ".sycl")) for source in sources):
+        _refuse(what)
 
 
 def flags():
     """What a C compiler takes to build against the library."""
     lib = library_paths()[0]
-    return ["-I" + folder for folder in include_paths()] + ["-L" + lib, "-Wl,-rpath," + lib, "-lrushlight"]
+    return ["-I" + folder for folder in include_paths() if os.path.basename(folder) != "cpp"] + ["-L" + lib, "-Wl,-rpath," + lib, "-lrushlight"]
+
+
+def _cxx_flags(name, own):
+    standard = [] if any(flag.startswith("-std=") for flag in own) else ["-std=c++17"]
+    return standard + ["-DTORCH_EXTENSION_NAME=" + name, "-DTORCH_API_INCLUDE_EXTENSION_H"]
+
+
+def _run(command, name, verbose):
+    if verbose:
+        print(" ".join(command), file=sys.stderr)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if verbose and done.stderr:
+        print(done.stderr, file=sys.stderr)
+    if done.returncode:
+        raise RuntimeError("Error building extension '%s': %s" % (name, done.stderr))
+
+
+def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, executable=False):
+    """Objects side by side, then one link; nothing is done where sources and commands are those of the last time."""
+    os.makedirs(folder, exist_ok=True)
+    sources = [os.path.abspath(source) for source in sources]
+    search = ["-I" + path for path in list(includes or []) + include_paths() + [sysconfig.get_path("include")]]
+    commands = []
+    for i, source in enumerate(sources):
+        made = os.path.join(folder, "%s_%d.o" % (os.path.splitext(os.path.basename(source))[0], i))
+        compiler = [get_c_compiler()] if _is_c(source) else [get_cxx_compiler()] + _cxx_flags(name, cflags)
+        commands.append(compiler + ["-fPIC", "-O2"] + list(cflags) + search + ["-c", source, "-o", made])
+    linker = get_c_compiler() if all(map(_is_c, sources)) else get_cxx_compiler()
+    lib = library_paths()[0]
+    link = [linker] + ([] if executable else ["-shared"]) + [command[-1] for command in commands] + \
+        ["-L" + lib, "-Wl,-rpath," + lib, "-lrushlight"] + list(ldflags) + ["-lm", "-o"]
+    stamp = hashlib.sha256(repr(commands + [link]).encode())
+    for source in sources:
+        with open(source, "rb") as file:
+            stamp.update(file.read())
+    note = target + ".stamp"
+    newest = max(os.path.getmtime(path) for path in [lib] + sources)
+    if os.path.exists(target) and os.path.exists(note) and os.path.getmtime(note) >= newest:
+        with open(note, encoding="ascii") as file:
+            if file.read() == stamp.hexdigest():
+                return
+    workers = max(1, int(os.environ.get("MAX_JOBS", 0)) or os.cpu_count() or 1)
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda command: _run(command, name, verbose), commands))
+    fresh = "%s.%d" % (target, os.getpid())     # another process may be loading the old one
+    _run(link + [fresh], name, verbose)
+    os.replace(fresh, target)
+    with open(note, "w", encoding="ascii") as file:
+        file.write(stamp.hexdigest())
 
 
 def load(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_sycl_cflags=None, extra_ldflags=None,
          extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None, with_sycl=None,
          is_python_module=True, is_standalone=False, keep_intermediates=True):
-    """Compile C files and load the result: a module, or (is_python_module=False) a library of operators."""
+    """Compile C and C++ files, unless that was done before, and load the result: a module, or (is_python_module=False) a
+    library of operators, or (is_standalone=True) a program, whose path comes back.
+
+    >>> my_module = torch.utils.cpp_extension.load("my_module", ["my_module.cpp"])   # doctest: +SKIP
+    """
     sources = [sources] if isinstance(sources, str) else list(sources)
-    if not _all_c(sources) or with_cuda or with_sycl or is_standalone:
-        _refuse("load(%r)" % name)
-    folder = build_directory or os.path.join(get_default_build_root(), "py%d%d" % sys.version_info[:2], name)
-    os.makedirs(folder, exist_ok=True)
-    target = os.path.join(folder, name + LIB_EXT)
-    newest = max(os.path.getmtime(source) for source in sources)
-    if not os.path.exists(target) or os.path.getmtime(target) < newest:
-        fresh = "%s.%d" % (target, os.getpid())     # another process may be loading the old one
-        command = [get_c_compiler(), "-shared", "-fPIC", "-O2"] + [os.path.abspath(s) for s in sources] + list(extra_cflags or [])
-        command += ["-I" + path for path in [sysconfig.get_path("include")] + list(extra_include_paths or [])]
-        command += flags() + list(extra_ldflags or []) + ["-lm", "-o", fresh]
-        done = subprocess.run(command, capture_output=not verbose, text=True)
-        if done.returncode:
-            raise RuntimeError("Error building extension '%s': %s" % (name, done.stderr or ""))
-        os.replace(fresh, target)
+    _check("load(%r)" % name, sources, with_cuda, with_sycl)
+    folder = build_directory or _get_build_directory(name, verbose)
+    target = os.path.join(folder, name + (EXEC_EXT if is_standalone else LIB_EXT))
+    _compile(name, sources, folder, target, list(extra_cflags or []), list(extra_ldflags or []), extra_include_paths, verbose, is_standalone)
+    if is_standalone:
+        return target
     if not is_python_module:
         from rushlight._ops import ops
         ops.load_library(target)
         return target
-    import importlib.util
     spec = importlib.util.spec_from_file_location(name, target)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def load_inline(name, cpp_sources, *args, **kwargs):
-    _refuse("load_inline(%r)" % name)
+def load_inline(name, cpp_sources, cuda_sources=None, sycl_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
+                extra_sycl_cflags=None, extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False,
+                with_cuda=None, with_sycl=None, is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True,
+                use_pch=False, no_implicit_headers=False):
+    """load() of C++ source texts. functions: names, or names with their docstrings, that become the module's functions."""
+    _check("load_inline(%r)" % name, [], cuda_sources, sycl_sources, with_cuda, with_sycl)
+    texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
+    lines = [] if no_implicit_headers else ["#include <torch/extension.h>"]
+    lines += texts
+    if functions is not None:
+        docs = {functions: functions} if isinstance(functions, str) else \
+            functions if isinstance(functions, dict) else {function: function for function in functions}
+        lines.append("PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {")
+        lines += ['m.def("%s", torch::wrap_pybind_function(%s), R"doc(%s)doc");' % (function, function, doc) for function, doc in docs.items()]
+        lines.append("}")
+    folder = build_directory or _get_build_directory(name, verbose)
+    os.makedirs(folder, exist_ok=True)
+    path, text = os.path.join(folder, "main.cpp"), "\n".join(lines) + "\n"
+    if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return load(name, [path], extra_cflags=extra_cflags, extra_ldflags=extra_ldflags, extra_include_paths=extra_include_paths,
+                build_directory=folder, verbose=verbose, is_python_module=is_python_module)
 
 
 def CppExtension(name, sources, *args, **kwargs):
-    """A setuptools.Extension of C files; C++ is refused."""
-    if not _all_c(sources):
-        _refuse("CppExtension(%r)" % name)
+    """A setuptools.Extension of C and C++ files, for BuildExtension."""
+    _check("CppExtension(%r)" % name, sources)
     import setuptools
     for key, paths in (("include_dirs", include_paths()), ("library_dirs", library_paths()),
                        ("runtime_library_dirs", library_paths()), ("libraries", ["rushlight"])):
         kwargs[key] = list(kwargs.get(key) or []) + paths
+    kwargs.setdefault("language", "c" if all(map(_is_c, sources)) else "c++")
     return setuptools.Extension(name, sources, *args, **kwargs)
 
 
@@ -117,20 +192,45 @@ def SyclExtension(name, sources, *args, **kwargs):
     _refuse("SyclExtension(%r)" % name)
 
 
-def _plain_build_ext():
-    from setuptools.command.build_ext import build_ext
-    return build_ext
+try:
+    from setuptools.command.build_ext import build_ext as _build_ext
+except ImportError:     # load() does not need it
+    _build_ext = object
 
 
-class BuildExtension:
-    """The build_ext command of setup scripts: setuptools' own, which is all that C takes."""
+class BuildExtension(_build_ext):
+    """The build_ext command of setup scripts: C++ files get the standard and the module's name; extra_compile_args may be a
+    dict with the key "cxx".
+    """
 
-    def __new__(cls, *args, **kwargs):
-        return _plain_build_ext()(*args, **{k: v for k, v in kwargs.items() if k not in ("use_ninja", "no_python_abi_suffix")})
+    def __init__(self, *args, **kwargs):
+        self.use_ninja = kwargs.pop("use_ninja", True)      # setuptools compiles, whatever it says
+        self.no_python_abi_suffix = kwargs.pop("no_python_abi_suffix", False)
+        super().__init__(*args, **kwargs)
 
     @classmethod
     def with_options(cls, **options):
-        return _plain_build_ext()
+        class WithOptions(cls):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **{**options, **kwargs})
+        return WithOptions
+
+    def build_extensions(self):
+        for extension in self.extensions:
+            _check("BuildExtension: %s" % extension.name, extension.sources)
+            own = extension.extra_compile_args
+            own = list(own.get("cxx", [])) if isinstance(own, dict) else list(own or [])
+            if not all(map(_is_c, extension.sources)):
+                own += _cxx_flags(extension.name.split(".")[-1], own)
+            extension.extra_compile_args = own
+        super().build_extensions()
+
+    def get_ext_filename(self, ext_name):
+        name = super().get_ext_filename(ext_name)
+        if not self.no_python_abi_suffix:
+            return name
+        parts = name.split(".")
+        return ".".join(parts[:-2] + parts[-1:]) if len(parts) > 2 else name
 
 
 def is_ninja_available():
@@ -147,6 +247,10 @@ def get_default_build_root():
     chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return chosen or os.path.join(cache, "rushlight_extensions")
+
+
+def _get_build_directory(name, verbose=False):
+    return os.path.join(get_default_build_root(), "py%d%d_cpu" % sys.version_info[:2], name)
 
 
 def get_c_compiler():

@@ -1,0 +1,3 @@
+/* ATen.h - PyTorch's name for rushlight/at/aten.hpp */
+#pragma once
+#include <rushlight/at/aten.hpp>

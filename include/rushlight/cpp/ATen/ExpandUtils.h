@@ -1,0 +1,3 @@
+/* ExpandUtils.h - PyTorch's name for rushlight/at/aten.hpp */
+#pragma once
+#include <rushlight/at/aten.hpp>

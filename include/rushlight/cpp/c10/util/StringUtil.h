@@ -1,0 +1,3 @@
+/* StringUtil.h - PyTorch's name for rushlight/at/base.hpp */
+#pragma once
+#include <rushlight/at/base.hpp>

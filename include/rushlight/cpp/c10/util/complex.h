@@ -1,0 +1,3 @@
+/* complex.h - PyTorch's name for rushlight/at/types.hpp */
+#pragma once
+#include <rushlight/at/types.hpp>

@@ -1,0 +1,3 @@
+/* string_view.h - PyTorch's name for rushlight/at/base.hpp */
+#pragma once
+#include <rushlight/at/base.hpp>

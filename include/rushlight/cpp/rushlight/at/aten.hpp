@@ -1,0 +1,8 @@
+/* aten.hpp - tensors, dispatch by dtype, loops on threads. */
+#ifndef RUSHLIGHT_AT_ATEN_HPP
+#define RUSHLIGHT_AT_ATEN_HPP
+
+#include "dispatch.hpp"
+#include "parallel.hpp"
+
+#endif

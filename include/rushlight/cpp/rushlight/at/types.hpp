@@ -1,0 +1,436 @@
+/* types.hpp - dtypes, numbers, devices, and the options of tensors, as ATen spells them. */
+#ifndef RUSHLIGHT_AT_TYPES_HPP
+#define RUSHLIGHT_AT_TYPES_HPP
+
+#include "base.hpp"
+
+#include <cmath>
+#include <complex>
+
+namespace c10 {
+
+/* ---- half types: stored in 16 bits, computed in float ---- */
+
+namespace detail {
+
+inline float float_of(uint32_t bits)
+{
+    float f;
+    std::memcpy(&f, &bits, sizeof f);
+    return f;
+}
+inline uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    std::memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+inline float float_of_half(uint16_t h)
+{
+    uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
+    if (exponent == 31) return float_of(sign | 0x7f800000 | fraction << 13);
+    if (exponent) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+    float small = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -small : small;
+}
+
+/* To the nearest, of two the even one. */
+inline uint16_t half_of_float(float f)
+{
+    uint32_t bits = bits_of(f), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (rest > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+    if (rest >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
+    if (rest < 0x38800000) return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(float_of(rest) * 0x1p24f)));
+    rest += 0xfff + (rest >> 13 & 1);
+    return static_cast<uint16_t>(sign | (rest - 0x38000000) >> 13);
+}
+
+inline uint16_t bfloat_of_float(float f)
+{
+    uint32_t bits = bits_of(f);
+    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;
+    return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+} // namespace detail
+
+#define C10_HALF_TYPE_(Name, to_float, from_float)                                                          \
+    struct Name {                                                                                           \
+        uint16_t x;                                                                                         \
+        struct from_bits_t {};                                                                              \
+        static constexpr from_bits_t from_bits() { return {}; }                                             \
+        Name() = default;                                                                                   \
+        constexpr Name(uint16_t bits, from_bits_t) : x(bits) {}                                             \
+        Name(float f) : x(from_float) {}                                                                    \
+        operator float() const { return to_float; }                                                         \
+    };                                                                                                      \
+    inline Name operator+(Name a, Name b) { return float(a) + float(b); }                                   \
+    inline Name operator-(Name a, Name b) { return float(a) - float(b); }                                   \
+    inline Name operator*(Name a, Name b) { return float(a) * float(b); }                                   \
+    inline Name operator/(Name a, Name b) { return float(a) / float(b); }                                   \
+    inline Name operator-(Name a) { return -float(a); }                                                     \
+    inline Name &operator+=(Name &a, Name b) { return a = a + b; }                                          \
+    inline Name &operator-=(Name &a, Name b) { return a = a - b; }                                          \
+    inline Name &operator*=(Name &a, Name b) { return a = a * b; }                                          \
+    inline Name &operator/=(Name &a, Name b) { return a = a / b; }                                          \
+    inline float operator+(Name a, float b) { return float(a) + b; }                                        \
+    inline float operator-(Name a, float b) { return float(a) - b; }                                        \
+    inline float operator*(Name a, float b) { return float(a) * b; }                                        \
+    inline float operator/(Name a, float b) { return float(a) / b; }                                        \
+    inline float operator+(float a, Name b) { return a + float(b); }                                        \
+    inline float operator-(float a, Name b) { return a - float(b); }                                        \
+    inline float operator*(float a, Name b) { return a * float(b); }                                        \
+    inline float operator/(float a, Name b) { return a / float(b); }                                        \
+    inline float &operator+=(float &a, Name b) { return a += float(b); }                                    \
+    inline float &operator-=(float &a, Name b) { return a -= float(b); }                                    \
+    inline float &operator*=(float &a, Name b) { return a *= float(b); }                                    \
+    inline float &operator/=(float &a, Name b) { return a /= float(b); }                                    \
+    inline double operator+(Name a, double b) { return float(a) + b; }                                      \
+    inline double operator-(Name a, double b) { return float(a) - b; }                                      \
+    inline double operator*(Name a, double b) { return float(a) * b; }                                      \
+    inline double operator/(Name a, double b) { return float(a) / b; }                                      \
+    inline double operator+(double a, Name b) { return a + float(b); }                                      \
+    inline double operator-(double a, Name b) { return a - float(b); }                                      \
+    inline double operator*(double a, Name b) { return a * float(b); }                                      \
+    inline double operator/(double a, Name b) { return a / float(b); }                                      \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator+(Name a, I b) { return float(a) + float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator-(Name a, I b) { return float(a) - float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator*(Name a, I b) { return float(a) * float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator/(Name a, I b) { return float(a) / float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator+(I a, Name b) { return float(a) + float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator-(I a, Name b) { return float(a) - float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator*(I a, Name b) { return float(a) * float(b); } \
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> Name operator/(I a, Name b) { return float(a) / float(b); } \
+    inline std::ostream &operator<<(std::ostream &out, Name a) { return out << float(a); }
+
+C10_HALF_TYPE_(Half, detail::float_of_half(x), detail::half_of_float(f))
+C10_HALF_TYPE_(BFloat16, detail::float_of(static_cast<uint32_t>(x) << 16), detail::bfloat_of_float(f))
+
+template <class T> using complex = std::complex<T>;
+
+/* ---- dtypes, with PyTorch's numbers ---- */
+
+/* (C++ type, PyTorch's name, the library's) */
+#define AT_FORALL_TYPES_(_)                                                                                 \
+    _(uint8_t, Byte, U8) _(int8_t, Char, I8) _(int16_t, Short, I16) _(int, Int, I32) _(int64_t, Long, I64)   \
+    _(::c10::Half, Half, F16) _(float, Float, F32) _(double, Double, F64) _(::c10::complex<float>, ComplexFloat, C64) \
+    _(::c10::complex<double>, ComplexDouble, C128) _(bool, Bool, BOOL) _(::c10::BFloat16, BFloat16, BF16)    \
+    _(uint16_t, UInt16, U16) _(uint32_t, UInt32, U32) _(uint64_t, UInt64, U64)
+
+enum class ScalarType : int8_t {
+    Byte, Char, Short, Int, Long, Half, Float, Double, ComplexHalf, ComplexFloat, ComplexDouble, Bool, QInt8, QUInt8, QInt32, BFloat16,
+    Float8_e5m2 = 23, Float8_e4m3fn, Float8_e5m2fnuz, Float8_e4m3fnuz, UInt16 = 27, UInt32, UInt64, Float8_e8m0fnu = 44, Undefined = 46
+};
+
+namespace detail {
+
+struct dtype_pair {
+    ScalarType at;
+    rush_dtype rush;
+};
+constexpr dtype_pair dtype_pairs[] = {
+#define AT_PAIR_(type, name, rush) {ScalarType::name, RUSH_##rush},
+    AT_FORALL_TYPES_(AT_PAIR_)
+#undef AT_PAIR_
+    {ScalarType::ComplexHalf, RUSH_C32}, {ScalarType::QInt8, RUSH_QINT8}, {ScalarType::QUInt8, RUSH_QUINT8}, {ScalarType::QInt32, RUSH_QINT32},
+    {ScalarType::Float8_e5m2, RUSH_F8E5M2}, {ScalarType::Float8_e4m3fn, RUSH_F8E4M3FN}, {ScalarType::Float8_e5m2fnuz, RUSH_F8E5M2FNUZ},
+    {ScalarType::Float8_e4m3fnuz, RUSH_F8E4M3FNUZ}, {ScalarType::Float8_e8m0fnu, RUSH_F8E8M0FNU}};
+
+inline rush_dtype dtype_of(ScalarType t)
+{
+    for (auto &pair : dtype_pairs)
+        if (pair.at == t) return pair.rush;
+    fail<Error>("a dtype was expected, not Undefined");
+}
+inline ScalarType scalar_type_of(int64_t dtype)
+{
+    for (auto &pair : dtype_pairs)
+        if (pair.rush == dtype) return pair.at;
+    return ScalarType::Undefined;
+}
+
+} // namespace detail
+
+#define AT_CONSTANT_(type, name, rush) constexpr ScalarType k##name = ScalarType::name;
+AT_FORALL_TYPES_(AT_CONSTANT_)
+#undef AT_CONSTANT_
+constexpr ScalarType kComplexHalf = ScalarType::ComplexHalf, kUInt8 = kByte, kInt8 = kChar, kInt16 = kShort, kInt32 = kInt, kInt64 = kLong, kFloat16 = kHalf,
+                     kFloat32 = kFloat, kFloat64 = kDouble, kComplexFloat32 = kComplexFloat, kU8 = kByte, kI8 = kChar, kI16 = kShort, kI32 = kInt,
+                     kI64 = kLong, kF16 = kHalf, kF32 = kFloat, kF64 = kDouble;
+
+template <class T> struct CppTypeToScalarType;
+#define AT_TYPE_(type, name, rush)                                                                          \
+    template <> struct CppTypeToScalarType<type> : std::integral_constant<ScalarType, ScalarType::name> {};
+AT_FORALL_TYPES_(AT_TYPE_)
+#undef AT_TYPE_
+template <> struct CppTypeToScalarType<long long> : std::integral_constant<ScalarType, ScalarType::Long> {};
+static_assert(std::is_same_v<int64_t, long>, "elements of dtype int64 are of type long");
+
+inline size_t elementSize(ScalarType t) { return rush_dtype_size(detail::dtype_of(t)); }
+inline bool isFloatingType(ScalarType t) { return rush_dtype_is_float(detail::dtype_of(t)); }
+inline bool isComplexType(ScalarType t) { return rush_dtype_is_complex(detail::dtype_of(t)); }
+inline bool isIntegralType(ScalarType t, bool includeBool) { return rush_dtype_is_integer(detail::dtype_of(t)) || (includeBool && t == kBool); }
+inline ScalarType promoteTypes(ScalarType a, ScalarType b) { return detail::scalar_type_of(rush_promote(detail::dtype_of(a), detail::dtype_of(b))); }
+inline const char *toString(ScalarType t)
+{
+    switch (t) {
+#define AT_NAME_(type, name, rush)                                                                          \
+    case ScalarType::name: return #name;
+        AT_FORALL_TYPES_(AT_NAME_)
+#undef AT_NAME_
+    case ScalarType::Undefined: return "Undefined";
+    default: return rush_dtype_name(detail::dtype_of(t));
+    }
+}
+/* As in C++, so streams say the C++ name where PyTorch has a TypeMeta. */
+inline std::ostream &operator<<(std::ostream &out, ScalarType t) { return out << toString(t); }
+inline ScalarType typeMetaToScalarType(ScalarType t) { return t; }
+
+/* ---- numbers ---- */
+
+class Scalar {
+    rush_value v = rush_v_int(0);
+
+public:
+    Scalar() = default;
+    Scalar(bool b) : v(rush_v_bool(b)) {}
+    Scalar(double f) : v(rush_v_float(f)) {}
+    Scalar(float f) : v(rush_v_float(f)) {}
+    Scalar(Half f) : v(rush_v_float(float(f))) {}
+    Scalar(BFloat16 f) : v(rush_v_float(float(f))) {}
+    template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0> Scalar(I i) : v(rush_v_int(static_cast<int64_t>(i))) {}
+    template <class F> Scalar(std::complex<F> c) : v(rush_v_none())
+    {
+        v.kind = RUSH_V_COMPLEX;
+        v.c[0] = static_cast<double>(c.real());
+        v.c[1] = static_cast<double>(c.imag());
+    }
+    static Scalar of(const rush_value &value)
+    {
+        Scalar s;
+        s.v = value;
+        return s;
+    }
+    const rush_value &value() const { return v; }
+    bool isFloatingPoint() const { return v.kind == RUSH_V_FLOAT; }
+    bool isComplex() const { return v.kind == RUSH_V_COMPLEX; }
+    bool isBoolean() const { return v.kind == RUSH_V_BOOL; }
+    bool isIntegral(bool includeBool) const { return v.kind == RUSH_V_INT || (includeBool && v.kind == RUSH_V_BOOL); }
+    bool isIntegral() const { return isIntegral(false); }
+    ScalarType type() const { return isFloatingPoint() ? kDouble : isComplex() ? kComplexDouble : isBoolean() ? kBool : kLong; }
+    template <class T> T to() const
+    {
+        if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+            using F = typename T::value_type;
+            return isComplex() ? T(static_cast<F>(v.c[0]), static_cast<F>(v.c[1])) : T(static_cast<F>(isFloatingPoint() ? v.f : static_cast<double>(v.i)));
+        } else {
+            if (isComplex()) TORCH_CHECK(v.c[1] == 0, "value cannot be converted to a real type without losing its imaginary part");
+            if (isComplex()) return static_cast<T>(static_cast<float>(v.c[0]));
+            if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(isFloatingPoint() ? static_cast<float>(v.f) : static_cast<float>(v.i));
+            else return isFloatingPoint() ? static_cast<T>(v.f) : static_cast<T>(v.i);
+        }
+    }
+    double toDouble() const { return to<double>(); }
+    float toFloat() const { return to<float>(); }
+    int64_t toLong() const { return to<int64_t>(); }
+    int toInt() const { return to<int>(); }
+    bool toBool() const { return to<bool>(); }
+    std::complex<double> toComplexDouble() const { return to<std::complex<double>>(); }
+    Scalar operator-() const
+    {
+        if (isFloatingPoint()) return -v.f;
+        if (isComplex()) return std::complex<double>(-v.c[0], -v.c[1]);
+        return -v.i;
+    }
+    bool equal(const Scalar &other) const { return toComplexDouble() == other.toComplexDouble(); }
+};
+inline std::ostream &operator<<(std::ostream &out, const Scalar &s)
+{
+    if (s.isFloatingPoint()) return out << s.toDouble();
+    if (s.isComplex()) return out << s.toComplexDouble();
+    return out << s.toLong();
+}
+
+/* ---- devices, layouts ---- */
+
+enum class DeviceType : int8_t { CPU = 0, CUDA = 1, HIP = 6, XLA = 9, MPS = 13, Meta = 14, PrivateUse1 = 20 };
+constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA, kHIP = DeviceType::HIP, kXLA = DeviceType::XLA, kMPS = DeviceType::MPS, kMeta = DeviceType::Meta,
+                     kPrivateUse1 = DeviceType::PrivateUse1;
+using DeviceIndex = int8_t;
+
+namespace detail {
+inline uint8_t device_type_of(DeviceType t)
+{
+    switch (t) {
+    case DeviceType::CPU: return RUSH_CPU;
+    case DeviceType::CUDA: return RUSH_CUDA;
+    case DeviceType::Meta: return RUSH_META;
+    case DeviceType::PrivateUse1: return RUSH_PRIVATEUSEONE;
+    default: fail<Error>("there is no backend for this type of device");
+    }
+}
+} // namespace detail
+
+class Device {
+    DeviceType its_type;
+    DeviceIndex its_index;
+
+public:
+    Device(DeviceType type, DeviceIndex index = -1) : its_type(type), its_index(index) {}
+    explicit Device(rush_device d)
+        : its_type(d.type == RUSH_CPU ? kCPU : d.type == RUSH_META ? kMeta : d.type == RUSH_CUDA ? kCUDA : kPrivateUse1), its_index(d.index) {}
+    Device(const std::string &text) : Device(kCPU)
+    {
+        size_t colon = text.find(':');
+        int type = rush_device_from_name(text.substr(0, colon).c_str());
+        TORCH_CHECK(type >= 0, "Invalid device string: '", text, "'");
+        *this = Device(rush_device{static_cast<uint8_t>(type), static_cast<int8_t>(colon == std::string::npos ? -1 : std::stoi(text.substr(colon + 1)))});
+    }
+    Device(const char *text) : Device(std::string(text)) {}
+    rush_device value() const { return {detail::device_type_of(its_type), its_index}; }
+    DeviceType type() const { return its_type; }
+    DeviceIndex index() const { return its_index; }
+    bool has_index() const { return its_index >= 0; }
+    bool is_cpu() const { return its_type == kCPU; }
+    bool is_cuda() const { return its_type == kCUDA; }
+    bool is_meta() const { return its_type == kMeta; }
+    bool is_mps() const { return its_type == kMPS; }
+    bool is_xla() const { return its_type == kXLA; }
+    bool is_privateuseone() const { return its_type == kPrivateUse1; }
+    bool operator==(const Device &other) const { return its_type == other.its_type && its_index == other.its_index; }
+    bool operator!=(const Device &other) const { return !(*this == other); }
+    std::string str() const { return rush_device_text(value()); }
+};
+inline std::ostream &operator<<(std::ostream &out, const Device &d) { return out << d.str(); }
+inline std::ostream &operator<<(std::ostream &out, DeviceType t) { return out << Device(t).str(); }
+
+enum class Layout : int8_t { Strided, Sparse, SparseCsr, Mkldnn, SparseCsc, SparseBsr, SparseBsc };
+constexpr Layout kStrided = Layout::Strided, kSparse = Layout::Sparse, kSparseCsr = Layout::SparseCsr, kSparseCsc = Layout::SparseCsc,
+                 kSparseBsr = Layout::SparseBsr, kSparseBsc = Layout::SparseBsc;
+enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
+static_assert(RUSH_CONTIGUOUS == 0 && RUSH_PRESERVE == 1 && RUSH_CHANNELS_LAST == 2 && RUSH_CHANNELS_LAST_3D == 3, "the same numbers on both sides");
+
+namespace detail {
+inline int layout_value(Layout l)
+{
+    constexpr int values[] = {RUSH_STRIDED, RUSH_SPARSE_COO, RUSH_SPARSE_CSR, -1, RUSH_SPARSE_CSC, RUSH_SPARSE_BSR, RUSH_SPARSE_BSC};
+    int value = values[static_cast<int>(l)];
+    if (value < 0) fail<Error>("this layout is not supported");
+    return value;
+}
+inline Layout layout_of(int64_t value)
+{
+    constexpr Layout layouts[] = {kStrided, kSparse, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc};
+    return layouts[value];
+}
+} // namespace detail
+
+class Generator {
+    std::shared_ptr<rush_generator> g;
+
+public:
+    Generator() = default;
+    explicit Generator(rush_generator *own) : g(own, rush_generator_drop) {} /* takes the reference */
+    static Generator of(rush_generator *shared)
+    {
+        if (shared) rush_generator_keep(shared);
+        return shared ? Generator(shared) : Generator();
+    }
+    rush_generator *get() const { return g.get(); }
+    bool defined() const { return static_cast<bool>(g); }
+    void set_current_seed(uint64_t seed) const { rush_generator_seed(g.get(), seed); }
+};
+
+/* dtype, layout, device and more of a tensor to be made: each may be left open. */
+class TensorOptions {
+    std::optional<ScalarType> its_dtype;
+    std::optional<Layout> its_layout;
+    std::optional<Device> its_device;
+    std::optional<bool> pinned, grad;
+    std::optional<MemoryFormat> format;
+
+public:
+    TensorOptions() = default;
+    TensorOptions(ScalarType t) : its_dtype(t) {}
+    TensorOptions(Layout l) : its_layout(l) {}
+    TensorOptions(Device d) : its_device(d) {}
+    TensorOptions(DeviceType t) : its_device(Device(t)) {}
+    TensorOptions(const std::string &device) : its_device(Device(device)) {}
+    TensorOptions(const char *device) : its_device(Device(device)) {}
+    explicit TensorOptions(MemoryFormat f) : format(f) {}
+    TensorOptions dtype(std::optional<ScalarType> t) const { return with(&TensorOptions::its_dtype, t); }
+    template <class T> TensorOptions dtype() const { return dtype(CppTypeToScalarType<T>::value); }
+    TensorOptions layout(std::optional<Layout> l) const { return with(&TensorOptions::its_layout, l); }
+    TensorOptions device(std::optional<Device> d) const { return with(&TensorOptions::its_device, d); }
+    TensorOptions device(DeviceType t, DeviceIndex index = -1) const { return device(std::optional<Device>(Device(t, index))); }
+    TensorOptions device_index(DeviceIndex i) const { return device(Device(kCUDA, i)); }
+    TensorOptions pinned_memory(std::optional<bool> b) const { return with(&TensorOptions::pinned, b); }
+    TensorOptions requires_grad(std::optional<bool> b) const { return with(&TensorOptions::grad, b); }
+    TensorOptions memory_format(std::optional<MemoryFormat> f) const { return with(&TensorOptions::format, f); }
+    ScalarType dtype() const { return its_dtype ? *its_dtype : detail::scalar_type_of(rush_default_dtype()); }
+    Layout layout() const { return its_layout.value_or(kStrided); }
+    Device device() const { return its_device.value_or(Device(kCPU)); }
+    bool pinned_memory() const { return pinned.value_or(false); }
+    bool requires_grad() const { return grad.value_or(false); }
+    bool has_dtype() const { return its_dtype.has_value(); }
+    bool has_device() const { return its_device.has_value(); }
+    const std::optional<ScalarType> &dtype_opt() const { return its_dtype; }
+    const std::optional<Layout> &layout_opt() const { return its_layout; }
+    const std::optional<Device> &device_opt() const { return its_device; }
+    const std::optional<bool> &pinned_memory_opt() const { return pinned; }
+    const std::optional<MemoryFormat> &memory_format_opt() const { return format; }
+
+private:
+    template <class T> TensorOptions with(std::optional<T> TensorOptions::*what, std::optional<T> value) const
+    {
+        TensorOptions changed = *this;
+        changed.*what = value;
+        return changed;
+    }
+};
+inline TensorOptions dtype(ScalarType t) { return TensorOptions(t); }
+inline TensorOptions layout(Layout l) { return TensorOptions(l); }
+inline TensorOptions device(Device d) { return TensorOptions(d); }
+inline TensorOptions device(DeviceType t) { return TensorOptions(Device(t)); }
+inline TensorOptions requires_grad(bool b = true) { return TensorOptions().requires_grad(b); }
+
+} // namespace c10
+
+namespace std {
+#define AT_LIMITS_(Name, digits_, lowest_, highest_, smallest_, step_, infinite, nan)                        \
+    template <> class numeric_limits<::c10::Name> {                                                         \
+        static constexpr ::c10::Name bits(uint16_t x) { return ::c10::Name(x, ::c10::Name::from_bits()); }   \
+                                                                                                            \
+    public:                                                                                                 \
+        static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false, has_infinity = true, has_quiet_NaN = true; \
+        static constexpr int radix = 2, digits = digits_;                                                   \
+        static constexpr ::c10::Name lowest() { return bits(lowest_); }                                      \
+        static constexpr ::c10::Name max() { return bits(highest_); }                                        \
+        static constexpr ::c10::Name min() { return bits(smallest_); }                                       \
+        static constexpr ::c10::Name epsilon() { return bits(step_); }                                       \
+        static constexpr ::c10::Name infinity() { return bits(infinite); }                                   \
+        static constexpr ::c10::Name quiet_NaN() { return bits(nan); }                                       \
+    };
+AT_LIMITS_(Half, 11, 0xfbff, 0x7bff, 0x0400, 0x1400, 0x7c00, 0x7e00)
+AT_LIMITS_(BFloat16, 8, 0xff7f, 0x7f7f, 0x0080, 0x3c00, 0x7f80, 0x7fc0)
+#undef AT_LIMITS_
+inline bool isnan(::c10::Half a) { return std::isnan(float(a)); }
+inline bool isnan(::c10::BFloat16 a) { return std::isnan(float(a)); }
+inline bool isinf(::c10::Half a) { return std::isinf(float(a)); }
+inline bool isinf(::c10::BFloat16 a) { return std::isinf(float(a)); }
+} // namespace std
+
+namespace at {
+/* In which type sums of a dtype are computed. */
+template <class T> struct OpMathType { using type = T; };
+template <> struct OpMathType<Half> { using type = float; };
+template <> struct OpMathType<BFloat16> { using type = float; };
+template <class T> using opmath_type = typename OpMathType<T>::type;
+template <class T, bool is_cuda> struct AccumulateType {
+    using type = std::conditional_t<std::is_integral_v<T>, int64_t, std::conditional_t<is_cuda && !std::is_same_v<T, double>, float, std::conditional_t<is_cuda, double, std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, double>, double, float>>>>;
+};
+template <class T, bool is_cuda> using acc_type = typename AccumulateType<T, is_cuda>::type;
+} // namespace at
+
+#endif

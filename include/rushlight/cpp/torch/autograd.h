@@ -1,0 +1,3 @@
+/* autograd.h - PyTorch's name for rushlight/at/all.hpp */
+#pragma once
+#include <rushlight/at/all.hpp>

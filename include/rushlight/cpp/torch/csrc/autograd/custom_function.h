@@ -1,0 +1,3 @@
+/* custom_function.h - PyTorch's name for rushlight/at/all.hpp */
+#pragma once
+#include <rushlight/at/all.hpp>

@@ -1,0 +1,3 @@
+/* types.h - PyTorch's name for rushlight/at/aten.hpp */
+#pragma once
+#include <rushlight/at/aten.hpp>

@@ -1,0 +1,128 @@
+/* library.c - operations defined piece by piece: rushlight/library.h. A definition is a record whose run chooses among the
+ * functions that were given to it, by the device of its arguments and by whether a gradient is wanted. */
+#include "autograd/autograd.h"
+#include "op/op.h"
+#include <rushlight/library.h>
+
+typedef struct kernel {
+    const char *key; /* one of `keys` */
+    rush_library_fn fn;
+    void *arg;
+    void (*end)(void *arg);
+} kernel;
+
+enum { KERNELS = 12 };
+typedef struct definition {
+    rush_op op;
+    int n;
+    kernel kernel[KERNELS];
+    char schema[];
+} definition;
+
+static const char *const keys[KERNELS] = {"CPU", "Meta", "CUDA", "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "",
+                                          "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1", "AutogradMeta"};
+
+/* What was given to operations that are not defined yet: objects are loaded in any order. */
+typedef struct waiting {
+    struct waiting *next;
+    kernel kernel;
+    char name[];
+} waiting;
+static waiting *list;
+
+static const char *key_of(const char *text)
+{
+    for (size_t k = 0; k < RUSH_COUNT(keys); ++k)
+        if (!strcmp(keys[k], text)) return keys[k];
+    return NULL;
+}
+
+static const kernel *find(const definition *d, const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    for (int k = 0; k < d->n; ++k)
+        if (!strncmp(d->kernel[k].key, prefix, n) && !strcmp(d->kernel[k].key + n, name)) return &d->kernel[k];
+    return NULL;
+}
+
+static const char *device_key(const rush_op *op, const rush_value *in)
+{
+    int type = RUSH_CPU;
+    for (int i = op->nargs - 1; i >= 0; --i) {
+        const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].kind == RUSH_V_TENSORS && in[i].n ? in[i].tensors[0] : NULL;
+        if (t) type = t->device.type;
+        else if (in[i].kind == RUSH_V_DEVICE) type = in[i].device.type;
+    }
+    return type <= RUSH_CUDA ? keys[type == RUSH_CPU ? 0 : type == RUSH_META ? 1 : 2] : "PrivateUse1";
+}
+
+static int run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const definition *d = (const definition *)op;
+    const char *device = device_key(op, in);
+    const kernel *k = NULL;
+    if (rush_any_wants_grad(op, in) && !(k = find(d, "Autograd", device))) k = find(d, "", "Autograd");
+    if (k) return k->fn(k->arg, op, in, out);
+    if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
+    bool below = k;
+    if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
+    RUSH_CHECK(k, RUSH_NOT_IMPLEMENTED, "Could not run '%s' with arguments from the '%s' backend: no function was given to it for that.", op->name, device);
+    uint32_t mode = rush_now.mode;
+    if (below) rush_now.mode |= RUSH_MODE_NO_GRAD;
+    int failed = k->fn(k->arg, op, in, out);
+    if (below) rush_now.mode = (rush_now.mode & ~RUSH_MODE_NO_GRAD) | (mode & RUSH_MODE_NO_GRAD);
+    return failed;
+}
+
+static void give(definition *d, kernel k)
+{
+    rush_lock(RUSH_LOCK_REGISTRY);
+    kernel *at = (kernel *)find(d, "", k.key), was = {0};
+    if (!at) at = &d->kernel[d->n];
+    else was = *at;
+    *at = k;
+    d->n += at == &d->kernel[d->n];
+    rush_unlock(RUSH_LOCK_REGISTRY);
+    if (was.end) was.end(was.arg);
+}
+
+const rush_op *rush_library_define(const char *schema)
+{
+    RUSH_CHECK_NULL(schema, RUSH_VALUE_ERROR, "rush_library_define: the schema is NULL");
+    definition *d = rush_calloc(1, sizeof *d + strlen(schema) + 1);
+    if (!d) return NULL;
+    d->op = (rush_op){.schema = strcpy(d->schema, schema), .doc = "Defined by a program.", .run = run};
+    if (rush_op_register(&d->op)) {
+        rush_free(d);
+        return NULL;
+    }
+    for (waiting **w = &list; *w;) {
+        waiting *found = *w;
+        if (strcmp(found->name, d->op.name)) {
+            w = &found->next;
+            continue;
+        }
+        *w = found->next;
+        give(d, found->kernel);
+        rush_free(found);
+    }
+    return &d->op;
+}
+
+int rush_library_impl(const char *name, const char *key, rush_library_fn fn, void *arg, void (*end)(void *))
+{
+    const char *known = key ? key_of(key) : NULL;
+    RUSH_CHECK(name, RUSH_VALUE_ERROR, "rush_library_impl: the name is NULL");
+    RUSH_CHECK(known, RUSH_VALUE_ERROR, "%s: could not parse dispatch key: %s", name, key ? key : "(NULL)");
+    RUSH_CHECK(fn, RUSH_VALUE_ERROR, "%s: the function is NULL", name);
+    const kernel k = {known, fn, arg, end};
+    const rush_op *op = rush_op_find(name);
+    RUSH_CHECK(!op || op->run == run, RUSH_RUNTIME_ERROR, "operator %s is the library's own and cannot be implemented anew", name);
+    if (op) return give((definition *)op, k), 0;
+    waiting *w = rush_malloc(sizeof *w + strlen(name) + 1);
+    if (!w) return -1;
+    *w = (waiting){list, k};
+    strcpy(w->name, name);
+    list = w;
+    return 0;
+}

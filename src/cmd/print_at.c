@@ -1,0 +1,310 @@
+/* print_at.c - the operations as C++ has them under ATen's names: functions of namespace at, and methods of at::Tensor.
+ *
+ *     print at
+ *
+ * prints twice into one file, for include/rushlight/cpp/rushlight/at/tensor.hpp: declarations of the methods where RUSH_AT_METHODS is
+ * defined (inside the class), else functions and the methods' bodies. What a call is made of is at::detail::Call.
+ */
+#include "cmd/print.h"
+#include <stdio.h>
+
+/* Methods that tensor.hpp writes by hand: they are no calls, or take what no schema has. */
+static const char *const by_hand[] = {"size", "stride", "item", "numel", "dim", "is_contiguous", "data", "is_leaf", "output_nr", "_version", "index", "index_put_",
+                                      "requires_grad_", "retain_grad", "retains_grad", "is_sparse", "is_meta", "is_cuda", "storage_offset", "element_size", "grad",
+                                      "is_floating_point", "is_complex", "is_signed", "itemsize", "nbytes", "layout", "device", "dtype", "is_cpu", "backward"};
+
+static bool is_by_hand(const char *name)
+{
+    for (size_t k = 0; k < RUSH_COUNT(by_hand); ++k)
+        if (!strcmp(name, by_hand[k])) return true;
+    return false;
+}
+
+/* Numbers stand for its tensors behind self. */
+static bool is_operand(const rush_op *op, int i)
+{
+    const rush_arg *a = &op->args[i];
+    return i && a->type == RUSH_A_TENSOR && !a->list && !a->optional && (op->row || op->flags & RUSH_NUMBERS);
+}
+
+/* dtype, layout, device and pin_memory in a row are TensorOptions. */
+static bool begins_options(const rush_op *op, int i)
+{
+    static const char *const names[] = {"dtype", "layout", "device", "pin_memory"};
+    for (int k = 0; k < 4; ++k)
+        if (i + k >= op->nargs || strcmp(op->args[i + k].name, names[k]) || !op->args[i + k].optional) return false;
+    return true;
+}
+
+static const char *element(const rush_arg *a)
+{
+    switch (a->type) {
+    case RUSH_A_TENSOR: return "Tensor";
+    case RUSH_A_INT: return "int64_t";
+    case RUSH_A_FLOAT: return "double";
+    case RUSH_A_BOOL: return "bool";
+    case RUSH_A_SCALAR: return "Scalar";
+    case RUSH_A_STRING: return "c10::string_view";
+    case RUSH_A_DTYPE: return "ScalarType";
+    case RUSH_A_DEVICE: return "Device";
+    case RUSH_A_LAYOUT: return "Layout";
+    case RUSH_A_MEMORY_FORMAT: return "MemoryFormat";
+    default: return "Generator";
+    }
+}
+
+static void print_type(const rush_op *op, int i)
+{
+    const rush_arg *a = &op->args[i];
+    bool reference = a->type == RUSH_A_TENSOR || a->type == RUSH_A_SCALAR;
+    if (is_operand(op, i)) printf("const Operand &");
+    else if (a->list && a->optional_items) printf("const c10::List<std::optional<Tensor>> &");
+    else if (a->list) printf(a->optional ? "OptionalArrayRef<%s> " : "ArrayRef<%s> ", element(a));
+    else if (a->optional) printf(reference ? "const std::optional<%s> &" : "std::optional<%s> ", element(a));
+    else printf(reference ? "const %s &" : "%s ", element(a));
+}
+
+static void print_default(const rush_arg *a)
+{
+    const rush_value *d = &a->def;
+    if (d->kind == RUSH_V_NONE) printf(a->optional ? "std::nullopt" : "{}");
+    else if (d->kind == RUSH_V_STRING) printf("\"%s\"", d->s);
+    else if (a->list && !d->n) printf("ArrayRef<%s>()", element(a));
+    else if (d->kind == RUSH_V_INTS) { /* all alike, as in schemas "int[2] stride=1"; those that are not are listed */
+        printf("detail::list<");
+        for (uint32_t k = 0; k < d->n; ++k) printf("%s%lld", k ? ", " : "", (long long)d->ints[k]);
+        printf(">()");
+    } else if (d->kind == RUSH_V_FLOAT) printf("%.17g", d->f);
+    else if (d->kind == RUSH_V_BOOL) printf(d->i ? "true" : "false");
+    else if (d->kind == RUSH_V_DTYPE) printf("static_cast<ScalarType>(%lld)", (long long)d->i);
+    else if (d->kind == RUSH_V_MEMORY_FORMAT) printf("static_cast<MemoryFormat>(%lld)", (long long)d->i);
+    else printf("%lld", (long long)d->i);
+}
+
+/* From this argument on all have defaults; in C++ no other may have one. */
+static int first_default(const rush_op *op)
+{
+    int first = op->nargs;
+    while (first && op->args[first - 1].has_default) --first;
+    return first;
+}
+
+enum { DECLARED = 1, METHOD = 2 };
+
+static void print_parameters(const rush_op *op, int how, int before)
+{
+    int n = before;
+    for (int i = how & METHOD ? 1 : 0; i < op->nargs; ++i) {
+        printf("%s", n++ ? ", " : "");
+        bool grouped = begins_options(op, i);
+        if (grouped) printf("const TensorOptions &");
+        else print_type(op, i);
+        printf("%s", grouped ? "options" : rush_arg_c_name(&op->args[i]));
+        if (how & DECLARED && i >= first_default(op)) {
+            printf(" = ");
+            if (grouped) printf("{}");
+            else print_default(&op->args[i]);
+        }
+        if (grouped) i += 3;
+    }
+}
+
+static void print_names(const rush_op *op, bool method, int before)
+{
+    int n = before;
+    for (int i = 0; i < op->nargs; ++i) {
+        bool grouped = begins_options(op, i);
+        printf("%s%s", n++ ? ", " : "", method && !i ? "*this" : grouped ? "options" : rush_arg_c_name(&op->args[i]));
+        if (grouped) i += 3;
+    }
+}
+
+static const char *result_type(const rush_op *op, int i)
+{
+    if (op->out_list >> i & 1) return "std::vector<Tensor>";
+    const rush_arg a = {.type = op->out_types[i]};
+    return a.type == RUSH_A_STRING ? "std::string" : element(&a);
+}
+
+static void print_result(const rush_op *op)
+{
+    if (!op->nout) printf("void");
+    else if (op->nout == 1) printf("%s", result_type(op, 0));
+    else {
+        printf("std::tuple<");
+        for (int i = 0; i < op->nout; ++i) printf("%s%s", i ? ", " : "", result_type(op, i));
+        printf(">");
+    }
+}
+
+static void print_body(const rush_op *op, const char *how)
+{
+    printf(" { static const rush_op *op = detail::find(\"%s\"); detail::Call c; const rush_value in[] = {", op->name);
+    for (int i = 0; i < op->nargs; ++i) {
+        printf("%sc(", i ? ", " : "");
+        if (begins_options(op, i)) {
+            printf("options.dtype_opt()), c(options.layout_opt()), c(options.device_opt()), c(options.pinned_memory_opt())");
+            i += 3;
+        } else printf("%s)", rush_arg_c_name(&op->args[i]));
+    }
+    printf("%s}; ", op->nargs ? "" : "rush_v_none()");
+    printf(how, op->name);
+}
+
+/* Methods in C++, for which Python has something else. */
+static const char *const more_methods[] = {"to", "alias", "type_as"};
+
+static bool ends_with_line(const rush_op *op) { return op->base[strlen(op->base) - 1] == '_'; }
+
+static bool is_method(const rush_op *op, unsigned which)
+{
+    unsigned method = 0;
+    for (const rush_op *o = rush_op_find(op->base); o; o = o->next) method |= o->method;
+    for (size_t k = 0; k < RUSH_COUNT(more_methods); ++k)
+        if (!strcmp(op->base, more_methods[k])) method |= RUSH_METHOD;
+    return method & which && op->nargs && op->args[0].type == RUSH_A_TENSOR && !op->args[0].list && !op->args[0].optional;
+}
+
+/* The method of the record itself. */
+static bool has_method(const rush_op *op) { return is_method(op, ends_with_line(op) ? RUSH_METHOD_ : RUSH_METHOD) && !is_by_hand(op->base); }
+
+/* ATen writes into given tensors with name_out(out, ...): where all results are tensors of their own. */
+static bool has_out(const rush_op *op)
+{
+    size_t n = strlen(op->base);
+    if (!op->nout || op->flags & (RUSH_VIEW | RUSH_HIDDEN) || op->out_list || op->base[0] == '_' || op->base[n - 1] == '_' || (op->nargs && op->args[0].written)) return false;
+    for (int i = 0; i < op->nout; ++i)
+        if (op->out_types[i] != RUSH_A_TENSOR) return false;
+    return !strstr(op->name, "out");
+}
+
+static bool changes_self(const rush_op *op)
+{
+    return ends_with_line(op) && op->nargs && !op->args[0].list && op->args[0].type == RUSH_A_TENSOR && op->args[0].written && op->nout == 1;
+}
+
+/* The form name_, which is derived from the record. */
+static bool has_inplace(const rush_op *op)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s_", op->base);
+    return !ends_with_line(op) && (is_method(op, RUSH_METHOD_ | RUSH_FUNCTION_)) && !rush_op_find(name) && op->nout == 1 && op->nargs && op->args[0].type == RUSH_A_TENSOR &&
+           !op->args[0].list && !op->args[0].optional && op->out_types[0] == RUSH_A_TENSOR;
+}
+
+/* How records of one name look to C++, to leave out the second of those that it could not tell apart. */
+static bool same_parameters(const rush_op *a, const rush_op *b)
+{
+    int na = first_default(a), nb = first_default(b);
+    if (na != nb) return false;
+    for (int i = 0; i < na; ++i) {
+        const rush_arg *x = &a->args[i], *y = &b->args[i];
+        if (is_operand(a, i) && !y->list && (y->type == RUSH_A_SCALAR || y->type == RUSH_A_TENSOR)) continue;
+        if (x->type != y->type || x->list != y->list || x->optional != y->optional) return false;
+    }
+    return true;
+}
+
+static bool is_hidden_twin(const rush_op *op)
+{
+    for (const rush_op *o = rush_op_find(op->base); o && o != op; o = o->next)
+        if (same_parameters(o, op)) return true;
+    return false;
+}
+
+static const char *out_tuple(const rush_op *op)
+{
+    static char text[160];
+    int n = snprintf(text, sizeof text, "std::tuple<Tensor &");
+    for (int i = 1; i < op->nout; ++i) n += snprintf(text + n, sizeof text - (size_t)n, ", Tensor &");
+    snprintf(text + n, sizeof text - (size_t)n, ">");
+    return text;
+}
+
+static bool wanted(const rush_op *op)
+{
+    return !strchr(op->base, ':') && !is_hidden_twin(op);
+}
+
+static void print_forms(const rush_op *op, bool methods)
+{
+    const char *base = op->base;
+    if (methods) {
+        if (has_method(op)) {
+            if (changes_self(op)) printf("Tensor &");
+            else print_result(op), printf(" ");
+            printf("%s(", base);
+            print_parameters(op, DECLARED | METHOD, 0);
+            printf(") const;\n");
+        }
+        if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
+            printf("Tensor &%s_(", base);
+            print_parameters(op, DECLARED | METHOD, 0);
+            printf(") const;\n");
+        }
+        return;
+    }
+    printf("inline ");
+    print_result(op);
+    printf(" %s(", base);
+    print_parameters(op, DECLARED, 0);
+    printf(")");
+    print_body(op, "");
+    bool grouped = false;
+    for (int i = 0; i < op->nargs; ++i) grouped |= begins_options(op, i);
+    if (grouped && op->nout == 1) printf("return detail::as_asked(c.call<Tensor>(op, in), options); }\n");
+    else printf("return c.call<"), print_result(op), printf(">(op, in); }\n");
+    if (has_inplace(op)) {
+        printf("inline Tensor %s_(", base);
+        print_parameters(op, DECLARED, 0);
+        printf(")");
+        print_body(op, "return c.inplace(op, in); }\n");
+    }
+    if (!has_out(op)) return;
+    printf(op->nout == 1 ? "inline Tensor &%s_out(" : "inline %s %s_out(", op->nout == 1 ? base : out_tuple(op), base);
+    for (int i = 0; i < op->nout; ++i) printf(i ? ", Tensor &result%d" : "Tensor &result%d", i);
+    print_parameters(op, DECLARED, op->nout);
+    printf(")");
+    print_body(op, "c.into(op, in, {");
+    for (int i = 0; i < op->nout; ++i) printf(i ? ", &result%d" : "&result%d", i);
+    printf(op->nout == 1 ? "}); return result0; }\n" : "}); return {");
+    for (int i = 0; op->nout > 1 && i < op->nout; ++i) printf(i ? ", result%d" : "result%d", i);
+    if (op->nout > 1) printf("}; }\n");
+}
+
+static void print_method_bodies(const rush_op *op)
+{
+    const char *base = op->base;
+    if (has_method(op)) {
+        printf("inline ");
+        if (changes_self(op)) printf("Tensor &");
+        else print_result(op), printf(" ");
+        printf("Tensor::%s(", base);
+        print_parameters(op, METHOD, 0);
+        printf(") const { ");
+        if (!changes_self(op)) printf("return ");
+        printf("at::%s(", base);
+        print_names(op, true, 0);
+        printf(changes_self(op) ? "); return const_cast<Tensor &>(*this); }\n" : "); }\n");
+    }
+    if (has_inplace(op) && is_method(op, RUSH_METHOD_)) {
+        printf("inline Tensor &Tensor::%s_(", base);
+        print_parameters(op, METHOD, 0);
+        printf(") const { at::%s_(", base);
+        print_names(op, true, 0);
+        printf("); return const_cast<Tensor &>(*this); }\n");
+    }
+}
+
+void print_at(void)
+{
+    printf("/* functions.inc - ATen's functions and methods, printed from the registry for rushlight/at/tensor.hpp. */\n#ifdef RUSH_AT_METHODS\n");
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        if (wanted(op)) print_forms(op, true);
+    printf("#else\n");
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        if (wanted(op)) print_forms(op, false);
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        if (wanted(op)) print_method_bodies(op);
+    printf("#endif\n");
+}

@@ -1,0 +1,125 @@
+// torch.cpp - PyTorch's C++ names over rushlight: tensors, dispatch, operations and derivatives of a program's own.
+#include <torch/all.h>
+
+#include <cstdio>
+
+static int wrong;
+#define SAME(a, b)                                                                                          \
+    do {                                                                                                    \
+        if (!((a) == (b))) std::printf("line %d: %s is not %s\n", __LINE__, #a, #b), ++wrong;               \
+    } while (0)
+template <class E, class F> static bool throws(F f)
+{
+    try {
+        f();
+    } catch (const E &) {
+        return true;
+    }
+    return false;
+}
+
+struct Square : torch::autograd::Function<Square> {
+    static torch::Tensor forward(torch::autograd::AutogradContext *ctx, torch::Tensor x, double k)
+    {
+        ctx->save_for_backward({x});
+        ctx->saved_data["k"] = k;
+        return x * x * k;
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx, torch::autograd::variable_list g)
+    {
+        return {g[0] * ctx->get_saved_variables()[0] * 2 * ctx->saved_data["k"].toDouble(), torch::Tensor()};
+    }
+};
+
+static at::Tensor mad(const at::Tensor &a, const std::optional<at::Tensor> &b, double c) { return b ? a * *b + c : a + c; }
+static std::tuple<at::Tensor, int64_t> counted(at::TensorList list, at::IntArrayRef sizes) { return {at::stack(list).reshape(sizes), static_cast<int64_t>(list.size())}; }
+TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("mad", &mad); } // before the definition, as may be when objects are loaded
+TORCH_LIBRARY(cpp_test, m)
+{
+    m.def("mad(Tensor a, Tensor? b, float c=1) -> Tensor");
+    m.def("counted", &counted);
+    m.def("fails(Tensor x) -> Tensor", [](const at::Tensor &x) -> at::Tensor { TORCH_CHECK_INDEX(false, "no ", x.dim()); });
+}
+
+static void tensors()
+{
+    torch::Tensor x = torch::arange(6, torch::dtype(torch::kFloat)).view({2, 3});
+    SAME((x + 1).sum().item<double>(), 21);
+    SAME((2 - x)[1][2].item<float>(), -3);
+    SAME(x.sizes().vec(), (std::vector<int64_t>{2, 3}));
+    SAME(x.sum(0).numel() + x.sum({0, 1}).dim(), 3);
+    SAME(std::get<1>(x.max(1)).sum().item<int64_t>(), 4);
+    using namespace torch::indexing;
+    SAME(x.index({Slice(), -1}).sum().item<int>(), 7);
+    SAME(x.index({"...", None, Slice(None, None, 2)}).sizes().vec(), (std::vector<int64_t>{2, 1, 2}));
+    SAME(x.index({torch::tensor({1, 0}), 0}).select(0, 0).item<int>(), 3);
+    x.index_put_({0, Slice(1)}, torch::tensor({7.f, 8.f}));
+    x[1] = 5;
+    SAME(x.sum().item<float>(), 30);
+    SAME(x.to(torch::kInt).scalar_type(), torch::kInt);
+    SAME(torch::equal(torch::tensor({{1., 2.}, {3., 4.}}).t(), torch::tensor({{1., 3.}, {2., 4.}})), true);
+    float data[] = {1, 2, 3, 4};
+    torch::Tensor shared = torch::from_blob(data, {2, 2});
+    shared.add_(1);
+    SAME(data[3], 5);
+    SAME((shared.accessor<float, 2>()[1][0]), 4);
+    SAME(throws<c10::Error>([&] { (void)shared.data_ptr<double>(); }), true);
+    SAME(throws<c10::IndexError>([&] { (void)shared.size(2); }), true);
+    SAME(throws<c10::Error>([&] { (void)(shared + torch::ones({3})); }), true);
+    SAME(float(at::Half(1.5f) + at::Half(2.f)), 3.5f);
+    SAME(std::numeric_limits<at::BFloat16>::infinity() > 1e30f, true);
+    for (float f : {0.f, -0.f, 1e-8f, 6.1e-5f, 65504.f, 65520.f, 3.14159f}) SAME(float(at::Half(f)), torch::tensor(f).to(torch::kHalf).item<float>());
+    torch::Tensor out;
+    at::add_out(out, shared, shared);
+    SAME(out[0][0].item<float>(), 4);
+}
+
+static void dispatched()
+{
+    torch::Tensor x = torch::ones({100000}, torch::kDouble), y = torch::empty_like(x);
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "doubled", [&] {
+        const scalar_t *from = x.data_ptr<scalar_t>();
+        scalar_t *to = y.data_ptr<scalar_t>();
+        at::parallel_for(0, x.numel(), 100, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) to[i] = from[i] * 2;
+        });
+    });
+    SAME(y.sum().item<double>(), 200000);
+    SAME(throws<c10::NotImplementedError>([&] { AT_DISPATCH_INTEGRAL_TYPES(x.scalar_type(), "whole", [&] { (void)scalar_t(); }); }), true);
+    SAME(throws<std::runtime_error>([] { at::parallel_for(0, 1000, 1, [](int64_t, int64_t) { throw std::runtime_error("inside"); }); }), true);
+    SAME(at::parallel_reduce(0, 1000, 10, int64_t(0), [](int64_t a, int64_t b, int64_t sum) { for (; a < b; ++a) sum += a; return sum; }, std::plus<int64_t>()), 499500);
+}
+
+static void operations()
+{
+    torch::Tensor x = torch::full({2}, 3., torch::requires_grad());
+    Square::apply(x, 0.5).sum().backward();
+    SAME(x.grad()[0].item<double>(), 3);
+    auto op = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::mad", "").typed<at::Tensor(const at::Tensor &, const std::optional<at::Tensor> &, double)>();
+    SAME(op.call(x, x, 1)[0].item<double>(), 10);
+    SAME(op.call(x, std::nullopt, 1)[0].item<double>(), 4);
+    SAME(op.call(x, x, 1).requires_grad(), false);
+    rush_scope() {
+        rush_tensor *list[] = {x.get(), x.get()};
+        int64_t sizes[] = {4};
+        rush_value in[] = {rush_v_tensors(list, 2), rush_v_ints(sizes, 1)}, out[RUSH_MAXOUT];
+        SAME(rush_call(rush_op_find("cpp_test::counted"), in, out), 0);
+        SAME(rush_ndim(out[0].t), 1);
+        SAME(out[1].i, 2);
+        in[0] = rush_v_tensor(x.get());
+        SAME(rush_call(rush_op_find("cpp_test::fails"), in, out), -1);
+        SAME(rush_error_kind_now(), RUSH_INDEX_ERROR);
+        rush_error_clear();
+    }
+    torch::NoGradGuard none;
+    SAME((x * 2).requires_grad(), false);
+}
+
+int main()
+{
+    tensors();
+    dispatched();
+    operations();
+    if (!wrong) std::printf("fine\n");
+    return wrong;
+}
