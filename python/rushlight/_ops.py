@@ -360,12 +360,16 @@ class _Ops(types.ModuleType):
             self.loaded_libraries.add(path)
             return
         path = os.path.abspath(str(path))
+        before = len(_C._dispatch_get_all_op_names())
         try:
             library = ctypes.CDLL(path)
+            if path in self.loaded_libraries or len(_C._dispatch_get_all_op_names()) > before:
+                self.loaded_libraries.add(path)     # of C++, which registers while it is loaded
+                return
             register = library.register_operations
         except (OSError, AttributeError) as error:
-            raise OSError("Could not load this library: %s (%s; rushlight loads shared objects written against "
-                          "rushlight.h, not operators compiled against libtorch)" % (path, error)) from None
+            raise OSError("Could not load this library: %s (%s; rushlight loads shared objects that were compiled against "
+                          "its own headers, not against libtorch)" % (path, error)) from None
         if register():
             library.rush_error.restype = ctypes.c_char_p
             message = (library.rush_error() or b"register_operations failed").decode()

@@ -89,7 +89,7 @@ torch.ops.aten.squareplus(x, 0.25).sum().backward()
 print(x.grad[2].item())
 cpp_extension.load("again", [sys.argv[2]], is_python_module=False, build_directory=sys.argv[3])
 try:
-    cpp_extension.load("mine", ["mine.cpp"])
+    cpp_extension.load("mine", ["mine.cu"])
 except RuntimeError as error:
     print(error)
 """
@@ -103,7 +103,27 @@ def test_operations_in_c(package, tmp_path):
     again = tmp_path / "again.c"
     again.write_text(source.read_text().replace('"squareplus(', '"mine::squareplus('))
     printed = run(PYTHON, "-c", PROGRAM, made, again, tmp_path).splitlines()
-    assert printed[0] == "0.5" and "libtorch" in printed[1]
+    assert printed[0] == "0.5" and "CUDA" in printed[1]
+
+
+CPP = """
+#include <torch/library.h>
+static at::Tensor mad(const at::Tensor &a, const at::Tensor &b, double c) { TORCH_CHECK_VALUE(c != 0, "c is 0"); return a * b + c; }
+TORCH_LIBRARY(in_cpp, m) { m.def("mad(Tensor a, Tensor b, float c) -> Tensor", &mad); }
+"""
+
+
+def test_operations_in_cpp(package, tmp_path):
+    source = tmp_path / "mad.cpp"
+    source.write_text(CPP)
+    code = ("import sys, rushlight as torch; from rushlight.utils.cpp_extension import load\n"
+            "load('mad', [sys.argv[1]], build_directory=sys.argv[2], is_python_module=False, extra_cflags=['-O0'])\n"
+            "x = torch.ones(2, requires_grad=True)\n"
+            "torch.ops.in_cpp.mad(x, x, 1.0).sum().backward(); print(x.grad.tolist())\n"
+            "try: torch.ops.in_cpp.mad(x, x, 0.0)\n"
+            "except ValueError as error: print(error)")
+    printed = run(PYTHON, "-c", code, source, tmp_path).splitlines()
+    assert printed[0] == "[2.0, 2.0]" and "c is 0" in printed[1]
 
 
 MODULE = """
