@@ -31,6 +31,8 @@ FINE = {
     "rush_picture_decode": set(), "rush_rng_free": "all", "rush_store_keep": "all", "rush_store_drop": "all", "rush_bytes_free": "all", "rush_event_free": "all", "rush_group_keep": "all", "rush_group_drop": "all", "rush_reducer_drop": "all",
     "rush_work_keep": "all", "rush_work_drop": "all", "rush_store_add": {3}, "rush_thread_generator_set": "all",
     "rush_generator_keep": "all", "rush_generator_drop": "all", "rush_op_c_name": "all", "rush_hook_add": {2},
+    "rush_function_begin": {1}, "rush_function_result": {0}, "rush_function_save": {0}, "rush_function_needs": "all", "rush_node_keep": "all", "rush_node_drop": "all",
+    "rush_library_impl": {3, 4}, "rush_parallel_for": {3},
 }
 SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_store_list_free$|rush_profile_to$|rush_generator_state$")  # the last but one: its n is what rush_store_list() said; the last: writes 5056 bytes
 
@@ -81,7 +83,7 @@ def prototypes():
 
 FUNCTIONS = {name: (result, args) for result, name, args in prototypes()}
 NUMBERS = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t, "double": ctypes.c_double, "bool": ctypes.c_bool,
-           "rush_dtype": ctypes.c_int, "rush_device_type": ctypes.c_int, "rush_error_kind": ctypes.c_int, "rush_picture_mode": ctypes.c_int,
+           "rush_dtype": ctypes.c_int, "rush_layout": ctypes.c_int, "rush_device_type": ctypes.c_int, "rush_error_kind": ctypes.c_int, "rush_picture_mode": ctypes.c_int,
            "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint, "float": ctypes.c_float}
 STRUCTS = {"rush_value": Value, "rush_bytes": Pair, "rush_tensors": Pair, "rush_ints": Pair, "rush_floats": Pair, "rush_scalars": Pair, "rush_state": State, "rush_device": Device,
            "rush_load_options": LoadOptions}
@@ -90,7 +92,7 @@ STRUCTS = {"rush_value": Value, "rush_bytes": Pair, "rush_tensors": Pair, "rush_
 def c_type(text):
     if text.startswith("..."):
         return None
-    if "*" in text or "(" in text or "[" in text or re.match(r"rush_(log_fn|hook_fn|rule|kernel|derivative)\b", text):
+    if "*" in text or "(" in text or "[" in text or re.match(r"rush_(log_fn|hook_fn|library_fn|rule|kernel|derivative)\b", text):
         return ctypes.c_void_p
     word = re.sub(r"\bconst\b", "", text).split()[0]
     return NUMBERS.get(word) or STRUCTS[word]
