@@ -103,7 +103,7 @@ uint64_t rush_node_clock(void);                          /* the number that the 
 /* t as the caller gets it that is result i of a function with a derivative of its own (node; NULL: nobody wants a gradient).
  * how: of rush_function_how, as_view: a flag of RUSH_T_APART, for results that are views. */
 RUSH_PY rush_tensor *rush_node_attach(rush_node *, int i, rush_tensor *t, unsigned how, unsigned as_view);
-RUSH_PY void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
+void rush_node_output(rush_node *, int i, rush_tensor *t); /* t is output i of node from now on */
 
 /* Steps of rush_call. */
 bool rush_any_wants_grad(const rush_op *, const rush_value *in);
@@ -116,8 +116,8 @@ void rush_same_history(rush_tensor *copy, rush_tensor *of);  /* copy stands for 
 /* Before an in-place change; with_grad: self, or what changes it, wants a gradient. */
 RUSH_PY int rush_inplace_check(rush_tensor *self, bool with_grad);
 /* self is output `slot` of node from now on, also when it is a view: then its base gets a node that pastes. */
-RUSH_PY int rush_rebase(rush_tensor *self, rush_node *node, int slot);
-RUSH_PY void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
+int rush_rebase(rush_tensor *self, rush_node *node, int slot);
+void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how); /* remembers the base; how: 0, or a flag of RUSH_T_APART */
 void rush_view_links(const rush_op *, const rush_value *in, rush_value *out); /* the results of a view are views of argument 0 */
 
 RUSH_PY int rush_saved_make(rush_saved *, rush_node *, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only);

@@ -89,7 +89,7 @@ RUSH_PY rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, r
 /* A tensor over part of t's storage. Not recorded: the operations in src/ops/shape/view.c are. */
 RUSH_PY rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
-RUSH_PY rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
+rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
 RUSH_PY rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 /* x.detach(): same memory and version counter, no graph. */
 RUSH_PY rush_tensor *rush_tensor_detach(const rush_tensor *);
