@@ -3,12 +3,14 @@
  *     const rush_python *api = PyCapsule_Import(RUSH_PYTHON_CAPSULE, 0);
  *     rush_tensor *t = api->tensor(object);
  *
- * Include Python.h before it. The interpreter's lock is held by who calls.
+ * The interpreter's lock is held by who calls.
  */
 #ifndef RUSHLIGHT_PYTHON_H
 #define RUSHLIGHT_PYTHON_H
 
 #include <rushlight.h>
+
+typedef struct _object PyObject; /* Python.h's */
 
 #define RUSH_PYTHON_CAPSULE "rushlight._C._extension_api"
 
