@@ -32,7 +32,7 @@ ENOUGH = 3  # findings of one operation, after which it is left out
 
 # ---- children ----
 
-EXPECTED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError, AttributeError, KeyError, ZeroDivisionError, OSError)
+EXPECTED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError, AttributeError, KeyError, ZeroDivisionError, OSError, BufferError, EOFError)
 
 
 def child(caller, first, last, board, out, told):
