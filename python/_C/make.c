@@ -446,7 +446,7 @@ static rush_tensor *from_buffer(PyObject *x, int dtype, int64_t count, int64_t o
         }
         count = (length - offset) / size;
     }
-    if (offset + count * size > length) {
+    if (count > (length - offset) / size) {
         PyErr_Format(PyExc_ValueError, "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than actual buffer length (%lld bytes)",
                      (long long)count, (long long)size, (long long)offset, (long long)length);
         goto fail;

@@ -351,8 +351,8 @@ RECORD(Pad, "Tensor data, Tensor? pads_input=None, Tensor? constant_value=None, 
 RULE(DepthToSpace)
 {
     const rush_tensor *x = in[0].t;
-    int64_t b = I_(in[1]), c = b > 0 ? x->size[1] / (b * b) : 0;
-    RUSH_CHECK(x->ndim == 4 && c * b * b == x->size[1], RUSH_VALUE_ERROR, "blocks of %lld of a tensor of shape %s", (long long)b, rush_shape_of(x));
+    int64_t b = I_(in[1]), c = x->ndim == 4 && b > 0 && b <= x->size[1] ? x->size[1] / b / b : 0;
+    RUSH_CHECK(x->ndim == 4 && b > 0 && c * b * b == x->size[1], RUSH_VALUE_ERROR, "blocks of %lld of a tensor of shape %s", (long long)b, rush_shape_of(x));
     int64_t n = x->size[0], h = x->size[2], w = x->size[3];
     bool columns = !strcmp(in[2].s, "CRD");
     rush_tensor *y = columns ? T("reshape", in[0], INTS(n, c, b, b, h, w)) : T("reshape", in[0], INTS(n, b, b, c, h, w));

@@ -63,6 +63,7 @@ rush_module *rush_nn_attention_with(int64_t features, int64_t heads, const rush_
 {
     o = RUSH_OPTIONS(o);
     RUSH_CHECK_NULL(heads > 0 && features % heads == 0, RUSH_VALUE_ERROR, "embed_dim must be divisible by num_heads");
+    RUSH_CHECK_NULL(features <= INT64_MAX / 3, RUSH_VALUE_ERROR, "%lld features are too many", (long long)features);
     rush_module *m = rush_module_new(&attention);
     attention_settings *s = rush_module_data(m);
     if (!s) return NULL;

@@ -80,7 +80,7 @@ static rush_module *norm(const rush_module_kind *kind, rush_ints shape, bool aff
     s->has_eps = o->eps != 0;
     s->momentum = o->momentum ? o->momentum : 0.1;
     s->ndim = (int)shape.n;
-    memcpy(s->shape, shape.data, shape.n * sizeof *s->shape);
+    if (shape.n) memcpy(s->shape, shape.data, shape.n * sizeof *s->shape);
     rush_tensor *w = affine ? rush_init_constant(rush_weight_new(s->ndim, s->shape), 1) : NULL;
     rush_tensor *b = affine && bias ? rush_init_constant(rush_weight_new(s->ndim, s->shape), 0) : NULL;
     rush_module_parameter(m, "weight", w);

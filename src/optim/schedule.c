@@ -51,15 +51,15 @@ static double between(double from, double to, double part) { return to + (from -
 double rush_lr_one_cycle(double most, int64_t t, int64_t total, double rising, double start_div, double end_div)
 {
     double start = most / start_div, end = start / end_div, top = rising * (double)total - 1, last = (double)total - 1;
-    double x = (double)RUSH_MIN(t, total - 1);
+    double x = fmin((double)t, last);
     if (x <= top) return between(start, most, top > 0 ? x / top : 1);
     return between(most, end, last > top ? (x - top) / (last - top) : 1);
 }
 
 double rush_lr_cyclic(double base, double most, int64_t t, int64_t up, int64_t down)
 {
-    int64_t length = RUSH_MAX(up + down, 1), x = t % length;
-    double part = x <= up ? (up ? (double)x / (double)up : 1) : 1 - (double)(x - up) / (double)RUSH_MAX(down, 1);
+    double rise = (double)up, length = fmax(rise + (double)down, 1), x = fmod((double)t, length);
+    double part = x <= rise ? (up ? x / rise : 1) : 1 - (x - rise) / (double)RUSH_MAX(down, 1);
     return base + (most - base) * part;
 }
 

@@ -43,7 +43,7 @@ class Draw:
         if rng.random() < 0.3 and len(self.size) > 1:
             self.size = self.size[:-1] + self.size[-2:-1]
         if rng.random() < 0.01:
-            self.size = self.size[:2] + (rng.choice([64, 257, 4096]),)
+            self.size = self.size[:2] + (rng.choice([64, 257, 1024]),)
         if rng.random() < (0.1 if form == "meta" else 0.015):  # without elements, or without memory
             self.size = tuple(rng.choice(HUGE) if rng.random() < 0.6 else n for n in self.size)
             if form != "meta" or rng.random() < 0.5:

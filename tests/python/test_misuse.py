@@ -328,3 +328,17 @@ def test_misuse(name, tmp_path):
 
 def test_the_headers_are_read():
     assert len(FUNCTIONS) > 200 and all(name in FUNCTIONS for name in ("rush_call", "rush_forward", "rush_optim_step", "rush_summary_scalar", "rush_loader_next"))
+
+
+@pytest.mark.parametrize("call", [
+    lambda torch: torch.ops.aten._pad_circular(torch.ones(2, 3, 3, 3, 3), [1] * 8),
+    lambda torch: torch.frombuffer(bytearray(40), dtype=torch.float64, count=2**62, offset=4),
+    lambda torch: torch.nn.functional.one_hot(torch.tensor([2**63 - 1])),
+    lambda torch: torch.istft(torch.ones(3, 3, 5, dtype=torch.complex64), 4, 1, 4, None, True, length=2**63 - 1),
+    lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.ones(1, 4, 2, 2), blocksize=2**62),
+    lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.tensor(1.), blocksize=1),
+], ids=["pad", "frombuffer", "one_hot", "istft", "blocks", "no blocks"])
+def test_numbers_that_overflow_are_refused(call):
+    import rushlight as torch
+    with pytest.raises((RuntimeError, ValueError)):
+        call(torch)

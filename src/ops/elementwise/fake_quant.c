@@ -191,11 +191,11 @@ static rush_op op_channel = {
 static void choose_grid(double low, double high, int64_t first, int64_t last, bool symmetric, float *scale, int32_t *zero)
 {
     const double least = 6.1e-5; /* smaller scales have inverses that overflow half types */
-    double steps = (double)(last - first);
+    double steps = (double)last - (double)first;
     low = fmin(low, 0), high = fmax(high, 0);
     symmetric = symmetric && low < 0 && high > 0;
     if (symmetric) {
-        double below = -((double)((last - first) / 2) + 1), above = (double)((last - first) / 2), widest = fmax(fabs(low / below), fabs(high / above));
+        double below = -(trunc(steps / 2) + 1), above = trunc(steps / 2), widest = fmax(fabs(low / below), fabs(high / above));
         low = (float)(widest * below), high = (float)(widest * above);
     }
     double s = (high - low) / steps;

@@ -168,7 +168,7 @@ static void nonzero_static_cpu(const rush_op *op, const rush_value *in, rush_val
     if (!rows) return;
     int64_t have = rows->size[1], *p = rush_ptr(out[0].t);
     const int64_t *r = rush_ptr(rows);
-    for (int64_t i = 0; i < I_(in[1]); ++i)
+    for (int64_t i = 0; i < I_(in[1]) && SELF->ndim; ++i)
         for (int d = 0; d < SELF->ndim; ++d) p[i * SELF->ndim + d] = i < have ? r[d * have + i] : I_(in[2]);
 }
 

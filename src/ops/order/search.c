@@ -229,6 +229,7 @@ static void one_hot_cpu(const rush_op *op, const rush_value *in, rush_value *out
     }
     if (negative) rush_fail(RUSH_RUNTIME_ERROR, "Class values must be non-negative.");
     else if (classes >= 0 && most >= classes) rush_fail(RUSH_RUNTIME_ERROR, "Class values must be smaller than num_classes.");
+    else if (most == INT64_MAX) rush_fail(RUSH_RUNTIME_ERROR, "Class values must be smaller than %lld.", (long long)INT64_MAX);
     rush_tensor *result = rush_failed() ? NULL : classes >= 0 ? out[0].t : one_hot_out(out, self, classes = most + 1);
     if (!result) return;
     rush_zero_into(result);

@@ -208,7 +208,11 @@ static int reflect_3_shape(const rush_op *op, const rush_value *in, rush_value *
 static int replicate_1_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 1); }
 static int replicate_2_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 2); }
 static int replicate_3_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, REPLICATE, 3); }
-static int wrap_shape(const rush_op *op, const rush_value *in, rush_value *out) { return bordered_shape(in, out, WRAP, (int)in[1].n / 2); }
+static int wrap_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    RUSH_CHECK(in[1].n && in[1].n <= 2 * RUSH_COUNT(dim_names), RUSH_RUNTIME_ERROR, "circular padding takes 2, 4 or 6 numbers, but got: %u", in[1].n);
+    return bordered_shape(in, out, WRAP, (int)in[1].n / 2);
+}
 static void reflect_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, REFLECT, (int)in[1].n / 2); }
 static void replicate_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, REPLICATE, (int)in[1].n / 2); }
 static void wrap_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bordered(in, out, WRAP, (int)in[1].n / 2); }

@@ -746,6 +746,7 @@ static int istft_run(const rush_op *op, const rush_value *in, rush_value *out)
     frames = mul(frames, window);
     if (!frames) return -1;
     int64_t count = frames->size[1], total = n + hop * (count - 1);
+    RUSH_CHECK(!HAS(in[8]) || in[8].i <= INT64_MAX - n, RUSH_RUNTIME_ERROR, "istft: a signal of %lld samples is too long", (long long)in[8].i);
     rush_tensor *square = mul(window, window);
     rush_tensor *y = T("unfold_backward", V(frames), INTS(frames->size[0], total), V(1), V(n), V(hop));
     rush_tensor *weight = T("unfold_backward", V(T("expand", V(T("view", V(square), INTS(1, 1, n))), INTS(1, count, n))), INTS(1, total), V(1), V(n), V(hop));
