@@ -220,9 +220,10 @@ static inline rush_value rush_v_value(rush_value v) { return v; }
              rush_value: rush_v_value, rush_device: rush_v_device, default: rush_v_int)(x)
 #endif
 
-/* Options of the typed functions (rushlight/ops.h). NULL for them, and what is zero in a struct of one's own, is the schema's
- * default; with `exact` set zeros count as they stand, as in the calls by name: rush_avg_pool2d(x, 2, .count_include_pad = 0).
- * In C++ a struct of options begins with the defaults, of which RUSH_ZERO and RUSH_OTHERWISE tell the compiler. */
+/* Options of functions (rushlight/ops.h, optim.h, nn.h). NULL for them, and what is zero in a struct of one's own, is the schema's
+ * default; with `exact` set zeros count as they stand, as in the calls by name: rush_adamw(p, .weight_decay = 0). RUSH_DEFAULT is the
+ * default of a number in either case. In C++ a struct of options begins with the defaults, of which RUSH_ZERO and RUSH_OTHERWISE tell the compiler. */
+#define RUSH_DEFAULT (-1.7976931348623157e308)
 #ifdef __cplusplus
 enum class rush_exact : bool { no, yes };
 #define RUSH_OTHERWISE(x) = x
@@ -236,6 +237,9 @@ typedef bool rush_exact;
 #define RUSH_OVER_DEFAULTS_BEGIN                                                                            \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
 #define RUSH_OVER_DEFAULTS_END _Pragma("GCC diagnostic pop")
+/* A call by name: `call` reads rush_options_, of this type, set to defaults and then to what the caller says. */
+#define RUSH_NAMED(type, call, ...) \
+    __extension__({ RUSH_OVER_DEFAULTS_BEGIN const type rush_options_ = {.exact = 1, __VA_ARGS__}; RUSH_OVER_DEFAULTS_END call; })
 
 /* ---- operations ----------------------------------------------------------------------------------------- */
 

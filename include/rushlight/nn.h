@@ -112,7 +112,8 @@ RUSH_API rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, i
                                         const rush_nn_conv_options *);
 
 typedef struct rush_nn_norm_options {
-    double eps RUSH_ZERO, momentum RUSH_ZERO;  /* 0: PyTorch's; momentum below 0: a cumulative average (batch norm) */
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double eps RUSH_OTHERWISE(RUSH_DEFAULT), momentum RUSH_OTHERWISE(RUSH_DEFAULT); /* momentum below 0: a cumulative average (batch norm) */
     bool no_affine RUSH_ZERO, no_bias RUSH_ZERO;
     bool no_track RUSH_ZERO;         /* batch norm without running averages */
     bool track RUSH_ZERO;            /* instance norm with them             */
@@ -162,9 +163,9 @@ typedef struct rush_nn_attention_options {
 RUSH_API rush_module *rush_nn_attention_with(int64_t features, int64_t heads, const rush_nn_attention_options *);
 
 typedef struct rush_nn_transformer_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
     int64_t feedforward RUSH_ZERO;   /* 0: 2048 */
-    double dropout RUSH_ZERO;        /* below 0: none; 0: 0.1 */
-    double eps RUSH_ZERO;
+    double dropout RUSH_OTHERWISE(RUSH_DEFAULT), eps RUSH_OTHERWISE(RUSH_DEFAULT);
     bool gelu RUSH_ZERO, norm_first RUSH_ZERO, batch_first RUSH_ZERO, causal RUSH_ZERO;
 } rush_nn_transformer_options;
 RUSH_API rush_module *rush_nn_encoder_layer_with(int64_t features, int64_t heads, const rush_nn_transformer_options *); /* (x, mask) */
@@ -190,11 +191,11 @@ RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads
 #define rush_nn_conv_transpose1d(in, out, kernel, ...) rush_nn_conv_with(1, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
 #define rush_nn_conv_transpose2d(in, out, kernel, ...) rush_nn_conv_with(2, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
 #define rush_nn_conv_transpose3d(in, out, kernel, ...) rush_nn_conv_with(3, true, in, out, RUSH_SIZES(kernel), &(rush_nn_conv_options){__VA_ARGS__})
-#define rush_nn_batch_norm(features, ...) rush_nn_batch_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_instance_norm(features, ...) rush_nn_instance_norm_with(features, &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_group_norm(groups, channels, ...) rush_nn_group_norm_with(groups, channels, &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_layer_norm(features, ...) rush_nn_layer_norm_with(RUSH_SIZES(features), &(rush_nn_norm_options){__VA_ARGS__})
-#define rush_nn_rms_norm(features, ...) rush_nn_rms_norm_with(RUSH_SIZES(features), &(rush_nn_norm_options){__VA_ARGS__})
+#define rush_nn_batch_norm(features, ...) RUSH_NAMED(rush_nn_norm_options, rush_nn_batch_norm_with(features, &rush_options_), .eps = RUSH_DEFAULT, .momentum = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_nn_instance_norm(features, ...) RUSH_NAMED(rush_nn_norm_options, rush_nn_instance_norm_with(features, &rush_options_), .eps = RUSH_DEFAULT, .momentum = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_nn_group_norm(groups, channels, ...) RUSH_NAMED(rush_nn_norm_options, rush_nn_group_norm_with(groups, channels, &rush_options_), .eps = RUSH_DEFAULT, .momentum = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_nn_layer_norm(features, ...) RUSH_NAMED(rush_nn_norm_options, rush_nn_layer_norm_with(RUSH_SIZES(features), &rush_options_), .eps = RUSH_DEFAULT, .momentum = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_nn_rms_norm(features, ...) RUSH_NAMED(rush_nn_norm_options, rush_nn_rms_norm_with(RUSH_SIZES(features), &rush_options_), .eps = RUSH_DEFAULT, .momentum = RUSH_DEFAULT, __VA_ARGS__)
 #define rush_nn_embedding(count, features, ...) rush_nn_embedding_with(count, features, &(rush_nn_embedding_options){__VA_ARGS__})
 #define rush_nn_max_pool1d(window, ...) rush_nn_max_pool_with(1, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
 #define rush_nn_max_pool2d(window, ...) rush_nn_max_pool_with(2, RUSH_SIZES(window), &(rush_nn_pool_options){__VA_ARGS__})
@@ -207,8 +208,8 @@ RUSH_API rush_module *rush_nn_decoder_layer_with(int64_t features, int64_t heads
 #define rush_nn_lstm(in, hidden, ...) rush_nn_lstm_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
 #define rush_nn_gru(in, hidden, ...) rush_nn_gru_with(in, hidden, &(rush_nn_recurrent_options){__VA_ARGS__})
 #define rush_nn_attention(features, heads, ...) rush_nn_attention_with(features, heads, &(rush_nn_attention_options){__VA_ARGS__})
-#define rush_nn_encoder_layer(features, heads, ...) rush_nn_encoder_layer_with(features, heads, &(rush_nn_transformer_options){__VA_ARGS__})
-#define rush_nn_decoder_layer(features, heads, ...) rush_nn_decoder_layer_with(features, heads, &(rush_nn_transformer_options){__VA_ARGS__})
+#define rush_nn_encoder_layer(features, heads, ...) RUSH_NAMED(rush_nn_transformer_options, rush_nn_encoder_layer_with(features, heads, &rush_options_), .dropout = RUSH_DEFAULT, .eps = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_nn_decoder_layer(features, heads, ...) RUSH_NAMED(rush_nn_transformer_options, rush_nn_decoder_layer_with(features, heads, &rush_options_), .dropout = RUSH_DEFAULT, .eps = RUSH_DEFAULT, __VA_ARGS__)
 #define rush_cross_entropy(logits, target, ...) rush_cross_entropy_loss(logits, target, __VA_ARGS__)
 #endif
 

@@ -8,7 +8,8 @@
  *     rush_optim_lr_set(opt, rush_lr_cosine(3e-4, epoch, epochs, 0));
  *     rush_optim_step(opt);
  *
- * Options that are left out are PyTorch's defaults, so are all where NULL stands for them.
+ * Options that are left out are PyTorch's defaults, so are all where NULL stands for them. A zero in such a call is a zero; in a
+ * struct of one's own it is the default, unless `exact` is set.
  */
 #ifndef RUSHLIGHT_OPTIM_H
 #define RUSHLIGHT_OPTIM_H
@@ -21,17 +22,52 @@ extern "C" {
 
 typedef struct rush_optim rush_optim;
 
-typedef struct rush_sgd_options { double lr RUSH_ZERO, momentum RUSH_ZERO, dampening RUSH_ZERO, weight_decay RUSH_ZERO; bool nesterov RUSH_ZERO, maximize RUSH_ZERO; } rush_sgd_options;
+typedef struct rush_sgd_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT);
+    double momentum RUSH_ZERO, dampening RUSH_ZERO, weight_decay RUSH_ZERO;
+    bool nesterov RUSH_ZERO, maximize RUSH_ZERO;
+} rush_sgd_options;
 typedef struct rush_adam_options { /* also adamw, adamax, nadam, radam */
-    double lr RUSH_ZERO, beta1 RUSH_ZERO, beta2 RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO, momentum_decay RUSH_ZERO;
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), beta1 RUSH_OTHERWISE(RUSH_DEFAULT), beta2 RUSH_OTHERWISE(RUSH_DEFAULT), eps RUSH_OTHERWISE(RUSH_DEFAULT), weight_decay RUSH_OTHERWISE(RUSH_DEFAULT), momentum_decay RUSH_OTHERWISE(RUSH_DEFAULT);
     bool amsgrad RUSH_ZERO, maximize RUSH_ZERO, decoupled RUSH_ZERO;
 } rush_adam_options;
-typedef struct rush_rmsprop_options { double lr RUSH_ZERO, alpha RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO, momentum RUSH_ZERO; bool centered RUSH_ZERO, maximize RUSH_ZERO; } rush_rmsprop_options;
-typedef struct rush_adagrad_options { double lr RUSH_ZERO, lr_decay RUSH_ZERO, weight_decay RUSH_ZERO, eps RUSH_ZERO, initial RUSH_ZERO; bool maximize RUSH_ZERO; } rush_adagrad_options;
-typedef struct rush_adadelta_options { double lr RUSH_ZERO, rho RUSH_ZERO, eps RUSH_ZERO, weight_decay RUSH_ZERO; bool maximize RUSH_ZERO; } rush_adadelta_options;
-typedef struct rush_rprop_options { double lr RUSH_ZERO, eta_minus RUSH_ZERO, eta_plus RUSH_ZERO, step_min RUSH_ZERO, step_max RUSH_ZERO; bool maximize RUSH_ZERO; } rush_rprop_options;
-typedef struct rush_asgd_options { double lr RUSH_ZERO, lambd RUSH_ZERO, alpha RUSH_ZERO, t0 RUSH_ZERO, weight_decay RUSH_ZERO; bool maximize RUSH_ZERO; } rush_asgd_options;
-typedef struct rush_lbfgs_options { double lr RUSH_ZERO, tolerance_grad RUSH_ZERO, tolerance_change RUSH_ZERO; int max_iter RUSH_ZERO, max_eval RUSH_ZERO, history RUSH_ZERO; bool line_search RUSH_ZERO; } rush_lbfgs_options;
+typedef struct rush_rmsprop_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), alpha RUSH_OTHERWISE(RUSH_DEFAULT), eps RUSH_OTHERWISE(RUSH_DEFAULT);
+    double weight_decay RUSH_ZERO, momentum RUSH_ZERO;
+    bool centered RUSH_ZERO, maximize RUSH_ZERO;
+} rush_rmsprop_options;
+typedef struct rush_adagrad_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), eps RUSH_OTHERWISE(RUSH_DEFAULT);
+    double lr_decay RUSH_ZERO, weight_decay RUSH_ZERO, initial RUSH_ZERO;
+    bool maximize RUSH_ZERO;
+} rush_adagrad_options;
+typedef struct rush_adadelta_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), rho RUSH_OTHERWISE(RUSH_DEFAULT), eps RUSH_OTHERWISE(RUSH_DEFAULT);
+    double weight_decay RUSH_ZERO;
+    bool maximize RUSH_ZERO;
+} rush_adadelta_options;
+typedef struct rush_rprop_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), eta_minus RUSH_OTHERWISE(RUSH_DEFAULT), eta_plus RUSH_OTHERWISE(RUSH_DEFAULT), step_min RUSH_OTHERWISE(RUSH_DEFAULT), step_max RUSH_OTHERWISE(RUSH_DEFAULT);
+    bool maximize RUSH_ZERO;
+} rush_rprop_options;
+typedef struct rush_asgd_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), lambd RUSH_OTHERWISE(RUSH_DEFAULT), alpha RUSH_OTHERWISE(RUSH_DEFAULT), t0 RUSH_OTHERWISE(RUSH_DEFAULT);
+    double weight_decay RUSH_ZERO;
+    bool maximize RUSH_ZERO;
+} rush_asgd_options;
+typedef struct rush_lbfgs_options {
+    rush_exact exact RUSH_OTHERWISE(rush_exact::yes);
+    double lr RUSH_OTHERWISE(RUSH_DEFAULT), tolerance_grad RUSH_OTHERWISE(RUSH_DEFAULT), tolerance_change RUSH_OTHERWISE(RUSH_DEFAULT);
+    int max_iter RUSH_ZERO, max_eval RUSH_ZERO, history RUSH_ZERO; /* 0: 20, 5 / 4 of max_iter, 100 */
+    bool line_search RUSH_ZERO;
+} rush_lbfgs_options;
 
 RUSH_API rush_optim *rush_sgd_with(rush_tensors parameters, const rush_sgd_options *);
 RUSH_API rush_optim *rush_adam_with(rush_tensors parameters, const rush_adam_options *);
@@ -60,18 +96,20 @@ RUSH_API rush_state rush_optim_state(rush_optim *);
 RUSH_API int rush_optim_load_state(rush_optim *, rush_state);
 
 #ifndef __cplusplus
-#define rush_sgd(parameters, ...) rush_sgd_with(parameters, &(rush_sgd_options){__VA_ARGS__})
-#define rush_adam(parameters, ...) rush_adam_with(parameters, &(rush_adam_options){__VA_ARGS__})
-#define rush_adamw(parameters, ...) rush_adamw_with(parameters, &(rush_adam_options){__VA_ARGS__})
-#define rush_adamax(parameters, ...) rush_adamax_with(parameters, &(rush_adam_options){__VA_ARGS__})
-#define rush_nadam(parameters, ...) rush_nadam_with(parameters, &(rush_adam_options){__VA_ARGS__})
-#define rush_radam(parameters, ...) rush_radam_with(parameters, &(rush_adam_options){__VA_ARGS__})
-#define rush_rmsprop(parameters, ...) rush_rmsprop_with(parameters, &(rush_rmsprop_options){__VA_ARGS__})
-#define rush_adagrad(parameters, ...) rush_adagrad_with(parameters, &(rush_adagrad_options){__VA_ARGS__})
-#define rush_adadelta(parameters, ...) rush_adadelta_with(parameters, &(rush_adadelta_options){__VA_ARGS__})
-#define rush_rprop(parameters, ...) rush_rprop_with(parameters, &(rush_rprop_options){__VA_ARGS__})
-#define rush_asgd(parameters, ...) rush_asgd_with(parameters, &(rush_asgd_options){__VA_ARGS__})
-#define rush_lbfgs(parameters, ...) rush_lbfgs_with(parameters, &(rush_lbfgs_options){__VA_ARGS__})
+#define rush_sgd(parameters, ...) RUSH_NAMED(rush_sgd_options, rush_sgd_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, __VA_ARGS__)
+#define RUSH_ADAM(make, parameters, ...) \
+    RUSH_NAMED(rush_adam_options, make(parameters, &rush_options_), .lr = RUSH_DEFAULT, .beta1 = RUSH_DEFAULT, .beta2 = RUSH_DEFAULT, .eps = RUSH_DEFAULT, .weight_decay = RUSH_DEFAULT, .momentum_decay = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_adam(parameters, ...) RUSH_ADAM(rush_adam_with, parameters, __VA_ARGS__)
+#define rush_adamw(parameters, ...) RUSH_ADAM(rush_adamw_with, parameters, __VA_ARGS__)
+#define rush_adamax(parameters, ...) RUSH_ADAM(rush_adamax_with, parameters, __VA_ARGS__)
+#define rush_nadam(parameters, ...) RUSH_ADAM(rush_nadam_with, parameters, __VA_ARGS__)
+#define rush_radam(parameters, ...) RUSH_ADAM(rush_radam_with, parameters, __VA_ARGS__)
+#define rush_rmsprop(parameters, ...) RUSH_NAMED(rush_rmsprop_options, rush_rmsprop_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .alpha = RUSH_DEFAULT, .eps = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_adagrad(parameters, ...) RUSH_NAMED(rush_adagrad_options, rush_adagrad_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .eps = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_adadelta(parameters, ...) RUSH_NAMED(rush_adadelta_options, rush_adadelta_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .rho = RUSH_DEFAULT, .eps = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_rprop(parameters, ...) RUSH_NAMED(rush_rprop_options, rush_rprop_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .eta_minus = RUSH_DEFAULT, .eta_plus = RUSH_DEFAULT, .step_min = RUSH_DEFAULT, .step_max = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_asgd(parameters, ...) RUSH_NAMED(rush_asgd_options, rush_asgd_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .lambd = RUSH_DEFAULT, .alpha = RUSH_DEFAULT, .t0 = RUSH_DEFAULT, __VA_ARGS__)
+#define rush_lbfgs(parameters, ...) RUSH_NAMED(rush_lbfgs_options, rush_lbfgs_with(parameters, &rush_options_), .lr = RUSH_DEFAULT, .tolerance_grad = RUSH_DEFAULT, .tolerance_change = RUSH_DEFAULT, __VA_ARGS__)
 #endif
 
 /* ---- learning rates: of step t, counted from 0, for a base rate; PyTorch's schedules in closed form ---- */

@@ -59,6 +59,8 @@ extern RUSH_PY _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
     } while (0)
 /* Options of a public function: NULL is a struct of zeros. */
 #define RUSH_OPTIONS(o) ((o) ? (o) : &(const __typeof__(*(o))){0})
+/* A number of options o, or its default. */
+#define RUSH_OPTION(o, field, otherwise) ((o)->field == RUSH_DEFAULT || (!(o)->exact && (o)->field == 0) ? (otherwise) : (o)->field)
 /* Our own bugs only: always on, reports the operation and the place, then traps. */
 #define RUSH_ASSERT(cond)                                                                                   \
     do {                                                                                                    \

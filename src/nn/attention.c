@@ -141,10 +141,11 @@ static const rush_module_kind decoder = {.name = "TransformerDecoderLayer", .siz
 
 static rush_module *transformer(const rush_module_kind *kind, int64_t features, int64_t heads, const rush_nn_transformer_options *o)
 {
+    double p = RUSH_OPTION(o, dropout, 0.1);
+    RUSH_CHECK_NULL(p >= 0 && p <= 1, RUSH_VALUE_ERROR, "dropout probability has to be between 0 and 1, but got %g", p);
     rush_module *m = rush_module_new(kind);
     transformer_settings *s = rush_module_data(m);
     if (!s) return NULL;
-    double p = o->dropout < 0 ? 0 : o->dropout == 0 ? 0.1 : o->dropout;
     int64_t wide = o->feedforward ? o->feedforward : 2048;
     bool two = kind == &decoder;
     *s = (transformer_settings){p, o->gelu, o->norm_first, two};
@@ -153,7 +154,7 @@ static rush_module *transformer(const rush_module_kind *kind, int64_t features, 
     rush_module_add(m, "linear1", rush_nn_linear(features, wide));
     rush_module_add(m, "linear2", rush_nn_linear(wide, features));
     static const char *const norms[] = {"norm1", "norm2", "norm3"};
-    for (int i = 0; i < 2 + two; i++) rush_module_add(m, norms[i], rush_nn_layer_norm(features, .eps = o->eps));
+    for (int i = 0; i < 2 + two; i++) rush_module_add(m, norms[i], rush_nn_layer_norm(features, .eps = RUSH_OPTION(o, eps, RUSH_DEFAULT)));
     return rush_failed() ? NULL : m;
 }
 

@@ -76,9 +76,10 @@ static rush_module *norm(const rush_module_kind *kind, rush_ints shape, bool aff
     rush_module *m = rush_module_new(kind);
     norm_settings *s = rush_module_data(m);
     if (!s) return NULL;
-    s->eps = o->eps ? o->eps : 1e-5;
-    s->has_eps = o->eps != 0;
-    s->momentum = o->momentum ? o->momentum : 0.1;
+    double eps = RUSH_OPTION(o, eps, RUSH_DEFAULT);
+    s->has_eps = eps != RUSH_DEFAULT;
+    s->eps = s->has_eps ? eps : 1e-5;
+    s->momentum = RUSH_OPTION(o, momentum, 0.1);
     s->ndim = (int)shape.n;
     if (shape.n) memcpy(s->shape, shape.data, shape.n * sizeof *s->shape);
     rush_tensor *w = affine ? rush_init_constant(rush_weight_new(s->ndim, s->shape), 1) : NULL;

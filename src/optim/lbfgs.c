@@ -28,9 +28,9 @@ rush_optim *rush_lbfgs_with(rush_tensors p, const rush_lbfgs_options *s)
     rush_lbfgs_memory *m = o->lbfgs = rush_calloc(1, sizeof *m);
     if (!m) return NULL;
     for (size_t i = 0; i < p.n; i++) m->n += p.data[i]->numel;
-    o->lr = s->lr ? s->lr : 1;
-    m->tolerance_grad = s->tolerance_grad ? s->tolerance_grad : 1e-7;
-    m->tolerance_change = s->tolerance_change ? s->tolerance_change : 1e-9;
+    o->lr = RUSH_OPTION(s, lr, 1);
+    m->tolerance_grad = RUSH_OPTION(s, tolerance_grad, 1e-7);
+    m->tolerance_change = RUSH_OPTION(s, tolerance_change, 1e-9);
     m->max_iter = s->max_iter ? s->max_iter : 20;
     m->max_eval = s->max_eval ? s->max_eval : m->max_iter * 5 / 4;
     m->room = s->history ? s->history : 100;

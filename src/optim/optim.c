@@ -235,7 +235,6 @@ static void option(rush_optim *o, const char *name, double value)
     if (o && o->noptions < RUSH_OPTIM_OPTIONS) o->option[o->noptions++] = (rush_optim_option){name, value};
 }
 
-static double either(double given, double otherwise) { return given ? given : otherwise; }
 
 #define SAME "maximize! foreach- differentiable~"
 #define ADAM "lr betas=beta1,beta2 eps weight_decay "
@@ -276,7 +275,7 @@ rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
     s = RUSH_OPTIONS(s);
     RUSH_CHECK_NULL(!s->nesterov || (s->momentum > 0 && s->dampening == 0), RUSH_VALUE_ERROR,
                     "Nesterov momentum requires a momentum and zero dampening");
-    rush_optim *o = make(&sgd, p, either(s->lr, 1e-3));
+    rush_optim *o = make(&sgd, p, RUSH_OPTION(s, lr, 1e-3));
     if (o) o->uses[0] = s->momentum != 0;
     option(o, "weight_decay", s->weight_decay);
     option(o, "momentum", s->momentum);
@@ -289,17 +288,17 @@ rush_optim *rush_sgd_with(rush_tensors p, const rush_sgd_options *s)
 static rush_optim *adam_like(const rush_optim_kind *kind, rush_tensors p, const rush_adam_options *s, double lr, double decay)
 {
     s = RUSH_OPTIONS(s);
-    double b1 = either(s->beta1, 0.9), b2 = either(s->beta2, 0.999);
+    double b1 = RUSH_OPTION(s, beta1, 0.9), b2 = RUSH_OPTION(s, beta2, 0.999);
     RUSH_CHECK_NULL(b1 >= 0 && b1 < 1 && b2 >= 0 && b2 < 1, RUSH_VALUE_ERROR, "betas must lie in [0, 1), got %g and %g", b1, b2);
-    rush_optim *o = make(kind, p, either(s->lr, lr));
+    rush_optim *o = make(kind, p, RUSH_OPTION(s, lr, lr));
     option(o, "beta1", b1);
     option(o, "beta2", b2);
-    option(o, "eps", either(s->eps, 1e-8));
-    option(o, "weight_decay", either(s->weight_decay, decay));
+    option(o, "eps", RUSH_OPTION(s, eps, 1e-8));
+    option(o, "weight_decay", RUSH_OPTION(s, weight_decay, decay));
     option(o, "amsgrad", s->amsgrad);
     option(o, "maximize", s->maximize);
     option(o, "decoupled_weight_decay", s->decoupled);
-    option(o, "momentum_decay", either(s->momentum_decay, 4e-3));
+    option(o, "momentum_decay", RUSH_OPTION(s, momentum_decay, 4e-3));
     if (o && (kind == &adam || kind == &adamw)) o->uses[2] = s->amsgrad;
     if (o && kind == &nadam) o->start[2] = 1;
     return o;
@@ -314,13 +313,13 @@ rush_optim *rush_radam_with(rush_tensors p, const rush_adam_options *s) { return
 rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 {
     s = RUSH_OPTIONS(s);
-    rush_optim *o = make(&rmsprop, p, either(s->lr, 1e-2));
+    rush_optim *o = make(&rmsprop, p, RUSH_OPTION(s, lr, 1e-2));
     if (o) {
         o->uses[1] = s->centered;
         o->uses[2] = s->momentum > 0;
     }
-    option(o, "alpha", either(s->alpha, 0.99));
-    option(o, "eps", either(s->eps, 1e-8));
+    option(o, "alpha", RUSH_OPTION(s, alpha, 0.99));
+    option(o, "eps", RUSH_OPTION(s, eps, 1e-8));
     option(o, "weight_decay", s->weight_decay);
     option(o, "momentum", s->momentum);
     option(o, "centered", s->centered);
@@ -331,12 +330,12 @@ rush_optim *rush_rmsprop_with(rush_tensors p, const rush_rmsprop_options *s)
 rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 {
     s = RUSH_OPTIONS(s);
-    rush_optim *o = make(&adagrad, p, either(s->lr, 1e-2));
+    rush_optim *o = make(&adagrad, p, RUSH_OPTION(s, lr, 1e-2));
     if (o) o->start[0] = s->initial;
     option(o, "lr_decay", s->lr_decay);
     option(o, "initial_accumulator_value", s->initial);
     option(o, "weight_decay", s->weight_decay);
-    option(o, "eps", either(s->eps, 1e-10));
+    option(o, "eps", RUSH_OPTION(s, eps, 1e-10));
     option(o, "maximize", s->maximize);
     return o;
 }
@@ -344,9 +343,9 @@ rush_optim *rush_adagrad_with(rush_tensors p, const rush_adagrad_options *s)
 rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 {
     s = RUSH_OPTIONS(s);
-    rush_optim *o = make(&adadelta, p, either(s->lr, 1));
-    option(o, "rho", either(s->rho, 0.9));
-    option(o, "eps", either(s->eps, 1e-6));
+    rush_optim *o = make(&adadelta, p, RUSH_OPTION(s, lr, 1));
+    option(o, "rho", RUSH_OPTION(s, rho, 0.9));
+    option(o, "eps", RUSH_OPTION(s, eps, 1e-6));
     option(o, "weight_decay", s->weight_decay);
     option(o, "maximize", s->maximize);
     return o;
@@ -355,12 +354,12 @@ rush_optim *rush_adadelta_with(rush_tensors p, const rush_adadelta_options *s)
 rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 {
     s = RUSH_OPTIONS(s);
-    rush_optim *o = make(&rprop, p, either(s->lr, 1e-2));
+    rush_optim *o = make(&rprop, p, RUSH_OPTION(s, lr, 1e-2));
     if (o) o->start[1] = o->lr;
-    option(o, "step_size_min", either(s->step_min, 1e-6));
-    option(o, "step_size_max", either(s->step_max, 50));
-    option(o, "etaminus", either(s->eta_minus, 0.5));
-    option(o, "etaplus", either(s->eta_plus, 1.2));
+    option(o, "step_size_min", RUSH_OPTION(s, step_min, 1e-6));
+    option(o, "step_size_max", RUSH_OPTION(s, step_max, 50));
+    option(o, "etaminus", RUSH_OPTION(s, eta_minus, 0.5));
+    option(o, "etaplus", RUSH_OPTION(s, eta_plus, 1.2));
     option(o, "maximize", s->maximize);
     return o;
 }
@@ -368,14 +367,14 @@ rush_optim *rush_rprop_with(rush_tensors p, const rush_rprop_options *s)
 rush_optim *rush_asgd_with(rush_tensors p, const rush_asgd_options *s)
 {
     s = RUSH_OPTIONS(s);
-    rush_optim *o = make(&asgd, p, either(s->lr, 1e-2));
+    rush_optim *o = make(&asgd, p, RUSH_OPTION(s, lr, 1e-2));
     if (o) {
         o->start[1] = 1;
         o->start[2] = o->lr;
     }
-    option(o, "lambd", either(s->lambd, 1e-4));
-    option(o, "t0", either(s->t0, 1e6));
-    option(o, "alpha", either(s->alpha, 0.75));
+    option(o, "lambd", RUSH_OPTION(s, lambd, 1e-4));
+    option(o, "t0", RUSH_OPTION(s, t0, 1e6));
+    option(o, "alpha", RUSH_OPTION(s, alpha, 0.75));
     option(o, "weight_decay", s->weight_decay);
     option(o, "maximize", s->maximize);
     return o;

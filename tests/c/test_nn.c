@@ -57,8 +57,8 @@ TEST(layers_start_and_compute_as_in_pytorch)
         rush_module *linear = rush_nn_linear(6, 5), *conv = rush_nn_conv2d(4, 6, 3, .padding = RUSH_INTS(1), .groups = 2);
         rush_module *up = rush_nn_conv_transpose2d(4, 3, 2, .stride = RUSH_INTS(2)), *lstm = rush_nn_lstm(8, 5, .layers = 2, .bidirectional = true);
         rush_module *gru = rush_nn_gru(8, 3, .batch_first = true), *attention = rush_nn_attention(8, 2);
-        rush_module *encoder = rush_nn_encoder_layer(8, 2, .feedforward = 16, .dropout = -1);
-        rush_module *decoder = rush_nn_decoder_layer(8, 4, .feedforward = 16, .dropout = -1, .norm_first = true, .gelu = true);
+        rush_module *encoder = rush_nn_encoder_layer(8, 2, .feedforward = 16, .dropout = 0);
+        rush_module *decoder = rush_nn_decoder_layer(8, 4, .feedforward = 16, .dropout = 0, .norm_first = true, .gelu = true);
         rush_module *embedding = rush_nn_embedding(10, 4);
         near(checksum(rush_forward(linear, x)), 4.39190102);
         near(checksum(rush_forward(conv, x)), 49.3339363);
@@ -159,6 +159,25 @@ static void five_steps(rush_optim *o, const double *want)
     for (int i = 0; i < 3; i++) near(at(parameter, i), want[i]);
 }
 
+/* A zero in a call by name is a zero: running averages that stay, attention that drops nothing. */
+TEST(options_of_layers_may_be_zero)
+{
+    rush_scope() {
+        rush_tensor *x = T("randn", INTS(4, 2));
+        rush_module *still = rush_nn_batch_norm(2, .momentum = 0), *usual = rush_nn_batch_norm(2), *none = rush_nn_batch_norm_with(2, &(rush_nn_norm_options){0});
+        rush_forward(still, x);
+        near(at(rush_module_tensor(still, "running_mean"), 0), 0);
+        rush_forward(usual, x);
+        rush_forward(none, x);
+        near(at(rush_module_tensor(none, "running_mean"), 0), at(rush_module_tensor(usual, "running_mean"), 0));
+        assert_true(at(rush_module_tensor(usual, "running_mean"), 0) != 0);
+        assert_null(rush_nn_encoder_layer(8, 2, .dropout = -1));
+        assert_non_null(strstr(rush_error(), "dropout probability has to be between 0 and 1, but got -1"));
+        rush_error_clear();
+    }
+    no_error();
+}
+
 /* LBFGS goes on from a file as in itself, whatever its options were. */
 TEST(lbfgs_in_files)
 {
@@ -206,6 +225,11 @@ TEST(optimizers_step_as_in_pytorch)
         five_steps(rush_sgd(p, .lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01), (const double[]){1.10218489, -1.36523628, 4.23753643});
         five_steps(rush_adam(p, .lr = 0.1, .amsgrad = true), (const double[]){0.492036313, -0.497044235, 0.498220563});
         five_steps(rush_adamw(p, .lr = 0.1), (const double[]){0.491057128, -0.496051818, 0.497225344});
+        five_steps(rush_adamw(p, .lr = 0.1, .weight_decay = 0), (const double[]){0.492036313, -0.497044235, 0.498220563});
+        rush_adam_options own = {.lr = 0.1};    /* zeros of a struct of one's own are defaults, unless it is exact */
+        five_steps(rush_adamw_with(p, &own), (const double[]){0.491057128, -0.496051818, 0.497225344});
+        own = (rush_adam_options){.exact = true, .lr = 0.1, .beta1 = RUSH_DEFAULT, .beta2 = RUSH_DEFAULT, .eps = RUSH_DEFAULT};
+        five_steps(rush_adamw_with(p, &own), (const double[]){0.492036313, -0.497044235, 0.498220563});
         five_steps(rush_adamax(p, .lr = 0.1), (const double[]){0.448446155, -0.474222422, 0.483036399});
         five_steps(rush_nadam(p, .lr = 0.1), (const double[]){0.376337111, -0.391540378, 0.396201223});
         five_steps(rush_radam(p, .lr = 0.1), (const double[]){0.798352063, -0.89527154, 3.75945926});
@@ -271,7 +295,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_start_and_compute_as_in_pytorch), cmocka_unit_test(state_has_pytorchs_names),
-        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(lbfgs_in_files),
+        cmocka_unit_test(weights_come_back_from_a_file), cmocka_unit_test(optimizers_step_as_in_pytorch), cmocka_unit_test(lbfgs_in_files), cmocka_unit_test(options_of_layers_may_be_zero),
         cmocka_unit_test(gradients_are_clipped), cmocka_unit_test(learning_rates),
         cmocka_unit_test(ten_thousand_steps_leave_memory_as_it_was),
     };

@@ -53,6 +53,8 @@ static int training()
     rush_adam_options fast{};
     fast.lr = 0.01;
     rush_optim *opt = rush_adam(rush_parameters(net), fast);
+    fast.weight_decay = 0; /* left out it is RUSH_DEFAULT: a zero that is written counts */
+    if (!rush_adamw(rush_parameters(net), fast)) return wrong("no decay");
     double first = 0, last = 0;
     for (int step = 0; step < 10; step++)
         rush_scope() {
