@@ -178,3 +178,4 @@ def test_types(package, tmp_path):
     run(PYTHON, "-m", "mypy", "--cache-dir", HOME / "mypy", program)
     program.write_text(TYPED + "torch.cumsum('x', 1)\n")
     assert "incompatible type" in run(PYTHON, "-m", "mypy", "--cache-dir", HOME / "mypy", program, check=False).stdout
+    run(sys.executable, ROOT / "tests" / "typed.py", PYTHON)    # the programs of tests/python/typed, and mistakes in them
