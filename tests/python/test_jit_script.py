@@ -179,7 +179,9 @@ def numbers(x: float, n: int) -> Tuple[float, float, str, bool, float]:
 def shapes(x: Tensor, n: int):
     b, c = x.shape
     y = x.view(b, 1, c).permute(2, 0, 1).reshape(-1, n).to(torch.float64)
-    return torch.zeros(b, 2, dtype=torch.int64), y, torch.einsum("ij,ij->i", x, x), x.new_zeros(2, 3), F.max_pool2d(x[None], 2, stride=1)
+    size = list(x.size())
+    size[0] = 2
+    return torch.zeros(size, dtype=torch.int64), y, torch.einsum("ij,ij->i", x, x), x.new_zeros(2, 3), F.max_pool2d(x[None], 2, stride=1)
 
 
 def by_comment(x, n=2, names=None):

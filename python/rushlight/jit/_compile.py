@@ -459,10 +459,10 @@ class Compiler:
     def call_python(self, f, node):
         if isinstance(f, torch.jit.ScriptFunction):
             return self.called(self.program.include(f)(f._path), node)
-        special = _SPECIAL.get(f) if f.__hash__ else None
+        special = _SPECIAL.get(f) if type(f).__hash__ else None
         if special:
             return special(self, node)
-        if f in _BUILTINS if f.__hash__ else False:
+        if type(f).__hash__ and f in _BUILTINS: # of the list itself: lists have no hash, their class has
             return self.called(f.__name__, node)
         if isinstance(f, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
             packet = f.overloadpacket if isinstance(f, torch._ops.OpOverload) else f
