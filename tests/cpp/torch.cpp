@@ -53,6 +53,7 @@ static void tensors()
     SAME(x.index({Slice(), -1}).sum().item<int>(), 7);
     SAME(x.index({"...", None, Slice(None, None, 2)}).sizes().vec(), (std::vector<int64_t>{2, 1, 2}));
     SAME(x.index({torch::tensor({1, 0}), 0}).select(0, 0).item<int>(), 3);
+    SAME(x.index({1, "...", x[0] > 0}).numel() + x.index({"...", x[0] > 0}).numel(), 6);
     x.index_put_({0, Slice(1)}, torch::tensor({7.f, 8.f}));
     x[1] = 5;
     SAME(x.sum().item<float>(), 30);

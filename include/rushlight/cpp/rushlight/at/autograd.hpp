@@ -14,7 +14,6 @@ namespace autograd {
 
 using Variable = at::Tensor;
 using variable_list = std::vector<at::Tensor>;
-using edge_list = variable_list;
 
 class AutogradContext {
     template <class> friend struct Function;
@@ -191,17 +190,8 @@ inline void backward(const variable_list &tensors, const variable_list &grad_ten
 
 } // namespace autograd
 
-class AutoGradMode {
-    bool was;
-
-public:
-    explicit AutoGradMode(bool on) : was(rush_grad_enabled_set(on)) {}
-    AutoGradMode(const AutoGradMode &) = delete;
-    ~AutoGradMode() { rush_grad_enabled_set(was); }
-};
-struct NoGradGuard : AutoGradMode {
-    NoGradGuard() : AutoGradMode(false) {}
-};
+using at::AutoGradMode;
+using at::NoGradGuard;
 struct InferenceMode : AutoGradMode {
     explicit InferenceMode(bool on = true) : AutoGradMode(!on && rush_grad_enabled()) {}
 };
@@ -213,9 +203,7 @@ inline void manual_seed(uint64_t seed) { rush_manual_seed(seed); }
 
 } // namespace torch
 namespace at {
-using torch::AutoGradMode;
 using torch::GradMode;
-using torch::NoGradGuard;
 using torch::manual_seed;
 inline Generator make_generator(uint64_t seed)
 {

@@ -241,7 +241,6 @@ class Library {
 public:
     Library(std::string name, std::optional<c10::DispatchKey> k = std::nullopt) : ns(std::move(name)), key(k) {}
     /* A schema; or a name or schema with the function that serves all devices and has its parts' derivatives. */
-    template <class... Ignored> Library &def(const char *schema, std::initializer_list<int> tags) & { return (void)tags, define(schema), *this; }
     Library &def(const std::string &schema) & { return define(schema), *this; }
     template <class F> Library &def(const std::string &text, F &&f) &
     {
@@ -321,8 +320,6 @@ private:
         return *this;
     }
 };
-using jit_RegisterOperators = RegisterOperators;
-
 } // namespace torch
 
 namespace c10 {
@@ -387,13 +384,19 @@ using c10::Dispatcher;
 }
 
 namespace at {
-/* While it lives, calls are below autograd: nothing is recorded. */
-struct AutoDispatchBelowAutograd {
-    bool was = rush_grad_enabled_set(false);
-    AutoDispatchBelowAutograd() = default;
-    AutoDispatchBelowAutograd(const AutoDispatchBelowAutograd &) = delete;
-    ~AutoDispatchBelowAutograd() { rush_grad_enabled_set(was); }
+/* While it lives, calls are recorded, or not. */
+class AutoGradMode {
+    bool was;
+
+public:
+    explicit AutoGradMode(bool on) : was(rush_grad_enabled_set(on)) {}
+    AutoGradMode(const AutoGradMode &) = delete;
+    ~AutoGradMode() { rush_grad_enabled_set(was); }
 };
+struct NoGradGuard : AutoGradMode {
+    NoGradGuard() : AutoGradMode(false) {}
+};
+using AutoDispatchBelowAutograd = NoGradGuard; /* below autograd nothing is recorded */
 using AutoDispatchBelowADInplaceOrView = AutoDispatchBelowAutograd;
 using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
 } // namespace at

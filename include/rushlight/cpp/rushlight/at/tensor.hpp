@@ -194,7 +194,6 @@ public:
         return {data_ptr<T>(), rush_sizes(its), rush_strides(its)};
     }
     template <class T, size_t N> TensorAccessor<T, N> accessor() && = delete; /* its tensor would be gone */
-    template <class T, size_t N, template <class> class Traits> auto packed_accessor() const & { return packed_accessor64<T, N>(); }
     template <class T, size_t N, class Traits = DefaultPtrTraits> GenericPackedTensorAccessor<T, N, Traits, int32_t> packed_accessor32() const &
     {
         of_rank(N);
@@ -349,8 +348,8 @@ public:
 
     template <class T> T *room(size_t n)
     {
-        static const T nothing[1] = {};
-        void *p = rush_scope_copy(n ? static_cast<const void *>(std::vector<char>(n * sizeof(T)).data()) : nothing, (n ? n : 1) * sizeof(T));
+        std::vector<char> zeros((n ? n : 1) * sizeof(T));
+        void *p = rush_scope_copy(zeros.data(), zeros.size());
         if (!p) raise();
         return static_cast<T *>(p);
     }
@@ -449,16 +448,20 @@ struct TensorIndex {
     TensorIndex(Tensor t) : kind(tensor), indices(std::move(t)) {}
 };
 
+/* How many dimensions of the tensor an index takes. */
+inline int64_t dims_of(const TensorIndex &index)
+{
+    if (index.kind == TensorIndex::tensor) return index.indices.scalar_type() == kBool || index.indices.scalar_type() == kByte ? index.indices.dim() : 1;
+    return index.kind == TensorIndex::integer || index.kind == TensorIndex::slice;
+}
+
 /* The view that all but tensors select, and the tensors, at their dimensions. */
 inline Tensor select(Tensor x, ArrayRef<TensorIndex> list, c10::List<std::optional<Tensor>> &tensors)
 {
-    int64_t named = 0, d = 0;
+    int64_t behind = 0, d = 0; /* what indices not yet looked at take; the dimension at hand */
     bool any = false;
-    for (const TensorIndex &index : list) {
-        bool mask = index.kind == TensorIndex::tensor && (index.indices.scalar_type() == kBool || index.indices.scalar_type() == kByte);
-        named += index.kind == TensorIndex::integer || index.kind == TensorIndex::slice || index.kind == TensorIndex::tensor ? mask ? index.indices.dim() : 1 : 0;
-    }
-    TORCH_CHECK_INDEX(named <= x.dim(), "too many indices for tensor of dimension ", x.dim());
+    for (const TensorIndex &index : list) behind += dims_of(index);
+    TORCH_CHECK_INDEX(behind <= x.dim(), "too many indices for tensor of dimension ", x.dim());
     auto note = [&](Tensor index, int64_t dims) {
         while (static_cast<int64_t>(tensors.size()) < d) tensors.push_back(std::nullopt);
         tensors.push_back(std::move(index));
@@ -466,27 +469,17 @@ inline Tensor select(Tensor x, ArrayRef<TensorIndex> list, c10::List<std::option
         d += dims;
     };
     for (const TensorIndex &index : list) {
+        behind -= dims_of(index);
         switch (index.kind) {
         case TensorIndex::none: x = x.unsqueeze(d++); break;
-        case TensorIndex::ellipsis: {
-            d += x.dim() - d;
-            int64_t behind = 0;
-            bool seen = false;
-            for (const TensorIndex &other : list) {
-                if (seen && (other.kind == TensorIndex::integer || other.kind == TensorIndex::slice || other.kind == TensorIndex::tensor))
-                    behind += other.kind == TensorIndex::tensor && other.indices.scalar_type() == kBool ? other.indices.dim() : 1;
-                seen |= &other == &index;
-            }
-            d -= behind;
-            break;
-        }
+        case TensorIndex::ellipsis: d = x.dim() - behind; break;
         case TensorIndex::integer: x = x.select(d, index.i); break;
         case TensorIndex::boolean:
             x = x.unsqueeze(d);
             note(full({1}, index.i != 0, TensorOptions(kBool)), 1);
             break;
         case TensorIndex::slice: x = at::slice(x, d, index.range.start, index.range.stop, index.range.step.value_or(1)), ++d; break;
-        case TensorIndex::tensor: note(index.indices, index.indices.scalar_type() == kBool ? index.indices.dim() : 1); break;
+        case TensorIndex::tensor: note(index.indices, dims_of(index)); break;
         }
     }
     if (!any) tensors.clear();
