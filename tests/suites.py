@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The test suites of packages built on PyTorch, under PyTorch and under rushlight: what passes there must pass here.
 
-    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N] [--again] [NAME[:ARGUMENT]...]
+    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N[:K]] [--again] [NAME[:ARGUMENT]...]
 
 CHECKOUTS holds the repositories as owner+name. The Python that runs this has PyTorch, pytest with pytest-timeout, the
 packages (pip install --no-deps -e each checkout) and what their tests import. A suite runs under PyTorch once; FOLDER
 remembers the outcomes. Under rushlight run the tests that passed there, --again only those that have not passed here.
 ARGUMENT is one more for pytest (timm:--ignore=tests/test_models.py). --part 10 takes a tenth of the tests, chosen by their
-names. Every test starts from the same seeds; a process that dies or hangs fails the test that it was at, and another goes
+names, --part 10:1 to 10:9 the others. Every test starts from the same seeds; a process that dies or hangs fails the test that it was at, and another goes
 on after it. Ends with 1 if less than 99.5 % pass.
 """
 import argparse
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
     with open(os.environ["SUITES_PLAN"]) as f:
         plan = json.load(f)
     only, done = plan["only"] and set(plan["only"]), set(plan["done"])
-    chosen = [item for item in items if item.nodeid not in done and (item.nodeid in only if only is not None else zlib.crc32(item.nodeid.encode()) % plan["part"] == 0)]
+    chosen = [item for item in items if item.nodeid not in done and (item.nodeid in only if only is not None else zlib.crc32(item.nodeid.encode()) % plan["part"][0] == plan["part"][1])]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
 
@@ -117,13 +117,13 @@ def main():
     cli.add_argument("checkouts", type=pathlib.Path)
     cli.add_argument("names", nargs="*")
     cli.add_argument("--keep", type=pathlib.Path, default=ROOT / "build" / "suites")
-    cli.add_argument("--part", type=int, default=1)
+    cli.add_argument("--part", type=lambda text: [int(n) for n in (text + ":0").split(":")[:2]], default=[1, 0])
     cli.add_argument("--again", action="store_true")
     args = cli.parse_intermixed_args()
     keep, short = args.keep.resolve(), 0
     keep.mkdir(parents=True, exist_ok=True)
     for name in args.names or SUITES:
-        files = "%s.%d" % (re.sub(r"\W", "_", name), args.part)
+        files = "%s.%d_%d" % (re.sub(r"\W", "_", name), *args.part)
         theirs, ours = keep / (files + ".torch"), keep / (files + ".rushlight")
         if not theirs.exists():
             run(name, args.checkouts.resolve(), theirs.with_suffix(".partial"), None, args.part, False)

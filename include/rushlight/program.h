@@ -36,6 +36,18 @@ typedef struct rush_onnx_options {
 RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const rush_onnx_options *); /* NULL: as they are */
 #define rush_program_save_onnx(module, path, ...) rush_program_save_onnx_with(module, path, &(rush_onnx_options){__VA_ARGS__})
 
+/* Writes the program as one C99 file and a header beside it (path ends with .c): plain loops, static memory, the weights as numbers, no
+ * library but libm. What has no such form is an error, with all of its names. Without training the program is frozen by it.
+ * rush_program_save_c(net, "net.c", .train = "adam"). */
+typedef struct rush_c_options {
+    int64_t size;      /* what sizes that vary become; they are kept within their ranges; 0: the least     */
+    bool int8;         /* weights of two and more dimensions in 8 bits, with a scale for each row          */
+    const char *train; /* "sgd" or "adam": a function that does one step, too; NULL: none                  */
+    const char *loss;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse"    */
+} rush_c_options;
+RUSH_API int rush_program_save_c_with(rush_module *, const char *path, const rush_c_options *); /* 0; -1 and an error */
+#define rush_program_save_c(module, path, ...) rush_program_save_c_with(module, path, &(rush_c_options){__VA_ARGS__})
+
 #ifdef __cplusplus
 }
 #endif

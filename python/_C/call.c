@@ -140,22 +140,24 @@ static int take_out(const py_overload *o, py_call *c, rush_value *out)
     return 0;
 }
 
-/* out= of an operation whose result is a list: each piece is copied to its tensor, which takes its sizes. */
+/* out= of an operation whose result is a list: each piece is copied to its tensor, which takes its sizes. split_copy()
+ * leaves dtypes and sizes as they are, as copy_() does. */
 static PyObject *run_into_list(const rush_op *op, py_call *c)
 {
     rush_value out[RUSH_MAXOUT];
     if (py_is_tensor(c->out)) return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be tuple of Tensors, not Tensor", op->base);
     if (py_run(op, c->in, out)) return py_raise();
     Py_ssize_t n = PySequence_Fast_GET_SIZE(c->out);
+    bool keeps = op->flags & RUSH_OUT_CASTS;
     if (n != (Py_ssize_t)out[0].n) return PyErr_Format(PyExc_RuntimeError, "%s() expected an out= argument of size %u, got size %zd", op->base, out[0].n, n);
     for (uint32_t k = 0; k < out[0].n; ++k) {
         rush_tensor *to = k < PySequence_Fast_GET_SIZE(c->out) ? py_need_tensor(PySequence_Fast_GET_ITEM(c->out, k), "argument 'out'") : NULL, *piece = out[0].tensors[k];
         if (!to) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "the list of out= has changed");
-        if (rush_given_asked_dtype(op, piece->dtype, to)) return py_raise();
+        if (!keeps && rush_given_asked_dtype(op, piece->dtype, to)) return py_raise();
         if (rush_wants_grad(to) || rush_wants_grad(piece))
             return PyErr_Format(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", op->base);
         rush_value size = rush_v_ints(piece->size, piece->ndim);
-        if ((to->ndim != piece->ndim || memcmp(to->size, piece->size, sizeof *to->size * to->ndim)) && !T("resize_", V(to), size)) return py_raise();
+        if (!keeps && (to->ndim != piece->ndim || memcmp(to->size, piece->size, sizeof *to->size * to->ndim)) && !T("resize_", V(to), size)) return py_raise();
         if (!T("copy_", V(to), V(piece))) return py_raise();
     }
     Py_RETURN_NONE;

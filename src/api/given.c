@@ -65,7 +65,7 @@ int rush_given_asked_dtype(const rush_op *op, rush_dtype asked, const rush_tenso
 const rush_value *rush_given_dtype(const rush_op *op, const rush_value *in, const rush_value *out, rush_value *room)
 {
     int dtype = rush_op_arg(op, "dtype");
-    if (!(op->flags & RUSH_OUT_CASTS) || dtype < 0 || op->args[dtype].type != RUSH_A_DTYPE || HAS(in[dtype]) || out[0].kind != RUSH_V_TENSOR || !out[0].t) return in;
+    if ((op->flags & (RUSH_OUT_CASTS | RUSH_OUT_KIND)) != RUSH_OUT_CASTS || dtype < 0 || op->args[dtype].type != RUSH_A_DTYPE || HAS(in[dtype]) || out[0].kind != RUSH_V_TENSOR || !out[0].t) return in;
     if (rush_dtypes[out[0].t->dtype].category > 1) return in;
     memcpy(room, in, sizeof *in * op->nargs);
     room[dtype] = rush_v_dtype(out[0].t->dtype);

@@ -70,6 +70,7 @@ struct rush_node {
     char *made_at;        /* anomaly mode: where the forward call was */
     /* the engine's, while a backward runs */
     uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
+    bool later;           /* recorded while elementwise work was put off (op/later.h), and so its derivative's is */
     void *task;
     int waiting;          /* edges into this node that have not delivered yet */
     rush_tensor **buffer; /* gradients summed so far, nout of them; NULL before the first */

@@ -9,6 +9,7 @@
 #include "autograd/room.h"
 #include "op/profile.h"
 #include "op/watch.h"
+#include "op/later.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -43,6 +44,7 @@ typedef struct task {
     capture *captures;
     int ncaptures;
     bool retain, graph;
+    bool later;   /* some node was recorded while work was put off */
     const void *thread;  /* whose walk it is, see rush_walker() */
     unsigned generation; /* of the process, see below */
 } task;
@@ -133,6 +135,7 @@ static int visit(task *t, rush_node *node)
     node->waiting = 0;
     node->buffer = NULL;
     node->needed = t->ncaptures == 0 ? DELIVER | EXECUTE : 0;
+    t->later |= node->later;
     return 0;
 }
 
@@ -467,7 +470,8 @@ static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
         if (!edge[i].node) return rush_failed() ? -1 : no_history(i);
         if (push(&t->roots, edge[i].node)) return rush_node_drop(edge[i].node), -1;
     }
-    if (claim(t)) return -1;
+    if (claim(t)) return t->later = false, -1;
+    if (t->later && rush_later_begin()) return t->later = false, -1;
     for (int i = 0; i < n; ++i) {
         rush_tensor *g = root_gradient(roots[i], grads ? grads[i] : NULL);
         if (!g || deliver(edge[i], g, NULL, i)) return -1;
@@ -487,6 +491,7 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     if (rush_failed()) return -1;
     t->retain = retain_graph || create_graph;
     t->graph = create_graph;
+    t->later = false;
     t->thread = rush_walker();
     t->generation = generation;
     t->ncaptures = ncaptures;
@@ -505,6 +510,7 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     finish(t);
     rush_now.mode = mode;
     rush_scope_close(mark);
+    if (t->later) rush_later_end();
     return failed;
 }
 

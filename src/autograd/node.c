@@ -18,6 +18,7 @@ rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, i
     node->nedge = (uint16_t)nedge;
     node->nout = (uint16_t)nout;
     node->nsaved = (uint32_t)nsaved;
+    node->later = rush_now.mode & RUSH_MODE_LATER;
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
     node->edge = (rush_edge *)(node + 1);
     node->shape = (rush_tensor **)(node->edge + nedge);

@@ -34,12 +34,15 @@ int main(int argc, char **argv)
     if (!strcmp(what, "run")) return rush_cmd_run(argc - 2, argv + 2);
     if (!strcmp(what, "inspect")) return rush_cmd_inspect(argc - 2, argv + 2);
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
+    if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
            "       rushlight run MODEL INPUT.npy|.npz ... [-o OUT.npz] [--bench] [--frozen]\n"
            "                               runs a program (.pt2, .onnx); results are out0, out1, ...\n"
            "       rushlight inspect MODEL its graph, a line for each call\n"
            "       rushlight convert MODEL OUT.onnx\n"
+           "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
+           "                               one C99 file that needs nothing but libm\n"
            "       rushlight --version\n");
     return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
 }

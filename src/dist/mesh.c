@@ -273,7 +273,7 @@ static int receive_locked(rush_mesh_buffer *b, int nfrom, const int *from, uint6
     int rank = nfrom == 1 ? from[0] : -1, alive = 0;
     for (int i = 0; i < nfrom; i++) {
         rush_peer *q = &m->peers[from[i]];
-        if (rank < 0 && *rush_tally_of(&q->can_send, slot)) rank = from[i]; /* it has been announced */
+        if (rank < 0 && !q->gone && *rush_tally_of(&q->can_send, slot)) rank = from[i]; /* it has been announced */
         alive += !q->gone;
     }
     if (!alive) return fail_gone(m, from[0]);

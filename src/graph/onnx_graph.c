@@ -221,6 +221,7 @@ typedef struct node { /* as it stands in the file */
 static int lacks(rush_onnx_reader *r, const node *n, const char *what, const char *which)
 {
     char text[200], where[120];
+    if (!which) return -1; /* a name that cannot be read: that is told already */
     snprintf(text, sizeof text, "%s%s%.60s%s%.40s%s%.60s", n->domain, *n->domain ? "::" : "", n->type, *what ? " " : "", what, *which ? " " : "", which);
     snprintf(where, sizeof where, "the node '%.100s'", n->name);
     rush_missing_add(r->missing, text, where);

@@ -2,6 +2,7 @@
 #include "graph/pass.h"
 #include "base/buried.h"
 #include "op/formula.h"
+#include "op/later.h"
 #include "script/script.h"
 #include "tensor/tensor.h"
 #include <rushlight/program.h>
@@ -145,7 +146,10 @@ int rush_program_run(rush_module *m, int n, rush_tensor *const *in, int room, ru
     rush_value *v = rush_scope_alloc(sizeof *v * (g->nin + g->nout + 1));
     if (!v || gather(p, n, in, v)) return -1;
     for (uint32_t i = 0; i < g->nout; ++i) v[g->nin + i] = RUSH_NONE;
-    return rush_graph_run(g, v, v + g->nin) ? -1 : deliver(p, v, v + g->nin, room, out);
+    if (rush_later_begin()) return -1;
+    int given = rush_graph_run(g, v, v + g->nin) ? -1 : deliver(p, v, v + g->nin, room, out);
+    rush_later_end();
+    return given;
 }
 
 static int forward(rush_module *m, int n, rush_tensor *const *in, rush_tensor **out) { return rush_program_run(m, n, in, 8, out); }

@@ -55,11 +55,18 @@ static rush_tensor *set(rush_value *out, int i, rush_tensor *t)
 int rush_out_takes(const rush_op *op, bool inplace, rush_dtype dtype, const rush_tensor *given)
 {
     const rush_dtype_info *from = &rush_dtypes[dtype], *to = &rush_dtypes[given->dtype];
-    if (from == to || (dtype == RUSH_BOOL && given->dtype == RUSH_U8)) return 0; /* a truth value may be a byte */
+    if (op && op->flags & RUSH_OUT_TRUTH) {
+        RUSH_CHECK(given->dtype == RUSH_BOOL || given->dtype == RUSH_U8, RUSH_RUNTIME_ERROR, "%s only supports bool tensor for result, got: %s", op->base,
+                   rush_dtype_word(given->dtype));
+        return 0;
+    }
+    if (from == to) return 0;
     RUSH_CHECK(inplace || !op || op->flags & RUSH_OUT_CASTS || !op->tensor_args, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
                from->c_type, to->c_type);
-    RUSH_CHECK(from->category <= to->category, RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
-               rush_dtype_word(dtype), rush_dtype_word(given->dtype));
+    RUSH_CHECK(from->category <= to->category, op && op->flags & RUSH_OUT_TYPE ? RUSH_TYPE_ERROR : RUSH_RUNTIME_ERROR,
+               "result type %s can't be cast to the desired output type %s", rush_dtype_word(dtype), rush_dtype_word(given->dtype));
+    RUSH_CHECK(inplace || !op || !(op->flags & RUSH_OUT_KIND) || from->category == 3 || to->category < 3, RUSH_RUNTIME_ERROR,
+               "expects a floating point output tensor, but got %s", rush_dtype_word(given->dtype));
     return 0;
 }
 

@@ -37,7 +37,7 @@ def describe(torch, v):
 
 def answer(torch, snippet, before=lambda: None, after=lambda: None):
     """What a snippet answers, in one line; before() and after() stand around its run."""
-    names = {"torch": torch, "np": np, "gc": gc, "weakref": weakref, "copy": copy, "pickle": pickle,
+    names = {"__name__": __name__, "torch": torch, "np": np, "gc": gc, "weakref": weakref, "copy": copy, "pickle": pickle,
              "A": torch.arange(24).view(2, 3, 4), "Z": torch.zeros(3, 3), "O": torch.ones(2), "I": torch.tensor([1, 2, 4])}
     text = re.sub(r"\b(from |import |import_module\(')torch\b", r"\1" + torch.__name__, snippet.replace("@@", "\n"))
     code = compile(text, snippet, "exec" if ";" in snippet else "eval")

@@ -1,4 +1,5 @@
 """torch.jit.script: functions, classes and modules become programs that compute what Python computes."""
+import enum
 import io
 import math
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -263,6 +264,36 @@ def test_a_layer_with_overloads_takes_both():
             return torch.cat(parts)
     program = torch.jit.script(Dense())
     assert program([torch.ones(1), torch.ones(1)]).tolist() == [1, 1] and program(torch.ones(1)).tolist() == [1]
+
+
+class Layout(enum.Enum):
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+class Optional_(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.checkpointing = False
+
+    def forward(self, x: Tensor, layout: Layout = Layout.ROWS):
+        extra = getattr(self, "extra", None)
+        if extra is not None:
+            x = self.extra(x)
+        if self.checkpointing and not torch.jit.is_scripting():
+            x = only_python(x)
+        return x.sum(0) if layout == Layout.ROWS else x.sum(1)
+
+
+def only_python(*args):
+    return args[0]
+
+
+def test_what_is_known_while_compiling_decides():
+    net, x = Optional_(), torch.ones(2, 3)
+    program = torch.jit.script(net)
+    same(net(x), program(x))
+    same(net(x, Layout.COLUMNS), program(x, "columns"))
 
 
 ELSEWHERE = torch.ones(2)

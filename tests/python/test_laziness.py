@@ -157,6 +157,21 @@ def test_disabled_parts():
     assert torch.equal(f(x), (x * 2 + 1) * 2) and seen == [0, 1]
 
 
+def test_backward_of_compiled_functions_waits_too():
+    seen = []
+
+    @torch.compile
+    def f(x):
+        y = torch.tanh(x) * 2
+        y.register_hook(lambda g: seen.append(C._later_waiting()))
+        return torch.sin(y * y)
+    x = large().requires_grad_()
+    f(x).backward(torch.ones_like(x))
+    lazily, x.grad = x.grad, None
+    f._torchdynamo_orig_callable(x).backward(torch.ones_like(x))
+    assert torch.equal(x.grad, lazily) and seen[0] > 0 and seen[1] == 0 and C._later_waiting() == 0
+
+
 def test_compiled_modules_train_as_they_do():
     def train(wrap):
         torch.manual_seed(0)

@@ -5,6 +5,7 @@ are decided here and loops over it unrolled. All else stays the expression that 
 """
 import ast
 import builtins
+import collections
 import enum
 import inspect
 import math
@@ -110,7 +111,8 @@ class Compiler:
         self.env, self.out, self.unrolled = {}, [], 0
         tree = source.tree
         self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
-        self.locals |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.stores = collections.Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        self.locals |= set(self.stores)
 
     # ---- names and types ----
 
@@ -225,14 +227,11 @@ class Compiler:
         return Const(table[type(node.op)](x.value)) if isinstance(node.op, ast.Not) or isinstance(x.value, (int, float)) else None
 
     def static_BoolOp(self, node):
-        stop = isinstance(node.op, ast.Or)
-        for part in node.values:
-            x = self.static(part)
-            if not isinstance(x, Const):
-                return None
-            if bool(x.value) == stop:
+        known = [self.static(part) for part in node.values]
+        for x in known:  # one is enough, also behind others: a condition changes nothing
+            if isinstance(x, Const) and bool(x.value) == isinstance(node.op, ast.Or):
                 return x
-        return x
+        return known[-1] if all(isinstance(x, Const) for x in known) else None
 
     def static_Compare(self, node):
         sides = [self.static(x) for x in (node.left, *node.comparators)]
@@ -356,8 +355,6 @@ class Compiler:
             if isinstance(x, Const) and bool(x.value) != stop:
                 continue  # says nothing
             parts.append(self.expr(value))
-            if isinstance(x, Const):
-                break  # what follows is not reached
         return ast.BoolOp(node.op, parts) if len(parts) > 1 else parts[0]
 
     def expr_Compare(self, node):
@@ -618,6 +615,9 @@ class Compiler:
         if isinstance(known, (Mod, Py, Items)) and not (isinstance(known, Py) and isinstance(known.value, enum.Enum)) and len(node.targets) == 1 and not isinstance(node.targets[0], ast.Attribute):
             if not (isinstance(known, Mod) and known.owner.is_plain):
                 return self.bind_static(node.targets[0], known, node)
+        if isinstance(known, Const) and known.value is None and isinstance(node.targets[0], ast.Name) and self.stores[node.targets[0].id] == 1:
+            self.env[node.targets[0].id] = known
+            return None
         line = self.source.lines[node.end_lineno - 1]
         _, mark, comment = line.partition("# type:")
         value = self.expr(node.value)

@@ -44,7 +44,8 @@ def text(kind, classes):
         return f"Tuple[{', '.join(text(a, classes) for a in args)}]"
     if origin in (typing.Union, types.UnionType):
         rest = [a for a in args if a is not type(None)]
-        inner = text(rest[0], classes) if len(rest) == 1 else f"Union[{', '.join(text(a, classes) for a in rest)}]"
+        kinds = list(dict.fromkeys(text(a, classes) for a in rest))
+        inner = kinds[0] if len(kinds) == 1 else f"Union[{', '.join(kinds)}]"
         return f"Optional[{inner}]" if len(rest) < len(args) else inner
     if origin in (typing.Final, typing.Annotated):
         return text(args[0], classes)
@@ -57,6 +58,8 @@ def text(kind, classes):
             raise Unknown(f"Unknown type annotation: '{kind.__name__}'")
         if issubclass(kind, torch.Tensor):
             return "Tensor"
+        if issubclass(kind, enum.Enum):  # its members are written as their values
+            return _common([of_value(m.value, classes) for m in kind])
         return classes(kind)
     raise Unknown(f"Unknown type annotation: '{kind}'")
 

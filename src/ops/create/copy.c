@@ -16,9 +16,7 @@ static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *
         const rush_tensor *src = in[1].t;
         int64_t size[RUSH_MAXDIM];
         int ndim;
-        int lead = 0; /* leading dimensions of size one are dropped where self has fewer */
-        while (src->ndim - lead > SELF->ndim && src->size[lead] == 1) lead++;
-        if (rush_broadcast_sizes(SELF->ndim, SELF->size, src->ndim - lead, src->size + lead, &ndim, size)) return -1;
+        if (rush_broadcast_sizes(SELF->ndim, SELF->size, src->ndim, src->size, &ndim, size)) return -1;
         RUSH_CHECK(ndim == SELF->ndim && !memcmp(size, SELF->size, sizeof *size * (size_t)ndim), RUSH_RUNTIME_ERROR,
                    "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(SELF), rush_shape_text(ndim, size));
         RUSH_CHECK(src->device.type != RUSH_META || SELF->device.type == RUSH_META, RUSH_NOT_IMPLEMENTED,

@@ -6,6 +6,7 @@
 #include "op/formula.h"
 #include "ops/create/factory.h"
 #include "ops/geometry.h"
+#include "tensor/backend.h"
 #include <math.h>
 
 #define OPTIONS "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
@@ -70,6 +71,15 @@ static int make(rush_value *out, const rush_value *options, int dtype, int64_t n
     return rush_factory_read(&f, options, dtype, NULL) || !rush_out(out, 0, f.dtype, f.device, 1, &n) ? -1 : 0;
 }
 
+/* Truth values have no steps, and complex numbers but those between two ends. */
+static int check_type(const char *name, const rush_tensor *t, bool is_complex)
+{
+    rush_dtype d = t->dtype;
+    RUSH_CHECK(!rush_has_data(t) || (d != RUSH_BOOL && (!rush_dtype_is_complex(d) || (is_complex && d != RUSH_C32))), RUSH_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", name,
+               rush_dtype_word(d));
+    return 0;
+}
+
 /* ---- arange, range ---- */
 
 static void whole_steps(const sequence *s, int64_t i, int64_t n, void *block)
@@ -115,11 +125,11 @@ static int arange_make(rush_value *out, const rush_value *options, rush_value st
         RUSH_CHECK(z > 0 ? y >= x : y <= x, RUSH_RUNTIME_ERROR, "upper bound and lower bound inconsistent with step sign");
         uint64_t room = z > 0 ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y, each = z > 0 ? (uint64_t)z : -(uint64_t)z, n = room / each + (room % each != 0);
         RUSH_CHECK(n <= INT64_MAX, RUSH_RUNTIME_ERROR, "invalid size, possible overflow?");
-        return make(out, options, dtype, (int64_t)n);
+        return make(out, options, dtype, (int64_t)n) || check_type("arange", out[0].t, false) ? -1 : 0;
     }
     size = closed ? floor((b - a) / s) + 1 : ceil((b - a) / s);
     RUSH_CHECK(size >= 0 && size <= 9.2e18, RUSH_RUNTIME_ERROR, "invalid size, possible overflow?");
-    return make(out, options, dtype, (int64_t)size);
+    return make(out, options, dtype, (int64_t)size) || check_type(closed ? "range" : "arange", out[0].t, false) ? -1 : 0;
 }
 
 static int arange_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 1, rush_v_int(0), in[0], rush_v_int(1), false); }
@@ -275,7 +285,7 @@ static int spaced_make(const char *name, const rush_value *in, rush_value *out, 
     RUSH_CHECK(!is_complex || !HAS(options[0]) || rush_dtype_is_complex((rush_dtype)I_(options[0])), RUSH_RUNTIME_ERROR,
                "torch.%s(): inferred dtype %s can't be safely cast to passed dtype %s", name, rush_dtype_name(d),
                rush_dtype_name((rush_dtype)I_(options[0])));
-    return make(out, options, d, n);
+    return make(out, options, d, n) || (n > 1 && check_type(name, out[0].t, true)) ? -1 : 0;
 }
 
 static int linspace_shape(const rush_op *op, const rush_value *in, rush_value *out) { return spaced_make("linspace", in, out, in + 3); }
@@ -316,7 +326,7 @@ static int window_make(const char *name, const rush_value *in, rush_value *out, 
     RUSH_CHECK(rush_dtype_is_float(d) || rush_dtype_is_complex(d), RUSH_RUNTIME_ERROR, "%s expects floating point dtypes, got: %s", name, rush_dtype_word(d));
     RUSH_CHECK(!rush_dtype_is_complex(d), RUSH_RUNTIME_ERROR, "%s does not support complex dtypes, got: %s", name, rush_dtype_word(d));
     RUSH_CHECK(n >= 0, RUSH_RUNTIME_ERROR, "%s requires non-negative window_length, got window_length=%lld", name, (long long)n);
-    return make(out, options, d, n);
+    return make(out, options, d, n) || (n > 1 && check_type(name, out[0].t, true)) ? -1 : 0;
 }
 
 /* A periodic window is a symmetric one that is longer by one, without its last element. */

@@ -348,6 +348,15 @@ static int check_same_dtype(const rush_value *x, int nx)
     return 0;
 }
 
+static int check_lerp(const rush_value *x)
+{
+    rush_dtype d = common_dtype(2, x);
+    RUSH_CHECK(rush_dtypes[d].category >= 2, RUSH_NOT_IMPLEMENTED, "\"lerp_kernel_%s\" not implemented for '%s'", x[2].kind == RUSH_V_TENSOR ? "tensor" : "scalar", rush_dtype_word(d));
+    RUSH_CHECK(x[2].kind != RUSH_V_COMPLEX || x[2].c[1] == 0 || rush_dtype_is_complex(d), RUSH_RUNTIME_ERROR,
+               "value cannot be converted to type %s without overflow", rush_dtypes[d].c_type);
+    return check_same_dtype(x, 3);
+}
+
 static int check_row(const rush_pw_row *row, const rush_value *in, const rush_value *x)
 {
     if (RUSH_UNLIKELY(row->is & RUSH_PW_DIVIDES)) return rush_pw_check_divisor(x);
@@ -363,7 +372,7 @@ static int check_row(const rush_pw_row *row, const rush_value *in, const rush_va
                    "Integers to negative integer powers are not allowed.");
         return 0;
     case RUSH_PW_lerp:
-        return check_same_dtype(x, 3);
+        return check_lerp(x);
     case RUSH_PW_heaviside:
         RUSH_CHECK(x[0].kind != RUSH_V_TENSOR || x[1].kind != RUSH_V_TENSOR || x[0].t->dtype == x[1].t->dtype, RUSH_RUNTIME_ERROR,
                    "heaviside is not yet implemented for tensors with different dtypes.");
@@ -412,10 +421,12 @@ static inline const rush_value *operands(const rush_pw_row *row, const rush_valu
     return room;
 }
 
-/* The functions that keep the dtype want a given result to be of it. */
-static int check_given(const rush_pw_row *row, const rush_tensor *x, const rush_tensor *given)
+/* The functions that keep the dtype want a given result to be of it, lerp() with a weight per element. */
+static int check_given(const rush_pw_row *row, const rush_value *in, const rush_tensor *given)
 {
-    if (!(row->is & RUSH_PW_KEEPS) || rush_dtype_is_complex(x->dtype)) return 0;
+    const rush_tensor *x = in[0].t;
+    bool keeps = row->id == RUSH_PW_lerp ? in[2].kind == RUSH_V_TENSOR && in[2].t->ndim : row->is & RUSH_PW_KEEPS;
+    if (!keeps || rush_dtype_is_complex(x->dtype)) return 0;
     RUSH_CHECK(row->result != RUSH_PW_BOOL || given->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "%s does not support non-boolean outputs.", rush_now.op->base);
     RUSH_CHECK(row->result == RUSH_PW_BOOL || x->dtype == given->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_dtype_word(given->dtype),
                rush_dtype_word(x->dtype));
@@ -427,7 +438,7 @@ int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_value room[3];
     const rush_pw_row *row = op->row;
     const rush_value *x = operands(row, in, room);
-    if (RUSH_UNLIKELY(HAS(out[0])) && T_(x[0]) && check_given(row, x[0].t, out[0].t)) return -1;
+    if (RUSH_UNLIKELY(HAS(out[0])) && T_(x[0]) && check_given(row, x, out[0].t)) return -1;
     if (check_row(row, in, x)) return -1;
     if (RUSH_LIKELY(!(row->is & RUSH_PW_SWAPPED))) return rush_pw_shape_row(row->id, x, out);
     rush_pw_plan plan;

@@ -108,7 +108,10 @@ static rush_op op_sum_dim = {
 
 static int nansum_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(!rush_dtype_is_complex(in[0].t->dtype), RUSH_RUNTIME_ERROR, "nansum on CPU does not support complex inputs");
+    const rush_tensor *x = in[0].t;
+    rush_dtype d = sum_dtype(x, in[3]);
+    RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "nansum on CPU does not support complex inputs");
+    RUSH_CHECK(rush_dtypes[x->dtype].category < 2 || !rush_dtype_is_complex(d), RUSH_NOT_IMPLEMENTED, "\"nansum_cpu\" not implemented for '%s'", rush_dtype_word(d));
     return sum_dims_shape(op, in, out);
 }
 
@@ -128,7 +131,7 @@ static void nansum_grad(rush_grads *s)
 static rush_op op_nansum = {
     .schema = "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .method = RUSH_METHOD,
     .doc = "The sum over dim (default: all), NaN counting as 0.",
-    .shape = nansum_shape, .cpu = nansum_cpu, .grad = nansum_grad, .saves = "self", .flags = RUSH_OUT_CASTS,
+    .shape = nansum_shape, .cpu = nansum_cpu, .grad = nansum_grad, .saves = "self", .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND,
 };
 
 static int nanmean_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -271,7 +274,7 @@ static rush_op op_prod_dim = {
     .shape = prod_dim_shape, .cpu = prod_dim_cpu, .grad = prod_dim_grad, .saves = "self", .flags = RUSH_AUTOCAST_F32 | RUSH_OUT_CASTS,
 };
 
-/* ---- any, all: bool, but uint8 for uint8 ---- */
+/* ---- any, all: bool, but uint8 for uint8; an out= may be either ---- */
 
 static int truth_out(const rush_value *in, rush_value *out, rush_value dims, bool keepdim)
 {
@@ -315,32 +318,32 @@ static rush_op op_hash_tensor = {
 static rush_op op_any = {
     .schema = "any(Tensor self) -> Tensor", .method = RUSH_METHOD,
     .doc = "Is any element not zero?",
-    .shape = truth_shape, .cpu = any_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_shape, .cpu = any_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 static rush_op op_any_dim = {
     .schema = "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
     .doc = "Is any element along dim not zero?",
-    .shape = truth_dim_shape, .cpu = any_dim_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_dim_shape, .cpu = any_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 static rush_op op_any_dims = {
     .schema = "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
     .doc = "Is any element over these dims not zero? No dims, an empty list, leaves each element to itself.",
-    .shape = truth_dim_shape, .cpu = any_dim_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_dim_shape, .cpu = any_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 static rush_op op_all = {
     .schema = "all(Tensor self) -> Tensor", .method = RUSH_METHOD,
     .doc = "Are all elements not zero?",
-    .shape = truth_shape, .cpu = all_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_shape, .cpu = all_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 static rush_op op_all_dim = {
     .schema = "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
     .doc = "Are all elements along dim not zero?",
-    .shape = truth_dim_shape, .cpu = all_dim_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_dim_shape, .cpu = all_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 static rush_op op_all_dims = {
     .schema = "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
     .doc = "Are all elements over these dims not zero? No dims, an empty list, leaves each element to itself.",
-    .shape = truth_dim_shape, .cpu = all_dim_cpu, .flags = RUSH_NO_GRAD,
+    .shape = truth_dim_shape, .cpu = all_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_OUT_TRUTH,
 };
 
 /* ---- count_nonzero ---- */

@@ -76,6 +76,7 @@ static int sum_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t;
     rush_dtype d = HAS(in[2]) ? (rush_dtype)in[2].i : rush_dtypes[x->dtype].category < 2 ? RUSH_I64 : x->dtype;
     if (rush_dim_wrap(in[1].i, x->ndim) < 0) return -1;
+    RUSH_CHECK(d != RUSH_BOOL || x->device.type == RUSH_META || !x->numel || !x->ndim, RUSH_NOT_IMPLEMENTED, "\"%s_out_cpu\" not implemented for 'Bool'", op->base);
     return rush_out_t(out, 0, x, d, x->ndim, x->size) ? 0 : -1;
 }
 

@@ -53,8 +53,8 @@ static int unbind_run(const rush_op *op, const rush_value *in, rush_value *out)
     return copied_list(out, TN(&views, "unbind.int", in[0], in[1]), views);
 }
 
-#define COPY(id, name, arguments, result)                                                                   \
-    static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> " result, .doc = "A copy of the view of that name.", .run = id##_run, .flags = RUSH_WHOLE}
+#define COPY(id, name, arguments, result, ...)                                                              \
+    static rush_op op_##id = {.schema = name "(Tensor self" arguments ") -> " result, .doc = "A copy of the view of that name.", .run = id##_run, .flags = RUSH_WHOLE __VA_ARGS__}
 COPY(alias, "alias_copy", "", "Tensor");
 COPY(as_strided, "as_strided_copy", ", SymInt[] size, SymInt[] stride, SymInt? storage_offset=None", "Tensor");
 COPY(detach, "detach_copy", "", "Tensor");
@@ -72,7 +72,7 @@ COPY(unsqueeze, "unsqueeze_copy", ", int dim", "Tensor");
 COPY(view_dtype, "view_copy.dtype", ", ScalarType dtype", "Tensor");
 COPY(view_as_real, "view_as_real_copy", "", "Tensor");
 COPY(view_as_complex, "view_as_complex_copy", "", "Tensor");
-COPY(split, "split_copy.Tensor", ", SymInt split_size, int dim=0", "Tensor[]");
+COPY(split, "split_copy.Tensor", ", SymInt split_size, int dim=0", "Tensor[]", | RUSH_OUT_CASTS);
 COPY(split_with_sizes, "split_with_sizes_copy", ", SymInt[] split_sizes, int dim=0", "Tensor[]");
 COPY(unbind, "unbind_copy.int", ", int dim=0", "Tensor[]");
 

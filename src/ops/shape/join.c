@@ -209,7 +209,7 @@ static void cat_grad(rush_grads *s)
 static rush_op op_cat = {
     .schema = "cat(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Tensors one after the other along dim; all other sizes agree. The dtype is the promoted one.",
-    .shape = cat_shape, .cpu = cat_cpu, .grad = cat_grad, .flags = RUSH_AUTOCAST_WIDEST | RUSH_STRIDED_OUT | RUSH_OUT_CASTS,
+    .shape = cat_shape, .cpu = cat_cpu, .grad = cat_grad, .flags = RUSH_AUTOCAST_WIDEST | RUSH_STRIDED_OUT | RUSH_OUT_CASTS | RUSH_OUT_TYPE,
 };
 
 static int concat_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -218,9 +218,9 @@ static int concat_run(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 static rush_op op_concat = {
-    .schema = "concat(Tensor[] tensors, int dim=0) -> Tensor", .doc = "cat() by another name.", .run = concat_run, .flags = RUSH_OUT_CASTS};
+    .schema = "concat(Tensor[] tensors, int dim=0) -> Tensor", .doc = "cat() by another name.", .run = concat_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
 static rush_op op_concatenate = {
-    .schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor", .doc = "cat() under NumPy's name.", .run = concat_run, .flags = RUSH_OUT_CASTS};
+    .schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor", .doc = "cat() under NumPy's name.", .run = concat_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
 
 /* ---- stack ---- */
 
@@ -271,7 +271,7 @@ static void stack_grad(rush_grads *s)
 static rush_op op_stack = {
     .schema = "stack(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Tensors of one size side by side along a new dimension.", .shape = stack_shape, .cpu = stack_cpu, .grad = stack_grad,
-    .flags = RUSH_AUTOCAST_WIDEST | RUSH_OUT_CASTS,
+    .flags = RUSH_AUTOCAST_WIDEST | RUSH_OUT_CASTS | RUSH_OUT_TYPE,
 };
 
 /* ---- hstack and the like ---- */
@@ -298,13 +298,13 @@ static int dstack_run(const rush_op *op, const rush_value *in, rush_value *out) 
 static int column_stack_run(const rush_op *op, const rush_value *in, rush_value *out) { return joined(in, out, "column_stack", as_column, -1); }
 
 static rush_op op_hstack = {
-    .schema = "hstack(Tensor[] tensors) -> Tensor", .doc = "Side by side: along dimension 1, or 0 of vectors.", .run = hstack_run, .flags = RUSH_OUT_CASTS};
+    .schema = "hstack(Tensor[] tensors) -> Tensor", .doc = "Side by side: along dimension 1, or 0 of vectors.", .run = hstack_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
 static rush_op op_vstack = {
-    .schema = "vstack(Tensor[] tensors) -> Tensor", .doc = "One below the other: along dimension 0, vectors being rows.", .run = vstack_run, .flags = RUSH_OUT_CASTS};
-static rush_op op_row_stack = {.schema = "row_stack(Tensor[] tensors) -> Tensor", .doc = "vstack() by another name.", .run = vstack_run, .flags = RUSH_OUT_CASTS};
-static rush_op op_dstack = {.schema = "dstack(Tensor[] tensors) -> Tensor", .doc = "One behind the other: along dimension 2.", .run = dstack_run, .flags = RUSH_OUT_CASTS};
+    .schema = "vstack(Tensor[] tensors) -> Tensor", .doc = "One below the other: along dimension 0, vectors being rows.", .run = vstack_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
+static rush_op op_row_stack = {.schema = "row_stack(Tensor[] tensors) -> Tensor", .doc = "vstack() by another name.", .run = vstack_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
+static rush_op op_dstack = {.schema = "dstack(Tensor[] tensors) -> Tensor", .doc = "One behind the other: along dimension 2.", .run = dstack_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
 static rush_op op_column_stack = {
-    .schema = "column_stack(Tensor[] tensors) -> Tensor", .doc = "Side by side, vectors being columns.", .run = column_stack_run, .flags = RUSH_OUT_CASTS};
+    .schema = "column_stack(Tensor[] tensors) -> Tensor", .doc = "Side by side, vectors being columns.", .run = column_stack_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_TYPE};
 
 /* Each tensor's dimension `dim` padded to num_chunks equal pieces, flattened, pieces of all tensors side by side. */
 static int chunk_cat_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -600,13 +600,13 @@ static int many_dims(enum kind kind, const rush_value *in, rush_value *out) { re
     static int name##n_run(const rush_op *op, const rush_value *in, rush_value *out) { return many_dims(KIND, in, out); }        \
     static rush_op op_fft_##name = {                                                                          \
         .schema = "fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",         \
-        .doc = "torch.fft." #name ": along one dim, n points.", .run = name##_run, .flags = RUSH_OUT_CASTS};  \
+        .doc = "torch.fft." #name ": along one dim, n points.", .run = name##_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};  \
     static rush_op op_fft_##name##2 = {                                                                       \
         .schema = "fft_" #name "2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor", \
-        .doc = "torch.fft." #name "2: over two dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS};          \
+        .doc = "torch.fft." #name "2: over two dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};          \
     static rush_op op_fft_##name##n = {                                                                       \
         .schema = "fft_" #name "n(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", \
-        .doc = "torch.fft." #name "n: over several dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS};
+        .doc = "torch.fft." #name "n: over several dims.", .run = name##n_run, .flags = RUSH_OUT_CASTS | RUSH_OUT_KIND};
 KIND(fft, FFT)
 KIND(ifft, IFFT)
 KIND(rfft, RFFT)

@@ -34,6 +34,7 @@ JOBS = {  # name: folder of the examples, commands one after the other
     "FSDP2": ("FSDP2", [SEVERAL + ["example.py"]] * 2),
     "FSDP2-prefetch": ("FSDP2", [SEVERAL + ["example.py", "--explicit-prefetching"]]),
     "FSDP2-mixed": ("FSDP2", [SEVERAL + ["example.py", "--mixed-precision"]]),
+    "rpc-rnn": ("rpc/rnn", [["main.py"]]),
     "FSDP2-dcp": ("FSDP2", [SEVERAL + ["example.py", "--dcp-api"]] * 2),
 }
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]\d+)?(?!\w)")

@@ -25,6 +25,8 @@ accelerator.set_device_index, accelerator.current_device_index = nothing, lambda
 accelerator.device_index = lambda index: contextlib.nullcontext()
 torch.cuda.set_device, torch.cuda.device_count, torch.Tensor.pin_memory = nothing, lambda: 4, lambda self, *args: self
 torch.nn.Module.to, torch.Tensor.to = taken_home(torch.nn.Module.to), taken_home(torch.Tensor.to)
+sys.stdout = open(1, "w", buffering=1, closefd=False)  # lines whole, where processes write together
+to_empty = torch.nn.Module.to_empty
 ddp_init, optimizer_init, begin, end = ddp.__init__, optimizer.__init__, dist.init_process_group, dist.destroy_process_group
 optimizers = []
 
@@ -47,6 +49,15 @@ def destroy_process_group(*args):
     end(*args)
 
 
+def to_zeros(self, *args, **options):
+    """Not what happens to be in memory: some models initialise only a part of it."""
+    to_empty(self, *args, **options)
+    for p in self.parameters():
+        (p.detach().to_local() if hasattr(p, "to_local") else p.detach()).zero_()
+    return self
+
+
+torch.nn.Module.to_empty = to_zeros
 ddp.__init__ = lambda self, module, device_ids=None, **options: ddp_init(self, module, **options)
 optimizer.__init__ = remembered
 dist.init_process_group, dist.destroy_process_group = init_process_group, destroy_process_group

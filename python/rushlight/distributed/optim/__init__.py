@@ -2,4 +2,11 @@
 from .._absent import absent
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer  # noqa: F401
 
-globals().update(absent("DistributedOptimizer PostLocalSGDOptimizer", "", "optim."))
+globals().update(absent("PostLocalSGDOptimizer", "", "optim."))
+
+
+def __getattr__(name):
+    if name == "DistributedOptimizer":  # needs rpc, which most programs do not
+        from .optimizer import DistributedOptimizer
+        return DistributedOptimizer
+    raise AttributeError(f"module 'torch.distributed.optim' has no attribute '{name}'")

@@ -1,11 +1,4 @@
-"""Remote calls."""
-from .._absent import absent
-
-globals().update(absent(
-    "RRef BackendType TensorPipeRpcBackendOptions WorkerInfo",
-    "init_rpc shutdown rpc_sync rpc_async remote get_worker_info", "rpc."))
-
-
-def is_available():
-    """Whether this build can call remotely."""
-    return False
+"""Remote calls: functions that run at other workers, and references to what they return there."""
+from . import functions  # noqa: F401
+from .api import *  # noqa: F401,F403
+from .api import RRef as PyRRef  # noqa: F401

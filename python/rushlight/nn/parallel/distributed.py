@@ -1,6 +1,7 @@
 """DistributedDataParallel: a module trained by several processes that average their gradients. The averaging is C (src/dist/reducer.c)."""
 import contextlib
 import dataclasses
+import sys
 
 import rushlight as torch
 from rushlight import _C
@@ -99,6 +100,8 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs, **kwargs):
         synchronised = torch.is_grad_enabled() and self.require_backward_grad_sync
+        if synchronised and getattr(sys.modules.get("rushlight.distributed.autograd"), "current", bool)():
+            raise NotImplementedError("DistributedDataParallel within a distributed autograd context is not supported: its gradients would not be averaged")
         buffers = self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
         if self._joining is not None:
             self._joining.notify((synchronised, buffers))

@@ -1,0 +1,78 @@
+"""`rushlight compile`: a program as one C file, which the system's compiler builds without a warning and which gives the same numbers."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "programs"
+COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
+
+
+def command(*args):
+    import rushlight
+    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(rushlight._C.__file__)).parent.parent / "rushlight"
+    if not here.exists() or not shutil.which("cc"):
+        pytest.skip("the command or a compiler is not there")
+    return subprocess.run([here, "compile", *args], capture_output=True, text=True)
+
+
+def built(folder, name):
+    subprocess.run(["cc", "-O1", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", name + ".c", "-o", name + ".so", "-lm"], cwd=folder, check=True)
+    import ctypes
+    return ctypes.CDLL(str(folder / f"{name}.so"))
+
+
+@pytest.mark.parametrize("name, options, bound", [("cnn", [], 1e-5), ("mlp", [], 1e-5), ("cnn", ["--int8"], 0.1)])
+def test_the_c_file_gives_the_programs_numbers(tmp_path, name, options, bound):
+    x, want = (list(np.load(DATA / f"{name}_{end}.npz").values()) for end in ("in", "out"))
+    told = command(DATA / f"{name}.pt2", "-o", tmp_path / "net.c", "--size", str(x[0].shape[0]), *options)
+    assert told.returncode == 0, told.stderr
+    run = built(tmp_path, "net").net_run
+    out = [np.zeros(np.shape(y), y.dtype) for y in want]
+    import ctypes
+    for _ in range(2):  # nothing is left of the first run
+        run(*(ctypes.c_void_p(a.ctypes.data) for a in (*map(np.ascontiguousarray, x), *out)))
+    for y, o in zip(want, out):
+        assert np.abs(y - o).max() <= bound * max(1, np.abs(y).max())
+
+
+@pytest.mark.parametrize("name, optimizer", [("mlp", "sgd"), ("mlp", "adam"), ("cnn", "sgd")])
+def test_the_c_file_learns_as_the_program_does(tmp_path, name, optimizer):
+    import ctypes
+
+    import rushlight as torch
+    x = np.ascontiguousarray(np.load(DATA / f"{name}_in.npz")[np.load(DATA / f"{name}_in.npz").files[0]])
+    told = command(DATA / f"{name}.pt2", "-o", tmp_path / "net.c", "--size", str(x.shape[0]), "--train", optimizer, "--loss", "mse")
+    assert told.returncode == 0, told.stderr
+    train = built(tmp_path, "net").net_train
+    train.restype = ctypes.c_float
+    net = torch.export.load(DATA / f"{name}.pt2").module()
+    step = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer](net.parameters(), lr=0.01)
+    for _ in range(4):
+        step.zero_grad()
+        y = net(torch.from_numpy(x))
+        loss = torch.nn.functional.mse_loss(y, torch.ones_like(y))
+        loss.backward()
+        step.step()
+        target = np.ones(y.shape, np.float32)
+        got = train(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(target.ctypes.data), ctypes.c_float(0.01))
+        assert abs(got - loss.item()) <= 1e-4 * max(1, abs(loss.item()))
+
+
+def test_what_cannot_be_written_is_told(tmp_path):
+    told = command(DATA / "mlp.pt2", "-o", tmp_path / "net.txt")
+    assert told.returncode and "no name of a C file" in told.stderr
+    told = command(DATA / "while.pt2", "-o", tmp_path / "net.c", "--train", "nothing")
+    assert told.returncode and "there are sgd and adam" in told.stderr
+
+
+def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_path):
+    command("--help")  # skips where the command is not there
+    whole = (DATA.parent / "onnx" / "cnn_old.onnx").read_bytes()
+    at = whole.index(b"kernel_shape")
+    (tmp_path / "net.onnx").write_bytes(whole[:at] + b"kernel\0shape" + whole[at + 12:])
+    told = command(tmp_path / "net.onnx", "-o", tmp_path / "net.c")
+    assert told.returncode == 1 and "a name is long, or holds a zero" in told.stderr

@@ -1,0 +1,222 @@
+"""Remote calls: torch.distributed.rpc, references, and gradients over several workers."""
+import os
+import signal
+import time
+
+import pytest
+import rushlight as torch
+import rushlight.distributed as dist
+from test_dist import Ranks
+
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
+
+WORKERS = """
+import time
+import rushlight.distributed.rpc as rpc
+import rushlight.distributed.autograd as dist_autograd
+from rushlight.distributed.optim import DistributedOptimizer
+
+def add(a, b): return a + b
+def bad(): raise ValueError("no such luck")
+def late(): time.sleep(2); return 1
+def again(name): return rpc.rpc_sync(name, add, (1, 2)) + 1
+def value(ref): return ref.to_here(), ref.is_owner(), ref.owner_name()
+def kept(): return len(rpc._agent.agent().values)
+def keep(ref): globals()["held"] = ref
+def let_go(): del globals()["held"]
+
+class Box:
+    def __init__(self, n): self.n = n
+    def more(self, k=1): self.n += k; return self.n
+
+def told(f):
+    try:
+        return f()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+def until(f):
+    end = time.monotonic() + 20
+    while not f() and time.monotonic() < end:
+        time.sleep(0.02)
+    return f()
+
+def work(main, size=2, **options):
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=size, rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=url, **options))
+    if rank == 0:
+        main()
+    rpc.shutdown()
+"""
+
+
+def outputs(n, program):
+    with Ranks(n, WORKERS + program) as job:
+        return job.outputs()
+
+
+def test_calls():
+    out = outputs(2, """
+def main():
+    print(rpc.rpc_sync("w1", add, args=(torch.ones(2), 3)).tolist(), rpc.rpc_sync(1, add, (3,), {"b": 5}), rpc.rpc_sync("w0", add, ("a", "b")))
+    print(rpc.rpc_sync(rpc.get_worker_info("w1"), torch.add, args=(torch.ones(2), 3)).tolist(), rpc.rpc_sync("w1", again, ("w0",)))
+    print(rpc.rpc_sync("w1", rpc.get_worker_info), rpc.get_worker_info())
+    futures = [rpc.rpc_async("w1", add, (i, i)) for i in range(100)]
+    print(sum(torch.futures.wait_all(futures)))
+    big = torch.arange(1 << 20)
+    print(torch.equal(rpc.rpc_sync("w1", add, (big, 0)), big))
+    for f in (lambda: rpc.rpc_sync("w1", bad), lambda: rpc.rpc_sync("w7", bad), lambda: rpc.rpc_sync(7, bad), lambda: rpc.rpc_sync(None, bad),
+              lambda: rpc.rpc_sync("w1", late, timeout=0.1)):
+        kind, text = told(f)
+        print(kind, text.splitlines()[0])
+    print(told(lambda: rpc.rpc_sync("w1", lambda: 1))[0], "line" in told(lambda: rpc.rpc_sync("w1", bad))[1])
+print(told(lambda: rpc.rpc_sync("w1", add)))
+work(main)
+print(told(rpc.get_worker_info))
+""")
+    none = "('RuntimeError', 'RPC has not been initialized. Call torch.distributed.rpc.init_rpc first.')\n"
+    assert out[1] == none * 2
+    assert out[0] == none + """[4.0, 4.0] 8 ab
+[4.0, 4.0] 4
+WorkerInfo(id=1, name=w1) WorkerInfo(id=0, name=w0)
+9900
+True
+ValueError On WorkerInfo(id=1, name=w1):
+RuntimeError name:w0,rank:0 could not find destination name w7
+RuntimeError name:w0,rank:0 could not find destination id 7
+ValueError Cannot get WorkerInfo from name None
+RuntimeError RPCErr:1:RPC ran for more than set timeout (100 ms) and will now be marked with an error
+AttributeError True
+""" + none
+
+
+def test_references():
+    out = outputs(3, """
+def main():
+    box = rpc.remote("w1", Box, (5,))
+    print(box.rpc_sync().more(), box.rpc_sync().more(k=4), box.rpc_async().more().wait(), box.remote().more().to_here(), box.owner(), box.is_owner())
+    print(rpc.rpc_sync("w2", value, (box,))[0].n, rpc.rpc_sync("w1", value, (box,))[1:], box.to_here().n)
+    print(told(box.local_value)[0], told(rpc.remote("w1", bad).to_here)[0], told(box.rpc_sync().nothing)[0])
+    own, made = rpc.RRef(3), rpc.remote("w0", add, (1, 1))
+    print(own.to_here(), own.local_value(), own.owner_name(), rpc.rpc_sync("w1", value, (own,)), made.to_here(), rpc.rpc_sync("w1", value, (made,)))
+    import pickle
+    print(told(lambda: pickle.dumps(own)))
+work(main, 3)
+""")
+    assert out[0] == """6 10 11 12 WorkerInfo(id=1, name=w1) False
+12 (True, 'w1') 12
+RuntimeError ValueError AttributeError
+3 3 w0 (3, False, 'w0') 2 (2, False, 'w0')
+('RuntimeError', 'Can not pickle rref in python pickler, rref can only be pickled when using RPC')
+"""
+
+
+def test_a_value_lives_as_long_as_its_references():
+    out = outputs(3, """
+def main():
+    box = rpc.remote("w1", Box, (5,))
+    for _ in range(200):  # more copies than a batch of weight can be halved
+        rpc.rpc_sync("w2", add, (1, 1), {}) if _ % 50 else rpc.rpc_sync("w2", keep, (box,))
+        rpc.rpc_sync("w1", value, (box,))
+    del box
+    time.sleep(0.6)
+    print(rpc.rpc_sync("w1", kept))
+    rpc.rpc_sync("w2", let_go)
+    print(until(lambda: rpc.rpc_sync("w1", kept) == 0))
+    own = rpc.RRef(1)
+    rpc.rpc_sync("w2", keep, (own,))
+    print(kept())
+    rpc.rpc_sync("w2", let_go)
+    print(until(lambda: kept() == 0))
+work(main, 3)
+""")
+    assert out[0] == "1\nTrue\n1\nTrue\n"
+
+
+def test_a_result_that_comes_later():
+    out = outputs(3, """
+waiting = torch.futures.Future()
+@rpc.functions.async_execution
+def meet(me):
+    global waiting
+    if me == 2:
+        waiting.set_result(7)
+    return waiting.then(lambda f: f.wait() + me)
+def go(me): return rpc.rpc_sync("w1", meet, (me,))
+def main():
+    print(torch.futures.wait_all([rpc.rpc_async("w0", go, (1,)), rpc.rpc_async("w2", go, (2,))]))
+    print(told(lambda: rpc.rpc_sync("w1", nothing))[1].splitlines()[1])
+@rpc.functions.async_execution
+def nothing(): return 1
+work(main, 3)
+""")
+    assert out[0].startswith("[8, 9]\nRuntimeError(") and "must return a torch.futures.Future object" in out[0]
+
+
+def test_gradients_go_through_workers():
+    """A chain over three workers, with a tensor that is sent twice; then steps of an optimizer, as in one process."""
+    out = outputs(3, """
+def tenfold(x): return x * 10
+def through(x): return rpc.rpc_sync("w2", tenfold, (x,)) + x
+class Layer:
+    def __init__(self):
+        self.w = torch.nn.Parameter(torch.arange(1., 4.))
+    def forward(self, x): return self.w * x
+    def parameters(self): return [rpc.RRef(self.w)]
+    def now(self): return self.w.tolist(), self.w.grad
+def main():
+    with dist_autograd.context() as c:
+        x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2., requires_grad=True)
+        z = rpc.rpc_sync("w1", through, (x * y,)) * rpc.rpc_sync("w1", add, (x, 1))
+        print(z.requires_grad, z.is_leaf)
+        dist_autograd.backward(c, [z.sum()])
+        found = dist_autograd.get_gradients(c)
+        print(found[x].tolist(), found[y].tolist(), x.grad, len(found))
+    print(told(lambda: dist_autograd.get_gradients(-1)), told(lambda: dist_autograd.backward(-1, [z.sum()]))[0])
+    layer, mine = rpc.remote("w1", Layer), torch.nn.Parameter(torch.ones(3))
+    optimizer = DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameters() + [rpc.RRef(mine)], lr=0.1)
+    for _ in range(3):
+        with dist_autograd.context() as c:
+            loss = (layer.rpc_sync().forward(mine) ** 2).sum()
+            dist_autograd.backward(c, [loss])
+            optimizer.step(c)
+    print([round(v, 5) for v in mine.tolist()], [round(v, 5) for v in layer.rpc_sync().now()[0]], layer.rpc_sync().now()[1], mine.grad)
+    with dist_autograd.context() as c:
+        print([told(lambda: dist_autograd.backward(c, roots))[1] for roots in ([], [torch.ones(1)], [x])])
+    print(until(lambda: rpc.rpc_sync("w1", contexts) == 0))
+def contexts(): return len(dist_autograd._contexts)
+work(main, 3)
+""")
+    w, v = torch.arange(1.0, 4.0, requires_grad=True), torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([w, v], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        ((w * v) ** 2).sum().backward()
+        optimizer.step()
+    # z = 11 x y (x + 1): dz/dx = 11 y (2 x + 1) = 66, dz/dy = 11 x (x + 1) = 22
+    assert out[0] == f"""True False
+[66.0, 66.0, 66.0] [22.0, 22.0, 22.0] None 2
+('RuntimeError', 'Could not find autograd context with id: -1') RuntimeError
+{[round(x, 5) for x in v.tolist()]} {[round(x, 5) for x in w.tolist()]} None None
+['No tensors provided for gradient computation.', 'requires_grad not set on root', ' is not a scalar, all roots need to be scalar']
+True
+"""
+
+
+def test_a_worker_that_dies_is_told():
+    with Ranks(3, WORKERS + """
+def main():
+    print("ready", flush=True)
+    kind, text = told(lambda: rpc.rpc_sync("w1", time.sleep, (60,), timeout=0))
+    print(kind, "rank 1" in text, told(lambda: rpc.rpc_sync("w2", add, (1, 1)))[0])
+rpc.init_rpc(f"w{rank}", rank=rank, world_size=3, rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=url))
+if rank == 0:
+    main()
+print(told(rpc.shutdown)[0])
+""") as job:
+        assert job.line(0) == "ready"
+        time.sleep(0.3)
+        begun = time.monotonic()
+        os.kill(job.processes[1].pid, signal.SIGKILL)
+        outs = [job.processes[i].communicate(timeout=60)[0] for i in (0, 2)]
+    assert outs == ["DistBackendError True DistBackendError\nDistBackendError\n", "DistBackendError\n"]
+    assert time.monotonic() - begun < 10
