@@ -2,16 +2,19 @@
  *
  * One thread, one poll(). A message is a byte that says its kind, then fields: integers of 64 bits, texts after their 64-bit
  * length, all in the byte order of the machine. A connection opens with VALIDATE and a magic number. What does not follow the
- * protocol, is larger than the limits or fills the memory closes its connection, and harms no other.
+ * protocol, is larger than the limits or fills the memory closes its connection, and harms no other. A server that was made
+ * with a secret answers nothing but greetings before the client has proved that it knows it.
  */
 #define _GNU_SOURCE
 #include "dist/store_server.h"
+#include "dist/secret.h"
 #include "dist/socket.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define MAX_HELD ((size_t)1 << 30) /* bytes in the table, and as many in messages that are not whole yet */
@@ -23,7 +26,8 @@ typedef struct buffer {
 
 typedef struct guest { /* one connection */
     int fd;
-    bool valid, closing;
+    bool valid, closing, asked, proved;
+    uint8_t nonces[2 * RUSH_NONCE]; /* the client's and ours, once it has asked */
     buffer in, out;
     rush_request_kind waits; /* WAIT, BARRIER; else 0 */
     const char **keys;       /* what it waits for */
@@ -33,6 +37,7 @@ typedef struct guest { /* one connection */
 
 struct rush_store_server {
     int listener, wake, forks;
+    char *secret;            /* NULL: none */
     pthread_t thread;
     rush_table *table;
     guest **guests;
@@ -310,6 +315,28 @@ static void greet(reader *in, guest *g, int kind)
     in->bad |= !g->valid;
 }
 
+/* The two messages about the secret. */
+static void prove(rush_store_server *s, reader *in, guest *g, int kind)
+{
+    uint8_t proof[RUSH_PROOF], *ours = g->nonces + RUSH_NONCE;
+    const uint8_t *p = take(in, kind == RUSH_STORE_ASK ? RUSH_NONCE : RUSH_PROOF);
+    in->bad |= !s->secret || g->asked == (kind == RUSH_STORE_ASK) || g->proved;
+    if (!p || in->bad) return;
+    if (kind == RUSH_STORE_ASK) {
+        memcpy(g->nonces, p, RUSH_NONCE);
+        in->bad |= getrandom(ours, RUSH_NONCE, 0) != RUSH_NONCE;
+        rush_secret_proof(s->secret, 's', g->nonces, ours, proof);
+        put(g, ours, RUSH_NONCE);
+        put(g, proof, RUSH_PROOF);
+        g->asked = true;
+    } else {
+        rush_secret_proof(s->secret, 'c', g->nonces, ours, proof);
+        g->proved = rush_secret_equal(p, proof);
+        in->bad |= !g->proved;
+        if (g->proved) put_byte(g, 0);
+    }
+}
+
 /* Answers the messages that are whole. */
 static void read_messages(rush_store_server *s, guest *g)
 {
@@ -317,11 +344,13 @@ static void read_messages(rush_store_server *s, guest *g)
         reader in = {g->in.data + g->in.at, g->in.n - g->in.at, false, false};
         int kind = (unsigned char)*(const char *)take(&in, 1);
         parsed p = {.r = {.kind = kind}};
-        in.bad |= kind >= RUSH_STORE_KINDS || (!g->valid && kind != RUSH_STORE_VALIDATE) || (g->waits && kind != RUSH_STORE_CANCEL_WAIT);
-        bool greeting = kind == RUSH_STORE_VALIDATE || kind == RUSH_STORE_PING;
+        bool greeting = kind == RUSH_STORE_VALIDATE || kind == RUSH_STORE_PING, proving = kind == RUSH_STORE_ASK || kind == RUSH_STORE_PROVE;
+        in.bad |= (kind >= RUSH_STORE_KINDS && !proving) || (!g->valid && kind != RUSH_STORE_VALIDATE) || (g->waits && kind != RUSH_STORE_CANCEL_WAIT);
+        in.bad |= s->secret && !g->proved && !greeting && !proving;
         if (!in.bad && greeting) greet(&in, g, kind);
+        else if (!in.bad && proving) prove(s, &in, g, kind);
         else if (!in.bad) parse(&in, &p);
-        if (!in.bad && !in.short_ && !greeting) answer(s, g, &p);
+        if (!in.bad && !in.short_ && !greeting && !proving) answer(s, g, &p);
         parsed_free(&p);
         g->closing |= in.bad || (in.short_ && g->in.n - g->in.at > RUSH_STORE_MAX_MESSAGE);
         if (in.short_) break;
@@ -424,6 +453,7 @@ rush_store_server *rush_store_server_new(int listener)
     s->forks = -1; /* no thread yet */
     s->wake = eventfd(0, EFD_CLOEXEC);
     s->table = rush_table_new();
+    if (rush_secret() && !(s->secret = strdup(rush_secret()))) rush_fail(RUSH_MEMORY_ERROR, "not enough memory");
     s->polls = rush_calloc(2, sizeof *s->polls);
     if (s->wake < 0) rush_fail(RUSH_DIST_NETWORK_ERROR, "eventfd: %s", strerror(errno));
     int code = rush_failed() ? 0 : pthread_create(&s->thread, NULL, serve, s);
@@ -445,6 +475,7 @@ void rush_store_server_free(rush_store_server *s)
     if (s->wake >= 0) close(s->wake);
     close(s->listener);
     rush_table_free(s->table);
+    free(s->secret);
     rush_free(s->guests);
     rush_free(s->polls);
     rush_free(s);

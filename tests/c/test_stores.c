@@ -1,6 +1,7 @@
 /* test_stores.c - stores: what they hold, waits that end, and what a server takes from strangers. */
 #define _GNU_SOURCE
 #include "suite/suite.h"
+#include "dist/secret.h"
 #include <rushlight/dist.h>
 
 #include <arpa/inet.h>
@@ -205,6 +206,84 @@ TEST(random_bytes_harm_nobody)
     if (!suite_failing()) has(s, "a", "1");
 }
 
+static size_t resident(void)
+{
+    size_t all, here = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%zu %zu", &all, &here), 2);
+    fclose(f);
+    return here * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Who announces much and sends little takes little. */
+TEST(what_is_announced_takes_no_memory)
+{
+    enum { GUESTS = 100 };
+    rush_store *s = tcp();
+    static const char talk[] = HELLO "\1\1\0\0\0\0\0\0\0a\0\0\0\x0f\0\0\0\0"; /* a value of 251 MB */
+    static char some[20000];
+    int fds[GUESTS], n = suite_failing() ? 2 : GUESTS;
+    size_t before = resident();
+    for (int i = 0; i < n; i++) {
+        fds[i] = stranger(rush_store_port(s));
+        send_all(fds[i], talk, sizeof talk - 1);
+        send_all(fds[i], some, sizeof some);
+    }
+    rush_store_set(s, "a", "1", 1);
+    if (!suite_failing()) has(s, "a", "1");
+    size_t after = resident();
+    for (int i = 0; i < n; i++) close(fds[i]);
+    assert_true(after < before + ((size_t)64 << 20));
+}
+
+/* RFC 4231, test cases 2 and 6. */
+TEST(hmac_is_that_of_the_standard)
+{
+    static const uint8_t want[2][4] = {{0x5b, 0xdc, 0xc1, 0x46}, {0x60, 0xe4, 0x31, 0x59}}, end[2][2] = {{0x38, 0x43}, {0x7f, 0x54}};
+    char key[131];
+    uint8_t mac[32];
+    memset(key, 0xaa, sizeof key);
+    rush_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, mac);
+    assert_memory_equal(mac, want[0], 4);
+    assert_memory_equal(mac + 30, end[0], 2);
+    rush_hmac_sha256(key, sizeof key, "Test Using Larger Than Block-Size Key - Hash Key First", 54, mac);
+    assert_memory_equal(mac, want[1], 4);
+    assert_memory_equal(mac + 30, end[1], 2);
+}
+
+static void forget_secret(void *unused) { unsetenv("RUSHLIGHT_STORE_SECRET"); }
+
+TEST(a_secret_is_demanded)
+{
+    setenv("RUSHLIGHT_STORE_SECRET", "open sesame", 1);
+    suite_after(forget_secret, forget_secret);
+    rush_store *s = tcp();
+    holds(s);
+    if (suite_failing()) return;
+    int port = rush_store_port(s), fd = stranger(port);
+    send_all(fd, HELLO "\1\1\0\0\0\0\0\0\0a\1\0\0\0\0\0\0\0b", 23); /* SET without a proof */
+    assert_true(thrown_out(fd));
+    close(fd);
+    fd = stranger(port);
+    send_all(fd, HELLO "\x71" "0123456789abcdef0123456789abcdef", 38); /* a proof that nobody asked for */
+    assert_true(thrown_out(fd));
+    close(fd);
+    setenv("RUSHLIGHT_STORE_SECRET", "another", 1);
+    assert_null(rush_store_tcp("127.0.0.1", port, .timeout = 5));
+    assert_non_null(strstr(rush_error(), "has another secret"));
+    rush_error_clear();
+    unsetenv("RUSHLIGHT_STORE_SECRET");
+    assert_null(rush_store_tcp("127.0.0.1", port, .timeout = 5));
+    assert_non_null(rush_error());
+    rush_error_clear();
+    rush_store *open = tcp();
+    setenv("RUSHLIGHT_STORE_SECRET", "open sesame", 1);
+    assert_null(rush_store_tcp("127.0.0.1", rush_store_port(open), .timeout = 5));
+    assert_non_null(strstr(rush_error(), "does not take the secret"));
+    rush_error_clear();
+}
+
 /* A message in pieces, byte by byte. */
 TEST(a_slow_client_is_served)
 {
@@ -259,7 +338,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_store_holds), cmocka_unit_test(prefix_store_holds), cmocka_unit_test(file_store_holds), cmocka_unit_test(tcp_store_holds),
         cmocka_unit_test(queues), cmocka_unit_test(the_file_is_pytorchs), cmocka_unit_test(strangers_are_thrown_out),
-        cmocka_unit_test(random_bytes_harm_nobody), cmocka_unit_test(a_slow_client_is_served), cmocka_unit_test(a_wait_lets_others_through),
+        cmocka_unit_test(random_bytes_harm_nobody), cmocka_unit_test(what_is_announced_takes_no_memory),
+        cmocka_unit_test(hmac_is_that_of_the_standard), cmocka_unit_test(a_secret_is_demanded), cmocka_unit_test(a_slow_client_is_served), cmocka_unit_test(a_wait_lets_others_through),
         cmocka_unit_test(nobody_there),
     };
     int failed = SUITE(tests);

@@ -61,6 +61,12 @@ def main(root):
         with zipfile.ZipFile(path) as archive:
             for k, name in enumerate(n for n in archive.namelist() if n.endswith(".py")):
                 write(root / "script", f"{path.stem}{k}.py", archive.read(name))
+    text = lambda b: len(b).to_bytes(8, "little") + b
+    for name, talk in (("set", b"\1" + text(b"/a") + text(b"xyz")), ("wait", b"\6" + (2).to_bytes(8, "little") + text(b"/a") + text(b"/b")),
+                       ("add", b"\4" + text(b"/n") + (5).to_bytes(8, "little")), ("many", b"\x0b" + (1).to_bytes(8, "little") + text(b"/a") + text(b"b") + b"\x11"),
+                       ("queue", b"\x0e" + text(b"/q") + text(b"1") + b"\x0f" + text(b"/q")), ("barrier", b"\x12" + text(b"b") + (1).to_bytes(8, "little"))):
+        write(root / "store", name, b"\1" + talk)
+    write(root / "store", "secret", b"\3\x70" + bytes(16) + b"\x71" + bytes(32))
     for how in (np.savez, np.savez_compressed):
         f = io.BytesIO()
         how(f, a=np.arange(3), b=np.zeros((2, 2), ">i2"))
