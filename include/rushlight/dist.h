@@ -74,6 +74,7 @@ typedef struct rush_group_options {
     const char *name RUSH_ZERO;     /* NULL: "0", PyTorch's name of the first group; each group of a job has another one */
     int rank RUSH_ZERO, size RUSH_ZERO;
     double timeout RUSH_ZERO;       /* seconds for each call; 0: 1800                                */
+    rush_group *parent RUSH_ZERO;   /* a group that all these ranks are in: when it fails, so does the meeting; NULL: none */
 } rush_group_options;
 
 /* Meets the others in the store. An error names the ranks that did not come. */
@@ -131,6 +132,7 @@ RUSH_API int rush_work_source(const rush_work *);          /* of RECEIVE: whose 
 RUSH_API rush_work *rush_work_keep(rush_work *);
 RUSH_API void rush_work_drop(rush_work *);
 RUSH_API int rush_dist_run(rush_group *, const rush_collective *); /* begins it and waits */
+RUSH_API rush_work *rush_dist_do(rush_group *, const rush_collective *); /* the same, and the work; it may have failed */
 
 static inline rush_collective rush_collective_of(rush_dist_kind kind) { rush_collective c = {kind, 0, 0, NULL, NULL, 0, RUSH_REDUCE_SUM, NULL, NULL, 0, 0, false}; return c; }
 static inline int rush_dist_all_reduce(rush_group *g, rush_tensor *t, rush_reduce op) { rush_collective c = rush_collective_of(RUSH_DIST_ALL_REDUCE); c.out = &t; c.nout = 1; c.reduce = op; return rush_dist_run(g, &c); }

@@ -21,10 +21,12 @@ static PyTypeObject *group_type;
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", NULL};
-    PyObject *store;
+    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", NULL};
+    PyObject *store, *parent = Py_None;
     rush_group_options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|d", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dO", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent)) return NULL;
+    if (parent != Py_None && !PyObject_TypeCheck(parent, group_type)) return PyErr_SetString(PyExc_TypeError, "parent is no group"), NULL;
+    if (parent != Py_None) o.parent = ((py_group *)parent)->g;
     rush_store *s = store == Py_None ? NULL : py_store_of(store);
     if (!s && store != Py_None) return NULL;
     py_group *x = (py_group *)type->tp_alloc(type, 0);
@@ -109,7 +111,8 @@ static int splits_of(PyObject *list, int64_t **splits, int size)
     return -1;
 }
 
-static rush_work *start(rush_group *g, rush_collective *call, PyObject *in, PyObject *out, PyObject *in_splits, PyObject *out_splits)
+/* waits: the caller does nothing else until it is done. */
+static rush_work *start(rush_group *g, rush_collective *call, bool waits, PyObject *in, PyObject *out, PyObject *in_splits, PyObject *out_splits)
 {
     rush_work *w = NULL;
     int64_t *a = NULL, *b = NULL;
@@ -123,7 +126,14 @@ static rush_work *start(rush_group *g, rush_collective *call, PyObject *in, PyOb
         !splits_of(in_splits, &a, rush_group_size(g)) && !splits_of(out_splits, &b, rush_group_size(g))) {
         call->in_splits = a;
         call->out_splits = b;
-        w = rush_dist_start(g, call);
+        if (waits) {
+            Py_BEGIN_ALLOW_THREADS
+            w = rush_dist_do(g, call);
+            Py_END_ALLOW_THREADS
+            if (rush_failed()) rush_work_drop(w), w = NULL;
+        } else {
+            w = rush_dist_start(g, call);
+        }
         if (!w) py_raise();
     }
     PyMem_Free(a);
@@ -134,20 +144,20 @@ static rush_work *start(rush_group *g, rush_collective *call, PyObject *in, PyOb
 
 static PyObject *work_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", NULL};
+    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", "waits", NULL};
     PyObject *group, *in, *out, *in_splits = Py_None, *out_splits = Py_None;
-    int kind, reduce = 0, wait_all = 0;
+    int kind, reduce = 0, wait_all = 0, waits = 0;
     unsigned tag = 0;
     rush_collective call = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdp", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
-                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdpp", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
+                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all, &waits)) return NULL;
     rush_group *g = ((py_group *)group)->g;
     if (!g) return PyErr_SetString(PyExc_ValueError, "the process group was destroyed"), NULL;
     call.kind = (rush_dist_kind)kind;
     call.reduce = (rush_reduce)reduce;
     call.tag = tag;
     call.wait_all = wait_all;
-    rush_work *w = start(g, &call, in, out, in_splits, out_splits);
+    rush_work *w = start(g, &call, waits, in, out, in_splits, out_splits);
     py_work *x = w ? (py_work *)type->tp_alloc(type, 0) : NULL;
     if (!x) {
         rush_work_drop(w);

@@ -12,6 +12,8 @@ static const char *const names[RUSH_DIST_KINDS] = {"all_reduce", "broadcast", "r
                                                    "barrier", "monitored_barrier", "send", "recv"};
 static const char *const reduces[RUSH_REDUCE_OPS] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
 
+const char *rush_collective_name(rush_dist_kind kind) { return names[kind]; }
+
 /* ---- packing ---- */
 
 typedef struct dense { /* tensors as one array */
@@ -85,6 +87,9 @@ static int engine_run(rush_work *w, rush_engine_call *c)
     char why[512] = "";
     c->tag = w->tag;
     c->seconds = w->call.timeout;
+    c->reduce = (int)w->call.reduce;
+    c->what = w->what;
+    c->direct = w->direct;
     if (!g->engine || !g->engine->run(g->opened, c, why, sizeof why)) return 0;
     return why[0] ? rush_fail(RUSH_DIST_BACKEND_ERROR, "%s", why) : -1;
 }
@@ -93,6 +98,7 @@ static int engine_run(rush_work *w, rush_engine_call *c)
 static void set_numbers(rush_engine_call *c, rush_dtype dtype, int64_t n)
 {
     bool pairs = rush_dtype_is_complex(dtype);
+    c->dtype = rush_dtype_real(dtype);
     c->n = (size_t)n << pairs;
     c->size = rush_dtype_size(dtype) >> pairs;
 }
@@ -156,10 +162,29 @@ static int between(rush_work *w, rush_engine_call *c, int64_t each)
     return failed ? -1 : 0;
 }
 
+/* With an engine that does it. */
+static int reduce_scatter_whole(rush_work *w)
+{
+    rush_collective *k = &w->call;
+    rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
+    rush_engine_call c = {.kind = RUSH_ENGINE_REDUCE_SCATTER, .reduction = rush_reduction_of(number, k->reduce)};
+    set_numbers(&c, dtype, rush_numel(k->out[0]));
+    dense in = {0}, out = {0};
+    int failed = dense_open(&in, k->in, k->nin, true, false) || dense_open(&out, k->out, 1, false, false);
+    c.in = in.p;
+    c.out = out.p;
+    if (!failed && c.n) failed = engine_run(w, &c);
+    if (!failed && k->reduce == RUSH_REDUCE_AVG) rush_average(out.p, number, c.n, w->group->size);
+    failed = dense_close(&out, k->out, 1, !failed) || failed;
+    dense_close(&in, k->in, k->nin, false);
+    return failed ? -1 : 0;
+}
+
 /* All of it is reduced, and each rank takes its part: what PyTorch's gloo does, too, for one tensor; of several it reduces each,
  * and so do we, for its ranks' sake. */
 static int reduce_scatter(rush_work *w)
 {
+    if (w->group->engine && w->group->engine->reduces_scattered) return reduce_scatter_whole(w);
     rush_collective *k = &w->call;
     rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
     int64_t mine = rush_numel(k->out[0]), parts = k->nin;

@@ -6,6 +6,7 @@
 #ifndef RUSH_DIST_ENGINE_H
 #define RUSH_DIST_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,11 +20,12 @@ typedef struct rush_wire { /* each returns -1 where it failed; the error is pend
     int (*send)(void *buffer, int to, uint64_t slot, size_t offset, size_t n);
     int (*receive)(void *buffer, int nfrom, const int *from, uint64_t slot, size_t offset, size_t n);
     int (*wait)(void *buffer, int receives, double seconds, int *rank);
+    int (*broken)(void *mesh); /* 1: every call fails from now on */
 } rush_wire;
 
 typedef enum rush_engine_kind {
     RUSH_ENGINE_ALL_REDUCE, RUSH_ENGINE_BROADCAST, RUSH_ENGINE_REDUCE, RUSH_ENGINE_ALL_GATHER, RUSH_ENGINE_GATHER, RUSH_ENGINE_SCATTER,
-    RUSH_ENGINE_ALL_TO_ALL, RUSH_ENGINE_ALL_TO_ALL_V, RUSH_ENGINE_BARRIER
+    RUSH_ENGINE_ALL_TO_ALL, RUSH_ENGINE_ALL_TO_ALL_V, RUSH_ENGINE_BARRIER, RUSH_ENGINE_REDUCE_SCATTER
 } rush_engine_kind;
 
 typedef void (*rush_reduction)(void *out, const void *a, const void *b, size_t n); /* out may be a or b */
@@ -37,6 +39,9 @@ typedef struct rush_engine_call {
     size_t n, size;              /* elements per rank (all of them for ALL_TO_ALL), bytes of each: 1, 2, 4, 8 */
     int64_t *in_counts, *out_counts; /* ALL_TO_ALL_V: elements per rank                           */
     rush_reduction reduction;
+    int dtype, reduce;           /* rush_dtype of the numbers, rush_reduce; for engines that reduce by themselves */
+    const char *what;            /* which call, in words */
+    bool direct;                 /* the caller's thread does it: it hears signals */
 } rush_engine_call;
 
 typedef struct rush_engine {
@@ -44,6 +49,7 @@ typedef struct rush_engine {
     void *(*open)(const rush_wire *, void *mesh, int rank, int size, double seconds, char *why, size_t room); /* NULL and a text */
     void (*close)(void *);
     int (*run)(void *, const rush_engine_call *, char *why, size_t room); /* -1 and a text, or none: then the wire has failed */
+    bool reduces_scattered;      /* run() knows REDUCE_SCATTER: n numbers for each rank in, n out */
 } rush_engine;
 
 #ifdef __cplusplus

@@ -216,6 +216,7 @@ template <typename T> void run_as(const Opened &g, const rush_engine_call *c)
         prepare(o, c);
         return gloo::barrier(o);
     }
+    case RUSH_ENGINE_REDUCE_SCATTER: throw std::logic_error("reduce_scatter is done as an all_reduce");
     }
 }
 
@@ -265,4 +266,4 @@ int run(void *opened, const rush_engine_call *c, char *why, size_t room)
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const rush_engine rush_engine_gloo = {"gloo", open, close, run};
+extern "C" __attribute__((visibility("default"))) const rush_engine rush_engine_gloo = {"gloo", open, close, run, false};

@@ -5,7 +5,8 @@
  * error of a call says which one it was, and the cause, which names the rank.
  */
 #define _GNU_SOURCE
-#include "dist/group.h"
+#include "dist/mpi.h"
+#include "dist/recorder.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,29 +15,44 @@
 
 /* ---- engines ---- */
 
-/* The shared object lies beside the library, or where the loader looks, or where RUSHLIGHT_GLOO says. */
+typedef struct loadable { /* an engine in a shared object of its own */
+    const char *name, *told_by, *remedy;
+    const rush_engine *engine;   /* once it is open */
+} loadable;
+
+static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "install libgloo-dev and build again", NULL},
+                               {"nccl", "RUSHLIGHT_NCCL", "it is built where nccl.h and the CUDA toolkit are", NULL}};
+
+/* The shared object lies beside the library, or where the loader looks, or where the environment says. */
+static int load(loadable *l)
+{
+    char beside[4096] = "", plain[64], symbol[64], why[512] = "";
+    Dl_info own;
+    const char *told = getenv(l->told_by), *slash = dladdr((void *)rush_engine_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
+    snprintf(symbol, sizeof symbol, "rush_engine_%s", l->name);
+    snprintf(plain, sizeof plain, "librushlight_%s.so", l->name);
+    if (slash) snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - own.dli_fname), own.dli_fname, plain);
+    const char *tries[] = {told, beside, plain};
+    for (size_t i = told ? 0 : 1; !l->engine && i < (told ? 1 : RUSH_COUNT(tries)); i++) {
+        void *so = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
+        l->engine = so ? dlsym(so, symbol) : NULL;
+        if (!l->engine) snprintf(why, sizeof why, "%s", dlerror());
+    }
+    RUSH_CHECK(l->engine, RUSH_DIST_BACKEND_ERROR, "the backend '%s' is not in this installation (%s); %s", l->name, why, l->remedy);
+    return 0;
+}
+
 const rush_engine *rush_engine_load(const char *name)
 {
-    static const rush_engine *loaded;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (!strcmp(name, "mpi")) return &rush_engine_mpi;
+    size_t i = 0;
+    while (i < RUSH_COUNT(loadables) && strcmp(loadables[i].name, name)) i++;
+    RUSH_ASSERT(i < RUSH_COUNT(loadables));
     pthread_mutex_lock(&lock);
-    const rush_engine *found = loaded;
-    char beside[4096] = "", symbol[64], why[512] = "";
-    snprintf(symbol, sizeof symbol, "rush_engine_%s", name);
-    Dl_info own;
-    const char *told = getenv("RUSHLIGHT_GLOO"), *slash = dladdr((void *)rush_engine_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
-    if (slash) snprintf(beside, sizeof beside, "%.*s/librushlight_%s.so", (int)(slash - own.dli_fname), own.dli_fname, name);
-    const char *tries[] = {told, beside, "librushlight_gloo.so"};
-    for (size_t i = told ? 0 : 1; !found && i < (told ? 1 : RUSH_COUNT(tries)); i++) {
-        void *so = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
-        found = so ? dlsym(so, symbol) : NULL;
-        if (!found) snprintf(why, sizeof why, "%s", dlerror());
-    }
-    loaded = found;
+    if (!loadables[i].engine) load(&loadables[i]);
     pthread_mutex_unlock(&lock);
-    if (!found)
-        rush_fail(RUSH_DIST_BACKEND_ERROR, "the backend '%s' is not in this installation (%s); install libgloo-dev and build again", name, why);
-    return found;
+    return loadables[i].engine;
 }
 
 static void *wire_buffer(void *mesh, void *data, size_t n) { return rush_mesh_buffer_new(mesh, data, n, NULL, NULL); }
@@ -44,7 +60,8 @@ static void wire_drop(void *b) { rush_mesh_buffer_drop(b); }
 static int wire_send(void *b, int to, uint64_t slot, size_t offset, size_t n) { return rush_mesh_send(b, to, slot, offset, n); }
 static int wire_receive(void *b, int nfrom, const int *from, uint64_t slot, size_t offset, size_t n) { return rush_mesh_receive(b, nfrom, from, slot, offset, n); }
 static int wire_wait(void *b, int receives, double seconds, int *rank) { return rush_mesh_wait(b, receives, seconds, rank); }
-static const rush_wire wire = {wire_buffer, wire_drop, wire_send, wire_receive, wire_wait};
+static int wire_broken(void *mesh) { return rush_mesh_broken(mesh); }
+static const rush_wire wire = {wire_buffer, wire_drop, wire_send, wire_receive, wire_wait, wire_broken};
 
 /* ---- works ---- */
 
@@ -138,10 +155,12 @@ static void take_error(rush_work *w)
     rush_error_state e = rush_error_take();
     char host[64] = "", number[48] = "";
     gethostname(host, sizeof host - 1);
-    if (w->number >= 0) snprintf(number, sizeof number, " (collective %lld)", (long long)w->number);
+    snprintf(number, sizeof number, w->number >= 0 ? " (collective %lld)" : " (after collective %lld)", w->number >= 0 ? (long long)w->number : (long long)g->number - 1);
     rush_fail(e.kind, "%s%s of group '%s', rank %d of %d on host %s: %s", w->what, number, g->name, g->rank, g->size, host, e.message ? e.message : "not enough memory");
     free(e.message);
     w->error = rush_error_take();
+    rush_recorder_end(w);
+    rush_recorder_dump(g, w->error.message ? w->error.message : "not enough memory");
 }
 
 static bool is_new(rush_group *g, const char *what)
@@ -161,20 +180,51 @@ static bool is_new(rush_group *g, const char *what)
     return true;
 }
 
-/* ---- the group's thread ---- */
+/* ---- doing a collective ---- */
 
 static void do_work(rush_work *w)
 {
     rush_group *g = w->group;
+    rush_recorder_start(w);
     rush_scope() {
         int failed = g->mesh && rush_mesh_begin(g->mesh, w->number, w->what, w->told);
         failed = failed || rush_collective_run(w);
         if (!failed) continue;
         if (!rush_error()) rush_fail(RUSH_DIST_BACKEND_ERROR, "it failed for an unknown reason");
         if (g->mesh) rush_mesh_break(g->mesh, "%s of rank %d failed: %s", w->what, g->rank, rush_error());
-        take_error(w);
+        if (rush_error_kind_now() == RUSH_FOREIGN_ERROR) g->interrupted = true; /* stays pending */
+        else take_error(w);
     }
 }
+
+/* Under the lock: the work is over. */
+static void finish(rush_group *g, rush_work *w)
+{
+    rush_recorder_end(w);
+    g->now = NULL;
+    w->done = true;
+    w->next = g->finished;
+    g->finished = w;
+    pthread_cond_broadcast(&g->changed);
+}
+
+/* In the thread of its caller, who waits for it: two changes of threads less. */
+static void do_directly(rush_work *w)
+{
+    rush_group *g = w->group;
+    uint32_t mode = rush_now.mode;
+    bool alone = rush_now.alone;
+    rush_now.mode |= RUSH_MODE_NO_GRAD;
+    rush_parallel_alone(true);
+    do_work(w);
+    rush_parallel_alone(alone);
+    rush_now.mode = mode;
+    pthread_mutex_lock(&g->lock);
+    finish(g, w);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- the group's thread ---- */
 
 static void *run(void *arg)
 {
@@ -183,7 +233,7 @@ static void *run(void *arg)
     rush_parallel_alone(true);
     pthread_mutex_lock(&g->lock);
     for (;;) {
-        while (!g->first && !g->stop) pthread_cond_wait(&g->changed, &g->lock);
+        while (g->now || (!g->first && !g->stop)) pthread_cond_wait(&g->changed, &g->lock); /* now: a caller is doing it */
         rush_work *w = g->first;
         if (!w) break;
         g->first = w->next;
@@ -192,11 +242,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&g->lock);
         do_work(w);
         pthread_mutex_lock(&g->lock);
-        g->now = NULL;
-        w->done = true;
-        w->next = g->finished;
-        g->finished = w;
-        pthread_cond_broadcast(&g->changed);
+        finish(g, w);
     }
     pthread_mutex_unlock(&g->lock);
     return NULL;
@@ -247,13 +293,15 @@ static int wait_message(rush_work *w, double seconds)
     } else if (receives && w->dense && rush_copy_into(w->call.out[0], w->dense)) {
         take_error(w);
     }
+    rush_recorder_end(w);
     w->done = true;
     return 0;
 }
 
 /* ---- calls ---- */
 
-static void enqueue(rush_group *g, rush_work *w)
+/* Gives the work its number, and leaves it to the group's thread; or to the caller, who waits, if nothing is before it. */
+static void enqueue(rush_group *g, rush_work *w, bool waits)
 {
     pthread_mutex_lock(&g->lock);
     w->number = g->number++;
@@ -261,13 +309,20 @@ static void enqueue(rush_group *g, rush_work *w)
     /* PyTorch's count: two messages, and one reduction for each tensor */
     g->tag += w->call.kind == RUSH_DIST_MONITORED_BARRIER ? 2 : w->call.kind == RUSH_DIST_REDUCE_SCATTER ? (uint32_t)w->call.nin : 1;
     w->told = is_new(g, w->what) || g->detail;
-    *g->last = rush_work_keep(w);
-    g->last = &w->next;
-    pthread_cond_broadcast(&g->changed);
+    rush_recorder_begin(w);
+    w->direct = waits && g->engine == &rush_engine_shared && !g->now && !g->first;
+    rush_work_keep(w);
+    if (w->direct) {
+        g->now = w;
+    } else {
+        *g->last = w;
+        g->last = &w->next;
+        pthread_cond_broadcast(&g->changed);
+    }
     pthread_mutex_unlock(&g->lock);
 }
 
-rush_work *rush_dist_start(rush_group *g, const rush_collective *call)
+static rush_work *start(rush_group *g, const rush_collective *call, bool waits)
 {
     if (rush_failed()) return NULL;
     RUSH_CHECK_NULL(g && call, RUSH_TYPE_ERROR, "a call of a group needs the group and what it is to do (NULL)");
@@ -276,15 +331,19 @@ rush_work *rush_dist_start(rush_group *g, const rush_collective *call)
     rush_work *w = work_new(g, call);
     if (!w) return NULL;
     if (call->kind == RUSH_DIST_SEND || call->kind == RUSH_DIST_RECEIVE) {
+        rush_recorder_begin(w);
         if (!start_message(w)) return w;
         take_error(w);
         rush_error_restore(w->error);
         w->error = (rush_error_state){0};
         return rush_work_drop(w), NULL;
     }
-    enqueue(g, w);
+    enqueue(g, w, waits);
+    if (w->direct) do_directly(w);
     return w;
 }
+
+rush_work *rush_dist_start(rush_group *g, const rush_collective *call) { return start(g, call, false); }
 
 static void wait_a_moment(rush_group *g, double seconds)
 {
@@ -339,9 +398,16 @@ bool rush_work_done(rush_work *w)
 int rush_work_source(const rush_work *w) { return there(w, "work") ? w->source : -1; }
 uint64_t rush_work_number(const rush_work *w) { return (uint64_t)w->number; }
 
+rush_work *rush_dist_do(rush_group *g, const rush_collective *call)
+{
+    rush_work *w = start(g, call, true);
+    if (w) rush_work_wait(w, 0);
+    return w;
+}
+
 int rush_dist_run(rush_group *g, const rush_collective *call)
 {
-    rush_work *w = rush_dist_start(g, call);
+    rush_work *w = start(g, call, true);
     int failed = !w || rush_work_wait(w, 0);
     rush_work_drop(w);
     return failed ? -1 : 0;
@@ -367,6 +433,9 @@ static void stop_thread(rush_group *g)
     bool busy = g->now || g->first;
     pthread_mutex_unlock(&g->lock);
     if (busy && g->mesh) rush_mesh_break(g->mesh, "rank %d gave up its collective %lld", g->rank, (long long)g->number - 1);
+    pthread_mutex_lock(&g->lock);
+    while (g->now) wait_a_moment(g, 0.1); /* which may be another thread's */
+    pthread_mutex_unlock(&g->lock);
     pthread_join(g->thread, NULL);
 }
 
@@ -394,27 +463,44 @@ const char *rush_group_name(const rush_group *g) { return g->name; }
 const char *rush_group_backend(const rush_group *g) { return g->backend; }
 
 /* Keys as PyTorch has them: "0//cpu//0/1" is what rank 1 of group "0" leaves. */
-static rush_mesh *meet(rush_group *g, rush_store *store)
+static rush_mesh *meet(rush_group *g, rush_store *store, rush_group *parent, const rush_offer *mine, rush_offer *first)
 {
-    char *first = NULL;
-    if (asprintf(&first, "%s/", g->name) < 0) return rush_fail(RUSH_MEMORY_ERROR, "not enough memory"), NULL;
-    rush_store *a = rush_store_prefix(first, store), *b = a ? rush_store_prefix("cpu/", a) : NULL, *c = b ? rush_store_prefix("0", b) : NULL;
-    rush_mesh *m = c ? rush_mesh_new(c, g->rank, g->size, g->timeout) : NULL;
+    char *outer = NULL;
+    if (asprintf(&outer, "%s/", g->name) < 0) return rush_fail(RUSH_MEMORY_ERROR, "not enough memory"), NULL;
+    rush_store *a = rush_store_prefix(outer, store), *b = a ? rush_store_prefix("cpu/", a) : NULL, *c = b ? rush_store_prefix("0", b) : NULL;
+    rush_mesh *m = c ? rush_mesh_new(c, g->rank, g->size, g->timeout, parent ? parent->mesh : NULL, mine, first) : NULL;
     rush_store_drop(c);
     rush_store_drop(b);
     rush_store_drop(a);
-    free(first);
+    free(outer);
     return m;
 }
 
-static int group_open(rush_group *g, rush_store *store)
+/* Meets the others; where all are on one machine they share memory, else gloo talks over the mesh. */
+static int open_engine(rush_group *g, rush_store *store, rush_group *parent)
 {
     char why[512];
-    if (strcmp(g->backend, "fake")) {
-        if (!(g->engine = rush_engine_load(g->backend)) || !(g->mesh = meet(g, store))) return -1;
-        g->opened = g->engine->open(&wire, g->mesh, g->rank, g->size, g->timeout, why, sizeof why);
-        RUSH_CHECK(g->opened, RUSH_DIST_BACKEND_ERROR, "%s", why);
+    rush_shared *made = NULL;
+    bool gloo = !strcmp(g->backend, "gloo");
+    rush_offer mine = gloo ? rush_shared_offer(g->rank, g->size, &made) : (rush_offer){.fd = -1}, first;
+    if (!gloo && !rush_engine_load(g->backend)) return -1; /* before anybody waits */
+    g->mesh = meet(g, store, parent, &mine, &first);
+    if (g->mesh && first.machine) {
+        g->opened = rush_shared_join(made, g->mesh, g->rank, g->size, &first, g->timeout);
+        g->engine = g->opened ? &rush_engine_shared : NULL;
+    } else {
+        rush_shared_free(made);
     }
+    if (g->opened) return 0;
+    if (rush_failed() || !(g->engine = rush_engine_load(g->backend))) return -1;
+    g->opened = g->engine->open(&wire, g->mesh, g->rank, g->size, g->timeout, why, sizeof why);
+    RUSH_CHECK(g->opened, RUSH_DIST_BACKEND_ERROR, "%s", why);
+    return 0;
+}
+
+static int group_open(rush_group *g, rush_store *store, rush_group *parent)
+{
+    if (strcmp(g->backend, "fake") && open_engine(g, store, parent)) return -1;
     int code = pthread_create(&g->thread, NULL, run, g);
     RUSH_CHECK(!code, RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
     g->running = true;
@@ -426,20 +512,23 @@ rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
     if (rush_failed() || !there(o, "group's options") || !rush_store_keep(store)) return rush_fail(RUSH_TYPE_ERROR, "a group needs a store to meet in"), NULL;
     rush_store_drop(store);
     const char *name = o->name ? o->name : "0", *backend = o->backend ? o->backend : "gloo", *detail = getenv("TORCH_DISTRIBUTED_DEBUG");
-    bool fake = !strcmp(backend, "fake");
+    static const char *const backends[] = {"gloo", "mpi", "nccl", "fake"};
     if (rush_failed()) return NULL;
-    RUSH_CHECK_NULL(fake || !strcmp(backend, "gloo"), RUSH_VALUE_ERROR, "there is no backend '%s' here; 'gloo' and 'fake' are", backend);
+    const char *known = "gloo";
+    for (size_t i = 0; i < RUSH_COUNT(backends); i++)
+        if (!strcmp(backend, backends[i])) known = backends[i];
+    RUSH_CHECK_NULL(!strcmp(backend, known), RUSH_VALUE_ERROR, "there is no backend '%s' here; 'gloo', 'mpi', 'nccl' and 'fake' are", backend);
     RUSH_CHECK_NULL(o->size > 0 && o->rank >= 0 && o->rank < o->size, RUSH_VALUE_ERROR, "rank %d of a group of %d", o->rank, o->size);
     rush_bytes text;
     if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
     rush_group *g = rush_calloc(1, sizeof *g);
     if (!g) return rush_bytes_free(&text), NULL;
-    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = fake ? "fake" : "gloo", .rank = o->rank, .size = o->size, .forks = rush_forks(),
+    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = known, .rank = o->rank, .size = o->size, .forks = rush_forks(),
                       .timeout = o->timeout > 0 ? o->timeout : 1800, .detail = detail && !strcmp(detail, "DETAIL")};
     g->last = &g->first;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
-    if (!group_open(g, store)) return g;
+    if (!group_open(g, store, o->parent)) return g;
     rush_group_drop(g);
     return NULL;
 }
@@ -510,7 +599,8 @@ rush_group *rush_dist_init(const rush_dist_init_options *o)
     static const rush_dist_init_options none;
     if (!o) o = &none;
     int rank = o->rank, size = o->world_size;
-    rush_store *store = rush_dist_meet(o->init_method, &rank, &size, o->timeout), *first = store ? rush_store_prefix("default_pg", store) : NULL;
+    bool mpi = o->backend && !strcmp(o->backend, "mpi") && !o->init_method;
+    rush_store *store = mpi ? rush_mpi_meet(&rank, &size, o->timeout > 0 ? o->timeout : 1800) : rush_dist_meet(o->init_method, &rank, &size, o->timeout), *first = store ? rush_store_prefix("default_pg", store) : NULL;
     rush_group *g = first ? rush_group_new(first, .backend = o->backend, .rank = rank, .size = size, .timeout = o->timeout) : NULL;
     rush_store_drop(first);
     rush_store_drop(store);

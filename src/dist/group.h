@@ -4,6 +4,7 @@
 
 #include "dist/engine.h"
 #include "dist/mesh.h"
+#include "dist/shared.h"
 #include "tensor/tensor.h"
 
 struct rush_group {
@@ -38,6 +39,8 @@ struct rush_work {
     uint32_t tag;
     char what[192];              /* "all_reduce(SUM) of float32, 20 numbers, shape [4, 5]" */
     bool told, done;
+    bool direct;                 /* its caller's thread does it */
+    int64_t record;              /* of the flight recorder, from 1; 0: none */
     rush_error_state error;      /* RUSH_OK: it went well */
     int source;                  /* of a message: whose it was */
     rush_mesh_buffer *message;
@@ -52,6 +55,7 @@ RUSH_PY const rush_engine *rush_engine_load(const char *name);
 rush_reduction rush_reduction_of(rush_dtype, rush_reduce); /* NULL: there is none */
 void rush_average(void *data, rush_dtype, size_t n, int ranks);
 void rush_scale(void *data, rush_dtype, size_t n, double factor); /* of floating types */
+const char *rush_collective_name(rush_dist_kind);
 /* Does a collective; called by the group's thread, in a scope of its own. */
 int rush_collective_run(rush_work *);
 /* Checks a call's ranks, numbers of tensors, shapes and dtypes, and says in words what it is. */

@@ -2,7 +2,8 @@
  *
  * Each rank listens at one port and leaves under its number in the store: the length and text of its host's name, the length
  * and bytes of its address (a sockaddr_storage and -1), then for each rank a number by which that one makes itself known when
- * it connects. Of two ranks the one with the larger address connects. Ours add one number more, which tells them apart.
+ * it connects. Of two ranks the one with the larger address connects. The numbers are drawn, so that only who can read the
+ * store is taken for a rank. Ours add a number more, which tells them apart, and an offer of memory.
  */
 #define _GNU_SOURCE
 #include "dist/meet.h"
@@ -14,6 +15,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define MARK INT64_C(0x5255534848454c4c)
@@ -54,11 +56,25 @@ static int own_address(char *text, size_t room)
     return 0;
 }
 
-static int leave_card(rush_store *store, int rank, int size, const struct sockaddr_storage *at)
+/* What each of the others is to say when it connects. */
+static int64_t *draw_numbers(int size)
+{
+    int64_t *numbers = rush_malloc((size_t)size * sizeof *numbers);
+    for (int i = 0; numbers && i < size; i++) {
+        if (getrandom(&numbers[i], sizeof *numbers, 0) != sizeof *numbers) {
+            rush_fail(RUSH_DIST_NETWORK_ERROR, "getrandom: %s", strerror(errno));
+            return rush_free(numbers), NULL;
+        }
+        numbers[i] &= INT64_MAX;
+    }
+    return numbers;
+}
+
+static int leave_card(rush_store *store, int rank, int size, const struct sockaddr_storage *at, const int64_t *numbers, const rush_offer *mine)
 {
     char host[256] = "", key[16];
     gethostname(host, sizeof host - 1);
-    size_t nhost = strlen(host), naddress = sizeof *at + 8, n = 8 + nhost + 8 + naddress + 8 * ((size_t)size + 1);
+    size_t nhost = strlen(host), naddress = sizeof *at + 8, n = 8 + nhost + 8 + naddress + 8 * ((size_t)size + 1) + sizeof *mine;
     char *bytes = rush_malloc(n), *p = bytes;
     if (!bytes) return -1;
     p = mempcpy(p, &nhost, 8);
@@ -66,8 +82,9 @@ static int leave_card(rush_store *store, int rank, int size, const struct sockad
     p = mempcpy(p, &naddress, 8);
     p = mempcpy(p, at, sizeof *at);
     p = mempcpy(p, &(int64_t){-1}, 8);
-    for (int64_t i = 0; i < size; i++) p = mempcpy(p, &i, 8);
-    mempcpy(p, &(int64_t){MARK}, 8);
+    p = mempcpy(p, numbers, 8 * (size_t)size);
+    p = mempcpy(p, &(int64_t){MARK}, 8);
+    mempcpy(p, mine, sizeof *mine);
     snprintf(key, sizeof key, "%d", rank);
     int failed = rush_store_set(store, key, bytes, n);
     rush_free(bytes);
@@ -88,7 +105,8 @@ static int read_card(const rush_bytes *b, int from, int rank, int size, card *c,
     c->number = rank; /* where a rank leaves no numbers, it is one's own */
     if (good && left >= 8 * (size_t)size) memcpy(&c->number, p + 8 * (size_t)rank, 8);
     int64_t mark = 0;
-    if (good && left == 8 * ((size_t)size + 1)) memcpy(&mark, p + 8 * (size_t)size, 8);
+    if (good && left == 8 * ((size_t)size + 1) + sizeof met->offer) memcpy(&mark, p + 8 * (size_t)size, 8);
+    if (mark == MARK) memcpy(&met->offer, p + 8 * ((size_t)size + 1), sizeof met->offer);
     good = good && (c->at.ss_family == AF_INET || c->at.ss_family == AF_INET6);
     met->host = host.data;
     met->ours = mark == MARK;
@@ -145,7 +163,7 @@ static int connect_to(const card *c, int i, const char *name, double until)
     int code = getnameinfo((const struct sockaddr *)&c->at, c->at.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6),
                            host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     RUSH_CHECK(!code, RUSH_DIST_NETWORK_ERROR, "the address of rank %d: %s", i, gai_strerror(code));
-    int fd = rush_socket_connect(host, atoi(port), RUSH_MAX(until - rush_seconds(), 0));
+    int fd = rush_socket_connect(host, atoi(port), RUSH_MAX(until - rush_seconds(), 0), true);
     if (fd >= 0 && !rush_socket_send(fd, &c->number, 8, until)) return fd;
     if (fd >= 0) close(fd);
     rush_error_state e = rush_error_take();
@@ -155,20 +173,23 @@ static int connect_to(const card *c, int i, const char *name, double until)
 }
 
 /* One connection that says which rank it is; what does not, or says it twice, is closed. */
-static int accept_one(int listener, int rank, int size, rush_met *met, const bool *expected)
+static int accept_one(int listener, int size, const int64_t *numbers, rush_met *met, const bool *expected)
 {
-    int64_t who = -1;
+    int64_t said = -1;
+    int who = 0;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) return 0;
-    if (rush_socket_receive(fd, &who, 8, rush_seconds() + 2) && rush_error_kind_now() == RUSH_FOREIGN_ERROR) return close(fd), -1;
+    if (rush_socket_receive(fd, &said, 8, rush_seconds() + 2) && rush_error_kind_now() == RUSH_FOREIGN_ERROR) return close(fd), -1;
     rush_error_clear();
-    if (who < 0 || who >= size || who == rank || met[who].fd >= 0 || !expected[who]) return close(fd), 0;
+    while (who < size && !(expected[who] && numbers[who] == said)) who++;
+    if (who == size || met[who].fd >= 0) return close(fd), 0;
     rush_socket_tune(fd);
     met[who].fd = fd;
     return 1;
 }
 
-static int connect_all(int listener, const struct sockaddr_storage *own, const card *cards, int rank, int size, double until, double seconds, rush_met *met)
+static int connect_all(int listener, const struct sockaddr_storage *own, const card *cards, const int64_t *numbers, int rank, int size, double until,
+                       double seconds, rush_met *met)
 {
     bool *expected = rush_calloc((size_t)size, sizeof *expected);
     int waits = 0, failed = !expected;
@@ -179,7 +200,7 @@ static int connect_all(int listener, const struct sockaddr_storage *own, const c
         else expected[i] = true, waits++;
     }
     while (!failed && waits) {
-        int ready = rush_socket_wait(listener, POLLIN, until), one = ready > 0 ? accept_one(listener, rank, size, met, expected) : 0;
+        int ready = rush_socket_wait(listener, POLLIN, until), one = ready > 0 ? accept_one(listener, size, numbers, met, expected) : 0;
         waits -= one > 0;
         failed = ready < 0 || one < 0;
         int missing = 0;
@@ -190,19 +211,21 @@ static int connect_all(int listener, const struct sockaddr_storage *own, const c
     return failed ? -1 : 0;
 }
 
-int rush_meet(rush_store *store, int rank, int size, double seconds, rush_met *met)
+int rush_meet(rush_store *store, int rank, int size, double seconds, const rush_offer *mine, rush_met *met)
 {
     double until = rush_seconds() + seconds;
     char address[128];
     struct sockaddr_storage own = {0};
     for (int i = 0; i < size; i++) met[i] = (rush_met){.fd = -1};
     card *cards = rush_calloc((size_t)size, sizeof *cards);
-    if (!cards) return -1;
+    int64_t *numbers = cards ? draw_numbers(size) : NULL;
+    if (!numbers) return rush_free(cards), -1;
     int listener = own_address(address, sizeof address) ? -1 : rush_socket_listen(address, 0, NULL), failed = listener < 0;
     if (!failed && getsockname(listener, (struct sockaddr *)&own, &(socklen_t){sizeof own})) failed = rush_fail(RUSH_DIST_NETWORK_ERROR, "getsockname: %s", strerror(errno));
-    failed = failed || leave_card(store, rank, size, &own) || read_cards(store, rank, size, until, cards, met) ||
-             connect_all(listener, &own, cards, rank, size, until, seconds, met);
+    failed = failed || leave_card(store, rank, size, &own, numbers, mine) || read_cards(store, rank, size, until, cards, met) ||
+             connect_all(listener, &own, cards, numbers, rank, size, until, seconds, met);
     if (listener >= 0) close(listener);
+    rush_free(numbers);
     rush_free(cards);
     for (int i = 0; failed && i < size; i++) {
         if (met[i].fd >= 0) close(met[i].fd);

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE
 #include "dist/frames.h"
-#include "dist/meet.h"
 #include "dist/socket.h"
 
 #include <errno.h>
@@ -19,6 +18,9 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#define BEAT 0.5    /* seconds between two signs of life */
+#define SILENCE 3.5 /* seconds that are taken for a death, where RUSHLIGHT_DIST_SILENCE says nothing else */
 
 /* Those of this process, so that one that ends says goodbye. */
 static rush_mesh *all_meshes;
@@ -133,6 +135,16 @@ void rush_mesh_compare(rush_mesh *m, int64_t number, const char *mine, int rank,
                  rush_mesh_name_of(m, rank), its);
 }
 
+int rush_mesh_same(rush_mesh *m, const char *mine, int rank, const char *its)
+{
+    if (!strcmp(mine, its)) return 0;
+    pthread_mutex_lock(&m->lock);
+    rush_mesh_compare(m, m->number, mine, rank, its);
+    int failed = m->broken ? fail_broken(m) : 0;
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
 /* ---- who is gone ---- */
 
 /* Waits anything for that rank? A rank that has left on purpose harms only those. */
@@ -149,17 +161,27 @@ static bool is_needed(rush_mesh *m, int rank)
     return false;
 }
 
+/* "; it had begun collective 4", where that is known. */
+static const char *how_far(rush_mesh *m, int rank)
+{
+    char *words = rush_words();
+    int64_t n = m->peers[rank].reached;
+    words[0] = 0;
+    if (n >= 0) snprintf(words, RUSH_WORDS, "; it had begun collective %lld", (long long)n);
+    return words;
+}
+
 void rush_mesh_lost(rush_mesh *m, int rank, const char *why)
 {
     rush_peer *q = &m->peers[rank];
-    if (!q->left && q->ours) return rush_mesh_break_locked(m, true, "%s is gone: %s", rush_mesh_name_of(m, rank), why);
-    q->gone = true;
-    if (!is_needed(m, rank)) return;
+    bool died = !q->left && q->ours; /* who does not say goodbye */
+    q->gone = !died;
+    if (!died && !is_needed(m, rank)) return;
     if (q->left) rush_mesh_break_locked(m, true, "%s has left the group after its collective %lld", rush_mesh_name_of(m, rank), (long long)q->reached);
-    else rush_mesh_break_locked(m, true, "%s is gone: %s", rush_mesh_name_of(m, rank), why);
+    else rush_mesh_break_locked(m, true, "%s is gone: %s%s", rush_mesh_name_of(m, rank), why, how_far(m, rank));
 }
 
-/* Once a second: say that this rank is alive, and look who is silent. */
+/* Every half second: say that this rank is alive, and look who is silent. */
 static void watch(rush_mesh *m, double now, bool slept)
 {
     for (int i = 0; i < m->size && !m->broken; i++) {
@@ -168,7 +190,7 @@ static void watch(rush_mesh *m, double now, bool slept)
         if (slept) q->heard = now; /* it was us who were stopped */
         if (!q->out) rush_frame_push(m, q, ALIVE, (uint64_t)m->number, 0, NULL, NULL, NULL);
         if (m->broken || !m->waiting || !m->patience || now - q->heard < m->patience) continue;
-        rush_mesh_break_locked(m, true, "%s is silent for %.1f s: it is stopped, or its machine is gone", rush_mesh_name_of(m, i), now - q->heard);
+        rush_mesh_break_locked(m, true, "%s is silent for %.1f s: it is stopped, or its machine is gone%s", rush_mesh_name_of(m, i), now - q->heard, how_far(m, i));
     }
 }
 
@@ -186,7 +208,7 @@ static void *run(void *arg)
             m->polls[n++] = (struct pollfd){.fd = on ? q->fd : -1, .events = POLLIN | (q->out ? POLLOUT : 0)};
         }
         pthread_mutex_unlock(&m->lock);
-        poll(m->polls, n, 500);
+        poll(m->polls, n, (int)(BEAT * 1000));
         pthread_mutex_lock(&m->lock);
         if (m->polls[0].revents) (void)!read(m->wake, &(uint64_t){0}, 8);
         for (int i = 0; i < m->size && !m->broken; i++) {
@@ -195,8 +217,8 @@ static void *run(void *arg)
             if (came & ~POLLOUT) rush_frames_read(m, &m->peers[i], i);
         }
         double now = rush_seconds();
-        if (now - last >= 1) {
-            watch(m, now, now - last > 2.5);
+        if (now - last >= BEAT) {
+            watch(m, now, now - last > 2);
             last = now;
         }
         rush_error_clear();
@@ -398,11 +420,40 @@ int64_t rush_mesh_reached(rush_mesh *m, int rank)
 
 const char *rush_mesh_host(const rush_mesh *m, int rank) { return m->peers[rank].host; }
 
-bool rush_mesh_all_ours(const rush_mesh *m)
+/* ---- waits by other means ---- */
+
+void rush_mesh_waiting(rush_mesh *m, int more)
 {
-    for (int i = 0; i < m->size; i++)
-        if (i != m->rank && !m->peers[i].ours) return false;
-    return true;
+    pthread_mutex_lock(&m->lock);
+    m->waiting += more;
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool rush_mesh_gone(rush_mesh *m, int rank)
+{
+    pthread_mutex_lock(&m->lock);
+    bool gone = m->broken || m->peers[rank].gone;
+    pthread_mutex_unlock(&m->lock);
+    return gone;
+}
+
+int rush_mesh_fail_gone(rush_mesh *m, int rank)
+{
+    pthread_mutex_lock(&m->lock);
+    int failed = m->broken ? fail_broken(m) : fail_gone(m, rank);
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
+int rush_mesh_fail_late(rush_mesh *m, int rank, double seconds)
+{
+    pthread_mutex_lock(&m->lock);
+    if (rank < 0) rush_mesh_break_locked(m, true, "rank %d waited %.1f s for the others", m->rank, seconds);
+    else rush_mesh_break_locked(m, true, "rank %d waited %.1f s for %s (which has begun collective %lld of %lld)", m->rank, seconds, rush_mesh_name_of(m, rank),
+                                (long long)m->peers[rank].reached, (long long)m->number);
+    int failed = fail_broken(m);
+    pthread_mutex_unlock(&m->lock);
+    return failed;
 }
 
 /* ---- beginning and end ---- */
@@ -464,29 +515,59 @@ static void unlist_mesh(rush_mesh *m)
 static double patience(void)
 {
     const char *told = getenv("RUSHLIGHT_DIST_SILENCE"), *end = told;
-    double seconds = told ? strtod(told, (char **)&end) : 4;
-    return end == told && told ? 4 : RUSH_MAX(seconds, 0);
+    double seconds = told ? strtod(told, (char **)&end) : SILENCE;
+    return end == told && told ? SILENCE : RUSH_MAX(seconds, 0);
+}
+
+/* While a group is made: has the group that its ranks are of broken? */
+static _Thread_local rush_mesh *parent_of_new;
+
+static int look_at_parent(void)
+{
+    rush_mesh *m = parent_of_new;
+    pthread_mutex_lock(&m->lock);
+    int failed = m->broken ? rush_fail(RUSH_DIST_BACKEND_ERROR, "a new group was to be made, and %s", m->broken) : 0;
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
+/* Meets the others, with an eye on the parent. */
+static int meet(rush_mesh *m, rush_store *store, double seconds, rush_mesh *parent, const rush_offer *mine, rush_met *met)
+{
+    if (!parent) return rush_meet(store, m->rank, m->size, seconds, mine, met);
+    parent_of_new = parent;
+    rush_wait_hopeless = look_at_parent;
+    rush_mesh_waiting(parent, 1);
+    int failed = rush_meet(store, m->rank, m->size, seconds, mine, met);
+    rush_mesh_waiting(parent, -1);
+    rush_wait_hopeless = NULL;
+    return failed;
 }
 
 /* Meets the others and takes over the connections. */
-static int connect_peers(rush_mesh *m, rush_store *store, double seconds)
+static int connect_peers(rush_mesh *m, rush_store *store, double seconds, rush_mesh *parent, const rush_offer *mine, rush_offer *first)
 {
     rush_met *met = rush_calloc((size_t)m->size, sizeof *met);
     if (!met) return -1;
-    int failed = rush_meet(store, m->rank, m->size, seconds, met);
+    int failed = meet(m, store, seconds, parent, mine, met);
+    bool near = !failed && mine->machine;
     for (int i = 0; i < m->size && !failed; i++) {
         rush_peer *q = &m->peers[i];
         q->fd = met[i].fd;
         q->host = met[i].host;
         q->ours = met[i].ours;
         q->heard = rush_seconds();
+        near &= i == m->rank || (q->ours && met[i].offer.machine == mine->machine);
     }
+    const rush_offer *zero = m->rank ? &met[0].offer : mine;
+    if (near && zero->fd >= 0) *first = *zero;
     rush_free(met);
     return failed;
 }
 
-rush_mesh *rush_mesh_new(rush_store *store, int rank, int size, double seconds)
+rush_mesh *rush_mesh_new(rush_store *store, int rank, int size, double seconds, rush_mesh *parent, const rush_offer *mine, rush_offer *first)
 {
+    *first = (rush_offer){0};
     rush_mesh *m = rush_calloc(1, sizeof *m);
     if (!m) return NULL;
     m->rank = rank;
@@ -504,7 +585,7 @@ rush_mesh *rush_mesh_new(rush_store *store, int rank, int size, double seconds)
         m->peers[i].out_end = &m->peers[i].out;
     }
     if (m->wake < 0) rush_fail(RUSH_DIST_BACKEND_ERROR, "eventfd: %s", strerror(errno));
-    if (!rush_failed() && !connect_peers(m, store, seconds)) {
+    if (!rush_failed() && !connect_peers(m, store, seconds, parent, mine, first)) {
         int code = pthread_create(&m->thread, NULL, run, m);
         m->running = !code;
         if (code) rush_fail(RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));

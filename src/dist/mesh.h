@@ -7,19 +7,27 @@
 #ifndef RUSH_DIST_MESH_H
 #define RUSH_DIST_MESH_H
 
-#include "dist/store.h"
+#include "dist/meet.h"
 
 typedef struct rush_mesh rush_mesh;
 typedef struct rush_mesh_buffer rush_mesh_buffer; /* bytes of the caller's that messages come from or go to */
 
-/* Connects to the others, which are found in the store. */
-rush_mesh *rush_mesh_new(rush_store *, int rank, int size, double seconds);
+/* Connects to the others, which are found in the store. Where `parent` breaks meanwhile, so does this. `mine` is told to the
+ * others; *first becomes what rank 0 offers, where all ranks are on its machine, else zeros. */
+rush_mesh *rush_mesh_new(rush_store *, int rank, int size, double seconds, rush_mesh *parent, const rush_offer *mine, rush_offer *first);
 void rush_mesh_close(rush_mesh *);                                          /* says goodbye; waits fail from now on */
 void rush_mesh_free(rush_mesh *);                                           /* once it is closed and has no buffers */
 void rush_mesh_break(rush_mesh *, const char *format, ...) RUSH_PRINTF(2, 3); /* every wait and call fails with this from now on */
 bool rush_mesh_broken(rush_mesh *);
 const char *rush_mesh_host(const rush_mesh *, int rank);
-bool rush_mesh_all_ours(const rush_mesh *);
+
+/* For who waits by other means than buffers: says so (1, then -1), as silence counts only then; asks whether that rank is gone
+ * or the mesh broken; gives up. These return -1 with an error, and break the mesh. */
+void rush_mesh_waiting(rush_mesh *, int more);
+bool rush_mesh_gone(rush_mesh *, int rank);
+int rush_mesh_fail_gone(rush_mesh *, int rank);
+int rush_mesh_fail_late(rush_mesh *, int rank, double seconds); /* rank -1: not known which */
+int rush_mesh_same(rush_mesh *, const char *mine, int rank, const char *its); /* do both do the same call? 0, or -1 */
 
 /* This rank begins its collective number `number`; `what` says which, with which shapes. The others compare when they are
  * told, which is for `tell` only. Fails when a rank has left that would be needed. */

@@ -93,7 +93,7 @@ static int connect_once(const struct addrinfo *a, double until, int *why)
     return *why = code, -1;
 }
 
-int rush_socket_connect(const char *host, int port, double seconds)
+int rush_socket_connect(const char *host, int port, double seconds, bool there)
 {
     double until = rush_seconds() + seconds, turn, nap = 0.005;
     struct addrinfo *list = addresses(host, port, 0);
@@ -102,6 +102,10 @@ int rush_socket_connect(const char *host, int port, double seconds)
     for (;;) {
         for (struct addrinfo *a = list; a && fd == -1; a = a->ai_next) fd = connect_once(a, until, &why);
         if (fd != -1 || rush_wait_turn(until, &turn)) break;
+        if (there && why == ECONNREFUSED) {
+            rush_fail(RUSH_DIST_NETWORK_ERROR, "it was at (%s, %d), and listens there no more: %s", host, port, strerror(why));
+            break;
+        }
         if (!turn) {
             rush_fail(RUSH_DIST_NETWORK_ERROR, "The client socket has timed out after %.0fms while trying to connect to (%s, %d): %s.",
                       seconds * 1000, host, port, strerror(why));

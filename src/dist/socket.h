@@ -7,8 +7,8 @@
 
 /* Listens at a host's address (NULL or "": at all of this machine's), port 0: a free one. The socket, or -1 and an error. */
 int rush_socket_listen(const char *host, int port, int *bound);
-/* Connects, again and again until the deadline: who listens may come later. */
-int rush_socket_connect(const char *host, int port, double seconds);
+/* Connects, again and again until the deadline: who listens may come later. Where it is `there` already, a refusal is the end. */
+int rush_socket_connect(const char *host, int port, double seconds, bool there);
 void rush_socket_tune(int fd); /* no delay, no signal */
 /* All n bytes, or -1 and an error. */
 int rush_socket_send(int fd, const void *data, size_t n, double until);

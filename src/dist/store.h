@@ -52,6 +52,8 @@ RUSH_PY const char *rush_store_host(const rush_store *);     /* of a TCP store  
 /* Called in waits, every tenth of a second, by the thread that waits; other than 0: give up, an error is pending. The Python
  * extension looks for signals there. */
 extern RUSH_PY int (*rush_wait_interrupted)(void);
+/* Of the calling thread: the same for its waits, where they are about to be in vain. NULL: none. */
+extern _Thread_local int (*rush_wait_hopeless)(void);
 
 /* ---- a table of keys and values ---- */
 

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/buried.h"
+#include "dist/secret.h"
 #include "dist/socket.h"
 #include "dist/store_server.h"
 
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -145,11 +147,32 @@ static int receive_answer(int fd, rush_request *r, double until)
 
 /* ---- the connection ---- */
 
+/* Both sides show that they know the job's secret. */
+static int prove(tcp_store *t, int fd, const char *secret, double until)
+{
+    uint8_t ask[1 + RUSH_NONCE] = {RUSH_STORE_ASK}, answer[RUSH_NONCE + RUSH_PROOF], mine[1 + RUSH_PROOF] = {RUSH_STORE_PROVE}, proof[RUSH_PROOF], good = 1;
+    RUSH_CHECK(getrandom(ask + 1, RUSH_NONCE, 0) == RUSH_NONCE, RUSH_DIST_NETWORK_ERROR, "getrandom: %s", strerror(errno));
+    int failed = rush_socket_send(fd, ask, sizeof ask, until) || rush_socket_receive(fd, answer, sizeof answer, until);
+    if (!failed) {
+        rush_secret_proof(secret, 's', ask + 1, answer, proof);
+        if (!rush_secret_equal(proof, answer + RUSH_NONCE)) return rush_fail(RUSH_DIST_NETWORK_ERROR, "the store at (%s, %d) has another secret than this process "
+                                                                                                       "(RUSHLIGHT_STORE_SECRET)", t->host, t->port);
+        rush_secret_proof(secret, 'c', ask + 1, answer, mine + 1);
+        failed = rush_socket_send(fd, mine, sizeof mine, until) || rush_socket_receive(fd, &good, 1, until);
+    }
+    if (failed && rush_error_kind_now() == RUSH_DIST_NETWORK_ERROR) {
+        rush_error_clear();
+        rush_fail(RUSH_DIST_NETWORK_ERROR, "the store at (%s, %d) does not take the secret that this process has (RUSHLIGHT_STORE_SECRET): it has another one, or none",
+                  t->host, t->port);
+    }
+    return failed ? -1 : 0;
+}
+
 static int connect_now(tcp_store *t, double seconds)
 {
     double until = rush_seconds() + seconds;
     const char *host = t->server && !*t->host ? "localhost" : t->host;
-    int fd = rush_socket_connect(host, t->port, seconds);
+    int fd = rush_socket_connect(host, t->port, seconds, false);
     if (fd < 0) return -1;
     uint32_t magic = RUSH_STORE_MAGIC, nonce = (uint32_t)getpid(), back = 0;
     char hello[10] = {RUSH_STORE_VALIDATE};
@@ -158,6 +181,7 @@ static int connect_now(tcp_store *t, double seconds)
     memcpy(hello + 6, &nonce, 4);
     int failed = rush_socket_send(fd, hello, sizeof hello, until) || rush_socket_receive(fd, &back, 4, until);
     if (!failed && back != nonce) failed = rush_fail(RUSH_DIST_NETWORK_ERROR, "what listens at (%s, %d) is no store", host, t->port);
+    if (!failed && rush_secret()) failed = prove(t, fd, rush_secret(), until);
     if (failed) return close(fd), -1;
     t->fd = fd;
     t->forks = rush_forks();

@@ -38,10 +38,11 @@ void rush_nap(double seconds)
 }
 
 int (*rush_wait_interrupted)(void);
+_Thread_local int (*rush_wait_hopeless)(void);
 
 int rush_wait_turn(double until, double *turn)
 {
-    if (rush_wait_interrupted && rush_wait_interrupted()) return -1;
+    if ((rush_wait_interrupted && rush_wait_interrupted()) || (rush_wait_hopeless && rush_wait_hopeless())) return -1;
     double left = until - rush_seconds();
     *turn = left > 0 ? RUSH_MIN(left, 0.1) : 0; /* of NaN, too */
     return 0;

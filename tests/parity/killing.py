@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Ranks that die: tests/parity/killing.py [--rounds N] [--size N] [--points TEXT] [--jobs N]
 
-A job for each point and round: one of its ranks is killed or stopped there, by turns. The others must end by themselves, with an error that names
-a rank, and an exit code that is not 0. Printed: jobs, hangs (nobody ended in 60 s), survivors without such an error, how long after the death the
-last survivor ended, and checkpoints that load although their save did not end.
+A job for each point and round: one of its ranks is killed, and in a second job stopped, there. The others must end by themselves, with an exit code
+that is not 0 and an error that names the rank and its host, and of a collective the number, the operation and the shapes. Nothing may be left: no
+process, no listener at the port of the store, no shared memory, no file outside of the checkpoint. A checkpoint whose save did not end does not
+load; where it was saved over an older one, that one loads. Printed: jobs, hangs (somebody has not ended in 60 s), all that is wrong, and how long
+after the death the last survivor ended.
 """
 import argparse
 import concurrent.futures
@@ -16,14 +18,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CALLS = ["all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "monitored_barrier", "message",
-         "object", "ddp", "fsdp"]
+         "object", "ddp", "fsdp", "new_group"]
 POINTS = ["init-before", "init-in", "init-after"] + [f"{call}-{when}" for call in CALLS for when in ("before", "in", "after")] + \
          ["save-before", "save-in", "save-written", "save-after", "end-before"]
-HANG = 60
+SMOKE = [("all_reduce-in", "SIGKILL", 1), ("new_group-in", "SIGKILL", 0), ("save-written", "SIGKILL", 1), ("broadcast-in", "SIGSTOP", 2)]
+HANG, INIT, LOADING = 60, 4, threading.Lock()
+# "all_reduce.SUM, float32, 4 numbers [4] (collective 5) of group '0', rank 0 of 3 on host a: rank 1 on host a is gone: ..."
+IN_A_CALL = re.compile(r"\w+(?:, \w+)?.*\((?:after )?collective -?\d+\) of group '.*', rank \d+ of \d+ on host \S+: .*[Rr]ank \d+ on host \S+")
+WHILE_MEETING = re.compile(r"[Rr]ank \d+ on host \S+|for rank \d|clients joined|the store at|\(127\.0\.0\.1, \d+\)")
 
 
 # ---- a rank
@@ -54,9 +61,8 @@ def rank_main():
     at("init", "before")
     if victim and point == "init-in":
         soon()
-    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=4 if call == "init" else 50))
+    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=INIT if call == "init" else 50))
     at("init", "after")
-    net = torch.nn.Linear(64, 64)
     ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 64)))
     fsdp = dist.fsdp.fully_shard(torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 64)))
     parts = [torch.empty(n) for _ in range(size)]
@@ -69,8 +75,15 @@ def rank_main():
         "barrier": dist.barrier, "monitored_barrier": dist.monitored_barrier,
         "message": lambda: [w.wait() for w in (dist.isend(big, (rank + 1) % size), dist.irecv(parts[0], (rank - 1) % size))],
         "object": lambda: dist.all_gather_object([None] * size, "x" * 100000), "ddp": lambda: ddp(torch.ones(8, 64)).sum().backward(),
-        "fsdp": lambda: fsdp(torch.ones(8, 64)).sum().backward(), "save": lambda: None, "init": lambda: None, "end": lambda: None}
+        "fsdp": lambda: fsdp(torch.ones(8, 64)).sum().backward(), "new_group": dist.new_group,
+        "save": lambda: None, "init": lambda: None, "end": lambda: None}
     things[call]()  # once before, all of them
+
+    def state(value):
+        return {"w": torch.full((64, 64), value), "mine%d" % rank: torch.full((1000,), value)}
+    if call == "save" and int(seed) % 2:
+        dcp.save(state(1.), checkpoint_id=folder)
+        dist.barrier()
     at(call, "before")
     if call == "save":
         write = dcp.FileSystemWriter._write_file
@@ -83,9 +96,10 @@ def rank_main():
             at("save", "written")
             return results
         dcp.FileSystemWriter._write_file = slow
-        dcp.save({"w": net.weight, "mine%d" % rank: torch.ones(1000)}, checkpoint_id=folder)
-    elif victim and when == "in":
-        soon()
+        dcp.save(state(2.), checkpoint_id=folder)
+    elif when == "in" and call != "init":
+        if victim:
+            soon()
         while True:
             things[call]()
     else:
@@ -103,18 +117,69 @@ def port():
         return s.getsockname()[1]
 
 
-def whole(folder):
-    """Does the folder say that it is a checkpoint?"""
-    return os.path.exists(os.path.join(folder, ".metadata"))
+def loaded(folder, size):
+    """The value that all tensors of a checkpoint have; None when it does not load."""
+    import rushlight as torch
+    import rushlight.distributed.checkpoint as dcp
+    state = {"w": torch.zeros(64, 64), **{f"mine{r}": torch.zeros(1000) for r in range(size)}}
+    try:
+        with LOADING:
+            dcp.load(state, checkpoint_id=folder)
+    except dcp.CheckpointException as e:
+        return None if "metadata" in str(e) else e
+    except (FileNotFoundError, ValueError) as e:
+        return None if "metadata" in str(e) or "checkpoint" in str(e) else e
+    values = {v for t in state.values() for v in t.unique().tolist()}
+    return values.pop() if len(values) == 1 else values
+
+
+def processes_of(url):
+    """The processes of a job: those that have its address among their arguments."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if url.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def left_behind(url, pids, temporary):
+    """What is there though all processes of the job have ended."""
+    left = [f"process {pid}" for pid in processes_of(url)] + [f"file {name}" for name in os.listdir(temporary)]
+    left += [f"shared memory {name}" for name in os.listdir("/dev/shm") if "rushlight" in name or any(str(pid) in name for pid in pids)]
+    with socket.socket() as s:
+        s.settimeout(2)
+        if not s.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))):
+            left.append("a listener at " + url)
+    return left
+
+
+def complaint(point, code, errors):
+    """What is wrong with the way in which a survivor ended; ""."""
+    found = re.findall(r"^\S*(?:Error|Exception)\S*: .*", errors, re.M)
+    if code == 0 or not found:
+        return f"ended with {code}: {errors[-300:]}"
+    meeting = point.startswith(("init-before", "init-in", "new_group"))
+    if not IN_A_CALL.search(found[-1]) and not (meeting and WHILE_MEETING.search(found[-1])):
+        return "says " + found[-1][:300]
+    return ""
+
+
+def started(point, how, seed, size, url, checkpoint, temporary):
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "TMPDIR": temporary}
+    return [subprocess.Popen([sys.executable, __file__, "rank", point, how, str(seed), checkpoint, url, str(r), str(size)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, env=env) for r in range(size)]
 
 
 def job(point, how, seed, size):
     """(seconds from the death to the last survivor's end, [what is wrong])"""
     folder = tempfile.mkdtemp()
+    checkpoint, temporary = os.path.join(folder, "checkpoint"), os.path.join(folder, "temporary")
+    os.mkdir(temporary)
     url, victim, wrong = f"tcp://127.0.0.1:{port()}", seed % size, []
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python")}
-    ranks = [subprocess.Popen([sys.executable, __file__, "rank", point, how, str(seed), folder, url, str(r), str(size)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, env=env) for r in range(size)]
+    ranks = started(point, how, seed, size, url, checkpoint, temporary)
     try:
         if ranks[victim].stdout.readline().strip() != "dies":
             return 0.0, [f"{point} {how} {seed}: the victim did not come to its point: {ranks[victim].stderr.read()[-300:]}"]
@@ -125,15 +190,18 @@ def job(point, how, seed, size):
             try:
                 errors = p.communicate(timeout=HANG)[1]
             except subprocess.TimeoutExpired:
-                wrong.append(f"{point} {how} {seed}: rank {r} hangs")
+                wrong.append(f"rank {r} hangs")
                 continue
-            found = re.findall(r"^\S*(?:Error|Exception)\S*.*", errors, re.M)
-            if p.returncode == 0 or not found or not re.search(r"rank|clients joined|store|server|127\.0\.0\.1|came", errors[errors.rindex(found[-1]):]):
-                wrong.append(f"{point} {how} {seed}: rank {r} ended with {p.returncode}: {errors[-300:]}")
+            wrong += [f"rank {r} {text}" for text in [complaint(point, p.returncode, errors)] if text]
         took = time.monotonic() - died
-        if point in ("save-before", "save-in", "save-written") and whole(folder):
-            wrong.append(f"{point} {how} {seed}: half a checkpoint counts as whole")
-        return took, wrong
+        ranks[victim].kill()
+        ranks[victim].wait()
+        wrong += ["left: " + text for text in left_behind(url, [p.pid for p in ranks], temporary)]
+        if point.startswith("save"):
+            value, old = loaded(checkpoint, size), 1.0 if seed % 2 else None
+            if value not in ([2.0] if point == "save-after" else [old]):
+                wrong.append(f"the checkpoint loads as {value}")
+        return took, [f"{point} {how} {seed}: {text}" for text in wrong]
     finally:
         for p in ranks:
             if p.poll() is None:
@@ -151,9 +219,13 @@ def main():
     parser.add_argument("--points", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--smoke", action="store_true", help="four jobs side by side")
     options = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "python"))
     begun, plans = time.monotonic(), [(p, how, 7 * n + i) for n in range(options.rounds) for i, p in enumerate(POINTS) if options.points in p
                                       for how in ("SIGKILL", "SIGSTOP")]
+    if options.smoke:
+        plans, options.jobs = SMOKE, len(SMOKE)
     times, wrong, done = {"SIGKILL": [], "SIGSTOP": []}, [], 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
         for (point, how, seed), (took, bad) in zip(plans, threads.map(
@@ -162,8 +234,8 @@ def main():
                 continue
             done += 1
             wrong += bad
-            if not point.startswith("init"):  # those wait for ranks that never came, up to the timeout
-                times[how].append((took, point))
+            # in init the others wait for a rank that they know nothing of, up to the timeout
+            times[how].append((took - INIT * point.startswith(("init-before", "init-in")), point))
             for text in bad:
                 print(text, flush=True)
     for how, values in times.items():

@@ -269,3 +269,23 @@ if rank == 1:
     import tempfile
     with tempfile.TemporaryDirectory() as folder, Ranks(3, program, env={"GONE": os.path.join(folder, "gone")}) as job:
         assert job.outputs() == ["[0.0, 0.0]\n"] * 3
+
+
+def test_some_ranks_are_killed():
+    """Four jobs of tests/parity/killing.py, side by side: nobody hangs, the errors say who, nothing is left, half a checkpoint does not load."""
+    script = os.path.join(HERE, os.pardir, "parity", "killing.py")
+    done = subprocess.run([sys.executable, "-W", "ignore", script, "--smoke"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0 and "4 jobs, 0 hangs, 0 wrong" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_flight_recorder(tmp_path):
+    """What a job that fails leaves where it is asked to: the calls of each rank, with shapes, and who had come how far."""
+    import json
+    program = "init()\ndist.all_reduce(torch.ones(2, 3))\nif rank == 1: os._exit(3)\ndist.broadcast(torch.ones(4), 1)"
+    with Ranks(2, program, env={"TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "trace")}) as job:
+        assert [d[2] for d in job.ends()] == [1, 3]
+    with open(tmp_path / "trace0") as file:
+        trace = json.load(file)
+    assert [(e["profiling_name"], e["state"], e["output_sizes"], e["output_dtypes"]) for e in trace["entries"]] == [
+        ("gloo:all_reduce", "completed", [[2, 3]], ["Float"]), ("gloo:broadcast", "failed", [[4]], ["Float"])]
+    assert "rank 1 on host" in trace["error"] and [r["last_begun"] for r in trace["ranks"]] == [1, 0] and os.listdir(tmp_path) == ["trace0"]

@@ -405,12 +405,12 @@ def _backend_of_cpu(backend):
     return name, whole
 
 
-def _make_group(store, rank, ranks, backend, timeout, name, desc):
+def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None):
     engine, shown = _backend_of_cpu(backend)
     timeout = timeout or default_pg_timeout
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
-    made = _C._Group(store, rank, len(ranks), str(engine), name, timeout.total_seconds())
+    made = _C._Group(store, rank, len(ranks), str(engine), name, timeout.total_seconds(), parent)
     whole = ProcessGroup(made, rank, ranks, str(engine if shown == Backend.UNDEFINED else shown), name, store, timeout, desc)
     _world.groups.append(whole)
     return whole
@@ -474,7 +474,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         return GroupMember.NON_GROUP_MEMBER
     below = PrefixStore(world.group_name + "/", world._store)
     return _make_group(below, ranks.index(world.rank()), ranks, backend or world._backend_name, timeout or world._timeout, name,
-                       group_desc or "undefined")
+                       group_desc or "undefined", world._group)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
@@ -536,13 +536,12 @@ def _begin(kind, group, inputs=(), outputs=(), timeout=None, **options):
     return Work(group._group, kind, tuple(inputs), tuple(outputs), timeout=seconds, **options)
 
 
-def _finish(work, async_op):
+def _call(async_op, kind, group, inputs=(), outputs=(), **options):
+    """Begins a call and, where nobody else will, waits for it."""
+    work = _begin(kind, group, inputs, outputs, waits=not async_op and _coalescing.works is None, **options)
     if _coalescing.works is not None:
         _coalescing.works.append(work)
-    if async_op:
-        return work
-    if _coalescing.works is None:
-        work.wait()
+    return work if async_op else None
 
 
 def _root(group, global_rank, group_rank, name, default=0):
@@ -563,7 +562,7 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
         raise ValueError(f"all_reduce does not support {RedOpType(op)} on complex tensors")
     if tensor.is_sparse:
         return _all_reduce_sparse(tensor, op, group, async_op)
-    return _finish(_begin(_ALL_REDUCE, group, outputs=[tensor], reduce=_op(op)), async_op)
+    return _call(async_op, _ALL_REDUCE, group, outputs=[tensor], reduce=_op(op))
 
 
 def _all_reduce_sparse(tensor, op, group, async_op):
@@ -582,7 +581,7 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
     _check(tensors, "tensors", True)
     if _outside(group, "all_reduce_coalesced"):
         return None
-    return _finish(_begin(_ALL_REDUCE, group, outputs=tensors, reduce=_op(op)), async_op)
+    return _call(async_op, _ALL_REDUCE, group, outputs=tensors, reduce=_op(op))
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
@@ -590,7 +589,7 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     _check(tensor, "tensor")
     if _outside(group, "broadcast"):
         return None
-    return _finish(_begin(_BROADCAST, group, outputs=[tensor], root=_root(group, src, group_src, "src")), async_op)
+    return _call(async_op, _BROADCAST, group, outputs=[tensor], root=_root(group, src, group_src, "src"))
 
 
 def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
@@ -598,7 +597,7 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     _check(tensor, "tensor")
     if _outside(group, "reduce"):
         return None
-    return _finish(_begin(_REDUCE, group, outputs=[tensor], root=_root(group, dst, group_dst, "dst"), reduce=_op(op)), async_op)
+    return _call(async_op, _REDUCE, group, outputs=[tensor], root=_root(group, dst, group_dst, "dst"), reduce=_op(op))
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
@@ -611,7 +610,7 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
         if t.shape != tensor.shape:
             raise RuntimeError("ProcessGroupGloo::allgather: invalid tensor size at index %d (expected %s, got %s)"
                                % (i, _shape(tensor), _shape(t)))
-    return _finish(_begin(_ALL_GATHER, group, [tensor], tensor_list), async_op)
+    return _call(async_op, _ALL_GATHER, group, [tensor], tensor_list)
 
 
 def _shape(t):
@@ -624,7 +623,7 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
     _check(output_tensor, "output_tensor")
     if _outside(group, "all_gather_into_tensor"):
         return None
-    return _finish(_begin(_ALL_GATHER, group, [input_tensor], [output_tensor]), async_op)
+    return _call(async_op, _ALL_GATHER, group, [input_tensor], [output_tensor])
 
 
 _all_gather_base = all_gather_single = all_gather_into_tensor
@@ -655,7 +654,7 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
         _check(gather_list, "gather_list", True)
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    return _finish(_begin(_GATHER, group, [tensor], gather_list or (), root=root), async_op)
+    return _call(async_op, _GATHER, group, [tensor], gather_list or (), root=root)
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
@@ -670,7 +669,7 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
         _check(scatter_list, "scatter_list", True)
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
-    return _finish(_begin(_SCATTER, group, scatter_list or (), [tensor], root=root), async_op)
+    return _call(async_op, _SCATTER, group, scatter_list or (), [tensor], root=root)
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
@@ -679,7 +678,7 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     _check(input_list, "input_list", True)
     if _outside(group, "reduce_scatter"):
         return None
-    return _finish(_begin(_REDUCE_SCATTER, group, input_list, [output], reduce=_op(op)), async_op)
+    return _call(async_op, _REDUCE_SCATTER, group, input_list, [output], reduce=_op(op))
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
@@ -688,7 +687,7 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
     _check(input, "input")
     if _outside(group, "reduce_scatter_tensor"):
         return None
-    return _finish(_begin(_REDUCE_SCATTER, group, [input], [output], reduce=_op(op)), async_op)
+    return _call(async_op, _REDUCE_SCATTER, group, [input], [output], reduce=_op(op))
 
 
 _reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
@@ -700,7 +699,7 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     _check(input_tensor_list, "input_tensor_list", True)
     if _outside(group, "all_to_all"):
         return None
-    return _finish(_begin(_ALL_TO_ALL, group, input_tensor_list, output_tensor_list), async_op)
+    return _call(async_op, _ALL_TO_ALL, group, input_tensor_list, output_tensor_list)
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
@@ -709,14 +708,14 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     _check(input, "input")
     if _outside(group, "all_to_all_single"):
         return None
-    return _finish(_begin(_ALL_TO_ALL, group, [input], [output], in_splits=input_split_sizes or None, out_splits=output_split_sizes or None), async_op)
+    return _call(async_op, _ALL_TO_ALL, group, [input], [output], in_splits=input_split_sizes or None, out_splits=output_split_sizes or None)
 
 
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Returns when all processes have called it."""
     if _outside(group, "barrier"):
         return None
-    return _finish(_begin(_BARRIER, group, timeout=timeout), async_op)
+    return _call(async_op, _BARRIER, group, timeout=timeout)
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
