@@ -2,6 +2,8 @@
  * rushlight.distributed.
  */
 #include "ext.h"
+#include "dist/mpi.h"
+#include "dist/recorder.h"
 #include "dist/reducer.h"
 
 typedef struct py_group {
@@ -359,16 +361,53 @@ static PyMethodDef reducer_methods[] = {
 static PyType_Slot reducer_slots[] = {{Py_tp_new, reducer_new}, {Py_tp_dealloc, reducer_end}, {Py_tp_methods, reducer_methods},
                                       {Py_tp_doc, "_Reducer(group, parameters, first_bucket=0, bucket=0, find_unused=False)"}, {0, NULL}};
 
-/* _dist_gloo() -> None, or why there is no gloo */
-static PyObject *gloo(PyObject *module, PyObject *unused)
+static PyObject *backend_missing(PyObject *module, PyObject *name)
 {
-    if (rush_engine_load("gloo")) Py_RETURN_NONE;
-    PyObject *text = PyUnicode_FromString(rush_error());
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return NULL;
+    if (!strcmp(text, "mpi") ? rush_mpi_available() : rush_engine_load(text) != NULL) Py_RETURN_NONE;
+    PyObject *why = PyUnicode_FromString(rush_error());
     rush_error_clear();
+    return why;
+}
+
+static PyObject *meet_by_mpi(PyObject *module, PyObject *args)
+{
+    double seconds;
+    int rank, size;
+    if (!PyArg_ParseTuple(args, "d", &seconds)) return NULL;
+    rush_store *s;
+    Py_BEGIN_ALLOW_THREADS
+    s = rush_mpi_meet(&rank, &size, seconds);
+    Py_END_ALLOW_THREADS
+    PyObject *store = s ? py_store_new_tcp(s) : py_raise();
+    return store ? Py_BuildValue("(Nii)", store, rank, size) : NULL;
+}
+
+static PyObject *recorded(PyObject *module, PyObject *args)
+{
+    int collectives, only_active;
+    rush_bytes b;
+    if (!PyArg_ParseTuple(args, "pp", &collectives, &only_active)) return NULL;
+    if (rush_recorder_json(&b, collectives, only_active)) return py_raise();
+    PyObject *text = PyBytes_FromStringAndSize(b.data, (Py_ssize_t)b.n);
+    rush_bytes_free(&b);
     return text;
 }
 
-static PyMethodDef functions[] = {{"_dist_gloo", gloo, METH_NOARGS, "None, or why the backend gloo is not there."}, {NULL}};
+static PyObject *forget_recorded(PyObject *module, PyObject *unused)
+{
+    rush_recorder_clear();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"_dist_missing", backend_missing, METH_O, "None, or why the backend of this name is not there: gloo, mpi, nccl."},
+    {"_dist_meet_by_mpi", meet_by_mpi, METH_VARARGS, "(seconds) -> (store, rank, number of ranks) of the processes that mpiexec has started."},
+    {"_dist_recorded", recorded, METH_VARARGS, "(collectives, only_active) -> what the flight recorder remembers, as JSON."},
+    {"_dist_forget_recorded", forget_recorded, METH_NOARGS, "Empties the flight recorder."},
+    {NULL},
+};
 
 static PyType_Slot group_slots[] = {{Py_tp_new, group_new}, {Py_tp_dealloc, group_end}, {Py_tp_methods, group_methods},
                                     {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800)"}, {0, NULL}};

@@ -154,6 +154,7 @@ int py_dist_init(PyObject *module);
 int py_script_init(PyObject *module);
 int py_onnx_init(PyObject *module);
 struct rush_store *py_store_of(PyObject *); /* borrowed; NULL and an exception */
+PyObject *py_store_new_tcp(struct rush_store *); /* takes it; NULL raises */
 
 extern PyMethodDef py_tensor_methods[], py_tensor_object_methods[], py_tensor_graph_methods[], py_tensor_data_methods[], py_tensor_hook_methods[], py_tensor_convert_methods[];
 extern PyGetSetDef py_tensor_getset[];

@@ -341,6 +341,8 @@ static PyObject *wrap(PyTypeObject *type, rush_store *s)
     return s ? (PyObject *)x : py_raise();
 }
 
+PyObject *py_store_new_tcp(rush_store *s) { return wrap(types[TCP], s); }
+
 static PyObject *clone_(PyObject *self, PyObject *unused)
 {
     rush_store *s = py_store_of(self), *made;

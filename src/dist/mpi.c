@@ -158,7 +158,6 @@ bool rush_mpi_available(void)
     pthread_mutex_lock(&lock);
     bool there = ready || !look_up();
     pthread_mutex_unlock(&lock);
-    rush_error_clear();
     return there;
 }
 

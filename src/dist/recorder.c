@@ -19,7 +19,7 @@ typedef struct shapes { /* of the tensors of one side, which all have the size o
 
 typedef struct record {
     int64_t id, number, created, started, ended; /* nanoseconds since 1970; 0: not yet */
-    const char *name;        /* of the operation */
+    const char *name, *backend; /* of the operation */
     const char *word;        /* of the dtype; NULL: no tensors */
     char group[NAME];
     shapes in, out;
@@ -74,10 +74,11 @@ void rush_recorder_begin(rush_work *w)
     pthread_mutex_lock(&all.lock);
     if (!rush_failed() && open_ring()) {
         record *r = &all.ring[all.count % all.room];
-        *r = (record){.id = all.count++, .number = w->number, .created = now(), .name = rush_collective_name(w->call.kind), .word = t ? rush_dtype_word(rush_dtype_of(t)) : NULL,
+        *r = (record){.id = all.count++, .number = w->number, .created = now(), .name = rush_collective_name(w->call.kind), .backend = g->backend, .word = t ? rush_dtype_word(rush_dtype_of(t)) : NULL,
                       .timeout = w->call.timeout, .message = w->number < 0};
         snprintf(r->group, sizeof r->group, "%s", g->name);
-        take_shapes(&r->in, w->call.in, w->call.nin);
+        bool in_place = w->call.kind == RUSH_DIST_ALL_REDUCE || w->call.kind == RUSH_DIST_BROADCAST || w->call.kind == RUSH_DIST_REDUCE;
+        take_shapes(&r->in, in_place ? w->call.out : w->call.in, in_place ? w->call.nout : w->call.nin);
         take_shapes(&r->out, w->call.out, w->call.nout);
         w->record = r->id + 1;
     }
@@ -150,10 +151,10 @@ static void put_text(FILE *f, const char *text)
 
 static void put_record(FILE *f, const record *r)
 {
-    fprintf(f, "{\"record_id\": %lld, \"process_group\": [", (long long)r->id);
+    fprintf(f, "{\"record_id\": %lld, \"op_id\": %lld, \"process_group\": [", (long long)r->id, (long long)r->id + 1);
     put_text(f, r->group);
-    fprintf(f, ", \"%s\"], \"collective_seq_id\": %lld, \"is_p2p\": %s, \"profiling_name\": \"gloo:%s\", ", strcmp(r->group, "0") ? "undefined" : "default_pg",
-            (long long)r->number, r->message ? "true" : "false", r->name);
+    fprintf(f, ", \"%s\"], \"collective_seq_id\": %lld, \"is_p2p\": %s, \"profiling_name\": \"%s:%s\", ", strcmp(r->group, "0") ? "undefined" : "default_pg",
+            (long long)r->number + 1, r->message ? "true" : "false", r->backend, r->name);
     put_time(f, "time_created_ns", r->created);
     put_time(f, "time_discovered_started_ns", r->started);
     put_time(f, "time_discovered_completed_ns", r->ended);

@@ -289,3 +289,27 @@ def test_the_flight_recorder(tmp_path):
     assert [(e["profiling_name"], e["state"], e["output_sizes"], e["output_dtypes"]) for e in trace["entries"]] == [
         ("gloo:all_reduce", "completed", [[2, 3]], ["Float"]), ("gloo:broadcast", "failed", [[4]], ["Float"])]
     assert "rank 1 on host" in trace["error"] and [r["last_begun"] for r in trace["ranks"]] == [1, 0] and os.listdir(tmp_path) == ["trace0"]
+
+
+def test_dumps_of_the_flight_recorder():
+    program = """
+import json, pickle
+from rushlight.distributed import _c10d
+init()
+dist.all_reduce(torch.ones(2, 3))
+dist.barrier()
+both = json.loads(_c10d._dump_fr_trace_json()), pickle.loads(_c10d._dump_nccl_trace())
+for trace in both:
+    print(trace["pg_config"], trace["pg_status"])
+    print([(e["profiling_name"], e["collective_seq_id"], e["input_sizes"], e["state"], tuple(e["process_group"])) for e in trace["entries"]])
+print(json.loads(_c10d._dump_fr_trace_json(onlyActive=True))["entries"], json.loads(_c10d._dump_fr_trace_json(includeCollectives=False))["entries"])
+_c10d._reset_fr_recording_nccl()
+print(json.loads(_c10d._dump_fr_trace_json())["entries"], torch._C._distributed_c10d is _c10d)
+"""
+    with Ranks(1, program) as job:
+        lines = job.outputs()[0].splitlines()
+    assert lines[:2] == lines[2:4] == [
+        "{'0': {'name': '0', 'desc': 'default_pg', 'ranks': '[0]'}} "
+        "{'0': {'last_enqueued_collective': 2, 'last_started_collective': 2, 'last_completed_collective': 2}}",
+        "[('gloo:all_reduce', 1, [[2, 3]], 'completed', ('0', 'default_pg')), ('gloo:barrier', 2, [], 'completed', ('0', 'default_pg'))]"]
+    assert lines[4:] == ["[] []", "[] True"]

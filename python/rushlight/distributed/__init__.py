@@ -6,6 +6,7 @@ from .distributed_c10d import *  # noqa: F401,F403
 from .distributed_c10d import (_all_gather_base, _broadcast_coalesced, _coalescing_manager, _CoalescingManager,  # noqa: F401
                                _get_process_group_name, _rank_not_in_group, _reduce_scatter_base, _verify_params_across_processes, _Work)
 from ._absent import absent
+from . import _c10d  # noqa: F401
 
 globals().update(absent("Logger Reducer", ""))
 

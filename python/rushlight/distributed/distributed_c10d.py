@@ -241,15 +241,15 @@ def is_initialized():
 
 
 def is_gloo_available():
-    return _C._dist_gloo() is None
+    return _C._dist_missing("gloo") is None
 
 
 def is_nccl_available():
-    return False
+    return _C._dist_missing("nccl") is None
 
 
 def is_mpi_available():
-    return False
+    return _C._dist_missing("mpi") is None
 
 
 def is_ucc_available():
@@ -261,7 +261,8 @@ def is_xccl_available():
 
 
 def is_backend_available(backend):
-    return backend.lower() == "fake" or backend.lower() == "gloo" and is_gloo_available()
+    name = backend.lower()
+    return name == "fake" or name in ("gloo", "mpi", "nccl") and _C._dist_missing(name) is None
 
 
 def is_torchelastic_launched():
@@ -396,11 +397,11 @@ def _backend_of_cpu(backend):
         return Backend.GLOO, Backend.UNDEFINED
     whole = Backend(backend)
     name = BackendConfig(whole).get_device_backend_map().get("cpu", Backend.GLOO)
-    if name == Backend.NCCL:
+    if name == Backend.NCCL and not torch.cuda.is_available():
         raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
-    if name == Backend.MPI:
-        raise RuntimeError("Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed.")
-    if name not in (Backend.GLOO, Backend.FAKE):
+    if name == Backend.MPI and not is_mpi_available():
+        raise RuntimeError("Distributed package doesn't have MPI: " + _C._dist_missing("mpi"))
+    if name not in (Backend.GLOO, Backend.MPI, Backend.NCCL, Backend.FAKE):
         raise ValueError(f"Unknown backend: {name}")
     return name, whole
 
@@ -428,7 +429,11 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     if backend is not None and Backend(backend) == Backend.FAKE and store is None:
         store = HashStore()
         world_size, rank = max(world_size, 1), max(rank, 0)
-    if store is None:
+    if backend is not None and Backend(backend) == Backend.MPI and store is None and init_method is None:
+        _backend_of_cpu(backend)  # an error, where it is not there
+        store, rank, world_size = _C._dist_meet_by_mpi((timeout or default_pg_timeout).total_seconds())
+        store = PrefixStore("default_pg", store)
+    elif store is None:
         store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size, timeout=timeout or default_pg_timeout)))
         store.set_timeout(timeout or default_pg_timeout)
         store = PrefixStore("default_pg", store)
