@@ -35,6 +35,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "inspect")) return rush_cmd_inspect(argc - 2, argv + 2);
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
     if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
+    if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
            "       rushlight run MODEL INPUT.npy|.npz ... [-o OUT.npz] [--bench] [--frozen]\n"
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
            "       rushlight convert MODEL OUT.onnx\n"
            "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
            "                               one C99 file that needs nothing but libm\n"
+           "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
            "       rushlight --version\n");
     return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
 }
