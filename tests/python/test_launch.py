@@ -133,3 +133,120 @@ dist.destroy_process_group()
     lines = "".join(d[1] for d in done)
     ranks = eval(lines)
     assert [r[0] for r in ranks] == [0, 1, 2] and sorted({r[1] for r in ranks}) == ["0", "1"]
+
+
+def test_machines_come_and_go(tmp_path):
+    """One machine begins alone, a second one comes, and goes: each time all processes start again with the machines that are there."""
+    script = program(tmp_path, f"""
+dist.init_process_group("gloo")
+open(f"{tmp_path}/world{{dist.get_world_size()}}.{{os.environ['TORCHELASTIC_RESTART_COUNT']}}.{{rank}}", "w").close()
+while not os.path.exists("{tmp_path}/end"):
+    time.sleep(0.02)
+dist.destroy_process_group()
+""")
+    where = ["--nnodes=1:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port()}", "--rdzv-conf=last_call_timeout=1,timeout=60"]
+
+    def seen(world, rank, after=-1, limit=60):
+        """The number of the start in which that many processes ran; how many starts it takes is a matter of time."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            found = [int(p.name.split(".")[1]) for p in tmp_path.glob(f"world{world}.*.{rank}")]
+            if found and max(found) > after:
+                return max(found)
+            time.sleep(0.05)
+        raise AssertionError(f"no start with {world} processes after {after}: {sorted(p.name for p in tmp_path.iterdir())}")
+    first = launch(*where, script)
+    try:
+        seen(1, 0)
+        second = launch(*where, script)
+        try:
+            both = seen(2, 1)
+            second.terminate()
+            assert finish(second)[0] == 128 + signal.SIGTERM
+        finally:
+            second.kill()
+        seen(1, 0, both)
+        (tmp_path / "end").touch()
+        code, _, err = finish(first)
+        assert code == 0 and "another machine has come" in err and "has left" in err, err
+    finally:
+        first.kill()
+
+
+def test_functions():
+    """elastic_launch: what functions return, and the error of the one that failed first."""
+    text = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+def work(x):
+    if x == 3 and os.environ["RANK"] == "1":
+        raise ValueError("this is the cause")
+    return x * 10 + int(os.environ["RANK"])
+config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, max_restarts=0, start_method="fork")
+print(elastic_launch(config, work)(4))
+try:
+    elastic_launch(config, work)(3)
+except ChildFailedError as error:
+    print(error.get_first_failure()[0], "ValueError: this is the cause" in str(error))
+"""
+    done = subprocess.run([sys.executable, "-m", "rushlight", "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "{0: 40, 1: 41}\n1 True\n", done.stderr
+
+
+# ---- rushlight launch
+
+COMMAND = pathlib.Path(__file__).resolve().parent.parent.parent / "build" / "rushlight"
+
+
+def started_by_c(*args):
+    if not COMMAND.exists():
+        pytest.skip("the command rushlight is not built")
+    return subprocess.Popen([str(COMMAND), "launch", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_launch_of_programs(tmp_path):
+    script = program(tmp_path, """
+dist.init_process_group("gloo")
+t = torch.ones(1) * rank
+dist.all_reduce(t)
+print(rank, t.item(), os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"])
+dist.destroy_process_group()
+""")
+    code, out, err = finish(started_by_c("-n", "3", "--log-dir", str(tmp_path / "log"), sys.executable, "-m", "rushlight", script))
+    assert (code, sorted(out.splitlines())) == (0, [f"{r} 3.0 3 {r}" for r in range(3)]), err
+    assert (tmp_path / "log" / "attempt_0_rank_1.stdout").read_text() == "1 3.0 3 1\n"
+
+
+def test_launch_ends_all_when_one_fails(tmp_path):
+    text = f"""echo $$ > {tmp_path}/pid$RANK; sleep 100 & echo $! > {tmp_path}/child$RANK
+while [ ! -s {tmp_path}/child0 -o ! -s {tmp_path}/child1 ]; do sleep 0.05; done
+if [ $RANK = 1 ]; then echo attempt $TORCHELASTIC_RESTART_COUNT failed >&2; exit 7; fi; wait"""
+    code, _, err = finish(started_by_c("-n", "2", "--max-restarts", "1", "sh", "-c", text))
+    assert code == 1 and "starting again, 0 of 1" in err and "it exited with code 7" in err and err.endswith("attempt 1 failed\n"), err
+    assert gone([int(p.read_text()) for p in tmp_path.iterdir()])
+    assert finish(started_by_c("-n", "2", "/no/such/program"))[0] == 1 and finish(started_by_c("-n", "0", "true"))[0] == 2
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+def test_launch_leaves_nothing(tmp_path, how):
+    process = started_by_c("-n", "2", "sh", "-c", f"echo $$ > {tmp_path}/pid$RANK; exec sleep 100")
+    try:
+        files, end = [tmp_path / "pid0", tmp_path / "pid1"], time.monotonic() + 30
+        while not all(f.exists() and f.read_text() for f in files) and time.monotonic() < end:
+            time.sleep(0.02)
+        pids = [int(f.read_text()) for f in files]
+        process.send_signal(getattr(signal, how))
+        process.communicate(timeout=30)
+        assert process.returncode == (-9 if how == "SIGKILL" else 128 + getattr(signal, how)) and gone(pids)
+    finally:
+        process.kill()
+
+
+def test_launch_on_two_machines(tmp_path):
+    at = str(port())
+    text = "echo $RANK $WORLD_SIZE $LOCAL_RANK $GROUP_RANK"
+    nodes = [started_by_c("-n", "2" if i == 0 else "1", "--nnodes", "2", "--node-rank", str(i), "--master-port", at, "sh", "-c", text) for i in range(2)]
+    done = [finish(n) for n in nodes]
+    assert [d[0] for d in done] == [0, 0] and sorted("".join(d[1] for d in done).splitlines()) == ["0 3 0 0", "1 3 1 0", "2 3 0 1"], done
