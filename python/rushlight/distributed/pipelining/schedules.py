@@ -7,7 +7,31 @@ import rushlight as torch
 
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
 
-__all__ = ["ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+__all__ = ["ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "order", "get_schedule_class"]
+
+
+def _interleaved(forward, backward, ahead):
+    """So many forward passes, then one backward and one forward in turn, then the rest of the backward passes."""
+    out = forward[:ahead]
+    for f, b in zip(forward[ahead:], backward):
+        out += [b, f]
+    return out + backward[len(forward) - ahead:]
+
+
+def order(kind, own, rank, size, stages, n):
+    """What process `rank` of `size` does with its stages `own` of `stages` and n microbatches: [(stage, microbatch, backward)]."""
+    own, each = sorted(own), range(n)
+    if kind in ("GPipe", "LoopedBFS"):
+        return [(s, m, False) for s in own for m in each] + [(s, m, True) for s in reversed(own) for m in each]
+    if kind == "1F1B":
+        return _interleaved([(own[0], m, False) for m in each], [(own[0], m, True) for m in each], min(n, stages - own[0]))
+    rounds = [range(first, min(first + size, n)) for first in range(0, n, size)]
+    forward = [(s, m, False) for some in rounds for s in own for m in some]
+    backward = [(s, m, True) for some in rounds for s in reversed(own) for m in some]
+    ahead = min(len(forward), (len(own) - 1) * size + 2 * (size - 1 - rank) + 1)
+    if n % size:  # rounds of different lengths: no microbatch may wait for one that comes later
+        ahead = len(forward)
+    return _interleaved(forward, backward, ahead)
 
 
 class _Schedule:
@@ -25,7 +49,7 @@ class _Schedule:
         self._first, self._last = self._stages.get(0), self._stages.get(some.num_stages - 1)
 
     def _order(self):
-        """[(stage, microbatch, backward)]"""
+        return order(self._kind, list(self._stages), self._rank, self._size, self._num_stages, self._n_microbatches)
 
     def step(self, *args, target=None, losses=None, return_outputs=True, loss_kwargs=None, **kwargs):
         """One batch forward and, where there is a loss, backward. args on the first stage, target on the last, whose process gets the outputs."""
@@ -83,45 +107,31 @@ class PipelineScheduleMulti(_Schedule):
 class ScheduleGPipe(PipelineScheduleSingle):
     """All forward passes, then all backward passes."""
 
-    def _order(self):
-        s, n = self._stage.stage_index, self._n_microbatches
-        return [(s, m, back) for back in (False, True) for m in range(n)]
-
-
-def _interleaved(forward, backward, ahead):
-    """So many forward passes, then one backward and one forward in turn, then the rest of the backward passes."""
-    order = forward[:ahead]
-    for f, b in zip(forward[ahead:], backward):
-        order += [b, f]
-    return order + backward[len(forward) - ahead:]
+    _kind = "GPipe"
 
 
 class Schedule1F1B(PipelineScheduleSingle):
     """After as many forward passes as there are stages to come, one backward pass for each forward pass."""
 
-    def _order(self):
-        s, n = self._stage.stage_index, self._n_microbatches
-        return _interleaved([(s, m, False) for m in range(n)], [(s, m, True) for m in range(n)], min(n, self._num_stages - s))
+    _kind = "1F1B"
 
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All microbatches through a stage, then the next stage of this process."""
 
-    def _order(self):
-        own, n = sorted(self._stages), range(self._n_microbatches)
-        return [(s, m, False) for s in own for m in n] + [(s, m, True) for s in reversed(own) for m in n]
+    _kind = "LoopedBFS"
 
 
 class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     """1F1B over several stages per process: as many microbatches as processes through each stage in turn."""
 
-    def _order(self):
-        own, n = sorted(self._stages), self._n_microbatches
-        rounds = [range(first, min(first + self._size, n)) for first in range(0, n, self._size)]
-        forward = [(s, m, False) for some in rounds for s in own for m in some]
-        backward = [(s, m, True) for some in rounds for s in reversed(own) for m in some]
-        if n % self._size:  # rounds of different lengths: no microbatch may wait for one that comes later
-            ahead = len(forward)
-        else:
-            ahead = min(len(forward), (len(own) - 1) * self._size + 2 * (self._size - 1 - self._rank) + 1)
-        return _interleaved(forward, backward, ahead)
+    _kind = "Interleaved1F1B"
+
+
+def get_schedule_class(schedule_name):
+    """The class of a name, in any case: "1F1B", "gpipe", ..."""
+    known = {c._kind.lower(): c for c in (ScheduleGPipe, Schedule1F1B, ScheduleLoopedBFS, ScheduleInterleaved1F1B)}
+    found = known.get(schedule_name.lower().removeprefix("schedule"))
+    if found is None:
+        raise ValueError(f"Unknown schedule '{schedule_name}'. The valid options are {[c._kind for c in known.values()]}")
+    return found
