@@ -111,6 +111,7 @@ def _wrapped(DTensor, local, mesh, placements, whole):
     return DTensor(local, mesh, placements, whole.shape, whole.stride()) if isinstance(local, torch.Tensor) else local
 
 
+plain_is_copy = False  # in implicit_replication(): a tensor that is no DTensor is a copy that all have
 _FROM_VALUES = frozenset("_local_scalar_dense item equal is_nonzero nonzero unique masked_select".split())
 _TAKES_PLAIN = frozenset("copy_ index _index_put_impl_ index_put index_put_".split())
 _NORMS = {"linalg_vector_norm": 1, "norm": 1}
@@ -124,7 +125,7 @@ def run(DTensor, func, args, kwargs):
     first = next(t for t in tensors if _is_dtensor(t))
     mesh = first._spec.mesh
     for t in tensors:
-        if not _is_dtensor(t) and t.dim() and torch._C._current_graph_task_id() == -1 and name not in _TAKES_PLAIN:
+        if not _is_dtensor(t) and t.dim() and torch._C._current_graph_task_id() == -1 and name not in _TAKES_PLAIN and not plain_is_copy:
             raise RuntimeError(f"{func} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!")
         if _is_dtensor(t) and t._spec.mesh != mesh:
             raise RuntimeError(f"{func}: DTensors of different meshes, {mesh} and {t._spec.mesh}")
