@@ -1,8 +1,6 @@
 """Optimizers over several processes."""
-from .._absent import absent
+from .post_localSGD_optimizer import PostLocalSGDOptimizer  # noqa: F401
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer  # noqa: F401
-
-globals().update(absent("PostLocalSGDOptimizer", "", "optim."))
 
 
 def __getattr__(name):

@@ -44,13 +44,28 @@ def _done(value):
     return future
 
 
-def _compressed(state, key, m, group):
+class _Random:
+    """Numbers of the first Q of one bucket, the same on all processes and as PyTorch draws them."""
+
+    def __init__(self, state):
+        self.state, self.generator = state, None
+
+    def draw(self, rows, columns, dtype):
+        if self.generator is None:
+            seed = 10 ** 9
+            while seed >= 10 ** 9:  # NumPy's randint(10 ** 9)
+                seed = torch.empty((), dtype=torch.int32).random_(generator=self.state.generator).item() % 2 ** 30
+            self.generator = torch.Generator().manual_seed(seed)
+        return torch.randn(rows, columns, generator=self.generator, dtype=dtype)
+
+
+def _compressed(state, key, m, group, random):
     """The mean of a matrix over the processes, approximately."""
     rows, columns = m.shape
     rank = min(rows, columns, state.matrix_approximation_rank)
     q = state.q_memory_dict.get(key) if state.warm_start else None
     if q is None or q.shape != (columns, rank):
-        q = torch.randn(columns, rank, generator=state.generator, dtype=m.dtype)  # the same everywhere
+        q = random.draw(columns, rank, m.dtype)
     q = torch.linalg.qr(q + state.orthogonalization_epsilon)[0]
     p = m @ q
     dist.all_reduce(p, group=group)
@@ -83,14 +98,14 @@ def powerSGD_hook(state, bucket):
     if _warming_up(state, bucket):
         return default_hooks.allreduce_hook(group, bucket)
     flat, index = bucket.buffer(), bucket.index()
-    before, whole = _with_error(state, index, flat), []
+    before, whole, random = _with_error(state, index, flat), [], _Random(state)
     for k, g in enumerate(bucket.gradients()):
         m = g.view(g.size(0), -1) if g.dim() > 1 else None
         rank = 0 if m is None else min(*m.shape, state.matrix_approximation_rank)
         if m is None or (m.size(0) + m.size(1)) * rank * state.min_compression_rate >= m.numel():
             whole.append(g)
         else:
-            m.copy_(_compressed(state, (index, k), m, group))
+            m.copy_(_compressed(state, (index, k), m, group, random))
     if whole:
         together = torch.cat([g.reshape(-1) for g in whole])
         dist.all_reduce(together, group=group)
@@ -120,6 +135,6 @@ def batched_powerSGD_hook(state, bucket):
     before = _with_error(state, index, flat)
     side = math.ceil(math.sqrt(flat.numel()))
     square = torch.cat([flat, flat.new_zeros(side * side - flat.numel())]).view(side, side)
-    flat.copy_(_compressed(state, index, square, group).view(-1)[:flat.numel()])
+    flat.copy_(_compressed(state, index, square, group, _Random(state)).view(-1)[:flat.numel()])
     _remember(state, index, before, flat, [])
     return _done(flat)

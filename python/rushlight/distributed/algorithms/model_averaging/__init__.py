@@ -1,1 +1,1 @@
-"""Averages over processes."""
+"""Parameters averaged over processes."""
