@@ -165,3 +165,109 @@ print(torch.equal(a.weight, b.weight), torch.equal(a.bias, b.bias))
 """
     with Ranks(2, program) as job:
         assert job.outputs() == ["True True\nTrue True\n"] * 2
+
+
+def test_a_traced_model_in_stages():
+    """Cut before a module and at pipe_split(), with a value that skips a stage; two processes train it as one does."""
+    program = """
+init()
+from rushlight import nn
+from rushlight.distributed.pipelining import SplitPoint, ScheduleGPipe, pipe_split, pipeline
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.mid, self.last = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.scale = nn.Parameter(torch.ones(6))
+    def forward(self, x, more=1.0):
+        skipped = self.first(x)
+        y = self.mid(skipped.relu().view(x.size(0), 6)) * more
+        pipe_split()
+        return self.last(y * self.scale + skipped)
+torch.manual_seed(0)
+net, alone = Net(), Net()
+alone.load_state_dict(net.state_dict())
+x, y = torch.randn(8, 4), torch.randn(8, 3)
+three = pipeline(net, (x[:2],), split_spec={"mid": SplitPoint.BEGINNING})
+print(three.num_stages, torch.equal(three(x[:2]), net(x[:2])), [sorted(dict(three.get_stage_module(i).named_parameters())) for i in range(3)])
+pipe = pipeline(net, (x[:2],))
+stage = pipe.build_stage(rank, torch.device("cpu"))
+schedule = ScheduleGPipe(stage, 4, loss_fn=nn.functional.mse_loss)
+losses = []
+schedule.step(*([x] if rank == 0 else []), **({"target": y, "losses": losses} if rank == 1 else {}))
+nn.functional.mse_loss(alone(x), y).backward()
+grads = dict(alone.named_parameters())
+print(max((p.grad - grads[n].grad).abs().max().item() for n, p in stage.submod.named_parameters()) < 1e-6)
+try:
+    pipeline(net, (x[:2],), split_spec={"nowhere": SplitPoint.END})
+except ValueError as error:
+    print(error)
+"""
+    names = [["first.bias", "first.weight"], ["mid.bias", "mid.weight"], ["last.bias", "last.weight", "scale"]]
+    with Ranks(2, program) as job:
+        assert job.outputs() == [f"3 True {names}\nTrue\npipeline: the model calls no module 'nowhere'\n"] * 2
+
+
+def test_functions_on_pieces():
+    program = """
+init()
+from rushlight.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+from rushlight.distributed.tensor.experimental import _attention, context_parallel, implicit_replication, local_map, register_sharding
+mesh = dist.init_device_mesh("cpu", (2,))
+x, w = torch.arange(12.).view(4, 3), torch.ones(3, 2)
+d, v = distribute_tensor(x, mesh, [Shard(1)]), distribute_tensor(w, mesh, [Shard(0)])
+product = local_map(lambda a, b: a @ b, out_placements=[Partial()], in_placements=([Shard(1)], [Shard(0)]), device_mesh=mesh)
+print(torch.equal(product(d, v).full_tensor(), x @ w))
+try:
+    product(d.redistribute(placements=[Shard(0)]), v)
+except ValueError as error:
+    print("mismatched placements" in str(error))
+with implicit_replication():
+    print((d + torch.ones(4, 3)).placements, torch.equal((d + torch.ones(4, 3)).full_tensor(), x + 1))
+@register_sharding(torch.ops.aten.cummin.default)
+def cummin(x, dim):
+    return [([Shard(k), Shard(k)], [Shard(k), None]) for k in range(x.ndim) if k != dim]
+print(torch.ops.aten.cummin(d, 0)[0].placements, torch.equal(torch.ops.aten.cummin(d, 0)[0].full_tensor(), x.cummin(0)[0]))
+torch.manual_seed(0)
+q, k, v = (torch.randn(2, 3, 8, 4, requires_grad=True) for _ in range(3))
+g = torch.randn(2, 3, 8, 4)
+for way in ("alltoall", "allgather"):
+    for causal in (False, True):
+        for balanced in (True, False):
+            _attention.set_rotate_method(way)
+            _attention._cp_options.enable_load_balance = balanced
+            whole = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            want = torch.autograd.grad(whole, (q, k, v), g)
+            parts = [t.detach().clone() for t in (q, k, v, g)]
+            with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 4):
+                a, b, c = (t.clone().requires_grad_() for t in parts[:3])
+                out = torch.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=causal)
+                got = torch.autograd.grad(out, (a, b, c), parts[3])
+            made = _attention.context_parallel_unshard(mesh, [out.detach(), *got], [2] * 4)
+            worst = max((x - y).abs().max().item() for x, y in zip(made, (whole, *want)))
+            assert worst < 2e-6 and torch.equal(parts[0], q), (way, causal, balanced, worst)
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == ["True\nTrue\n(Shard(dim=1),) True\n(Shard(dim=1),) True\n"] * 2
+
+
+def test_parameters_averaged_from_time_to_time():
+    program = """
+init()
+from rushlight.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import PostLocalSGDState, post_localSGD_hook
+from rushlight.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from rushlight.distributed.optim import PostLocalSGDOptimizer
+net = torch.nn.Linear(2, 1, bias=False)
+torch.nn.init.zeros_(net.weight)
+ddp = torch.nn.parallel.DistributedDataParallel(net)
+alone, _ = dist.new_subgroups(1)
+ddp.register_comm_hook(PostLocalSGDState(None, alone, start_localSGD_iter=1), post_localSGD_hook)
+opt = PostLocalSGDOptimizer(torch.optim.SGD(net.parameters(), lr=1.0), PeriodicModelAverager(period=2, warmup_steps=1))
+for step in range(4):
+    ddp(torch.full((1, 2), rank + 1.0)).sum().backward()
+    opt.step()
+    opt.zero_grad()
+    print(net.weight[0, 0].item(), end=" ")
+print(opt.state_dict()["step"])
+"""
+    with Ranks(2, program) as job:  # the mean of the gradients, then those of each rank with the weights' mean in steps 2 and 4
+        assert job.outputs() == ["-1.5 -3.0 -4.0 -6.0 4\n", "-1.5 -3.0 -5.0 -6.0 4\n"]
