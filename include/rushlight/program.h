@@ -26,6 +26,7 @@ RUSH_API int rush_program_run(rush_module *, int n, rush_tensor *const *in, int 
  * change later are not looked at again. 0; -1 and an error. */
 RUSH_API int rush_program_freeze(rush_module *);
 RUSH_API const char *rush_program_text(const rush_module *); /* its graph, a line for each call; lives in the scope */
+RUSH_API const char *rush_program_picture(const rush_module *, bool svg); /* the same as an SVG picture, or in the language of Graphviz */
 
 /* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
 typedef struct rush_onnx_options {

@@ -106,6 +106,13 @@ static PyObject *swap(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Objects that live on only because a tensor does: the program has let go of them, though weak references find them. */
+static PyObject *is_let_go(PyObject *module, PyObject *x)
+{
+    rush_tensor *t = py_need_tensor(x, "the argument");
+    return t ? PyBool_FromLong(t->flags & RUSH_T_PY_OWNED) : NULL;
+}
+
 static PyObject *set_versions(PyObject *module, PyObject *args)
 {
     PyObject *tensors, *versions;
@@ -166,6 +173,7 @@ static PyMethodDef functions[] = {
     {"_will_engine_execute_node", will_execute, METH_O, "Will the running backward come to this node?"},
     {"_set_conj", set_conj, METH_VARARGS, "Sets the bit of lazy conjugation."},
     {"_set_neg", set_neg, METH_VARARGS, "Sets the bit of lazy negation."},
+    {"_is_let_go", is_let_go, METH_O, "Does the object live on only because its tensor does?"},
     {"_swap_tensor_impl", swap, METH_VARARGS, "Two objects exchange their tensors."},
     {"_get_tracing_state", none, METH_NOARGS, "None: nothing is traced."},
     {"_are_functorch_transforms_active", no, METH_NOARGS, "Is a transform of torch.func running that must see every function?"},

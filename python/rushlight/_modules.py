@@ -18,7 +18,6 @@ _GPU_RANDOM = "get_rng_state get_rng_state_all set_rng_state set_rng_state_all m
 _BUNDLED = "bundled inputs belong to TorchScript files, which rushlight does not write"
 
 TABLE = {
-    "_dynamo.backends.": "",
     "_export.": "",
     "_higher_order_ops.associative_scan": "_higher_order_ops: associative_scan",
     "_prims.": "",

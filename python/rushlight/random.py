@@ -3,23 +3,33 @@ import contextlib
 import warnings
 
 import rushlight as torch
+from rushlight import _pending
 from rushlight._C import default_generator
 
 __all__ = ["set_rng_state", "get_rng_state", "manual_seed", "seed", "initial_seed", "fork_rng"]
 
 
+def _drawn():
+    """Has compiled functions draw first what they put off."""
+    if _pending.open:
+        _pending.settle("the state of the generator is read or set")
+
+
 def set_rng_state(new_state):
     """Continue from a state that get_rng_state gave."""
+    _drawn()
     default_generator.set_state(new_state)
 
 
 def get_rng_state():
     """The state of the generator, as a tensor of bytes."""
+    _drawn()
     return default_generator.get_state()
 
 
 def manual_seed(seed):
     """Start the random numbers that belong to a seed, on all devices."""
+    _drawn()
     seed = int(seed)
     if not torch.cuda._is_in_bad_fork():
         torch.cuda.manual_seed_all(seed)
@@ -29,6 +39,7 @@ def manual_seed(seed):
 
 def seed():
     """A seed from the system's randomness, for all devices."""
+    _drawn()
     value = default_generator.seed()
     if not torch.cuda._is_in_bad_fork():
         torch.cuda.manual_seed_all(value)

@@ -103,12 +103,15 @@ int rush_cmd_run(int n, char **args)
 
 int rush_cmd_inspect(int n, char **args)
 {
-    if (n != 1) return fprintf(stderr, "usage: rushlight inspect MODEL\n"), 2;
+    const char *how = n == 2 ? args[1] : "";
+    bool svg = !strcmp(how, "--svg"), dot = !strcmp(how, "--dot");
+    if (n < 1 || n > 2 || (n == 2 && !svg && !dot)) return fprintf(stderr, "usage: rushlight inspect MODEL [--dot | --svg]\n"), 2;
     int status = 0;
     rush_scope() {
         rush_module *net = rush_program_load(args[0]);
-        const char *text = net ? rush_program_text(net) : NULL;
+        const char *text = !net ? NULL : svg || dot ? rush_program_picture(net, svg) : rush_program_text(net);
         if (!text) status = failed();
+        else if (svg || dot) fputs(text, stdout);
         else printf("%lld numbers in parameters\n%s", (long long)rush_parameter_count(net), text);
     }
     return status;

@@ -121,11 +121,27 @@ static bool constant(const c_record *r, const rush_profile_event *e)
     return !(e->op->flags & RUSH_RANDOM);
 }
 
+bool rush_c_depends_on_data(const rush_op *op, bool mask)
+{
+    bool reads = op->nargs && op->args[0].type == RUSH_A_TENSOR && !(op->flags & RUSH_VIEW), number = false, indices = false;
+    for (int i = 0; i < op->nout; ++i) number |= op->out_types[i] != RUSH_A_TENSOR;
+    for (int i = 0; i < op->nargs; ++i) indices |= op->args[i].type == RUSH_A_TENSOR && op->args[i].list;
+    return op->flags & RUSH_DATA_SIZED ? mask || !indices : reads && number;
+}
+
+static bool has_mask(const rush_profile_event *e)
+{
+    for (int i = 0; i < e->op->nargs; ++i)
+        for (uint32_t k = 0; e->in[i].kind == RUSH_V_TENSORS && k < e->in[i].n; ++k)
+            if (e->in[i].tensors[k] && (e->in[i].tensors[k]->dtype == RUSH_BOOL || e->in[i].tensors[k]->dtype == RUSH_U8)) return true;
+    return false;
+}
+
 static int record(c_record *r, const rush_profile_event *e)
 {
     const rush_op *op = e->op;
     const c_use made = constant(r, e) ? C_CONSTANT : C_WORK;
-    c_step s = {.op = op, .row = rush_c_row_find(op), .inplace = e->how != RUSH_PROFILE_CALL, .in = rush_arena_alloc(&r->arena, sizeof *s.in * ((size_t)op->nargs + (size_t)op->nout + 1))};
+    c_step s = {.op = op, .row = rush_c_row_find(op), .depends = rush_c_depends_on_data(op, has_mask(e)), .where = rush_graph_running ? rush_graph_running->where : NULL, .inplace = e->how != RUSH_PROFILE_CALL, .in = rush_arena_alloc(&r->arena, sizeof *s.in * ((size_t)op->nargs + (size_t)op->nout + 1))};
     if (!s.in) return -1;
     s.out = s.in + op->nargs;
     for (int i = 0; i < op->nargs; ++i)

@@ -18,6 +18,8 @@ typedef struct c_row c_row;
 typedef struct c_step {
     const rush_op *op;
     const c_row *row;     /* NULL: it cannot be written                                            */
+    bool depends;         /* what it gives depends on data, so that the recorded call shows one case of many */
+    const char *where;    /* the line of source that calls it, or NULL                             */
     bool inplace;
     rush_value *in, *out; /* as the call had them; lists are copies, tensors are held by the recording */
 } c_step;
@@ -66,6 +68,9 @@ void rush_c_record_free(c_record *);
 c_buffer *rush_c_buffer_of(const c_record *, const rush_storage *); /* NULL: not seen             */
 int rush_c_buffer_add(c_record *, rush_tensor *, c_use, const char *name);
 c_buffer *rush_c_room(c_record *, rush_dtype, int64_t n); /* for the step that is being written */
+
+/* Do the sizes of its results depend on data, or is what it gives a number of a tensor? Indices make a size only where there is a mask among them. */
+bool rush_c_depends_on_data(const rush_op *, bool mask);
 
 /* c_rows.c */
 const c_row *rush_c_row_find(const rush_op *); /* NULL: the operation cannot be written as it is  */

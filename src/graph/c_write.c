@@ -178,14 +178,58 @@ static int write_steps(c_record *r)
     return 0;
 }
 
+static void add_missing(rush_missing *missing, const rush_op *op, bool depends, const char *where)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s%s", op->name, depends ? " (what it gives depends on data)" : "");
+    rush_missing_add(missing, what, where);
+}
+
+static int tell_missing(const rush_missing *missing)
+{
+    RUSH_CHECK(!missing->n, RUSH_NOT_IMPLEMENTED, "the program calls %zu operation%s that cannot be written as C:%s", missing->n, missing->n == 1 ? "" : "s", missing->text);
+    return 0;
+}
+
 /* All that cannot be written, in one error. */
 static int check_steps(const c_record *r)
 {
     rush_missing missing = {0};
     for (uint32_t i = 0; i < r->nsteps; ++i)
-        if (!r->step[i].row) rush_missing_add(&missing, r->step[i].op->name, NULL);
-    RUSH_CHECK(!missing.n, RUSH_NOT_IMPLEMENTED, "the program calls %zu operation%s that cannot be written as C:%s", missing.n, missing.n == 1 ? "" : "s", missing.text);
-    return 0;
+        if (!r->step[i].row || r->step[i].depends) add_missing(&missing, r->step[i].op, r->step[i].depends, r->step[i].where);
+    return tell_missing(&missing);
+}
+
+static bool has_mask(const rush_graph *g, const rush_operand *o)
+{
+    if (o->kind == RUSH_OPERAND_VALUE) return g->value[o->value].dtype == RUSH_BOOL || g->value[o->value].dtype == RUSH_U8;
+    for (uint32_t i = 0; o->kind == RUSH_OPERAND_LIST && i < o->n; ++i)
+        if (has_mask(g, &o->item[i])) return true;
+    return false;
+}
+
+static bool is_tensor(const rush_graph *g, const rush_operand *o)
+{
+    return o->kind == RUSH_OPERAND_VALUE ? g->value[o->value].type == RUSH_A_TENSOR : o->kind == RUSH_OPERAND_CONSTANT && o->constant.kind == RUSH_V_TENSOR;
+}
+
+/* What a run on zeros cannot show: which way the program goes, where data decide it. Is there any such node? */
+static bool find_decisions(const rush_graph *g, rush_missing *missing)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < g->nnodes; ++k) {
+        const rush_graph_node *node = &g->node[k];
+        bool decides = node->form == RUSH_NODE_WHILE || (node->form == RUSH_NODE_COND && is_tensor(g, &node->in[0]));
+        bool mask = false;
+        for (uint32_t i = 0; i < node->nin; ++i) mask |= node->in[i].kind == RUSH_OPERAND_LIST && has_mask(g, &node->in[i]);
+        bool depends = node->op && rush_c_depends_on_data(node->op, mask);
+        if (decides) rush_missing_add(missing, node->form == RUSH_NODE_WHILE ? "while_loop (data decide how often it runs)" : "cond (data decide which block runs)", node->where);
+        else if (node->op && (depends || (!node->op->run && !(node->op->flags & RUSH_VIEW) && !rush_c_row_find(node->op)))) add_missing(missing, node->op, depends, node->where);
+        any |= decides || depends;
+        for (int i = 0; i < 2; ++i)
+            if (node->block[i]) any |= find_decisions(node->block[i], missing);
+    }
+    return any;
 }
 
 typedef struct writer {
@@ -416,6 +460,8 @@ static int save(writer *w, rush_module *m, const char *path)
     RUSH_CHECK(!(w->o->train && w->o->int8), RUSH_VALUE_ERROR, "weights of 8 bits cannot be trained");
     RUSH_CHECK(m && m->kind == &rush_program_kind, RUSH_TYPE_ERROR, "the module is no program of a graph");
     if (!w->o->train && rush_program_freeze(m)) return -1;
+    rush_missing missing = {0};
+    if (find_decisions(((rush_program *)m->data)->graph, &missing)) return tell_missing(&missing);
     w->parameters = rush_parameters(m);
     if (make_inputs(w, m->data) || record_run(w, m) || (w->o->train && record_train(w, m))) return -1;
     char *header = rush_scope_alloc(whole + 1);

@@ -103,6 +103,8 @@ char *rush_graph_text(const rush_graph *);              /* reads like code; in t
 /* ---- running it: graph_run.c ---- */
 /* in[g->nin] to out[g->nout]; results are parked. */
 int rush_graph_run(const rush_graph *, const rush_value *in, rush_value *out);
+/* The node that the thread is running, or NULL: profilers ask it where a call came from. */
+extern _Thread_local const rush_graph_node *rush_graph_running;
 /* One node; v has the values by number, its results are held there. */
 int rush_graph_run_node(const rush_graph *, uint32_t node, rush_value *v);
 

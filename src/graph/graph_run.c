@@ -193,6 +193,8 @@ static int run_node(rush_value *at, const rush_graph_node *node)
     }
 }
 
+_Thread_local const rush_graph_node *rush_graph_running;
+
 /* Says where in the program an error came about. */
 static int told(const rush_graph_node *node)
 {
@@ -216,16 +218,19 @@ int rush_graph_run(const rush_graph *g, const rush_value *in, rush_value *out)
     rush_value *at = rush_scope_alloc(RUSH_MAX(g->nvalues, 1u) * sizeof *at);
     if (!at) return -1;
     for (uint32_t v = 0; v < g->nvalues; ++v) at[v] = RUSH_NONE;
+    const rush_graph_node *outer = rush_graph_running;
     int failed = 0;
     for (uint32_t i = 0; i < g->nin; ++i) hold(at, g->in[i], in[i]);
     for (uint32_t k = 0; k < g->nnodes && !failed; ++k) {
         const rush_graph_node *node = &g->node[k];
         size_t mark = rush_scope_open();
+        rush_graph_running = node;
         failed = run_node(at, node);
         if (failed) told(node);
         rush_scope_close(mark);
         for (uint32_t i = 0; i < node->nends; ++i) let_go(at, node->ends[i]);
     }
+    rush_graph_running = outer;
     for (uint32_t i = 0; i < g->nout && !failed; ++i) {
         failed = read_one(at, &g->out[i], NULL, &out[i]);
         if (!failed && out[i].kind == RUSH_V_TENSOR && !rush_park(rush_keep(out[i].t))) failed = -1;

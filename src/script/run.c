@@ -608,6 +608,19 @@ static bool is_mode(const script_node *x, bool *grad)
     return *grad || !strcmp(name, "torch.no_grad") || !strcmp(name, "torch.autograd.no_grad");
 }
 
+/* Leaves a context after an error, which stays the pending one unless leaving fails. */
+static void leave_after_error(frame *f, script_value self)
+{
+    char what[2048];
+    script_value none[3] = {SCRIPT_NOTHING, SCRIPT_NOTHING, SCRIPT_NOTHING}, left;
+    rush_error_kind kind = rush_error_kind_now();
+    snprintf(what, sizeof what, "%s", rush_error());
+    rush_error_clear();
+    if (call_on(f, self, "__exit__", 3, none, &left)) return;
+    rush_script_drop(left);
+    rush_fail(kind, "%s", what);
+}
+
 static int run_with(frame *f, const script_node *x, uint32_t k)
 {
     if (k + 1 >= x->n) return run(f, x->kid[x->n - 1]);
@@ -625,11 +638,9 @@ static int run_with(frame *f, const script_node *x, uint32_t k)
         if (x->kid[k + 1]->op != SCRIPT_N_PASS && store(f, x->kid[k + 1], entered)) flow = FAILED;
         rush_script_drop(entered);
         if (flow != FAILED) flow = run_with(f, x, k + 2);
-        bool grad_now = rush_grad_enabled();
-        if (flow != FAILED) { /* after an error the road is closed until it is told: nothing can run */
-            if (call_on(f, self, "__exit__", 3, none, &left)) flow = FAILED;
-            else rush_script_drop(left);
-        } else rush_grad_enabled_set(grad_now);
+        if (flow == FAILED) leave_after_error(f, self);
+        else if (call_on(f, self, "__exit__", 3, none, &left)) flow = FAILED;
+        else rush_script_drop(left);
     }
     rush_script_drop(self);
     return flow;

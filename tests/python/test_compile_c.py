@@ -65,8 +65,36 @@ def test_the_c_file_learns_as_the_program_does(tmp_path, name, optimizer):
 def test_what_cannot_be_written_is_told(tmp_path):
     told = command(DATA / "mlp.pt2", "-o", tmp_path / "net.txt")
     assert told.returncode and "no name of a C file" in told.stderr
-    told = command(DATA / "while.pt2", "-o", tmp_path / "net.c", "--train", "nothing")
+    told = command(DATA / "mlp.pt2", "-o", tmp_path / "net.c", "--train", "nothing")
     assert told.returncode and "there are sgd and adam" in told.stderr
+
+
+@pytest.mark.parametrize("name, what", [("while", "while_loop (data decide how often it runs)"), ("control", "cond (data decide which block runs)")])
+def test_what_depends_on_data_is_refused(tmp_path, name, what):
+    """With all of its names and where they stand in the source."""
+    told = command(DATA / f"{name}.pt2", "-o", tmp_path / "net.c")
+    assert told.returncode == 1 and what in told.stderr and "called by" in told.stderr and not (tmp_path / "net.c").exists()
+
+
+def test_all_that_cannot_be_written_is_told_at_once(tmp_path):
+    import rushlight as torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.nonzero(x).float().sum(), torch.linalg.qr(x)[0], x[x > 0], x[torch.tensor([0, 1])]
+    torch.export.save(torch.export.export(Net(), (torch.eye(3),)), tmp_path / "net.pt2")
+    told = command(tmp_path / "net.pt2", "-o", tmp_path / "net.c")
+    assert told.returncode == 1 and "calls 4 operations" in told.stderr and "test_compile_c.py" in told.stderr
+    assert "nonzero (what it gives depends on data)" in told.stderr and "\n  linalg_qr, called by" in told.stderr and "index.Tensor (what it gives" in told.stderr
+
+
+def test_pictures(tmp_path):
+    command("--help")  # skips where the command is not there
+    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(__import__("rushlight")._C.__file__)).parent.parent / "rushlight"
+    svg, dot = (subprocess.run([here, "inspect", DATA / "cnn.pt2", how], capture_output=True, text=True, check=True).stdout for how in ("--svg", "--dot"))
+    import xml.etree.ElementTree
+    root = xml.etree.ElementTree.fromstring(svg)
+    assert root.tag.endswith("svg") and len(root.findall(".//{*}rect")) == dot.count("[label=") and "conv2d" in svg and dot.startswith("digraph") and " -> " in dot
 
 
 def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_path):

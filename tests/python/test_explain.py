@@ -39,8 +39,5 @@ def test_counts(f, graphs):
 def test_reasons():
     told = torch._dynamo.explain(reading)(torch.ones(2, 2))
     assert "tolist" in told.break_reasons[0].reason and told.break_reasons[0].user_stack[0].name == "reading"
-    with pytest.raises(AttributeError, match="nothing was compiled"):
-        told.graphs
+    assert all(isinstance(graph, torch.fx.GraphModule) for graph in told.graphs)
     torch._dynamo.graph_break()  # outside of an explanation: nothing
-    with torch._dynamo.config.patch(capture_scalar_outputs=True):
-        assert torch._dynamo.explain(lambda x: x * x.sum().item())(torch.ones(2)).graph_break_count == 0

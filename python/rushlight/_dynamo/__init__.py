@@ -1,24 +1,33 @@
-"""Names of torch._dynamo that packages look up; functions run eagerly."""
+"""torch._dynamo: backends of torch.compile, what keeps functions from it, and names that packages look up."""
 import importlib
 
-from ..compiler import (allow_in_graph, assume_constant_result, disable, is_compiling, is_dynamo_compiling, list_backends,  # noqa: F401
-                        reset, substitute_in_graph)
+import rushlight as torch
+
+from ..compiler import allow_in_graph, assume_constant_result, disable, is_compiling, is_dynamo_compiling, reset, substitute_in_graph  # noqa: F401
 from . import config, exc, utils  # noqa: F401
+from .backends.registry import list_backends, lookup_backend, register_backend  # noqa: F401
 from .eval_frame import OptimizedModule  # noqa: F401
 from .explaining import explain, graph_break  # noqa: F401
 
 
-def optimize(*args, **kwargs):
-    """A decorator that gives back what it decorates."""
-    return lambda fn: fn
+def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None, **ignored):
+    """A decorator that compiles: torch.compile by its old name. nopython: fullgraph."""
+    return torch.compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
+
+
+def optimize_assert(backend, **more):
+    """The same, where a place that ends a graph is an error."""
+    return optimize(backend, nopython=True)
 
 
 def disallow_in_graph(fn):
-    return fn
+    """fn, which runs operation by operation between graphs."""
+    return disable(fn)
 
 
 def forbid_in_graph(fn):
-    return fn
+    """fn, whose call in a compiled function is an error with fullgraph."""
+    return disable(fn)
 
 
 def mark_dynamic(t, index, *args, **kwargs):

@@ -2,25 +2,57 @@
 
 They run as they are, Python and all; but between entry and exit elementwise work on large tensors is put off, and whole chains
 of it are done together over small blocks when a result is asked for (src/op/later.h). So nothing is traced or guarded, and
-branches, side effects, errors and values are those of the plain call.
+branches, side effects, errors and values are those of the plain call. Backends that are functions get graphs: capture.py.
 """
 import functools
+import threading
 
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, _pending
+
+
+class _Depth(threading.local):
+    """How many compiled functions this thread is in, 0 in what is kept from the compiler."""
+
+    compiling = 0
+
+
+depth = _Depth()
 
 
 def run_lazily(fn, args, kwargs):
     """fn(*args, **kwargs), with elementwise work put off while it runs."""
     _C._later_begin()
+    depth.compiling += 1
     try:
         return fn(*args, **kwargs)
     finally:
+        depth.compiling -= 1
         _C._later_end()
 
 
 def run_plainly(fn, args, kwargs):
-    return fn(*args, **kwargs)
+    depth.compiling += 1
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        depth.compiling -= 1
+
+
+class RunWhole:
+    """For fullgraph: the first call on arguments of each kind shows whether one graph could hold the function; the others are run by `run`."""
+
+    def __init__(self, run):
+        self.run, self.seen = run, set()
+
+    def __call__(self, fn, args, kwargs):
+        kinds = tuple((t.shape, t.dtype) if isinstance(t, torch.Tensor) else type(t) for t in torch.utils._pytree.tree_leaves((args, kwargs)))
+        if kinds in self.seen:
+            return self.run(fn, args, kwargs)
+        from .capture import GraphCompiler
+        result = self.run(GraphCompiler(lambda module, inputs: module.forward, fullgraph=True), (fn, args, kwargs), {})
+        self.seen.add(kinds)
+        return result
 
 
 def compiled(fn, run=run_lazily):
@@ -32,17 +64,45 @@ def compiled(fn, run=run_lazily):
     return stand_in
 
 
-def eagerly(fn):
+def eagerly(fn, reason=None):
     """fn, with each operation done at its call, also inside functions that are compiled."""
     @functools.wraps(fn, updated=())
     def eager(*args, **kwargs):
+        capture, before = _pending.capture(), depth.compiling
         was = _C._later_set(False)
+        depth.compiling = 0
         try:
-            return fn(*args, **kwargs)
+            if capture is None:
+                return fn(*args, **kwargs)
+            capture.stop("%s is kept from the compiler%s" % (getattr(fn, "__qualname__", fn), ": " + reason if reason else ""))
+            with capture.paused():
+                return fn(*args, **kwargs)
         finally:
+            depth.compiling = before
             _C._later_set(was)
     eager._torchdynamo_orig_callable, eager._torchdynamo_disable = fn, True
     return eager
+
+
+def aside(fn):
+    """fn, whose calls are done when they are made, while those around it go on being written down."""
+    @functools.wraps(fn, updated=())
+    def call(*args, **kwargs):
+        capture = _pending.capture()
+        if capture is None:
+            return fn(*args, **kwargs)
+        with capture.paused():
+            return fn(*args, **kwargs)
+    return call
+
+
+def whole(fn):
+    """fn, of which a graph holds the call and not what it calls."""
+    @functools.wraps(fn, updated=())
+    def call(*args, **kwargs):
+        capture = _pending.capture()
+        return fn(*args, **kwargs) if capture is None or capture.busy else capture.write_down(fn, args, kwargs)
+    return call
 
 
 class OptimizedModule(torch.nn.Module):

@@ -1,6 +1,6 @@
 """Automatic differentiation: backward and grad, gradient modes, custom functions, checks."""
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, _pending
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function, NestedIOFunction
 from rushlight.autograd.grad_mode import (_force_original_view_tracking, _unsafe_preserve_version_counter,
@@ -85,6 +85,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     if _C._are_functorch_transforms_active():
         raise RuntimeError("backward() called inside a functorch transform. This is not supported, please use "
                            "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms.")
+    if _pending.open and _pending.waits():
+        return _pending.alone("backward() stands in no graph", backward, (tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs), {})
     if grad_variables is not None:
         import warnings
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)

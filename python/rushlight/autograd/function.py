@@ -2,7 +2,7 @@
 import functools
 
 import rushlight as torch
-from rushlight import _C, _functorch
+from rushlight import _C, _functorch, _pending
 from rushlight._C import _FunctionBase
 
 __all__ = ["FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -130,6 +130,8 @@ class Function(_SingleLevelFunction):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run it; what happens to the result is recorded."""
+        if _pending.open and _pending.waits():
+            return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, kwargs)
         if cls.setup_context is not _SingleLevelFunction.setup_context and kwargs:
             import inspect
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)

@@ -1,7 +1,8 @@
 """torch.compile and torch.compiler: what runs compiled, and what does not."""
 import contextlib
 import functools
-import warnings
+import sys
+import types
 
 import rushlight as torch
 
@@ -10,59 +11,78 @@ __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "subs
            "save_cache_artifacts", "load_cache_artifacts", "skip_guard_on_inbuilt_nn_modules_unsafe", "nested_compile_region"]
 
 
-_BACKENDS = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "eager_noexcept")  # all run functions as they are; the first puts work off
+_PLAIN = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition")  # operations run at their calls, which is what graphs of them would do
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
-def _runner(backend, mode):
-    """How calls are run for a backend: an unknown one is an error, and so is a mode that inductor does not have."""
-    from rushlight._dynamo.eval_frame import run_lazily, run_plainly
-    from rushlight._dynamo.exc import InvalidBackend
-    if isinstance(backend, str):
-        if backend not in _BACKENDS:
-            raise InvalidBackend(backend)
-        if backend == "inductor" and mode is not None and mode not in _MODES:
+def _check_options(options):
+    """Names and types of inductor's settings, which are taken and have nothing to change."""
+    from rushlight._inductor import config
+    known = config.shallow_copy_dict()
+    for key, value in options.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise RuntimeError(f"Unexpected optimization option {key}, known options are {list(known)}")
+        if known[name] is not None and not isinstance(value, type(known[name])):
+            raise RuntimeError(f"Unexpected type of attr {key}, got {type(value).__name__} should be {type(known[name]).__name__}")
+
+
+def _runner(backend, fullgraph, mode, options):
+    """How calls are run for a backend: an unknown one is an error, and so is a mode or an option that inductor does not have."""
+    from rushlight._dynamo.backends.registry import lookup_backend
+    from rushlight._dynamo.eval_frame import RunWhole, run_lazily, run_plainly
+    if backend == "inductor":
+        if mode is not None and mode not in _MODES:
             raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
-        return run_lazily if backend == "inductor" else run_plainly
-    if callable(backend):
-        name = getattr(backend, "__name__", type(backend).__name__)
-        warnings.warn(f"torch.compile: graphs are not captured for backends of one's own, so {name} is not called and functions run as they are", stacklevel=3)
-    return run_plainly
+        _check_options(options or {})
+    elif backend not in _PLAIN:
+        from rushlight._dynamo.capture import GraphCompiler
+        given = {**({"mode": mode} if mode and mode != "default" else {}), **({"options": options} if options else {})}
+        return GraphCompiler(lookup_backend(backend), fullgraph, given)
+    run = run_lazily if backend == "inductor" else run_plainly
+    return RunWhole(run) if fullgraph else run
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The function or module (in an OptimizedModule), faster where chains of elementwise operations work on large tensors.
 
-    Python runs as always, in every call: nothing is traced, so results, side effects and errors are those of the plain function, bit
+    Python runs as always, in every call: results, side effects and errors are those of the plain function, bit
     for bit, and the first call takes no longer than others. A decorator when called without a model. backend="eager" and "aot_eager" run each
-    operation at its call; other names are errors, and backends that are functions are not called (a warning says so).
+    operation at its call. A backend that is a function, or registered as one, is given (GraphModule, example inputs) for the calls on tensors between two
+    places where Python needs a value, and what it returns runs in their place. fullgraph=True: such a place is an error.
+
+    dynamic is taken and changes nothing: graphs are made again for sizes that were not seen. mode and options are inductor's names.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    assert dynamic is None or isinstance(dynamic, bool), f"Expected enable to be a bool, got {type(dynamic)}"
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     assert callable(model), f"A callable function is expected, but {type(model)} is provided."
     if disable:
         return model
     from rushlight._dynamo.eval_frame import OptimizedModule, compiled
-    run = _runner(backend, mode)
+    run = _runner(backend, fullgraph, mode, options)
     if isinstance(model, torch.nn.Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model, run)
     return compiled(model, run)
 
 
 def is_compiling():
-    """Whether a compiler is tracing: never."""
-    return False
+    """Whether this is called from a compiled function, or while torch.export captures one."""
+    return is_dynamo_compiling() or is_exporting()
 
 
 def is_dynamo_compiling():
-    return False
+    """Whether this is called from a compiled function."""
+    frame = sys.modules.get("rushlight._dynamo.eval_frame")
+    return frame is not None and frame.depth.compiling > 0
 
 
 def is_exporting():
-    """Whether torch.export is tracing: never."""
-    return False
+    """Whether torch.export captures a program."""
+    capture = sys.modules.get("rushlight.export._capture")
+    return capture is not None and capture.running() is not None
 
 
 def disable(fn=None, recursive=True, *, reason=None):
@@ -71,17 +91,24 @@ def disable(fn=None, recursive=True, *, reason=None):
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if isinstance(fn, (type, torch.nn.Module)):
-        fn.forward = eagerly(fn.forward) if hasattr(fn, "forward") else None
+        fn.forward = eagerly(fn.forward, reason) if hasattr(fn, "forward") else None
         return fn
-    return eagerly(innermost_fn(fn))
+    return eagerly(innermost_fn(fn), reason)
 
 
 def allow_in_graph(fn):
-    return fn
+    """fn, of which graphs hold the call and not what it calls. A list of functions gives a list."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    assert callable(fn), "allow_in_graph expects a callable"
+    from rushlight._dynamo.eval_frame import whole
+    return whole(fn) if isinstance(fn, types.FunctionType) else fn
 
 
 def assume_constant_result(fn):
-    return fn
+    """fn, of which no graph holds anything but its result."""
+    from rushlight._dynamo.eval_frame import aside
+    return aside(fn)
 
 
 def nested_compile_region(fn=None):
@@ -98,12 +125,16 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
 
 
 def reset():
-    """Forget what was compiled: nothing was."""
+    """Forget the graphs that were compiled."""
+    capture = sys.modules.get("rushlight._dynamo.capture")
+    if capture is not None:
+        capture.forget_all()
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
     """Names that compile() takes; without tags to exclude those for looking for errors, too."""
-    return sorted(_BACKENDS) if not exclude_tags else ["inductor"]
+    from rushlight._dynamo.backends.registry import list_backends
+    return list_backends(exclude_tags)
 
 
 class set_stance(contextlib.ContextDecorator):

@@ -6,6 +6,7 @@ uninitialized kinds stand in lazy modules until the first batch tells their shap
 from collections import OrderedDict
 
 import rushlight as torch
+from rushlight import _pending
 
 _TensorMeta = type(torch.Tensor)
 
@@ -32,6 +33,8 @@ class Parameter(torch.Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = torch.empty(0)
+        if _pending.open:
+            _pending.settle("a Parameter is made")
         kind = type(data)
         if kind is torch.Tensor or kind is Parameter:
             return torch.Tensor._make_subclass(cls, data, requires_grad)

@@ -1,0 +1,31 @@
+"""Backends that run graphs as they are, to look for errors."""
+from .common import aot_autograd
+from .registry import register_debug_backend as register
+
+
+@register
+def eager(gm, fake_tensor_inputs, **kwargs):
+    """The graph's own code."""
+    return gm.forward
+
+
+@register
+def eager_noexcept(gm, fake_tensor_inputs, **kwargs):
+    """The graph's own code; an error in it is one of the backend."""
+    def inner(*args):
+        try:
+            return gm(*args)
+        except Exception as error:
+            raise RuntimeError("Unexpected exception when running generated GraphModule") from error
+    return inner
+
+
+def boxed_nop(fx_g, example_inputs):
+    def run(args):
+        return fx_g(*args)
+    run._boxed_call = True
+    return run
+
+
+aot_eager = register(aot_autograd(fw_compiler=boxed_nop), name="aot_eager")
+aot_eager_decomp_partition = register(aot_autograd(fw_compiler=boxed_nop), name="aot_eager_decomp_partition")
