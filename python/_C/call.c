@@ -163,7 +163,7 @@ static PyObject *run_into_list(const rush_op *op, py_call *c)
     Py_RETURN_NONE;
 }
 
-/* zeros(2, 3, out=sparse): what can be made of a sparse layout has no entries. */
+/* zeros(2, 3, out=sparse): what can be made of a sparse layout has no entries. Compressed ones are resized as resize_() does. */
 static PyObject *clear_sparse(const rush_op *op, py_call *c, rush_tensor *to)
 {
     rush_value fresh[RUSH_MAXOUT];
@@ -172,7 +172,9 @@ static PyObject *clear_sparse(const rush_op *op, py_call *c, rush_tensor *to)
     if (py_run(op, c->in, fresh)) return py_raise();
     const rush_tensor *made = fresh[0].t;
     rush_value size = rush_v_ints(made->size, made->ndim);
-    return T("sparse_resize_and_clear_", V(to), size, V((int64_t)made->ndim), V((int64_t)0)) ? py_ref(c->out) : py_raise();
+    if (to->layout == RUSH_SPARSE_COO) T("sparse_resize_and_clear_", V(to), size, V((int64_t)made->ndim), V((int64_t)0));
+    else if (rush_same_sizes(to, made) || T("resize_", V(to), size)) T("zero_", V(to));
+    return rush_failed() ? py_raise() : py_ref(c->out);
 }
 
 /* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
@@ -197,7 +199,7 @@ static PyObject *run(const py_overload *o, py_call *c)
             if (c->in[dtype].kind == RUSH_V_NONE) c->in[dtype] = rush_v_dtype(out[0].t->dtype);
             else if (rush_given_asked_dtype(op, (rush_dtype)c->in[dtype].i, out[0].t)) return py_raise();
             if (c->in[device].kind == RUSH_V_NONE) c->in[device].kind = RUSH_V_DEVICE, c->in[device].device = out[0].t->device;
-            if (out[0].t->layout == RUSH_SPARSE_COO && rush_op_arg(op, "layout") >= 0) return clear_sparse(op, c, out[0].t);
+            if (out[0].t->layout && out[0].t->layout != RUSH_ELSEWHERE && rush_op_arg(op, "layout") >= 0) return clear_sparse(op, c, out[0].t);
         }
         failed = rush_call_out(op, c->in, out);
         if (failed || (c->requires_grad && !rush_requires_grad_set(out[0].t, true))) return py_raise();

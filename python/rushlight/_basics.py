@@ -302,10 +302,10 @@ def _check_tensor_all(cond, message=None):
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
-def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero"):
+def _assert_async(input, assert_msg=None):
     """Raises unless the only element is not zero."""
-    if not bool(input):
-        raise RuntimeError(assert_msg)
+    import rushlight as torch
+    return torch.ops.aten._assert_async(input) if assert_msg is None else torch.ops.aten._assert_async(input, assert_msg)
 
 
 def _check_is_size(i, message=None, *, max=None):

@@ -1,16 +1,20 @@
 """The state of Sobol sequences: direction numbers, drawing, skipping and scrambling, as torch._sobol_engine_*.
 
 Dimension d has the d-th primitive polynomial over the two-element field, by degree and value; its first direction numbers,
-as many as the degree, are those of S. Joe and F. Y. Kuo (2008), the others follow by the polynomial. Point n is the
-exclusive or of the columns that the bits of n's Gray code name, so any number of points is drawn at once.
+as many as the degree, are those of S. Joe and F. Y. Kuo (2008), the others follow by the polynomial. Some are stored here, SciPy
+has all. Point n is the exclusive or of the columns that the bits of n's Gray code name, so any number of points is drawn at once.
 """
 import base64
 import functools
+import importlib.util
+import pathlib
 
 import rushlight as torch
+from rushlight.io import load_npz
 
 _BITS = 30
-_DIMENSIONS = 1111  # of the 21201 that are known: what is stored grows with their number
+_DEGREES = 18  # of polynomials, at most
+_DIMENSIONS = 1111  # that are stored, of the 21201 that are known
 
 
 def _times(a, b, polynomial, degree):
@@ -60,10 +64,10 @@ def _primitive_polynomials():
 
 
 @functools.lru_cache(None)
-def _first_numbers():
-    """Degree, polynomial and the first direction numbers of each dimension but the first."""
+def _stored():
+    """Polynomials, and the first direction numbers, of each dimension that is stored here; the first dimension has neither."""
     data = base64.b85decode(_FIRST)
-    bits, at, rows = int.from_bytes(data, "big"), 8 * len(data), []
+    bits, at, rows, found = int.from_bytes(data, "big"), 8 * len(data), [[0] * _DEGREES], [1]
     polynomials = _primitive_polynomials()
     for _ in range(_DIMENSIONS - 1):
         degree, polynomial = next(polynomials)
@@ -71,19 +75,37 @@ def _first_numbers():
         for k in range(1, degree):  # number k has k + 1 bits, the last of them 1
             at -= k
             numbers.append((bits >> at & (1 << k) - 1) << 1 | 1)
-        rows.append((degree, polynomial, numbers))
-    return rows
+        found.append(polynomial)
+        rows.append(numbers + [0] * (_DEGREES - degree))
+    return torch.tensor(found), torch.tensor(rows)
 
 
-def _direction_numbers(degree, polynomial, first):
-    numbers = list(first)
-    while len(numbers) < _BITS:
-        k = len(numbers)
-        number = numbers[k - degree]
-        for i in range(1, degree + 1):
-            if polynomial >> degree - i & 1:
-                number ^= numbers[k - i] << i
-        numbers.append(number)
+@functools.lru_cache(None)
+def _all_known():
+    """The same of all dimensions, whose table SciPy has."""
+    scipy = importlib.util.find_spec("scipy")
+    path = pathlib.Path(scipy.origin).parent / "stats" / "_sobol_direction_numbers.npz" if scipy else None
+    if path is None or not path.exists():
+        raise NotImplementedError("Sobol sequences of more than %d dimensions need SciPy, which has the direction numbers of the others: install it" % _DIMENSIONS)
+    table = load_npz(path)
+    return table["poly"], table["vinit"]
+
+
+def _direction_numbers(dimension):
+    """(dimension, 30): the first ones continued by each dimension's polynomial."""
+    polynomials, first = (part[:dimension] for part in (_stored() if dimension <= _DIMENSIONS else _all_known()))
+    numbers = torch.ones(dimension, _BITS, dtype=torch.int64)
+    for degree in range(1, _DEGREES + 1):
+        rows = (polynomials >> degree == 1).nonzero()[:, 0]
+        if not len(rows):
+            continue
+        polynomial, known = polynomials[rows], list(first[rows, :degree].unbind(1))
+        for k in range(degree, _BITS):
+            number = known[k - degree]
+            for i in range(1, degree + 1):
+                number = number ^ (polynomial >> degree - i & 1) * known[k - i] << i
+            known.append(number)
+        numbers[rows] = torch.stack(known, 1)
     return numbers
 
 
@@ -96,11 +118,7 @@ def _need_long(**tensors):
 def _sobol_engine_initialize_state_(sobolstate, dimension):
     """The direction numbers of so many dimensions, (dimension, 30), scaled to the same number of bits."""
     _need_long(sobolstate=sobolstate)
-    if dimension > _DIMENSIONS:
-        raise NotImplementedError("Sobol sequences of more than %d dimensions are not supported: their direction numbers are not stored" % _DIMENSIONS)
-    rows = [[1] * _BITS] + [_direction_numbers(*row) for row in _first_numbers()[:dimension - 1]]
-    scaled = torch.tensor(rows, dtype=torch.int64) << torch.arange(_BITS - 1, -1, -1)
-    return sobolstate.copy_(scaled)
+    return sobolstate.copy_(_direction_numbers(dimension) << torch.arange(_BITS - 1, -1, -1))
 
 
 def _columns(codes, sobolstate):

@@ -107,6 +107,44 @@ static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *ou
     return resize_run(op, args, out);
 }
 
+static int sizes_fit(const rush_tensor *self, rush_value size)
+{
+    const rush_sparse *p = self->parts;
+    int n = (int)size.n, cols = n - 1, rows = n - 2;
+    RUSH_CHECK(n >= 2, RUSH_RUNTIME_ERROR, "torch.resize_: Only batched sparse CSR matrices are supported, but got size %s", rush_shape_text(n, size.ints));
+    RUSH_CHECK(n == self->ndim && !p->dense_dim && !memcmp(size.ints, self->size, sizeof *self->size * p->batch_dim), RUSH_NOT_IMPLEMENTED,
+               "torch.resize_: batches and dense dimensions of a sparse compressed tensor stay as they are, but size %s was to become %s", rush_shape_of(self), rush_shape_text(n, size.ints));
+    RUSH_CHECK(size.ints[rows] >= 0 && size.ints[cols] >= 0, RUSH_RUNTIME_ERROR, "Trying to create tensor with negative dimension %lld: %s",
+               (long long)(size.ints[rows] < 0 ? size.ints[rows] : size.ints[cols]), rush_shape_text(n, size.ints));
+    RUSH_CHECK(size.ints[cols] >= self->size[cols], RUSH_RUNTIME_ERROR, "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. "
+               "The original number of columns is %lld while the requested new number of columns is %lld.", (long long)self->size[cols], (long long)size.ints[cols]);
+    RUSH_CHECK(rush_by_row(self->layout) || size.ints[rows] >= self->size[rows], RUSH_RUNTIME_ERROR, "torch.resize_: Resizing rows of sparse CSC tensors to a smaller value is not supported. "
+               "The original number of rows is %lld while the requested new number of rows is %lld.", (long long)self->size[rows], (long long)size.ints[rows]);
+    return 0;
+}
+
+/* CSR and CSC: compressed rows or columns come and go at the end. As in PyTorch entries behind the last row are its own then, as far as they fit. */
+static int resize_compressed_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *self = SELF;
+    RUSH_CHECK(IS_COMPRESSED(self) && !rush_blocked(self->layout), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::resize_' with arguments from the '%s' backend: "
+               "the operation is not there for tensors of layout %s.", IS_COO(self) ? "SparseCPU" : "SparseCsrCPU", rush_layout_word(self->layout));
+    RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
+    if (sizes_fit(self, in[1])) return -1;
+    const rush_sparse *p = self->parts;
+    int batch = p->batch_dim, major = rush_by_row(self->layout) ? batch : batch + 1;
+    const int64_t *size = in[1].ints, n = size[major], kept = n < self->size[major] ? n : self->size[major];
+    int64_t nnz = rush_nnz(self), room, more[RUSH_MAXDIM];
+    if (!__builtin_mul_overflow(size[batch], size[batch + 1], &room) && room < nnz) nnz = room;
+    memcpy(more, size, sizeof *size * batch);
+    more[batch] = n - kept + 1;
+    rush_tensor *starts[] = {T("narrow", V(p->compressed), V((int64_t)batch), V((int64_t)0), V(kept)), T("new_full", V(p->compressed), rush_v_ints(more, (size_t)batch + 1), V(nnz))};
+    if (rush_failed()) return -1;
+    return becomes(in, out, rush_sparse_new((rush_layout)self->layout, self->ndim, size, T("cat", rush_v_tensors(starts, 2), V((int64_t)batch)),
+                                            T("narrow", V(p->plain), V((int64_t)batch), V((int64_t)0), V(nnz)), T("narrow", V(p->values), V((int64_t)batch), V((int64_t)0), V(nnz)), 2, 0, true));
+}
+
+static rush_op sparse_resize = {.schema = "resize_", .run = resize_compressed_run};
 static rush_op sparse_resize_as = {.schema = "resize_as_", .run = resize_as_run, .flags = RUSH_DENSE_FIRST};
 
 #define CHANGES .flags = RUSH_ANY_LAYOUT | RUSH_SIDE_EFFECT | RUSH_NO_GRAD
@@ -123,4 +161,4 @@ static rush_op op_resize_as = {
 };
 
 RUSH_FAMILY(sparse_change, &op_resize, &op_clear, &op_resize_as)
-RUSH_SPARSE(change, &sparse_zero, &sparse_copy, &sparse_fill, &sparse_resize_as)
+RUSH_SPARSE(change, &sparse_zero, &sparse_copy, &sparse_fill, &sparse_resize, &sparse_resize_as)

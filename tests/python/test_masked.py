@@ -15,6 +15,10 @@ from rushlight.masked import masked_tensor, MaskedTensor, as_masked_tensor, is_m
 d = torch.tensor([[1., 2., 3.], [4., 5., 6.]])
 k = torch.tensor([[True, False, True], [False, False, True]])
 m = masked_tensor(d, k)
+e, f = d * k, torch.tensor([[0., 2., 3.], [4., 0., 0.]])
+s, c = masked_tensor(e.to_sparse(), k.to_sparse()), masked_tensor(e.to_sparse_csr(), k.to_sparse_csr())
+other, other2 = masked_tensor(f.to_sparse(), (f != 0).to_sparse()), masked_tensor(f.to_sparse_csr(), (f != 0).to_sparse_csr())
+d3, d4, t2 = torch.tensor([[[0., 1.], [2., 0.]], [[3., 0.], [0., 4.]]]), torch.eye(4).flip(0), torch.ones(2, 3)
 
 
 def grad_of(f, x, leaf):
@@ -68,6 +72,25 @@ def test_rows_and_their_gradients(name):
         torch.testing.assert_close(grad[there], t.grad, equal_nan=True)
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_gradients_of_sparse_layouts(layout):
+    numbers, mask = data()
+    dense = masked_tensor(numbers, mask, requires_grad=True)
+    x = masked_tensor(numbers.to_sparse(layout=layout), mask.to_sparse(layout=layout), requires_grad=True)
+    f = lambda x: (x.sin() * x + 2).sum()
+    f(dense).backward()
+    f(x).backward()
+    assert x.grad.layout == layout
+    torch.testing.assert_close(x.grad.to_tensor(0.), dense.grad.to_tensor(0.))
+    x.grad = None
+    f(x.to_dense()).backward()
+    torch.testing.assert_close(x.grad.to_tensor(0.), dense.grad.to_tensor(0.))
+    y = masked_tensor(numbers, mask, requires_grad=True)
+    f(y.to_sparse_coo() if layout == torch.sparse_coo else y.to_sparse_csr()).backward()
+    torch.testing.assert_close(y.grad.to_tensor(0.), dense.grad.to_tensor(0.))
+    assert x.detach().clone().add_(1).sum().item() == (masked_tensor(numbers, mask) + 1).sum().item()
+
+
 def test_no_nan_from_behind_the_mask():
     x = torch.tensor([1., 1.], requires_grad=True)
     divisor = torch.tensor([0., 1.])
@@ -94,8 +117,8 @@ def test_masked_functions_take_masked_tensors():
 
 def test_refusals():
     numbers, mask = data()
-    with pytest.raises(NotImplementedError, match="sparse"):
-        masked_tensor(numbers.to_sparse(), mask.to_sparse())
+    with pytest.raises(TypeError, match="same layout"):
+        masked_tensor(numbers.to_sparse(), mask)
     with pytest.raises(ValueError, match="masked out"):
         masked_tensor(torch.tensor(1.), torch.tensor(False)).item()
     with pytest.raises(ValueError, match="masks must match"):

@@ -56,6 +56,8 @@ def show(r):
                 r.lengths() is not None and r.lengths().tolist()]
     if torch.masked.is_masked_tensor(r):
         return ["M", str(r.dtype), list(r.shape), r.requires_grad, r.is_leaf, repr(r), show(r.get_mask())]
+    if isinstance(r, torch.Tensor) and r.layout != torch.strided:
+        return ["S", str(r.layout), str(r.dtype), list(r.shape), r.requires_grad, r._nnz(), r.detach().to_dense().tolist()]
     if isinstance(r, torch.Tensor):
         values = r.detach().tolist() if r.numel() < 200 else [float(r.detach().double().sum())]
         return ["T", str(r.dtype), list(r.shape), r.requires_grad, values]

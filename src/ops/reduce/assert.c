@@ -15,7 +15,7 @@ static void assert_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (rush_item(in[0].t) != 0) return;
     const rush_op *now = rush_now.op;
     rush_now.op = NULL; /* the message is the caller's: it names what it is about itself */
-    rush_fail(RUSH_RUNTIME_ERROR, "%s", op->nargs > 1 ? in[1].s : "Expected Tensor with single nonzero value, but got zero");
+    rush_fail(RUSH_RUNTIME_ERROR, "%s", op->nargs == 1 ? "Expected Tensor with single nonzero value, but got zero" : *in[1].s ? in[1].s : "Assertion is failed");
     rush_now.op = now;
 }
 

@@ -2,7 +2,8 @@
 
 A wrapper subclass: __torch_dispatch__ runs an operation on the data, and by its kind on the mask. There are four kinds:
 elementwise (masks must be equal, and stay), those that move elements (mask like data), reductions (of what is in the mask;
-the result has an element where there was one), and a few by name. Gradients are masked tensors: the formulas of elementwise
+the result has an element where there was one), and a few by name. Of sparse layouts (COO and CSR) data and mask have the same
+entries, and what is elementwise runs on their values. Gradients are masked tensors: the formulas of elementwise
 operations run on them, and a reduction has a node of its own, since its formula would lose the mask.
 """
 import warnings
@@ -24,8 +25,10 @@ class MaskedTensor(torch.Tensor):
             raise TypeError("data must be a Tensor")
         if is_masked_tensor(mask) or not isinstance(mask, torch.Tensor):
             raise TypeError("mask must be a Tensor")
-        if data.layout != torch.strided or mask.layout != torch.strided:
-            raise NotImplementedError("masked tensors of sparse layouts are not supported: to_dense() makes a strided one")
+        if data.layout != mask.layout:
+            raise TypeError("data and mask must have the same layout.")
+        if data.layout not in _LAYOUTS:
+            raise TypeError("data layout of %s is not supported." % data.layout)
         if data.requires_grad:
             warnings.warn("It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you can use data.detach().clone()",
                           UserWarning, stacklevel=2)
@@ -37,7 +40,12 @@ class MaskedTensor(torch.Tensor):
             raise TypeError("mask must have dtype bool.")
         if data.dtype.is_complex or data.dtype in (torch.uint16, torch.uint32, torch.uint64):
             raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
-        return _make(data.detach().clone(), mask.detach().clone(), requires_grad)
+        data, mask = data.detach().clone(), mask.detach().clone()
+        if mask.layout == torch.sparse_coo:
+            mask = mask.coalesce()
+        if mask.layout != torch.strided:
+            data = _at_entries(data, mask)
+        return _make(data, mask, requires_grad)
 
     def get_data(self):
         """What the tensor was made of, with what is masked out."""
@@ -48,19 +56,41 @@ class MaskedTensor(torch.Tensor):
 
     def to_tensor(self, value):
         """A dense tensor, with value where the mask is false."""
-        return ToTensor.apply(self, value)
+        return ToTensor.apply(self.to_dense(), value)
+
+    @property
+    def layout(self):
+        return self._masked_data.layout
+
+    @property
+    def is_sparse(self):
+        return self.layout == torch.sparse_coo
 
     def is_sparse_coo(self):
-        return False
+        return self.layout == torch.sparse_coo
 
     def is_sparse_csr(self):
-        return False
+        return self.layout == torch.sparse_csr
 
     def to_dense(self):
-        return self.clone()
+        return InLayout.apply(self, torch.strided)
+
+    def to_sparse_coo(self):
+        """With the entries that the mask has, in one of the sparse layouts."""
+        return InLayout.apply(self, torch.sparse_coo)
+
+    to_sparse = to_sparse_coo
+
+    def to_sparse_csr(self):
+        return InLayout.apply(self, torch.sparse_csr)
+
+    @property
+    def _masked_values(self):
+        """What elementwise operations run on."""
+        return self._masked_data if self.layout == torch.strided else self._masked_data.values()
 
     def __repr__(self, *, tensor_contents=None):
-        text = _text(self._masked_data, self._masked_mask)
+        text = _text(*_dense(self))
         return "MaskedTensor(%s, %s)" % (text, bool(self._masked_mask)) if self.dim() == 0 else "MaskedTensor(\n%s\n)" % _indented(text)
 
     __str__ = __repr__
@@ -85,9 +115,15 @@ class MaskedTensor(torch.Tensor):
             return _run(func, args, kwargs or {})
 
 
+_LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
+
+
 def _make(data, mask, requires_grad=False):
     """Of these very tensors."""
-    x = torch.Tensor._make_wrapper_subclass(MaskedTensor, data.size(), strides=data.stride(), dtype=data.dtype, device=data.device, layout=data.layout,
+    if data.layout not in _LAYOUTS:
+        raise TypeError("data layout of %s is not supported." % data.layout)
+    strides = data.stride() if data.layout == torch.strided else None
+    x = torch.Tensor._make_wrapper_subclass(MaskedTensor, data.size(), strides=strides, dtype=data.dtype, device=data.device,
                                             requires_grad=requires_grad)
     x._masked_data, x._masked_mask = data, mask
     return x
@@ -95,6 +131,42 @@ def _make(data, mask, requires_grad=False):
 
 def _rebuild(cls, data, mask, requires_grad):
     return _make(data, mask, requires_grad)
+
+
+# ---- sparse layouts
+
+
+def _indices(t):
+    return (t.indices(),) if t.layout == torch.sparse_coo else (t.crow_indices(), t.col_indices())
+
+
+def _with_values(t, values):
+    """A sparse tensor with the entries of t."""
+    if t.layout == torch.sparse_coo:
+        return torch.sparse_coo_tensor(*_indices(t), values, t.shape, is_coalesced=True)
+    return torch.sparse_csr_tensor(*_indices(t), values, t.shape)
+
+
+def _at_entries(data, mask):
+    """What data has at the entries of a sparse mask."""
+    if data.layout != torch.strided:
+        data = data.to_dense()
+    if mask.layout == torch.sparse_coo:
+        return data.sparse_mask(mask)
+    return _with_values(mask, _at_entries(data, mask.to_sparse_coo().coalesce()).values().reshape(mask.values().shape))
+
+
+def _dense(x):
+    """Data and mask, strided."""
+    return (x._masked_data, x._masked_mask) if x.layout == torch.strided else (x._masked_data.to_dense(), x._masked_mask.to_dense())
+
+
+def _in_layout(x, layout):
+    data, mask = _dense(x)
+    if layout == torch.strided:
+        return _make(data.clone(), mask.clone())
+    mask = mask.to_sparse(layout=layout)
+    return _make(_at_entries(data, mask), mask)
 
 
 # ---- as text
@@ -123,7 +195,20 @@ def _text(data, mask):
 
 def _like(x, grad):
     """A gradient of x, masked as x is."""
-    return grad if is_masked_tensor(grad) else _make(grad, x._masked_mask)
+    if is_masked_tensor(grad):
+        return grad
+    return _make(grad if x.layout == grad.layout else _at_entries(grad, x._masked_mask), x._masked_mask)
+
+
+class InLayout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, layout):
+        ctx.layout = x.layout
+        return _in_layout(x, layout)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _in_layout(grad, ctx.layout), None
 
 
 class AsMasked(torch.autograd.Function):
@@ -164,16 +249,17 @@ class Reduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, f, mask):
         ctx.x, ctx.f = x.detach(), f
-        return _make(f(x._masked_data, x._masked_mask), mask)
+        return _make(f(*_dense(x)), mask)
 
     @staticmethod
     def backward(ctx, grad):
-        data = ctx.x._masked_data.detach().requires_grad_()
+        data, mask = _dense(ctx.x)
+        data = data.detach().requires_grad_()
         with torch.enable_grad():
-            result = ctx.f(data, ctx.x._masked_mask)
+            result = ctx.f(data, mask)
         if is_masked_tensor(grad):  # what is masked out may be anything, NaN for one
             grad = grad._masked_data.masked_fill(~grad._masked_mask, 0)
-        return _make(torch.autograd.grad(result, data, grad)[0], ctx.x._masked_mask), None, None
+        return _like(ctx.x, torch.autograd.grad(result, data, grad)[0]), None, None
 
 
 _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin all var std softmax _softmax".split())
@@ -186,15 +272,19 @@ def _reduced(name, x, dim=None, keepdim=False, *more, **options):
             dim, options = None, dict(options, unbiased=dim)
         options = {k: v for k, v in options.items() if v is not None}
     if name in ("softmax", "_softmax"):
+        if x.layout != torch.strided:
+            return NotImplemented
         options = {k: v for k, v in options.items() if k == "dtype"}
         f, mask = (lambda d, m: torch.masked.softmax(d, dim, mask=m, **options)), x._masked_mask
         return Reduce.apply(x, f, mask)
     dims = dim if dim is None or isinstance(dim, int) else tuple(dim) or None
+    if x.layout != torch.strided and dims is not None:
+        return NotImplemented
     if name == "all":
         f = lambda d, m: torch.all(d.bool() | ~m, *(() if dims is None else (dims, keepdim)))
     else:
         f = lambda d, m: getattr(torch.masked, name)(d, dims, *more, keepdim=keepdim, mask=m, **options)
-    mask = x._masked_mask.any() if dims is None else torch.any(x._masked_mask, dims, keepdim)
+    mask = _dense(x)[1].any() if dims is None else torch.any(x._masked_mask, dims, keepdim)
     return Reduce.apply(x, f, mask.reshape([1] * x.dim()) if dims is None and keepdim else mask)
 
 
@@ -207,12 +297,22 @@ _KEEPS = set("_to_copy clone detach alias lift_fresh ones_like clamp nan_to_num 
 _NOT = frozenset("fill fill_ zero_ masked_fill masked_fill_ xlogy lerp addcmul addcdiv".split())  # rows that say nothing about a mask
 
 
-def _masks_of(args):
+def _masked_of(args):
     for a in args:
         if is_masked_tensor(a):
-            yield a._masked_mask
+            yield a
         elif isinstance(a, (list, tuple)):
-            yield from _masks_of(a)
+            yield from _masked_of(a)
+
+
+def _match(first, x):
+    """Have both the same mask?"""
+    a, b = first._masked_mask, x._masked_mask
+    if a.layout != b.layout:
+        raise ValueError("`a` and `b` must have the same layout. Got %s and %s" % (a.layout, b.layout))
+    if a.layout == torch.strided:
+        return a.shape == b.shape and torch.equal(a, b)
+    return a.shape == b.shape and all(torch.equal(*pair) for pair in zip((*_indices(a), a.values()), (*_indices(b), b.values())))
 
 
 def _swap(args, part):
@@ -222,20 +322,32 @@ def _swap(args, part):
 
 def _keep(func, args, kwargs):
     """Elementwise: the mask is that of the operands, which all have the same."""
-    masks = list(_masks_of((*args, *kwargs.values())))
-    if any(m.shape != masks[0].shape or not torch.equal(m, masks[0]) for m in masks[1:]) and func._opname != "copy_":
+    first, *more = _masked_of((*args, *kwargs.values()))
+    if not all([_match(first, x) for x in more]) and func._opname != "copy_":
         raise ValueError("Input masks must match. If you need support for this, please open an issue on Github.")
-    result = func(*_swap(args, "_masked_data"), **dict(zip(kwargs, _swap(kwargs.values(), "_masked_data"))))
+    sparse = first.layout != torch.strided
+    if sparse and any(isinstance(a, torch.Tensor) and not is_masked_tensor(a) and a.dim() for a in args):
+        raise RuntimeError("%s: a masked tensor of layout %s and a dense tensor: entries have no place in it, use to_dense()" % (func, first.layout))
+    result = func(*_swap(args, "_masked_values"), **dict(zip(kwargs, _swap(kwargs.values(), "_masked_values"))))
     if func._opname.endswith("_") and is_masked_tensor(args[0]):
+        if sparse:
+            args[0]._masked_data = _with_values(first._masked_data, result)
         return args[0]
-    return _make(result, masks[0].expand(result.shape).contiguous())
+    if sparse:
+        return _make(_with_values(first._masked_data, result), first._masked_mask)
+    return _make(result, first._masked_mask.expand(result.shape).contiguous())
+
+
+def _apart(data, mask):
+    """A masked tensor of its own of what a moving operation made."""
+    if data.layout == torch.sparse_coo:
+        return _make(data.coalesce().clone(), mask.coalesce().clone())
+    return _make(data.clone(), mask.clone())
 
 
 def _move(func, args, kwargs):
     both = [func(*_swap(args, part), **kwargs) for part in ("_masked_data", "_masked_mask")]
-    if isinstance(both[0], torch.Tensor):
-        return _make(both[0].clone(), both[1].clone())
-    return tuple(_make(d.clone(), m.clone()) for d, m in zip(*both))
+    return _apart(*both) if isinstance(both[0], torch.Tensor) else tuple(_apart(d, m) for d, m in zip(*both))
 
 
 def _where(cond, x, y):
