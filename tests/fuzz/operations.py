@@ -109,7 +109,7 @@ def main():
     if "RUSHLIGHT_FUZZED" not in os.environ:  # once more, with the sanitizers loaded first
         import sanitizers
         env = sanitizers.environment(reports)
-        env["ASAN_OPTIONS"] += ":handle_abort=1:max_allocation_size_mb=1500:soft_rss_limit_mb=3000:quarantine_size_mb=32:fast_unwind_on_malloc=1"
+        env["ASAN_OPTIONS"] += ":handle_abort=1:max_allocation_size_mb=1500:soft_rss_limit_mb=3000:quarantine_size_mb=32:fast_unwind_on_malloc=1:malloc_context_size=4"
         env["UBSAN_OPTIONS"] += ":halt_on_error=1"
         if args.line:
             for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -162,7 +162,7 @@ def main():
                 os.kill(pid, signal.SIGABRT)
                 since = time.time() + 30
             else:
-                time.sleep(0.02)
+                time.sleep(0.1)
         told.seek(read)
         for row in told.read().splitlines():
             name, line, why = row.split("\t", 2)
