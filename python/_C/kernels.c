@@ -16,6 +16,7 @@ static PyObject *fallbacks; /* type of a device -> function of an OpOverload and
 static uint16_t *number;   /* of functions, by an operation's index */
 static uint32_t nnumber;
 static _Thread_local bool below; /* an Autograd kernel said so */
+static _Thread_local const rush_op *past; /* whose own kernel was asked for: those given are not asked */
 
 static PyObject *key_of(const rush_op *op, rush_form form, int slot)
 {
@@ -60,7 +61,7 @@ static int run(PyObject *f, PyObject *func, rush_form form, const rush_op *op, c
 
 static int ask(int above, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (op->index >= nnumber || !number[op->index] || (above && below)) return 1;
+    if (op->index >= nnumber || !number[op->index] || (above && below) || (past && op->index == past->index)) return 1;
     int failed = 1;
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *f = find(op, form, above + device_of(op, in));
@@ -179,6 +180,17 @@ static PyObject *is_composite(PyObject *module, PyObject *x)
     return PyBool_FromLong(op->open || (op->run && !(op->flags & RUSH_WHOLE)));
 }
 
+/* _kernel_past(record or None) -> what it was: kernels that programs gave to this operation are not asked inside. */
+static PyObject *kernel_past(PyObject *module, PyObject *x)
+{
+    const rush_op *was = past, *op = NULL;
+    const char *name = x == Py_None ? NULL : PyUnicode_AsUTF8(x);
+    if (x != Py_None && !name) return NULL;
+    if (name && !(op = rush_op_find(name))) return PyErr_Format(PyExc_RuntimeError, "No such operator %s", name);
+    past = op;
+    return was ? PyUnicode_FromString(was->name) : py_ref(Py_None);
+}
+
 /* _below_autograd(bool) -> what it was: kernels of Autograd keys are not asked inside. */
 static PyObject *below_autograd(PyObject *module, PyObject *on)
 {
@@ -190,6 +202,7 @@ static PyObject *below_autograd(PyObject *module, PyObject *on)
 }
 
 static PyMethodDef functions[] = {
+    {"_kernel_past", kernel_past, METH_O, "Kernels that programs gave to an operation are not asked from now on; returns for which that was so."},
     {"_kernel_set", kernel_set, METH_VARARGS, "Gives an operation of the library a kernel, or takes it away; returns the one that was there."},
     {"_fallback_set", fallback_set, METH_VARARGS, "Gives a device type what stands for the kernels that its backend has not, or takes it away."},
     {"_is_composite", is_composite, METH_O, "Is it made of other operations, for who looks at them?"},

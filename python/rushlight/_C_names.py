@@ -68,6 +68,20 @@ class DispatchKeySet:
         return cls()
 
 
+class _SafeKernelFunction:
+    """The kernel that an operator had for a dispatch key when it was asked for."""
+    __module__ = "torch._C"
+
+    def __init__(self, name, key, call):
+        self._name, self._key, self._call = name, key, call
+
+    def call_boxed(self, keyset, /, *args, **kwargs):
+        return self._call(*args, **kwargs)
+
+    def __repr__(self):
+        return "SafeKernelFunction(debug='%s for %s')" % (self._name, self._key)
+
+
 def _dispatch_keys(tensor):
     """The keys a tensor would be called with."""
     key = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensor.device.type, "PrivateUse1")

@@ -7,11 +7,12 @@ __all__ = ["Stream", "Event"]
 
 def _device(device):
     """With an index; without one that of the accelerator."""
-    if device is None:
-        device = _C._device_accelerator()
-        if device is None:
+    if device is None or isinstance(device, int):
+        accelerator = _C._device_accelerator()
+        if accelerator is None:
             raise RuntimeError("Cannot access accelerator device when none is available.")
-    device = torch.device(device) if not isinstance(device, int) else torch.device(_C._device_accelerator().type, device)
+        device = accelerator if device is None else torch.device(accelerator.type, device)
+    device = torch.device(device)
     if device.type != "cpu" and device.index is None:
         device = torch.device(device.type, _C._device_current(device))
     return device
@@ -92,21 +93,30 @@ class Event:
 
     def __new__(cls, device=None, *, enable_timing=False, blocking=False, interprocess=False):
         self = super().__new__(cls)
-        self.device = _device(device)
-        self._event = _C._event_new(self.device, enable_timing)
+        if device is None:
+            device = _C._device_accelerator() or "cpu"
+        self.device = _device(device) if isinstance(device, int) else torch.device(device)
+        self._timing, self._event = bool(enable_timing), None  # the backend is asked when there is something to record
         return self
 
     @property
     def event_id(self):
-        return id(self._event)
+        return 0 if self._event is None else id(self._event)
+
+    def _made(self):
+        if self._event is None:
+            self.device = _device(self.device)
+            self._event = _C._event_new(self.device, self._timing)
+        return self._event
 
     def record(self, stream=None):
         """It is at what the stream was given so far; without one the current stream."""
-        _C._event_record(self._event, self._of(stream))
+        _C._event_record(self._made(), self._of(stream))
 
     def wait(self, stream=None):
         """The stream's further work waits for it."""
-        _C._event_wait(self._event, self._of(stream))
+        if self._event is not None:
+            _C._event_wait(self._event, self._of(stream))
 
     def _of(self, stream):
         if stream is None:
@@ -117,15 +127,19 @@ class Event:
 
     def query(self):
         """Is it passed?"""
-        return _C._event_query(self._event)
+        return self._event is None or _C._event_query(self._event)
 
     def synchronize(self):
         """Wait until it is."""
-        _C._event_synchronize(self._event)
+        if self._event is not None:
+            _C._event_synchronize(self._event)
 
     def elapsed_time(self, end_event):
         """Milliseconds from this to the other; both with enable_timing=True."""
+        if self._event is None or end_event._event is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         return _C._event_elapsed(self._event, end_event._event)
 
     def __repr__(self):
-        return "torch.Event device_type=%s, device_index=%d" % (self.device.type, -1 if self.device.index is None else self.device.index)
+        return "torch.Event device_type=%s, device_index=%d, event_flag=%d, event_id=%d" % (
+            self.device.type, -1 if self.device.index is None else self.device.index, self._timing, self.event_id)

@@ -103,11 +103,14 @@ class Library:
         return "Library(kind=%s, ns=%s, dispatch_key=%s)>" % (self.kind, self.ns, self.dispatch_key)
 
     def define(self, schema, alias_analysis="", *, tags=()):
-        """Add an operator: "name(Tensor x) -> Tensor"; its name comes back."""
+        """Add an operator: "name(Tensor x) -> Tensor"; its name comes back, as it was written but for the overload."""
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError("Invalid alias_analysis type %s" % alias_analysis)
         parsed = parse_schema(schema)
-        name = parsed.name.split("::")[-1]
+        written, name = parsed.name, parsed.name.split("::")[-1]
+        if "::" in written and written.split("::")[0] != self.ns:
+            raise RuntimeError("Explicitly provided namespace (%s) in schema string does not match namespace of enclosing library (%s)."
+                               % (written.split("::")[0], self.ns))
         full = name + ("." + parsed.overload_name if parsed.overload_name else "")
         if torch.ops._python_op(self.ns, name, parsed.overload_name, missing_ok=True) is not None:
             raise RuntimeError("Tried to register an operator (%s::%s) with the same name and overload name multiple times."
@@ -115,7 +118,7 @@ class Library:
         parsed.name = "%s::%s" % (self.ns, name)
         torch.ops._add_python_op(PyOp(self.ns, parsed))
         self._op_defs.add("%s::%s" % (self.ns, full))
-        return full
+        return written
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
         """Give an operator a kernel for a dispatch key ("CPU", "Meta", "CompositeImplicitAutograd", ...)."""
@@ -218,8 +221,9 @@ def define(qualname, schema=None, *, lib=None, tags=()):
         library, text = qualname, schema
 
         def wrap(f):
-            name = library.define(text)
-            library.impl(name, f)
+            library.define(text)
+            parsed = parse_schema(text)
+            library.impl(".".join(filter(None, (parsed.name, parsed.overload_name))), f)
             return f
         return wrap
     namespace, name, overload = parse_name(qualname)
@@ -339,13 +343,43 @@ def wrap_triton(triton_kernel, /):
 capture_triton = wrap_triton
 
 
+def _past_given(record, op):
+    """Calls an operator of the library without the kernels that programs gave to it."""
+    def call(*args, **kwargs):
+        before = _C._kernel_past(record)
+        try:
+            return op(*args, **kwargs)
+        finally:
+            _C._kernel_past(before)
+    return call
+
+
 def get_kernel(op, dispatch_key):
-    """The kernel an operator has for a key."""
+    """The kernel that an operator has for a dispatch key now, whatever it is given later: kernel.call_boxed(keys, ...)."""
+    if not isinstance(op, (str, CustomOpDef, torch._ops.OpOverload)):
+        raise ValueError("get_kernel(%s): got unexpected type for op: %s" % (op, type(op)))
+    if not isinstance(dispatch_key, (str, torch._C.DispatchKey)):
+        raise TypeError("get_kernel(): the dispatch key is a name or a torch.DispatchKey, not %s" % type(dispatch_key).__name__)
+    key = dispatch_key if isinstance(dispatch_key, str) else dispatch_key.name
+    if not hasattr(torch._C.DispatchKey, key):
+        raise ValueError("Invalid dispatch key: %s" % key)
     namespace, base, overload = parse_name(_name_of(op))
+    name = _name_of(op)
     python = torch.ops._python_op(namespace, base, overload, missing_ok=True)
-    if python is None or str(dispatch_key) not in python.kernels:
-        raise RuntimeError("no kernel is registered for %s and %s" % (_name_of(op), dispatch_key))
-    return functools.partial(python.kernels[str(dispatch_key)])
+    if python is not None:
+        for there in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+            if there in python.kernels:
+                return torch._C._SafeKernelFunction(name, key, python.kernels[there])
+        raise RuntimeError("no kernel is registered for %s and %s" % (name, key))
+    record = _record_of(namespace, base, overload)
+    if record is None:
+        raise RuntimeError("operator %s does not exist" % name)
+    place = _place_of(key, _C._is_composite(record[0]))
+    given = place and _C._kernel_set(*record, *place, None)
+    if given:
+        _C._kernel_set(*record, *place, given)
+    packet = getattr(getattr(torch.ops, namespace), base)
+    return torch._C._SafeKernelFunction(name, key, given or _past_given(record[0], getattr(packet, overload or "default")))
 
 
 def opcheck(op, args, kwargs=None, *, test_utils=None, raise_exception=True, atol=None, rtol=None):

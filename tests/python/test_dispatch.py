@@ -392,3 +392,24 @@ def test_what_can_be_a_fallback():
     everywhere._destroy()
     with pytest.raises(NotImplementedError, match="no kernel registered"):
         torch.ops.fallen.back(torch.zeros(1))
+
+
+def test_a_kernel_that_was_asked_for_stays_what_it_was():
+    x = torch.ones(2)
+    own = torch.library.get_kernel("aten::add.Tensor", "CPU")
+    lib = torch.library.Library("aten", "IMPL")
+
+    def doubled(keys, a, b, alpha=1):
+        return own.call_boxed(keys, a, b, alpha=alpha) * 2
+
+    lib.impl("add.Tensor", doubled, "CPU", with_keyset=True)
+    try:
+        assert (x + x).tolist() == [4.0, 4.0]
+        later = torch.library.get_kernel("aten::add.Tensor", "CPU")
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+        assert later.call_boxed(keys, x, x).tolist() == [4.0, 4.0] and own.call_boxed(keys, x, x).tolist() == [2.0, 2.0]
+        with pytest.raises(RuntimeError, match="size"):
+            own.call_boxed(keys, x, torch.ones(3))
+    finally:
+        lib._destroy()
+    assert (x + x).tolist() == [2.0, 2.0]

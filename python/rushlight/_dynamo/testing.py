@@ -1,6 +1,8 @@
 """Helpers for tests of programs that compile."""
 import contextlib
 import functools
+import random
+import re
 import sys
 import unittest
 import unittest.mock
@@ -34,6 +36,86 @@ class CompileCounterWithBackend(CompileCounter):
         return super().__call__(gm, example_inputs)
 
 
+class EagerAndRecordGraphs:
+    """A backend that keeps what it is asked to compile and runs it as it is."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, gm, example_inputs):
+        self.graphs.append(gm)
+        return getattr(gm, "forward", gm)
+
+
+def dummy_fx_compile(gm, example_inputs):
+    """A backend that runs a graph as it is."""
+    return gm.forward
+
+
+def clone_me(x):
+    """A copy that requires a gradient where x does."""
+    return None if x is None else x.detach().clone().requires_grad_(x.requires_grad)
+
+
+def remove_optimized_module_prefix(name):
+    return name.removeprefix("_orig_mod.")
+
+
+def collect_results(model, prediction, loss, example_inputs):
+    """[prediction, loss, gradients, parameters, buffers, gradients of inputs...] of one step."""
+    parameters = {remove_optimized_module_prefix(name): parameter for name, parameter in model.named_parameters()}
+    grads = {name + ".grad": parameter.grad for name, parameter in parameters.items()}
+    buffers = {remove_optimized_module_prefix(name): buffer for name, buffer in model.named_buffers()}
+    inputs = [x.grad for x in torch.utils._pytree.tree_leaves(example_inputs) if isinstance(x, torch.Tensor) and x.grad is not None]
+    return [prediction, loss, grads, parameters, buffers, *inputs]
+
+
+def requires_bwd_pass(out):
+    """Does any tensor of a result require a gradient?"""
+    if isinstance(out, torch.Tensor):
+        return out.requires_grad
+    if isinstance(out, (list, tuple)):
+        return any(requires_bwd_pass(x) for x in out)
+    if out is None or isinstance(out, int):
+        return False
+    raise NotImplementedError("Don't know how to reduce", type(out))
+
+
+def reset_rng_state(use_xla=False):
+    torch.manual_seed(1337)
+    random.seed(1337)
+
+
+def format_speedup(speedup, pvalue, is_correct=True, pvalue_threshold=0.1):
+    """A ratio of times, and whether it is more than chance."""
+    if not is_correct:
+        return "ERROR"
+    return "%.3fx SAME" % speedup if pvalue > pvalue_threshold else "%.3fx p=%.2f" % (speedup, pvalue)
+
+
+def check_dynamic_shape_capture():
+    """Sizes are numbers here, never symbols."""
+    return False
+
+
+def strip_comment(code):
+    """Without the lines that are comments."""
+    return "\n".join(line for line in code.split("\n") if not line.lstrip().startswith("#"))
+
+
+def remove_trailing_space(code):
+    return "\n".join(line.rstrip() for line in code.split("\n"))
+
+
+def empty_line_normalizer(code):
+    return re.sub(r"[\r\n]+", "\n", code)
+
+
+def normalize_gm(gm_str):
+    """A graph's text without comments that name places in files."""
+    return re.sub(r"\n{3,}", "\n\n", strip_comment(remove_trailing_space(gm_str)))
+
+
 def rand_strided(size, stride, dtype=torch.float32, device="cpu", extra_size=0):
     """Random values of these sizes and strides; small whole numbers for integer types."""
     needed = 1 + sum((n - 1) * step for n, step in zip(size, stride)) + extra_size if all(size) else extra_size
@@ -65,6 +147,18 @@ def expectedFailureDynamic(fn):
 
 def skipIfNotPy311(fn):
     return fn if sys.version_info >= (3, 11) else unittest.skip("needs Python 3.11")(fn)
+
+
+def skipIfPy312(fn):
+    return unittest.skip("not for Python 3.12")(fn) if sys.version_info >= (3, 12) else fn
+
+
+def skipIfNotPy312(fn):
+    return fn if sys.version_info >= (3, 12) else unittest.skip("needs Python 3.12")(fn)
+
+
+def xfailIfPy312(fn):
+    return unittest.expectedFailure(fn) if sys.version_info >= (3, 12) else fn
 
 
 def make_test_cls_with_patches(cls, cls_prefix, fn_suffix, *patches, **kwargs):
