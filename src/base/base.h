@@ -124,6 +124,8 @@ RUSH_PY uint64_t rush_memory_count(void);    /* allocations so far */
  * work. Inline when nested, when n <= grain, or in a forked child. */
 void rush_parallel_elsewhere(void); /* a library is about to use the pool by itself: said before, so that forked children know */
 RUSH_PY void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
+bool rush_cpu_suits(void); /* are there kernels for this processor? */
+int rush_cpu_refuse(void); /* the error that says there are none; -1 */
 void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */
 RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 

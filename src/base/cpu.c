@@ -31,9 +31,20 @@ int rush_cpu_level(void)
     else if (HAS_V2) level = 2;
 #endif
     const char *asked = getenv("RUSHLIGHT_ISA");
-    if (asked && *asked >= '1' && *asked <= '4' && *asked - '0' < level) level = *asked - '0';
+    if (asked && *asked >= '1' && *asked <= '4') level = RUSH_MIN(level, RUSH_MAX(*asked - '0', RUSH_LOWEST_ISA));
     atomic_store(&known, level);
     return level;
+}
+
+bool rush_cpu_suits(void)
+{
+    return rush_cpu_level() >= RUSH_LOWEST_ISA;
+}
+
+int rush_cpu_refuse(void)
+{
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "this build of the library has kernels for x86-64-v%d and up, and this processor has x86-64-v%d",
+                     RUSH_LOWEST_ISA, rush_cpu_level());
 }
 
 const char *rush_cpu_isa(void)

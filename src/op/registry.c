@@ -95,9 +95,17 @@ static int read_saves(rush_op *op)
     return 0;
 }
 
+/* In place of each kernel, on a processor that none was compiled for. */
+static void no_kernel(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    (void)op, (void)in, (void)out;
+    rush_cpu_refuse();
+}
+
 int rush_op_register(rush_op *op)
 {
     bool fresh = !op->name;
+    if (op->cpu && !rush_cpu_suits()) op->cpu = no_kernel;
     if (fresh && rush_schema_read(op)) return -1;
     if (fresh && read_saves(op)) return rush_schema_forget(op), -1;
     rush_lock(RUSH_LOCK_REGISTRY);
