@@ -40,7 +40,7 @@ typedef struct rush_thread {
     void **parked;         /* the stack of parked things, see scope.c (src/op) */
     size_t nparked, room;
     uint32_t pending;      /* steps that this thread has put off: op/later.h */
-    bool in_parallel;      /* inside rush_parallel_for: nested calls run inline */
+    int in_parallel;       /* inside rush_parallel_for, where nested calls run inline: 1 + which of the pieces; 0 outside */
     bool alone;            /* computes on one thread: a loader's worker thread */
     rush_generator *generator; /* the default one of who stands for a process of its own (a loader's worker), else NULL */
 } rush_thread;
@@ -126,7 +126,7 @@ void rush_parallel_elsewhere(void); /* a library is about to use the pool by its
 RUSH_PY void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 bool rush_cpu_suits(void); /* are there kernels for this processor? */
 int rush_cpu_refuse(void); /* the error that says there are none; -1 */
-void rush_wait_briefly_when_busy(void); /* before a parallel loop: busy.c */
+bool rush_busy(void); /* do other programs want this process's processors? Asked before a parallel loop: busy.c */
 RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
 /* ---- locks: those of the process, in the order in which one may be taken while another is held. A fork takes all: lock.c ---- */

@@ -1,11 +1,15 @@
-/* busy.c - how long OpenMP's threads wait for each other, by whether the machine has processors to spare.
+/* busy.c - do other programs want the processors that this process computes on?
  *
  * At the end of a parallel loop libgomp's threads spin for some milliseconds before they sleep. That is the fastest way
  * where each has a processor of its own. Where other programs want the processors, the thread that spins keeps the one
- * it waits for from running, and a program of small loops takes twenty times as long. libgomp waits briefly instead once
- * its threads outnumber the processors (see GOMP_SPINCOUNT in its manual). So while the calling thread is kept waiting
- * for a processor, as the kernel's accounts say, a second team makes up the number; it sleeps, and goes when the
- * machine is free again.
+ * it waits for from running, and a program of small loops takes twenty times as long. So while the kernel's accounts say
+ * that the calling thread is kept waiting for a processor, our loops run on it alone. For libraries that use OpenMP by
+ * themselves a second team, which sleeps, makes libgomp's threads outnumber the processors: then they wait briefly (see
+ * GOMP_SPINCOUNT in its manual).
+ *
+ * Threads that sleep wait long to be woken beside other programs, and then the accounts look as if the machine were
+ * busy. So they are read only while loops run as on a free machine: a busy time ends by itself, and the next one, if the
+ * accounts show at once that it is needed, lasts twice as long.
  */
 #include "base/base.h"
 
@@ -19,10 +23,10 @@
 #ifdef _OPENMP
 #include <omp.h>
 
-enum { LOOK_MS = 20, CALM_LOOKS = 25 }; /* how often the accounts are read; looks without waiting before the team goes */
+enum { LOOK_MS = 20, BUSY_MS = 500, BUSY_MS_MOST = 4000 }; /* how long the accounts run; how long a busy time lasts */
 
+static _Atomic int64_t busy_until, busy_for; /* milliseconds of the clock; the last busy time's */
 static atomic_bool there; /* the second team */
-static atomic_int calm;   /* looks in a row without waiting */
 static sem_t end;
 
 /* What the thread spent running and waiting for a processor at its last look. */
@@ -57,36 +61,39 @@ static void *outnumber(void *arg)
 {
 #pragma omp parallel num_threads(2)
     {
-        rush_now.in_parallel = true; /* a statement, so that the team is not optimised away */
+        rush_now.in_parallel = 1; /* a statement, so that the team is not optimised away */
     }
     while (sem_wait(&end) && errno == EINTR) {}
     return NULL;
 }
 
-static void decide(bool busy)
+static void second_team(bool wanted)
 {
-    bool expected = !busy; /* there, as it should not be */
+    bool otherwise = !wanted;
     pthread_t thread;
-    if (busy) {
-        atomic_store(&calm, 0);
-        if (!atomic_compare_exchange_strong(&there, &expected, true)) return;
-        if (pthread_create(&thread, NULL, outnumber, NULL)) atomic_store(&there, false);
-        else pthread_detach(thread);
-    } else if (atomic_fetch_add(&calm, 1) >= CALM_LOOKS && atomic_compare_exchange_strong(&there, &expected, false)) {
-        sem_post(&end);
-    }
+    if (!atomic_compare_exchange_strong(&there, &otherwise, wanted)) return;
+    if (!wanted) sem_post(&end);
+    else if (pthread_create(&thread, NULL, outnumber, NULL)) atomic_store(&there, false);
+    else pthread_detach(thread);
 }
 
-void rush_wait_briefly_when_busy(void)
+bool rush_busy(void)
 {
-    int64_t now = now_ms(), since = now - last.at;
-    if (since < LOOK_MS) return;
+    int64_t now = now_ms(), until = atomic_load_explicit(&busy_until, memory_order_relaxed), since = now - last.at;
+    if (now < until) return last.at = 0, true;
+    if (last.at && since < LOOK_MS) return false;
     int64_t delay = waited();
-    bool first = !last.at;
-    if (delay >= 0 && !first) decide((delay - last.waited) / 1000000 > since / 8);
-    last.at = now;
+    bool busy = last.at && delay >= 0 && (delay - last.waited) / 1000000 > since / 4;
+    last.at = busy ? 0 : now;
     last.waited = delay;
+    if (busy) {
+        bool again = until && now - until < 10 * LOOK_MS;
+        atomic_store(&busy_for, again ? RUSH_MIN(2 * atomic_load(&busy_for), BUSY_MS_MOST) : BUSY_MS);
+        atomic_store(&busy_until, now + atomic_load(&busy_for));
+    }
+    if (busy || atomic_load_explicit(&there, memory_order_relaxed)) second_team(busy);
+    return busy;
 }
 #else
-void rush_wait_briefly_when_busy(void) {}
+bool rush_busy(void) { return false; }
 #endif

@@ -130,7 +130,7 @@ void rush_parallel_elsewhere(void)
 {
     if (rush_num_threads() < 2) return;
     atomic_store_explicit(&pool_used, true, memory_order_relaxed);
-    rush_wait_briefly_when_busy();
+    rush_busy();
 }
 
 void rush_parallel_alone(bool alone)
@@ -142,6 +142,47 @@ void rush_parallel_alone(bool alone)
 }
 
 /* ---- the loop ---- */
+
+typedef struct loop {
+    void (*fn)(void *arg, int64_t begin, int64_t end);
+    void *arg;
+    const rush_op *op;
+    int64_t n, piece;
+    rush_error_state first; /* the first error of another thread */
+} loop;
+
+static void run_piece(const loop *l, int k)
+{
+    int64_t begin = k * l->piece, end = RUSH_MIN(begin + l->piece, l->n);
+    const rush_op *outer = rush_now.op;
+    rush_now.in_parallel = 1 + k;
+    rush_now.op = l->op;
+    if (begin < end) l->fn(l->arg, begin, end);
+    rush_now.op = outer;
+    rush_now.in_parallel = 0;
+}
+
+#ifdef _OPENMP
+static void run_on_threads(loop *l, int use)
+{
+    atomic_store_explicit(&pool_used, true, memory_order_relaxed);
+#pragma omp parallel num_threads(use)
+    {
+        run_piece(l, omp_get_thread_num());
+        if (rush_failed() && omp_get_thread_num()) { /* an error belongs to who called */
+            rush_error_state s = rush_error_take();
+#pragma omp critical(rush_parallel_error)
+            {
+                if (l->first.kind) free(s.message);
+                else l->first = s;
+            }
+        }
+    }
+    if (!l->first.kind) return;
+    if (rush_failed()) free(l->first.message);
+    else rush_error_restore(l->first);
+}
+#endif
 
 void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
@@ -155,45 +196,16 @@ void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t b
         if (use > pieces) use = (int)pieces;
     }
     if (use > 1 && !omp_in_parallel()) {
-        int64_t piece = (n + use - 1) / use;
-        const rush_op *op = rush_now.op;
-        rush_error_state first = {0, NULL};
-        atomic_store_explicit(&pool_used, true, memory_order_relaxed);
-        rush_wait_briefly_when_busy();
-#pragma omp parallel num_threads(use)
-        {
-            int64_t begin = omp_get_thread_num() * piece, end = RUSH_MIN(begin + piece, n);
-            const rush_op *outer = rush_now.op;
-            rush_now.in_parallel = true;
-            rush_now.op = op;
-            if (begin < end) fn(arg, begin, end);
-            rush_now.op = outer;
-            rush_now.in_parallel = false;
-            if (rush_failed() && omp_get_thread_num()) { /* an error belongs to who called */
-                rush_error_state s = rush_error_take();
-#pragma omp critical(rush_parallel_error)
-                {
-                    if (first.kind) free(s.message);
-                    else first = s;
-                }
-            }
-        }
-        if (first.kind) {
-            if (rush_failed()) free(first.message);
-            else rush_error_restore(first);
-        }
+        loop l = {.fn = fn, .arg = arg, .op = rush_now.op, .n = n, .piece = (n + use - 1) / use};
+        if (!rush_busy()) run_on_threads(&l, use);
+        else
+            for (int k = 0; k < use; k++) run_piece(&l, k); /* the same pieces, so that sums come out the same */
         return;
     }
 #endif
     fn(arg, 0, n);
 }
 
-bool rush_in_parallel(void) { return rush_now.in_parallel; }
+bool rush_in_parallel(void) { return rush_now.in_parallel != 0; }
 
-int rush_thread_number(void)
-{
-#ifdef _OPENMP
-    if (rush_now.in_parallel) return omp_get_thread_num();
-#endif
-    return 0;
-}
+int rush_thread_number(void) { return RUSH_MAX(rush_now.in_parallel - 1, 0); }

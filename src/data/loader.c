@@ -68,7 +68,7 @@ static void *work(void *arg)
 {
     rush_loader *l = arg;
     rush_now.mode |= RUSH_MODE_NO_GRAD;
-    rush_now.in_parallel = true; /* the threads are the parallelism */
+    rush_now.in_parallel = 1; /* the threads are the parallelism */
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         slot *s = oldest_wanted(l);
