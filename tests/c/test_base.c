@@ -1,11 +1,15 @@
 /* test_base.c - memory, errors, threads, dtypes, conversions and the generator's saved form. */
+#define _GNU_SOURCE
 #include "suite/suite.h"
 #include "base/base.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- memory ---- */
@@ -188,6 +192,51 @@ static void forked_child_works(void **state)
     assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
+#ifdef _OPENMP
+struct seen {
+    int64_t begin[3];
+    pthread_t by[3];
+};
+
+static void note_piece(void *arg, int64_t begin, int64_t end)
+{
+    struct seen *seen = arg;
+    (void)end;
+    seen->begin[rush_thread_number()] = begin;
+    seen->by[rush_thread_number()] = pthread_self();
+}
+
+/* Three programs want the one processor that this one may use: loops run on the caller's thread, in the same pieces. */
+static void loops_beside_other_programs(void **state)
+{
+    cpu_set_t all, one;
+    pid_t other[3];
+    bool alone = false;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int c = 0; c < CPU_SETSIZE && !CPU_COUNT(&one); c++)
+        if (CPU_ISSET(c, &all)) CPU_SET(c, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int i = 0; i < 3; i++)
+        if (!(other[i] = fork()))
+            for (alarm(60);;) {}
+    rush_num_threads_set(3);
+    time_t start = time(NULL);
+    while (!alone && time(NULL) - start < 50) {
+        struct seen seen = {{-1, -1, -1}, {0}};
+        rush_parallel_for(30, 1, note_piece, &seen);
+        for (int i = 0; i < 3; i++) assert_int_equal(seen.begin[i], 10 * i);
+        alone = pthread_equal(seen.by[0], seen.by[1]) && pthread_equal(seen.by[0], seen.by[2]);
+    }
+    for (int i = 0; i < 3; i++) {
+        kill(other[i], SIGKILL);
+        waitpid(other[i], NULL, 0);
+    }
+    sched_setaffinity(0, sizeof all, &all);
+    assert_true(alone);
+}
+#endif
+
 /* ---- dtypes ---- */
 
 static void promotion_is_symmetric(void **state)
@@ -334,6 +383,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(first_error_stays),
         cmocka_unit_test(loops_cover_everything_once),
         cmocka_unit_test(forked_child_works),
+#ifdef _OPENMP
+        cmocka_unit_test(loops_beside_other_programs),
+#endif
         cmocka_unit_test(promotion_is_symmetric),
         cmocka_unit_test(rows_of_dtypes_agree_with_themselves),
         cmocka_unit_test(half_types_survive_the_way_there_and_back),
