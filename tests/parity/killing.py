@@ -8,7 +8,9 @@ load; where it was saved over an older one, that one loads. Printed: jobs, hangs
 after the death the last survivor ended.
 """
 import argparse
+import atexit
 import concurrent.futures
+import ctypes
 import os
 import pathlib
 import re
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CALLS = ["all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "monitored_barrier", "message",
@@ -28,6 +31,7 @@ POINTS = ["init-before", "init-in", "init-after"] + [f"{call}-{when}" for call i
          ["save-before", "save-in", "save-written", "save-after", "end-before"]
 SMOKE = [("all_reduce-in", "SIGKILL", 1), ("new_group-in", "SIGKILL", 0), ("save-written", "SIGKILL", 1), ("broadcast-in", "SIGSTOP", 2)]
 HANG, INIT, LOADING = 60, 4, threading.Lock()
+forked = False
 # "all_reduce.SUM, float32, 4 numbers [4] (collective 5) of group '0', rank 0 of 3 on host a: rank 1 on host a is gone: ..."
 IN_A_CALL = re.compile(r"\w+(?:, \w+)?.*\((?:after )?collective -?\d+\) of group '.*', rank \d+ of \d+ on host \S+: .*[Rr]ank \d+ on host \S+")
 WHILE_MEETING = re.compile(r"[Rr]ank \d+ on host \S+|for rank \d|clients joined|the store at|\(127\.0\.0\.1, \d+\)")
@@ -133,13 +137,13 @@ def loaded(folder, size):
     return values.pop() if len(values) == 1 else values
 
 
-def processes_of(url):
-    """The processes of a job: those that have its address among their arguments."""
+def processes_of(url, pids):
+    """The processes of a job: those that have its address among their arguments, and children of its ranks."""
     found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if url.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            if url.encode() in (folder / "cmdline").read_bytes() or int((folder / "stat").read_text().rpartition(")")[2].split()[1]) in pids:
+                found.append(int(folder.name))
         except OSError:  # it has ended
             continue
     return found
@@ -147,7 +151,7 @@ def processes_of(url):
 
 def left_behind(url, pids, temporary):
     """What is there though all processes of the job have ended."""
-    left = [f"process {pid}" for pid in processes_of(url)] + [f"file {name}" for name in os.listdir(temporary)]
+    left = [f"process {pid}" for pid in processes_of(url, pids)] + [f"file {name}" for name in os.listdir(temporary)]
     left += [f"shared memory {name}" for name in os.listdir("/dev/shm") if "rushlight" in name or any(str(pid) in name for pid in pids)]
     with socket.socket() as s:
         s.settimeout(2)
@@ -167,7 +171,70 @@ def complaint(point, code, errors):
     return ""
 
 
+class Forked:
+    """A rank as a child of this process, which has imported everything: as much of subprocess.Popen as is used here."""
+
+    def __init__(self, arguments, temporary):
+        self.returncode, pipes = None, [os.pipe(), os.pipe()]
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            self._rank(arguments, temporary, pipes)
+        for _, write in pipes:
+            os.close(write)
+        self.stdout, self.stderr = (os.fdopen(read) for read, _ in pipes)
+
+    @staticmethod
+    def _rank(arguments, temporary, pipes):
+        code = 0
+        for (_, write), fd in zip(pipes, (1, 2)):
+            os.dup2(write, fd)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        os.environ["TMPDIR"], sys.argv = temporary, [__file__, "rank", *arguments]
+        try:
+            rank_main()
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        ctypes.CDLL(None).exit(code)  # and what the library does at the end of a process
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout=HANG):
+        end = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("a rank", timeout)
+            time.sleep(0.005)
+
+    def communicate(self, timeout):
+        self.wait(timeout)  # errors are short: they fit into the pipe
+        return self.stdout.read(), self.stderr.read()
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def prepare():
+    """In a process that forks ranks."""
+    global forked
+    forked = True
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.path.insert(0, str(ROOT / "python"))
+    import rushlight.distributed.checkpoint  # noqa: F401
+    import rushlight.distributed.fsdp  # noqa: F401
+
+
 def started(point, how, seed, size, url, checkpoint, temporary):
+    if forked:
+        return [Forked([point, how, str(seed), checkpoint, url, str(r), str(size)], temporary) for r in range(size)]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "TMPDIR": temporary}
     return [subprocess.Popen([sys.executable, __file__, "rank", point, how, str(seed), checkpoint, url, str(r), str(size)], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, env=env) for r in range(size)]
@@ -212,6 +279,10 @@ def job(point, how, seed, size):
         shutil.rmtree(folder)
 
 
+def job_in_time(plan, size, until):
+    return job(*plan, size) if time.monotonic() < until else (None, [])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=1)
@@ -220,16 +291,17 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--smoke", action="store_true", help="four jobs side by side")
+    parser.add_argument("--forked", action="store_true", help="ranks are forked from processes that have imported rushlight: less work for many jobs")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "python"))
-    begun, plans = time.monotonic(), [(p, how, 7 * n + i) for n in range(options.rounds) for i, p in enumerate(POINTS) if options.points in p
+    begun, plans = time.monotonic(), [(p, how, 11 * n + i) for n in range(options.rounds) for i, p in enumerate(POINTS) if options.points in p
                                       for how in ("SIGKILL", "SIGSTOP")]
     if options.smoke:
         plans, options.jobs = SMOKE, len(SMOKE)
     times, wrong, done = {"SIGKILL": [], "SIGSTOP": []}, [], 0
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
-        for (point, how, seed), (took, bad) in zip(plans, threads.map(
-                lambda plan: job(*plan, options.size) if time.monotonic() - begun < options.seconds else (None, []), plans)):
+    pool = concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=prepare) if options.forked else concurrent.futures.ThreadPoolExecutor(options.jobs)
+    with pool:
+        for (point, how, seed), (took, bad) in zip(plans, pool.map(job_in_time, plans, [options.size] * len(plans), [begun + options.seconds] * len(plans))):
             if took is None:
                 continue
             done += 1
