@@ -18,7 +18,7 @@ const char *rush_collective_name(rush_dist_kind kind) { return names[kind]; }
 
 typedef struct dense { /* tensors as one array */
     char *p;
-    bool packed;
+    size_t got;  /* bytes of a block of its own, 0: it is the tensor's */
 } dense;
 
 static int64_t numel(rush_tensor *const *t, int n)
@@ -66,15 +66,15 @@ static int dense_open(dense *d, rush_tensor *const *t, int n, bool read, bool an
         return 0;
     }
     size_t bytes = n ? (size_t)numel(t, n) * rush_dtype_size(rush_dtype_of(t[0])) : 0;
-    d->packed = true;
-    d->p = rush_malloc(RUSH_MAX(bytes, 1));
+    d->p = rush_block_alloc(RUSH_MAX(bytes, 1), &d->got);
+    if (!d->p) d->got = 0;
     return !d->p || (read && move(t, n, d->p, false)) ? -1 : 0;
 }
 
 static int dense_close(dense *d, rush_tensor *const *t, int n, bool write)
 {
-    int failed = d->packed && d->p && write ? move(t, n, d->p, true) : 0;
-    if (d->packed) rush_free(d->p);
+    int failed = d->got && write ? move(t, n, d->p, true) : 0;
+    if (d->got) rush_block_free(d->p, d->got);
     *d = (dense){0};
     return failed;
 }
@@ -125,19 +125,20 @@ static int reduce(rush_work *w)
     rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
     rush_engine_call c = {.kind = RUSH_ENGINE_REDUCE, .root = k->root, .reduction = rush_reduction_of(number, k->reduce)};
     set_numbers(&c, dtype, numel(k->out, k->nout));
+    size_t bytes = RUSH_MAX(c.n * c.size, 1), got = 0;
+    bool in_place = !w->group->engine || w->group->engine->reduces_in_place, root = w->group->rank == k->root;
     dense d;
-    char *result = rush_malloc(RUSH_MAX(c.n * c.size, 1));
-    int failed = !result || dense_open(&d, k->out, k->nout, true, true);
+    char *result = in_place ? NULL : rush_block_alloc(bytes, &got);
+    int failed = (!in_place && !result) || dense_open(&d, k->out, k->nout, true, true);
     if (!failed) {
         c.in = d.p;
-        c.out = result;
+        c.out = in_place ? d.p : result;
         if (c.n) failed = engine_run(w, &c);
-        bool root = w->group->rank == k->root;
-        if (!failed && root && k->reduce == RUSH_REDUCE_AVG) rush_average(result, number, c.n, w->group->size);
-        if (!failed && root && c.n) memcpy(d.p, w->group->engine ? result : d.p, c.n * c.size);
+        if (!failed && root && k->reduce == RUSH_REDUCE_AVG) rush_average(c.out, number, c.n, w->group->size);
+        if (!failed && root && c.n && !in_place) memcpy(d.p, result, c.n * c.size);
         failed = dense_close(&d, k->out, k->nout, !failed && root) || failed;
     }
-    rush_free(result);
+    if (result) rush_block_free(result, got);
     return failed ? -1 : 0;
 }
 

@@ -50,6 +50,7 @@ typedef struct rush_engine {
     void (*close)(void *);
     int (*run)(void *, const rush_engine_call *, char *why, size_t room); /* -1 and a text, or none: then the wire has failed */
     bool reduces_scattered;      /* run() knows REDUCE_SCATTER: n numbers for each rank in, n out */
+    bool reduces_in_place;       /* of REDUCE, `out` may be `in` */
 } rush_engine;
 
 #ifdef __cplusplus

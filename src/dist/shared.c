@@ -37,7 +37,7 @@ typedef struct counter {
 
 typedef struct lane { counter posted, taken; } lane;
 
-enum { HEAD = 256 /* of a slot: what the call is, as text */, SLOT = 1 << 20, SMALL = 1 << 13, RESERVED = 0x7ffffff0 };
+enum { HEAD = 256 /* of a slot: what the call is, as text */, DEPTH = 4, LARGEST = 1 << 21, LEAST = 1 << 17, TOGETHER = 1 << 26, SMALL = 1 << 13, RESERVED = 0x7ffffff0 };
 
 typedef struct page { /* the beginning of the memory, then the lanes, then the slots */
     uint64_t token;
@@ -47,9 +47,9 @@ typedef struct page { /* the beginning of the memory, then the lanes, then the s
 struct rush_shared {
     page *page;
     lane *lanes;             /* (size) */
-    char *slots;             /* (size, 2, slot) */
+    char *slots;             /* (size, DEPTH, slot) */
     rush_mesh *mesh;
-    size_t bytes, room;      /* of all; of a slot, for data */
+    size_t bytes, slot, room; /* of all; of a slot; of it for data */
     int fd, rank, size, spins;
     uint32_t step;
 };
@@ -76,10 +76,13 @@ static uint64_t machine(void)
     return hash(hash(hash(0xcbf29ce484222325, boot), space), user) | 1;
 }
 
-static size_t size_of(int size, size_t slot)
+/* Bytes of a slot; what is never used takes no memory. */
+static size_t slot_size(int size) { return RUSH_MIN(RUSH_MAX(TOGETHER / DEPTH / (size_t)size / 4096 * 4096, LEAST), LARGEST); }
+
+static size_t size_of(int size)
 {
     size_t front = (sizeof(page) + 4095) / 4096 * 4096, lanes = ((size_t)size * sizeof(lane) + 4095) / 4096 * 4096;
-    return front + lanes + 2 * (size_t)size * slot;
+    return front + lanes + DEPTH * (size_t)size * slot_size(size);
 }
 
 static int map(rush_shared *s, int fd, size_t bytes)
@@ -96,9 +99,9 @@ static rush_shared *memory_new(int size, uint64_t *token)
     rush_shared *s = rush_calloc(1, sizeof *s);
     if (!s) return NULL;
     s->fd = memfd_create("rushlight", MFD_CLOEXEC);
-    size_t bytes = size_of(size, SLOT);
+    size_t bytes = size_of(size);
     if (s->fd < 0 || getrandom(token, sizeof *token, 0) != sizeof *token || ftruncate(s->fd, (off_t)bytes) || map(s, s->fd, bytes)) return rush_shared_free(s), NULL;
-    *s->page = (page){*token, (uint32_t)size, SLOT};
+    *s->page = (page){*token, (uint32_t)size, (uint32_t)slot_size(size)};
     return s;
 }
 
@@ -122,8 +125,8 @@ static rush_shared *memory_open(const rush_offer *of, int size)
     if (!s) return NULL;
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)of->pid, (long long)of->fd);
     s->fd = open(path, O_RDWR | O_CLOEXEC);
-    bool good = s->fd >= 0 && !fstat(s->fd, &st) && (size_t)st.st_size == size_of(size, SLOT) && !map(s, s->fd, (size_t)st.st_size);
-    if (good && s->page->token == of->token && s->page->size == (uint32_t)size && s->page->slot == SLOT) return s;
+    bool good = s->fd >= 0 && !fstat(s->fd, &st) && (size_t)st.st_size == size_of(size) && !map(s, s->fd, (size_t)st.st_size);
+    if (good && s->page->token == of->token && s->page->size == (uint32_t)size && s->page->slot == slot_size(size)) return s;
     rush_shared_free(s);
     return NULL;
 }
@@ -170,10 +173,11 @@ rush_shared *rush_shared_join(rush_shared *made, rush_mesh *m, int rank, int siz
     s->mesh = m;
     s->rank = rank;
     s->size = size;
-    s->room = SLOT - HEAD;
+    s->slot = slot_size(size);
+    s->room = s->slot - HEAD;
     s->spins = size <= processors() ? 2000 : 50;
     s->lanes = (lane *)((char *)s->page + 4096);
-    s->slots = (char *)s->page + s->bytes - 2 * (size_t)size * SLOT;
+    s->slots = (char *)s->page + s->bytes - DEPTH * (size_t)size * s->slot;
     return s;
 }
 
@@ -232,14 +236,15 @@ static int await(run *r, int rank, counter *x, uint32_t target)
     return failed;
 }
 
-static char *slot_of(rush_shared *s, int rank) { return s->slots + (2 * (size_t)rank + (s->step & 1)) * SLOT; }
+static char *slot_at(rush_shared *s, int rank, uint32_t step) { return s->slots + (DEPTH * (size_t)rank + step % DEPTH) * s->slot; }
+static char *slot_of(rush_shared *s, int rank) { return slot_at(s, rank, s->step); }
 
-/* Room for what this rank posts in this step, or NULL: all others have read what was there two steps ago. */
+/* Room for what this rank posts in this step, or NULL: all others have read what was there DEPTH steps ago. */
 static char *room(run *r)
 {
     rush_shared *s = r->s;
     for (int i = 0; i < s->size; i++)
-        if (i != s->rank && await(r, i, &s->lanes[i].taken, s->step - 1)) return NULL;
+        if (i != s->rank && await(r, i, &s->lanes[i].taken, s->step - DEPTH + 1)) return NULL;
     char *p = slot_of(s, s->rank);
     strcpy(p, r->c->what);
     return p + HEAD;
@@ -380,7 +385,7 @@ static int reduce_large(run *r, const char *in, char *out)
     put_block(r, own, &now);
     post(r);
     for (size_t at = most; now.n || before.n; at += most) {
-        char *other = s->slots + (2 * (size_t)s->rank + (~s->step & 1)) * SLOT;
+        char *other = slot_at(s, s->rank, s->step + 1);
         block after = block_of(r, in, out, at, most);
         if (all_posted(r)) return -1;
         take_reduced(r, &before, offset);
@@ -397,8 +402,34 @@ static int reduce_large(run *r, const char *in, char *out)
     return 0;
 }
 
+/* To one rank, of a few: it reduces what the others post. */
+static int reduce_to_root(run *r, const char *in, char *out)
+{
+    rush_shared *s = r->s;
+    const rush_engine_call *c = r->c;
+    size_t most = s->room / c->size;
+    for (size_t at = 0, n; at < c->n; at += n) {
+        n = RUSH_MIN(c->n - at, most);
+        char *own = out ? NULL : room(r);
+        if (!out && !own) return -1;
+        if (!out) memcpy(own, in + at * c->size, n * c->size), post(r);
+        const char *sum = in + at * c->size;
+        for (int i = 0; out && i < s->size; i++) {
+            if (i == s->rank) continue;
+            const char *its = posted(r, i);
+            if (!its) return -1;
+            c->reduction(out + at * c->size, sum, its, n);
+            sum = out + at * c->size;
+        }
+        next(r);
+    }
+    return 0;
+}
+
 static int reduce(run *r, const void *in, void *out)
 {
+    bool few = r->s->size <= 4 && r->c->kind == RUSH_ENGINE_REDUCE;
+    if (few && r->c->n * r->c->size > SMALL) return reduce_to_root(r, in, out);
     return r->c->n * r->c->size <= SMALL ? reduce_small(r, in, out) : reduce_large(r, in, out);
 }
 
@@ -544,4 +575,4 @@ static int shared_run(void *opened, const rush_engine_call *c, char *why, size_t
 
 static void shared_close(void *s) { rush_shared_free(s); }
 
-const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true};
+const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true, true};

@@ -147,6 +147,19 @@ static int receive_answer(int fd, rush_request *r, double until)
 
 /* ---- the connection ---- */
 
+/* Says which store an error of the network is about. */
+static int tell_where(tcp_store *t)
+{
+    if (rush_error_kind_now() != RUSH_DIST_NETWORK_ERROR) return -1;
+    rush_error_state e = rush_error_take();
+    const char *text = e.message ? e.message : "no memory", *about = "the store at";
+    bool says = !strncmp(text, about, strlen(about));
+    if (says) rush_fail(e.kind, "%s", text);
+    else rush_fail(e.kind, "%s (%s, %d): %s", about, t->host, t->port, text);
+    free(e.message);
+    return -1;
+}
+
 /* Both sides show that they know the job's secret. */
 static int prove(tcp_store *t, int fd, const char *secret, double until)
 {
@@ -182,7 +195,7 @@ static int connect_now(tcp_store *t, double seconds)
     int failed = rush_socket_send(fd, hello, sizeof hello, until) || rush_socket_receive(fd, &back, 4, until);
     if (!failed && back != nonce) failed = rush_fail(RUSH_DIST_NETWORK_ERROR, "what listens at (%s, %d) is no store", host, t->port);
     if (!failed && rush_secret()) failed = prove(t, fd, rush_secret(), until);
-    if (failed) return close(fd), -1;
+    if (failed) return close(fd), tell_where(t);
     t->fd = fd;
     t->forks = rush_forks();
     return 0;
@@ -192,16 +205,6 @@ static void hang_up(tcp_store *t)
 {
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
-}
-
-/* Says which store an error of the network is about. */
-static int tell_where(tcp_store *t)
-{
-    if (rush_error_kind_now() != RUSH_DIST_NETWORK_ERROR) return -1;
-    rush_error_state e = rush_error_take();
-    rush_fail(e.kind, "the store at (%s, %d): %s", t->host, t->port, e.message ? e.message : "no memory");
-    free(e.message);
-    return -1;
 }
 
 static void enter(tcp_store *t)

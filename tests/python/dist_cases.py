@@ -1,6 +1,6 @@
 """What the ranks of a job do: each case by its name, the same program under PyTorch and under rushlight.
 
-    dist_cases.py LIBRARY STORE RANK SIZE     LIBRARY is torch or rushlight, STORE a url of init_process_group
+    dist_cases.py LIBRARY STORE RANK SIZE     LIBRARY is torch or rushlight, STORE a url of init_process_group, or "mpi" (under mpiexec)
 
 prints a line "case<TAB>values" per case. dist.tsv has what PyTorch prints, with the size and the rank before it; tests/parity/ranks.py writes
 it, and lets ranks of both libraries do the cases together.
@@ -218,7 +218,12 @@ def main():
     else:
         import rushlight as T
         import rushlight.distributed as d
-    d.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+    if url == "mpi":
+        d.init_process_group("mpi", timeout=datetime.timedelta(seconds=60))
+        rank, size = d.get_rank(), d.get_world_size()
+        sys.stdout = open(f"{os.environ['ANSWERS']}/{rank}", "w")
+    else:
+        d.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
     for case in CASES:
         if len(sys.argv) <= 5 or case.__name__ in sys.argv[5:]:
             print(case.__name__, values(case(T, d, rank, size)), sep="\t", flush=True)

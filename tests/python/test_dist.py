@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -86,6 +87,19 @@ def test_every_collective_as_pytorch(size):
     for rank, out in enumerate(outputs):
         got = dict(line.split("\t", 1) for line in out.splitlines())
         assert {k: v for k, v in got.items() if v != want[rank].get(k)} == {} and set(got) == set(want[rank])
+
+
+def test_every_collective_by_mpi(tmp_path):
+    """With any MPI of the standard's binary interface; the PyPI package mpich has one, and mpiexec."""
+    if not dist.is_mpi_available() or not shutil.which("mpiexec"):
+        pytest.skip("no mpiexec, or no library of the MPI ABI (libmpi_abi.so.1, or RUSHLIGHT_MPI)")
+    done = subprocess.run(["mpiexec", "-n", "3", sys.executable, os.path.join(HERE, "dist_cases.py"), "rushlight", "mpi", "0", "0"], capture_output=True, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", "ANSWERS": str(tmp_path)}, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    for rank, want in expected(3).items():
+        got = dict(line.split("\t", 1) for line in (tmp_path / str(rank)).read_text().splitlines())
+        want["empty"] = want["empty"].replace("gloo", "mpi")
+        assert got == want
 
 
 @pytest.mark.parametrize("method", ["env", "file"])
