@@ -39,6 +39,7 @@ static constant schemes[] = {{.name = "per_tensor_affine", .value = 0}, {.name =
 int py_constant_value(PyObject *x) { return ((constant *)x)->value; }
 PyObject *py_layout(int i) { return py_ref((PyObject *)&layouts[i]); }
 PyObject *py_memory_format(int i) { return py_ref((PyObject *)&formats[i]); }
+PyObject *py_qscheme(int i) { return py_ref((PyObject *)&schemes[i]); }
 
 static int publish(PyObject *module, constant *all, size_t n, PyTypeObject *type)
 {

@@ -183,7 +183,7 @@ int py_legacy_dtype(const char *name) /* "torch.FloatTensor", "FloatTensor" */
 static PyObject *type_word(const rush_tensor *t)
 {
     bool host = t->device.type == RUSH_CPU;
-    return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : "", rush_dtypes[t->dtype].word);
+    return PyUnicode_FromFormat("torch.%s%s%s%sTensor", host ? "" : rush_device_name(t->device.type), host ? "" : ".", t->layout == RUSH_SPARSE_COO ? "sparse." : t->layout == RUSH_QUANTIZED ? "quantized." : "", rush_dtypes[t->dtype].word);
 }
 
 /* type(): the name; type(dtype or name): converted */
@@ -252,7 +252,7 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
     int ndim = 1, nstride = 0;
     rush_tensor *t = py_tensor_of(self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
-    if (t->layout || (source && py_is_tensor(source) && py_tensor_of(source)->layout)) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
+    if (!rush_in_memory(t) || (source && py_is_tensor(source) && !rush_in_memory(py_tensor_of(source)))) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
     /* What changes other tensors of the new storage does not change this one: its count goes on by itself. */
     if (rush_inplace_check(t, rush_wants_grad(t)) || (!t->version && rush_version_own(t, rush_version_of(t)))) return py_raise();
     if (t->ag && rush_wants_grad(t) && !(rush_now.mode & RUSH_MODE_NO_GRAD) && t->ag->fn) return PyErr_Format(PyExc_RuntimeError, "set_() of a tensor in a graph is not supported");

@@ -47,7 +47,7 @@ PyObject *py_make_wrapper_subclass(PyObject *unused, PyObject *args, PyObject *k
 static PyObject *has_storage(PyObject *module, PyObject *x)
 {
     rush_tensor *t = py_need_tensor(x, "_has_storage(): argument 'x'");
-    return t ? PyBool_FromLong(!t->layout) : NULL;
+    return t ? PyBool_FromLong(rush_in_memory(t)) : NULL;
 }
 
 static PyMethodDef functions[] = {

@@ -54,6 +54,7 @@ PyObject *py_device(rush_device);
 #define PY_NO_LAYOUT 63 /* the value of layouts that are names only */
 PyObject *py_layout(int);
 PyObject *py_memory_format(int);
+PyObject *py_qscheme(int);
 int py_constant_value(PyObject *); /* of a layout, memory_format or qscheme */
 PyObject *py_size(int n, const int64_t *);
 PyObject *py_generator(rush_generator *);

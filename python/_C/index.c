@@ -318,7 +318,7 @@ static rush_tensor *value_tensor(rush_tensor *t, PyObject *value)
     if (ok < 0) return NULL;
     if (ok) {
         if (v.kind == RUSH_V_COMPLEX && rush_dtypes[t->dtype].category != 3) return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", rush_dtypes[t->dtype].name), NULL;
-        rush_tensor *x = rush_tensor_of_number_typed(v, t->dtype);
+        rush_tensor *x = rush_tensor_of_number_typed(v, t->layout == RUSH_QUANTIZED ? RUSH_F32 : t->dtype);
         return x ? x : py_raise();
     }
     return PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, rush_dtypes[t->dtype].word), NULL;
@@ -347,7 +347,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
         Py_XDECREF(r);
         return r ? 0 : -1;
     }
-    if (py_tensor_of(self)->layout % RUSH_ELSEWHERE) return PyErr_Format(PyExc_TypeError, "Cannot assign to a sparse tensor"), -1;
+    if (py_tensor_of(self)->layout % RUSH_QUANTIZED) return PyErr_Format(PyExc_TypeError, "Cannot assign to a sparse tensor"), -1;
     size_t mark = rush_scope_open();
     int failed = -1;
     plan p = {.t = py_tensor_of(self)};
@@ -363,7 +363,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
     }
     rush_tensor *list[RUSH_MAXDIM];
     rush_value indices = index_list(&p, list);
-    if (v->dtype != p.t->dtype) v = to_dtype(v, p.t->dtype);
+    if (v->dtype != p.t->dtype && p.t->layout != RUSH_QUANTIZED) v = to_dtype(v, p.t->dtype);
     while (v && v->ndim > 1 && v->size[0] == 1) { /* leading ones beyond the place */
         rush_tensor *place = T("index.Tensor", V(p.t), indices);
         if (!place || v->ndim <= place->ndim) break;

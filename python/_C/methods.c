@@ -2,6 +2,7 @@
 #include "ext.h"
 #include "op/watch.h"
 #include "op/formula.h"
+#include "tensor/quantized.h"
 #include "tensor/sparse.h"
 
 static rush_tensor *self_of(PyObject *x) { return py_tensor_of(x); }
@@ -17,14 +18,14 @@ static PyObject *finish(size_t mark, rush_tensor *r)
 /* Of a sparse tensor: an exception, and true. */
 static bool has_no_storage(const rush_tensor *t)
 {
-    if (!t->layout) return false;
+    if (rush_in_memory(t)) return false;
     PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     return true;
 }
 
 static bool has_no_strides(const rush_tensor *t, const char *what)
 {
-    if (t->layout <= RUSH_SPARSE_COO || t->layout == RUSH_ELSEWHERE) return false;
+    if (t->layout <= RUSH_SPARSE_COO || t->layout >= RUSH_QUANTIZED) return false;
     PyErr_Format(PyExc_RuntimeError, "Sparse %s tensors do not have %s", rush_blocked(t->layout) ? "blocked" : "CSR", what);
     return true;
 }
@@ -127,7 +128,7 @@ static PyObject *is_set_to(PyObject *self, PyObject *other)
 {
     rush_tensor *a = self_of(self), *b = py_need_tensor(other, "is_set_to(): argument 'tensor' (position 1)");
     if (!b) return NULL;
-    if (a->layout || b->layout) return PyBool_FromLong(a == b);
+    if (!rush_in_memory(a) || !rush_in_memory(b)) return PyBool_FromLong(a == b);
     return PyBool_FromLong(a->storage == b->storage && a->offset == b->offset && rush_same_sizes(a, b) &&
                            !memcmp(a->stride, b->stride, sizeof *a->stride * a->ndim));
 }
@@ -158,6 +159,12 @@ static PyObject *is_nonzero(PyObject *self, PyObject *unused)
     return yes < 0 ? NULL : PyBool_FromLong(yes);
 }
 
+static PyObject *qscheme(PyObject *self, PyObject *unused)
+{
+    rush_value in[1] = {rush_v_tensor(self_of(self))}, out[RUSH_MAXOUT];
+    return rush_call(rush_op_find("_qscheme"), in, out) ? py_raise() : py_qscheme((int)out[0].i);
+}
+
 static PyObject *get_device(PyObject *self, PyObject *unused)
 {
     return PyLong_FromLong(self_of(self)->device.index);
@@ -183,7 +190,8 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
     if (t->layout == RUSH_ELSEWHERE) return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s", py_type_name(self));
     if (has_no_storage(t)) return NULL;
     size_t mark = rush_scope_open();
-    const rush_tensor *host = rush_on_host(t);
+    if (rush_is_quantized(t)) t = T("dequantize.self", V(t));
+    const rush_tensor *host = t ? rush_on_host(t) : NULL;
     PyObject *list = host ? elements(host, 0, rush_ptr(host)) : py_raise();
     rush_scope_close(mark);
     return list;
@@ -204,7 +212,7 @@ static PyObject *format(PyObject *self, PyObject *unused)
 static PyObject *storage(PyObject *self, PyObject *unused)
 {
     rush_tensor *t = self_of(self);
-    if (t->layout) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : t->layout == RUSH_ELSEWHERE ? "Wrapper" : "SparseCsr");
+    if (!rush_in_memory(t)) return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %sTensorImpl", t->layout == RUSH_SPARSE_COO ? "Sparse" : t->layout == RUSH_ELSEWHERE ? "Wrapper" : "SparseCsr");
     return py_storage(t->storage);
 }
 
@@ -309,6 +317,7 @@ PyMethodDef py_tensor_methods[] = {
     {"is_complex", is_complex, METH_NOARGS, "Is the dtype complex?"},
     {"is_signed", is_signed, METH_NOARGS, "Is the dtype signed?"},
     {"is_inference", is_inference, METH_NOARGS, "Was it made under inference_mode?"},
+    {"qscheme", qscheme, METH_NOARGS, "How its integers stand for numbers: torch.per_tensor_affine, torch.per_channel_affine, ..."},
     {"is_conj", is_conj, METH_NOARGS, "Is it lazily conjugated?"},
     {"is_neg", is_neg, METH_NOARGS, "Is it lazily negated?"},
     {"_is_view", is_view, METH_NOARGS, "Is it a differentiable view of another tensor?"},
@@ -342,12 +351,12 @@ PyMethodDef py_tensor_object_methods[] = {
 static PyObject *get_shape(PyObject *self, void *unused) { return py_size(self_of(self)->ndim, self_of(self)->size); }
 static PyObject *get_dtype(PyObject *self, void *unused) { return py_dtype(self_of(self)->dtype); }
 static PyObject *get_dev(PyObject *self, void *unused) { return py_device(self_of(self)->device); }
-static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout % RUSH_ELSEWHERE); }
+static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout % RUSH_QUANTIZED); }
 static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(self_of(self)->ndim); }
 static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
 static PyObject *get_nbytes(PyObject *self, void *unused)
 {
-    if (self_of(self)->layout % RUSH_ELSEWHERE)
+    if (self_of(self)->layout % RUSH_QUANTIZED)
         return PyErr_Format(PyExc_RuntimeError, "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the nbytes of the indices and values.  "
                                                 "If you want the size of the  equivalent dense tensor, multiply numel() by element_size()");
     return PyLong_FromLongLong(self_of(self)->numel * rush_dtypes[self_of(self)->dtype].size);
@@ -435,6 +444,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
     if (t->layout != from->layout) return PyErr_Format(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."), -1;
     if (t->ag && rush_wants_grad(t) && rush_dtypes[from->dtype].category < 2)
         return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
+    if (rush_is_quantized(t)) return rush_quantized_become(t, from) ? py_raise_int() : 0;
     if (t->layout) return rush_sparse_become(t, from) ? py_raise_int() : 0;
     if (!t->version && rush_version_own(t, rush_version_of(t))) return py_raise_int(); /* see set_() */
     rush_tensor_set_storage(t, from->storage, from->offset);

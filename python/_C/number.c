@@ -272,9 +272,9 @@ static PyObject *item(PyObject *self, const char *why)
         rush_scope_close(mark);
         return x;
     }
-    if (t->layout) { /* the values of the one place, added up */
+    if (t->layout) { /* the values of the one place, added up; what an integer stands for */
         size_t mark = rush_scope_open();
-        rush_tensor *sum = T("_to_dense", V(t));
+        rush_tensor *sum = t->layout == RUSH_QUANTIZED ? T("dequantize.self", V(t)) : T("_to_dense", V(t));
         PyObject *x = sum ? first_number(sum) : py_raise();
         rush_scope_close(mark);
         return x;

@@ -3,35 +3,18 @@
 docs/not-supported.md has the same names for readers: page() writes them there.
 """
 
-QUANTIZED = "quantized tensors are not supported: no dtype holds integers with a scale here"
-_LAYERS = ("BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d DeQuantize Embedding "
-           "EmbeddingBag GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm Linear QFunctional Quantize ReLU6")
-
 # what it is about -> (the reason, place: names)
 _TABLE = {
-    "quantized": (QUANTIZED, {
-        "torch": "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight "
+    "quantized": ("weights in fbgemm's own layouts are not supported: torch.ops.quantized.linear_prepack keeps them with a bias", {
+        "torch": "choose_qparams_optimized empty_quantized fbgemm_linear_fp16_weight "
                  "fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation "
-                 "fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix int_repr q_per_channel_axis "
-                 "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor "
-                 "quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell "
-                 "quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell",
-        "Tensor": "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme",
+                 "fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix quantized_gru_cell "
+                 "quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell",
     }),
-    "quantization": (QUANTIZED, {
-        "torch.ao.quantization": "FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize FusedMovingAvgObsFakeQuantize "
-                                 "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver "
-                                 "NoopObserver ObserverBase PerChannelMinMaxObserver PlaceholderObserver QConfig QConfigMapping "
-                                 "RecordingObserver default_dynamic_qconfig default_observer default_weight_observer disable_fake_quant "
-                                 "disable_observer enable_fake_quant enable_observer float16_dynamic_qconfig "
-                                 "get_default_qconfig_mapping get_default_qat_qconfig_mapping swap_module",
-        "torch.nn.quantized": _LAYERS,
-        "torch.ao.nn.quantized": _LAYERS + " Dropout ELU Hardswish LSTM LeakyReLU MaxPool2d MultiheadAttention PReLU Sigmoid Softmax",
-        "torch.ao.nn.quantized.dynamic": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d GRU GRUCell LSTM "
-                                         "LSTMCell Linear RNNCell",
-        "torch.ao.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
+    "quantization": ("layers whose inner operations are observed one by one are not supported: observe the layers that they are made of", {
+        "torch.ao.nn.quantized": "LSTM MultiheadAttention",
         "torch.ao.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
-        "torch.ao.quantization.quantize_fx": "convert_fx convert_to_reference_fx fuse_fx prepare_fx prepare_qat_fx",
+        "torch.ao.quantization.quantize_fx": "convert_to_reference_fx",
     }),
     "oneDNN's layouts": ("tensors in oneDNN's own layouts are not supported: operations choose them inside of a call", {
         "torch": "mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d",
@@ -64,7 +47,6 @@ _TABLE = {
     }),
 }
 _MODULES = {place[6:]: (reason, names) for reason, places in _TABLE.values() for place, names in places.items() if "." in place}
-_MODULES["quantization"] = _MODULES["ao.quantization"]
 
 _REMOVED = {"eig": "eig", "lstsq": "lstsq", "matrix_rank": "matrix_rank", "solve": "solve", "symeig": "eigh"}
 

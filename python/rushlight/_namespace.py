@@ -65,6 +65,7 @@ _ELSEWHERE = {
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
                "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",
     "_utils": "classproperty",
+    "_quantized_ops": "quantized_lstm quantized_gru",
     "_lobpcg": "lobpcg",
     "_lowrank": "pca_lowrank svd_lowrank",
     "futures": "Future",

@@ -288,6 +288,10 @@ class _OpNamespace(types.ModuleType):
             return lambda: _ANSWERS[namespace, op_name]
         own = [overload for (space, base, overload) in _python if (space, base) == (namespace, op_name)]
         qualified = "%s::%s" % (namespace, op_name)
+        if namespace == "quantized" and not op_name.startswith("__"):
+            from rushlight import _quantized_ops
+            if op_name in _quantized_ops.OPERATORS:
+                return _quantized_ops.OPERATORS[op_name]
         if own:
             packet = OpOverloadPacket(qualified, op_name, _choose(namespace, op_name), own)
         else:

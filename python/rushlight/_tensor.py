@@ -40,7 +40,7 @@ class Tensor(_C.TensorBase):
                                "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
                                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
         with _C.no_grad():
-            if self.is_sparse or self.layout is not _C.strided or self.device.type == "meta":
+            if self.is_sparse or self.layout is not _C.strided or self.is_quantized or self.device.type == "meta":
                 new = self.clone()
             else:
                 storage = copy.deepcopy(self.untyped_storage(), memo) if id(self.untyped_storage()) in memo else None
@@ -95,6 +95,11 @@ class Tensor(_C.TensorBase):
             return utils._rebuild_wrapper_subclass, (type(self), self.dtype, tuple(self.size()), self.stride(), self.storage_offset(),
                                                      self.layout, self.device, self.requires_grad)
         storage = self._typed_storage()
+        if self.is_quantized:
+            scheme = self.qscheme()
+            params = (scheme, self.q_scale(), self.q_zero_point()) if scheme is torch.per_tensor_affine else \
+                (scheme, self.q_per_channel_scales(), self.q_per_channel_zero_points(), self.q_per_channel_axis())
+            return utils._rebuild_qtensor, (storage, self.storage_offset(), tuple(self.size()), self.stride(), params, self.requires_grad, hooks)
         if self.dtype in torch.storage._new_dtypes():
             return utils._rebuild_tensor_v3, (storage._untyped_storage, self.storage_offset(), tuple(self.size()),
                                               self.stride(), self.requires_grad, hooks, self.dtype)

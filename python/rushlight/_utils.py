@@ -176,23 +176,23 @@ def _validate_loaded_sparse_tensors():
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
+    integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}.get(storage.dtype)
+    if integers is None:
+        raise NotImplementedError("quantized tensors of %s are not supported" % storage.dtype)
+    untyped = getattr(storage, "_untyped_storage", storage)
+    tensor = torch.empty(0, dtype=integers, device=untyped.device).set_(untyped, storage_offset, size, stride)
     scheme = quantizer_params[0]
-    dtype = storage.dtype
-    device = getattr(storage, "_untyped_storage", storage).device
     if scheme == torch.per_tensor_affine:
-        _, scale, zero_point = quantizer_params
-        tensor = torch._empty_affine_quantized(size, scale=scale, zero_point=zero_point, dtype=dtype, device=device)
+        tensor = torch._quantized_over(tensor, quantizer_params[1], quantizer_params[2])
     elif scheme in (torch.per_channel_affine, torch.per_channel_affine_float_qparams):
         _, scales, zero_points, axis = quantizer_params
         if isinstance(scales, list):
             whole = scheme == torch.per_channel_affine
-            scales = torch.tensor(scales, dtype=torch.double if whole else torch.float, device=device)
-            zero_points = torch.tensor(zero_points, dtype=torch.long if whole else torch.float, device=device)
-        tensor = torch._empty_per_channel_affine_quantized(size, scales=scales, zero_points=zero_points, axis=axis,
-                                                           dtype=dtype, device=device)
+            scales = torch.tensor(scales, dtype=torch.double if whole else torch.float)
+            zero_points = torch.tensor(zero_points, dtype=torch.long if whole else torch.float)
+        tensor = torch._quantized_over(tensor, scales, zero_points, axis)
     else:
         raise RuntimeError("Can't deserialize quantized tensor with qscheme %s" % (scheme,))
-    tensor.set_(getattr(storage, "_untyped_storage", storage), storage_offset, size, stride)
     return _finish(tensor, requires_grad, backward_hooks, None)
 
 

@@ -42,6 +42,8 @@ void rush_later_settle_written(const rush_op *, rush_form, const rush_value *in,
 
 /* Sparse layouts (layouts.c): the record that takes such arguments, or NULL and an error; a result written to what was given for it. */
 const rush_op *rush_sparse_form(const rush_op *, const rush_value *in);
+/* Quantized tensors (quantized.c): the whole call. */
+int rush_quantized_call(rush_form, const rush_op *, const rush_value *in, rush_value *out);
 int rush_sparse_give(rush_tensor *to, rush_tensor *from, bool inplace);
 
 #endif

@@ -134,10 +134,11 @@ static inline __attribute__((always_inline)) int road(rush_form form, const rush
     bool changes = form == RUSH_FORM_INPLACE || (form == RUSH_FORM_CALL && writes_self(op)), sparse = false, watched = false;
     if (form == RUSH_FORM_OUT && check_out(s, op, in, out)) return -1;
     if (RUSH_UNLIKELY(s->special | (rush_now.mode & RUSH_MODE_WATCH) | rush_watch_all)) {
+        if (s->special & RUSH_QUANTIZED) return rush_quantized_call(form, op, in, out);
         watched = (s->special >= RUSH_ELSEWHERE || rush_now.mode & RUSH_MODE_WATCH || rush_watch_all) && !(rush_now.mode & RUSH_MODE_UNWATCHED);
         int taken = watched && rush_watch_all ? rush_taken_above(form, op, in, out) : 1;
         if (taken <= 0) return taken;
-        sparse = s->special % RUSH_ELSEWHERE;
+        sparse = s->special % RUSH_QUANTIZED;
         if (sparse && !(op = rush_sparse_form(op, in))) return -1;
     }
     bool wants = s->wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE)) && !(op->flags & RUSH_NO_GRAD);

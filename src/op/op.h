@@ -23,6 +23,20 @@ _Static_assert(sizeof(rush_op) == offsetof(rush_op, tensor_args) + 8 * RUSH_OP_M
 #define RUSH_SPARSE(name, ...)                                                                              \
     static rush_op *const rush_sparse_##name[] __attribute__((section("rush_sparse_ops"), used)) = {__VA_ARGS__};
 
+/* What operations do with quantized tensors: functions that the road takes when it sees such an argument (api/quantized.c). They
+ * serve all operations that `names` names, whatever their arguments, and record nothing. A composite needs none.
+ *
+ *     RUSH_QUANTIZED_RULES(shape, {"view permute", on_integers}, {"relu", relu_rule})
+ */
+typedef struct rush_quantized_rule {
+    const char *names;
+    rush_rule run;
+} rush_quantized_rule;
+#define RUSH_QUANTIZED_RULES(name, ...)                                                                     \
+    static const rush_quantized_rule rush_quantized_##name[] __attribute__((section("rush_quantized_rules"), used)) = {__VA_ARGS__};
+
+rush_rule rush_quantized_rule_of(const rush_op *); /* NULL: none */
+
 /* The three ways to call a record: as it is, in place (name_), with results that are given (out=). */
 typedef enum rush_form { RUSH_FORM_CALL, RUSH_FORM_INPLACE, RUSH_FORM_OUT } rush_form;
 

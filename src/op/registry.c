@@ -11,6 +11,8 @@ extern rush_op *const __start_rush_ops[] __attribute__((weak));
 extern rush_op *const __stop_rush_ops[] __attribute__((weak));
 extern rush_op *const __start_rush_sparse_ops[] __attribute__((weak));
 extern rush_op *const __stop_rush_sparse_ops[] __attribute__((weak));
+extern const rush_quantized_rule __start_rush_quantized_rules[] __attribute__((weak));
+extern const rush_quantized_rule __stop_rush_quantized_rules[] __attribute__((weak));
 
 static struct {
     rush_op **slot; /* first overload of a base name */
@@ -175,6 +177,30 @@ static int adopt_all(rush_op *form)
     return 0;
 }
 
+/* By number of the operation, of those that the library itself registers. */
+static rush_rule *quantized_rules;
+static size_t n_quantized_rules;
+
+rush_rule rush_quantized_rule_of(const rush_op *op)
+{
+    return op->index < n_quantized_rules ? quantized_rules[op->index] : NULL;
+}
+
+static int take_rule(const rush_quantized_rule *rule)
+{
+    char name[64];
+    for (const char *names = rule->names; *names;) {
+        size_t n = strcspn(names, " ");
+        snprintf(name, sizeof name, "%.*s", (int)n, names);
+        rush_op *op = rush_op_find(name);
+        RUSH_CHECK(op && !strcmp(op->name, name), RUSH_VALUE_ERROR, "no operation %s wants a rule for quantized tensors", name);
+        RUSH_CHECK(op->index < n_quantized_rules && !quantized_rules[op->index], RUSH_VALUE_ERROR, "operation %s cannot have one more rule for quantized tensors", name);
+        quantized_rules[op->index] = rule->run;
+        names += n + strspn(names + n, " ");
+    }
+    return 0;
+}
+
 static void report(int failed)
 {
     if (!failed) return;
@@ -188,6 +214,9 @@ __attribute__((constructor(900))) static void register_families(void)
         if (*op) report(rush_op_register(*op));
     for (rush_op *const *op = __start_rush_sparse_ops; op < __stop_rush_sparse_ops; ++op)
         if (*op) report(adopt_all(*op));
+    if ((quantized_rules = rush_calloc(registry.n, sizeof *quantized_rules))) n_quantized_rules = registry.n;
+    for (const rush_quantized_rule *rule = __start_rush_quantized_rules; rule < __stop_rush_quantized_rules; ++rule)
+        if (rule->names) report(take_rule(rule));
 }
 
 rush_op *rush_op_find(const char *name)

@@ -3,6 +3,7 @@
  * For C programs and debuggers; Python has its own, with all of set_printoptions.
  */
 #include "tensor/backend.h"
+#include "tensor/quantized.h"
 #include "tensor/sparse.h"
 #include <math.h>
 #include <stdio.h>
@@ -188,7 +189,11 @@ size_t rush_tensor_format(const rush_tensor *t, char *buf, size_t size)
         put(&out, "(a tensor of a closed scope)");
     } else {
         put(&out, "tensor(");
-        if (t->layout != RUSH_STRIDED && t->parts) {
+        if (t->layout == RUSH_QUANTIZED) {
+            rush_scope() put_part(&out, "integers=", rush_quantized_ints(t));
+            put(&out, "size=");
+            put(&out, rush_shape_of(t));
+        } else if (t->layout != RUSH_STRIDED && t->parts) {
             const rush_sparse *p = t->parts;
             if (p->compressed) put_part(&out, rush_by_row(t->layout) ? "crow_indices=" : "ccol_indices=", p->compressed);
             put_part(&out, !p->compressed ? "indices=" : rush_by_row(t->layout) ? "col_indices=" : "row_indices=", p->plain);

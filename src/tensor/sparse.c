@@ -5,7 +5,7 @@
 const char *rush_layout_word(int layout)
 {
     static const char *const words[] = {"Strided", "Sparse", "SparseCsr", "SparseCsc", "SparseBsr", "SparseBsc"};
-    return layout < RUSH_LAYOUTS ? words[layout] : "Elsewhere";
+    return layout < RUSH_LAYOUTS ? words[layout] : layout == RUSH_QUANTIZED ? "Quantized" : "Elsewhere";
 }
 
 int rush_sparse_place(rush_device d)
@@ -72,7 +72,7 @@ rush_tensor *rush_sparse_with(const rush_tensor *t, rush_tensor *values)
 
 rush_tensor *rush_sparse_alias(const rush_tensor *of)
 {
-    RUSH_CHECK_NULL(of->parts, RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
+    RUSH_CHECK_NULL(of->layout < RUSH_LAYOUTS && of->parts, RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
     rush_tensor *t = with_parts(of->layout, of->ndim, of->size, of->parts);
     if (t) t->version->n = rush_version_of(of);
     return t;
@@ -103,7 +103,7 @@ rush_tensor *rush_sparse_empty(rush_layout layout, rush_dtype dtype, rush_device
 int rush_sparse_become(rush_tensor *self, const rush_tensor *of)
 {
     if (self == of) return 0;
-    RUSH_CHECK(self->parts && of->parts, RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
+    RUSH_CHECK(self->layout < RUSH_LAYOUTS && of->layout < RUSH_LAYOUTS && self->parts && of->parts, RUSH_NOT_IMPLEMENTED, "the tensor has no elements of its own: its object was not asked");
     rush_sparse *parts = copy_parts(of->parts);
     if (!parts) return -1;
     int64_t stride[RUSH_MAXDIM] = {0};

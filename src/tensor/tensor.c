@@ -4,11 +4,13 @@
  */
 #include "base/buried.h"
 #include "tensor/backend.h"
+#include "tensor/quantized.h"
 #include "tensor/sparse.h"
 #include <math.h>
 
 void (*rush_autograd_free)(rush_autograd *);
 void (*rush_parts_free)(rush_sparse *);
+void (*rush_qparams_free)(rush_qparams *);
 bool (*rush_python_free)(rush_tensor *);
 
 /* ---- making and ending ---- */
@@ -59,7 +61,7 @@ void rush_tensor_refresh(rush_tensor *t)
     for (int d = 0; d < t->ndim; ++d) numel *= t->size[d];
     t->numel = numel;
     t->flags &= ~(RUSH_T_CONTIGUOUS | RUSH_T_CHANNELS_LAST | RUSH_T_DENSE);
-    if (t->layout != RUSH_STRIDED) return;
+    if (t->layout % RUSH_QUANTIZED) return;
     if (numel == 0 || all_contiguous(t)) t->flags |= RUSH_T_CONTIGUOUS | RUSH_T_DENSE;
     else if (dense(t)) t->flags |= RUSH_T_DENSE;
     if (t->ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
@@ -68,7 +70,7 @@ void rush_tensor_refresh(rush_tensor *t)
 rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
 {
     RUSH_CHECK_NULL((unsigned)dtype < RUSH_DTYPES && ndim >= 0, RUSH_TYPE_ERROR, "a tensor of %d dimensions and dtype number %d", ndim, (int)dtype);
-    RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not supported: no dtype holds integers with a scale here");
+    RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "a tensor of %s needs a scale: see quantize_per_tensor", rush_dtype_name(dtype));
     RUSH_CHECK_NULL(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);
     rush_tensor *t = rush_small_alloc(sizeof *t);
     if (!t) return NULL;
@@ -110,7 +112,8 @@ static void end(rush_tensor *t)
 {
     if (t->py && rush_python_free && rush_python_free(t)) return;
     if (t->ag) rush_autograd_free(t->ag);
-    if (t->parts) rush_parts_free(t->parts);
+    if (rush_is_quantized(t)) rush_qparams_free(t->q);
+    else if (t->parts) rush_parts_free(t->parts);
     rush_storage_drop(t->storage);
     drop_counter(t->version);
     rush_tensor *base = t->base;
@@ -220,14 +223,9 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rus
     return rush_tensor_new_strided(dtype, device, like->ndim, like->size, stride);
 }
 
-rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+static rush_tensor *shared(const rush_tensor *of, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
-    RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
-    if (rush_numel_of(ndim, size) < 0) return NULL;
-    RUSH_CHECK_NULL(offset <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "the storage offset %lld is out of bounds", (long long)offset);
-    for (int d = 0; d < ndim; ++d) /* so that steps in bytes are numbers, too */
-        RUSH_CHECK_NULL(stride[d] <= INT64_MAX / 16 && stride[d] >= -(INT64_MAX / 16), RUSH_RUNTIME_ERROR, "the stride %lld is out of bounds", (long long)stride[d]);
-    rush_tensor *t = rush_tensor_header(of->dtype, of->device, ndim);
+    rush_tensor *t = rush_tensor_header(dtype, of->device, ndim);
     if (!t) return NULL;
     if (ndim) {
         memcpy(t->size, size, sizeof *size * ndim);
@@ -240,6 +238,21 @@ rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *s
     t->storage = of->storage;
     if ((t->version = of->version)) atomic_fetch_add_explicit(&t->version->refs, 1, memory_order_relaxed);
     return rush_park(t);
+}
+
+rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
+    if (rush_numel_of(ndim, size) < 0) return NULL;
+    RUSH_CHECK_NULL(offset <= INT64_MAX / 16, RUSH_RUNTIME_ERROR, "the storage offset %lld is out of bounds", (long long)offset);
+    for (int d = 0; d < ndim; ++d) /* so that steps in bytes are numbers, too */
+        RUSH_CHECK_NULL(stride[d] <= INT64_MAX / 16 && stride[d] >= -(INT64_MAX / 16), RUSH_RUNTIME_ERROR, "the stride %lld is out of bounds", (long long)stride[d]);
+    return shared(of, (rush_dtype)of->dtype, ndim, size, stride, offset);
+}
+
+rush_tensor *rush_tensor_retyped(const rush_tensor *of, rush_dtype dtype)
+{
+    return shared(of, dtype, of->ndim, of->size, of->stride, of->offset);
 }
 
 rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
@@ -269,7 +282,8 @@ rush_tensor *rush_tensor_elsewhere(rush_dtype dtype, rush_device device, int ndi
 
 rush_tensor *rush_tensor_detach(const rush_tensor *of)
 {
-    return of->layout == RUSH_STRIDED ? rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset) : rush_sparse_alias(of);
+    if (of->layout == RUSH_STRIDED) return rush_tensor_alias(of, of->ndim, of->size, of->stride, of->offset);
+    return rush_is_quantized(of) ? rush_quantized_like(rush_quantized_ints(of), of) : rush_sparse_alias(of);
 }
 
 rush_tensor *rush_tensor_of_number_typed(rush_value v, rush_dtype dtype)

@@ -43,6 +43,7 @@ enum rush_tensor_flags {
 
 typedef struct rush_autograd rush_autograd; /* src/autograd */
 typedef struct rush_sparse rush_sparse;     /* sparse.h */
+typedef struct rush_qparams rush_qparams;   /* quantized.h */
 
 typedef struct rush_counter { /* of in-place changes */
     atomic_int refs;
@@ -54,6 +55,8 @@ typedef struct rush_counter { /* of in-place changes */
 /* A value of rush_tensor.layout: the tensor has sizes, strides, dtype and device, but no memory. It stands for an object that
  * says what an operation on it does (op/watch.h): PyTorch's wrapper subclasses. */
 enum { RUSH_ELSEWHERE = 128 };
+/* Another: memory and strides as of strided tensors, but the elements are integers that stand for numbers (tensor/quantized.h). */
+enum { RUSH_QUANTIZED = 64 };
 enum { RUSH_T_ENDED = 255 }; /* ndim of one that is no more */
 
 struct rush_tensor {
@@ -71,7 +74,10 @@ struct rush_tensor {
     rush_tensor *base;         /* of a differentiable view: whose memory it shows; never itself a view */
     rush_counter *version;     /* NULL: storage->version. That of x.data and its views           */
     void *py;                  /* the Python object, borrowed unless RUSH_T_PY_OWNED             */
-    rush_sparse *parts;        /* of sparse layouts only                                         */
+    union {
+        rush_sparse *parts;    /* of sparse layouts                                              */
+        rush_qparams *q;       /* of RUSH_QUANTIZED                                              */
+    };                         /* NULL otherwise                                                 */
     int64_t dims[2 * RUSH_INLINE_DIMS];
 };
 
@@ -88,6 +94,8 @@ rush_tensor *rush_tensor_new_strided(rush_dtype, rush_device, int ndim, const in
 RUSH_PY rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype, rush_device, int f);
 /* A tensor over part of t's storage. Not recorded: the operations in src/ops/shape/view.c are. */
 RUSH_PY rush_tensor *rush_tensor_alias(const rush_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+/* The same memory, sizes and strides under a dtype of the same size; strided. */
+rush_tensor *rush_tensor_retyped(const rush_tensor *of, rush_dtype);
 /* Size, stride, dtype, device of t without memory: what a derivative sees of an argument that was not saved. */
 rush_tensor *rush_tensor_shape_only(const rush_tensor *t);
 RUSH_PY rush_tensor *rush_tensor_elsewhere(rush_dtype, rush_device, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
@@ -116,6 +124,7 @@ RUSH_PY void rush_storage_drop(rush_storage *);
 /* Set by upper rooms: called when a tensor with autograd state, sparse parts or a Python object ends. */
 extern void (*rush_autograd_free)(rush_autograd *);
 extern void (*rush_parts_free)(rush_sparse *);
+extern void (*rush_qparams_free)(rush_qparams *);
 extern RUSH_PY bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
 
 /* Set by op/later.c: does what was put off and has to be done before anybody reads or writes the storage's memory. */
@@ -146,6 +155,8 @@ static inline void rush_version_bump(rush_tensor *t)
     else if (t->storage) ++t->storage->version;
 }
 RUSH_PY int rush_version_own(rush_tensor *, unsigned from); /* a counter that only t, and views that are made of it, have */
+/* Has it elements of its own, in memory and with strides? */
+static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RUSH_STRIDED || t->layout == RUSH_QUANTIZED; }
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);

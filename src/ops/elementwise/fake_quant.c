@@ -217,7 +217,6 @@ static void choose_grid(double low, double high, int64_t first, int64_t last, bo
 static int state(rush_tensor *t, rush_dtype dtype, int64_t n, double first, bool fresh)
 {
     RUSH_CHECK(t->dtype == dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_dtype_word(dtype), rush_dtype_word(t->dtype));
-    RUSH_CHECK(t->ndim, RUSH_INDEX_ERROR, "select() cannot be applied to a 0-dim tensor.");
     if (fresh) {
         if (!T("resize_", V(t), INTS(n)) || !T("fill_.Scalar", V(t), V(first))) return -1;
     }
@@ -284,6 +283,7 @@ static int fused_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(!rows || x->ndim, RUSH_INDEX_ERROR, "Dimension specified as 0 but tensor has no dimensions");
     int64_t n = rows ? x->size[0] : 1;
     bool fresh = rows && !low->numel;
+    RUSH_CHECK(!snaps || (scale->ndim && zero->ndim), RUSH_INDEX_ERROR, "select() cannot be applied to a 0-dim tensor.");
     if (state(low, RUSH_F32, n, INFINITY, fresh) || state(high, RUSH_F32, n, -INFINITY, fresh)) return -1;
     if ((fresh || snaps) && (state(scale, RUSH_F32, n, 1, fresh) || state(zero, RUSH_I32, n, 0, fresh))) return -1;
     if (follows && x->numel && observe(x, low, high, (float)D_(in[7]), rows)) return -1;

@@ -1,68 +1,37 @@
-"""torch.ao.quantization: the stubs that models carry; quantizing itself is not there yet and says so."""
+"""torch.ao.quantization: observers, fake quantization, and what makes quantized models of float ones."""
 import importlib
 
-import rushlight as torch
-from rushlight import _absent as _not_here
 from rushlight._functions_first import functions_first
 
+from .fake_quantize import *  # noqa: F401,F403
+from .observer import *  # noqa: F401,F403
+from .observer import _PartialWrapper  # noqa: F401
+from .qconfig import *  # noqa: F401,F403
+from .qconfig_mapping import *  # noqa: F401,F403
+from .quant_type import QuantType  # noqa: F401
+from .stubs import *  # noqa: F401,F403
 
-class QuantStub(torch.nn.Module):
-    """Where a quantized model would quantize; passes its input through."""
-
-    def __init__(self, qconfig=None):
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x):
-        return x
-
-
-class DeQuantStub(QuantStub):
-    """Where a quantized model would dequantize; passes its input through."""
-
-
-class QuantWrapper(torch.nn.Module):
-    """A module between a QuantStub and a DeQuantStub."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.quant, self.dequant = QuantStub(), DeQuantStub()
-        self.add_module("module", module)
-        self.train(module.training)
-
-    def forward(self, x):
-        return self.dequant(self.module(self.quant(x)))
+functions_first(__name__, "fuse_modules", "quantize")
+_LATER = {"fuse_modules": "fuse_modules fuse_modules_qat fuse_known_modules",
+          "quantize": "quantize prepare convert prepare_qat quantize_qat quantize_dynamic propagate_qconfig_ add_quant_dequant swap_module get_observer_dict "
+                      "get_default_custom_config_dict",
+          "quantization_mappings": "get_default_static_quant_module_mappings get_default_dynamic_quant_module_mappings get_default_qat_module_mappings "
+                                   "get_default_qconfig_propagation_list get_default_compare_output_module_list get_static_quant_module_class "
+                                   "get_dynamic_quant_module_class no_observer_set DEFAULT_STATIC_QUANT_MODULE_MAPPINGS DEFAULT_QAT_MODULE_MAPPINGS "
+                                   "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS get_default_float_to_quantized_operator_mappings get_quantized_operator"}
+_LATER = {name: home for home, names in _LATER.items() for name in names.split()}
+_MODULES = ("fake_quantize", "fx", "observer", "qconfig", "qconfig_mapping", "quant_type", "quantization_mappings", "quantize_fx", "stubs", "utils")
 
 
-def _absent(name):
-    def function(*args, **kwargs):
-        raise NotImplementedError(f"torch.ao.quantization.{name}: quantization is not supported yet")
-    function.__name__ = name
-    return function
-
-
-for _name in ("quantize quantize_dynamic quantize_qat prepare prepare_qat convert get_default_qconfig "
-              "get_default_qat_qconfig default_qconfig propagate_qconfig_ add_quant_dequant").split():
-    globals()[_name] = _absent(_name)
-del _name
-
-
-def get_default_qconfig_propagation_list():
-    """The kinds of modules that quantization would observe."""
-    from rushlight.ao.nn import intrinsic
-    layers = ("Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm2d BatchNorm3d Embedding EmbeddingBag LSTM GRU "
-              "LayerNorm GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d ELU Hardswish LeakyReLU PReLU Sigmoid Softmax Dropout Identity").split()
-    return {getattr(torch.nn, name) for name in layers} | {getattr(intrinsic, name) for name in intrinsic.__all__} | \
-        {QuantStub, torch.nn.quantized.FloatFunctional}
-
-
-functions_first(__name__, "fuse_modules")
+def default_eval_fn(model, calib_data):
+    """Runs the model on (data, target) pairs."""
+    for data, _ in calib_data:
+        model(data)
 
 
 def __getattr__(name):
-    if name in ("fuse_modules", "fuse_modules_qat", "fuse_known_modules"):
-        return getattr(importlib.import_module(__name__ + ".fuse_modules"), name)
-    if name == "quantize_fx":
-        return importlib.import_module(__name__ + ".quantize_fx")
-    return _not_here.of_module("ao.quantization", name)
+    if name in _LATER:
+        return getattr(importlib.import_module(__name__ + "." + _LATER[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(__name__ + "." + name)
+    raise AttributeError("module 'torch.ao.quantization' has no attribute '%s'" % name)

@@ -1,5 +1,4 @@
 """Operations as modules, which quantization can observe; before it does they are plain arithmetic."""
-from rushlight import _absent as _not_here
 import rushlight as torch
 from rushlight.nn.modules.linear import Identity
 from rushlight.nn.modules.module import Module
@@ -57,4 +56,5 @@ class FloatFunctional(FXFloatFunctional):
 
 
 def __getattr__(name):
-    return _not_here.of_module("nn.quantized", name)
+    from rushlight.ao.nn.quantized import layer
+    return layer("nn.quantized", name)

@@ -51,3 +51,10 @@ class ConvAddReLU2d(_FusedModule):
 
     def forward(self, x1, x2):
         return self.relu(self.add(self[0](x1), x2))
+
+
+def __getattr__(name):
+    if name in ("modules", "qat", "quantized"):
+        import importlib
+        return importlib.import_module(__name__ + "." + name)
+    raise AttributeError("module 'torch.ao.nn.intrinsic' has no attribute '%s'" % name)
