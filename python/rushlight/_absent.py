@@ -11,7 +11,7 @@ _TABLE = {
                  "fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix quantized_gru_cell "
                  "quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell",
     }),
-    "quantization": ("layers whose inner operations are observed one by one are not supported: observe the layers that they are made of", {
+    "quantization": ("it is not supported: quantize layer by layer, with torch.ao.quantization.prepare and convert", {
         "torch.ao.nn.quantized": "LSTM MultiheadAttention",
         "torch.ao.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
         "torch.ao.quantization.quantize_fx": "convert_to_reference_fx",

@@ -78,6 +78,22 @@ static int on_numbers_and_back(const rush_op *op, const rush_value *in, rush_val
     return 0;
 }
 
+/* Averages: of steps from zero, which are exact where numbers with a scale would round, so that halves go to even. */
+static rush_tensor *steps(rush_tensor *t)
+{
+    RUSH_CHECK_NULL(t->q->scheme == RUSH_PER_TENSOR, RUSH_RUNTIME_ERROR, "averages are of tensors quantized as a whole");
+    return T("_grid_numbers", V(rush_quantized_ints(t)), V(1.0), V(t->q->zero_point));
+}
+
+static int on_steps(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_value given[64];
+    const rush_tensor *first = shown(op, in, given, steps);
+    if (!first || rush_call(op, given, out)) return -1;
+    rush_tensor *ints = T("_grid_integers", out[0], V(1.0), V(first->q->zero_point), rush_v_dtype(rush_quantized_store(first->dtype)));
+    return rush_result(out, ints ? rush_quantized_like(ints, first) : NULL);
+}
+
 /* ---- functions with a grid of their own: results lie in [0, 1) or [-1, 1) ---- */
 
 static int on_unit_grid(const rush_op *op, const rush_value *in, rush_value *out, bool both_sides)
@@ -186,8 +202,9 @@ RUSH_QUANTIZED_RULES(shared,
      "unfold diagonal flip index_select gather index.Tensor repeat roll sort sort.stable topk max.dim min.dim max min movedim.int movedim.intlist "
      "upsample_nearest1d upsample_nearest2d upsample_nearest3d pixel_shuffle pixel_unshuffle channel_shuffle", on_uniform},
     {"eq.Tensor eq.Scalar ne.Tensor ne.Scalar lt.Tensor lt.Scalar le.Tensor le.Scalar gt.Tensor gt.Scalar ge.Tensor ge.Scalar item _local_scalar_dense allclose", on_numbers},
-    {"avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d max_pool2d_with_indices max_pool3d_with_indices _max_pool1d_values _max_pool2d_values _max_pool3d_values max_pool1d_with_indices mean mean.dim "
-     "upsample_bilinear2d leaky_relu gelu hardtanh clamp clamp_min clamp_max threshold constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d "
+    {"avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d mean mean.dim upsample_bilinear2d", on_steps},
+    {"max_pool2d_with_indices max_pool3d_with_indices _max_pool1d_values _max_pool2d_values _max_pool3d_values max_pool1d_with_indices "
+     "leaky_relu gelu hardtanh clamp clamp_min clamp_max threshold constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d "
      "masked_fill.Scalar masked_fill.Tensor index_put _index_put_impl_", on_numbers_and_back},
     {"sigmoid hardsigmoid", on_unit_grid_up}, {"tanh", on_unit_grid_both}, {"relu", relu_rule},
     {"copy_", copy_rule}, {"fill_.Scalar fill_.Tensor zero_", fill_rule}, {"ones_like", ones_like_rule}, {"select.int", select_rule}, {"_to_copy", to_copy_rule},

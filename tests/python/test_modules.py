@@ -57,8 +57,8 @@ def test_what_is_asked_of_a_module_that_knows_no_names():
         symbolic_opset11.conv()
     with pytest.raises(AttributeError):
         symbolic_opset11.__wrapped__
-    with pytest.raises(NotImplementedError, match="quantized"):
-        importlib.import_module("rushlight.ao.nn.qat").Linear(1, 2)
+    with pytest.raises(NotImplementedError, match="quantizable"):
+        importlib.import_module("rushlight.ao.nn.quantizable").LSTM(1, 2)
 
 
 def test_modules_that_do_not_exist():

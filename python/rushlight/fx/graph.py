@@ -96,7 +96,7 @@ class _Namespace:
         if obj is not None and obj in self._obj_to_name:
             return self._obj_to_name[obj]
         match = self._suffix.match(candidate)
-        if match is None:
+        if match is None or candidate[0].isdigit():
             candidate = self._illegal.sub("_", candidate) or "_unnamed"
             if candidate[0].isdigit():
                 candidate = "_" + candidate

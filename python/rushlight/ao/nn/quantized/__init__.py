@@ -7,14 +7,12 @@ from .layers import __all__  # noqa: F401
 
 def layer(module, name):
     """What a module that lists the layers again has under a name."""
+    from rushlight import _absent
     from . import layers
-    try:
-        return getattr(layers, name)
-    except AttributeError:
-        raise AttributeError("module 'torch.%s' has no attribute '%s'" % (module, name)) from None
+    return getattr(layers, name) if hasattr(layers, name) else _absent.of_module("ao.nn.quantized", name)
 
 
 def __getattr__(name):
     if name in ("dynamic", "functional", "modules", "reference"):
         return importlib.import_module(__name__ + "." + name)
-    raise AttributeError("module 'torch.ao.nn.quantized' has no attribute '%s'" % name)
+    return layer("ao.nn.quantized", name)

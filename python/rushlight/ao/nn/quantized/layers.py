@@ -47,6 +47,9 @@ class WeightedQuantizedModule(nn.Module):
     def from_reference(cls, ref_module, output_scale, output_zero_point):
         raise NotImplementedError
 
+    def __repr__(self):
+        return "%s(%s)" % (self._get_name(), self.extra_repr())
+
 
 class LinearPackedParams(nn.Module):
     """The weight and the bias of a linear layer; state_dicts have both as a pair."""
@@ -713,7 +716,7 @@ class EmbeddingPackedParams(nn.Module):
         return repr(self._weight())
 
 
-class Embedding(nn.Module):
+class Embedding(WeightedQuantizedModule):
     """Rows of a quantized matrix, as numbers."""
 
     _version = 1
