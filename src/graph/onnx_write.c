@@ -91,6 +91,110 @@ static int write_cond(W *w, const rush_graph_node *node)
     return failed;
 }
 
+/* A value of a block by a name of its own, as an input or a result of the graph that is an attribute. */
+static const char *bound(W *inner, rush_bytes *graph, int field, const rush_graph *block, uint32_t value, const char *name)
+{
+    if (!name && !(name = rush_onnx_fresh(inner))) return NULL;
+    if (value != RUSH_NO_VALUE) {
+        if (field == 11) inner->name[value] = name;
+        add_value(graph, field, block, &block->value[value], name);
+    }
+    return name;
+}
+
+/* Results of a block, as results of the attribute's graph. 1: one is no value of the block. */
+static int bind_results(W *inner, rush_bytes *graph, const rush_graph *block)
+{
+    for (uint32_t i = 0; i < block->nout; ++i) {
+        const char *from = rush_onnx_tensor_of(inner, &block->out[i], -1), *name = from ? rush_onnx_put(inner, "Identity", NULL, 1, &from) : NULL;
+        if (!name || block->out[i].kind != RUSH_OPERAND_VALUE) return 1;
+        bound(inner, graph, 12, block, block->out[i].value, name);
+    }
+    return 0;
+}
+
+/* What a loop carries or takes slices of gets names inside; what it does not change is seen in it by the names outside. */
+static int enter_loop(W *w, const rush_graph_node *node, const rush_graph *block, uint32_t own, rush_bytes *graph, W *inner)
+{
+    int failed = enter(w, node, block, 0, inner);
+    inner->nodes = graph;
+    for (uint32_t i = 0; !failed && i < own; ++i)
+        if (block->in[i] == RUSH_NO_VALUE || !bound(inner, graph, 11, block, block->in[i], NULL)) failed = 1;
+    return failed;
+}
+
+static rush_bytes *body_of(rush_bytes *attributes, rush_bytes *graph)
+{
+    rush_bytes attribute = {0};
+    rush_pb_text(graph, 2, "body");
+    rush_pb_text(&attribute, 1, "body");
+    rush_pb_message(&attribute, 6, graph);
+    rush_pb_int(&attribute, 20, 5);
+    rush_pb_message(attributes, 5, &attribute);
+    return attributes;
+}
+
+static int put_loop(W *w, const rush_graph_node *node, const char *type, rush_bytes *attributes, uint32_t nin, const char *const *in)
+{
+    const char **out = rush_scope_alloc((node->nout + 1) * sizeof *out);
+    int failed = !out || rush_onnx_put_many(w, type, attributes, (int)nin, in, (int)node->nout, out);
+    for (uint32_t i = 0; !failed && i < node->nout; ++i) failed = rush_onnx_give(w, node, (int)i, out[i]);
+    return failed;
+}
+
+/* scan and map: Scan, over the first dimension. */
+static int write_slices(W *w, const rush_graph_node *node)
+{
+    W inner;
+    rush_bytes graph = {0}, attributes = {0};
+    uint32_t own = node->ncarried + node->nsliced;
+    const char **in = rush_scope_alloc((own + 1) * sizeof *in);
+    int failed = !in || enter_loop(w, node, node->block[0], own, &graph, &inner) || write_graph(&inner) || bind_results(&inner, &graph, node->block[0]);
+    for (uint32_t i = 0; !failed && i < own; ++i) failed = !(in[i] = rush_onnx_tensor_of(w, IN(i), -1));
+    if (failed) return rush_bytes_end(&graph), rush_failed() ? -1 : 1;
+    return put_loop(w, node, "Scan", rush_onnx_i(body_of(&attributes, &graph), "num_scan_inputs", node->nsliced), own, in);
+}
+
+/* The condition of a while_loop, where its arguments are called `name`. */
+static const char *condition_of(W *w, const rush_graph_node *node, const char *const *name)
+{
+    W inner;
+    const rush_graph *block = node->block[0];
+    if (enter(w, node, block, 0, &inner)) return NULL;
+    for (uint32_t i = 0; i < node->ncarried; ++i)
+        if (block->in[i] != RUSH_NO_VALUE) inner.name[block->in[i]] = name[i];
+    return write_graph(&inner) ? NULL : rush_onnx_tensor_of(&inner, &block->out[0], RUSH_BOOL);
+}
+
+/* while_loop: Loop, which asks whether to go on before the first turn, and inside for the next. */
+static int write_while(W *w, const rush_graph_node *node)
+{
+    W inner;
+    rush_bytes graph = {0}, attributes = {0};
+    const rush_graph *block = node->block[1];
+    const rush_graph_value turn = {.type = RUSH_A_INT}, more = {.type = RUSH_A_BOOL};
+    uint32_t n = node->ncarried;
+    const char **in = rush_scope_alloc((2 * (size_t)n + 3) * sizeof *in), **made = in + n + 2;
+    if (!in) return -1;
+    for (uint32_t i = 0; i < n; ++i)
+        if (!(in[2 + i] = rush_onnx_tensor_of(w, IN(i), -1))) return 1;
+    in[0] = "";
+    if (!(in[1] = condition_of(w, node, in + 2))) return rush_failed() ? -1 : 1;
+    const char *count = rush_onnx_fresh(w), *before = rush_onnx_fresh(w);
+    if (!count || !before) return -1;
+    add_value(&graph, 11, block, &turn, count);
+    add_value(&graph, 11, block, &more, before);
+    int failed = enter_loop(w, node, block, n, &graph, &inner) || write_graph(&inner);
+    for (uint32_t i = 0; !failed && i < n; ++i) failed = !(made[i] = rush_onnx_tensor_of(&inner, &block->out[i], -1));
+    W outside = *w; /* the condition is written among the body's nodes */
+    outside.nodes = &graph;
+    const char *again = failed ? NULL : condition_of(&outside, node, made);
+    if (again) again = rush_onnx_put(&inner, "Identity", NULL, 1, &again);
+    if (again) add_value(&graph, 12, block, &more, again);
+    if (!again || bind_results(&inner, &graph, block)) return rush_bytes_end(&graph), rush_failed() ? -1 : 1;
+    return put_loop(w, node, "Loop", body_of(&attributes, &graph), n + 2, in);
+}
+
 /* ---- nodes ---- */
 
 static int write_node(W *w, const rush_graph_node *node)
@@ -101,6 +205,8 @@ static int write_node(W *w, const rush_graph_node *node)
     w->node = node;
     if (node->form == RUSH_NODE_SIZES) failed = write_sizes(w, node);
     else if (node->form == RUSH_NODE_COND) failed = write_cond(w, node);
+    else if (node->form == RUSH_NODE_WHILE) failed = write_while(w, node);
+    else if (node->form == RUSH_NODE_SCAN || node->form == RUSH_NODE_MAP) failed = write_slices(w, node);
     else if (node->form == RUSH_NODE_BLOCK) failed = write_block(w, node);
     else if (row) failed = row->rule(w, node);
     if (failed > 0 && !rush_failed()) {

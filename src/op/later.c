@@ -131,8 +131,10 @@ uint32_t rush_later_waiting(void) { return mine ? (uint32_t)mine->nsteps : 0; }
 int rush_later_begin(void)
 {
     if (!mine) {
-        later_list *list = rush_malloc(sizeof *list);
+        size_t size;
+        later_list *list = rush_block_alloc(sizeof *list, &size);
         if (!list) return -1;
+        list->size = size;
         list->depth = list->nsteps = list->ncells = 0;
         list->pending = &rush_now.pending;
         pthread_mutex_init(&list->lock, NULL);
@@ -161,7 +163,7 @@ void rush_later_end(void)
     pthread_mutex_lock(&mine->lock); /* who found the list before it went out */
     pthread_mutex_unlock(&mine->lock);
     pthread_mutex_destroy(&mine->lock);
-    rush_free(mine);
+    rush_block_free(mine, mine->size);
     mine = NULL;
 }
 

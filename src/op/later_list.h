@@ -40,6 +40,7 @@ typedef struct later_step {
 typedef struct later_list {
     pthread_mutex_t lock;
     uint32_t *pending;         /* rush_now.pending of the thread */
+    size_t size;               /* of its memory                  */
     struct later_list *next;   /* of another thread              */
     int depth, nsteps, ncells;
     later_cell cell[LATER_CELLS];

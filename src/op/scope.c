@@ -35,6 +35,20 @@ static int grow(void)
     return 0;
 }
 
+/* What stands before a plain block: the size that its memory goes back with. Both kinds of memory are kept for the next one, so that
+ * a call that was made before takes none from the system. */
+typedef struct block {
+    _Alignas(16) size_t size;
+} block;
+
+enum { MOST_SMALL = 512 };
+
+static void free_block(block *b)
+{
+    if (b->size <= MOST_SMALL) rush_small_free(b, b->size);
+    else rush_block_free(b, b->size);
+}
+
 size_t rush_scope_open(void)
 {
     return rush_now.nparked;
@@ -44,7 +58,7 @@ void rush_scope_close(size_t mark)
 {
     while (rush_now.nparked > mark) {
         uintptr_t p = (uintptr_t)rush_now.parked[--rush_now.nparked];
-        if (p & 1) rush_free((void *)(p - 1));
+        if (p & 1) free_block((block *)(p - 1) - 1);
         else if (p & 2) (*(rush_object_end *)(p - 2))((void *)(p - 2));
         else rush_drop((rush_tensor *)p);
     }
@@ -92,7 +106,11 @@ void *rush_scope_copy(const void *from, size_t bytes)
 void *rush_scope_alloc(size_t bytes)
 {
     if (rush_now.nparked == rush_now.room && grow()) return NULL;
-    void *p = rush_malloc(RUSH_MAX(bytes, 8));
-    if (p) rush_now.parked[rush_now.nparked++] = (void *)((uintptr_t)p + 1);
-    return p;
+    RUSH_CHECK_NULL(bytes < SIZE_MAX / 2, RUSH_MEMORY_ERROR, "%zu bytes are more than there can be", bytes);
+    size_t size = sizeof(block) + bytes;
+    block *b = size <= MOST_SMALL ? rush_small_alloc(size) : rush_block_alloc(size, &size);
+    if (!b) return NULL;
+    b->size = size;
+    rush_now.parked[rush_now.nparked++] = (void *)((uintptr_t)(b + 1) + 1);
+    return b + 1;
 }

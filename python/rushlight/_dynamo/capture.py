@@ -245,6 +245,8 @@ class Piece:
         shapes.effects = 0
         with shapes:
             made = func(*fake[0], **fake[1])
+        if shapes.effects & 1 and grad and any(t.requires_grad and t._is_view() for t in self.inputs):
+            raise NotInGraph("a change in place, which views of tensors with gradients may refuse")
         call = Call(func, kept[0], kept[1], grad)
         made = self.give(made, call, ())
         if call.results or shapes.effects:
