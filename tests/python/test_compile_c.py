@@ -97,6 +97,18 @@ def test_pictures(tmp_path):
     assert root.tag.endswith("svg") and len(root.findall(".//{*}rect")) == dot.count("[label=") and "conv2d" in svg and dot.startswith("digraph") and " -> " in dot
 
 
+@pytest.mark.parametrize("name, node", [("scan", b"Scan"), ("map", b"Scan"), ("while", b"Loop")])
+def test_loops_are_written_for_onnx(tmp_path, name, node):
+    """They are not read back: as all that is missing, with their names."""
+    command("--help")  # skips where the command is not there
+    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(__import__("rushlight")._C.__file__)).parent.parent / "rushlight"
+    subprocess.run([here, "convert", DATA / f"{name}.pt2", tmp_path / "net.onnx"], check=True)
+    written = (tmp_path / "net.onnx").read_bytes()
+    assert node in written and b"body" in written and (b"num_scan_inputs" in written) == (node == b"Scan")
+    told = subprocess.run([here, "inspect", tmp_path / "net.onnx"], capture_output=True, text=True)
+    assert told.returncode and "calls 1 operation that the library does not have" in told.stderr and node.decode() in told.stderr
+
+
 def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_path):
     command("--help")  # skips where the command is not there
     whole = (DATA.parent / "onnx" / "cnn_old.onnx").read_bytes()

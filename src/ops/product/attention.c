@@ -57,8 +57,10 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end)
 {
     attention *a = arg;
     int64_t blocks = (a->l + BLOCK - 1) / BLOCK;
-    char *s = malloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * a->item);
+    size_t got;
+    char *s = rush_block_alloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * a->item, &got);
     if (!s) {
+        rush_error_clear(); /* this thread may be a helper: the caller tells */
         a->failed = true;
         return;
     }
@@ -69,7 +71,7 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end)
         rush_k_attention->softmax[a->type](s, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item);
         product(a, rows, a->ev, n, s, n, 1, at4(a->v, b, kv, 0), a->v->stride[2], a->v->stride[3], at4(a->out, b, h, first), a->out->stride[2], 1, 0);
     }
-    free(s);
+    rush_block_free(s, got);
 }
 
 /* One head of keys at a time, with all the query heads that share it, so that sums have one order. */
