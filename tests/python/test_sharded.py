@@ -15,7 +15,8 @@ def pytorch():
 
 
 @pytest.mark.parametrize("size, cases", [
-    (2, ["sp-gpt", "fsdp2-gpt", "full-cnn", "gradop-mlp", "noshard-mlp", "original-mlp", "zero-mlp", "pipe1f1b-gpt", "interleaved-mlp"]),
+    (2, ["sp-gpt", "fsdp2-gpt", "full-cnn", "gradop-mlp", "noshard-mlp", "original-mlp", "zero-mlp", "pipe1f1b-gpt", "interleaved-mlp",
+         "cp-gpt", "sync-bn", "joined-mlp", "fsdp2clip-gpt"]),
     (4, ["both-mlp", "full-mlp", "gpipe-cnn"])])
 def test_trains_as_one_process_and_as_pytorch(size, cases):
     want = pytorch()
@@ -25,8 +26,9 @@ def test_trains_as_one_process_and_as_pytorch(size, cases):
         lines = [line.split("\t") for line in out.splitlines()]
         assert [case for case, _, _ in lines] == cases
         for case, losses, worst in lines:
-            assert float(worst) < 1e-6, case
-            assert max(abs(a - float(b)) for a, b in zip(want[case], losses.split())) < 1e-4, case
+            assert float(worst) < 1e-6 or case == "joined-mlp", case
+            if case not in ("cp-gpt", "sync-bn"):  # which PyTorch does not have on the CPU
+                assert max(abs(a - float(b)) for a, b in zip(want[case], losses.split())) < 1e-4, case
 
 
 def test_operations_are_those_of_whole_tensors():

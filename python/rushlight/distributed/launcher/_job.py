@@ -44,6 +44,7 @@ class Job:
         seconds = float(conf.get("timeout", conf.get("join_timeout", 600)))
         self._serve(seconds)
         silence = float(conf.get("keep_alive_interval", 5)) * int(conf.get("keep_alive_max_attempt", 3))
+        self.store.set_timeout(datetime.timedelta(seconds=silence + 5))  # no request waits for others: an answer that takes longer does not come
         from .. import PrefixStore
         self.meeting = Meeting(PrefixStore(f"/rendezvous/{self.id}", self.store), config.min_nodes, config.max_nodes, config.nproc_per_node,
                                None if self.elastic else int(conf.get("rank", 0)), seconds, float(conf.get("last_call_timeout", 30)), silence)
