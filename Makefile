@@ -94,10 +94,14 @@ install: all                        ## install library, archive, headers, files 
 wheel:                              ## a wheel that carries what it needs, in dist/
 	@sh tools/wheel
 
+cuda:                               ## compile the kernels of CUDA devices with nvcc, for sm_75 to sm_120
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@ninja -C $(BUILD) cuda
+
 clean:
 	@rm -rf build build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs fmt install clean help
+.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs cuda fmt install clean help

@@ -16,7 +16,7 @@ from formula import ROOT, closing, without_text
 
 LONGEST = 100
 SOURCES = ["include", "src", "python/_C", "tests/c", "examples"]
-SUFFIXES = {".c", ".h", ".inc", ".def", ".cc"}
+SUFFIXES = {".c", ".h", ".inc", ".def", ".cc", ".cu"}
 FILES = {"src/api/call.c": 250}
 HEAD = re.compile(r"^[A-Za-z_][^\n;={}#]*\b(\w+)\s*\([^;{}#]*\)\s*\{", re.M)
 

@@ -157,9 +157,19 @@ static PyObject *cpu(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObje
     return converted(self, &w);
 }
 
+/* x.cuda(device=None, non_blocking=False, memory_format=torch.preserve_format) */
 static PyObject *cuda(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    return py_device_ready((rush_device){RUSH_CUDA, -1}) ? NULL : py_ref(self);
+    static char *names[] = {"device", "non_blocking", "memory_format", NULL};
+    PyObject *device = Py_None, *format = Py_None;
+    int unused;
+    wanted w = {.dtype = -1, .has_device = true, .device = {RUSH_CUDA, -1}, .format = RUSH_PRESERVE};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OpO:cuda", names, &device, &unused, &format)) return NULL;
+    if (device != Py_None && py_to_device(device, &w.device) <= 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "cuda(): argument 'device' must be torch.device, not %s", py_type_name(device));
+    if (w.device.type != RUSH_CUDA) return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be cuda device");
+    if (py_device_ready(w.device)) return NULL;
+    return converted(self, &w);
 }
 
 static PyObject *type_as(PyObject *self, PyObject *other)

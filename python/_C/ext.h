@@ -137,6 +137,7 @@ int py_engine_init(PyObject *module);
 int py_customfn_init(PyObject *module);
 int py_modes_init(PyObject *module);
 int py_device_init(PyObject *module);
+int py_cuda_init(PyObject *module);
 int py_share_init(PyObject *module);
 int py_elsewhere_init(PyObject *module);
 int py_library_init(PyObject *module);

@@ -4,6 +4,7 @@
  * knows its product and stays a Size when sliced or added to.
  */
 #include "ext.h"
+#include "tensor/cuda.h"
 
 static const char *public_name = "rushlight";
 
@@ -142,10 +143,11 @@ int py_to_device(PyObject *x, rush_device *out)
 
 int py_device_ready(rush_device d)
 {
+    const char *why = NULL, *asked = getenv("RUSHLIGHT_CUDA"); /* who asked for it is told the reason; others hear PyTorch's words */
     int count = rush_device_count(d.type);
     if (d.type == RUSH_CPU || d.type == RUSH_META || (count && d.index < count)) return 0;
     if (count) PyErr_Format(PyExc_RuntimeError, "device %s is not there: the number of devices is %d", rush_device_text(d), count);
-    else if (d.type == RUSH_CUDA) PyErr_SetString(PyExc_AssertionError, "Torch not compiled with CUDA enabled");
+    else if (d.type == RUSH_CUDA) rush_cuda(&why), PyErr_Format(PyExc_AssertionError, "Torch not compiled with CUDA enabled%s%s", why && asked ? ": " : "", why && asked ? why : "");
     else PyErr_Format(PyExc_NotImplementedError, "this build has no device of type %s", rush_device_name(d.type));
     return -1;
 }

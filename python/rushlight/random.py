@@ -31,7 +31,7 @@ def manual_seed(seed):
     """Start the random numbers that belong to a seed, on all devices."""
     _drawn()
     seed = int(seed)
-    if not torch.cuda._is_in_bad_fork():
+    if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
     torch._C._device_manual_seed(seed)
     return default_generator.manual_seed(seed)
@@ -41,7 +41,7 @@ def seed():
     """A seed from the system's randomness, for all devices."""
     _drawn()
     value = default_generator.seed()
-    if not torch.cuda._is_in_bad_fork():
+    if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(value)
     torch._C._device_manual_seed(value)
     return value

@@ -18,7 +18,7 @@
 
 /* ---- error function and normal distribution ---- */
 
-double rush_erfcx(double x)
+RUSH_WORD double rush_erfcx(double x)
 {
     if (x < 0) return x < -26.7 ? INFINITY : 2 * exp(x * x) - rush_erfcx(-x);
     if (x < 26) {
@@ -30,7 +30,7 @@ double rush_erfcx(double x)
     return sum / (x * SQRT_PI);
 }
 
-double rush_erfinv(double y)
+RUSH_WORD double rush_erfinv(double y)
 {
     double a = fabs(y);
     if (!(a < 1)) return a == 1 ? y * INFINITY : NAN;
@@ -46,7 +46,7 @@ double rush_erfinv(double y)
     return copysign(x, y);
 }
 
-double rush_normal_quantile(double p)
+RUSH_WORD double rush_normal_quantile(double p)
 {
     if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
     if (fabs(p - 0.5) < 0.25) return SQRT2 * rush_erfinv(2 * p - 1);
@@ -61,7 +61,7 @@ double rush_normal_quantile(double p)
     return p < 0.5 ? -x : x;
 }
 
-double rush_log_normal_cdf(double x)
+RUSH_WORD double rush_log_normal_cdf(double x)
 {
     double t = x / SQRT2;
     return x < -1 ? log(rush_erfcx(-t) / 2) - t * t : log1p(-erfc(t) / 2);
@@ -69,7 +69,7 @@ double rush_log_normal_cdf(double x)
 
 /* ---- gamma and zeta ---- */
 
-double rush_log_gamma(double x)
+RUSH_WORD double rush_log_gamma(double x)
 {
 #if defined(__GLIBC__)
     int sign;
@@ -80,10 +80,10 @@ double rush_log_gamma(double x)
 }
 
 /* Bernoulli numbers B(2k), k >= 1 */
-static const double bernoulli[] = {1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6, -3617. / 510, 43867. / 798, -174611. / 330};
+RUSH_WORD_STATIC const double bernoulli[] = {1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6, -3617. / 510, 43867. / 798, -174611. / 330};
 enum { BERNOULLI = sizeof bernoulli / sizeof *bernoulli };
 
-double rush_digamma(double x)
+RUSH_WORD double rush_digamma(double x)
 {
     if (x == 0) return copysign(INFINITY, -x);
     double r = 0;
@@ -99,7 +99,7 @@ double rush_digamma(double x)
     return r + log(x) - 0.5 / x - s;
 }
 
-double rush_zeta(double s, double q)
+RUSH_WORD double rush_zeta(double s, double q)
 {
     if (s == 1) return INFINITY;
     if (!(s > 1) || isnan(q)) return NAN;
@@ -127,7 +127,7 @@ double rush_zeta(double s, double q)
     return sum;
 }
 
-double rush_polygamma(double n, double x)
+RUSH_WORD double rush_polygamma(double n, double x)
 {
     if (n == 0) return rush_digamma(x);
     if (!(n > 0)) return NAN;
@@ -135,7 +135,7 @@ double rush_polygamma(double n, double x)
 }
 
 /* x^a exp(-x) / gamma(a + 1) */
-static double gamma_front(double a, double x)
+RUSH_WORD_STATIC double gamma_front(double a, double x)
 {
     if (a < 10) return exp(a * log(x) - x - rush_log_gamma(a + 1));
     double mu = (x - a) / a, w = 1 / (a * a);
@@ -145,7 +145,7 @@ static double gamma_front(double a, double x)
 }
 
 /* Lower or upper incomplete gamma for large a: Temme's uniform expansion, first term (8.12) */
-static double gamma_uniform(double a, double x, bool upper)
+RUSH_WORD_STATIC double gamma_uniform(double a, double x, bool upper)
 {
     double mu = (x - a) / a, eta = copysign(sqrt(2 * fmax(mu - log1p(mu), 0)), mu);
     double c0 = fabs(mu) < 1e-3 ? -1. / 3 + mu / 12 - 7 * mu * mu / 135 : 1 / mu - 1 / eta;
@@ -153,7 +153,7 @@ static double gamma_uniform(double a, double x, bool upper)
     return upper ? 0.5 * erfc(eta * sqrt(a / 2)) + rest : 0.5 * erfc(-eta * sqrt(a / 2)) - rest;
 }
 
-static double incomplete_gamma(double a, double x, bool upper)
+RUSH_WORD_STATIC double incomplete_gamma(double a, double x, bool upper)
 {
     if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return NAN;
     if (x == 0 || isinf(a)) return upper;
@@ -178,37 +178,37 @@ static double incomplete_gamma(double a, double x, bool upper)
     return upper ? front * a * h : 1 - front * a * h;
 }
 
-double rush_gamma_p(double a, double x)
+RUSH_WORD double rush_gamma_p(double a, double x)
 {
     return incomplete_gamma(a, x, false);
 }
 
-double rush_gamma_q(double a, double x)
+RUSH_WORD double rush_gamma_q(double a, double x)
 {
     return incomplete_gamma(a, x, true);
 }
 
 /* ---- Bessel functions ---- */
 
-double rush_bessel_j0(double x)
+RUSH_WORD double rush_bessel_j0(double x)
 {
     return isinf(x) ? 0 : j0(x);
 }
-double rush_bessel_j1(double x)
+RUSH_WORD double rush_bessel_j1(double x)
 {
     return isinf(x) ? 0 : j1(x);
 }
-double rush_bessel_y0(double x)
+RUSH_WORD double rush_bessel_y0(double x)
 {
     return x == 0 ? -INFINITY : x < 0 ? NAN : isinf(x) ? 0 : y0(x);
 }
-double rush_bessel_y1(double x)
+RUSH_WORD double rush_bessel_y1(double x)
 {
     return x == 0 ? -INFINITY : x < 0 ? NAN : isinf(x) ? 0 : y1(x);
 }
 
 /* sum of a_k(v) (sign/x)^k, 10.17.1: for x >= 20 its smallest term is below the rounding error */
-static double hankel_sum(double v, double x, double sign)
+RUSH_WORD_STATIC double hankel_sum(double v, double x, double sign)
 {
     double term = 1, sum = 1, before = INFINITY;
     for (int k = 1; k < 60; k++) {
@@ -222,21 +222,21 @@ static double hankel_sum(double v, double x, double sign)
 }
 
 /* I_v for v = 0, 1 by its power series, 10.25.2 */
-static double bessel_i_series(int v, double x)
+RUSH_WORD_STATIC double bessel_i_series(int v, double x)
 {
     double w = x * x / 4, term = v ? x / 2 : 1, sum = term;
     for (int k = 1; fabs(term) > fabs(sum) * EPS; k++) sum += term *= w / ((double)k * (k + v));
     return sum;
 }
 
-double rush_bessel_i0e(double x)
+RUSH_WORD double rush_bessel_i0e(double x)
 {
     double a = fabs(x);
     if (isinf(a)) return 0;
     return a < 20 ? exp(-a) * bessel_i_series(0, a) : hankel_sum(0, a, -1) / sqrt(2 * PI * a);
 }
 
-double rush_bessel_i1e(double x)
+RUSH_WORD double rush_bessel_i1e(double x)
 {
     double a = fabs(x);
     if (isinf(a)) return 0;
@@ -244,14 +244,14 @@ double rush_bessel_i1e(double x)
     return x < 0 ? -r : r;
 }
 
-double rush_bessel_i0(double x)
+RUSH_WORD double rush_bessel_i0(double x)
 {
     double a = fabs(x);
     if (a < 20) return bessel_i_series(0, a);
     return isinf(a) ? INFINITY : rush_bessel_i0e(a) * exp(a / 2) * exp(a / 2);
 }
 
-double rush_bessel_i1(double x)
+RUSH_WORD double rush_bessel_i1(double x)
 {
     double a = fabs(x);
     if (a < 20) return bessel_i_series(1, x);
@@ -259,7 +259,7 @@ double rush_bessel_i1(double x)
 }
 
 /* exp(x) K_v(x) for x > 2: the integral 10.32.9 by the trapezoidal rule, the asymptotic series beyond 20 */
-static double bessel_k_scaled(double v, double x)
+RUSH_WORD_STATIC double bessel_k_scaled(double v, double x)
 {
     if (x > 20) return hankel_sum(v, x, 1) * sqrt(PI / (2 * x));
     const double h = 0.125;
@@ -273,7 +273,7 @@ static double bessel_k_scaled(double v, double x)
 }
 
 /* K_0 and K_1 for x <= 2: 10.31.1, 10.31.2 */
-static double bessel_k_series(int v, double x)
+RUSH_WORD_STATIC double bessel_k_series(int v, double x)
 {
     double w = x * x / 4, l = log(x / 2), term = 1, psi = v ? 1 - 2 * EULER : -EULER, sum = psi;
     for (int k = 1; term > EPS; k++) {
@@ -284,31 +284,31 @@ static double bessel_k_series(int v, double x)
     return v ? 1 / x + l * bessel_i_series(1, x) - x / 4 * sum : sum - l * bessel_i_series(0, x);
 }
 
-double rush_bessel_k0e(double x)
+RUSH_WORD double rush_bessel_k0e(double x)
 {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     return x <= 2 ? exp(x) * bessel_k_series(0, x) : bessel_k_scaled(0, x);
 }
 
-double rush_bessel_k1e(double x)
+RUSH_WORD double rush_bessel_k1e(double x)
 {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     return x <= 2 ? exp(x) * bessel_k_series(1, x) : bessel_k_scaled(1, x);
 }
 
-double rush_bessel_k0(double x)
+RUSH_WORD double rush_bessel_k0(double x)
 {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     return x <= 2 ? bessel_k_series(0, x) : exp(-x) * bessel_k_scaled(0, x);
 }
 
-double rush_bessel_k1(double x)
+RUSH_WORD double rush_bessel_k1(double x)
 {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     return x <= 2 ? bessel_k_series(1, x) : exp(-x) * bessel_k_scaled(1, x);
 }
 
-double rush_spherical_j0(double x)
+RUSH_WORD double rush_spherical_j0(double x)
 {
     if (isinf(x)) return 0;
     double w = x * x;
@@ -316,7 +316,7 @@ double rush_spherical_j0(double x)
     return sin(x) / x;
 }
 
-double rush_airy_ai(double x)
+RUSH_WORD double rush_airy_ai(double x)
 {
     double zeta = 2. / 3 * fabs(x) * sqrt(fabs(x));
     if (isnan(x)) return x;
@@ -346,13 +346,13 @@ double rush_airy_ai(double x)
 /* ---- orthogonal polynomials, by their three-term recurrences (table 18.9.1) ---- */
 
 /* Above this degree the recurrences would run for seconds, and asymptotic forms are as good. */
-static const double HIGH = 1 << 20;
+RUSH_WORD_STATIC const double HIGH = 1 << 20;
 
-static bool even(double n) { return fmod(trunc(n), 2) == 0; }
-static int64_t degree(double n) { return (int64_t)fmin(n, 1e18); }
+RUSH_WORD_STATIC bool even(double n) { return fmod(trunc(n), 2) == 0; }
+RUSH_WORD_STATIC int64_t degree(double n) { return (int64_t)fmin(n, 1e18); }
 
 /* p1, then p(k+1) = 2 x p(k) - p(k-1) */
-static double chebyshev(double x, double n, double p1)
+RUSH_WORD_STATIC double chebyshev(double x, double n, double p1)
 {
     double before = 1, p = p1;
     int64_t m = degree(n);
@@ -369,14 +369,14 @@ static double chebyshev(double x, double n, double p1)
     return p;
 }
 
-double rush_chebyshev_polynomial_t(double x, double n)
+RUSH_WORD double rush_chebyshev_polynomial_t(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     if (fabs(x) == 1 && n >= 0) return x > 0 || even(n) ? 1 : -1;
     return n > 6 && fabs(x) < 1 ? cos(trunc(n) * acos(x)) : chebyshev(x, n, x);
 }
 
-double rush_chebyshev_polynomial_u(double x, double n)
+RUSH_WORD double rush_chebyshev_polynomial_u(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     if (fabs(x) == 1 && n >= 0) return (x > 0 || even(n) ? 1 : -1) * (trunc(n) + 1);
@@ -384,7 +384,7 @@ double rush_chebyshev_polynomial_u(double x, double n)
     return n > 8 && fabs(x) < 1 && sin(t) != 0 ? sin((trunc(n) + 1) * t) / sin(t) : chebyshev(x, n, 2 * x);
 }
 
-double rush_chebyshev_polynomial_v(double x, double n)
+RUSH_WORD double rush_chebyshev_polynomial_v(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     if (fabs(x) == 1 && n >= 0) return x > 0 ? 1 : (even(n) ? 1 : -1) * (2 * trunc(n) + 1);
@@ -392,7 +392,7 @@ double rush_chebyshev_polynomial_v(double x, double n)
     return n > 8 && fabs(x) < 1 ? cos((trunc(n) + 0.5) * t) / cos(t / 2) : chebyshev(x, n, 2 * x - 1);
 }
 
-double rush_chebyshev_polynomial_w(double x, double n)
+RUSH_WORD double rush_chebyshev_polynomial_w(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     if (fabs(x) == 1 && n >= 0) return x > 0 ? 2 * trunc(n) + 1 : even(n) ? 1 : -1;
@@ -400,24 +400,24 @@ double rush_chebyshev_polynomial_w(double x, double n)
     return n > 8 && fabs(x) < 1 ? sin((trunc(n) + 0.5) * t) / sin(t / 2) : chebyshev(x, n, 2 * x + 1);
 }
 
-double rush_shifted_chebyshev_polynomial_t(double x, double n)
+RUSH_WORD double rush_shifted_chebyshev_polynomial_t(double x, double n)
 {
     return rush_chebyshev_polynomial_t(2 * x - 1, n);
 }
-double rush_shifted_chebyshev_polynomial_u(double x, double n)
+RUSH_WORD double rush_shifted_chebyshev_polynomial_u(double x, double n)
 {
     return rush_chebyshev_polynomial_u(2 * x - 1, n);
 }
-double rush_shifted_chebyshev_polynomial_v(double x, double n)
+RUSH_WORD double rush_shifted_chebyshev_polynomial_v(double x, double n)
 {
     return rush_chebyshev_polynomial_v(2 * x - 1, n);
 }
-double rush_shifted_chebyshev_polynomial_w(double x, double n)
+RUSH_WORD double rush_shifted_chebyshev_polynomial_w(double x, double n)
 {
     return rush_chebyshev_polynomial_w(2 * x - 1, n);
 }
 
-double rush_hermite_polynomial_h(double x, double n)
+RUSH_WORD double rush_hermite_polynomial_h(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = 2 * x;
@@ -430,7 +430,7 @@ double rush_hermite_polynomial_h(double x, double n)
     return p;
 }
 
-double rush_hermite_polynomial_he(double x, double n)
+RUSH_WORD double rush_hermite_polynomial_he(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = x;
@@ -443,7 +443,7 @@ double rush_hermite_polynomial_he(double x, double n)
     return p;
 }
 
-double rush_laguerre_polynomial_l(double x, double n)
+RUSH_WORD double rush_laguerre_polynomial_l(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = 1 - x;
@@ -463,7 +463,7 @@ double rush_laguerre_polynomial_l(double x, double n)
     return p;
 }
 
-double rush_legendre_polynomial_p(double x, double n)
+RUSH_WORD double rush_legendre_polynomial_p(double x, double n)
 {
     if (isnan(x) || isnan(n)) return NAN;
     double before = 1, p = x;

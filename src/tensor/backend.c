@@ -3,7 +3,10 @@
  * One array, by device.type. Whoever has a tensor of another device than the CPU comes here: storage.c for bytes, copy.c for
  * elements, src/op/column.c for kernels. Registered once, before threads start calling; read without a lock.
  */
+#define _GNU_SOURCE
 #include "tensor/backend.h"
+#include "tensor/cuda.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -22,6 +25,7 @@ typedef struct counts {
 static counts *counted[RUSH_DEVICES]; /* per index */
 
 static rush_generator **generators[RUSH_DEVICES]; /* the default ones, per index; made when they are asked for */
+static uint64_t default_seed = 67280421310721u;   /* PyTorch's of who was given none, or that of all devices */
 
 static _Thread_local int8_t current[RUSH_DEVICES];
 
@@ -88,13 +92,59 @@ int rush_backend_register(rush_backend *b)
     return type;
 }
 
+/* ---- CUDA: a shared object of its own, beside the library, or where RUSHLIGHT_CUDA_LIBRARY says ---- */
+
+static const rush_cuda_interface *open_cuda(const char **why)
+{
+    static char said[512];
+    char beside[4096] = "";
+    Dl_info own;
+    const char *told = getenv("RUSHLIGHT_CUDA_LIBRARY"), *slash = dladdr((void *)rush_cuda, &own) ? strrchr(own.dli_fname, '/') : NULL;
+    if (slash) snprintf(beside, sizeof beside, "%.*s/librushlight_cuda.so", (int)(slash - own.dli_fname), own.dli_fname);
+    const char *how = getenv("RUSHLIGHT_CUDA");
+    *why = "libcuda.so.1 is not there: NVIDIA's driver is not installed";
+    if ((!how || strcmp(how, "emulated")) && !dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return NULL; /* the common case, quickly */
+    void *so = dlopen(told ? told : beside, RTLD_NOW | RTLD_LOCAL);
+    rush_cuda_opener opener = NULL;
+    if (so) *(void **)&opener = dlsym(so, "rush_cuda_open");
+    if (opener) return opener(why);
+    snprintf(said, sizeof said, "this installation has no CUDA part (%s)", dlerror());
+    *why = said;
+    return NULL;
+}
+
+const rush_cuda_interface *rush_cuda(const char **why)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const rush_cuda_interface *opened;
+    static const char *reason;
+    pthread_mutex_lock(&lock);
+    if (!opened && !reason) {
+        opened = open_cuda(&reason);
+        if (opened) reason = NULL;
+        rush_error_clear();
+    }
+    if (why) *why = reason;
+    pthread_mutex_unlock(&lock);
+    return opened;
+}
+
+/* Is there a backend, after the one of CUDA has been looked for? */
+static rush_backend *look_for(int type)
+{
+    if (type == RUSH_CUDA && !backends[type]) rush_cuda(NULL);
+    return backends[type];
+}
+
 rush_backend *rush_backend_of(rush_device d) { return d.type < RUSH_DEVICES ? backends[d.type] : NULL; }
-int rush_device_count(int type) { return type >= 0 && type < RUSH_DEVICES && backends[type] ? backends[type]->devices : 0; }
+int rush_device_count(int type) { return type >= 0 && type < RUSH_DEVICES && look_for(type) ? backends[type]->devices : 0; }
 int rush_device_current(int type) { return type > RUSH_META && type < RUSH_DEVICES ? current[type] : -1; }
 
 static rush_backend *need(rush_device d)
 {
-    rush_backend *b = rush_backend_of(d);
+    rush_backend *b = d.type < RUSH_DEVICES ? look_for(d.type) : NULL;
+    const char *why;
+    RUSH_CHECK_NULL(b || d.type != RUSH_CUDA || rush_cuda(&why), RUSH_RUNTIME_ERROR, "there is no CUDA device: %s", why);
     RUSH_CHECK_NULL(b, RUSH_NOT_IMPLEMENTED, "there is no backend for device %s", rush_device_text(d));
     RUSH_CHECK_NULL(d.index < b->devices, RUSH_RUNTIME_ERROR, "device %s is not there: the number of devices is %d", rush_device_text(d), b->devices);
     return b;
@@ -188,15 +238,16 @@ rush_generator *rush_device_generator(rush_device d)
     d = rush_device_resolve(d);
     pthread_mutex_lock(&lock);
     rush_generator **g = &generators[d.type][d.index];
-    if (!*g && (*g = rush_generator_new(67280421310721u))) (*g)->device = d; /* PyTorch's seed of who was given none */
+    if (!*g && (*g = rush_generator_new(default_seed))) (*g)->device = d;
     pthread_mutex_unlock(&lock);
     return *g;
 }
 
 int rush_device_manual_seed(uint64_t seed)
 {
+    default_seed = seed; /* for those that are not there yet */
     for (int type = RUSH_META + 1; type < RUSH_DEVICES; ++type)
-        for (int i = 0; i < rush_device_count(type); ++i) {
+        for (int i = 0; backends[type] && i < backends[type]->devices; ++i) {
             rush_generator *g = rush_device_generator((rush_device){(uint8_t)type, (int8_t)i});
             if (!g) return -1;
             rush_generator_lock(g);

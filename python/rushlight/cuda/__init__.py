@@ -1,4 +1,5 @@
 """torch.cuda. Without a CUDA backend it answers as PyTorch's CPU build does: not available, and errors on use."""
+import os
 import threading
 import traceback  # noqa: F401
 
@@ -8,14 +9,24 @@ from rushlight._utils import _get_device_index, _LazySeedTracker
 
 _initialization_lock = threading.Lock()
 _initialized = False
-_queued_calls = []
 _lazy_seed_tracker = _LazySeedTracker()
 _tls = threading.local()
 has_half = True
 has_magma = False
 default_generators = ()
 
-_CudaDeviceProperties = getattr(_C, "_CudaDeviceProperties", type("_CudaDeviceProperties", (), {}))
+
+class _CudaDeviceProperties:
+    """What a device is."""
+
+    def __init__(self, of):
+        self.__dict__.update(of)
+        self.regs_per_multiprocessor, self.warp_size = 65536, 32
+        self.gcnArchName, self.uuid = "", None
+
+    def __repr__(self):
+        return "_CudaDeviceProperties(name='%s', major=%d, minor=%d, total_memory=%dMB, multi_processor_count=%d)" % (
+            self.name, self.major, self.minor, self.total_memory >> 20, self.multi_processor_count)
 
 
 class AcceleratorError(RuntimeError):
@@ -37,42 +48,43 @@ OutOfMemoryError = getattr(_C, "OutOfMemoryError", None) or type("OutOfMemoryErr
 
 
 def _is_compiled():
-    return hasattr(_C, "_cuda_getDeviceCount")
+    return _C._cuda_why() is None
+
+
+_pid = os.getpid()
 
 
 def _is_in_bad_fork():
-    probe = getattr(_C, "_cuda_isInBadFork", None)
-    return probe() if probe is not None else False
+    return _initialized and os.getpid() != _pid
 
 
 def is_available():
-    """Whether CUDA can be used."""
-    return _is_compiled() and _C._cuda_getDeviceCount() > 0
+    """Whether CUDA can be used: with NVIDIA's driver, or emulated, which RUSHLIGHT_CUDA=emulated asks for."""
+    return device_count() > 0
 
 
 def device_count():
-    return _C._cuda_getDeviceCount() if _is_compiled() else 0
+    return _C._device_count("cuda")
 
 
 def is_initialized():
-    return _initialized and not _is_in_bad_fork()
+    return _C._cuda_opened() and not _is_in_bad_fork()
 
 
 def _lazy_init():
-    global _initialized
-    if _initialized:
-        return
+    global _initialized, default_generators, _pid
     if _is_in_bad_fork():
         raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use "
                            "the 'spawn' start method")
+    if _initialized:
+        return
     if not _is_compiled():
-        raise AssertionError("Torch not compiled with CUDA enabled")
+        why = ": %s" % _C._cuda_why() if "RUSHLIGHT_CUDA" in os.environ else ""
+        raise AssertionError("Torch not compiled with CUDA enabled" + why)
     with _initialization_lock:
         if not _initialized:
-            _C._cuda_init()
-            _initialized = True
-            for call in _queued_calls:
-                call()
+            _pid, _initialized = os.getpid(), True
+            default_generators = tuple(_C._device_generator(torch.device("cuda", i)) for i in range(device_count()))
 
 
 def init():
@@ -80,19 +92,16 @@ def init():
 
 
 def _lazy_call(callable, **kwargs):
-    if is_initialized():
+    """Calls it where there are devices."""
+    if is_available():
+        _lazy_init()
         callable()
-    elif is_available():
-        _queued_calls.append(callable)
 
 
-def _native(name, *args):
-    """A function of the CUDA backend."""
+def _device(device=None):
+    """The torch.device of a number, a text, a torch.device, or the current one."""
     _lazy_init()
-    function = getattr(_C, name, None)
-    if function is None:
-        raise NotImplementedError("torch.cuda: the backend has no %s" % name)
-    return function(*args)
+    return torch.device("cuda", _get_device_index(device, optional=True))
 
 
 def is_bf16_supported(including_emulation=True):
@@ -121,8 +130,8 @@ class _DeviceGuard:
 def _exchange_device(device):
     if device < 0:
         return -1
-    before = _native("_cuda_getDevice")
-    _native("_cuda_setDevice", device)
+    before = current_device()
+    set_device(device)
     return before
 
 
@@ -153,18 +162,21 @@ class device_of(device):
 def set_device(device):
     index = _get_device_index(device)
     if index >= 0:
-        _native("_cuda_setDevice", index)
+        _lazy_init()
+        _C._device_set_current(torch.device("cuda", index))
 
 
 def current_device():
-    return _native("_cuda_getDevice")
+    _lazy_init()
+    return _C._device_current("cuda")
 
 
 def get_device_properties(device=None):
-    return _native("_cuda_getDeviceProperties", _get_device_index(device, optional=True))
+    return _CudaDeviceProperties(_C._cuda_properties(_device(device).index))
 
 
 def get_device_name(device=None):
+    """What the driver calls it; an emulated one says so."""
     return get_device_properties(device).name
 
 
@@ -174,11 +186,11 @@ def get_device_capability(device=None):
 
 
 def can_device_access_peer(device, peer_device):
-    return _native("_cuda_canDeviceAccessPeer", _get_device_index(device), _get_device_index(peer_device))
+    return _C._cuda_peer(_device(device).index, _device(peer_device).index)
 
 
 def get_arch_list():
-    return _C._cuda_getArchFlags().split() if is_available() and hasattr(_C, "_cuda_getArchFlags") else []
+    return ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] if is_available() else []
 
 
 def get_gencode_flags():
@@ -186,17 +198,17 @@ def get_gencode_flags():
 
 
 def synchronize(device=None):
-    _lazy_init()
-    with torch.cuda.device(device):
-        return _native("_cuda_synchronize")
+    """Wait for all work of a device."""
+    _C._device_synchronize(_device(device))
 
 
 def ipc_collect():
-    return _native("_cuda_ipc_collect")
+    _lazy_init()
 
 
 def current_blas_handle():
-    return _native("_cuda_getCurrentBlasHandle")
+    _lazy_init()
+    raise NotImplementedError("torch.cuda.current_blas_handle: the library's handle is not shown")
 
 
 def cudart():
@@ -229,33 +241,40 @@ device_memory_used = _nvml("device_memory_used")
 # --- random numbers
 
 
+def _generator(device=None):
+    return _C._device_generator(_device(device))
+
+
 def manual_seed(seed):
     seed = int(seed)
-    _lazy_call(lambda: _C._cuda_manual_seed(current_device(), seed))
+    _lazy_call(lambda: _generator().manual_seed(seed))
 
 
 def manual_seed_all(seed):
     seed = int(seed)
-    _lazy_call(lambda: [_C._cuda_manual_seed(i, seed) for i in range(device_count())])
+    _lazy_call(lambda: [_generator(i).manual_seed(seed) for i in range(device_count())])
 
 
 def seed():
-    _lazy_call(lambda: manual_seed(torch.default_generator.seed()))
+    _lazy_call(lambda: _generator().seed())
 
 
 def seed_all():
-    _lazy_call(lambda: manual_seed_all(torch.default_generator.seed()))
+    _lazy_call(lambda: manual_seed_all(_generator().seed()))
 
 
 def initial_seed():
-    _lazy_init()
-    return default_generators[current_device()].initial_seed()
+    return _generator().initial_seed()
+
+
+def _index_of(device):
+    if isinstance(device, str):
+        device = torch.device(device)
+    return device.index if isinstance(device, torch.device) else device
 
 
 def get_rng_state(device="cuda"):
-    _lazy_init()
-    index = torch.device(device).index if not isinstance(device, int) else device
-    return _native("_cuda_getRNGState", current_device() if index is None else index)
+    return _generator(_index_of(device)).get_state()
 
 
 def get_rng_state_all():
@@ -263,8 +282,8 @@ def get_rng_state_all():
 
 
 def set_rng_state(new_state, device="cuda"):
-    index = torch.device(device).index if not isinstance(device, int) else device
-    _lazy_call(lambda: _native("_cuda_setRNGState", current_device() if index is None else index, new_state))
+    new_state = new_state.clone()
+    _lazy_call(lambda: _generator(_index_of(device)).set_state(new_state))
 
 
 def set_rng_state_all(new_states):
@@ -302,15 +321,17 @@ def stream(stream):
 
 def set_stream(stream):
     if stream is not None:
-        _native("_cuda_setStream", stream)
+        _C._stream_set(stream.device, stream.stream_id)
 
 
 def current_stream(device=None):
-    return _native("_cuda_getCurrentStream", _get_device_index(device, optional=True))
+    """The stream that gets this thread's work."""
+    device = _device(device)
+    return Stream(device, stream_id=_C._stream_current(device))
 
 
 def default_stream(device=None):
-    return _native("_cuda_getDefaultStream", _get_device_index(device, optional=True))
+    return Stream(_device(device), stream_id=0)
 
 
 # --- memory: see memory.py

@@ -1,4 +1,4 @@
-"""Memory of CUDA devices: zeros without one."""
+"""Memory of CUDA devices: zeros before one is used."""
 import collections
 import contextlib
 
@@ -14,10 +14,18 @@ __all__ = ["caching_allocator_alloc", "caching_allocator_delete", "set_per_proce
 
 
 def _stats(device=None):
-    probe = getattr(torch._C, "_cuda_memoryStats", None)
-    if probe is None or not torch.cuda.is_initialized():
+    """The counts of tensors, and of what the allocator has taken for them."""
+    if not torch.cuda.is_available():
         return {}
-    return probe(torch._utils._get_device_index(device, optional=True))
+    device = torch.cuda._device(device)
+    tensors, taken = torch._C._device_memory_stats(device), torch._C._cuda_memory(device.index)
+
+    def of(current, peak, allocated=0, freed=0):
+        return {"all": {"current": current, "peak": peak, "allocated": allocated, "freed": freed}}
+    return {"allocated_bytes": of(tensors["live_bytes"], tensors["peak_bytes"]), "active_bytes": of(tensors["live_bytes"], tensors["peak_bytes"]),
+            "allocation": of(tensors["live_blocks"], tensors["peak_blocks"], tensors["allocations"], tensors["frees"]),
+            "reserved_bytes": of(taken["reserved"], taken["peak_reserved"]), "segment": of(taken["segments"], taken["segments"]),
+            "inactive_split_bytes": of(taken["cached"], taken["cached"]), "num_alloc_retries": taken["retries"], "num_ooms": taken["out_of_memory"]}
 
 
 def memory_stats(device=None):
@@ -59,18 +67,18 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 def empty_cache():
     """Give memory that is not in use back to the device."""
-    if torch.cuda.is_initialized():
-        torch.cuda._native("_cuda_emptyCache")
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            torch._C._cuda_memory_empty(index)
 
 
 def reset_peak_memory_stats(device=None):
-    if torch.cuda.is_initialized():
-        torch.cuda._native("_cuda_resetPeakMemoryStats", torch._utils._get_device_index(device, optional=True))
+    if torch.cuda.is_available():
+        torch._C._cuda_memory_reset_peak(torch.cuda._device(device).index)
 
 
 def reset_accumulated_memory_stats(device=None):
-    if torch.cuda.is_initialized():
-        torch.cuda._native("_cuda_resetAccumulatedMemoryStats", torch._utils._get_device_index(device, optional=True))
+    raise NotImplementedError("torch.cuda.reset_accumulated_memory_stats: counts of allocations are not set back")
 
 
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
@@ -86,7 +94,7 @@ def reset_peak_host_memory_stats():
 
 def mem_get_info(device=None):
     """(free, total) bytes of a device."""
-    return torch.cuda._native("_cuda_memGetInfo", torch._utils._get_device_index(device, optional=True))
+    return torch._C._cuda_memory_info(torch.cuda._device(device).index)
 
 
 def set_per_process_memory_fraction(fraction, device=None):
@@ -95,11 +103,11 @@ def set_per_process_memory_fraction(fraction, device=None):
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if fraction < 0 or fraction > 1:
         raise ValueError("Invalid fraction value: %s. Allowed range: 0~1" % fraction)
-    torch.cuda._native("_cuda_setMemoryFraction", fraction, torch._utils._get_device_index(device, optional=True))
+    torch._C._cuda_memory_fraction(torch.cuda._device(device).index, fraction)
 
 
 def get_per_process_memory_fraction(device=None):
-    return torch.cuda._native("_cuda_getMemoryFraction", torch._utils._get_device_index(device, optional=True))
+    return torch._C._cuda_memory(torch.cuda._device(device).index)["fraction"]
 
 
 def memory_snapshot(mempool_id=None):

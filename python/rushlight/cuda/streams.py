@@ -1,28 +1,25 @@
-"""Streams and events; they need a device."""
+"""Streams and events of CUDA devices."""
 import rushlight as torch
-from rushlight import _C
 
-_StreamBase = getattr(_C, "_CudaStreamBase", object)
-_EventBase = getattr(_C, "_CudaEventBase", object)
+__all__ = ["Stream", "ExternalStream", "Event"]
 
 
-class Stream(_StreamBase):
+class Stream(torch.Stream):
     """A queue of work on a device."""
 
     def __new__(cls, device=None, priority=0, **kwargs):
-        torch.cuda._lazy_init()
-        return super().__new__(cls, priority=priority, **kwargs)
+        return super().__new__(cls, torch.cuda._device(device), priority=priority, stream_id=kwargs.get("stream_id"))
 
-    def wait_event(self, event):
-        event.wait(self)
+    @property
+    def cuda_stream(self):
+        return self.stream_id
 
-    def wait_stream(self, stream):
-        self.wait_event(stream.record_event())
+    @staticmethod
+    def priority_range():
+        return 0, -5
 
-    def record_event(self, event=None):
-        event = Event() if event is None else event
-        event.record(self)
-        return event
+    def __repr__(self):
+        return "<torch.cuda.Stream device=%s cuda_stream=%#x>" % (self.device, self.stream_id)
 
 
 class ExternalStream(Stream):
@@ -30,12 +27,16 @@ class ExternalStream(Stream):
 
     def __new__(cls, stream_ptr, device=None, **kwargs):
         torch.cuda._lazy_init()
-        return super().__new__(cls, stream_ptr=stream_ptr, **kwargs)
+        raise NotImplementedError("torch.cuda.ExternalStream: streams of other code are not taken")
 
 
-class Event(_EventBase):
+class Event(torch.Event):
     """A point in a stream."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
-        torch.cuda._lazy_init()
-        return super().__new__(cls, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        if interprocess:
+            raise NotImplementedError("torch.cuda.Event: events are not shared between processes")
+        return super().__new__(cls, torch.cuda._device(), enable_timing=enable_timing)
+
+    def __repr__(self):
+        return "<torch.cuda.Event>"

@@ -34,6 +34,7 @@ typedef struct rush_fold {
     void (*cols)(void *acc, int64_t n, const void *x, int64_t rows, int64_t stride, int64_t at, const rush_fold_arg *);
     void (*merge)(void *acc, const void *other, int64_t n); /* other comes later in the reduction */
     void (*finish)(void *const *out, const void *acc, int64_t n, const rush_fold_arg *); /* out[i] may be NULL */
+    const char *name;  /* by which devices find theirs */
 } rush_fold;
 
 /* Folds by the dtype that they read; src/ops/reduce/reduce.c chooses, other dtypes are read in a wider type. */

@@ -235,7 +235,7 @@ EXTREME(smaller_f64, double, LESS)
 #define WORST INFINITY
 #include "kernels/cpu/fold_arg.inc"
 
-#define FOLD(f, from, to, bytes) {from, {from, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}
+#define FOLD(f, from, to, bytes) {from, {from, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, #f}
 
 RUSH_KERNELS(fold_best) = {
     .max_u8 = FOLD(max_u8, RUSH_U8, RUSH_U8, sizeof(uint8_t)),

@@ -165,7 +165,7 @@
 #define RESULT(a) ((a))
 #include "kernels/cpu/fold_map.inc"
 
-#define FOLD(f, type, bytes) {type, {type, type}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}
+#define FOLD(f, type, bytes) {type, {type, type}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, #f}
 
 RUSH_KERNELS(fold_stat) = {
     .var_f32 = FOLD(var_f32, RUSH_F32, 24),

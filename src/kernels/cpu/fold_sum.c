@@ -239,7 +239,7 @@ static inline double complex times_c128(double complex a, double complex b)
 #define RESULT SAME
 #include "kernels/cpu/fold_map.inc"
 
-#define FOLD(f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f}
+#define FOLD(f, from, to, bytes) {from, {to, to}, bytes, start_##f, row_##f, cols_##f, merge_##f, finish_##f, #f}
 
 RUSH_KERNELS(fold_sum) = {
     .sum_u8 = FOLD(sum_u8, RUSH_U8, RUSH_I64, 8),

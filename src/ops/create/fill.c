@@ -37,7 +37,7 @@ static void fill_tensor_cpu(const rush_op *op, const rush_value *in, rush_value 
     rush_tensor *to = SELF;
     rush_tensor *v = rush_cast_copy(in[1].t, to->dtype);
     if (!v) return;
-    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) rush_copy_into(to, v);
+    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG) || to->device.type != RUSH_CPU) rush_copy_into(to, v);
     else rush_element_into(to, rush_ptr(v));
 }
 

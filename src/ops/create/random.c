@@ -4,6 +4,7 @@
  * of the generator make which number, and how it is rounded, is PyTorch's on the CPU, bit by bit.
  */
 #include "ops/create/pin.h"
+#include "op/tables.h"
 #include "ops/create/random.h"
 #include "tensor/backend.h"
 #include "kernels/cpu/random.h"
@@ -188,6 +189,8 @@ void rush_sample_into(rush_tensor *t, const sampler *s, rush_generator *g)
         if (parts) rush_sample_into(parts, &real, g);
         return;
     }
+    const rush_tables *tables = rush_tables_of[t->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return (void)tables->sample(t, s, g);
     if (!g) g = rush_default_generator();
     rush_generator_lock(g);
     if (s->of == NORMAL && t->numel >= 16 && rush_contiguous(t)) {

@@ -3,6 +3,7 @@
  */
 #include "ops/elementwise/pointwise.h"
 #include "op/formula.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 #define SELF (in[0].t)
@@ -182,7 +183,9 @@ static void where_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint8_t d = rush_result_type(2, in + 1);
     rush_value operand[4] = {out[0], in[0], in[1], in[2]};
-    rush_pw_run_loop(rush_k_pw_misc->where[rush_dtypes[d].size], 1, 4, operand, (const uint8_t[]){d, RUSH_BOOL, d, d}, &no_args);
+    const rush_tables *tables = rush_tables_of[out[0].t->device.type];
+    if (tables) tables->row(RUSH_PW_where, 1, 4, operand, (const uint8_t[]){d, RUSH_BOOL, d, d}, &no_args);
+    else rush_pw_run_loop(rush_k_pw_misc->where[rush_dtypes[d].size], 1, 4, operand, (const uint8_t[]){d, RUSH_BOOL, d, d}, &no_args);
 }
 static void where_grad(rush_grads *s)
 {

@@ -7,6 +7,7 @@
 #include "op/blocks.h"
 #include "op/later.h"
 #include "op/schema.h"
+#include "op/tables.h"
 #include <stdio.h>
 
 /* ---- which loop ---- */
@@ -275,6 +276,11 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
     if (plan.common != plan.compute && rush_dtypes[plan.common].category >= 2 && nx > 1)
         for (int k = 0; k < nx; k++)
             if (!(rush_pw_rows[id].is & RUSH_PW_WIDE_X << k)) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
+    const rush_tables *tables = rush_tables_of[result->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) {
+        if (!tables->row(id, 1, nx + 1, operand, compute, args) && result != given) rush_copy_into(given, result);
+        return;
+    }
     unsigned ones = plan.compute == RUSH_F16 || plan.compute == RUSH_BF16 ? 1 : RUSH_PW_ONES(nx); /* loops on bits take none */
     run_loop(loop_of(plan.compute, id), 1, nx + 1, operand, compute, args, ones, rush_pw_rows[id].is & RUSH_PW_ROUNDS && rush_dtypes[plan.compute].category >= 2);
     if (result != given) rush_copy_into(given, result);
@@ -332,7 +338,7 @@ int rush_pw_check_divisor(const rush_value *x)
 int rush_pw_check_divisors(const rush_value *x)
 {
     bool found = false, *at = &found;
-    if (x[1].kind != RUSH_V_TENSOR || !integers(x)) return 0;
+    if (x[1].kind != RUSH_V_TENSOR || x[1].t->device.type != RUSH_CPU || !integers(x)) return 0; /* devices do not wait for it */
     if (rush_iterate(0, 1, &x[1], (const uint8_t[]){RUSH_I64}, find_zero, &at, INT64_MAX)) return -1;
     RUSH_CHECK(!found, RUSH_RUNTIME_ERROR, "ZeroDivisionError");
     return 0;
@@ -496,7 +502,7 @@ void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     }
     if (RUSH_UNLIKELY(row->is & RUSH_PW_DIVIDES) && rush_pw_check_divisors(x)) return;
     rush_pw_id id = choose(row, x);
-    if (id == row->id && run_directly(row, x, &args, out[0].t)) return;
+    if (id == row->id && out[0].t->device.type == RUSH_CPU && run_directly(row, x, &args, out[0].t)) return;
     rush_pw_run_row(id, x, &args, out[0].t);
 }
 

@@ -104,6 +104,7 @@ static bool long_row(const walk *w)
 
 bool rush_cascade_sum(const rush_tensor *x, uint64_t dims, rush_tensor *out, double divisor)
 {
+    if (x->device.type != RUSH_CPU) return false;
     walk w = {.x = rush_ptr(x), .out = rush_ptr(out), .outer = 1, .divisor = (float)divisor};
     int64_t tasks = 1, work = 1;
     if (!x->numel) return false;

@@ -5,6 +5,7 @@
  * contiguous or of another dtype pass through a small buffer. Work is cut into tasks by the shape alone: outputs, and
  * pieces of long reductions whose accumulators are merged in order; so threads never change a result.
  */
+#include "op/tables.h"
 #include "op/watch.h"
 #include "ops/reduce/reduce.h"
 
@@ -277,6 +278,8 @@ static int in_pieces(walk *w, int64_t tasks)
 
 int rush_fold_run(const rush_fold *f, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *arg)
 {
+    const rush_tables *tables = rush_tables_of[x->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return tables->fold(f, x, dims, out, arg);
     walk w;
     w.f = f, w.arg = arg, w.x = rush_ptr(x), w.dtype = x->dtype, w.out = out;
     w.item = rush_dtypes[x->dtype].size;

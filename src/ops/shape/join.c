@@ -98,7 +98,7 @@ static bool join_plain(rush_tensor *to, int64_t n, rush_tensor *const *list, int
     piece few[MANY], *pieces = n <= MANY ? few : rush_scope_alloc(sizeof *pieces * (size_t)n);
     int64_t item = rush_dtypes[to->dtype].size, used = 0;
     rows r = {rush_ptr(to), pieces, 0, 0};
-    if (!pieces || !rush_contiguous(to)) return false;
+    if (!pieces || !rush_contiguous(to) || to->device.type != RUSH_CPU) return false;
     for (int64_t k = 0; k < n; ++k) {
         const rush_tensor *t = list[k];
         if (t->numel == 0) continue;

@@ -1,0 +1,39 @@
+/* column.c - which kernel each operation has on CUDA devices: the backend's column.
+ *
+ * Three kinds: those that the CPU's own function serves, since it is made of rows, folds, copies and other operations (src/op/tables.h);
+ * those with kernels of their own (the other .c files here); those that are left to libraries (library.c). All others raise
+ * NotImplementedError by their name.
+ */
+#include "cuda/column.h"
+
+/* One operation of each function; whoever has the same function is meant, too. */
+static const char *const same_as_cpu[] = {
+    "add.Tensor", "clamp", "clamp_min", "clamp_max", "div.Tensor_mode", "where.self", "nan_to_num", "round.decimals", "gelu", "gelu_backward",
+    "eye", "full", "new_full", "empty.memory_format", "ones", "scalar_tensor", "zeros", "fill_diagonal_", "fill.Scalar", "fill_.Scalar", "zero_", "zero",
+    "fill_.Tensor", "fill.Tensor", "sum", "sum.dim_IntList", "nansum", "mean", "mean.dim", "prod", "prod.dim_int", "any", "any.dim", "all", "all.dim", "hash_tensor",
+    "amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin", "aminmax", "var.correction", "std.correction", "var_mean.correction",
+    "std_mean.correction", "logsumexp", "linalg_vector_norm", "cat", "stack", "block_diag", "constant_pad_nd", "flip", "repeat", "roll", "im2col", "col2im",
+    "as_strided_scatter", "diag_embed", "diagonal_backward", "diagonal_scatter", "select_backward", "select_scatter", "slice_backward", "slice_scatter",
+    "unfold_backward", "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg"};
+
+static void as_cpu(const rush_op *op, const rush_value *in, rush_value *out) { op->cpu(op, in, out); }
+
+static int put_all_like(const char *name)
+{
+    const rush_op *one = rush_op_find(name);
+    RUSH_CHECK(one && one->cpu, RUSH_NOT_IMPLEMENTED, "no operation with a kernel is called %s", name);
+    for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+        if (op->cpu == one->cpu && !op->run && rush_backend_kernel(&cuda_backend, op->name, as_cpu)) return -1;
+    return 0;
+}
+
+int cuda_column(void)
+{
+    static const cuda_kernel *const families[] = {cuda_index_kernels, cuda_create_kernels, cuda_norm_kernels, cuda_random_kernels, NULL};
+    for (size_t i = 0; i < RUSH_COUNT(same_as_cpu); i++)
+        if (put_all_like(same_as_cpu[i])) return -1;
+    for (int f = 0; families[f]; f++)
+        for (const cuda_kernel *k = families[f]; k->op; k++)
+            if (rush_backend_kernel(&cuda_backend, k->op, k->kernel)) return -1;
+    return cuda_library_put();
+}

@@ -1,0 +1,15 @@
+/* column.h - the families of operations with kernels of their own; each list ends with a row of zeros. */
+#ifndef RUSH_CUDA_COLUMN_H
+#define RUSH_CUDA_COLUMN_H
+
+#include "cuda/cuda.h"
+
+typedef struct cuda_kernel {
+    const char *op;
+    rush_kernel kernel;
+} cuda_kernel;
+
+extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[];
+int cuda_library_put(void);
+
+#endif

@@ -1,0 +1,65 @@
+/* cuda.h - the CUDA backend's own: devices, launches, memory, and how operands become a kernel's parameters. */
+#ifndef RUSH_CUDA_H
+#define RUSH_CUDA_H
+
+#include "cuda/driver.h"
+#include "cuda/params.h"
+#include "op/op.h"
+#include "op/tables.h"
+#include "tensor/backend.h"
+#include "tensor/cuda.h"
+#include <rushlight/backend.h>
+
+enum { CUDA_DEVICES = 16 };
+
+typedef struct cuda_device {
+    CUdevice number;
+    CUcontext context;
+    CUmodule *modules;    /* one per file of kernels, loaded when a kernel is first asked for */
+    CUstream *streams;    /* [0] NULL: the device's own */
+    int nstreams, processors;
+    cuda_fault *fault;    /* page-locked: what a kernel found */
+} cuda_device;
+
+extern const rush_cuda_driver *cuda_driver;
+extern cuda_device cuda_devices[CUDA_DEVICES];
+extern int cuda_emulated;
+extern rush_backend cuda_backend;
+
+/* 0, or -1 and an error with the driver's text. */
+int cuda_check(CUresult, const char *what);
+cuda_device *cuda_enter(rush_device); /* made current in this thread; NULL and an error */
+CUstream cuda_stream(rush_device);    /* the thread's current one */
+/* Starts the kernel of that name on the current stream, a thread per unit of work as far as that pays, params[0..bytes) its
+ * structure. An unknown name is a NotImplementedError. */
+int cuda_launch(rush_device, const char *kernel, const void *params, int64_t work);
+int cuda_launch_blocks(rush_device, const char *kernel, const void *params, int64_t blocks);
+int cuda_fault_check(rush_device); /* after waiting: what kernels found becomes an error */
+
+/* ---- memory.c: a caching allocator in the order of the stream ---- */
+void *cuda_alloc(rush_device, size_t bytes);
+void cuda_free(rush_device, void *, size_t bytes);
+int cuda_memory_read(rush_device, rush_cuda_memory *);
+int cuda_memory_empty(rush_device);
+int cuda_memory_fraction(rush_device, double fraction);
+int cuda_memory_reset_peak(rush_device);
+
+/* ---- walk.c: operands to parameters ---- */
+/* operand[0..nout) are written; compute[k] is the type that a kernel reads k as. */
+int cuda_walk_make(cuda_walk *, int nout, int n, const rush_value *operand, const uint8_t *compute);
+int cuda_rows_run(const char *kernel, int nout, int n, const rush_value *operand, const uint8_t *compute, cuda_rows *);
+int cuda_convert(rush_tensor *to, const rush_tensor *from);
+int cuda_fill(rush_tensor *, rush_value number);
+int cuda_sample_into(rush_tensor *, const struct sampler *, rush_generator *); /* random.c */
+extern const rush_tables cuda_tables;
+
+static inline int64_t cuda_int(rush_value v) { return v.kind == RUSH_V_FLOAT ? (int64_t)v.f : v.kind == RUSH_V_COMPLEX ? (int64_t)v.c[0] : v.i; }
+/* name_(in...): for kernels that are written with operations. */
+static inline rush_tensor *cuda_inplace(const char *name, int n, const rush_value *in) { return rush_apply_inplace(rush_op_find(name), n, in); }
+#define CUDA_INPLACE(name, ...) cuda_inplace(name, (int)RUSH_COUNT(((const rush_value[]){__VA_ARGS__})), (const rush_value[]){__VA_ARGS__})
+
+int cuda_column(void);            /* puts the kernels into the backend's column */
+const char *cuda_library(void);   /* the operations that are left to libraries */
+void cuda_library_run(const rush_op *, const rush_value *in, rush_value *out);
+
+#endif

@@ -1,0 +1,89 @@
+/* driver.h - the CUDA driver as a table of functions: libcuda, opened when it is asked for, or an emulator on the CPU.
+ *
+ * Both have the driver's own prototypes, so the table needs no header of NVIDIA's and the build no toolkit. RUSHLIGHT_CUDA
+ * chooses: "driver" (what is tried first), "emulated", "off".
+ */
+#ifndef RUSH_CUDA_DRIVER_H
+#define RUSH_CUDA_DRIVER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int CUresult, CUdevice; /* CUresult 0: all is well */
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+enum { /* of cuda.h, the few that are looked at */
+    CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_INVALID_DEVICE = 101,
+    CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_FAILED = 719,
+    CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2,
+    CU_ATTRIBUTE_THREADS_PER_BLOCK = 1, CU_ATTRIBUTE_WARP_SIZE = 10, CU_ATTRIBUTE_CLOCK_RATE = 13, CU_ATTRIBUTE_MULTIPROCESSORS = 16,
+    CU_ATTRIBUTE_INTEGRATED = 18, CU_ATTRIBUTE_L2_CACHE = 38, CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR = 39, CU_ATTRIBUTE_MAJOR = 75,
+    CU_ATTRIBUTE_MINOR = 76
+};
+
+/* F(member, the driver's symbol, its arguments) */
+#define RUSH_CUDA_FUNCTIONS(F)                                                                              \
+    F(init, cuInit, (unsigned flags))                                                                       \
+    F(version, cuDriverGetVersion, (int *version))                                                          \
+    F(error_text, cuGetErrorString, (CUresult, const char **text))                                          \
+    F(device_count, cuDeviceGetCount, (int *count))                                                         \
+    F(device_get, cuDeviceGet, (CUdevice *, int index))                                                     \
+    F(device_name, cuDeviceGetName, (char *name, int room, CUdevice))                                       \
+    F(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice))                        \
+    F(device_memory, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice))                                        \
+    F(device_peer, cuDeviceCanAccessPeer, (int *can, CUdevice, CUdevice peer))                              \
+    F(context_retain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                                    \
+    F(context_set, cuCtxSetCurrent, (CUcontext))                                                            \
+    F(context_synchronize, cuCtxSynchronize, (void))                                                        \
+    F(memory_info, cuMemGetInfo_v2, (size_t *free, size_t *total))                                          \
+    F(memory_alloc, cuMemAlloc_v2, (CUdeviceptr *, size_t bytes))                                           \
+    F(memory_free, cuMemFree_v2, (CUdeviceptr))                                                             \
+    F(host_alloc, cuMemAllocHost_v2, (void **, size_t bytes))                                               \
+    F(host_free, cuMemFreeHost, (void *))                                                                   \
+    F(copy_to_device, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream))     \
+    F(copy_to_host, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream))             \
+    F(copy_within, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream))        \
+    F(copy_peer, cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream)) \
+    F(set_bytes, cuMemsetD8Async, (CUdeviceptr, unsigned char byte, size_t bytes, CUstream))                \
+    F(stream_create, cuStreamCreateWithPriority, (CUstream *, unsigned flags, int priority))                \
+    F(stream_synchronize, cuStreamSynchronize, (CUstream))                                                  \
+    F(stream_query, cuStreamQuery, (CUstream))                                                              \
+    F(stream_wait, cuStreamWaitEvent, (CUstream, CUevent, unsigned flags))                                  \
+    F(event_create, cuEventCreate, (CUevent *, unsigned flags))                                             \
+    F(event_destroy, cuEventDestroy_v2, (CUevent))                                                          \
+    F(event_record, cuEventRecord, (CUevent, CUstream))                                                     \
+    F(event_query, cuEventQuery, (CUevent))                                                                 \
+    F(event_synchronize, cuEventSynchronize, (CUevent))                                                     \
+    F(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                 \
+    F(module_load, cuModuleLoadData, (CUmodule *, const void *image))                                       \
+    F(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *name))                     \
+    F(launch, cuLaunchKernel, (CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+                               unsigned shared, CUstream, void **params, void **extra))
+
+#define MEMBER(member, symbol, args) CUresult (*member) args;
+typedef struct rush_cuda_driver {
+    RUSH_CUDA_FUNCTIONS(MEMBER)
+} rush_cuda_driver;
+#undef MEMBER
+
+/* The driver that was chosen, initialised; NULL and the reason: there is none. `emulated` says which it is. */
+const rush_cuda_driver *rush_cuda_driver_open(const char **why, int *emulated);
+
+extern const rush_cuda_driver rush_cuda_emulator;
+/* Of the emulator: calls f(arg) with the memory of all devices open to the host, after all that was queued. -1: that failed. */
+int rush_emulator_host(int (*f)(void *arg), void *arg);
+/* Is the kernel with this name in the registry? */
+int rush_emulator_knows(const char *kernel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

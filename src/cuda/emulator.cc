@@ -1,0 +1,635 @@
+/* emulator.cc - the CUDA driver's functions on the CPU, honestly called so: the same kernels, run by fibres.
+ *
+ * Memory of a device is an arena without access rights, opened while queued work runs, so that a host which reads or writes an
+ * element is stopped. Streams are queues that run late: at a synchronisation, the youngest stream first, and only events put
+ * streams in order. RUSHLIGHT_CUDA_ORDER is the order of the threads of a block and of the blocks: forward, reverse, random or
+ * random:SEED. RUSHLIGHT_CUDA_DEVICES and RUSHLIGHT_CUDA_MEMORY (bytes) say what is there.
+ */
+#include "cuda/driver.h"
+#include "cuda/emulate.h"
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define FIBRE_LEAVES(save, bottom, size) __sanitizer_start_switch_fiber(save, bottom, size)
+#define FIBRE_COMES(saved, bottom, size) __sanitizer_finish_switch_fiber(saved, bottom, size)
+#else
+#define FIBRE_LEAVES(save, bottom, size) (void)0
+#define FIBRE_COMES(saved, bottom, size) (void)0
+#endif
+
+namespace emulated {
+
+dim grid, block, block_index, thread_index;
+uint64_t lanes[1024][2];
+
+/* ---- the registry of kernels ---- */
+
+static registration *registered;
+registration::registration(const char *name, kernel run, size_t bytes) : name(name), run(run), bytes(bytes), next(registered) { registered = this; }
+
+static registration *find(const char *name)
+{
+    for (registration *r = registered; r; r = r->next)
+        if (!strcmp(r->name, name)) return r;
+    return nullptr;
+}
+
+/* ---- fibres ---- */
+
+enum { STACK = 128 << 10, MOST_THREADS = 1024 };
+enum state : uint8_t { READY, AT_BLOCK, AT_WARP, ENDED };
+
+struct fibre {
+    void *stack_pointer, *fake;
+    char *stack;
+    unsigned thread;
+};
+
+static fibre fibres[MOST_THREADS];
+static unsigned nfibres; /* that have a stack */
+static fibre *running;
+static void *scheduler, *scheduler_fake;
+static const void *scheduler_bottom;
+static size_t scheduler_size;
+static state states[MOST_THREADS];
+static unsigned threads, started, order[MOST_THREADS];
+static kernel body;
+static const void *arguments;
+static const char *running_kernel, *failure;
+static std::mt19937 shuffler;
+static enum { FORWARD, REVERSE, RANDOM } how;
+
+extern "C" void rush_emulator_switch(void **from, void *to);
+#if defined(__x86_64__)
+asm(".text\n.globl rush_emulator_switch\n.hidden rush_emulator_switch\n.type rush_emulator_switch,@function\nrush_emulator_switch:\n"
+    " push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+    " mov %rsp,(%rdi)\n mov %rsi,%rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n");
+#else
+#error "the emulator's fibres are written for x86-64"
+#endif
+
+static void to_scheduler(bool ended)
+{
+    fibre *me = running;
+    FIBRE_LEAVES(ended ? nullptr : &me->fake, scheduler_bottom, scheduler_size);
+    rush_emulator_switch(&me->stack_pointer, scheduler);
+    FIBRE_COMES(me->fake, &scheduler_bottom, &scheduler_size);
+}
+
+/* A fibre runs one thread after the other as long as none of them waits: most kernels have no barrier. */
+static void fibre_main()
+{
+    FIBRE_COMES(nullptr, &scheduler_bottom, &scheduler_size);
+    for (;;) {
+        body(arguments);
+        states[running->thread] = ENDED;
+        if (started == threads) break;
+        running->thread = order[started++];
+        thread_index = {running->thread, 0, 0};
+    }
+    to_scheduler(true);
+    abort();
+}
+
+static void wait_at(state where)
+{
+    unsigned me = thread_index.x;
+    states[me] = where;
+    to_scheduler(false);
+    thread_index = {me, 0, 0};
+}
+void meet_block() { wait_at(AT_BLOCK); }
+void meet_warp() { wait_at(AT_WARP); }
+
+static void resume(fibre *f)
+{
+    running = f;
+    thread_index = {f->thread, 0, 0};
+    FIBRE_LEAVES(&scheduler_fake, f->stack, STACK);
+    rush_emulator_switch(&scheduler, f->stack_pointer);
+    FIBRE_COMES(scheduler_fake, nullptr, nullptr);
+}
+
+static bool fibre_new(fibre *f)
+{
+    if (!f->stack) f->stack = (char *)aligned_alloc(4096, STACK);
+    if (!f->stack) return false;
+    void **sp = (void **)(f->stack + STACK);
+    *--sp = nullptr;
+    *--sp = (void *)fibre_main;
+    for (int k = 0; k < 6; k++) *--sp = nullptr;
+    f->stack_pointer = sp;
+    f->fake = nullptr;
+    f->thread = order[started++];
+    return true;
+}
+
+static void put_in_order(unsigned *list, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) list[i] = how == REVERSE ? n - 1 - i : i;
+    if (how == RANDOM) std::shuffle(list, list + n, shuffler);
+}
+
+/* Lets go those whose barrier all have reached; false: nobody may go, though not all have ended. */
+static bool release()
+{
+    bool any = false;
+    unsigned waiting = 0, live = 0;
+    for (unsigned w = 0; w < threads; w += 32) {
+        unsigned end = std::min(w + 32, threads), here = 0, alive = 0;
+        for (unsigned t = w; t < end; t++) {
+            alive += states[t] != ENDED;
+            here += states[t] == AT_WARP;
+            waiting += states[t] == AT_BLOCK;
+        }
+        live += alive;
+        if (!here || here < alive) continue;
+        any = true;
+        for (unsigned t = w; t < end; t++)
+            if (states[t] == AT_WARP) states[t] = READY;
+    }
+    if (waiting && waiting == live) {
+        any = true;
+        for (unsigned t = 0; t < threads; t++)
+            if (states[t] == AT_BLOCK) states[t] = READY;
+    }
+    return any || !live;
+}
+
+static bool run_block()
+{
+    memset(states, READY, threads);
+    put_in_order(order, threads);
+    nfibres = started = 0;
+    while (started < threads) {
+        if (!fibre_new(&fibres[nfibres])) return failure = "no memory for the stacks of threads", false;
+        fibre *f = &fibres[nfibres++];
+        resume(f);
+    }
+    for (;;) {
+        bool left = false;
+        if (!release()) return failure = "threads of a block wait at different barriers", false;
+        for (unsigned i = 0; i < nfibres; i++) {
+            if (states[fibres[i].thread] == READY) resume(&fibres[i]);
+            left |= states[fibres[i].thread] != ENDED;
+        }
+        if (!left) return true;
+    }
+}
+
+static bool run_grid(const registration *r, const void *params, unsigned blocks, unsigned threads_each)
+{
+    std::vector<unsigned> which(blocks);
+    put_in_order(which.data(), blocks);
+    body = r->run, arguments = params, running_kernel = r->name, threads = threads_each;
+    grid = {blocks, 1, 1}, block = {threads_each, 1, 1};
+    bool fine = true;
+    for (unsigned i = 0; i < blocks && fine; i++) {
+        block_index = {which[i], 0, 0};
+        fine = run_block();
+    }
+    running_kernel = nullptr;
+    return fine;
+}
+
+/* ---- memory ---- */
+
+#define ARENA ((size_t)1 << 35) /* addresses of a device; pages come as they are written */
+#define CLASSES 36
+enum { MOST_DEVICES = 8, STREAMS = 64 };
+
+static char *arenas; /* of all devices, one after the other */
+static int devices = 2, open_now;
+static size_t capacity = (size_t)4 << 30;
+static struct device_memory { size_t top, live; std::vector<void *> idle[CLASSES]; } memory[MOST_DEVICES];
+static std::recursive_mutex lock;
+static struct sigaction before;
+static thread_local int current;
+
+static void open_memory()
+{
+    if (open_now++ == 0) mprotect(arenas, ARENA * devices, PROT_READ | PROT_WRITE);
+}
+static void close_memory()
+{
+    if (--open_now == 0) mprotect(arenas, ARENA * devices, PROT_NONE);
+}
+
+static void touched(int sig, siginfo_t *info, void *context)
+{
+    char *at = (char *)info->si_addr, text[256];
+    int n = 0;
+    if (running_kernel)
+        n = snprintf(text, sizeof text, "cuda (emulated): thread %u of block %u of kernel %s has no memory at %p\n", thread_index.x, block_index.x, running_kernel, (void *)at);
+    else if (at >= arenas && at < arenas + ARENA * devices)
+        n = snprintf(text, sizeof text, "cuda (emulated): the host touched device memory at %p\n", (void *)at);
+    if (n > 0 && write(2, text, (size_t)n) < n) n = 0;
+    sigaction(SIGSEGV, &before, nullptr); /* the access comes again, and is dealt with as ever */
+}
+
+static int class_of(size_t bytes)
+{
+    int c = 0;
+    while (((size_t)512 << c) < bytes) c++;
+    return c;
+}
+
+static CUresult memory_alloc(CUdeviceptr *p, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    device_memory &m = memory[current];
+    int c = class_of(bytes);
+    size_t room = (size_t)512 << c;
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (m.live + bytes > capacity) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!m.idle[c].empty()) {
+        *p = (CUdeviceptr)m.idle[c].back();
+        m.idle[c].pop_back();
+    } else if (m.top + room <= ARENA) {
+        *p = (CUdeviceptr)(arenas + ARENA * current + m.top);
+        m.top += room;
+    } else {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m.live += bytes;
+    return 0;
+}
+
+struct block_size { CUdeviceptr p; size_t bytes; };
+static std::vector<block_size> sizes; /* of blocks in use: few, since an allocator stands above */
+
+static CUresult memory_alloc_noted(CUdeviceptr *p, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    CUresult failed = memory_alloc(p, bytes);
+    if (!failed) sizes.push_back({*p, bytes});
+    return failed;
+}
+
+static CUresult memory_free(CUdeviceptr p)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    for (size_t i = 0; i < sizes.size(); i++) {
+        if (sizes[i].p != p) continue;
+        device_memory &m = memory[((char *)p - arenas) / ARENA];
+        m.live -= sizes[i].bytes;
+        madvise((void *)((p + 4095) & ~(CUdeviceptr)4095), sizes[i].bytes & ~(size_t)4095, MADV_DONTNEED);
+        m.idle[class_of(sizes[i].bytes)].push_back((void *)p);
+        sizes[i] = sizes.back();
+        sizes.pop_back();
+        return 0;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult memory_info(size_t *free, size_t *total)
+{
+    *free = capacity - memory[current].live;
+    *total = capacity;
+    return 0;
+}
+
+static CUresult host_alloc(void **p, size_t bytes) { return (*p = malloc(bytes)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY; }
+static CUresult host_free(void *p)
+{
+    free(p);
+    return 0;
+}
+
+/* ---- queues ---- */
+
+}
+
+struct CUevent_st {
+    int refs;
+    bool recorded, done, ended;
+    unsigned at; /* a later record is another point */
+    double ms;
+    CUstream stream;
+};
+
+namespace emulated {
+
+struct work {
+    enum { LAUNCH, COPY, SET, RECORD, WAIT } kind;
+    const registration *r;
+    unsigned blocks, threads, at;
+    std::string bytes; /* parameters, or what the host gave to copy */
+    void *to;
+    const void *from; /* of a copy; NULL: bytes */
+    size_t n;
+    unsigned char byte;
+    CUevent event;
+};
+
+}
+
+struct CUstream_st {
+    int device;
+    std::vector<emulated::work> queue;
+    size_t begun; /* of the queue */
+};
+
+namespace emulated {
+
+static CUstream_st streams[MOST_DEVICES][STREAMS];
+static int nstreams[MOST_DEVICES];
+static CUresult sticky;
+
+static CUstream stream_of(CUstream s) { return s ? s : &streams[current][0]; }
+
+static double now_ms()
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void event_drop(CUevent e)
+{
+    if (--e->refs == 0) delete e;
+}
+
+static void drain(CUstream s, CUevent until, unsigned at);
+
+static void run(work &w)
+{
+    switch (w.kind) {
+    case work::LAUNCH:
+        if (!run_grid(w.r, w.bytes.data(), w.blocks, w.threads)) sticky = CUDA_ERROR_LAUNCH_FAILED;
+        break;
+    case work::COPY: memmove(w.to, w.from ? w.from : w.bytes.data(), w.n); break;
+    case work::SET: memset(w.to, w.byte, w.n); break;
+    case work::RECORD:
+        if (w.event->at == w.at) w.event->done = true, w.event->ms = now_ms();
+        event_drop(w.event);
+        break;
+    case work::WAIT:
+        if (!w.event->done && w.event->at == w.at) drain(w.event->stream, w.event, w.at);
+        event_drop(w.event);
+        break;
+    }
+}
+
+/* Runs what is queued, up to the event if one is given. */
+static void drain(CUstream s, CUevent until, unsigned at)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (s->begun == s->queue.size()) return;
+    open_memory();
+    while (s->begun < s->queue.size() && !(until && (until->done || until->at != at))) {
+        work w = std::move(s->queue[s->begun++]);
+        run(w);
+    }
+    if (s->begun == s->queue.size()) s->queue.clear(), s->begun = 0;
+    close_memory();
+}
+
+static void drain_device(int device)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    for (int i = nstreams[device] - 1; i >= 0; i--) drain(&streams[device][i], nullptr, 0);
+}
+
+static CUresult add(CUstream s, work &&w)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    s = stream_of(s);
+    s->queue.push_back(std::move(w));
+    if (s->queue.size() - s->begun >= 512) drain(s, nullptr, 0); /* such a queue is long enough */
+    return sticky;
+}
+
+static CUresult copy_to_device(CUdeviceptr to, const void *from, size_t n, CUstream s)
+{
+    work w = {};
+    w.kind = work::COPY, w.to = (void *)to, w.n = n, w.bytes.assign((const char *)from, n);
+    return add(s, std::move(w));
+}
+static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n, CUstream s)
+{
+    work w = {};
+    w.kind = work::COPY, w.to = to, w.from = (const void *)from, w.n = n;
+    return add(s, std::move(w));
+}
+static CUresult copy_within(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return copy_to_host((void *)to, from, n, s); }
+static CUresult copy_peer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream s) { return copy_to_host((void *)to, from, n, s); }
+static CUresult set_bytes(CUdeviceptr to, unsigned char byte, size_t n, CUstream s)
+{
+    work w = {};
+    w.kind = work::SET, w.to = (void *)to, w.byte = byte, w.n = n;
+    return add(s, std::move(w));
+}
+
+static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **params, void **extra)
+{
+    const registration *r = (const registration *)f;
+    if (!gx || gy != 1 || gz != 1 || !bx || bx > MOST_THREADS || by != 1 || bz != 1 || shared || extra) return CUDA_ERROR_INVALID_VALUE;
+    work w = {};
+    w.kind = work::LAUNCH, w.r = r, w.blocks = gx, w.threads = bx, w.bytes.assign((const char *)params[0], r->bytes);
+    return add(s, std::move(w));
+}
+
+static CUresult stream_create(CUstream *s, unsigned flags, int priority)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (nstreams[current] == STREAMS) return CUDA_ERROR_OUT_OF_MEMORY;
+    *s = &streams[current][nstreams[current]++];
+    (*s)->device = current;
+    return 0;
+}
+static CUresult stream_synchronize(CUstream s)
+{
+    drain(stream_of(s), nullptr, 0);
+    return sticky;
+}
+static CUresult stream_query(CUstream s)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    s = stream_of(s);
+    return sticky ? sticky : s->begun < s->queue.size() ? CUDA_ERROR_NOT_READY : 0;
+}
+
+static CUresult event_create(CUevent *e, unsigned flags)
+{
+    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr};
+    return 0;
+}
+static CUresult event_destroy(CUevent e)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    event_drop(e);
+    return 0;
+}
+static CUresult event_record(CUevent e, CUstream s)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    work w = {};
+    s = stream_of(s);
+    w.kind = work::RECORD, w.event = e, w.at = ++e->at;
+    e->refs++;
+    e->recorded = true;
+    e->stream = s;
+    if ((e->done = s->begun == s->queue.size())) {
+        e->ms = now_ms();
+        event_drop(e);
+        return sticky;
+    }
+    return add(s, std::move(w));
+}
+static CUresult stream_wait(CUstream s, CUevent e, unsigned flags)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (!e->recorded || e->done) return sticky;
+    work w = {};
+    w.kind = work::WAIT, w.event = e, w.at = e->at;
+    e->refs++;
+    return add(s, std::move(w));
+}
+static CUresult event_query(CUevent e) { return sticky ? sticky : !e->recorded || e->done ? 0 : CUDA_ERROR_NOT_READY; }
+static CUresult event_synchronize(CUevent e)
+{
+    if (e->recorded && !e->done) drain(e->stream, e, e->at);
+    return sticky;
+}
+static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
+{
+    if (!begin->done || !end->done) return CUDA_ERROR_NOT_READY;
+    *ms = (float)(end->ms - begin->ms);
+    return 0;
+}
+
+/* ---- devices and modules ---- */
+
+static void read_order(const char *text)
+{
+    if (!text || !strcmp(text, "forward")) how = FORWARD;
+    else if (!strcmp(text, "reverse")) how = REVERSE;
+    else if (!strncmp(text, "random", 6)) how = RANDOM, shuffler.seed(text[6] == ':' ? (unsigned)atol(text + 7) : 1);
+}
+
+static CUresult init(unsigned flags)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (arenas) return 0;
+    const char *n = getenv("RUSHLIGHT_CUDA_DEVICES"), *bytes = getenv("RUSHLIGHT_CUDA_MEMORY");
+    if (n) devices = std::max(1, std::min(atoi(n), (int)MOST_DEVICES));
+    if (bytes) capacity = (size_t)atoll(bytes);
+    read_order(getenv("RUSHLIGHT_CUDA_ORDER"));
+    void *p = mmap(nullptr, ARENA * devices, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    arenas = (char *)p;
+    for (int d = 0; d < devices; d++) nstreams[d] = 1, streams[d][0].device = d;
+    struct sigaction action = {};
+    action.sa_sigaction = touched;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGSEGV, &action, &before);
+    return 0;
+}
+
+static CUresult version(int *v)
+{
+    *v = 13000;
+    return 0;
+}
+static CUresult error_text(CUresult code, const char **text)
+{
+    *text = code == 0 ? "no error" : code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : code == CUDA_ERROR_LAUNCH_FAILED && failure ? failure
+            : code == CUDA_ERROR_NOT_READY ? "device not ready" : code == CUDA_ERROR_NOT_FOUND ? "named symbol not found" : "invalid argument";
+    return 0;
+}
+static CUresult device_count(int *n)
+{
+    *n = devices;
+    return 0;
+}
+static CUresult device_get(CUdevice *d, int index)
+{
+    *d = index;
+    return index < 0 || index >= devices ? CUDA_ERROR_INVALID_DEVICE : 0;
+}
+static CUresult device_name(char *name, int room, CUdevice)
+{
+    snprintf(name, (size_t)room, "emulated on the CPU");
+    return 0;
+}
+static CUresult device_attribute(int *value, int attribute, CUdevice)
+{
+    switch (attribute) {
+    case CU_ATTRIBUTE_THREADS_PER_BLOCK: *value = MOST_THREADS; break;
+    case CU_ATTRIBUTE_WARP_SIZE: *value = 32; break;
+    case CU_ATTRIBUTE_MULTIPROCESSORS: *value = 1; break;
+    case CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
+    case CU_ATTRIBUTE_MAJOR: *value = 9; break;
+    case CU_ATTRIBUTE_INTEGRATED: *value = 1; break;
+    default: *value = 0;
+    }
+    return 0;
+}
+static CUresult device_memory_size(size_t *bytes, CUdevice)
+{
+    *bytes = capacity;
+    return 0;
+}
+static CUresult device_peer(int *can, CUdevice a, CUdevice b)
+{
+    *can = a != b;
+    return 0;
+}
+static CUresult context_retain(CUcontext *c, CUdevice d)
+{
+    *c = (CUcontext)(size_t)(d + 1);
+    return 0;
+}
+static CUresult context_set(CUcontext c)
+{
+    current = (int)(size_t)c - 1;
+    return 0;
+}
+static CUresult context_synchronize(void)
+{
+    drain_device(current);
+    return sticky;
+}
+static CUresult module_load(CUmodule *m, const void *image)
+{
+    *m = (CUmodule)&registered;
+    return 0;
+}
+static CUresult module_function(CUfunction *f, CUmodule, const char *name)
+{
+    return (*f = (CUfunction)find(name)) ? 0 : CUDA_ERROR_NOT_FOUND;
+}
+
+}
+
+using namespace emulated;
+
+extern const rush_cuda_driver rush_cuda_emulator = {
+    init, version, error_text, device_count, device_get, device_name, device_attribute, device_memory_size, device_peer, context_retain,
+    context_set, context_synchronize, memory_info, memory_alloc_noted, memory_free, host_alloc, host_free, copy_to_device, copy_to_host,
+    copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
+    event_query, event_synchronize, event_elapsed, module_load, module_function, launch};
+
+int rush_emulator_host(int (*f)(void *arg), void *arg)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    for (int d = 0; d < devices; d++) drain_device(d);
+    if (sticky) return -1;
+    open_memory();
+    int failed = f(arg);
+    close_memory();
+    return failed;
+}
+
+int rush_emulator_knows(const char *name) { return find(name) != nullptr; }

@@ -1,0 +1,564 @@
+/* index.c - operations that index, over the kernels of index.cu: gather, scatter, index, embedding, masks. */
+#include "cuda/column.h"
+#include "op/formula.h"
+#include <stdio.h>
+
+#define SELF (in[0].t)
+
+/* ---- a walk by hand: sizes, and the strides of each operand in elements ---- */
+
+enum { MOST_INDICES = CUDA_OPERANDS - 2 };
+
+/* The sizes that (n, size) and (m, more) broadcast to, in size; their number, or -1: they differ. */
+static int broadcast(int n, int64_t *size, int m, const int64_t *more)
+{
+    int ndim = RUSH_MAX(n, m);
+    memmove(size + ndim - n, size, sizeof *size * (size_t)n);
+    for (int d = 0; d < ndim - n; d++) size[d] = 1;
+    for (int d = 0; d < m; d++) {
+        int64_t *s = &size[ndim - m + d];
+        RUSH_CHECK(*s == more[d] || *s == 1 || more[d] == 1, RUSH_INDEX_ERROR, "sizes %lld and %lld differ at dimension %d", (long long)*s, (long long)more[d], d);
+        if (*s == 1) *s = more[d];
+    }
+    return ndim;
+}
+
+typedef struct places {
+    cuda_places p;
+    int ndim;
+    int64_t size[RUSH_MAXDIM], stride[CUDA_OPERANDS][RUSH_MAXDIM]; /* outermost first; bytes */
+} places;
+
+static void begin(places *w, int ndim, const int64_t *size, rush_device d)
+{
+    *w = (places){.ndim = ndim};
+    memcpy(w->size, size, sizeof *size * (size_t)ndim);
+    w->p.fault = cuda_devices[d.index].fault;
+    w->p.skip = INT64_MIN;
+}
+
+/* Operand k is t, whose dims stand at `first` and behind; sizes of one are repeated. */
+static void operand_at(places *w, int k, const rush_tensor *t, int first)
+{
+    w->p.w.p[k] = rush_ptr(t);
+    w->p.w.dtype[k] = t->dtype;
+    w->p.w.nop = RUSH_MAX(w->p.w.nop, k + 1);
+    for (int d = 0; d < t->ndim; d++)
+        if (t->size[d] > 1 || w->size[first + d] == 1) w->stride[k][first + d] = t->size[d] > 1 ? t->stride[d] * (int64_t)rush_dtypes[t->dtype].size : 0;
+}
+
+static int finish(places *w)
+{
+    cuda_walk *to = &w->p.w;
+    to->n = 1;
+    to->ndim = 0;
+    for (int d = w->ndim - 1; d >= 0; d--) {
+        to->n *= w->size[d];
+        if (w->size[d] == 1) continue;
+        int last = to->ndim - 1;
+        bool one = last >= 0;
+        for (int k = 0; k < to->nop && one; k++) one = w->stride[k][d] == to->stride[k][last] * to->size[last];
+        if (one) {
+            to->size[last] *= w->size[d];
+            continue;
+        }
+        RUSH_CHECK(to->ndim < CUDA_DIMS, RUSH_NOT_IMPLEMENTED, "tensors of more than %d dimensions are not indexed on device 'cuda'", CUDA_DIMS);
+        to->size[to->ndim] = w->size[d];
+        for (int k = 0; k < to->nop; k++) to->stride[k][to->ndim] = w->stride[k][d];
+        to->ndim++;
+    }
+    return 0;
+}
+
+static int run_sized(places *w, const char *what, rush_dtype d, rush_device device)
+{
+    char kernel[32];
+    if (finish(w)) return -1;
+    snprintf(kernel, sizeof kernel, "%s_%d", what, rush_dtypes[d].size);
+    return cuda_launch(device, kernel, &w->p, w->p.w.n);
+}
+
+static int run_combine(places *w, int how, rush_dtype d, rush_device device)
+{
+    char kernel[32];
+    RUSH_CHECK(d <= RUSH_C128 && d != RUSH_C32 && !(d >= RUSH_U16 && d <= RUSH_U64) && (d != RUSH_C128 || how == CUDA_ADD) &&
+                   (rush_dtypes[d].category < 3 || how < CUDA_MAX), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': elements of %s are not combined there.",
+               rush_now.op->name, rush_dtype_name(d));
+    w->p.how = how;
+    if (finish(w)) return -1;
+    snprintf(kernel, sizeof kernel, "combine_%s", rush_dtype_name(d));
+    return cuda_launch(device, kernel, &w->p, w->p.w.n);
+}
+
+static const rush_tensor *plain(const rush_tensor *t) { return t->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_contiguous_copy(t) : t; }
+static rush_tensor *wide_index(rush_tensor *t) { return t->dtype == RUSH_I64 || t->dtype == RUSH_I32 ? t : rush_cast_copy(t, RUSH_I64); }
+static int64_t item_of(const rush_tensor *t) { return rush_dtypes[t->dtype].size; }
+
+/* x as a vector if it has no dims. */
+static const rush_tensor *at_least_1d(const rush_tensor *x)
+{
+    return x->ndim ? x : rush_tensor_alias(x, 1, (const int64_t[]){1}, (const int64_t[]){1}, x->offset);
+}
+
+/* ---- along one dim: the index tensor has all dims (gather, scatter), or that one alone ---- */
+
+/* `other` is walked; self moves along dim by the index. */
+static int along(places *w, const rush_tensor *other, const rush_tensor *self, int dim, rush_tensor *index, bool whole)
+{
+    const rush_tensor *x = at_least_1d(self), *o = other ? at_least_1d(other) : NULL, *at = index ? at_least_1d(index) : NULL;
+    if (!x || (other && !o) || !at) return -1;
+    const rush_tensor *shape = whole ? at : o;
+    begin(w, shape->ndim, shape->size, self->device);
+    operand_at(w, 1, x, 0);
+    for (int d = 0; d < x->ndim; d++) w->stride[1][d] = d == dim ? 0 : x->stride[d] * item_of(x);
+    if (o) {
+        operand_at(w, 0, o, 0);
+        for (int d = 0; d < o->ndim; d++) w->stride[0][d] = o->stride[d] * item_of(o);
+    }
+    if (whole) {
+        operand_at(w, 2, at, 0);
+        for (int d = 0; d < at->ndim; d++) w->stride[2][d] = at->stride[d] * item_of(at);
+    } else {
+        w->p.w.p[2] = rush_ptr(at);
+        w->p.w.dtype[2] = at->dtype;
+        w->stride[2][dim] = at->stride[0] * item_of(at);
+    }
+    w->p.w.nop = 3;
+    w->p.scale[0] = x->stride[dim] * item_of(x);
+    w->p.limit[0] = x->size[dim];
+    return 0;
+}
+
+static void gather(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    const rush_tensor *self = plain(SELF);
+    if (!in[2].t->numel || !self || along(&w, out[0].t, self, rush_dim_wrap(in[1].i, self->ndim), wide_index(in[2].t), true)) return;
+    run_sized(&w, "take", self->dtype, self->device);
+}
+
+static void index_select(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    const rush_tensor *self = plain(SELF);
+    if (!out[0].t->numel || !self || along(&w, out[0].t, self, rush_dim_wrap(in[1].i, self->ndim), wide_index(in[2].t), false)) return;
+    run_sized(&w, "take", self->dtype, self->device);
+}
+
+enum { ASSIGN = -1, MEAN = -2, NONE = -3 };
+static int how_of(const char *word)
+{
+    static const struct { const char *word; int how; } words[] = {{"add", CUDA_ADD}, {"sum", CUDA_ADD}, {"multiply", CUDA_MUL}, {"prod", CUDA_MUL}, {"mean", MEAN},
+                                                                  {"amax", CUDA_MAX}, {"amin", CUDA_MIN}};
+    for (size_t i = 0; i < RUSH_COUNT(words); i++)
+        if (!strcmp(word, words[i].word)) return words[i].how;
+    return NONE;
+}
+
+/* src, or a number everywhere, put into `to` where the index says. */
+static int put_along(rush_tensor *to, int64_t at, rush_tensor *index, rush_tensor *src, rush_value number, int how, bool whole, const rush_value *alpha)
+{
+    places w;
+    int dim = rush_dim_wrap(at, to->ndim);
+    if (!index->numel || !to->numel || (src && !src->numel)) return 0;
+    if (src && (src->flags & (RUSH_T_CONJ | RUSH_T_NEG) || src->storage == to->storage)) src = rush_apply(rush_op_find("clone"), 1, (rush_value[]){V(rush_contiguous_copy(src))});
+    if (src && src->dtype != to->dtype) src = rush_cast_copy(src, to->dtype);
+    if (rush_failed() || along(&w, src, to, dim, wide_index(index), whole)) return -1;
+    if (!src) rush_number_store(w.p.w.number[0], to->dtype, number);
+    if (alpha) {
+        w.p.scaled = true;
+        w.p.re = rush_to_double(*alpha), w.p.im = alpha->kind == RUSH_V_COMPLEX ? alpha->c[1] : 0;
+        w.p.whole = alpha->kind == RUSH_V_COMPLEX ? 0 : cuda_int(*alpha);
+    }
+    return how == ASSIGN ? run_sized(&w, "put", to->dtype, to->device) : run_combine(&w, how, to->dtype, to->device);
+}
+
+/* out[0] with self's elements, lazily conjugated ones settled; what is put goes there. */
+static rush_tensor *target(const rush_value *in, rush_value *out, rush_tensor **made)
+{
+    rush_tensor *to = out[0].t;
+    *made = to->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_tensor_new(to->dtype, to->device, to->ndim, to->size) : to;
+    return *made && (*made == SELF || !rush_copy_into(*made, SELF)) ? *made : NULL;
+}
+static void deliver(rush_value *out, rush_tensor *made)
+{
+    if (made != out[0].t && !rush_failed()) rush_copy_into(out[0].t, made);
+}
+
+static void scatter_with(const rush_value *in, rush_value *out, rush_tensor *src, rush_value number, int how)
+{
+    rush_tensor *made, *to = target(in, out, &made);
+    if (to && !put_along(to, in[1].i, in[2].t, src, number, how, true, NULL)) deliver(out, made);
+}
+static void scatter_src(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, in[3].t, RUSH_NONE, ASSIGN); }
+static void scatter_value(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, NULL, in[3], ASSIGN); }
+static void scatter_add(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, in[3].t, RUSH_NONE, CUDA_ADD); }
+static void scatter_reduce_old(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, in[3].t, RUSH_NONE, how_of(in[4].s)); }
+static void scatter_value_reduce(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, NULL, in[3], how_of(in[4].s)); }
+
+/* What is combined with nothing yet: the first one counts alone. */
+static rush_value neutral(int how, rush_dtype d)
+{
+    const rush_dtype_info *i = &rush_dtypes[d];
+    if (how == CUDA_MUL) return rush_v_int(1);
+    if (how != CUDA_MAX && how != CUDA_MIN) return rush_v_int(0);
+    if (i->category == 2) return rush_v_float(how == CUDA_MAX ? -__builtin_inf() : __builtin_inf());
+    if (d == RUSH_BOOL) return rush_v_int(how == CUDA_MIN);
+    if (d == RUSH_I64) return rush_v_int(how == CUDA_MAX ? INT64_MIN : INT64_MAX);
+    return rush_v_int((int64_t)(how == CUDA_MAX ? i->min : i->max));
+}
+
+/* in = self, dim, index, src, reduce, include_self */
+static void scatter_reduce(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *made, *to = target(in, out, &made), *index = in[2].t, *src = in[3].t;
+    int how = how_of(in[4].s), put = how == MEAN ? CUDA_ADD : how;
+    bool include = in[5].i;
+    if (!to || how == NONE) return;
+    if (!include && put_along(to, in[1].i, index, NULL, neutral(put, to->dtype), ASSIGN, true, NULL)) return;
+    if (put_along(to, in[1].i, index, src, RUSH_NONE, put, true, NULL)) return;
+    if (how == MEAN) {
+        rush_tensor *count = rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
+        if (!count || rush_device_fill(count, rush_v_int(include))) return;
+        rush_tensor *ones = T("ones_like", V(src), rush_v_dtype(RUSH_I64));
+        if (!ones || put_along(count, in[1].i, index, ones, RUSH_NONE, CUDA_ADD, true, NULL)) return;
+        count = T("clamp_min", V(count), V((int64_t)1));
+        bool whole_numbers = rush_dtypes[to->dtype].category < 2;
+        rush_tensor *mean = !count ? NULL : whole_numbers ? T("div.Tensor_mode", V(to), V(count), V("floor")) : T("div.Tensor", V(to), V(count));
+        if (!mean || rush_copy_into(to, mean)) return;
+    }
+    deliver(out, made);
+}
+
+static void index_add(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *made, *to = target(in, out, &made);
+    bool one = in[4].kind == RUSH_V_INT && in[4].i == 1;
+    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, CUDA_ADD, false, one ? NULL : &in[4])) deliver(out, made);
+}
+static void index_copy(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *made, *to = target(in, out, &made);
+    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, ASSIGN, false, NULL)) deliver(out, made);
+}
+
+static void fill_along(const rush_value *in, rush_value *out, rush_value number)
+{
+    rush_tensor *made, *to = target(in, out, &made), *one, *index = in[2].t;
+    int64_t size[RUSH_MAXDIM];
+    if (!to || !index->numel) {
+        if (to) deliver(out, made);
+        return;
+    }
+    for (int d = 0; d < to->ndim; d++) size[d] = to->size[d];
+    int dim = rush_dim_wrap(in[1].i, to->ndim);
+    if (to->ndim) size[dim] = index->numel;
+    /* the number, as a tensor of that shape which repeats it */
+    if (!(one = rush_tensor_new(to->dtype, to->device, 0, NULL))) return;
+    if (number.kind == RUSH_V_TENSOR ? rush_copy_into(one, number.t) : rush_device_fill(one, number)) return;
+    rush_tensor *all = rush_tensor_alias(one, to->ndim, size, (const int64_t[RUSH_MAXDIM]){0}, 0);
+    if (all && !put_along(to, in[1].i, index, all, RUSH_NONE, ASSIGN, false, NULL)) deliver(out, made);
+}
+static void index_fill(const rush_op *op, const rush_value *in, rush_value *out) { fill_along(in, out, in[3]); }
+
+/* ---- take, put: places in the flattened tensor ---- */
+
+static void take(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    rush_tensor *flat = rush_contiguous_copy(SELF), *index = rush_contiguous_copy(in[1].t), *to = out[0].t;
+    if (!to->numel || !flat || !index) return;
+    begin(&w, to->ndim, to->size, to->device);
+    operand_at(&w, 0, to, 0);
+    w.p.w.p[1] = rush_ptr(flat);
+    operand_at(&w, 2, index, 0);
+    w.p.wrap = true, w.p.scale[0] = item_of(flat), w.p.limit[0] = flat->numel;
+    run_sized(&w, "take", flat->dtype, flat->device);
+}
+
+static void put(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    rush_tensor *to = out[0].t, *flat = rush_contiguous(to) && !(to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) ? to : rush_tensor_new(to->dtype, to->device, to->ndim, to->size);
+    rush_tensor *index = rush_contiguous_copy(in[1].t), *source = rush_contiguous_copy(in[2].t);
+    if (!flat || !index || !source || (flat != SELF && rush_copy_into(flat, SELF))) return;
+    if (index->numel) {
+        begin(&w, 1, &index->numel, to->device);
+        w.p.w.p[0] = rush_ptr(source), w.p.w.p[1] = rush_ptr(flat), w.p.w.p[2] = rush_ptr(index);
+        w.p.w.dtype[2] = index->dtype, w.p.w.nop = 3;
+        w.stride[0][0] = item_of(source), w.stride[2][0] = item_of(index);
+        w.p.wrap = true, w.p.scale[0] = item_of(flat), w.p.limit[0] = flat->numel;
+        if (in[3].i ? run_combine(&w, CUDA_ADD, to->dtype, to->device) : run_sized(&w, "put", to->dtype, to->device)) return;
+    }
+    deliver(out, flat);
+}
+
+/* ---- masks ---- */
+
+/* How many elements of the mask are true up to each, in its order, and in all. */
+static rush_tensor *running_count(rush_tensor *mask, int64_t *all)
+{
+    rush_tensor *flat = T("reshape", V(mask->dtype == RUSH_BOOL ? mask : T("ne.Scalar", V(mask), V((int64_t)0))), INTS(-1));
+    rush_tensor *count = flat ? T("cumsum", V(flat), V((int64_t)0), rush_v_dtype(RUSH_I64)) : NULL;
+    if (!count) return NULL;
+    *all = 0;
+    if (!count->numel) return count;
+    rush_tensor *last = rush_tensor_alias(count, 0, NULL, NULL, count->offset + count->numel - 1);
+    *all = last ? rush_item_int(last) : 0;
+    return rush_failed() ? NULL : count;
+}
+
+static void nonzero(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    int64_t n;
+    const rush_tensor *x = plain(SELF);
+    rush_tensor *count = x ? running_count((rush_tensor *)x, &n) : NULL;
+    rush_tensor *to = count ? rush_out(out, 0, RUSH_I64, x->device, 2, (const int64_t[]){n, x->ndim}) : NULL;
+    if (!to || !to->numel || !x->numel) return;
+    rush_tensor *rows = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, 2, to->size);
+    if (!rows) return;
+    begin(&w, 0, NULL, x->device);
+    w.p.w.n = x->numel, w.p.w.ndim = x->ndim, w.p.w.dtype[0] = x->dtype;
+    w.p.w.p[0] = rush_ptr(x), w.p.w.p[2] = rush_ptr(count), w.p.other = rush_ptr(rows);
+    if (x->ndim > CUDA_DIMS) {
+        rush_fail(RUSH_NOT_IMPLEMENTED, "nonzero of more than %d dimensions on device 'cuda'", CUDA_DIMS);
+        return;
+    }
+    for (int d = 0; d < x->ndim; d++) {
+        w.p.w.size[x->ndim - 1 - d] = x->size[d];
+        w.p.w.stride[0][x->ndim - 1 - d] = x->stride[d] * item_of(x);
+    }
+    if (!cuda_launch(x->device, "nonzero", &w.p, x->numel) && rows != to) rush_copy_into(to, rows);
+}
+
+/* Elements that the mask chooses to `other`, or (back) from there. */
+static int pack(rush_tensor *t, rush_tensor *mask, const rush_tensor *count, rush_tensor *other, bool back)
+{
+    places w;
+    int64_t stride[RUSH_MAXDIM], next = 8;
+    begin(&w, t->ndim, t->size, t->device);
+    operand_at(&w, 0, t, 0);
+    operand_at(&w, 1, mask, 0);
+    for (int d = t->ndim - 1; d >= 0; d--) stride[d] = next, next *= t->size[d];
+    memcpy(w.stride[2], stride, sizeof *stride * (size_t)t->ndim);
+    w.p.w.p[2] = rush_ptr(count), w.p.w.nop = 3, w.p.other = rush_ptr(other), w.p.how = back, w.p.limit[0] = other->numel;
+    return run_sized(&w, "pack", t->dtype, t->device);
+}
+
+static void masked_select(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t n, size[RUSH_MAXDIM];
+    int ndim;
+    rush_tensor *x = (rush_tensor *)plain(SELF), *mask = in[1].t;
+    if (!x) return;
+    memcpy(size, x->size, sizeof *size * x->ndim);
+    if ((ndim = broadcast(x->ndim, size, mask->ndim, mask->size)) < 0) return;
+    x = T("expand", V(x), rush_v_ints(size, ndim)), mask = T("expand", V(mask), rush_v_ints(size, ndim));
+    rush_tensor *count = mask ? running_count(mask, &n) : NULL, *to = count ? rush_out(out, 0, x->dtype, x->device, 1, &n) : NULL;
+    if (!to || !n) return;
+    rush_tensor *row = rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, 1, &n);
+    if (row && !pack(x, mask, count, row, false) && row != to) rush_copy_into(to, row);
+}
+
+static void masked_fill(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *to = out[0].t;
+    rush_value v = in[2];
+    rush_pw_args none = {{0}};
+    if (v.kind == RUSH_V_TENSOR && v.t->device.type != RUSH_CPU && v.t->dtype != to->dtype) v = V(rush_cast_copy(v.t, to->dtype));
+    const rush_value operand[4] = {V(to), in[1], v, in[0]};
+    if (rush_failed()) return;
+    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
+        rush_tensor *made = T("where.self", in[1], V(T("expand", V(rush_cast_copy(v.kind == RUSH_V_TENSOR ? v.t : rush_tensor_of_number_typed(v, to->dtype), to->dtype)), rush_v_ints(to->size, to->ndim))), in[0]);
+        if (made) rush_copy_into(to, made);
+        return;
+    }
+    cuda_tables.row(RUSH_PW_where, 1, 4, operand, (const uint8_t[]){to->dtype, RUSH_BOOL, to->dtype, to->dtype}, &none);
+}
+
+static void masked_scatter(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t n;
+    rush_tensor *made, *to = target(in, out, &made);
+    rush_tensor *mask = to ? T("expand", in[1], rush_v_ints(to->size, to->ndim)) : NULL, *source = mask ? rush_contiguous_copy(in[2].t) : NULL;
+    rush_tensor *count = source ? running_count(mask, &n) : NULL;
+    if (!count) return;
+    if (n > source->numel) rush_fail(RUSH_RUNTIME_ERROR, "masked_scatter: expected self and source to have same dtypes and source to have %lld elements", (long long)n);
+    else if (!n || !pack(to, mask, count, source, true)) deliver(out, made);
+}
+
+/* ---- index, index_put ---- */
+
+typedef struct plan {
+    rush_tensor *index[MOST_INDICES];
+    int dim[MOST_INDICES], n, first, nindex; /* where the indices' own dims stand in the result, and how many they are */
+    int64_t broadcast[RUSH_MAXDIM], size[RUSH_MAXDIM];
+    int ndim, from[RUSH_MAXDIM]; /* the result's: -1 - k is dim k of the indices, else dim of self */
+} plan;
+
+static int add_index(plan *p, rush_tensor *t, int dim)
+{
+    RUSH_CHECK(p->n < MOST_INDICES, RUSH_NOT_IMPLEMENTED, "more than %d index tensors on device 'cuda'", MOST_INDICES);
+    p->index[p->n] = t;
+    p->dim[p->n++] = dim;
+    p->nindex = broadcast(p->nindex, p->broadcast, t->ndim, t->size);
+    return p->nindex < 0 ? -1 : 0;
+}
+
+static int add_mask(plan *p, rush_tensor *mask, int dim)
+{
+    rush_tensor *rows = T("nonzero", V(mask));
+    for (int d = 0; rows && d < mask->ndim; d++) {
+        rush_tensor *column = rush_tensor_alias(rows, 1, &rows->size[0], (const int64_t[]){mask->ndim}, rows->offset + d);
+        if (!column || add_index(p, column, dim + d)) return -1;
+    }
+    return rows ? 0 : -1;
+}
+
+static int plan_make(plan *p, const rush_tensor *self, rush_value list)
+{
+    int dim = 0;
+    bool together = true;
+    *p = (plan){0};
+    for (uint32_t k = 0; k < list.n; k++) {
+        rush_tensor *t = list.tensors[k];
+        bool mask = t && (t->dtype == RUSH_BOOL || t->dtype == RUSH_U8);
+        if (!t) {
+            dim++;
+        } else {
+            rush_tensor *here = t->device.type == RUSH_CPU ? T("_to_copy", V(t), RUSH_NONE, RUSH_NONE, rush_v_device(self->device)) : t;
+            if (!here || (mask ? add_mask(p, here, dim) : add_index(p, wide_index(here), dim))) return -1;
+            dim += mask ? t->ndim : 1;
+        }
+    }
+    for (int k = 1; k < p->n; k++) together &= p->dim[k] == p->dim[k - 1] + 1;
+    p->first = together && p->n ? p->dim[0] : 0;
+    for (int d = 0, taken = 0; d <= self->ndim; d++) {
+        if (p->ndim == p->first && !taken && p->n) {
+            taken = 1;
+            for (int k = 0; k < p->nindex; k++) p->size[p->ndim] = p->broadcast[k], p->from[p->ndim++] = -1 - k;
+        }
+        bool indexed = false;
+        for (int k = 0; k < p->n; k++) indexed |= p->dim[k] == d;
+        if (d < self->ndim && !indexed) p->size[p->ndim] = self->size[d], p->from[p->ndim++] = d;
+        if (d == self->ndim && !taken && p->n) /* all dims before the indices' were none */
+            for (int k = 0; k < p->nindex; k++) p->size[p->ndim] = p->broadcast[k], p->from[p->ndim++] = -1 - k;
+    }
+    return 0;
+}
+
+static void plan_operands(places *w, const plan *p, const rush_tensor *self)
+{
+    begin(w, p->ndim, p->size, self->device);
+    w->p.w.p[1] = rush_ptr(self);
+    w->p.w.nop = 2 + p->n;
+    w->p.wrap = true;
+    for (int d = 0; d < p->ndim; d++)
+        if (p->from[d] >= 0) w->stride[1][d] = self->stride[p->from[d]] * item_of(self);
+    for (int k = 0; k < p->n; k++) {
+        const rush_tensor *t = p->index[k];
+        w->p.w.p[2 + k] = rush_ptr(t), w->p.w.dtype[2 + k] = t->dtype;
+        w->p.scale[k] = self->stride[p->dim[k]] * item_of(self), w->p.limit[k] = self->size[p->dim[k]];
+        for (int d = 0; d < p->ndim; d++) {
+            int at = p->from[d] < 0 ? -1 - p->from[d] - (p->nindex - t->ndim) : -1;
+            if (at >= 0 && t->size[at] > 1) w->stride[2 + k][d] = t->stride[at] * item_of(t);
+        }
+    }
+}
+
+static void index_take(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    plan p;
+    places w;
+    const rush_tensor *self = plain(SELF);
+    if (!self || plan_make(&p, self, in[1])) return;
+    rush_tensor *to = HAS(out[0]) ? out[0].t : rush_out(out, 0, self->dtype, self->device, p.n ? p.ndim : self->ndim, p.n ? p.size : self->size);
+    if (!to || !to->numel) return;
+    if (!p.n) {
+        rush_copy_into(to, self);
+        return;
+    }
+    plan_operands(&w, &p, self);
+    operand_at(&w, 0, to, 0);
+    w.p.w.nop = 2 + p.n;
+    run_sized(&w, "take", self->dtype, self->device);
+}
+
+static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
+{
+    plan p;
+    places w;
+    if (self->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
+        rush_tensor *made = rush_tensor_new(self->dtype, self->device, self->ndim, self->size);
+        return made && !rush_copy_into(made, self) && !put_into(made, list, values, accumulate) ? rush_copy_into(self, made) : -1;
+    }
+    if (values->device.type == RUSH_CPU) values = T("_to_copy", V(values), RUSH_NONE, RUSH_NONE, rush_v_device(self->device));
+    if (values && (values->flags & (RUSH_T_CONJ | RUSH_T_NEG) || values->storage == self->storage)) values = T("clone", V(rush_contiguous_copy(values)));
+    if (!values || plan_make(&p, self, list)) return -1;
+    while (values->ndim > p.ndim && values->size[0] == 1) values = T("squeeze.dim", V(values), V((int64_t)0));
+    values = values ? T("expand", V(values), rush_v_ints(p.size, p.ndim)) : NULL;
+    if (!values || !values->numel) return values ? 0 : -1;
+    if (!p.n) return accumulate ? (CUDA_INPLACE("add.Tensor", V(self), V(values)) ? 0 : -1) : rush_copy_into(self, values);
+    plan_operands(&w, &p, self);
+    operand_at(&w, 0, values, 0);
+    w.p.w.nop = 2 + p.n;
+    return accumulate ? run_combine(&w, CUDA_ADD, self->dtype, self->device) : run_sized(&w, "put", self->dtype, self->device);
+}
+
+static void index_put_inplace(const rush_op *op, const rush_value *in, rush_value *out) { put_into(SELF, in[1], in[2].t, in[3].i); }
+static void index_put(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (out[0].t == SELF || !rush_copy_into(out[0].t, SELF)) put_into(out[0].t, in[1], in[2].t, in[3].i);
+}
+
+/* ---- embedding ---- */
+
+static void embedding(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    const rush_tensor *weight = plain(SELF), *index = in[1].t;
+    rush_tensor *to = out[0].t;
+    if (!to->numel || !weight) return;
+    begin(&w, to->ndim, to->size, to->device);
+    operand_at(&w, 0, to, 0);
+    w.p.w.p[1] = rush_ptr(weight);
+    w.stride[1][to->ndim - 1] = weight->stride[1] * item_of(weight);
+    operand_at(&w, 2, index, 0);
+    w.p.scale[0] = weight->stride[0] * item_of(weight), w.p.limit[0] = weight->size[0];
+    run_sized(&w, "take", weight->dtype, weight->device);
+}
+
+/* in = grad, indices, num_weights, padding_idx, scale_grad_by_freq */
+static void embedding_dense_backward(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    places w;
+    rush_tensor *g = rush_contiguous_copy(SELF), *index = wide_index(in[1].t), *to = out[0].t;
+    if (!g || !index || rush_device_fill(to, rush_v_int(0)) || !g->numel) return;
+    if (in[4].i) {
+        rush_tensor *flat = T("reshape", V(index), INTS(-1)), *count = T("zeros", INTS(in[2].i), rush_v_dtype(to->dtype), ON(to));
+        rush_tensor *ones = T("ones", INTS(index->numel), rush_v_dtype(to->dtype), ON(to));
+        count = count && ones ? CUDA_INPLACE("index_add", V(count), V((int64_t)0), V(flat), V(ones)) : NULL;
+        rush_tensor *each = count ? T("index_select", V(count), V((int64_t)0), V(flat)) : NULL;
+        if (each) g = rush_contiguous_copy(div_(T("reshape", V(g), INTS(index->numel, -1)), T("unsqueeze", V(each), V((int64_t)1))));
+        g = each && g ? T("reshape", V(g), rush_v_ints(SELF->size, SELF->ndim)) : NULL;
+        if (!g) return;
+    }
+    begin(&w, g->ndim, g->size, g->device);
+    operand_at(&w, 0, g, 0);
+    w.p.w.p[1] = rush_ptr(to);
+    w.stride[1][g->ndim - 1] = to->stride[1] * item_of(to);
+    operand_at(&w, 2, index, 0);
+    w.p.scale[0] = to->stride[0] * item_of(to), w.p.limit[0] = to->size[0];
+    if (in[3].i >= 0) w.p.skip = in[3].i;
+    run_combine(&w, CUDA_ADD, to->dtype, to->device);
+}
+
+const cuda_kernel cuda_index_kernels[] = {
+    {"gather", gather}, {"index_select", index_select}, {"scatter.src", scatter_src}, {"scatter.value", scatter_value}, {"scatter_add", scatter_add},
+    {"scatter.reduce", scatter_reduce_old}, {"scatter.value_reduce", scatter_value_reduce}, {"scatter_reduce.two", scatter_reduce}, {"index_add", index_add},
+    {"index_copy", index_copy}, {"index_fill.int_Scalar", index_fill}, {"index_fill.int_Tensor", index_fill}, {"take", take}, {"put", put}, {"nonzero", nonzero},
+    {"argwhere", nonzero}, {"masked_select", masked_select}, {"masked_fill.Scalar", masked_fill}, {"masked_fill.Tensor", masked_fill},
+    {"masked_scatter", masked_scatter}, {"index.Tensor", index_take}, {"_unsafe_index.Tensor", index_take}, {"index_put_", index_put_inplace},
+    {"_index_put_impl_", index_put_inplace}, {"index_put", index_put}, {"_unsafe_index_put", index_put}, {"embedding", embedding},
+    {"embedding_dense_backward", embedding_dense_backward}, {0}};

@@ -1,0 +1,224 @@
+/* index.cu - elements taken from, and put to, places that index tensors name; running sums, maxima and the like.
+ *
+ * One kernel takes and one puts: w.p[0] is the other side, w.p[1] what is indexed, with strides of 0 along the dims that the index
+ * tensors w.p[2], w.p[3], ... move along.
+ */
+#include "cuda/rows.h"
+
+template <int MOST> FN void locate_all(const cuda_walk &w, int64_t i, int64_t *far)
+{
+    for (int k = 0; k < MOST; k++) far[k] = 0;
+    for (int d = 0; d < w.ndim; d++) {
+        int64_t next = d + 1 < w.ndim ? i / w.size[d] : 0, at = i - next * w.size[d];
+        for (int k = 0; k < w.nop; k++) far[k] += at * w.stride[k][d];
+        i = next;
+    }
+}
+
+/* Where the index tensors lead, in bytes; negative: nowhere. */
+FN int64_t place(const cuda_places &p, const int64_t *far)
+{
+    int64_t at = 0;
+    for (int k = 2; k < p.w.nop; k++) {
+        int64_t v = p.w.dtype[k] == RUSH_I32 ? *(const int32_t *)((const char *)p.w.p[k] + far[k]) : *(const int64_t *)((const char *)p.w.p[k] + far[k]);
+        const int64_t given = v;
+        if (v == p.skip) return -1;
+        if (p.wrap && v < 0) v += p.limit[k - 2];
+        if (v < 0 || v >= p.limit[k - 2]) {
+            report(p.fault, CUDA_FAULT_INDEX, given, p.limit[k - 2]);
+            return -1;
+        }
+        at += v * p.scale[k - 2];
+    }
+    return at;
+}
+
+struct sixteen { uint64_t half[2]; };
+template <class T> FN void take(const cuda_places &p)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[CUDA_OPERANDS];
+        locate_all<CUDA_OPERANDS>(p.w, i, far);
+        int64_t at = place(p, far);
+        T v = {};
+        if (at >= 0) v = *(const T *)((const char *)p.w.p[1] + far[1] + at);
+        *(T *)((char *)p.w.p[0] + far[0]) = v;
+    }
+}
+KERNEL(take_1, cuda_places) { take<uint8_t>(p); }
+KERNEL(take_2, cuda_places) { take<uint16_t>(p); }
+KERNEL(take_4, cuda_places) { take<uint32_t>(p); }
+KERNEL(take_8, cuda_places) { take<uint64_t>(p); }
+KERNEL(take_16, cuda_places) { take<sixteen>(p); }
+
+template <class T> FN void put_bytes(const cuda_places &p)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[CUDA_OPERANDS];
+        locate_all<CUDA_OPERANDS>(p.w, i, far);
+        int64_t at = place(p, far);
+        if (at >= 0) *(T *)((char *)p.w.p[1] + far[1] + at) = p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far[0]) : *(const T *)p.w.number[0];
+    }
+}
+KERNEL(put_1, cuda_places) { put_bytes<uint8_t>(p); }
+KERNEL(put_2, cuda_places) { put_bytes<uint16_t>(p); }
+KERNEL(put_4, cuda_places) { put_bytes<uint32_t>(p); }
+KERNEL(put_8, cuda_places) { put_bytes<uint64_t>(p); }
+KERNEL(put_16, cuda_places) { put_bytes<sixteen>(p); }
+
+/* ---- what meets at one place is combined: by compare-and-swap, in whatever order the threads come ---- */
+
+template <class T> FN bool is_less(T a, T b) { return a < b; }
+template <class R> FN bool is_less(complex_of<R> a, complex_of<R> b) { return false; } /* they have no order: the host refuses them */
+template <class T> FN T combined(T a, T b, int how)
+{
+    switch (how) {
+    case CUDA_ADD: return as<T>::of(a + b);
+    case CUDA_MUL: return as<T>::of(a * b);
+    case CUDA_MAX: return is_less(a, b) || b != b ? b : a;
+    default: return is_less(b, a) || b != b ? b : a;
+    }
+}
+
+/* The word of 4 or 8 bytes that holds an element, swapped until nobody came between. */
+template <class W, class T, class GET, class SET> FN void swap_until(W *word, T v, int how, GET get, SET set)
+{
+    W seen = *word, before;
+    do {
+        before = seen;
+        seen = atomicCAS(word, before, set(before, combined<T>(get(before), v, how)));
+    } while (seen != before);
+}
+
+template <class T, class W> FN T bits_to(W w)
+{
+    union { W w; T t; } u;
+    u.w = w;
+    return u.t;
+}
+template <class W, class T> FN W bits_of(T t)
+{
+    union { W w; T t; } u;
+    u.w = 0;
+    u.t = t;
+    return u.w;
+}
+
+template <class T> FN void combine_at(char *at, T v, int how)
+{
+    if (sizeof(T) == 8) {
+        typedef unsigned long long W;
+        swap_until<W, T>((W *)at, v, how, [](W w) { return bits_to<T, W>(w); }, [](W, T t) { return bits_of<W, T>(t); });
+    } else if (sizeof(T) == 4) {
+        typedef unsigned W;
+        swap_until<W, T>((W *)at, v, how, [](W w) { return bits_to<T, W>(w); }, [](W, T t) { return bits_of<W, T>(t); });
+    } else {
+        typedef unsigned W;
+        const int shift = (int)((size_t)at % 4) * 8;
+        const W mask = (sizeof(T) == 1 ? 0xffu : 0xffffu) << shift;
+        swap_until<W, T>((W *)(at - shift / 8), v, how, [=](W w) { return bits_to<T, W>((w & mask) >> shift); },
+                         [=](W w, T t) { return (w & ~mask) | (bits_of<W, T>(t) << shift & mask); });
+    }
+}
+
+/* Half types as numbers of their own: what is combined is rounded at each step. */
+struct f16 { uint16_t bits; };
+struct bf16 { uint16_t bits; };
+template <> FN f16 combined<f16>(f16 a, f16 b, int how) { return {float_to_f16(combined<float>(f16_to_float(a.bits), f16_to_float(b.bits), how))}; }
+template <> FN bf16 combined<bf16>(bf16 a, bf16 b, int how) { return {float_to_bf16(combined<float>(bf16_to_float(a.bits), bf16_to_float(b.bits), how))}; }
+template <> FN truth combined<truth>(truth a, truth b, int how) { return {(uint8_t)(how == CUDA_MUL || how == CUDA_MIN ? a.v & b.v : a.v | b.v)}; }
+
+template <class T> FN T scaled_by(T v, const cuda_places &p) { return as<T>::of(v * (T)p.whole); }
+template <> FN float scaled_by<float>(float v, const cuda_places &p) { return v * (float)p.re; }
+template <> FN double scaled_by<double>(double v, const cuda_places &p) { return v * p.re; }
+template <> FN truth scaled_by<truth>(truth v, const cuda_places &p) { return {(uint8_t)(v.v && p.whole)}; }
+template <> FN f16 scaled_by<f16>(f16 v, const cuda_places &p) { return {float_to_f16(f16_to_float(v.bits) * (float)p.re)}; }
+template <> FN bf16 scaled_by<bf16>(bf16 v, const cuda_places &p) { return {float_to_bf16(bf16_to_float(v.bits) * (float)p.re)}; }
+template <class R> FN complex_of<R> times_alpha(complex_of<R> v, const cuda_places &p) { return v * complex_of<R>((R)p.re, (R)p.im); }
+template <> FN complex_of<float> scaled_by<complex_of<float>>(complex_of<float> v, const cuda_places &p) { return times_alpha(v, p); }
+template <> FN complex_of<double> scaled_by<complex_of<double>>(complex_of<double> v, const cuda_places &p) { return times_alpha(v, p); }
+
+template <class T> FN void combine(const cuda_places &p)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[CUDA_OPERANDS];
+        locate_all<CUDA_OPERANDS>(p.w, i, far);
+        int64_t at = place(p, far);
+        if (at < 0) continue;
+        T v = p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far[0]) : *(const T *)p.w.number[0];
+        combine_at<T>((char *)p.w.p[1] + far[1] + at, p.scaled ? scaled_by<T>(v, p) : v, p.how);
+    }
+}
+/* 16 bytes have no such swap: the parts of sums one after the other, other combinations not at all (the host refuses them). */
+FN void add_parts(const cuda_places &p)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[CUDA_OPERANDS];
+        locate_all<CUDA_OPERANDS>(p.w, i, far);
+        int64_t at = place(p, far);
+        if (at < 0) continue;
+        typedef complex_of<double> C;
+        C v = p.w.p[0] ? *(const C *)((const char *)p.w.p[0] + far[0]) : *(const C *)p.w.number[0];
+        if (p.scaled) v = scaled_by<C>(v, p);
+        char *to = (char *)p.w.p[1] + far[1] + at;
+        combine_at<double>(to, v.re, CUDA_ADD);
+        combine_at<double>(to + 8, v.im, CUDA_ADD);
+    }
+}
+KERNEL(combine_bool, cuda_places) { combine<truth>(p); }
+KERNEL(combine_uint8, cuda_places) { combine<uint8_t>(p); }
+KERNEL(combine_int8, cuda_places) { combine<int8_t>(p); }
+KERNEL(combine_int16, cuda_places) { combine<int16_t>(p); }
+KERNEL(combine_int32, cuda_places) { combine<int32_t>(p); }
+KERNEL(combine_int64, cuda_places) { combine<int64_t>(p); }
+KERNEL(combine_float16, cuda_places) { combine<f16>(p); }
+KERNEL(combine_bfloat16, cuda_places) { combine<bf16>(p); }
+KERNEL(combine_float32, cuda_places) { combine<float>(p); }
+KERNEL(combine_float64, cuda_places) { combine<double>(p); }
+KERNEL(combine_complex64, cuda_places) { combine<complex_of<float>>(p); }
+KERNEL(combine_complex128, cuda_places) { add_parts(p); }
+
+/* ---- what a mask chooses, one behind the other: w.p[0] the elements, w.p[1] the mask, w.p[2] how many are true up to here ---- */
+
+template <class T> FN void pack_chosen(const cuda_places &p)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[CUDA_OPERANDS];
+        locate_all<CUDA_OPERANDS>(p.w, i, far);
+        if (!load<truth>((const char *)p.w.p[1] + far[1], p.w.dtype[1]).v) continue;
+        int64_t n = *(const int64_t *)((const char *)p.w.p[2] + far[2]) - 1;
+        T *element = (T *)((char *)p.w.p[0] + far[0]);
+        if (p.how) { /* the other way: from there to here */
+            if (n < p.limit[0]) *element = ((const T *)p.other)[n];
+            else report(p.fault, CUDA_FAULT_INDEX, n, p.limit[0]);
+        } else {
+            ((T *)p.other)[n] = *element;
+        }
+    }
+}
+KERNEL(pack_1, cuda_places) { pack_chosen<uint8_t>(p); }
+KERNEL(pack_2, cuda_places) { pack_chosen<uint16_t>(p); }
+KERNEL(pack_4, cuda_places) { pack_chosen<uint32_t>(p); }
+KERNEL(pack_8, cuda_places) { pack_chosen<uint64_t>(p); }
+KERNEL(pack_16, cuda_places) { pack_chosen<sixteen>(p); }
+
+/* The coordinates of what is not zero: rows of limit[0] numbers; w.p[0] is the tensor, contiguous in its own order of dims. */
+KERNEL(nonzero, cuda_places)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far = 0, rest = i;
+        for (int d = 0; d < p.w.ndim; d++) {
+            int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
+            far += (rest - next * p.w.size[d]) * p.w.stride[0][d];
+            rest = next;
+        }
+        if (!load<truth>((const char *)p.w.p[0] + far, p.w.dtype[0]).v) continue;
+        int64_t n = ((const int64_t *)p.w.p[2])[i] - 1;
+        rest = i;
+        for (int d = 0; d < p.w.ndim; d++) {
+            int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
+            ((int64_t *)p.other)[n * p.w.ndim + p.w.ndim - 1 - d] = rest - next * p.w.size[d];
+            rest = next;
+        }
+    }
+}

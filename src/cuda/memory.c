@@ -1,0 +1,257 @@
+/* memory.c - a caching allocator in the order of streams, as PyTorch's: freed blocks are used again by the same stream at once.
+ *
+ * The driver gives segments: of 2 MiB for requests below 1 MiB, of 20 MiB below 10 MiB, else as large as the request. A segment is
+ * cut into blocks, neighbours that are free become one again. A block belongs to the stream that it was allocated on, so what
+ * was queued before it was freed is done before what is queued after it is handed out again.
+ */
+#include "cuda/cuda.h"
+#include <pthread.h>
+#include <stdio.h>
+
+#define GRAIN ((size_t)512)
+#define MIB ((size_t)1 << 20)
+
+typedef struct block {
+    char *p;
+    size_t bytes;
+    bool busy;
+    int stream;
+    const char *op;               /* that asked for it */
+    struct block *before, *after; /* neighbours in the segment */
+    struct block *next;           /* in the list of free blocks, or in a bucket of busy ones */
+} block;
+
+enum { BUCKETS = 4096, TOP = 5 };
+static struct heap {
+    block *idle, *busy[BUCKETS];
+    size_t reserved, peak, active, segments, retries, out_of_memory;
+    double fraction; /* 0: all */
+} heaps[CUDA_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t bucket(const void *p) { return ((size_t)p / GRAIN * 2654435761u >> 7) % BUCKETS; }
+
+static void put_idle(struct heap *h, block *b)
+{
+    b->busy = false;
+    b->next = h->idle;
+    h->idle = b;
+}
+
+static void take_idle(struct heap *h, block *b)
+{
+    block **at = &h->idle;
+    while (*at != b) at = &(*at)->next;
+    *at = b->next;
+}
+
+static void put_busy(struct heap *h, block *b, const char *op)
+{
+    block **at = &h->busy[bucket(b->p)];
+    b->busy = true;
+    b->op = op;
+    b->next = *at;
+    *at = b;
+    h->active += b->bytes;
+}
+
+/* The smallest free block of the stream that is large enough; requests below 1 MiB and others have segments of their own. */
+static block *fitting(struct heap *h, size_t bytes, int stream)
+{
+    block *best = NULL;
+    for (block *b = h->idle; b; b = b->next)
+        if (b->stream == stream && b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
+    return best && best->bytes > bytes + 20 * MIB ? NULL : best;
+}
+
+static size_t segment_size(size_t bytes)
+{
+    return bytes <= MIB ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : (bytes + 2 * MIB - 1) / (2 * MIB) * 2 * MIB;
+}
+
+static bool may_take(const struct heap *h, size_t bytes)
+{
+    size_t free, total;
+    return h->fraction == 0 || cuda_driver->memory_info(&free, &total) || (double)(h->reserved + bytes) <= h->fraction * (double)total;
+}
+
+/* A new segment as one block; NULL without an error when the driver has none. */
+static block *segment(struct heap *h, size_t bytes, int stream)
+{
+    CUdeviceptr p;
+    size_t n = segment_size(bytes);
+    if (!may_take(h, n)) return NULL;
+    block *b = rush_calloc(1, sizeof *b);
+    if (!b) return NULL;
+    if (cuda_driver->memory_alloc(&p, n)) {
+        rush_free(b);
+        return NULL;
+    }
+    *b = (block){.p = (char *)(size_t)p, .bytes = n, .stream = stream};
+    h->reserved += n;
+    h->segments++;
+    h->peak = RUSH_MAX(h->peak, h->reserved);
+    put_idle(h, b);
+    return b;
+}
+
+/* Whole segments that are free go back to the driver. */
+static void give_back(struct heap *h)
+{
+    cuda_driver->context_synchronize();
+    for (block *b = h->idle, *next; b; b = next) {
+        next = b->next;
+        if (b->before || b->after || cuda_driver->memory_free((CUdeviceptr)(size_t)b->p)) continue;
+        take_idle(h, b);
+        h->reserved -= b->bytes;
+        h->segments--;
+        rush_free(b);
+    }
+}
+
+/* The first bytes of a free block; what is left stays free. */
+static void cut(struct heap *h, block *b, size_t bytes)
+{
+    if (b->bytes - bytes < (bytes < MIB ? GRAIN : MIB)) return;
+    block *rest = rush_calloc(1, sizeof *rest);
+    if (!rest) {
+        rush_error_clear(); /* it stays whole */
+        return;
+    }
+    *rest = (block){.p = b->p + bytes, .bytes = b->bytes - bytes, .stream = b->stream, .before = b, .after = b->after};
+    if (b->after) b->after->before = rest;
+    b->after = rest;
+    b->bytes = bytes;
+    put_idle(h, rest);
+}
+
+static size_t largest_idle(const struct heap *h)
+{
+    size_t most = 0;
+    for (const block *b = h->idle; b; b = b->next) most = RUSH_MAX(most, b->bytes);
+    return most;
+}
+
+/* Who holds most, by the operation that asked for it. */
+static void say_holders(const struct heap *h, char *text, size_t room)
+{
+    const block *top[TOP] = {NULL};
+    for (int i = 0; i < BUCKETS; i++)
+        for (const block *b = h->busy[i]; b; b = b->next)
+            for (int k = 0; k < TOP; k++)
+                if (!top[k] || b->bytes > top[k]->bytes) {
+                    memmove(top + k + 1, top + k, sizeof *top * (size_t)(TOP - 1 - k));
+                    top[k] = b;
+                    break;
+                }
+    size_t n = 0;
+    text[0] = 0;
+    for (int k = 0; k < TOP && top[k]; k++) n += (size_t)snprintf(text + n, room - n, "%s%.2f MiB by %s", k ? ", " : "", (double)top[k]->bytes / MIB, top[k]->op);
+}
+
+static void refuse(struct heap *h, rush_device d, size_t bytes)
+{
+    size_t free = 0, total = 0;
+    char holders[512];
+    h->out_of_memory++;
+    if (cuda_driver->memory_info(&free, &total)) free = total = 0;
+    say_holders(h, holders, sizeof holders);
+    rush_error_clear();
+    rush_fail(RUSH_MEMORY_ERROR,
+              "CUDA out of memory. Tried to allocate %.2f MiB. %s has a total capacity of %.2f MiB of which %.2f MiB is free. Of the allocated memory %.2f MiB is in use, "
+              "and %.2f MiB is reserved but unallocated (the largest piece %.2f MiB). In use are most of all: %s.",
+              (double)bytes / MIB, rush_device_text(d), (double)total / MIB, (double)free / MIB, (double)h->active / MIB, (double)(h->reserved - h->active) / MIB,
+              (double)largest_idle(h) / MIB, holders[0] ? holders : "nothing");
+}
+
+void *cuda_alloc(rush_device d, size_t bytes)
+{
+    struct heap *h = &heaps[d.index];
+    size_t n = (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    int stream = rush_device_stream(d);
+    if (!cuda_enter(d)) return NULL;
+    pthread_mutex_lock(&lock);
+    block *b = n >= bytes ? fitting(h, n, stream) : NULL;
+    if (!b && n >= bytes && !(b = segment(h, n, stream))) {
+        h->retries++;
+        give_back(h);
+        if (!(b = fitting(h, n, stream))) b = segment(h, n, stream);
+    }
+    if (b) {
+        take_idle(h, b);
+        cut(h, b, n);
+        put_busy(h, b, rush_now.op ? rush_now.op->name : "(none)");
+    } else {
+        refuse(h, d, bytes);
+    }
+    char *p = b ? b->p : NULL;
+    pthread_mutex_unlock(&lock);
+    /* What is read before it is written shows: NaN, and -1 */
+    if (p && cuda_emulated) cuda_check(cuda_driver->set_bytes((CUdeviceptr)(size_t)p, 0xff, n, cuda_stream(d)), "cuMemsetD8");
+    return p;
+}
+
+static block *join(struct heap *h, block *a, block *b)
+{
+    a->bytes += b->bytes;
+    a->after = b->after;
+    if (b->after) b->after->before = a;
+    rush_free(b);
+    return a;
+}
+
+void cuda_free(rush_device d, void *p, size_t bytes)
+{
+    struct heap *h = &heaps[d.index];
+    pthread_mutex_lock(&lock);
+    block **at = &h->busy[bucket(p)];
+    while (*at && (*at)->p != p) at = &(*at)->next;
+    block *b = *at;
+    if (!b) { /* not of this heap: nothing that could be given back */
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    *at = b->next;
+    h->active -= b->bytes;
+    if (b->after && !b->after->busy) {
+        take_idle(h, b->after);
+        b = join(h, b, b->after);
+    }
+    if (b->before && !b->before->busy) {
+        take_idle(h, b->before);
+        b = join(h, b->before, b);
+    }
+    put_idle(h, b);
+    pthread_mutex_unlock(&lock);
+}
+
+int cuda_memory_read(rush_device d, rush_cuda_memory *m)
+{
+    struct heap *h = &heaps[d.index];
+    pthread_mutex_lock(&lock);
+    *m = (rush_cuda_memory){.reserved = h->reserved, .peak_reserved = h->peak, .cached = h->reserved - h->active, .largest_free = largest_idle(h),
+                            .segments = h->segments, .retries = h->retries, .out_of_memory = h->out_of_memory, .fraction = h->fraction == 0 ? 1 : h->fraction};
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuda_memory_empty(rush_device d)
+{
+    if (!cuda_enter(d)) return -1;
+    pthread_mutex_lock(&lock);
+    give_back(&heaps[d.index]);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuda_memory_fraction(rush_device d, double fraction)
+{
+    heaps[d.index].fraction = fraction;
+    return 0;
+}
+
+int cuda_memory_reset_peak(rush_device d)
+{
+    heaps[d.index].peak = heaps[d.index].reserved;
+    return 0;
+}

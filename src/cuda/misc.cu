@@ -1,0 +1,91 @@
+/* misc.cu - elementwise kernels whose operands are not all of one type: copies, choices by a condition, numbers in all places. */
+#include "cuda/rows.h"
+
+/* Elements of w.p[1] to w.p[0], converted: read as T, which holds them all. */
+template <class T> FN void convert(const cuda_rows &p)
+{
+    const cuda_walk &w = p.w;
+    for (int64_t i = FIRST; i < w.n; i += ALL) {
+        int64_t far[2];
+        locate<2>(w, i, far);
+        store<T>((char *)w.p[0] + far[0], w.dtype[0], lazily(operand<T>(w, 1, far[1]), w.lazy[0]));
+    }
+}
+KERNEL(convert_truth, cuda_rows) { convert<truth>(p); }
+KERNEL(convert_i64, cuda_rows) { convert<int64_t>(p); }
+KERNEL(convert_u64, cuda_rows) { convert<uint64_t>(p); }
+KERNEL(convert_f32, cuda_rows) { convert<float>(p); }
+KERNEL(convert_f64, cuda_rows) { convert<double>(p); }
+KERNEL(convert_c128, cuda_rows) { convert<complex_of<double>>(p); }
+
+/* Bytes as they are, by the size of an element. */
+struct sixteen { uint64_t half[2]; };
+template <class T> FN void copy(const cuda_rows &p)
+{
+    const cuda_walk &w = p.w;
+    for (int64_t i = FIRST; i < w.n; i += ALL) {
+        int64_t far[2];
+        locate<2>(w, i, far);
+        *(T *)((char *)w.p[0] + far[0]) = w.p[1] ? *(const T *)((const char *)w.p[1] + far[1]) : *(const T *)w.number[1];
+    }
+}
+KERNEL(copy_1, cuda_rows) { copy<uint8_t>(p); }
+KERNEL(copy_2, cuda_rows) { copy<uint16_t>(p); }
+KERNEL(copy_4, cuda_rows) { copy<uint32_t>(p); }
+KERNEL(copy_8, cuda_rows) { copy<uint64_t>(p); }
+KERNEL(copy_16, cuda_rows) { copy<sixteen>(p); }
+
+/* Operand 1 chooses between 2 and 3, which are of the result's type or numbers of it; others are converted before. */
+template <class T> FN void choose(const cuda_rows &p)
+{
+    const cuda_walk &w = p.w;
+    for (int64_t i = FIRST; i < w.n; i += ALL) {
+        int64_t far[4];
+        locate<4>(w, i, far);
+        int k = operand<truth>(w, 1, far[1]).v ? 2 : 3;
+        *(T *)((char *)w.p[0] + far[0]) = w.p[k] ? *(const T *)((const char *)w.p[k] + far[k]) : *(const T *)w.number[k];
+    }
+}
+KERNEL(where_1, cuda_rows) { choose<uint8_t>(p); }
+KERNEL(where_2, cuda_rows) { choose<uint16_t>(p); }
+KERNEL(where_4, cuda_rows) { choose<uint32_t>(p); }
+KERNEL(where_8, cuda_rows) { choose<uint64_t>(p); }
+KERNEL(where_16, cuda_rows) { choose<sixteen>(p); }
+
+/* The number next to x on the way to y, on the bits of half types: i[0] is infinity, i[1] NaN. */
+FN int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }
+KERNEL(nextafter_half, cuda_rows)
+{
+    const cuda_walk &w = p.w;
+    for (int64_t i = FIRST; i < w.n; i += ALL) {
+        int64_t far[3];
+        locate<3>(w, i, far);
+        uint16_t v[3];
+        for (int k = 1; k < 3; k++) v[k] = w.p[k] ? *(const uint16_t *)((const char *)w.p[k] + far[k]) : *(const uint16_t *)w.number[k];
+        int x = order_of(v[1]), y = order_of(v[2]);
+        uint16_t r;
+        if ((v[1] & 0x7fff) > p.i[0] || (v[2] & 0x7fff) > p.i[0]) r = (uint16_t)p.i[1];
+        else if (x == y) r = v[2];
+        else if (x == 0) r = y > 0 ? 1 : 0x8001;
+        else r = (uint16_t)((x < y) == (x > 0) ? v[1] + 1 : v[1] - 1);
+        *(uint16_t *)((char *)w.p[0] + far[0]) = r;
+    }
+}
+
+/* i[0] + i * i[1], or re[0] + i * re[1]: the mth from the end counted from there when i[2] elements are spaced between two ends. */
+KERNEL(range_i64, cuda_rows)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[1];
+        locate<1>(p.w, i, far);
+        store<int64_t>((char *)p.w.p[0] + far[0], p.w.dtype[0], (int64_t)((uint64_t)p.i[0] + (uint64_t)i * (uint64_t)p.i[1]));
+    }
+}
+KERNEL(range_f64, cuda_rows)
+{
+    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
+        int64_t far[1];
+        locate<1>(p.w, i, far);
+        store<double>((char *)p.w.p[0] + far[0], p.w.dtype[0], p.re[0] + (double)i * p.re[1]);
+    }
+}

@@ -1,0 +1,304 @@
+/* norm.c - softmax, layer, RMS, group and batch norm, nll_loss: over the kernels of norm.cu, and of others. */
+#include "cuda/column.h"
+#include "op/formula.h"
+#include <stdio.h>
+
+static rush_dtype compute_dtype(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
+static void *ptr(const rush_tensor *t) { return t ? rush_ptr(t) : NULL; }
+
+/* t, or one of dtype d to be given to it later. */
+static rush_tensor *made_for(rush_tensor *t, rush_dtype d) { return !t || (t->dtype == d && rush_contiguous(t)) ? t : rush_tensor_new(d, t->device, t->ndim, t->size); }
+static void give(rush_tensor *t, rush_tensor *made)
+{
+    if (t && made && t != made && !rush_failed()) rush_copy_into(t, made);
+}
+
+static int launch(const rush_tensor *on, const char *name, rush_dtype d, const cuda_rows_norm *p)
+{
+    char kernel[32];
+    snprintf(kernel, sizeof kernel, "%s_%s", name, d == RUSH_F64 ? "f64" : "f32");
+    return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, p->rows) : 0;
+}
+
+/* ---- softmax ---- */
+
+static void softmax_of(rush_tensor *x, rush_tensor *g, rush_tensor *out, int64_t dim, bool log)
+{
+    rush_dtype d = compute_dtype(out);
+    int at = rush_dim_wrap(dim, out->ndim);
+    rush_tensor *xc = rush_cast_copy(x, d), *gc = rush_cast_copy(g, d), *to = made_for(out, d);
+    if (!xc || (g && !gc) || !to || !out->numel) return;
+    cuda_rows_norm p = {.x = ptr(xc), .dy = ptr(gc), .y = ptr(to), .n = out->ndim ? out->size[at] : 1, .inner = 1, .log = log};
+    for (int k = at + 1; k < out->ndim; k++) p.inner *= out->size[k];
+    p.rows = out->numel / p.n;
+    if (!launch(out, g ? "softmax_back" : "softmax", d, &p)) give(out, to);
+}
+static void softmax(const rush_op *op, const rush_value *in, rush_value *out) { softmax_of(in[0].t, NULL, out[0].t, in[1].i, false); }
+static void log_softmax(const rush_op *op, const rush_value *in, rush_value *out) { softmax_of(in[0].t, NULL, out[0].t, in[1].i, true); }
+static void softmax_back(const rush_op *op, const rush_value *in, rush_value *out) { softmax_of(in[1].t, in[0].t, out[0].t, in[2].i, false); }
+static void log_softmax_back(const rush_op *op, const rush_value *in, rush_value *out) { softmax_of(in[1].t, in[0].t, out[0].t, in[2].i, true); }
+
+/* ---- rows ---- */
+
+typedef struct rows {
+    int64_t rows, n, span, groups;
+    double eps;
+} rows;
+
+static void norm_rows(const rush_tensor *x, const rush_tensor *w, const rush_tensor *b, const rows *r, rush_tensor *y, rush_tensor *mean, rush_tensor *rstd)
+{
+    rush_dtype d = compute_dtype(x);
+    rush_tensor *xc = rush_cast_copy(x, d), *wc = rush_cast_copy(w, d), *bc = rush_cast_copy(b, d);
+    rush_tensor *yc = made_for(y, d), *mc = made_for(mean, d), *rc = made_for(rstd, d);
+    if (rush_failed() || !rstd->numel) return;
+    cuda_rows_norm p = {.x = ptr(xc), .w = ptr(wc), .b = ptr(bc), .y = ptr(yc), .mean = ptr(mc), .rstd = ptr(rc), .rows = r->rows, .n = r->n, .span = r->span,
+                        .groups = r->groups, .eps = r->eps};
+    if (!r->n) { /* the mean of nothing */
+        if (mc) rush_device_fill(mc, rush_v_float(0));
+        rush_device_fill(rc, rush_v_float(__builtin_nan("")));
+    } else if (launch(x, "rows_norm", d, &p)) {
+        return;
+    }
+    give(y, yc), give(mean, mc), give(rstd, rc);
+}
+
+static void norm_rows_back(const rush_tensor *g, const rush_tensor *x, const rush_tensor *w, const rush_tensor *mean, const rush_tensor *rstd, const rows *r, rush_tensor *dx)
+{
+    rush_dtype d = compute_dtype(x);
+    rush_tensor *gc = rush_cast_copy(g, d), *xc = rush_cast_copy(x, d), *wc = rush_cast_copy(w, d), *mc = rush_cast_copy(mean, d), *rc = rush_cast_copy(rstd, d);
+    rush_tensor *to = made_for(dx, d);
+    if (rush_failed() || !dx) return;
+    cuda_rows_norm p = {.x = ptr(xc), .dy = ptr(gc), .w = ptr(wc), .y = ptr(to), .mean = ptr(mc), .rstd = ptr(rc), .rows = r->rows, .n = r->n, .span = r->span,
+                        .groups = r->groups};
+    if (!launch(x, "rows_norm_back", d, &p)) give(dx, to);
+}
+
+/* x as (rows, n) of the type that is computed in, brought to mean 0 and deviation 1 by what was found. */
+static rush_tensor *normal(const rush_tensor *x, const rush_tensor *mean, const rush_tensor *rstd, int64_t rows_)
+{
+    rush_dtype d = compute_dtype(x);
+    rush_tensor *v = T("reshape", V(rush_cast_copy(x, d)), INTS(rows_, -1));
+    if (v && mean) v = sub(v, T("reshape", V(rush_cast_copy(mean, d)), INTS(rows_, 1)));
+    return v ? mul(v, T("reshape", V(rush_cast_copy(rstd, d)), INTS(rows_, 1))) : NULL;
+}
+
+static rows of_shape(const rush_tensor *x, rush_value shape, double eps)
+{
+    rows r = {.n = 1, .eps = eps};
+    for (uint32_t i = 0; i < shape.n; i++) r.n *= shape.ints[i];
+    r.rows = 1;
+    for (int d = 0; d < x->ndim - (int)shape.n; d++) r.rows *= x->size[d];
+    return r;
+}
+
+static void layer_norm(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rows r = of_shape(in[0].t, in[1], D_(in[4]));
+    norm_rows(in[0].t, T_(in[2]), T_(in[3]), &r, out[0].t, out[1].t, out[2].t);
+}
+
+/* The sums over rows, as the gradients of weight and bias. */
+static void layer_parameters(const rush_tensor *g, const rush_tensor *x, const rush_tensor *mean, const rush_tensor *rstd, const rows *r, rush_tensor *dw, rush_tensor *db)
+{
+    rush_dtype d = compute_dtype(x);
+    if (!r->rows || !r->n) {
+        if (dw) rush_device_fill(dw, rush_v_int(0));
+        if (db) rush_device_fill(db, rush_v_int(0));
+        return;
+    }
+    rush_tensor *flat = T("reshape", V(rush_cast_copy(g, d)), INTS(r->rows, r->n));
+    rush_tensor *w = dw && flat ? sum_dim(mul(flat, normal(x, mean, rstd, r->rows)), 0, false) : NULL, *b = db && flat ? sum_dim(flat, 0, false) : NULL;
+    if (w) rush_copy_into(dw, reshape_to(w, dw));
+    if (b) rush_copy_into(db, reshape_to(b, db));
+}
+
+static void layer_norm_back(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rows r = of_shape(in[1].t, in[2], 0);
+    norm_rows_back(in[0].t, in[1].t, T_(in[5]), in[3].t, in[4].t, &r, T_(out[0]));
+    layer_parameters(in[0].t, in[1].t, in[3].t, in[4].t, &r, T_(out[1]), T_(out[2]));
+}
+
+static void rms_norm(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rows r = of_shape(in[0].t, in[1], HAS(in[3]) ? D_(in[3]) : rush_dtypes[compute_dtype(in[0].t)].eps);
+    norm_rows(in[0].t, T_(in[2]), NULL, &r, out[0].t, NULL, out[1].t);
+}
+static void rms_norm_back(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rows r = of_shape(in[1].t, in[2], 0);
+    norm_rows_back(in[0].t, in[1].t, T_(in[4]), NULL, in[3].t, &r, T_(out[0]));
+    layer_parameters(in[0].t, in[1].t, NULL, in[3].t, &r, T_(out[1]), NULL);
+}
+
+/* in = input, weight, bias, N, C, HxW, group, eps */
+static void group_norm(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t groups = in[6].i, hw = in[5].i, c = in[4].i;
+    rows r = {.rows = in[3].i * groups, .n = c / groups * hw, .span = RUSH_MAX(hw, 1), .groups = groups, .eps = D_(in[7])};
+    norm_rows(in[0].t, T_(in[1]), T_(in[2]), &r, out[0].t, out[1].t, out[2].t);
+}
+
+/* in = grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask */
+static void group_norm_back(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t groups = in[8].i, hw = in[7].i, c = in[6].i, n = in[5].i;
+    rush_tensor *x = in[1].t, *dw = T_(out[1]), *db = T_(out[2]);
+    rows r = {.rows = n * groups, .n = c / groups * hw, .span = RUSH_MAX(hw, 1), .groups = groups};
+    norm_rows_back(in[0].t, x, T_(in[4]), in[2].t, in[3].t, &r, T_(out[0]));
+    if (!dw && !db) return;
+    if (!x->numel) {
+        if (dw) rush_device_fill(dw, rush_v_int(0));
+        if (db) rush_device_fill(db, rush_v_int(0));
+        return;
+    }
+    rush_tensor *g = T("reshape", V(rush_cast_copy(in[0].t, compute_dtype(x))), INTS(n, c, hw)), *hat = normal(x, in[2].t, in[3].t, r.rows);
+    rush_tensor *w = dw && hat ? T("sum.dim_IntList", V(mul(g, T("reshape", V(hat), INTS(n, c, hw)))), INTS(0, 2)) : NULL, *b = db ? T("sum.dim_IntList", V(g), INTS(0, 2)) : NULL;
+    if (w) rush_copy_into(dw, w);
+    if (b) rush_copy_into(db, b);
+}
+
+/* ---- batch norm: in = input, weight, bias, running_mean, running_var, training, momentum, eps ---- */
+
+static rush_tensor *per_channel(rush_tensor *t, const rush_tensor *x, rush_dtype d)
+{
+    int64_t size[RUSH_MAXDIM];
+    if (!t) return NULL;
+    for (int k = 0; k < x->ndim; k++) size[k] = k == 1 ? -1 : 1;
+    return T("reshape", V(rush_cast_copy(t, d)), rush_v_ints(size, x->ndim));
+}
+
+static rush_value all_but_channels(const rush_tensor *x, int64_t *room)
+{
+    int n = 0;
+    for (int d = 0; d < x->ndim; d++)
+        if (d != 1) room[n++] = d;
+    return rush_v_ints(room, n);
+}
+
+static int follow(rush_tensor *running, rush_tensor *now, double momentum)
+{
+    rush_tensor *next = add(mul(rush_cast_copy(running, now->dtype), 1 - momentum), mul(now, momentum));
+    return next ? rush_copy_into(running, next) : -1;
+}
+
+/* Means and biased variances of the batch; the running ones follow. */
+static int batch_statistics(const rush_tensor *x, rush_tensor *running_mean, rush_tensor *running_var, double momentum, rush_tensor **mean, rush_tensor **var)
+{
+    rush_dtype d = compute_dtype(x);
+    int64_t room[RUSH_MAXDIM], c = x->size[1], count = c ? x->numel / c : 0;
+    rush_value got[2], dims = all_but_channels(x, room);
+    if (TN(got, "var_mean.correction", V(rush_cast_copy(x, d)), dims, V((int64_t)0), V(false))) return -1;
+    *var = got[0].t, *mean = got[1].t;
+    if (count && running_mean && follow(running_mean, *mean, momentum)) return -1;
+    if (!count || !running_var) return 0;
+    return follow(running_var, mul(*var, (double)count / (double)(count - 1)), momentum);
+}
+
+static void batch_norm(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *mean = T_(in[3]), *var = T_(in[4]), *y = out[0].t;
+    rush_dtype d = compute_dtype(x);
+    if (x->ndim < 2 || !x->size[1]) return;
+    if (in[5].i && batch_statistics(x, T_(in[3]), T_(in[4]), D_(in[6]), &mean, &var)) return;
+    rush_tensor *rstd = rsqrt(add(rush_cast_copy(var, d), D_(in[7])));
+    if (!rstd) return;
+    if (in[5].i && (rush_copy_into(out[1].t, mean) || rush_copy_into(out[2].t, rstd))) return;
+    if (!x->numel) return;
+    rush_tensor *scale = HAS(in[1]) ? mul(rstd, rush_cast_copy(in[1].t, d)) : rstd, *shift = neg(mul(rush_cast_copy(mean, d), scale));
+    if (HAS(in[2])) shift = add(shift, rush_cast_copy(in[2].t, d));
+    rush_tensor *made = T("addcmul", V(per_channel(shift, x, d)), V(rush_cast_copy(x, d)), V(per_channel(scale, x, d)));
+    if (made) rush_copy_into(y, made);
+}
+
+/* in = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask */
+static void batch_norm_back(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[1].t, *dx = T_(out[0]);
+    rush_dtype d = compute_dtype(x);
+    int64_t room[RUSH_MAXDIM];
+    if (x->ndim < 2 || !x->size[1]) return;
+    double count = (double)x->numel / (double)x->size[1];
+    rush_value dims = all_but_channels(x, room);
+    rush_tensor *g = rush_cast_copy(in[0].t, d), *w = HAS(in[2]) ? rush_cast_copy(in[2].t, d) : NULL;
+    rush_tensor *mean = rush_cast_copy(in[7].i ? in[5].t : in[3].t, d), *rstd = in[7].i ? rush_cast_copy(in[6].t, d) : rsqrt(add(rush_cast_copy(in[4].t, d), D_(in[8])));
+    rush_tensor *hat = mul(sub(rush_cast_copy(x, d), per_channel(mean, x, d)), per_channel(rstd, x, d));
+    rush_tensor *dot = hat ? T("sum.dim_IntList", V(mul(g, hat)), dims) : NULL, *sum = hat ? T("sum.dim_IntList", V(g), dims) : NULL;
+    if (!dot || !sum) return;
+    if (HAS(out[1]) && rush_copy_into(out[1].t, dot)) return;
+    if (HAS(out[2]) && rush_copy_into(out[2].t, sum)) return;
+    if (!dx || !x->numel) return;
+    rush_tensor *inner = g;
+    if (in[7].i) inner = sub(sub(g, per_channel(div_(sum, count), x, d)), mul(hat, per_channel(div_(dot, count), x, d)));
+    rush_tensor *made = mul(inner, per_channel(w ? mul(rstd, w) : rstd, x, d));
+    if (made) rush_copy_into(dx, made);
+}
+
+static void batch_norm_update(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *mean, *var;
+    if (in[0].t->size[1] && !batch_statistics(in[0].t, T_(in[1]), T_(in[2]), D_(in[3]), &mean, &var) && !rush_copy_into(out[0].t, mean)) rush_copy_into(out[1].t, var);
+}
+
+/* ---- nll_loss: in = self, target, weight, reduction, ignore_index ---- */
+
+/* Targets as (N, 1, ...), those that are ignored as 0, the weight of each, and the entries that are meant. */
+typedef struct labels {
+    rush_tensor *safe, *weight;
+    int64_t dim;
+} labels;
+
+static int labels_of(labels *l, rush_tensor *x, rush_tensor *target, rush_tensor *weight, int64_t ignore, rush_dtype d)
+{
+    l->dim = x->ndim == 1 ? 0 : 1;
+    rush_tensor *t = target->ndim == x->ndim ? target : T("unsqueeze", V(target), V(l->dim));
+    if (t && t->dtype == RUSH_U8) t = to_dtype(t, RUSH_I64);
+    rush_tensor *counts = t ? T("ne.Scalar", V(t), V(ignore)) : NULL;
+    l->safe = counts ? where(counts, t, 0) : NULL;
+    if (!l->safe) return -1;
+    if (l->safe->dtype != RUSH_I64) l->safe = to_dtype(l->safe, RUSH_I64);
+    l->weight = to_dtype(counts, d);
+    if (weight) l->weight = mul(l->weight, T("reshape", V(T("index_select", V(rush_cast_copy(weight, d)), V((int64_t)0), V(T("reshape", V(l->safe), INTS(-1))))), rush_v_ints(l->safe->size, l->safe->ndim)));
+    return l->weight ? 0 : -1;
+}
+
+static void nll(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    labels l;
+    rush_tensor *x = in[0].t, *to = out[0].t;
+    rush_dtype d = compute_dtype(x);
+    if (labels_of(&l, x, in[1].t, T_(in[2]), in[4].i, d)) return;
+    rush_tensor *picked = T("gather", V(rush_cast_copy(x, d)), V(l.dim), V(l.safe)), *loss = picked ? where(eq(l.weight, 0.0), 0, neg(mul(l.weight, picked))) : NULL;
+    rush_tensor *total = loss ? sum_all(l.weight) : NULL;
+    if (!total) return;
+    if (in[3].i == 0) {
+        rush_copy_into(to, reshape_to(loss, to));
+        rush_device_fill(out[1].t, rush_v_int(0));
+        return;
+    }
+    loss = sum_all(loss);
+    if (in[3].i == 1) loss = div_(loss, total);
+    if (loss && !rush_copy_into(to, loss)) rush_copy_into(out[1].t, total);
+}
+
+/* in = grad_output, self, target, weight, reduction, ignore_index, total_weight */
+static void nll_back(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    labels l;
+    rush_tensor *to = out[0].t, *g = in[0].t;
+    rush_dtype d = compute_dtype(to);
+    if (rush_device_fill(to, rush_v_int(0)) || labels_of(&l, to, in[2].t, T_(in[3]), in[5].i, d)) return;
+    g = rush_cast_copy(g, d);
+    if (g && in[4].i == 1) g = div_(g, rush_cast_copy(in[6].t, d));
+    g = g && in[4].i == 0 ? T("reshape", V(g), rush_v_ints(l.safe->size, l.safe->ndim)) : g;
+    rush_tensor *each = g ? where(eq(l.weight, 0.0), 0, neg(mul(l.weight, g))) : NULL, *made = each ? T("zeros_like", V(to), rush_v_dtype(d)) : NULL;
+    made = made ? CUDA_INPLACE("scatter.src", V(made), V(l.dim), V(l.safe), V(each)) : NULL;
+    if (made) rush_copy_into(to, made);
+}
+
+const cuda_kernel cuda_norm_kernels[] = {
+    {"_softmax", softmax}, {"_log_softmax", log_softmax}, {"_softmax_backward_data", softmax_back}, {"_log_softmax_backward_data", log_softmax_back},
+    {"native_layer_norm", layer_norm}, {"native_layer_norm_backward", layer_norm_back}, {"_fused_rms_norm", rms_norm}, {"_fused_rms_norm_backward", rms_norm_back},
+    {"native_group_norm", group_norm}, {"native_group_norm_backward", group_norm_back}, {"native_batch_norm", batch_norm},
+    {"native_batch_norm_backward", batch_norm_back}, {"batch_norm_update_stats", batch_norm_update}, {"nll_loss_forward", nll}, {"nll_loss2d_forward", nll},
+    {"nll_loss_backward", nll_back}, {"nll_loss2d_backward", nll_back}, {0}};

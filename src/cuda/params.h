@@ -1,0 +1,97 @@
+/* params.h - what kernels are given: one structure each, by value, the same for who fills it in C and for who reads it on the device. */
+#ifndef RUSH_CUDA_PARAMS_H
+#define RUSH_CUDA_PARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CUDA_DIMS = 16, CUDA_OPERANDS = 8, CUDA_THREADS = 256 };
+
+/* Set by a kernel that finds what it cannot do: read when the host waits for the device. Memory of the host. */
+typedef struct cuda_fault {
+    unsigned code; /* CUDA_FAULT_... */
+    unsigned op;   /* rush_op.index + 1 of the first one */
+    long long value, limit;
+} cuda_fault;
+enum { CUDA_FAULT_NONE, CUDA_FAULT_INDEX, CUDA_FAULT_DIVISION };
+
+/* A walk over a broadcast shape, innermost dimension first; strides in bytes. */
+typedef struct cuda_walk {
+    int64_t n;
+    int ndim, nop;
+    int64_t size[CUDA_DIMS];
+    int64_t stride[CUDA_OPERANDS][CUDA_DIMS];
+    void *p[CUDA_OPERANDS];
+    uint8_t dtype[CUDA_OPERANDS], lazy[CUDA_OPERANDS]; /* RUSH_T_CONJ, RUSH_T_NEG */
+    uint8_t number[CUDA_OPERANDS][16];                 /* of those whose p is NULL, in the type that is computed in */
+    int plain;                                         /* all contiguous, of the type that is computed in, aligned to 16 bytes */
+} cuda_walk;
+
+typedef struct cuda_rows {
+    cuda_walk w;
+    double re[4], im[4]; /* the row's arguments a, b, c, d */
+    int64_t i[4];
+    cuda_fault *fault;
+} cuda_rows;
+
+typedef struct cuda_axis {
+    int64_t size, in, out; /* strides: bytes of what is read, elements of what is written */
+} cuda_axis;
+
+/* A fold: `outputs` results of `length` elements each. */
+typedef struct cuda_fold {
+    const char *x;
+    void *out[2];
+    char *partial; /* accumulators of pieces, when there are several */
+    uint8_t dtype, lazy, out_dtype[2], out_size[2];
+    int nkept, ngone, wide; /* wide: a block per output, else a thread */
+    cuda_axis kept[CUDA_DIMS], gone[CUDA_DIMS];
+    int64_t outputs, length, pieces, piece;
+    double count, p, correction;
+    int mean, root;
+} cuda_fold;
+
+enum { CUDA_ADD, CUDA_MUL, CUDA_MAX, CUDA_MIN };
+
+/* Places in w.p[1] that the index tensors w.p[2].. name. */
+typedef struct cuda_places {
+    cuda_walk w;
+    int64_t scale[CUDA_OPERANDS - 2], limit[CUDA_OPERANDS - 2]; /* bytes per unit of an index tensor, and what it stays below */
+    int64_t skip;                                               /* this index is passed over */
+    int wrap, how, scaled;                                      /* negative ones count from the end; how what meets is combined; times re, im or whole */
+    double re, im;
+    int64_t whole;
+    void *other;
+    cuda_fault *fault;
+} cuda_places;
+
+/* A running sum or the like along lines of `length` elements. */
+typedef struct cuda_scan {
+    const char *x;
+    char *y, *index;
+    uint8_t dtype, lazy, y_dtype;
+    int ndim;
+    int64_t size[CUDA_DIMS], in[CUDA_DIMS], out[CUDA_DIMS], at[CUDA_DIMS]; /* of the lines; bytes */
+    int64_t lines, length, x_step, y_step, index_step;
+} cuda_scan;
+
+/* Rows of (outer, n, inner), contiguous. */
+typedef struct cuda_rows_norm {
+    const void *x, *dy, *w, *b;
+    void *y, *mean, *rstd;
+    int64_t rows, n, inner;
+    int64_t span, groups; /* of groups: runs of so many elements share a weight, rows cycle through so many sets of them */
+    double eps;
+    int log;
+} cuda_rows_norm;
+
+/* Numbers of a distribution into w.p[0], in the order of memory; of: as in ops/create/random.h. */
+typedef struct cuda_sample {
+    cuda_walk w;
+    int of, unroll, together, wide; /* numbers of one draw; those of a draw lie together, or `stride` apart; integers of 64 bits */
+    uint64_t seed, offset, range;
+    int64_t stride, base;
+    double a, b;
+} cuda_sample;
+
+#endif

@@ -1,0 +1,39 @@
+/* cuda.h - what torch.cuda asks beyond what every backend has. The answers are those of the CUDA part, a shared object of its own
+ * (src/cuda) that is opened when a CUDA device is asked for.
+ */
+#ifndef RUSH_TENSOR_CUDA_H
+#define RUSH_TENSOR_CUDA_H
+
+#include "base/base.h"
+
+typedef struct rush_cuda_properties {
+    char name[256];
+    int major, minor, processors, threads_per_processor, integrated, l2_cache, clock;
+    size_t memory;
+    int emulated;
+} rush_cuda_properties;
+
+typedef struct rush_cuda_memory {
+    size_t reserved, peak_reserved; /* taken from the driver */
+    size_t cached, largest_free;    /* of it: not in use     */
+    size_t segments, retries, out_of_memory;
+    double fraction;                /* of the device's memory, that may be taken */
+} rush_cuda_memory;
+
+typedef struct rush_cuda_interface {
+    int (*properties)(rush_device, rush_cuda_properties *);
+    int (*memory)(rush_device, rush_cuda_memory *);
+    int (*memory_info)(rush_device, size_t *free, size_t *total);
+    int (*memory_empty)(rush_device); /* gives what is not in use back to the driver */
+    int (*memory_fraction)(rush_device, double);
+    int (*memory_reset_peak)(rush_device);
+    int (*peer)(rush_device, rush_device other);
+    const char *(*library)(void); /* the operations that are left to libraries, by name, separated by blanks */
+} rush_cuda_interface;
+
+/* The answers; NULL: there is no CUDA device, and `why` says why (without an error). */
+RUSH_PY const rush_cuda_interface *rush_cuda(const char **why);
+/* What the shared object calls its one function, rush_cuda_open: it registers the backend; NULL and why not. */
+typedef const rush_cuda_interface *(*rush_cuda_opener)(const char **why);
+
+#endif
