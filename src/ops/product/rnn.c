@@ -675,7 +675,7 @@ static int packed_run(int kind, rush_cell_step step, const rush_value *in, rush_
     int64_t total = 0;
     for (int64_t t = 0; t < s.steps; ++t) {
         RUSH_CHECK(s.sizes[t] > 0 && (t == 0 || s.sizes[t] <= s.sizes[t - 1]), RUSH_RUNTIME_ERROR, "batch_sizes must be positive and must not rise");
-        total += s.sizes[t];
+        RUSH_CHECK(!__builtin_add_overflow(total, s.sizes[t], &total), RUSH_RUNTIME_ERROR, "batch_sizes sum to more rows than data has");
     }
     RUSH_CHECK(total == s.x->size[0], RUSH_RUNTIME_ERROR, "batch_sizes sum to %lld but data has %lld rows", (long long)total, (long long)s.x->size[0]);
     return run_stack(&s, out);

@@ -81,8 +81,12 @@ static void count_into(rush_tensor *to, const double *x, int64_t n, int dims, co
     }
     if (density) {
         for (int64_t c = 0; c < sum->numel; ++c) total += cell[c];
+        bool stays = total > 0 && isfinite(total); /* a zero, divided; not where a bin has no width */
+        for (int d = 0; d < dims; ++d)
+            for (int64_t b = 0; b < axes[d].bins; ++b) stays = stays && axes[d].edge[b + 1] > axes[d].edge[b];
         for (int64_t c = 0; c < sum->numel; ++c) {
             int64_t rest = c;
+            if (stays && cell[c] == 0) continue;
             double v = cell[c] / total;
             for (int d = dims - 1; d >= 0; --d) {
                 int64_t b = rest % axes[d].bins;

@@ -125,9 +125,9 @@ static void cumprod_grad(rush_grads *s)
     rush_tensor *zeros = T("any", V(eq(x, 0)));
     if (!zeros) return;
     rush_tensor *gx;
-    if (!rush_number_of(zeros) && !rush_grad_enabled()) {
+    if (!rush_number_of(zeros)) {
         gx = div_(reverse_cumsum(mul(g, conj_(y)), d), conj_(x));
-    } else { /* the products without one factor, factor by factor: right with zeros and for second derivatives */
+    } else { /* the products without one factor, factor by factor: right with zeros, for second derivatives too */
         int64_t n = x->size[d];
         rush_tensor **parts = rush_scope_alloc(sizeof *parts * n);
         if (!parts) return;

@@ -61,6 +61,7 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
         RUSH_CHECK(result >= 1, RUSH_RUNTIME_ERROR, "Given input size: %s. Calculated output size: %lld in dimension %d. Output size is too small",
                    rush_shape_of(x), (long long)result, x->ndim - 3 + i);
         p->space[i] = n;
+        p->kernel[i] = RUSH_MIN(k, (n + 2 * b + d - 1) / d); /* elements of a window behind the image count nowhere */
         p->result[i] = size[x->ndim - 3 + i] = result;
     }
     for (int i = 0; i < x->ndim - nd; ++i) p->planes *= x->size[i];
