@@ -97,6 +97,26 @@ except RuntimeError as error:
     assert outs[0].splitlines()[2] == "True"
 
 
+def test_means_over_those_that_still_have_batches():
+    """Numbers as PyTorch prints them."""
+    program = """
+init()
+for divide in (True, False):
+    torch.manual_seed(0)
+    m = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2, bias=False))
+    o = torch.optim.SGD(m.parameters(), lr=0.1)
+    with m.join(divide_by_initial_world_size=divide):
+        for i in range(2 + 2 * rank):
+            m(torch.arange(6.).view(2, 3) * (i + rank + 1) / 10).pow(2).sum().backward()
+            o.step()
+            o.zero_grad()
+    m(torch.ones(1, 3) * rank).sum().backward()
+    print("%.5f %.5f %.5f" % (*m.module.weight[0, :2].tolist(), m.module.weight.grad[0, 0].item()))
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == ["0.05056 0.40616 0.50000\n0.02175 0.37720 0.50000\n"] * 2
+
+
 def test_gradients_of_low_rank():
     """PowerSGD of full rank is the mean; of rank 1 it trains, too, and sends less."""
     program = """

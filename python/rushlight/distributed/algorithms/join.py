@@ -11,6 +11,10 @@ __all__ = ["JoinHook", "Joinable", "Join"]
 class JoinHook:
     """What a process that is done does: main_hook() for each step of the others, post_hook(is_last_joiner) at the end."""
 
+    def _attach(self, context):
+        """The Join that calls this hook."""
+        self._context = context
+
     def main_hook(self):
         """Shadow the collectives of one step."""
 
@@ -62,8 +66,9 @@ class Join:
             raise ValueError("Using join context manager with multiple process groups")
         self.flags = None
         self._hooks = [j.join_hook(**kwargs) for j in joinables]
+        self.running = dist.get_world_size(self._group)
         for hook in self._hooks:
-            hook._context = self
+            hook._attach(self)
 
     def __enter__(self):
         if self._enable:
@@ -80,7 +85,7 @@ class Join:
 
     def notify(self, flags=(True, True)):
         """Before a step of this process: tell those that are done that there is one; whether gradients and buffers are shared in it."""
-        n = self._count(True, flags)
+        n = self.running = self._count(True, flags)
         if n < dist.get_world_size(self._group) and self._throw:
             raise RuntimeError(f"Rank {dist.get_rank(self._group)} has not exhausted its inputs, but another has. To ignore uneven inputs, set "
                                "`throw_on_early_termination=False`")
@@ -119,15 +124,22 @@ class _DDPJoinHook(JoinHook):
     """Buffers, then the gradients of each bucket, as zeros."""
 
     def __init__(self, ddp, divide_by_initial_world_size=True, **kwargs):
-        self.ddp, self.divide = ddp, divide_by_initial_world_size
-        if not divide_by_initial_world_size:
-            raise NotImplementedError("join(divide_by_initial_world_size=False): gradients are divided by the number of all processes")
+        self.ddp, self.divide, self.own = ddp, divide_by_initial_world_size, None
+
+    def _attach(self, context):
+        super()._attach(context)
+        if not self.divide and self.ddp._hook is None:  # a hook of the program's divides as it likes
+            self.ddp._average_over_running(context)
 
     def main_hook(self):
+        if self.own is None:
+            self.own = [p.grad for p in self.ddp._parameters_of_ddp]
         self.ddp._shadow_step(*self._context.flags)
 
     def post_hook(self, is_last_joiner):
-        """The weights of a process that was the last to be done, for all."""
+        """The weights of a process that was the last to be done, for all. Gradients of steps that were not its own go."""
+        for p, grad in zip(self.ddp._parameters_of_ddp, self.own or ()):
+            p.grad = grad
         group = self.ddp.process_group
         rank = torch.tensor([float(dist.get_rank(group)) if is_last_joiner else -1.0])
         dist.all_reduce(rank, dist.ReduceOp.MAX, group)

@@ -136,6 +136,10 @@ class DistributedDataParallel(Module):
         if self._hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._hook = state, hook
+        self._average_by(state, hook)
+
+    def _average_by(self, state, hook):
+        """From now on a hook combines the gradients of each bucket."""
         buckets = self._reducer.buckets()
 
         def begin(i):
@@ -151,6 +155,13 @@ class DistributedDataParallel(Module):
                     buckets[i][0].copy_(value.view(-1))
 
         self._reducer.hooks(begin, finish)
+
+    def _average_over_running(self, context):
+        """Gradients become means over those processes that still have batches."""
+        def running(state, bucket):
+            n = context.running if self._joining is context else self.process_group.size()
+            return torch.distributed.all_reduce(bucket.buffer().div_(n), group=self.process_group, async_op=True).get_future()
+        self._average_by(None, running)
 
     def _shadow_step(self, gradients, buffers):
         """The collectives of a step of the others, for a process that has no batch: zeros are its part of the gradients."""
