@@ -2,7 +2,7 @@
  * a secret. The server must go on: another client asks it after each input. */
 #include "dist/store_server.h"
 #include "fuzz.h"
-#include <poll.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -36,12 +36,12 @@ static void talk(int fd, const uint8_t *data, size_t size)
 {
     char answers[4096];
     for (size_t at = 0; at < size;) {
-        ssize_t sent = send(fd, data + at, size - at, MSG_NOSIGNAL);
+        ssize_t sent = TEMP_FAILURE_RETRY(send(fd, data + at, size - at, MSG_NOSIGNAL));
         if (sent <= 0) break;
         at += (size_t)sent;
     }
     shutdown(fd, SHUT_WR);
-    while (read(fd, answers, sizeof answers) > 0) { }
+    while (TEMP_FAILURE_RETRY(read(fd, answers, sizeof answers)) > 0) { } /* the fuzzer's timer interrupts */
     close(fd);
 }
 
@@ -49,7 +49,7 @@ static void still_there(int i)
 {
     char back[4] = {0};
     int fd = guest(i);
-    if (write(fd, greeting, 5) != 5 || write(fd, "\x0d" "abcd", 5) != 5 || recv(fd, back, 4, MSG_WAITALL) != 4 || memcmp(back, "abcd", 4)) abort();
+    if (write(fd, greeting, 5) != 5 || write(fd, "\x0d" "abcd", 5) != 5 || TEMP_FAILURE_RETRY(recv(fd, back, 4, MSG_WAITALL)) != 4 || memcmp(back, "abcd", 4)) abort();
     close(fd);
 }
 
