@@ -20,6 +20,14 @@ extern "C" {
 RUSH_API rush_module *rush_program_load(const char *path);
 RUSH_API int rush_program_inputs(const rush_module *);  /* how many tensors it is given; -1 and an error */
 RUSH_API int rush_program_results(const rush_module *); /* how many it gives: rush_forward_all() takes up to 8 */
+/* What the file says of input or result i; name and sizes live as long as the module. 0; -1 and an error. */
+typedef struct rush_program_value {
+    const char *name;          /* NULL: it has none     */
+    int dtype, ndim;           /* -1: any, or not known */
+    int64_t size[RUSH_MAXDIM]; /* -1: any               */
+} rush_program_value;
+RUSH_API int rush_program_input_at(const rush_module *, int i, rush_program_value *);
+RUSH_API int rush_program_result_at(const rush_module *, int i, rush_program_value *);
 /* As rush_forward_all(), with room for as many results as there are. */
 RUSH_API int rush_program_run(rush_module *, int n, rush_tensor *const *in, int room, rush_tensor **out);
 /* For inference alone from now on: what follows from its tensors is computed once, batch normalisation joins convolutions. Parameters that

@@ -33,6 +33,9 @@ int main(int argc, char **argv)
     if (!strcmp(what, "ops")) return rush_cmd_ops(argc > 2 ? argv[2] : NULL);
     if (!strcmp(what, "run")) return rush_cmd_run(argc - 2, argv + 2);
     if (!strcmp(what, "inspect")) return rush_cmd_inspect(argc - 2, argv + 2);
+#if RUSH_HAS_SERVER
+    if (!strcmp(what, "serve")) return rush_cmd_serve(argc - 2, argv + 2);
+#endif
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
     if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
     if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
@@ -46,6 +49,7 @@ int main(int argc, char **argv)
            "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
            "                               one C99 file that needs nothing but libm\n"
            "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
-           "       rushlight --version\n");
+           "       rushlight serve DIR     the models of a folder by the KServe v2 protocol%s\n"
+           "       rushlight --version\n", RUSH_HAS_SERVER ? "" : " (this build is without civetweb)");
     return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
 }

@@ -135,6 +135,39 @@ static int deliver(const rush_program *p, const rush_value *in, const rush_value
     return n;
 }
 
+static void tell(const rush_graph *g, const rush_graph_value *v, rush_program_value *to)
+{
+    *to = (rush_program_value){.name = v->name, .dtype = -1, .ndim = -1};
+    if (v->type != RUSH_A_TENSOR || v->ndim < 0) return;
+    to->dtype = v->dtype;
+    to->ndim = v->ndim;
+    for (int d = 0; d < v->ndim; ++d) to->size[d] = v->size[d].symbol >= 0 || v->size[d].n < 0 ? -1 : v->size[d].n;
+}
+
+int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
+{
+    if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_input_at(m, i, v);
+    const rush_program *p = program_of(m);
+    if (!p) return -1;
+    for (uint32_t k = 0; k < p->graph->nin; ++k)
+        if (!p->in[k].part && !p->in[k].unused && !i--) return tell(p->graph, &p->graph->value[p->graph->in[k]], v), 0;
+    return rush_fail(RUSH_INDEX_ERROR, "the program has no such input");
+}
+
+int rush_program_result_at(const rush_module *m, int i, rush_program_value *v)
+{
+    *v = (rush_program_value){.dtype = -1, .ndim = -1};
+    if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return 0;
+    const rush_program *p = program_of(m);
+    if (!p) return -1;
+    for (uint32_t k = 0; k < p->graph->nout; ++k) {
+        if (p->out[k].into >= 0 || i--) continue;
+        if (p->graph->out[k].kind == RUSH_OPERAND_VALUE) tell(p->graph, &p->graph->value[p->graph->out[k].value], v);
+        return 0;
+    }
+    return rush_fail(RUSH_INDEX_ERROR, "the program has no such result");
+}
+
 int rush_program_run(rush_module *m, int n, rush_tensor *const *in, int room, rush_tensor **out)
 {
     if (rush_failed()) return -1;

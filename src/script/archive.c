@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/zip.h"
 #include "nn/module.h"
+#include <rushlight/program.h>
 
 #include <stdio.h>
 
@@ -301,6 +302,15 @@ int rush_script_program_inputs(const rush_module *m)
 {
     const script_function *f = forward_of(m);
     return f ? (int)f->nparams - 1 : -1;
+}
+
+int rush_script_program_input_at(const rush_module *m, int i, rush_program_value *v)
+{
+    const script_function *f = forward_of(m);
+    if (!f) return -1;
+    RUSH_CHECK(i >= 0 && i + 1 < (int)f->nparams, RUSH_INDEX_ERROR, "the program has no such input");
+    *v = (rush_program_value){.name = f->param[i + 1].name, .dtype = -1, .ndim = -1};
+    return 0;
 }
 
 int rush_script_program_results(const rush_module *m)

@@ -199,6 +199,8 @@ bool rush_script_is_archive(const char *path); /* a zip of torch.jit.save; what 
 bool rush_script_is_program(const struct rush_module *);
 int rush_script_program_run(struct rush_module *, int n, rush_tensor *const *in, int room, rush_tensor **out);
 int rush_script_program_inputs(const struct rush_module *);
+struct rush_program_value;
+int rush_script_program_input_at(const struct rush_module *, int i, struct rush_program_value *);
 int rush_script_program_results(const struct rush_module *);
 const char *rush_script_program_text(const struct rush_module *);
 

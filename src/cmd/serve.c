@@ -1,0 +1,77 @@
+/* serve.c - `rushlight serve DIR`: options, signals, and a look at the folder every second. */
+#include "cmd/cmd.h"
+#include "serve/serve.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 64, .instances = 1, .max_batch = 32, .queue = 256, .timeout_ms = 30000, .grace_ms = 10000,
+                             .max_bytes = (size_t)64 << 20, .max_held = (size_t)256 << 20};
+
+static int usage(void)
+{
+    printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
+           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--log]\n"
+           "Serves DIR/NAME.pt2 (.onnx, .pt) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol; /metrics is for Prometheus.\n"
+           "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n");
+    return 2;
+}
+
+static int read_options(int argc, char **argv)
+{
+    serve_options *o = &serve_given;
+    long long mb = 64;
+    const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; } known[] = {
+        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--instances", .i = &o->instances}, {"--max-batch", .i = &o->max_batch},
+        {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue}, {"--timeout-ms", .l = &o->timeout_ms}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections},
+        {"--max-mb", .m = &mb}};
+    o->key = getenv("RUSHLIGHT_API_KEY");
+    for (int i = 0; i < argc; ++i) {
+        size_t k = 0, n = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--log")) {
+            o->log = true;
+            continue;
+        }
+        while (k < n && strcmp(known[k].name, argv[i])) ++k;
+        if (k == n && argv[i][0] != '-' && !o->dir) {
+            o->dir = argv[i];
+            continue;
+        }
+        if (k == n || ++i == argc) return -1;
+        char *end = NULL;
+        long long number = known[k].s ? 0 : strtoll(argv[i], &end, 10);
+        if (!known[k].s && (*end || end == argv[i] || number < 0 || number > 1000000000)) return -1;
+        if (known[k].s) *known[k].s = argv[i];
+        else if (known[k].i) *known[k].i = (int)number;
+        else if (known[k].l) *known[k].l = number;
+        else *known[k].m = number;
+    }
+    o->max_bytes = (size_t)mb << 20;
+    o->max_held = 4 * o->max_bytes;
+    if (o->key && !*o->key) o->key = NULL;
+    return o->dir && o->instances > 0 && o->max_batch > 0 && o->queue > 0 && o->connections > 0 && o->timeout_ms > 0 && mb > 0 && o->port < 65536 ? 0 : -1;
+}
+
+int rush_cmd_serve(int argc, char **argv)
+{
+    sigset_t ends;
+    struct timespec second = {.tv_sec = 1};
+    if (read_options(argc, argv)) return usage();
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before the threads, which inherit it */
+    signal(SIGPIPE, SIG_IGN);
+    serve_repository_scan();
+    if (serve_http_begin()) return fprintf(stderr, "rushlight: %s\n", rush_error()), 1;
+    printf("serving %s at http://%s:%d\n", serve_given.dir, serve_given.host, serve_given.port);
+    fflush(stdout);
+    while (sigtimedwait(&ends, NULL, &second) < 0) serve_repository_scan();
+    serve_http_drain();
+    serve_http_end();
+    serve_repository_end();
+    return 0;
+}

@@ -1,0 +1,501 @@
+/* http.c - paths of the protocol, on civetweb: who may ask, what is read, what is answered. */
+#include "serve/serve.h"
+
+#include <cjson/cJSON.h>
+#include <civetweb.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+atomic_bool serve_draining;
+static struct mg_context *server;
+static atomic_int answering;
+static atomic_size_t held; /* bytes of bodies that are being answered */
+
+/* ---- answers ---- */
+
+static const char *reason(int status)
+{
+    switch (status) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 411: return "Length Required";
+    case 413: return "Content Too Large";
+    case 429: return "Too Many Requests";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    default: return "Internal Server Error";
+    }
+}
+
+static int send_all(struct mg_connection *c, int status, const char *type, const char *body, size_t n, size_t nheader)
+{
+    char head[512], more[64] = "", *whole;
+    bool close = atomic_load(&serve_draining) || (status >= 400 && status != 429 && status != 404); /* what was not read must not be taken for a request */
+    if (nheader) snprintf(more, sizeof more, "Inference-Header-Content-Length: %zu\r\n", nheader);
+    int k = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%sConnection: %s\r\n\r\n", status, reason(status), type, n, more,
+                     status == 401 ? "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
+    if (close) mg_disable_connection_keep_alive(c);
+    if (n < 65536 && (whole = malloc((size_t)k + n + 1))) { /* one packet */
+        memcpy(whole, head, (size_t)k);
+        if (n) memcpy(whole + k, body, n);
+        mg_write(c, whole, (size_t)k + n);
+        free(whole);
+    } else {
+        mg_write(c, head, (size_t)k);
+        mg_write(c, body, n);
+    }
+    return status;
+}
+
+static int send_text(struct mg_connection *c, int status, const char *type, serve_text *t)
+{
+    int sent = t->failed ? send_all(c, 500, "text/plain", "", 0, 0) : send_all(c, status, type, t->p ? t->p : "", t->n, 0);
+    free(t->p);
+    *t = (serve_text){0};
+    return sent;
+}
+
+static int send_json(struct mg_connection *c, serve_text *t) { return send_text(c, 200, "application/json", t); }
+
+static int send_error(struct mg_connection *c, int status, const char *why)
+{
+    serve_text t = {0};
+    serve_print(&t, "{\"error\":");
+    serve_put_json(&t, why);
+    serve_print(&t, "}");
+    return send_text(c, status, "application/json", &t);
+}
+
+/* The library's error. Kinds that are the request's fault are 400. */
+static int send_failed(struct mg_connection *c)
+{
+    char why[SERVE_ERROR];
+    int status = rush_error_kind_now() == RUSH_MEMORY_ERROR ? 503 : 400;
+    snprintf(why, sizeof why, "%s", rush_error() ? rush_error() : "the request failed");
+    rush_error_clear();
+    return send_error(c, status, why);
+}
+
+static int not_found(struct mg_connection *c, const char *what)
+{
+    char why[256];
+    snprintf(why, sizeof why, "Request for unknown model: '%.100s' is not found", what);
+    return send_error(c, 404, why);
+}
+
+/* ---- bodies ---- */
+
+/* What is too large is read over, up to a bound: a client that still sends would not see the answer. */
+static int too_large(struct mg_connection *c)
+{
+    char room[4096];
+    for (size_t n = 0; n < (size_t)8 << 20;) {
+        int got = mg_read(c, room, sizeof room);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    return 413;
+}
+
+/* The whole body with a zero behind it, counted in `held`. An HTTP status; 0. */
+static int read_body(struct mg_connection *c, char **body, size_t *n)
+{
+    const struct mg_request_info *info = mg_get_request_info(c);
+    long long told = info->content_length;
+    size_t room = told >= 0 ? (size_t)told : 65536;
+    *body = NULL;
+    *n = 0;
+    if (told > 0 && (unsigned long long)told > serve_given.max_bytes) return too_large(c);
+    for (size_t counted = 0;;) {
+        size_t have = atomic_fetch_add(&held, room - counted) + room - counted;
+        counted = room;
+        char *more = have > serve_given.max_held ? NULL : realloc(*body, room + 1);
+        if (!more) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 429;
+        *body = more;
+        while (*n < room) {
+            int got = mg_read(c, *body + *n, room - *n);
+            if (got <= 0) break;
+            *n += (size_t)got;
+        }
+        if (told >= 0 || *n < room) {
+            if (told >= 0 && *n < room) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
+            atomic_fetch_sub(&held, counted - *n);
+            (*body)[*n] = 0;
+            return 0;
+        }
+        if (room >= serve_given.max_bytes) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 413;
+        room = room * 2 < serve_given.max_bytes ? room * 2 : serve_given.max_bytes;
+    }
+}
+
+static void free_body(char *body, size_t n)
+{
+    free(body);
+    atomic_fetch_sub(&held, n);
+}
+
+static int body_failed(struct mg_connection *c, int status)
+{
+    return send_error(c, status, status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : "the body was cut short");
+}
+
+/* ---- inference ---- */
+
+static void note_latency(serve_stats *s, uint64_t ns)
+{
+    int k = 0;
+    for (uint64_t edge = 100000; k < SERVE_BUCKETS - 1 && ns > edge; edge *= 2) ++k;
+    atomic_fetch_add(&s->bucket[k], 1);
+}
+
+static int infer_body(struct mg_connection *c, serve_model *m, const char *body, size_t n, uint64_t begin)
+{
+    const char *told = mg_get_header(c, "Inference-Header-Content-Length");
+    char *end = NULL;
+    size_t nheader = told ? strtoull(told, &end, 10) : n, njson = 0;
+    serve_stats *s = m->stats;
+    if (told && (*end || end == told || *told == '-' || nheader > n)) return send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
+    serve_job *job = serve_job_new(m);
+    serve_request *r = job ? serve_request_read(m, body, n, nheader, job) : NULL;
+    if (!r) return serve_job_drop(job), send_failed(c);
+    uint64_t read = serve_now();
+    int status = serve_job_run(job);
+    if (status == 410) return serve_request_free(r), serve_job_drop(job), status;
+    serve_text out = {0};
+    uint64_t ran = serve_now();
+    if (status != 200) status = send_error(c, status, job->error);
+    else if (serve_request_answer(r, job, &out, &njson)) status = send_failed(c);
+    else status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
+    free(out.p);
+    uint64_t done = serve_now();
+    atomic_fetch_add(&s->input.n, 1), atomic_fetch_add(&s->input.ns, read - begin);
+    atomic_fetch_add(&s->output.n, 1), atomic_fetch_add(&s->output.ns, done - ran);
+    serve_request_free(r);
+    serve_job_drop(job);
+    return status;
+}
+
+static int infer(struct mg_connection *c, const char *name, const char *version)
+{
+    uint64_t begin = serve_now();
+    char *body;
+    size_t n;
+    int status = read_body(c, &body, &n);
+    if (status) return body_failed(c, status);
+    for (int tries = 0; tries < 8; ++tries) { /* of a model that is being replaced the new one is asked */
+        serve_model *m = serve_model_find(name, version);
+        if (!m) {
+            status = not_found(c, name);
+            break;
+        }
+        status = infer_body(c, m, body, n, begin);
+        serve_count *count = status == 200 ? &m->stats->success : &m->stats->fail;
+        if (status != 410) {
+            uint64_t took = serve_now() - begin;
+            struct timespec t;
+            clock_gettime(CLOCK_REALTIME, &t);
+            atomic_store(&m->stats->last_ms, (unsigned long long)t.tv_sec * 1000 + (unsigned long long)t.tv_nsec / 1000000);
+            atomic_fetch_add(&count->n, 1), atomic_fetch_add(&count->ns, took);
+            note_latency(m->stats, took);
+        }
+        serve_model_drop(m);
+        if (status != 410) break;
+    }
+    if (status == 410) status = send_error(c, 503, "the model is being replaced");
+    free_body(body, n);
+    return status;
+}
+
+/* ---- what there is ---- */
+
+static void put_values(serve_text *t, const serve_value *v, int n, bool config)
+{
+    for (int i = 0; i < n; ++i) {
+        const char *type = serve_datatype(v[i].dtype);
+        serve_print(t, "%s{\"name\":", i ? "," : "");
+        serve_put_json(t, v[i].name);
+        serve_print(t, config ? ",\"data_type\":\"TYPE_%s\",\"dims\":[" : ",\"datatype\":\"%s\",\"shape\":[", type ? type : "FP32");
+        if (v[i].ndim < 0) serve_print(t, "-1");
+        for (int d = 0; d < v[i].ndim; ++d) serve_print(t, d ? ",%lld" : "%lld", (long long)v[i].size[d]);
+        serve_print(t, "]}");
+    }
+}
+
+static int describe(struct mg_connection *c, const char *name, const char *version, bool config)
+{
+    serve_text t = {0};
+    serve_model *m = serve_model_find(name, version);
+    if (!m) return not_found(c, name);
+    serve_print(&t, "{\"name\":\"%s\"", m->name);
+    if (config) serve_print(&t, ",\"platform\":\"%s\",\"backend\":\"rushlight\",\"max_batch_size\":0,\"instance_group\":[{\"name\":\"cpu\",\"kind\":\"KIND_CPU\",\"count\":%d}],"
+                                "\"dynamic_batching\":{\"preferred_batch_size\":[%d],\"max_queue_delay_microseconds\":%lld}",
+                            m->platform, m->instances, m->max_batch, (long long)serve_given.delay_us);
+    else serve_print(&t, ",\"versions\":[\"%s\"],\"platform\":\"%s\"", m->version, m->platform);
+    serve_print(&t, config ? ",\"input\":[" : ",\"inputs\":[");
+    put_values(&t, m->in, m->nin, config);
+    serve_print(&t, config ? "],\"output\":[" : "],\"outputs\":[");
+    put_values(&t, m->out, m->nout, config);
+    serve_print(&t, "]}");
+    serve_model_drop(m);
+    return send_json(c, &t);
+}
+
+static void put_count(serve_text *t, const char *name, const serve_count *x, bool first)
+{
+    serve_print(t, "%s\"%s\":{\"count\":%llu,\"ns\":%llu}", first ? "" : ",", name, atomic_load(&((serve_count *)x)->n), atomic_load(&((serve_count *)x)->ns));
+}
+
+typedef struct listing { serve_text *t; const char *name, *version; int n; } listing;
+
+static void put_stats(serve_entry *e, void *arg)
+{
+    listing *l = arg;
+    serve_text *t = l->t;
+    serve_stats *s = &e->stats;
+    if ((l->name && strcmp(l->name, e->name)) || (l->version && strcmp(l->version, e->version)) || !e->model) return;
+    serve_print(t, "%s{\"name\":\"%s\",\"version\":\"%s\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu,\"inference_stats\":{", l->n++ ? "," : "", e->name, e->version,
+                atomic_load(&s->last_ms), atomic_load(&s->rows), atomic_load(&s->executions));
+    put_count(t, "success", &s->success, true);
+    put_count(t, "fail", &s->fail, false);
+    put_count(t, "queue", &s->waited, false);
+    put_count(t, "compute_input", &s->input, false);
+    put_count(t, "compute_infer", &s->infer, false);
+    put_count(t, "compute_output", &s->output, false);
+    serve_print(t, "},\"batch_stats\":[]}");
+}
+
+static int stats(struct mg_connection *c, const char *name, const char *version)
+{
+    serve_text t = {0};
+    listing l = {&t, name, version, 0};
+    serve_print(&t, "{\"model_stats\":[");
+    serve_repository_each(put_stats, &l);
+    serve_print(&t, "]}");
+    if (name && !l.n) return free(t.p), not_found(c, name);
+    return send_json(c, &t);
+}
+
+static void put_entry(serve_entry *e, void *arg)
+{
+    listing *l = arg;
+    serve_print(l->t, "%s{\"name\":\"%s\",\"version\":\"%s\",\"state\":\"%s\",\"reason\":", l->n++ ? "," : "", e->name, e->version, e->model ? "READY" : "UNAVAILABLE");
+    serve_put_json(l->t, e->reason);
+    serve_print(l->t, "}");
+}
+
+static void put_metrics(serve_entry *e, void *arg)
+{
+    serve_text *t = arg;
+    serve_stats *s = &e->stats;
+    char label[256];
+    snprintf(label, sizeof label, "model=\"%s\",version=\"%s\"", e->name, e->version);
+    serve_print(t, "rushlight_requests_total{%s,outcome=\"success\"} %llu\n", label, atomic_load(&s->success.n));
+    serve_print(t, "rushlight_requests_total{%s,outcome=\"fail\"} %llu\n", label, atomic_load(&s->fail.n));
+    serve_print(t, "rushlight_refused_total{%s} %llu\nrushlight_timeouts_total{%s} %llu\n", label, atomic_load(&s->refused), label, atomic_load(&s->timed_out));
+    serve_print(t, "rushlight_executions_total{%s} %llu\nrushlight_rows_total{%s} %llu\n", label, atomic_load(&s->executions), label, atomic_load(&s->rows));
+    serve_print(t, "rushlight_queue_seconds_total{%s} %.9f\nrushlight_compute_seconds_total{%s} %.9f\n", label, (double)atomic_load(&s->waited.ns) * 1e-9, label, (double)atomic_load(&s->infer.ns) * 1e-9);
+    unsigned long long sum = 0;
+    for (int k = 0; k < SERVE_BUCKETS; ++k) {
+        sum += atomic_load(&s->bucket[k]);
+        if (k == SERVE_BUCKETS - 1) serve_print(t, "rushlight_request_seconds_bucket{%s,le=\"+Inf\"} %llu\n", label, sum);
+        else serve_print(t, "rushlight_request_seconds_bucket{%s,le=\"%g\"} %llu\n", label, 1e-4 * (double)(1 << k), sum);
+    }
+    serve_print(t, "rushlight_request_seconds_sum{%s} %.9f\nrushlight_request_seconds_count{%s} %llu\n", label, (double)(atomic_load(&s->success.ns) + atomic_load(&s->fail.ns)) * 1e-9, label, sum);
+    serve_print(t, "rushlight_model_ready{%s} %d\nrushlight_queued{%s} %d\n", label, e->model != NULL, label, e->model ? e->model->queued : 0);
+}
+
+static int metrics(struct mg_connection *c)
+{
+    serve_text t = {0};
+    serve_print(&t, "# TYPE rushlight_requests_total counter\n# TYPE rushlight_request_seconds histogram\n# TYPE rushlight_model_ready gauge\n# TYPE rushlight_queued gauge\n");
+    serve_repository_each(put_metrics, &t);
+    return send_text(c, 200, "text/plain; version=0.0.4", &t);
+}
+
+/* ---- the repository ---- */
+
+static int change(struct mg_connection *c, const char *name, bool load)
+{
+    char why[SERVE_ERROR], *body;
+    size_t n;
+    int status = read_body(c, &body, &n);
+    if (status) return body_failed(c, status);
+    cJSON *json = n ? serve_json(body, n) : NULL;
+    const cJSON *x = NULL, *parameters = cJSON_GetObjectItemCaseSensitive(json, "parameters");
+    bool carries = false;
+    cJSON_ArrayForEach(x, parameters) carries |= x->string && (!strcmp(x->string, "config") || !strncmp(x->string, "file:", 5));
+    cJSON_Delete(json);
+    free_body(body, n);
+    if (load && carries) return send_error(c, 400, "models are loaded from the repository's folder: configurations and files in a request are not supported");
+    if (load && serve_repository_load(name, why, sizeof why)) return send_error(c, 400, why);
+    if (!load && serve_repository_unload(name)) return not_found(c, name);
+    return send_all(c, 200, "application/json", "", 0, 0);
+}
+
+static int list_models(struct mg_connection *c)
+{
+    char *body;
+    size_t n;
+    int status = read_body(c, &body, &n);
+    if (status) return body_failed(c, status);
+    free_body(body, n);
+    serve_text t = {0};
+    listing l = {&t, NULL, NULL, 0};
+    serve_print(&t, "[");
+    serve_repository_each(put_entry, &l);
+    serve_print(&t, "]");
+    return send_json(c, &t);
+}
+
+/* ---- paths ---- */
+
+static int about(struct mg_connection *c)
+{
+    serve_text t = {0};
+    serve_print(&t, "{\"name\":\"rushlight\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"model_repository(unload_dependents)\",\"statistics\"]}", rush_version());
+    return send_json(c, &t);
+}
+
+static void count_unready(serve_entry *e, void *arg) { *(int *)arg += !e->model && !e->unloaded; }
+
+static int health(struct mg_connection *c, bool ready)
+{
+    int unready = 0;
+    if (ready) serve_repository_each(count_unready, &unready);
+    bool well = !ready || (!unready && !atomic_load(&serve_draining));
+    return send_all(c, well ? 200 : 503, "application/json", "", 0, 0);
+}
+
+/* /v2/models/NAME[/versions/V][/WHAT] */
+static int model_path(struct mg_connection *c, char *path, bool post)
+{
+    char *rest = NULL, *name = strtok_r(path, "/", &rest), *version = NULL, *what = strtok_r(NULL, "/", &rest);
+    if (!name) return send_error(c, 404, "no such path");
+    if (!strcmp(name, "stats") && !what) return stats(c, NULL, NULL);
+    if (what && !strcmp(what, "versions")) {
+        version = strtok_r(NULL, "/", &rest);
+        what = strtok_r(NULL, "/", &rest);
+        if (!version) return send_error(c, 404, "no such path");
+    }
+    if (post && what && !strcmp(what, "infer")) return infer(c, name, version);
+    if (post && what && !strcmp(what, "trace")) return send_error(c, 400, "traces are not supported");
+    if (post) return send_error(c, 405, "this path is read with GET");
+    if (!what) return describe(c, name, version, false);
+    if (!strcmp(what, "config")) return describe(c, name, version, true);
+    if (!strcmp(what, "stats")) return stats(c, name, version);
+    if (!strcmp(what, "trace")) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
+    if (strcmp(what, "ready")) return send_error(c, 404, "no such path");
+    serve_model *m = serve_model_find(name, version);
+    serve_model_drop(m);
+    return send_all(c, m && !atomic_load(&serve_draining) ? 200 : 400, "application/json", "", 0, 0);
+}
+
+static int repository_path(struct mg_connection *c, char *path)
+{
+    char *rest = NULL, *first = strtok_r(path, "/", &rest), *name = strtok_r(NULL, "/", &rest), *what = strtok_r(NULL, "/", &rest);
+    if (first && !strcmp(first, "index") && !name) return list_models(c);
+    if (!first || strcmp(first, "models") || !what || (strcmp(what, "load") && strcmp(what, "unload"))) return send_error(c, 404, "no such path");
+    return change(c, name, !strcmp(what, "load"));
+}
+
+static int route(struct mg_connection *c, char *path, bool post)
+{
+    if (!strcmp(path, "/metrics") && !post) return metrics(c);
+    if (!strcmp(path, "/v2") && !post) return about(c);
+    if (!strcmp(path, "/v2/health/live")) return health(c, false);
+    if (!strcmp(path, "/v2/health/ready")) return health(c, true);
+    if (!strncmp(path, "/v2/models/", 11)) return model_path(c, path + 11, post);
+    if (!strncmp(path, "/v2/repository/", 15) && post) return repository_path(c, path + 15);
+    if (!strcmp(path, "/v2/trace/setting") && !post) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
+    if (!strcmp(path, "/v2/logging") && !post) return send_all(c, 200, "application/json", "{\"log_info\":true,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":0}", 76, 0);
+    if (!strncmp(path, "/v2/systemsharedmemory", 22) || !strncmp(path, "/v2/cudasharedmemory", 20)) {
+        if (!post) return send_all(c, 200, "application/json", "[]", 2, 0);
+        return strstr(path, "/unregister") ? send_all(c, 200, "application/json", "", 0, 0) : send_error(c, 400, "shared memory is not supported");
+    }
+    return send_error(c, 404, "no such path");
+}
+
+/* Compares all of both, so that the time says nothing. */
+static bool same(const char *a, const char *key)
+{
+    size_t n = strlen(key), m = strlen(a);
+    unsigned different = n != m;
+    for (size_t i = 0; i < n; ++i) different |= (unsigned)(a[i < m ? i : 0] ^ key[i]);
+    return !different;
+}
+
+static bool may(struct mg_connection *c)
+{
+    const char *bearer = mg_get_header(c, "Authorization"), *key = mg_get_header(c, "X-API-Key");
+    if (!serve_given.key) return true;
+    return (bearer && !strncasecmp(bearer, "Bearer ", 7) && same(bearer + 7, serve_given.key)) || (key && same(key, serve_given.key));
+}
+
+static int handle(struct mg_connection *c, void *arg)
+{
+    const struct mg_request_info *info = mg_get_request_info(c);
+    char path[1024];
+    uint64_t begin = serve_now();
+    int status;
+    atomic_fetch_add(&answering, 1);
+    bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET");
+    if (!may(c)) status = send_error(c, 401, "this server needs a key");
+    else if (!post && !get) status = send_error(c, 405, "only GET and POST");
+    else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = send_error(c, 404, "no such path");
+    else status = route(c, path, post);
+    if (serve_given.log) {
+        serve_text t = {0};
+        serve_print(&t, "{\"method\":\"%s\",\"path\":", post ? "POST" : get ? "GET" : "?");
+        serve_put_json(&t, info->local_uri ? info->local_uri : "");
+        serve_print(&t, ",\"status\":%d,\"us\":%llu,\"from\":\"%s\"}\n", status, (unsigned long long)(serve_now() - begin) / 1000, info->remote_addr);
+        if (t.p) fputs(t.p, stderr);
+        free(t.p);
+    }
+    rush_error_clear();
+    atomic_fetch_sub(&answering, 1);
+    return status;
+}
+
+static int quiet(const struct mg_connection *c, const char *message)
+{
+    rush_log(2, "%s", message);
+    return 1;
+}
+
+int serve_http_begin(void)
+{
+    char ports[128], threads[16], timeout[24];
+    snprintf(ports, sizeof ports, "%s:%d", serve_given.host, serve_given.port);
+    snprintf(threads, sizeof threads, "%d", serve_given.connections);
+    snprintf(timeout, sizeof timeout, "%lld", (long long)serve_given.timeout_ms);
+    const char *options[] = {"listening_ports", ports, "num_threads", threads, "enable_keep_alive", "yes", "keep_alive_timeout_ms", timeout, "request_timeout_ms", timeout, "tcp_nodelay", "1",
+                             "max_request_size", "16384", "enable_directory_listing", "no", NULL};
+    const struct mg_callbacks callbacks = {.log_message = quiet};
+    mg_init_library(0);
+    server = mg_start(&callbacks, NULL, options);
+    RUSH_CHECK(server, RUSH_IO_ERROR, "cannot listen at %s: %s", ports, strerror(errno));
+    mg_set_request_handler(server, "/", handle, NULL);
+    struct mg_server_port port[4];
+    if (mg_get_server_ports(server, 4, port) > 0) serve_given.port = port[0].port;
+    return 0;
+}
+
+void serve_http_drain(void)
+{
+    atomic_store(&serve_draining, true);
+    struct timespec moment = {.tv_nsec = 10000000};
+    for (int64_t waited = 0, idle = 0; waited < serve_given.grace_ms && idle < 200; waited += 10, idle = atomic_load(&answering) ? 0 : idle + 10) nanosleep(&moment, NULL);
+}
+
+void serve_http_end(void)
+{
+    if (server) mg_stop(server);
+    mg_exit_library();
+}

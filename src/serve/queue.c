@@ -1,0 +1,277 @@
+/* queue.c - jobs of a model: a queue with a bound, threads that take batches from it, answers that are waited for. */
+#include "serve/serve.h"
+#include <rushlight/ops.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_JOBS = 256 }; /* in a batch */
+
+uint64_t serve_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct timespec timespec_of(uint64_t ns) { return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}; }
+
+serve_job *serve_job_new(serve_model *m)
+{
+    serve_job *j = calloc(1, sizeof *j);
+    pthread_condattr_t forward;
+    if (!j) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    atomic_init(&j->refs, 1);
+    atomic_fetch_add(&m->refs, 1);
+    j->model = m;
+    memset(j->cast, -1, sizeof j->cast);
+    pthread_condattr_init(&forward);
+    pthread_condattr_setclock(&forward, CLOCK_MONOTONIC);
+    pthread_cond_init(&j->done, &forward);
+    pthread_condattr_destroy(&forward);
+    return j;
+}
+
+void serve_job_drop(serve_job *j)
+{
+    if (!j || atomic_fetch_sub(&j->refs, 1) != 1) return;
+    for (int i = 0; i < j->n; ++i) rush_drop(j->in[i]);
+    for (int i = 0; i < j->nout; ++i) rush_drop(j->out[i]), rush_drop(j->numbers[i]);
+    pthread_cond_destroy(&j->done);
+    serve_model_drop(j->model);
+    free(j);
+}
+
+/* ---- waiting ---- */
+
+static void unlink_job(serve_model *m, serve_job *j)
+{
+    serve_job **at = &m->first;
+    while (*at != j) at = &(*at)->next;
+    *at = j->next;
+    if (m->last == &j->next) m->last = at;
+    m->queued--;
+}
+
+static int refuse(serve_job *j, int status, const char *why)
+{
+    snprintf(j->error, sizeof j->error, "%s", why);
+    return status;
+}
+
+int serve_job_run(serve_job *j)
+{
+    serve_model *m = j->model;
+    struct timespec until = timespec_of(serve_now() + (uint64_t)serve_given.timeout_ms * 1000000u);
+    pthread_mutex_lock(&m->lock);
+    if (m->ending || m->queued >= serve_given.queue) {
+        bool ending = m->ending;
+        pthread_mutex_unlock(&m->lock);
+        if (!ending) atomic_fetch_add(&m->stats->refused, 1);
+        return ending ? refuse(j, 410, "the model was unloaded") : refuse(j, 429, "too many requests: the model's queue is full");
+    }
+    atomic_fetch_add(&j->refs, 1); /* the queue's */
+    j->queued_at = serve_now();
+    j->state = SERVE_QUEUED;
+    j->next = NULL;
+    *m->last = j;
+    m->last = &j->next;
+    m->queued++;
+    pthread_cond_signal(&m->more);
+    int waited = 0;
+    while (j->state < SERVE_DONE && waited != ETIMEDOUT) waited = pthread_cond_timedwait(&j->done, &m->lock, &until);
+    serve_state state = j->state;
+    if (state == SERVE_QUEUED) unlink_job(m, j);
+    pthread_mutex_unlock(&m->lock);
+    if (state == SERVE_QUEUED) serve_job_drop(j);
+    if (state == SERVE_DONE) return 200;
+    if (state == SERVE_FAILED) return 400;
+    atomic_fetch_add(&m->stats->timed_out, 1);
+    return refuse(j, 504, "the request took longer than the server allows"); /* one that is being computed is dropped when that ends */
+}
+
+/* ---- batches ---- */
+
+static bool fits(const serve_job *a, const serve_job *b)
+{
+    if (a->n != b->n) return false;
+    for (int i = 0; i < a->n; ++i) {
+        const rush_tensor *x = a->in[i], *y = b->in[i];
+        int n = rush_ndim(x);
+        if (n < 1 || n != rush_ndim(y) || rush_dtype_of(x) != rush_dtype_of(y) || a->cast[i] != b->cast[i]) return false;
+        for (int d = 1; d < n; ++d)
+            if (rush_size(x, d) != rush_size(y, d)) return false;
+    }
+    return true;
+}
+
+static int64_t rows_of(const serve_job *j)
+{
+    int64_t rows = j->n && rush_ndim(j->in[0]) ? rush_size(j->in[0], 0) : 1;
+    for (int i = 0; i < j->n; ++i)
+        if (!rush_ndim(j->in[i]) || rush_size(j->in[i], 0) != rows) return -1; /* no batch of samples */
+    return rows;
+}
+
+/* Takes what fits behind the first job, as it stands in the queue. Called with the lock. */
+static int take(serve_model *m, serve_job **batch)
+{
+    int n = 0;
+    int64_t rows = 0;
+    uint64_t now = serve_now();
+    for (serve_job **at = &m->first; *at && n < MOST_JOBS;) {
+        serve_job *j = *at;
+        if (n && (batch[0]->rows < 0 || j->rows < 0 || rows + j->rows > m->max_batch || !fits(batch[0], j))) {
+            at = &j->next;
+            continue;
+        }
+        if (m->last == &j->next) m->last = at;
+        *at = j->next;
+        m->queued--;
+        j->state = SERVE_TAKEN;
+        j->began = now;
+        batch[n++] = j;
+        rows += j->rows;
+        if (m->max_batch <= 1) break;
+    }
+    return n;
+}
+
+/* While a batch could grow, its first job is held back for at most delay_us. */
+static void wait_for_more(serve_model *m)
+{
+    if (!serve_given.delay_us || m->max_batch <= 1) return;
+    struct timespec until = timespec_of(m->first->queued_at + (uint64_t)serve_given.delay_us * 1000u);
+    for (;;) {
+        int64_t rows = 0;
+        for (serve_job *j = m->first; j; j = j->next) rows += j->rows > 0 ? j->rows : m->max_batch;
+        if (!m->first || rows >= m->max_batch || m->ending) return;
+        if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
+    }
+}
+
+/* Results of a whole batch, cut into the jobs' parts. */
+static int share(serve_job **batch, int n, int64_t rows, int nout, rush_tensor **out)
+{
+    for (int k = 0; k < nout; ++k)
+        if (!rush_ndim(out[k]) || rush_size(out[k], 0) != rows)
+            return rush_fail(RUSH_VALUE_ERROR, "result %d has no row for each row of the inputs", k);
+    for (int i = 0, at = 0; i < n; at += (int)batch[i++]->rows)
+        for (int k = 0; k < nout; ++k) {
+            rush_tensor *part = rush_contiguous(rush_slice(out[k], .dim = 0, .start = RUSH_V((int64_t)at), .end = RUSH_V((int64_t)(at + batch[i]->rows))));
+            if (!part) return -1;
+            batch[i]->out[k] = rush_keep(part);
+            batch[i]->nout = k + 1;
+        }
+    return 0;
+}
+
+static int compute(rush_module *net, serve_job **batch, int n)
+{
+    rush_tensor *in[SERVE_TENSORS], *out[SERVE_TENSORS];
+    int64_t rows = 0;
+    for (int i = 0; i < n; ++i) rows += batch[i]->rows;
+    for (int k = 0; k < batch[0]->n; ++k) {
+        rush_tensor *parts[MOST_JOBS];
+        for (int i = 0; i < n; ++i) parts[i] = batch[i]->in[k];
+        in[k] = n == 1 ? parts[0] : rush_cat(((rush_tensors){parts, (size_t)n}), .dim = 0);
+        if (in[k] && batch[0]->cast[k] >= 0) in[k] = rush_to(in[k], rush_v_dtype(batch[0]->cast[k]));
+        if (!in[k]) return -1;
+    }
+    int nout = rush_program_run(net, batch[0]->n, in, SERVE_TENSORS, out);
+    if (nout < 0) return -1;
+    if (n > 1) return share(batch, n, rows, nout, out);
+    for (int k = 0; k < nout; ++k) {
+        rush_tensor *t = out[k] ? rush_contiguous(out[k]) : NULL;
+        if (!t) return rush_error() ? -1 : rush_fail(RUSH_RUNTIME_ERROR, "the model has no tensor as result %d", k);
+        batch[0]->out[k] = rush_keep(t);
+        batch[0]->nout = k + 1;
+    }
+    return 0;
+}
+
+static int show(serve_job *j)
+{
+    for (int k = 0; k < j->nout; ++k) {
+        if (!(j->shown >> k & 1)) continue;
+        rush_tensor *t = rush_to(j->out[k], rush_v_dtype(rush_dtype_is_float(rush_dtype_of(j->out[k])) ? RUSH_F64 : RUSH_I64));
+        if (!t) return -1;
+        j->numbers[k] = rush_keep(t);
+    }
+    return 0;
+}
+
+static void forget(serve_job *j)
+{
+    for (int k = 0; k < j->nout; ++k) rush_drop(j->out[k]), rush_drop(j->numbers[k]), j->numbers[k] = NULL;
+    j->nout = 0;
+}
+
+/* When a batch fails, each job is tried by itself: one that is wrong harms no other. */
+static void run_batch(rush_module *net, serve_job **batch, int n)
+{
+    int failed = 0;
+    rush_scope() {
+        failed = compute(net, batch, n);
+        for (int i = 0; !failed && i < n; ++i) failed = show(batch[i]);
+    }
+    if (!failed) return;
+    for (int i = 0; i < n; ++i) forget(batch[i]);
+    if (n == 1) {
+        snprintf(batch[0]->error, sizeof batch[0]->error, "%s", rush_error() ? rush_error() : "the model failed");
+        rush_error_clear();
+        return;
+    }
+    rush_error_clear();
+    for (int i = 0; i < n; ++i) run_batch(net, &batch[i], 1);
+}
+
+static void finish(serve_model *m, serve_job **batch, int n)
+{
+    uint64_t now = serve_now();
+    serve_stats *s = m->stats;
+    atomic_fetch_add(&s->executions, 1);
+    pthread_mutex_lock(&m->lock);
+    for (int i = 0; i < n; ++i) {
+        serve_job *j = batch[i];
+        j->ended = now;
+        atomic_fetch_add(&s->waited.n, 1);
+        atomic_fetch_add(&s->waited.ns, j->began - j->queued_at);
+        atomic_fetch_add(&s->infer.n, 1);
+        atomic_fetch_add(&s->infer.ns, now - j->began);
+        atomic_fetch_add(&s->rows, (unsigned long long)(j->rows > 0 ? j->rows : 1));
+        j->state = j->error[0] ? SERVE_FAILED : SERVE_DONE;
+        pthread_cond_signal(&j->done);
+    }
+    pthread_mutex_unlock(&m->lock);
+    for (int i = 0; i < n; ++i) serve_job_drop(batch[i]);
+}
+
+void *serve_instance(void *arg)
+{
+    serve_instance_start start = *(serve_instance_start *)arg;
+    serve_model *m = start.model;
+    serve_job *batch[MOST_JOBS];
+    free(arg);
+    rush_grad_enabled_set(false);
+    rush_num_threads_set(rush_num_threads() / serve_given.instances > 0 ? rush_num_threads() / serve_given.instances : 1);
+    pthread_mutex_lock(&m->lock);
+    for (;;) {
+        while (!m->first && !m->ending) pthread_cond_wait(&m->more, &m->lock);
+        if (!m->first) break;
+        for (serve_job *j = m->first; j; j = j->next)
+            if (!j->rows) j->rows = rows_of(j);
+        wait_for_more(m);
+        int n = m->first ? take(m, batch) : 0;
+        pthread_mutex_unlock(&m->lock);
+        if (n) run_batch(start.net, batch, n), finish(m, batch, n);
+        pthread_mutex_lock(&m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    rush_module_drop(start.net);
+    serve_model_drop(m);
+    return NULL;
+}

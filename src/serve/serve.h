@@ -1,0 +1,134 @@
+/* serve.h - models over HTTP: the KServe v2 protocol, as Triton's clients speak it.
+ *
+ * A request is read and answered by a thread of the web server (http.c); in between it waits as a job in its model's queue
+ * (queue.c), from which the model's own threads take as many as fit into one batch. Which models there are is looked at in
+ * a folder (repository.c). Operations are called in a model's threads alone: those of the web server have small stacks.
+ */
+#ifndef RUSH_SERVE_H
+#define RUSH_SERVE_H
+
+#include <rushlight.h>
+#include <rushlight/program.h>
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512 };
+
+typedef struct serve_options {
+    const char *dir, *host, *key;
+    int port, connections, instances, max_batch, queue;
+    int64_t delay_us, timeout_ms, grace_ms;
+    size_t max_bytes, max_held; /* of one request; of all that are being answered */
+    bool log;
+} serve_options;
+extern serve_options serve_given;
+
+uint64_t serve_now(void); /* nanoseconds, of a clock that only goes forward */
+
+/* ---- models ---- */
+
+typedef struct serve_value {
+    char name[SERVE_NAME];
+    int dtype;                 /* -1: any               */
+    int ndim;                  /* -1: any               */
+    int64_t size[RUSH_MAXDIM]; /* -1: any               */
+} serve_value;
+
+/* Counts that only grow, and the nanoseconds that went into them. */
+typedef struct serve_count { atomic_ullong n, ns; } serve_count;
+enum { SERVE_BUCKETS = 16 };
+typedef struct serve_stats {
+    serve_count success, fail, waited, input, infer, output;
+    atomic_ullong executions, rows, refused, timed_out, last_ms;
+    atomic_ullong bucket[SERVE_BUCKETS]; /* requests that took at most 2^k * 100 us */
+} serve_stats;
+
+typedef struct serve_job serve_job;
+typedef struct serve_model {
+    atomic_int refs;
+    char name[SERVE_NAME], version[24], platform[16];
+    int nin, nout, max_batch; /* max_batch 1: the first dimension is not one of samples */
+    serve_value *in, *out;
+    serve_stats *stats;       /* of the name and version: it outlives a reload           */
+    pthread_mutex_t lock;
+    pthread_cond_t more;      /* there are jobs, or it ends                              */
+    serve_job *first, **last;
+    int queued, instances;
+    bool ending;
+} serve_model;
+
+/* A model whose threads run; one reference. NULL and an error. */
+serve_model *serve_model_load(const char *name, const char *version, const char *path, serve_stats *);
+void serve_model_drop(serve_model *);
+void serve_model_end(serve_model *); /* its threads answer what is queued, then go; drops the caller's reference */
+
+/* ---- jobs: queue.c ---- */
+
+typedef enum serve_state { SERVE_QUEUED, SERVE_TAKEN, SERVE_DONE, SERVE_FAILED } serve_state;
+struct serve_job {
+    atomic_int refs;
+    serve_model *model;
+    int n, nout;
+    rush_tensor *in[SERVE_TENSORS], *out[SERVE_TENSORS]; /* held */
+    rush_tensor *numbers[SERVE_TENSORS]; /* held: of results that JSON shows, as int64 or float64 */
+    uint64_t shown;                      /* bit k: result k is one of them                       */
+    int8_t cast[SERVE_TENSORS];          /* inputs that came in JSON become this dtype; -1: they have theirs */
+    int64_t rows;
+    serve_state state;
+    char error[SERVE_ERROR];
+    uint64_t queued_at, began, ended;
+    pthread_cond_t done;
+    serve_job *next;
+};
+serve_job *serve_job_new(serve_model *);
+void serve_job_drop(serve_job *);
+/* Waits for the answer. An HTTP status: 200 with job->out, else job->error says why; 410: the model has ended, look for the new one. */
+int serve_job_run(serve_job *);
+void *serve_instance(void *); /* the thread of one instance */
+typedef struct serve_instance_start { serve_model *model; rush_module *net; } serve_instance_start;
+
+/* ---- the folder: repository.c ---- */
+
+int serve_repository_scan(void);                                         /* how many models changed; prints what went wrong */
+serve_model *serve_model_find(const char *name, const char *version);    /* held; version NULL: the latest. NULL: there is none */
+int serve_repository_load(const char *name, char *error, size_t room);   /* 0; -1 */
+int serve_repository_unload(const char *name);                           /* 0; -1: there is none */
+void serve_repository_end(void);
+
+typedef struct serve_entry {
+    char name[SERVE_NAME], version[24], path[1024], reason[SERVE_ERROR];
+    serve_model *model;      /* NULL: not loaded                    */
+    serve_stats stats;
+    int64_t stamp[4];        /* of the file that was loaded or tried */
+    bool unloaded, seen;     /* unloaded: by request                 */
+    struct serve_entry *next;
+} serve_entry;
+void serve_repository_each(void (*fn)(serve_entry *, void *), void *arg); /* under the lock */
+
+/* ---- text that grows: wire.c ---- */
+
+typedef struct serve_text { char *p; size_t n, room; bool failed; } serve_text;
+void serve_put(serve_text *, const void *, size_t);
+void serve_print(serve_text *, const char *format, ...) RUSH_PRINTF(2, 3);
+void serve_put_json(serve_text *, const char *text); /* in quotes */
+const char *serve_datatype(int dtype);               /* "FP32"; NULL: the protocol has none */
+int serve_dtype_named(const char *datatype);         /* -1 */
+
+typedef struct serve_request serve_request;
+struct cJSON *serve_json(const char *, size_t n); /* NULL: it is none, or nested too deeply */
+/* The tensors of a body, whose first nheader bytes are JSON, and what is asked for. NULL and an error. */
+serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, serve_job *into);
+void serve_request_free(serve_request *);
+/* The answer; nheader: the length of its JSON, 0 when there is nothing else. 0; -1 and an error. */
+int serve_request_answer(const serve_request *, const serve_job *, serve_text *out, size_t *nheader);
+
+/* ---- HTTP: http.c ---- */
+
+int serve_http_begin(void);
+void serve_http_drain(void); /* tells clients to go, and waits until no request is being answered, or for grace_ms */
+void serve_http_end(void);
+extern atomic_bool serve_draining;
+
+#endif

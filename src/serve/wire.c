@@ -1,0 +1,343 @@
+/* wire.c - tensors in KServe v2's bodies: JSON, and behind it the bytes of those that are sent in binary. */
+#include "serve/serve.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- text ---- */
+
+static bool grow(serve_text *t, size_t n)
+{
+    if (t->failed) return false;
+    if (t->room - t->n > n) return true;
+    size_t room = (t->room + n) * 2 + 256;
+    char *p = realloc(t->p, room);
+    if (!p) return !(t->failed = true);
+    t->p = p;
+    t->room = room;
+    return true;
+}
+
+void serve_put(serve_text *t, const void *p, size_t n)
+{
+    if (!grow(t, n)) return;
+    memcpy(t->p + t->n, p, n);
+    t->n += n;
+    t->p[t->n] = 0;
+}
+
+void serve_print(serve_text *t, const char *format, ...)
+{
+    char small[512];
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < sizeof small) serve_put(t, small, (size_t)n);
+    else if (n >= 0 && grow(t, (size_t)n + 1)) t->n += (size_t)vsnprintf(t->p + t->n, (size_t)n + 1, format, again);
+    va_end(again);
+}
+
+void serve_put_json(serve_text *t, const char *text)
+{
+    serve_put(t, "\"", 1);
+    for (const unsigned char *c = (const unsigned char *)text; *c; ++c) {
+        if (*c == '"' || *c == '\\') serve_print(t, "\\%c", *c);
+        else if (*c < 32) serve_print(t, "\\u%04x", *c);
+        else serve_put(t, c, 1);
+    }
+    serve_put(t, "\"", 1);
+}
+
+/* ---- dtypes ---- */
+
+static const struct { const char *name; rush_dtype dtype; } datatypes[] = {
+    {"BOOL", RUSH_BOOL}, {"UINT8", RUSH_U8}, {"UINT16", RUSH_U16}, {"UINT32", RUSH_U32}, {"UINT64", RUSH_U64}, {"INT8", RUSH_I8}, {"INT16", RUSH_I16}, {"INT32", RUSH_I32},
+    {"INT64", RUSH_I64}, {"FP16", RUSH_F16}, {"FP32", RUSH_F32}, {"FP64", RUSH_F64}, {"BF16", RUSH_BF16}};
+
+const char *serve_datatype(int dtype)
+{
+    for (size_t k = 0; k < sizeof datatypes / sizeof *datatypes; ++k)
+        if (datatypes[k].dtype == (rush_dtype)dtype && dtype >= 0) return datatypes[k].name;
+    return NULL;
+}
+
+int serve_dtype_named(const char *name)
+{
+    for (size_t k = 0; name && k < sizeof datatypes / sizeof *datatypes; ++k)
+        if (!strcmp(datatypes[k].name, name)) return datatypes[k].dtype;
+    return -1;
+}
+
+/* ---- requests ---- */
+
+enum { SERVE_DEEPEST = 80 };
+typedef struct wanted { int k; bool binary; } wanted; /* result k */
+struct serve_request {
+    cJSON *json;
+    const char *id;
+    wanted out[SERVE_TENSORS];
+    int nout;
+};
+
+void serve_request_free(serve_request *r)
+{
+    if (!r) return;
+    cJSON_Delete(r->json);
+    free(r);
+}
+
+static const char *text_of(const cJSON *object, const char *key) { return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key)); }
+
+/* A whole number that a double holds exactly; -1 when it is none. */
+static int64_t whole_of(const cJSON *x) { return cJSON_IsNumber(x) && x->valuedouble >= 0 && x->valuedouble <= 0x1p53 && x->valuedouble == floor(x->valuedouble) ? (int64_t)x->valuedouble : -1; }
+
+static int64_t count_leaves(const cJSON *x, int depth)
+{
+    int64_t n = 0;
+    const cJSON *item;
+    if (!cJSON_IsArray(x)) return cJSON_IsNumber(x) || cJSON_IsBool(x) ? 1 : -1;
+    if (depth > RUSH_MAXDIM) return -1;
+    cJSON_ArrayForEach(item, x)
+    {
+        int64_t one = count_leaves(item, depth + 1);
+        if (one < 0) return -1;
+        n += one;
+    }
+    return n;
+}
+
+/* Numbers as they are read: whole ones as int64, others as double. */
+static int fill(const cJSON *x, rush_dtype dtype, double **f, int64_t **i)
+{
+    const cJSON *item;
+    if (cJSON_IsArray(x)) {
+        cJSON_ArrayForEach(item, x)
+            if (fill(item, dtype, f, i)) return -1;
+        return 0;
+    }
+    double v = cJSON_IsNumber(x) ? x->valuedouble : cJSON_IsTrue(x);
+    if (*f) return *(*f)++ = v, 0;
+    RUSH_CHECK(v == floor(v) && fabs(v) <= 0x1p53, RUSH_VALUE_ERROR, "%.17g is no whole number that JSON can carry exactly; send the tensor in binary", v);
+    static const double limit[][2] = {[RUSH_BOOL] = {0, 1}, [RUSH_U8] = {0, 255}, [RUSH_U16] = {0, 65535}, [RUSH_U32] = {0, 4294967295.}, [RUSH_U64] = {0, 0x1p53},
+                                      [RUSH_I8] = {-128, 127}, [RUSH_I16] = {-32768, 32767}, [RUSH_I32] = {-2147483648., 2147483647}, [RUSH_I64] = {-0x1p53, 0x1p53}};
+    RUSH_CHECK(v >= limit[dtype][0] && v <= limit[dtype][1], RUSH_VALUE_ERROR, "%.17g does not fit into %s", v, serve_datatype((int)dtype));
+    return *(*i)++ = (int64_t)v, 0;
+}
+
+static rush_tensor *tensor_of_json(const cJSON *data, rush_dtype dtype, int ndim, const int64_t *size, int64_t numel)
+{
+    int64_t n = count_leaves(data, 0);
+    RUSH_CHECK_NULL(cJSON_IsArray(data) && n >= 0, RUSH_VALUE_ERROR, "'data' must be an array of numbers");
+    RUSH_CHECK_NULL(n == numel, RUSH_VALUE_ERROR, "'data' has %lld numbers, the shape %lld", (long long)n, (long long)numel);
+    bool whole = !rush_dtype_is_float(dtype);
+    void *room = malloc((size_t)n * 8 + 8);
+    if (!room) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    double *f = whole ? NULL : room;
+    int64_t *i = whole ? room : NULL;
+    rush_tensor *t = fill(data, dtype, &f, &i) ? NULL : rush_from_data(room, whole ? RUSH_I64 : RUSH_F64, ndim, size);
+    free(room);
+    return t;
+}
+
+/* cJSON takes itself apart as deep as texts are nested, and stacks here are small. */
+static bool is_flat(const char *p, size_t n)
+{
+    int depth = 0;
+    bool text = false;
+    for (size_t i = 0; i < n && depth <= SERVE_DEEPEST; ++i) {
+        if (text) {
+            if (p[i] == '\\') ++i;
+            else if (p[i] == '"') text = false;
+        } else if (p[i] == '"') text = true;
+        else if (p[i] == '[' || p[i] == '{') ++depth;
+        else if (p[i] == ']' || p[i] == '}') --depth;
+    }
+    return depth <= SERVE_DEEPEST;
+}
+
+cJSON *serve_json(const char *p, size_t n) { return is_flat(p, n) ? cJSON_ParseWithLengthOpts(p, n, NULL, false) : NULL; }
+
+static int read_shape(const cJSON *shape, int64_t *size, int64_t *numel)
+{
+    int n = 0;
+    const cJSON *x;
+    RUSH_CHECK(cJSON_IsArray(shape) && cJSON_GetArraySize(shape) <= RUSH_MAXDIM, RUSH_VALUE_ERROR, "'shape' must be an array of at most %d numbers", RUSH_MAXDIM);
+    *numel = 1;
+    cJSON_ArrayForEach(x, shape)
+    {
+        size[n] = whole_of(x);
+        RUSH_CHECK(size[n] >= 0, RUSH_VALUE_ERROR, "'shape' must be an array of sizes");
+        RUSH_CHECK(!__builtin_mul_overflow(*numel, size[n], numel) && *numel <= INT64_C(1) << 40, RUSH_VALUE_ERROR, "'shape' asks for too many elements");
+        ++n;
+    }
+    return n;
+}
+
+static int check_value(const serve_value *v, int dtype, int ndim, const int64_t *size)
+{
+    RUSH_CHECK(v->dtype < 0 || v->dtype == dtype, RUSH_VALUE_ERROR, "input '%s' must be %s, not %s", v->name, serve_datatype(v->dtype) ? serve_datatype(v->dtype) : "of another type", serve_datatype(dtype));
+    RUSH_CHECK(v->ndim < 0 || v->ndim == ndim, RUSH_VALUE_ERROR, "input '%s' must have %d dimensions, not %d", v->name, v->ndim, ndim);
+    for (int d = 0; d < v->ndim; ++d)
+        RUSH_CHECK(v->size[d] < 0 || v->size[d] == size[d], RUSH_VALUE_ERROR, "dimension %d of input '%s' must be %lld, not %lld", d, v->name, (long long)v->size[d], (long long)size[d]);
+    return 0;
+}
+
+/* One input; binary: where the bytes that are left begin. */
+static int read_input(const serve_model *m, const cJSON *x, const char **binary, const char *end, serve_job *job)
+{
+    const char *name = text_of(x, "name");
+    int64_t size[RUSH_MAXDIM], numel = 0;
+    int i = 0, dtype = serve_dtype_named(text_of(x, "datatype"));
+    RUSH_CHECK(name, RUSH_VALUE_ERROR, "an input has no name");
+    while (i < m->nin && strcmp(m->in[i].name, name)) ++i;
+    RUSH_CHECK(i < m->nin, RUSH_VALUE_ERROR, "unexpected inference input '%.100s' for model '%s'", name, m->name);
+    RUSH_CHECK(!job->in[i], RUSH_VALUE_ERROR, "input '%s' is given twice", m->in[i].name);
+    RUSH_CHECK(dtype >= 0, RUSH_VALUE_ERROR, "input '%s': the datatype is missing or not supported", m->in[i].name);
+    int ndim = read_shape(cJSON_GetObjectItemCaseSensitive(x, "shape"), size, &numel);
+    if (ndim < 0 || check_value(&m->in[i], dtype, ndim, size)) return -1;
+    const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(x, "parameters"), *bytes = cJSON_GetObjectItemCaseSensitive(parameters, "binary_data_size");
+    RUSH_CHECK(!cJSON_GetObjectItemCaseSensitive(parameters, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "input '%s': shared memory is not supported", m->in[i].name);
+    rush_tensor *t;
+    if (bytes) {
+        int64_t n = whole_of(bytes);
+        RUSH_CHECK(n >= 0 && n <= end - *binary, RUSH_VALUE_ERROR, "input '%s': the body has not the %lld bytes that it says", m->in[i].name, (long long)n);
+        RUSH_CHECK(n == numel * (int64_t)rush_dtype_size((rush_dtype)dtype), RUSH_VALUE_ERROR, "unexpected total byte size %lld for input '%s', expecting %lld", (long long)n, m->in[i].name,
+                   (long long)(numel * (int64_t)rush_dtype_size((rush_dtype)dtype)));
+        for (int64_t k = 0; dtype == RUSH_BOOL && k < n; ++k)
+            RUSH_CHECK((unsigned char)(*binary)[k] <= 1, RUSH_VALUE_ERROR, "input '%s': a byte of a bool is neither 0 nor 1", m->in[i].name);
+        t = rush_from_data(*binary, (rush_dtype)dtype, ndim, size);
+        *binary += n;
+    } else {
+        t = tensor_of_json(cJSON_GetObjectItemCaseSensitive(x, "data"), (rush_dtype)dtype, ndim, size, numel);
+        job->cast[i] = (int8_t)dtype;
+    }
+    if (!t) return -1;
+    job->in[i] = rush_keep(t);
+    return 0;
+}
+
+static bool is_binary(const cJSON *parameters, bool otherwise)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(parameters, "binary_data");
+    return x ? cJSON_IsTrue(x) : otherwise;
+}
+
+static int read_outputs(const serve_model *m, serve_request *r)
+{
+    const cJSON *x, *list = cJSON_GetObjectItemCaseSensitive(r->json, "outputs"), *all = cJSON_GetObjectItemCaseSensitive(r->json, "parameters");
+    bool binary = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(all, "binary_data_output"));
+    RUSH_CHECK(!list || cJSON_IsArray(list), RUSH_VALUE_ERROR, "'outputs' must be an array");
+    for (int k = 0; !list && k < m->nout; ++k) r->out[r->nout++] = (wanted){k, binary};
+    cJSON_ArrayForEach(x, list)
+    {
+        const char *name = text_of(x, "name");
+        const cJSON *p = cJSON_GetObjectItemCaseSensitive(x, "parameters"), *classes = cJSON_GetObjectItemCaseSensitive(p, "classification");
+        int k = 0;
+        while (name && k < m->nout && strcmp(m->out[k].name, name)) ++k;
+        RUSH_CHECK(name && k < m->nout, RUSH_VALUE_ERROR, "unexpected inference output '%.100s' for model '%s'", name ? name : "", m->name);
+        RUSH_CHECK(r->nout < SERVE_TENSORS, RUSH_VALUE_ERROR, "too many outputs are asked for");
+        RUSH_CHECK(!cJSON_GetObjectItemCaseSensitive(p, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "output '%s': shared memory is not supported", name);
+        RUSH_CHECK(!classes || whole_of(classes) <= 0, RUSH_NOT_IMPLEMENTED, "output '%s': classification is not supported", name);
+        r->out[r->nout++] = (wanted){k, is_binary(p, binary)};
+    }
+    return 0;
+}
+
+static int read_all(const serve_model *m, serve_request *r, const char *body, size_t n, size_t nheader, serve_job *job)
+{
+    const char *binary = body + nheader;
+    const cJSON *x, *list;
+    r->json = serve_json(body, nheader);
+    RUSH_CHECK(cJSON_IsObject(r->json), RUSH_VALUE_ERROR, "the request is no JSON object");
+    r->id = text_of(r->json, "id");
+    list = cJSON_GetObjectItemCaseSensitive(r->json, "inputs");
+    RUSH_CHECK(cJSON_IsArray(list), RUSH_VALUE_ERROR, "'inputs' must be an array");
+    cJSON_ArrayForEach(x, list)
+        if (read_input(m, x, &binary, body + n, job)) return -1;
+    RUSH_CHECK(binary == body + n, RUSH_VALUE_ERROR, "the body has %zu bytes more than its inputs", (size_t)(body + n - binary));
+    for (int i = 0; i < m->nin; ++i) RUSH_CHECK(job->in[i], RUSH_VALUE_ERROR, "expected %d inputs, and input '%s' is missing", m->nin, m->in[i].name);
+    return read_outputs(m, r);
+}
+
+serve_request *serve_request_read(const serve_model *m, const char *body, size_t n, size_t nheader, serve_job *job)
+{
+    serve_request *r = calloc(1, sizeof *r);
+    if (!r) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    job->n = m->nin;
+    int failed = 0;
+    rush_scope() failed = read_all(m, r, body, n, nheader, job);
+    for (int k = 0; k < r->nout; ++k) job->shown |= (uint64_t)!r->out[k].binary << r->out[k].k;
+    if (!failed) return r;
+    serve_request_free(r);
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+static void put_data(serve_text *out, const rush_tensor *t, const rush_tensor *plain)
+{
+    rush_dtype dtype = rush_dtype_of(t);
+    bool whole = !rush_dtype_is_float(dtype);
+    int64_t n = rush_numel(plain);
+    const int64_t *i = rush_data(plain);
+    const double *f = rush_data(plain);
+    serve_print(out, ",\"data\":[");
+    for (int64_t k = 0; k < n; ++k) {
+        if (k) serve_put(out, ",", 1);
+        if (dtype == RUSH_BOOL) serve_print(out, i[k] ? "true" : "false");
+        else if (whole) serve_print(out, "%lld", (long long)i[k]);
+        else if (isfinite(f[k])) serve_print(out, dtype == RUSH_F64 ? "%.17g" : "%.9g", f[k]);
+        else serve_print(out, isnan(f[k]) ? "NaN" : f[k] > 0 ? "Infinity" : "-Infinity"); /* as Triton and Python's json have them */
+    }
+    serve_put(out, "]", 1);
+}
+
+static int put_output(serve_text *out, const serve_model *m, const wanted *w, const rush_tensor *t, const rush_tensor *numbers)
+{
+    const char *type = serve_datatype((int)rush_dtype_of(t));
+    RUSH_CHECK(type, RUSH_NOT_IMPLEMENTED, "output '%s' is of a dtype that the protocol has no name for", m->out[w->k].name);
+    serve_print(out, "{\"name\":");
+    serve_put_json(out, m->out[w->k].name);
+    serve_print(out, ",\"datatype\":\"%s\",\"shape\":[", type);
+    for (int d = 0; d < rush_ndim(t); ++d) serve_print(out, d ? ",%lld" : "%lld", (long long)rush_size(t, d));
+    serve_put(out, "]", 1);
+    if (w->binary) serve_print(out, ",\"parameters\":{\"binary_data_size\":%zu}", (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t)));
+    else put_data(out, t, numbers);
+    serve_put(out, "}", 1);
+    return 0;
+}
+
+static int answer(const serve_request *r, const serve_job *job, serve_text *out, size_t *nheader)
+{
+    const serve_model *m = job->model;
+    bool binary = false;
+    serve_print(out, "{\"model_name\":\"%s\",\"model_version\":\"%s\"", m->name, m->version);
+    if (r->id) serve_print(out, ",\"id\":"), serve_put_json(out, r->id);
+    serve_print(out, ",\"outputs\":[");
+    for (int k = 0; k < r->nout; ++k) {
+        RUSH_CHECK(r->out[k].k < job->nout, RUSH_RUNTIME_ERROR, "the model gave %d results, and result %d was asked for", job->nout, r->out[k].k);
+        if (k) serve_put(out, ",", 1);
+        if (put_output(out, m, &r->out[k], job->out[r->out[k].k], job->numbers[r->out[k].k])) return -1;
+        binary |= r->out[k].binary;
+    }
+    serve_print(out, "]}");
+    *nheader = binary ? out->n : 0;
+    for (int k = 0; k < r->nout; ++k) {
+        const rush_tensor *t = job->out[r->out[k].k];
+        if (r->out[k].binary) serve_put(out, rush_data(t), (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t)));
+    }
+    return out->failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory") : 0;
+}
+
+int serve_request_answer(const serve_request *r, const serve_job *job, serve_text *out, size_t *nheader)
+{
+    int failed = 0;
+    rush_scope() failed = answer(r, job, out, nheader);
+    return failed;
+}

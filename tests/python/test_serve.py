@@ -1,0 +1,179 @@
+"""`rushlight serve`: the KServe v2 protocol by plain HTTP, and by tritonclient where that is installed."""
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+import rushlight as torch
+
+BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+SERVER = BUILD / "rushlight"
+if not SERVER.exists() or "without civetweb" in subprocess.run([str(SERVER)], capture_output=True, text=True).stdout:
+    pytest.skip("this build has no `rushlight serve`: civetweb is not installed", allow_module_level=True)
+
+
+def save(path, factor):
+    """x -> factor * x, put in place in one step."""
+    def times(x):
+        return x * factor
+    torch.jit.trace(times, torch.ones(2, 3)).save(str(path) + ".new.pt")
+    os.replace(str(path) + ".new.pt", path)
+
+
+class Server:
+    def __init__(self, folder, *options, key=None):
+        self.process = subprocess.Popen([str(SERVER), "serve", str(folder), "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **({"RUSHLIGHT_API_KEY": key} if key else {})})
+        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, content, answer.headers
+
+    def infer(self, values, model="times", **more):
+        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [len(values) // 3, 3], "data": values}], **more})
+        return self.ask("POST", f"/v2/models/{model}/infer", body)
+
+    def raw(self, data):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as s:
+            s.sendall(data)
+            return s.recv(65536)
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=30) == 0, self.process.stderr.read()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    save(folder / "times.pt", 2.)
+    made = Server(folder, "--max-mb", "1", "--timeout-ms", "5000", "--delay-us", "200")
+    made.folder = folder
+    yield made
+    made.end()
+
+
+def test_what_there_is(server):
+    assert [server.ask("GET", p)[0] for p in ("/v2/health/live", "/v2/health/ready", "/v2/models/times/ready", "/v2/models/other/ready")] == [200, 200, 200, 400]
+    assert json.loads(server.ask("GET", "/v2")[1])["name"] == "rushlight"
+    about = json.loads(server.ask("GET", "/v2/models/times")[1])
+    assert about["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}] and about["versions"] == ["1"]
+    assert json.loads(server.ask("GET", "/v2/models/times/versions/1/config")[1])["dynamic_batching"]["max_queue_delay_microseconds"] == 200
+    assert json.loads(server.ask("POST", "/v2/repository/index")[1]) == [{"name": "times", "version": "1", "state": "READY", "reason": ""}]
+    assert b'rushlight_model_ready{model="times",version="1"} 1' in server.ask("GET", "/metrics")[1]
+
+
+def test_json_and_binary(server):
+    status, content, _ = server.infer([1, 2, 3.5], id="a")
+    answer = json.loads(content)
+    assert status == 200 and answer["id"] == "a"
+    assert answer["outputs"] == [{"name": "OUTPUT__0", "datatype": "FP32", "shape": [1, 3], "data": [2, 4, 7]}]
+    head = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}],
+                       "outputs": [{"name": "OUTPUT__0", "parameters": {"binary_data": True}}]}).encode()
+    status, content, headers = server.ask("POST", "/v2/models/times/infer", head + struct.pack("<2f", 1.5, -1), {"Inference-Header-Content-Length": str(len(head))})
+    n = int(headers["Inference-Header-Content-Length"])
+    assert status == 200 and json.loads(content[:n])["outputs"][0]["parameters"] == {"binary_data_size": 8}
+    assert struct.unpack("<2f", content[n:]) == (3, -2)
+
+
+@pytest.mark.parametrize("body, why", [
+    (b"", "JSON"), (b"{", "JSON"), (b"[]", "JSON"), (b"{}", "inputs"), (b"[" * 5000, "JSON"), (b'{"inputs":[{}]}', "name"),
+    (b'{"inputs":[{"name":"y","datatype":"FP32","shape":[1],"data":[1]}]}', "unexpected"),
+    (b'{"inputs":[{"name":"x","datatype":"BYTES","shape":[1],"data":["a"]}]}', "datatype"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1]}]}', "shape"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[-1],"data":[1]}]}', "sizes"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1e12,1e12],"data":[1]}]}', "too many"),
+    (b'{"inputs":[{"name":"x","datatype":"INT8","shape":[1],"data":[300]}]}', "fit"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}}]}', "bytes"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":[{"name":"z"}]}', "output"),
+])
+def test_what_is_wrong_is_said(server, body, why):
+    status, content, _ = server.ask("POST", "/v2/models/times/infer", body)
+    assert status == 400 and why in json.loads(content)["error"]
+    assert server.infer([1, 2, 3])[0] == 200
+
+
+def test_limits(server):
+    assert server.ask("POST", "/v2/models/times/infer", b"x" * (1 << 20 | 1))[0] == 413
+    assert server.ask("POST", "/v2/models/none/infer", b"{}")[0] == 404
+    assert server.ask("DELETE", "/v2/models/times")[0] == 405
+    assert server.ask("POST", "/v2/models/times/infer", b"{}", {"Inference-Header-Content-Length": "-5"})[0] == 400
+    for cut in (b"POST /v2/models/times/infer HTTP/1.1\r\nContent-Length: 100\r\n\r\n{", b"\0\xff\r\n\r\n", b"GET " + b"a" * 20000 + b" HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
+            s.sendall(cut)
+    assert server.infer([1, 2, 3])[0] == 200
+
+
+def test_many_at_once_and_a_new_file(server):
+    def one(i):
+        status, content, _ = server.infer([float(i)] * 3 * (1 + i % 3))
+        return status, i, json.loads(content).get("outputs", [{}])[0].get("data")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(one, i) for i in range(150)]
+        save(server.folder / "times.pt", 5.)
+        answers += [pool.submit(one, i) for i in range(150)]
+        for status, i, data in (a.result() for a in answers):
+            assert status == 200 and data in ([2. * i] * 3 * (1 + i % 3), [5. * i] * 3 * (1 + i % 3))
+    assert server.ask("POST", "/v2/repository/models/times/load", b"{}")[0] == 200
+    assert json.loads(server.infer([1, 1, 1])[1])["outputs"][0]["data"] == [5, 5, 5]
+    stats = json.loads(server.ask("GET", "/v2/models/times/stats")[1])["model_stats"][0]
+    assert stats["inference_stats"]["success"]["count"] >= 300 and stats["execution_count"] <= stats["inference_count"]
+    (server.folder / "times.pt").write_bytes(b"no model")       # the one that is there stays
+    assert server.ask("POST", "/v2/repository/models/times/load")[0] == 400
+    assert json.loads(server.infer([1, 1, 1])[1])["outputs"][0]["data"] == [5, 5, 5]
+    assert server.ask("POST", "/v2/repository/models/times/unload")[0] == 200
+    assert server.infer([1, 1, 1])[0] == 404
+    save(server.folder / "times.pt", 2.)
+    assert server.ask("POST", "/v2/repository/models/times/load")[0] == 200
+
+
+def test_tritonclient(server):
+    client_module = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
+    numpy = pytest.importorskip("numpy")
+    client = client_module.InferenceServerClient(f"127.0.0.1:{server.port}")
+    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("times")
+    assert client.get_server_metadata()["name"] == "rushlight" and client.get_model_metadata("times")["name"] == "times"
+    assert client.get_model_config("times")["name"] == "times" and client.get_model_repository_index()[0]["state"] == "READY"
+    client.unload_model("times")
+    assert not client.is_model_ready("times")
+    client.load_model("times")
+    for dtype in ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"):
+        x = numpy.ones((2, 3), client_module.triton_to_np_dtype(dtype) if hasattr(client_module, "triton_to_np_dtype") else __import__("tritonclient.utils", fromlist=["x"]).triton_to_np_dtype(dtype))
+        for binary in (True, False):
+            if dtype == "FP16" and not binary:
+                continue        # the client refuses it
+            given = client_module.InferInput("x", x.shape, dtype)
+            given.set_data_from_numpy(x, binary_data=binary)
+            result = client.infer("times", [given], outputs=[client_module.InferRequestedOutput("OUTPUT__0", binary_data=binary)], request_id="7")
+            assert (result.as_numpy("OUTPUT__0") == 2).all() and result.get_response()["id"] == "7"
+    assert client.async_infer("times", [given]).get_result().as_numpy("OUTPUT__0").shape == (2, 3)
+    assert client.get_inference_statistics("times")["model_stats"][0]["name"] == "times"
+    assert client.get_system_shared_memory_status() == [] and client.get_cuda_shared_memory_status() == []
+    assert client.get_log_settings() and client.get_trace_settings()
+
+
+def test_key_and_end(tmp_path):
+    save(tmp_path / "times.pt", 2.)
+    server = Server(tmp_path, key="secret")
+    assert {server.ask("GET", path)[0] for path in ("/", "/metrics", "/v2", "/v2/health/live")} == {401}
+    assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secre"})[0] == 401
+    assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secret"})[0] == 200
+    assert server.ask("GET", "/v2/health/live", headers={"X-API-Key": "secret"})[0] == 200
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]})
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:     # half of a request is there when the end is asked for
+        s.sendall(f"POST /v2/models/times/infer HTTP/1.1\r\nX-API-Key: secret\r\nContent-Length: {len(body)}\r\n\r\n{body[:20]}".encode())
+        server.process.send_signal(signal.SIGTERM)
+        s.sendall(body[20:].encode())
+        assert s.recv(4096).startswith(b"HTTP/1.1 200 OK")
+    assert server.process.wait(timeout=30) == 0
