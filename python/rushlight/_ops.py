@@ -286,6 +286,9 @@ class _OpNamespace(types.ModuleType):
         namespace = self.name
         if (namespace, op_name) in _ANSWERS:
             return lambda: _ANSWERS[namespace, op_name]
+        for space, base, overload in {*_pending_fake, *_pending_autograd}:
+            if (space, base) == (namespace, op_name):
+                ops._adopt(space, base, overload)
         own = [overload for (space, base, overload) in _python if (space, base) == (namespace, op_name)]
         qualified = "%s::%s" % (namespace, op_name)
         if namespace == "quantized" and not op_name.startswith("__"):
@@ -390,7 +393,21 @@ class _Ops(types.ModuleType):
     def _python_op(self, namespace, name, overload, missing_ok=False):
         op = _python.get((namespace, name, overload))
         if op is None and not missing_ok:
-            raise RuntimeError("operator %s::%s does not exist" % (namespace, name))
+            op = self._adopt(namespace, name, overload)
+            if op is None:
+                raise RuntimeError("operator %s::%s does not exist" % (namespace, name))
+        return op
+
+    def _adopt(self, namespace, name, overload):
+        """An operator that a shared object defined, from now on with what Python registers for it; None: there is none."""
+        qualified = "%s::%s" % (namespace, name)
+        if namespace == "aten" or overload not in (_builtin(qualified)[1] or ()):
+            return None
+        from rushlight._library.custom_ops import PyOp
+        op = PyOp(namespace, _C._get_schema(qualified, overload))
+        own = _C._get_operation_overload(qualified, overload)[0]
+        op.kernels = {"CompositeExplicitAutograd": own, "Autograd": own}
+        self._add_python_op(op)
         return op
 
     def _has_builtin(self, namespace, name):
@@ -411,14 +428,14 @@ class _Ops(types.ModuleType):
         self._namespace(namespace).__dict__.pop(name, None)
 
     def _set_fake(self, namespace, name, overload, fn):
-        op = _python.get((namespace, name, overload))
+        op = _python.get((namespace, name, overload)) or self._adopt(namespace, name, overload)
         if op is None:
             _pending_fake[namespace, name, overload] = fn
         else:
             op.fake = fn
 
     def _set_autograd(self, namespace, name, overload, backward, setup_context):
-        op = _python.get((namespace, name, overload))
+        op = _python.get((namespace, name, overload)) or self._adopt(namespace, name, overload)
         if op is None:
             _pending_autograd[namespace, name, overload] = (backward, setup_context)
         else:

@@ -382,39 +382,27 @@ def get_kernel(op, dispatch_key):
     return torch._C._SafeKernelFunction(name, key, given or _past_given(record[0], getattr(packet, overload or "default")))
 
 
-def opcheck(op, args, kwargs=None, *, test_utils=None, raise_exception=True, atol=None, rtol=None):
-    """Check an operator: schema honoured, fake results like real ones, gradients recorded."""
-    kwargs = kwargs or {}
+_OPCHECK_UTILS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_UTILS, raise_exception=True, atol=None, rtol=None):
+    """Check an operator: schema honoured, gradients recorded above the kernels, fake results like real ones, traced as it runs.
+
+    The names of the tests come back, each with "SUCCESS" or, if not raise_exception, the error."""
+    from rushlight.testing._internal import optests
+    chosen = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
+    unknown = set(chosen) - set(_OPCHECK_UTILS)
+    if unknown:
+        raise ValueError("opcheck: the tests %s are not among %s" % (sorted(unknown), _OPCHECK_UTILS))
     namespace, base, overload = parse_name(_name_of(op))
     python = torch.ops._python_op(namespace, base, overload)
     results = {}
-
-    def attempt(name, test):
+    for name in chosen:
         try:
-            test()
+            getattr(optests, name)(python, args, kwargs or {}, atol=atol, rtol=rtol)
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
                 raise
             results[name] = error
-
-    def test_schema():
-        values = python.bind(args, kwargs)
-        before = [v.clone() if isinstance(v, torch.Tensor) else None for v in values]
-        python.run(values)
-        for argument, old, new in zip(python.schema.arguments, before, values):
-            if old is not None and not argument.is_write and not torch.equal(old, new):
-                raise RuntimeError("Argument %s is not defined as mutable but was mutated" % argument.name)
-
-    def test_fake():
-        real = python.compute(python.bind(args, kwargs))
-        move = functools.partial(torch.utils._pytree.tree_map_only, torch.Tensor, lambda t: t.detach().to("meta"))
-        fake = python.compute(move(python.bind(args, kwargs)))
-        for a, b in zip(torch.utils._pytree.tree_leaves(real), torch.utils._pytree.tree_leaves(fake)):
-            if isinstance(a, torch.Tensor) and (a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride()):
-                raise AssertionError("the fake result has %s %s %s, the real one %s %s %s"
-                                     % (b.shape, b.dtype, b.stride(), a.shape, a.dtype, a.stride()))
-
-    attempt("test_schema", test_schema)
-    attempt("test_faketensor", test_fake)
     return results

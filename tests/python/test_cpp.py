@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+import rushlight as torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
@@ -66,3 +67,42 @@ def test_each_header_alone(compiler, flags):
 
 def test_examples_compile_without_a_warning():
     compiled("gcc", "-std=gnu11", "-Wno-unused-parameter", "-fsyntax-only", "-I", ROOT / "src", *sorted((ROOT / "examples").rglob("*.c")))
+
+
+OPERATOR = """
+#include <rushlight/library.h>
+#include <rushlight/ops.h>
+static int twice(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    (void)arg, (void)op;
+    out[0] = rush_v_tensor(rush_mul(in[0].t, 2));
+    return rush_error() ? -1 : 0;
+}
+int register_operations(void)
+{
+    return rush_library_define("from_c::twice(Tensor x) -> Tensor") ? rush_library_impl("from_c::twice", "CPU", twice, NULL, NULL) : -1;
+}
+"""
+
+
+def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
+    from rushlight.testing._internal.optests import opcheck
+    from rushlight.utils import cpp_extension
+    if sanitizers():
+        pytest.skip("the extension would need the library's sanitizers")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    (tmp_path / "twice.c").write_text(OPERATOR)
+    torch.library.register_autograd("from_c::twice", lambda ctx, g: g * 2)     # it comes later
+    cpp_extension.load("from_c", [str(tmp_path / "twice.c")], is_python_module=False)
+    torch.library.register_fake("from_c::twice", lambda x: torch.empty_like(x))
+    x = torch.ones(3, requires_grad=True)
+    y = torch.ops.from_c.twice(x)
+    y.sum().backward()
+    assert y.tolist() == x.grad.tolist() == [2, 2, 2]
+    assert torch.ops.from_c.twice(torch.ones(2, device="meta")).shape == (2,)
+    assert set(opcheck(torch.ops.from_c.twice.default, (x,)).values()) == {"SUCCESS"}
+    torch.library.register_fake("from_c::twice", lambda x: x.new_empty(7))
+    with pytest.raises(AssertionError, match="the fake result"):
+        torch.library.opcheck(torch.ops.from_c.twice.default, (x,))
+    with pytest.raises(ValueError, match="not among"):
+        torch.library.opcheck(torch.ops.from_c.twice.default, (x,), test_utils="test_other")
