@@ -102,7 +102,7 @@ template <class F> FN void join_pieces(const cuda_fold &p)
 /* ---- a map of each element, joined by an operator: A is kept, R written ---- */
 
 #define MAPPED(name, T_, A, R_, zero, map, join, result)                                                    \
-    struct name {                                                                                           \
+    struct name##_fold {                                                                                    \
         typedef T_ T;                                                                                       \
         typedef R_ R;                                                                                       \
         typedef int64_t S;                                                                                  \
@@ -114,7 +114,7 @@ template <class F> FN void join_pieces(const cuda_fold &p)
             kept = join;                                                                                    \
         }                                                                                                   \
         FN void add(T x, int64_t at, const cuda_fold &p) { take(map); }                                     \
-        FN void merge(const name &o) { take(o.kept); }                                                      \
+        FN void merge(const name##_fold &o) { take(o.kept); }                                               \
         FN void finish(const cuda_fold &p, R &y, S &none) const                                             \
         {                                                                                                   \
             none = 0;                                                                                       \
@@ -122,7 +122,7 @@ template <class F> FN void join_pieces(const cuda_fold &p)
             y = result;                                                                                     \
         }                                                                                                   \
     };                                                                                                      \
-    KERNELS(name, name)
+    KERNELS(name, name##_fold)
 
 typedef complex_of<float> c64;
 typedef complex_of<double> c128;
