@@ -146,6 +146,7 @@ static void tell(const rush_graph *g, const rush_graph_value *v, rush_program_va
 
 int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
 {
+    RUSH_CHECK(v, RUSH_TYPE_ERROR, "rush_program_input_at: there is no room for the answer (NULL)");
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return rush_script_program_input_at(m, i, v);
     const rush_program *p = program_of(m);
     if (!p) return -1;
@@ -156,6 +157,7 @@ int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
 
 int rush_program_result_at(const rush_module *m, int i, rush_program_value *v)
 {
+    RUSH_CHECK(v, RUSH_TYPE_ERROR, "rush_program_result_at: there is no room for the answer (NULL)");
     *v = (rush_program_value){.dtype = -1, .ndim = -1};
     if (m && rush_lives(m, "a module") && rush_script_is_program(m)) return 0;
     const rush_program *p = program_of(m);
