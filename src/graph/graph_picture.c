@@ -3,6 +3,7 @@
  * A call is a box, an arrow a tensor that it reads. Parameters are no boxes. In the SVG a box stands one row below the lowest of
  * those that it reads from; the boxes of a row stand side by side. Blocks inside of calls are not drawn.
  */
+#include "base/buried.h"
 #include "graph/program.h"
 #include "script/script.h"
 #include <rushlight/program.h>

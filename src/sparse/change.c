@@ -1,4 +1,5 @@
 /* change.c - sparse tensors changed in place: zero_, copy_, fill_, and other sizes. Each gives the tensor new parts. */
+#include "autograd/autograd.h"
 #include "sparse/coo.h"
 
 #define SELF (in[0].t)

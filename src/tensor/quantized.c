@@ -81,7 +81,7 @@ rush_tensor *rush_quantized_like(const rush_tensor *ints, const rush_tensor *of)
 
 rush_tensor *rush_quantized_ints(const rush_tensor *t)
 {
-    return rush_tensor_retyped(t, (rush_dtype)rush_quantized_store(t->dtype));
+    return t ? rush_tensor_retyped(t, (rush_dtype)rush_quantized_store(t->dtype)) : NULL;
 }
 
 bool rush_quantized_same(const rush_tensor *a, const rush_tensor *b)

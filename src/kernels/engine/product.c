@@ -102,8 +102,19 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
     return made;
 }
 
+/* Without instructions for it oneDNN adds pairs of products of bytes in 16 bits, where they may not fit. */
+static bool exact_bytes(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+#else
+    return false;
+#endif
+}
+
 bool rush_engine_matmul(const rush_engine_product *p)
 {
+    if (p->dtype == RUSH_I8 && !exact_bytes()) return false;
     if (p->cn != 1 || (p->cm < p->n && p->m > 1)) return false;
     if (!plain(p->m, p->k, p->am, p->ak) || !plain(p->k, p->n, p->bk, p->bn)) return false;
     rush_case id = {0};
