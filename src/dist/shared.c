@@ -347,6 +347,7 @@ static block block_of(run *r, const char *in, char *out, size_t at, size_t most)
 static void put_block(run *r, char *own, const block *b)
 {
     size_t size = r->c->size, from = part_begins(b, r->s->rank), to = part_begins(b, r->s->rank + 1);
+    if (!b->n) return; /* what follows the last block: nothing lies anywhere */
     memcpy(own, b->in, from * size);
     memcpy(own + to * size, b->in + to * size, (b->n - to) * size);
 }
