@@ -27,7 +27,8 @@ UNSANITIZED = ["--ignore=tests/python/test_install.py",  # builds the library an
                "--ignore=tests/python/test_adding.py",   # links the library again, for a Python without the sanitizers
                "--ignore=tests/python/test_growth.py",   # counts the process's memory, which the sanitizers keep
                "--deselect=tests/python/test_lifetime.py::test_ten_thousand_steps_leave_memory_as_it_was",  # the same
-               "--deselect=tests/python/test_ghost.py::test_the_host_cannot_touch_its_memory"]  # ends by a signal, which is the sanitizer's
+               "--deselect=tests/python/test_ghost.py::test_the_host_cannot_touch_its_memory",  # ends by a signal, which is the sanitizer's
+               "--deselect=tests/python/test_cuda.py::test_the_host_cannot_touch_its_memory_emulated"]  # the same
 # Threads that wait leave the processor to those that work: on a busy machine the tests take a fraction of the time.
 PATIENT = {"OMP_WAIT_POLICY": "passive"}
 # Signals are the sanitizer's, not cmocka's, so that a crash is never taken for a failed assertion.

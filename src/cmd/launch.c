@@ -28,8 +28,8 @@ enum { TAIL = 4096, GRACE = 5 };
 typedef struct stream { /* what a process writes: passed on, logged, and its end remembered */
     int fd;             /* -1: it has ended */
     FILE *to, *log;
-    char tail[TAIL];
-    size_t n;           /* bytes written so far */
+    char tail[TAIL], line[4096]; /* the end of a line is waited for, so that those of several processes do not mix */
+    size_t n, in_line;  /* bytes read so far; those that wait */
 } stream;
 
 typedef struct worker {
@@ -126,23 +126,33 @@ static int start(job *j, int local, int attempt)
     return 0;
 }
 
+static void pass_on(stream *s, size_t n)
+{
+    fwrite(s->line, 1, n, s->to);
+    fflush(s->to);
+    memmove(s->line, s->line + n, s->in_line -= n);
+}
+
 /* What there is to read of a stream. */
 static void pump(stream *s)
 {
-    char some[4096];
-    ssize_t n = read(s->fd, some, sizeof some);
+    char *some = s->line + s->in_line;
+    ssize_t n = read(s->fd, some, sizeof s->line - s->in_line);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (n <= 0) {
+        pass_on(s, s->in_line);
         close(s->fd);
         s->fd = -1;
         if (s->log) fclose(s->log);
         s->log = NULL;
         return;
     }
-    fwrite(some, 1, (size_t)n, s->to);
-    fflush(s->to);
     if (s->log) fwrite(some, 1, (size_t)n, s->log), fflush(s->log);
     for (ssize_t i = 0; i < n; i++) s->tail[s->n++ % TAIL] = some[i];
+    size_t whole = s->in_line += (size_t)n;
+    if (whole < sizeof s->line)
+        while (whole && !strchr("\n\r", s->line[whole - 1])) whole--;
+    if (whole) pass_on(s, whole);
 }
 
 /* Reads what all say for so long at most, and buries who has ended. */

@@ -2,6 +2,7 @@
 #define PROGRAMS "programs"
 #include "suite/programs.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -10,12 +11,12 @@ static atomic_long taken; /* calls of the C library's allocator, by whomever */
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define COUNTS 1
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
-void *malloc(size_t n) { return ++taken, __libc_malloc(n); }
-void *calloc(size_t k, size_t n) { return ++taken, __libc_calloc(k, n); }
-void *realloc(void *p, size_t n) { return ++taken, __libc_realloc(p, n); }
-void *memalign(size_t align, size_t n) { return ++taken, __libc_memalign(align, n); }
-void *aligned_alloc(size_t align, size_t n) { return ++taken, __libc_memalign(align, n); }
-int posix_memalign(void **p, size_t align, size_t n) { return ++taken, (*p = __libc_memalign(align, n)) ? 0 : 12; }
+void *malloc(size_t n) { ++taken; return __libc_malloc(n); }
+void *calloc(size_t k, size_t n) { ++taken; return __libc_calloc(k, n); }
+void *realloc(void *p, size_t n) { ++taken; return __libc_realloc(p, n); }
+void *memalign(size_t align, size_t n) { ++taken; return __libc_memalign(align, n); }
+void *aligned_alloc(size_t align, size_t n) { ++taken; return __libc_memalign(align, n); }
+int posix_memalign(void **p, size_t align, size_t n) { ++taken; return (*p = __libc_memalign(align, n)) ? 0 : 12; }
 #else
 #define COUNTS 0
 #endif

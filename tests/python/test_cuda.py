@@ -191,10 +191,13 @@ assert losses[-1] < losses[0] and 1024 <= scaler.get_scale() <= 65536
 """)
 
 
-def test_faults_are_found_emulated():
-    """The host may not touch the memory; what kernels find is said when they are waited for; nothing is read before it was written."""
+def test_the_host_cannot_touch_its_memory_emulated():
     done = emulated("import ctypes\nx = torch.ones(3, device='cuda'); torch.cuda.synchronize()\nctypes.c_float.from_address(x.data_ptr()).value")
     assert done.returncode < 0 and "cuda (emulated): the host touched device memory" in done.stderr
+
+
+def test_faults_are_found_emulated():
+    """What kernels find is said when they are waited for; nothing is read before it was written."""
     passes("""
 x = torch.ones(3, device="cuda"); i = torch.tensor([0, 7], device="cuda")
 y = x[i]

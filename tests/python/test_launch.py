@@ -197,7 +197,7 @@ except ChildFailedError as error:
 
 # ---- rushlight launch
 
-COMMAND = pathlib.Path(__file__).resolve().parent.parent.parent / "build" / "rushlight"
+COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", pathlib.Path(__file__).resolve().parent.parent.parent / "build")) / "rushlight"
 
 
 def started_by_c(*args):
