@@ -160,7 +160,7 @@ else: assert False
 
 
 def test_random_numbers_emulated():
-    """Philox4x32-10: the three known answers of its authors' Random123 are what the kernel draws."""
+    """Philox4x32-10: the kernel's first word for counter 0 and key 0 is the known answer of its authors' Random123."""
     passes("""
 torch.manual_seed(0)
 x = torch.empty(1, dtype=torch.int64, device="cuda")
