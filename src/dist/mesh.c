@@ -135,14 +135,20 @@ void rush_mesh_compare(rush_mesh *m, int64_t number, const char *mine, int rank,
                  rush_mesh_name_of(m, rank), its);
 }
 
-int rush_mesh_same(rush_mesh *m, const char *mine, int rank, const char *its)
+int rush_mesh_same(rush_mesh *m, int ago, const char *mine, int rank, const char *its)
 {
     if (!strcmp(mine, its)) return 0;
     pthread_mutex_lock(&m->lock);
-    rush_mesh_compare(m, m->number, mine, rank, its);
+    rush_mesh_compare(m, m->number - ago, mine, rank, its);
     int failed = m->broken ? fail_broken(m) : 0;
     pthread_mutex_unlock(&m->lock);
     return failed;
+}
+
+int rush_mesh_fail_history(rush_mesh *m, int rank)
+{
+    rush_mesh_break(m, "the ranks do not agree: before collective %lld rank %d and %s called different ones", (long long)m->number, m->rank, rush_mesh_name_of(m, rank));
+    return rush_mesh_fail_gone(m, rank);
 }
 
 /* ---- who is gone ---- */

@@ -27,7 +27,8 @@ void rush_mesh_waiting(rush_mesh *, int more);
 bool rush_mesh_gone(rush_mesh *, int rank);
 int rush_mesh_fail_gone(rush_mesh *, int rank);
 int rush_mesh_fail_late(rush_mesh *, int rank, double seconds); /* rank -1: not known which */
-int rush_mesh_same(rush_mesh *, const char *mine, int rank, const char *its); /* do both do the same call? 0, or -1 */
+int rush_mesh_same(rush_mesh *, int ago, const char *mine, int rank, const char *its); /* did both do the same, so many calls ago? 0, or -1 */
+int rush_mesh_fail_history(rush_mesh *, int rank); /* they did not, longer ago; -1 */
 
 /* This rank begins its collective number `number`; `what` says which, with which shapes. The others compare when they are
  * told, which is for `tell` only. Fails when a rank has left that would be needed. */

@@ -37,7 +37,14 @@ typedef struct counter {
 
 typedef struct lane { counter posted, taken; } lane;
 
-enum { HEAD = 256 /* of a slot: what the call is, as text */, DEPTH = 4, LARGEST = 1 << 21, LEAST = 1 << 17, TOGETHER = 1 << 26, SMALL = 1 << 13, RESERVED = 0x7ffffff0 };
+enum { DEPTH = 4, LARGEST = 1 << 21, LEAST = 1 << 17, TOGETHER = 1 << 26, SMALL = 1 << 13, RESERVED = 0x7ffffff0 };
+
+typedef struct head { /* of a slot: what the call is, and what came before it, for two ranks that only send hear nothing of one another */
+    uint64_t history;        /* hash of all calls up to this one */
+    char what[192], before[192];
+} head;
+
+enum { HEAD = (sizeof(head) + 63) / 64 * 64 };
 
 typedef struct page { /* the beginning of the memory, then the lanes, then the slots */
     uint64_t token;
@@ -52,13 +59,14 @@ struct rush_shared {
     size_t bytes, slot, room; /* of all; of a slot; of it for data */
     int fd, rank, size, spins;
     uint32_t step;
+    head head;               /* of this rank's call */
 };
 
 /* ---- the memory ---- */
 
-static uint64_t hash(uint64_t h, const char *text)
+static uint64_t hash(uint64_t h, const char *text, size_t n)
 {
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3;
+    for (; n--; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3;
     return h;
 }
 
@@ -73,7 +81,7 @@ static uint64_t machine(void)
     if (fd >= 0) close(fd);
     if (n <= 0 || readlink("/proc/self/ns/pid", space, sizeof space - 1) <= 0) return 0;
     snprintf(user, sizeof user, "%u", (unsigned)geteuid());
-    return hash(hash(hash(0xcbf29ce484222325, boot), space), user) | 1;
+    return hash(hash(hash(0xcbf29ce484222325, boot, strlen(boot)), space, strlen(space)), user, strlen(user)) | 1;
 }
 
 /* Bytes of a slot; what is never used takes no memory. */
@@ -246,7 +254,7 @@ static char *room(run *r)
     for (int i = 0; i < s->size; i++)
         if (i != s->rank && await(r, i, &s->lanes[i].taken, s->step - DEPTH + 1)) return NULL;
     char *p = slot_of(s, s->rank);
-    strcpy(p, r->c->what);
+    memcpy(p, &s->head, sizeof s->head);
     return p + HEAD;
 }
 
@@ -258,7 +266,11 @@ static const char *posted(run *r, int rank)
     rush_shared *s = r->s;
     if (await(r, rank, &s->lanes[rank].posted, s->step + 1)) return NULL;
     const char *p = slot_of(s, rank);
-    return rush_mesh_same(s->mesh, r->c->what, rank, p) ? NULL : p + HEAD;
+    const head *its = (const head *)p;
+    if (rush_mesh_same(s->mesh, 0, s->head.what, rank, its->what)) return NULL;
+    if (its->history == s->head.history) return p + HEAD;
+    if (!rush_mesh_same(s->mesh, 1, s->head.before, rank, its->before)) rush_mesh_fail_history(s->mesh, rank);
+    return NULL;
 }
 
 /* This rank is through with the step. */
@@ -393,7 +405,7 @@ static int reduce_large(run *r, const char *in, char *out)
         if (now.n) {
             reduce_part(r, &now, other + HEAD + offset);
             put_block(r, other + HEAD, &after);
-            strcpy(other, r->c->what);
+            memcpy(other, &s->head, sizeof s->head);
         }
         next(r);
         if (now.n) post(r);
@@ -555,10 +567,18 @@ static int all_to_all(run *r, bool counted, bool sum)
     return failed ? -1 : 0;
 }
 
+static void begin(rush_shared *s, const char *what)
+{
+    memcpy(s->head.before, s->head.what, sizeof s->head.before);
+    snprintf(s->head.what, sizeof s->head.what, "%s", what);
+    s->head.history = hash(s->head.history, what, strcspn(what, "[")); /* shapes may differ where the numbers do not */
+}
+
 static int shared_run(void *opened, const rush_engine_call *c, char *why, size_t space)
 {
     run r = {opened, c, rush_seconds() + c->seconds};
     why[0] = 0;
+    begin(r.s, c->what);
     switch (c->kind) {
     case RUSH_ENGINE_ALL_REDUCE: return reduce(&r, c->out, c->out);
     case RUSH_ENGINE_REDUCE: return reduce(&r, c->in, r.s->rank == c->root ? c->out : NULL);

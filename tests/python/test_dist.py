@@ -163,9 +163,7 @@ def test_a_death_is_told_within_five_seconds(how):
     (("dist.broadcast(torch.ones(4), 0)", "dist.broadcast(torch.ones(4), 1)"), ("of rank 0", "of rank 1")),
 ])
 def test_calls_that_do_not_match(calls, words):
-    # Two that send need nothing of each other, and in shared memory may both be through before either hears of it: over TCP both are told.
-    before = "import os; os.environ['RUSHLIGHT_DIST_SHARED'] = '0'\n" if "of rank 0" in words else ""
-    with Ranks(2, before + "init()\n%s if rank == 0 else %s\ndist.barrier()" % calls) as job:
+    with Ranks(2, "init()\n%s if rank == 0 else %s\ndist.barrier()" % calls) as job:
         said = errors(job)
     assert all(isinstance(s, str) for s in said) and any("do not agree" in s and words[0] in s and words[1] in s for s in said), said
 
@@ -245,7 +243,7 @@ told(lambda: dist.new_group([0, 5]))
 told(lambda: dist.all_gather([torch.ones(3)], torch.ones(2)))
 dist.destroy_process_group()
 told(lambda: dist.all_reduce(torch.ones(2)))
-told(lambda: dist.init_process_group("nccl", init_method="tcp://127.0.0.1:%d" % (int(url.rpartition(":")[2]) + 1), rank=0, world_size=1))
+told(lambda: dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1))
 """
     with Ranks(1, program) as job:
         lines = job.outputs()[0].splitlines()
