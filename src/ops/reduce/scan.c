@@ -111,6 +111,26 @@ static rush_op op_cumsum = {
     .doc = "Running sum along dim.", .shape = sum_shape, .cpu = cumsum_cpu, .grad = cumsum_grad, .flags = RUSH_OUT_CASTS,
 };
 
+static rush_tensor *part(rush_tensor *x, int64_t dim, int64_t from, int64_t n) { return x ? T("narrow", V(x), V(dim), V(from), V(n)) : NULL; }
+
+static rush_tensor *joined(rush_tensor *a, rush_tensor *b, int64_t dim)
+{
+    return a && b ? T("cat", rush_v_tensors((rush_tensor *[]){a, b}, 2), V(dim)) : NULL;
+}
+
+/* h[i] = b[i] + a[i] h[i + 1] along a dimension, by doubling (Hillis and Steele, Data parallel algorithms, 1986): after each
+ * turn a and b stand for twice as many steps. */
+static rush_tensor *recurrence(rush_tensor *a, rush_tensor *b, int64_t dim)
+{
+    int64_t n = b->size[dim];
+    for (int64_t step = 1; a && b && step < n; step *= 2) {
+        rush_tensor *first = part(a, dim, 0, n - step);
+        b = joined(add(part(b, dim, 0, n - step), mul(first, part(b, dim, step, n - step))), part(b, dim, n - step, step), dim);
+        a = joined(mul(first, part(a, dim, step, n - step)), part(a, dim, n - step, step), dim);
+    }
+    return b;
+}
+
 static void cumprod_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *x = s->in[0].t, *y = s->out[0].t;
@@ -127,21 +147,10 @@ static void cumprod_grad(rush_grads *s)
     rush_tensor *gx;
     if (!rush_number_of(zeros)) {
         gx = div_(reverse_cumsum(mul(g, conj_(y)), d), conj_(x));
-    } else { /* the products without one factor, factor by factor: right with zeros, for second derivatives too */
-        int64_t n = x->size[d];
-        rush_tensor **parts = rush_scope_alloc(sizeof *parts * n);
-        if (!parts) return;
-        for (int64_t i = 0; i < n; ++i) {
-            rush_tensor *tail = T("narrow", V(x), V(d), V(i), V(n - i)), *rest;
-            rush_tensor *head = i ? T("prod.dim_int", V(T("narrow", V(x), V(d), V(0), V(i))), V(d), V(true)) : NULL;
-            rush_tensor *one = T("ones_like", V(T("narrow", V(x), V(d), V(i), V(1))));
-            if (n - i > 1) rest = T("cat", rush_v_tensors((rush_tensor *[]){one, T("narrow", V(tail), V(d), V(1), V(n - i - 1))}, 2), V(d));
-            else rest = one;
-            rush_tensor *products = rest ? T("cumprod", V(rest), V(d)) : NULL;
-            if (head) products = mul(products, head);
-            parts[i] = sum_dim(mul(T("narrow", V(g), V(d), V(i), V(n - i)), conj_(products)), d, true);
-        }
-        gx = rush_failed() ? NULL : T("cat", rush_v_tensors(parts, n), V(d));
+    } else { /* without dividing: the products before, times what comes of each later factor */
+        rush_tensor *xc = conj_(x), *one = T("ones_like", V(part(y, d, 0, 1)));
+        rush_tensor *before = joined(one, part(y, d, 0, x->size[d] - 1), d);
+        gx = mul(conj_(before), recurrence(joined(part(xc, d, 1, x->size[d] - 1), one, d), g, d));
     }
     s->gin[0] = gx ? to_dtype(gx, s->in[0].t->dtype) : NULL;
 }
