@@ -5,7 +5,7 @@
 
 NAME keeps the tests whose name contains one of them. The C tests run once more with the kernels of each lower instruction
 set that was compiled, and once without oneDNN. The Python tests run in a virtual environment inside the build directory, made on first use with
-NumPy and pytest. With --sanitized the C tests run again with allocations that fail (tests/c/suite/suite.h), and what the
+NumPy and pytest, as many files at a time as there are processors (pytest-xdist), or in one process where NAME is given. With --sanitized the C tests run again with allocations that fail (tests/c/suite/suite.h), and what the
 sanitizers report fails the Python tests.
 """
 import argparse
@@ -22,7 +22,7 @@ import venv
 import sanitizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ["numpy", "pytest"]
+PACKAGES = ["numpy", "pytest", "pytest-xdist"]
 UNSANITIZED = ["--ignore=tests/python/test_install.py",  # builds the library anew, without the sanitizers
                "--ignore=tests/python/test_adding.py",   # links the library again, for a Python without the sanitizers
                "--ignore=tests/python/test_growth.py",   # counts the process's memory, which the sanitizers keep
@@ -87,10 +87,11 @@ def environment(build):
     """The Python of the virtual environment inside the build directory, which is made on first use."""
     home = build / "venv"
     python = home / "bin" / "python"
-    if not (home / "complete").exists():
+    complete = home / "complete"
+    if not complete.exists() or complete.read_text() != str(PACKAGES):
         venv.create(home, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
-        (home / "complete").touch()
+        complete.write_text(str(PACKAGES))
     return python
 
 
@@ -106,8 +107,7 @@ def python_tests(build, names, sanitized, log):
     command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
     if sanitized:
         command += UNSANITIZED
-    if names:
-        command += ["-k", " or ".join(names)]
+    command += ["-k", " or ".join(names)] if names else ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
     done = subprocess.run([str(c) for c in command], env=env, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     if done.returncode == 5:  # nothing of that name
         return 0, 0
@@ -135,7 +135,7 @@ def follow(path, running):
 
 
 def run(build, names, sanitized):
-    """(passed, failed) of all tests. pytest has one processor, as much of it is waiting; the others take the C tests."""
+    """(passed, failed) of all tests. The C tests run beside pytest, much of which is waiting, on all processors but one."""
     path = build / "pytest.log"
     jobs = max((os.cpu_count() or 1) - 1, 1)
     with open(path, "w") as log, concurrent.futures.ThreadPoolExecutor(1) as beside, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
