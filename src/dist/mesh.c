@@ -19,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BEAT 0.5    /* seconds between two signs of life */
-#define SILENCE 3.5 /* seconds that are taken for a death, where RUSHLIGHT_DIST_SILENCE says nothing else */
+#define BEAT 0.5 /* seconds between two signs of life */
 
 /* Those of this process, so that one that ends says goodbye. */
 static rush_mesh *all_meshes;
@@ -518,13 +517,6 @@ static void unlist_mesh(rush_mesh *m)
     pthread_mutex_unlock(&all_lock);
 }
 
-static double patience(void)
-{
-    const char *told = getenv("RUSHLIGHT_DIST_SILENCE"), *end = told;
-    double seconds = told ? strtod(told, (char **)&end) : SILENCE;
-    return end == told && told ? SILENCE : RUSH_MAX(seconds, 0);
-}
-
 /* While a group is made: has the group that its ranks are of broken? */
 static _Thread_local rush_mesh *parent_of_new;
 
@@ -579,7 +571,7 @@ rush_mesh *rush_mesh_new(rush_store *store, int rank, int size, double seconds, 
     m->rank = rank;
     m->size = size;
     m->number = -1;
-    m->patience = patience();
+    m->patience = rush_silence();
     m->forks = rush_forks();
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);

@@ -10,6 +10,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define SILENCE 3.5 /* where RUSHLIGHT_DIST_SILENCE says nothing else */
+
+double rush_silence(void)
+{
+    const char *told = getenv("RUSHLIGHT_DIST_SILENCE"), *end = told;
+    double seconds = told ? strtod(told, (char **)&end) : SILENCE;
+    return end == told && told ? SILENCE : RUSH_MAX(seconds, 0);
+}
+
 void rush_socket_tune(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));

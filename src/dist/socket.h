@@ -15,5 +15,7 @@ int rush_socket_send(int fd, const void *data, size_t n, double until);
 int rush_socket_receive(int fd, void *data, size_t n, double until);
 /* 1: something can be read (or the other side is gone); 0: the time is over; -1 and an error: interrupted. */
 int rush_socket_wait(int fd, short events, double until);
+/* Seconds without a sign of life that are taken for a death; 0: never. */
+double rush_silence(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* store_tcp.c - a client of a TCP store, and in one process its server: store_server.c.
  *
  * One connection, one request at a time. A wait holds the connection only as long as no other thread wants it: then it is
- * cancelled and taken up again. After a failure or an interruption the next request connects anew.
+ * cancelled and taken up again. So it is every second, too, as only the answer shows that the server is alive. After a failure
+ * or an interruption the next request connects anew.
  */
 #define _GNU_SOURCE
 #include "base/buried.h"
@@ -16,6 +17,8 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define BEAT 1.0 /* seconds between two questions to a server that is waited for */
 
 static const char INIT[] = "init/"; /* the clients' own key, which counts them: without the stroke before it */
 
@@ -225,21 +228,31 @@ static int exchange(tcp_store *t, rush_request *r, const message *m)
     return -1;
 }
 
+/* Ends a wait. The server answers at once, or is no more. What it says: 0: the wait was over; 1: it is cancelled; -1 and an error. */
+static int cancel_wait(tcp_store *t)
+{
+    uint8_t byte = RUSH_STORE_CANCEL_WAIT;
+    double silence = rush_silence(), patience = silence > 0 ? RUSH_MIN(silence, t->s.timeout) : t->s.timeout, until = rush_seconds() + patience;
+    if (rush_socket_send(t->fd, &byte, 1, until)) return -1;
+    int ready = rush_socket_wait(t->fd, POLLIN, until);
+    if (!ready) rush_fail(RUSH_DIST_NETWORK_ERROR, "its server is silent for %.1f s: it is stopped, or its machine is gone", patience);
+    if (ready <= 0 || rush_socket_receive(t->fd, &byte, 1, until)) return -1;
+    if (byte) return 1;
+    return rush_socket_receive(t->fd, &byte, 1, until); /* the answer came while we cancelled, and the other one follows */
+}
+
 /* A turn of a wait: until the answer, the end, or another thread that wants the connection. 1: done; 0; -1 and an error. */
 static int wait_turn(tcp_store *t, rush_request *r, const message *m, double until)
 {
-    uint8_t byte, cancel = RUSH_STORE_CANCEL_WAIT;
+    uint8_t byte = 0;
     if (exchange(t, r, m)) return -1;
+    bool once = r->kind == RUSH_STORE_BARRIER; /* the server counts who comes */
+    double end = once ? until : RUSH_MIN(until, rush_seconds() + BEAT);
     int ready;
-    do ready = rush_socket_wait(t->fd, POLLIN, RUSH_MIN(until, rush_seconds() + 0.02));
-    while (!ready && (r->kind == RUSH_STORE_BARRIER || !atomic_load(&t->queue)) && rush_seconds() < until);
-    double patience = rush_seconds() + t->s.timeout;
-    int failed = ready < 0;
-    if (!ready) failed = rush_socket_send(t->fd, &cancel, 1, patience);
-    failed = failed || rush_socket_receive(t->fd, &byte, 1, patience);
-    bool done = !failed && !byte;
-    if (done && !ready) failed = rush_socket_receive(t->fd, &byte, 1, patience); /* it came while we cancelled */
-    if (!failed) return done;
+    do ready = rush_socket_wait(t->fd, POLLIN, RUSH_MIN(end, rush_seconds() + 0.02));
+    while (!ready && (once || !atomic_load(&t->queue)) && rush_seconds() < end);
+    int still = ready < 0 ? -1 : !ready ? cancel_wait(t) : rush_socket_receive(t->fd, &byte, 1, rush_seconds() + t->s.timeout) ? -1 : byte;
+    if (still >= 0) return !still;
     hang_up(t);
     return -1;
 }

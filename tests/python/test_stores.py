@@ -1,9 +1,12 @@
 """Key-value stores of torch.distributed: one table behind all of them, over a socket, in a file, under a prefix."""
 import datetime
 import pickle
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import rushlight.distributed as dist
@@ -71,3 +74,28 @@ def test_no_one_there():
         dist.TCPStore("127.0.0.1", 0, 2, True, timeout=SHORT)
     with pytest.raises(dist.DistNetworkError, match="timed out after 50ms"):
         dist.TCPStore("127.0.0.1", 1, 2, False, timeout=SHORT)
+
+
+def test_a_server_that_is_stopped():
+    """Who waits is told long before the wait's own end."""
+    program = "import rushlight.distributed as d, time; s = d.TCPStore('127.0.0.1', 0, 1, True); print(s.port, flush=True); time.sleep(100)"
+    server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        store = dist.TCPStore("127.0.0.1", int(server.stdout.readline()), 1, False)
+        server.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(dist.DistNetworkError, match="its server is silent for 3.5 s: it is stopped"):
+            store.wait(["never"], datetime.timedelta(seconds=60))
+        assert time.monotonic() - began < 20  # 4.5 s on a machine that has time
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def test_listens_where_it_was_told_only():
+    store = dist.TCPStore("127.0.0.1", 0, 1, True)
+    with socket.socket() as s:
+        assert s.connect_ex(("127.0.0.1", store.port)) == 0
+    with socket.socket() as s:
+        assert s.connect_ex(("127.0.0.2", store.port)) != 0
