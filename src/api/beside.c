@@ -8,14 +8,11 @@
 
 int rush_run_beside_later(const rush_op *op, const rush_value *in, rush_value *out, bool given)
 {
-    uint32_t mode = rush_now.mode;
     bool fresh = !given && !(rush_op_effects(op) & ~RUSH_EFFECT_RANDOM);
     if (fresh) rush_now.pending = 0;
-    rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST;
-    op->cpu(op, in, out);
-    rush_now.mode = mode;
+    int failed = rush_kernel_run(op->cpu, op, in, out);
     rush_now.pending = rush_later_waiting();
-    return rush_failed() ? -1 : 0;
+    return failed;
 }
 
 void rush_later_settle_written(const rush_op *op, rush_form form, const rush_value *in, const rush_value *out)

@@ -44,11 +44,7 @@ static inline __attribute__((always_inline)) int compute(const rush_op *op, cons
     if (RUSH_UNLIKELY(t && !t->numel) && all_empty(op, in, out)) return 0;
     if (RUSH_LIKELY(op->cpu != NULL)) {
         if (RUSH_UNLIKELY(rush_now.pending)) return rush_run_beside_later(op, in, out, given);
-        uint32_t mode = rush_now.mode;
-        rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
-        op->cpu(op, in, out);
-        rush_now.mode = mode;
-        return rush_failed() ? -1 : 0;
+        return rush_kernel_run(op->cpu, op, in, out);
     }
     if (op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
     return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no kernel for the CPU");

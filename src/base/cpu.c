@@ -1,6 +1,8 @@
-/* cpu.c - which instruction set the kernels may use, and what this library is. */
+/* cpu.c - which instruction set the kernels may use, what this library is, and where it lies. */
+#define _GNU_SOURCE
 #include "base/base.h"
 #include "config.h"
+#include <dlfcn.h>
 #include <stdio.h>
 
 /* Declared here as in kernels/cpu/isa.h, which lies below this room. */
@@ -72,6 +74,14 @@ bool rush_flush_denormals(bool on)
 const char *rush_version(void)
 {
     return RUSH_VERSION;
+}
+
+void rush_beside_library(char *path, size_t room, const char *file)
+{
+    Dl_info own;
+    const char *slash = dladdr((void *)rush_version, &own) ? strrchr(own.dli_fname, '/') : NULL;
+    path[0] = 0;
+    if (slash) snprintf(path, room, "%.*s/%s", (int)(slash - own.dli_fname), own.dli_fname, file);
 }
 
 const char *rush_engines(void)

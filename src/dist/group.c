@@ -26,12 +26,11 @@ static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "install libgloo-dev a
 /* The shared object lies beside the library, or where the loader looks, or where the environment says. */
 static int load(loadable *l)
 {
-    char beside[4096] = "", plain[64], symbol[64], why[512] = "";
-    Dl_info own;
-    const char *told = getenv(l->told_by), *slash = dladdr((void *)rush_engine_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
+    char beside[4096], plain[64], symbol[64], why[512] = "";
+    const char *told = getenv(l->told_by);
     snprintf(symbol, sizeof symbol, "rush_engine_%s", l->name);
     snprintf(plain, sizeof plain, "librushlight_%s.so", l->name);
-    if (slash) snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - own.dli_fname), own.dli_fname, plain);
+    rush_beside_library(beside, sizeof beside, plain);
     const char *tries[] = {told, beside, plain};
     for (size_t i = told ? 0 : 1; !l->engine && i < (told ? 1 : RUSH_COUNT(tries)); i++) {
         void *so = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);

@@ -50,12 +50,7 @@ int rush_run_on(rush_device device, const rush_op *op, const rush_value *in, rus
     rush_kernel kernel = op->index < b->nkernels ? b->kernels[op->index] : NULL;
     if (!kernel && op->flags & RUSH_CROSS_DEVICE) kernel = op->cpu;
     if (!kernel && op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;
-    uint32_t mode = rush_now.mode;
-    rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
-    if (kernel) kernel(op, in, out);
-    rush_now.mode = mode;
-    if (kernel) return rush_failed() ? -1 : 0;
+    if (kernel) return rush_kernel_run(kernel, op, in, out);
     if (b->fallback) return b->fallback(device, op, in, out) || rush_failed() ? -1 : 0;
-    else rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device '%s': it has no kernel there.", op->name, rush_device_name(device.type));
-    return rush_failed() ? -1 : 0;
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device '%s': it has no kernel there.", op->name, rush_device_name(device.type));
 }

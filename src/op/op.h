@@ -51,6 +51,16 @@ bool rush_is_number(rush_value);
 rush_value rush_conj_number(rush_value); /* the conjugate of a complex one, others as they are */
 rush_dtype rush_number_dtype(rush_value); /* bool, int64, default float, default complex */
 
+/* Runs a kernel on arguments that are checked and results that are made; 0, or -1 with an error. */
+static inline int rush_kernel_run(rush_kernel kernel, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    uint32_t mode = rush_now.mode;
+    rush_now.mode = (mode | RUSH_MODE_NO_GRAD) & ~(uint32_t)RUSH_MODE_AUTOCAST; /* operations that a kernel calls are its own affair */
+    kernel(op, in, out);
+    rush_now.mode = mode;
+    return rush_failed() ? -1 : 0;
+}
+
 /* Runs an operation, whose results the shape rule has made, on a device that is not the CPU. */
 int rush_run_on(rush_device, const rush_op *, const rush_value *in, rush_value *out);
 RUSH_PY bool rush_runs_on(rush_device, const rush_op *); /* does it have a kernel there, or the backend's fallback? */

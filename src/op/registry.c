@@ -161,16 +161,25 @@ static int adopt(rush_op *form, rush_op *op)
     return read_saves(form);
 }
 
+/* The operation that a list of names begins with, which then begins with the next; NULL, with the error "no operation x <wish>". */
+static rush_op *next_named(const char **names, const char *wish)
+{
+    size_t n = strcspn(*names, " ");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, *names);
+    *names += n + strspn(*names + n, " ");
+    rush_op *op = rush_op_find(name);
+    RUSH_CHECK_NULL(op && !strcmp(op->name, name), RUSH_VALUE_ERROR, "no operation %s %s", name, wish);
+    return op;
+}
+
 /* `schema` of a form: the operation's name, then others of the same arguments that it serves too. */
 static int adopt_all(rush_op *form)
 {
-    char name[64];
-    const char *names = form->schema;
-    for (size_t n; *names; names += n + strspn(names + n, " ")) {
-        n = strcspn(names, " ");
-        snprintf(name, sizeof name, "%.*s", (int)n, names);
-        rush_op *op = rush_op_find(name);
-        RUSH_CHECK(op && !strcmp(op->name, name) && !op->sparse, RUSH_VALUE_ERROR, "no operation %s wants a sparse form", name);
+    for (const char *names = form->schema; *names;) {
+        rush_op *op = next_named(&names, "wants a sparse form");
+        if (!op) return -1;
+        RUSH_CHECK(!op->sparse, RUSH_VALUE_ERROR, "operation %s has a sparse form already", op->name);
         if (!form->name && adopt(form, op)) return -1;
         op->sparse = form;
     }
@@ -188,15 +197,11 @@ rush_rule rush_quantized_rule_of(const rush_op *op)
 
 static int take_rule(const rush_quantized_rule *rule)
 {
-    char name[64];
     for (const char *names = rule->names; *names;) {
-        size_t n = strcspn(names, " ");
-        snprintf(name, sizeof name, "%.*s", (int)n, names);
-        rush_op *op = rush_op_find(name);
-        RUSH_CHECK(op && !strcmp(op->name, name), RUSH_VALUE_ERROR, "no operation %s wants a rule for quantized tensors", name);
-        RUSH_CHECK(op->index < n_quantized_rules && !quantized_rules[op->index], RUSH_VALUE_ERROR, "operation %s cannot have one more rule for quantized tensors", name);
+        rush_op *op = next_named(&names, "wants a rule for quantized tensors");
+        if (!op) return -1;
+        RUSH_CHECK(op->index < n_quantized_rules && !quantized_rules[op->index], RUSH_VALUE_ERROR, "operation %s cannot have one more rule for quantized tensors", op->name);
         quantized_rules[op->index] = rule->run;
-        names += n + strspn(names + n, " ");
     }
     return 0;
 }

@@ -97,10 +97,9 @@ int rush_backend_register(rush_backend *b)
 static const rush_cuda_interface *open_cuda(const char **why)
 {
     static char said[512];
-    char beside[4096] = "";
-    Dl_info own;
-    const char *told = getenv("RUSHLIGHT_CUDA_LIBRARY"), *slash = dladdr((void *)rush_cuda, &own) ? strrchr(own.dli_fname, '/') : NULL;
-    if (slash) snprintf(beside, sizeof beside, "%.*s/librushlight_cuda.so", (int)(slash - own.dli_fname), own.dli_fname);
+    char beside[4096];
+    const char *told = getenv("RUSHLIGHT_CUDA_LIBRARY");
+    rush_beside_library(beside, sizeof beside, "librushlight_cuda.so");
     const char *how = getenv("RUSHLIGHT_CUDA");
     *why = "libcuda.so.1 is not there: NVIDIA's driver is not installed";
     if ((!how || strcmp(how, "emulated")) && !dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return NULL; /* the common case, quickly */
