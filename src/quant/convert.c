@@ -26,6 +26,12 @@ int rush_need_per_tensor(const char *name, const rush_tensor *t)
 
 /* ---- the kernels: integers are strided tensors of int8, uint8, int32 ---- */
 
+static int need_integers(const rush_op *op, rush_dtype dtype)
+{
+    RUSH_CHECK(dtype == RUSH_I8 || dtype == RUSH_U8 || dtype == RUSH_I32, RUSH_TYPE_ERROR, "%s: int8, uint8 or int32 expected, got %s", op->base, rush_dtype_word(dtype));
+    return 0;
+}
+
 static int place(int dtype) { return dtype == RUSH_I8 ? GRID_I8 : dtype == RUSH_U8 ? GRID_U8 : GRID_I32; }
 
 static rush_grid grid_of(rush_value scale, rush_value zero)
@@ -37,6 +43,7 @@ static rush_grid grid_of(rush_value scale, rush_value zero)
 static int to_ints_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype dtype = (rush_dtype)I_(in[op->nargs - 1]);
+    if (need_integers(op, dtype)) return -1;
     if (SELF->flags & RUSH_T_CHANNELS_LAST) return rush_out_like(out, 0, SELF, dtype) ? 0 : -1;
     return rush_out_t(out, 0, SELF, dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
@@ -50,7 +57,7 @@ static void to_ints_cpu(const rush_op *op, const rush_value *in, rush_value *out
 
 static int to_numbers_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_out_like(out, 0, SELF, RUSH_F32) ? 0 : -1;
+    return !need_integers(op, SELF->dtype) && rush_out_like(out, 0, SELF, RUSH_F32) ? 0 : -1;
 }
 
 static void to_numbers_cpu(const rush_op *op, const rush_value *in, rush_value *out)

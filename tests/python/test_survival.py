@@ -134,6 +134,8 @@ F32 = torch.ones(4, 4)
 CSR, COO = F32.to_sparse_csr(), F32.to_sparse()
 BROKEN = [  # what once read or wrote outside, or crashed; all are errors in some words
     "torch.abs(F32, out=COO)", "aten.rsqrt(F32, out=CSR)", "aten.threshold_backward(F32, COO, 1)", "aten.threshold_backward(COO, F32, 1)", "aten.nan_to_num(F32, out=CSR)",
+    "aten._grid_integers(F32, 1e-5, 4, torch.float16)", "aten._grid_integers.channels(F32, F32, F32, torch.int16)", "aten._grid_numbers(F32.half(), 2., 1)",
+    "aten._grid_numbers.channels(F32.to(torch.int16), F32, F32)",
     "aten._reshape_alias(F32, [100], [100])", "aten._reshape_alias(F32, [2], [-1])", "aten._cdist_backward(F32, F32, F32, 2., F32)",
     "aten._cdist_backward(F32[None], F32[None], F32[None, :2], 2., F32[None])", "aten._pdist_backward(F32[0], F32, 2., F32[0])", "aten._pdist_backward(F32[0], F32[0], 2., F32[0])",
     "aten.batch_norm_update_stats(F32, F32[0, :2], F32[0], .1)", "aten._scaled_dot_product_flash_attention_for_cpu(F32, F32, F32)",
