@@ -15,6 +15,11 @@
 extern "C" {
 #endif
 
+/* What schemas of programs may say beyond a rush_arg_type and a list of it: Dict(str, Tensor), str[], (str, int)[], int[][], as one more
+ * such type. A value of it is RUSH_V_VALUES, whose items are those of the list or tuple, or keys and values in turn (n counts both);
+ * they may be such values again. Lists of tensors, ints, bools and floats inside are as they are outside. */
+enum { RUSH_A_NESTED = RUSH_A_GENERATOR + 1 };
+
 /* Fills out; tensors are parked. -1 and an error. */
 typedef int (*rush_library_fn)(void *arg, const rush_op *, const rush_value *in, rush_value *out);
 

@@ -4,6 +4,7 @@
  * operation, and wraps the results. What the overloads are is read from the registry at the first call.
  */
 #include "call.h"
+#include "nested.h"
 #include "op/formula.h"
 
 /* ---- running ---- */
@@ -98,21 +99,22 @@ end:
     return type;
 }
 
-static PyObject *result(const rush_value *v)
+static PyObject *result(const rush_op *op, int i, const rush_value *v)
 {
+    if (op->out_types[i] == RUSH_A_NESTED) return py_from_nested(rush_type_of_result(op, i), v);
     return v->kind == RUSH_V_TENSORS ? py_wrap_list(v->tensors, v->n, true) : py_from_value(v);
 }
 
 PyObject *py_results(const rush_op *op, const rush_value *out)
 {
-    if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(out);
+    if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(op, 0, out);
     if (op->nout == 0) Py_RETURN_NONE;
     bool named = true;
     for (int i = 0; i < op->nout; ++i) named = named && op->out_names[i];
     PyObject *type = named ? py_return_type(op) : NULL;
     PyObject *tuple = type ? PyStructSequence_New((PyTypeObject *)type) : PyTuple_New(op->nout);
     for (int i = 0; tuple && i < op->nout; ++i) {
-        PyObject *x = result(&out[i]);
+        PyObject *x = result(op, i, &out[i]);
         if (!x) Py_CLEAR(tuple);
         else if (type) PyStructSequence_SetItem(tuple, i, x);
         else PyTuple_SET_ITEM(tuple, i, x);

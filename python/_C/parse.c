@@ -4,6 +4,7 @@
  * identity first, each value is converted straight into its place in the operation's argument array.
  */
 #include "call.h"
+#include "nested.h"
 
 /* ---- one argument ---- */
 
@@ -197,6 +198,7 @@ static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x
         v->kind = RUSH_V_GENERATOR;
         v->gen = py_generator_of(x);
         return 1;
+    case RUSH_A_NESTED: return py_to_nested(rush_type_of_arg(o->op, (int)(a - o->op->args)), x, v);
     default: return 0;
     }
 }

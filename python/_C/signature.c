@@ -96,7 +96,7 @@ int py_overloads_read(py_function_object *f)
 static const char *type_word(const rush_arg *a)
 {
     static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "torch.dtype", "torch.device", "torch.layout",
-                                        "torch.memory_format", "torch.Generator"};
+                                        "torch.memory_format", "torch.Generator", "as the schema says"};
     static const char *const lists[] = {"tuple of Tensors", "tuple of ints", "tuple of floats", "tuple of bools", "tuple of Scalars"};
     return a->list ? lists[RUSH_MIN(a->type, 4)] : words[a->type];
 }

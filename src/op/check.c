@@ -3,7 +3,7 @@
  * Each argument has a bit for every kind that it takes, set when its schema is read, so that the road's look is a few
  * instructions; what lists, texts and constants hold is looked at here. Rules and kernels may then trust the kinds.
  */
-#include "op/op.h"
+#include "op/nested.h"
 
 #define BIT(kind) (1u << (kind))
 #define NUMBERS (BIT(RUSH_V_INT) | BIT(RUSH_V_FLOAT) | BIT(RUSH_V_BOOL) | BIT(RUSH_V_COMPLEX))
@@ -14,10 +14,10 @@ uint16_t rush_arg_kinds(const rush_op *op, const rush_arg *a)
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSOR), [RUSH_A_INT] = BIT(RUSH_V_INT) | BIT(RUSH_V_BOOL), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOAT),
         [RUSH_A_BOOL] = BIT(RUSH_V_BOOL) | BIT(RUSH_V_INT), [RUSH_A_SCALAR] = NUMBERS, [RUSH_A_STRING] = BIT(RUSH_V_STRING), [RUSH_A_DTYPE] = BIT(RUSH_V_DTYPE) | BIT(RUSH_V_INT),
         [RUSH_A_DEVICE] = BIT(RUSH_V_DEVICE), [RUSH_A_LAYOUT] = BIT(RUSH_V_LAYOUT), [RUSH_A_MEMORY_FORMAT] = BIT(RUSH_V_MEMORY_FORMAT),
-        [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR)};
+        [RUSH_A_GENERATOR] = BIT(RUSH_V_GENERATOR), [RUSH_A_NESTED] = BIT(RUSH_V_VALUES)};
     static const uint16_t list[] = {
         [RUSH_A_TENSOR] = BIT(RUSH_V_TENSORS), [RUSH_A_INT] = BIT(RUSH_V_INTS), [RUSH_A_BOOL] = BIT(RUSH_V_INTS), [RUSH_A_FLOAT] = BIT(RUSH_V_FLOATS),
-        [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_GENERATOR] = 0};
+        [RUSH_A_SCALAR] = BIT(RUSH_V_VALUES), [RUSH_A_NESTED] = 0};
     uint16_t kinds = a->list ? list[a->type] : one[a->type];
     if (a->type == RUSH_A_TENSOR && !a->list && (op->row || op->flags & RUSH_NUMBERS || !op->shape)) kinds |= NUMBERS; /* composites hand them on */
     if (a->optional) kinds |= BIT(RUSH_V_NONE);
@@ -33,7 +33,7 @@ static const char *kind_word(int kind)
 
 int rush_arg_wrong(const rush_op *op, int i, const rush_value *v)
 {
-    static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator"};
+    static const char *const words[] = {"Tensor", "int", "float", "bool", "Number", "str", "dtype", "device", "layout", "memory format", "Generator", "what the schema says"};
     const rush_arg *a = &op->args[i];
     if (a->type == RUSH_A_FLOAT && !a->list && (v->kind == RUSH_V_INT || v->kind == RUSH_V_BOOL)) return 1; /* rush_call_with_floats() makes it one */
     return rush_fail(RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %s%s, not %s", op->base, a->name, i + 1, a->list ? "a list of " : "", words[a->type],
@@ -73,6 +73,11 @@ int rush_arg_holds(const rush_op *op, int i, const rush_value *v)
         break;
     case RUSH_V_VALUES:
         ok = v->values || !v->n;
+        if (a->type == RUSH_A_NESTED) {
+            rush_type_text type = rush_type_of_arg(op, i);
+            RUSH_CHECK(ok && rush_type_fits(type, v), RUSH_TYPE_ERROR, "%s(): argument '%s' (position %d) must be %.*s", op->base, a->name, i + 1, (int)type.n, type.at);
+            break;
+        }
         for (uint32_t k = 0; ok && k < v->n; ++k) ok = rush_is_number(v->values[k]);
         break;
     case RUSH_V_INTS:

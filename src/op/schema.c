@@ -5,7 +5,7 @@
  *
  * The only reader of schemas in the library: bindings, documentation and tests walk what it leaves.
  */
-#include "op/op.h"
+#include "op/nested.h"
 #include "op/schema.h"
 #include <ctype.h>
 #include <errno.h>
@@ -54,21 +54,14 @@ static char *take_name(reader *r, bool dotted)
     return r->at == begin ? NULL : copy_text(begin, r->at - begin);
 }
 
-static const struct { const char *name; uint8_t type; } type_names[] = {
-    {"Tensor", RUSH_A_TENSOR}, {"SymInt", RUSH_A_INT}, {"int", RUSH_A_INT}, {"float", RUSH_A_FLOAT}, {"bool", RUSH_A_BOOL},
-    {"Scalar", RUSH_A_SCALAR}, {"str", RUSH_A_STRING}, {"ScalarType", RUSH_A_DTYPE}, {"Device", RUSH_A_DEVICE},
-    {"Layout", RUSH_A_LAYOUT}, {"MemoryFormat", RUSH_A_MEMORY_FORMAT}, {"Generator", RUSH_A_GENERATOR},
-};
-
-static int take_type(reader *r, rush_arg *arg)
+/* A plain type, or a list of it; -1: it is another. */
+static int take_plain_type(reader *r, rush_arg *arg)
 {
-    skip_space(r);
     const char *begin = r->at;
     while (isalpha((unsigned char)*r->at)) ++r->at;
-    size_t n = r->at - begin, k = 0;
-    while (k < RUSH_COUNT(type_names) && (strlen(type_names[k].name) != n || strncmp(type_names[k].name, begin, n))) ++k;
-    if (k == RUSH_COUNT(type_names)) return r->at = begin, wrong(r, "a type");
-    arg->type = type_names[k].type;
+    int type = rush_type_plain((rush_type_text){begin, (size_t)(r->at - begin)});
+    if (type < 0) return -1;
+    arg->type = (uint8_t)type;
     if (*r->at == '(') { /* (a!), (a), (a -> *) */
         while (*r->at && *r->at != ')') arg->written |= *r->at++ == '!';
         if (*r->at) ++r->at;
@@ -81,7 +74,7 @@ static int take_type(reader *r, rush_arg *arg)
         item_optional = false;
         ++r->at;
         if (isdigit((unsigned char)*r->at)) arg->fixed = (int8_t)strtol(r->at, (char **)&r->at, 10);
-        if (*r->at++ != ']') return wrong(r, "]");
+        if (*r->at++ != ']') return -1;
         if (*r->at == '(') {
             while (*r->at && *r->at != ')') arg->written |= *r->at++ == '!';
             if (*r->at) ++r->at;
@@ -89,6 +82,19 @@ static int take_type(reader *r, rush_arg *arg)
         if (*r->at == '?') item_optional = true, ++r->at;
     }
     arg->optional = item_optional;
+    bool known = !arg->list || arg->type == RUSH_A_TENSOR || (!arg->optional_items && arg->type <= RUSH_A_SCALAR);
+    return known && !isalpha((unsigned char)*r->at) && *r->at != '[' && *r->at != '?' ? 0 : -1;
+}
+
+static int take_type(reader *r, rush_arg *arg)
+{
+    skip_space(r);
+    const char *begin = r->at;
+    if (!take_plain_type(r, arg)) return 0;
+    const char *end = rush_type_end(begin);
+    if (!end) return r->at = begin, wrong(r, "a type");
+    *arg = (rush_arg){.type = RUSH_A_NESTED, .optional = end[-1] == '?', .kwonly = arg->kwonly};
+    r->at = end;
     return 0;
 }
 

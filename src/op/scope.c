@@ -72,7 +72,7 @@ void rush_scope_close(size_t mark)
 void rush_scope_leave(size_t mark, int nout, const rush_value *out)
 {
     for (int i = 0; i < nout; ++i)
-        if (out[i].kind == RUSH_V_TENSORS || out[i].kind == RUSH_V_INTS) return; /* the array lives in the scope: all is left to the caller's */
+        if (out[i].kind >= RUSH_V_INTS && out[i].kind <= RUSH_V_STRING) return; /* the array lives in the scope: all is left to the caller's */
     for (int i = 0; i < nout; ++i)
         if (out[i].kind == RUSH_V_TENSOR) rush_keep(out[i].t);
     rush_scope_close(mark);

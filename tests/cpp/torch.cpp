@@ -33,11 +33,22 @@ struct Square : torch::autograd::Function<Square> {
 
 static at::Tensor mad(const at::Tensor &a, const std::optional<at::Tensor> &b, double c) { return b ? a * *b + c : a + c; }
 static std::tuple<at::Tensor, int64_t> counted(at::TensorList list, at::IntArrayRef sizes) { return {at::stack(list).reshape(sizes), static_cast<int64_t>(list.size())}; }
+using Edge = std::tuple<std::string, int64_t>;
+static std::tuple<c10::Dict<std::string, at::Tensor>, std::vector<std::vector<int64_t>>> turned(const c10::Dict<std::string, std::vector<int64_t>> &sizes, const std::vector<Edge> &edges, std::optional<std::vector<std::string>> names)
+{
+    c10::Dict<std::string, at::Tensor> sums;
+    std::vector<std::vector<int64_t>> lists;
+    for (const auto &[name, i] : edges) sums.insert(name, at::full({}, sizes.at(name)[static_cast<size_t>(i)]));
+    for (const auto &entry : sizes) lists.push_back(entry.value());
+    if (names) lists.push_back({static_cast<int64_t>(names->size())});
+    return {sums, lists};
+}
 TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("mad", &mad); } // before the definition, as may be when objects are loaded
 TORCH_LIBRARY(cpp_test, m)
 {
     m.def("mad(Tensor a, Tensor? b, float c=1) -> Tensor");
     m.def("counted", &counted);
+    m.def("turned", &turned);
     m.def("fails(Tensor x) -> Tensor", [](const at::Tensor &x) -> at::Tensor { TORCH_CHECK_INDEX(false, "no ", x.dim()); });
 }
 
@@ -91,6 +102,28 @@ static void dispatched()
     SAME(at::parallel_reduce(0, 1000, 10, int64_t(0), [](int64_t a, int64_t b, int64_t sum) { for (; a < b; ++a) sum += a; return sum; }, std::plus<int64_t>()), 499500);
 }
 
+static rush_value values(const std::vector<rush_value> &items) { return c10::detail::boxed_values(items); }
+static void nested()
+{
+    rush_op *op = rush_op_find("cpp_test::turned");
+    SAME(std::string(op->schema), "cpp_test::turned(Dict(str, int[]) _0, (str, int)[] _1, str[]? _2) -> (Dict(str, Tensor), int[][])");
+    rush_scope() {
+        int64_t sizes[] = {7, 8};
+        rush_value in[] = {values({rush_v_string("b"), rush_v_ints(sizes, 2)}), values({values({rush_v_string("b"), rush_v_int(1)})}), values({rush_v_string("x")})}, out[RUSH_MAXOUT];
+        SAME(rush_call(op, in, out), 0);
+        SAME(out[0].n, 2u);
+        SAME(rush_item_int(out[0].values[1].t), 8);
+        SAME(out[1].n, 2u);
+        SAME(out[1].values[0].ints[1] + out[1].values[1].ints[0], 9);
+        in[2] = rush_v_none();
+        SAME(rush_call(op, in, out), 0);
+        in[0] = values({rush_v_int(3), rush_v_ints(sizes, 2)}); /* a key of another type */
+        SAME(rush_call(op, in, out), -1);
+        SAME(rush_error_kind_now(), RUSH_TYPE_ERROR);
+        rush_error_clear();
+    }
+}
+
 static void operations()
 {
     torch::Tensor x = torch::full({2}, 3., torch::requires_grad());
@@ -121,6 +154,7 @@ int main()
     tensors();
     dispatched();
     operations();
+    nested();
     if (!wrong) std::printf("fine\n");
     return wrong;
 }

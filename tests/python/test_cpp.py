@@ -78,8 +78,16 @@ static int twice(void *arg, const rush_op *op, const rush_value *in, rush_value 
     out[0] = rush_v_tensor(rush_mul(in[0].t, 2));
     return rush_error() ? -1 : 0;
 }
+static int same(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    (void)arg;
+    for (int i = 0; i < op->nout; ++i) out[i] = in[i];
+    return 0;
+}
 int register_operations(void)
 {
+    static const char nested[] = "from_c::nested(Dict(str, Tensor[]) a, (int, str)[]? b, bool[][] c, Dict(int, float?) d) -> (Dict(str, Tensor[]), (int, str)[]?, bool[][], Dict(int, float?))";
+    if (!rush_library_define(nested) || rush_library_impl("from_c::nested", "CPU", same, NULL, NULL)) return -1;
     return rush_library_define("from_c::twice(Tensor x) -> Tensor") ? rush_library_impl("from_c::twice", "CPU", twice, NULL, NULL) : -1;
 }
 """
@@ -106,3 +114,10 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
         torch.library.opcheck(torch.ops.from_c.twice.default, (x,))
     with pytest.raises(ValueError, match="not among"):
         torch.library.opcheck(torch.ops.from_c.twice.default, (x,), test_utils="test_other")
+    given = {"x": [x, y], "": []}, [(1, "one")], [[True], []], {3: None, 4: 0.5}
+    got = torch.ops.from_c.nested(*given)
+    assert got == given and got[0]["x"][0] is x and type(got[2][0][0]) is bool
+    assert torch.ops.from_c.nested({}, None, [], {})[1] is None
+    for bad in ({1: [x]}, None, [], {}), ({}, [(1, 2)], [], {}), ({}, None, [True], {}), ({}, None, [], {3: "x"}):
+        with pytest.raises((TypeError, RuntimeError)):
+            torch.ops.from_c.nested(*bad)

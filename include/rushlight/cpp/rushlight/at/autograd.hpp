@@ -15,6 +15,11 @@ namespace autograd {
 using Variable = at::Tensor;
 using variable_list = std::vector<at::Tensor>;
 
+inline bool any_variable_requires_grad(const variable_list &list)
+{
+    return std::any_of(list.begin(), list.end(), [](const Variable &x) { return x.requires_grad(); });
+}
+
 class AutogradContext {
     template <class> friend struct Function;
     variable_list to_save, dirty, no_grad;

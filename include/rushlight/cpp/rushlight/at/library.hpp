@@ -26,7 +26,7 @@ template <class> struct always_false : std::false_type {};
 
 /* One C++ type as an argument or result: its name in schemas, and the way from and to a value. */
 template <class T, class = void> struct Boxed {
-    static_assert(always_false<T>::value, "operations take and give tensors, numbers, text, devices, dtypes, and lists, options and tuples of these");
+    static_assert(always_false<T>::value, "operations take and give tensors, numbers, text, devices, dtypes, and lists, options, tuples and dicts of these");
 };
 
 #define C10_BOXED_(T, text, from, to)                                                                       \
@@ -69,16 +69,27 @@ template <> struct Boxed<string_view> {
     static rush_value box(string_view x) { return boxed_text(x); }
 };
 
-/* Lists, whose elements T are as they are in rush_value, or are copied. */
+/* Which elements of lists are in arrays of their own (rush_v_ints, ...); the rest are values. */
+template <class T> constexpr bool in_tensors = std::is_same_v<T, at::Tensor> || std::is_same_v<T, std::optional<at::Tensor>>;
+template <class T> constexpr bool in_array = in_tensors<T> || std::is_arithmetic_v<T>;
+
+inline rush_value boxed_values(const std::vector<rush_value> &items)
+{
+    rush_value v = rush_v_none();
+    v.kind = RUSH_V_VALUES;
+    v.n = static_cast<uint32_t>(items.size());
+    v.values = static_cast<rush_value *>(rush_scope_copy(items.data(), items.size() * sizeof(rush_value)));
+    return v;
+}
 template <class T> std::vector<T> unboxed_list(const rush_value &v)
 {
     std::vector<T> list;
     list.reserve(v.n);
     for (uint32_t i = 0; i < v.n; ++i) {
         if constexpr (std::is_same_v<T, at::Tensor>) list.push_back(at::Tensor::of(v.tensors[i]));
-        else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) list.push_back(v.tensors[i] ? std::optional<at::Tensor>(at::Tensor::of(v.tensors[i])) : std::nullopt);
+        else if constexpr (in_tensors<T>) list.push_back(v.tensors[i] ? T(at::Tensor::of(v.tensors[i])) : std::nullopt);
+        else if constexpr (!in_array<T>) list.push_back(Boxed<T>::unbox(v.values[i]));
         else if constexpr (std::is_floating_point_v<T>) list.push_back(static_cast<T>(v.floats[i]));
-        else if constexpr (std::is_same_v<T, Scalar>) list.push_back(Scalar::of(v.values[i]));
         else list.push_back(static_cast<T>(v.ints[i]));
     }
     return list;
@@ -86,11 +97,15 @@ template <class T> std::vector<T> unboxed_list(const rush_value &v)
 template <class List> rush_value boxed_list(const List &list)
 {
     using T = typename List::value_type;
-    if constexpr (std::is_same_v<T, at::Tensor>) {
+    if constexpr (in_tensors<T>) {
         std::vector<rush_tensor *> items;
-        for (const at::Tensor &x : list) items.push_back(rush_park(rush_keep(x.get())));
+        for (const auto &x : list) items.push_back(Boxed<T>::box(x).t);
         auto *copy = static_cast<rush_tensor **>(rush_scope_copy(items.data(), items.size() * sizeof(rush_tensor *)));
         return rush_v_tensors(copy, items.size());
+    } else if constexpr (!in_array<T>) {
+        std::vector<rush_value> items;
+        for (const auto &x : list) items.push_back(Boxed<T>::box(x));
+        return boxed_values(items);
     } else if constexpr (std::is_floating_point_v<T>) {
         std::vector<double> items(list.begin(), list.end());
         return rush_v_floats(static_cast<double *>(rush_scope_copy(items.data(), items.size() * sizeof(double))), items.size());
@@ -136,6 +151,37 @@ template <class T> struct Boxed<std::optional<T>> {
     static std::string schema() { return Boxed<T>::schema() + "?"; }
     static std::optional<T> unbox(const rush_value &v) { return v.kind == RUSH_V_NONE ? std::optional<T>() : std::optional<T>(Boxed<T>::unbox(v)); }
     static rush_value box(const std::optional<T> &x) { return x ? Boxed<T>::box(*x) : rush_v_none(); }
+};
+
+template <class K, class V> struct Boxed<Dict<K, V>> {
+    static std::string schema() { return "Dict(" + Boxed<K>::schema() + ", " + Boxed<V>::schema() + ")"; }
+    static Dict<K, V> unbox(const rush_value &v)
+    {
+        Dict<K, V> dict;
+        for (uint32_t i = 0; i < v.n; i += 2) dict.insert(Boxed<K>::unbox(v.values[i]), Boxed<V>::unbox(v.values[i + 1]));
+        return dict;
+    }
+    static rush_value box(const Dict<K, V> &x)
+    {
+        std::vector<rush_value> items;
+        for (const auto &entry : x) items.push_back(Boxed<K>::box(entry.key())), items.push_back(Boxed<V>::box(entry.value()));
+        return boxed_values(items);
+    }
+};
+/* A tuple inside of something; of what a function returns, see Results. */
+template <class... T> struct Boxed<std::tuple<T...>> {
+    static std::string schema()
+    {
+        std::string text;
+        ((text += (text.empty() ? "" : ", ") + Boxed<T>::schema()), ...);
+        return "(" + text + ")";
+    }
+    template <size_t... I> static std::tuple<T...> unbox_each(const rush_value &v, std::index_sequence<I...>) { return {Boxed<T>::unbox(v.values[I])...}; }
+    static std::tuple<T...> unbox(const rush_value &v) { return unbox_each(v, std::index_sequence_for<T...>()); }
+    static rush_value box(const std::tuple<T...> &x)
+    {
+        return std::apply([](const auto &...item) { return boxed_values({Boxed<std::decay_t<decltype(item)>>::box(item)...}); }, x);
+    }
 };
 
 /* What a function returns, as a whole. */
