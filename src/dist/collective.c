@@ -1,7 +1,8 @@
 /* collective.c - a collective from tensors to the engine and back.
  *
  * Engines know dense arrays of numbers of 1, 2, 4 or 8 bytes. So several tensors, and those that are not contiguous, are
- * packed into memory that lasts for the call; complex numbers are two real ones each.
+ * packed into memory that lasts for the call, but for a tensor per rank where the engine takes parts; complex numbers are two
+ * real ones each.
  */
 #define _GNU_SOURCE
 #include "dist/group.h"
@@ -19,6 +20,7 @@ const char *rush_collective_name(rush_dist_kind kind) { return names[kind]; }
 typedef struct dense { /* tensors as one array */
     char *p;
     size_t got;  /* bytes of a block of its own, 0: it is the tensor's */
+    char **parts; /* (ranks) where the engine takes parts and it has one for each */
 } dense;
 
 static int64_t numel(rush_tensor *const *t, int n)
@@ -75,8 +77,44 @@ static int dense_close(dense *d, rush_tensor *const *t, int n, bool write)
 {
     int failed = d->got && write ? move(t, n, d->p, true) : 0;
     if (d->got) rush_block_free(d->p, d->got);
+    rush_free(d->parts);
     *d = (dense){0};
     return failed;
+}
+
+/* May tensors of a list stay where they are? Not where what is written lies over what is still to be read. */
+static bool stays(rush_work *w, rush_tensor *const *list)
+{
+    const rush_collective *k = &w->call;
+    int rank = w->group->rank;
+    for (int i = 0; i < w->group->size; i++)
+        if (!rush_is_contiguous(list[i])) return false;
+    for (int i = 0; i < k->nin; i++) {
+        char *in = rush_data(k->in[i]), *in_end = in + (size_t)rush_numel(k->in[i]) * rush_dtype_size(rush_dtype_of(k->in[i]));
+        for (int o = 0; o < k->nout; o++) {
+            char *out = rush_data(k->out[o]), *out_end = out + (size_t)rush_numel(k->out[o]) * rush_dtype_size(rush_dtype_of(k->out[o]));
+            bool own = in == out && (k->nin == 1 || i == rank) && (k->nout == 1 || o == rank);
+            if (in < out_end && out < in_end && !own) return false;
+        }
+    }
+    return true;
+}
+
+/* Of a side with a part for each rank, of `each` bytes, or as many numbers as `counts` says. */
+static int parts_open(dense *d, rush_work *w, rush_tensor *const *t, int n, bool read, size_t each, const int64_t *counts, size_t item)
+{
+    int size = w->group->size;
+    bool parts = w->group->engine && w->group->engine->takes_parts, apart = parts && n == size && stays(w, t);
+    *d = (dense){0};
+    if (!apart && dense_open(d, t, n, read, false)) return -1;
+    if (!parts) return 0;
+    d->parts = rush_malloc((size_t)size * sizeof *d->parts);
+    char *p = d->p;
+    for (int i = 0; d->parts && i < size; i++) {
+        d->parts[i] = apart ? rush_data(t[i]) : p;
+        if (!apart) p += counts ? (size_t)counts[i] * item : each;
+    }
+    return d->parts ? 0 : -1;
 }
 
 /* ---- what an engine gets ---- */
@@ -142,41 +180,31 @@ static int reduce(rush_work *w)
     return failed ? -1 : 0;
 }
 
-/* From one array into another: ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL. `each`: numbers per rank. */
+/* From one side to another: ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL, REDUCE_SCATTER. `each`: numbers per rank. */
 static int between(rush_work *w, rush_engine_call *c, int64_t each)
 {
     rush_collective *k = &w->call;
-    rush_tensor *some = k->nout ? k->out[0] : k->in[0];
-    set_numbers(c, rush_dtype_of(some), each);
+    bool to_all = c->kind == RUSH_ENGINE_ALL_TO_ALL || c->kind == RUSH_ENGINE_ALL_TO_ALL_V;
+    bool ins = to_all || c->kind == RUSH_ENGINE_SCATTER || c->kind == RUSH_ENGINE_REDUCE_SCATTER;
+    bool outs = to_all || c->kind == RUSH_ENGINE_GATHER || c->kind == RUSH_ENGINE_ALL_GATHER;
+    set_numbers(c, rush_dtype_of(k->nout ? k->out[0] : k->in[0]), each);
+    size_t part = c->n * c->size / (c->kind == RUSH_ENGINE_ALL_TO_ALL ? (size_t)w->group->size : 1);
     dense in = {0}, out = {0};
-    int failed = (k->nin && dense_open(&in, k->in, k->nin, true, false)) || (k->nout && dense_open(&out, k->out, k->nout, false, false));
+    int failed = 0;
+    if (k->nin) failed = ins ? parts_open(&in, w, k->in, k->nin, true, part, c->in_counts, c->size) : dense_open(&in, k->in, k->nin, true, false);
+    if (k->nout && !failed) failed = outs ? parts_open(&out, w, k->out, k->nout, false, part, c->out_counts, c->size) : dense_open(&out, k->out, k->nout, false, false);
     c->in = in.p;
     c->out = out.p;
+    c->ins = in.parts;
+    c->outs = out.parts;
     bool fake = !w->group->engine;
     if (!failed && each && !fake) failed = engine_run(w, c);
     if (!failed && fake && k->nin && k->nout) { /* as if all ranks had what this one has */
-        size_t from = (size_t)numel(k->in, k->nin) * rush_dtype_size(rush_dtype_of(some)), to = (size_t)numel(k->out, k->nout) * rush_dtype_size(rush_dtype_of(some));
+        size_t item = rush_dtype_size(rush_dtype_of(k->out[0])), from = (size_t)numel(k->in, k->nin) * item, to = (size_t)numel(k->out, k->nout) * item;
         for (size_t at = 0; from && at < to; at += from) memcpy(out.p + at, in.p, RUSH_MIN(from, to - at));
     }
+    if (!failed && c->reduction && k->reduce == RUSH_REDUCE_AVG) rush_average(out.p, (rush_dtype)c->dtype, c->n, w->group->size);
     failed = dense_close(&out, k->out, k->nout, !failed) || failed;
-    dense_close(&in, k->in, k->nin, false);
-    return failed ? -1 : 0;
-}
-
-/* With an engine that does it. */
-static int reduce_scatter_whole(rush_work *w)
-{
-    rush_collective *k = &w->call;
-    rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
-    rush_engine_call c = {.kind = RUSH_ENGINE_REDUCE_SCATTER, .reduction = rush_reduction_of(number, k->reduce)};
-    set_numbers(&c, dtype, rush_numel(k->out[0]));
-    dense in = {0}, out = {0};
-    int failed = dense_open(&in, k->in, k->nin, true, false) || dense_open(&out, k->out, 1, false, false);
-    c.in = in.p;
-    c.out = out.p;
-    if (!failed && c.n) failed = engine_run(w, &c);
-    if (!failed && k->reduce == RUSH_REDUCE_AVG) rush_average(out.p, number, c.n, w->group->size);
-    failed = dense_close(&out, k->out, 1, !failed) || failed;
     dense_close(&in, k->in, k->nin, false);
     return failed ? -1 : 0;
 }
@@ -185,9 +213,10 @@ static int reduce_scatter_whole(rush_work *w)
  * and so do we, for its ranks' sake. */
 static int reduce_scatter(rush_work *w)
 {
-    if (w->group->engine && w->group->engine->reduces_scattered) return reduce_scatter_whole(w);
     rush_collective *k = &w->call;
     rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
+    if (w->group->engine && w->group->engine->reduces_scattered)
+        return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_REDUCE_SCATTER, .reduction = rush_reduction_of(number, k->reduce)}, rush_numel(k->out[0]));
     int64_t mine = rush_numel(k->out[0]), parts = k->nin;
     size_t part = (size_t)mine * rush_dtype_size(dtype);
     rush_engine_call c = {.kind = RUSH_ENGINE_ALL_REDUCE, .reduction = rush_reduction_of(number, k->reduce)};

@@ -36,6 +36,7 @@ typedef struct rush_engine_call {
     double seconds;
     int root;
     void *in, *out;              /* dense; of ALL_REDUCE and BROADCAST only out                    */
+    char **ins, **outs;          /* where an engine takes parts: each rank's part of that side (ranks); `in`, `out` may be NULL then */
     size_t n, size;              /* elements per rank (all of them for ALL_TO_ALL), bytes of each: 1, 2, 4, 8 */
     int64_t *in_counts, *out_counts; /* ALL_TO_ALL_V: elements per rank                           */
     rush_reduction reduction;
@@ -51,6 +52,7 @@ typedef struct rush_engine {
     int (*run)(void *, const rush_engine_call *, char *why, size_t room); /* -1 and a text, or none: then the wire has failed */
     bool reduces_scattered;      /* run() knows REDUCE_SCATTER: n numbers for each rank in, n out */
     bool reduces_in_place;       /* of REDUCE, `out` may be `in` */
+    bool takes_parts;            /* what lies apart for each rank, as in a list of tensors, need not be one array */
 } rush_engine;
 
 #ifdef __cplusplus

@@ -282,6 +282,12 @@ static void next(run *r)
 
 /* ---- collectives ---- */
 
+/* A tensor may be its own copy, as one's part of a list that is gathered. */
+static void copy(void *to, const void *from, size_t n)
+{
+    if (n && to != from) memcpy(to, from, n);
+}
+
 static int all_posted(run *r)
 {
     for (int i = 0; i < r->s->size; i++)
@@ -461,41 +467,46 @@ static int gather(run *r, bool everybody)
         for (int i = 0; reads && i < s->size; i++) {
             const char *its = i == s->rank ? (const char *)c->in + at : posted(r, i);
             if (!its) return -1;
-            memcpy((char *)c->out + (size_t)i * all + at, its, n);
+            copy(c->outs[i] + at, its, n);
         }
         next(r);
     }
     return 0;
 }
 
+/* The root's own part comes last: the others need not wait for it. */
 static int scatter(run *r)
 {
     rush_shared *s = r->s;
     const rush_engine_call *c = r->c;
-    size_t all = c->n * c->size, most = s->room / (size_t)s->size;
+    size_t all = c->n * c->size, ranks = (size_t)s->size, most = s->room / (ranks - 1), turn = (size_t)(s->rank - c->root) + ranks - 1; /* of this rank in the slot */
     bool root = s->rank == c->root;
     for (size_t at = 0, n; at < all; at += n) {
         n = RUSH_MIN(all - at, most);
         char *own = root ? room(r) : NULL;
-        if (root && !own) return -1;
-        for (int i = 0; root && i < s->size; i++)
-            memcpy(i == s->rank ? (char *)c->out + at : own + (size_t)i * most, (const char *)c->in + (size_t)i * all + at, n);
-        if (root) post(r);
         const char *its = root ? NULL : posted(r, c->root);
-        if (!root && !its) return -1;
-        if (!root) memcpy((char *)c->out + at, its + (size_t)s->rank * most, n);
+        if (!own && !its) return -1;
+        for (size_t k = 0; root && k < ranks - 1; k++) copy(own + k * most, c->ins[((size_t)s->rank + k + 1) % ranks] + at, n);
+        if (root) post(r);
+        else copy((char *)c->out + at, its + turn % ranks * most, n);
         next(r);
     }
+    if (root) copy(c->out, c->ins[s->rank], all);
     return 0;
 }
 
-/* Each rank has something for each. `in_at`, `in_n`: bytes for each rank, and where; the same of `out`. With `sum` what comes is
- * reduced into out, which holds this rank's own. */
+/* Each rank has something for each: bytes for rank i, or from it. */
 typedef struct exchange {
-    const size_t *in_at, *in_n, *out_at, *out_n; /* (ranks) */
-    size_t most;                                 /* of all these between any two ranks */
-    bool sum;
+    size_t each;            /* where no counts are told */
+    const int64_t *ins, *outs; /* (ranks) numbers */
+    size_t most;            /* bytes between any two ranks */
+    bool sum;               /* what comes is reduced into `out`, which holds this rank's own */
 } exchange;
+
+static size_t bytes_of(const rush_engine_call *c, const exchange *x, const int64_t *counts, int i) { return counts ? (size_t)counts[i] * c->size : x->each; }
+
+/* At most `share` of `all` bytes, from `at` on. */
+static size_t share_of(size_t all, size_t at, size_t share) { return all > at ? RUSH_MIN(all - at, share) : 0; }
 
 static int exchange_run(run *r, const exchange *x)
 {
@@ -506,16 +517,17 @@ static int exchange_run(run *r, const exchange *x)
         char *own = room(r);
         if (!own) return -1;
         for (int i = 0; i < s->size; i++)
-            if (i != s->rank && x->in_n[i] > at) memcpy(own + (size_t)i * share, (const char *)c->in + x->in_at[i] + at, RUSH_MIN(x->in_n[i] - at, share));
+            if (i != s->rank) copy(own + (size_t)i * share, c->ins[i] + at, share_of(bytes_of(c, x, x->ins, i), at, share));
         post(r);
         for (int k = 1; k < s->size; k++) {
             int i = (s->rank + k) % s->size;
             const char *its = posted(r, i);
             if (!its) return -1;
-            size_t n = x->out_n[i] > at ? RUSH_MIN(x->out_n[i] - at, share) : 0;
-            char *to = (char *)c->out + x->out_at[i] + at;
-            if (x->sum) c->reduction(to, to, its + (size_t)s->rank * share, n / c->size);
-            else memcpy(to, its + (size_t)s->rank * share, n);
+            its += (size_t)s->rank * share;
+            size_t n = share_of(bytes_of(c, x, x->outs, i), at, share);
+            char *to = x->sum ? (char *)c->out + at : c->outs[i] + at;
+            if (x->sum) c->reduction(to, to, its, n / c->size);
+            else copy(to, its, n);
         }
         next(r);
     }
@@ -549,22 +561,13 @@ static int exchange_counts(run *r, size_t *most)
 static int all_to_all(run *r, bool counted, bool sum)
 {
     const rush_engine_call *c = r->c;
-    size_t ranks = (size_t)r->s->size, each = c->kind == RUSH_ENGINE_ALL_TO_ALL ? c->n / ranks * c->size : c->n * c->size, rank = (size_t)r->s->rank;
-    size_t *table = rush_calloc(4 * ranks, sizeof *table);
-    if (!table) return -1;
-    size_t *in_at = table, *in_n = table + ranks, *out_at = in_n + ranks, *out_n = out_at + ranks;
-    for (size_t i = 0; i < ranks; i++) {
-        in_n[i] = counted ? (size_t)c->in_counts[i] * c->size : each;
-        out_n[i] = counted ? (size_t)c->out_counts[i] * c->size : each;
-        in_at[i] = i ? in_at[i - 1] + in_n[i - 1] : 0;
-        out_at[i] = i && !sum ? out_at[i - 1] + out_n[i - 1] : 0;
-    }
-    exchange x = {in_at, in_n, out_at, out_n, each, sum};
-    int failed = counted && exchange_counts(r, &x.most);
-    if (!failed) memcpy((char *)c->out + out_at[rank], (const char *)c->in + in_at[rank], in_n[rank]);
-    failed = failed || exchange_run(r, &x);
-    rush_free(table);
-    return failed ? -1 : 0;
+    exchange x = {.each = c->n * c->size / (c->kind == RUSH_ENGINE_ALL_TO_ALL ? (size_t)r->s->size : 1), .sum = sum};
+    x.most = x.each;
+    if (counted) x.ins = c->in_counts, x.outs = c->out_counts;
+    if (counted && exchange_counts(r, &x.most)) return -1;
+    int rank = r->s->rank;
+    copy(sum ? c->out : c->outs[rank], c->ins[rank], bytes_of(c, &x, x.ins, rank));
+    return exchange_run(r, &x);
 }
 
 static void begin(rush_shared *s, const char *what)
@@ -596,4 +599,4 @@ static int shared_run(void *opened, const rush_engine_call *c, char *why, size_t
 
 static void shared_close(void *s) { rush_shared_free(s); }
 
-const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true, true};
+const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true, true, true};

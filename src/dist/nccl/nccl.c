@@ -182,4 +182,4 @@ static int nccl_run(void *x, const rush_engine_call *c, char *why, size_t room)
 }
 
 __attribute__((visibility("default"))) extern const rush_engine rush_engine_nccl;
-const rush_engine rush_engine_nccl = {"nccl", nccl_open, nccl_close, nccl_run, true, true};
+const rush_engine rush_engine_nccl = {"nccl", nccl_open, nccl_close, nccl_run, true, true, false};
