@@ -132,6 +132,27 @@ def all_to_all(T, d, r, n):
     return [equal, uneven, parts]
 
 
+def lists(T, d, r, n):
+    """Tensors of a list in place, with gaps, of several numbers, and large ones."""
+    def fresh(size=2):
+        return [T.arange(float(size)) + 10 * r + 100 * i for i in range(n)]
+    gathered, reduced, scattered, strided, sent = fresh(), fresh(), fresh(), [T.zeros(2, 3).t() for _ in range(n)], fresh()
+    d.all_gather(gathered, gathered[r])
+    d.reduce_scatter(reduced[r], reduced)
+    d.scatter(scattered[r], scattered if r == 0 else None)
+    d.all_gather(strided, T.arange(6.).reshape(3, 2) + r)
+    got = [T.zeros(3).double() for i in range(n)]
+    d.all_to_all(got, [T.ones(3).double() * (10 * r + i) for i in range(n)])
+    pairs = [T.zeros(2, dtype=T.complex64) for _ in range(n)]
+    d.all_to_all(pairs, [T.complex(x, x + 1) for x in sent])
+    large, whole, part, sums = fresh(700001), [T.zeros(700001) for _ in range(n)], T.zeros(700001), T.zeros(700001)
+    d.scatter(part, large if r == n - 1 else None, src=n - 1)
+    d.gather(part, whole if r == 0 else None)
+    d.reduce_scatter(sums, large)
+    return [gathered, reduced[r], scattered[r], strided, got, [T.view_as_real(p) for p in pairs],
+            [[x[:2], x[-2:], x.double().sum()] for x in (part, sums, *whole)]]
+
+
 def barriers(T, d, r, n):
     d.barrier()
     d.monitored_barrier(timeout=datetime.timedelta(seconds=60))
@@ -207,7 +228,7 @@ def empty(T, d, r, n):
 
 
 CASES = [all_reduce_ops, all_reduce_complex, all_reduce_strided, all_reduce_large, all_reduce_coalesced, asynchronous, broadcast, reduce_, all_gather,
-         gather_scatter, reduce_scatter, all_to_all, barriers, messages, message_from_any, batch, objects, groups, empty]
+         gather_scatter, reduce_scatter, all_to_all, lists, barriers, messages, message_from_any, batch, objects, groups, empty]
 
 
 def main():

@@ -89,6 +89,21 @@ def test_every_collective_as_pytorch(size):
         assert {k: v for k, v in got.items() if v != want[rank].get(k)} == {} and set(got) == set(want[rank])
 
 
+def test_results_over_what_is_still_to_be_sent():
+    """A result may be a tensor of the list that it is made from (PyTorch sends what it has overwritten)."""
+    program = """
+init()
+def fresh():
+    return [torch.arange(3.) + 10 * rank + 100 * i for i in range(size)]
+a, b = fresh(), fresh()
+dist.reduce_scatter(a[(rank + 1) % size], a)
+dist.scatter(b[1], b if rank == 0 else None)
+print(a[(rank + 1) % size].tolist(), b[1].tolist())
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == ["[10.0, 12.0, 14.0] [0.0, 1.0, 2.0]\n", "[210.0, 212.0, 214.0] [100.0, 101.0, 102.0]\n"]
+
+
 def test_every_collective_by_mpi(tmp_path):
     """With any MPI of the standard's binary interface; the PyPI package mpich has one, and mpiexec."""
     if not dist.is_mpi_available() or not shutil.which("mpiexec"):
