@@ -59,7 +59,7 @@ def child(caller, first, last, board, out, told):
             caller.remember(i, name, given)
             board[ROOM - 8:ROOM] = (int.from_bytes(board[ROOM - 8:ROOM], "little") + 1).to_bytes(8, "little")
         except EXPECTED as error:
-            if "INTERNAL ASSERT" in str(error) or not str(error):
+            if "INTERNAL ASSERT" in str(error) or not str(error) and type(error) is not MemoryError:  # Python's own says nothing
                 print(f"{name}\t{line}\t{type(error).__name__}: {error}", file=told, flush=True)
         except BaseException as error:
             if str(error) == "Torch not compiled with CUDA enabled":  # PyTorch's AssertionError

@@ -296,6 +296,11 @@ static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
                   (long long)start[starts->numel - 1], (long long)n);
         return;
     }
+    for (int64_t b = 1; b < bags; ++b)
+        if (start[b] < 0 || start[b] > n) {
+            rush_fail(RUSH_RUNTIME_ERROR, "offsets[%lld]=%lld lies outside the input, whose length is %lld", (long long)b, (long long)start[b], (long long)n);
+            return;
+        }
     rush_zero_into(result);
     if (mode == MAX) rush_zero_into(best);
     for (int64_t b = 0; b < bags; ++b)
