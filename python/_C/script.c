@@ -1,7 +1,8 @@
 /* script.c - programs of src/script for Python: _C._ScriptUnit, which has functions and classes, and _C._ScriptObject.
  *
- * Values cross by copy, as in PyTorch: numbers, texts, lists, tuples and dictionaries become Python's own; tensors are the same
- * tensors on both sides, objects are wrapped. rushlight.jit makes modules of them.
+ * Values cross by copy, as in PyTorch: numbers, texts, lists, tuples and dictionaries become Python's own, objects of Python's classes
+ * those of the program's; tensors are the same tensors on both sides. The program's objects are wrapped: rushlight.jit makes modules of
+ * them, and objects of Python's classes.
  */
 #include "ext.h"
 #include "script/script.h"
@@ -9,6 +10,7 @@
 typedef struct unit_object {
     PyObject_HEAD
     script_unit *u;
+    PyObject *classes; /* {class of Python: its path in the program} */
 } unit_object;
 
 typedef struct script_thing {
@@ -97,16 +99,37 @@ static PyObject *to_python(PyObject *unit, script_value v)
     }
 }
 
-static int from_python(PyObject *x, script_value *out);
+static int from_python(PyObject *unit, PyObject *x, script_value *out);
 
-static int items_from_python(PyObject *x, script_value *out)
+static int object_from_python(PyObject *unit, PyObject *x, PyObject *path, script_value *out) /* attribute by attribute */
+{
+    const char *s = PyUnicode_AsUTF8(path);
+    const script_class *c = s ? rush_script_class_find(((unit_object *)unit)->u, s) : NULL;
+    if (!c) return s ? PyErr_Format(PyExc_RuntimeError, "there is no class '%s'", s), -1 : -1;
+    if ((*out = rush_script_object(c)).kind == SCRIPT_UNSET) return py_raise_int();
+    for (uint32_t i = 0; i < c->nfields; ++i) {
+        if (c->field[i].fixed) continue;
+        PyObject *held = py_getattr_quiet(x, c->field[i].name);
+        if (!held && !PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "Tried to cast object to type %s but object was missing attribute %s", s, c->field[i].name);
+        script_value v;
+        int failed = !held || from_python(unit, held, &v);
+        Py_XDECREF(held);
+        if (failed) return rush_script_drop(*out), -1;
+        failed = rush_script_attribute_set(*out, c->field[i].name, v);
+        rush_script_drop(v);
+        if (failed) return rush_script_drop(*out), py_raise_int();
+    }
+    return 0;
+}
+
+static int items_from_python(PyObject *unit, PyObject *x, script_value *out)
 {
     *out = rush_script_list(PyList_Check(x) ? SCRIPT_LIST : SCRIPT_TUPLE, 0, NULL);
     if (out->kind == SCRIPT_UNSET) return py_raise_int();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
         PyObject *item = py_list_item(x, i);
         script_value v;
-        int failed = !item || from_python(item, &v);
+        int failed = !item || from_python(unit, item, &v);
         Py_XDECREF(item);
         if (failed) return rush_script_drop(*out), -1;
         failed = rush_script_append(out->box, v);
@@ -116,7 +139,7 @@ static int items_from_python(PyObject *x, script_value *out)
     return 0;
 }
 
-static int dict_from_python(PyObject *x, script_value *out)
+static int dict_from_python(PyObject *unit, PyObject *x, script_value *out)
 {
     *out = rush_script_dict();
     PyObject *items = out->kind == SCRIPT_UNSET ? (PyObject *)py_raise() : PyDict_Items(x);
@@ -124,8 +147,8 @@ static int dict_from_python(PyObject *x, script_value *out)
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(items); ++i) {
         script_value key, v;
         PyObject *pair = PyList_GET_ITEM(items, i);
-        if ((failed = from_python(PyTuple_GET_ITEM(pair, 0), &key))) break;
-        if (!(failed = from_python(PyTuple_GET_ITEM(pair, 1), &v))) {
+        if ((failed = from_python(unit, PyTuple_GET_ITEM(pair, 0), &key))) break;
+        if (!(failed = from_python(unit, PyTuple_GET_ITEM(pair, 1), &v))) {
             if ((failed = rush_script_dict_set(out->box, key, v))) py_raise();
             rush_script_drop(v);
         }
@@ -136,7 +159,7 @@ static int dict_from_python(PyObject *x, script_value *out)
     return failed ? -1 : 0;
 }
 
-static int from_python(PyObject *x, script_value *out)
+static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: whose classes objects have; NULL: none has one */
 {
     int dtype;
     rush_device device;
@@ -152,13 +175,13 @@ static int from_python(PyObject *x, script_value *out)
     }
     if (PyList_Check(x) || PyTuple_Check(x)) {
         if (Py_EnterRecursiveCall(" while a value is handed to a program")) return -1;
-        int failed = items_from_python(x, out);
+        int failed = items_from_python(unit, x, out);
         Py_LeaveRecursiveCall();
         return failed;
     }
     if (PyDict_Check(x)) {
         if (Py_EnterRecursiveCall(" while a value is handed to a program")) return -1;
-        int failed = dict_from_python(x, out);
+        int failed = dict_from_python(unit, x, out);
         Py_LeaveRecursiveCall();
         return failed;
     }
@@ -172,6 +195,13 @@ static int from_python(PyObject *x, script_value *out)
     if (r && number.kind == RUSH_V_INT) return *out = script_of_int(number.i), 0;
     if (r && number.kind == RUSH_V_FLOAT) return *out = script_of_float(number.f), 0;
     if (r && number.kind == RUSH_V_BOOL) return *out = script_of_bool(number.i), 0;
+    PyObject *path = unit ? PyDict_GetItemWithError(((unit_object *)unit)->classes, (PyObject *)Py_TYPE(x)) : NULL;
+    if (path) {
+        if (Py_EnterRecursiveCall(" while a value is handed to a program")) return -1;
+        int failed = object_from_python(unit, x, path, out);
+        Py_LeaveRecursiveCall();
+        return failed;
+    }
     PyObject *inner = py_getattr_quiet(x, "_c");
     if (inner && Py_TYPE(inner) == thing_type) return *out = rush_script_keep(((script_thing *)inner)->v), Py_DECREF(inner), 0;
     Py_XDECREF(inner);
@@ -189,9 +219,9 @@ static PyObject *run(PyObject *unit, const script_function *f, script_value self
     PyObject *key, *value, *result = NULL;
     int failed = !in || !names;
     for (; !failed && done < n; ++done)
-        if ((failed = from_python(PyTuple_GET_ITEM(args, done), &in[done]))) break;
+        if ((failed = from_python(unit, PyTuple_GET_ITEM(args, done), &in[done]))) break;
     while (!failed && m && PyDict_Next(kwargs, &at, &key, &value)) {
-        if (!(names[done] = PyUnicode_AsUTF8(key)) || from_python(value, &in[done])) failed = 1;
+        if (!(names[done] = PyUnicode_AsUTF8(key)) || from_python(unit, value, &in[done])) failed = 1;
         else ++done;
     }
     if (!failed) {
@@ -240,7 +270,7 @@ static PyObject *thing_set(PyObject *self, PyObject *args)
     const char *name;
     PyObject *value;
     script_value v;
-    if (!PyArg_ParseTuple(args, "sO", &name, &value) || from_python(value, &v)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO", &name, &value) || from_python(((script_thing *)self)->unit, value, &v)) return NULL;
     int failed = rush_script_attribute_set(((script_thing *)self)->v, name, v);
     rush_script_drop(v);
     if (failed) return py_raise();
@@ -315,11 +345,18 @@ static PyType_Spec thing_spec = {"rushlight._C._ScriptObject", sizeof(script_thi
 
 /* ---- units ---- */
 
-static PyObject *unit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) /* ([(path, text, file)], constants) */
+static unit_object *unit_alloc(PyTypeObject *type, PyObject *classes)
 {
-    PyObject *texts, *constants = NULL;
-    if (!PyArg_ParseTuple(args, "O!|O!", &PyList_Type, &texts, &PyTuple_Type, &constants)) return NULL;
     unit_object *x = (unit_object *)type->tp_alloc(type, 0);
+    if (x && !(x->classes = classes ? py_ref(classes) : PyDict_New())) Py_CLEAR(x);
+    return x;
+}
+
+static PyObject *unit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) /* ([(path, text, file)], constants, {class: path}) */
+{
+    PyObject *texts, *constants = NULL, *classes = NULL;
+    if (!PyArg_ParseTuple(args, "O!|O!O!", &PyList_Type, &texts, &PyTuple_Type, &constants, &PyDict_Type, &classes)) return NULL;
+    unit_object *x = unit_alloc(type, classes);
     if (!x) return NULL;
     int failed = !(x->u = rush_script_unit_new());
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(texts); ++i) {
@@ -328,7 +365,7 @@ static PyObject *unit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
         if (!PyArg_ParseTuple(PyList_GET_ITEM(texts, i), "ss#s", &path, &text, &n, &file)) return Py_DECREF(x), NULL;
         failed = rush_script_parse(x->u, text, (size_t)n, path, file);
     }
-    if (!failed && constants && from_python(constants, &x->u->constants)) return Py_DECREF(x), NULL;
+    if (!failed && constants && from_python((PyObject *)x, constants, &x->u->constants)) return Py_DECREF(x), NULL;
     if (!failed) failed = rush_script_bind(x->u);
     if (failed) return Py_DECREF(x), py_raise();
     return (PyObject *)x;
@@ -385,12 +422,16 @@ static void end_unit(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     rush_script_unit_drop(((unit_object *)self)->u);
+    Py_XDECREF(((unit_object *)self)->classes);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
+static PyObject *unit_classes(PyObject *self, void *unused) { return py_ref(((unit_object *)self)->classes); }
+
+static PyGetSetDef unit_properties[] = {{"classes", unit_classes, NULL, NULL, NULL}, {NULL}};
 static PyMethodDef unit_functions[] = {{"call", unit_call, METH_VARARGS, NULL}, {"code", unit_code, METH_O, NULL}, {"make", unit_make, METH_O, NULL}, {"names", unit_names, METH_NOARGS, NULL}, {"constants", unit_constants, METH_NOARGS, NULL}, {NULL}};
-static PyType_Slot unit_slots[] = {{Py_tp_new, unit_new}, {Py_tp_dealloc, end_unit}, {Py_tp_methods, unit_functions}, {0, NULL}};
+static PyType_Slot unit_slots[] = {{Py_tp_new, unit_new}, {Py_tp_dealloc, end_unit}, {Py_tp_methods, unit_functions}, {Py_tp_getset, unit_properties}, {0, NULL}};
 static PyType_Spec unit_spec = {"rushlight._C._ScriptUnit", sizeof(unit_object), 0, Py_TPFLAGS_DEFAULT, unit_slots};
 
 static PyObject *load(PyObject *unused, PyObject *path) /* the object of an archive */
@@ -402,7 +443,7 @@ static PyObject *load(PyObject *unused, PyObject *path) /* the object of an arch
     rush_scope_close(mark);
     Py_DECREF(bytes);
     if (!u) return py_raise();
-    unit_object *x = (unit_object *)unit_type->tp_alloc(unit_type, 0);
+    unit_object *x = unit_alloc(unit_type, NULL);
     if (!x) return rush_script_unit_drop(u), NULL;
     x->u = u;
     PyObject *root = wrap((PyObject *)x, u->root);
@@ -413,7 +454,7 @@ static PyObject *load(PyObject *unused, PyObject *path) /* the object of an arch
 static PyObject *code_number(PyObject *unused, PyObject *x) /* of a dtype, layout or memory format: as programs write it */
 {
     script_value v;
-    return from_python(x, &v) ? NULL : PyLong_FromLongLong(v.i);
+    return from_python(NULL, x, &v) ? NULL : PyLong_FromLongLong(v.i);
 }
 
 static PyMethodDef functions[] = {{"_script_load", load, METH_O, NULL}, {"_script_code", code_number, METH_O, NULL}, {NULL}};

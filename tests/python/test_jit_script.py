@@ -374,3 +374,74 @@ def test_layers_compute_what_python_computes(layer, shape):
             program = torch.jit.script(__import__("copy").deepcopy(layer))
         same(layer(x), program(x))
         same(program(x), reloaded(program)(x))
+
+
+class Scale:
+    def __init__(self, n: int, xs: List[int]):
+        self.n: int = n
+        self.xs = xs
+
+    def by(self, x: Tensor) -> Tensor:
+        return x * self.n + len(self.xs)
+
+
+class Variable:
+    def __init__(self):
+        self.n = 1
+
+    def by(self, *args):
+        return self.n
+
+
+class HoldsObjects(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.named = Scale(3, [1, 2]), {1: Scale(1, [1]), 2: Scale(2, [])}
+        self.several, self.pair, self.idle = [Scale(1, []), Scale(2, [1])], (Scale(5, []), 2), Variable()
+
+    def forward(self, x):
+        self.one.n += 1
+        total = x
+        for scale in self.several:
+            total = total + scale.n
+        return self.one.by(x) + self.named[x.dim()].by(x) + total + self.pair[0].by(x)
+
+
+def scaled(scale: Scale, x: Tensor) -> Tensor:
+    return scale.by(x)
+
+
+def make_scales(n: int) -> Dict[str, List[Scale]]:
+    return {"a": [Scale(n, [n])]}
+
+
+def test_objects_of_python_classes_cross_into_programs_and_back():
+    x, net = torch.ones(2), HoldsObjects()
+    program = torch.jit.script(net)
+    net.one.n = 50  # the program has its own
+    assert program(x).tolist() == [17, 17] and program(x).tolist() == [18, 18]
+    assert type(program.one) is Scale and program.one.n == 5 and program.one.by(x).tolist() == [7, 7]
+    assert [type(s) for s in program.several] == [Scale, Scale] and program.named[2].n == 2 and program.pair[0].n == 5
+    program.one = Scale(0, [])
+    assert reloaded(program)(x).tolist() == program(x).tolist() == [12, 12]
+    outer = torch.jit.script(nn.Sequential(program))  # a program within another
+    assert outer(x).tolist() == [13, 13] and type(outer[0].one) is Scale
+    apply, make = torch.jit.script(scaled), torch.jit.script(make_scales)
+    made = make(3)["a"][0]
+    assert type(made) is Scale and vars(made) == {"n": 3, "xs": [3]}
+    assert apply(made, x).tolist() == apply(Scale(3, [1]), x).tolist() == [4, 4]
+    with pytest.raises(RuntimeError, match="Tried to cast object to type .*Scale.* but object was missing attribute n"):
+        apply(Scale.__new__(Scale), x)
+
+
+def test_objects_of_what_does_not_compile_say_so():
+    class Bad(nn.Module):
+        def __init__(self, held):
+            super().__init__()
+            self.held = held
+
+        def forward(self, x):
+            return x * self.held.n
+    for held, kind in ((Variable(), "Variable"), ({1}, "set")):
+        with pytest.raises(RuntimeError, match=f"Module 'Bad' has no attribute 'held' .*failed to convert Python type: '.*{kind}'"):
+            torch.jit.script(Bad(held))

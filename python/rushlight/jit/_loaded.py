@@ -42,10 +42,22 @@ class Graph:
 def _back(result):
     """What a program gives: its objects as Python has them."""
     if isinstance(result, _C._ScriptObject):
-        return ScriptObject(result)
+        cls = next((cls for cls, path in result.unit.classes.items() if path == result.type), None)
+        return _object(cls, result) if cls is not None else ScriptObject(result)
     if type(result) in (tuple, list):
         return type(result)(_back(x) for x in result)
+    if type(result) is dict:
+        return {k: _back(x) for k, x in result.items()}
     return result
+
+
+def _object(cls, inner):
+    """A copy of a program's object, of the class of Python that the program's was made of."""
+    made = cls.__new__(cls)
+    for name, what in inner.fields():
+        if what != "constant":
+            _own(made, name, _back(inner.get(name)))
+    return made
 
 
 class ScriptObject:

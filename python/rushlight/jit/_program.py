@@ -20,6 +20,7 @@ class Program:
         self.texts, self.names, self.constants = {}, set(), []
         self.functions, self.classes, self.modules, self.included, self.bodies = {}, {}, {}, {}, {}
         self.running = []
+        self.of_included = {}  # classes of what is included: their paths here
 
     def place(self, module, name):
         """A path that nothing has yet."""
@@ -39,7 +40,7 @@ class Program:
         return [(path, "\n".join(texts), "a scripted program") for path, texts in self.texts.items()]
 
     def unit(self):
-        return _C._ScriptUnit(self.sources(), tuple(self.constants))
+        return _C._ScriptUnit(self.sources(), tuple(self.constants), {**self.of_included, **self.classes})
 
     def function(self, fn):
         """The path of a function of Python, which is compiled."""
@@ -63,7 +64,11 @@ class Program:
                 self.add(self.classes[cls], self.named_tuple(cls))
             else:
                 self.classes[cls] = self.place(cls.__module__, cls.__name__)
-                self.add(self.classes[cls], Class(self, cls).text())
+                try:
+                    self.add(self.classes[cls], Class(self, cls).text())
+                except BaseException:
+                    del self.classes[cls]
+                    raise
         return self.classes[cls]
 
     def named_tuple(self, cls):
@@ -91,6 +96,7 @@ class Program:
                         text = re.sub(rf"(?<![\w.]){name}\(", f"__torch__.{name}(", text)
                         text = re.sub(rf"^(def|class) __torch__\.{name}\(", rf"\1 {name}(", text, flags=re.M)
                 self.texts.setdefault(renamed(path), []).append(renamed(text))
+            self.of_included.update({cls: renamed(path) for cls, path in (thing._unit if isinstance(thing, torch.jit.ScriptFunction) else thing._c.unit).classes.items()})
             self.included[id(sources)] = (renamed, sources)
         return self.included[id(sources)][0]
 

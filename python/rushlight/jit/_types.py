@@ -1,10 +1,13 @@
 """Python's annotations as types of TorchScript, written as its files write them."""
 import enum
+import functools
 import inspect
 import types
 import typing
 
 import rushlight as torch
+
+from .frontend import NotSupportedError
 
 _PLAIN = {int: "int", float: "float", bool: "bool", str: "str", complex: "complex", type(None): "NoneType", None: "NoneType", torch.Tensor: "Tensor",
           torch.nn.Parameter: "Tensor", torch.device: "Device", torch.dtype: "int", torch.layout: "int", torch.memory_format: "int", torch.Size: "List[int]",
@@ -83,7 +86,21 @@ def of_value(x, classes):
         return f"Dict[{_common([of_value(k, classes) for k in x])}, {_common([of_value(v, classes) for v in x.values()])}]"
     if isinstance(x, dict):
         return "Dict[str, Tensor]"
-    raise Unknown(f"(This attribute exists on the Python module, but we failed to convert Python type: '{type(x).__module__}.{type(x).__qualname__}' to a TorchScript type.)")
+    if is_scriptable(type(x)):
+        try:
+            return classes(type(x))
+        except (NotSupportedError, RuntimeError, Unknown) as error:
+            if isinstance(error, NotImplementedError):
+                raise
+            why = f" {error}"
+    else:
+        why = ""
+    raise Unknown(f"(This attribute exists on the Python module, but we failed to convert Python type: '{type(x).__module__}.{type(x).__qualname__}' to a TorchScript type.{why})")
+
+
+def is_scriptable(cls):
+    """Whether a class is all Python, so that its methods may be compiled."""
+    return not issubclass(cls, (torch.nn.Module, tuple, list, Exception, enum.Enum)) and all(hasattr(fn, "__code__") for fn in map(functools.partial(getattr, cls), vars(cls)) if inspect.isroutine(fn))
 
 
 def _common(kinds):
