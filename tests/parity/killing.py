@@ -165,7 +165,7 @@ def complaint(point, code, errors):
     found = re.findall(r"^\S*(?:Error|Exception)\S*: .*", errors, re.M)
     if code == 0 or not found:
         return f"ended with {code}: {errors[-300:]}"
-    meeting = point.startswith(("init-before", "init-in", "new_group"))
+    meeting = point.startswith(("init", "new_group"))  # "init-after", too: the others may still be in it
     if not IN_A_CALL.search(found[-1]) and not (meeting and WHILE_MEETING.search(found[-1])):
         return "says " + found[-1][:300]
     return ""
