@@ -30,7 +30,8 @@ CALLS = ["all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter",
 POINTS = ["init-before", "init-in", "init-after"] + [f"{call}-{when}" for call in CALLS for when in ("before", "in", "after")] + \
          ["save-before", "save-in", "save-written", "save-after", "end-before"]
 SMOKE = [("all_reduce-in", "SIGKILL", 1), ("new_group-in", "SIGKILL", 0), ("save-written", "SIGKILL", 1), ("broadcast-in", "SIGSTOP", 2)]
-HANG, INIT, LOADING = 60, 4, threading.Lock()
+HANG, LOADING = 60, threading.Lock()
+INIT = 4  # seconds that in init the others wait for a rank that they know nothing of
 forked = False
 # "all_reduce.SUM, float32, 4 numbers [4] (collective 5) of group '0', rank 0 of 3 on host a: rank 1 on host a is gone: ..."
 IN_A_CALL = re.compile(r"\w+(?:, \w+)?.*\((?:after )?collective -?\d+\) of group '.*', rank \d+ of \d+ on host \S+: .*[Rr]ank \d+ on host \S+")
@@ -306,8 +307,7 @@ def main():
                 continue
             done += 1
             wrong += bad
-            # in init the others wait for a rank that they know nothing of, up to the timeout
-            times[how].append((took - INIT * point.startswith(("init-before", "init-in")), point))
+            times[how].append((took, point))
             for text in bad:
                 print(text, flush=True)
     for how, values in times.items():

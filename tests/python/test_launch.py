@@ -250,3 +250,12 @@ def test_launch_on_two_machines(tmp_path):
     nodes = [started_by_c("-n", "2" if i == 0 else "1", "--nnodes", "2", "--node-rank", str(i), "--master-port", at, "sh", "-c", text) for i in range(2)]
     done = [finish(n) for n in nodes]
     assert [d[0] for d in done] == [0, 0] and sorted("".join(d[1] for d in done).splitlines()) == ["0 3 0 0", "1 3 1 0", "2 3 0 1"], done
+
+
+def test_a_program_fills_in_the_arguments():
+    """As accelerate's launcher does: parse_args() is never called, and its port is taken."""
+    from rushlight.distributed import run
+    args, _ = run.get_args_parser().parse_known_args(["--training_script", "x.py"])
+    args.master_port = "1234"
+    assert run._config(args).rdzv_endpoint == "127.0.0.1:1234"
+    assert run._config(run.parse_args(["x.py"])).rdzv_endpoint == "127.0.0.1:0"

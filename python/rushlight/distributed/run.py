@@ -54,6 +54,7 @@ def get_args_parser():
     add("--run-path", action="store_true", help="not used")
     p.add_argument("training_script")
     p.add_argument("training_script_args", nargs=argparse.REMAINDER)
+    p.set_defaults(port_given=True)  # for who fills in the arguments without parse_args(), as accelerate does
     return p
 
 
