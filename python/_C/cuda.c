@@ -107,6 +107,13 @@ static PyObject *library(PyObject *module, PyObject *unused)
     return cuda ? PyUnicode_FromString(cuda->library()) : NULL;
 }
 
+static PyObject *host(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    return cuda ? PyUnicode_FromString(cuda->host()) : NULL;
+}
+
 static PyMethodDef functions[] = {
     {"_cuda_opened", opened, METH_NOARGS, "Has the CUDA part been opened? It is when a device is first asked for."},
     {"_cuda_why", why, METH_NOARGS, "Why there is no CUDA device; None when there is one."},
@@ -118,6 +125,7 @@ static PyMethodDef functions[] = {
     {"_cuda_memory_fraction", memory_fraction, METH_VARARGS, "_cuda_memory_fraction(index, part): no more than that part of the device is taken."},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that are left to libraries, separated by blanks."},
+    {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
     {NULL}};
 
 int py_cuda_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -71,7 +71,7 @@ RUSH_WORD double rush_log_normal_cdf(double x)
 
 RUSH_WORD double rush_log_gamma(double x)
 {
-#if defined(__GLIBC__)
+#if defined(__GLIBC__) && !defined(__CUDACC__) /* whose lgamma leaves the sign in a variable of all threads */
     int sign;
     return lgamma_r(x, &sign);
 #else
@@ -107,7 +107,7 @@ RUSH_WORD double rush_zeta(double s, double q)
         if (q == floor(q)) return INFINITY;
         if (s != floor(s)) return NAN;
         /* the sum over all integers k of (k + q)^-s has the period 1 */
-        double f = q - floor(q), sign = fmod(s, 2) == 0 ? 1 : -1;
+        double f = q - floor(q), sign = fmod(s, 2.) == 0 ? 1 : -1;
         return rush_zeta(s, f) + sign * (rush_zeta(s, 1 - f) - rush_zeta(s, 1 - q));
     }
     double sum = 0; /* Euler and Maclaurin, 25.11.5 */
@@ -131,7 +131,7 @@ RUSH_WORD double rush_polygamma(double n, double x)
 {
     if (n == 0) return rush_digamma(x);
     if (!(n > 0)) return NAN;
-    return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * rush_zeta(n + 1, x);
+    return (fmod(n, 2.) == 0 ? -1 : 1) * tgamma(n + 1) * rush_zeta(n + 1, x);
 }
 
 /* x^a exp(-x) / gamma(a + 1) */
@@ -147,7 +147,7 @@ RUSH_WORD_STATIC double gamma_front(double a, double x)
 /* Lower or upper incomplete gamma for large a: Temme's uniform expansion, first term (8.12) */
 RUSH_WORD_STATIC double gamma_uniform(double a, double x, bool upper)
 {
-    double mu = (x - a) / a, eta = copysign(sqrt(2 * fmax(mu - log1p(mu), 0)), mu);
+    double mu = (x - a) / a, eta = copysign(sqrt(2 * fmax(mu - log1p(mu), 0.)), mu);
     double c0 = fabs(mu) < 1e-3 ? -1. / 3 + mu / 12 - 7 * mu * mu / 135 : 1 / mu - 1 / eta;
     double rest = exp(-a * eta * eta / 2) / sqrt(2 * PI * a) * c0;
     return upper ? 0.5 * erfc(eta * sqrt(a / 2)) + rest : 0.5 * erfc(-eta * sqrt(a / 2)) - rest;
@@ -316,22 +316,34 @@ RUSH_WORD double rush_spherical_j0(double x)
     return sin(x) / x;
 }
 
+/* Ai and its derivative at -8, -7, ... 2: their Taylor series, of y'' = xy, reach half a unit to either side and do not cancel. */
+RUSH_WORD_STATIC double airy_ai_near(double x)
+{
+    static const double at[11][2] = {
+        {-0.0527050503563862026, 0.935560938198306551}, {0.184280835250505637, -0.771008168410126548},
+        {-0.329145173629823105, 0.345935487281342895}, {0.35076100902411432, 0.327192818554443137},
+        {-0.0702655329492895151, -0.79062857536858138}, {-0.378814293677658074, 0.314583769216598814},
+        {0.227407428201685576, 0.618259020741691041}, {0.535560883292352119, -0.0101605671166452094},
+        {0.355028053887817239, -0.258819403792806798}, {0.135292416312881416, -0.159147441296793213},
+        {0.0349241304232743791, -0.0530903844336536317}};
+    const int nearest = (int)rint(x);
+    double h = x - nearest, before = 0, a = at[nearest + 8][0], b = at[nearest + 8][1], sum = a + b * h, power = h;
+    for (int k = 0; k < 24; k++) { /* coefficients k - 1, k, k + 1 give that of k + 2 */
+        const double next = (nearest * a + before) / ((k + 1) * (k + 2));
+        before = a, a = b, b = next;
+        power *= h;
+        sum += next * power;
+    }
+    return sum;
+}
+
 RUSH_WORD double rush_airy_ai(double x)
 {
     double zeta = 2. / 3 * fabs(x) * sqrt(fabs(x));
     if (isnan(x)) return x;
     if (isinf(x)) return x > 0 ? 0 : NAN;
     if (x > 1.5) return sqrt(x / 3) / PI * exp(-zeta) * bessel_k_scaled(1. / 3, zeta); /* 9.6.2 */
-    if (x > -8) { /* 9.4.1, with more digits than cancel */
-        long double f = 1, g = x, tf = 1, tg = x, w = (long double)x * x * x;
-        for (int k = 1; k < 120; k++) {
-            tf *= w / ((3 * k - 1) * (3 * k));
-            tg *= w / ((3 * k) * (3 * k + 1));
-            f += tf, g += tg;
-            if (fabsl(tf) + fabsl(tg) < 1e-22L) break;
-        }
-        return (double)(0.355028053887817239260063186004L * f - 0.258819403792806798405183560189L * g);
-    }
+    if (x > -8) return airy_ai_near(x);
     double even = 0, odd = 0, u = 1; /* 9.7.9 */
     for (int k = 0; k < 24; k++) {
         double sign = k & 2 ? -1 : 1, old = fabs(u);
@@ -348,7 +360,7 @@ RUSH_WORD double rush_airy_ai(double x)
 /* Above this degree the recurrences would run for seconds, and asymptotic forms are as good. */
 RUSH_WORD_STATIC const double HIGH = 1 << 20;
 
-RUSH_WORD_STATIC bool even(double n) { return fmod(trunc(n), 2) == 0; }
+RUSH_WORD_STATIC bool even(double n) { return fmod(trunc(n), 2.) == 0; }
 RUSH_WORD_STATIC int64_t degree(double n) { return (int64_t)fmin(n, 1e18); }
 
 /* p1, then p(k+1) = 2 x p(k) - p(k-1) */

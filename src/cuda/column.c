@@ -14,7 +14,10 @@ static const char *const same_as_cpu[] = {
     "amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin", "aminmax", "var.correction", "std.correction", "var_mean.correction",
     "std_mean.correction", "logsumexp", "linalg_vector_norm", "cat", "stack", "block_diag", "constant_pad_nd", "flip", "repeat", "roll", "im2col", "col2im",
     "as_strided_scatter", "diag_embed", "diagonal_backward", "diagonal_scatter", "select_backward", "select_scatter", "slice_backward", "slice_scatter",
-    "unfold_backward", "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg"};
+    "unfold_backward", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "_max_pool1d_values", "_max_pool2d_values",
+    "_max_pool3d_values", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
+    "adaptive_max_pool2d", "max_unpool2d", "fractional_max_pool2d", "fractional_max_pool2d_backward", "reflection_pad2d", "replication_pad2d", "_pad_circular", "_pad_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
+    "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg"};
 
 static void as_cpu(const rush_op *op, const rush_value *in, rush_value *out) { op->cpu(op, in, out); }
 
@@ -35,5 +38,5 @@ int cuda_column(void)
     for (int f = 0; families[f]; f++)
         for (const cuda_kernel *k = families[f]; k->op; k++)
             if (rush_backend_kernel(&cuda_backend, k->op, k->kernel)) return -1;
-    return cuda_library_put();
+    return cuda_library_put() || cuda_host_put() ? -1 : 0;
 }

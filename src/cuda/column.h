@@ -11,5 +11,6 @@ typedef struct cuda_kernel {
 
 extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[];
 int cuda_library_put(void);
+int cuda_host_put(void);
 
 #endif

@@ -51,6 +51,12 @@ int cuda_rows_run(const char *kernel, int nout, int n, const rush_value *operand
 int cuda_convert(rush_tensor *to, const rush_tensor *from);
 int cuda_fill(rush_tensor *, rush_value number);
 int cuda_sample_into(rush_tensor *, const struct sampler *, rush_generator *); /* random.c */
+/* window.c */
+int cuda_pool(rush_pool_kind, const rush_pool *, const rush_tensor *x, rush_tensor *y, rush_tensor *index);
+int cuda_pool_scatter(int64_t planes, int64_t result, int64_t space, const rush_tensor *g, const rush_tensor *index, rush_tensor *gx, bool add);
+int cuda_along(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
+int cuda_nearest(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
+int cuda_pad(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
 extern const rush_tables cuda_tables;
 
 static inline int64_t cuda_int(rush_value v) { return v.kind == RUSH_V_FLOAT ? (int64_t)v.f : v.kind == RUSH_V_COMPLEX ? (int64_t)v.c[0] : v.i; }
@@ -60,6 +66,7 @@ static inline rush_tensor *cuda_inplace(const char *name, int n, const rush_valu
 
 int cuda_column(void);            /* puts the kernels into the backend's column */
 const char *cuda_library(void);   /* the operations that are left to libraries */
+const char *cuda_host(void);      /* those that the host computes */
 void cuda_library_run(const rush_op *, const rush_value *in, rush_value *out);
 
 #endif

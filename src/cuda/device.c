@@ -3,6 +3,7 @@
 #include "cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,7 +53,7 @@ CUstream cuda_stream(rush_device d)
 
 /* The files of kernels as nvcc left them, beside the library; the emulator has its own registry. */
 static const char *const files[] = {"pointwise_bool", "pointwise_u8", "pointwise_i32", "pointwise_i64", "pointwise_u64", "pointwise_f32", "pointwise_f64",
-                                    "pointwise_c64", "pointwise_c128", "misc", "fold", "index", "scan", "norm", "random"};
+                                    "pointwise_c64", "pointwise_c128", "misc", "fold", "index", "scan", "norm", "random", "window"};
 
 static char *read_file(const char *path)
 {
@@ -146,6 +147,17 @@ static CUfunction function_of(rush_device d, cuda_device *device, const char *na
     return function;
 }
 
+/* CUDA_LAUNCH_BLOCKING=1: each launch is waited for, so that what a kernel finds is the error of the operation that started it. */
+static bool waits(void)
+{
+    static atomic_int known; /* 1: no, 2: yes */
+    if (!known) {
+        const char *how = getenv("CUDA_LAUNCH_BLOCKING");
+        known = 1 + (how && *how && strcmp(how, "0"));
+    }
+    return known == 2;
+}
+
 int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, int64_t blocks)
 {
     cuda_device *device = cuda_enter(d);
@@ -153,7 +165,9 @@ int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, in
     void *given[] = {(void *)params};
     if (!f) return -1;
     int64_t most = cuda_emulated ? 3 : device->processors * 16; /* loops do the rest */
-    return cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, RUSH_MIN(blocks, most)), 1, 1, CUDA_THREADS, 1, 1, 0, cuda_stream(d), given, NULL), kernel);
+    CUstream s = cuda_stream(d);
+    if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, RUSH_MIN(blocks, most)), 1, 1, CUDA_THREADS, 1, 1, 0, s, given, NULL), kernel)) return -1;
+    return !waits() ? 0 : cuda_check(cuda_driver->stream_synchronize(s), kernel) ? -1 : cuda_fault_check(d);
 }
 
 int cuda_launch(rush_device d, const char *kernel, const void *params, int64_t work)
@@ -315,7 +329,7 @@ rush_backend cuda_backend = {
 
 static const rush_cuda_interface interface = {.properties = properties, .memory = cuda_memory_read, .memory_info = memory_info, .memory_empty = cuda_memory_empty,
                                               .memory_fraction = cuda_memory_fraction, .memory_reset_peak = cuda_memory_reset_peak, .peer = peer,
-                                              .library = cuda_library};
+                                              .library = cuda_library, .host = cuda_host};
 
 RUSH_API const rush_cuda_interface *rush_cuda_open(const char **why);
 const rush_cuda_interface *rush_cuda_open(const char **why)

@@ -12,6 +12,7 @@
 #include <cuda_fp16.h>
 #define KERNEL_(name, params) extern "C" __global__ void __launch_bounds__(CUDA_THREADS) name(const __grid_constant__ params p)
 #define STD cuda::std
+#define ROLLED _Pragma("unroll 1") /* before a loop: it stays one, or hundreds of kernels grow fourfold */
 #else
 #include "cuda/emulate.h"
 #define KERNEL_(name, params)                                                                               \
@@ -19,6 +20,7 @@
     static emulated::registration registered_##name(#name, [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
 #define STD std
+#define ROLLED
 #endif
 #define KERNEL(name, params) KERNEL_(name, params)
 #include "cuda/params.h"
@@ -201,6 +203,7 @@ template <> struct dtype_of<complex_of<double>> { enum { is = RUSH_C128 }; };
 template <int N> FN void locate(const cuda_walk &w, int64_t i, int64_t *far)
 {
     for (int k = 0; k < N; k++) far[k] = 0;
+    ROLLED
     for (int d = 0; d < w.ndim; d++) {
         int64_t next, at;
         if (d + 1 == w.ndim) next = 0, at = i;

@@ -11,6 +11,7 @@ FN void output_at(const cuda_fold &p, int64_t u, const char *&x, int64_t &out)
 {
     x = p.x;
     out = 0;
+    ROLLED
     for (int d = 0; d < p.nkept; d++) {
         int64_t next = d + 1 < p.nkept ? u / p.kept[d].size : 0, i = u - next * p.kept[d].size;
         u = next;
@@ -21,9 +22,11 @@ FN void output_at(const cuda_fold &p, int64_t u, const char *&x, int64_t &out)
 
 template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x, int64_t begin, int64_t end, int64_t step)
 {
+    ROLLED
     for (int64_t i = begin; i < end; i += step) {
         const char *at = x;
         int64_t rest = i;
+        ROLLED
         for (int d = 0; d < p.ngone; d++) {
             int64_t next = d + 1 < p.ngone ? rest / p.gone[d].size : 0;
             at += (rest - next * p.gone[d].size) * p.gone[d].in;
@@ -61,6 +64,7 @@ template <class F> FN void fold(const cuda_fold &p)
     const char *x;
     int64_t out;
     if (!p.wide) {
+        ROLLED
         for (int64_t u = FIRST; u < p.outputs; u += ALL) {
             F f;
             output_at(p, u, x, out);
@@ -70,6 +74,7 @@ template <class F> FN void fold(const cuda_fold &p)
         }
         return;
     }
+    ROLLED
     for (int64_t task = blockIdx.x; task < p.outputs * p.pieces; task += gridDim.x) {
         int64_t begin = task % p.pieces * p.piece, end = begin + p.piece < p.length ? begin + p.piece : p.length;
         F f;
@@ -85,6 +90,7 @@ template <class F> FN void fold(const cuda_fold &p)
 
 template <class F> FN void join_pieces(const cuda_fold &p)
 {
+    ROLLED
     for (int64_t u = FIRST; u < p.outputs; u += ALL) {
         const char *x;
         int64_t out;

@@ -208,20 +208,30 @@ static rush_value neutral(int how, rush_dtype d)
     return rush_v_int((int64_t)(how == CUDA_MAX ? i->min : i->max));
 }
 
-/* in = self, dim, index, src, reduce, include_self */
-static void scatter_reduce(const rush_op *op, const rush_value *in, rush_value *out)
+/* The number as a tensor of like's sizes, which repeats it; NULL and an error. */
+static rush_tensor *repeated(rush_value number, const rush_tensor *like, const int64_t *size)
+{
+    static const int64_t still[RUSH_MAXDIM];
+    rush_tensor *one = rush_tensor_new(like->dtype, like->device, 0, NULL);
+    if (!one || (number.kind == RUSH_V_TENSOR ? rush_copy_into(one, number.t) : rush_device_fill(one, number))) return NULL;
+    return rush_tensor_alias(one, like->ndim, size, still, 0);
+}
+
+/* in = self, dim, index, src, reduce, include_self; whole: the index has all dims */
+static void reduce_into(const rush_value *in, rush_value *out, bool whole)
 {
     rush_tensor *made, *to = target(in, out, &made), *index = in[2].t, *src = in[3].t;
     int how = how_of(in[4].s), put = how == MEAN ? CUDA_ADD : how;
     bool include = in[5].i;
     if (!to || how == NONE) return;
-    if (!include && put_along(to, in[1].i, index, NULL, neutral(put, to->dtype), ASSIGN, true, NULL)) return;
-    if (put_along(to, in[1].i, index, src, RUSH_NONE, put, true, NULL)) return;
+    rush_tensor *first = include ? NULL : repeated(neutral(put, to->dtype), src->dtype == to->dtype ? src : rush_cast_copy(src, to->dtype), (whole ? index : src)->size);
+    if (!include && (!first || put_along(to, in[1].i, index, first, RUSH_NONE, ASSIGN, whole, NULL))) return;
+    if (put_along(to, in[1].i, index, src, RUSH_NONE, put, whole, NULL)) return;
     if (how == MEAN) {
         rush_tensor *count = rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
         if (!count || rush_device_fill(count, rush_v_int(include))) return;
         rush_tensor *ones = T("ones_like", V(src), rush_v_dtype(RUSH_I64));
-        if (!ones || put_along(count, in[1].i, index, ones, RUSH_NONE, CUDA_ADD, true, NULL)) return;
+        if (!ones || put_along(count, in[1].i, index, ones, RUSH_NONE, CUDA_ADD, whole, NULL)) return;
         count = T("clamp_min", V(count), V((int64_t)1));
         bool whole_numbers = rush_dtypes[to->dtype].category < 2;
         rush_tensor *mean = !count ? NULL : whole_numbers ? T("div.Tensor_mode", V(to), V(count), V("floor")) : T("div.Tensor", V(to), V(count));
@@ -229,6 +239,8 @@ static void scatter_reduce(const rush_op *op, const rush_value *in, rush_value *
     }
     deliver(out, made);
 }
+static void scatter_reduce(const rush_op *op, const rush_value *in, rush_value *out) { reduce_into(in, out, true); }
+static void index_reduce(const rush_op *op, const rush_value *in, rush_value *out) { reduce_into(in, out, false); }
 
 static void index_add(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -244,7 +256,7 @@ static void index_copy(const rush_op *op, const rush_value *in, rush_value *out)
 
 static void fill_along(const rush_value *in, rush_value *out, rush_value number)
 {
-    rush_tensor *made, *to = target(in, out, &made), *one, *index = in[2].t;
+    rush_tensor *made, *to = target(in, out, &made), *index = in[2].t;
     int64_t size[RUSH_MAXDIM];
     if (!to || !index->numel) {
         if (to) deliver(out, made);
@@ -253,10 +265,7 @@ static void fill_along(const rush_value *in, rush_value *out, rush_value number)
     for (int d = 0; d < to->ndim; d++) size[d] = to->size[d];
     int dim = rush_dim_wrap(in[1].i, to->ndim);
     if (to->ndim) size[dim] = index->numel;
-    /* the number, as a tensor of that shape which repeats it */
-    if (!(one = rush_tensor_new(to->dtype, to->device, 0, NULL))) return;
-    if (number.kind == RUSH_V_TENSOR ? rush_copy_into(one, number.t) : rush_device_fill(one, number)) return;
-    rush_tensor *all = rush_tensor_alias(one, to->ndim, size, (const int64_t[RUSH_MAXDIM]){0}, 0);
+    rush_tensor *all = repeated(number, to, size);
     if (all && !put_along(to, in[1].i, index, all, RUSH_NONE, ASSIGN, false, NULL)) deliver(out, made);
 }
 static void index_fill(const rush_op *op, const rush_value *in, rush_value *out) { fill_along(in, out, in[3]); }
@@ -556,7 +565,7 @@ static void embedding_dense_backward(const rush_op *op, const rush_value *in, ru
 
 const cuda_kernel cuda_index_kernels[] = {
     {"gather", gather}, {"index_select", index_select}, {"scatter.src", scatter_src}, {"scatter.value", scatter_value}, {"scatter_add", scatter_add},
-    {"scatter.reduce", scatter_reduce_old}, {"scatter.value_reduce", scatter_value_reduce}, {"scatter_reduce.two", scatter_reduce}, {"index_add", index_add},
+    {"scatter.reduce", scatter_reduce_old}, {"scatter.value_reduce", scatter_value_reduce}, {"scatter_reduce.two", scatter_reduce}, {"index_reduce", index_reduce}, {"index_add", index_add},
     {"index_copy", index_copy}, {"index_fill.int_Scalar", index_fill}, {"index_fill.int_Tensor", index_fill}, {"take", take}, {"put", put}, {"nonzero", nonzero},
     {"argwhere", nonzero}, {"masked_select", masked_select}, {"masked_fill.Scalar", masked_fill}, {"masked_fill.Tensor", masked_fill},
     {"masked_scatter", masked_scatter}, {"index.Tensor", index_take}, {"_unsafe_index.Tensor", index_take}, {"index_put_", index_put_inplace},

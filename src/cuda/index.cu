@@ -8,6 +8,7 @@
 template <int MOST> FN void locate_all(const cuda_walk &w, int64_t i, int64_t *far)
 {
     for (int k = 0; k < MOST; k++) far[k] = 0;
+    ROLLED
     for (int d = 0; d < w.ndim; d++) {
         int64_t next = d + 1 < w.ndim ? i / w.size[d] : 0, at = i - next * w.size[d];
         for (int k = 0; k < w.nop; k++) far[k] += at * w.stride[k][d];
@@ -36,6 +37,7 @@ FN int64_t place(const cuda_places &p, const int64_t *far)
 struct sixteen { uint64_t half[2]; };
 template <class T> FN void take(const cuda_places &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[CUDA_OPERANDS];
         locate_all<CUDA_OPERANDS>(p.w, i, far);
@@ -53,6 +55,7 @@ KERNEL(take_16, cuda_places) { take<sixteen>(p); }
 
 template <class T> FN void put_bytes(const cuda_places &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[CUDA_OPERANDS];
         locate_all<CUDA_OPERANDS>(p.w, i, far);
@@ -140,6 +143,7 @@ template <> FN complex_of<double> scaled_by<complex_of<double>>(complex_of<doubl
 
 template <class T> FN void combine(const cuda_places &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[CUDA_OPERANDS];
         locate_all<CUDA_OPERANDS>(p.w, i, far);
@@ -152,6 +156,7 @@ template <class T> FN void combine(const cuda_places &p)
 /* 16 bytes have no such swap: the parts of sums one after the other, other combinations not at all (the host refuses them). */
 FN void add_parts(const cuda_places &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[CUDA_OPERANDS];
         locate_all<CUDA_OPERANDS>(p.w, i, far);
@@ -182,6 +187,7 @@ KERNEL(combine_complex128, cuda_places) { add_parts(p); }
 
 template <class T> FN void pack_chosen(const cuda_places &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[CUDA_OPERANDS];
         locate_all<CUDA_OPERANDS>(p.w, i, far);
@@ -205,8 +211,10 @@ KERNEL(pack_16, cuda_places) { pack_chosen<sixteen>(p); }
 /* The coordinates of what is not zero: rows of limit[0] numbers; w.p[0] is the tensor, contiguous in its own order of dims. */
 KERNEL(nonzero, cuda_places)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far = 0, rest = i;
+        ROLLED
         for (int d = 0; d < p.w.ndim; d++) {
             int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
             far += (rest - next * p.w.size[d]) * p.w.stride[0][d];
@@ -215,6 +223,7 @@ KERNEL(nonzero, cuda_places)
         if (!load<truth>((const char *)p.w.p[0] + far, p.w.dtype[0]).v) continue;
         int64_t n = ((const int64_t *)p.w.p[2])[i] - 1;
         rest = i;
+        ROLLED
         for (int d = 0; d < p.w.ndim; d++) {
             int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
             ((int64_t *)p.other)[n * p.w.ndim + p.w.ndim - 1 - d] = rest - next * p.w.size[d];

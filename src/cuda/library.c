@@ -18,7 +18,7 @@ static const char *const operations[] = {
     "linalg_lstsq", "linalg_ldl_factor_ex", "linalg_ldl_solve", "geqrf", NULL};
 
 /* CUB, by one operation of each function of the CPU */
-static const char *const families[] = {"sort", "topk", "kthvalue", "median.dim", "mode", "nanmedian.dim", NULL};
+static const char *const families[] = {"sort", "topk", "kthvalue", "median.dim", "mode", "nanmedian.dim", "sort.stable", NULL};
 
 typedef struct call {
     const rush_op *op;

@@ -5,6 +5,7 @@
 template <class T> FN void convert(const cuda_rows &p)
 {
     const cuda_walk &w = p.w;
+    ROLLED
     for (int64_t i = FIRST; i < w.n; i += ALL) {
         int64_t far[2];
         locate<2>(w, i, far);
@@ -23,6 +24,7 @@ struct sixteen { uint64_t half[2]; };
 template <class T> FN void copy(const cuda_rows &p)
 {
     const cuda_walk &w = p.w;
+    ROLLED
     for (int64_t i = FIRST; i < w.n; i += ALL) {
         int64_t far[2];
         locate<2>(w, i, far);
@@ -39,6 +41,7 @@ KERNEL(copy_16, cuda_rows) { copy<sixteen>(p); }
 template <class T> FN void choose(const cuda_rows &p)
 {
     const cuda_walk &w = p.w;
+    ROLLED
     for (int64_t i = FIRST; i < w.n; i += ALL) {
         int64_t far[4];
         locate<4>(w, i, far);
@@ -57,6 +60,7 @@ FN int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits;
 KERNEL(nextafter_half, cuda_rows)
 {
     const cuda_walk &w = p.w;
+    ROLLED
     for (int64_t i = FIRST; i < w.n; i += ALL) {
         int64_t far[3];
         locate<3>(w, i, far);
@@ -75,6 +79,7 @@ KERNEL(nextafter_half, cuda_rows)
 /* i[0] + i * i[1], or re[0] + i * re[1]: the mth from the end counted from there when i[2] elements are spaced between two ends. */
 KERNEL(range_i64, cuda_rows)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[1];
         locate<1>(p.w, i, far);
@@ -83,6 +88,7 @@ KERNEL(range_i64, cuda_rows)
 }
 KERNEL(range_f64, cuda_rows)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[1];
         locate<1>(p.w, i, far);

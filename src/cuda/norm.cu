@@ -21,6 +21,7 @@ template <class T, class J> FN T join_all(T v)
 
 template <class T> FN void softmax(const cuda_rows_norm &p)
 {
+    ROLLED
     for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
         int64_t first = row / p.inner * p.n * p.inner + row % p.inner;
         const T *x = (const T *)p.x + first;
@@ -43,6 +44,7 @@ KERNEL(softmax_f64, cuda_rows_norm) { softmax<double>(p); }
 /* x is the output here, dy the gradient */
 template <class T> FN void softmax_back(const cuda_rows_norm &p)
 {
+    ROLLED
     for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
         int64_t first = row / p.inner * p.n * p.inner + row % p.inner;
         const T *y = (const T *)p.x + first, *g = (const T *)p.dy + first;
@@ -60,6 +62,7 @@ KERNEL(softmax_back_f64, cuda_rows_norm) { softmax_back<double>(p); }
 /* y = (x - mean) rstd w + b; without a mean the root mean square. w and b have a number per element, or per channel of a group. */
 template <class T> FN void rows_norm(const cuda_rows_norm &p)
 {
+    ROLLED
     for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
         const T *x = (const T *)p.x + row * p.n;
         double sum = 0, squares = 0;
@@ -82,6 +85,7 @@ KERNEL(rows_norm_f64, cuda_rows_norm) { rows_norm<double>(p); }
 
 template <class T> FN void rows_norm_back(const cuda_rows_norm &p)
 {
+    ROLLED
     for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
         const T *x = (const T *)p.x + row * p.n, *g = (const T *)p.dy + row * p.n;
         const double mean = p.mean ? ((const T *)p.mean)[row] : 0, rstd = ((const T *)p.rstd)[row];

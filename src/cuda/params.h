@@ -85,6 +85,26 @@ typedef struct cuda_rows_norm {
     int log;
 } cuda_rows_norm;
 
+/* Contiguous planes of three dimensions each, as struct rush_pool, rush_pad and rush_nearest describe them (kernels/cpu). */
+typedef struct cuda_planes {
+    const void *x;
+    void *y;
+    int64_t *index;
+    int64_t planes, space[3], result[3], kernel[3], stride[3], dilation[3], before[3], divisor;
+    const int64_t *begin[3], *end[3]; /* of windows; what result shows of space, for borders and nearest neighbours */
+    int count_padding, each, add, parts;
+    cuda_fault *fault;
+} cuda_planes;
+
+/* Sums with weights along the middle of (outer, n, inner), m of them. */
+typedef struct cuda_taps {
+    const void *x;
+    void *y;
+    int64_t outer, n, m, inner, most;
+    const int64_t *begin, *count;
+    const double *weight;
+} cuda_taps;
+
 /* Numbers of a distribution into w.p[0], in the order of memory; of: as in ops/create/random.h. */
 typedef struct cuda_sample {
     cuda_walk w;

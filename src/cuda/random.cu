@@ -46,6 +46,7 @@ template <class T> FN T transformed(const cuda_sample &p, T u, T normal)
 
 template <class T> FN void sample(const cuda_sample &p)
 {
+    ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[1], round = p.together ? i / p.unroll / p.stride : i / p.stride, thread = p.together ? i / p.unroll % p.stride : i % p.stride;
         const int k = (int)(p.together ? i % p.unroll : round % p.unroll);

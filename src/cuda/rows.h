@@ -19,32 +19,27 @@ template <class R> FN void put(const cuda_walk &w, int64_t far, R v, bool is_tru
     else store<R>(to, w.dtype[0], lazily(v, w.lazy[0]));
 }
 
-/* NX operands read as IN, computed in T, to results of type R. */
+/* NX operands read as IN, computed in T, to results of type R. Loops are not unrolled: there are hundreds of these kernels, and
+ * a vector per step and thread is enough to be under way. */
 template <int NX, class IN, class T, class R, bool TRUTH, class F> FN void rows(const cuda_rows &p, F f)
 {
+    enum { V = 16 / sizeof(T) };
     const cuda_walk &w = p.w;
-    if (w.plain) {
-        enum { V = 16 / sizeof(T) };
-        const int64_t whole = w.n / V;
-        for (int64_t i = FIRST; i < whole; i += ALL) {
-            pack<T> x[3];
-            results<R, V> r;
-            for (int k = 0; k < NX; k++) {
-                if (w.p[k + 1]) x[k] = ((const pack<T> *)w.p[k + 1])[i];
-                else
-                    for (int j = 0; j < V; j++) x[k].v[j] = reads<IN, T>::of(*(const IN *)w.number[k + 1]);
-            }
-            for (int j = 0; j < V; j++) r.v[j] = f(x[0].v[j], x[NX > 1 ? 1 : 0].v[j], x[NX > 2 ? 2 : 0].v[j]);
-            ((results<R, V> *)w.p[0])[i] = r;
+    const int64_t whole = w.plain ? w.n / V : 0;
+    ROLLED
+    for (int64_t i = FIRST; i < whole; i += ALL) {
+        pack<T> x[3];
+        results<R, V> r;
+        for (int k = 0; k < NX; k++) {
+            if (w.p[k + 1]) x[k] = ((const pack<T> *)w.p[k + 1])[i];
+            else
+                for (int j = 0; j < V; j++) x[k].v[j] = reads<IN, T>::of(*(const IN *)w.number[k + 1]);
         }
-        for (int64_t i = whole * V + FIRST; i < w.n; i += ALL) {
-            T x[3];
-            for (int k = 0; k < NX; k++) x[k] = w.p[k + 1] ? ((const T *)w.p[k + 1])[i] : reads<IN, T>::of(*(const IN *)w.number[k + 1]);
-            ((R *)w.p[0])[i] = f(x[0], x[NX > 1 ? 1 : 0], x[NX > 2 ? 2 : 0]);
-        }
-        return;
+        for (int j = 0; j < V; j++) r.v[j] = f(x[0].v[j], x[NX > 1 ? 1 : 0].v[j], x[NX > 2 ? 2 : 0].v[j]);
+        ((results<R, V> *)w.p[0])[i] = r;
     }
-    for (int64_t i = FIRST; i < w.n; i += ALL) {
+    ROLLED
+    for (int64_t i = whole * V + FIRST; i < w.n; i += ALL) { /* what is left of it, or all */
         int64_t far[NX + 1];
         T x[3];
         locate<NX + 1>(w, i, far);

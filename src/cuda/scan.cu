@@ -29,8 +29,10 @@ template <class F> FN void scan_block(F &f, F &before)
 
 template <class F> FN void scan(const cuda_scan &p)
 {
+    ROLLED
     for (int64_t line = blockIdx.x; line < p.lines; line += gridDim.x) {
         int64_t in = 0, out = 0, at = 0, rest = line;
+        ROLLED
         for (int d = 0; d < p.ndim; d++) {
             int64_t next = d + 1 < p.ndim ? rest / p.size[d] : 0, i = rest - next * p.size[d];
             in += i * p.in[d], out += i * p.out[d], at += i * p.at[d];

@@ -202,7 +202,8 @@ static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rus
     return p.pieces > 1 ? cuda_launch(x->device, kernel, &p, p.outputs) : 0;
 }
 
-const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into};
+const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into, .pool = cuda_pool, .pool_scatter = cuda_pool_scatter,
+                                 .along = cuda_along, .nearest = cuda_nearest, .pad = cuda_pad};
 
 /* ---- copies with dtype, numbers in all places ---- */
 

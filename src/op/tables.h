@@ -1,5 +1,5 @@
-/* tables.h - how a device computes what many operations share: the rows of src/kernels/pointwise.def, the folds of fold.h, and the
- * distributions that random numbers are drawn from.
+/* tables.h - how a device computes what many operations share: the rows of src/kernels/pointwise.def, the folds of fold.h, the
+ * distributions that random numbers are drawn from, and windows, borders and weighted sums over the planes of images.
  *
  * The kernels of the CPU for such operations are written over these; a backend that has them takes op->cpu as its kernel.
  */
@@ -7,13 +7,17 @@
 #define RUSH_TABLES_H
 
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/pad.h"
 #include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/cpu/resample.h"
 #include "op/op.h"
 
 /* Rows beyond the table's: loops whose operands are not all of one type. */
 enum { RUSH_PW_where = RUSH_PW_COUNT, RUSH_PW_frexp, RUSH_PW_nextafter_half };
 
 struct sampler;
+typedef enum rush_pool_kind { RUSH_POOL_MAX, RUSH_POOL_MEAN, RUSH_POOL_MEAN_BACK } rush_pool_kind;
 
 typedef struct rush_tables {
     /* operand[0..nout) are written, tensors or numbers are read; compute[k] is what the row computes k in. */
@@ -21,6 +25,12 @@ typedef struct rush_tables {
     int (*fold)(const rush_fold *, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *);
     /* Numbers of a distribution (ops/create/random.h) into a tensor; a generator of the CPU or none stands for the device's. */
     int (*sample)(rush_tensor *, const struct sampler *, rush_generator *);
+    /* Of contiguous x to contiguous y, in the kernels' types: as rush_k_pool, rush_k_resample and rush_k_pad have them. */
+    int (*pool)(rush_pool_kind, const rush_pool *, const rush_tensor *x, rush_tensor *y, rush_tensor *index);
+    int (*pool_scatter)(int64_t planes, int64_t result, int64_t space, const rush_tensor *g, const rush_tensor *index, rush_tensor *gx, bool add);
+    int (*along)(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
+    int (*nearest)(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
+    int (*pad)(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
 } rush_tables;
 
 extern RUSH_PY const rush_tables *rush_tables_of[RUSH_DEVICES];

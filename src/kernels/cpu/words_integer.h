@@ -2,7 +2,9 @@
  * products wrap around; a division by zero, which the shape rule has refused, gives 0. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #if !defined(__clang__)
+#ifndef __CUDACC__
 #pragma GCC optimize("wrapv")
+#endif
 #endif
 
 #define K(v) ((T)(v))

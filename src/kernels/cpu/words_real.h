@@ -21,7 +21,7 @@ static inline T conjugate(T x) { return x; }
 static inline T absolute(T x) { return F(fabs)(x); }
 static inline T abs_square(T x) { return x * x; }
 static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
-static inline bool sign_bit(T x) { return F(copysign)(1, x) < 0; }
+static inline bool sign_bit(T x) { return F(copysign)(K(1), x) < 0; }
 static inline T phase(T x) { return x != x ? x : x < 0 ? K(3.14159265358979323846) : 0; }
 /* NaN wins, whichever side it is on */
 static inline T larger(T x, T y) { return (x > y) | (x != x) ? x : y; }
@@ -75,7 +75,7 @@ static inline T trunc_mod_quick(T x, T y)
 static inline T power(T x, T y)
 {
     const T size = F(pow)(F(fabs)(x), y), half = y * K(0.5);
-    const bool below = F(copysign)(1, x) < 0, whole = F(floor)(y) == y, odd = whole & (F(floor)(half) != half);
+    const bool below = F(copysign)(K(1), x) < 0, whole = F(floor)(y) == y, odd = whole & (F(floor)(half) != half);
     const T turned = below & odd ? -size : size;
     return (x < 0) & !whole & is_finite(x) ? K(NAN) : turned;
 }

@@ -5,6 +5,7 @@
  */
 #include "kernels/cpu/pad.h"
 #include "op/formula.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 #define SELF (in[0].t)
@@ -189,6 +190,8 @@ static void bordered(const rush_value *in, rush_value *out, int mode, int dims)
     int64_t item = rush_dtypes[SELF->dtype].size;
     planes w = {.plan.size = (size_t)item};
     if (!t || out[0].t->numel == 0 || pad_plan(&w.plan, mode, t->size + t->ndim - dims, dims, in[1])) return;
+    const rush_tables *tables = rush_tables_of[t->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return (void)tables->pad(&w.plan, t, out[0].t, false);
     w.to = rush_ptr(out[0].t);
     w.from = rush_ptr(t);
     w.in_bytes = volume(w.plan.in) * item;
@@ -275,11 +278,13 @@ static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *ou
     planes w = {.parts = is_complex ? 2 : 1, .wide = d == RUSH_F64 || d == RUSH_C128};
     if (!g || !sum || to->numel == 0) return;
     if (pad_plan(&w.plan, (int)I_(in[3]), to->size + to->ndim - dims, dims, in[2])) return;
+    const rush_tables *tables = rush_tables_of[g->device.type];
     w.to = rush_ptr(sum);
     w.from = rush_ptr(g);
     w.in_bytes = volume(w.plan.in) * rush_dtypes[d].size;
     w.out_bytes = volume(w.plan.out) * rush_dtypes[d].size;
-    rush_parallel_for(to->numel * rush_dtypes[d].size / w.in_bytes, 1 + 65536 / w.in_bytes, backward_planes, &w);
+    if (RUSH_UNLIKELY(tables != NULL)) tables->pad(&w.plan, g, sum, true);
+    else rush_parallel_for(to->numel * rush_dtypes[d].size / w.in_bytes, 1 + 65536 / w.in_bytes, backward_planes, &w);
     if (sum != to) rush_copy_into(to, sum);
 }
 

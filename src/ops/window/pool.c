@@ -6,6 +6,7 @@
  */
 #include "op/formula.h"
 #include "kernels/cpu/pool.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 #define RESULT2 "(Tensor, Tensor)"
@@ -102,8 +103,9 @@ static bool channels_last(const rush_tensor *t, rush_dtype d)
 static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tensor *index)
 {
     rush_dtype d = kernel_dtype(x->dtype);
+    const rush_tables *tables = rush_tables_of[x->device.type];
     if (!y->numel) return 0;
-    if ((d == RUSH_F32 || d == RUSH_F64) && !p->begin[0] && channels_last(x, d) && channels_last(y, d) && (!index || channels_last(index, RUSH_I64))) {
+    if (!tables && (d == RUSH_F32 || d == RUSH_F64) && !p->begin[0] && channels_last(x, d) && channels_last(y, d) && (!index || channels_last(index, RUSH_I64))) {
         int64_t *to = index ? rush_ptr(index) : NULL;
         if (d == RUSH_F32) rush_k_pool->max_last_f32(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
         else rush_k_pool->max_last_f64(p, x->size[1], rush_ptr(x), rush_ptr(y), to);
@@ -113,7 +115,8 @@ static int run_max(const rush_pool *p, rush_tensor *x, rush_tensor *y, rush_tens
     rush_tensor *v = landing(y, d), *at = landing(index, RUSH_I64);
     if (rush_failed()) return -1;
     int64_t *i = at ? rush_ptr(at) : NULL;
-    if (d == RUSH_F32) rush_k_pool->max_f32(p, rush_ptr(x), rush_ptr(v), i);
+    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MAX, p, x, v, at);
+    else if (d == RUSH_F32) rush_k_pool->max_f32(p, rush_ptr(x), rush_ptr(v), i);
     else if (d == RUSH_F64) rush_k_pool->max_f64(p, rush_ptr(x), rush_ptr(v), i);
     else rush_k_pool->max_i64(p, rush_ptr(x), rush_ptr(v), i);
     return rush_failed() || land(y, v) || land(index, at) ? -1 : 0;
@@ -126,7 +129,9 @@ static int run_mean(const rush_pool *p, rush_tensor *x, rush_tensor *y)
     x = rush_cast_copy(x, d);
     rush_tensor *v = landing(y, d);
     if (rush_failed()) return -1;
-    if (d == RUSH_F32) rush_k_pool->mean_f32(p, rush_ptr(x), rush_ptr(v));
+    const rush_tables *tables = rush_tables_of[x->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN, p, x, v, NULL);
+    else if (d == RUSH_F32) rush_k_pool->mean_f32(p, rush_ptr(x), rush_ptr(v));
     else if (d == RUSH_F64) rush_k_pool->mean_f64(p, rush_ptr(x), rush_ptr(v));
     else rush_k_pool->mean_i64(p, rush_ptr(x), rush_ptr(v));
     return rush_failed() ? -1 : land(y, v);
@@ -139,9 +144,11 @@ static int run_mean_back(const rush_pool *p, rush_tensor *g, rush_tensor *gx)
     g = rush_cast_copy(g, d);
     rush_tensor *v = landing(gx, d);
     if (rush_failed()) return -1;
-    if (d == RUSH_F32) rush_k_pool->mean_back_f32(p, rush_ptr(g), rush_ptr(v));
+    const rush_tables *tables = rush_tables_of[g->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) tables->pool(RUSH_POOL_MEAN_BACK, p, g, v, NULL);
+    else if (d == RUSH_F32) rush_k_pool->mean_back_f32(p, rush_ptr(g), rush_ptr(v));
     else rush_k_pool->mean_back_f64(p, rush_ptr(g), rush_ptr(v));
-    return land(gx, v);
+    return rush_failed() ? -1 : land(gx, v);
 }
 
 /* Sends g to the elements of gx (zero elsewhere) that the indices name, in planes of the last nd dimensions. */
@@ -160,11 +167,13 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
     rush_tensor *v = landing(gx, d);
     if (rush_failed()) return -1;
     rush_zero_into(v);
+    int64_t planes = space ? gx->numel / space : 0;
+    const rush_tables *tables = rush_tables_of[g->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return tables->pool_scatter(planes, result, space, g, index, v, add) ? -1 : land(gx, v);
     const int64_t *at = rush_ptr(index);
     for (int64_t i = 0; i < index->numel; ++i)
         RUSH_CHECK(at[i] >= 0 && at[i] < space, RUSH_RUNTIME_ERROR, "Found an invalid max index: %lld (output volumes are of size %lld)",
                    (long long)at[i], (long long)space);
-    int64_t planes = space ? gx->numel / space : 0;
     if (d == RUSH_F32) rush_k_pool->scatter_f32(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
     else rush_k_pool->scatter_f64(planes, result, space, rush_ptr(g), at, rush_ptr(v), add);
     return land(gx, v);
@@ -591,6 +600,10 @@ static void fractional_cpu(const rush_op *op, const rush_value *in, rush_value *
     int nd = dims_of(op);
     rush_pool p = {.planes = 1, .each = true};
     rush_tensor *samples = rush_cast_copy(in[3].t, RUSH_F64);
+    if (samples && samples->device.type != RUSH_CPU) { /* the places are worked out by the host */
+        rush_tensor *here = rush_tensor_new(RUSH_F64, (rush_device){RUSH_CPU, 0}, samples->ndim, samples->size);
+        samples = here && !rush_copy_into(here, samples) ? here : NULL;
+    }
     if (!samples || !y->numel) return;
     const double *u = rush_ptr(samples);
     bool narrow = x->dtype != RUSH_F64; /* PyTorch's positions come from arithmetic of the samples' type */

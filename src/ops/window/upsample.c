@@ -5,8 +5,9 @@
  * result looks and with which weights. The gradient applies the transposed sums. The arithmetic of positions is
  * done in the precision that PyTorch does it in, so that both round to the same neighbours.
  */
-#include "op/op.h"
+#include "op/formula.h"
 #include "kernels/cpu/resample.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 #include <math.h>
@@ -125,7 +126,10 @@ static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, b
         dims[d] = to;
         rush_tensor *y = rush_tensor_new(x->dtype, x->device, x->ndim, dims);
         if (!y) return NULL;
-        if (f32 && !back) rush_k_resample->along_f32(&t, outer, inner, rush_ptr(x), rush_ptr(y));
+        const rush_tables *tables = rush_tables_of[x->device.type];
+        if (RUSH_UNLIKELY(tables != NULL)) {
+            if (tables->along(&t, outer, inner, x, y, back)) return NULL;
+        } else if (f32 && !back) rush_k_resample->along_f32(&t, outer, inner, rush_ptr(x), rush_ptr(y));
         else if (f32) rush_k_resample->along_back_f32(&t, outer, inner, rush_ptr(x), rush_ptr(y));
         else if (!back) rush_k_resample->along_f64(&t, outer, inner, rush_ptr(x), rush_ptr(y));
         else rush_k_resample->along_back_f64(&t, outer, inner, rush_ptr(x), rush_ptr(y));
@@ -135,7 +139,7 @@ static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, b
 }
 
 /* Each result is one element of x, so its type does not matter. x and y are laid out alike, contiguous or channels last. */
-static int repeat_nearest(const mode *m, const rush_tensor *x, const rush_tensor *y, const double *given, bool last)
+static int repeat_nearest(const mode *m, const rush_tensor *x, rush_tensor *y, const double *given, bool last)
 {
     const int64_t item = rush_dtypes[x->dtype].size, channels = x->size[1];
     static const int64_t zero[1] = {0};
@@ -146,6 +150,8 @@ static int repeat_nearest(const mode *m, const rush_tensor *x, const rush_tensor
         if (make_taps(&t, m, x->size[2 + d], y->size[2 + d], false, given[d], true)) return -1;
         r.n[at] = t.n, r.m[at] = t.m, r.from[at] = t.begin;
     }
+    const rush_tables *tables = rush_tables_of[x->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return tables->nearest(&r, x, y);
     rush_k_resample->nearest(&r, rush_ptr(x), rush_ptr(y));
     return 0;
 }
@@ -154,7 +160,7 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
 {
     if (!y->numel) return 0;
     if (m->kind <= NEAREST_EXACT && !back && x->dtype == y->dtype) {
-        bool last = x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST) &&
+        bool last = x->device.type == RUSH_CPU && x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST) &&
                     rush_contiguous_as(y, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST);
         const rush_tensor *rows = last ? x : rush_contiguous_copy(x);
         rush_tensor *to = last || rush_contiguous(y) ? y : rush_tensor_new(y->dtype, y->device, y->ndim, y->size);
@@ -166,6 +172,7 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
     rush_tensor *r = passes(m, from, y->size + 2, align, given, x->dtype != RUSH_F64, back);
     if (!r) return -1;
     if (y->dtype == RUSH_U8 && m->kind > NEAREST_EXACT) { /* bytes are rounded, not cut */
+        if (r->device.type != RUSH_CPU) return rush_copy_into(y, T("clamp", V(T("floor", V(T("add.Scalar", V(r), V(0.5))))), V(0.0), V(255.0)));
         float *p = rush_ptr(r);
         for (int64_t i = 0; i < r->numel; ++i) p[i] = fminf(fmaxf(floorf(p[i] + 0.5f), 0), 255);
     }
