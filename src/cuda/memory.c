@@ -6,7 +6,9 @@
  */
 #include "cuda/cuda.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define GRAIN ((size_t)512)
 #define MIB ((size_t)1 << 20)
@@ -164,10 +166,37 @@ static void refuse(struct heap *h, rush_device d, size_t bytes)
               (double)largest_idle(h) / MIB, holders[0] ? holders : "nothing");
 }
 
+/* RUSHLIGHT_CUDA_GUARD=1 on emulated devices: bytes behind each tensor that nobody may write, looked at when it goes. */
+static size_t guarded(void)
+{
+    static atomic_int known; /* 1: no, 2: yes */
+    if (!known) known = 1 + (cuda_emulated && getenv("RUSHLIGHT_CUDA_GUARD") != NULL);
+    return known == 2 ? GRAIN : 0;
+}
+
+/* What is taken for so many bytes. */
+static size_t padded(size_t bytes) { return (bytes + guarded() + GRAIN - 1) / GRAIN * GRAIN; }
+
+typedef struct guard {
+    const unsigned char *begin, *end;
+    const char *op;
+} guard;
+
+static int look_at_guard(void *arg)
+{
+    const guard *g = arg;
+    for (const unsigned char *p = g->begin; p < g->end; p++)
+        if (*p != 0xff) {
+            fprintf(stderr, "cuda (emulated): a kernel wrote %zu bytes behind the memory of %s\n", (size_t)(p - g->begin), g->op);
+            abort();
+        }
+    return 0;
+}
+
 void *cuda_alloc(rush_device d, size_t bytes)
 {
     struct heap *h = &heaps[d.index];
-    size_t n = (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    size_t n = padded(bytes);
     int stream = rush_device_stream(d);
     if (!cuda_enter(d)) return NULL;
     pthread_mutex_lock(&lock);
@@ -211,6 +240,7 @@ void cuda_free(rush_device d, void *p, size_t bytes)
         pthread_mutex_unlock(&lock);
         return;
     }
+    if (guarded()) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
     *at = b->next;
     h->active -= b->bytes;
     if (b->after && !b->after->busy) {

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Plant faults in the CUDA part, one at a time, and see whether the emulator shows them: tests/cuda_faults.py BUILD [NAME...]
+
+A fault is a change of one place of src/cuda: a barrier left out, an index off by one, a missing synchronisation, memory of a device
+that the host reads. The changed file is compiled as BUILD compiles it and linked into a CUDA part of its own; then PROGRAM, which
+is right without the change, runs in each order of threads and blocks until one run fails. Exit status 0: all are found.
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ORDERS = ["forward", "reverse", "random:7"]
+
+PROGRAM = """
+import rushlight as torch, rushlight.nn.functional as F
+def same(name, f, *args):
+    want, got = f(*args), f(*(a.cuda() for a in args))
+    for w, g in zip(*((r if isinstance(r, (tuple, list)) else (r,)) for r in (want, got))):
+        torch.testing.assert_close(g.cpu(), w, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda m: name + ": " + m)
+torch.manual_seed(0)
+x, big, images = torch.randn(37, 600), torch.randn(3, 70000), torch.randn(2, 3, 9, 10)
+for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": lambda t: t.sum(1), "max": lambda t: t.max(1), "var": lambda t: t.var(0), "softmax": lambda t: t.softmax(1),
+                "layer_norm": lambda t: F.layer_norm(t, (600,)), "cumsum": lambda t: t.cumsum(1), "cummax": lambda t: t.cummax(1), "nonzero": lambda t: (t > 1).nonzero(),
+                "masked": lambda t: t[t > 0], "take": lambda t: t[[3, 1], :5], "gather": lambda t: t.gather(1, (t.abs() * 100).long()), "sort": lambda t: t.sort(1), "dropout": lambda t: F.dropout(t, 0.0),
+                "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float()}.items():
+    same(name, f, x)
+same("pieces", lambda t: (t.sum(), t.sum(1), t.argmax(1)), big)
+for name, f in {"max_pool": lambda t: F.max_pool2d(t, 3, 2, 1), "avg_pool": lambda t: F.avg_pool2d(t, 3, 2, 1, count_include_pad=False), "pad": lambda t: F.pad(t, (2, 1, 1, 0), mode="reflect"),
+                "bilinear": lambda t: F.interpolate(t, (13, 7), mode="bilinear"), "nearest": lambda t: F.interpolate(t, (13, 7))}.items():
+    same(name, f, images)
+s, a = torch.cuda.Stream(), torch.zeros(5000, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(s):
+    for _ in range(3):
+        a.add_(1)
+    done = s.record_event()
+torch.cuda.current_stream().wait_event(done)
+assert (a * 2).sum().item() == 30000, "streams: what an event orders was not there"
+b = torch.arange(6.)
+with torch.cuda.stream(s):
+    c = b.cuda() + 1
+s.synchronize()
+assert c.tolist() == [1, 2, 3, 4, 5, 6] and c.to("cuda:1").add(1).tolist() == [2, 3, 4, 5, 6, 7], "streams: synchronize() did not wait"
+"""
+
+# (what, file, text, what it becomes); the text may stand in several places: `nth`, from 0, says which one is meant
+BARRIER = "__syncthreads();"
+FAULTS = [
+    ("barrier after fold's threads have put their accumulators down", "fold.cu", BARRIER, "", 0),
+    ("barrier between the steps of fold's tree", "fold.cu", BARRIER, "", 1),
+    ("barrier before fold's memory is used again", "fold.cu", BARRIER, "", 2),
+    ("barrier after a row's threads have put their sums down", "norm.cu", BARRIER, "", 0),
+    ("barrier between the steps of a row's tree", "norm.cu", BARRIER, "", 1),
+    ("barrier before a row's memory is used again", "norm.cu", BARRIER, "", 2),
+    ("barrier after a scan's threads have put their elements down", "scan.cu", BARRIER, "", 0),
+    ("barrier between reading a neighbour and writing", "scan.cu", BARRIER, "", 1),
+    ("barrier between the steps of a scan", "scan.cu", BARRIER, "", 2),
+    ("barrier before a scan's memory is used again", "scan.cu", BARRIER, "", 3),
+    ("barrier that only some threads reach", "norm.cu", BARRIER, "if (threadIdx.x & 1) __syncthreads();", 1),
+    ("scan writes one element too many", "scan.cu", "if (i >= p.length) continue;", "if (i > p.length) continue;", 0),
+    ("conversion writes one element too many", "misc.cu", "i < w.n; i += ALL", "i <= w.n; i += ALL", 0),
+    ("fold leaves the last element out", "fold.cu", "i < end; i += step", "i < end - 1; i += step", 0),
+    ("softmax reads one element too many", "norm.cu", "i < p.n; i += blockDim.x) sum += exp", "i <= p.n; i += blockDim.x) sum += exp", 0),
+    ("window begins one element early", "window.cu", "p.begin[d][k], end", "p.begin[d][k] - (k > 0), end", 0),
+    ("padding shows the neighbour", "window.cu", "p.begin[2][s.at[2]];", "p.begin[2][s.at[2]] + 1;", 0),
+    ("waiting for an event does nothing", "device.c", "cuda_check(cuda_driver->stream_wait(s, e, 0), \"cuStreamWaitEvent\")", "0", 0),
+    ("copies to the host are not waited for", "device.c", "return cuda_check(cuda_driver->stream_synchronize(s), \"cuStreamSynchronize\") ? -1 : cuda_fault_check(d);", "return 0;", 0),
+    ("copies between devices do not wait for the first one", "device.c", "if (cuda_synchronize(fd) || !(device", "if (!(device", 0),
+    ("the host reads a tensor's element", "norm.c", "    if (!launch(out, g ?", "    if (*(volatile float *)rush_ptr(xc) == 7) return;\n    if (!launch(out, g ?", 0),
+    ("the host reads the index", "index.c", "    if (!out[0].t->numel || !self || along(&w, out[0].t, self, rush_dim_wrap(in[1].i, self->ndim), wide_index(in[2].t), false)) return;",
+     "    if (!out[0].t->numel || *(volatile int64_t *)rush_ptr(in[2].t) < 0) return;", 0),
+    ("the host writes a result", "walk.c", "int cuda_fill(rush_tensor *t, rush_value number)\n{", "int cuda_fill(rush_tensor *t, rush_value number)\n{\n    if (t->numel) *(volatile char *)rush_ptr(t) = 0;", 0),
+]
+
+
+def changed(text, old, new, nth):
+    parts = text.split(old)
+    assert len(parts) > nth + 1, f"not there: {old}"
+    return old.join(parts[:nth + 1]) + new + old.join(parts[nth + 1:])
+
+
+class Build:
+    """The CUDA part of a build folder, with a file exchanged."""
+    def __init__(self, build, work):
+        self.build, self.work = build.resolve(), pathlib.Path(work)
+        self.lib = self.work / "lib"
+        (self.work / "cuda").mkdir()
+        self.lib.mkdir()
+        for so in self.build.glob("librushlight.so*"):
+            if not so.is_dir():
+                (self.lib / so.name).symlink_to(so)
+        commands = json.loads((self.build / "compile_commands.json").read_text())
+        part = [c for c in commands if re.match(r"librushlight_cuda\.so\.p|libcuda_emulated\.a\.p", c["output"])]
+        self.commands = {re.sub(r".*(emulated_|src_cuda_)(\w+)\.(cc|c)\.o", lambda m: m[2] + (".cu" if m[1] == "emulated_" else "." + m[3]), c["output"]): c for c in part}
+        assert "fold.cu" in self.commands and "norm.c" in self.commands, "the CUDA part was not built (a C++ compiler, x86-64)"
+
+    def link(self, name, text):
+        command = self.commands[name]
+        (self.work / "cuda" / name).write_text(text)
+        new, args = self.work / "new.o", [a for a in shlex.split(command["command"]) if a != "ccache"]
+        at = args.index("-o")
+        args[at:at + 2] = ["-o", str(new)]
+        args[1:1] = ["-I" + str(self.work), "-w"]
+        if name.endswith(".c"):
+            args[-1] = str(self.work / "cuda" / name)
+        subprocess.run(args, cwd=command["directory"], check=True)
+        objects = [str(new) if c is command else str(self.build / c["output"]) for c in self.commands.values()]
+        subprocess.run(["c++", "-shared", "-o", self.lib / "librushlight_cuda.so", *objects, self.lib / "librushlight.so", "-Wl,-rpath,$ORIGIN", "-lpthread", "-ldl"], check=True)
+
+    def run(self, order):
+        """What the program says last; None: it says nothing, and ends well."""
+        env = {**os.environ, "LD_LIBRARY_PATH": str(self.lib), "PYTHONPATH": str(ROOT / "python"), "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_ORDER": order,
+               "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=300)
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        said = [line for line in lines if "cuda (emulated)" in line or re.match(r"\w*(Error|Exception)\b", line)] or lines[-1:] or [f"ends by {done.returncode}"]
+        return said[0] if done.returncode else None
+
+
+def main():
+    build, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    faults = [f for f in FAULTS if not names or any(n in f[0] for n in names)]
+    found = 0
+    with tempfile.TemporaryDirectory() as work:
+        part = Build(build, work)
+        (part.lib / "librushlight_cuda.so").symlink_to(part.build / "librushlight_cuda.so")
+        for order in ORDERS:
+            said = part.run(order)
+            assert said is None, f"without a fault, {order}: {said}"
+        (part.lib / "librushlight_cuda.so").unlink()
+        for what, name, old, new, nth in faults:
+            part.link(name, changed((ROOT / "src" / "cuda" / name).read_text(), old, new, nth))
+            (part.work / "cuda" / name).unlink()
+            shown = next(((o, said) for o in ORDERS if (said := part.run(o))), None)
+            found += shown is not None
+            print(f"{'found' if shown else 'NOT FOUND':<10} {what} ({name}){': ' + shown[0] + ': ' + shown[1][:150] if shown else ''}", flush=True)
+    print(f"{found} of {len(faults)} planted faults are found")
+    return found < len(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
