@@ -36,7 +36,7 @@ template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x
     }
 }
 
-/* The accumulators of a block's threads become the first one's. */
+/* The accumulators of a block's threads become the first one's; nobody else reads its place afterwards. */
 template <class F> FN void join_block(F &f)
 {
     __shared__ F joined[CUDA_THREADS];
@@ -46,8 +46,7 @@ template <class F> FN void join_block(F &f)
         if (threadIdx.x < s) joined[threadIdx.x].merge(joined[threadIdx.x + s]);
         __syncthreads();
     }
-    f = joined[0];
-    __syncthreads();
+    if (!threadIdx.x) f = joined[0];
 }
 
 template <class F> FN void write(const F &f, const cuda_fold &p, int64_t out)

@@ -11,7 +11,7 @@ static const char *const operations[] = {
     "unique_consecutive", "_multilabel_listed", "histogramdd", "histc", "bincount", "multinomial",
     /* kernels to be written */
     "_cdist_forward", "_cdist_backward", "pdist", "frexp.Tensor", "isin.Tensor_Tensor", "searchsorted.Tensor", "bucketize.Tensor", "_segment_reduce",
-    "grid_sampler_2d", "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_embedding_bag", "rrelu_with_noise", NULL};
+    "grid_sampler_2d", "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_embedding_bag", "embedding_renorm_", "_pdist_backward", "_segment_reduce_backward", "rrelu_with_noise", NULL};
 
 static const rush_device cpu = {RUSH_CPU, 0};
 
@@ -21,13 +21,14 @@ static rush_tensor *copy_at(const rush_tensor *t, rush_device d)
     return there && !rush_copy_into(there, t) ? there : NULL;
 }
 
-static rush_value here(rush_value v)
+/* v with its tensors copied to device d, if they are not there. */
+static rush_value moved(rush_value v, rush_device d)
 {
-    if (v.kind == RUSH_V_DEVICE) v.device = cpu;
-    if (v.kind == RUSH_V_TENSOR && v.t->device.type == RUSH_CUDA) v.t = copy_at(v.t, cpu);
+    if (v.kind == RUSH_V_DEVICE) v.device = d;
+    if (v.kind == RUSH_V_TENSOR && v.t->device.type != d.type) v.t = copy_at(v.t, d);
     if (v.kind == RUSH_V_TENSORS && v.n) {
         rush_tensor **all = rush_scope_alloc(sizeof *all * v.n);
-        for (uint32_t k = 0; all && k < v.n; k++) all[k] = v.tensors[k] ? copy_at(v.tensors[k], cpu) : NULL;
+        for (uint32_t k = 0; all && k < v.n; k++) all[k] = v.tensors[k] ? copy_at(v.tensors[k], d) : NULL;
         v.tensors = all;
     }
     return v;
@@ -46,14 +47,17 @@ static void on_host(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value args[64], results[RUSH_MAXOUT];
     const rush_device d = device_of(op, in);
-    for (int i = 0; i < op->nargs; i++) args[i] = here(in[i]);
-    for (int k = 0; k < op->nout; k++) results[k] = here(out[k]);
+    for (int i = 0; i < op->nargs; i++) args[i] = moved(in[i], cpu);
+    for (int k = 0; k < op->nout; k++) {
+        results[k] = moved(out[k], cpu);
+        for (int i = 0; i < op->nargs; i++) /* in place */
+            if (out[k].kind == RUSH_V_TENSOR && in[i].kind == RUSH_V_TENSOR && in[i].t == out[k].t) results[k] = args[i];
+    }
     if (rush_failed()) return;
     op->cpu(op, args, results);
     for (int k = 0; k < op->nout && !rush_failed(); k++) {
-        if (results[k].kind != RUSH_V_TENSOR) out[k] = results[k];
-        else if (out[k].kind == RUSH_V_TENSOR) rush_copy_into(out[k].t, results[k].t);
-        else out[k] = rush_v_tensor(copy_at(results[k].t, d));
+        if (results[k].kind == RUSH_V_TENSOR && out[k].kind == RUSH_V_TENSOR) rush_copy_into(out[k].t, results[k].t);
+        else out[k] = moved(results[k], d);
     }
 }
 
