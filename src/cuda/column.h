@@ -11,6 +11,7 @@ typedef struct cuda_kernel {
 
 extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[];
 int cuda_library_put(void);
+rush_kernel cuda_product(const char *op); /* product.c: by cuBLASLt; NULL: not connected */
 int cuda_host_put(void);
 
 #endif

@@ -8,7 +8,7 @@
 static const char *const operations[] = {
     /* the host reads their numbers anyway */
     "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "one_hot", "repeat_interleave.Tensor", "_unique2", "unique_dim",
-    "unique_consecutive", "_multilabel_listed", "histogramdd", "histc", "bincount", "multinomial",
+    "unique_consecutive", "_multilabel_listed", "histogramdd", "histc", "bincount", "multinomial", "randperm",
     /* kernels to be written */
     "_cdist_forward", "_cdist_backward", "pdist", "frexp.Tensor", "isin.Tensor_Tensor", "searchsorted.Tensor", "bucketize.Tensor", "_segment_reduce",
     "grid_sampler_2d", "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_embedding_bag", "embedding_renorm_", "_pdist_backward", "_segment_reduce_backward", "rrelu_with_noise", NULL};
@@ -25,6 +25,7 @@ static rush_tensor *copy_at(const rush_tensor *t, rush_device d)
 static rush_value moved(rush_value v, rush_device d)
 {
     if (v.kind == RUSH_V_DEVICE) v.device = d;
+    if (v.kind == RUSH_V_GENERATOR && v.gen->device.type != d.type) return RUSH_NONE; /* the host's own draws */
     if (v.kind == RUSH_V_TENSOR && v.t->device.type != d.type) v.t = copy_at(v.t, d);
     if (v.kind == RUSH_V_TENSORS && v.n) {
         rush_tensor **all = rush_scope_alloc(sizeof *all * v.n);

@@ -1,7 +1,7 @@
 /* library.c - operations that are left to libraries: products, convolutions, transforms, solvers, sorting.
  *
  * Emulated devices take the CPU's kernels for them, over their memory. On NVIDIA's they are to come from cuBLASLt, cuDNN, cuFFT,
- * cuSOLVER and CUB; what has no such function here yet raises NotImplementedError there.
+ * cuSOLVER and CUB; so far products do (product.c), all others raise NotImplementedError there.
  */
 #include "cuda/column.h"
 
@@ -53,7 +53,9 @@ static int run(void *arg)
 void cuda_library_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (!cuda_emulated) {
-        rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': the library's function for it is not connected.", op->name);
+        const rush_kernel product = cuda_product(op->name);
+        if (product) product(op, in, out);
+        else rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': the library's function for it is not connected.", op->name);
         return;
     }
     call c = {.op = op};

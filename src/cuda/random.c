@@ -26,8 +26,7 @@ static int sample_into(rush_tensor *t, const sampler *s, rush_generator *g, bool
     if (!t->numel) return 0;
     if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(t->device);
     if (!g || cuda_walk_make(&p.w, 1, 1, operand, &t->dtype)) return -1;
-    bool wide = s->of == INTEGER ? s->wide : t->dtype == RUSH_F64 || s->block == RUSH_F64;
-    if (s->of == BERNOULLI) wide = t->dtype == RUSH_F64;
+    bool wide = s->of == INTEGER ? s->wide : t->dtype == RUSH_F64; /* whatever the CPU draws in */
     p.unroll = wide ? 2 : 4;
     p.stride = threads_for(t->device, t->numel);
     pthread_mutex_lock(&drawing);

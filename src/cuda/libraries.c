@@ -1,0 +1,40 @@
+/* libraries.c - opens NVIDIA's libraries: each once, when an operation first needs it. */
+#include "cuda/libraries.h"
+#include "cuda/cuda.h"
+#include <dlfcn.h>
+#include <pthread.h>
+
+typedef struct entry {
+    const char *symbol;
+    void **to;
+} entry;
+
+/* The symbols of so, each into its place; 0, or -1 and an error. */
+static int open_library(const char *so, const entry *entries, size_t n)
+{
+    void *library = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return rush_fail(RUSH_RUNTIME_ERROR, "%s is needed on device 'cuda', and is not there: %s", so, dlerror());
+    for (size_t i = 0; i < n; i++)
+        if (!(*entries[i].to = dlsym(library, entries[i].symbol))) return rush_fail(RUSH_RUNTIME_ERROR, "%s has no %s", so, entries[i].symbol);
+    return 0;
+}
+
+#define ENTRY(member, symbol, result, args) {#symbol, (void **)&opened.member},
+#define LIBRARY(name, type, so, functions)                                                                  \
+    const type *name(void)                                                                                  \
+    {                                                                                                       \
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;                                            \
+        static type opened;                                                                                 \
+        static bool done;                                                                                   \
+        const entry entries[] = {functions(ENTRY)};                                                         \
+        pthread_mutex_lock(&lock);                                                                          \
+        if (!done) done = !open_library(so, entries, RUSH_COUNT(entries));                                  \
+        const type *answer = done ? &opened : NULL;                                                         \
+        pthread_mutex_unlock(&lock);                                                                        \
+        return answer;                                                                                      \
+    }
+
+LIBRARY(cuda_cublaslt, rush_cublaslt, "libcublasLt.so.13", RUSH_CUBLASLT_FUNCTIONS)
+LIBRARY(cuda_cufft, rush_cufft, "libcufft.so.12", RUSH_CUFFT_FUNCTIONS)
+LIBRARY(cuda_cusolver, rush_cusolver, "libcusolver.so.12", RUSH_CUSOLVER_FUNCTIONS)
+LIBRARY(cuda_cudnn, rush_cudnn, "libcudnn.so.9", RUSH_CUDNN_FUNCTIONS)

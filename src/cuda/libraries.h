@@ -1,0 +1,104 @@
+/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLASLt, cuFFT, cuSOLVER, cuDNN.
+ *
+ * The prototypes are written in the types of their headers. Here those are plain stand-ins of the same size, so that the build needs
+ * no toolkit; libraries_check.c compiles the same tables against the headers themselves, where they are installed.
+ */
+#ifndef RUSH_CUDA_LIBRARIES_H
+#define RUSH_CUDA_LIBRARIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef RUSH_CUDA_HEADERS
+typedef int cublasStatus_t, cufftResult, cufftHandle, cufftType, cusolverStatus_t, cudnnStatus_t; /* 0: all is well */
+typedef int cublasComputeType_t, cudaDataType_t, cudaDataType, cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasFillMode_t;
+typedef int cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef void *cublasLtHandle_t, *cublasLtMatmulDesc_t, *cublasLtMatrixLayout_t, *cusolverDnHandle_t, *cusolverDnParams_t;
+typedef void *cudnnHandle_t, *cudnnTensorDescriptor_t, *cudnnFilterDescriptor_t, *cudnnConvolutionDescriptor_t;
+typedef struct { uint64_t data[8]; } cublasLtMatmulAlgo_t;
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef struct { float x, y; } cufftComplex;
+typedef struct { double x, y; } cufftDoubleComplex;
+enum { /* of library_types.h, cublas_api.h, cublasLt.h */
+    CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_C_32F = 4, CUDA_C_64F = 5, CUDA_R_16BF = 14,
+    CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
+};
+#endif
+
+/* F(member, symbol, result, arguments) */
+#define RUSH_CUBLASLT_FUNCTIONS(F)                                                                          \
+    F(create, cublasLtCreate, cublasStatus_t, (cublasLtHandle_t *))                                         \
+    F(desc_create, cublasLtMatmulDescCreate, cublasStatus_t, (cublasLtMatmulDesc_t *, cublasComputeType_t, cudaDataType_t scale)) \
+    F(desc_destroy, cublasLtMatmulDescDestroy, cublasStatus_t, (cublasLtMatmulDesc_t))                      \
+    F(layout_create, cublasLtMatrixLayoutCreate, cublasStatus_t, (cublasLtMatrixLayout_t *, cudaDataType, uint64_t rows, uint64_t columns, int64_t stride)) \
+    F(layout_set, cublasLtMatrixLayoutSetAttribute, cublasStatus_t, (cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void *, size_t)) \
+    F(layout_destroy, cublasLtMatrixLayoutDestroy, cublasStatus_t, (cublasLtMatrixLayout_t))                \
+    F(multiply, cublasLtMatmul, cublasStatus_t, (cublasLtHandle_t, cublasLtMatmulDesc_t, const void *alpha, const void *a, cublasLtMatrixLayout_t, \
+      const void *b, cublasLtMatrixLayout_t, const void *beta, const void *c, cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t, \
+      const cublasLtMatmulAlgo_t *, void *workspace, size_t bytes, cudaStream_t))
+
+#define RUSH_CUFFT_FUNCTIONS(F)                                                                             \
+    F(create, cufftCreate, cufftResult, (cufftHandle *))                                                    \
+    F(destroy, cufftDestroy, cufftResult, (cufftHandle))                                                    \
+    F(plan, cufftMakePlanMany64, cufftResult, (cufftHandle, int rank, long long *n, long long *inembed, long long istride, long long idist, \
+      long long *onembed, long long ostride, long long odist, cufftType, long long batch, size_t *bytes))   \
+    F(stream, cufftSetStream, cufftResult, (cufftHandle, cudaStream_t))                                     \
+    F(c2c, cufftExecC2C, cufftResult, (cufftHandle, cufftComplex *, cufftComplex *, int direction))         \
+    F(z2z, cufftExecZ2Z, cufftResult, (cufftHandle, cufftDoubleComplex *, cufftDoubleComplex *, int direction)) \
+    F(r2c, cufftExecR2C, cufftResult, (cufftHandle, cufftReal *, cufftComplex *))                           \
+    F(c2r, cufftExecC2R, cufftResult, (cufftHandle, cufftComplex *, cufftReal *))                           \
+    F(d2z, cufftExecD2Z, cufftResult, (cufftHandle, cufftDoubleReal *, cufftDoubleComplex *))               \
+    F(z2d, cufftExecZ2D, cufftResult, (cufftHandle, cufftDoubleComplex *, cufftDoubleReal *))
+
+#define RUSH_CUSOLVER_FUNCTIONS(F)                                                                          \
+    F(create, cusolverDnCreate, cusolverStatus_t, (cusolverDnHandle_t *))                                   \
+    F(stream, cusolverDnSetStream, cusolverStatus_t, (cusolverDnHandle_t, cudaStream_t))                    \
+    F(params, cusolverDnCreateParams, cusolverStatus_t, (cusolverDnParams_t *))                             \
+    F(potrf_room, cusolverDnXpotrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t n, cudaDataType, \
+      const void *a, int64_t lda, cudaDataType compute, size_t *device, size_t *host))                      \
+    F(potrf, cusolverDnXpotrf, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t n, cudaDataType, void *a, int64_t lda, \
+      cudaDataType compute, void *device, size_t, void *host, size_t, int *info))                           \
+    F(getrf_room, cusolverDnXgetrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, const void *a, \
+      int64_t lda, cudaDataType compute, size_t *device, size_t *host))                                     \
+    F(getrf, cusolverDnXgetrf, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, void *a, int64_t lda, \
+      int64_t *pivots, cudaDataType compute, void *device, size_t, void *host, size_t, int *info))
+
+#define RUSH_CUDNN_FUNCTIONS(F)                                                                             \
+    F(create, cudnnCreate, cudnnStatus_t, (cudnnHandle_t *))                                                \
+    F(stream, cudnnSetStream, cudnnStatus_t, (cudnnHandle_t, cudaStream_t))                                 \
+    F(tensor_create, cudnnCreateTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t *))               \
+    F(tensor_set, cudnnSetTensorNdDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t, cudnnDataType_t, int n, const int *size, const int *stride)) \
+    F(tensor_destroy, cudnnDestroyTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t))               \
+    F(filter_create, cudnnCreateFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t *))               \
+    F(filter_set, cudnnSetFilterNdDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t, cudnnDataType_t, cudnnTensorFormat_t, int n, const int *size)) \
+    F(filter_destroy, cudnnDestroyFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t))               \
+    F(conv_create, cudnnCreateConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t *))       \
+    F(conv_set, cudnnSetConvolutionNdDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t, int n, const int *pad, const int *stride, const int *dilation, \
+      cudnnConvolutionMode_t, cudnnDataType_t))                                                             \
+    F(conv_groups, cudnnSetConvolutionGroupCount, cudnnStatus_t, (cudnnConvolutionDescriptor_t, int))       \
+    F(conv_destroy, cudnnDestroyConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t))       \
+    F(forward, cudnnConvolutionForward, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnTensorDescriptor_t, const void *x, \
+      const cudnnFilterDescriptor_t, const void *w, const cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t, void *workspace, size_t, const void *beta, \
+      const cudnnTensorDescriptor_t, void *y))                                                              \
+    F(backward_data, cudnnConvolutionBackwardData, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnFilterDescriptor_t, const void *w, \
+      const cudnnTensorDescriptor_t, const void *dy, const cudnnConvolutionDescriptor_t, cudnnConvolutionBwdDataAlgo_t, void *workspace, size_t, \
+      const void *beta, const cudnnTensorDescriptor_t, void *dx))                                           \
+    F(backward_filter, cudnnConvolutionBackwardFilter, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnTensorDescriptor_t, const void *x, \
+      const cudnnTensorDescriptor_t, const void *dy, const cudnnConvolutionDescriptor_t, cudnnConvolutionBwdFilterAlgo_t, void *workspace, size_t, \
+      const void *beta, const cudnnFilterDescriptor_t, void *dw))
+
+#define LIBRARY_MEMBER(member, symbol, result, args) result (*member) args;
+typedef struct rush_cublaslt { RUSH_CUBLASLT_FUNCTIONS(LIBRARY_MEMBER) } rush_cublaslt;
+typedef struct rush_cufft { RUSH_CUFFT_FUNCTIONS(LIBRARY_MEMBER) } rush_cufft;
+typedef struct rush_cusolver { RUSH_CUSOLVER_FUNCTIONS(LIBRARY_MEMBER) } rush_cusolver;
+typedef struct rush_cudnn { RUSH_CUDNN_FUNCTIONS(LIBRARY_MEMBER) } rush_cudnn;
+
+/* The library with all of its functions; NULL and an error: it is not there, or lacks one. */
+const rush_cublaslt *cuda_cublaslt(void);
+const rush_cufft *cuda_cufft(void);
+const rush_cusolver *cuda_cusolver(void);
+const rush_cudnn *cuda_cudnn(void);
+
+#endif

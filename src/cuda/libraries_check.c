@@ -1,0 +1,20 @@
+/* libraries_check.c - the tables of libraries.h against NVIDIA's headers: it only has to compile, and is empty where they are not
+ * installed. */
+#if __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && __has_include(<cufft.h>) && __has_include(<cusolverDn.h>)
+#define RUSH_CUDA_HEADERS
+#include <cublasLt.h>
+#include <cudnn.h>
+#include <cufft.h>
+#include <cusolverDn.h>
+#include "cuda/libraries.h"
+
+#define SAME(member, symbol, result, args) _Static_assert(__builtin_types_compatible_p(__typeof__(symbol), result args), #symbol " has another type");
+RUSH_CUBLASLT_FUNCTIONS(SAME)
+RUSH_CUFFT_FUNCTIONS(SAME)
+RUSH_CUSOLVER_FUNCTIONS(SAME)
+RUSH_CUDNN_FUNCTIONS(SAME)
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");
+_Static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_C_32F == 4 && CUDA_C_64F == 5 && CUDA_R_16BF == 14, "cudaDataType");
+_Static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_64F == 70, "cublasComputeType_t");
+_Static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == 5 && CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == 6, "cublasLtMatrixLayoutAttribute_t");
+#endif
