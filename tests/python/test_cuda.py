@@ -89,7 +89,7 @@ for f in (lambda t: F.max_pool2d(t, 3, 2, 1, return_indices=True), lambda t: F.a
           lambda t: F.adaptive_max_pool2d(t, (4, 3)), lambda t: F.interpolate(t, (13, 7), mode="bicubic"), lambda t: F.interpolate(t, (13, 7)), lambda t: F.pad(t, (2, 1, 1, 0), mode="reflect"),
           lambda t: F.pad(t, (2, -1, 1, 0), mode="replicate"), lambda t: F.max_unpool2d(*F.max_pool2d(t, 2, return_indices=True), 2, output_size=(9, 10))):
     same(f, images)
-same(lambda t: torch.autograd.grad(F.interpolate(F.avg_pool2d(F.pad(t, (1, 1), mode="circular"), 2), (7, 5), mode="bilinear").square().sum(), t)[0], images.requires_grad_())
+same(lambda t: torch.autograd.grad(F.interpolate(F.avg_pool2d(F.pad(t, (1, 1, 2, 0), mode="circular"), 2), (7, 5), mode="bilinear").square().sum(), t)[0], images.requires_grad_())
 same(lambda t: (t.sum(), t.sum(1), t.amax(1), t.argmax(1), t.mean()), big)
 same(lambda a, b: torch.where(a > b, a, b), x, y)
 same(lambda a, b: a.scatter_add(1, (b.abs() * 5).long() % 19, b), x, y)
@@ -309,7 +309,7 @@ def test_blocking_launches_emulated():
     passes("""
 x = torch.ones(3, device="cuda")
 try: x[torch.tensor([0, 7], device="cuda")]
-except IndexError as e: assert str(e).startswith("index: index 7 is out of bounds"), e
+except IndexError as e: assert "index 7 is out of bounds" in str(e), e
 else: assert False
 """, CUDA_LAUNCH_BLOCKING="1")
 
