@@ -8,7 +8,7 @@
 static const char *const operations[] = {
     /* the host reads their numbers anyway */
     "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "one_hot", "repeat_interleave.Tensor", "_unique2", "unique_dim",
-    "unique_consecutive", "_multilabel_listed", "histogramdd", "histc", "bincount", "multinomial", "randperm",
+    "unique_consecutive", "_multilabel_listed", "histogramdd", "histogram.bin_ct", "histogram.bins_tensor", "_compressed_within", "histc", "bincount", "multinomial", "randperm",
     /* kernels to be written */
     "_cdist_forward", "_cdist_backward", "pdist", "frexp.Tensor", "isin.Tensor_Tensor", "searchsorted.Tensor", "bucketize.Tensor", "_segment_reduce",
     "grid_sampler_2d", "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_embedding_bag", "embedding_renorm_", "_pdist_backward", "_segment_reduce_backward", "rrelu_with_noise", NULL};
