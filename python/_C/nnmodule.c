@@ -225,7 +225,7 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL}, {NULL}};
 static PyTypeObject type_module = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._ModuleBase",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.nn.modules.module.Module", /* whose other half, and source, is there */
     .tp_basicsize = sizeof(module_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_vectorcall_offset = offsetof(module_object, call),

@@ -149,6 +149,7 @@ static int results(const rush_op *op, const rush_value *v, script_value *out)
 {
     if (op->nout == 1) return (*out = rush_script_from_rush(op, 0, v[0])).kind == SCRIPT_UNSET ? -1 : 0;
     *out = op->nout ? rush_script_list(SCRIPT_TUPLE, 0, NULL) : SCRIPT_NOTHING;
+    if (out->kind == SCRIPT_TUPLE) out->box->of = op;
     for (int i = 0; i < op->nout && out->kind != SCRIPT_UNSET; ++i) {
         script_value x = rush_script_from_rush(op, i, v[i]);
         int failed = x.kind == SCRIPT_UNSET || rush_script_append(out->box, x);

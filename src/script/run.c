@@ -42,6 +42,10 @@ int rush_script_attribute(script_value v, const char *name, script_value *out)
         for (uint32_t i = 0; i < v.box->type->nfields && i < v.box->n; ++i)
             if (!strcmp(v.box->type->field[i].name, name)) return *out = rush_script_keep(v.box->item[i]), 0;
     }
+    if (v.kind == SCRIPT_TUPLE && v.box->of) { /* x.max(0).values */
+        for (int i = 0; i < v.box->of->nout; ++i)
+            if (v.box->of->out_names[i] && !strcmp(v.box->of->out_names[i], name)) return *out = rush_script_keep(v.box->item[i]), 0;
+    }
     if (v.kind == SCRIPT_OBJECT) {
         rush_slot *slot = v.box->module ? rush_slot_named(v.box->module, name) : NULL;
         if (slot) return *out = rush_script_of_tensor(slot->t), 0;

@@ -45,6 +45,7 @@ struct script_box {
     script_value *item;         /* of lists and tuples; of dicts keys and values in turn; of slices 3; of ranges 3 */
     char *text;
     const script_class *type;   /* of objects, whose items are its attributes in order; of named tuples     */
+    const rush_op *of;          /* of a tuple that an operation gave: its items have the names of the results */
     struct rush_module *module; /* of an object that is part of a program of C: it has the tensors; not held */
 };
 

@@ -376,6 +376,47 @@ def test_layers_compute_what_python_computes(layer, shape):
         same(program(x), reloaded(program)(x))
 
 
+def named_results(x):
+    top = torch.topk(x, 2)
+    return x.max(dim=1, keepdim=True).values, torch.max(x, 1).indices, top.values, torch.linalg.qr(x).R, x.sort().indices
+
+
+def leaves_early(x, n: int):
+    if n > 2:
+        raise ValueError("large")
+        undefined(x)
+    if torch.compiler.is_compiling() or not torch.jit.is_scripting():
+        return undefined(x)
+    with torch.no_grad():
+        if n > 1:
+            return x
+        elif n > 0:
+            raise ValueError("one")
+        else:
+            return x + 1
+    return undefined(x)
+
+
+def test_results_have_names():
+    x = torch.tensor([[1.0, 3.0, 2.0], [6.0, 5.0, 4.0], [0.0, 2.0, 1.0]])
+    program = torch.jit.script(named_results)
+    same(program(x), named_results(x))
+    with pytest.raises(AttributeError, match="nothing"):
+        torch.jit.script(no_such_result)(x)
+
+
+def no_such_result(x):
+    return x.max(1).nothing
+
+
+def test_what_is_never_reached_is_not_compiled():
+    program = torch.jit.script(leaves_early)
+    assert program(torch.ones(2), 2).tolist() == [1, 1] and program(torch.ones(2), 0).tolist() == [2, 2]
+    for n, why in ((1, "one"), (3, "large")):
+        with pytest.raises(RuntimeError, match=why):
+            program(torch.ones(2), n)
+
+
 class Scale:
     def __init__(self, n: int, xs: List[int]):
         self.n: int = n

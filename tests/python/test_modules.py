@@ -73,3 +73,9 @@ def test_names_of_torch():
                "assert pickle.loads(pickle.dumps(m.memory_stats)) is torch.accelerator.memory_stats and pickle.loads(pickle.dumps(B)) is B; print(B.__module__)")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("torch.utils.data.datapipes.iter")
+
+
+def test_every_class_that_a_module_is_made_of_has_a_source():
+    class Own(rushlight.nn.Linear):
+        pass
+    assert all(inspect.getsource(cls).lstrip().startswith("class ") for cls in Own.__mro__ if cls is not object)

@@ -65,6 +65,7 @@ class Items:
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
 _LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
+_MODES = {"is_scripting", "is_tracing", "is_compiling", "is_dynamo_compiling", "is_exporting"}  # questions that a program knows the answer to
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 
@@ -83,6 +84,15 @@ def wrapped(x):
 
 def raw(text):
     return ast.Name(id=text, ctx=ast.Load())
+
+
+def never_passed(statement):
+    """Whether nothing after a statement of the program is reached."""
+    if isinstance(statement, ast.If):
+        return bool(statement.orelse) and never_passed(statement.body[-1]) and never_passed(statement.orelse[-1])
+    if isinstance(statement, ast.With):
+        return never_passed(statement.body[-1])
+    return isinstance(statement, ast.Return) or isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant) and not statement.test.value
 
 
 def literal(x):
@@ -255,8 +265,9 @@ class Compiler:
     def static_Call(self, node):
         f = self.static(node.func)
         if isinstance(f, Py):
-            if f.value in (torch.jit.is_scripting, _jit_internal.is_scripting, torch.jit.is_tracing) or getattr(f.value, "__name__", "") == "is_torchdynamo_compiling":
-                return Const(getattr(f.value, "__name__", "") == "is_scripting")
+            name = getattr(f.value, "__name__", "")
+            if is_own(f.value) and name in _MODES or name == "is_torchdynamo_compiling":
+                return Const(name == "is_scripting")
             known = [self.static(a) for a in node.args]
             if f.value is isinstance and len(known) == 2 and isinstance(known[0], (Mod, Const)):
                 kinds = self.evaluated(node.args[1])
@@ -519,6 +530,8 @@ class Compiler:
             if writer is None:
                 raise self.source.unsupported(node)
             writer(node)
+            if self.out and never_passed(self.out[-1]):
+                break  # what follows is not compiled, so it may be anything
         made, self.out = self.out, saved
         return made or [ast.Pass()]
 
