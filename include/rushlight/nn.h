@@ -40,6 +40,7 @@ RUSH_API void rush_module_zero_grad(rush_module *);
 RUSH_API void rush_module_requires_grad(rush_module *, bool);  /* false freezes */
 RUSH_API rush_tensor *rush_module_tensor(rush_module *, const char *name); /* "0.weight"; NULL when there is none */
 RUSH_API rush_module *rush_module_child(rush_module *, const char *name);  /* "0"; NULL when there is none */
+RUSH_API int rush_data_set(rush_tensor *, rush_tensor *from); /* x.data = from: the memory, sizes, dtype and device of another, unrecorded */
 RUSH_API int rush_module_to(rush_module *, rush_dtype);        /* floating parameters and buffers become this dtype */
 
 /* Named tensors: parameters and buffers of a module, contents of a file. Arrays and names live in the scope. */

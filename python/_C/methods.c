@@ -1,6 +1,7 @@
 /* methods.c - what a tensor tells about itself: sizes, memory, flags; and its properties. */
 #include "ext.h"
 #include "op/watch.h"
+#include <rushlight/nn.h>
 #include "op/formula.h"
 #include "tensor/quantized.h"
 #include "tensor/sparse.h"
@@ -446,12 +447,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
         return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
     if (rush_is_quantized(t)) return rush_quantized_become(t, from) ? py_raise_int() : 0;
     if (t->layout) return rush_sparse_become(t, from) ? py_raise_int() : 0;
-    if (!t->version && rush_version_own(t, rush_version_of(t))) return py_raise_int(); /* see set_() */
-    rush_tensor_set_storage(t, from->storage, from->offset);
-    t->dtype = from->dtype;
-    t->device = from->device;
-    t->flags = (t->flags & ~(RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO)) | (from->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO));
-    return rush_tensor_reshape_inplace(t, from->ndim, from->size, from->stride, from->offset) ? py_raise_int() : 0;
+    return rush_data_set(t, from) ? py_raise_int() : 0;
 }
 
 PyGetSetDef py_tensor_getset[] = {

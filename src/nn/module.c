@@ -256,6 +256,18 @@ rush_module *rush_module_child(rush_module *m, const char *name)
     return m;
 }
 
+int rush_data_set(rush_tensor *t, rush_tensor *from)
+{
+    RUSH_CHECK(t && from && !t->layout && !from->layout, RUSH_RUNTIME_ERROR, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.");
+    RUSH_CHECK(!(t->ag && rush_wants_grad(t)) || rush_dtypes[from->dtype].category >= 2, RUSH_RUNTIME_ERROR, "data set to a tensor that requires gradients must be floating point or complex dtype");
+    if (!t->version && rush_version_own(t, rush_version_of(t))) return -1; /* see set_() */
+    rush_tensor_set_storage(t, from->storage, from->offset);
+    t->dtype = from->dtype;
+    t->device = from->device;
+    t->flags = (t->flags & ~(RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO)) | (from->flags & (RUSH_T_CONJ | RUSH_T_NEG | RUSH_T_ZERO));
+    return rush_tensor_reshape_inplace(t, from->ndim, from->size, from->stride, from->offset);
+}
+
 static int change_dtype(void *arg, const char *name, rush_slot *s)
 {
     rush_dtype d = *(rush_dtype *)arg;

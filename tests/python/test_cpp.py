@@ -46,11 +46,20 @@ def test_typed_compiles(compiler, standard, source):
     compiled(compiler, standard, "-fsyntax-only", ROOT / "tests" / "cpp" / source)
 
 
-def test_torch_headers(tmp_path):
+TRAINED = """\
+ 0.9512 0.9625 1.6255 0.9036 0.8815 0.8930 | 0.0872
+ 0.7941 0.8115 0.9903 0.5202 0.5984 0.3897 | 0.7985
+7 parameters, 3 buffers, first conv.weight
+1.0078 1
+"""     # what libtorch 2.13 prints
+
+
+@pytest.mark.parametrize("source, text", [("torch.cpp", "fine\n"), ("train.cpp", TRAINED)])
+def test_torch_headers(source, text, tmp_path):
     folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
-    compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / "torch.cpp", *LINK, "-o", tmp_path / "program")
+    compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / source, *LINK, "-o", tmp_path / "program")
     done = subprocess.run([str(tmp_path / "program")], capture_output=True, text=True)
-    assert done.stdout + done.stderr == "fine\n"
+    assert done.stdout + done.stderr == text
 
 
 def test_readme_as_cpp(tmp_path):

@@ -1,3 +1,3 @@
-/* torch.h - PyTorch's name for rushlight/at/all.hpp */
+/* torch.h - PyTorch's name for rushlight/at/frontend.hpp */
 #pragma once
-#include <rushlight/at/all.hpp>
+#include <rushlight/at/frontend.hpp>

@@ -1,0 +1,9 @@
+/* frontend.hpp - what programs in C++ train with: torch::nn, torch::optim, torch::data. */
+#ifndef RUSHLIGHT_AT_FRONTEND_HPP
+#define RUSHLIGHT_AT_FRONTEND_HPP
+
+#include "all.hpp"
+#include "data.hpp"
+#include "optim.hpp"
+
+#endif
