@@ -152,7 +152,7 @@ static void nll_back_cpu(const rush_op *op, const rush_value *in, rush_value *ou
     if (!g || read_labels(&l, to, in[2].t, T_(in[3]), in[4].i, in[5].i)) return;
     rush_tensor *work = to->dtype == RUSH_F32 || to->dtype == RUSH_F64 ? to : rush_tensor_new(RUSH_F32, to->device, to->ndim, to->size);
     if (!work) return;
-    memset(rush_ptr(work), 0, work->numel * rush_dtypes[work->dtype].size);
+    rush_zero_into(work);
     double total = l.reduction == 1 ? rush_item(in[6].t) : 1;
     bool wide = work->dtype == RUSH_F64;
     for (int64_t i = 0; i < l.n * l.inner; ++i) {

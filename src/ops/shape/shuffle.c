@@ -111,6 +111,8 @@ static int windows_read(windows *w, const rush_value *v)
                (long long)w->pw);
     RUSH_CHECK(w->sh > 0 && w->sw > 0, RUSH_RUNTIME_ERROR, "stride should be greater than zero, but got stride_height: %lld stride_width: %lld",
                (long long)w->sh, (long long)w->sw);
+    for (int i = 0; i < 8; ++i)
+        RUSH_CHECK(v[i / 2].ints[i % 2] <= INT32_MAX, RUSH_RUNTIME_ERROR, "%lld is too much for a kernel_size, dilation, padding or stride", (long long)v[i / 2].ints[i % 2]);
     return 0;
 }
 
@@ -120,10 +122,13 @@ static int64_t steps(int64_t size, int64_t kernel, int64_t dilation, int64_t pad
     return room < 0 ? 0 : room / stride + 1;
 }
 
-static void windows_count(windows *w)
+static int windows_count(windows *w)
 {
+    int64_t all;
     w->rows = steps(w->h, w->kh, w->dh, w->ph, w->sh);
     w->cols = steps(w->w, w->kw, w->dw, w->pw, w->sw);
+    RUSH_CHECK(!__builtin_mul_overflow(w->rows, w->cols, &all), RUSH_RUNTIME_ERROR, "%lld x %lld windows are too many", (long long)w->rows, (long long)w->cols);
+    return 0;
 }
 
 /* Windows [*first, *last) along a dimension whose element `at` of the kernel lies in the image. */
@@ -150,13 +155,15 @@ static int im2col_shape(const rush_op *op, const rush_value *in, rush_value *out
                rush_dtype_word(t->dtype));
     w.h = t->size[t->ndim - 2];
     w.w = t->size[t->ndim - 1];
-    windows_count(&w);
+    if (windows_count(&w)) return -1;
     RUSH_CHECK(w.rows >= 1 && w.cols >= 1, RUSH_RUNTIME_ERROR,
                "Given input with spatial size (%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), calculated shape of the array "
                "of sliding blocks as (%lld, %lld), but its components must be at least one.",
                (long long)w.h, (long long)w.w, (long long)w.kh, (long long)w.kw, (long long)w.dh, (long long)w.dw, (long long)w.ph, (long long)w.pw,
                (long long)w.rows, (long long)w.cols);
-    int64_t size[3] = {t->ndim == 4 ? t->size[0] : 1, t->size[t->ndim - 3] * w.kh * w.kw, w.rows * w.cols};
+    int64_t size[3] = {t->ndim == 4 ? t->size[0] : 1, 0, w.rows * w.cols};
+    RUSH_CHECK(!__builtin_mul_overflow(t->size[t->ndim - 3], w.kh * w.kw, &size[1]), RUSH_RUNTIME_ERROR, "columns of %lld x %lld x %lld numbers are too long",
+               (long long)t->size[t->ndim - 3], (long long)w.kh, (long long)w.kw);
     return rush_out_t(out, 0, t, t->dtype, t->ndim - 1, t->ndim == 4 ? size : size + 1) ? 0 : -1;
 }
 
@@ -172,7 +179,7 @@ static void im2col_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     w.c = t->size[b];
     w.h = t->size[b + 1];
     w.w = t->size[b + 2];
-    windows_count(&w);
+    if (windows_count(&w)) return;
     if (w.ph || w.pw) rush_zero_into(to);
     int64_t area = w.rows * w.cols, column = w.kh * w.kw * area;
     for (int64_t i = 0; i < w.kh; ++i)
@@ -218,9 +225,10 @@ static int col2im_shape(const rush_op *op, const rush_value *in, rush_value *out
                (long long)rows, (long long)w.kh, (long long)w.kw);
     w.h = in[1].ints[0];
     w.w = in[1].ints[1];
+    RUSH_CHECK(w.h <= INT64_MAX / 4 && w.w <= INT64_MAX / 4, RUSH_RUNTIME_ERROR, "output_size=(%lld, %lld) is too large", (long long)w.h, (long long)w.w);
     RUSH_CHECK(w.h >= 1 && w.w >= 1, RUSH_RUNTIME_ERROR, "Expected output spatial size to be positive, but got: output_size=(%lld, %lld).", (long long)w.h,
                (long long)w.w);
-    windows_count(&w);
+    if (windows_count(&w)) return -1;
     RUSH_CHECK(have == w.rows * w.cols, RUSH_RUNTIME_ERROR,
                "Given output_size=(%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), stride=(%lld, %lld), expected size of "
                "input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but got input.size(2)=%lld.",
@@ -245,7 +253,7 @@ static void col2im_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     w.c = to->size[b];
     w.h = to->size[b + 1];
     w.w = to->size[b + 2];
-    windows_count(&w);
+    if (windows_count(&w)) return;
     for (int64_t i = 0; i < w.kh; ++i)
         for (int64_t j = 0; j < w.kw; ++j) {
             int64_t r0, r1, c0, c1;
