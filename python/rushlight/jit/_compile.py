@@ -65,7 +65,7 @@ class Items:
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
 _LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
-_MODES = {"is_scripting", "is_tracing", "is_compiling", "is_dynamo_compiling", "is_exporting"}  # questions that a program knows the answer to
+_MODES = {"is_scripting", "is_tracing"}  # questions that a program knows the answer to
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 
