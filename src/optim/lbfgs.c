@@ -77,6 +77,7 @@ static void gather(const rush_optim *o, double *to, bool gradient)
     for (int i = 0; i < o->n; i++) {
         rush_tensor *p = o->entry[i].parameter, *t = gradient ? rush_grad(p) : p;
         const rush_tensor *c = t ? rush_cast_copy(t, RUSH_F64) : NULL;
+        if (!p->numel) continue;
         if (c) memcpy(to, rush_ptr(c), sizeof *to * (size_t)p->numel);
         else memset(to, 0, sizeof *to * (size_t)p->numel);
         to += p->numel;
@@ -88,6 +89,7 @@ static void scatter(rush_optim *o, const double *from)
     for (int i = 0; i < o->n; i++) {
         rush_tensor *p = o->entry[i].parameter, *c = rush_tensor_new(RUSH_F64, p->device, p->ndim, p->size);
         if (!c) return;
+        if (!p->numel) continue;
         memcpy(rush_ptr(c), from, sizeof *from * (size_t)p->numel);
         if (rush_copy_into(p, c)) return;
         rush_version_bump(p);
