@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "dist/socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -55,10 +56,25 @@ static int port_of(int fd)
     return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port);
 }
 
+/* Debian gives a machine's own name the address 127.0.1.1, at which no other machine can reach it. */
+static bool is_own_name(const char *host, const struct addrinfo *list)
+{
+    struct in_addr a;
+    if (!host || inet_pton(AF_INET, host, &a) == 1) return false; /* the address itself was asked for */
+    for (; list; list = list->ai_next)
+        if (list->ai_family == AF_INET && ntohl(((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr) == 0x7f000101) return true;
+    return false;
+}
+
 int rush_socket_listen(const char *host, int port, int *bound)
 {
     struct addrinfo *list = addresses(host, port, AI_PASSIVE);
     if (!list) return -1;
+    if (is_own_name(host, list)) {
+        freeaddrinfo(list);
+        rush_log(2, "'%s' is this machine's own name (127.0.1.1); the store listens on all interfaces", host);
+        return rush_socket_listen(NULL, port, bound);
+    }
     int fd = -1, why = 0;
     for (int v4 = 1; v4 >= 0 && fd < 0; v4--) /* "localhost" is 127.0.0.1 first, as clients of either family try all */
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)

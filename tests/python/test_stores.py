@@ -99,3 +99,9 @@ def test_listens_where_it_was_told_only():
         assert s.connect_ex(("127.0.0.1", store.port)) == 0
     with socket.socket() as s:
         assert s.connect_ex(("127.0.0.2", store.port)) != 0
+
+
+def test_debians_address_of_the_own_name_means_all_interfaces():
+    store = dist.TCPStore("127.0.257", 0, 1, True)  # no address as such are written, so it is looked up, and found: 127.0.1.1
+    with socket.socket() as s:
+        assert s.connect_ex(("127.0.0.2", store.port)) == 0
