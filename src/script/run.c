@@ -321,13 +321,14 @@ static int eval_items(frame *f, const script_node *x, int kind, script_value *ou
     for (uint32_t i = 0; i < x->n; ++i) {
         script_value v;
         bool star = x->kid[i]->op == SCRIPT_N_STAR;
-        int failed = eval(f, star ? x->kid[i]->kid[0] : x->kid[i], &v);
-        if (!failed && star) {
+        if (eval(f, star ? x->kid[i]->kid[0] : x->kid[i], &v)) return rush_script_drop(*out), -1;
+        int failed = 0;
+        if (star) {
             bool fits = v.kind == SCRIPT_LIST || v.kind == SCRIPT_TUPLE;
             if (!fits) failed = rush_fail(RUSH_TYPE_ERROR, "what is starred is no list");
             for (size_t k = 0; !failed && k < v.box->n; ++k) failed = rush_script_append(out->box, v.box->item[k]);
-        } else if (!failed) failed = rush_script_append(out->box, v);
-        if (!failed || star) rush_script_drop(v);
+        } else failed = rush_script_append(out->box, v);
+        rush_script_drop(v);
         if (failed) return rush_script_drop(*out), -1;
     }
     return 0;
@@ -625,6 +626,14 @@ static void leave_after_error(frame *f, script_value self)
     rush_fail(kind, "%s", what);
 }
 
+static int run_return(frame *f, const script_node *x)
+{
+    script_value v; /* what fails may leave anything here, so it is no result yet */
+    if (eval(f, x->kid[0], &v)) return FAILED;
+    f->result = v;
+    return RETURNED;
+}
+
 static int run_with(frame *f, const script_node *x, uint32_t k)
 {
     if (k + 1 >= x->n) return run(f, x->kid[x->n - 1]);
@@ -707,7 +716,7 @@ static int run(frame *f, const script_node *x)
         }
         return truth < 0 ? told(f, x) : flow == FAILED || flow == RETURNED ? flow : GO_ON;
     case SCRIPT_N_FOR: return run_for(f, x);
-    case SCRIPT_N_RETURN: return eval(f, x->kid[0], &f->result) ? FAILED : RETURNED;
+    case SCRIPT_N_RETURN: return run_return(f, x);
     case SCRIPT_N_BREAK: return BROKE;
     case SCRIPT_N_CONTINUE: return CONTINUED;
     case SCRIPT_N_PASS: return GO_ON;

@@ -486,3 +486,17 @@ def test_objects_of_what_does_not_compile_say_so():
     for held, kind in ((Variable(), "Variable"), ({1}, "set")):
         with pytest.raises(RuntimeError, match=f"Module 'Bad' has no attribute 'held' .*failed to convert Python type: '.*{kind}'"):
             torch.jit.script(Bad(held))
+
+
+@pytest.mark.parametrize("returned", ["(x, fails(x))", "[x, fails(x)]", "{1: x, 2: fails(x)}", "(x, (x, fails(x)))"])
+def test_what_fails_within_a_result_is_dropped_once(returned):
+    unit = torch.jit.CompilationUnit(f"""
+def fails(x):
+    return [x] + (x,)
+def f(x):
+    return {returned}
+""")
+    for _ in range(200):
+        with pytest.raises(TypeError, match="add takes no arguments of these kinds"):
+            unit.f(torch.ones(2))
+    assert [bytes(n) for n in range(1, 3000)]  # memory that was dropped twice shows here
