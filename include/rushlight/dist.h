@@ -28,6 +28,7 @@ typedef struct rush_store_tcp_options {
     bool wait RUSH_ZERO;
     double timeout RUSH_ZERO;      /* seconds; 0: 300                                                  */
     int listen_fd RUSH_ZERO;       /* a socket that listens already (with `server`); 0: none           */
+    bool share RUSH_ZERO;          /* with `server`: one that this process has at the port already serves, too */
 } rush_store_tcp_options;
 
 /* Each returns one reference that is the caller's: rush_store_drop(). */

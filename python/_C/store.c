@@ -446,11 +446,11 @@ static int tcp_options(PyObject *args, PyObject *kwargs, const char **host, int 
     static char *names[] = {"host_name", "port", "world_size", "is_master", "timeout", "wait_for_workers", "multi_tenant", "master_listen_fd",
                             "use_libuv", NULL};
     PyObject *world_size = Py_None, *timeout = NULL, *fd = Py_None;
-    int master = 0, wait = 1, tenant, libuv;
+    int master = 0, wait = 1, tenant = 0, libuv;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "si|OpOppOp", names, host, port, &world_size, &master, &timeout, &wait, &tenant, &fd, &libuv)) return -1;
     long size = world_size == Py_None ? 0 : PyLong_AsLong(world_size), listener = fd == Py_None ? 0 : PyLong_AsLong(fd);
     if (PyErr_Occurred()) return -1;
-    *o = (rush_store_tcp_options){.world_size = (int)size, .server = master, .wait = wait, .timeout = 300, .listen_fd = (int)listener};
+    *o = (rush_store_tcp_options){.world_size = (int)size, .server = master, .wait = wait, .timeout = 300, .listen_fd = (int)listener, .share = tenant};
     return timeout && timeout != Py_None ? seconds_of(timeout, &o->timeout) : 0;
 }
 

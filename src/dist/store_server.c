@@ -36,7 +36,8 @@ typedef struct guest { /* one connection */
 } guest;
 
 struct rush_store_server {
-    int listener, wake, forks;
+    rush_store_server *next; /* of all in this process */
+    int listener, port, users, wake, forks;
     char *secret;            /* NULL: none */
     pthread_t thread;
     rush_table *table;
@@ -445,11 +446,52 @@ static void *serve(void *arg)
     }
 }
 
-rush_store_server *rush_store_server_new(int listener)
+/* ---- all of this process ---- */
+
+static rush_store_server *all_servers;
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+rush_store_server *rush_store_server_at(int port)
+{
+    pthread_mutex_lock(&all_lock);
+    rush_store_server *s = all_servers;
+    while (s && (s->port != port || s->forks != rush_forks())) s = s->next;
+    if (s) s->users++;
+    pthread_mutex_unlock(&all_lock);
+    return s;
+}
+
+static rush_store_server *begins(rush_store_server *s)
+{
+    s->forks = rush_forks();
+    pthread_mutex_lock(&all_lock);
+    s->next = all_servers;
+    all_servers = s;
+    pthread_mutex_unlock(&all_lock);
+    return s;
+}
+
+/* Was that its last user? Then it is no longer among all. */
+static bool ends(rush_store_server *s)
+{
+    pthread_mutex_lock(&all_lock);
+    bool last = !--s->users;
+    for (rush_store_server **at = &all_servers; last && *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    pthread_mutex_unlock(&all_lock);
+    return last;
+}
+
+rush_store_server *rush_store_server_new(int listener, int port)
 {
     rush_store_server *s = rush_calloc(1, sizeof *s);
     if (!s) return close(listener), NULL;
     s->listener = listener;
+    s->port = port;
+    s->users = 1;
     s->forks = -1; /* no thread yet */
     s->wake = eventfd(0, EFD_CLOEXEC);
     s->table = rush_table_new();
@@ -458,14 +500,14 @@ rush_store_server *rush_store_server_new(int listener)
     if (s->wake < 0) rush_fail(RUSH_DIST_NETWORK_ERROR, "eventfd: %s", strerror(errno));
     int code = rush_failed() ? 0 : pthread_create(&s->thread, NULL, serve, s);
     if (code) rush_fail(RUSH_DIST_STORE_ERROR, "no thread for the store's server: %s", strerror(code));
-    if (!rush_failed()) return s->forks = rush_forks(), s;
+    if (!rush_failed()) return begins(s);
     rush_store_server_free(s);
     return NULL;
 }
 
 void rush_store_server_free(rush_store_server *s)
 {
-    if (!s) return;
+    if (!s || !ends(s)) return;
     if (s->forks == rush_forks()) { /* in a forked child there is no thread to end */
         uint64_t one = 1;
         while (write(s->wake, &one, sizeof one) < 0 && errno == EINTR) { }

@@ -5,8 +5,9 @@
 #include "dist/store.h"
 
 typedef struct rush_store_server rush_store_server;
-rush_store_server *rush_store_server_new(int listen_fd); /* takes the socket, also when it fails */
-void rush_store_server_free(rush_store_server *);
+rush_store_server *rush_store_server_new(int listen_fd, int port); /* takes the socket, also when it fails */
+rush_store_server *rush_store_server_at(int port); /* one more user of that which this process has at a port; NULL: there is none */
+void rush_store_server_free(rush_store_server *); /* when its last user says so */
 
 /* Where the job has a secret (secret.h), two messages of our own follow the greeting: the client's random number, which the
  * server answers with its own and its proof; then the client's proof, which it answers with a zero. */

@@ -354,9 +354,10 @@ rush_store *rush_store_tcp_with(const char *host, int port, const rush_store_tcp
     tcp_store *t = tcp_new(host, port, o->timeout > 0 ? o->timeout : 300);
     if (!t) return NULL;
     int failed = port < 0 || port > 65535 ? rush_fail(RUSH_VALUE_ERROR, "port %d is not between 0 and 65535", port) : 0;
-    if (!failed && o->server) {
+    if (!failed && o->share && o->server) t->server = rush_store_server_at(port);
+    if (!failed && o->server && !t->server) {
         int listener = o->listen_fd > 0 ? o->listen_fd : rush_socket_listen(host, port, &t->port);
-        failed = listener < 0 || !(t->server = rush_store_server_new(listener));
+        failed = listener < 0 || !(t->server = rush_store_server_new(listener, t->port));
     }
     failed = failed || connect_now(t, t->s.timeout) || rush_store_add(&t->s, INIT, 1, NULL);
     if (!failed && o->server && o->wait && o->world_size > 0) failed = wait_for_clients(t, o->world_size);

@@ -20,7 +20,7 @@ static void serve(int i)
     snprintf(places[i].sun_path + 1, 60, "rushlight-fuzz-%d-%d", (int)getpid(), i);
     if (i) setenv("RUSHLIGHT_STORE_SECRET", "a", 1);
     else unsetenv("RUSHLIGHT_STORE_SECRET");
-    if (fd < 0 || bind(fd, (struct sockaddr *)&places[i], sizeof places[i]) || listen(fd, 16) || !(servers[i] = rush_store_server_new(fd))) abort();
+    if (fd < 0 || bind(fd, (struct sockaddr *)&places[i], sizeof places[i]) || listen(fd, 16) || !(servers[i] = rush_store_server_new(fd, 0))) abort();
 }
 
 static int guest(int i)

@@ -101,6 +101,20 @@ def test_listens_where_it_was_told_only():
         assert s.connect_ex(("127.0.0.2", store.port)) != 0
 
 
+def test_one_server_for_several_stores_of_a_process():
+    first = dist.TCPStore("127.0.0.1", 0, 1, True, multi_tenant=True)
+    second = dist.TCPStore("127.0.0.1", first.port, 1, True, multi_tenant=True)
+    first.set("key", "value")
+    assert second.get("key") == b"value" and second.port == first.port
+    with pytest.raises(dist.DistNetworkError, match="in use"):
+        dist.TCPStore("127.0.0.1", first.port, 1, True)
+    del first
+    assert second.get("key") == b"value"
+    port = second.port
+    del second
+    assert dist.TCPStore("127.0.0.1", port, 1, True).port == port
+
+
 def test_debians_address_of_the_own_name_means_all_interfaces():
     store = dist.TCPStore("127.0.257", 0, 1, True)  # no address as such are written, so it is looked up, and found: 127.0.1.1
     with socket.socket() as s:

@@ -50,7 +50,7 @@ def _tcp(url, timeout=default_pg_timeout, **kwargs):
     if parts.port is None:
         raise ValueError("Error initializing torch.distributed using tcp:// rendezvous: port number missing")
     rank, world_size = _needed(query, "rank", url), _needed(query, "world_size", url)
-    yield TCPStore(parts.hostname, parts.port, world_size, rank == 0, timeout), rank, world_size
+    yield TCPStore(parts.hostname, parts.port, world_size, rank == 0, timeout, multi_tenant=True), rank, world_size
     raise RuntimeError("Unable to perform re-rendezvous using tcp:// method")
 
 
@@ -67,7 +67,7 @@ def _env(url, timeout=default_pg_timeout, **kwargs):
         store = TCPStore(host, port, world_size, False, timeout)
         store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     else:
-        store = TCPStore(host, port, world_size, rank == 0, timeout)
+        store = TCPStore(host, port, world_size, rank == 0, timeout, multi_tenant=True)
     yield store, rank, world_size
     raise RuntimeError("Unable to perform re-rendezvous using env:// method")
 

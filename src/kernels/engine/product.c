@@ -106,7 +106,11 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
 static bool exact_bytes(void)
 {
 #if defined(__x86_64__)
+#if defined(__clang__) && __clang_major__ < 18 /* does not know the second */
+    return __builtin_cpu_supports("avx512vnni");
+#else
     return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+#endif
 #else
     return false;
 #endif
