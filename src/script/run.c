@@ -482,6 +482,7 @@ static int eval(frame *f, const script_node *x, script_value *out)
     ++nest;
     int failed = eval_one(f, x, out);
     --nest;
+    if (failed) *out = (script_value){.kind = SCRIPT_UNSET}; /* what fails may leave a value that it has dropped */
     return failed;
 }
 
@@ -626,14 +627,6 @@ static void leave_after_error(frame *f, script_value self)
     rush_fail(kind, "%s", what);
 }
 
-static int run_return(frame *f, const script_node *x)
-{
-    script_value v; /* what fails may leave anything here, so it is no result yet */
-    if (eval(f, x->kid[0], &v)) return FAILED;
-    f->result = v;
-    return RETURNED;
-}
-
 static int run_with(frame *f, const script_node *x, uint32_t k)
 {
     if (k + 1 >= x->n) return run(f, x->kid[x->n - 1]);
@@ -716,7 +709,7 @@ static int run(frame *f, const script_node *x)
         }
         return truth < 0 ? told(f, x) : flow == FAILED || flow == RETURNED ? flow : GO_ON;
     case SCRIPT_N_FOR: return run_for(f, x);
-    case SCRIPT_N_RETURN: return run_return(f, x);
+    case SCRIPT_N_RETURN: return eval(f, x->kid[0], &f->result) ? FAILED : RETURNED;
     case SCRIPT_N_BREAK: return BROKE;
     case SCRIPT_N_CONTINUE: return CONTINUED;
     case SCRIPT_N_PASS: return GO_ON;
