@@ -137,6 +137,7 @@ BROKEN = [  # what once read or wrote outside, or crashed; all are errors in som
     "aten._embedding_bag(F32, torch.tensor([0]), torch.tensor([0, 5, 1]), mode=1)", "aten._embedding_bag(F32, torch.tensor([0]), torch.tensor([0, -5, 1]))",
     "aten.im2col(F32[None], [3, 2**63 - 1], [1, 2], [2, 17], [2, 2])", "aten.im2col(F32[None], [1, 1], [1, 1], [2**62, 2**62], [2**62, 1])",
     "aten.col2im(F32, [2**63 - 1, 4], [2, 2], [1, 1], [0, 0], [1, 1])",
+    "torch.arange(8, dtype=torch.float8_e5m2)", "torch.fft.rfftfreq(2**31 - 1, dtype=torch.float8_e4m3fn)",
     "aten._grid_integers(F32, 1e-5, 4, torch.float16)", "aten._grid_integers.channels(F32, F32, F32, torch.int16)", "aten._grid_numbers(F32.half(), 2., 1)",
     "aten._grid_numbers.channels(F32.to(torch.int16), F32, F32)",
     "aten._reshape_alias(F32, [100], [100])", "aten._reshape_alias(F32, [2], [-1])", "aten._cdist_backward(F32, F32, F32, 2., F32)",

@@ -71,11 +71,12 @@ static int make(rush_value *out, const rush_value *options, int dtype, int64_t n
     return rush_factory_read(&f, options, dtype, NULL) || !rush_out(out, 0, f.dtype, f.device, 1, &n) ? -1 : 0;
 }
 
-/* Truth values have no steps, and complex numbers but those between two ends. */
+/* Truth values have no steps, nor have floats of 8 bits, and complex numbers but those between two ends. */
 static int check_type(const char *name, const rush_tensor *t, bool is_complex)
 {
     rush_dtype d = t->dtype;
-    RUSH_CHECK(!rush_has_data(t) || (d != RUSH_BOOL && (!rush_dtype_is_complex(d) || (is_complex && d != RUSH_C32))), RUSH_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", name,
+    bool float8 = rush_dtypes[d].category == rush_dtypes[RUSH_F32].category && rush_dtypes[d].size == 1;
+    RUSH_CHECK(!rush_has_data(t) || (d != RUSH_BOOL && !float8 && (!rush_dtype_is_complex(d) || (is_complex && d != RUSH_C32))), RUSH_NOT_IMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", name,
                rush_dtype_word(d));
     return 0;
 }
