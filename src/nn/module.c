@@ -4,6 +4,7 @@
  * walk down the two, with the dotted name built on the way.
  */
 #include "nn/module.h"
+#include "autograd/autograd.h"
 #include "base/buried.h"
 
 #include <stdio.h>
@@ -258,7 +259,8 @@ rush_module *rush_module_child(rush_module *m, const char *name)
 
 int rush_data_set(rush_tensor *t, rush_tensor *from)
 {
-    RUSH_CHECK(t && from && !t->layout && !from->layout, RUSH_RUNTIME_ERROR, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.");
+    if (rush_failed() || !rush_tensor_given(t) || !rush_tensor_given(from)) return -1;
+    RUSH_CHECK(!t->layout && !from->layout, RUSH_RUNTIME_ERROR, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.");
     RUSH_CHECK(!(t->ag && rush_wants_grad(t)) || rush_dtypes[from->dtype].category >= 2, RUSH_RUNTIME_ERROR, "data set to a tensor that requires gradients must be floating point or complex dtype");
     if (!t->version && rush_version_own(t, rush_version_of(t))) return -1; /* see set_() */
     rush_tensor_set_storage(t, from->storage, from->offset);
