@@ -83,8 +83,11 @@ static int to_dict(rush_type_text keys, PyObject *x, rush_value *v)
     if (!values) return py_raise_int();
     PyObject *key, *item;
     for (Py_ssize_t at = 0; i < n && PyDict_Next(x, &at, &key, &item); i += 2) {
+        py_ref(key), py_ref(item); /* what is converted may change the dict */
         int ok = py_to_nested(keys, key, &values[i]);
         if (ok > 0) ok = py_to_nested(items, item, &values[i + 1]);
+        Py_DECREF(key);
+        Py_DECREF(item);
         if (ok <= 0) return ok;
     }
     *v = (rush_value){.kind = RUSH_V_VALUES, .n = (uint32_t)i, .values = values};

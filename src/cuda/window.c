@@ -12,7 +12,7 @@ static void *there(rush_device d, const void *numbers, int64_t n)
 
 static const char *word(const rush_tensor *t) { return t->dtype == RUSH_F64 || t->dtype == RUSH_C128 ? "f64" : t->dtype == RUSH_I64 ? "i64" : "f32"; }
 
-static int start(const char *what, const rush_tensor *x, const cuda_planes *p, int64_t work)
+static int start(const char *what, const rush_tensor *x, const void *p, int64_t work)
 {
     char kernel[32];
     snprintf(kernel, sizeof kernel, "%s_%s", what, word(x));
@@ -45,11 +45,17 @@ int cuda_pool_scatter(int64_t planes, int64_t result, int64_t space, const rush_
     return start("pool_scatter", g, &p, planes * result);
 }
 
+/* What of the space each result shows, from x to y. */
+static void put_maps(cuda_planes *p, const int64_t *const map[3], const rush_tensor *x, rush_tensor *y)
+{
+    p->x = rush_ptr(x), p->y = rush_ptr(y);
+    for (int d = 0; d < 3; d++) p->begin[d] = there(x->device, map[d], p->result[d]);
+}
+
 static int show(cuda_planes *p, const int64_t *const map[3], const rush_tensor *x, rush_tensor *y, int64_t item)
 {
     char kernel[32];
-    p->x = rush_ptr(x), p->y = rush_ptr(y);
-    for (int d = 0; d < 3; d++) p->begin[d] = there(x->device, map[d], p->result[d]);
+    put_maps(p, map, x, y);
     snprintf(kernel, sizeof kernel, "show_%d", (int)item);
     return rush_failed() ? -1 : cuda_launch(x->device, kernel, p, p->planes * volume(p->result));
 }
@@ -71,19 +77,16 @@ int cuda_pad(const rush_pad *r, const rush_tensor *x, rush_tensor *y, bool back)
     cuda_planes p = {.planes = (back ? y->numel : x->numel) / RUSH_MAX(volume(r->in), 1), .parts = rush_dtype_is_complex(x->dtype) ? 2 : 1};
     for (int d = 0; d < 3; d++) p.space[d] = r->in[d], p.result[d] = r->out[d];
     if (!back) return show(&p, r->map, x, y, (int64_t)r->size);
-    p.x = rush_ptr(x), p.y = rush_ptr(y);
-    for (int d = 0; d < 3; d++) p.begin[d] = there(x->device, r->map[d], p.result[d]);
+    put_maps(&p, r->map, x, y);
     return rush_device_fill(y, rush_v_int(0)) ? -1 : start("show_back", x, &p, p.planes * volume(p.result));
 }
 
 int cuda_along(const rush_taps *t, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back)
 {
-    char kernel[32];
     cuda_taps p = {.x = rush_ptr(x), .y = rush_ptr(y), .outer = outer, .n = t->n, .m = t->m, .inner = inner, .most = t->most};
     p.begin = there(x->device, t->begin, t->m);
     p.count = there(x->device, t->count, t->m);
     p.weight = there(x->device, t->weight, t->m * t->most); /* of 8 bytes, too */
     if (back) rush_device_fill(y, rush_v_int(0));
-    snprintf(kernel, sizeof kernel, "%s_%s", back ? "along_back" : "along", word(x));
-    return rush_failed() ? -1 : cuda_launch(x->device, kernel, &p, outer * t->m * inner);
+    return start(back ? "along_back" : "along", x, &p, outer * t->m * inner);
 }
