@@ -442,11 +442,6 @@ static int set_data(PyObject *self, PyObject *value, void *unused)
 {
     rush_tensor *t = self_of(self), *from = value ? py_need_tensor(value, "the new data") : NULL;
     if (!from) return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1);
-    if (t->layout != from->layout) return PyErr_Format(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."), -1;
-    if (t->ag && rush_wants_grad(t) && rush_dtypes[from->dtype].category < 2)
-        return PyErr_Format(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"), -1;
-    if (rush_is_quantized(t)) return rush_quantized_become(t, from) ? py_raise_int() : 0;
-    if (t->layout) return rush_sparse_become(t, from) ? py_raise_int() : 0;
     return rush_data_set(t, from) ? py_raise_int() : 0;
 }
 

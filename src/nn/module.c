@@ -5,6 +5,8 @@
  */
 #include "nn/module.h"
 #include "autograd/autograd.h"
+#include "tensor/quantized.h"
+#include "tensor/sparse.h"
 #include "base/buried.h"
 
 #include <stdio.h>
@@ -260,8 +262,10 @@ rush_module *rush_module_child(rush_module *m, const char *name)
 int rush_data_set(rush_tensor *t, rush_tensor *from)
 {
     if (rush_failed() || !rush_tensor_given(t) || !rush_tensor_given(from)) return -1;
-    RUSH_CHECK(!t->layout && !from->layout, RUSH_RUNTIME_ERROR, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.");
+    RUSH_CHECK(t->layout == from->layout, RUSH_RUNTIME_ERROR, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.");
     RUSH_CHECK(!(t->ag && rush_wants_grad(t)) || rush_dtypes[from->dtype].category >= 2, RUSH_RUNTIME_ERROR, "data set to a tensor that requires gradients must be floating point or complex dtype");
+    if (rush_is_quantized(t)) return rush_quantized_become(t, from);
+    if (t->layout) return rush_sparse_become(t, from);
     if (!t->version && rush_version_own(t, rush_version_of(t))) return -1; /* see set_() */
     rush_tensor_set_storage(t, from->storage, from->offset);
     t->dtype = from->dtype;

@@ -36,6 +36,6 @@ bool rush_quantized_same(const rush_tensor *, const rush_tensor *); /* dtype and
 /* of's parameters for t, which has integers of the same dtype already. */
 void rush_quantized_adopt(rush_tensor *t, const rush_tensor *of);
 /* In place: of's memory, geometry and parameters, as set_data wants. */
-RUSH_PY int rush_quantized_become(rush_tensor *self, const rush_tensor *of);
+int rush_quantized_become(rush_tensor *self, const rush_tensor *of);
 
 #endif

@@ -28,7 +28,7 @@ rush_tensor *rush_sparse_with(const rush_tensor *t, rush_tensor *values);
 /* Without entries. */
 rush_tensor *rush_sparse_empty(rush_layout, rush_dtype, rush_device, int ndim, const int64_t *size);
 rush_tensor *rush_sparse_alias(const rush_tensor *t);             /* the same parts */
-RUSH_PY int rush_sparse_become(rush_tensor *self, const rush_tensor *of); /* in place: of's sizes and parts */
+int rush_sparse_become(rush_tensor *self, const rush_tensor *of); /* in place: of's sizes and parts */
 RUSH_PY const char *rush_layout_word(int layout);                         /* "SparseCsr", for messages */
 int rush_sparse_place(rush_device);                               /* -1 and an error: there are none on that device */
 
