@@ -941,6 +941,7 @@ FUNCTION(tensor_says)
     if (!strcmp(s, "is_meta")) return give_bool(out, t->device.type == RUSH_META);
     if (!strcmp(s, "is_cuda")) return give_bool(out, t->device.type == RUSH_CUDA);
     if (!strcmp(s, "is_sparse")) return give_bool(out, t->layout == RUSH_SPARSE_COO);
+    if (!strcmp(s, "is_sparse_csr")) return give_bool(out, t->layout == RUSH_SPARSE_CSR);
     if (!strcmp(s, "grad")) return give(out, rush_script_of_tensor(rush_grad(t)));
     if (!strncmp(s, "is_", 3)) return give_bool(out, 0); /* is_mkldnn, is_quantized, is_nested, is_xpu, ... */
     NOT_MINE;

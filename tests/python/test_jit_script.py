@@ -475,6 +475,62 @@ def test_objects_of_python_classes_cross_into_programs_and_back():
         apply(Scale.__new__(Scale), x)
 
 
+@torch.jit.script
+class Compressed:
+    held: Tensor
+
+    def __init__(self, held: Tensor, other: Optional[Tensor] = None):
+        self.held = held
+        self.other = other
+
+    @classmethod
+    def both(self, x: Tensor):
+        return Compressed(x, x)
+
+    def same(self, other) -> bool:
+        if not isinstance(other, self.__class__):
+            return False
+        return torch.equal(self.held, other.held)
+
+    def doubled(self):
+        return self.both(self.held * 2)
+
+    def is_float(self) -> bool:
+        return torch.is_floating_point(self.held)
+
+    def csr(self) -> Tensor:
+        return torch.sparse_csr_tensor(torch.tensor([0, 1, 1]), torch.tensor([1]), self.held, [2, 3])
+
+
+Compressed.varied = lambda self, *many: many    # these come too late for the program
+Compressed.doubled = lambda self: None
+
+
+def of_compressed(a: Compressed, b: Compressed):
+    return a.doubled().held, a.same(b.held), b.is_float(), a.csr().is_sparse_csr, a.csr().to_dense()
+
+
+def test_scripted_classes_as_arguments():
+    program, one = torch.jit.script(of_compressed), Compressed(torch.ones(1))
+    wanted = torch.full((1,), 2.0), False, True, True, torch.tensor([[0.0, 1, 0], [0, 0, 0]])
+    same(program(one, one), wanted)
+    for layout, major, minor in (("csr", [0, 1, 1], [1]), ("csc", [0, 0, 1, 1], [0]), ("bsr", [0, 1, 1], [1]), ("bsc", [0, 0, 1, 1], [0])):
+        values = torch.ones(1, *([1, 1] if layout[0] == "b" else []))
+        made = getattr(torch.ops.aten, f"sparse_{layout}_tensor")(torch.tensor(major), torch.tensor(minor), values, [2, 3])
+        assert made.layout is getattr(torch, "sparse_" + layout) and made.to_dense().tolist() == [[0, 1, 0], [0, 0, 0]]
+    with pytest.raises(RuntimeError, match="undefined value missing_name"):     # of the class, not of who names it
+        torch.jit.script(of_broken)
+
+
+class Broken:
+    def __init__(self):
+        self.n = missing_name   # noqa: F821
+
+
+def of_broken(x: Broken):
+    return x.n
+
+
 def test_objects_of_what_does_not_compile_say_so():
     class Bad(nn.Module):
         def __init__(self, held):

@@ -205,14 +205,17 @@ def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None
 
     What the library has no operation for stays in Python, with a warning.
     """
-    from . import _program
+    from . import _classes, _program
     if obj is None:
         return functools.partial(script, optimize=optimize)
     if not callable(obj) and not inspect.isclass(obj) and not _builtin_isinstance(obj, (dict, list)):
         raise RuntimeError(f"torch.jit.script wants a function, a class or a module, got {type(obj)}")
     if inspect.isclass(obj) and issubclass(obj, torch.nn.Module):
         raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead")
-    if inspect.isclass(obj) or _builtin_isinstance(obj, (dict, list, ScriptModule, ScriptFunction)):
+    if inspect.isclass(obj):
+        _classes.note(obj)
+        return obj
+    if _builtin_isinstance(obj, (dict, list, ScriptModule, ScriptFunction)):
         return obj
     try:
         if _builtin_isinstance(obj, torch.nn.Module):

@@ -11,6 +11,12 @@ from ._compile import Compiler, Const, Method, Py, is_constant, is_own
 from .frontend import NotSupportedError, Source
 
 
+def note(cls):
+    """Keeps the methods that a class has when torch.jit.script gets it: what it is given later stays in Python."""
+    if "_scripted_members" not in vars(cls):
+        cls._scripted_members = dict(vars(cls))
+
+
 class Class:
     """A class whose objects the program makes."""
     is_plain = True
@@ -23,6 +29,8 @@ class Class:
         held = inspect.getattr_static(self.python, name, None)
         if inspect.isfunction(held) or isinstance(held, (staticmethod, property)):
             return Method(of, name)
+        if isinstance(held, classmethod):
+            return Py(getattr(self.python, name))
         return Const(held) if name not in self.fields and held is not None and is_constant(held) else None
 
     def need(self, name, told=None):
@@ -31,7 +39,7 @@ class Class:
     def text(self):
         cls, methods = self.python, []
         lines = [f"class {cls.__name__}:"]
-        for name, fn in vars(cls).items():
+        for name, fn in vars(cls).get("_scripted_members", vars(cls)).items():
             held = fn.fget if isinstance(fn, property) else fn.__func__ if isinstance(fn, staticmethod) else fn
             if not inspect.isfunction(held) or getattr(held, "_torchscript_modifier", None) in (_jit_internal.FunctionModifiers.IGNORE, _jit_internal.FunctionModifiers.UNUSED):
                 continue

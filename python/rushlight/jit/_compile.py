@@ -74,6 +74,10 @@ def is_own(thing):
     return (getattr(thing, "__module__", None) or "").split(".")[0] in ("rushlight", "torch")
 
 
+def is_class_method(f):
+    return inspect.ismethod(f) and inspect.isclass(f.__self__)
+
+
 def is_constant(x):
     return isinstance(x, _NUMBERS) and not isinstance(x, enum.Enum) or type(x) in (tuple, list, torch.Size) and all(is_constant(v) for v in x)
 
@@ -117,7 +121,9 @@ class Compiler:
     """One function or method."""
 
     def __init__(self, program, source, fn, owner=None):
-        self.program, self.source, self.fn, self.owner = program, source, inspect.unwrap(fn), owner
+        self.program, self.source, self.owner = program, source, owner
+        self.of_class = fn.__self__ if is_class_method(fn) else None
+        self.fn = inspect.unwrap(fn.__func__ if self.of_class is not None else fn)
         self.env, self.out, self.unrolled = {}, [], 0
         tree = source.tree
         self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
@@ -145,12 +151,22 @@ class Compiler:
                 node = ast.parse(node.value.strip(), mode="eval").body
         return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<annotation>", "eval"), {**base, **self.fn.__globals__}, closure)
 
+    def kinds(self, node):
+        """What isinstance asks for: a class, or a tuple of them."""
+        if isinstance(node, ast.Attribute) and node.attr == "__class__" and isinstance(self.static(node.value), Mod):
+            return self.static(node.value).owner.python
+        return self.evaluated(node)
+
     def type(self, node, at=None):
         try:
-            return _types.text(self.evaluated(node), self.program.class_)
-        except (_types.Unknown, NameError, AttributeError, SyntaxError) as why:
+            kind = self.evaluated(node)
+        except (NameError, AttributeError, SyntaxError) as why:
             message = f"Unknown type name '{why.name}'" if isinstance(why, NameError) else str(why)
             raise self.source.error(at or node, message) from None
+        try:
+            return _types.text(kind, self.program.class_)   # may compile a class, whose errors are its own
+        except _types.Unknown as why:
+            raise self.source.error(at or node, str(why)) from None
 
     # ---- what is known ----
 
@@ -270,7 +286,9 @@ class Compiler:
                 return Const(name == "is_scripting")
             known = [self.static(a) for a in node.args]
             if f.value is isinstance and len(known) == 2 and isinstance(known[0], (Mod, Const)):
-                kinds = self.evaluated(node.args[1])
+                kinds = self.kinds(node.args[1])
+                if isinstance(known[0], Mod) and known[0].owner.is_plain:
+                    return Const(issubclass(known[0].module, kinds))
                 return Const(isinstance(known[0].module if isinstance(known[0], Mod) else known[0].value, kinds))
             if f.value in (hasattr, getattr) and isinstance(known[0], Mod) and isinstance(known[1], Const):
                 there = hasattr(known[0].module, known[1].value)
@@ -476,6 +494,8 @@ class Compiler:
             packet = f.overloadpacket if isinstance(f, torch._ops.OpOverload) else f
             return self.called("ops." + packet._qualified_op_name.replace("::", "."), node)
         module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", type(f).__name__)
+        if inspect.ismethoddescriptor(f) and issubclass(torch.Tensor, getattr(f, "__objclass__", type(None))):
+            return self.called(f"torch.{name}", node)
         if module == "math":
             return self.called(f"torch.{name}" if name != "pow" else "torch.pow", node)
         if inspect.isclass(f):
@@ -485,7 +505,7 @@ class Compiler:
         if is_own(f):
             return self.call_library(f, name, module, node)
         modifier = getattr(f, "_torchscript_modifier", None)
-        if not inspect.isfunction(f) or modifier == _jit_internal.FunctionModifiers.IGNORE:
+        if not inspect.isfunction(f) and not is_class_method(f) or modifier == _jit_internal.FunctionModifiers.IGNORE:
             raise NotImplementedError(f"a call of {f}, which stays in Python")
         return self.called(self.program.function(f), node)
 
@@ -751,13 +771,16 @@ class Compiler:
         is_method = self.owner is not None and not isinstance(inspect.getattr_static(self.owner.python, name, None), staticmethod)
         kinds, result, single = self.comments()
         if kinds is not None:
-            kinds = dict(zip([x.arg for x in args[is_method:]], kinds))
+            kinds = dict(zip([x.arg for x in args[is_method or self.of_class is not None:]], kinds))
         try:
             defaults = {p.name: p.default for p in inspect.signature(self.fn).parameters.values() if p.default is not p.empty}
         except (ValueError, TypeError):
             defaults = {}
         made, given = [], []
         for k, arg in enumerate(args):
+            if k == 0 and self.of_class is not None:
+                self.env[arg.arg] = Py(self.of_class)
+                continue
             if is_method and k == 0:
                 self.env[arg.arg] = Mod("self", self.owner)
                 made.append(ast.arg("self"))
@@ -795,7 +818,7 @@ def _annotate(c, node):
 
 
 def _isinstance(c, node):
-    kinds = c.evaluated(node.args[1])
+    kinds = c.kinds(node.args[1])
     names = [_types.text(k, c.program.class_) if k not in (list, tuple) else k.__name__ for k in (kinds if isinstance(kinds, tuple) else (kinds,))]
     return ast.Call(raw("isinstance"), [c.expr(node.args[0]), raw(names[0] if len(names) == 1 else f"({', '.join(names)})")], [])
 

@@ -45,15 +45,16 @@ class Program:
     def function(self, fn):
         """The path of a function of Python, which is compiled."""
         from ._compile import Compiler
-        if id(fn) in self.running:
+        key = (id(fn.__self__), id(fn.__func__)) if inspect.ismethod(fn) else id(fn)    # methods of classes are made when they are read
+        if key in self.running:
             raise RuntimeError(f"function '{fn.__name__}' is called recursively. Recursive calls are not supported")
-        if id(fn) not in self.functions:
+        if key not in self.functions:
             path = self.place(fn.__module__, fn.__name__)
-            self.running.append(id(fn))
+            self.running.append(key)
             self.add(path, Compiler(self, Source(fn), fn).text(fn.__name__))
             self.running.pop()
-            self.functions[id(fn)] = (path, fn)
-        return self.functions[id(fn)][0]
+            self.functions[key] = (path, fn)
+        return self.functions[key][0]
 
     def class_(self, cls):
         """The path of a class: a named tuple, or one with methods."""
