@@ -17,7 +17,8 @@ static const char *const same_as_cpu[] = {
     "unfold_backward", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "_max_pool1d_values", "_max_pool2d_values",
     "_max_pool3d_values", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
     "adaptive_max_pool2d", "max_unpool2d", "fractional_max_pool2d", "fractional_max_pool2d_backward", "reflection_pad2d", "replication_pad2d", "_pad_circular", "_pad_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
-    "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg"};
+    "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg",
+    "_fused_adam_"};
 
 static void as_cpu(const rush_op *op, const rush_value *in, rush_value *out) { op->cpu(op, in, out); }
 

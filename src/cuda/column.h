@@ -13,5 +13,7 @@ extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_
 int cuda_library_put(void);
 rush_kernel cuda_product(const char *op); /* product.c: by cuBLASLt; NULL: not connected */
 int cuda_host_put(void);
+void cuda_host_run(const rush_op *, const rush_value *in, rush_value *out); /* host.c: between copies */
+uint64_t cuda_random_seed(rush_device, rush_generator *); /* random.c; NULL: the device's */
 
 #endif

@@ -101,7 +101,7 @@ static void cummax(const rush_op *op, const rush_value *in, rush_value *out) { r
 static void cummin(const rush_op *op, const rush_value *in, rush_value *out) { run_scan("cummin", SELF, in[1].i, out[0].t, out[1].t); }
 static void logcumsumexp(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (rush_dtype_is_complex(SELF->dtype)) rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::logcumsumexp' on device 'cuda': complex numbers are not scanned there.");
+    if (rush_dtype_is_complex(SELF->dtype)) cuda_host_run(op, in, out);
     else run_scan("logcumsumexp", SELF, in[1].i, out[0].t, NULL);
 }
 

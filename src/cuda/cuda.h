@@ -57,6 +57,7 @@ int cuda_pool_scatter(int64_t planes, int64_t result, int64_t space, const rush_
 int cuda_along(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
 int cuda_nearest(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
 int cuda_pad(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
+int cuda_steps_run(const rush_step_work *, rush_device); /* optim.c */
 extern const rush_tables cuda_tables;
 
 static inline int64_t cuda_int(rush_value v) { return v.kind == RUSH_V_FLOAT ? (int64_t)v.f : v.kind == RUSH_V_COMPLEX ? (int64_t)v.c[0] : v.i; }

@@ -4,14 +4,27 @@
  * nobody has written a kernel for yet. torch._C._cuda_host() lists them, since copies and a synchronisation are what they cost.
  */
 #include "cuda/column.h"
+#include <rushlight/modes.h>
 
+/* With all overloads that have kernels. */
 static const char *const operations[] = {
     /* the host reads their numbers anyway */
-    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "one_hot", "repeat_interleave.Tensor", "_unique2", "unique_dim",
-    "unique_consecutive", "_multilabel_listed", "histogramdd", "histogram.bin_ct", "histogram.bins_tensor", "_compressed_within", "histc", "bincount", "multinomial", "randperm",
+    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "one_hot", "repeat_interleave", "_unique", "_unique2", "unique_dim",
+    "unique_consecutive", "unique_dim_consecutive", "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
+    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "histc",
+    "bincount", "multinomial", "randperm",
+    /* coordinates of sparse tensors, sorted and joined, which says how many are left */
+    "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries",
+    "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
+    /* a few numbers, made once */
+    "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "audio_mel_filters", "audio_create_dct",
     /* kernels to be written */
-    "_cdist_forward", "_cdist_backward", "pdist", "frexp.Tensor", "isin.Tensor_Tensor", "searchsorted.Tensor", "bucketize.Tensor", "_segment_reduce",
-    "grid_sampler_2d", "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_embedding_bag", "embedding_renorm_", "_pdist_backward", "_segment_reduce_backward", "rrelu_with_noise", NULL};
+    "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "isin", "searchsorted", "bucketize", "segment_reduce", "_segment_reduce",
+    "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "grid_sampler_2d",
+    "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_grid_sampler_backward_backward", "_affine_points", "_affine_pixels", "_embedding_bag",
+    "_embedding_bag_forward_only", "embedding_renorm_", "rrelu_with_noise", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
+    "_dirichlet_grad", "fake_quantize_per_tensor_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "fake_quantize_per_channel_affine_cachemask", "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", NULL};
 
 static const rush_device cpu = {RUSH_CPU, 0};
 
@@ -25,7 +38,7 @@ static rush_tensor *copy_at(const rush_tensor *t, rush_device d)
 static rush_value moved(rush_value v, rush_device d)
 {
     if (v.kind == RUSH_V_DEVICE) v.device = d;
-    if (v.kind == RUSH_V_GENERATOR && v.gen->device.type != d.type) return RUSH_NONE; /* the host's own draws */
+    if (v.kind == RUSH_V_GENERATOR && v.gen->device.type != d.type) return RUSH_NONE; /* computed() says who draws */
     if (v.kind == RUSH_V_TENSOR && v.t->device.type != d.type) v.t = copy_at(v.t, d);
     if (v.kind == RUSH_V_TENSORS && v.n) {
         rush_tensor **all = rush_scope_alloc(sizeof *all * v.n);
@@ -44,7 +57,25 @@ static rush_device device_of(const rush_op *op, const rush_value *in)
     return (rush_device){RUSH_CUDA, (int8_t)rush_device_current(RUSH_CUDA)};
 }
 
-static void on_host(const rush_op *op, const rush_value *in, rush_value *out)
+/* op->cpu, whose random numbers are those of a generator that begins where the device's is. */
+static void computed(const rush_op *op, rush_device d, const rush_value *in, const rush_value *args, rush_value *results)
+{
+    rush_generator *given = NULL;
+    if (!(op->flags & RUSH_SIDE_EFFECT)) {
+        op->cpu(op, args, results);
+        return;
+    }
+    for (int i = 0; i < op->nargs; i++)
+        if (in[i].kind == RUSH_V_GENERATOR) given = in[i].gen;
+    rush_generator *own = rush_generator_new(cuda_random_seed(d, given));
+    if (!own) return;
+    rush_generator *before = rush_thread_generator_set(own);
+    op->cpu(op, args, results);
+    rush_thread_generator_set(before);
+    rush_generator_drop(own);
+}
+
+void cuda_host_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value args[64], results[RUSH_MAXOUT];
     const rush_device d = device_of(op, in);
@@ -55,23 +86,32 @@ static void on_host(const rush_op *op, const rush_value *in, rush_value *out)
             if (out[k].kind == RUSH_V_TENSOR && in[i].kind == RUSH_V_TENSOR && in[i].t == out[k].t) results[k] = args[i];
     }
     if (rush_failed()) return;
-    op->cpu(op, args, results);
+    computed(op, d, in, args, results);
     for (int k = 0; k < op->nout && !rush_failed(); k++) {
         if (results[k].kind == RUSH_V_TENSOR && out[k].kind == RUSH_V_TENSOR) rush_copy_into(out[k].t, results[k].t);
         else out[k] = moved(results[k], d);
     }
 }
 
-static char listed[2048];
+static char listed[4096];
 const char *cuda_host(void) { return listed; }
+
+static int put(const rush_op *op)
+{
+    if (rush_backend_kernel(&cuda_backend, op->name, cuda_host_run)) return -1;
+    RUSH_CHECK(strlen(listed) + strlen(op->name) + 2 < sizeof listed, RUSH_RUNTIME_ERROR, "the list of operations that the host computes is too long");
+    if (*listed) strcat(listed, " ");
+    strcat(listed, op->name);
+    return 0;
+}
 
 int cuda_host_put(void)
 {
     for (int i = 0; operations[i]; i++) {
-        if (rush_backend_kernel(&cuda_backend, operations[i], on_host)) return -1;
-        RUSH_CHECK(strlen(listed) + strlen(operations[i]) + 2 < sizeof listed, RUSH_RUNTIME_ERROR, "the list of operations that the host computes is too long");
-        if (*listed) strcat(listed, " ");
-        strcat(listed, operations[i]);
+        int found = 0;
+        for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
+            if (op->cpu && !op->run && !strcmp(op->base, operations[i]) && (found++, put(op))) return -1;
+        RUSH_CHECK(found, RUSH_NOT_IMPLEMENTED, "no operation with a kernel is called %s", operations[i]);
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef RUSH_CUDA_PARAMS_H
 #define RUSH_CUDA_PARAMS_H
 
+#include "kernels/cpu/step.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -104,6 +105,15 @@ typedef struct cuda_taps {
     const int64_t *begin, *count;
     const double *weight;
 } cuda_taps;
+
+/* A step of an optimizer over several parameters of one dtype, `elements` together. */
+enum { CUDA_STEP_JOBS = 16 };
+typedef struct cuda_steps {
+    int n, parts, dtype, size;
+    unsigned written;
+    int64_t elements;
+    rush_step_job job[CUDA_STEP_JOBS];
+} cuda_steps;
 
 /* Numbers of a distribution into w.p[0], in the order of memory; of: as in ops/create/random.h. */
 typedef struct cuda_sample {

@@ -19,6 +19,19 @@ static int64_t threads_for(rush_device d, int64_t n)
     return CUDA_THREADS * RUSH_MIN(blocks, at_once);
 }
 
+/* What a generator of the host begins with that draws for the device: other words each time, the same after the same seed. */
+uint64_t cuda_random_seed(rush_device d, rush_generator *g)
+{
+    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(d);
+    if (!g) return 0;
+    pthread_mutex_lock(&drawing);
+    uint64_t seed = g->seed ^ (uint64_t)g->normal_double * 0x9e3779b97f4a7c15u;
+    g->has_normal_double = true;
+    g->normal_double += 4;
+    pthread_mutex_unlock(&drawing);
+    return seed;
+}
+
 static int sample_into(rush_tensor *t, const sampler *s, rush_generator *g, bool together)
 {
     cuda_sample p = {.of = (int)s->of, .a = s->a, .b = s->b, .base = s->base, .range = s->range, .wide = s->wide, .together = together};

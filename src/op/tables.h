@@ -11,6 +11,7 @@
 #include "kernels/cpu/pointwise.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/resample.h"
+#include "kernels/cpu/step.h"
 #include "op/op.h"
 
 /* Rows beyond the table's: loops whose operands are not all of one type. */
@@ -31,6 +32,7 @@ typedef struct rush_tables {
     int (*along)(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
     int (*nearest)(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
     int (*pad)(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
+    int (*steps)(const rush_step_work *, rush_device); /* of an optimizer, over all its parameters */
 } rush_tables;
 
 extern RUSH_PY const rush_tables *rush_tables_of[RUSH_DEVICES];

@@ -6,25 +6,14 @@
  */
 #include "kernels/cpu/optim.h"
 #include "op/op.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 #include <math.h>
 
-#define PARTS 5 /* parameter, gradient and up to three tensors of state */
-
-typedef struct job {
-    void *p[PARTS];
-    int64_t begin; /* of its elements in the whole */
-    rush_dtype dtype;
-    rush_step step;
-} job;
-
-typedef struct work {
-    const job *jobs;
-    int n, parts;
-    uint32_t written; /* bit k: part k is stored back (half types) */
-    rush_step_kind kind;
-} work;
+enum { PARTS = RUSH_STEP_PARTS };
+typedef rush_step_job job;
+typedef rush_step_work work;
 
 static void run_half(const work *w, const job *j, int64_t at, int64_t n)
 {
@@ -156,7 +145,9 @@ static void steps_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     }
     jobs[n] = (job){.begin = all};
     work w = {jobs, n, row->parts, written, row->kind};
-    rush_parallel_for(all, 16384, piece, &w);
+    const rush_tables *tables = rush_tables_of[in[0].tensors[0]->device.type];
+    if (!tables) rush_parallel_for(all, 16384, piece, &w);
+    else if (tables->steps(&w, in[0].tensors[0]->device)) return;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < row->parts; k++)
             if (written >> k & 1 && has_part(row, in, k) && copies[i * PARTS + k] && rush_copy_into(in[k].tensors[i], copies[i * PARTS + k])) return;

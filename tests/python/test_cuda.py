@@ -64,8 +64,8 @@ w = torch.ones(3, 4).cuda().requires_grad_()
 assert w.grad.cpu()[:, 0].tolist() == [72, 102, 132]
 try: x + torch.ones(2, 3)
 except RuntimeError as e: assert "at least two devices, cuda:0 and cpu!" in str(e)
-try: torch.special.airy_ai(torch.ones(2).cuda()), torch.poisson(x)
-except NotImplementedError as e: assert "aten::poisson" in str(e) and "'cuda'" in str(e)
+try: torch._weight_int8pack_mm(x, torch.ones(2, 3, dtype=torch.int8).cuda(), torch.ones(2).cuda())
+except NotImplementedError as e: assert "aten::_weight_int8pack_mm" in str(e) and "'cuda'" in str(e)
 else: assert False
 """)
 
@@ -211,6 +211,34 @@ def test_networks_emulated(part):
     passes(f"{NETWORKS}\nassert len(networks) == 21\nfor name in list(networks)[{part}::4]: train(name)", OMP_NUM_THREADS="1")
 
 
+@orders
+def test_optimizers_emulated(order):
+    """The steps of optimizers are one kernel for all parameters, lie they as they may: to the bit the CPU's for half types."""
+    passes("""
+O = torch.optim
+makers = [lambda p: O.Adam(p, lr=0.01), lambda p: O.Adam(p, amsgrad=True, weight_decay=0.1, maximize=True), lambda p: O.AdamW(p, lr=0.01, fused=True), lambda p: O.SGD(p, lr=0.1),
+          lambda p: O.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), lambda p: O.Adagrad(p, lr=0.1, lr_decay=0.1), lambda p: O.RMSprop(p), lambda p: O.RMSprop(p, centered=True, momentum=0.9),
+          lambda p: O.Adadelta(p), lambda p: O.Adamax(p), lambda p: O.NAdam(p, decoupled_weight_decay=True, weight_decay=0.1), lambda p: O.RAdam(p, lr=0.1), lambda p: O.Rprop(p), lambda p: O.ASGD(p, t0=2)]
+shapes = [(3, 4), (7,), (), (0,), (70, 5), *[(2,)] * 20]
+for dtype, error in (torch.float32, 1e-6), (torch.float64, 1e-12), (torch.bfloat16, 0), (torch.float16, 0):
+    begin = [torch.randn(s).to(dtype) for s in shapes] + [torch.randn(6, 4).to(dtype).t()]
+    for make in makers:
+        ends = []
+        for device in "cpu", "cuda":
+            parameters = [torch.nn.Parameter(t.clone().to(device)) for t in begin]; optimizer = make(parameters)
+            for step in range(7):
+                torch.manual_seed(step)
+                for p in parameters: p.grad = torch.randn(p.shape).to(dtype).to(device)
+                optimizer.step()
+            ends.append(parameters)
+        for a, b in zip(*ends): torch.testing.assert_close(b.detach().cpu(), a.detach(), rtol=error, atol=error)
+scaler = torch.amp.GradScaler("cuda"); p = torch.nn.Parameter(torch.ones(3, device="cuda")); optimizer = O.AdamW([p], lr=0.1, weight_decay=0, fused=True)
+for loss in p.sum(), (p / 0).sum():
+    optimizer.zero_grad(); scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+torch.testing.assert_close(p.detach().cpu(), torch.full((3,), 0.9)); assert scaler.get_scale() == 32768
+""", RUSHLIGHT_CUDA_ORDER=order, OMP_NUM_THREADS="1")
+
+
 def test_streams_and_events_emulated():
     """Queues run late and the youngest first: what nobody waits for is not there yet, what an event orders is."""
     passes("""
@@ -322,6 +350,60 @@ same(lambda t: torch.unique(t, return_counts=True), torch.tensor([4, 3, 4]))
 same(lambda t: torch.cdist(t, t + 1), torch.randn(4, 3))
 same(lambda t: torch.linalg.inv(t @ t.t() + torch.eye(4, device=t.device)), torch.randn(4, 4))
 x = torch.randperm(9, device="cuda"); assert x.is_cuda and x.sort()[0].tolist() == list(range(9))
+x = torch.randn(5, 7); x[x < 0.3] = 0
+same(lambda t: torch.histogramdd(t[:, :2], [3, 4])[0], x)
+same(lambda t, e: torch.histogramdd(t[:, :2], [e, e])[0], x, torch.tensor([0.0, 0.5, 1, 3]))
+same(lambda t: (torch.isin(t, 0.0), torch.isin(t, t[0]), torch.isin(1.0, t), torch.searchsorted(t.flatten().sort()[0], 0.5), torch.nonzero_static(t, size=40)), x)
+same(lambda t: (torch.unique_consecutive(t, dim=0), torch.segment_reduce(t, "max", lengths=torch.tensor([2, 3], device=t.device))), x)
+same(lambda t: (torch.hann_window(9, device=t.device), torch.kaiser_window(9, periodic=False, device=t.device)), x)
+same(lambda t: (torch.fake_quantize_per_tensor_affine(t, 0.1, 0, -128, 127), torch.quantize_per_tensor(t, 0.1, 3, torch.qint8).int_repr()), x)
+same(lambda t: torch.nested.nested_tensor([t, t[:2]], layout=torch.jagged).to_padded_tensor(0.0), x)
+same(lambda t: torch.complex(t, -t).logcumsumexp(1), x)
+""")
+
+
+def test_what_the_host_draws_emulated():
+    """It follows the device's seed, and the host's own generator stays where it is."""
+    passes("""
+def draw():
+    return [torch.poisson(torch.full((50,), 3.0, device="cuda")), torch.binomial(torch.full((50,), 9.0).cuda(), torch.full((50,), 0.3).cuda()), torch.randperm(50, device="cuda"),
+            torch._standard_gamma(torch.full((50,), 3.0).cuda()), torch.distributions.Dirichlet(torch.ones(50, 3).cuda()).sample(), torch.multinomial(torch.ones(50).cuda(), 50)]
+here = torch.get_rng_state()
+torch.cuda.manual_seed(5); a = draw(); b = draw()
+torch.cuda.manual_seed(5); c = draw()
+assert torch.equal(torch.get_rng_state(), here)
+for x, y, z in zip(a, b, c): assert x.is_cuda and torch.equal(x, z) and not torch.equal(x, y)
+assert 2 < a[0].mean() < 4 and 1.7 < a[1].mean() < 3.7 and 2 < a[3].mean() < 4 and (a[4].sum(1) - 1).abs().max() < 1e-5
+g = torch.Generator("cuda").manual_seed(3); x = torch.randperm(50, device="cuda", generator=g)
+assert torch.equal(torch.randperm(50, device="cuda", generator=g.manual_seed(3)), x)
+""")
+
+
+def test_sparse_emulated():
+    """Sparse tensors on a device: layouts, products, sums, gradients and optimizers as on the CPU."""
+    passes("""
+x = torch.randn(5, 7); x[x < 0.3] = 0
+def dense(f): return lambda *a: f(*a).to_dense()
+for layout in torch.sparse_coo, torch.sparse_csr, torch.sparse_csc:
+    same(dense(lambda t: t.to_sparse(layout=layout)), x)
+    same(dense(lambda t: t.to_sparse(layout=layout) @ t.t()), x)
+same(dense(lambda t: t.to_sparse(layout=torch.sparse_bsr, blocksize=(1, 1))), x)
+s = x.cuda().to_sparse()
+assert s.is_cuda and s.indices().is_cuda and s.values().is_cuda and s.coalesce().is_cuda and "device='cuda:0'" in repr(s)
+for f in (lambda t: torch.sparse.mm(t.to_sparse(), t.t().contiguous().to_sparse()), lambda t: t.to_sparse() + t.to_sparse() * 2, lambda t: t.to_sparse() * t.to_sparse().sin(),
+          lambda t: torch.sparse.sum(t.to_sparse(), 0), lambda t: torch.sparse.softmax(t.to_sparse(), 1), lambda t: t.to_sparse().t(), lambda t: torch.cat([t.to_sparse()] * 2, 1),
+          lambda t: t.to_sparse().index_select(1, torch.tensor([2, 0], device=t.device)), lambda t: t.sparse_mask((t > 1).float().to_sparse()),
+          lambda t: torch.sparse.sampled_addmm(t.to_sparse_csr(), t, t.t() @ t)):
+    same(dense(f), x)
+same(dense(lambda i, v: torch.sparse_coo_tensor(i, v, (3, 3)).coalesce()), torch.tensor([[0, 2, 0], [1, 1, 1]]), torch.tensor([1.0, 2, 3]))
+def trained(make):
+    def run(w):
+        w = torch.nn.Parameter(w.clone()); optimizer = make([w])
+        for _ in range(3):
+            optimizer.zero_grad(); F.embedding(torch.tensor([1, 1, 3], device=w.device), w, sparse=True).square().sum().backward(); optimizer.step()
+        return w.detach()
+    return run
+for make in (lambda p: torch.optim.SparseAdam(p, lr=0.1), lambda p: torch.optim.SGD(p, lr=0.1), lambda p: torch.optim.Adagrad(p, lr=0.1)): same(trained(make), x)
 """)
 
 
