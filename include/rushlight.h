@@ -31,6 +31,7 @@ extern "C" {
 
 #define RUSH_API __attribute__((visibility("default")))
 #define RUSH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define RUSH_COLD __attribute__((cold)) /* seldom called: the compiler moves what leads there out of the way */
 #define RUSH_MAXDIM 64 /* as many dimensions as a tensor can have */
 
 typedef struct rush_tensor rush_tensor;
@@ -87,11 +88,11 @@ RUSH_API rush_error_kind rush_error_kind_now(void); /* RUSH_OK without one */
 RUSH_API void rush_error_clear(void);
 /* Leave an error unless one is pending; the message is prefixed by the running operation's name.
  * Returns -1, so that a rule can say `return rush_fail(...)`. */
-RUSH_API int rush_fail(rush_error_kind, const char *format, ...) RUSH_PRINTF(2, 3);
+RUSH_API int rush_fail(rush_error_kind, const char *format, ...) RUSH_PRINTF(2, 3) RUSH_COLD;
 
 typedef void (*rush_log_fn)(int level, const char *message, void *arg); /* 0 error, 1 warning, 2 info, 3 debug */
 RUSH_API void rush_log_to(rush_log_fn, void *arg);                      /* default: standard error, up to warnings */
-RUSH_API void rush_log(int level, const char *format, ...) RUSH_PRINTF(2, 3);
+RUSH_API void rush_log(int level, const char *format, ...) RUSH_PRINTF(2, 3) RUSH_COLD;
 
 /* ---- scopes and references -------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 /* ---- running ---- */
 
 /* Calls that take long enough to let other Python threads run. */
-bool py_is_long(const rush_op *op, const rush_value *in)
+RUSH_HOT bool py_is_long(const rush_op *op, const rush_value *in)
 {
     bool tensors = false;
     for (uint64_t left = op->tensor_args; left; left &= left - 1) {
@@ -31,7 +31,7 @@ bool py_is_long(const rush_op *op, const rush_value *in)
     return n >= 1 << 16;
 }
 
-int py_run(const rush_op *op, const rush_value *in, rush_value *out)
+RUSH_HOT int py_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (RUSH_LIKELY(!py_is_long(op, in))) return rush_call(op, in, out);
     PyThreadState *thread = PyEval_SaveThread();
@@ -105,7 +105,7 @@ static PyObject *result(const rush_op *op, int i, const rush_value *v)
     return v->kind == RUSH_V_TENSORS ? py_wrap_list(v->tensors, v->n, true) : py_from_value(v);
 }
 
-PyObject *py_results(const rush_op *op, const rush_value *out)
+RUSH_HOT PyObject *py_results(const rush_op *op, const rush_value *out)
 {
     if (RUSH_LIKELY(op->nout == 1)) return out->kind == RUSH_V_TENSOR ? py_wrap(out->t) : result(op, 0, out);
     if (op->nout == 0) Py_RETURN_NONE;
@@ -180,7 +180,7 @@ static PyObject *clear_sparse(const rush_op *op, py_call *c, rush_tensor *to)
 }
 
 /* Factories with out= write into it at its own size: the device and dtype, if given, must agree. */
-static PyObject *run(const py_overload *o, py_call *c)
+RUSH_HOT static PyObject *run(const py_overload *o, py_call *c)
 {
     const rush_op *op = o->op;
     rush_value out[RUSH_MAXOUT];
@@ -292,7 +292,7 @@ static __attribute__((noinline)) PyObject *call_no_match(py_function_object *f, 
     return py_no_match(f, f->n == 1 ? why : NULL, args, n, kwnames);
 }
 
-static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+RUSH_HOT static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     py_function_object *f = (py_function_object *)self;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);

@@ -39,9 +39,11 @@ rush_tensor *py_need_tensor(PyObject *, const char *what); /* TypeError: "what m
 /* ---- errors ---- */
 
 extern PyObject *py_LinAlgError, *py_OutOfMemoryError;
-void *py_raise(void);   /* the pending rush error as a Python exception; NULL */
-int py_raise_int(void); /* the same; -1 */
-int py_foreign(void);   /* a Python exception as pending rush error, for callbacks; -1 */
+RUSH_COLD void *py_raise(void);   /* the pending rush error as a Python exception; NULL */
+RUSH_COLD int py_raise_int(void); /* the same; -1 */
+RUSH_COLD int py_foreign(void);   /* a Python exception as pending rush error, for callbacks; -1 */
+RUSH_COLD __typeof__(PyErr_Format) PyErr_Format; /* Python's headers do not say it */
+RUSH_COLD __typeof__(PyErr_SetString) PyErr_SetString;
 void py_error_in_module(PyObject *module); /* a call of the module failed: the pending exception tells where */
 int py_errors_init(PyObject *module);
 

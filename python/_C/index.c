@@ -11,7 +11,7 @@
 /* ---- one step ---- */
 
 /* `place` is the entry's in the index: the message counts by it. */
-static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i, int place)
+RUSH_HOT static rush_tensor *select_int(rush_tensor *t, int64_t dim, int64_t i, int place)
 {
     if (dim < t->ndim && (i >= t->size[dim] || i < -t->size[dim])) { /* the words of indexing, not of select() */
         rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, place, (long long)t->size[dim]);
@@ -88,7 +88,7 @@ static rush_tensor *index_tensor(PyObject *x)
 }
 
 /* How many dimensions of the tensor an entry takes. */
-static int taken(PyObject *x)
+RUSH_HOT static int taken(PyObject *x)
 {
     if (x == Py_None || x == Py_Ellipsis || PyBool_Check(x)) return 0;
     if (py_is_tensor(x)) {
@@ -132,7 +132,7 @@ static bool is_tuple_like(PyObject *x)
     return false;
 }
 
-static int apply_entry(plan *p, PyObject *x, int *dim)
+RUSH_HOT static int apply_entry(plan *p, PyObject *x, int *dim)
 {
     int64_t i;
     int ok;
@@ -193,7 +193,7 @@ static int apply_entry(plan *p, PyObject *x, int *dim)
     return 0;
 }
 
-static int read_entries(plan *p, PyObject *const *entry, Py_ssize_t n)
+RUSH_HOT static int read_entries(plan *p, PyObject *const *entry, Py_ssize_t n)
 {
     int need = 0, dim = 0;
     for (Py_ssize_t i = 0; i < n; ++i) need += taken(entry[i]);
@@ -215,7 +215,7 @@ static int read_entries(plan *p, PyObject *const *entry, Py_ssize_t n)
     return 0;
 }
 
-static int read_index(plan *p, PyObject *key)
+RUSH_HOT static int read_index(plan *p, PyObject *key)
 {
     if (PyTuple_Check(key)) return read_entries(p, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
     if (!is_tuple_like(key)) return read_entries(p, &key, 1);
@@ -240,7 +240,7 @@ static rush_value index_list(plan *p, rush_tensor **list)
     return rush_v_tensors(list, n);
 }
 
-static bool any_overrides(PyObject *self, PyObject *key, PyObject *value)
+RUSH_HOT static bool any_overrides(PyObject *self, PyObject *key, PyObject *value)
 {
     if (py_overrides.nmodes && py_overrides.disabled < 2) return true;
     if (Py_TYPE(self) != py_Tensor && py_overrides_function(self)) return true;
@@ -267,7 +267,7 @@ static PyObject *dispatch(const char *name, PyObject *self, PyObject *key, PyObj
     return r;
 }
 
-PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
+RUSH_HOT PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
 {
     rush_tensor *t = py_tensor_of(self);
     if ((Py_TYPE(self) != py_Tensor || py_overrides.nmodes || !PyLong_CheckExact(key)) && any_overrides(self, key, NULL))

@@ -44,7 +44,7 @@ static const rush_op *lookup(const rush_op **cache, const char *name)
 }
 
 /* in[0] and in[1] are set; the rest are defaults. */
-static PyObject *run(const rush_op *op, rush_value *in, bool inplace)
+RUSH_HOT static PyObject *run(const rush_op *op, rush_value *in, bool inplace)
 {
     rush_value out[RUSH_MAXOUT];
     for (int i = 2; i < op->nargs; ++i) in[i] = op->args[i].def;
@@ -142,7 +142,7 @@ static PyObject *reflected(int which, PyObject *other, PyObject *x)
     return number_first(words[which].op, other, x);
 }
 
-static PyObject *binary(int which, PyObject *a, PyObject *b)
+RUSH_HOT static PyObject *binary(int which, PyObject *a, PyObject *b)
 {
     word *w = &words[which];
     if (RUSH_LIKELY(plain(a) && !py_overrides.nmodes)) {

@@ -136,7 +136,7 @@ typedef struct native_method {
     PyObject *name;
 } native_method;
 
-static PyObject *native_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+RUSH_HOT static PyObject *native_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const PyMethodDef *def = ((native_method *)self)->def;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;

@@ -24,7 +24,7 @@ static void note_override(py_call *c, PyObject *x)
 }
 
 /* A tensor, also of a subclass, or something that has a __torch_function__. */
-static int take_tensor(py_call *c, PyObject *x, rush_tensor **out)
+RUSH_HOT static int take_tensor(py_call *c, PyObject *x, rush_tensor **out)
 {
     if (RUSH_LIKELY(Py_TYPE(x) == py_Tensor)) return *out = py_tensor_of(x), *out != NULL;
     if (py_is_tensor(x)) {
@@ -141,7 +141,7 @@ static int take_list(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
     }
 }
 
-static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x, rush_value *v)
+RUSH_HOT static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x, rush_value *v)
 {
     int ok, kind;
     if (x == Py_None && a->optional) return *v = RUSH_NONE, 1;
@@ -249,7 +249,7 @@ static int take_extra(const py_overload *o, py_call *c, PyObject *name, PyObject
     return fail(c, PY_UNKNOWN, 0, name);
 }
 
-int py_match(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method)
+RUSH_HOT int py_match(const py_overload *o, py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool method)
 {
     const rush_op *op = o->op;
     PyObject *given[PY_MAXARGS], *const *keywords = args + n; /* their values follow the positional ones */

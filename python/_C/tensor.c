@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) PyObject *wrap(PyTypeObject *type, 
 
 PyObject *py_wrap_as(PyTypeObject *type, rush_tensor *t) { return wrap(type, t); }
 
-PyObject *py_wrap(rush_tensor *t)
+RUSH_HOT PyObject *py_wrap(rush_tensor *t)
 {
     if (RUSH_UNLIKELY(!t)) Py_RETURN_NONE;
     if (!t->py) return wrap(py_Tensor, t);
@@ -66,7 +66,7 @@ static bool has_something_to_lose(py_tensor *x)
     return x->weak || Py_TYPE(x) != py_Tensor || (x->dict && PyDict_GET_SIZE(x->dict));
 }
 
-static void tensor_dealloc(PyObject *self)
+RUSH_HOT static void tensor_dealloc(PyObject *self)
 {
     py_tensor *x = (py_tensor *)self;
     rush_tensor *t = x->t;

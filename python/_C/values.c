@@ -42,7 +42,7 @@ static int whole(PyObject *x, int64_t *out)
 
 static bool takes_gradient(const rush_tensor *t) { return t->ag && rush_wants_grad(t); }
 
-int py_to_int(PyObject *x, int64_t *out)
+RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
 {
     if (PyLong_CheckExact(x)) {
         int over;

@@ -203,8 +203,8 @@ static inline __attribute__((always_inline)) int enter(rush_form form, const rus
     return failed ? -1 : 0;
 }
 
-int rush_call(const rush_op *op, const rush_value *in, rush_value *out) { return enter(RUSH_FORM_CALL, op, in, out); }
-int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out) { return enter(RUSH_FORM_INPLACE, op, in, out); }
+RUSH_HOT int rush_call(const rush_op *op, const rush_value *in, rush_value *out) { return enter(RUSH_FORM_CALL, op, in, out); }
+RUSH_HOT int rush_call_inplace(const rush_op *op, const rush_value *in, rush_value *out) { return enter(RUSH_FORM_INPLACE, op, in, out); }
 int rush_call_out(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[64];

@@ -12,7 +12,7 @@ int rush_composite_run(const rush_op *op, rush_rule run, const rush_value *in, r
 
 /* A composite without a derivative of its own records itself piece by piece. In place, its result, which has a history,
  * is copied over argument 0; what its pieces save must outlive that, so with a history they get a copy. */
-int rush_composite_opened(rush_form form, const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool wants)
+RUSH_HOT int rush_composite_opened(rush_form form, const rush_op *op, rush_rule run, const rush_value *in, rush_value *out, bool wants)
 {
     rush_value values[64];
     bool inplace = form == RUSH_FORM_INPLACE;

@@ -6,7 +6,7 @@
 static atomic_ullong next_seq = 1;
 
 /* The arrays lie behind the node: edges, shapes of results, saved tensors, then whatever the caller wants. */
-rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, int nsaved, size_t extra)
+RUSH_HOT rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, int nsaved, size_t extra)
 {
     size_t bytes = sizeof(rush_node) + nedge * sizeof(rush_edge) + nout * sizeof(rush_tensor *) + nsaved * sizeof(rush_saved) + extra;
     rush_node *node = rush_small_alloc(bytes);
@@ -71,7 +71,7 @@ static bool was_last(rush_node *node)
     return true;
 }
 
-void rush_node_drop(rush_node *node)
+RUSH_HOT void rush_node_drop(rush_node *node)
 {
     /* Ending a node drops its neighbours; they wait in a list (linked through `task`) for the outermost call. */
     static _Thread_local rush_node *waiting RUSH_QUICK_TLS;
@@ -133,7 +133,7 @@ uint64_t rush_tensor_hook(rush_tensor *t, rush_node_hook *hook)
 
 /* ---- a tensor's part ---- */
 
-rush_autograd *rush_autograd_of(rush_tensor *t)
+RUSH_HOT rush_autograd *rush_autograd_of(rush_tensor *t)
 {
     if (t->ag) return t->ag;
     rush_autograd *ag = rush_small_alloc(sizeof *ag);
@@ -149,7 +149,7 @@ int rush_grad_dtype(const rush_tensor *t)
     return d == RUSH_GRAD_ANY ? -1 : d ? d - 1 : (int)t->dtype;
 }
 
-static void free_autograd(rush_autograd *ag)
+RUSH_HOT static void free_autograd(rush_autograd *ag)
 {
     if (ag->fn && ag->retain_hook) rush_node_hook_remove(&ag->fn->hooks, ag->retain_hook);
     rush_node *fn = ag->fn;
@@ -166,7 +166,7 @@ __attribute__((constructor)) static void install(void)
     rush_autograd_free = free_autograd;
 }
 
-void rush_node_output(rush_node *node, int i, rush_tensor *t)
+RUSH_HOT void rush_node_output(rush_node *node, int i, rush_tensor *t)
 {
     rush_autograd *ag = rush_autograd_of(t);
     if (!ag) return;
@@ -273,13 +273,13 @@ static rush_node *accumulator_of(rush_tensor *leaf)
     return node;
 }
 
-rush_edge rush_grad_edge(rush_tensor *t)
+RUSH_HOT rush_edge rush_grad_edge(rush_tensor *t)
 {
     rush_grad_fn(t); /* its own is current from now on */
     return rush_grad_edge_had(t);
 }
 
-rush_edge rush_grad_edge_had(rush_tensor *t)
+RUSH_HOT rush_edge rush_grad_edge_had(rush_tensor *t)
 {
     rush_node *fn = t->ag ? t->ag->fn : NULL;
     if (fn) {
@@ -295,7 +295,7 @@ rush_edge rush_grad_edge_had(rush_tensor *t)
 static bool wants(const rush_autograd *ag) { return ag && (ag->requires_grad || ag->fn); }
 
 /* A view wants one with its base, even when nothing goes back to that from it. */
-bool rush_wants_grad(const rush_tensor *t)
+RUSH_HOT bool rush_wants_grad(const rush_tensor *t)
 {
     return wants(t->ag) || (t->base && wants(t->base->ag));
 }
@@ -317,7 +317,7 @@ bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
     return false;
 }
 
-rush_node *rush_grad_fn(rush_tensor *t)
+RUSH_HOT rush_node *rush_grad_fn(rush_tensor *t)
 {
     if (stale(t)) { /* then it is now a view of what the base is now */
         if (t->flags & RUSH_T_APART) return rush_view_barred(t, true), NULL;
@@ -335,7 +335,7 @@ rush_node *rush_grad_fn(rush_tensor *t)
     return t->ag ? t->ag->fn : NULL;
 }
 
-static __attribute__((noinline)) void link_unseen(rush_tensor *view, rush_tensor *of, rush_tensor *base, unsigned how)
+RUSH_HOT static __attribute__((noinline)) void link_unseen(rush_tensor *view, rush_tensor *of, rush_tensor *base, unsigned how)
 {
     if (rush_now.mode & RUSH_MODE_INFERENCE) how = RUSH_T_INFERENCE_VIEW;
     else if (rush_now.mode & RUSH_MODE_NO_GRAD) how = RUSH_T_NO_GRAD_VIEW;
@@ -357,7 +357,7 @@ static inline void link(rush_tensor *view, rush_tensor *of, unsigned how)
 
 void rush_view_link(rush_tensor *view, rush_tensor *of, unsigned how) { link(view, of, how); }
 
-void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
+RUSH_HOT void rush_view_links(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (op->flags & RUSH_NO_GRAD || in[0].kind != RUSH_V_TENSOR || in[0].t->layout) return;
     for (int i = 0; i < op->nout; ++i) {

@@ -54,7 +54,7 @@ static rush_tensor *take_over(rush_tensor *t)
     return rush_keep(t);
 }
 
-static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
+RUSH_HOT static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
 {
     return a->ndim == b->ndim && a->dtype == b->dtype && a->layout == b->layout && a->device.type == b->device.type &&
            a->device.index == b->device.index && a->offset == b->offset && !((a->flags ^ b->flags) & RUSH_T_WRAPPED) &&
@@ -62,7 +62,7 @@ static bool same_geometry(const rush_tensor *a, const rush_tensor *b)
 }
 
 /* The like of t without memory: the node that made t may have it already, or this one for another of its first arguments. */
-static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, const rush_tensor *t)
+RUSH_HOT static rush_tensor *geometry(const rush_node *node, uint32_t nsaved, const rush_tensor *t)
 {
     const rush_node *maker = t->ag ? t->ag->fn : NULL;
     rush_tensor *there = maker && t->ag->slot < maker->nout ? maker->shape[t->ag->slot] : NULL;
@@ -83,7 +83,7 @@ static rush_tensor *detached(const rush_op *op, uint32_t slot, rush_tensor *t)
     return rush_is_watched(t) && has_gradient(op, (int)slot, t) ? T("detach", V(t)) : rush_tensor_detach(t);
 }
 
-int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
+RUSH_HOT int rush_saved_make(rush_saved *s, rush_node *node, rush_tensor *t, bool is_output, uint32_t slot, bool shape_only)
 {
     *s = (rush_saved){.is_output = is_output, .slot = slot, .shape_only = shape_only};
     if (!t) return 0;
@@ -251,7 +251,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
     return 0;
 }
 
-static void op_release(rush_node *node)
+RUSH_HOT static void op_release(rush_node *node)
 {
     bool ends = node->refs == 0;
     for (uint32_t k = 0; k < node->nsaved; ++k) {
@@ -281,7 +281,7 @@ static int missing_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
 
 static const rush_node_kind missing_kind = {op_name, missing_apply, op_release, NULL, op_visit};
 
-static size_t payload(const rush_value *v)
+RUSH_HOT static size_t payload(const rush_value *v)
 {
     switch (v->kind) {
     case RUSH_V_INTS: return v->n * sizeof *v->ints;
@@ -305,7 +305,7 @@ static int result_count(const rush_op *op, const rush_value *out)
 }
 
 /* Is argument i, or result i - nargs, saved when these arguments want gradients? */
-static bool saves(const rush_op *op, int i, uint64_t needs)
+RUSH_HOT static bool saves(const rush_op *op, int i, uint64_t needs)
 {
     bool ever = i < op->nargs ? op->saves_in >> i & 1 : op->saves_out >> (i - op->nargs) & 1;
     return ever && (!op->saves_when || !op->saves_when[i] || op->saves_when[i] & needs);
@@ -391,7 +391,7 @@ static int attach(rush_node *node, const rush_op *op, rush_value *out, rush_tens
     return rush_failed() ? -1 : 0;
 }
 
-int rush_record(const rush_op *op, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self)
+RUSH_HOT int rush_record(const rush_op *op, const rush_value *in, const rush_value *values, rush_value *out, rush_tensor *self)
 {
     int nedge = 0, nsaved = __builtin_popcount(op->saves_out), nout = result_count(op, out);
     size_t extra = sizeof *in * op->nargs;

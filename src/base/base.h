@@ -14,6 +14,9 @@
 #define RUSH_PY RUSH_API /* the Python extension calls it, no others should */
 #define RUSH_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RUSH_UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* On the way of most calls. Such functions stand together: far apart they share lines of the instruction cache with each other
+ * and with Python's, and each line that is lost costs some nanoseconds a call (valgrind --cache-sim=yes counts them). */
+#define RUSH_HOT __attribute__((hot))
 #define RUSH_COUNT(a) (sizeof(a) / sizeof *(a))
 #define RUSH_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define RUSH_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -66,7 +69,7 @@ extern RUSH_PY _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
     do {                                                                                                    \
         if (RUSH_UNLIKELY(!(cond))) rush_assert_failed(#cond, __FILE__, __LINE__);                          \
     } while (0)
-_Noreturn void rush_assert_failed(const char *what, const char *file, int line);
+_Noreturn RUSH_COLD void rush_assert_failed(const char *what, const char *file, int line);
 
 /* The pending error's details for callers that save and restore it (a destructor that runs code). */
 typedef struct rush_error_state {

@@ -294,13 +294,13 @@ static __attribute__((noinline)) void *small_slowly(size_t size)
     return !m || SPOILED() ? no_memory(size) : small_of(m, size);
 }
 
-void *rush_small_alloc(size_t size)
+RUSH_HOT void *rush_small_alloc(size_t size)
 {
     thread_memory *m = mine;
     return RUSH_UNLIKELY(!m || is_armed()) ? small_slowly(size) : small_of(m, size);
 }
 
-void rush_small_free(void *p, size_t size)
+RUSH_HOT void rush_small_free(void *p, size_t size)
 {
     if (!p) return;
     thread_memory *m = me();
@@ -338,7 +338,7 @@ void *rush_realloc(void *p, size_t size)
     return q;
 }
 
-void rush_free(void *p)
+RUSH_HOT void rush_free(void *p)
 {
     if (!p) return;
     thread_memory *m = me();
@@ -495,7 +495,7 @@ static __attribute__((noinline)) void *big_block(thread_memory *m, int c, size_t
     return p;
 }
 
-static inline void *block_of(thread_memory *m, size_t head, size_t size, size_t *got)
+RUSH_HOT static inline void *block_of(thread_memory *m, size_t head, size_t size, size_t *got)
 {
     if (RUSH_UNLIKELY(size > (size_t)1 << 62)) return no_memory(size);
     int c = class_of(size, got);
@@ -514,13 +514,13 @@ static __attribute__((noinline)) void *block_slowly(size_t head, size_t size, si
     return !m || SPOILED() ? no_memory(size) : block_of(m, head, size, got);
 }
 
-void *rush_block_alloc_with(size_t head, size_t size, size_t *got)
+RUSH_HOT void *rush_block_alloc_with(size_t head, size_t size, size_t *got)
 {
     thread_memory *m = mine;
     return RUSH_UNLIKELY(!m || is_armed()) ? block_slowly(head, head + size, got) : block_of(m, head, head + size, got);
 }
 
-void rush_block_free_with(size_t head, void *p, size_t got)
+RUSH_HOT void rush_block_free_with(size_t head, void *p, size_t got)
 {
     if (!p) return;
     thread_memory *m = me();

@@ -184,7 +184,7 @@ static void run_on_threads(loop *l, int use)
 }
 #endif
 
-void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
+RUSH_HOT void rush_parallel_for(int64_t n, int64_t grain, void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
     if (!fn) rush_fail(RUSH_VALUE_ERROR, "rush_parallel_for: the function is NULL");
     if (n <= 0 || !fn) return;

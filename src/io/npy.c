@@ -85,8 +85,8 @@ static bool word(text *s, const char *w)
 
 static int read_type(text *s, rush_npy *h)
 {
-    const char *t;
-    size_t n;
+    const char *t = NULL;
+    size_t n = 0;
     if (eat(s, '[')) return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s' has elements of several fields, which no dtype stands for", s->path);
     if (quoted(s, &t, &n)) return -1;
     int found = -1;
@@ -126,8 +126,8 @@ static int read_dict(text *s, rush_npy *h)
     bool has[3] = {false};
     if (!eat(s, '{')) return wrong(s, "there is no dictionary");
     while (!eat(s, '}')) {
-        const char *key;
-        size_t n;
+        const char *key = NULL;
+        size_t n = 0;
         if (quoted(s, &key, &n)) return -1;
         if (!eat(s, ':')) return wrong(s, "a key without a value");
         int which = n == 5 && !memcmp(key, "descr", 5) ? 0 : n == 13 && !memcmp(key, "fortran_order", 13) ? 1 : n == 5 && !memcmp(key, "shape", 5) ? 2 : -1;

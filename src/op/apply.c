@@ -70,7 +70,7 @@ int rush_out_takes(const rush_op *op, bool inplace, rush_dtype dtype, const rush
     return 0;
 }
 
-rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
+RUSH_HOT rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
     RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && ndim >= 0 && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
     rush_tensor *given = T_(out[i]);
@@ -86,7 +86,7 @@ rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_device devi
     return rush_out_takes(rush_now.op, rush_now.mode & RUSH_MODE_INPLACE, dtype, given) ? NULL : given;
 }
 
-rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
+RUSH_HOT rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
 {
     return rush_out(out, i, dtype, on->device, ndim, size);
 }
@@ -97,7 +97,7 @@ rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush
     return set(out, i, rush_tensor_new_like(like, dtype, like->device, RUSH_PRESERVE));
 }
 
-void rush_out_view(rush_value *out, int i, rush_tensor *view)
+RUSH_HOT void rush_out_view(rush_value *out, int i, rush_tensor *view)
 {
     set(out, i, view);
 }
@@ -111,7 +111,7 @@ rush_tensor **rush_out_list(rush_value *out, int i, size_t n)
     return list;
 }
 
-int rush_result(rush_value *out, rush_tensor *t)
+RUSH_HOT int rush_result(rush_value *out, rush_tensor *t)
 {
     if (!t) return -1;
     out[0] = rush_v_tensor(t);
@@ -166,7 +166,7 @@ static const rush_op *with_number(const rush_op *op, rush_value *in)
     return with_number(op, in);
 }
 
-rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
+RUSH_HOT rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
 {
     rush_value all[64], out[RUSH_MAXOUT];
     if (RUSH_UNLIKELY(!op)) return rush_fail(RUSH_NOT_IMPLEMENTED, "there is no such operation"), NULL;
@@ -179,7 +179,7 @@ rush_tensor *rush_apply(const rush_op *op, int n, const rush_value *in)
     return first(op, out);
 }
 
-static const rush_op *cached(const rush_op **cache, const char *name)
+RUSH_HOT static const rush_op *cached(const rush_op **cache, const char *name)
 {
     const rush_op *op = __atomic_load_n(cache, __ATOMIC_RELAXED);
     if (RUSH_LIKELY(op != NULL)) return op;
@@ -189,7 +189,7 @@ static const rush_op *cached(const rush_op **cache, const char *name)
     return op;
 }
 
-rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in)
+RUSH_HOT rush_tensor *rush_apply_cached(const rush_op **cache, const char *name, int n, const rush_value *in)
 {
     if (rush_failed()) return NULL;
     const rush_op *op = cached(cache, name);

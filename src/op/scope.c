@@ -49,12 +49,12 @@ static void free_block(block *b)
     else rush_block_free(b, b->size);
 }
 
-size_t rush_scope_open(void)
+RUSH_HOT size_t rush_scope_open(void)
 {
     return rush_now.nparked;
 }
 
-void rush_scope_close(size_t mark)
+RUSH_HOT void rush_scope_close(size_t mark)
 {
     while (rush_now.nparked > mark) {
         uintptr_t p = (uintptr_t)rush_now.parked[--rush_now.nparked];
@@ -69,7 +69,7 @@ void rush_scope_close(size_t mark)
     }
 }
 
-void rush_scope_leave(size_t mark, int nout, const rush_value *out)
+RUSH_HOT void rush_scope_leave(size_t mark, int nout, const rush_value *out)
 {
     for (int i = 0; i < nout; ++i)
         if (out[i].kind >= RUSH_V_INTS && out[i].kind <= RUSH_V_STRING) return; /* the array lives in the scope: all is left to the caller's */
@@ -80,7 +80,7 @@ void rush_scope_leave(size_t mark, int nout, const rush_value *out)
         if (out[i].kind == RUSH_V_TENSOR) rush_park(out[i].t);
 }
 
-rush_tensor *rush_park(rush_tensor *t)
+RUSH_HOT rush_tensor *rush_park(rush_tensor *t)
 {
     if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return NULL;
     if (RUSH_UNLIKELY(rush_now.nparked == rush_now.room) && grow()) return rush_drop(t), NULL;
@@ -103,7 +103,7 @@ void *rush_scope_copy(const void *from, size_t bytes)
     return p && bytes ? memcpy(p, from, bytes) : p;
 }
 
-void *rush_scope_alloc(size_t bytes)
+RUSH_HOT void *rush_scope_alloc(size_t bytes)
 {
     if (rush_now.nparked == rush_now.room && grow()) return NULL;
     RUSH_CHECK_NULL(bytes < SIZE_MAX / 2, RUSH_MEMORY_ERROR, "%zu bytes are more than there can be", bytes);

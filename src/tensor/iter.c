@@ -20,7 +20,7 @@ typedef struct job {
     int64_t tile_rows, row_tiles;
 } job;
 
-void rush_number_store(void *dst, rush_dtype d, rush_value v)
+RUSH_HOT void rush_number_store(void *dst, rush_dtype d, rush_value v)
 {
     switch (v.kind) {
     case RUSH_V_FLOAT:
@@ -451,7 +451,7 @@ static void run_flat(void *arg, int64_t begin, int64_t end)
     f->loop(p, f->stride, end - begin, f->arg);
 }
 
-int rush_iterate(int nout, int nop, const rush_value *operand, const uint8_t *compute, rush_loop loop, const void *arg,
+RUSH_HOT int rush_iterate(int nout, int nop, const rush_value *operand, const uint8_t *compute, rush_loop loop, const void *arg,
                  int64_t grain)
 {
     flat f;

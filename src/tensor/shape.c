@@ -13,7 +13,7 @@ const char *rush_shape_text(int ndim, const int64_t *size)
     return text;
 }
 
-int rush_dim_wrap(int64_t dim, int ndim)
+RUSH_HOT int rush_dim_wrap(int64_t dim, int ndim)
 {
     int n = RUSH_MAX(ndim, 1);
     RUSH_CHECK(dim >= -n && dim < n, RUSH_INDEX_ERROR,
@@ -21,7 +21,7 @@ int rush_dim_wrap(int64_t dim, int ndim)
     return (int)(dim < 0 ? dim + n : dim);
 }
 
-int64_t rush_numel_of(int ndim, const int64_t *size)
+RUSH_HOT int64_t rush_numel_of(int ndim, const int64_t *size)
 {
     int64_t n = 1;
     RUSH_CHECK(ndim <= RUSH_MAXDIM, RUSH_NOT_IMPLEMENTED, "tensors have at most %d dimensions, not %d", RUSH_MAXDIM, ndim);

@@ -21,7 +21,7 @@ static void give_back(rush_device device, void *data, size_t block)
     else rush_device_free(device, data, block);
 }
 
-rush_storage *rush_storage_new(size_t nbytes, rush_device device)
+RUSH_HOT rush_storage *rush_storage_new(size_t nbytes, rush_device device)
 {
     void *data = NULL;
     size_t block = 0;
@@ -46,7 +46,7 @@ rush_storage *rush_storage_new(size_t nbytes, rush_device device)
     return s;
 }
 
-void rush_storage_keep(rush_storage *s)
+RUSH_HOT void rush_storage_keep(rush_storage *s)
 {
     if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
@@ -68,7 +68,7 @@ void *rush_storage_show(rush_storage *s)
     return rush_storage_data(s);
 }
 
-static void free_bytes(rush_storage *s)
+RUSH_HOT static void free_bytes(rush_storage *s)
 {
     if (RUSH_UNLIKELY(rush_storage_waits(s))) rush_later_dropped(s);
     if (s->block) give_back(s->device, s->data, s->block);
@@ -78,7 +78,7 @@ static void free_bytes(rush_storage *s)
     s->release = NULL;
 }
 
-void rush_storage_drop(rush_storage *s)
+RUSH_HOT void rush_storage_drop(rush_storage *s)
 {
     if (!s || !rush_refs_drop(&s->refs)) return;
     free_bytes(s);

@@ -55,7 +55,7 @@ static bool channels_last(const rush_tensor *t)
     return true;
 }
 
-void rush_tensor_refresh(rush_tensor *t)
+RUSH_HOT void rush_tensor_refresh(rush_tensor *t)
 {
     int64_t numel = 1;
     for (int d = 0; d < t->ndim; ++d) numel *= t->size[d];
@@ -67,7 +67,7 @@ void rush_tensor_refresh(rush_tensor *t)
     if (t->ndim >= 4 && numel && channels_last(t)) t->flags |= RUSH_T_CHANNELS_LAST;
 }
 
-rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
+RUSH_HOT rush_tensor *rush_tensor_header(rush_dtype dtype, rush_device device, int ndim)
 {
     RUSH_CHECK_NULL((unsigned)dtype < RUSH_DTYPES && ndim >= 0, RUSH_TYPE_ERROR, "a tensor of %d dimensions and dtype number %d", ndim, (int)dtype);
     RUSH_CHECK_NULL(dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "a tensor of %s needs a scale: see quantize_per_tensor", rush_dtype_name(dtype));
@@ -134,20 +134,20 @@ bool rush_tensor_given(const rush_tensor *t)
     return false;
 }
 
-rush_tensor *rush_keep(rush_tensor *t)
+RUSH_HOT rush_tensor *rush_keep(rush_tensor *t)
 {
     if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return NULL;
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
 
-void rush_drop(rush_tensor *t)
+RUSH_HOT void rush_drop(rush_tensor *t)
 {
     if (!t || RUSH_UNLIKELY(t->ndim == RUSH_T_ENDED && !rush_tensor_given(t))) return;
     if (rush_refs_drop(&t->refs)) end(t);
 }
 
-rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
+RUSH_HOT rush_tensor *rush_tensor_new(rush_dtype dtype, rush_device device, int ndim, const int64_t *size)
 {
     int64_t numel = rush_numel_of(ndim, size);
     if (numel < 0) return NULL;
@@ -223,7 +223,7 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rus
     return rush_tensor_new_strided(dtype, device, like->ndim, like->size, stride);
 }
 
-static rush_tensor *shared(const rush_tensor *of, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+RUSH_HOT static rush_tensor *shared(const rush_tensor *of, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     rush_tensor *t = rush_tensor_header(dtype, of->device, ndim);
     if (!t) return NULL;
@@ -240,7 +240,7 @@ static rush_tensor *shared(const rush_tensor *of, rush_dtype dtype, int ndim, co
     return rush_park(t);
 }
 
-rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+RUSH_HOT rush_tensor *rush_tensor_alias(const rush_tensor *of, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     RUSH_CHECK_NULL(of->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "tensors of layout %s have no storage that a view could show", rush_layout_word(of->layout));
     if (rush_numel_of(ndim, size) < 0) return NULL;
@@ -255,7 +255,7 @@ rush_tensor *rush_tensor_retyped(const rush_tensor *of, rush_dtype dtype)
     return shared(of, dtype, of->ndim, of->size, of->stride, of->offset);
 }
 
-rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
+RUSH_HOT rush_tensor *rush_tensor_shape_only(const rush_tensor *of)
 {
     rush_tensor *t = rush_tensor_header(of->dtype, of->device, of->ndim);
     if (!t) return NULL;

@@ -47,7 +47,7 @@ static int refuse(rush_pw_id id, rush_dtype d)
 }
 
 /* The dtype that the operands are promoted to. */
-static rush_dtype common_dtype(int nx, const rush_value *x)
+RUSH_HOT static rush_dtype common_dtype(int nx, const rush_value *x)
 {
     if (x[0].kind == RUSH_V_TENSOR && !(x[0].t->flags & RUSH_T_WRAPPED) && x[0].t->ndim) {
         rush_dtype d = x[0].t->dtype;
@@ -63,7 +63,7 @@ static rush_dtype common_dtype(int nx, const rush_value *x)
     return rush_result_type(nx, x);
 }
 
-int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
+RUSH_HOT int rush_pw_plan_make(rush_pw_plan *plan, rush_pw_id id, const rush_value *x)
 {
     const rush_pw_row *row = &rush_pw_rows[id];
     rush_dtype d = row->nx == 1 && x[0].kind == RUSH_V_TENSOR ? (rush_dtype)x[0].t->dtype : common_dtype(row->nx, x), c;
@@ -123,7 +123,7 @@ static bool ordered_strides(int nx, const rush_value *x, int ndim, const int64_t
     return moved;
 }
 
-int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const rush_value *x)
+RUSH_HOT int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const rush_value *x)
 {
     int64_t size[RUSH_MAXDIM], stride[RUSH_MAXDIM];
     const int64_t *shape = NULL;
@@ -154,7 +154,7 @@ int rush_pw_result(rush_value *out, int i, rush_dtype d, int nx, const rush_valu
     return 0;
 }
 
-int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
+RUSH_HOT int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *out)
 {
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, id, x)) return -1;
@@ -224,7 +224,7 @@ void rush_pw_run_loop(rush_pw_kernel loop, int nout, int n, const rush_value *op
 }
 
 /* The loop for elements computed in d; NULL: there is none. */
-static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
+RUSH_HOT static rush_pw_kernel loop_of(rush_dtype d, rush_pw_id id)
 {
     switch (d) {
     case RUSH_BOOL: return rush_k_pw_bool->loop[id];
@@ -439,7 +439,7 @@ static int check_given(const rush_pw_row *row, const rush_value *in, const rush_
     return 0;
 }
 
-int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
+RUSH_HOT int rush_pw_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[3];
     const rush_pw_row *row = op->row;
@@ -484,7 +484,7 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     return true;
 }
 
-void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+RUSH_HOT void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[3];
     const rush_pw_row *row = op->row;

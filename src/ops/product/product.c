@@ -8,7 +8,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/engine/engine.h"
 
-int rush_product_dtype(rush_dtype d, const char *kernel)
+RUSH_HOT int rush_product_dtype(rush_dtype d, const char *kernel)
 {
     bool ok = d == RUSH_F32 || d == RUSH_F64 || d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_C64 || d == RUSH_C128 || d == RUSH_U8 ||
               d == RUSH_I8 || d == RUSH_I16 || d == RUSH_I32 || d == RUSH_I64;
@@ -64,7 +64,7 @@ static void some(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; ++i) one(arg, i);
 }
 
-static bool by_engine(const job *j)
+RUSH_HOT static bool by_engine(const job *j)
 {
     const rush_gemm *g = &j->g;
     double work = (double)g->m * (double)g->n * (double)g->k;
@@ -140,7 +140,7 @@ static int through_float(rush_tensor *c, const rush_tensor *a, const rush_tensor
     return rush_product(z, x, y, alpha, beta, s) || rush_copy_into(c, z);
 }
 
-int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tensor *b, double alpha, double beta, const rush_tensor *bias)
+RUSH_HOT int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tensor *b, double alpha, double beta, const rush_tensor *bias)
 {
     rush_dtype d = c->dtype;
     bool cplx = d == RUSH_C64 || d == RUSH_C128;

@@ -47,7 +47,7 @@ static rush_cascade_way way_of(const rush_axis *d)
 }
 
 /* Tasks [begin, end): chunks of the first kept dim, times the other kept ones. */
-static void outputs(void *arg, int64_t begin, int64_t end)
+RUSH_HOT static void outputs(void *arg, int64_t begin, int64_t end)
 {
     const walk *w = arg;
     bool across = w->gone < 2; /* the outputs of a call are different ones */
@@ -102,7 +102,7 @@ static bool long_row(const walk *w)
     return true;
 }
 
-bool rush_cascade_sum(const rush_tensor *x, uint64_t dims, rush_tensor *out, double divisor)
+RUSH_HOT bool rush_cascade_sum(const rush_tensor *x, uint64_t dims, rush_tensor *out, double divisor)
 {
     if (x->device.type != RUSH_CPU) return false;
     walk w = {.x = rush_ptr(x), .out = rush_ptr(out), .outer = 1, .divisor = (float)divisor};

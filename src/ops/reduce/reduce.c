@@ -57,7 +57,7 @@ static const rush_value *as_bytes(const rush_value *in, const rush_fold *f, rush
     return room;
 }
 
-static void run_sum(const rush_value *in, rush_value dims, rush_value *out, bool mean)
+RUSH_HOT static void run_sum(const rush_value *in, rush_value dims, rush_value *out, bool mean)
 {
     rush_fold_arg arg = {.mean = mean};
     rush_value room[1];

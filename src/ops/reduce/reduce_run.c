@@ -33,7 +33,7 @@ typedef struct walk {
 
 /* ---- dims ---- */
 
-void rush_axes_sort(rush_axis *d, int n)
+RUSH_HOT void rush_axes_sort(rush_axis *d, int n)
 {
     for (int i = 1; i < n; ++i)
         for (int j = i; j > 0 && llabs(d[j].in) < llabs(d[j - 1].in); --j) {
@@ -42,7 +42,7 @@ void rush_axes_sort(rush_axis *d, int n)
         }
 }
 
-int rush_axes_merge(rush_axis *d, int n)
+RUSH_HOT int rush_axes_merge(rush_axis *d, int n)
 {
     int last = 0;
     for (int i = 1; i < n; ++i) {
@@ -314,7 +314,7 @@ int rush_fold_run(const rush_fold *f, const rush_tensor *x, uint64_t dims, rush_
 
 /* ---- what families share ---- */
 
-int rush_dims_read(rush_value v, int ndim, bool empty_is_all, uint64_t *bits)
+RUSH_HOT int rush_dims_read(rush_value v, int ndim, bool empty_is_all, uint64_t *bits)
 {
     uint64_t all = ndim >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << ndim) - 1;
     *bits = 0;
@@ -333,7 +333,7 @@ int rush_dims_read(rush_value v, int ndim, bool empty_is_all, uint64_t *bits)
     return 0;
 }
 
-int rush_reduced_size(const rush_tensor *x, uint64_t dims, bool keepdim, int64_t *size)
+RUSH_HOT int rush_reduced_size(const rush_tensor *x, uint64_t dims, bool keepdim, int64_t *size)
 {
     int n = 0;
     for (int d = 0; d < x->ndim; ++d) {
@@ -380,7 +380,7 @@ int rush_fold_op(const rush_fold *f, const rush_value *in, rush_value dims, bool
     return rush_fold_run(f, x, bits, to, arg ? arg : &none);
 }
 
-int rush_reduced_out(rush_value *out, int i, const rush_tensor *x, rush_value dims, bool empty_is_all, bool keepdim, rush_dtype dtype)
+RUSH_HOT int rush_reduced_out(rush_value *out, int i, const rush_tensor *x, rush_value dims, bool empty_is_all, bool keepdim, rush_dtype dtype)
 {
     uint64_t bits;
     int64_t size[RUSH_MAXDIM];
