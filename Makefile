@@ -13,7 +13,7 @@ all: $(BUILD)/build.ninja           ## build the library, the extension, the exa
 	@$(LACKS)
 
 # What an engine that was not found costs, in one line at the end.
-LACKS = $(BUILD)/rushlight info | sed -n 's/^without: */this build is without: /p'
+LACKS = $(BUILD)/print lacks
 
 $(BUILD)/build.ninja:
 	@sh tools/setup
@@ -21,9 +21,9 @@ $(BUILD)/build.ninja:
 
 demo: $(BUILD)/build.ninja          ## train on handwritten digits, write weights and a picture
 	@sh tools/refresh $(BUILD)
-	@ninja -C $(BUILD) examples/digits rushlight
+	@ninja -C $(BUILD) examples/demo
 	@$(LACKS)
-	@$(BUILD)/examples/digits
+	@$(BUILD)/examples/demo
 
 test: all                           ## run all tests, or those whose name contains T
 	@$(PYTHON) tests/run.py --build $(BUILD) $(T)

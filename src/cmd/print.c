@@ -1,6 +1,6 @@
 /* print.c - walks the registry and prints what must be text: C prototypes, their bodies, the reference pages.
  *
- *     print header | source | reference | at
+ *     print header | source | reference | at | lacks
  *
  * Run while building; what it prints is never edited or committed. op/cname.c tells the names. Arguments that have no default
  * are parameters; the others are fields of an options struct: rush_conv2d(x, w, .stride = RUSH_INTS(2, 2)). C++ has them as
@@ -316,12 +316,20 @@ static void print_reference(void)
         if (!(op->flags & RUSH_HIDDEN) && op->name[0] != '_') printf("- `%s`\n  %s\n", op->schema, op->doc ? op->doc : "");
 }
 
+/* What an engine that was not found costs, in one line; nothing where there are all. */
+static void print_lacks(void)
+{
+    const char *without = strstr(rush_engines(), "; without ");
+    if (without) printf("this build is without: %s\n", without + strlen("; without "));
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "header")) print_header();
     else if (argc == 2 && !strcmp(argv[1], "source")) print_source();
     else if (argc == 2 && !strcmp(argv[1], "reference")) print_reference();
     else if (argc == 2 && !strcmp(argv[1], "at")) print_at();
-    else return fprintf(stderr, "usage: %s header|source|reference|at\n", argv[0]), 2;
+    else if (argc == 2 && !strcmp(argv[1], "lacks")) print_lacks();
+    else return fprintf(stderr, "usage: %s header|source|reference|at|lacks\n", argv[0]), 2;
     return fflush(stdout) || ferror(stdout);
 }
