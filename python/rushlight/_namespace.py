@@ -48,7 +48,7 @@ _SUBMODULES = frozenset((
     "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "vision", "xpu", "_classes",
     "_compile", "_custom_ops", "_lobpcg", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_library", "_linalg_utils", "_logging", "_lowrank", "_ops", "_prims",
+    "_inductor", "_jit_internal", "_library", "_logging", "_lowrank", "_ops", "_prims",
     "_prims_common", "_refs", "_subclasses", "_tensor", "_tensor_str", "_utils", "_utils_internal", "_VF",
     "_weights_only_unpickler", "__config__", "__future__",
 ))

@@ -64,6 +64,38 @@ dist.destroy_process_group()
     assert len(logs) == 3 and logs[0].read_text() in out
 
 
+def test_the_launcher_before_torchrun(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text("import os, sys\nprint(os.environ['LOCAL_RANK'], sys.argv[1:])\n")
+    for option, told in (("--nproc-per-node=2", True), ("--use_env", False), ("--virtual-local-rank", True)):
+        words = [sys.executable, "-m", "rushlight.distributed.launch", "--nproc_per_node", "2", option, str(script), "--lr", "1"]
+        code, out, err = finish(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        assert code == 0 and "deprecated" in err
+        ranks = [0, 0] if "virtual" in option else [0, 1]
+        assert sorted(out.splitlines()) == [f"{r} {[f'--local-rank={r}'] * told + ['--lr', '1']}" for r in ranks]
+
+
+def test_seconds_between_the_signals(tmp_path):
+    script = program(tmp_path, """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(os.path.join(os.path.dirname(__file__), f"ready{rank}"), "w").close()
+while not os.path.exists(os.path.join(os.path.dirname(__file__), f"ready{1 - rank}")):
+    time.sleep(0.01)
+if rank == 1:
+    sys.exit(3)
+time.sleep(600)
+""")
+    took = []
+    for seconds in (0, 4):
+        begun = time.monotonic()
+        assert finish(launch("--nproc-per-node=2", f"--shutdown-timeout={seconds}", script))[0] == 1
+        took.append(time.monotonic() - begun)
+        for rank in range(2):
+            (tmp_path / f"ready{rank}").unlink()
+    assert took[0] < took[1] and took[1] > 4
+
+
 def test_the_first_failure_ends_all_and_is_shown_last(tmp_path):
     script = program(tmp_path, f"""
 open(f"{tmp_path}/pid{{rank}}", "w").write(str(os.getpid()))

@@ -1,5 +1,6 @@
 """Modules without files (rushlight/_modules.py) are modules like others: imported in every way, loaded again, pickled by, looked into."""
 import importlib
+import importlib.util
 import inspect
 import pickle
 import subprocess
@@ -79,3 +80,12 @@ def test_every_class_that_a_module_is_made_of_has_a_source():
     class Own(rushlight.nn.Linear):
         pass
     assert all(inspect.getsource(cls).lstrip().startswith("class ") for cls in Own.__mro__ if cls is not object)
+
+
+@pytest.mark.parametrize("place", ["_namespace", "nn", "nn.utils", "ao.quantization", "distributed", "backends", "utils"])
+def test_what_is_imported_later_is_there(place):
+    module = importlib.import_module("rushlight." + place)
+    for listed in ("_SUBMODULES", "_MODULES", "_LAZY", "_LATER"):
+        for name in getattr(module, listed, ()):
+            if name != "tensorboard" or importlib.util.find_spec("numpy"):
+                assert hasattr(rushlight if place == "_namespace" else module, name)

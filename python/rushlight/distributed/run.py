@@ -7,7 +7,7 @@
 
 The launcher of the first machine serves the store in which the processes meet. Each process is started with the environment that torchrun
 gives (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), in a session of its own, and is killed with its children when the launcher goes, however that
-goes. When one fails the others get SIGTERM, and 5 seconds later SIGKILL; then all are started again, up to --max-restarts times. With --nnodes MIN:MAX
+goes. When one fails the others get SIGTERM, and --shutdown-timeout seconds later SIGKILL; then all are started again, up to --max-restarts times. With --nnodes MIN:MAX
 machines may come and go: all processes are started again with the machines that are there. TORCHELASTIC_RESTART_COUNT counts every such start. In the
 end the first process that failed is shown with the last lines of what it said. An option may be given as PET_OPTION in the environment, too.
 """
@@ -49,6 +49,8 @@ def get_args_parser():
     add("--master-addr", default="127.0.0.1")
     add("--master-port", type=int, default=29500)
     add("--local-addr", default=None)
+    add("--shutdown-timeout", type=int, default=None, help="seconds that processes have to end after SIGTERM; TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 5")
+    add("--virtual-local-rank", action="store_true", help="LOCAL_RANK is 0 everywhere, and each process sees its own GPU alone")
     p.add_argument("-m", "--module", action="store_true", help="the program is a module")
     add("--no-python", action="store_true", help="the program is not Python's")
     add("--run-path", action="store_true", help="not used")
@@ -58,8 +60,8 @@ def get_args_parser():
     return p
 
 
-def parse_args(args=None):
-    parsed = get_args_parser().parse_args(args)
+def parse_args(args=None, parser=None):
+    parsed = (parser or get_args_parser()).parse_args(args)
     given = {a.split("=")[0].replace("_", "-") for a in (sys.argv[1:] if args is None else args)}
     parsed.port_given = bool({"--master-port", "--rdzv-endpoint"} & given or {"PET_MASTER_PORT", "PET_RDZV_ENDPOINT"} & set(os.environ))
     return parsed
@@ -95,6 +97,7 @@ def _config(args):
     return LaunchConfig(low, high, _processes(args.nproc_per_node), run_id=name, role=args.role, rdzv_endpoint=where, rdzv_backend=args.rdzv_backend,
                         rdzv_configs=conf, max_restarts=args.max_restarts, monitor_interval=args.monitor_interval, start_method=args.start_method,
                         signals_to_handle=args.signals_to_handle, log_dir=args.log_dir, redirects=args.redirects, tee=args.tee,
+                        shutdown_timeout=args.shutdown_timeout, virtual_local_rank=args.virtual_local_rank,
                         local_ranks_filter={int(n) for n in args.local_ranks_filter.split(",")} if args.local_ranks_filter else None)
 
 

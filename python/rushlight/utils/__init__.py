@@ -5,7 +5,7 @@ import rushlight as torch
 
 _SUBMODULES = frozenset((
     "_contextlib", "_cxx_pytree", "_device", "_foreach_utils", "_import_utils", "_mode_utils", "_python_dispatch",
-    "_pytree", "_triton", "_typing_utils", "backcompat", "backend_registration", "benchmark", "bottleneck",
+    "_pytree", "_triton", "_typing_utils", "backcompat", "backend_registration", "benchmark",
     "bundled_inputs", "checkpoint", "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "file_baton",
     "flop_counter", "hooks", "mobile_optimizer", "model_zoo", "module_tracker", "show_pickle", "tensorboard",
     "throughput_benchmark", "weak"))

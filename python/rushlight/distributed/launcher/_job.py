@@ -75,11 +75,14 @@ class Job:
     def _env(self, local):
         config, now = self.config, self.round
         rank = str(now.before + local)
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         env = {"RANK": rank, "LOCAL_RANK": str(local), "WORLD_SIZE": str(now.world), "LOCAL_WORLD_SIZE": str(config.nproc_per_node),
                "GROUP_RANK": str(now.seat), "GROUP_WORLD_SIZE": str(len(now.machines)), "ROLE_NAME": config.role, "ROLE_RANK": rank,
                "ROLE_WORLD_SIZE": str(now.world), "MASTER_ADDR": self.host, "MASTER_PORT": str(self.port), "TORCHELASTIC_RESTART_COUNT": str(now.number),
                "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts), "TORCHELASTIC_RUN_ID": self.id, "TORCHELASTIC_USE_AGENT_STORE": "True",
                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCHELASTIC_ERROR_FILE": os.path.join(self.folder, f"attempt_{now.number}", str(local), "error.json")}
+        if config.virtual_local_rank:   # each sees its own GPU as the first
+            env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"] = "0", gpus[local] if local < len(gpus) and gpus[0] else str(local)
         if config.nproc_per_node > 1 and "OMP_NUM_THREADS" not in os.environ:
             env["OMP_NUM_THREADS"] = "1"
         return env
@@ -95,13 +98,15 @@ class Job:
                 self.workers.append(FunctionWorker(self.command, self.args, env, os.path.join(folder, "result"), config.start_method))
                 continue
             shown = config.local_ranks_filter is None or local in config.local_ranks_filter
-            self.workers.append(Worker([*self.command, *self.args], {**os.environ, **env}, folder, bits(config.redirects, local), bits(config.tee, local), shown))
+            words = [word.replace("${local_rank}", env["LOCAL_RANK"]) for word in (*self.command, *self.args)]
+            self.workers.append(Worker(words, {**os.environ, **env}, folder, bits(config.redirects, local), bits(config.tee, local), shown))
 
     def end_all(self, number=signal.SIGTERM):
         for w in self.workers:
             if w.poll() is None:
                 w.send(number)
-        end = time.monotonic() + GRACE
+        grace = self.config.shutdown_timeout
+        end = time.monotonic() + float(os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", GRACE) if grace is None else grace)
         while time.monotonic() < end and any(w.poll() is None for w in self.workers):
             time.sleep(0.02)
         for w in self.workers:

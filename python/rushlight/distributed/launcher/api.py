@@ -34,7 +34,7 @@ class LaunchConfig:
     duplicate_stdout_filters: object = None
     duplicate_stderr_filters: object = None
     virtual_local_rank: bool = False
-    shutdown_timeout: int = 30
+    shutdown_timeout: int = None   # seconds between SIGTERM and SIGKILL: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 5
     log_dir: str = None
     redirects: str = "0"
     tee: str = "0"
