@@ -13,6 +13,7 @@
 
 enum { FORWARD, GRAD_INPUT, GRAD_WEIGHT };
 #define SMALL_SUMS 4e7 /* multiplications: half a millisecond */
+#define TINY_SUMS 2e6  /* no longer than it takes to wake a thread */
 
 /* Positions of the arguments that convolution and convolution_backward share. */
 enum { STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS };
@@ -121,18 +122,27 @@ static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *
 
 /* ---- the three products on arrays ---- */
 
-/* Few channels and depthwise convolutions are better off without oneDNN's blocked layouts. */
+/* Which convolutions of float32 oneDNN does: those that it does in PyTorch, so that the sums are the same, but for two where our loops are
+ * faster and as near. These are depthwise windows of 3 x 3 (the same sums), and the input's gradient of few channels in strides, for which
+ * PyTorch's newer oneDNN adds in an order of its own. */
+static bool suits_engine(int what, const rush_conv *c)
+{
+    int64_t icg = c->in / c->groups, ocg = c->out / c->groups, image = c->in * c->space[0] * c->space[1] * c->space[2];
+    bool strides = c->stride[0] > 1 || c->stride[1] > 1 || c->stride[2] > 1;
+    bool one_small_image = c->n == 1 && image <= 20480 && (c->kernel[1] <= 3 || c->kernel[2] <= 3);
+    bool matrix = c->n < 16 && !strides && c->kernel[0] * c->kernel[1] * c->kernel[2] == 1 && rush_num_threads() == 1;
+    if ((one_small_image || matrix) && c->groups == 1 && (icg < 16 || ocg < 16)) return false;
+    if (what == FORWARD && icg == 1 && ocg == 1 && c->groups > 1) return strides || c->kernel[1] != 3 || c->kernel[2] != 3;
+    return what != GRAD_INPUT || !strides || icg == 1 || icg >= 8;
+}
+
 static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, const void *a, const void *b, const void *bias, void *to)
 {
-    int64_t icg = c->in / c->groups, ocg = c->out / c->groups;
-    if (d == RUSH_BF16 ? !rush_engine_has_bf16() || icg == 1 : d != RUSH_F32) return false;
-    bool big = c->kernel[1] * c->kernel[2] >= 25 && c->in < c->groups * 16 && icg > 1;
-    if (d == RUSH_F32 && what == FORWARD && (icg < 16 || ocg < 16) && !big) return false;
-    if (d == RUSH_F32 && what == GRAD_INPUT && (icg < 16 || ocg < 16)) return false;
-    if (d == RUSH_F32 && what == GRAD_WEIGHT && c->out < 16) return false;
+    int64_t icg = c->in / c->groups;
+    if (d == RUSH_F32 ? !suits_engine(what, c) : d != RUSH_BF16 || icg == 1 || !rush_engine_has_bf16()) return false;
     /* oneDNN cuts the sums of a weight's gradient by the number of threads; small ones keep their numbers on one. */
     double sums = (double)c->n * c->out * icg * c->kernel[0] * c->kernel[1] * c->kernel[2] * c->result[0] * c->result[1] * c->result[2];
-    bool alone = what == GRAD_WEIGHT && sums < SMALL_SUMS && !rush_now.alone;
+    bool alone = sums < (what == GRAD_WEIGHT ? SMALL_SUMS : TINY_SUMS) && !rush_now.alone;
     if (alone) rush_parallel_alone(true);
     bool done = rush_engine_conv(what, c, d, last, a, b, bias, to);
     if (alone) rush_parallel_alone(false);
