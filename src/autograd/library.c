@@ -19,6 +19,7 @@ typedef struct definition {
     char schema[];
 } definition;
 
+enum { CPU, META, CUDA }; /* of `keys` */
 static const char *const keys[KERNELS] = {"CPU", "Meta", "CUDA", "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "",
                                           "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1", "AutogradMeta"};
 
@@ -53,7 +54,15 @@ static const char *device_key(const rush_op *op, const rush_value *in)
         if (t) type = t->device.type;
         else if (in[i].kind == RUSH_V_DEVICE) type = in[i].device.type;
     }
-    return type <= RUSH_CUDA ? keys[type == RUSH_CPU ? 0 : type == RUSH_META ? 1 : 2] : "PrivateUse1";
+    return type <= RUSH_CUDA ? keys[type == RUSH_CPU ? CPU : type == RUSH_META ? META : CUDA] : "PrivateUse1";
+}
+
+/* Without data there is nothing to do for an operation that only writes its arguments, so it needs no function for that. */
+static bool only_writes(const rush_op *op)
+{
+    bool any = false;
+    for (int i = 0; i < op->nargs; ++i) any |= op->args[i].written;
+    return any && !op->nout;
 }
 
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -66,6 +75,7 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
     bool below = k;
     if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
+    if (!k && device == keys[META] && only_writes(op)) return 0;
     RUSH_CHECK(k, RUSH_NOT_IMPLEMENTED, "Could not run '%s' with arguments from the '%s' backend: no function was given to it for that.", op->name, device);
     uint32_t mode = rush_now.mode;
     if (below) rush_now.mode |= RUSH_MODE_NO_GRAD;

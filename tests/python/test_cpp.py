@@ -93,8 +93,14 @@ static int same(void *arg, const rush_op *op, const rush_value *in, rush_value *
     for (int i = 0; i < op->nout; ++i) out[i] = in[i];
     return 0;
 }
+static int fill(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    (void)arg, (void)op, (void)out;
+    return rush_copy_(in[1].t, in[0].t) ? 0 : -1;
+}
 int register_operations(void)
 {
+    if (!rush_library_define("from_c::fill(Tensor x, Tensor(a!) out) -> ()") || rush_library_impl("from_c::fill", "CPU", fill, NULL, NULL)) return -1;
     static const char nested[] = "from_c::nested(Dict(str, Tensor[]) a, (int, str)[]? b, bool[][] c, Dict(int, float?) d) -> (Dict(str, Tensor[]), (int, str)[]?, bool[][], Dict(int, float?))";
     if (!rush_library_define(nested) || rush_library_impl("from_c::nested", "CPU", same, NULL, NULL)) return -1;
     return rush_library_define("from_c::twice(Tensor x) -> Tensor") ? rush_library_impl("from_c::twice", "CPU", twice, NULL, NULL) : -1;
@@ -118,6 +124,7 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     assert y.tolist() == x.grad.tolist() == [2, 2, 2]
     assert torch.ops.from_c.twice(torch.ones(2, device="meta")).shape == (2,)
     assert set(opcheck(torch.ops.from_c.twice.default, (x,)).values()) == {"SUCCESS"}
+    assert set(opcheck(torch.ops.from_c.fill.default, (x, torch.zeros(3))).values()) == {"SUCCESS"}     # it has no fake, and needs none
     torch.library.register_fake("from_c::twice", lambda x: x.new_empty(7))
     with pytest.raises(AssertionError, match="the fake result"):
         torch.library.opcheck(torch.ops.from_c.twice.default, (x,))
@@ -130,3 +137,19 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     for bad in ({1: [x]}, None, [], {}), ({}, [(1, 2)], [], {}), ({}, None, [True], {}), ({}, None, [], {3: "x"}):
         with pytest.raises((TypeError, RuntimeError)):
             torch.ops.from_c.nested(*bad)
+
+
+def test_what_only_writes_needs_no_fake():
+    library = torch.library.Library("only_writes", "DEF")
+    library.define("both(Tensor x, Tensor(a!)? out, Tensor(b!)[] list) -> ()")
+    library.define("counts(Tensor(a!) x) -> int")
+    library.define("reads(Tensor x) -> ()")
+    library.impl("both", lambda x, out, list: [t.copy_(x) for t in [out, *list] if t is not None] and None, "CPU")
+    for name in "counts", "reads":
+        library.impl(name, lambda x: None, "CPU")
+    x = torch.ones(3)
+    for out in None, torch.zeros(3):
+        assert set(torch.library.opcheck(torch.ops.only_writes.both.default, (x, out, [torch.zeros(3)])).values()) == {"SUCCESS"}
+    for name in "counts", "reads":
+        with pytest.raises(NotImplementedError, match="Meta"):
+            getattr(torch.ops.only_writes, name)(x.to("meta"))

@@ -142,6 +142,8 @@ class PyOp:
         for name in order:
             if name in self.kernels and name not in self.disabled:
                 return self.kernels[name](*args, **kwargs)
+        if device == "meta" and self.schema.is_mutable and not self.schema.returns:
+            return None     # it only writes its arguments: without data there is nothing to do
         if key in FALLBACKS and FALLBACKS[key].call is not None:
             return FALLBACKS[key].call(self.overload(), *args, **kwargs)
         raise NotImplementedError("Could not run '%s' with arguments from the '%s' backend: there is no kernel registered for "

@@ -70,9 +70,9 @@ def test_aot_dispatch_dynamic(op, args, kwargs, *, atol=None, rtol=None):
         mine = [t.detach().clone().requires_grad_(t.requires_grad) for t in given]
         full = list(leaves)
         for i, t in zip(places, mine):
-            full[i] = t if op.schema.is_mutable is False else t.detach()
+            full[i] = t.detach() if op.schema.is_mutable else t
         arguments = pytree.tree_unflatten(full, spec)
-        results = _tensors(op.run(arguments)) + [t for t, a in zip(arguments, op.schema.arguments) if a.is_write]
+        results = _tensors(op.run(arguments)) + _tensors([t for t, a in zip(arguments, op.schema.arguments) if a.is_write])
         roots = [t for t in results if t.requires_grad and t.grad_fn is not None]
         wanted = [t for t in mine if t.requires_grad]
         grads = torch.autograd.grad([t.sum() for t in roots], wanted, allow_unused=True) if roots and wanted else ()
