@@ -25,11 +25,6 @@ TABLE = {
                           "reset_accumulated_memory_stats reset_peak_memory_stats",
     "ao.nn.quantizable.": "? _absent.of_module",
     "ao.nn.quantized.functional": "",
-    "ao.nn.quantized.modules.": "ao.nn.quantized: FloatFunctional FXFloatFunctional; ? ao.nn.quantized.layer",
-    "ao.nn.quantized.modules.linear": "? ao.nn.quantized.layer",
-    "ao.nn.quantized.modules.conv": "? ao.nn.quantized.layer",
-    "ao.nn.intrinsic.modules.": "ao.nn.intrinsic: *",
-    "ao.nn.intrinsic.modules.fused": "ao.nn.intrinsic: *",
     "ao.nn.quantized.reference.": "",
     "ao.ns.": "",
     "ao.pruning.": "",
@@ -53,6 +48,7 @@ TABLE = {
                   "_script_if_tracing",
     "mps.event": "mps: Event",
     "onnx.utils": "onnx: export is_in_onnx_export",
+    "signal.windows.windows": "signal.windows: *",
     "testing._internal.inductor_utils": "= HAS_CPU=False HAS_CUDA=False HAS_GPU=False HAS_XPU=False HAS_TRITON=False HAS_MPS=False "
                                         "HAS_CUDA_AND_TRITON=False HAS_GPU_AND_TRITON=False HAS_MULTIGPU=False GPU_TYPE='cuda'",
     "utils._cxx_pytree": "utils._pytree: *",
@@ -75,6 +71,18 @@ TABLE = {
     "xpu.memory": "xpu: empty_cache max_memory_allocated memory_allocated memory_stats",
     "xpu.random": "xpu: " + _GPU_RANDOM,
 }
+# Quantized layers have many addresses: the file that PyTorch has them in, their package's, and the same in the former home.
+for _old in ("ao.nn.", "nn."):
+    for _home, _files in (("intrinsic", "fused"), ("intrinsic.qat", "conv_fused linear_fused linear_relu"), ("intrinsic.quantized.dynamic", "linear_relu"),
+                          ("intrinsic.quantized", "bn_relu conv_add conv_relu linear_relu"), ("qat", "conv embedding_ops linear"),
+                          ("quantized.dynamic", "conv linear rnn"),
+                          ("quantized", "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils")):
+        _row = "ao.nn.%s: *" % _home if _home != "quantized" else "ao.nn.quantized: *; ? ao.nn.quantized.layer"
+        TABLE.update(dict.fromkeys((_old + _home + ".modules." + _file for _file in ("", *_files.split())), _row))
+        if _old == "nn." and _home != "quantized":
+            TABLE["nn.%s." % _home] = _row
+for _file in "fake_quantize fuse_modules observer qconfig quant_type quantization_mappings quantize quantize_fx stubs".split():
+    TABLE["quantization." + _file] = "ao.quantization.%s: *" % _file
 TABLE.update(dict.fromkeys(("onnx.symbolic_opset%d" % n for n in range(7, 21)), "? onnx._symbolic.missing"))
 
 _OWN = __name__.rpartition(".")[0] + "."
