@@ -54,7 +54,8 @@ struct rush_node {
     atomic_int refs;
     bool released;        /* its saved tensors are gone: a second backward is an error */
     uint8_t needed;       /* the engine's: lies on a way to what is asked for */
-    uint16_t nedge, nout;
+    bool later;           /* recorded while elementwise work was put off (op/later.h), and so its derivative's is */
+    int nedge, nout;
     uint64_t seq;         /* later calls have larger numbers; leaves' accumulators the largest of all */
     const rush_node_kind *kind;
     const rush_op *op;    /* of recorded operations */
@@ -69,8 +70,7 @@ struct rush_node {
     const char *name;     /* shown in place of the kind's name; NULL */
     char *made_at;        /* anomaly mode: where the forward call was */
     /* the engine's, while a backward runs */
-    uint32_t bytes;       /* of the whole block: the node and the arrays behind it */
-    bool later;           /* recorded while elementwise work was put off (op/later.h), and so its derivative's is */
+    size_t bytes;         /* of the whole block: the node and the arrays behind it */
     void *task;
     int waiting;          /* edges into this node that have not delivered yet */
     rush_tensor **buffer; /* gradients summed so far, nout of them; NULL before the first */

@@ -34,6 +34,7 @@ typedef struct list {
 typedef struct capture { /* a gradient that is asked for */
     rush_edge edge;
     rush_tensor *got; /* owned */
+    int input;        /* its place in the caller's list */
 } capture;
 
 typedef struct task {
@@ -41,7 +42,7 @@ typedef struct task {
     list visited; /* rush_node */
     list asides;  /* aside */
     list ready;   /* heap by seq of nodes, borrowed from visited */
-    capture *captures;
+    capture *captures; /* sorted by node */
     int ncaptures;
     bool retain, graph;
     bool later;   /* some node was recorded while work was put off */
@@ -87,6 +88,31 @@ static void start_list(list *l)
 static void end_list(list *l)
 {
     if (l->item != l->few) rush_free(l->item);
+}
+
+/* ---- what is asked for ---- */
+
+static int by_node(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const capture *)a)->edge.node, y = (uintptr_t)((const capture *)b)->edge.node;
+    return (x > y) - (x < y);
+}
+
+/* The first capture of node or of one behind it, which may be the end. */
+static capture *captures_from(const task *t, const rush_node *node)
+{
+    int low = 0, high = t->ncaptures;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if ((uintptr_t)t->captures[middle].edge.node < (uintptr_t)node) low = middle + 1;
+        else high = middle;
+    }
+    return t->captures + low;
+}
+
+static bool captures(const task *t, const capture *c, const rush_node *node)
+{
+    return c < t->captures + t->ncaptures && c->edge.node == node;
 }
 
 /* ---- the heap of ready nodes ---- */
@@ -157,8 +183,7 @@ static int walk(task *t, rush_node *root)
         rush_node *node = stack.item[stack.n - 2];
         size_t e = (size_t)stack.item[stack.n - 1];
         if (e == node->nedge) {
-            for (int i = 0; i < t->ncaptures; ++i)
-                if (t->captures[i].edge.node == node) node->needed |= DELIVER;
+            if (t->ncaptures && captures(t, captures_from(t, node), node)) node->needed |= DELIVER;
             stack.n -= 2;
             /* The parents learn it from their edges, below and here. */
             if (stack.n && node->needed) ((rush_node *)stack.item[stack.n - 2])->needed |= DELIVER | EXECUTE;
@@ -332,8 +357,8 @@ static int work(task *t, rush_node *node, rush_tensor **g, rush_tensor **gin)
     rush_autograd *leaf = is_leaf ? ((rush_tensor *)node->data)->ag : NULL;
     if (leaf && leaf->hooks && run_hooks(leaf->hooks, true, node, g, gin)) return -1;
     if (node->hooks && run_hooks(node->hooks, true, node, g, gin)) return -1;
-    for (int i = 0; i < t->ncaptures; ++i)
-        if (t->captures[i].edge.node == node && !t->captures[i].got) t->captures[i].got = rush_keep(g[t->captures[i].edge.slot]);
+    for (capture *c = t->ncaptures ? captures_from(t, node) : NULL; c && captures(t, c, node); ++c)
+        if (!c->got) c->got = rush_keep(g[c->edge.slot]);
     if (!(node->needed & EXECUTE) || (t->ncaptures && is_leaf)) return 0;
     int failed = is_leaf ? accumulate(node, g[0], gin) : derive(node, g, gin);
     if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
@@ -545,27 +570,27 @@ int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush
 {
     if (check_list(n, roots, "gradients of") || check_lives(n, grads) || check_list(n_in, inputs, "gradients by")) return -1;
     RUSH_CHECK(out || !n_in, RUSH_TYPE_ERROR, "there is no room for the gradients");
-    capture *captures = rush_calloc(RUSH_MAX(n_in, 1), sizeof *captures);
-    if (!captures) return -1;
+    capture *asked = rush_calloc(RUSH_MAX(n_in, 1), sizeof *asked);
+    if (!asked) return -1;
     int failed = rush_failed() ? -1 : 0;
+    for (int k = 0; k < n && n_in && !failed; ++k)
+        if (!rush_wants_grad(roots[k])) failed = no_history(k);
     for (int i = 0; i < n_in; ++i) out[i] = NULL;
     for (int i = 0; i < n_in && !failed; ++i) {
-        for (int k = 0; k < n && !failed; ++k)
-            if (!rush_wants_grad(roots[k])) failed = no_history(k);
-        if (!failed && !rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
-        if (!failed) captures[i].edge = rush_grad_edge(inputs[i]);
+        if (!rush_wants_grad(inputs[i])) failed = rush_fail(RUSH_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+        else asked[i] = (capture){.edge = rush_grad_edge(inputs[i]), .input = i};
     }
-    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, captures);
-    for (int i = 0; i < n_in && !failed; ++i) {
-        if (!captures[i].got && !allow_unused)
+    if (!failed && n_in > 1) qsort(asked, (size_t)n_in, sizeof *asked, by_node);
+    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, asked);
+    for (int i = 0; i < n_in; ++i) {
+        if (asked[i].got && !failed) out[asked[i].input] = rush_park(asked[i].got);
+        else rush_drop(asked[i].got);
+        rush_node_drop(asked[i].edge.node);
+    }
+    rush_free(asked);
+    for (int i = 0; i < n_in && !failed && !allow_unused; ++i)
+        if (!out[i])
             failed = rush_fail(RUSH_RUNTIME_ERROR, "The differentiated Tensor at index %d appears to not have been used in the graph. Set "
                                                    "allow_unused=True if this is the desired behavior.", i);
-        out[i] = captures[i].got ? rush_park(rush_keep(captures[i].got)) : NULL;
-    }
-    for (int i = 0; i < n_in; ++i) {
-        rush_drop(captures[i].got);
-        rush_node_drop(captures[i].edge.node);
-    }
-    rush_free(captures);
     return failed;
 }

@@ -48,7 +48,7 @@ static const rush_node_kind function_kind = {.name = name, .apply = apply, .rele
 
 int rush_function_begin(const rush_function *function, void *arg, int ninputs, rush_tensor *const *inputs, int nresults, rush_node **node)
 {
-    if (!function || !function->backward || !node || ninputs < 0 || ninputs > UINT16_MAX || (ninputs && !inputs) || nresults < 1 || nresults > UINT16_MAX)
+    if (!function || !function->backward || !node || ninputs < 0 || (ninputs && !inputs) || nresults < 1)
         return rush_fail(RUSH_VALUE_ERROR, "rush_function_begin: a function with a derivative, its inputs, one result or more, and room for the node are needed");
     *node = NULL;
     bool wants = false;

@@ -119,8 +119,10 @@ static int paste_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
                                                : rush_tensor_new_strided(g[0]->dtype, g[0]->device, like->ndim, like->size, like->stride);
     whole = whole ? T("copy_", V(whole), V(g[0])) : NULL;
     if (!whole) return -1;
-    rush_tensor *changed = show(&p->part, whole), *inner_g[64] = {0}, *inner_gin[64] = {0};
-    if (!changed || p->slot >= 64 || p->inner->nedge > 64) return -1;
+    size_t nout = (size_t)p->inner->nout, n = nout + (size_t)p->inner->nedge;
+    rush_tensor *changed = show(&p->part, whole), **inner_g = rush_scope_alloc(sizeof *inner_g * n), **inner_gin = inner_g + nout;
+    if (!changed || !inner_g) return -1;
+    memset(inner_g, 0, sizeof *inner_g * n);
     inner_g[p->slot] = T("clone", V(changed));
     if (rush_failed() || p->inner->kind->apply(p->inner, inner_g, inner_gin)) return -1;
     for (int i = 1; i < p->inner->nedge; ++i) gin[i] = inner_gin[i];

@@ -8,15 +8,15 @@ static atomic_ullong next_seq = 1;
 /* The arrays lie behind the node: edges, shapes of results, saved tensors, then whatever the caller wants. */
 RUSH_HOT rush_node *rush_node_new_room(const rush_node_kind *kind, int nedge, int nout, int nsaved, size_t extra)
 {
-    size_t bytes = sizeof(rush_node) + nedge * sizeof(rush_edge) + nout * sizeof(rush_tensor *) + nsaved * sizeof(rush_saved) + extra;
+    size_t bytes = sizeof(rush_node) + (size_t)nedge * sizeof(rush_edge) + (size_t)nout * sizeof(rush_tensor *) + (size_t)nsaved * sizeof(rush_saved) + extra;
     rush_node *node = rush_small_alloc(bytes);
     if (!node) return NULL;
     memset(node, 0, bytes);
     atomic_init(&node->refs, 1);
-    node->bytes = (uint32_t)bytes;
+    node->bytes = bytes;
     node->kind = kind;
-    node->nedge = (uint16_t)nedge;
-    node->nout = (uint16_t)nout;
+    node->nedge = nedge;
+    node->nout = nout;
     node->nsaved = (uint32_t)nsaved;
     node->later = rush_now.mode & RUSH_MODE_LATER;
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
