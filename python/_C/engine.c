@@ -36,7 +36,7 @@ static int read_list(PyObject *x, tensor_list *list, bool none, const char *what
 typedef struct request {
     const tensor_list *roots, *grads, *inputs; /* inputs: NULL for the leaves' .grad */
     bool retain, graph, unused;
-    rush_tensor **out; /* of inputs, the scope's */
+    rush_tensor **out; /* of inputs, the scope's; NULL where they come to .grad */
 } request;
 
 static int run_here(const request *r)
@@ -44,8 +44,10 @@ static int run_here(const request *r)
     py_backward_begins();
     PyThreadState *thread = PyEval_SaveThread();
     rush_tensor **g = r->grads->n ? r->grads->t : NULL;
-    int failed = r->inputs ? rush_grad_of(r->roots->n, r->roots->t, g, r->inputs->n, r->inputs->t, r->out, r->retain, r->graph, r->unused)
-                           : rush_backward_full(r->roots->n, r->roots->t, g, r->retain, r->graph);
+    int n = r->roots->n, failed;
+    if (!r->inputs) failed = rush_backward_full(n, r->roots->t, g, r->retain, r->graph);
+    else if (!r->out) failed = rush_backward_into(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->retain, r->graph);
+    else failed = rush_grad_of(n, r->roots->t, g, r->inputs->n, r->inputs->t, r->out, r->retain, r->graph, r->unused);
     PyEval_RestoreThread(thread);
     int late = py_backward_ends(failed);
     return failed ? py_raise_int() : late;
@@ -76,7 +78,7 @@ static void *go_deeper(void *arg)
     size_t mark = rush_scope_open();
     d->failed = run_here(d->r);
     if (d->failed) PyErr_Fetch(&d->error[0], &d->error[1], &d->error[2]);
-    for (int i = 0; d->r->inputs && i < d->r->inputs->n && !d->failed; ++i) rush_keep(d->r->out[i]);
+    for (int i = 0; d->r->out && i < d->r->inputs->n && !d->failed; ++i) rush_keep(d->r->out[i]);
     rush_scope_close(mark);
     PyGILState_Release(gil);
     return NULL;
@@ -93,19 +95,7 @@ static int run(const request *r)
     PyEval_RestoreThread(mine);
     if (!started) return run_here(r);
     if (d.failed) return PyErr_Restore(d.error[0], d.error[1], d.error[2]), -1;
-    for (int i = 0; r->inputs && i < r->inputs->n; ++i) rush_park(r->out[i]);
-    return 0;
-}
-
-/* backward(inputs=...): the gradients of these alone are accumulated. */
-static int accumulate(const tensor_list *inputs, rush_tensor **got)
-{
-    for (int i = 0; i < inputs->n; ++i) {
-        rush_tensor *t = inputs->t[i], *old = rush_grad(t);
-        if (!got[i]) continue;
-        rush_tensor *next = old ? T("add.Tensor", V(old), V(got[i])) : got[i];
-        if (!next || rush_grad_set(t, next)) return py_raise_int();
-    }
+    for (int i = 0; r->out && i < r->inputs->n; ++i) rush_park(r->out[i]);
     return 0;
 }
 
@@ -128,15 +118,15 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
     if (PyErr_Occurred() || read_list(args[0], &roots, false, "tensors") || (args[1] != Py_None && read_list(args[1], &grads, true, "grad_tensors")) ||
         (has_inputs && read_list(args[4], &inputs, false, "inputs")) || check_lengths(&roots, &grads))
         goto end;
-    rush_tensor **out = has_inputs ? rush_scope_alloc(sizeof *out * inputs.n) : NULL;
-    if (has_inputs && !out) {
+    bool returns = has_inputs && !into;
+    rush_tensor **out = returns ? rush_scope_alloc(sizeof *out * inputs.n) : NULL;
+    if (returns && !out) {
         py_raise();
         goto end;
     }
-    request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, into || PyObject_IsTrue(args[5]) > 0, out};
+    request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, PyObject_IsTrue(args[5]) > 0, out};
     if (run(&r)) goto end;
-    if (has_inputs && into && accumulate(&inputs, out)) goto end;
-    result = has_inputs && !into ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);
+    result = returns ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);
 end:
     rush_scope_close(mark);
     return result;

@@ -45,6 +45,7 @@ typedef struct task {
     capture *captures; /* sorted by node */
     int ncaptures;
     bool retain, graph;
+    bool into;    /* what is asked for is for .grad: leaves accumulate it, other tensors have a hook that does */
     bool later;   /* some node was recorded while work was put off */
     const void *thread;  /* whose walk it is, see rush_walker() */
     unsigned generation; /* of the process, see below */
@@ -183,7 +184,8 @@ static int walk(task *t, rush_node *root)
         rush_node *node = stack.item[stack.n - 2];
         size_t e = (size_t)stack.item[stack.n - 1];
         if (e == node->nedge) {
-            if (t->ncaptures && captures(t, captures_from(t, node), node)) node->needed |= DELIVER;
+            if (t->ncaptures && captures(t, captures_from(t, node), node))
+                node->needed |= t->into && node->kind == &rush_accumulate_kind ? DELIVER | EXECUTE : DELIVER;
             stack.n -= 2;
             /* The parents learn it from their edges, below and here. */
             if (stack.n && node->needed) ((rush_node *)stack.item[stack.n - 2])->needed |= DELIVER | EXECUTE;
@@ -357,9 +359,9 @@ static int work(task *t, rush_node *node, rush_tensor **g, rush_tensor **gin)
     rush_autograd *leaf = is_leaf ? ((rush_tensor *)node->data)->ag : NULL;
     if (leaf && leaf->hooks && run_hooks(leaf->hooks, true, node, g, gin)) return -1;
     if (node->hooks && run_hooks(node->hooks, true, node, g, gin)) return -1;
-    for (capture *c = t->ncaptures ? captures_from(t, node) : NULL; c && captures(t, c, node); ++c)
+    for (capture *c = t->ncaptures && !t->into ? captures_from(t, node) : NULL; c && captures(t, c, node); ++c)
         if (!c->got) c->got = rush_keep(g[c->edge.slot]);
-    if (!(node->needed & EXECUTE) || (t->ncaptures && is_leaf)) return 0;
+    if (!(node->needed & EXECUTE) || (t->ncaptures && !t->into && is_leaf)) return 0;
     int failed = is_leaf ? accumulate(node, g[0], gin) : derive(node, g, gin);
     if (failed && !rush_failed()) rush_fail(RUSH_RUNTIME_ERROR, "%s failed", node->kind->name(node));
     if (!failed && node->hooks) failed = run_hooks(node->hooks, false, node, g, gin);
@@ -510,7 +512,7 @@ static int run_task(task *t, int n, rush_tensor **roots, rush_tensor **grads)
     return 0;
 }
 
-static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph, int ncaptures, capture *captures)
+static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph, int ncaptures, capture *captures, bool into)
 {
     task room, *t = &room; /* large: what is not needed is not cleared */
     if (rush_failed()) return -1;
@@ -521,6 +523,7 @@ static int run_backward(int n, rush_tensor **roots, rush_tensor **grads, bool re
     t->generation = generation;
     t->ncaptures = ncaptures;
     t->captures = captures;
+    t->into = into;
     uint32_t mode = rush_now.mode;
     size_t mark = rush_scope_open();
     start_list(&t->roots);
@@ -556,13 +559,30 @@ static int check_list(int n, rush_tensor *const *t, const char *what)
 
 int rush_backward_full(int n, rush_tensor **roots, rush_tensor **grads, bool retain_graph, bool create_graph)
 {
-    return check_list(n, roots, "backward of") || check_lives(n, grads) ? -1 : run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL);
+    return check_list(n, roots, "backward of") || check_lives(n, grads) ? -1 : run_backward(n, roots, grads, retain_graph, create_graph, 0, NULL, true);
 }
 
 int rush_backward(rush_tensor *loss)
 {
     if (!loss) return rush_failed() ? -1 : rush_fail(RUSH_RUNTIME_ERROR, "backward of no tensor");
     return rush_backward_full(1, &loss, NULL, false, false);
+}
+
+int rush_backward_into(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, bool retain_graph, bool create_graph)
+{
+    if (check_list(n, roots, "backward of") || check_lives(n, grads) || check_list(n_in, inputs, "backward to")) return -1;
+    capture *asked = rush_calloc(RUSH_MAX(n_in, 1), sizeof *asked);
+    if (!asked) return -1;
+    int failed = 0;
+    for (int i = 0; i < n_in && !failed; ++i) {
+        failed = rush_retain_grad(inputs[i]);
+        if (!failed) asked[i].edge = rush_grad_edge(inputs[i]);
+    }
+    if (!failed && n_in > 1) qsort(asked, (size_t)n_in, sizeof *asked, by_node);
+    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, asked, true) ? -1 : 0;
+    for (int i = 0; i < n_in; ++i) rush_node_drop(asked[i].edge.node);
+    rush_free(asked);
+    return failed;
 }
 
 int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, rush_tensor **out,
@@ -581,7 +601,7 @@ int rush_grad_of(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush
         else asked[i] = (capture){.edge = rush_grad_edge(inputs[i]), .input = i};
     }
     if (!failed && n_in > 1) qsort(asked, (size_t)n_in, sizeof *asked, by_node);
-    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, asked);
+    failed = failed || run_backward(n, roots, grads, retain_graph, create_graph, n_in, asked, false);
     for (int i = 0; i < n_in; ++i) {
         if (asked[i].got && !failed) out[asked[i].input] = rush_park(asked[i].got);
         else rush_drop(asked[i].got);
