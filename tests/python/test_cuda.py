@@ -260,7 +260,7 @@ torch.cuda.synchronize(); assert torch.cuda.current_stream().query()
 def test_memory_emulated():
     """Counts, reuse, the limit, and what is said when there is no more."""
     passes("""
-assert torch.cuda.memory_allocated() == 0
+assert torch.cuda.memory_allocated() == 0 and torch.cuda.memory_stats() == {} and not torch.cuda.is_initialized()
 x = torch.ones(1000, device="cuda"); first = x.data_ptr()
 assert torch.cuda.memory_allocated() == 4000 and torch.cuda.memory_reserved() == 2 << 20
 del x; assert torch.ones(900, device="cuda").data_ptr() == first and torch.cuda.max_memory_allocated() >= 4000

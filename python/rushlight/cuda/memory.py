@@ -15,7 +15,7 @@ __all__ = ["caching_allocator_alloc", "caching_allocator_delete", "set_per_proce
 
 def _stats(device=None):
     """The counts of tensors, and of what the allocator has taken for them."""
-    if not torch.cuda.is_available():
+    if not torch.cuda.is_initialized():
         return {}
     device = torch.cuda._device(device)
     tensors, taken = torch._C._device_memory_stats(device), torch._C._cuda_memory(device.index)
