@@ -6,7 +6,7 @@ import time
 import pytest
 import rushlight as torch
 import rushlight.distributed as dist
-from test_dist import Ranks
+from test_dist import Ranks, port
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
 
@@ -199,6 +199,101 @@ work(main, 3)
 {[round(x, 5) for x in v.tolist()]} {[round(x, 5) for x in w.tolist()]} None None
 ['No tensors provided for gradient computation.', 'requires_grad not set on root', ' is not a scalar, all roots need to be scalar']
 True
+"""
+
+
+def test_modules_at_other_workers():
+    out = outputs(3, """
+from rushlight.distributed.nn import RemoteModule
+class Scaled(torch.nn.Module):
+    def __init__(self, n, bias=True):
+        super().__init__()
+        self.own, self.drop = torch.nn.Linear(n, 3, bias=bias), torch.nn.Dropout(0.5)
+        torch.nn.init.ones_(self.own.weight)
+    def forward(self, x, scale=1.): return self.own(x) * scale
+def used(m, x): return type(m).__name__, m.on, m.device, m.forward(x).tolist()
+def mode(ref): return ref.local_value().training
+class Holder(torch.nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+def main():
+    m, x = RemoteModule("w1/cpu", Scaled, (2,), {"bias": False}), torch.ones(1, 2)
+    print(m.forward(x).tolist(), m(x, scale=3.).tolist(), m.forward_async(x).wait().tolist(), m.on, m.device, m.get_module_rref() is m.module_rref)
+    print([p.to_here().shape for p in m.remote_parameters()], m.remote_parameters(recurse=False))
+    print(rpc.rpc_sync("w2", used, (m, x)), rpc.rpc_sync("w1", used, (m, x)))
+    print(RemoteModule.init_from_module_rref("rank:1", m.module_rref).forward(x).tolist(), RemoteModule("w0", torch.nn.Identity).forward(x).tolist())
+    print(type(m.eval()).__name__, rpc.rpc_sync("w1", mode, (m.module_rref,)), Holder(m).train() is not None and rpc.rpc_sync("w1", mode, (m.module_rref,)))
+    import pickle
+    for f in (m.cuda, m.parameters, m.state_dict, lambda: pickle.dumps(m), RemoteModule("w1", dict).forward, lambda: RemoteModule("a/b/c", Scaled)):
+        kind, text = told(f)
+        print(kind, text.splitlines()[0], "Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>" in text)
+    with dist_autograd.context() as c:
+        dist_autograd.backward(c, [m.forward(x).sum()])
+        print(rpc.rpc_sync("w1", gradients, (c,)))
+def gradients(c): return [g.tolist() for g in dist_autograd.get_gradients(c).values()]
+try:
+    RemoteModule("w1", Scaled)
+except AssertionError as error:
+    print(error)
+work(main, 3)
+""")
+    assert out[0] == """RemoteModule only works in RPC.
+[[2.0, 2.0, 2.0]] [[6.0, 6.0, 6.0]] [[2.0, 2.0, 2.0]] w1 cpu True
+[torch.Size([3, 2])] []
+('RemoteModule', 'w1', 'cpu', [[2.0, 2.0, 2.0]]) ('RemoteModule', 'w1', 'cpu', [[2.0, 2.0, 2.0]])
+[[2.0, 2.0, 2.0]] [[1.0, 1.0]]
+Scaled False True
+ValueError Method ``cuda`` not supported for RemoteModule False
+ValueError Method ``parameters`` not supported for RemoteModule. Please use ``remote_parameters`` instead. False
+ValueError Method ``state_dict`` not supported for RemoteModule False
+RuntimeError Cannot pickle RemoteModule in python pickler. RemoteModule can only be pickled when using RPC False
+ValueError On WorkerInfo(id=1, name=w1): True
+ValueError Could not parse remote_device: a/b/c. The valid format is '<workername>/<device>' or 'rank:<rank>/<device>' or '<device>' False
+[[[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]]
+"""
+
+
+def test_gradients_are_averaged_within_a_context():
+    """Two trainers, a table at the third worker: the parameters under DistributedDataParallel get the mean of both, the table the sum of both contexts."""
+    out = outputs(3, """
+from rushlight.distributed.nn import RemoteModule
+from rushlight.nn.parallel import DistributedDataParallel as DDP
+class Half(torch.nn.Module):  # one layer has no part
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
+        torch.nn.init.ones_(self.a.weight)
+    def forward(self, x): return self.a(x) if rank or x.sum() > 100 else self.a(x) + 0 * self.b(x)
+def train(table, k):
+    model = DDP(Half(), find_unused_parameters=True)
+    model.module.a.weight.grad = torch.full((1, 2), 7.)
+    mine = torch.ones(2, requires_grad=True)
+    optimizer = DistributedOptimizer(torch.optim.SGD, [rpc.RRef(p) for p in model.parameters()], lr=1.)
+    with dist_autograd.context() as c:
+        loss = model(table.forward(torch.tensor([k])) * (k + 1) * mine).sum()
+        dist_autograd.backward(c, [loss])
+        found = dist_autograd.get_gradients(c)
+        print([found[p].tolist() for p in model.parameters()], found[mine].tolist(), model.module.a.weight.grad.tolist())
+        print(rpc.rpc_sync("w2", gradients, (c,)))
+        optimizer.step(c)
+    print(model.module.a.weight.tolist(), model.module.a.weight.grad.tolist())
+    with dist_autograd.context() as c, model.no_sync():
+        dist_autograd.backward(c, [model(torch.ones(1, 2) * (k + 1) * 100).sum()])
+        print(dist_autograd.get_gradients(c)[model.module.a.weight].tolist())
+def gradients(c): return [g.tolist() for g in dist_autograd.get_gradients(c).values()]
+if rank < 2:
+    dist.init_process_group("gloo", store=dist.PrefixStore("trainers", dist.TCPStore(url.split("/")[2].split(":")[0], other, is_master=rank == 0)), rank=rank, world_size=2)
+def main():
+    table = RemoteModule("w2", torch.nn.Embedding.from_pretrained, (torch.ones(2, 2),), {"freeze": False})
+    torch.futures.wait_all([rpc.rpc_async(f"w{k}", train, (table, k)) for k in range(2)])
+work(main, 3)
+""".replace("other", str(port())))
+    for k in range(2):
+        assert out[k] == f"""[[[1.5, 1.5]], [[0.0, 0.0]]] {[float(k + 1)] * 2} [[7.0, 7.0]]
+[{[[k + 1.0] * 2 if i == k else [0.0, 0.0] for i in range(2)]}]
+[[-0.5, -0.5]] [[7.0, 7.0]]
+[[{100.0 * (k + 1)}, {100.0 * (k + 1)}]]
 """
 
 

@@ -12,6 +12,7 @@ import rushlight as torch
 __all__ = ["backward", "context", "get_gradients", "is_available"]
 
 _contexts, _lock, _numbers, _thread = {}, threading.Lock(), itertools.count(), threading.local()
+_filling = threading.Lock()  # while gradients of a context are in .grad
 
 
 def is_available():
@@ -27,10 +28,15 @@ class DistAutogradContext:
         self.messages = {}   # number of a message from here -> its tensors
         self.leaves = {}     # id of a leaf that came -> (it, worker, message, index)
         self.grads = {}      # id of a parameter -> (it, its gradient)
+        self.averaged = {}   # id of a parameter -> it, whose gradient DistributedDataParallel averages when it comes to .grad
         self.workers = set()  # that know of this context through this worker
 
     def _context_id(self):
         return self.id
+
+    def averages(self, parameters):
+        with self.lock:
+            self.averaged.update((id(p), p) for p in parameters)
 
     def sent(self, to, number, tensors):
         with self.lock:
@@ -121,11 +127,29 @@ def _leaves(roots):
     return list(found.values())
 
 
+def _gradients(here, roots, leaves, gradients):
+    """(leaves, their gradients, None where there is none), without a change of .grad."""
+    if not any(id(leaf) in here.averaged for leaf in leaves):
+        return leaves, torch.autograd.grad(roots, leaves, gradients, retain_graph=True, allow_unused=True)
+    reached = {id(leaf) for leaf in leaves}
+    filled = leaves + [p for key, p in here.averaged.items() if key not in reached]  # these have a gradient if they have one at another rank
+    with _filling:
+        before = [leaf.grad for leaf in filled]
+        for leaf in filled:
+            leaf.grad = None
+        try:
+            torch.autograd.backward(roots, gradients, retain_graph=True, inputs=leaves)
+            return filled, [leaf.grad for leaf in filled]
+        finally:
+            for leaf, gradient in zip(filled, before):
+                leaf.grad = gradient
+
+
 def _pass(here, roots, gradients):
     """From roots to all leaves, and on where a leaf came from elsewhere; returns when all is done."""
     from ..rpc._agent import agent
-    leaves, on = _leaves(roots), {}
-    found = torch.autograd.grad(roots, leaves, gradients, retain_graph=True, allow_unused=True)
+    on = {}
+    leaves, found = _gradients(here, roots, _leaves(roots), gradients)
     with here.lock:
         for leaf, gradient in zip(leaves, found):
             if gradient is None:

@@ -45,7 +45,7 @@ def install(made):
 
 
 class Pickler(pickle.Pickler):
-    """Knows references, and tensors through which gradients come back."""
+    """Knows what goes to workers in a way of its own (references), and tensors through which gradients come back."""
 
     def __init__(self, file, context, tensors):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -53,9 +53,8 @@ class Pickler(pickle.Pickler):
 
     def reducer_override(self, x):
         from ..autograd import arrived
-        from ._rref import RRef, opened
-        if type(x) is RRef:
-            return opened, x._share()
+        if hasattr(type(x), "_reduce_for_workers"):
+            return x._reduce_for_workers()
         if self.context is not None and isinstance(x, torch.Tensor) and x.requires_grad:
             self.tensors.append(x)
             return arrived, (self.context.id, x.detach(), len(self.tensors) - 1)

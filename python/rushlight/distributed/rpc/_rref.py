@@ -190,6 +190,9 @@ class RRef:
         if me is not None and getattr(self, "_weights", None):  # sent by the clock's thread: this may be any, in the midst of anything
             me.garbage.put((self._owner.id, count, self._id, [(batch, -weight) for batch, weight in self._weights]))
 
+    def _reduce_for_workers(self):
+        return opened, self._share()
+
     def __reduce__(self):
         raise RuntimeError("Can not pickle rref in python pickler, rref can only be pickled when using RPC")
 

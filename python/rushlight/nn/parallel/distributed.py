@@ -100,8 +100,9 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs, **kwargs):
         synchronised = torch.is_grad_enabled() and self.require_backward_grad_sync
-        if synchronised and getattr(sys.modules.get("rushlight.distributed.autograd"), "current", bool)():
-            raise NotImplementedError("DistributedDataParallel within a distributed autograd context is not supported: its gradients would not be averaged")
+        context = getattr(sys.modules.get("rushlight.distributed.autograd"), "current", bool)()
+        if synchronised and context:
+            context.averages(self._parameters_of_ddp)
         buffers = self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
         if self._joining is not None:
             self._joining.notify((synchronised, buffers))

@@ -1,0 +1,1 @@
+"""Modules that live at other workers."""
