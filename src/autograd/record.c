@@ -120,11 +120,12 @@ rush_tensor *rush_saved_read(rush_saved *s, rush_node *node)
                   writer ? " It was changed by " : "", writer ? writer : "");
         return NULL;
     }
-    if (s->is_output && rush_is_watched(t) && has_gradient(node->op, (int)s->slot, t)) t = T("detach", V(t));
-    if (t && s->is_output && !(rush_now.mode & RUSH_MODE_NO_GRAD) && has_gradient(node->op, (int)s->slot, t)) {
+    if (t && s->is_output && has_gradient(node->op, (int)s->slot, t)) {
+        bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
+        if (rush_is_watched(t)) t = T("detach", V(t)); /* by who looks: what is behind t is theirs */
+        else if (graph) t = rush_tensor_detach(t);
+        if (!t || !graph) return t;
         /* for second derivatives it needs its history */
-        t = rush_tensor_detach(t);
-        if (!t) return NULL;
         rush_node_output(node, (int)s->slot, t);
         if (!t->ag) return NULL; /* no memory */
     }
@@ -244,7 +245,7 @@ static int op_apply(rush_node *node, rush_tensor **g, rush_tensor **gin)
     if (rush_failed()) return -1;
     e = 0;
     for (int i = 0; i < op->nargs; ++i) {
-        if (in[i].kind == RUSH_V_TENSOR) gin[e++] = grads[i];
+        if (node->in[i].kind == RUSH_V_TENSOR) gin[e++] = grads[i]; /* the node's: a number that stands for a tensor has no edge */
         else if (in[i].kind == RUSH_V_TENSORS)
             for (uint32_t j = 0; j < in[i].n; ++j) gin[e++] = lists[i][j];
     }
