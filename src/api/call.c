@@ -99,7 +99,7 @@ static int check_self(const survey *s, const rush_op *op, const rush_value *in)
 {
     RUSH_CHECK(op->nargs && in[0].kind == RUSH_V_TENSOR, RUSH_TYPE_ERROR, "the operation has no in-place form");
     if (elsewhere(s, op, in[0].t)) return two_devices(s->first, in[0].t);
-    if (rush_inplace_check(in[0].t, s->wants_grad)) return -1;
+    if (rush_inplace_check(in[0].t, s->wants_grad && !(op->flags & RUSH_NO_GRAD))) return -1;
     bool recorded = s->wants_grad && !(rush_now.mode & (RUSH_MODE_NO_GRAD | RUSH_MODE_INFERENCE));
     for (int i = 0; recorded && i < op->nargs; ++i) /* histories are read, and may turn out to be no more, before anything is changed */
         if (in[i].kind == RUSH_V_TENSOR && in[i].t->base && !rush_grad_fn(in[i].t) && rush_failed()) return -1;

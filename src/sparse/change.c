@@ -112,6 +112,7 @@ static int sizes_fit(const rush_tensor *self, rush_value size)
 {
     const rush_sparse *p = self->parts;
     int n = (int)size.n, cols = n - 1, rows = n - 2;
+    RUSH_CHECK(!rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
     RUSH_CHECK(n >= 2, RUSH_RUNTIME_ERROR, "torch.resize_: Only batched sparse CSR matrices are supported, but got size %s", rush_shape_text(n, size.ints));
     RUSH_CHECK(n == self->ndim && !p->dense_dim && !memcmp(size.ints, self->size, sizeof *self->size * p->batch_dim), RUSH_NOT_IMPLEMENTED,
                "torch.resize_: batches and dense dimensions of a sparse compressed tensor stay as they are, but size %s was to become %s", rush_shape_of(self), rush_shape_text(n, size.ints));

@@ -76,9 +76,21 @@ static void add_bool(char **p, const int64_t *s, int64_t n, const void *arg)
     for (int64_t i = 0; i < n; i++) p[0][i * s[0]] = p[1][i * s[1]] | p[2][i * s[2]];
 }
 
+static void line_f32(float *to, float start, float each, int64_t i, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) to[k] = __builtin_fmaf(each, (float)(i + k), start);
+}
+
+static void line_f64(double *to, double start, double each, int64_t i, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) to[k] = __builtin_fma(each, (double)(i + k), start);
+}
+
 /* Wrapping sums are the same bits for signed and unsigned integers. */
 RUSH_KERNELS(fill) = {
     .fill = fill,
+    .line_f32 = line_f32,
+    .line_f64 = line_f64,
     .add = {[RUSH_BOOL] = add_bool, [RUSH_U8] = add_1, [RUSH_I8] = add_1, [RUSH_I16] = add_2, [RUSH_U16] = add_2, [RUSH_I32] = add_4,
             [RUSH_U32] = add_4, [RUSH_I64] = add_8, [RUSH_U64] = add_8, [RUSH_F32] = add_f32, [RUSH_F64] = add_f64,
             [RUSH_C64] = add_c64, [RUSH_C128] = add_c128},

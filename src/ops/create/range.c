@@ -3,6 +3,7 @@
  * Each is a formula of the index. Blocks of it are worked out in int64, float or double (the precision that PyTorch uses
  * for that dtype) and converted to whatever the result is.
  */
+#include "kernels/cpu/fill.h"
 #include "op/formula.h"
 #include "ops/create/factory.h"
 #include "ops/geometry.h"
@@ -89,15 +90,57 @@ static void whole_steps(const sequence *s, int64_t i, int64_t n, void *block)
     for (int64_t k = 0; k < n; ++k, v += step) b[k] = v;
 }
 
+static float rounded(float x, rush_dtype d)
+{
+    uint16_t half;
+    rush_convert(&half, d, 0, &x, RUSH_F32, 0, 1);
+    rush_convert(&x, RUSH_F32, 0, &half, d, 0, 1);
+    return x;
+}
+
+/* PyTorch makes two vectors of 32 bytes at a time and the rest one by one, and its numbers tell: a vector's first element is rounded
+ * to the dtype, the others are counted from it. Where the vector of element i begins; -1: it is one of the rest. */
+static int64_t vector_of(const sequence *s, int64_t i, int64_t *left)
+{
+    int64_t lanes = 32 / (int64_t)rush_dtypes[s->dtype].size, whole = s->count / (2 * lanes) * (2 * lanes);
+    *left = i < whole ? lanes - i % lanes : s->count - i;
+    return i < whole ? i / lanes * lanes : -1;
+}
+
 static void steps(const sequence *s, int64_t i, int64_t n, void *block)
+{
+    double *b = block, base = s->start[0];
+    for (int64_t k = 0, m; k < n; k += m) {
+        int64_t first = vector_of(s, i + k, &m);
+        m = RUSH_MIN(m, n - k);
+        if (first >= 0) rush_k_fill->line_f64(&base, s->start[0], s->each[0], first, 1);
+        if (first >= 0 && s->dtype == RUSH_F32) base = (float)base;
+        rush_k_fill->line_f64(b + k, first < 0 ? s->start[0] : base, s->each[0], i + k - RUSH_MAX(first, 0), m);
+    }
+}
+
+static void steps_half(const sequence *s, int64_t i, int64_t n, void *block)
+{
+    float *b = block, start = (float)s->start[0], each = (float)s->each[0], base = start;
+    for (int64_t k = 0, m; k < n; k += m) {
+        int64_t first = vector_of(s, i + k, &m);
+        m = RUSH_MIN(m, n - k);
+        if (first >= 0) rush_k_fill->line_f32(&base, start, each, first, 1);
+        rush_k_fill->line_f32(b + k, first < 0 ? start : rounded(base, s->dtype), each, i + k - RUSH_MAX(first, 0), m);
+    }
+}
+
+/* range() is made one by one. */
+static void line(const sequence *s, int64_t i, int64_t n, void *block)
 {
     double *b = block;
     for (int64_t k = 0; k < n; ++k) b[k] = s->start[0] + s->each[0] * (double)(i + k);
 }
 
-static void arange_fill(rush_tensor *t, rush_value start, rush_value step)
+static void arange_fill(rush_tensor *t, rush_value start, rush_value step, bool closed)
 {
-    sequence s = {.fn = steps, .compute = RUSH_F64};
+    sequence s = {.fn = closed ? line : steps, .compute = RUSH_F64, .count = t->numel};
+    if (!closed && (t->dtype == RUSH_F16 || t->dtype == RUSH_BF16)) s.fn = steps_half, s.compute = RUSH_F32;
     if (rush_dtypes[t->dtype].category <= 1) {
         s.fn = whole_steps;
         s.compute = RUSH_I64;
@@ -136,9 +179,9 @@ static int arange_make(rush_value *out, const rush_value *options, rush_value st
 static int arange_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 1, rush_v_int(0), in[0], rush_v_int(1), false); }
 static int arange_start_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), false); }
 static int arange_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], false); }
-static void arange_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, rush_v_int(0), rush_v_int(1)); }
-static void arange_start_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1)); }
-static void arange_step_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2]); }
+static void arange_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, rush_v_int(0), rush_v_int(1), false); }
+static void arange_start_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1), false); }
+static void arange_step_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2], false); }
 
 static rush_op op_arange = {
     .schema = "arange(Scalar end, " OPTIONS ") -> Tensor",
@@ -157,53 +200,46 @@ static rush_op op_arange_step = {
 
 static int range_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), true); }
 static int range_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], true); }
+static void range_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1), true); }
+static void range_step_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2], true); }
 
 static rush_op op_range_step = {
     .schema = "range.step(Scalar start, Scalar end, Scalar step=1, " OPTIONS ") -> Tensor",
     .doc = "start, start + step, ... up to and including end. arange() is what Python's range does.",
-    .shape = range_step_shape, .cpu = arange_step_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
+    .shape = range_step_shape, .cpu = range_step_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 static rush_op op_range = {
     .schema = "range(Scalar start, Scalar end, " OPTIONS ") -> Tensor",
-    .doc = "start, start + 1, ... up to and including end.", .shape = range_shape, .cpu = arange_start_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
+    .doc = "start, start + 1, ... up to and including end.", .shape = range_shape, .cpu = range_cpu, .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 
 /* ---- linspace, logspace: from both ends towards the middle, so that both are hit exactly ---- */
 
 static void spaced_f32(const sequence *s, int64_t i, int64_t n, void *block)
 {
-    float *b = block, start = (float)s->start[0], end = (float)s->end[0], step = (float)s->each[0];
-    for (int64_t k = 0; k < n; ++k) {
-        int64_t at = i + k;
-        b[k] = at < s->half ? start + step * (float)at : end - step * (float)(s->count - at - 1);
-    }
+    float *b = block, each = (float)s->each[0];
+    int64_t low = RUSH_MIN(RUSH_MAX(s->half - i, 0), n);
+    rush_k_fill->line_f32(b, (float)s->start[0], each, i, low);
+    rush_k_fill->line_f32(b + low, (float)s->end[0], each, i + low - (s->count - 1), n - low);
 }
 
-static float rounded(float x, rush_dtype d)
-{
-    uint16_t half;
-    rush_convert(&half, d, 0, &x, RUSH_F32, 0, 1);
-    rush_convert(&x, RUSH_F32, 0, &half, d, 0, 1);
-    return x;
-}
-
-/* Half types: the step and its multiples are rounded to the type. */
+/* Half types: the step, the index and its multiples are rounded to the type. */
 static void spaced_half(const sequence *s, int64_t i, int64_t n, void *block)
 {
     float *b = block, start = rounded((float)s->start[0], s->dtype), end = rounded((float)s->end[0], s->dtype), step = (float)s->each[0];
     for (int64_t k = 0; k < n; ++k) {
         int64_t at = i + k;
-        b[k] = at < s->half ? start + rounded(step * (float)at, s->dtype) : end - rounded(step * (float)(s->count - at - 1), s->dtype);
+        float times = rounded((float)(at < s->half ? at : s->count - at - 1), s->dtype);
+        b[k] = at < s->half ? start + rounded(step * times, s->dtype) : end - rounded(step * times, s->dtype);
     }
 }
 
 static void spaced_f64(const sequence *s, int64_t i, int64_t n, void *block)
 {
     double *b = block;
-    for (int64_t k = 0; k < n; ++k) {
-        int64_t at = i + k;
-        b[k] = at < s->half ? s->start[0] + s->each[0] * (double)at : s->end[0] - s->each[0] * (double)(s->count - at - 1);
-    }
+    int64_t low = RUSH_MIN(RUSH_MAX(s->half - i, 0), n);
+    rush_k_fill->line_f64(b, s->start[0], s->each[0], i, low);
+    rush_k_fill->line_f64(b + low, s->end[0], s->each[0], i + low - (s->count - 1), n - low);
 }
 
 static void spaced_complex(const sequence *s, int64_t i, int64_t n, void *block)
@@ -219,8 +255,10 @@ static void spaced_complex(const sequence *s, int64_t i, int64_t n, void *block)
 static void powers_f64(const sequence *s, int64_t i, int64_t n, void *block)
 {
     double *b = block;
-    spaced_f64(s, i, n, block);
-    for (int64_t k = 0; k < n; ++k) b[k] = pow(s->base[0], b[k]);
+    for (int64_t k = 0; k < n; ++k) {
+        int64_t at = i + k;
+        b[k] = pow(s->base[0], at < s->half ? s->start[0] + s->each[0] * (double)at : s->end[0] - s->each[0] * (double)(s->count - at - 1));
+    }
 }
 
 /* base^(x + iy) of a real base */
@@ -257,15 +295,17 @@ static void spaced_fill(rush_tensor *t, rush_value start, rush_value end, double
     if (t->numel == 0) return;
     endpoint(s.start, start, t->dtype);
     endpoint(s.end, end, t->dtype);
-    if (s.count == 1) {
-        s.half = 1;
-    } else {
-        for (int k = 0; k < 2; ++k) s.each[k] = (s.end[k] - s.start[k]) / (double)(s.count - 1);
-        if (t->dtype == RUSH_F32) s.each[0] = ((float)s.end[0] - (float)s.start[0]) / (float)(s.count - 1);
+    bool half = t->dtype == RUSH_F16 || t->dtype == RUSH_BF16, single = t->dtype == RUSH_F32;
+    for (int k = 0; k < 2 && (half || single); ++k) { /* ends and their distance are numbers of the dtype */
+        double *ends[] = {s.start, s.end};
+        ends[k][0] = half ? rounded((float)ends[k][0], t->dtype) : (float)ends[k][0];
     }
-    bool half = t->dtype == RUSH_F16 || t->dtype == RUSH_BF16;
-    if (half && s.count > 1)
-        s.each[0] = rounded((rounded((float)s.end[0], t->dtype) - rounded((float)s.start[0], t->dtype)) / (float)(s.count - 1), t->dtype);
+    for (int k = 0; k < 2; ++k) s.each[k] = s.end[k] - s.start[k];
+    if (half || single) s.each[0] = half ? rounded((float)s.each[0], t->dtype) : (float)s.each[0];
+    if (s.count == 1) s.half = 1;
+    else if (half && !powers) s.each[0] = rounded((float)s.each[0] / rounded((float)(s.count - 1), t->dtype), t->dtype);
+    else if (single && !powers) s.each[0] = (float)s.each[0] / (float)(s.count - 1);
+    else for (int k = 0; k < 2; ++k) s.each[k] /= (double)(s.count - 1);
     s.fn = powers ? powers_f64 : spaced_f64;
     if (is_complex) s.compute = RUSH_C128, s.fn = powers ? powers_complex : spaced_complex;
     else if (!powers && t->dtype != RUSH_F64 && rush_dtypes[t->dtype].category == 2) s.compute = RUSH_F32, s.fn = half ? spaced_half : spaced_f32;

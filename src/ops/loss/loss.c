@@ -33,15 +33,23 @@ static void difference_grad(rush_grads *s)
     }
 }
 
+/* a - b, where one may be of truth values. */
+static rush_tensor *difference(rush_tensor *a, rush_tensor *b)
+{
+    if (a->dtype == RUSH_BOOL && b->dtype != RUSH_BOOL) a = to_dtype(a, b->dtype);
+    if (b->dtype == RUSH_BOOL && a && a->dtype != RUSH_BOOL) b = to_dtype(b, a->dtype);
+    return sub(a, b);
+}
+
 static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *d = sub(in[0].t, in[1].t);
+    rush_tensor *d = difference(in[0].t, in[1].t);
     return REDUCED(out, mul(d, d), in[2]);
 }
 
 static int mse_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *d = sub(in[1].t, in[2].t);
+    rush_tensor *d = difference(in[1].t, in[2].t);
     return d ? rush_result(out, mul(mul(d, 2 * share(d, in[3])), in[0].t)) : -1;
 }
 
@@ -52,14 +60,14 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
     double beta = in[3].f;
     RUSH_CHECK(beta >= 0, RUSH_RUNTIME_ERROR, "smooth_l1_loss does not support negative values for beta.");
     if (beta == 0) return l1_run(op, in, out);
-    rush_tensor *d = sub(in[0].t, in[1].t), *z = abs_(d);
+    rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
 }
 
 static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double beta = in[4].f;
-    rush_tensor *d = sub(in[1].t, in[2].t);
+    rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
     rush_tensor *slope = beta == 0 ? T("sign", V(d)) : where(ge(abs_(d), beta), T("sign", V(d)), div_(d, beta));
     return rush_result(out, mul(mul(slope, share(d, in[3])), in[0].t));
@@ -69,14 +77,14 @@ static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[3].f;
     RUSH_CHECK(delta > 0, RUSH_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
-    rush_tensor *d = sub(in[0].t, in[1].t), *z = abs_(d);
+    rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta)), in[2]);
 }
 
 static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[4].f;
-    rush_tensor *d = sub(in[1].t, in[2].t);
+    rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
     return rush_result(out, mul(mul(where(gt(abs_(d), delta), mul(T("sign", V(d)), delta), d), share(d, in[3])), in[0].t));
 }
@@ -290,8 +298,8 @@ static int cosine_run(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *a = in[0].t, *b = in[1].t;
     rush_dtype d = rush_promote(a->dtype, b->dtype);
     RUSH_CHECK(rush_dtypes[d].category >= 2, RUSH_RUNTIME_ERROR, "expected common dtype to be floating point, yet common dtype is %s", rush_dtype_name(d));
-    if (a->dtype != d) a = to_dtype(a, d);
-    if (b->dtype != d) b = to_dtype(b, d);
+    if (rush_dtypes[a->dtype].category < 2) a = to_dtype(a, d); /* halves keep their own norm, as PyTorch's numbers show */
+    if (rush_dtypes[b->dtype].category < 2) b = to_dtype(b, d);
     int64_t size[RUSH_MAXDIM];
     int nd;
     if (!a || !b || rush_broadcast_sizes(a->ndim, a->size, b->ndim, b->size, &nd, size)) return -1;

@@ -86,9 +86,15 @@ static int resized(rush_tensor *self, int n, const int64_t *size, rush_value for
     return 0;
 }
 
+static int may_resize(const rush_tensor *self)
+{
+    RUSH_CHECK(!rush_wants_grad(self), RUSH_RUNTIME_ERROR, "cannot resize variables that require grad");
+    return 0;
+}
+
 static int resize_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return resized(SELF, (int)in[1].n, in[1].ints, in[2]) ? -1 : rush_result(out, SELF);
+    return may_resize(SELF) || resized(SELF, (int)in[1].n, in[1].ints, in[2]) ? -1 : rush_result(out, SELF);
 }
 
 static rush_op op_resize = {
@@ -100,6 +106,7 @@ static rush_op op_resize = {
 static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value format = in[2];
+    if (may_resize(SELF)) return -1;
     if (HAS(format) && I_(format) == RUSH_PRESERVE)
         format.i = in[1].t->flags & RUSH_T_CHANNELS_LAST ? in[1].t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D : RUSH_CONTIGUOUS;
     return resized(SELF, in[1].t->ndim, in[1].t->size, format) ? -1 : rush_result(out, SELF);
