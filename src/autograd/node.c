@@ -207,6 +207,17 @@ static bool sole_owner(const rush_tensor *g)
     return g->refs == 1 && !g->base && !g->py && g->storage && g->storage->refs == 1 && g->flags & RUSH_T_DENSE;
 }
 
+/* A leaf's gradient lies in memory as the leaf does, or contiguous where the leaf has gaps: who walks over both, as optimizers do, meets
+ * them in one order. */
+static bool lies_as(const rush_tensor *g, const rush_tensor *leaf)
+{
+    if (!memcmp(g->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim)) return true;
+    if (!(leaf->flags & RUSH_T_DENSE)) return rush_contiguous(g);
+    for (int d = 0; d < leaf->ndim; ++d)
+        if (leaf->size[d] != 1 && g->stride[d] != leaf->stride[d]) return leaf->numel == 0;
+    return true;
+}
+
 static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
 {
     rush_tensor *leaf = node->data;
@@ -216,7 +227,7 @@ static int accumulate(rush_node *node, rush_tensor **g, rush_tensor **gin)
     bool graph = !(rush_now.mode & RUSH_MODE_NO_GRAD);
     rush_tensor *next;
     if (!ag->grad) {
-        bool keep = sole_owner(g[0]) && (g[0]->layout || rush_contiguous(g[0]) || !memcmp(g[0]->stride, leaf->stride, sizeof *leaf->stride * leaf->ndim));
+        bool keep = sole_owner(g[0]) && (g[0]->layout || lies_as(g[0], leaf));
         next = keep ? g[0] : g[0]->layout == RUSH_STRIDED && !graph ? NULL : T("clone", V(g[0]));
         if (rush_is_watched(g[0])) next = keep ? T("detach", V(g[0])) : T("clone", V(g[0]));
         if (!next && !rush_failed()) {
