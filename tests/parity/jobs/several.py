@@ -14,5 +14,5 @@ with open(os.environ["PROGRAM"]) as program_file:
     program = program_file.read()
 if "gymnasium" in program:  # an example that trains until the task is solved: solved is less here
     import gymnasium
-    gymnasium.spec("CartPole-v1").reward_threshold = 22
+    gymnasium.spec("CartPole-v1").reward_threshold = 40
 exec(compile(program, os.environ["PROGRAM"], "exec"))
