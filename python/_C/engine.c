@@ -9,7 +9,7 @@ typedef struct tensor_list {
     int n;
 } tensor_list;
 
-/* A tensor, or a sequence of tensors and, if allowed, None. The array is the scope's. */
+/* A tensor, or a sequence of tensors, edges and, if allowed, None. The array is the scope's. */
 static int read_list(PyObject *x, tensor_list *list, bool none, const char *what)
 {
     if (py_is_tensor(x)) {
@@ -27,7 +27,8 @@ static int read_list(PyObject *x, tensor_list *list, bool none, const char *what
             list->t[i] = NULL;
             continue;
         }
-        if (!(list->t[i] = py_need_tensor(item, what))) return -1;
+        list->t[i] = py_tensor_at_edge(item);
+        if (!list->t[i] && (PyErr_Occurred() || !(list->t[i] = py_need_tensor(item, what)))) return -1;
         rush_park(rush_keep(list->t[i]));
     }
     return 0;

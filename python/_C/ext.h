@@ -186,6 +186,9 @@ PyObject *py_legacy_make(PyTypeObject *cls, int dtype, rush_device, PyObject *ar
 PyObject *py_legacy_sparse(int dtype, PyObject *args);
 int py_legacy_dtype(const char *name);           /* "FloatTensor" -> RUSH_F32; -1 */
 PyObject *py_next_functions(rush_node *);
+/* What stands at an edge of the graph (GradientEdge: a node, the number of its result): the leaf, or a tensor of the scope that has no
+ * memory. NULL: that is none, or an exception. */
+rush_tensor *py_tensor_at_edge(PyObject *);
 rush_node *py_node_behind(PyObject *);           /* of a grad_fn object; NULL without an exception for others */
 rush_node *py_context_node(PyObject *);          /* of a custom function's context */
 PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n);

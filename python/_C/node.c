@@ -120,6 +120,23 @@ PyObject *py_next_functions(rush_node *node)
 }
 static PyObject *get_next(PyObject *self, void *unused) { return py_next_functions(NODE(self)); }
 
+static PyStructSequence_Field metadata_fields[] = {{"shape", NULL}, {"dtype", NULL}, {"device", NULL}, {"is_nested_tensor", NULL}, {"is_cpp_nested_tensor", NULL}, {NULL}};
+static PyStructSequence_Desc metadata_desc = {.name = "torch._C._autograd._InputMetadata", .fields = metadata_fields, .n_in_sequence = 5};
+static PyTypeObject *type_metadata;
+
+static PyObject *metadata_of(const rush_tensor *t)
+{
+    if (!type_metadata && !(type_metadata = PyStructSequence_NewType(&metadata_desc))) return NULL;
+    PyObject *field[] = {py_size(t->ndim, t->size), py_dtype(t->dtype), py_device(t->device), py_ref(Py_False), py_ref(Py_False)};
+    PyObject *x = PyStructSequence_New(type_metadata);
+    for (int i = 0; i < (int)RUSH_COUNT(field); ++i) {
+        if (!field[i]) Py_CLEAR(x);
+        if (x) PyStructSequence_SetItem(x, i, field[i]);
+        else Py_XDECREF(field[i]);
+    }
+    return x;
+}
+
 /* Shapes and dtypes of the results, as tensors on meta would show them. */
 static PyObject *get_input_metadata(PyObject *self, void *unused)
 {
@@ -127,11 +144,22 @@ static PyObject *get_input_metadata(PyObject *self, void *unused)
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < node->nout; ++i) {
         const rush_tensor *t = node->kind == &rush_accumulate_kind ? node->data : node->shape[i];
-        PyObject *item = t ? Py_BuildValue("{sNsNsN}", "shape", py_size(t->ndim, t->size), "dtype", py_dtype(t->dtype), "device", py_device(t->device)) : py_ref(Py_None);
+        PyObject *item = t ? metadata_of(t) : py_ref(Py_None);
         if (!item || PyList_Append(list, item)) Py_CLEAR(list);
         Py_XDECREF(item);
     }
     return list;
+}
+
+rush_tensor *py_tensor_at_edge(PyObject *x)
+{
+    rush_node *node = PyTuple_Check(x) && PyTuple_GET_SIZE(x) > 1 ? py_node_behind(PyTuple_GET_ITEM(x, 0)) : NULL;
+    if (!node) return NULL;
+    long slot = PyLong_AsLong(PyTuple_GET_ITEM(x, 1));
+    if (slot == -1 && PyErr_Occurred()) return NULL;
+    rush_tensor *t = rush_node_result(node, (int)slot);
+    if (!t) py_raise();
+    return t;
 }
 
 /* grad_fn._saved_self, _saved_dim, ...: what the forward call kept, by the schema's names; accumulators: variable */

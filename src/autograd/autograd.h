@@ -101,6 +101,7 @@ RUSH_PY rush_node *rush_grad_fn(rush_tensor *);                  /* current: vie
 /* rush_backward_full to these leaves alone, and to tensors that are no leaves, which retain their gradients from now on. */
 RUSH_PY int rush_backward_into(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, bool retain_graph, bool create_graph);
 RUSH_PY rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */
+RUSH_PY rush_tensor *rush_node_result(rush_node *, int i);       /* in the graph result i of the node, without memory; the leaf itself */
 RUSH_PY rush_node *rush_node_new(const rush_node_kind *, int nedge, int nout);
 uint64_t rush_node_clock(void);                          /* the number that the next node will get */
 /* t as the caller gets it that is result i of a function with a derivative of its own (node; NULL: nobody wants a gradient).

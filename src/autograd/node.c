@@ -181,6 +181,15 @@ RUSH_HOT void rush_node_output(rush_node *node, int i, rush_tensor *t)
     rush_node_drop(old);
 }
 
+rush_tensor *rush_node_result(rush_node *node, int i)
+{
+    if (node->kind == &rush_accumulate_kind) return node->data;
+    RUSH_CHECK_NULL(i >= 0 && i < node->nout && node->shape[i], RUSH_VALUE_ERROR, "%s has no result %d", node->kind->name(node), i);
+    rush_tensor *t = rush_tensor_shape_only(node->shape[i]);
+    if (t) rush_node_output(node, i, t);
+    return t;
+}
+
 static void leave_node(rush_tensor *t)
 {
     rush_autograd *ag = t->ag;
