@@ -34,7 +34,7 @@ struct rush_content {
     uint8_t kind;             /* a rush_content_kind                                              */
     bool parameter;           /* of a tensor: it was an nn.Parameter                              */
     size_t n, room;           /* values in items; bytes of text and bytes, which end with a zero beyond */
-    const char *type;         /* the class of an object of TorchScript (a dict); else NULL        */
+    const char *type;         /* the class of an object of TorchScript (a dict); else NULL, "" of rush_content_object() */
     union {
         int64_t i;            /* also bool, as 0 and 1                                            */
         double f;
@@ -73,6 +73,9 @@ RUSH_API rush_content *rush_content_list(void);
 RUSH_API rush_content *rush_content_tuple(void);
 RUSH_API rush_content *rush_content_dict(void);
 RUSH_API rush_content *rush_content_state(rush_state);    /* a dict of tensors */
+/* A dict that is written as an object with attributes. A file whose outermost value is one is what torch::save of libtorch writes, an
+ * archive of TorchScript without functions; of its tensors those marked `parameter` are parameters, the others buffers. */
+RUSH_API rush_content *rush_content_object(void);
 RUSH_API int rush_content_append(rush_content *list, rush_content *);
 RUSH_API int rush_content_set(rush_content *dict, const char *key, rush_content *);
 RUSH_API rush_content *rush_content_get(const rush_content *dict, const char *key); /* NULL: not there, no error */

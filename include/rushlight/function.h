@@ -55,6 +55,12 @@ RUSH_API int rush_function_saved(rush_node *, int i, rush_tensor **tensor);
 /* Zeros of result i's shape and dtype, parked: what a gradient of NULL stands for. */
 RUSH_API rush_tensor *rush_function_zeros(rush_node *, int i);
 RUSH_API bool rush_function_needs(const rush_node *, int i); /* does input i want a gradient? */
+/* What recorded calls look like from outside: the node that a tensor is a result of (NULL: a leaf), what graphs call it ("MulBackward0"; the text
+ * lives until the next call), and where its i-th gradient goes. None is kept for the caller. */
+RUSH_API rush_node *rush_grad_fn(rush_tensor *);
+RUSH_API const char *rush_grad_fn_name(const rush_node *);
+RUSH_API int rush_grad_fn_edges(const rush_node *);
+RUSH_API rush_node *rush_grad_fn_next(const rush_node *, int i); /* NULL: nobody wants it */
 RUSH_API void rush_node_keep(rush_node *);
 RUSH_API void rush_node_drop(rush_node *);
 

@@ -97,7 +97,6 @@ struct rush_autograd {
 RUSH_PY rush_autograd *rush_autograd_of(rush_tensor *);          /* makes it when there is none; NULL and an error */
 RUSH_PY bool rush_wants_grad(const rush_tensor *);               /* requires_grad, leaf or not */
 RUSH_PY int rush_grad_dtype(const rush_tensor *);                /* of a leaf's gradients; -1: any */
-RUSH_PY rush_node *rush_grad_fn(rush_tensor *);                  /* current: views whose base changed get a new one */
 /* rush_backward_full to these leaves alone, and to tensors that are no leaves, which retain their gradients from now on. */
 RUSH_PY int rush_backward_into(int n, rush_tensor **roots, rush_tensor **grads, int n_in, rush_tensor **inputs, bool retain_graph, bool create_graph);
 RUSH_PY rush_edge rush_grad_edge(rush_tensor *);                 /* of a leaf: its accumulator; the reference is the caller's */

@@ -148,3 +148,7 @@ rush_tensor *rush_function_zeros(rush_node *node, int i)
 }
 
 bool rush_function_needs(const rush_node *node, int i) { return node && i >= 0 && i < node->nedge && node->edge[i].node; }
+
+const char *rush_grad_fn_name(const rush_node *node) { return node ? node->kind->name(node) : NULL; }
+int rush_grad_fn_edges(const rush_node *node) { return node ? node->nedge : 0; }
+rush_node *rush_grad_fn_next(const rush_node *node, int i) { return node && i >= 0 && i < node->nedge ? node->edge[i].node : NULL; }

@@ -137,9 +137,26 @@ static void print_result(const rush_op *op)
     }
 }
 
+/* Of "add.Tensor" the record "add.Scalar", which ATen calls when argument i is a number: graphs show it under another name. */
+static const rush_op *with_number(const rush_op *op, int *i)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.Scalar", op->base);
+    const rush_op *other = strstr(op->name, ".Tensor") ? rush_op_find(name) : NULL;
+    if (!other || strcmp(other->name, name) || other->nargs != op->nargs) return NULL;
+    for (*i = 1; *i < op->nargs; ++*i)
+        if (is_operand(op, *i)) return other->args[*i].type == RUSH_A_SCALAR ? other : NULL;
+    return NULL;
+}
+
 static void print_body(const rush_op *op, const char *how)
 {
-    printf(" { static const rush_op *op = detail::find(\"%s\"); detail::Call c; const rush_value in[] = {", op->name);
+    int number;
+    const rush_op *other = with_number(op, &number);
+    if (other)
+        printf(" { static const rush_op *const forms[] = {detail::find(\"%s\"), detail::find(\"%s\")}; const rush_op *op = forms[%s.is_number()]; detail::Call c; const rush_value in[] = {", op->name,
+               other->name, rush_arg_c_name(&op->args[number]));
+    else printf(" { static const rush_op *op = detail::find(\"%s\"); detail::Call c; const rush_value in[] = {", op->name);
     for (int i = 0; i < op->nargs; ++i) {
         printf("%sc(", i ? ", " : "");
         if (begins_options(op, i)) {

@@ -27,6 +27,8 @@ typedef struct writer {
     size_t nparts, parts_room;
     uint32_t *slots;         /* numbers + 1 of parts, by the address of their storage */
     size_t nslots;
+    bool script;             /* an archive of TorchScript: objects, tensors without Python's classes */
+    uint32_t objects;        /* written so far */
     uint32_t memo;           /* names written so far, by number: repeated ones are one opcode */
     struct { const char *name; } known[32];
 } writer;
@@ -175,20 +177,21 @@ static int put_tensor(writer *w, const rush_content *x)
     char name[64], key[32];
     snprintf(name, sizeof name, d->storage ? "torch\n%sStorage" : "torch.storage\nUntypedStorage", d->word);
     snprintf(key, sizeof key, "%zu", (size_t)(p - w->parts));
-    bool wants = rush_requires_grad(t);
-    if (x->parameter && (put_global(w, "torch._utils\n_rebuild_parameter") || op(w, '('))) return -1;
+    bool wants = rush_requires_grad(t), parameter = x->parameter && !w->script;
+    RUSH_CHECK(d->storage || !w->script, RUSH_NOT_IMPLEMENTED, "archives of TorchScript have no tensors of %s ('%s')", rush_dtype_name((rush_dtype)t->dtype), w->path);
+    if (parameter && (put_global(w, "torch._utils\n_rebuild_parameter") || op(w, '('))) return -1;
     if (put_global(w, d->storage ? "torch._utils\n_rebuild_tensor_v2" : "torch._utils\n_rebuild_tensor_v3") || op(w, '(')) return -1;
     if (op(w, '(') || put_text(w, "storage", 7) || put_global(w, name) || put_text(w, key, strlen(key)) || put_text(w, "cpu", 3) ||
         put_int(w, d->storage ? bytes / size : bytes) || op(w, 't') || op(w, 'Q'))
         return -1;
-    if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride) || op(w, wants && !x->parameter ? 0x88 : 0x89)) return -1;
+    if (put_int(w, offset) || put_ints(w, t->ndim, t->size) || put_ints(w, t->ndim, t->stride) || op(w, wants && !parameter ? 0x88 : 0x89)) return -1;
     if (put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R')) return -1;
     if (!d->storage) {
         snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)t->dtype));
         if (put_global(w, name)) return -1;
     }
     if (op(w, 't') || op(w, 'R')) return -1;
-    if (!x->parameter) return 0;
+    if (!parameter) return 0;
     return op(w, wants ? 0x88 : 0x89) || put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, 't') || op(w, 'R');
 }
 
@@ -216,6 +219,16 @@ static int put_items(writer *w, const rush_content *x)
     return 0;
 }
 
+/* Each object has a class of its own. */
+static int put_object(writer *w, const rush_content *x)
+{
+    char name[64];
+    RUSH_CHECK(w->script, RUSH_NOT_IMPLEMENTED, "an object of TorchScript is only written as, or inside of, a file's outermost one ('%s')", w->path);
+    if (rush_content_class(name, sizeof name, w->objects++)) return -1;
+    if (op(w, 'c') || put(w, name, strlen(name)) || put(w, "\nModule\n", 8) || op(w, ')') || op(w, 0x81) || op(w, '}') || op(w, '(')) return -1;
+    return put_items(w, x) || op(w, 'u') || op(w, 'b');
+}
+
 static int put_content(writer *w, const rush_content *x)
 {
     char name[64];
@@ -232,7 +245,9 @@ static int put_content(writer *w, const rush_content *x)
     case RUSH_CONTENT_LIST: return op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e');
     case RUSH_CONTENT_TUPLE: return op(w, '(') || put_items(w, x) || op(w, 't');
     case RUSH_CONTENT_SET: return put_global(w, "__builtin__\nset") || op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e') || op(w, 0x85) || op(w, 'R');
-    case RUSH_CONTENT_DICT: return put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, '(') || put_items(w, x) || op(w, 'u');
+    case RUSH_CONTENT_DICT:
+        if (x->type) return put_object(w, x);
+        return put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, '(') || put_items(w, x) || op(w, 'u');
     case RUSH_CONTENT_DTYPE:
         snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)x->i));
         return put_global(w, name);
@@ -252,7 +267,7 @@ static void root_of(const char *path, char *root, size_t room)
     if (!*root) snprintf(root, room, "archive");
 }
 
-static int write_archive(writer *w, rush_writing *file)
+static int write_archive(writer *w, const rush_content *x, rush_writing *file)
 {
     char root[200], name[256];
     root_of(w->path, root, sizeof root);
@@ -271,6 +286,8 @@ static int write_archive(writer *w, rush_writing *file)
         bool any = p->to > p->from;
         failed = rush_zip_add(&z, name, any ? (char *)rush_storage_data(p->storage) + p->from : "", any ? (uint64_t)(p->to - p->from) : 0);
     }
+    snprintf(name, sizeof name, "%s/constants.pkl", root);
+    if (!failed && w->script) failed = rush_zip_add(&z, name, "\x80\x02).", 4) || rush_content_code(x, root, &z);
     snprintf(name, sizeof name, "%s/version", root);
     if (!failed) failed = rush_zip_add(&z, name, "3\n", 2);
     snprintf(name, sizeof name, "%s/.data/serialization_id", root);
@@ -287,10 +304,11 @@ int rush_save(const char *path, const rush_content *x)
     if (rush_failed()) return -1;
     writer w = {.path = path};
     size_t mark = rush_scope_open();
+    w.script = x->kind == RUSH_CONTENT_DICT && x->type;
     int failed = note_all(&w, (rush_content *)x, 0) || put(&w, "\x80\x02", 2) || put_content(&w, x) || op(&w, '.');
     rush_writing file;
     if (!failed && !(failed = rush_write_begin(&file, path))) {
-        failed = write_archive(&w, &file);
+        failed = write_archive(&w, x, &file);
         failed = rush_write_end(&file, !failed) || failed;
     }
     rush_free(w.p);

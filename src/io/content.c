@@ -57,6 +57,13 @@ rush_content *rush_content_none(void) { return rush_content_new(RUSH_CONTENT_NON
 rush_content *rush_content_list(void) { return rush_content_new(RUSH_CONTENT_LIST); }
 rush_content *rush_content_tuple(void) { return rush_content_new(RUSH_CONTENT_TUPLE); }
 rush_content *rush_content_dict(void) { return rush_content_new(RUSH_CONTENT_DICT); }
+rush_content *rush_content_object(void)
+{
+    rush_content *x = rush_content_dict();
+    if (x) x->type = "";
+    return x;
+}
+
 rush_content *rush_content_text(const char *s)
 {
     RUSH_CHECK_NULL(s, RUSH_TYPE_ERROR, "a text was expected, but there is none (NULL)");

@@ -10,6 +10,10 @@ rush_content *rush_content_bytes(int kind, const char *, size_t n); /* text, byt
 bool rush_content_given(const rush_content *); /* an error if there is none, or its scope was closed */
 int rush_content_add(rush_content *to, rush_content **items, size_t n);
 
+/* checkpoint_code.c: the classes of an archive of TorchScript, whose outermost object is x, as entries below root/code */
+struct rush_zip_writer;
+int rush_content_code(const rush_content *x, const char *root, struct rush_zip_writer *);
+int rush_content_class(char *to, size_t room, uint32_t number); /* the module that object `number` has its class in, counted as they are written */
 
 /* checkpoint_lbfgs.c: what checkpoint_optim.c has for the others */
 rush_content *rush_content_lbfgs(rush_optim *);

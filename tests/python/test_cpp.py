@@ -62,6 +62,58 @@ def test_torch_headers(source, text, tmp_path):
     assert done.stdout + done.stderr == text
 
 
+SAVED = """\
+ 2.85114 2.83380 2.73676 2.71186 2.61758 0.01
+NetImpl(
+  (seq): torch::nn::Sequential(
+    (0): torch::nn::BatchNorm1d(2, eps=1e-05, momentum=0.1, affine=true, track_running_stats=true)
+    (1): torch::nn::Linear(in_features=2, out_features=2, bias=true)
+    (2): torch::nn::ReLU()
+  )
+)
+ 0.8684
+ 3.0395
+[ CPUFloatType{2} ]
+Columns 1 to 10 0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333
+ 0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333  0.3333
+
+Columns 11 to 12 0.3333  0.3333
+ 0.3333  0.3333
+[ CPUFloatType{2,12} ]
+ 1.0000e-03
+ 1.0000e+09
+[ CPUFloatType{2} ]
+0.10000000149011612
+[ CPUFloatType{} ]
+(1,.,.) = 
+ 0.0000e+00  1.0000e+05
+  2.0000e+05  3.0000e+05
+
+(2,.,.) = 
+100000 *
+  4.0000  5.0000
+   6.0000  7.0000
+[ CPUFloatType{2,2,2} ]
+[ CPUFloatType{0,2} ][ Tensor (undefined) ]
+MulBackward1 AddBackward1 true
+No such serialized tensor 'weight'
+"""     # what libtorch 2.13 prints, which wrote the files
+
+
+def test_torch_saves_and_loads(tmp_path):
+    folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
+    compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / "saved.cpp", *LINK, "-o", tmp_path / "program")
+    done = subprocess.run([str(tmp_path / "program"), str(ROOT / "tests" / "data" / "libtorch"), str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout + done.stderr == SAVED
+    again = subprocess.run([str(tmp_path / "program"), str(tmp_path), str(tmp_path)], capture_output=True, text=True)
+    assert again.stdout.split("\n")[0] == " 2.52611 2.49651 2.40958 2.37731 2.29660 0.01"
+    net = torch.jit.load(str(tmp_path / "libtorch_net.pt"))     # what is written is an archive of TorchScript
+    assert [name for name, _ in net.named_parameters()] == ["extra", "seq.0.weight", "seq.0.bias", "seq.1.weight", "seq.1.bias"]
+    assert [name for name, _ in net.named_buffers()] == ["seq.0.running_mean", "seq.0.running_var", "seq.0.num_batches_tracked"]
+    adam = torch.jit.load(str(tmp_path / "libtorch_adamw.pt"))
+    assert adam.pytorch_version == "1.5.0" and getattr(adam.param_groups, "param_groups/1").options.betas == (0.9, 0.999)
+
+
 def test_readme_as_cpp(tmp_path):
     source = tmp_path / "program.cpp"
     source.write_text(re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1))

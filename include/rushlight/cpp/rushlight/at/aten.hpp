@@ -4,5 +4,6 @@
 
 #include "dispatch.hpp"
 #include "parallel.hpp"
+#include "print.hpp"
 
 #endif

@@ -7,6 +7,16 @@
 #include <cxxabi.h>
 #include <typeinfo>
 
+namespace c10 {
+/* A type as programs write it. */
+inline std::string demangle(const char *name)
+{
+    int status;
+    std::unique_ptr<char, void (*)(void *)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status), free);
+    return plain ? plain.get() : name;
+}
+} // namespace c10
+
 namespace torch {
 using Variable = at::Tensor;
 
@@ -14,6 +24,7 @@ namespace autograd {
 
 using Variable = at::Tensor;
 using variable_list = std::vector<at::Tensor>;
+using tensor_list = variable_list;
 
 inline bool any_variable_requires_grad(const variable_list &list)
 {
@@ -130,11 +141,7 @@ private:
     }
     static const char *name()
     {
-        static const std::string text = [] {
-            int status;
-            std::unique_ptr<char, void (*)(void *)> plain(abi::__cxa_demangle(typeid(T).name(), nullptr, nullptr, &status), free);
-            return std::string("torch::autograd::CppNode<") + (plain ? plain.get() : typeid(T).name()) + ">";
-        }();
+        static const std::string text = "torch::autograd::CppNode<" + c10::demangle(typeid(T).name()) + ">";
         return text.c_str();
     }
 

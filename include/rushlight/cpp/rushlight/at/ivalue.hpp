@@ -56,6 +56,13 @@ public:
         std::apply([&](auto &...x) { v = std::make_shared<std::vector<IValue>>(std::vector<IValue>{IValue(x)...}); }, items);
     }
 
+    static IValue tuple(std::vector<IValue> items)
+    {
+        IValue made;
+        made.v = std::make_shared<std::vector<IValue>>(std::move(items));
+        return made;
+    }
+
     bool isNone() const { return v.index() == 0; }
     bool isTensor() const { return std::holds_alternative<at::Tensor>(v); }
     bool isDouble() const { return std::holds_alternative<double>(v); }

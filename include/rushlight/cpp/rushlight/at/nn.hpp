@@ -10,6 +10,8 @@
 #include <rushlight/backend.h>
 #include <rushlight/nn.h>
 
+#include <fstream>
+
 /* A setting: read by name(), set by name(value), which may be chained. */
 #define TORCH_ARG(T, name)                                                                                  \
 public:                                                                                                     \
@@ -55,7 +57,18 @@ public:
     std::array<T, D> &operator*() { return items; }
     std::array<T, D> *operator->() { return &items; }
     size_t size() const { return D; }
+    bool is(T one) const { return std::all_of(items.begin(), items.end(), [&](const T &x) { return x == one; }); }
 };
+template <size_t D, class T> std::ostream &operator<<(std::ostream &out, const ExpandingArray<D, T> &list)
+{
+    if (D == 1) return out << list[0];
+    return out << at::ArrayRef<T>(list);
+}
+
+namespace serialize {
+class OutputArchive;
+class InputArchive;
+} // namespace serialize
 
 namespace nn {
 
@@ -97,8 +110,16 @@ public:
     Module() = default;
     explicit Module(std::string name) : its_name(std::move(name)) {}
     virtual ~Module() = default;
-    const std::string &name() const { return its_name; }
-    virtual void pretty_print(std::ostream &out) const { out << its_name; }
+    /* Of classes that have not said it, what their type is called. */
+    const std::string &name() const
+    {
+        if (its_name.empty()) const_cast<Module *>(this)->its_name = c10::demangle(typeid(*this).name());
+        return its_name;
+    }
+    virtual void pretty_print(std::ostream &out) const { out << name(); }
+    virtual bool is_serializable() const { return true; }
+    virtual void save(serialize::OutputArchive &archive) const;
+    virtual void load(serialize::InputArchive &archive);
 
     Tensor &register_parameter(std::string name, Tensor x, bool requires_grad = true)
     {
@@ -189,11 +210,20 @@ public:
     }
     template <class M> M *as() { return dynamic_cast<M *>(this); }
 };
-inline std::ostream &operator<<(std::ostream &out, const Module &m)
+/* Modules in modules, each on a line of its own. */
+inline void print_module(std::ostream &out, const Module &m, const std::string &indent)
 {
     m.pretty_print(out);
-    return out;
+    if (m.named_children().empty()) return;
+    out << "(\n";
+    for (auto &[name, child] : m.named_children()) {
+        out << indent << "  (" << name << "): ";
+        print_module(out, *child, indent + "  ");
+        out << '\n';
+    }
+    out << indent << ")";
 }
+inline std::ostream &operator<<(std::ostream &out, const Module &m) { return print_module(out, m, ""), out; }
 
 /* A module with a copy that shares nothing, in libtorch; kept for programs that derive from it. */
 template <class Derived> class Cloneable : public Module {
@@ -223,6 +253,7 @@ public:
         TORCH_CHECK(impl_, "Accessing empty ModuleHolder");
         return impl_.get();
     }
+    template <class I> decltype(auto) operator[](I &&i) const { return (*get())[std::forward<I>(i)]; }
     template <class... Args> auto operator()(Args &&...args) const { return get()->forward(std::forward<Args>(args)...); }
 
 private:
@@ -289,7 +320,7 @@ public:
     LinearOptions options;
     Tensor weight, bias;
     LinearImpl(int64_t in, int64_t out) : LinearImpl(LinearOptions(in, out)) {}
-    explicit LinearImpl(const LinearOptions &o) : Module("torch::nn::Linear"), options(o)
+    explicit LinearImpl(const LinearOptions &o) : options(o)
     {
         weight = register_parameter("weight", at::empty({o.out_features(), o.in_features()}));
         if (o.bias()) bias = register_parameter("bias", at::empty({o.out_features()}));
@@ -300,6 +331,10 @@ public:
         init::kaiming_uniform_(weight, std::sqrt(5));
         double bound = 1 / std::sqrt(static_cast<double>(init::fans(weight).first));
         if (bias.defined()) init::uniform_(bias, -bound, bound);
+    }
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::Linear(in_features=" << options.in_features() << ", out_features=" << options.out_features() << ", bias=" << std::boolalpha << options.bias() << ")";
     }
     Tensor forward(const Tensor &x) { return linear(x, weight, bias.defined() ? std::optional<Tensor>(bias) : std::nullopt); }
 };
@@ -322,7 +357,7 @@ public:
     ConvOptions<D> options;
     Tensor weight, bias;
     ConvBase(int64_t in, int64_t out, ExpandingArray<D> kernel) : ConvBase(ConvOptions<D>(in, out, kernel)) {}
-    explicit ConvBase(const ConvOptions<D> &o) : Module("torch::nn::Conv"), options(o)
+    explicit ConvBase(const ConvOptions<D> &o) : options(o)
     {
         TORCH_CHECK(o.in_channels() % o.groups() == 0 && o.out_channels() % o.groups() == 0, "in_channels and out_channels must be divisible by groups");
         std::vector<int64_t> size = {Transposed ? o.in_channels() : o.out_channels(), (Transposed ? o.out_channels() : o.in_channels()) / o.groups()};
@@ -336,6 +371,17 @@ public:
         init::kaiming_uniform_(weight, std::sqrt(5));
         double bound = 1 / std::sqrt(static_cast<double>(init::fans(weight).first));
         if (bias.defined()) init::uniform_(bias, -bound, bound);
+    }
+    void pretty_print(std::ostream &out) const override
+    {
+        auto &o = options;
+        out << "torch::nn::Conv" << (Transposed ? "Transpose" : "") << D << "d(" << o.in_channels() << ", " << o.out_channels() << ", kernel_size=" << o.kernel_size() << ", stride=" << o.stride();
+        if (!o.padding().is(0)) out << ", padding=" << o.padding();
+        if (!o.dilation().is(1)) out << ", dilation=" << o.dilation();
+        if (!o.output_padding().is(0)) out << ", output_padding=" << o.output_padding();
+        if (o.groups() != 1) out << ", groups=" << o.groups();
+        if (!o.bias()) out << ", bias=false";
+        out << ")";
     }
     Tensor forward(const Tensor &x)
     {
@@ -368,7 +414,7 @@ template <int64_t Fewest, int64_t Most> class BatchNormBase : public Module {
 public:
     BatchNormOptions options;
     Tensor weight, bias, running_mean, running_var, num_batches_tracked;
-    explicit BatchNormBase(const BatchNormOptions &o) : Module("torch::nn::BatchNorm"), options(o)
+    explicit BatchNormBase(const BatchNormOptions &o) : options(o)
     {
         if (o.affine()) {
             weight = register_parameter("weight", ones({o.num_features()}));
@@ -378,6 +424,13 @@ public:
         running_mean = register_buffer("running_mean", zeros({o.num_features()}));
         running_var = register_buffer("running_var", ones({o.num_features()}));
         num_batches_tracked = register_buffer("num_batches_tracked", tensor(int64_t(0)));
+    }
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::BatchNorm" << Most - 2 << "d(" << options.num_features() << ", eps=" << options.eps() << ", momentum=";
+        if (options.momentum()) out << *options.momentum();
+        else out << "None";
+        out << ", affine=" << std::boolalpha << options.affine() << ", track_running_stats=" << std::boolalpha << options.track_running_stats() << ")";
     }
     Tensor forward(const Tensor &x)
     {
@@ -411,11 +464,15 @@ class LayerNormImpl : public Module {
 public:
     LayerNormOptions options;
     Tensor weight, bias;
-    explicit LayerNormImpl(const LayerNormOptions &o) : Module("torch::nn::LayerNorm"), options(o)
+    explicit LayerNormImpl(const LayerNormOptions &o) : options(o)
     {
         if (!o.elementwise_affine()) return;
         weight = register_parameter("weight", ones(o.normalized_shape()));
         bias = register_parameter("bias", zeros(o.normalized_shape()));
+    }
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::LayerNorm(" << at::IntArrayRef(options.normalized_shape()) << ", eps=" << options.eps() << ", elementwise_affine=" << std::boolalpha << options.elementwise_affine() << ")";
     }
     Tensor forward(const Tensor &x)
     {
@@ -438,12 +495,20 @@ public:
     EmbeddingOptions options;
     Tensor weight;
     EmbeddingImpl(int64_t n, int64_t dim) : EmbeddingImpl(EmbeddingOptions(n, dim)) {}
-    explicit EmbeddingImpl(const EmbeddingOptions &o) : Module("torch::nn::Embedding"), options(o)
+    explicit EmbeddingImpl(const EmbeddingOptions &o) : options(o)
     {
         weight = register_parameter("weight", at::empty({o.num_embeddings(), o.embedding_dim()}));
         init::normal_(weight);
         NoGradGuard unrecorded;
         if (o.padding_idx()) weight[*o.padding_idx()].fill_(0);
+    }
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::Embedding(num_embeddings=" << options.num_embeddings() << ", embedding_dim=" << options.embedding_dim();
+        if (options.padding_idx()) out << ", padding_idx=" << *options.padding_idx();
+        if (options.scale_grad_by_freq()) out << ", scale_grad_by_freq=true";
+        if (options.sparse()) out << ", sparse=true";
+        out << ")";
     }
     Tensor forward(const Tensor &indices) { return embedding(weight, indices, options.padding_idx().value_or(-1), options.scale_grad_by_freq(), options.sparse()); }
 };
@@ -456,15 +521,19 @@ struct DropoutOptions {
     TORCH_ARG(double, p);
     TORCH_ARG(bool, inplace) = false;
 };
-template <Tensor (*Drop)(const Tensor &, double, bool)> class DropoutBase : public Module {
+template <Tensor (*Drop)(const Tensor &, double, bool), int D> class DropoutBase : public Module {
 public:
     DropoutOptions options;
-    DropoutBase(const DropoutOptions &o = {}) : Module("torch::nn::Dropout"), options(o) {}
+    DropoutBase(const DropoutOptions &o = {}) : options(o) {}
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::Dropout" << (D > 1 ? std::to_string(D) + "d" : "") << "(p=" << options.p() << ", inplace=" << std::boolalpha << options.inplace() << ")";
+    }
     Tensor forward(const Tensor &x) { return Drop(x, options.p(), is_training()); }
 };
-using DropoutImpl = DropoutBase<at::dropout>;
-using Dropout2dImpl = DropoutBase<at::feature_dropout>;
-using Dropout3dImpl = DropoutBase<at::feature_dropout>;
+using DropoutImpl = DropoutBase<at::dropout, 1>;
+using Dropout2dImpl = DropoutBase<at::feature_dropout, 2>;
+using Dropout3dImpl = DropoutBase<at::feature_dropout, 3>;
 TORCH_MODULE(Dropout);
 TORCH_MODULE(Dropout2d);
 TORCH_MODULE(Dropout3d);
@@ -473,7 +542,8 @@ TORCH_MODULE(Dropout3d);
 #define AT_ACTIVATION_(Name, ...)                                                                           \
     class Name##Impl : public Module {                                                                      \
     public:                                                                                                 \
-        Name##Impl() : Module("torch::nn::" #Name) {}                                                       \
+        Name##Impl() : Module("torch::nn::" #Name "Impl") {}                                                \
+        void pretty_print(std::ostream &out) const override { out << "torch::nn::" #Name "()"; }            \
         Tensor forward(const Tensor &x) { return __VA_ARGS__; }                                             \
     };                                                                                                      \
     TORCH_MODULE(Name)
@@ -494,7 +564,11 @@ struct LeakyReLUOptions {
 class LeakyReLUImpl : public Module {
 public:
     LeakyReLUOptions options;
-    LeakyReLUImpl(const LeakyReLUOptions &o = {}) : Module("torch::nn::LeakyReLU"), options(o) {}
+    LeakyReLUImpl(const LeakyReLUOptions &o = {}) : options(o) {}
+    void pretty_print(std::ostream &out) const override
+    {
+        out << "torch::nn::LeakyReLU(negative_slope=" << options.negative_slope() << (options.inplace() ? ", inplace=true)" : ")");
+    }
     Tensor forward(const Tensor &x) { return leaky_relu(x, options.negative_slope()); }
 };
 TORCH_MODULE(LeakyReLU);
@@ -507,13 +581,15 @@ using LogSoftmaxOptions = SoftmaxOptions;
 class SoftmaxImpl : public Module {
 public:
     SoftmaxOptions options;
-    SoftmaxImpl(const SoftmaxOptions &o) : Module("torch::nn::Softmax"), options(o) {}
+    SoftmaxImpl(const SoftmaxOptions &o) : options(o) {}
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::Softmax(dim=" << options.dim() << ")"; }
     Tensor forward(const Tensor &x) { return softmax(x, options.dim()); }
 };
 class LogSoftmaxImpl : public Module {
 public:
     SoftmaxOptions options;
-    LogSoftmaxImpl(const SoftmaxOptions &o) : Module("torch::nn::LogSoftmax"), options(o) {}
+    LogSoftmaxImpl(const SoftmaxOptions &o) : options(o) {}
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::LogSoftmax(dim=" << options.dim() << ")"; }
     Tensor forward(const Tensor &x) { return log_softmax(x, options.dim()); }
 };
 TORCH_MODULE(Softmax);
@@ -526,7 +602,8 @@ struct FlattenOptions {
 class FlattenImpl : public Module {
 public:
     FlattenOptions options;
-    FlattenImpl(const FlattenOptions &o = {}) : Module("torch::nn::Flatten"), options(o) {}
+    FlattenImpl(const FlattenOptions &o = {}) : options(o) {}
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::Flatten(start_dim=" << options.start_dim() << ", end_dim=" << options.end_dim() << ")"; }
     Tensor forward(const Tensor &x) { return flatten(x, options.start_dim(), options.end_dim()); }
 };
 TORCH_MODULE(Flatten);
@@ -542,8 +619,13 @@ struct MaxPool2dOptions {
 class MaxPool2dImpl : public Module {
 public:
     MaxPool2dOptions options;
-    MaxPool2dImpl(const MaxPool2dOptions &o) : Module("torch::nn::MaxPool2d"), options(o) {}
+    MaxPool2dImpl(const MaxPool2dOptions &o) : options(o) {}
     MaxPool2dImpl(ExpandingArray<2> kernel) : MaxPool2dImpl(MaxPool2dOptions(kernel)) {}
+    void pretty_print(std::ostream &out) const override
+    {
+        auto &o = options;
+        out << "torch::nn::MaxPool2d(kernel_size=" << o.kernel_size() << ", stride=" << o.stride() << ", padding=" << o.padding() << ", dilation=" << o.dilation() << ", ceil_mode=" << std::boolalpha << o.ceil_mode() << ")";
+    }
     Tensor forward(const Tensor &x) { return max_pool2d(x, options.kernel_size(), options.stride(), options.padding(), options.dilation(), options.ceil_mode()); }
 };
 TORCH_MODULE(MaxPool2d);
@@ -553,12 +635,14 @@ class FunctionalImpl : public Module {
     std::function<Tensor(Tensor)> function;
 
 public:
-    explicit FunctionalImpl(std::function<Tensor(Tensor)> f) : Module("torch::nn::Functional"), function(std::move(f)) {}
+    explicit FunctionalImpl(std::function<Tensor(Tensor)> f) : function(std::move(f)) {}
     template <class F, class... Args, class = std::enable_if_t<(sizeof...(Args) > 0)>>
-    explicit FunctionalImpl(F f, Args &&...args) : Module("torch::nn::Functional"), function([f, bound = std::make_tuple(std::forward<Args>(args)...)](Tensor x) {
+    explicit FunctionalImpl(F f, Args &&...args) : function([f, bound = std::make_tuple(std::forward<Args>(args)...)](Tensor x) {
         return std::apply([&](const auto &...more) { return f(x, more...); }, bound);
     }) {}
     Tensor forward(Tensor x) { return function(std::move(x)); }
+    bool is_serializable() const override { return false; }
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::Functional()"; }
 };
 TORCH_MODULE(Functional);
 
@@ -580,7 +664,8 @@ class SequentialImpl : public Module {
     std::vector<AnyModule> modules;
 
 public:
-    SequentialImpl() : Module("torch::nn::Sequential") {}
+    SequentialImpl() = default;
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::Sequential"; }
     template <class... M, class = std::enable_if_t<(sizeof...(M) > 0)>> explicit SequentialImpl(M &&...m) : SequentialImpl() { (push_back(std::forward<M>(m)), ...); }
     template <class M> void push_back(M m) { push_back(std::to_string(modules.size()), std::move(m)); }
     template <class M> void push_back(std::string name, M m)
@@ -611,7 +696,8 @@ TORCH_MODULE(Sequential);
 
 class ModuleListImpl : public Module {
 public:
-    ModuleListImpl() : Module("torch::nn::ModuleList") {}
+    ModuleListImpl() = default;
+    void pretty_print(std::ostream &out) const override { out << "torch::nn::ModuleList"; }
     template <class... M, class = std::enable_if_t<(sizeof...(M) > 0)>> explicit ModuleListImpl(M &&...m) : ModuleListImpl() { (push_back(std::forward<M>(m)), ...); }
     template <class M> void push_back(M m) { register_module(std::to_string(size()), std::move(m)); }
     size_t size() const { return named_children().size(); }
@@ -633,7 +719,8 @@ TORCH_MODULE(ModuleList);
 #define AT_LOSS_(Name, function)                                                                            \
     class Name##Impl : public Module {                                                                      \
     public:                                                                                                 \
-        Name##Impl() : Module("torch::nn::" #Name) {}                                                       \
+        Name##Impl() : Module("torch::nn::" #Name "Impl") {}                                                \
+        void pretty_print(std::ostream &out) const override { out << "torch::nn::" #Name "()"; }            \
         Tensor forward(const Tensor &input, const Tensor &target) { return function(input, target); }       \
     };                                                                                                      \
     TORCH_MODULE(Name)

@@ -98,6 +98,44 @@ public:
 };
 inline std::ostream &operator<<(std::ostream &out, const DeprecatedTypeProperties &t) { return out << t.toString(); }
 
+} // namespace at
+
+namespace torch::autograd {
+
+struct Edge;
+
+/* A recorded call, of which its results know: y.grad_fn()->name(). */
+class Node {
+    rush_node *its;
+
+public:
+    explicit Node(rush_node *node) : its(node) { rush_node_keep(node); }
+    Node(const Node &) = delete;
+    Node &operator=(const Node &) = delete;
+    ~Node() { rush_node_drop(its); }
+    std::string name() const { return rush_grad_fn_name(its); }
+    uint32_t num_outputs() const { return static_cast<uint32_t>(rush_grad_fn_edges(its)); }
+    std::vector<Edge> next_edges() const;
+    Edge next_edge(size_t i) const;
+    rush_node *get() const { return its; }
+    static std::shared_ptr<Node> of(rush_node *node) { return node ? std::make_shared<Node>(node) : nullptr; }
+};
+struct Edge {
+    std::shared_ptr<Node> function;
+    bool is_valid() const noexcept { return function != nullptr; }
+};
+inline Edge Node::next_edge(size_t i) const { return {of(rush_grad_fn_next(its, static_cast<int>(i)))}; }
+inline std::vector<Edge> Node::next_edges() const
+{
+    std::vector<Edge> edges;
+    for (uint32_t i = 0; i < num_outputs(); ++i) edges.push_back(next_edge(i));
+    return edges;
+}
+
+} // namespace torch::autograd
+
+namespace at {
+
 class Tensor {
     rush_tensor *its;
 
@@ -214,6 +252,12 @@ public:
     }
     const Tensor &requires_grad_(bool on = true) const { return set_requires_grad(on); }
     bool is_leaf() const { return rush_is_leaf(given()); }
+    std::shared_ptr<torch::autograd::Node> grad_fn() const
+    {
+        auto node = torch::autograd::Node::of(rush_grad_fn(given()));
+        if (rush_error()) detail::raise();
+        return node;
+    }
     void retain_grad() const { detail::check(rush_retain_grad(given())); }
     Tensor grad() const { return of(rush_grad(its)); }
     class Grad;
@@ -301,6 +345,7 @@ public:
     template <class T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, int> = 0> Operand(T x) : v(Scalar(x).value()) {}
     template <class F> Operand(std::complex<F> x) : v(Scalar(x).value()) {}
     const rush_value &value() const { return v; }
+    bool is_number() const { return v.kind != RUSH_V_TENSOR; }
 };
 
 namespace detail {
@@ -591,14 +636,6 @@ inline Tensor operator!=(const Scalar &x, const Tensor &y) { return at::ne(y, x)
 inline Tensor operator&(const Scalar &x, const Tensor &y) { return at::bitwise_and(y, x); }
 inline Tensor operator|(const Scalar &x, const Tensor &y) { return at::bitwise_or(y, x); }
 inline Tensor operator^(const Scalar &x, const Tensor &y) { return at::bitwise_xor(y, x); }
-
-inline std::ostream &operator<<(std::ostream &out, const Tensor &x)
-{
-    std::string text(rush_tensor_format(x.get(), nullptr, 0) + 1, '\0');
-    rush_tensor_format(x.get(), &text[0], text.size());
-    text.pop_back();
-    return out << text;
-}
 
 inline void Tensor::backward(const Tensor &gradient, std::optional<bool> retain_graph, bool create_graph, std::optional<TensorList> inputs) const
 {
