@@ -391,7 +391,7 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 static PyObject *matrix_transposed(PyObject *self, bool conj, const char *name, int most)
 {
     rush_tensor *t = self_of(self);
-    if ((t->ndim < 2 || t->ndim > most) && !(t->ndim == 0 && most == 2))
+    if (t->ndim && (t->ndim < 2 || t->ndim > most))
         return PyErr_Format(PyExc_RuntimeError, "tensor.%s is only supported on matrices%s. Got %d-D tensor.%s", name, most == 2 ? " (2-D tensors)" : " or batches of matrices", t->ndim,
                             most == 2 && t->ndim > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     size_t mark = rush_scope_open();

@@ -41,7 +41,13 @@ static void search_some(void *arg, int64_t begin, int64_t end)
 /* Places of values among the boundaries of their row (or of the only one). */
 static void search(rush_tensor *to, const rush_tensor *boundaries, const rush_tensor *values, bool right, const rush_tensor *sorter)
 {
-    bool floats = rush_dtypes[boundaries->dtype].category == 2 || rush_dtypes[values->dtype].category == 2;
+    rush_dtype common = rush_result_type(2, (const rush_value[2]){rush_v_tensor((rush_tensor *)boundaries), rush_v_tensor((rush_tensor *)values)});
+    if (boundaries->dtype != values->dtype) { /* compared as numbers of what both promote to */
+        boundaries = rush_cast_copy(boundaries, common);
+        values = boundaries ? rush_cast_copy(values, common) : NULL;
+        if (!values) return;
+    }
+    bool floats = rush_dtypes[common].category == 2;
     const uint64_t *edge = rush_keys(boundaries, floats), *key = edge ? rush_keys(values, floats) : NULL;
     const rush_tensor *by = sorter ? rush_cast_copy(sorter, RUSH_I64) : NULL;
     rush_tensor *result = to->dtype == RUSH_I64 && rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
@@ -64,7 +70,7 @@ static bool to_the_right(const rush_value *options)
     return I_(options[1]) || (HAS(options[2]) && !strcmp(options[2].s, "right"));
 }
 
-static int check_search(rush_value *out, const rush_tensor *boundaries, const rush_tensor *values, bool scalar, const rush_value *options)
+static int check_search(rush_value *out, const rush_tensor *boundaries, const rush_tensor *values, const rush_value *options)
 {
     bool narrow = I_(options[0]), right = I_(options[1]);
     const char *side = HAS(options[2]) ? options[2].s : NULL;
@@ -84,9 +90,6 @@ static int check_search(rush_value *out, const rush_tensor *boundaries, const ru
     RUSH_CHECK(fits, RUSH_RUNTIME_ERROR,
                "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
                "but we got boundaries tensor %s and input value tensor %s", rush_shape_of(boundaries), rush_shape_of(values));
-    RUSH_CHECK(scalar || boundaries->dtype == values->dtype, RUSH_RUNTIME_ERROR,
-               "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor's dtype %s and input value "
-               "tensor's dtype %s", rush_dtype_name(boundaries->dtype), rush_dtype_name(values->dtype));
     RUSH_CHECK(!sorter || rush_same_sizes(sorter, boundaries), RUSH_RUNTIME_ERROR,
                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got sorter tensor %s",
                rush_shape_of(boundaries), sorter ? rush_shape_of(sorter) : "");
@@ -103,12 +106,10 @@ static int check_search(rush_value *out, const rush_tensor *boundaries, const ru
 /* A tensor, or a number as one. */
 static rush_tensor *sought(rush_value v) { return T_(v) ? v.t : rush_tensor_of_number(v, true); }
 
-static bool is_number(const rush_tensor *t) { return t->flags & RUSH_T_WRAPPED; }
-
 static int searchsorted_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *values = sought(in[1]);
-    return values ? check_search(out, SELF, values, is_number(values), in + 2) : -1;
+    return values ? check_search(out, SELF, values, in + 2) : -1;
 }
 
 static void searchsorted_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -133,7 +134,7 @@ static int bucketize_shape(const rush_op *op, const rush_value *in, rush_value *
 {
     rush_tensor *values = sought(in[0]), *boundaries = in[1].t;
     RUSH_CHECK(boundaries->ndim == 1, RUSH_RUNTIME_ERROR, "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
-    return values ? check_search(out, boundaries, values, is_number(values), (const rush_value[4]){in[2], in[3]}) : -1;
+    return values ? check_search(out, boundaries, values, (const rush_value[4]){in[2], in[3]}) : -1;
 }
 
 static void bucketize_cpu(const rush_op *op, const rush_value *in, rush_value *out)

@@ -323,8 +323,8 @@ static rush_op op_numpy_T = {
 
 static int mT_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
-    return rush_result(out, transpose(SELF, -2, -1));
+    RUSH_CHECK(SELF->ndim >= 2 || SELF->ndim == 0, RUSH_RUNTIME_ERROR, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
+    return rush_result(out, SELF->ndim ? transpose(SELF, -2, -1) : SELF);
 }
 
 static rush_op op_mT = {
@@ -341,7 +341,7 @@ static int conjugate_transpose(const rush_value *in, rush_value *out)
 
 static int mH_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.mH is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
+    RUSH_CHECK(SELF->ndim >= 2 || SELF->ndim == 0, RUSH_RUNTIME_ERROR, "tensor.mH is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
     return conjugate_transpose(in, out);
 }
 
@@ -364,7 +364,7 @@ static rush_op op_matrix_H = {
 
 static int adjoint_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    RUSH_CHECK(SELF->ndim >= 2, RUSH_RUNTIME_ERROR, "tensor.adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
+    RUSH_CHECK(SELF->ndim >= 2 || SELF->ndim == 0, RUSH_RUNTIME_ERROR, "tensor.adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", SELF->ndim);
     return conjugate_transpose(in, out);
 }
 
