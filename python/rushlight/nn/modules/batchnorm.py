@@ -267,25 +267,28 @@ class SyncBatchNorm(_BatchNorm):
         return super().forward(input)
 
     def _forward_together(self, input, group):
-        """Statistics from sums over all processes, by a differentiable all-reduce."""
-        from rushlight.distributed.nn.functional import all_reduce
+        """Statistics from each process's mean and squares around it, by a differentiable all-gather: squares around 0 would lose digits."""
+        from rushlight.distributed.nn.functional import all_gather
         factor = self._average_factor()
-        dims = [d for d in range(input.dim()) if d != 1]
+        dims, channels = [d for d in range(input.dim()) if d != 1], input.size(1)
         shape = [1, -1] + [1] * (input.dim() - 2)
-        count = input.new_full((1,), input.numel() / input.size(1))
-        sums = torch.cat([input.sum(dims), (input * input).sum(dims), count])
-        sums = all_reduce(sums, group=group)
-        n, channels = sums[-1], input.size(1)
-        mean = sums[:channels] / n
-        var = sums[channels:2 * channels] / n - mean * mean
+        x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        count = input.numel() // channels
+        mean = x.sum(dims) / max(count, 1)
+        squares = (x - mean.view(shape)).square().sum(dims)
+        every = torch.stack(all_gather(torch.cat([mean, squares, x.new_full((1,), count)]), group=group))
+        means, squares, counts = every.split([channels, channels, 1], 1)
+        n = counts.sum()
+        mean = (means * counts).sum(0) / n
+        var = (squares + (means - mean).square() * counts).sum(0) / n
         if self.track_running_stats and self.running_mean is not None:
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
                 self.running_var.lerp_((var * n / (n - 1)).to(self.running_var.dtype), factor)
-        out = (input - mean.view(shape)) * torch.rsqrt(var + self.eps).view(shape)
+        out = (x - mean.view(shape)) * torch.rsqrt(var + self.eps).view(shape)
         if self.weight is not None:
             out = out * self.weight.view(shape)
-        return out if self.bias is None else out + self.bias.view(shape)
+        return (out if self.bias is None else out + self.bias.view(shape)).to(input.dtype)
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
