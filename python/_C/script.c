@@ -211,6 +211,21 @@ static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: 
 
 /* ---- calls ---- */
 
+/* What a program raises itself is torch.jit.Error. */
+static void raise_from_program(void)
+{
+    PyObject *jit = rush_script_raised() ? PyImport_ImportModule("rushlight.jit") : NULL, *error = jit ? PyObject_GetAttrString(jit, "Error") : NULL;
+    Py_XDECREF(jit);
+    if (!error) {
+        PyErr_Clear();
+        py_raise();
+        return;
+    }
+    PyErr_SetString(error, rush_error());
+    Py_DECREF(error);
+    rush_error_clear();
+}
+
 static PyObject *run(PyObject *unit, const script_function *f, script_value self, PyObject *args, PyObject *kwargs)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(args), m = kwargs ? PyDict_GET_SIZE(kwargs) : 0, done = 0, at = 0;
@@ -226,7 +241,7 @@ static PyObject *run(PyObject *unit, const script_function *f, script_value self
     }
     if (!failed) {
         size_t mark = rush_scope_open();
-        if (rush_script_run(((unit_object *)unit)->u, f, self, (int)done, in, names, 0, &out)) py_raise();
+        if (rush_script_run(((unit_object *)unit)->u, f, self, (int)done, in, names, 0, &out)) raise_from_program();
         else {
             result = to_python(unit, out);
             rush_script_drop(out);

@@ -52,10 +52,12 @@ void rush_error_clear(void)
     rush_now.error = RUSH_OK;
 }
 
-/* Does the text open with the operation's name already: "stack expects ...", "torch.clamp: ..."? */
+/* Does the text open with the operation's name already: "stack expects ...", "torch.clamp: ...", or with the kernel's: "\"arange_cpu\" not ..."? */
 static bool names(const char *text, const char *base)
 {
+    if (*text == '"') return true;
     base += strspn(base, "_");
+    if (!strncmp(base, "fft_", 4)) base += 4; /* torch.fft's texts say fftfreq */
     if (!strncmp(text, "torch.", 6)) text += 6;
     size_t n = strlen(base);
     return !strncmp(text, base, n) && !isalnum((unsigned char)text[n]);

@@ -105,6 +105,9 @@ int rush_script_arithmetic(const char *name, script_value a, script_value b, scr
     }
 }
 
+static bool is_items(script_value v) { return v.kind == SCRIPT_LIST || v.kind == SCRIPT_TUPLE; }
+
+/* Two of one kind; of a list and a tuple, as of sizes and a tuple, a list. */
 static int joined(script_value a, script_value b, script_value *out)
 {
     if (a.kind == SCRIPT_TEXT) {
@@ -117,7 +120,7 @@ static int joined(script_value a, script_value b, script_value *out)
         v.box->n = a.box->n + b.box->n;
         return give(out, v);
     }
-    script_value v = rush_script_list(a.kind, a.box->n, a.box->item);
+    script_value v = rush_script_list(a.kind == b.kind ? a.kind : SCRIPT_LIST, a.box->n, a.box->item);
     for (size_t i = 0; v.kind != SCRIPT_UNSET && i < b.box->n; ++i)
         if (rush_script_append(v.box, b.box->item[i])) return rush_script_drop(v), -1;
     return give(out, v);
@@ -144,7 +147,8 @@ FUNCTION(arithmetic)
     if (c->n == 2 && numbers(c, 2)) return rush_script_arithmetic(name, c->in[0], c->in[1], out);
     if (c->n != 2) NOT_MINE;
     script_value a = c->in[0], b = c->in[1];
-    if (!strcmp(name, "add") && a.kind == b.kind && (a.kind == SCRIPT_TEXT || a.kind == SCRIPT_LIST || a.kind == SCRIPT_TUPLE)) return joined(a, b, out);
+    bool texts = a.kind == SCRIPT_TEXT && b.kind == SCRIPT_TEXT, items = is_items(a) && is_items(b);
+    if (!strcmp(name, "add") && (texts || items)) return joined(a, b, out);
     if (!strcmp(name, "mul") && (a.kind == SCRIPT_LIST || a.kind == SCRIPT_TEXT) && b.kind == SCRIPT_INT) return repeated(a, b.i, out);
     if (!strcmp(name, "mul") && b.kind == SCRIPT_LIST && a.kind == SCRIPT_INT) return repeated(b, a.i, out);
     if (!strcmp(name, "floordiv") || !strcmp(name, "floordiv_")) { /* of tensors the operation has another name */
@@ -557,7 +561,7 @@ FUNCTION(pop)
     if (has(c, 0, SCRIPT_DICT)) {
         script_value *at = c->n > 1 ? rush_script_dict_at(c->in[0].box, c->in[1]) : NULL;
         if (!at && c->n > 2) return given(out, c->in[2]);
-        RUSH_CHECK(at, RUSH_KEY_ERROR, "a key that the dictionary does not have");
+        if (!at) return rush_script_no_key(c->in[1]);
         *out = rush_script_keep(*at);
         return rush_script_remove(c->in[0].box, (size_t)(at - c->in[0].box->item) - 1, 2), 0;
     }
@@ -1120,7 +1124,7 @@ FUNCTION(raise_exception)
 {
     script_value text = rush_script_print(c->n ? c->in[0] : SCRIPT_NOTHING, false);
     if (text.kind == SCRIPT_UNSET) return -1;
-    rush_fail(RUSH_RUNTIME_ERROR, "%s", text.box->text);
+    rush_script_raise("", text.box->text);
     rush_script_drop(text);
     (void)out;
     return -1;

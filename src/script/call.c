@@ -16,7 +16,7 @@ static int distance_of_one(int type, script_value v)
     case RUSH_A_BOOL: return v.kind == SCRIPT_BOOL ? 0 : v.kind == SCRIPT_INT ? 5 : v.kind == SCRIPT_TENSOR && v.t->numel == 1 ? 10 : NEVER;
     case RUSH_A_SCALAR: return script_is_number(v) ? 0 : v.kind == SCRIPT_TENSOR && v.t->ndim == 0 ? 10 : NEVER;
     case RUSH_A_STRING: return v.kind == SCRIPT_TEXT ? 0 : NEVER;
-    case RUSH_A_DTYPE: return v.kind == SCRIPT_INT && rush_script_dtype_of(v.i) >= 0 ? 2 : NEVER;
+    case RUSH_A_DTYPE: return v.kind == SCRIPT_INT && rush_script_dtype_of(v.i) >= 0 ? 35 : NEVER; /* x.view(6) is a size */
     case RUSH_A_LAYOUT: case RUSH_A_MEMORY_FORMAT: return v.kind == SCRIPT_INT && v.i >= 0 && v.i < 7 ? 2 : NEVER;
     case RUSH_A_DEVICE: return v.kind == SCRIPT_DEVICE ? 0 : v.kind == SCRIPT_TEXT ? 3 : NEVER;
     case RUSH_A_GENERATOR: return v.kind == SCRIPT_GENERATOR ? 0 : NEVER;

@@ -156,16 +156,21 @@ static int of_tensor(script_value of, script_value at, script_value *out)
     return failed ? -1 : 0;
 }
 
+int rush_script_no_key(script_value key)
+{
+    script_value text = rush_script_print(key, false);
+    if (text.kind == SCRIPT_UNSET) return -1;
+    rush_fail(RUSH_KEY_ERROR, "KeyError: %s", text.box->text);
+    return rush_script_drop(text), -1;
+}
+
 int rush_script_index(script_value of, script_value at, script_value *out)
 {
     if (of.kind == SCRIPT_TENSOR) return of_tensor(of, at, out);
     if (of.kind == SCRIPT_LIST || of.kind == SCRIPT_TUPLE || of.kind == SCRIPT_TEXT) return of_list(of, at, out);
     if (of.kind == SCRIPT_DICT) {
-        script_value *v = rush_script_dict_at(of.box, at), text;
-        if (v) return *out = rush_script_keep(*v), 0;
-        if ((text = rush_script_print(at, true)).kind == SCRIPT_UNSET) return -1;
-        rush_fail(RUSH_KEY_ERROR, "%s", text.box->text);
-        return rush_script_drop(text), -1;
+        script_value *v = rush_script_dict_at(of.box, at);
+        return v ? (*out = rush_script_keep(*v), 0) : rush_script_no_key(at);
     }
     if (of.kind == SCRIPT_OBJECT) {
         const script_function *m = rush_script_method_find(of.box->type, "__getitem__");

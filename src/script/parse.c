@@ -404,7 +404,7 @@ static script_node *bracketed(parser *p) /* after "[" */
 {
     gathered g = {0};
     while (!is(p, "]")) {
-        script_node *x = expression(p);
+        script_node *x = take(p, "*") ? node(p, SCRIPT_N_STAR, 1, or_test(p), NULL, NULL) : expression(p);
         if (x && is(p, "for") && !g.n) {
             x = comprehension(p, x, NULL);
             return x && !need(p, "]") ? x : NULL;

@@ -22,6 +22,25 @@ static _Thread_local int nest; /* how deep the evaluation is: a program must not
 static int eval(frame *f, const script_node *x, script_value *out);
 static int run(frame *f, const script_node *x);
 
+/* ---- errors ---- */
+
+static _Thread_local bool raised;
+
+int rush_script_raise(const char *before, const char *text)
+{
+    raised = true;
+    return rush_fail(RUSH_RUNTIME_ERROR, "%s%s", before, text);
+}
+
+bool rush_script_raised(void) { return raised && rush_failed(); }
+
+/* A program's callers see two kinds of failure only: what is not implemented, and all else. */
+static void as_callers_see_it(void)
+{
+    if (rush_now.error && rush_now.error != RUSH_NOT_IMPLEMENTED && rush_now.error != RUSH_FOREIGN_ERROR && rush_now.error != RUSH_MEMORY_ERROR)
+        rush_now.error = RUSH_RUNTIME_ERROR;
+}
+
 /* Says once where an error came about. */
 static int told(const frame *f, const script_node *x)
 {
@@ -661,7 +680,7 @@ static int raise_value(frame *f, const script_node *x, const script_node *what, 
     script_value text = rush_script_print(v, false);
     rush_script_drop(v);
     if (text.kind == SCRIPT_UNSET) return FAILED;
-    rush_fail(RUSH_RUNTIME_ERROR, "%s%s", before, silent ? "" : text.box->text);
+    rush_script_raise(before, silent ? "" : text.box->text);
     rush_script_drop(text);
     return told(f, x);
 }
@@ -756,12 +775,16 @@ int rush_script_run(script_unit *u, const script_function *g, script_value self,
 {
     RUSH_CHECK(depth < DEEPEST_CALL, RUSH_RUNTIME_ERROR, "functions call each other more than %d deep", DEEPEST_CALL);
     if (rush_failed()) return -1;
+    if (!depth) raised = false;
     frame f = {.u = u, .f = g, .depth = depth, .result = SCRIPT_NOTHING};
     if (!(f.local = rush_calloc(RUSH_MAX(g->nlocals, 1u), sizeof *f.local))) return -1;
     int flow = bind_arguments(&f, self, n, in, names) ? FAILED : run(&f, g->body);
     for (uint32_t i = 0; i < g->nlocals; ++i) rush_script_drop(f.local[i]);
     rush_free(f.local);
-    if (flow == FAILED || rush_failed()) return rush_script_drop(f.result), -1;
+    if (flow == FAILED || rush_failed()) {
+        if (!depth) as_callers_see_it();
+        return rush_script_drop(f.result), -1;
+    }
     *out = f.result;
     return 0;
 }

@@ -187,6 +187,9 @@ int rush_script_run_op(const rush_op *, script_call *, script_value *out);
 RUSH_PY int rush_script_run(script_unit *, const script_function *, script_value self, int n, const script_value *in, const char **names, int depth, script_value *out);
 int rush_script_call_function(script_call *, const script_function *, script_value self, script_value *out);
 int rush_script_index(script_value of, script_value at, script_value *out);
+int rush_script_no_key(script_value key);                 /* the error */
+int rush_script_raise(const char *before, const char *text); /* the error that a program raises itself */
+RUSH_PY bool rush_script_raised(void);                    /* is the pending error, of the run just ended, such a one? */
 int rush_script_index_set(script_value of, script_value at, script_value to);
 int rush_script_items(script_value of, script_value *out); /* what a loop walks: a list, tuple or range with one reference */
 int rush_script_arithmetic(const char *op, script_value a, script_value b, script_value *out); /* numbers, texts, lists; SCRIPT_NOT_MINE */

@@ -21,7 +21,7 @@ __all__ = ["Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptMod
 _builtin_isinstance = isinstance
 
 
-class Error(RuntimeError):
+class Error(Exception):
     """An error in a scripted function."""
 
 

@@ -223,6 +223,8 @@ class Writer:
         base = name.split(".")[0]
         written = [self.value(x, follows) for x in args]
         named = {k: self.value(kwargs[k], follows) for k in sorted(kwargs)}
+        if name == "view.dtype" and len(written) == 2:  # a dtype is a number in programs, and a number in this place a size
+            named["dtype"] = written.pop()
         if form == 1:
             base += "" if base.endswith("_") else "_"
         space, _, own = base.rpartition("::")

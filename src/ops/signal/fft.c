@@ -617,6 +617,7 @@ KIND(ihfft, IHFFT)
 static rush_tensor *frequencies(int64_t n, double d, bool half, const rush_value *factory)
 {
     rush_dtype dtype = HAS(factory[0]) ? (rush_dtype)factory[0].i : rush_default_dtype();
+    RUSH_CHECK_NULL(rush_dtypes[dtype].category >= 2, RUSH_RUNTIME_ERROR, "%sfftfreq requires a floating point or complex dtype", half ? "r" : "");
     RUSH_CHECK_NULL(n > 0 || !half, RUSH_RUNTIME_ERROR, "n must be positive, got %lld", (long long)n);
     int64_t positive = (n + 1) / 2, count = half ? n / 2 + 1 : n;
     rush_tensor *k = T("arange", V(count), rush_v_dtype(dtype), RUSH_NONE, factory[2]);
