@@ -114,6 +114,88 @@ def test_torch_saves_and_loads(tmp_path):
     assert adam.pytorch_version == "1.5.0" and getattr(adam.param_groups, "param_groups/1").options.betas == (0.9, 0.999)
 
 
+LAYERS = """\
+lstm -3.79652 0.08933
+c 2.87141 0.28082
+grad 4.58389 0.04698
+weight_hh_l0_reverse torch::nn::LSTM(input_size=3, hidden_size=5, num_layers=2, bias=true, batch_first=true, dropout=0, bidirectional=true)
+gru -2.38928 0.20460
+h -0.89168 0.22349
+rnn 5.14223 0.09183
+cell -2.83346 0.18796
+gcell 1.29617 0.19861
+conv -183.21802 3.82057
+pool 97.73745 1.05069
+avg -12.24755 0.32581
+ada -1.26436 0.25491
+up -92.94476 0.53119
+near -37.96273 0.80544
+pad -9.60198 0.83401
+pad0 408.76379 1.40534
+norm -12.73168 0.49916
+drop -28.91235 0.81406
+relu 143.39218 0.37342
+leaky 93.40367 0.50360
+elu 44.40306 0.63120
+ce 1.75058 1.75058
+ce2 13.49816 13.49816
+ls -39.68429 1.65351
+sm 4.00000 0.16667
+nll 10.50347 1.75058
+mse 0.85238 0.85238
+msesum 20.45717 20.45717
+bce 0.70133 0.70133
+kl 0.08508 0.08508
+sl1 0.38219 0.38219
+cos 3.26289 0.78797
+emb 6.37446 0.79803
+hot 6.00000 0.20000
+lin 31.03856 2.16345
+bn 384.00000 1.15981
+ln 384.00000 1.16299
+smooth 1.74087 1.74087
+"""     # what libtorch 2.13 prints
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+        self.register_buffer("one", torch.ones(2))
+
+    def forward(self, x):
+        y = self.linear(x)
+        if self.training:
+            y = y * y
+        return y + self.one
+
+
+def run_torch_program(source, tmp_path, *arguments):
+    folders = [f"-I{top}/include/rushlight/cpp" for top in (ROOT, BUILD)]
+    compiled("g++", "-std=c++17", *sanitizers(), *folders, ROOT / "tests" / "cpp" / source, *LINK, "-o", tmp_path / "program")
+    done = subprocess.run([str(tmp_path / "program"), *arguments], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_torch_layers(tmp_path):
+    assert run_torch_program("layers.cpp", tmp_path) == LAYERS
+
+
+def test_torch_runs_programs(tmp_path):
+    net = Net()
+    with torch.no_grad():
+        net.linear.weight.copy_(torch.tensor([[0.5, 1, 0.25], [1, 0.5, 0.75]]))
+        net.linear.bias.copy_(torch.tensor([1, 1.125]))
+    torch.jit.script(net).save(str(tmp_path / "net.pt"))
+    x = torch.arange(6.).reshape(2, 3)
+    y = net(x)
+    y.sum().backward()
+    rows = "".join(" ".join("%8.4f" % v for v in row) + "\n" for row in y.tolist())
+    grads = "linear.weight %g\nlinear.bias %g\n" % (net.linear.weight.grad.sum().item(), net.linear.bias.grad.sum().item())
+    expected = rows + "[ CPUFloatType{2,2} ]\n" + grads + "one\n0 %g\n2 1\nthrown\n" % net.eval()(x).sum().item()
+    assert run_torch_program("program.cpp", tmp_path, str(tmp_path / "net.pt")) == expected
+
+
 def test_readme_as_cpp(tmp_path):
     source = tmp_path / "program.cpp"
     source.write_text(re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1))

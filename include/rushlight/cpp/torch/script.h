@@ -1,3 +1,3 @@
-/* script.h - PyTorch's name for rushlight/at/all.hpp */
+/* script.h - PyTorch's name for rushlight/at/jit.hpp */
 #pragma once
-#include <rushlight/at/all.hpp>
+#include <rushlight/at/jit.hpp>

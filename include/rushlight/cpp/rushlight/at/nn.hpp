@@ -714,27 +714,6 @@ private:
 };
 TORCH_MODULE(ModuleList);
 
-/* ---- losses ---- */
-
-#define AT_LOSS_(Name, function)                                                                            \
-    class Name##Impl : public Module {                                                                      \
-    public:                                                                                                 \
-        Name##Impl() : Module("torch::nn::" #Name "Impl") {}                                                \
-        void pretty_print(std::ostream &out) const override { out << "torch::nn::" #Name "()"; }            \
-        Tensor forward(const Tensor &input, const Tensor &target) { return function(input, target); }       \
-    };                                                                                                      \
-    TORCH_MODULE(Name)
-AT_LOSS_(MSELoss, mse_loss);
-AT_LOSS_(L1Loss, l1_loss);
-AT_LOSS_(SmoothL1Loss, smooth_l1_loss);
-AT_LOSS_(HuberLoss, huber_loss);
-AT_LOSS_(NLLLoss, nll_loss_nd);
-AT_LOSS_(CrossEntropyLoss, cross_entropy_loss);
-AT_LOSS_(BCELoss, binary_cross_entropy);
-AT_LOSS_(BCEWithLogitsLoss, binary_cross_entropy_with_logits);
-AT_LOSS_(KLDivLoss, kl_div);
-#undef AT_LOSS_
-
 } // namespace nn
 } // namespace torch
 #endif
