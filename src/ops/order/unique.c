@@ -146,7 +146,7 @@ static void unique2_cpu(const rush_op *op, const rush_value *in, rush_value *out
 static rush_op op_unique2 = {
     .schema = "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     .doc = "The distinct elements in order; for each element which of them it is; how often each occurs.", .shape = unique_shape, .cpu = unique2_cpu,
-    .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
+    .flags = RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 static void unique_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -158,7 +158,7 @@ static void unique_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_unique = {
     .schema = "_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
     .doc = "The distinct elements in order, and for each element which of them it is.", .shape = unique_shape, .cpu = unique_cpu,
-    .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
+    .flags = RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 /* ---- slices ---- */
@@ -246,7 +246,7 @@ static void unique_dim_cpu(const rush_op *op, const rush_value *in, rush_value *
 static rush_op op_unique_dim = {
     .schema = "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     .doc = "The distinct slices of dim, in lexicographic order; for each slice which of them it is; how often each occurs.", .shape = unique_dim_shape,
-    .cpu = unique_dim_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
+    .cpu = unique_dim_cpu, .flags = RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 static int unique_consecutive_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -263,7 +263,7 @@ static void unique_consecutive_cpu(const rush_op *op, const rush_value *in, rush
 static rush_op op_unique_consecutive = {
     .schema = "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
     .doc = "One of each run of equal neighbours; for each element which run it is in; how long the runs are.", .shape = unique_consecutive_shape,
-    .cpu = unique_consecutive_cpu, .flags = RUSH_NO_GRAD | RUSH_DATA_SIZED,
+    .cpu = unique_consecutive_cpu, .flags = RUSH_DATA_SIZED,
 };
 
 static void unique_dim_consecutive_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -273,7 +273,7 @@ static void unique_dim_consecutive_cpu(const rush_op *op, const rush_value *in, 
 
 static rush_op op_unique_dim_consecutive = {
     .schema = "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-    .doc = "unique_consecutive() of slices.", .shape = unique_dim_shape, .cpu = unique_dim_consecutive_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN | RUSH_DATA_SIZED,
+    .doc = "unique_consecutive() of slices.", .shape = unique_dim_shape, .cpu = unique_dim_consecutive_cpu, .flags = RUSH_HIDDEN | RUSH_DATA_SIZED,
 };
 
 /* ---- isin ---- */
