@@ -291,3 +291,15 @@ def test_a_program_fills_in_the_arguments():
     args.master_port = "1234"
     assert run._config(args).rdzv_endpoint == "127.0.0.1:1234"
     assert run._config(run.parse_args(["x.py"])).rdzv_endpoint == "127.0.0.1:0"
+
+
+def test_ranks_of_a_launcher_share_its_store(monkeypatch):
+    """As PyTorch's do, whose ranks can be in the same job; what a start left behind is not seen by the next."""
+    import rushlight.distributed as dist
+    served = dist.TCPStore("127.0.0.1", 0, None, True)
+    for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(served.port), "RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True"}.items():
+        monkeypatch.setenv(name, value)
+    for attempt, key in ("0", "key"), ("2", "/worker/attempt_2/key"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        next(dist.rendezvous("env://"))[0].set("key", attempt)
+        assert served.get(key) == attempt.encode()

@@ -65,7 +65,9 @@ def _env(url, timeout=default_pg_timeout, **kwargs):
     host, port = value("MASTER_ADDR"), int(value("MASTER_PORT"))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # the launcher serves it
         store = TCPStore(host, port, world_size, False, timeout)
-        store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        if attempt != "0":  # our launcher's store lives on; before, ranks of PyTorch, which know of no prefix, can be in the job
+            store = PrefixStore("/worker/attempt_" + attempt, store)
     else:
         store = TCPStore(host, port, world_size, rank == 0, timeout, multi_tenant=True)
     yield store, rank, world_size
