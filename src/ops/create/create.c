@@ -384,7 +384,10 @@ static int triangle_indices_shape(const rush_value *in, rush_value *out, bool up
     if (upper) count = (__int128)rows * cols - count;
     RUSH_CHECK(count < INT64_MAX / 16, RUSH_MEMORY_ERROR, "the indices of a triangle of %lld x %lld do not fit in memory", (long long)rows, (long long)cols);
     size[1] = (int64_t)count;
-    return rush_factory_read(&f, in + 3, RUSH_I64, NULL) ? -1 : make(out, &f, rush_v_ints(size, 2));
+    if (rush_factory_read(&f, in + 3, RUSH_I64, NULL)) return -1;
+    RUSH_CHECK(f.dtype == RUSH_I64 || f.dtype == RUSH_I32 || f.device.type == RUSH_META, RUSH_NOT_IMPLEMENTED, "\"tri%c_indices\" not implemented for '%s'",
+               upper ? 'u' : 'l', rush_dtype_word(f.dtype));
+    return make(out, &f, rush_v_ints(size, 2));
 }
 
 static void triangle_indices_of(const rush_value *in, rush_value *out, bool upper)
