@@ -192,6 +192,7 @@ static void rows_have_right_derivatives(void **state)
         if (op->shape != rush_pw_shape || !op->grad) continue;
         const rush_pw_row *row = op->row;
         if (op->schema != row->schema) continue;                    /* another name of the same */
+        if (row->result == RUSH_PW_BOOL) continue;                  /* zeros, and in place alone: tests/python/unseen.tsv */
         if (row->id == RUSH_PW_nextafter || row->id == RUSH_PW_fmod || row->id == RUSH_PW_remainder) continue; /* steps */
         rush_scope() {
             call c;
