@@ -59,7 +59,7 @@ RUSH_API bool rush_function_needs(const rush_node *, int i); /* does input i wan
  * lives until the next call), and where its i-th gradient goes. None is kept for the caller. */
 RUSH_API rush_node *rush_grad_fn(rush_tensor *);
 RUSH_API const char *rush_grad_fn_name(const rush_node *);
-RUSH_API int rush_grad_fn_edges(const rush_node *);
+RUSH_API int rush_grad_fn_edges(const rush_node *);             /* -1: an error */
 RUSH_API rush_node *rush_grad_fn_next(const rush_node *, int i); /* NULL: nobody wants it */
 RUSH_API void rush_node_keep(rush_node *);
 RUSH_API void rush_node_drop(rush_node *);

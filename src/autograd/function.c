@@ -149,6 +149,21 @@ rush_tensor *rush_function_zeros(rush_node *node, int i)
 
 bool rush_function_needs(const rush_node *node, int i) { return node && i >= 0 && i < node->nedge && node->edge[i].node; }
 
-const char *rush_grad_fn_name(const rush_node *node) { return node ? node->kind->name(node) : NULL; }
-int rush_grad_fn_edges(const rush_node *node) { return node ? node->nedge : 0; }
-rush_node *rush_grad_fn_next(const rush_node *node, int i) { return node && i >= 0 && i < node->nedge ? node->edge[i].node : NULL; }
+const char *rush_grad_fn_name(const rush_node *node)
+{
+    RUSH_CHECK_NULL(node, RUSH_TYPE_ERROR, "the node is NULL");
+    return node->kind->name(node);
+}
+
+int rush_grad_fn_edges(const rush_node *node)
+{
+    RUSH_CHECK(node, RUSH_TYPE_ERROR, "the node is NULL");
+    return node->nedge;
+}
+
+rush_node *rush_grad_fn_next(const rush_node *node, int i)
+{
+    RUSH_CHECK_NULL(node, RUSH_TYPE_ERROR, "the node is NULL");
+    RUSH_CHECK_NULL(i >= 0 && i < node->nedge, RUSH_INDEX_ERROR, "edge %d of a node that has %d", i, node->nedge);
+    return node->edge[i].node;
+}

@@ -339,6 +339,7 @@ bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
 
 RUSH_HOT rush_node *rush_grad_fn(rush_tensor *t)
 {
+    if (RUSH_UNLIKELY(!rush_tensor_given(t))) return NULL;
     if (stale(t)) { /* then it is now a view of what the base is now */
         if (t->flags & RUSH_T_APART) return rush_view_barred(t, true), NULL;
         uint32_t mode = rush_now.mode;
