@@ -238,8 +238,11 @@ def test_ten_thousand_steps_leave_memory_as_it_was():
         stats = torch._C._memory_stats()
         return resident(), stats["live_bytes"], stats["small_live"], len(gc.get_objects())
 
-    before = steps(1000)
-    after = steps(9000)
+    after = steps(1000)
+    for _ in range(3):  # resident pages come by themselves, too; a leak's come every time
+        before, after = after, steps(9000)
+        if after[0] - before[0] < 256:
+            break
     assert after[0] - before[0] < 256  # pages: a leak of a hundred bytes a step would show
     assert after[1] == before[1]
     assert abs(after[2] - before[2]) < 8
