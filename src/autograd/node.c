@@ -293,9 +293,11 @@ static rush_node *accumulator_of(rush_tensor *leaf)
     return node;
 }
 
+static rush_node *current(rush_tensor *t);
+
 RUSH_HOT rush_edge rush_grad_edge(rush_tensor *t)
 {
-    rush_grad_fn(t); /* its own is current from now on */
+    current(t); /* its own, from now on */
     return rush_grad_edge_had(t);
 }
 
@@ -337,9 +339,8 @@ bool rush_any_wants_grad(const rush_op *op, const rush_value *in)
     return false;
 }
 
-RUSH_HOT rush_node *rush_grad_fn(rush_tensor *t)
+RUSH_HOT static rush_node *current(rush_tensor *t)
 {
-    if (RUSH_UNLIKELY(!rush_tensor_given(t))) return NULL;
     if (stale(t)) { /* then it is now a view of what the base is now */
         if (t->flags & RUSH_T_APART) return rush_view_barred(t, true), NULL;
         uint32_t mode = rush_now.mode;
@@ -355,6 +356,8 @@ RUSH_HOT rush_node *rush_grad_fn(rush_tensor *t)
     }
     return t->ag ? t->ag->fn : NULL;
 }
+
+rush_node *rush_grad_fn(rush_tensor *t) { return rush_tensor_given(t) ? current(t) : NULL; }
 
 RUSH_HOT static __attribute__((noinline)) void link_unseen(rush_tensor *view, rush_tensor *of, rush_tensor *base, unsigned how)
 {

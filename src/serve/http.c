@@ -103,7 +103,8 @@ static bool waits(struct mg_connection *c)
 static int too_large(struct mg_connection *c)
 {
     char room[4096];
-    for (size_t n = 0; n < (size_t)8 << 20 && !waits(c);) {
+    if (waits(c)) return 413;
+    for (size_t n = 0; n < (size_t)8 << 20;) {
         int got = mg_read(c, room, sizeof room);
         if (got <= 0) break;
         n += (size_t)got;

@@ -330,26 +330,19 @@ static int named_unsized_run(rush_layout layout, const rush_value *in, rush_valu
     return rush_result(out, T("sparse_compressed_tensor.comp_plain_value", in[0], in[1], in[2], in[3], rush_v_layout(layout), in[5], in[6]));
 }
 
-static int csr_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_run(RUSH_SPARSE_CSR, in, out); }
-static int csr_unsized_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_unsized_run(RUSH_SPARSE_CSR, in, out); }
-static int csc_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_run(RUSH_SPARSE_CSC, in, out); }
-static int csc_unsized_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_unsized_run(RUSH_SPARSE_CSC, in, out); }
-static int bsr_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_run(RUSH_SPARSE_BSR, in, out); }
-static int bsr_unsized_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_unsized_run(RUSH_SPARSE_BSR, in, out); }
-static int bsc_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_run(RUSH_SPARSE_BSC, in, out); }
-static int bsc_unsized_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_unsized_run(RUSH_SPARSE_BSC, in, out); }
-
 #define NAMED(NAME, LAYOUT, MAJOR, MINOR)                                                                                                                        \
+    static int NAME##_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_run(RUSH_SPARSE_##LAYOUT, in, out); }                         \
+    static int NAME##_unsized_run(const rush_op *op, const rush_value *in, rush_value *out) { return named_unsized_run(RUSH_SPARSE_##LAYOUT, in, out); }         \
     static rush_op op_##NAME = {                                                                                                                                 \
         .schema = "sparse_" #NAME "_tensor." MAJOR "_" MINOR "_value_size(Tensor " MAJOR "_indices, Tensor " MINOR "_indices, Tensor values, int[] size, "       \
-                  OPTIONS ") -> Tensor", .doc = "A tensor of layout " LAYOUT ".", .run = NAME##_run};                                                            \
+                  OPTIONS ") -> Tensor", .doc = "A tensor of layout " #LAYOUT ".", .run = NAME##_run};                                                           \
     static rush_op op_##NAME##_unsized = {                                                                                                                       \
         .schema = "sparse_" #NAME "_tensor." MAJOR "_" MINOR "_value(Tensor " MAJOR "_indices, Tensor " MINOR "_indices, Tensor values, " OPTIONS ") -> Tensor", \
-        .doc = "A tensor of layout " LAYOUT " just large enough for its indices.", .run = NAME##_unsized_run};
-NAMED(csr, "CSR", "crow", "col")
-NAMED(csc, "CSC", "ccol", "row")
-NAMED(bsr, "BSR", "crow", "col")
-NAMED(bsc, "BSC", "ccol", "row")
+        .doc = "A tensor of layout " #LAYOUT " just large enough for its indices.", .run = NAME##_unsized_run};
+NAMED(csr, CSR, "crow", "col")
+NAMED(csc, CSC, "ccol", "row")
+NAMED(bsr, BSR, "crow", "col")
+NAMED(bsc, BSC, "ccol", "row")
 
 RUSH_FAMILY(sparse_make, &op_coo_validate, &op_coo_of_parts, &op_coo_empty, &op_coo_unsized, &op_coo_sized, &op_coo_unsafe, &op_coo_dims,
             &op_compressed_validate, &op_compressed_unsafe, &op_compressed_sized, &op_compressed_unsized,

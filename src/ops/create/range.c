@@ -90,12 +90,16 @@ static void whole_steps(const sequence *s, int64_t i, int64_t n, void *block)
     for (int64_t k = 0; k < n; ++k, v += step) b[k] = v;
 }
 
-static float rounded(float x, rush_dtype d)
+/* To a number of the dtype, of those that are narrower than what is computed in. */
+static double rounded(double x, rush_dtype d)
 {
+    float single = (float)x;
     uint16_t half;
-    rush_convert(&half, d, 0, &x, RUSH_F32, 0, 1);
-    rush_convert(&x, RUSH_F32, 0, &half, d, 0, 1);
-    return x;
+    if (d == RUSH_F32) return single;
+    if (d != RUSH_F16 && d != RUSH_BF16) return x;
+    rush_convert(&half, d, 0, &single, RUSH_F32, 0, 1);
+    rush_convert(&single, RUSH_F32, 0, &half, d, 0, 1);
+    return single;
 }
 
 /* PyTorch makes two vectors of 32 bytes at a time and the rest one by one, and its numbers tell: a vector's first element is rounded
@@ -114,8 +118,7 @@ static void steps(const sequence *s, int64_t i, int64_t n, void *block)
         int64_t first = vector_of(s, i + k, &m);
         m = RUSH_MIN(m, n - k);
         if (first >= 0) rush_k_fill->line_f64(&base, s->start[0], s->each[0], first, 1);
-        if (first >= 0 && s->dtype == RUSH_F32) base = (float)base;
-        rush_k_fill->line_f64(b + k, first < 0 ? s->start[0] : base, s->each[0], i + k - RUSH_MAX(first, 0), m);
+        rush_k_fill->line_f64(b + k, first < 0 ? s->start[0] : rounded(base, s->dtype), s->each[0], i + k - RUSH_MAX(first, 0), m);
     }
 }
 
@@ -126,7 +129,7 @@ static void steps_half(const sequence *s, int64_t i, int64_t n, void *block)
         int64_t first = vector_of(s, i + k, &m);
         m = RUSH_MIN(m, n - k);
         if (first >= 0) rush_k_fill->line_f32(&base, start, each, first, 1);
-        rush_k_fill->line_f32(b + k, first < 0 ? start : rounded(base, s->dtype), each, i + k - RUSH_MAX(first, 0), m);
+        rush_k_fill->line_f32(b + k, first < 0 ? start : (float)rounded(base, s->dtype), each, i + k - RUSH_MAX(first, 0), m);
     }
 }
 
@@ -226,11 +229,11 @@ static void spaced_f32(const sequence *s, int64_t i, int64_t n, void *block)
 /* Half types: the step, the index and its multiples are rounded to the type. */
 static void spaced_half(const sequence *s, int64_t i, int64_t n, void *block)
 {
-    float *b = block, start = rounded((float)s->start[0], s->dtype), end = rounded((float)s->end[0], s->dtype), step = (float)s->each[0];
+    float *b = block, start = (float)s->start[0], end = (float)s->end[0], step = (float)s->each[0];
     for (int64_t k = 0; k < n; ++k) {
         int64_t at = i + k;
-        float times = rounded((float)(at < s->half ? at : s->count - at - 1), s->dtype);
-        b[k] = at < s->half ? start + rounded(step * times, s->dtype) : end - rounded(step * times, s->dtype);
+        float times = (float)rounded((double)(at < s->half ? at : s->count - at - 1), s->dtype), far = (float)rounded(step * times, s->dtype);
+        b[k] = at < s->half ? start + far : end - far;
     }
 }
 
@@ -295,17 +298,15 @@ static void spaced_fill(rush_tensor *t, rush_value start, rush_value end, double
     if (t->numel == 0) return;
     endpoint(s.start, start, t->dtype);
     endpoint(s.end, end, t->dtype);
-    bool half = t->dtype == RUSH_F16 || t->dtype == RUSH_BF16, single = t->dtype == RUSH_F32;
-    for (int k = 0; k < 2 && (half || single); ++k) { /* ends and their distance are numbers of the dtype */
-        double *ends[] = {s.start, s.end};
-        ends[k][0] = half ? rounded((float)ends[k][0], t->dtype) : (float)ends[k][0];
-    }
-    for (int k = 0; k < 2; ++k) s.each[k] = s.end[k] - s.start[k];
-    if (half || single) s.each[0] = half ? rounded((float)s.each[0], t->dtype) : (float)s.each[0];
+    double steps = (double)(s.count - 1);
     if (s.count == 1) s.half = 1;
-    else if (half && !powers) s.each[0] = rounded((float)s.each[0] / rounded((float)(s.count - 1), t->dtype), t->dtype);
-    else if (single && !powers) s.each[0] = (float)s.each[0] / (float)(s.count - 1);
-    else for (int k = 0; k < 2; ++k) s.each[k] /= (double)(s.count - 1);
+    for (int k = 0; k < 2; ++k) { /* ends and their distance are numbers of the dtype, and of linspace the step, too */
+        s.start[k] = rounded(s.start[k], t->dtype);
+        s.end[k] = rounded(s.end[k], t->dtype);
+        s.each[k] = rounded(s.end[k] - s.start[k], t->dtype);
+        if (s.count > 1) s.each[k] = powers ? s.each[k] / steps : rounded(s.each[k] / rounded(steps, t->dtype), t->dtype);
+    }
+    bool half = t->dtype == RUSH_F16 || t->dtype == RUSH_BF16;
     s.fn = powers ? powers_f64 : spaced_f64;
     if (is_complex) s.compute = RUSH_C128, s.fn = powers ? powers_complex : spaced_complex;
     else if (!powers && t->dtype != RUSH_F64 && rush_dtypes[t->dtype].category == 2) s.compute = RUSH_F32, s.fn = half ? spaced_half : spaced_f32;

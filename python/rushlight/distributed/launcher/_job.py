@@ -75,13 +75,13 @@ class Job:
     def _env(self, local):
         config, now = self.config, self.round
         rank = str(now.before + local)
-        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         env = {"RANK": rank, "LOCAL_RANK": str(local), "WORLD_SIZE": str(now.world), "LOCAL_WORLD_SIZE": str(config.nproc_per_node),
                "GROUP_RANK": str(now.seat), "GROUP_WORLD_SIZE": str(len(now.machines)), "ROLE_NAME": config.role, "ROLE_RANK": rank,
                "ROLE_WORLD_SIZE": str(now.world), "MASTER_ADDR": self.host, "MASTER_PORT": str(self.port), "TORCHELASTIC_RESTART_COUNT": str(now.number),
                "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts), "TORCHELASTIC_RUN_ID": self.id, "TORCHELASTIC_USE_AGENT_STORE": "True",
                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCHELASTIC_ERROR_FILE": os.path.join(self.folder, f"attempt_{now.number}", str(local), "error.json")}
         if config.virtual_local_rank:   # each sees its own GPU as the first
+            gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
             env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"] = "0", gpus[local] if local < len(gpus) and gpus[0] else str(local)
         if config.nproc_per_node > 1 and "OMP_NUM_THREADS" not in os.environ:
             env["OMP_NUM_THREADS"] = "1"
