@@ -263,6 +263,7 @@ static void frame_ends(rush_mesh *m, rush_peer *q, int rank)
     case LEAVE:
         q->left = true;
         q->reached = (int64_t)p.slot;
+        shutdown(q->fd, SHUT_WR);
         rush_mesh_lost(m, rank, NULL);
         break;
     case FAIL: rush_mesh_break_locked(m, false, "%s gave up: %s", rush_mesh_name_of(m, rank), text); break;
@@ -288,6 +289,7 @@ void rush_frames_read(rush_mesh *m, rush_peer *q, int rank)
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return rush_mesh_lost(m, rank, got ? strerror(errno) : "its connection was closed");
         q->heard = rush_seconds();
+        if (!q->here) q->here = true, pthread_cond_broadcast(&m->changed);
         if (head) {
             q->head += (size_t)got;
             if (q->head < sizeof q->p) continue;

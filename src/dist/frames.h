@@ -11,7 +11,7 @@ enum opcode {
     DATA = 1, SEND_READY = 2, RECEIVE_READY = 3, /* gloo's */
     ALIVE = 0x52550001, /* slot: the last collective begun                 */
     BEGIN,              /* slot: its number; text: which one               */
-    LEAVE,              /* slot: the last collective begun; nothing comes after it */
+    LEAVE,              /* slot: the last collective begun; nothing comes after it. Who has read it shuts its side: the sender may go */
     FAIL                /* text: why the sender gives up                   */
 };
 
@@ -58,7 +58,8 @@ typedef struct rush_tally { /* how often, per slot */
 
 typedef struct rush_peer {
     int fd;
-    bool ours, left, gone;       /* speaks our frames; said goodbye; its connection has ended */
+    bool ours, here;             /* speaks our frames; has spoken */
+    bool left, gone;             /* said goodbye; its connection has ended */
     char *host;
     int64_t reached;             /* the last collective it began, -1: not known */
     double heard;
@@ -78,7 +79,7 @@ struct rush_mesh {
     pthread_cond_t changed;
     pthread_t thread;
     int rank, size, wake, forks;
-    bool running, stop;
+    bool running, leaving, stop;
     rush_peer *peers;                 /* (size), that of this rank unused */
     rush_part *any;                   /* receives from one of several */
     rush_mesh_buffer *landed;

@@ -180,8 +180,9 @@ void rush_mesh_lost(rush_mesh *m, int rank, const char *why)
 {
     rush_peer *q = &m->peers[rank];
     bool died = !q->left && q->ours; /* who does not say goodbye */
-    q->gone = !died;
-    if (!died && !is_needed(m, rank)) return;
+    q->gone = !died || m->leaving;
+    pthread_cond_broadcast(&m->changed);
+    if (m->leaving || (!died && !is_needed(m, rank))) return;
     if (q->left) rush_mesh_break_locked(m, true, "%s has left the group after its collective %lld", rush_mesh_name_of(m, rank), (long long)q->reached);
     else rush_mesh_break_locked(m, true, "%s is gone: %s%s", rush_mesh_name_of(m, rank), why, how_far(m, rank));
 }
@@ -193,7 +194,7 @@ static void watch(rush_mesh *m, double now, bool slept)
         rush_peer *q = &m->peers[i];
         if (i == m->rank || !q->ours || q->gone) continue;
         if (slept) q->heard = now; /* it was us who were stopped */
-        if (!q->out) rush_frame_push(m, q, ALIVE, (uint64_t)m->number, 0, NULL, NULL, NULL);
+        if (!q->out && !m->leaving) rush_frame_push(m, q, ALIVE, (uint64_t)m->number, 0, NULL, NULL, NULL);
         if (m->broken || !m->waiting || !m->patience || now - q->heard < m->patience) continue;
         rush_mesh_break_locked(m, true, "%s is silent for %.1f s: it is stopped, or its machine is gone%s", rush_mesh_name_of(m, i), now - q->heard, how_far(m, i));
     }
@@ -463,23 +464,38 @@ int rush_mesh_fail_late(rush_mesh *m, int rank, double seconds)
 
 /* ---- beginning and end ---- */
 
-static bool is_flushed(rush_mesh *m)
+#define FLUSH 1.0   /* seconds that a rank of PyTorch has to take what was sent, when this one goes */
+#define FAREWELL 3.5 /* of silence, after which a rank of ours that has not answered the goodbye is not waited for */
+
+/* Until something changes, a moment at most. The lock is held. */
+static void wait_a_moment(rush_mesh *m)
 {
-    for (int i = 0; i < m->size; i++)
-        if (m->peers[i].out && !m->peers[i].gone) return false;
-    return true;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += 20000000;
+    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&m->changed, &m->lock, &t);
 }
 
-/* Tells the others that this rank goes, once all that it has sent is on its way. The lock is held. */
+/* Has that rank all that this one has sent it, or is it not to be waited for? */
+static bool may_leave(rush_mesh *m, int rank, double since)
+{
+    rush_peer *q = &m->peers[rank];
+    double now = rush_seconds();
+    if (rank == m->rank || q->gone) return true;
+    return q->ours ? now - q->heard > FAREWELL : !q->out || now - since > FLUSH;
+}
+
+/* Tells the others that this rank goes, and waits until they have read that, and all before it: what is on its way would be lost with the
+ * connection, since a socket that is closed answers what still comes to it with a reset. The lock is held. */
 static void say_goodbye(rush_mesh *m)
 {
+    double since = rush_seconds();
     for (int i = 0; i < m->size && !m->broken; i++)
         if (i != m->rank && m->peers[i].ours && !m->peers[i].gone) rush_frame_push(m, &m->peers[i], LEAVE, (uint64_t)m->number, 0, NULL, NULL, NULL);
-    for (double until = rush_seconds() + 1; !m->broken && !is_flushed(m) && rush_seconds() < until;) {
-        pthread_mutex_unlock(&m->lock);
-        rush_nap(0.001);
-        pthread_mutex_lock(&m->lock);
-    }
+    m->leaving = true;
+    for (int i = 0; i < m->size; i++)
+        while (!m->broken && !may_leave(m, i, since)) wait_a_moment(m);
 }
 
 static void at_exit(void)
@@ -529,25 +545,20 @@ static int look_at_parent(void)
     return failed;
 }
 
-/* Meets the others, with an eye on the parent. */
-static int meet(rush_mesh *m, rush_store *store, double seconds, rush_mesh *parent, const rush_offer *mine, rush_met *met)
+static void look_at(rush_mesh *parent, bool on)
 {
-    if (!parent) return rush_meet(store, m->rank, m->size, seconds, mine, met);
-    parent_of_new = parent;
-    rush_wait_hopeless = look_at_parent;
-    rush_mesh_waiting(parent, 1);
-    int failed = rush_meet(store, m->rank, m->size, seconds, mine, met);
-    rush_mesh_waiting(parent, -1);
-    rush_wait_hopeless = NULL;
-    return failed;
+    if (!parent) return;
+    parent_of_new = on ? parent : NULL;
+    rush_wait_hopeless = on ? look_at_parent : NULL;
+    rush_mesh_waiting(parent, on ? 1 : -1);
 }
 
 /* Meets the others and takes over the connections. */
-static int connect_peers(rush_mesh *m, rush_store *store, double seconds, rush_mesh *parent, const rush_offer *mine, rush_offer *first)
+static int connect_peers(rush_mesh *m, rush_store *store, double seconds, const rush_offer *mine, rush_offer *first)
 {
     rush_met *met = rush_calloc((size_t)m->size, sizeof *met);
     if (!met) return -1;
-    int failed = meet(m, store, seconds, parent, mine, met);
+    int failed = rush_meet(store, m->rank, m->size, seconds, mine, met);
     bool near = !failed && mine->machine;
     for (int i = 0; i < m->size && !failed; i++) {
         rush_peer *q = &m->peers[i];
@@ -560,6 +571,36 @@ static int connect_peers(rush_mesh *m, rush_store *store, double seconds, rush_m
     const rush_offer *zero = m->rank ? &met[0].offer : mine;
     if (near && zero->fd >= 0) *first = *zero;
     rush_free(met);
+    return failed;
+}
+
+/* Whom of ours has this rank not heard? -1: all have spoken. The lock is held. */
+static int not_here(rush_mesh *m)
+{
+    for (int i = 0; i < m->size; i++)
+        if (i != m->rank && m->peers[i].ours && !m->peers[i].here && !m->peers[i].gone) return i;
+    return -1;
+}
+
+/* Until all ranks of ours have met all others. Before that none may leave: it may serve the store. */
+static int greet(rush_mesh *m, double seconds)
+{
+    double until = rush_seconds() + seconds, turn;
+    int failed = 0;
+    pthread_mutex_lock(&m->lock);
+    m->waiting++;
+    for (int i = 0; i < m->size && !m->broken; i++)
+        if (i != m->rank && m->peers[i].ours) rush_frame_push(m, &m->peers[i], ALIVE, (uint64_t)m->number, 0, NULL, NULL, NULL);
+    for (int who; !failed && !m->broken && (who = not_here(m)) >= 0;) {
+        pthread_mutex_unlock(&m->lock);
+        failed = rush_wait_turn(until, &turn);
+        pthread_mutex_lock(&m->lock);
+        if (!failed && turn > 0) wait_a_moment(m);
+        else if (!failed) rush_mesh_break_locked(m, true, "rank %d waited %.1f s for %s, which did not finish meeting the others", m->rank, seconds, rush_mesh_name_of(m, who));
+    }
+    m->waiting--;
+    if (!failed && m->broken) failed = fail_broken(m);
+    pthread_mutex_unlock(&m->lock);
     return failed;
 }
 
@@ -583,11 +624,14 @@ rush_mesh *rush_mesh_new(rush_store *store, int rank, int size, double seconds, 
         m->peers[i].out_end = &m->peers[i].out;
     }
     if (m->wake < 0) rush_fail(RUSH_DIST_BACKEND_ERROR, "eventfd: %s", strerror(errno));
-    if (!rush_failed() && !connect_peers(m, store, seconds, parent, mine, first)) {
+    look_at(parent, true);
+    if (!rush_failed() && !connect_peers(m, store, seconds, mine, first)) {
         int code = pthread_create(&m->thread, NULL, run, m);
         m->running = !code;
         if (code) rush_fail(RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
+        else greet(m, seconds);
     }
+    look_at(parent, false);
     if (!rush_failed()) return list_mesh(m), m;
     rush_mesh_close(m);
     rush_mesh_free(m);

@@ -184,6 +184,15 @@ static int prove(tcp_store *t, int fd, const char *secret, double until)
     return failed ? -1 : 0;
 }
 
+/* The server answers at once, or is no more: until an answer begins to come; -1 and an error where there is none. */
+static int await_answer(tcp_store *t, int fd, double until)
+{
+    double silence = rush_silence(), now = rush_seconds(), patience = silence > 0 ? RUSH_MIN(silence, until - now) : until - now;
+    int ready = rush_socket_wait(fd, POLLIN, now + patience);
+    if (!ready) rush_fail(RUSH_DIST_NETWORK_ERROR, "the store at (%s, %d): its server is silent for %.1f s: it is stopped, or its machine is gone", t->host, t->port, patience);
+    return ready > 0 ? 0 : -1;
+}
+
 static int connect_now(tcp_store *t, double seconds)
 {
     double until = rush_seconds() + seconds;
@@ -195,7 +204,7 @@ static int connect_now(tcp_store *t, double seconds)
     memcpy(hello + 1, &magic, 4);
     hello[5] = RUSH_STORE_PING;
     memcpy(hello + 6, &nonce, 4);
-    int failed = rush_socket_send(fd, hello, sizeof hello, until) || rush_socket_receive(fd, &back, 4, until);
+    int failed = rush_socket_send(fd, hello, sizeof hello, until) || await_answer(t, fd, until) || rush_socket_receive(fd, &back, 4, until);
     if (!failed && back != nonce) failed = rush_fail(RUSH_DIST_NETWORK_ERROR, "what listens at (%s, %d) is no store", host, t->port);
     if (!failed && rush_secret()) failed = prove(t, fd, rush_secret(), until);
     if (failed) return close(fd), tell_where(t);
@@ -223,20 +232,19 @@ static int exchange(tcp_store *t, rush_request *r, const message *m)
     double until = rush_seconds() + t->s.timeout;
     if (t->fd >= 0 && t->forks != rush_forks()) hang_up(t); /* it is the parent's */
     if (t->fd < 0 && connect_now(t, t->s.timeout)) return -1;
-    if (!rush_socket_send(t->fd, m->data, m->n, until) && !receive_answer(t->fd, r, until)) return 0;
+    bool silent = r->kind == RUSH_STORE_SET || r->kind == RUSH_STORE_APPEND || r->kind == RUSH_STORE_MULTI_SET || r->kind == RUSH_STORE_PUSH ||
+                  r->kind == RUSH_STORE_WAIT || r->kind == RUSH_STORE_BARRIER; /* no answer, or not at once */
+    if (!rush_socket_send(t->fd, m->data, m->n, until) && (silent || (!await_answer(t, t->fd, until) && !receive_answer(t->fd, r, until)))) return 0;
     hang_up(t);
     return -1;
 }
 
-/* Ends a wait. The server answers at once, or is no more. What it says: 0: the wait was over; 1: it is cancelled; -1 and an error. */
+/* Ends a wait. What the server says: 0: the wait was over; 1: it is cancelled; -1 and an error. */
 static int cancel_wait(tcp_store *t)
 {
     uint8_t byte = RUSH_STORE_CANCEL_WAIT;
-    double silence = rush_silence(), patience = silence > 0 ? RUSH_MIN(silence, t->s.timeout) : t->s.timeout, until = rush_seconds() + patience;
-    if (rush_socket_send(t->fd, &byte, 1, until)) return -1;
-    int ready = rush_socket_wait(t->fd, POLLIN, until);
-    if (!ready) rush_fail(RUSH_DIST_NETWORK_ERROR, "its server is silent for %.1f s: it is stopped, or its machine is gone", patience);
-    if (ready <= 0 || rush_socket_receive(t->fd, &byte, 1, until)) return -1;
+    double until = rush_seconds() + t->s.timeout;
+    if (rush_socket_send(t->fd, &byte, 1, until) || await_answer(t, t->fd, until) || rush_socket_receive(t->fd, &byte, 1, until)) return -1;
     if (byte) return 1;
     return rush_socket_receive(t->fd, &byte, 1, until); /* the answer came while we cancelled, and the other one follows */
 }

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -132,6 +133,76 @@ dist.destroy_process_group(); print(dist.is_initialized())
     with Ranks(2, program, url="env" if method == "env" else f"file://{tmp_path}/meet", env={"MASTER_PORT": at}) as job:
         outs = job.outputs()
     assert outs == [("[2.0, 2.0] %s\nFalse\n" % ("undefined" if False else "gloo"))] * 2
+
+
+@contextlib.contextmanager
+def slow_way(to):
+    """A port whose connections go on to another one, each piece a tenth of a second late."""
+    def pump(a, b):
+        with contextlib.suppress(OSError):  # a side has gone: so does the other
+            while data := a.recv(65536):
+                time.sleep(0.1)
+                b.sendall(data)
+        with contextlib.suppress(OSError):
+            b.shutdown(socket.SHUT_WR)
+
+    def connected():
+        for _ in range(200):
+            with contextlib.suppress(OSError):  # nobody listens yet
+                return socket.create_connection(("127.0.0.1", to))
+            time.sleep(0.05)
+
+    def accept():
+        with contextlib.suppress(OSError):  # the test is over
+            while True:
+                a, b = listener.accept()[0], connected()
+                for pair in (a, b), (b, a):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def test_nobody_leaves_before_all_have_met():
+    """Rank 0, which serves the store, ends at once, while rank 2 still reads it."""
+    for _ in range(4):
+        at = port()
+        with slow_way(at) as slow, Ranks(3, """
+if rank == 2:
+    url = "tcp://127.0.0.1:" + os.environ["SLOW"]
+init()
+""", url=f"tcp://127.0.0.1:{at}", env={"SLOW": str(slow), "RUSHLIGHT_DIST_SHARED": "0"}) as job:
+            job.outputs()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_who_leaves_waits_for_those_who_read(ends):
+    """What is still on its way is not lost with the connection; but a rank that is stopped does not keep the others."""
+    with Ranks(2, """
+init()
+t = torch.full((1 << 18,), 1. - rank)
+dist.barrier()
+print("ready", flush=True)
+if rank == 0:
+    time.sleep(0.5)
+    dist.send(t, 1)
+else:
+    work = dist.irecv(t, 0)
+    work.wait()
+    print(t.sum().item())
+dist.destroy_process_group()
+""") as job:
+        assert [job.line(r) for r in range(2)] == ["ready"] * 2
+        time.sleep(0.2)
+        job.processes[1].send_signal(signal.SIGSTOP)
+        if ends:
+            time.sleep(2)
+            assert job.processes[0].poll() is None
+            job.processes[1].send_signal(signal.SIGCONT)
+            assert job.outputs() == ["", f"{float(1 << 18)}\n"]
+        else:
+            assert job.processes[0].wait(20) == 0  # after 4 s on a machine that has time
+            job.processes[1].kill()
 
 
 def errors(job, limit=20):

@@ -1,6 +1,8 @@
 """Remote calls: torch.distributed.rpc, references, and gradients over several workers."""
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -295,6 +297,40 @@ work(main, 3)
 [[-0.5, -0.5]] [[7.0, 7.0]]
 [[{100.0 * (k + 1)}, {100.0 * (k + 1)}]]
 """
+
+
+def test_nobody_leaves_while_another_has_something_to_say():
+    """Twenty sessions on a busy machine. The end of a context goes from worker to worker, in messages that nobody waits for and that arrive late."""
+    program = """
+import random
+deliver = rpc._agent.Agent.deliver
+def late_notes(self, source, kind, number, body):
+    if kind == rpc._agent.NOTE:
+        time.sleep(random.random() * 0.1)
+    deliver(self, source, kind, number, body)
+rpc._agent.Agent.deliver = late_notes
+random.seed(rank)
+host, number = url.split("/")[2].split(":")
+server = dist.TCPStore(host, int(number), is_master=rank == 0)  # outlives the sessions' own, which are connections to the same server
+def on(x, to): return rpc.rpc_sync(to, add, (x, 1))
+def main():
+    with dist_autograd.context() as c:
+        x = torch.ones(3, requires_grad=True)
+        dist_autograd.backward(c, [sum(rpc.rpc_sync(f"w{k}", on, (x, f"w{3 - k}")) for k in (1, 2)).sum()])
+        kept = rpc.remote("w1", on, (x, "w2"))
+        rpc.rpc_sync("w2", value, (kept,))
+for _ in range(20):
+    work(main, 3)
+    time.sleep(random.random() * 0.02)
+print("done")
+"""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        assert outputs(3, program) == ["done\n"] * 3
+    finally:
+        for p in busy:
+            p.kill()
+            p.wait()
 
 
 def test_a_worker_that_dies_is_told():

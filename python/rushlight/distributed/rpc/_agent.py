@@ -112,7 +112,7 @@ class Agent:
         self.values = {}  # what others refer to: id -> entry (_rref.py)
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.pending, self.handling, self.begun, self.broken = {}, 0, 0, None
+        self.pending, self.handling, self.sent, self.opened, self.broken = {}, 0, 0, 0, None
         self.deadlines, self.garbage, self.closed = [], queue.SimpleQueue(), False
         self.pool = Threads()
         self.wire = Wire(store, rank, size, self.deliver, self.lost)
@@ -156,7 +156,6 @@ class Agent:
             if self.broken is not None:
                 raise self.broken
             self.pending[number] = future
-            self.begun += 1
             if seconds:
                 heapq.heappush(self.deadlines, (time.monotonic() + seconds, number, seconds))
                 self.changed.notify_all()
@@ -168,6 +167,8 @@ class Agent:
         self._send(to, NOTE, 0, pickle.dumps((function, args)))
 
     def _send(self, to, kind, number, body):
+        with self.lock:
+            self.sent += 1
         try:
             self.wire.send(to, kind, number, body)
         except Exception as error:
@@ -199,7 +200,15 @@ class Agent:
     # ---- what others ask ----
 
     def deliver(self, source, kind, number, body):
-        """A message has come."""
+        """A message has come; it counts as opened once what it sends on has been sent."""
+        try:
+            self._open(source, kind, number, body)
+        finally:
+            with self.lock:
+                self.opened += 1
+                self.changed.notify_all()
+
+    def _open(self, source, kind, number, body):
         local.opening = source, number
         try:
             content = pickle.loads(body)
@@ -275,17 +284,23 @@ class Agent:
             future.set_exception(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     def finish(self):
-        """Until no worker has a call under way; all workers do it."""
-        before = -1
+        """Until no worker has a call under way, or a message that is not opened; all workers do it.
+
+        Each adds what it had sent and opened when it had nothing to do. If as many were opened as sent, twice in a row, nobody did anything
+        between the two times: messages that only make others send messages (references that end, contexts that are forgotten) have come, too.
+        """
+        before = None
         while True:
             with self.lock:
                 self.changed.wait_for(lambda: self.broken or not self.pending and not self.handling)
                 if self.broken:
                     raise self.broken
-                begun = self.begun
-            total = self.wire.total(begun)
-            if total == before:
+                counts = [self.sent, self.opened]
+            sent, opened = total = self.wire.total(counts)
+            if sent == opened and total == before:
                 return
+            if sent != opened:
+                time.sleep(0.002)  # something is on its way
             before = total
 
     def close(self, politely):

@@ -23,6 +23,7 @@ class Wire:
         self.rank, self.size, self._deliver, self._lost = rank, size, deliver, lost
         self._group = _C._Group(store, rank, size, "gloo", "rpc", FOREVER.total_seconds())
         self._locks = [threading.Lock() for _ in range(size)]  # head and body of a message follow each other
+        self._over = [False] * size  # to whom this worker has said BYE
         self._thread = threading.Thread(target=self._receive, name="rpc", daemon=True)
 
     def start(self):
@@ -33,6 +34,9 @@ class Wire:
             self._deliver(to, kind, number, body)
             return None
         with self._locks[to]:
+            if self._over[to]:
+                raise RuntimeError("RPC has been shut down: nothing can be sent any more")
+            self._over[to] = kind == BYE
             work = self._begin(_SEND, (torch.tensor([kind, number, len(body)]),), (), to, _HEAD)
             if body:
                 work = self._begin(_SEND, (torch.frombuffer(bytearray(body), dtype=torch.uint8),), (), to, _BODY)
@@ -60,11 +64,11 @@ class Wire:
             self._group.abort(f"worker {self.rank} cannot go on: {error}")
             self._lost(error)
 
-    def total(self, number):
-        """The sum of all workers' numbers; each waits for the others."""
-        t = torch.tensor([number])
+    def total(self, numbers):
+        """The sums of all workers' numbers; each waits for the others."""
+        t = torch.tensor(numbers)
         _C._Work(self._group, _ALL_REDUCE, (), (t,), timeout=FOREVER.total_seconds()).wait()
-        return t.item()
+        return t.tolist()
 
     def close(self, politely):
         """politely: all workers do it, and nobody has anything to say any more."""
