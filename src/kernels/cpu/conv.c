@@ -83,12 +83,12 @@ static void next_tap(const rush_conv *c, tap *t)
 #define MASKED 0
 #include "kernels/cpu/conv.inc"
 
-/* ---- integers ---- */
+/* ---- integers, whose sums wrap around ---- */
 
 typedef struct integer_job {
     const rush_conv *c;
-    const int64_t *x, *w, *bias;
-    int64_t *y;
+    const uint64_t *x, *w, *bias;
+    uint64_t *y;
     bool back;
 } integer_job;
 
@@ -101,7 +101,7 @@ static void integer_images(void *arg, int64_t begin, int64_t end)
         for (int64_t o = 0; o < c->out; ++o)
             for (int64_t p = 0; p < pixels; ++p) {
                 int64_t w = p % c->result[2], h = p / c->result[2] % c->result[1], d = p / (c->result[2] * c->result[1]);
-                int64_t *y = job->y + (i * c->out + o) * pixels + p, sum = 0;
+                uint64_t *y = job->y + (i * c->out + o) * pixels + p, sum = 0;
                 tap t = {0};
                 for (int64_t k = 0; k < icg * taps; ++k, next_tap(c, &t)) {
                     int64_t a = d * c->stride[0] - c->before[0] + t.at[0] * c->dilation[0];
@@ -109,8 +109,8 @@ static void integer_images(void *arg, int64_t begin, int64_t end)
                     int64_t e = w * c->stride[2] - c->before[2] + t.at[2] * c->dilation[2];
                     if (a < 0 || a >= c->space[0] || b < 0 || b >= c->space[1] || e < 0 || e >= c->space[2]) continue;
                     int64_t at = (i * c->in + o / ocg * icg + t.channel) * space + (a * c->space[1] + b) * c->space[2] + e;
-                    int64_t weight = job->w[o * icg * taps + k];
-                    if (job->back) ((int64_t *)job->x)[at] += weight * *y;
+                    uint64_t weight = job->w[o * icg * taps + k];
+                    if (job->back) ((uint64_t *)job->x)[at] += weight * *y;
                     else sum += weight * job->x[at];
                 }
                 if (!job->back) *y = sum + (job->bias ? job->bias[o] : 0);
@@ -119,13 +119,13 @@ static void integer_images(void *arg, int64_t begin, int64_t end)
 
 static void forward_i64(const rush_conv *c, const int64_t *x, const int64_t *w, const int64_t *bias, int64_t *y)
 {
-    integer_job job = {c, x, w, bias, y, false};
+    integer_job job = {c, (const uint64_t *)x, (const uint64_t *)w, (const uint64_t *)bias, (uint64_t *)y, false};
     rush_parallel_for(c->n, 1, integer_images, &job);
 }
 
 static void grad_input_i64(const rush_conv *c, const int64_t *g, const int64_t *w, int64_t *gx)
 {
-    integer_job job = {c, gx, w, NULL, (int64_t *)g, true};
+    integer_job job = {c, (uint64_t *)gx, (const uint64_t *)w, NULL, (uint64_t *)g, true};
     memset(gx, 0, sizeof *gx * (size_t)(c->n * c->in * volume(c->space)));
     rush_parallel_for(c->n, 1, integer_images, &job);
 }

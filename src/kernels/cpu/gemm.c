@@ -77,14 +77,14 @@ static void product_f32(const rush_gemm *g)
 #define SUM vd_sum
 #include "kernels/cpu/gemm.inc"
 
-/* ---- integers: rows of C gather multiples of rows of B ---- */
+/* ---- integers: rows of C gather multiples of rows of B, in W, which wraps around ---- */
 
 typedef struct integer_job {
     const rush_gemm *g;
     rush_dtype dtype;
 } integer_job;
 
-#define INTEGER(U, name)                                                                                    \
+#define INTEGER(U, W, name)                                                                                 \
     static void name(const rush_gemm *g, int64_t begin, int64_t end)                                        \
     {                                                                                                       \
         const U *a = g->a, *b = g->b;                                                                       \
@@ -94,12 +94,12 @@ typedef struct integer_job {
             int64_t p = 0;                                                                                  \
             for (; p + 4 <= g->k && bn == 1 && cn == 1; p += 4) { /* four rows at a time: c is loaded less often */ \
                 const U *from = a + i * g->am + p * g->ak;                                                  \
-                const U x0 = from[0], x1 = from[g->ak], x2 = from[2 * g->ak], x3 = from[3 * g->ak];         \
+                const W x0 = from[0], x1 = from[g->ak], x2 = from[2 * g->ak], x3 = from[3 * g->ak];         \
                 const U *restrict r0 = b + p * g->bk, *restrict r1 = r0 + g->bk, *restrict r2 = r1 + g->bk, *restrict r3 = r2 + g->bk; \
                 for (int64_t j = 0; j < n; ++j) c[j] = (U)(c[j] + x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]); \
             }                                                                                               \
             for (; p < g->k; ++p) {                                                                         \
-                U x = a[i * g->am + p * g->ak];                                                             \
+                W x = a[i * g->am + p * g->ak];                                                             \
                 const U *restrict row = b + p * g->bk;                                                      \
                 if (bn == 1 && cn == 1) {                                                                   \
                     for (int64_t j = 0; j < n; ++j) c[j] = (U)(c[j] + x * row[j]);                          \
@@ -109,10 +109,10 @@ typedef struct integer_job {
             }                                                                                               \
         }                                                                                                   \
     }
-INTEGER(uint8_t, rows_8)
-INTEGER(uint16_t, rows_16)
-INTEGER(uint32_t, rows_32)
-INTEGER(uint64_t, rows_64)
+INTEGER(uint8_t, uint32_t, rows_8)
+INTEGER(uint16_t, uint32_t, rows_16)
+INTEGER(uint32_t, uint32_t, rows_32)
+INTEGER(uint64_t, uint64_t, rows_64)
 
 static void integer_rows(void *arg, int64_t begin, int64_t end)
 {
