@@ -60,13 +60,11 @@ rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t ou
     static const char *const ops[2][3] = {{"conv1d", "conv2d", "conv3d"},
                                           {"conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"}};
     RUSH_CHECK_NULL(dims >= 1 && dims <= 3, RUSH_VALUE_ERROR, "a convolution has 1 to 3 dimensions, not %d", dims);
-    int64_t groups = o->groups ? o->groups : 1, size[5] = {out, in / groups};
+    int64_t groups = o->groups ? o->groups : 1, size[5];
     RUSH_CHECK_NULL(groups > 0 && in % groups == 0 && out % groups == 0, RUSH_VALUE_ERROR, "%lld groups don't divide %lld channels into %lld",
                     (long long)groups, (long long)in, (long long)out);
-    if (transposed) {
-        size[0] = in;
-        size[1] = out / groups;
-    }
+    size[0] = transposed ? in : out;
+    size[1] = (transposed ? out : in) / groups;
     if (spread(size + 2, kernel, dims, 1)) return NULL;
     rush_module *m = rush_module_new(&conv);
     conv_settings *s = rush_module_data(m);
@@ -82,14 +80,15 @@ rush_module *rush_nn_conv_with(int dims, bool transposed, int64_t in, int64_t ou
     int64_t fan = size[1];
     bool uneven = false;
     for (int d = 0; d < dims; d++) {
-        int64_t span = s->dilation[d] * (size[2 + d] - 1), before = o->same ? span / 2 : s->padding[d], after = o->same ? span - before : before;
+        int64_t span = o->same ? rush_size_times(s->dilation[d], size[2 + d] - 1) : 0, before = o->same ? span / 2 : s->padding[d], after = o->same ? span - before : before;
         RUSH_CHECK_NULL(!o->same || (s->stride[d] == 1 && !transposed), RUSH_VALUE_ERROR, "padding that keeps the size needs stride 1");
         s->padding[d] = before;
         uneven |= before != after;
         s->around[2 * (dims - 1 - d)] = before;
         s->around[2 * (dims - 1 - d) + 1] = after;
-        fan *= size[2 + d];
+        fan = rush_size_times(fan, size[2 + d]);
     }
+    if (rush_failed()) return NULL;
     s->padding_mode = mode ? known_mode(mode) : uneven ? "constant" : NULL;
     rush_tensor *w = rush_weight_new(2 + dims, size), *b = o->no_bias ? NULL : rush_weight_new(1, &out);
     rush_init_kaiming_uniform(w, sqrt(5), false);

@@ -56,7 +56,7 @@ static rush_module *recurrent(const rush_module_kind *kind, const char *op, int 
     if (!s) return NULL;
     *s = (recurrent_settings){rush_op_find(op), gates, hidden, *o};
     RUSH_CHECK_NULL(s->op, RUSH_NOT_IMPLEMENTED, "there is no operation %s", op);
-    RUSH_CHECK_NULL(hidden >= INT64_MIN / gates && hidden <= INT64_MAX / gates, RUSH_VALUE_ERROR, "%lld features are too many", (long long)hidden);
+    RUSH_CHECK_NULL(hidden <= INT64_MAX / 8, RUSH_VALUE_ERROR, "%lld features are too many", (long long)hidden);
     if (s->o.layers <= 0) s->o.layers = 1;
     int directions = o->bidirectional ? 2 : 1;
     RUSH_CHECK_NULL(s->o.layers * directions * 4 <= 256, RUSH_VALUE_ERROR, "%d layers are too many", s->o.layers);

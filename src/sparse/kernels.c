@@ -301,34 +301,31 @@ KERNEL(entries, "_row_entries(Tensor starts, Tensor order, Tensor rows) -> (Tens
 
 /* ---- between coordinates and compressed layouts ---- */
 
-static int64_t area_of(rush_value block) { return block.ints[0] * block.ints[1]; }
-
 static int coordinates_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    int64_t n, batches = 1;
+    int64_t batches = 1;
     if (compressed_shape(op, in, out)) return -1;
-    for (uint32_t d = 0; d < in[2].n; ++d) RUSH_CHECK(in[2].ints[d] >= 0 && !__builtin_mul_overflow(batches, in[2].ints[d], &batches), RUSH_RUNTIME_ERROR, "a batch of size %s",
-                                                      rush_shape_text((int)in[2].n, in[2].ints));
-    RUSH_CHECK(in[3].n == 2 && in[3].ints[0] > 0 && in[3].ints[1] > 0 && batches == in[0].t->size[0] && in[2].n <= RUSH_MAXDIM - 2 &&
-                   !__builtin_mul_overflow(in[1].t->numel, area_of(in[3]), &n), RUSH_RUNTIME_ERROR, "blocks %s and batches %s do not fit %s",
-               rush_shape_text((int)in[3].n, in[3].ints), rush_shape_text((int)in[2].n, in[2].ints), rush_shape_of(in[0].t));
-    return rush_out_t(out, 0, in[0].t, RUSH_I64, 2, (int64_t[]){in[2].n + 2, n}) ? 0 : -1;
+    for (uint32_t d = 0; d < in[2].n; ++d) batches = rush_size_times(batches, in[2].ints[d]);
+    RUSH_CHECK(in[3].n == 2 && in[3].ints[0] > 0 && in[3].ints[1] > 0 && batches == in[0].t->size[0] && in[2].n <= RUSH_MAXDIM - 2, RUSH_RUNTIME_ERROR,
+               "blocks %s and batches %s do not fit %s", rush_shape_text((int)in[3].n, in[3].ints), rush_shape_text((int)in[2].n, in[2].ints), rush_shape_of(in[0].t));
+    int64_t n = rush_size_times(in[1].t->numel, rush_size_times(in[3].ints[0], in[3].ints[1]));
+    return n >= 0 && rush_out_t(out, 0, in[0].t, RUSH_I64, 2, (int64_t[]){in[2].n + 2, n}) ? 0 : -1;
 }
 
 static void coordinates_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int batch = (int)in[2].n;
     int64_t majors = in[0].t->size[1] - 1, nnz = in[1].t->size[1], n = out[0].t->size[1], at = 0, *to = rush_ptr(out[0].t);
-    const int64_t *start = numbers(in[0].t), *minor = numbers(in[1].t), *size = in[2].ints, *block = in[3].ints;
+    const int64_t *start = numbers(in[0].t), *minor = numbers(in[1].t), *size = in[2].ints, *block = in[3].ints, area = block[0] * block[1];
     if (good_starts(in[0].t, nnz)) return;
     for (int64_t b = 0; b < in[0].t->size[0]; ++b, start += majors + 1, minor += nnz)
         for (int64_t m = 0; m < majors; ++m)
             for (int64_t k = start[m]; k < start[m + 1]; ++k)
-                for (int64_t e = 0; e < area_of(in[3]); ++e, ++at) {
+                for (int64_t e = 0; e < area; ++e, ++at) {
                     int64_t rest = b, row = in[4].i ? m : minor[k], col = in[4].i ? minor[k] : m;
                     for (int d = batch - 1; d >= 0; rest /= size[d], --d) to[d * n + at] = rest % size[d];
-                    to[batch * n + at] = row * block[0] + e / block[1];
-                    to[(batch + 1) * n + at] = col * block[1] + e % block[1];
+                    to[batch * n + at] = (int64_t)((uint64_t)row * block[0] + e / block[1]); /* minors are anybody's: they may wrap around */
+                    to[(batch + 1) * n + at] = (int64_t)((uint64_t)col * block[1] + e % block[1]);
                 }
 }
 KERNEL(coordinates, "_compressed_coordinates(Tensor starts, Tensor minors, int[] batch, int[2] block, bool by_row) -> Tensor",
@@ -337,7 +334,7 @@ KERNEL(coordinates, "_compressed_coordinates(Tensor starts, Tensor minors, int[]
 static int batch_starts_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (need(in[0], 1, "majors")) return -1;
-    RUSH_CHECK(in[1].i >= 0 && in[2].i >= 0, RUSH_RUNTIME_ERROR, "%lld batches of %lld", (long long)in[1].i, (long long)in[2].i);
+    RUSH_CHECK(in[1].i >= 0 && in[2].i >= 0 && in[2].i < INT64_MAX, RUSH_RUNTIME_ERROR, "%lld batches of %lld", (long long)in[1].i, (long long)in[2].i);
     return rush_out_t(out, 0, in[0].t, RUSH_I64, 2, (int64_t[]){in[1].i, in[2].i + 1}) ? 0 : -1;
 }
 

@@ -95,13 +95,14 @@ static rush_tensor *block_keys(const compressed *c, const rush_tensor *coo)
 /* Values of single elements in their places of the blocks: (blocks, height, width, dense...). */
 static rush_tensor *into_blocks(const compressed *c, const rush_tensor *coo, const rush_groups *g)
 {
-    int64_t area = c->block[0] * c->block[1], size[RUSH_MAXDIM + 2];
+    int64_t area = rush_size_times(c->block[0], c->block[1]), all = rush_size_times(g->n, area), size[RUSH_MAXDIM + 2];
+    if (all < 0) return NULL;
     const rush_tensor *indices = rush_plain_numbers(INDICES(coo)), *values = VALUES(coo);
     rush_tensor *row = indices ? rest(line(indices, c->batch_dim), c->block[0]) : NULL, *col = indices ? rest(line(indices, c->batch_dim + 1), c->block[1]) : NULL;
     rush_tensor *place = times_plus(g->group, area, times_plus(row, c->block[1], col));
     if (!place) return NULL;
     memcpy(size + 2, values->size, sizeof *size * values->ndim);
-    size[2] = g->n * area;
+    size[2] = all;
     rush_tensor *flat = T("new_zeros", V((rush_tensor *)values), rush_v_ints(size + 2, values->ndim));
     flat = flat ? T_INPLACE("index_add", V(flat), V((int64_t)0), V(place), V((rush_tensor *)values)) : NULL;
     size[0] = g->n, size[1] = c->block[0], size[2] = c->block[1];

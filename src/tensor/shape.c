@@ -38,6 +38,13 @@ RUSH_HOT int64_t rush_numel_of(int ndim, const int64_t *size)
     return empty ? 0 : n;
 }
 
+int64_t rush_size_times(int64_t a, int64_t b)
+{
+    int64_t n;
+    RUSH_CHECK(a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &n), RUSH_RUNTIME_ERROR, "%lld times %lld is not a size", (long long)a, (long long)b);
+    return n;
+}
+
 bool rush_same_sizes(const rush_tensor *a, const rush_tensor *b)
 {
     return a->ndim == b->ndim && rush_sizes_equal(a->ndim, a->size, b->size);

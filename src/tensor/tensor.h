@@ -170,6 +170,7 @@ RUSH_PY int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: Index
 int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size);
 int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size);
 RUSH_PY int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
+int64_t rush_size_times(int64_t a, int64_t b);                    /* of sizes of different tensors, or of arguments: checked; -1 */
 static inline bool rush_sizes_equal(int ndim, const int64_t *a, const int64_t *b) /* few numbers: a loop is quicker than memcmp */
 {
     for (int d = 0; d < ndim; ++d)

@@ -421,7 +421,7 @@ static int kron_run(const rush_op *op, const rush_value *in, rush_value *out)
         sa[2 * d] = da >= 0 ? a->size[da] : 1;
         sa[2 * d + 1] = sb[2 * d] = 1;
         sb[2 * d + 1] = db >= 0 ? b->size[db] : 1;
-        size[d] = sa[2 * d] * sb[2 * d + 1];
+        if ((size[d] = rush_size_times(sa[2 * d], sb[2 * d + 1])) < 0) return -1;
     }
     rush_tensor *p = mul(T("reshape", V(a), rush_v_ints(sa, 2 * nd)), T("reshape", V(b), rush_v_ints(sb, 2 * nd)));
     return rush_result(out, T("_unsafe_view", V(p), rush_v_ints(size, nd)));

@@ -497,7 +497,8 @@ static int conv_named(const rush_value *in, rush_value *out, int nd, const char 
     if (spread(in[3], nd, stride, "stride") || spread(in[5], nd, dilation, "dilation")) return -1;
     for (int i = 0; same && i < nd; ++i) {
         RUSH_CHECK(stride[i] == 1, RUSH_RUNTIME_ERROR, "padding='same' is not supported for strided convolutions");
-        int64_t total = dilation[i] * (w->size[i + 2] - 1);
+        int64_t total;
+        RUSH_CHECK(!__builtin_mul_overflow(dilation[i], w->size[i + 2] - 1, &total), RUSH_RUNTIME_ERROR, "dilation %lld is too large", (long long)dilation[i]);
         padding[i] = total / 2;
         extra[2 * (nd - 1 - i) + 1] = total % 2;
         odd = odd || total % 2;
