@@ -200,6 +200,7 @@ static void sort_dims(int n, int *dim, const int64_t *stride)
 static int out_ordered(rush_value *out, const rush_tensor *x, rush_dtype dtype, const int64_t *size, rush_value dims, bool keeps_last)
 {
     if (HAS(out[0])) return rush_out_t(out, 0, x, dtype, x->ndim, size) ? 0 : -1;
+    if (rush_numel_of(x->ndim, size) < 0) return -1;
     bool transformed[RUSH_MAXDIM] = {false};
     int order[RUSH_MAXDIM], lead = 0, end = x->ndim, n = (int)dims.n;
     int64_t stride[RUSH_MAXDIM], next = 1;
@@ -379,19 +380,24 @@ static void r2c_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     else if (!in[3].i || !run_into_last(in, y, in[0].t->size[rush_dim_wrap(in[1].ints[0], y->ndim)], RUSH_FFT_REAL, true, scale_of(in[0].t, in[1], in[2].i))) run_ordered(r2c_contiguous, op, in, out);
 }
 
+/* The half of a Hermitian signal of n numbers along dim, what stands for two of them times k. */
+static rush_tensor *times_inside(rush_tensor *half, int dim, int64_t n, double k)
+{
+    int64_t twice = half ? n - half->size[dim] : 0, rest = half ? half->size[dim] - 1 - twice : 0;
+    if (twice <= 0) return half;
+    rush_tensor *parts[3] = {T("narrow", V(half), V(dim), V(0), V(1)), mul(T("narrow", V(half), V(dim), V(1), V(twice)), k)};
+    if (rest > 0) parts[2] = T("narrow", V(half), V(dim), V(1 + twice), V(rest));
+    return T("cat", rush_v_tensors(parts, rest > 0 ? 3 : 2), V(dim));
+}
+
 static void r2c_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0], *x = s->in[0].t;
     if (!g) return;
     int last = rush_dim_wrap(s->in[1].ints[s->in[1].n - 1], x->ndim);
-    if (s->in[3].i) { /* the half that was left out had no influence of its own */
-        int64_t pad[2 * RUSH_MAXDIM] = {0};
-        int at = x->ndim - 1 - last;
-        pad[2 * at + 1] = x->size[last] - g->size[last];
-        g = T("constant_pad_nd", V(g), rush_v_ints(pad, 2 * (at + 1)), V(0));
-    }
-    rush_tensor *full = g ? T("_fft_c2c", V(g), s->in[1], s->in[2], V(false)) : NULL;
-    if (full) s->gin[0] = T("real", V(full));
+    int64_t n = x->size[last];
+    if (s->in[3].i) s->gin[0] = T("_fft_c2r", V(times_inside(g, last, n, 0.5)), s->in[1], s->in[2], V(n)); /* the other half has no influence of its own */
+    else s->gin[0] = T("real", V(T("_fft_c2c", V(g), s->in[1], s->in[2], V(false))));
 }
 
 static rush_op op__fft_r2c = {
@@ -476,15 +482,7 @@ static void c2r_grad(rush_grads *s)
     rush_tensor *g = s->g[0];
     if (!g) return;
     int last = rush_dim_wrap(s->in[1].ints[s->in[1].n - 1], g->ndim);
-    rush_tensor *gx = T("_fft_r2c", V(g), s->in[1], s->in[2], V(true));
-    int64_t doubled = gx ? g->size[last] - gx->size[last] : 0;
-    if (doubled > 0) { /* elements that stand for two */
-        rush_tensor *parts[3] = {T("narrow", V(gx), V(last), V(0), V(1)), mul(T("narrow", V(gx), V(last), V(1), V(doubled)), 2.0)};
-        int64_t rest = gx->size[last] - 1 - doubled;
-        if (rest > 0) parts[2] = T("narrow", V(gx), V(last), V(1 + doubled), V(rest));
-        gx = T("cat", rush_v_tensors(parts, rest > 0 ? 3 : 2), V(last));
-    }
-    s->gin[0] = gx;
+    s->gin[0] = times_inside(T("_fft_r2c", V(g), s->in[1], s->in[2], V(true)), last, g->size[last], 2.0);
 }
 
 static rush_op op__fft_c2r = {
@@ -619,7 +617,7 @@ static rush_tensor *frequencies(int64_t n, double d, bool half, const rush_value
     rush_dtype dtype = HAS(factory[0]) ? (rush_dtype)factory[0].i : rush_default_dtype();
     RUSH_CHECK_NULL(rush_dtypes[dtype].category >= 2, RUSH_RUNTIME_ERROR, "%sfftfreq requires a floating point or complex dtype", half ? "r" : "");
     RUSH_CHECK_NULL(n > 0 || !half, RUSH_RUNTIME_ERROR, "n must be positive, got %lld", (long long)n);
-    int64_t positive = (n + 1) / 2, count = half ? n / 2 + 1 : n;
+    int64_t positive = n - n / 2, count = half ? n / 2 + 1 : n;
     rush_tensor *k = T("arange", V(count), rush_v_dtype(dtype), RUSH_NONE, factory[2]);
     if (!half && k) k = T("where.self", V(lt(k, (double)positive)), V(k), V(sub(k, (double)n)));
     return k ? mul(k, 1 / ((double)n * d)) : NULL;
