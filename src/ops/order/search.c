@@ -177,6 +177,10 @@ static void bincount_cpu(const rush_op *op, const rush_value *in, rush_value *ou
         rush_fail(RUSH_RUNTIME_ERROR, "bincount only supports 1-d non-negative integral inputs.");
         return;
     }
+    if (most == INT64_MAX) {
+        rush_fail(RUSH_RUNTIME_ERROR, "maximum value of input overflowed, it should be < %lld but got %lld", (long long)INT64_MAX, (long long)most);
+        return;
+    }
     int64_t bins = RUSH_MAX(most + 1, I_(in[2]));
     rush_dtype d = !weights || n == 0 ? RUSH_I64 : weights->dtype == RUSH_F32 ? RUSH_F32 : RUSH_F64;
     rush_tensor *result = rush_out_t(out, 0, self, d, 1, &bins);

@@ -118,8 +118,8 @@ static bool has_equals(const pair *p, int64_t n)
 /* Are there equal elements, most likely? Of long lines the introsort is the faster one anyway. */
 static bool expects_equals(size_t item, int64_t n) { return n >= (item == 1 ? 16 : item == 2 ? 256 : item == 4 ? 2048 : 65536); }
 
-/* The k-th of n pairs, in the order that sort_pairs would give: byte by byte only those that it can be among. */
-static pair select_pair(pair *p, pair *spare, int64_t n, int64_t k, int bytes)
+/* The k-th of n pairs, in the order that sort_pairs would give: byte by byte only those that it can be among. Has another its key? */
+static pair select_pair(pair *p, pair *spare, int64_t n, int64_t k, int bytes, bool *shared)
 {
     for (int b = bytes - 1; b >= 0 && n > 64; --b) {
         int64_t count[256] = {0}, kept = 0;
@@ -134,7 +134,47 @@ static pair select_pair(pair *p, pair *spare, int64_t n, int64_t k, int bytes)
         n = kept;
     }
     sort_pairs(p, spare, n, bytes);
+    *shared = (k > 0 && p[k - 1].key == p[k].key) || (k + 1 < n && p[k + 1].key == p[k].key);
     return p[k];
+}
+
+static void exchange(pair *a, pair *b)
+{
+    pair x = *a;
+    *a = *b;
+    *b = x;
+}
+
+static void in_order(pair *a, pair *b)
+{
+    if (a->key > b->key) exchange(a, b);
+}
+
+/* Puts the k-th of n pairs in place k by Hoare's FIND with the middle of three as pivot, which decides whose place PyTorch gives
+ * of equal elements. False where that takes more than a few passes, as it does for lines that are made for it. */
+static bool find(pair *p, int64_t n, int64_t k)
+{
+    int64_t low = 0, high = n - 1, steps = 32 * n;
+    while (high > low + 1) {
+        exchange(&p[low + (high - low) / 2], &p[low + 1]);
+        in_order(&p[low + 1], &p[high]);
+        in_order(&p[low], &p[high]);
+        in_order(&p[low + 1], &p[low]);
+        int64_t i = low + 1, j = high;
+        const uint64_t pivot = p[low].key;
+        for (;;) {
+            while (p[++i].key < pivot) {}
+            while (p[--j].key > pivot) {}
+            if (j < i) break;
+            exchange(&p[i], &p[j]);
+        }
+        exchange(&p[low], &p[j]);
+        if ((steps -= high - low) < 0) return false;
+        if (j <= k) low = i;
+        if (j >= k) high = j - 1;
+    }
+    if (high == low + 1) in_order(&p[low], &p[high]);
+    return true;
 }
 
 /* ---- lines along a dim ---- */
@@ -205,7 +245,7 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
     int bytes;
     int64_t n = l->n, step = l->inner * (int64_t)l->item;
     const char *x = (const char *)rush_ptr(l->x) + (line / l->inner * n * l->inner + line % l->inner) * l->item;
-    bool plain = l->swaps && !expects_equals(l->item, n); /* any sort will do, unless it finds equal elements */
+    bool shared, plain = l->swaps && !expects_equals(l->item, n); /* any sort will do, unless it finds equal elements */
     if (!l->swaps || plain) {
         make_keys(p, x, l->x->dtype, step, n, l->descending, &bytes);
         if (l->top && l->k <= 64 && l->k * 4 < n) keep_best(p, n, l->k);
@@ -224,12 +264,17 @@ static void one_line(lines *l, int64_t line, pair *p, pair *spare)
     if (l->what == SORT) {
         put_sorted(l, line, x, p, NULL);
     } else if (l->what == KTH) {
-        put(l, line, 0, x, select_pair(p, spare, n, l->k, bytes).at);
+        int64_t at = select_pair(p, spare, n, l->k, bytes, &shared).at;
+        if (shared) {
+            make_keys(p, x, l->x->dtype, step, n, false, &bytes);
+            if (find(p, n, l->k)) at = p[l->k].at;
+        }
+        put(l, line, 0, x, at);
     } else if (l->what == MEDIAN) {
         int64_t valid = n;
         for (int64_t i = 0; i < n; ++i) valid -= is_nan_key(l, p[i].key, bytes);
         int64_t which = l->ignore_nan ? (valid ? (valid - 1) / 2 : 0) : valid < n ? valid : (n - 1) / 2;
-        put(l, line, 0, x, select_pair(p, spare, n, which, bytes).at);
+        put(l, line, 0, x, select_pair(p, spare, n, which, bytes, &shared).at);
     } else { /* the longest run of equal keys, the first of them; its last place */
         int64_t best = 0, longest = 0;
         for (int64_t i = 0, j; i < n; i = j) {
