@@ -212,6 +212,37 @@ def changed(rng, draw, args, given):
     return given
 
 
+def oddly(rng, args, given, meta):
+    """The same call with one of its numbers at an end of its range, or a tensor with a huge size or with integers that overflow."""
+    def one(x):
+        if isinstance(x, bool) or x is None or isinstance(x, str):
+            return x
+        if isinstance(x, int):
+            return rng.choice(ODD_INTS + HUGE)
+        if isinstance(x, float):
+            return rng.choice(ODD_NUMBERS)
+        if isinstance(x, (list, tuple)) and not isinstance(x, T) and x:
+            at = rng.randrange(len(x))
+            return [*x[:at], one(x[at]), *x[at + 1:]]
+        if not isinstance(x, T):
+            return x
+        if rng.random() < 0.4:
+            return x._replace(dtype=rng.choice(INTS), seed=8 + x.seed // 10 * 10)
+        size = list(x.size)
+        for at in rng.sample(range(len(size)), min(len(size), rng.choice([1, 1, 2]))):
+            size[at] = rng.choice(HUGE + [0, 0])
+        if 0 not in size and not meta:
+            size.insert(rng.randint(0, len(size)), 0)
+            if len(size) > len(x.size) > 0 and rng.random() < 0.8:
+                del size[rng.choice([i for i, n in enumerate(size) if n])]
+        return x._replace(size=tuple(size))
+
+    given = dict(given)
+    for a in rng.sample(args, min(len(args), rng.choice([1, 1, 2]))):
+        given[a.name] = one(given.get(a.name, 1 if a.type in ("int", "SymInt") and not a.list else None))
+    return given
+
+
 def rehow(given, draw):
     """Tensors as the form wants them: on meta, sparse, with gradients."""
     def one(x):
@@ -226,8 +257,8 @@ FORMS = ["plain"] * 6 + ["out"] * 4 + ["inplace"] * 3 + ["sparse"] * 4 + ["spars
 
 
 class Caller:
-    def __init__(self, names, seed):
-        self.seed, self.turn = seed, None
+    def __init__(self, names, seed, odd=False):
+        self.seed, self.turn, self.odd = seed, None, odd
         schemas = {s.split("(")[0]: s for base in {n.split(".")[0] for n in torch._C._dispatch_get_all_op_names()} for s in torch._C._schemas(base)}
         schemas.update({name: schema for name, (schema, _) in PYTHON.items()})
         self.args = {n: arguments(s) for n, s in sorted(schemas.items())}
@@ -261,6 +292,9 @@ class Caller:
                 given = changed(rng, draw, args, given)
         else:
             given = draw.all(args)
+        odd = self.odd and rng.random() < 0.7
+        if odd:
+            given = oddly(rng, args, given, form == "meta")
         words, broken = [], False
         for a in args:
             if a.name not in given:
@@ -279,10 +313,12 @@ class Caller:
         if "backward" in form:
             how = rng.choice(["", "", "twice", "twice", "expanded", "sparse", "odd"])
             line = f"backward({line}, {how!r})".replace("'", '"')
-        return name, line, given
+        return name, line, None if odd else given
 
     def remember(self, i, name, given):
         known = self.good[name]
+        if given is None:
+            return
         if len(known) < 12:
             known.append(given)
         else:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Call every operation with arguments drawn from its schema, under the sanitizers, and print each call that breaks something.
 
-    tests/fuzz/operations.py --package build-san/package [--calls N | --seconds N] [--seed S] [--first I] [NAME...]
+    tests/fuzz/operations.py --package build-san/package [--calls N | --seconds N] [--seed S] [--first I] [--odd] [NAME...]
     tests/fuzz/operations.py --package build-san/package --line 'op("add.Tensor")(t((2,), "float32", 1), 2)'
 
 A call is one line of Python, made of the helpers of lines.py (op, t, backward, ...), so that what was found is repeated with --line.
 Its forms: plain, out=, in place, on meta tensors, on sparse ones, with a backward pass (and a second one through it), by overload
 or by name as programs write it; indexing, storages, conversions and such are called, too (PYTHON in lines.py). drawing.py draws: arguments
 are drawn freshly, or are those of a call that succeeded with one of them changed; the first of these are the lines of
-operations.txt. An error is the expected end of most calls. A finding is a crash, a report of a sanitizer, a failed assertion
+operations.txt. With --odd most calls have a number at the end of its range: what overflows is found sooner. An error is the expected end of most calls. A finding is a crash, a report of a sanitizer, a failed assertion
 inside, an error without a reason, words on the terminal, or a call that takes more than LIMIT seconds of a processor. The same seed makes the same calls.
 
 Children of one warm process make CHUNK calls each; the parent sees in shared memory which call a child is at.
@@ -101,6 +101,7 @@ def main():
     cli.add_argument("--seconds", type=float, default=0)
     cli.add_argument("--seed", type=int, default=1)
     cli.add_argument("--first", type=int, default=0)
+    cli.add_argument("--odd", action="store_true")
     cli.add_argument("--line")
     cli.add_argument("--reports", type=pathlib.Path)
     cli.add_argument("names", nargs="*")
@@ -125,7 +126,7 @@ def main():
     if args.line:
         print(run(args.line))
         return 0
-    caller = Caller(args.names, args.seed)
+    caller = Caller(args.names, args.seed, args.odd)
     board = mmap.mmap(-1, ROOM)
     told = open(reports / "told.txt", "w+")
     out, findings, count, at, began = set(), [], collections.Counter(), args.first, time.time()
