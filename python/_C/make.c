@@ -17,8 +17,12 @@ typedef struct shape {
 static bool is_sequence(PyObject *x)
 {
     if (PyList_Check(x) || PyTuple_Check(x)) return true;
-    return PySequence_Check(x) && !PyUnicode_Check(x) && !PyBytes_Check(x) && !py_is_tensor(x) && !py_is_ndarray(x) && !py_is_numpy_scalar(x);
+    return PySequence_Check(x) && !py_is_tensor(x) && !py_is_ndarray(x) && !py_is_numpy_scalar(x);
 }
+
+static bool is_text(PyObject *x) { return PyUnicode_Check(x) || PyBytes_Check(x); }
+
+static int no_text(PyObject *x) { return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(x)->tp_name), -1; }
 
 /* A tensor among the data, or an array as one; parked. NULL without an exception for others. */
 static rush_tensor *as_part(PyObject *x)
@@ -43,6 +47,7 @@ static int find_sizes(shape *s, PyObject *x)
         if (s->ndim == RUSH_MAXDIM) goto deep;
         Py_ssize_t n = PySequence_Size(x);
         if (n < 0) goto failed;
+        if (n && PyUnicode_Check(x)) goto deep; /* a letter is a string of one letter, without end */
         s->size[s->ndim++] = n;
         if (n == 0) break;
         PyObject *first = PySequence_GetItem(x, 0);
@@ -76,9 +81,8 @@ static int dtype_of_number(PyObject *x)
     if (PyComplex_Check(x)) return rush_dtype_complex(rush_default_dtype());
     if (PyLong_Check(x)) return RUSH_I64;
     if (PyIndex_Check(x)) return RUSH_I64;
-    if (PyNumber_Check(x) && !PyUnicode_Check(x) && Py_TYPE(x)->tp_as_number->nb_float) return rush_default_dtype();
-    if (PyUnicode_Check(x)) PyErr_Format(PyExc_ValueError, "too many dimensions 'str'");
-    else PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(x)->tp_name);
+    if (PyNumber_Check(x) && Py_TYPE(x)->tp_as_number->nb_float) return rush_default_dtype();
+    PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(x)->tp_name);
     return -1;
 }
 
@@ -90,6 +94,7 @@ static int find_dtype(shape *s, PyObject *x)
     rush_tensor *part = as_part(x);
     if (part) return merge(s, part->dtype), 0;
     if (PyErr_Occurred()) return -1;
+    if (is_text(x)) return no_text(x);
     if (!is_sequence(x)) {
         int d = dtype_of_number(x);
         return d < 0 ? -1 : (merge(s, d), 0);
@@ -97,6 +102,7 @@ static int find_dtype(shape *s, PyObject *x)
     if (Py_EnterRecursiveCall(" while the dtype of nested lists is looked for")) return -1;
     PyObject *fast = PySequence_Fast(x, "a sequence was expected");
     int failed = fast ? 0 : -1;
+    if (fast && !PySequence_Fast_GET_SIZE(fast)) merge(s, rush_default_dtype());
     PyTypeObject *last = NULL; /* long lists of one type are looked at quickly */
     for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(fast); ++i) {
         if (Py_TYPE(PySequence_Fast_GET_ITEM(fast, i)) == last) continue;
@@ -119,6 +125,14 @@ static int too_big(void)
     return -1;
 }
 
+static int no_number(int dtype, PyObject *x)
+{
+    const char *name = Py_TYPE(x)->tp_name;
+    if (rush_dtypes[dtype].category < 2) PyErr_Format(PyExc_TypeError, "'%s' object cannot be interpreted as an integer", name);
+    else PyErr_Format(PyExc_TypeError, "must be real number, not %s", name);
+    return -1;
+}
+
 static int store_number(char *p, int dtype, PyObject *x)
 {
     rush_value v;
@@ -130,16 +144,14 @@ static int store_number(char *p, int dtype, PyObject *x)
         return *(int64_t *)p = i, 0;
     }
     int ok = py_to_number(x, &v);
-    if (ok == 0 && PyNumber_Check(x) && !PyUnicode_Check(x)) {
+    if (ok == 0 && PyNumber_Check(x)) {
         PyObject *number = PyIndex_Check(x) ? PyNumber_Index(x) : PyNumber_Float(x);
         ok = number ? py_plain_number(number, &v) : -1;
         Py_XDECREF(number);
     }
-    if (ok == 0) PyErr_Format(PyExc_TypeError, "must be real number, not %s", Py_TYPE(x)->tp_name);
-    if (ok <= 0) return ok ? too_big() : -1;
+    if (ok <= 0) return ok ? too_big() : no_number(dtype, x);
     const rush_dtype_info *d = &rush_dtypes[dtype];
-    if (v.kind == RUSH_V_COMPLEX && d->category != 3 && v.c[1] != 0)
-        return PyErr_Format(PyExc_TypeError, "must be real number, not complex"), -1;
+    if (v.kind == RUSH_V_COMPLEX && d->category % 3 && v.c[1] != 0) return no_number(dtype, x);
     if (v.kind == RUSH_V_INT && d->category == 1 && d->size < 8) {
         int64_t lo = d->is_signed ? -((int64_t)1 << (d->size * 8 - 1)) : -((int64_t)1 << (d->size * 8 - 1)) * 2 + 1;
         int64_t hi = ((int64_t)1 << (d->size * 8 - (d->is_signed ? 1 : 0))) - 1;
@@ -176,11 +188,9 @@ static int store(const rush_tensor *to, int dim, char *p, PyObject *x)
     }
     if (PyErr_Occurred()) return -1;
     if (dim == to->ndim) {
-        if (is_sequence(x)) return PyErr_Format(PyExc_TypeError, "must be real number, not %s", Py_TYPE(x)->tp_name), -1;
-        return store_number(p, to->dtype, x);
+        return is_sequence(x) ? no_number(to->dtype, x) : store_number(p, to->dtype, x);
     }
-    if (!is_sequence(x)) return PyErr_Format(PyExc_TypeError, "expected sequence, not %s", Py_TYPE(x)->tp_name), -1;
-    PyObject *fast = PySequence_Fast(x, "a sequence was expected");
+    PyObject *fast = PySequence_Fast(x, "not a sequence");
     if (!fast) return -1;
     int failed = 0;
     if (PySequence_Fast_GET_SIZE(fast) != to->size[dim])
@@ -211,10 +221,10 @@ rush_tensor *py_tensor_from_data(PyObject *data, int dtype, rush_device device, 
             t = moved && !rush_copy_into(moved, t) ? moved : NULL;
         }
     } else {
-        if (PyUnicode_Check(data) || PyBytes_Check(data)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(data)->tp_name), NULL;
+        if (is_text(data)) return no_text(data), NULL;
         if (find_sizes(&s, data) || (dtype < 0 && find_dtype(&s, data))) return NULL;
-        t = rush_tensor_new(dtype >= 0 ? dtype : s.dtype >= 0 ? s.dtype : (int)rush_default_dtype(), (rush_device){RUSH_CPU, -1}, s.ndim, s.size);
-        if (t && store(t, 0, rush_ptr(t), data)) return NULL;
+        t = rush_tensor_new(dtype >= 0 ? dtype : s.dtype, (rush_device){RUSH_CPU, -1}, s.ndim, s.size);
+        if (t && t->numel && store(t, 0, rush_ptr(t), data)) return NULL;
     }
     if (!t) return py_raise();
     if (device.type != RUSH_CPU && !rush_same_device(rush_device_resolve(device), t->device)) {
