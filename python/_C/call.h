@@ -41,7 +41,7 @@ typedef struct py_call {
     int64_t ints[64];   /* room for int lists; longer ones go to the scope */
     int nints;
     /* why it does not match, for the message */
-    enum { PY_FITS, PY_TOO_MANY, PY_MISSING, PY_UNKNOWN, PY_TWICE, PY_WRONG, PY_BAD_OUT } why;
+    enum { PY_FITS, PY_TOO_MANY, PY_MISSING, PY_UNKNOWN, PY_TWICE, PY_WRONG, PY_BAD_OUT, PY_BAD_GRAD } why;
     int which;          /* argument or position */
     PyObject *what;     /* borrowed: the argument that is wrong, or the keyword */
     int item;           /* of a list: which one; -1 */

@@ -34,6 +34,7 @@ PyObject *py_wrap_as(PyTypeObject *, rush_tensor *);       /* a new object of th
 PyObject *py_wrap_list(rush_tensor **, size_t n, bool tuple);
 int py_visit_tensor(rush_tensor *, visitproc, void *arg);  /* what only this reference keeps alive */
 int py_visit_node(rush_node *, visitproc, void *arg);
+int py_need_bool(PyObject *, const char *what); /* 0, 1, or -1 with a TypeError: "what must be bool, not int" */
 rush_tensor *py_need_tensor(PyObject *, const char *what); /* TypeError: "what must be a Tensor, not str" */
 
 /* ---- errors ---- */
@@ -64,6 +65,7 @@ PyObject *py_storage(rush_storage *);
 /* 1: it is one; 0: it is none (no exception); -1: an exception */
 int py_to_dtype(PyObject *, int *out);
 int py_to_device(PyObject *, rush_device *out);
+int py_to_bool(PyObject *, rush_value *out);   /* truth values, NumPy's too */
 int py_to_int(PyObject *, int64_t *out);       /* ints, NumPy's, 0-d integer tensors, __index__; no bools */
 int py_to_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers, 0-d tensors without gradient */
 int py_plain_number(PyObject *, rush_value *out); /* Python's and NumPy's numbers only */

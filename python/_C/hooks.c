@@ -213,8 +213,10 @@ static PyObject *retain_grad(PyObject *self, PyObject *unused)
 static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"requires_grad", NULL};
-    int on = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
+    PyObject *given = Py_True;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:requires_grad_", names, &given)) return NULL;
+    int on = py_need_bool(given, "requires_grad_(): argument 'requires_grad' (position 1)");
+    if (on < 0) return NULL;
     rush_tensor *t = py_tensor_of(self);
     if (on && t->flags & RUSH_T_INFERENCE && !(rush_now.mode & RUSH_MODE_INFERENCE))
         return PyErr_Format(PyExc_RuntimeError, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");

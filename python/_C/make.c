@@ -248,7 +248,7 @@ typedef struct making {
 static int take(making *m, const char *who, const char *name, PyObject *x)
 {
     int ok = 1;
-    if (x == Py_None && strcmp(name, "data")) return 1;
+    if (x == Py_None && strcmp(name, "data") && strcmp(name, "requires_grad")) return 1;
     if (!strcmp(name, "data") || !strcmp(name, "obj")) {
         m->data = x;
     } else if (!strcmp(name, "dtype")) {
@@ -258,7 +258,9 @@ static int take(making *m, const char *who, const char *name, PyObject *x)
         m->has_device = true;
         if (ok > 0 && py_device_ready(m->device)) return -1;
     } else if (!strcmp(name, "requires_grad")) {
-        ok = PyObject_IsTrue(x);
+        char what[64];
+        snprintf(what, sizeof what, "%s(): argument 'requires_grad'", who);
+        ok = py_need_bool(x, what);
         m->requires_grad = ok > 0;
         m->says_grad = true;
         return ok < 0 ? -1 : 1;

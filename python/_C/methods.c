@@ -222,8 +222,10 @@ static PyObject *nonzero(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"out", "as_tuple", NULL};
     PyObject *out = Py_None, *x = NULL;
-    int tuple = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$Op:nonzero", names, &out, &tuple)) return NULL;
+    PyObject *given = Py_False;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OO:nonzero", names, &out, &given)) return NULL;
+    int tuple = py_need_bool(given, "nonzero(): argument 'as_tuple'");
+    if (tuple < 0) return NULL;
     const rush_op *op = rush_op_find("nonzero");
     if (!op) return PyErr_Format(PyExc_NotImplementedError, "the operation 'nonzero' is not there yet");
     size_t mark = rush_scope_open();
@@ -285,9 +287,10 @@ static PyObject *as_subclass(PyObject *self, PyObject *cls)
 static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"cls", "data", "require_grad", "dispatch_sizes_strides_policy", "dispatch_device", "dispatch_layout", "device_for_backend_keys", NULL};
-    PyObject *cls, *data, *policy = NULL, *dispatch = NULL, *layout = NULL, *keys = NULL;
-    int grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p$OOOO:_make_subclass", names, &cls, &data, &grad, &policy, &dispatch, &layout, &keys)) return NULL;
+    PyObject *cls, *data, *given = Py_False, *policy = NULL, *dispatch = NULL, *layout = NULL, *keys = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$OOOO:_make_subclass", names, &cls, &data, &given, &policy, &dispatch, &layout, &keys)) return NULL;
+    int grad = py_need_bool(given, "_make_subclass(): argument 'require_grad' (position 3)");
+    if (grad < 0) return NULL;
     if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", py_type_name(cls));
     rush_tensor *from = py_need_tensor(data, "_make_subclass(): argument 'data' (position 2)");
     if (!from) return NULL;

@@ -38,6 +38,13 @@ RUSH_HOT static int take_tensor(py_call *c, PyObject *x, rush_tensor **out)
     return 1;
 }
 
+/* One of several ints. Truth values are ints behind the first, as in PyTorch, which looks at that one's type alone. */
+static int take_item(const rush_arg *a, PyObject *item, Py_ssize_t i, int64_t *out)
+{
+    if ((i > 0 || a->type == RUSH_A_BOOL) && PyBool_Check(item)) return *out = item == Py_True, 1;
+    return py_to_int(item, out);
+}
+
 static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
 {
     if (PyTuple_Check(x) || PyList_Check(x)) {
@@ -46,7 +53,7 @@ static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
         if (!p) return py_raise_int();
         for (Py_ssize_t i = 0; i < n; ++i) {
             PyObject *item = py_list_item(x, i);
-            int ok = !item ? -1 : a->type == RUSH_A_BOOL && PyBool_Check(item) ? (p[i] = item == Py_True, 1) : py_to_int(item, &p[i]);
+            int ok = item ? take_item(a, item, i, &p[i]) : -1;
             Py_XDECREF(item);
             if (ok <= 0) return c->item = (int)i, ok;
         }
@@ -55,7 +62,7 @@ static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
     }
     if (a->fixed) { /* int[2]: one int stands for both */
         int64_t i, *p;
-        int ok = a->type == RUSH_A_BOOL && PyBool_Check(x) ? (i = x == Py_True, 1) : py_to_int(x, &i);
+        int ok = take_item(a, x, 0, &i);
         if (ok > 0) {
             if (!(p = room_for_ints(c, (size_t)a->fixed))) return py_raise_int();
             for (int k = 0; k < a->fixed; ++k) p[k] = i;
@@ -167,10 +174,7 @@ RUSH_HOT static int take(py_call *c, const py_overload *o, const rush_arg *a, Py
         if (v->kind == RUSH_V_COMPLEX) return 0;
         *v = rush_v_float(rush_to_double(*v));
         return 1;
-    case RUSH_A_BOOL:
-        if (PyBool_Check(x)) return *v = rush_v_bool(x == Py_True), 1;
-        if (!py_is_numpy_scalar(x)) return 0;
-        return py_plain_number(x, v) > 0 && v->kind == RUSH_V_BOOL;
+    case RUSH_A_BOOL: return py_to_bool(x, v);
     case RUSH_A_STRING:
         if (!PyUnicode_Check(x)) return 0;
         v->kind = RUSH_V_STRING;
@@ -240,9 +244,9 @@ static int take_extra(const py_overload *o, py_call *c, PyObject *name, PyObject
         return fail(c, PY_BAD_OUT, 0, x);
     }
     if (o->factory && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
-        int yes = PyObject_IsTrue(x);
-        if (yes < 0) return -1;
-        c->requires_grad = yes;
+        rush_value yes = V(false);
+        if (x != Py_None && !py_to_bool(x, &yes)) return fail(c, PY_BAD_GRAD, 0, x);
+        c->requires_grad = yes.i;
         return 1;
     }
     if (o->factory && x == Py_None && PyUnicode_CompareWithASCIIString(name, "names") == 0) return 1;
@@ -274,7 +278,7 @@ RUSH_HOT int py_match(const py_overload *o, py_call *c, PyObject *const *args, P
         int64_t *p = room_for_ints(c, (size_t)(n - list));
         if (!p) return py_raise_int();
         for (Py_ssize_t i = list; i < n; ++i)
-            if ((ok = py_to_int(args[i], &p[i - list])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, list, args[i]);
+            if ((ok = take_item(&op->args[list], args[i], i - list, &p[i - list])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, list, args[i]);
         c->in[list] = rush_v_ints(p, (size_t)(n - list));
         first = at = list + 1;
         n = first;

@@ -249,6 +249,7 @@ static void say_one(py_function_object *f, const py_call *c, Py_ssize_t n)
     case PY_UNKNOWN: PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", f->name, c->what); return;
     case PY_TWICE: PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", f->name, c->what); return;
     case PY_BAD_OUT: PyErr_Format(PyExc_TypeError, "%U(): argument 'out' must be Tensor, not %s", f->name, py_type_name(c->what)); return;
+    case PY_BAD_GRAD: PyErr_Format(PyExc_TypeError, "%U(): argument 'requires_grad' must be bool, not %s", f->name, py_type_name(c->what)); return;
     default: {
         const rush_arg *a = &o->op->args[c->which];
         if (a->list && (PyTuple_Check(c->what) || PyList_Check(c->what)) && c->item >= 0 && c->item < PySequence_Fast_GET_SIZE(c->what)) {

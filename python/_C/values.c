@@ -22,6 +22,20 @@ rush_tensor *py_need_tensor(PyObject *x, const char *what)
 
 /* ---- numbers in ---- */
 
+int py_to_bool(PyObject *x, rush_value *v)
+{
+    if (PyBool_Check(x)) return *v = rush_v_bool(x == Py_True), 1;
+    if (!py_is_numpy_scalar(x)) return 0;
+    return py_plain_number(x, v) > 0 && v->kind == RUSH_V_BOOL;
+}
+
+int py_need_bool(PyObject *x, const char *what)
+{
+    rush_value v;
+    if (py_to_bool(x, &v)) return v.i != 0;
+    return PyErr_Format(PyExc_TypeError, "%s must be bool, not %s", what, py_type_name(x)), -1;
+}
+
 static int whole(PyObject *x, int64_t *out)
 {
     int over;

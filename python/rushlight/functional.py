@@ -99,7 +99,7 @@ def meshgrid(*tensors, indexing=None):
     if indexing is None and "meshgrid" not in _warned:
         _warned.add("meshgrid")
         warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
-    return _ops.meshgrid(tensors, indexing=indexing or "ij")
+    return _ops.meshgrid(tensors, indexing="ij" if indexing is None else indexing)
 
 
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None,

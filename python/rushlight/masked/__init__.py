@@ -39,6 +39,11 @@ def _dims(dim, ndim):
     return tuple(out)
 
 
+def _dim(dim, ndim):
+    """Of functions along one dim: the first that is named, or the first of all."""
+    return (*_dims(dim, ndim), 0)[0]
+
+
 def _lowest(dtype):
     if dtype.is_floating_point or dtype.is_complex:
         return -math.inf
@@ -82,13 +87,13 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Running sum; what is masked out adds nothing."""
     x = _as(input, dtype)
-    return torch.cumsum(_filled(x, mask, 0), dim, dtype=x.dtype)
+    return torch.cumsum(_filled(x, mask, 0), _dim(dim, x.ndim), dtype=x.dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Running product; what is masked out is 1."""
     x = _as(input, dtype)
-    return torch.cumprod(_filled(x, mask, 1), dim, dtype=x.dtype)
+    return torch.cumprod(_filled(x, mask, 1), _dim(dim, x.ndim), dtype=x.dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -139,7 +144,7 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """The lower median along dim of what is in the mask and not NaN; with a NaN among it, NaN."""
     x = _as(input, dtype)
-    mask = _mask(x, mask)
+    mask, dim = _mask(x, mask), _dim(dim, x.ndim)
     if mask is None:
         return torch.median(x, dim, bool(keepdim)).values
     if not x.dtype.is_floating_point:
@@ -153,7 +158,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 def _variance(name, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     if unbiased is not None and correction is not None:
         raise RuntimeError(f"{name}: only one of unbiased and correction can be given")
-    correction = (1 if unbiased is None or unbiased else 0) if correction is None else correction
+    correction = float(unbiased is None or bool(unbiased)) if correction is None else float(correction)
     x = input.to(dtype) if dtype is not None else input
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         x = x.to(torch.float32)
@@ -208,19 +213,19 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
 def softmax(input, dim, *, dtype=None, mask=None):
     """Softmax along dim of what is in the mask; NaN of nothing."""
     x = _as(input, dtype)
-    return torch.nn.functional.softmax(_filled(x, mask, _lowest(x.dtype)), dim, dtype=x.dtype)
+    return torch.nn.functional.softmax(_filled(x, mask, _lowest(x.dtype)), _dim(dim, x.ndim), dtype=x.dtype)
 
 
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """Logarithm of softmax."""
     x = _as(input, dtype)
-    return torch.nn.functional.log_softmax(_filled(x, mask, _lowest(x.dtype)), dim, dtype=x.dtype)
+    return torch.nn.functional.log_softmax(_filled(x, mask, _lowest(x.dtype)), _dim(dim, x.ndim), dtype=x.dtype)
 
 
 def softmin(input, dim, *, dtype=None, mask=None):
     """Softmax of -input."""
     x = _as(input, dtype)
-    return torch.nn.functional.softmin(_filled(x, mask, _highest(x.dtype)), dim, dtype=x.dtype)
+    return torch.nn.functional.softmin(_filled(x, mask, _highest(x.dtype)), _dim(dim, x.ndim), dtype=x.dtype)
 
 
 _ops = sys.modules[__name__]  # where PyTorch keeps them

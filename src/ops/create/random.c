@@ -534,9 +534,7 @@ static int normal_tensors(rush_value *out, rush_value mean, rush_value std, rush
         RUSH_CHECK(D_(std) >= 0, RUSH_RUNTIME_ERROR, "normal expects std >= 0.0, but found std %g", D_(std));
     }
     if (rush_broadcast(2, both, &ndim, size)) return -1;
-    rush_dtype dtype = rush_promote(both[0]->dtype, both[1]->dtype);
-    if (rush_dtypes[dtype].category < 2) dtype = rush_default_dtype();
-    rush_tensor *t = rush_tensor_new(dtype, both[0]->device, ndim, size);
+    rush_tensor *t = rush_tensor_new(both[0]->dtype, both[0]->device, ndim, size);
     if (!t || !T("normal_", V(t), V(0.0), V(1.0), gen)) return -1;
     if (!T_INPLACE("mul.Tensor", V(t), std) || !T_INPLACE("add.Tensor", V(t), mean)) return -1;
     return rush_result(out, t);

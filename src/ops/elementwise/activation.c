@@ -138,6 +138,7 @@ static rush_op op_log_sigmoid_backward = {
 static int halves(rush_value x, int64_t dim, rush_tensor **a, rush_tensor **b)
 {
     const rush_tensor *t = x.t;
+    RUSH_CHECK(rush_dtype_is_float(t->dtype), RUSH_NOT_IMPLEMENTED, "\"glu_cpu\" not implemented for '%s'", rush_dtype_word(t->dtype));
     RUSH_CHECK(t->ndim > 0, RUSH_RUNTIME_ERROR, "glu does not support 0-dimensional tensors");
     int d = rush_dim_wrap(dim, t->ndim);
     if (d < 0) return -1;

@@ -41,6 +41,14 @@ static rush_tensor *difference(rush_tensor *a, rush_tensor *b)
     return sub(a, b);
 }
 
+/* Losses that compare the size of a difference. */
+static int real_pair(const rush_value *in, const char *kernel)
+{
+    rush_dtype d = rush_promote(in[0].t->dtype, in[1].t->dtype);
+    RUSH_CHECK(!rush_dtype_is_complex(d), RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, rush_dtype_word(d));
+    return 0;
+}
+
 static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = difference(in[0].t, in[1].t);
@@ -60,6 +68,7 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
     double beta = in[3].f;
     RUSH_CHECK(beta >= 0, RUSH_RUNTIME_ERROR, "smooth_l1_loss does not support negative values for beta.");
     if (beta == 0) return l1_run(op, in, out);
+    if (real_pair(in, "smooth_l1_cpu")) return -1;
     rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
 }
@@ -77,6 +86,7 @@ static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[3].f;
     RUSH_CHECK(delta > 0, RUSH_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
+    if (real_pair(in, "huber_cpu")) return -1;
     rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta)), in[2]);
 }
@@ -109,6 +119,12 @@ static rush_op op_huber_loss = {
 
 /* ---- binary cross entropy ---- */
 
+static int all_within(rush_value *out, rush_tensor *x, const char *words)
+{
+    rush_tensor *inside = T("all", V(logical_and(ge(x, 0.0), le(x, 1.0))));
+    return inside && !TN(out, "_assert_async.msg", V(inside), V(words)) ? 0 : -1;
+}
+
 static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t, *w = T_(in[2]);
@@ -116,8 +132,7 @@ static int bce_run(const rush_op *op, const rush_value *in, rush_value *out)
                "Please ensure they have the same size.", rush_shape_of(t), rush_shape_of(x));
     RUSH_CHECK(x->dtype == t->dtype, RUSH_RUNTIME_ERROR, "Found dtype %s but expected %s", rush_dtype_word(t->dtype), rush_dtype_word(x->dtype));
     if (w && w->dtype != x->dtype && !(w = to_dtype(w, x->dtype))) return -1;
-    rush_tensor *inside = T("all", V(logical_and(ge(x, 0.0), le(x, 1.0))));
-    if (!inside || TN(out, "_assert_async.msg", V(inside), V("all elements of input should be between 0 and 1"))) return -1;
+    if (all_within(out, x, "all elements of input should be between 0 and 1") || all_within(out, t, "all elements of target should be between 0 and 1")) return -1;
     rush_tensor *loss = mul(sub(t, 1), T("clamp_min", V(T("log1p", V(neg(x)))), V(-100)));
     loss = sub(loss, mul(t, T("clamp_min", V(log_(x)), V(-100))));
     if (w) loss = mul(loss, w);
@@ -207,6 +222,10 @@ static rush_op op_bce_with_logits = {
 static int kl_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *t = in[1].t;
+    for (int i = 0; i < 2; ++i) {
+        RUSH_CHECK(rush_dtypes[in[i].t->dtype].category > 1, RUSH_RUNTIME_ERROR, "Integral inputs not supported.");
+        RUSH_CHECK(!rush_dtype_is_complex(in[i].t->dtype), RUSH_RUNTIME_ERROR, "Complex inputs not supported.");
+    }
     rush_tensor *loss = in[3].i ? mul(exp_(t), sub(t, x)) : sub(T("xlogy.Tensor", V(t), V(t)), mul(t, x));
     return REDUCED(out, loss, in[2]);
 }

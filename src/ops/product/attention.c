@@ -207,13 +207,18 @@ static void flash_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 /* By operations: (out, attention weights). */
+/* Keys or values with as many heads as the query has: each stands for a group of its heads. */
+static rush_tensor *each_head(const rush_tensor *q, rush_tensor *k)
+{
+    RUSH_CHECK_NULL(q->ndim >= 3 && k->ndim >= 3, RUSH_INDEX_ERROR, "Dimension out of range (expected to be in range of [-2, 1], but got -3)");
+    int64_t heads = q->size[q->ndim - 3], groups = k->size[k->ndim - 3];
+    RUSH_CHECK_NULL(groups && heads % groups == 0, RUSH_RUNTIME_ERROR, "Number of heads in key and value must divide the number of heads in query, but %lld do not divide %lld",
+                    (long long)groups, (long long)heads);
+    return heads == groups ? k : T("repeat_interleave.self_int", V(k), V(heads / groups), V(-3));
+}
+
 static rush_tensor *in_full(rush_tensor *q, rush_tensor *k, rush_tensor *v, rush_tensor *mask, double dropout, bool causal, double scale, rush_tensor **weights)
 {
-    if (q && k && q->ndim >= 3 && q->size[q->ndim - 3] != k->size[k->ndim - 3] && k->size[k->ndim - 3] > 1) {
-        int64_t n = q->size[q->ndim - 3] / k->size[k->ndim - 3];
-        k = T("repeat_interleave.self_int", V(k), V(n), V(-3));
-        v = T("repeat_interleave.self_int", V(v), V(n), V(-3));
-    }
     double half = sqrt(scale < 0 ? -scale : scale);
     rush_tensor *s = matmul(mul(q, half), transpose(mul(k, scale < 0 ? -half : half), -2, -1));
     if (!s) return NULL;
@@ -288,7 +293,7 @@ static void flash_grad(rush_grads *s)
         int which[3], n = 0;
         for (int i = 0; i < 3; ++i)
             if (rush_needs(s, i)) which[n] = i, leaves[n++] = s->in[i].t;
-        rush_tensor *y = in_full(q, s->in[1].t, s->in[2].t, T_(s->in[5]), 0, I_(s->in[4]), scale_of(s->in[6], q), NULL);
+        rush_tensor *y = in_full(q, each_head(q, s->in[1].t), each_head(q, s->in[2].t), T_(s->in[5]), 0, I_(s->in[4]), scale_of(s->in[6], q), NULL);
         if (!y || rush_grad_of(1, &y, &g, n, leaves, got, true, true, true)) return;
         for (int i = 0; i < n; ++i) s->gin[which[i]] = got[i];
         return;
@@ -320,15 +325,23 @@ static int check(const rush_value *in)
     RUSH_CHECK(!mask || mask->dtype == RUSH_BOOL || mask->dtype == q->dtype || mask->dtype == RUSH_F32, RUSH_RUNTIME_ERROR,
                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and query.dtype: %s instead.",
                rush_dtype_name(mask->dtype), rush_dtype_name(q->dtype));
-    RUSH_CHECK(!mask || !in[5].i, RUSH_RUNTIME_ERROR, "Explicit attn_mask should not be set when is_causal=True");
     return 0;
+}
+
+/* The formula, after `check`. */
+static rush_tensor *by_formula(const rush_value *in, double scale, bool grouped, rush_tensor **weights)
+{
+    rush_tensor *q = in[0].t, *k = in[1].t, *v = in[2].t;
+    RUSH_CHECK_NULL(!HAS(in[3]) || !in[5].i, RUSH_RUNTIME_ERROR, "Explicit attn_mask should not be set when is_causal=True");
+    if (grouped && (!(k = each_head(q, k)) || !(v = each_head(q, v)))) return NULL;
+    return in_full(q, k, v, T_(in[3]), in[4].f, in[5].i, scale, weights);
 }
 
 static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (check(in)) return -1;
     rush_tensor *q = in[0].t, *k = in[1].t, *v = in[2].t, *mask = T_(in[3]);
-    double dropout = in[4].f, scale = scale_of(in[6], q);
+    double scale = scale_of(in[6], q);
     bool causal = in[5].i, grouped = in[7].i;
     bool same = q->ndim == k->ndim && q->ndim == v->ndim && q->ndim >= 3 && q->ndim <= 4;
     for (int d = 0; same && d < q->ndim - 2; ++d) {
@@ -336,8 +349,9 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
         same = k->size[d] == v->size[d] && (head ? k->size[d] && q->size[d] % k->size[d] == 0 : q->size[d] == k->size[d]);
     }
     same = same && q->size[q->ndim - 1] == k->size[k->ndim - 1] && k->size[k->ndim - 2] == v->size[v->ndim - 2];
-    bool plain = rush_dtype_is_float(q->dtype) && dropout == 0 && q->numel && k->numel && v->numel && !(mask && rush_requires_grad(mask));
-    if (!same || !plain || (mask && mask->ndim > q->ndim)) return rush_result(out, in_full(q, k, v, mask, dropout, causal, scale, NULL));
+    bool plain = rush_dtype_is_float(q->dtype) && in[4].f == 0 && q->numel && k->numel && v->numel && !(mask && rush_requires_grad(mask));
+    if (mask && causal && q->ndim != 4) plain = false; /* as in PyTorch, whose kernel takes both and whose formula refuses them */
+    if (!same || !plain || (mask && mask->ndim > q->ndim)) return rush_result(out, by_formula(in, scale, grouped, NULL));
     bool three = q->ndim == 3;
     if (three) {
         int at = grouped ? 0 : 1; /* (N, L, E): one head, or with groups one batch */
@@ -359,9 +373,8 @@ static rush_op op_sdpa = {
 static int sdpa_math_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *weights = NULL, *q = in[0].t;
-    double scale = scale_of(in[7], q);
     if (check(in)) return -1;
-    out[0] = rush_v_tensor(in_full(q, in[1].t, in[2].t, T_(in[3]), in[4].f, in[5].i, scale, &weights));
+    out[0] = rush_v_tensor(by_formula(in, scale_of(in[7], q), in[8].i, &weights));
     out[1] = rush_v_tensor(weights);
     return rush_failed() ? -1 : 0;
 }

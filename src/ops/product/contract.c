@@ -221,8 +221,7 @@ static rush_tensor *align(equation *e, const operand *o, int number)
 /* Product of two aligned operands with the dimensions of `sum` summed (they stay, with size 1). */
 static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
 {
-    RUSH_CHECK_NULL(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_dtype_word(a->dtype),
-                    rush_dtype_word(b->dtype));
+    rush_dtype left_dtype = a->dtype, right_dtype = b->dtype;
     int nd = a->ndim;
     int64_t batch[RUSH_MAXDIM], left[RUSH_MAXDIM], right[RUSH_MAXDIM], both[RUSH_MAXDIM], order[RUSH_MAXDIM], size[RUSH_MAXDIM];
     int nb = 0, nl = 0, nr = 0, ns = 0, n = 0;
@@ -231,8 +230,12 @@ static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
         if (!(sum >> d & 1)) continue;
         if (a->size[d] != 1 && b->size[d] == 1) a = sum_dim(a, d, true);
         else if (a->size[d] == 1 && b->size[d] != 1) b = sum_dim(b, d, true);
+        else continue;
         if (!a || !b) return NULL;
+        sum &= ~((uint64_t)1 << d);
     }
+    if (!sum) return mul(a, b);
+    RUSH_CHECK_NULL(left_dtype == right_dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_dtype_word(left_dtype), rush_dtype_word(right_dtype));
     rush_dtype common = rush_promote(a->dtype, b->dtype); /* sums of integers are int64 */
     if (a->dtype != common) a = to_dtype(a, common);
     if (b->dtype != common) b = to_dtype(b, common);
@@ -253,7 +256,6 @@ static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
             vl *= sa;
         }
     }
-    if (!sum) return mul(a, b);
     n = 0;
     for (int i = 0; i < nb; ++i) order[n++] = batch[i];
     for (int i = 0; i < nl; ++i) order[n++] = left[i];
@@ -487,7 +489,9 @@ static int vecdot_run(const rush_op *op, const rush_value *in, rush_value *out)
     for (int i = 0; i < 2; ++i)
         RUSH_CHECK(rush_dtypes[in[i].t->dtype].category >= 2, RUSH_RUNTIME_ERROR,
                    "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s", rush_dtype_word(in[i].t->dtype));
-    if (x->ndim == 1 && y->ndim == 1 && x->dtype == y->dtype && x->size[0] == y->size[0]) return rush_result(out, T("vdot", V(x), V(y)));
+    RUSH_CHECK(x->dtype == y->dtype, RUSH_RUNTIME_ERROR, "linalg.vecdot: Expected x and y to have the same dtype, but found x of type %s and y of type %s instead",
+               rush_dtype_word(x->dtype), rush_dtype_word(y->dtype));
+    if (x->ndim == 1 && y->ndim == 1 && x->size[0] == y->size[0]) return rush_result(out, T("vdot", V(x), V(y)));
     return rush_result(out, sum_dim(mul(conj_(x), y), I_(in[2]), false));
 }
 

@@ -40,7 +40,7 @@ _ANTIALIASED = {"bilinear": "_upsample_bilinear2d_aa", "bicubic": "_upsample_bic
 
 
 def _is_integer(x):
-    return isinstance(x, (int, torch.SymInt)) or (type(x).__module__ == "numpy" and hasattr(x, "__index__"))
+    return isinstance(x, (int, torch.SymInt, torch.Tensor)) or (type(x).__module__ == "numpy" and hasattr(x, "__index__"))
 
 
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
@@ -90,9 +90,9 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
                     f"spatial dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}. Please "
                     "provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) "
                     "format.")
-            factors = [float(f) for f in scale_factor]
+            factors = list(scale_factor)
         else:
-            factors = [float(scale_factor)] * dims
+            factors = [scale_factor] * dims
     else:
         raise ValueError("either size or scale_factor should be defined")
     if recompute_scale_factor is not None and recompute_scale_factor and size is not None:
