@@ -72,8 +72,15 @@ static void group_end(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyObject *group_foreign(PyObject *self, PyObject *unused)
+{
+    rush_group *g = ((py_group *)self)->g;
+    return PyBool_FromLong(g && rush_group_foreign(g));
+}
+
 static PyMethodDef group_methods[] = {
     {"destroy", group_destroy, METH_NOARGS, "Finishes what was begun and says goodbye to the other ranks."},
+    {"foreign", group_foreign, METH_NOARGS, "Is a rank not rushlight's?"},
     {"abort", group_abort, METH_VARARGS, "abort(why): all calls fail from now on, here and elsewhere."},
     {NULL},
 };
@@ -270,20 +277,44 @@ static int call_hook(PyObject *f, int bucket)
 static int begin_bucket(void *x, int bucket) { return call_hook(((py_reducer *)x)->begin, bucket); }
 static int finish_bucket(void *x, int bucket) { return call_hook(((py_reducer *)x)->finish, bucket); }
 
+/* A list of lists, in which each of n parameters has a place, into room for 3 (n + 1) numbers. */
+static int read_buckets(PyObject *buckets, int n, int *room, rush_reducer_options *o)
+{
+    int *order = room + n + 1, *seen = order + n + 1, at = 0;
+    Py_ssize_t all = PyList_Check(buckets) ? PyList_GET_SIZE(buckets) : 0;
+    bool good = all > 0 && all <= n;
+    for (Py_ssize_t b = 0; good && b < all; b++) {
+        PyObject *list = PyList_GET_ITEM(buckets, b);
+        good = PyList_Check(list) && PyList_GET_SIZE(list) > 0 && PyList_GET_SIZE(list) <= n - at;
+        for (Py_ssize_t k = 0; good && k < PyList_GET_SIZE(list); k++) {
+            long number = PyLong_AsLong(PyList_GET_ITEM(list, k));
+            good = number >= 0 && number < n && !seen[number]++;
+            if (good) order[at++] = (int)number;
+        }
+        if (good) room[b] = (int)PyList_GET_SIZE(list);
+    }
+    if (good && at == n) return o->counts = room, o->order = order, o->nbuckets = (int)all, 0;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "buckets: a list of lists is needed, in which each parameter's number stands once");
+    return -1;
+}
+
 static PyObject *reducer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"group", "parameters", "first_bucket", "bucket", "find_unused", NULL};
-    PyObject *group, *parameters;
+    static char *names[] = {"group", "parameters", "first_bucket", "bucket", "find_unused", "buckets", NULL};
+    PyObject *group, *parameters, *buckets = Py_None;
     rush_reducer_options o = {0};
     int find_unused = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|ddp", names, group_type, &group, &PyTuple_Type, &parameters, &o.first_bucket, &o.bucket, &find_unused)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|ddpO", names, group_type, &group, &PyTuple_Type, &parameters, &o.first_bucket, &o.bucket, &find_unused, &buckets)) return NULL;
     o.find_unused = find_unused;
     int n = (int)PyTuple_GET_SIZE(parameters);
     rush_tensor **t = PyMem_Malloc(((size_t)n + 1) * sizeof *t);
-    if (!t) return PyErr_NoMemory();
-    py_reducer *x = tensors_of(parameters, t, n, "parameters") ? NULL : (py_reducer *)type->tp_alloc(type, 0);
+    int *counts = PyMem_Calloc(3 * ((size_t)n + 1), sizeof *counts);
+    py_reducer *x = NULL;
+    if (!t || !counts) PyErr_NoMemory();
+    else if (!tensors_of(parameters, t, n, "parameters") && (buckets == Py_None || !read_buckets(buckets, n, counts, &o))) x = (py_reducer *)type->tp_alloc(type, 0);
     if (x && ((py_group *)group)->g) x->r = rush_reducer_new(((py_group *)group)->g, n, t, &o);
     PyMem_Free(t);
+    PyMem_Free(counts);
     if (!x) return NULL;
     if (!x->r) {
         Py_DECREF(x);
@@ -335,15 +366,29 @@ static PyObject *reducer_hooks(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *list_of(const int *x, int n)
+{
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) PyList_SET_ITEM(list, i, PyLong_FromLong(x[i]));
+    return list;
+}
+
+static PyObject *reducer_came(PyObject *self, PyObject *unused)
+{
+    const int *which;
+    int n = rush_reducer_came(((py_reducer *)self)->r, &which);
+    return list_of(which, n);
+}
+
 /* [(the flat tensor, the numbers of its parameters), ...] */
 static PyObject *reducer_buckets(PyObject *self, PyObject *unused)
 {
     rush_reducer *r = ((py_reducer *)self)->r;
     PyObject *list = PyList_New(rush_reducer_buckets(r));
     for (int i = 0; list && i < rush_reducer_buckets(r); i++) {
-        int first, n = rush_reducer_parameters(r, i, &first);
-        PyObject *numbers = PyList_New(n);
-        for (int k = 0; numbers && k < n; k++) PyList_SET_ITEM(numbers, k, PyLong_FromLong(first - k));
+        const int *which;
+        int n = rush_reducer_parameters(r, i, &which);
+        PyObject *numbers = list_of(which, n);
         PyObject *pair = numbers ? Py_BuildValue("(NN)", py_wrap(rush_reducer_bucket(r, i)), numbers) : NULL;
         if (!pair) Py_CLEAR(list);
         else PyList_SET_ITEM(list, i, pair);
@@ -356,6 +401,7 @@ static PyMethodDef reducer_methods[] = {
     {"sync", reducer_sync, METH_O, "sync(on): are gradients averaged?"},
     {"hooks", reducer_hooks, METH_VARARGS, "hooks(begin, finish): functions of a bucket's number in place of all_reduce."},
     {"buckets", reducer_buckets, METH_NOARGS, "[(flat gradients, numbers of the parameters)]"},
+    {"came", reducer_came, METH_NOARGS, "Numbers of the parameters, in the order of their first gradients."},
     {NULL},
 };
 static PyType_Slot reducer_slots[] = {{Py_tp_new, reducer_new}, {Py_tp_dealloc, reducer_end}, {Py_tp_methods, reducer_methods},

@@ -458,6 +458,7 @@ void rush_group_abort(rush_group *g, const char *why)
 
 int rush_group_rank(const rush_group *g) { return there(g, "group") ? g->rank : -1; }
 int rush_group_size(const rush_group *g) { return there(g, "group") ? g->size : -1; }
+bool rush_group_foreign(const rush_group *g) { return g->mesh && rush_mesh_foreign(g->mesh); }
 const char *rush_group_name(const rush_group *g) { return g->name; }
 const char *rush_group_backend(const rush_group *g) { return g->backend; }
 

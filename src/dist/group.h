@@ -49,6 +49,7 @@ struct rush_work {
 
 const char *rush_group_name(const rush_group *);
 const char *rush_group_backend(const rush_group *);
+RUSH_PY bool rush_group_foreign(const rush_group *); /* is a rank not ours? */
 uint64_t rush_work_number(const rush_work *);
 RUSH_PY const rush_engine *rush_engine_load(const char *name);
 

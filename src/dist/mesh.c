@@ -424,6 +424,13 @@ int64_t rush_mesh_reached(rush_mesh *m, int rank)
     return n;
 }
 
+bool rush_mesh_foreign(const rush_mesh *m)
+{
+    bool all = true;
+    for (int i = 0; i < m->size; i++) all &= i == m->rank || m->peers[i].ours;
+    return !all;
+}
+
 const char *rush_mesh_host(const rush_mesh *m, int rank) { return m->peers[rank].host; }
 
 /* ---- waits by other means ---- */

@@ -20,6 +20,7 @@ void rush_mesh_free(rush_mesh *);                                           /* o
 void rush_mesh_break(rush_mesh *, const char *format, ...) RUSH_PRINTF(2, 3); /* every wait and call fails with this from now on */
 bool rush_mesh_broken(rush_mesh *);
 const char *rush_mesh_host(const rush_mesh *, int rank);
+bool rush_mesh_foreign(const rush_mesh *); /* is a rank not ours? */
 
 /* For who waits by other means than buffers: says so (1, then -1), as silence counts only then; asks whether that rank is gone
  * or the mesh broken; gives up. These return -1 with an error, and break the mesh. */

@@ -21,7 +21,7 @@ typedef struct slot { /* of a parameter */
 
 typedef struct bucket {
     rush_tensor *flat;
-    int first, n;    /* parameters first, first - 1, ... */
+    int first, n;    /* parameters: their place in the order */
     int waiting;     /* for so many of them */
     bool begun;
     rush_work *work;
@@ -32,7 +32,8 @@ struct rush_reducer {
     rush_reducer_options o;
     slot *slots;
     bucket *buckets;
-    int n, nbuckets, next; /* the bucket that goes next */
+    int *order, *came;     /* parameters as they lie in the buckets; in the order of their first gradients */
+    int n, nbuckets, ncame, next; /* the bucket that goes next */
     int left;              /* parameters that are not ready */
     bool on, busy;         /* busy: some are ready, some are not */
 };
@@ -85,8 +86,8 @@ static int share_used(rush_reducer *r)
     if (!used) return -1;
     int32_t *p = rush_data(used);
     for (int i = 0; i < r->n; i++) p[i] = r->slots[i].used;
-    if (rush_dist_all_reduce(r->group, used, RUSH_REDUCE_MAX)) return -1;
-    for (int i = 0; i < r->n; i++) r->slots[i].used = p[i];
+    if (rush_dist_all_reduce(r->group, used, RUSH_REDUCE_SUM)) return -1;
+    for (int i = 0; i < r->n; i++) r->slots[i].used = p[i] > 0;
     return 0;
 }
 
@@ -117,6 +118,7 @@ static int ready(slot *s)
 {
     rush_reducer *r = s->r;
     s->ready = r->busy = true;
+    if (r->ncame < r->n) r->came[r->ncame++] = (int)(s - r->slots);
     r->left--;
     r->buckets[s->bucket].waiting--;
     int failed = 0;
@@ -218,22 +220,24 @@ int rush_reducer_prepare(rush_reducer *r, int n, rush_tensor *const *results)
 
 /* ---- making one ---- */
 
-/* Parameters from the last to the first; a bucket ends when it is full, and where the dtype changes. */
+/* Parameters in their order; a bucket ends when it is full, and where the dtype changes. */
 static int deal(rush_reducer *r)
 {
     double full = r->o.first_bucket > 0 ? r->o.first_bucket : 1 << 20;
-    for (int i = r->n - 1; i >= 0;) {
+    for (int i = 0; i < r->n;) {
         bucket *b = &r->buckets[r->nbuckets];
-        rush_dtype dtype = rush_dtype_of(r->slots[i].t);
+        rush_dtype dtype = rush_dtype_of(r->slots[r->order[i]].t);
         int64_t numbers = 0;
+        bool more = true;
         b->first = i;
-        do {
-            r->slots[i].bucket = r->nbuckets;
-            r->slots[i].at = numbers;
-            numbers += r->slots[i].n;
+        for (; more && i < r->n && rush_dtype_of(r->slots[r->order[i]].t) == dtype; i++) {
+            slot *s = &r->slots[r->order[i]];
+            s->bucket = r->nbuckets;
+            s->at = numbers;
+            numbers += s->n;
             b->n++;
-            i--;
-        } while (i >= 0 && rush_dtype_of(r->slots[i].t) == dtype && (double)numbers * (double)rush_dtype_size(dtype) < full);
+            more = r->o.nbuckets ? b->n < r->o.counts[RUSH_MIN(r->nbuckets, r->o.nbuckets - 1)] : (double)numbers * (double)rush_dtype_size(dtype) < full;
+        }
         b->flat = rush_keep(rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, 1, &numbers));
         if (!b->flat) return -1;
         r->nbuckets++;
@@ -265,8 +269,13 @@ rush_reducer *rush_reducer_new(rush_group *g, int n, rush_tensor *const *paramet
     r->on = true;
     r->slots = rush_calloc((size_t)n + 1, sizeof *r->slots);
     r->buckets = rush_calloc((size_t)n + 1, sizeof *r->buckets);
-    int failed = !r->slots || !r->buckets;
-    for (int i = 0; i < n && !failed; i++, r->n++) r->slots[i] = (slot){.t = rush_keep(parameters[i]), .r = r, .n = rush_numel(parameters[i])};
+    r->order = rush_malloc(2 * ((size_t)n + 1) * sizeof *r->order);
+    int failed = !r->slots || !r->buckets || !r->order;
+    if (!failed) r->came = r->order + n;
+    for (int i = 0; i < n && !failed; i++, r->n++) {
+        r->slots[i] = (slot){.t = rush_keep(parameters[i]), .r = r, .n = rush_numel(parameters[i])};
+        r->order[i] = o->nbuckets ? o->order[i] : n - 1 - i;
+    }
     rush_scope() failed = failed || deal(r);
     for (int i = 0; i < n && !failed; i++) failed = hook(&r->slots[i]);
     rearm(r);
@@ -288,6 +297,7 @@ void rush_reducer_drop(rush_reducer *r)
     }
     rush_free(r->slots);
     rush_free(r->buckets);
+    rush_free(r->order);
     rush_group_drop(r->group);
     rush_free(r);
 }
@@ -296,10 +306,16 @@ void rush_reducer_sync(rush_reducer *r, bool on) { r->on = on; }
 int rush_reducer_buckets(const rush_reducer *r) { return r->nbuckets; }
 rush_tensor *rush_reducer_bucket(const rush_reducer *r, int i) { return r->buckets[i].flat; }
 
-int rush_reducer_parameters(const rush_reducer *r, int i, int *first)
+int rush_reducer_parameters(const rush_reducer *r, int i, const int **numbers)
 {
-    *first = r->buckets[i].first;
+    *numbers = r->order + r->buckets[i].first;
     return r->buckets[i].n;
+}
+
+int rush_reducer_came(const rush_reducer *r, const int **numbers)
+{
+    *numbers = r->came;
+    return r->ncame;
 }
 
 void rush_reducer_hooks(rush_reducer *r, int (*begin)(void *, int), int (*end)(void *, int), void *arg)
@@ -323,6 +339,7 @@ rush_reducer *rush_ddp(rush_group *g, rush_module *m)
 {
     rush_reducer *r = NULL;
     RUSH_CHECK_NULL(g, RUSH_TYPE_ERROR, "there is no group (NULL)");
+    RUSH_CHECK_NULL(!rush_group_foreign(g), RUSH_NOT_IMPLEMENTED, "rush_ddp: a rank of this group is not rushlight's; in Python, DistributedDataParallel can do that");
     rush_scope() {
         rush_state state = rush_module_state(m);
         rush_tensors all = rush_parameters(m);

@@ -6,6 +6,8 @@
 
 typedef struct rush_reducer_options {
     double first_bucket, bucket;   /* bytes; 0: 1 MiB, 25 MiB */
+    int nbuckets;                  /* if there are any: so many buckets, */
+    const int *counts, *order;     /* of so many parameters, whose numbers follow each other here; else they are dealt by their bytes, the last ones first */
     bool find_unused;              /* parameters may have no part in a pass: rush_reducer_prepare() is told the results */
     /* In place of the all_reduce of a bucket: begins it, and waits for it. The sum's division is theirs, too. -1: an error is pending. */
     int (*begin)(void *arg, int bucket);
@@ -20,6 +22,7 @@ RUSH_PY void rush_reducer_sync(rush_reducer *, bool on);                        
 RUSH_PY void rush_reducer_hooks(rush_reducer *, int (*begin)(void *, int), int (*finish)(void *, int), void *arg);
 RUSH_PY int rush_reducer_buckets(const rush_reducer *);
 RUSH_PY rush_tensor *rush_reducer_bucket(const rush_reducer *, int i);               /* all gradients of it, 1-d */
-RUSH_PY int rush_reducer_parameters(const rush_reducer *, int bucket, int *first);   /* how many; their numbers are first, first - 1, ... */
+RUSH_PY int rush_reducer_parameters(const rush_reducer *, int bucket, const int **numbers); /* how many, and which */
+RUSH_PY int rush_reducer_came(const rush_reducer *, const int **numbers);           /* the parameters, in the order of their first gradients */
 
 #endif

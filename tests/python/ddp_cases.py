@@ -20,6 +20,11 @@ def cnn(T):
                            T.nn.Linear(8 * 2 * 2, 5))
 
 
+def norm(T):
+    """With buffers, which rank 0 tells in each step."""
+    return T.nn.Sequential(T.nn.Linear(10, 8), T.nn.BatchNorm1d(8), T.nn.ReLU(), T.nn.Linear(8, 3))
+
+
 def unused(T):
     """In odd steps one branch has no part."""
     class Branches(T.nn.Module):
@@ -50,7 +55,7 @@ def main():
         import rushlight as T
         import rushlight.distributed as dist
     T.manual_seed(rank if size > 1 and case != "hook" else 0)  # rank 0's weights are everyone's
-    net = {"cnn": cnn, "unused": unused}.get(case, mlp)(T)
+    net = {"cnn": cnn, "unused": unused, "norm": norm}.get(case, mlp)(T)
     model = net
     if size > 1:
         dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))

@@ -28,6 +28,36 @@ def test_ranks_train_as_one_process(case):
             assert max(abs(a - b) for a, b in zip(losses, alone[0])) < 1e-5 and len(losses) == 20
 
 
+@pytest.mark.parametrize("case", ["mlp", "cnn", "unused", "hook"])
+def test_as_with_pytorchs_ranks(case):
+    """The way in which ranks train where some are PyTorch's, here among ours (tests/parity/ranks.py has both)."""
+    with Ranks(2, f"""
+import runpy
+import rushlight.nn.parallel._mixed as mixed
+mixed.needed = lambda group: True
+sys.argv = ["", "rushlight", "{case}", url, str(rank), str(size)]
+runpy.run_path({os.path.join(HERE, "ddp_cases.py")!r}, run_name="__main__")
+""") as job:
+        outputs = job.outputs()
+    assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1] != ""
+    losses = [float(line.split("\t")[1]) for line in outputs[0].splitlines() if line.startswith("loss")]
+    alone = trained(case, 1)[0]
+    assert len(losses) == 20 and max(abs(a - b) for a, b in zip(losses, alone)) < 1e-5
+
+
+@pytest.mark.parametrize("model", ["Linear(2, 2, bias=rank == 0)", "Linear(2, 2 + rank)"])
+def test_models_that_differ_among_pytorchs_ranks_are_told(model):
+    program = f"""
+init()
+import rushlight.nn.parallel._mixed as mixed
+mixed.needed = lambda group: True
+torch.nn.parallel.DistributedDataParallel(torch.nn.{model})
+dist.barrier()
+"""
+    with Ranks(2, program) as job:
+        assert "DDP expects same model across all ranks" in errors(job, 60)[1]
+
+
 def test_a_parameter_without_a_part():
     program = """
 init()

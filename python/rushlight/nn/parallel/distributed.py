@@ -7,6 +7,8 @@ import rushlight as torch
 from rushlight import _C
 from rushlight.nn.modules.module import Module
 
+from . import _mixed
+
 __all__ = ["DistributedDataParallel"]
 
 
@@ -78,20 +80,34 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers, self.static_graph = broadcast_buffers, static_graph
         self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * 1024 * 1024)
+        self._mixed = _mixed.needed(self.process_group)  # some of the processes are PyTorch's
+        self._limits = [1 << 20, self.bucket_bytes_cap] if bucket_cap_mb is None else [self.bucket_bytes_cap]  # of buckets, there
+        self._rebuilds = self._mixed and (static_graph or not find_unused_parameters)
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._hook, self._futures, self._joining = None, {}, None
         if init_sync:
-            distributed.distributed_c10d._verify_params_across_processes(self.process_group, self._parameters_of_ddp)
-            self._broadcast(list(module.state_dict(keep_vars=True).values()))
-        self._make_reducer()
+            (_mixed.verify if self._mixed else distributed.distributed_c10d._verify_params_across_processes)(self.process_group, self._parameters_of_ddp)
+            self._broadcast(_mixed.state(module) if self._mixed else list(module.state_dict(keep_vars=True).values()))
+        self._make_reducer(_mixed.first_buckets(self._parameters_of_ddp, [sys.maxsize] if self._rebuilds else self._limits) if self._mixed else None)
 
-    def _make_reducer(self):
+    def _make_reducer(self, buckets=None):
         first = min(1 << 20, self.bucket_bytes_cap) or 1
         self._reducer = _C._Reducer(self.process_group._group, tuple(self._parameters_of_ddp), float(first), float(self.bucket_bytes_cap or 1),
-                                    self.find_unused_parameters or self.static_graph)
+                                    self.find_unused_parameters or self.static_graph, buckets)
+
+    def _rebuild(self):
+        """After the first backward pass, with PyTorch's processes: the buckets that rank 0 makes of the order of its gradients."""
+        self._rebuilds = False
+        buckets = _mixed.later_buckets(self.process_group, self._parameters_of_ddp, self._limits, self._reducer.came())
+        self._reducer = None  # its hooks end
+        self._make_reducer(buckets)
+        if self._hook is not None:
+            self._average_by(*self._hook)
 
     def _broadcast(self, values, src=0):
-        tensors = [t.detach() for t in values if isinstance(t, torch.Tensor) and t.numel()]
+        tensors = [t.detach() for t in values if isinstance(t, torch.Tensor) and (t.numel() or self._mixed)]
+        if self._mixed:
+            return _mixed.broadcast(self.process_group, tensors, src)
         torch.distributed.distributed_c10d._broadcast_coalesced(self.process_group, tensors, 0, src)
 
     def _buffers_to_share(self):
@@ -103,6 +119,8 @@ class DistributedDataParallel(Module):
         context = getattr(sys.modules.get("rushlight.distributed.autograd"), "current", bool)()
         if synchronised and context:
             context.averages(self._parameters_of_ddp)
+        if self._rebuilds and torch.is_grad_enabled() and len(self._reducer.came()) == len(self._parameters_of_ddp):
+            self._rebuild()
         buffers = self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
         if self._joining is not None:
             self._joining.notify((synchronised, buffers))
@@ -178,7 +196,7 @@ class DistributedDataParallel(Module):
             pending.append(self._hook[1](self._hook[0], GradBucket(i, flat, parameters, i == len(buckets) - 1)) if self._hook is not None else
                            distributed.all_reduce(flat, group=self.process_group, async_op=True))
         if self.find_unused_parameters or self.static_graph:
-            distributed.all_reduce(torch.zeros(len(self._parameters_of_ddp), dtype=torch.int32), distributed.ReduceOp.MAX, self.process_group)
+            distributed.all_reduce(torch.zeros(len(self._parameters_of_ddp), dtype=torch.int32), group=self.process_group)
         for work, (flat, numbers) in zip(pending, buckets):
             value = work.wait()
             flat = flat if self._hook is None else value[0] if isinstance(value, (list, tuple)) else value
