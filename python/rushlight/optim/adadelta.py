@@ -50,7 +50,7 @@ def adadelta(params, grads, square_avgs, acc_deltas, state_steps, capturable=Fal
         return
     _fused.advance(state_steps)
     op(params, grads, square_avgs, acc_deltas, lr=_fused.number(lr), rho=rho, eps=eps, weight_decay=weight_decay,
-       maximize=maximize)
+       maximize=bool(maximize))
 
 
 def _single_tensor_adadelta(params, grads, square_avgs, acc_deltas, state_steps, *, lr, rho, eps, weight_decay,

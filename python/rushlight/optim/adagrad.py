@@ -113,7 +113,7 @@ def adagrad(params, grads, state_sums, state_steps, fused=None, grad_scale=None,
         return
     _fused.advance(state_steps)
     op(params, grads, state_sums, state_steps, lr=_fused.number(lr), lr_decay=lr_decay, weight_decay=weight_decay,
-       eps=eps, maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
+       eps=eps, maximize=bool(maximize), grad_scale=grad_scale, found_inf=found_inf)
     if found_inf is not None:
         for step in state_steps:
             step.sub_(found_inf.to(step.device).reshape(()))

@@ -127,8 +127,8 @@ def adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, for
         return
     _fused.advance(state_steps)
     op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr=_fused.number(lr),
-       beta1=_fused.number(beta1), beta2=_fused.number(beta2), weight_decay=weight_decay, eps=eps, amsgrad=amsgrad,
-       maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
+       beta1=_fused.number(beta1), beta2=_fused.number(beta2), weight_decay=weight_decay, eps=eps, amsgrad=bool(amsgrad),
+       maximize=bool(maximize), grad_scale=grad_scale, found_inf=found_inf)
     if found_inf is not None:
         # A step that overflowed has not been taken.
         for step in state_steps:

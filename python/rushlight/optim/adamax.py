@@ -50,7 +50,7 @@ def adamax(params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximiz
         return
     _fused.advance(state_steps)
     op(params, grads, exp_avgs, exp_infs, state_steps, lr=_fused.number(lr), beta1=beta1, beta2=beta2, eps=eps,
-       weight_decay=weight_decay, maximize=maximize)
+       weight_decay=weight_decay, maximize=bool(maximize))
 
 
 def _single_tensor_adamax(params, grads, exp_avgs, exp_infs, state_steps, *, eps, beta1, beta2, lr, weight_decay,

@@ -58,7 +58,7 @@ def asgd(params, grads, axs, mus, etas, state_steps, foreach=None, maximize=Fals
         return
     _fused.advance(state_steps)
     op(params, grads, axs, mus, etas, state_steps, lr=_fused.number(lr), lambd=lambd, t0=t0, alpha=alpha,
-       weight_decay=weight_decay, maximize=maximize)
+       weight_decay=weight_decay, maximize=bool(maximize))
 
 
 def _single_tensor_asgd(params, grads, axs, mus, etas, state_steps, *, lambd, lr, t0, alpha, weight_decay, maximize,

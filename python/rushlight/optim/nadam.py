@@ -69,7 +69,7 @@ def nadam(params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoup
     _fused.advance(state_steps)
     op(params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, lr=_fused.number(lr), beta1=beta1,
        beta2=beta2, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-       decoupled_weight_decay=decoupled_weight_decay, maximize=maximize)
+       decoupled_weight_decay=bool(decoupled_weight_decay), maximize=bool(maximize))
 
 
 def _single_tensor_nadam(params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, *, beta1, beta2, lr,

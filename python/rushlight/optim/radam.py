@@ -55,7 +55,7 @@ def radam(params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_de
         return
     _fused.advance(state_steps)
     op(params, grads, exp_avgs, exp_avg_sqs, state_steps, lr=_fused.number(lr), beta1=beta1, beta2=beta2, eps=eps,
-       weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize)
+       weight_decay=weight_decay, decoupled_weight_decay=bool(decoupled_weight_decay), maximize=bool(maximize))
 
 
 def _single_tensor_radam(params, grads, exp_avgs, exp_avg_sqs, state_steps, *, beta1, beta2, lr, weight_decay, eps,

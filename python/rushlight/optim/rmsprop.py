@@ -60,7 +60,7 @@ def rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_s
         return
     _fused.advance(state_steps)
     op(params, grads, square_avgs, grad_avgs, momentum_buffer_list, lr=_fused.number(lr), alpha=alpha, eps=eps,
-       weight_decay=weight_decay, momentum=momentum, centered=centered, maximize=maximize)
+       weight_decay=weight_decay, momentum=momentum, centered=bool(centered), maximize=bool(maximize))
 
 
 def _single_tensor_rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, *, lr, alpha,

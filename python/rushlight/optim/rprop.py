@@ -58,7 +58,7 @@ def rprop(params, grads, prevs, step_sizes, state_steps, foreach=None, capturabl
         return
     _fused.advance(state_steps)
     op(params, grads, prevs, step_sizes, step_size_min=step_size_min, step_size_max=step_size_max,
-       etaminus=etaminus, etaplus=etaplus, maximize=maximize)
+       etaminus=etaminus, etaplus=etaplus, maximize=bool(maximize))
 
 
 def _single_tensor_rprop(params, grads, prevs, step_sizes, state_steps, *, step_size_min, step_size_max, etaminus,

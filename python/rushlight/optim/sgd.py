@@ -85,7 +85,7 @@ def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=N
                            has_sparse_grad=has_sparse_grad)
         return
     options = dict(weight_decay=_fused.number(weight_decay), momentum=momentum, lr=_fused.number(lr),
-                   dampening=dampening, nesterov=nesterov, maximize=maximize, grad_scale=grad_scale,
+                   dampening=dampening, nesterov=bool(nesterov), maximize=bool(maximize), grad_scale=grad_scale,
                    found_inf=found_inf)
     if momentum == 0:
         op(params, d_p_list, [], is_first_step=False, **options)
