@@ -15,6 +15,9 @@ FN bool operator!=(T x, int y) { return !(x == y); }
 FN T scale(T x, REAL_T s) { return T(x.re * s, x.im * s); }
 FN T product(T x, T y) { return x * y; }
 FN T times(T x, T y) { return x.im == 0 ? scale(y, x.re) : x * y; }
+FN T plus_times(T x, T a, T y) { return x + times(a, y); }
+FN T less_times(T x, T a, T y) { return x - times(a, y); }
+FN T plus_product(T x, T y, T z) { return x + product(y, z); }
 FN T conjugate(T x) { return T(x.re, -x.im); }
 FN REAL_T imaginary(T x) { return x.im; }
 FN REAL_T absolute(T x) { return ::hypot(x.re, x.im); }

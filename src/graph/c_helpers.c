@@ -6,7 +6,7 @@
 
 const char rush_c_words[] =
     "#define K(v) ((T)(v))\n"
-    "#define product(x, y) ((x) * (y))\n#define times(x, y) ((x) * (y))\n#define is_nan(x) ((x) != (x))\n#define is_inf(x) (fabs(x) == INFINITY)\n#define is_finite(x) (fabs(x) < INFINITY)\n"
+    "#define product(x, y) ((x) * (y))\n#define times(x, y) ((x) * (y))\n#define plus_times(x, a, y) ((x) + (a) * (y))\n#define less_times(x, a, y) ((x) - (a) * (y))\n#define plus_product(x, y, z) ((x) + (y) * (z))\n#define is_nan(x) ((x) != (x))\n#define is_inf(x) (fabs(x) == INFINITY)\n#define is_finite(x) (fabs(x) < INFINITY)\n"
     "#define finite_of(x, n, h, l) (is_nan(x) ? (n) : is_finite(x) ? (x) : (x) > 0 ? (h) : (l))\n#define conjugate(x) (x)\n#define absolute(x) ((x) < 0 ? -(x) : (x))\n#define abs_square(x) ((x) * (x))\n"
     "#define sign_of(x) (T)(((x) > 0) - ((x) < 0))\n#define larger(x, y) ((x) > (y) || is_nan(x) ? (x) : (y))\n#define smaller(x, y) ((x) < (y) || is_nan(x) ? (x) : (y))\n"
     "#define at_least(x, y) ((x) < (y) ? (T)(y) : (x))\n#define at_most(x, y) ((x) > (y) ? (T)(y) : (x))\n#define round_even(x) rint(x)\n#define rsqrt_of(x) (1 / sqrt(x))\n"

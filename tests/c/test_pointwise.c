@@ -319,10 +319,32 @@ static void refusals(void **state)
     }
 }
 
+/* x + a y is rounded once, as PyTorch's is, where the processor can: all but the lowest level of kernels. */
+static void scaled_sums_round_once(void **state)
+{
+    (void)state;
+    if (!strcmp(rush_cpu_isa(), "x86-64-v2")) skip();
+    rush_scope() {
+        rush_value in[4] = {[3] = V(0.3)};
+        const float *x[3], f = 0.3f;
+        for (int k = 0; k < 3; ++k) {
+            in[k] = V(rush_cast_copy(random_tensor(1, (int64_t[]){40}, -1, 1), RUSH_F32));
+            x[k] = rush_ptr(in[k].t);
+        }
+        const float *sum = rush_ptr(T("add.Tensor", in[0], in[1], in[3])), *less = rush_ptr(T("sub.Tensor", in[0], in[1], in[3]));
+        const float *product = rush_ptr(T("addcmul", in[0], in[1], in[2], in[3])), *between = rush_ptr(T("lerp.Tensor", in[0], in[1], in[2]));
+        for (int i = 0; i < 40; ++i) {
+            float a = x[0][i], b = x[1][i], c = x[2][i];
+            assert_true(sum[i] == fmaf(f, b, a) && less[i] == fmaf(-f, b, a) && product[i] == fmaf(f * b, c, a));
+            assert_true(between[i] == (fabsf(c) < 0.5f ? fmaf(c, b - a, a) : fmaf(c - 1, b - a, b)));
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iterator_walks_any_strides), cmocka_unit_test(copies_convert), cmocka_unit_test(promotion),
+        cmocka_unit_test(scaled_sums_round_once), cmocka_unit_test(iterator_walks_any_strides), cmocka_unit_test(copies_convert), cmocka_unit_test(promotion),
         cmocka_unit_test(rows_have_right_derivatives), cmocka_unit_test(rows_do_not_mind_layout), cmocka_unit_test(changes_in_place_differentiate), cmocka_unit_test(refusals),
         cmocka_unit_test(sets_tell_which_loops_there_are),
     };

@@ -18,6 +18,9 @@ static inline T product(T x, T y)
     return make(re_of(x) * re_of(y) - im_of(x) * im_of(y), re_of(x) * im_of(y) + im_of(x) * re_of(y));
 }
 static inline T times(T x, T y) { return im_of(x) == 0 ? scale(y, re_of(x)) : x * y; }
+static inline T plus_times(T x, T a, T y) { return x + times(a, y); }
+static inline T less_times(T x, T a, T y) { return x - times(a, y); }
+static inline T plus_product(T x, T y, T z) { return x + product(y, z); }
 static inline T conjugate(T x) { return make(re_of(x), -im_of(x)); }
 static inline REAL_T imaginary(T x) { return im_of(x); }
 static inline REAL_T absolute(T x) { return R(hypot)(re_of(x), im_of(x)); }

@@ -11,6 +11,9 @@
 
 static inline T product(T x, T y) { return (T)(x * y); }
 static inline T times(T x, T y) { return (T)(x * y); }
+static inline T plus_times(T x, T a, T y) { return (T)(x + a * y); }
+static inline T less_times(T x, T a, T y) { return (T)(x - a * y); }
+static inline T plus_product(T x, T y, T z) { return (T)(x + y * z); }
 static inline bool is_nan(T x) { return false; }
 static inline bool is_inf(T x) { return false; }
 static inline bool is_finite(T x) { return true; }

@@ -12,6 +12,10 @@
 
 static inline T product(T x, T y) { return (T)(x * y); }
 static inline T times(T x, T y) { return x * y; }
+/* rounded once where the processor can */
+static inline T plus_times(T x, T a, T y) { return MULADD(a, y, x); }
+static inline T less_times(T x, T a, T y) { return MULADD(-a, y, x); }
+static inline T plus_product(T x, T y, T z) { return MULADD(y, z, x); }
 static inline bool is_nan(T x) { return x != x; }
 static inline bool is_inf(T x) { return F(fabs)(x) == K(INFINITY); }
 static inline bool is_finite(T x) { return F(fabs)(x) < K(INFINITY); }
