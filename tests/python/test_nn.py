@@ -384,3 +384,18 @@ def test_gradients_per_sample():
         single = torch.autograd.grad(net(x[k:k + 1]).mean(), list(net.parameters()))
         for p, g in zip(net.parameters(), single):
             assert p.grad is None and torch.allclose(p.grad_sample[k], g, atol=1e-6)
+
+
+def test_adaptive_means_have_the_order_of_pytorch():
+    """One window of everything is a mean; others are summed element by element and divided by one side after the other."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 40, 9, 11)
+    assert torch.equal(torch.nn.functional.adaptive_avg_pool2d(x, 1), x.mean((-1, -2), keepdim=True))
+    assert torch.equal(torch.nn.functional.adaptive_avg_pool3d(x, 1), x.mean((-1, -2, -3), keepdim=True))
+    for wide in (33, 40):       # windows that overlap; that do not
+        y = torch.randn(1, 1, 16, wide)
+        window = y[0, 0, :8, :wide // 8 + (wide % 8 > 0)]
+        total = torch.tensor(0.)
+        for number in window.flatten():
+            total = total + number
+        assert torch.nn.functional.adaptive_avg_pool2d(y, (2, 8))[0, 0, 0, 0] == total / window.shape[0] / window.shape[1]

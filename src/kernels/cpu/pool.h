@@ -10,6 +10,7 @@ typedef struct rush_pool {
     int64_t space[3], result[3], kernel[3], stride[3], dilation[3], before[3];
     bool count_padding;   /* means: zeros around the image count */
     int64_t divisor;      /* means: 0 for the number of elements */
+    bool apart;           /* means: divided by the windows' sides one after the other */
     /* Irregular windows [begin, end) of each dimension's results instead of kernel, stride and so on;
      * `each`: a set of its own for each plane. */
     const int64_t *begin[3], *end[3];

@@ -8,6 +8,7 @@
 #include "kernels/cpu/pool.h"
 #include "op/tables.h"
 #include "ops/geometry.h"
+#include "ops/reduce/reduce.h"
 
 #define RESULT2 "(Tensor, Tensor)"
 
@@ -428,7 +429,7 @@ static int adaptive_size(const rush_tensor *x, rush_value want, int nd, const ch
 /* The windows from the space of x to that of y; regular where they divide evenly. */
 static int adaptive_geometry(rush_pool *p, const rush_tensor *x, const rush_tensor *y, int nd)
 {
-    *p = (rush_pool){.planes = 1};
+    *p = (rush_pool){.planes = 1, .apart = true};
     bool even = true;
     for (int i = 0; i < 3; ++i) {
         bool real = i >= 3 - nd;
@@ -467,7 +468,14 @@ static int adaptive_shape(const rush_op *op, const rush_value *in, rush_value *o
 static void adaptive_avg_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_pool p;
-    if (out[0].t->numel && !adaptive_geometry(&p, in[0].t, out[0].t, dims_of(op))) run_mean(&p, in[0].t, out[0].t);
+    const rush_tensor *x = in[0].t, *y = out[0].t;
+    int nd = dims_of(op);
+    const uint64_t space = ((1u << nd) - 1) << (x->ndim - nd);
+    if (x->dtype == RUSH_F32 && rush_reduced_count(y, space) == 1) { /* of all there is: a mean, in its order */
+        x = rush_plain(x);
+        if (!x || rush_cascade_sum(x, space, out[0].t, (double)rush_reduced_count(x, space))) return;
+    }
+    if (y->numel && !adaptive_geometry(&p, in[0].t, out[0].t, nd)) run_mean(&p, in[0].t, out[0].t);
 }
 
 static void adaptive_max_cpu(const rush_op *op, const rush_value *in, rush_value *out)
