@@ -36,6 +36,9 @@ RUSH_API int rush_program_freeze(rush_module *);
 RUSH_API const char *rush_program_text(const rush_module *); /* its graph, a line for each call; lives in the scope */
 RUSH_API const char *rush_program_picture(const rush_module *, bool svg); /* the same as an SVG picture, or in the language of Graphviz */
 
+/* A program of TorchScript as an archive again, with its tensors as they are now: for torch.jit.load, here and in PyTorch. 0; -1 and an error. */
+RUSH_API int rush_program_save(const rush_module *, const char *path);
+
 /* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
 typedef struct rush_onnx_options {
     int64_t opset;                    /* 18 to 23; 0: 18                                  */

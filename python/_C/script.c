@@ -5,6 +5,7 @@
  * them, and objects of Python's classes.
  */
 #include "ext.h"
+#include "io/content.h"
 #include "script/script.h"
 
 typedef struct unit_object {
@@ -351,9 +352,41 @@ static void end_thing(PyObject *self)
     Py_DECREF(type);
 }
 
+static int append(void *to, const void *p, size_t n)
+{
+    Py_ssize_t size = PyByteArray_Size(to);
+    RUSH_CHECK(!PyByteArray_Resize(to, size + (Py_ssize_t)n), RUSH_MEMORY_ERROR, "out of memory");
+    memcpy(PyByteArray_AsString(to) + size, p, n);
+    return 0;
+}
+
+/* The program as an archive, with {name: bytes} beside it. */
+static PyObject *thing_archive(PyObject *self, PyObject *extra)
+{
+    PyObject *name, *content, *bytes = PyByteArray_FromStringAndSize(NULL, 0);
+    rush_archive_file *files = PyMem_Calloc((size_t)PyDict_Size(extra) + 1, sizeof *files);
+    Py_ssize_t at = 0;
+    size_t n = 0;
+    bool good = bytes && files;
+    while (good && PyDict_Next(extra, &at, &name, &content)) {
+        files[n] = (rush_archive_file){PyUnicode_AsUTF8(name), PyBytes_AsString(content), (size_t)PyBytes_Size(content)};
+        good = files[n].name && files[n].p;
+        ++n;
+    }
+    script_thing *x = (script_thing *)self;
+    if (good && rush_script_write(class_of(self)->unit, x->v, append, bytes, n, files)) {
+        py_raise();
+        good = false;
+    }
+    PyMem_Free(files);
+    if (!good) Py_CLEAR(bytes);
+    return bytes;
+}
+
 static PyMethodDef thing_functions[] = {
     {"call", (PyCFunction)(void (*)(void))thing_call, METH_VARARGS | METH_KEYWORDS, NULL}, {"get", thing_get, METH_VARARGS, NULL}, {"set", thing_set, METH_VARARGS, NULL},
-    {"fields", thing_fields, METH_NOARGS, NULL}, {"methods", thing_methods, METH_NOARGS, NULL}, {"code", thing_code, METH_O, NULL}, {NULL}};
+    {"fields", thing_fields, METH_NOARGS, NULL}, {"methods", thing_methods, METH_NOARGS, NULL}, {"code", thing_code, METH_O, NULL}, {"archive", thing_archive, METH_O, NULL},
+    {NULL}};
 static PyGetSetDef thing_properties[] = {{"type", thing_type_name, NULL, NULL, NULL}, {"id", thing_id, NULL, NULL, NULL}, {"unit", thing_unit, NULL, NULL, NULL}, {NULL}};
 static PyType_Slot thing_slots[] = {{Py_tp_dealloc, end_thing}, {Py_tp_methods, thing_functions}, {Py_tp_getset, thing_properties}, {0, NULL}};
 static PyType_Spec thing_spec = {"rushlight._C._ScriptObject", sizeof(script_thing), 0, Py_TPFLAGS_DEFAULT, thing_slots};

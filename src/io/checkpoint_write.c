@@ -2,11 +2,12 @@
  *
  * One pass over the contents finds the storages and which part of each is used; only that part is written, so that
  * a view of a large tensor makes a small file, and views that share memory share it again. The second pass writes the
- * pickle, after which the storages follow as entries of their own.
+ * pickle, after which the storages follow as entries of their own. The archive of a program has two pickles.
  */
 #include "nn/module.h"
 #include "io/checkpoint.h"
 #include "io/zip.h"
+#include "op/formula.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +29,9 @@ typedef struct writer {
     uint32_t *slots;         /* numbers + 1 of parts, by the address of their storage */
     size_t nslots;
     bool script;             /* an archive of TorchScript: objects, tensors without Python's classes */
+    bool program;            /* one with functions: objects have the classes that they say */
     uint32_t objects;        /* written so far */
+    const rush_content **object; /* those of a program */
     uint32_t memo;           /* names written so far, by number: repeated ones are one opcode */
     struct { const char *name; } known[32];
 } writer;
@@ -64,7 +67,7 @@ static rush_tensor *plain(rush_content *x)
 {
     rush_tensor *t = x->t;
     RUSH_CHECK_NULL(t->layout == RUSH_STRIDED, RUSH_NOT_IMPLEMENTED, "only strided tensors are written from C");
-    RUSH_CHECK_NULL(t->device.type == RUSH_CPU, RUSH_NOT_IMPLEMENTED, "only tensors on the CPU are written from C");
+    if (t->device.type != RUSH_CPU && !(t = x->t = rush_to_device(t, &(rush_tensor){.device.type = RUSH_CPU}))) return NULL;
     RUSH_CHECK_NULL(t->dtype < RUSH_QINT8, RUSH_NOT_IMPLEMENTED, "quantized tensors are not written from C");
     if (!(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) return t;
     rush_tensor *resolved = rush_contiguous_copy(t);
@@ -219,6 +222,46 @@ static int put_items(writer *w, const rush_content *x)
     return 0;
 }
 
+/* Of a program: what is there twice is the same object. */
+static int put_instance(writer *w, const rush_content *x)
+{
+    for (uint32_t i = 0; i < w->objects; ++i)
+        if (w->object[i] == x) return put_number(w, 'j', RUSH_COUNT(w->known) + i, 4);
+    if (!(w->objects & (w->objects - 1))) {
+        const rush_content **more = rush_scope_alloc(2 * (w->objects + 1) * sizeof *more);
+        if (!more) return -1;
+        if (w->objects) memcpy(more, w->object, w->objects * sizeof *more);
+        w->object = more;
+    }
+    w->object[w->objects] = x;
+    const char *name = strrchr(x->type, '.');
+    RUSH_CHECK(name, RUSH_VALUE_ERROR, "the class '%.200s' is in no module", x->type);
+    if (op(w, 'c') || put(w, x->type, (size_t)(name - x->type)) || op(w, '\n') || put(w, name + 1, strlen(name + 1)) || op(w, '\n') || op(w, ')') || op(w, 0x81)) return -1;
+    if (put_number(w, 'r', RUSH_COUNT(w->known) + w->objects++, 4) || op(w, '}') || op(w, '(')) return -1;
+    return put_items(w, x) || op(w, 'u') || op(w, 'b');
+}
+
+/* The function that a program's list of these is made by; NULL: none is needed. */
+static const char *list_maker(const rush_content *x)
+{
+    int kind = x->n ? x->items[0]->kind : RUSH_CONTENT_NONE;
+    for (size_t i = 1; i < x->n; ++i)
+        if (x->items[i]->kind != kind) return NULL;
+    return kind == RUSH_CONTENT_INT      ? "torch.jit._pickle\nbuild_intlist"
+           : kind == RUSH_CONTENT_FLOAT  ? "torch.jit._pickle\nbuild_doublelist"
+           : kind == RUSH_CONTENT_BOOL   ? "torch.jit._pickle\nbuild_boollist"
+           : kind == RUSH_CONTENT_TENSOR ? "torch.jit._pickle\nbuild_tensorlist"
+                                         : NULL;
+}
+
+static int put_list(writer *w, const rush_content *x)
+{
+    const char *maker = w->program ? list_maker(x) : NULL;
+    if (maker && (put_global(w, maker) || op(w, '('))) return -1;
+    if (op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e')) return -1;
+    return maker ? op(w, 't') || op(w, 'R') : 0;
+}
+
 /* Each object has a class of its own. */
 static int put_object(writer *w, const rush_content *x)
 {
@@ -232,6 +275,7 @@ static int put_object(writer *w, const rush_content *x)
 static int put_content(writer *w, const rush_content *x)
 {
     char name[64];
+    if (w->program && x->kind == RUSH_CONTENT_NAME) return put_global(w, "torch\ndevice") || op(w, '(') || put_text(w, x->s, strlen(x->s)) || op(w, 't') || op(w, 'R');
     switch (x->kind) {
     case RUSH_CONTENT_NONE: return op(w, 'N');
     case RUSH_CONTENT_BOOL: return op(w, x->i ? 0x88 : 0x89);
@@ -242,11 +286,12 @@ static int put_content(writer *w, const rush_content *x)
     case RUSH_CONTENT_TEXT: return put_text(w, x->s, x->n);
     case RUSH_CONTENT_BYTES: return put_bytes(w, x);
     case RUSH_CONTENT_TENSOR: return put_tensor(w, x);
-    case RUSH_CONTENT_LIST: return op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e');
+    case RUSH_CONTENT_LIST: return put_list(w, x);
     case RUSH_CONTENT_TUPLE: return op(w, '(') || put_items(w, x) || op(w, 't');
     case RUSH_CONTENT_SET: return put_global(w, "__builtin__\nset") || op(w, ']') || op(w, '(') || put_items(w, x) || op(w, 'e') || op(w, 0x85) || op(w, 'R');
     case RUSH_CONTENT_DICT:
-        if (x->type) return put_object(w, x);
+        if (x->type) return w->program ? put_instance(w, x) : put_object(w, x);
+        if (w->program) return op(w, '}') || op(w, '(') || put_items(w, x) || op(w, 'u');
         return put_global(w, "collections\nOrderedDict") || op(w, ')') || op(w, 'R') || op(w, '(') || put_items(w, x) || op(w, 'u');
     case RUSH_CONTENT_DTYPE:
         snprintf(name, sizeof name, "torch\n%s", rush_dtype_name((rush_dtype)x->i));
@@ -267,6 +312,20 @@ static void root_of(const char *path, char *root, size_t room)
     if (!*root) snprintf(root, room, "archive");
 }
 
+static int add_storages(const writer *w, rush_zip_writer *z, const char *root, const char *folder)
+{
+    char name[256];
+    for (size_t i = 0; i < w->nparts; i++) {
+        part *p = w->parts + i;
+        snprintf(name, sizeof name, "%s/%s/%zu", root, folder, i);
+        bool any = p->to > p->from;
+        if (rush_zip_add(z, name, any ? (char *)rush_storage_data(p->storage) + p->from : "", any ? (uint64_t)(p->to - p->from) : 0)) return -1;
+    }
+    return 0;
+}
+
+static int write_pickle(writer *w, rush_content *x) { return note_all(w, x, 0) || put(w, "\x80\x02", 2) || put_content(w, x) || op(w, '.'); }
+
 static int write_archive(writer *w, const rush_content *x, rush_writing *file)
 {
     char root[200], name[256];
@@ -280,12 +339,7 @@ static int write_archive(writer *w, const rush_content *x, rush_writing *file)
         snprintf(name, sizeof name, "%s/%s", root, head[i].name);
         failed = rush_zip_add(&z, name, head[i].p, head[i].n);
     }
-    for (size_t i = 0; i < w->nparts && !failed; i++) {
-        part *p = w->parts + i;
-        snprintf(name, sizeof name, "%s/data/%zu", root, i);
-        bool any = p->to > p->from;
-        failed = rush_zip_add(&z, name, any ? (char *)rush_storage_data(p->storage) + p->from : "", any ? (uint64_t)(p->to - p->from) : 0);
-    }
+    if (!failed) failed = add_storages(w, &z, root, "data");
     snprintf(name, sizeof name, "%s/constants.pkl", root);
     if (!failed && w->script) failed = rush_zip_add(&z, name, "\x80\x02).", 4) || rush_content_code(x, root, &z);
     snprintf(name, sizeof name, "%s/version", root);
@@ -305,7 +359,7 @@ int rush_save(const char *path, const rush_content *x)
     writer w = {.path = path};
     size_t mark = rush_scope_open();
     w.script = x->kind == RUSH_CONTENT_DICT && x->type;
-    int failed = note_all(&w, (rush_content *)x, 0) || put(&w, "\x80\x02", 2) || put_content(&w, x) || op(&w, '.');
+    int failed = write_pickle(&w, (rush_content *)x);
     rush_writing file;
     if (!failed && !(failed = rush_write_begin(&file, path))) {
         failed = write_archive(&w, x, &file);
@@ -314,6 +368,27 @@ int rush_save(const char *path, const rush_content *x)
     rush_free(w.p);
     rush_scope_close(mark);
     return failed ? -1 : 0;
+}
+
+int rush_save_archive(rush_sink sink, void *to, rush_content *data, rush_content *constants, size_t n, const rush_archive_file *files)
+{
+    writer w[] = {{.path = "data", .script = true, .program = true}, {.path = "constants", .script = true, .program = true}};
+    rush_content *given[] = {data, constants};
+    rush_zip_writer z;
+    rush_zip_begin(&z, sink, to);
+    int failed = 0;
+    for (size_t i = 0; i < RUSH_COUNT(w) && !failed; ++i) {
+        char name[64];
+        snprintf(name, sizeof name, "archive/%s.pkl", w[i].path);
+        failed = write_pickle(&w[i], given[i]) || rush_zip_add(&z, name, w[i].p, w[i].n) || add_storages(&w[i], &z, "archive", w[i].path);
+        rush_free(w[i].p);
+    }
+    for (size_t i = 0; i < n && !failed; ++i) {
+        char *name = rush_scope_alloc(strlen(files[i].name) + sizeof "archive/");
+        failed = !name || rush_zip_add(&z, strcat(strcpy(name, "archive/"), files[i].name), files[i].p, files[i].n);
+    }
+    if (!failed) failed = rush_zip_add(&z, "archive/version", "10\n", 3) || rush_zip_add(&z, "archive/byteorder", "little", 6);
+    return rush_zip_end(&z, !failed) || failed ? -1 : 0;
 }
 
 int rush_save_state(const char *path, rush_state s)

@@ -331,6 +331,16 @@ const char *rush_script_program_text(const rush_module *m)
     return text;
 }
 
+int rush_script_program_save(const rush_module *m, const char *path)
+{
+    const program *p = m->data;
+    RUSH_CHECK(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
+    rush_writing file;
+    if (rush_failed() || rush_write_begin(&file, path)) return -1;
+    int failed = rush_script_write(p->object.box->type->unit, p->object, rush_zip_to_file, &file, 0, NULL);
+    return rush_write_end(&file, !failed) || failed ? -1 : 0;
+}
+
 static bool lists(const script_node *names, const char *name)
 {
     for (uint32_t i = 0; names && (names->op == SCRIPT_N_LIST || names->op == SCRIPT_N_TUPLE) && i < names->n; ++i) {

@@ -931,7 +931,11 @@ static int class_(parser *p) /* after "class" */
 
 int rush_script_parse(script_unit *u, const char *text, size_t n, const char *path, const char *file)
 {
-    if (!(text = rush_script_copy(u, text, n))) return -1;
+    script_text *whole = rush_script_alloc(u, sizeof *whole);
+    if (!whole || !(text = rush_script_copy(u, text, n))) return -1;
+    *whole = (script_text){rush_script_copy(u, path, strlen(path)), text, n, u->first_text};
+    u->first_text = whole;
+    if (!whole->path) return -1;
     parser p = {.u = u, .p = text, .end = text + n, .text = text, .file = file, .path = path, .line = 1, .fresh = true};
     if (rush_failed() || next(&p)) return -1;
     while (p.kind != END) {

@@ -142,8 +142,15 @@ struct script_class {
     script_class *next;
 };
 
+typedef struct script_text {
+    const char *path, *text; /* "__torch__.a.b" */
+    size_t n;
+    struct script_text *next;
+} script_text;
+
 struct script_unit {
     atomic_int refs;
+    script_text *first_text; /* what its classes and functions were read from */
     rush_arena arena;
     script_class *first_class;
     script_function *first_function;
@@ -198,6 +205,10 @@ int rush_script_arithmetic(const char *op, script_value a, script_value b, scrip
 
 /* A unit with root and constants; NULL and an error. */
 RUSH_PY script_unit *rush_script_load(const char *path);
+/* The same as an archive, with more files: to a sink, 0 or -1 and an error. */
+struct rush_archive_file;
+RUSH_PY int rush_script_write(const script_unit *, script_value root, int (*sink)(void *to, const void *, size_t), void *to, size_t n, const struct rush_archive_file *);
+int rush_script_program_save(const struct rush_module *, const char *path);
 struct rush_module *rush_script_program(const char *path); /* as a module of C; parked */
 bool rush_script_is_archive(const char *path); /* a zip of torch.jit.save; what cannot be read is none, and no error */
 bool rush_script_is_program(const struct rush_module *);

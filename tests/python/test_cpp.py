@@ -192,8 +192,12 @@ def test_torch_runs_programs(tmp_path):
     y.sum().backward()
     rows = "".join(" ".join("%8.4f" % v for v in row) + "\n" for row in y.tolist())
     grads = "linear.weight %g\nlinear.bias %g\n" % (net.linear.weight.grad.sum().item(), net.linear.bias.grad.sum().item())
-    expected = rows + "[ CPUFloatType{2,2} ]\n" + grads + "one\n0 %g\n2 1\nthrown\n" % net.eval()(x).sum().item()
-    assert run_torch_program("program.cpp", tmp_path, str(tmp_path / "net.pt")) == expected
+    with torch.no_grad():
+        for p in net.parameters():
+            p += 1
+    expected = rows + "[ CPUFloatType{2,2} ]\n" + grads + "one\n0 %g\n2 1\n0 1 1\nthrown\n" % net.eval()(x).sum().item()
+    assert run_torch_program("program.cpp", tmp_path, str(tmp_path / "net.pt"), str(tmp_path / "saved.pt")) == expected
+    assert torch.equal(torch.jit.load(str(tmp_path / "saved.pt"))(x), net(x))
 
 
 def test_readme_as_cpp(tmp_path):

@@ -137,7 +137,7 @@ class RecursiveScriptModule(ScriptModule):
 TracedModule = TopLevelTracedModule = RecursiveScriptModule
 
 
-from . import _archive, _recorder  # noqa: E402
+from . import _recorder  # noqa: E402
 
 
 class ScriptFunction(_recorder.TracedFunction):
@@ -379,7 +379,12 @@ def save(m, f, _extra_files=None):
         raise NotImplementedError("torch.jit.save: this module runs in Python and has no program; trace it, or save its state_dict with torch.save")
     if _builtin_isinstance(m, ScriptFunction):
         m = _recorder.function_module(m)
-    _archive.write(f, m._c, *m.__dict__["_sources"], _extra_files)
+    content = m._c.archive({"extra/" + name: x if _builtin_isinstance(x, bytes) else x.encode() for name, x in (_extra_files or {}).items()})
+    if hasattr(f, "write"):
+        f.write(content)
+    else:
+        with open(f, "wb") as to:
+            to.write(content)
 
 
 load = _loaded.load

@@ -70,6 +70,17 @@ public:
     void train(bool on = true) { rush_module_train(given(), on); }
     void eval() { train(false); }
     bool is_training() const { return rush_module_training(given()); }
+    void save(const std::string &path) const
+    {
+        at::detail::Call scope;
+        c10::detail::check(rush_program_save(given(), path.c_str()));
+    }
+    void save(std::ostream &out) const
+    {
+        serialize::detail::Passing file;
+        save(file.path);
+        out << std::ifstream(file.path, std::ios::binary).rdbuf();
+    }
     void to(ScalarType type) { c10::detail::check(rush_module_to(given(), at::detail::dtype_of(type))); }
     void to(Device device, bool = false)
     {

@@ -1,0 +1,118 @@
+/* save.c - a program as an archive that torch.jit.load reads: its texts as they were read, objects and constants as they are now. */
+#include "script/script.h"
+#include "io/content.h"
+#include "io/zip.h"
+#include "nn/module.h"
+
+#include <stdio.h>
+
+enum { DEEPEST = 500 };
+
+typedef struct saver {
+    struct { const script_box *box; rush_content *made; } *object; /* what is held twice is written once */
+    size_t n, room;
+    int depth;
+} saver;
+
+static rush_content *content_of(saver *s, script_value v);
+
+static rush_content *add(rush_content *to, rush_content *x) { return x && !rush_content_add(to, &x, 1) ? to : NULL; }
+
+static rush_content *object_of(saver *s, script_value v)
+{
+    const script_box *b = v.box;
+    for (size_t i = 0; i < s->n; ++i)
+        if (s->object[i].box == b) return s->object[i].made;
+    if (s->n == s->room) {
+        size_t room = 2 * s->room + 16;
+        void *more = rush_scope_alloc(room * sizeof *s->object);
+        if (!more) return NULL;
+        if (s->n) memcpy(more, s->object, s->n * sizeof *s->object);
+        s->object = more;
+        s->room = room;
+    }
+    rush_content *x = rush_content_dict();
+    if (!x) return NULL;
+    x->type = b->type->path;
+    s->object[s->n].box = b;
+    s->object[s->n++].made = x;
+    for (uint32_t i = 0; i < b->type->nfields; ++i) {
+        const script_field *f = &b->type->field[i];
+        script_value item;
+        if (f->fixed) continue;
+        if (rush_script_attribute(v, f->name, &item)) return NULL;
+        rush_content *made = content_of(s, item);
+        rush_script_drop(item);
+        if (!made || !add(x, rush_content_text(f->name)) || !add(x, made)) return NULL;
+    }
+    return x;
+}
+
+static rush_content *items_of(saver *s, rush_content *x, const script_box *b)
+{
+    for (size_t i = 0; i < b->n && x; ++i) x = add(x, content_of(s, b->item[i]));
+    return x;
+}
+
+static rush_content *box_of(saver *s, script_value v)
+{
+    switch (v.kind) {
+    case SCRIPT_TEXT: return rush_content_bytes(RUSH_CONTENT_TEXT, v.box->text, v.box->n);
+    case SCRIPT_LIST: return items_of(s, rush_content_list(), v.box);
+    case SCRIPT_TUPLE: return items_of(s, rush_content_tuple(), v.box);
+    case SCRIPT_DICT: return items_of(s, rush_content_dict(), v.box);
+    case SCRIPT_OBJECT: return object_of(s, v);
+    default: return rush_fail(RUSH_NOT_IMPLEMENTED, "archives of programs hold no %s", rush_script_kind_name(v)), NULL;
+    }
+}
+
+static rush_content *content_of(saver *s, script_value v)
+{
+    switch (v.kind) {
+    case SCRIPT_NONE: return rush_content_none();
+    case SCRIPT_BOOL: return rush_content_bool(v.i);
+    case SCRIPT_INT: return rush_content_int(v.i);
+    case SCRIPT_FLOAT: return rush_content_float(v.f);
+    case SCRIPT_TENSOR: return rush_content_tensor(v.t);
+    case SCRIPT_DEVICE: {
+        script_value text = rush_script_print(v, false);
+        rush_content *x = text.kind == SCRIPT_UNSET ? NULL : rush_content_bytes(RUSH_CONTENT_NAME, text.box->text, text.box->n);
+        return rush_script_drop(text), x;
+    }
+    default: break;
+    }
+    RUSH_CHECK_NULL(++s->depth < DEEPEST, RUSH_VALUE_ERROR, "values are nested too deeply");
+    rush_content *x = box_of(s, v);
+    --s->depth;
+    return x;
+}
+
+/* "code/__torch__/a/b.py" for "__torch__.a.b" */
+static char *file_of(const char *path)
+{
+    size_t n = strlen(path);
+    char *name = rush_scope_alloc(n + sizeof "code/.py");
+    if (!name) return NULL;
+    sprintf(name, "code/%s.py", path);
+    for (char *p = name; p < name + 5 + n; ++p)
+        if (*p == '.') *p = '/';
+    return name;
+}
+
+int rush_script_write(const script_unit *u, script_value root, rush_sink sink, void *to, size_t n, const rush_archive_file *more)
+{
+    size_t mark = rush_scope_open(), total = n;
+    saver s = {0};
+    for (const script_text *t = u->first_text; t; t = t->next) ++total;
+    rush_archive_file *files = rush_scope_alloc((total + 1) * sizeof *files);
+    rush_content *data = content_of(&s, root), *constants = data ? u->constants.kind == SCRIPT_TUPLE ? content_of(&s, u->constants) : rush_content_tuple() : NULL;
+    int failed = !files || !constants;
+    if (n && !failed) memcpy(files, more, n * sizeof *files);
+    for (const script_text *t = u->first_text; t && !failed; t = t->next) {
+        files[n] = (rush_archive_file){file_of(t->path), t->text, t->n};
+        failed = !files[n++].name;
+    }
+    if (!failed) failed = rush_save_archive(sink, to, data, constants, n, files);
+    rush_scope_close(mark);
+    return failed ? -1 : 0;
+}
