@@ -222,11 +222,8 @@ static int put_items(writer *w, const rush_content *x)
     return 0;
 }
 
-/* Of a program: what is there twice is the same object. */
-static int put_instance(writer *w, const rush_content *x)
+static int remember_object(writer *w, const rush_content *x)
 {
-    for (uint32_t i = 0; i < w->objects; ++i)
-        if (w->object[i] == x) return put_number(w, 'j', RUSH_COUNT(w->known) + i, 4);
     if (!(w->objects & (w->objects - 1))) {
         const rush_content **more = rush_scope_alloc(2 * (w->objects + 1) * sizeof *more);
         if (!more) return -1;
@@ -234,11 +231,19 @@ static int put_instance(writer *w, const rush_content *x)
         w->object = more;
     }
     w->object[w->objects] = x;
+    return put_number(w, 'r', RUSH_COUNT(w->known) + w->objects++, 4);
+}
+
+/* Of a program: what is there twice is the same object. PyTorch's reader makes objects when they are built, and remembers none before. */
+static int put_instance(writer *w, const rush_content *x)
+{
+    for (uint32_t i = 0; i < w->objects; ++i)
+        if (w->object[i] == x) return put_number(w, 'j', RUSH_COUNT(w->known) + i, 4);
     const char *name = strrchr(x->type, '.');
     RUSH_CHECK(name, RUSH_VALUE_ERROR, "the class '%.200s' is in no module", x->type);
     if (op(w, 'c') || put(w, x->type, (size_t)(name - x->type)) || op(w, '\n') || put(w, name + 1, strlen(name + 1)) || op(w, '\n') || op(w, ')') || op(w, 0x81)) return -1;
-    if (put_number(w, 'r', RUSH_COUNT(w->known) + w->objects++, 4) || op(w, '}') || op(w, '(')) return -1;
-    return put_items(w, x) || op(w, 'u') || op(w, 'b');
+    if (op(w, '}') || op(w, '(') || put_items(w, x) || op(w, 'u') || op(w, 'b')) return -1;
+    return remember_object(w, x);
 }
 
 /* The function that a program's list of these is made by; NULL: none is needed. */

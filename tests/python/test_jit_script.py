@@ -1,4 +1,6 @@
 """torch.jit.script: functions, classes and modules become programs that compute what Python computes."""
+import pickletools
+import zipfile
 import enum
 import io
 import math
@@ -565,3 +567,22 @@ def test_a_view_as_another_dtype_is_no_size():
     torch.jit.save(program, file)
     assert torch.jit.load(io.BytesIO(file.getvalue()))(torch.ones(3)).dtype == torch.int32
     assert torch.jit.CompilationUnit("def f(x):\n    return x.view(6)\n").f(torch.ones(2, 3)).shape == (6,)
+
+
+def test_shared_objects_are_remembered_when_they_are_built(tmp_path):
+    """PyTorch's reader has no object before: it would hand out what lay on its stack."""
+    class Shared(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(2, 2)
+            self.second = self.first
+
+        def forward(self, x):
+            return self.second(self.first(x))
+    net = torch.jit.script(Shared())
+    net.save(str(tmp_path / "net.pt"))
+    with zipfile.ZipFile(tmp_path / "net.pt") as file:
+        names = [op.name for op, _, _ in pickletools.genops(file.read("archive/data.pkl"))]
+    assert "LONG_BINGET" in names and all(names[i - 1] == "BUILD" for i, name in enumerate(names) if name == "LONG_BINPUT")
+    again = torch.jit.load(str(tmp_path / "net.pt"))
+    assert again.first.weight is again.second.weight and torch.equal(again(torch.ones(1, 2)), net(torch.ones(1, 2)))
