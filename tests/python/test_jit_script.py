@@ -1,9 +1,9 @@
 """torch.jit.script: functions, classes and modules become programs that compute what Python computes."""
-import pickletools
-import zipfile
 import enum
 import io
 import math
+import pickletools
+import zipfile
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import pytest
