@@ -52,7 +52,7 @@ RUSH_API int rush_program_save_onnx_with(rush_module *, const char *path, const 
  * library but libm. What has no such form is an error, with all of its names. Without training the program is frozen by it.
  * rush_program_save_c(net, "net.c", .train = "adam"). */
 typedef struct rush_c_options {
-    int64_t size;      /* what sizes that vary become; they are kept within their ranges; 0: the least     */
+    int64_t size;      /* what sizes that vary become; they are kept within their ranges; 0: the least, or 1 */
     bool int8;         /* weights of two and more dimensions in 8 bits, with a scale for each row          */
     const char *train; /* "sgd" or "adam": a function that does one step, too; NULL: none                  */
     const char *loss;  /* of that: "cross_entropy" of the last dimension (NULL stands for it), or "mse"    */

@@ -428,7 +428,7 @@ static int make_inputs(writer *w, const rush_program *p)
         RUSH_CHECK(w->nin < MOST_RESULTS && v->ndim >= 0 && v->ndim < 64, RUSH_NOT_IMPLEMENTED, "the input '%s' is no tensor of known dimensions", v->name);
         for (int d = 0; d < v->ndim; ++d) {
             const rush_graph_symbol *s = v->size[d].symbol >= 0 ? &g->symbol[v->size[d].symbol] : NULL;
-            size[d] = s ? RUSH_MIN(RUSH_MAX(w->o->size, s->least), s->most) : v->size[d].n;
+            size[d] = s ? RUSH_MIN(RUSH_MAX(RUSH_MAX(w->o->size, s->least), 1), s->most) : v->size[d].n;
             RUSH_CHECK(size[d] >= 0, RUSH_NOT_IMPLEMENTED, "dimension %d of the input '%s' is not known", d, v->name);
         }
         rush_tensor *t = rush_tensor_new((rush_dtype)v->dtype, (rush_device){RUSH_CPU, -1}, v->ndim, size);

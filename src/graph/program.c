@@ -78,7 +78,8 @@ static int check_input(const rush_graph *g, int i, const rush_tensor *t, int64_t
             continue;
         }
         const rush_graph_symbol *y = &g->symbol[s->symbol];
-        RUSH_CHECK(t->size[d] >= y->least && t->size[d] <= y->most, RUSH_VALUE_ERROR, "dimension %d of the program's input '%s' is %lld, but %s is from %lld to %lld", d, v->name,
+        bool small = y->least > 2 && t->size[d] < y->least; /* 2 is said of all sizes that were no 0 or 1 when they were captured */
+        RUSH_CHECK(!small && t->size[d] <= y->most, RUSH_VALUE_ERROR, "dimension %d of the program's input '%s' is %lld, but %s is from %lld to %lld", d, v->name,
                    (long long)t->size[d], y->name, (long long)y->least, (long long)y->most);
         RUSH_CHECK(bound[s->symbol] < 0 || bound[s->symbol] == t->size[d], RUSH_VALUE_ERROR, "dimension %d of the program's input '%s' is %lld, but %s is %lld elsewhere", d, v->name,
                    (long long)t->size[d], y->name, (long long)bound[s->symbol]);

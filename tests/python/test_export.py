@@ -186,3 +186,21 @@ def test_tied_weights_stay_tied_and_named():
     module = through_a_file(torch.export.export(whole, (torch.tensor([1, 2]),))).module()
     assert sorted(module.state_dict()) == ["parts.a.weight", "parts.b.weight"]
     assert len(list(module.parameters())) == 1
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return x / x.mean(0)
+
+
+@pytest.mark.parametrize("least, told, taken", [({}, 0, 1), ({"min": 1}, 1, 1), ({"min": 2}, 2, 1), ({"min": 3}, 3, 3)])
+def test_sizes_of_one(least, told, taken, tmp_path):
+    """PyTorch says 2 of sizes that may not be special, and asks for what is above it alone: an exported model takes a batch of one."""
+    program = torch.export.export(Halves(), (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", **least)},))
+    assert [r.lower for r in program.range_constraints.values()] == [told]
+    torch.export.save(program, tmp_path / "net.pt2")
+    for run in program.module(), torch.export.load(tmp_path / "net.pt2").module():
+        assert run(torch.ones(taken, 3)).shape == (taken, 3)
+        if taken > 1:
+            with pytest.raises(AssertionError, match="Guard failed: x.size"):
+                run(torch.ones(taken - 1, 3))

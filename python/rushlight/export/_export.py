@@ -51,7 +51,7 @@ class Capturing:
                 if rest:
                     raise self.wrong("%s is %d in the example, which no %s gives" % (what, n, what.root.__name__))
                 if symbol is None:
-                    least = max(what.root.min, 2) if what.factor == 1 and not what.term else max(what.root.min, 1)
+                    least = what.root.min if what.factor == 1 and not what.term else max(what.root.min, 1)
                     symbol = roots[what.root.__name__] = self.symbol(what.root.__name__, least, what.root.max, example, True)
                 elif symbol.example != example:
                     raise self.wrong("%s = %d is not equal to %s = %d" % (what, example, symbol.label, symbol.example))
