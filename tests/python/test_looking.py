@@ -68,7 +68,10 @@ def test_functional():
 def test_sound(tmp_path):
     from rushlight import audio
     wave = torch.sin(torch.arange(8000) / 10)[None] * 0.5
-    audio.save(tmp_path / "a.wav", wave, 8000)
+    try:
+        audio.save(tmp_path / "a.wav", wave, 8000)
+    except NotImplementedError as error:    # as in wheels, which would carry a dozen libraries for it
+        pytest.skip(str(error))
     back, rate = audio.load(tmp_path / "a.wav")
     assert rate == 8000 and torch.equal(back, wave)
     assert audio.mel_spectrogram(wave, 8000, n_mels=32).shape == (1, 32, 41)

@@ -39,6 +39,7 @@ def test_c_program(tmp_path):
     assert run([program], LD_LIBRARY_PATH=str(BUILD)) == "tensor([2., 4., 6.])\n"
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make_targets_and_files_exist():
     targets = run(["make", "-C", ROOT, "--no-print-directory", "help"])
     for name in re.findall(r"`?make (\w+)", README):

@@ -7,8 +7,17 @@
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
 
+/* NULL when there is no memory. Without strides oneDNN chooses the layout. */
+static rush_desc describe(int nd, const dnnl_dims_t dims, dnnl_data_type_t t, const dnnl_dims_t strides)
+{
+    rush_desc made;
+    dnnl_status_t s = strides ? dnnl_memory_desc_create_with_strides(&made, nd, dims, t, strides)
+                              : dnnl_memory_desc_create_with_tag(&made, nd, dims, t, dnnl_format_tag_any);
+    return s == dnnl_success ? made : NULL;
+}
+
 /* (n, c, d, h, w) of a dense array; groups > 1 adds a dimension in front of a weight. */
-static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64_t n, int64_t channels, const int64_t *space, bool last, bool any)
+static rush_desc image_desc(dnnl_data_type_t t, int nd, int64_t n, int64_t channels, const int64_t *space, bool last, bool any)
 {
     dnnl_dims_t dims = {n, channels}, strides;
     for (int i = 0; i < nd; ++i) dims[2 + i] = space[3 - nd + i];
@@ -19,11 +28,10 @@ static void image_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, int64
     }
     strides[1] = last ? 1 : step;
     strides[0] = last ? step : step * channels;
-    if (any) dnnl_memory_desc_init_by_tag(md, nd + 2, dims, t, dnnl_format_tag_any);
-    else dnnl_memory_desc_init_by_strides(md, nd + 2, dims, t, strides);
+    return describe(nd + 2, dims, t, any ? NULL : strides);
 }
 
-static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, const rush_conv *c, bool any)
+static rush_desc weight_desc(dnnl_data_type_t t, int nd, const rush_conv *c, bool any)
 {
     int lead = c->groups > 1, n = nd + 2 + lead;
     int64_t out = c->out / c->groups, in = c->in / c->groups;
@@ -39,8 +47,7 @@ static void weight_desc(dnnl_memory_desc_t *md, dnnl_data_type_t t, int nd, cons
     }
     strides[lead] = step;
     if (lead) strides[0] = strides[1] * out;
-    if (any) dnnl_memory_desc_init_by_tag(md, n, dims, t, dnnl_format_tag_any);
-    else dnnl_memory_desc_init_by_strides(md, n, dims, t, strides);
+    return describe(n, dims, t, any ? NULL : strides);
 }
 
 /* oneDNN counts dilation from 0, and takes as many dimensions as the image has. */
@@ -55,57 +62,36 @@ static void window_dims(const rush_conv *c, int nd, const int64_t *after, dnnl_d
     }
 }
 
-static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, const dnnl_memory_desc_t md[4], bool inference,
-                                const int64_t *after)
+/* The descriptors of a convolution: image, weight, bias (or NULL), result. */
+typedef rush_desc operands[4];
+
+static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, operands md, bool inference, const int64_t *after)
 {
-    dnnl_convolution_desc_t d;
     dnnl_dims_t dilates, strides, before, behind;
     window_dims(c, nd, after, strides, dilates, before, behind);
-    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, inference ? dnnl_forward_inference : dnnl_forward_training,
-                                                                 dnnl_convolution_direct, &md[0], &md[1], md[2].ndims ? &md[2] : NULL, &md[3],
-                                                                 strides, dilates, before, behind);
-    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), NULL) : s;
+    return dnnl_convolution_forward_primitive_desc_create(pd, rush_onednn(), inference ? dnnl_forward_inference : dnnl_forward_training,
+                                                          dnnl_convolution_direct, md[0], md[1], md[2], md[3], strides, dilates, before, behind, NULL);
 }
 
-static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush_conv *c, int nd, const dnnl_memory_desc_t md[4],
-                                 const int64_t *after, dnnl_primitive_desc_t hint)
+static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush_conv *c, int nd, operands md, const int64_t *after,
+                                 dnnl_primitive_desc_t hint)
 {
-    dnnl_convolution_desc_t d;
     dnnl_dims_t dilates, strides, before, behind;
-    dnnl_status_t s;
     window_dims(c, nd, after, strides, dilates, before, behind);
     if (what == RUSH_CONV_GRAD_INPUT)
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], &md[3], strides, dilates, before,
-                                                             behind);
-    else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &md[0], &md[1], md[2].ndims ? &md[2] : NULL, &md[3], strides, dilates,
-                                                                before, behind);
-    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, NULL, rush_onednn(), hint) : s;
+        return dnnl_convolution_backward_data_primitive_desc_create(pd, rush_onednn(), dnnl_convolution_direct, md[0], md[1], md[3], strides, dilates,
+                                                                    before, behind, hint, NULL);
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, rush_onednn(), dnnl_convolution_direct, md[0], md[1], md[2], md[3], strides,
+                                                                   dilates, before, behind, hint, NULL);
 }
 
-static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool bias, const rush_case *id)
+/* The primitive that oneDNN has for it, NULL where that is no better than our own. */
+static dnnl_primitive_desc_t choose(int what, const rush_conv *c, int nd, operands md, bool inference)
 {
-    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
-    int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
-    int64_t after[3];
+    int64_t after[3], *end = after + 3 - nd;
     for (int i = 0; i < 3; ++i)
         after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
-    dnnl_memory_desc_t user[4] = {{0}}, md[4] = {{0}}; /* image, weight, bias, result */
-    image_desc(&user[0], t, nd, c->n, c->in, c->space, last, false);
-    weight_desc(&user[1], t, nd, c, false);
-    image_desc(&user[3], t, nd, c->n, c->out, c->result, last, false);
-    image_desc(&md[0], t, nd, c->n, c->in, c->space, last, !last);
-    weight_desc(&md[1], t, nd, c, true);
-    image_desc(&md[3], t, nd, c->n, c->out, c->result, last, !last);
-    if (bias) {
-        dnnl_dims_t dims = {c->out};
-        dnnl_memory_desc_init_by_tag(&user[2], 1, dims, t, dnnl_a);
-        md[2] = user[2];
-    }
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    const int64_t *end = after + 3 - nd;
-    /* What oneDNN picks for training is what PyTorch runs, so the sums are the same; for float32 it is no slower. */
-    bool inference = what == RUSH_CONV_FORWARD && t != dnnl_f32;
     if (forward_pd(&hint, c, nd, md, inference, end) != dnnl_success) hint = NULL;
     if (what == RUSH_CONV_FORWARD) {
         pd = hint;
@@ -117,27 +103,48 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     const char *name = NULL;
     if (pd && dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
         (strstr(name, "ref") || strstr(name, "gemm"))) {
-        rush_primitive_done(pd); /* no better than our own */
+        rush_primitive_done(pd);
         pd = NULL;
     }
+    return pd;
+}
+
+static bool add_memories(rush_primitive *made, int what, dnnl_primitive_desc_t pd, operands user)
+{
+    if (what == RUSH_CONV_FORWARD)
+        return rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, user[0], false) &&
+               rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, user[1], false) &&
+               rush_primitive_mem(made, pd, dnnl_query_dst_md, 0, DNNL_ARG_DST, user[3], true) &&
+               (!user[2] || rush_primitive_mem(made, pd, dnnl_query_weights_md, 1, DNNL_ARG_BIAS, user[2], false));
+    if (what == RUSH_CONV_GRAD_INPUT)
+        return rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, user[3], false) &&
+               rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, user[1], false) &&
+               rush_primitive_mem(made, pd, dnnl_query_diff_src_md, 0, DNNL_ARG_DIFF_SRC, user[0], true);
+    return rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, user[3], false) &&
+           rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, user[0], false) &&
+           rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 0, DNNL_ARG_DIFF_WEIGHTS, user[1], true) &&
+           (!user[2] || rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 1, DNNL_ARG_DIFF_BIAS, user[2], true));
+}
+
+static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool bias, const rush_case *id)
+{
+    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
+    int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
+    rush_desc of_bias = bias ? describe(1, (dnnl_dims_t){c->out}, t, (dnnl_dims_t){1}) : NULL;
+    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(t, nd, c, false), of_bias,
+                     image_desc(t, nd, c->n, c->out, c->result, last, false)};
+    operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(t, nd, c, true), of_bias,
+                   image_desc(t, nd, c->n, c->out, c->result, last, !last)};
+    bool described = user[0] && user[1] && user[3] && md[0] && md[1] && md[3] && (of_bias || !bias);
+    /* What oneDNN picks for training is what PyTorch runs, so the sums are the same; for float32 it is no slower. */
+    dnnl_primitive_desc_t pd = described ? choose(what, c, nd, md, what == RUSH_CONV_FORWARD && t != dnnl_f32) : NULL;
     rush_primitive *made = rush_primitive_add(id, pd);
-    bool ok = made != NULL;
-    if (ok && what == RUSH_CONV_FORWARD)
-        ok = rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, &user[0], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &user[1], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_dst_md, 0, DNNL_ARG_DST, &user[3], true) &&
-             (!bias || rush_primitive_mem(made, pd, dnnl_query_weights_md, 1, DNNL_ARG_BIAS, &user[2], false));
-    else if (ok && what == RUSH_CONV_GRAD_INPUT)
-        ok = rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, &user[3], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, &user[1], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_diff_src_md, 0, DNNL_ARG_DIFF_SRC, &user[0], true);
-    else if (ok)
-        ok = rush_primitive_mem(made, pd, dnnl_query_diff_dst_md, 0, DNNL_ARG_DIFF_DST, &user[3], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_src_md, 0, DNNL_ARG_SRC, &user[0], false) &&
-             rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 0, DNNL_ARG_DIFF_WEIGHTS, &user[1], true) &&
-             (!bias || rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 1, DNNL_ARG_DIFF_BIAS, &user[2], true));
+    bool ok = made && add_memories(made, what, pd, user);
     rush_primitive_done(pd);
     if (made && !ok) rush_primitive_forget(made);
+    rush_desc all[] = {user[0], user[1], user[3], md[0], md[1], md[3], of_bias};
+    for (int i = 0; i < RUSH_COUNT(all); ++i)
+        if (all[i]) dnnl_memory_desc_destroy(all[i]);
     return ok ? made : NULL;
 }
 

@@ -27,7 +27,7 @@ typedef struct thread_cache {
     /* what rush_engine_share() named, in the layout that the first primitive wanted it in */
     struct {
         const void *data;
-        dnnl_memory_desc_t layout;
+        rush_desc layout;
         void *block;
         size_t got;
     } shared;
@@ -167,7 +167,7 @@ void rush_primitive_forget(rush_primitive *p)
     p->p = NULL;
 }
 
-static dnnl_primitive_t reorder_between(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
+static dnnl_primitive_t reorder_between(rush_const_desc from, rush_const_desc to)
 {
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t p = NULL;
@@ -178,9 +178,9 @@ static dnnl_primitive_t reorder_between(const dnnl_memory_desc_t *from, const dn
 }
 
 bool rush_primitive_mem(rush_primitive *p, dnnl_primitive_desc_t desc, dnnl_query_t query, int index, int arg,
-                        const dnnl_memory_desc_t *user, bool result)
+                        rush_const_desc user, bool result)
 {
-    const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(desc, query, index);
+    rush_const_desc want = dnnl_primitive_desc_query_md(desc, query, index);
     rush_mem *m = &p->mem[p->nmem++];
     m->arg = arg;
     m->result = result;
@@ -209,29 +209,32 @@ void rush_engine_share(const void *data)
 {
     thread_cache *c = cache();
     if (!c) return;
-    if (c->shared.block) rush_block_free(c->shared.block, c->shared.got);
+    if (c->shared.block) {
+        rush_block_free(c->shared.block, c->shared.got);
+        dnnl_memory_desc_destroy(c->shared.layout);
+    }
     c->shared.block = NULL;
     c->shared.data = data;
 }
 
 static bool is_shared(const thread_cache *c, const rush_mem *m, const void *data)
 {
-    const dnnl_memory_desc_t *layout;
+    rush_const_desc layout;
     return c->shared.block && data == c->shared.data && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
-           dnnl_memory_desc_equal(layout, &c->shared.layout);
+           dnnl_memory_desc_equal(layout, c->shared.layout);
 }
 
 /* Frees the room of a run, or keeps it as the shared operand. */
 static void give_room(thread_cache *c, const rush_mem *m, const void *data, void *block, size_t got)
 {
-    const dnnl_memory_desc_t *layout;
+    rush_const_desc layout;
     bool keep = c->shared.data && data == c->shared.data && !c->shared.block && !m->result &&
-                dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success;
+                dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
+                dnnl_memory_desc_clone(&c->shared.layout, layout) == dnnl_success;
     if (!keep) {
         rush_block_free(block, got);
         return;
     }
-    c->shared.layout = *layout;
     c->shared.block = block;
     c->shared.got = got;
 }

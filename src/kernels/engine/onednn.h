@@ -2,9 +2,8 @@
 #ifndef RUSH_ONEDNN_H
 #define RUSH_ONEDNN_H
 
-#include <dnnl.h>
-
 #include "kernels/engine/engine.h"
+#include "kernels/engine/versions.h"
 
 #define RUSH_CASE 56 /* numbers that tell one case from another */
 #define RUSH_MEMS 8
@@ -20,7 +19,7 @@ typedef struct rush_repack {
     int64_t outer, rows, columns, taps, block;
     int64_t out_step, in_step, step, tap_step, row;
 } rush_repack;
-bool rush_repack_plan(rush_repack *, const dnnl_memory_desc_t *user, const dnnl_memory_desc_t *want);
+bool rush_repack_plan(rush_repack *, rush_const_desc user, rush_const_desc want);
 bool rush_repack_both_ways(const rush_repack *); /* or only from the caller's layout */
 void rush_repack_run(const rush_repack *, void *to, const void *from, bool back);
 
@@ -55,7 +54,7 @@ rush_primitive *rush_primitive_add(const rush_case *, dnnl_primitive_desc_t);
 void rush_primitive_forget(rush_primitive *);
 /* Adds a memory: `query` (dnnl_query_src_md, ...) tells the primitive's layout, `user` the caller's. */
 bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t query, int index, int arg,
-                        const dnnl_memory_desc_t *user, bool result);
+                        rush_const_desc user, bool result);
 /* Runs with the caller's pointers, in the order of rush_primitive_mem. */
 bool rush_primitive_run(rush_primitive *, void *const *data);
 void rush_primitive_done(dnnl_primitive_desc_t);

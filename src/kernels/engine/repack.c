@@ -10,77 +10,104 @@
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
 
-static bool whole(const dnnl_memory_desc_t *md)
-{
-    return md->format_kind == dnnl_blocked && !md->offset0 && !md->extra.flags &&
-           !memcmp(md->dims, md->padded_dims, sizeof *md->dims * (size_t)md->ndims);
-}
+/* A layout as a descriptor tells it: dimensions, and within them blocks, the innermost last. */
+typedef struct layout {
+    dnnl_data_type_t type;
+    int nd, nblocks;
+    const int64_t *dims, *strides, *blocks, *block_of;
+} layout;
 
-static int64_t space(const dnnl_memory_desc_t *md)
+#if DNNL_VERSION_MAJOR >= 3
+/* False when there is padding, an offset, or no such layout. */
+static bool look(layout *l, rush_const_desc md)
+{
+    dnnl_format_kind_t kind;
+    int64_t offset;
+    const int64_t *padded;
+    bool known = dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind) == dnnl_success && kind == dnnl_blocked &&
+                 dnnl_memory_desc_query(md, dnnl_query_submemory_offset_s64, &offset) == dnnl_success && !offset &&
+                 dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_data_type, &l->type) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &l->nd) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_dims, &l->dims) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_strides, &l->strides) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &l->nblocks) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_inner_blks, &l->blocks) == dnnl_success &&
+                 dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &l->block_of) == dnnl_success;
+    return known && !memcmp(l->dims, padded, sizeof *padded * (size_t)l->nd);
+}
+#else
+static bool look(layout *l, rush_const_desc md)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    *l = (layout){md->data_type, md->ndims, b->inner_nblks, md->dims, b->strides, b->inner_blks, b->inner_idxs};
+    return md->format_kind == dnnl_blocked && !md->offset0 && !md->extra.flags && !memcmp(md->dims, md->padded_dims, sizeof *md->dims * (size_t)md->ndims);
+}
+#endif
+
+static int64_t space(const layout *l)
 {
     int64_t n = 1;
-    for (int i = 2; i < md->ndims; ++i) n *= md->dims[i];
+    for (int i = 2; i < l->nd; ++i) n *= l->dims[i];
     return n;
 }
 
 /* Dimensions from `first` on follow each other densely, the last with this step. */
-static bool dense_from(const dnnl_memory_desc_t *md, int first, int64_t step)
+static bool dense_from(const layout *l, int first, int64_t step)
 {
-    for (int i = md->ndims - 1; i >= first; --i) {
-        if (md->dims[i] != 1 && md->format_desc.blocking.strides[i] != step) return false;
-        step *= md->dims[i];
+    for (int i = l->nd - 1; i >= first; --i) {
+        if (l->dims[i] != 1 && l->strides[i] != step) return false;
+        step *= l->dims[i];
     }
     return true;
 }
 
-static bool plan_image(rush_repack *l, const dnnl_memory_desc_t *want)
+static bool plan_image(rush_repack *l, const layout *want)
 {
-    const dnnl_blocking_desc_t *b = &want->format_desc.blocking;
     int64_t points = space(want), channels = want->dims[1];
-    if (b->inner_nblks || b->strides[1] != 1 || channels < 8 || points < 8) return false;
-    if (!dense_from(want, 2, channels) || (want->dims[0] != 1 && b->strides[0] != points * channels)) return false;
+    if (want->nblocks || want->strides[1] != 1 || channels < 8 || points < 8) return false;
+    if (!dense_from(want, 2, channels) || (want->dims[0] != 1 && want->strides[0] != points * channels)) return false;
     *l = (rush_repack){.kind = RUSH_REPACK_IMAGE, .outer = want->dims[0], .rows = channels, .columns = points};
     return true;
 }
 
-static bool plan_weight(rush_repack *l, const dnnl_memory_desc_t *want)
+static bool plan_weight(rush_repack *l, const layout *want)
 {
-    const dnnl_blocking_desc_t *b = &want->format_desc.blocking;
+    const int64_t *blocks = want->blocks, *of = want->block_of;
     int64_t taps = space(want), out = want->dims[0], in = want->dims[1];
-    int last = want->ndims - 1;
-    bool by_out = b->inner_nblks == 1 && b->inner_idxs[0] == 0 && b->inner_blks[0] % 16 == 0;
-    bool both = b->inner_nblks == 2 && b->inner_blks[0] == 16 && b->inner_blks[1] == 16 && b->inner_idxs[0] + b->inner_idxs[1] == 1;
+    bool by_out = want->nblocks == 1 && of[0] == 0 && blocks[0] % 16 == 0;
+    bool both = want->nblocks == 2 && blocks[0] == 16 && blocks[1] == 16 && of[0] + of[1] == 1;
     if ((!by_out && !both) || out % 16 || in % 16) return false;
-    int64_t tap_step = b->strides[last];
+    int64_t tap_step = want->strides[want->nd - 1];
     if (taps == 1) tap_step = 0;
     else if (!dense_from(want, 2, tap_step)) return false;
-    bool inner_out = by_out || b->inner_idxs[1] == 0;
+    bool inner_out = by_out || of[1] == 0;
     *l = (rush_repack){.kind = inner_out ? RUSH_REPACK_OUTPUTS : RUSH_REPACK_INPUTS, .outer = out / 16, .rows = in / 16, .taps = taps,
-                       .block = by_out ? b->inner_blks[0] : 16, .out_step = b->strides[0], .in_step = by_out ? 16 * b->strides[1] : b->strides[1],
-                       .step = by_out ? b->strides[1] : 16, .tap_step = tap_step, .row = in * taps};
+                       .block = by_out ? blocks[0] : 16, .out_step = want->strides[0], .in_step = by_out ? 16 * want->strides[1] : want->strides[1],
+                       .step = by_out ? want->strides[1] : 16, .tap_step = tap_step, .row = in * taps};
     return true;
 }
 
 /* (k, n) in blocks of 32 rows in pairs and of n columns: BA16a64b2a and its kin. */
-static bool plan_pairs(rush_repack *l, const dnnl_memory_desc_t *user, const dnnl_memory_desc_t *want)
+static bool plan_pairs(rush_repack *l, const layout *user, const layout *want)
 {
-    const dnnl_blocking_desc_t *b = &want->format_desc.blocking;
-    const int64_t *s = user->format_desc.blocking.strides;
-    if (want->ndims != 2 || b->inner_nblks != 3 || b->inner_blks[0] != 16 || b->inner_blks[2] != 2 || b->inner_blks[1] % 16) return false;
-    if (b->inner_idxs[0] || b->inner_idxs[1] != 1 || b->inner_idxs[2] || (s[0] != 1 && s[1] != 1) || (s[1] != 1 && s[1] % 2)) return false;
-    *l = (rush_repack){.kind = s[1] == 1 ? RUSH_REPACK_PAIRS : RUSH_REPACK_PAIRS_ACROSS, .outer = want->dims[1] / b->inner_blks[1],
-                       .rows = want->dims[0] / 32, .block = b->inner_blks[1], .out_step = b->strides[1], .in_step = b->strides[0],
+    const int64_t *s = user->strides, *blocks = want->blocks, *of = want->block_of;
+    if (want->nd != 2 || want->nblocks != 3 || blocks[0] != 16 || blocks[2] != 2 || blocks[1] % 16) return false;
+    if (of[0] || of[1] != 1 || of[2] || (s[0] != 1 && s[1] != 1) || (s[1] != 1 && s[1] % 2)) return false;
+    *l = (rush_repack){.kind = s[1] == 1 ? RUSH_REPACK_PAIRS : RUSH_REPACK_PAIRS_ACROSS, .outer = want->dims[1] / blocks[1],
+                       .rows = want->dims[0] / 32, .block = blocks[1], .out_step = want->strides[1], .in_step = want->strides[0],
                        .row = s[1] == 1 ? s[0] : s[1]};
     return true;
 }
 
-bool rush_repack_plan(rush_repack *l, const dnnl_memory_desc_t *user, const dnnl_memory_desc_t *want)
+bool rush_repack_plan(rush_repack *l, rush_const_desc user_desc, rush_const_desc want_desc)
 {
+    layout user, want;
     l->kind = RUSH_REPACK_NONE;
-    if (!rush_k_repack->transpose || !whole(user) || !whole(want) || user->format_desc.blocking.inner_nblks) return false;
-    if (user->data_type == dnnl_bf16) return plan_pairs(l, user, want);
-    if (user->data_type != dnnl_f32 || user->ndims < 4 || !dense_from(user, 0, 1)) return false;
-    return plan_image(l, want) || plan_weight(l, want);
+    if (!rush_k_repack->transpose || !look(&user, user_desc) || !look(&want, want_desc) || user.nblocks) return false;
+    if (user.type == dnnl_bf16) return plan_pairs(l, &user, &want);
+    if (user.type != dnnl_f32 || user.nd < 4 || !dense_from(&user, 0, 1)) return false;
+    return plan_image(l, &want) || plan_weight(l, &want);
 }
 
 typedef struct job {
