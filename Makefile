@@ -5,15 +5,18 @@ T ?=
 PEER ?=
 ORACLE ?=
 ROUNDS ?= 1
+# Where tools/setup puts meson and ninja if the system has none.
+export PATH := $(CURDIR)/build-tools/bin:$(PATH)
 
 all: $(BUILD)/build.ninja           ## build the library, the extension, the examples
 	@sh tools/refresh $(BUILD)
 	@ninja -C $(BUILD)
-	@sh tools/devlink $(BUILD)
+	@$(LINK)
 	@$(LACKS)
 
 # What an engine that was not found costs, in one line at the end.
 LACKS = $(BUILD)/print lacks
+LINK = if ls $(BUILD)/python/_C.*.so >/dev/null 2>&1; then sh tools/devlink $(BUILD); else echo "this build is without: Python (python3-dev)"; fi
 
 $(BUILD)/build.ninja:
 	@sh tools/setup
@@ -99,7 +102,7 @@ cuda:                               ## compile the kernels of CUDA devices with 
 	@ninja -C $(BUILD) cuda
 
 clean:
-	@rm -rf build build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
+	@rm -rf build build-tools build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

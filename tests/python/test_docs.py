@@ -22,23 +22,28 @@ def blocks(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.stem)
 def test_snippets(path, tmp_path):
-    python, expected = "", ""
-    for number, (language, program, printed) in enumerate(blocks(path)):
-        if language == "python":
-            python, expected = python + program, expected + printed
+    """Those of Python first, as one program: what they write, those of C may read."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    found = blocks(path)
+    python = "".join(program for language, program, _ in found if language == "python")
+    if python:
+        prints(tmp_path, "".join(printed or "" for language, _, printed in found if language == "python"), sys.executable, "-c", python)
+    for number, (language, program, printed) in enumerate(found):
+        if language == "python" or SANITIZED:
             continue
-        compiler, name = {"c": ("gcc", "gcc -std=gnu11"), "cpp": ("g++", "g++ -std=c++17")}[language]
-        if SANITIZED or not shutil.which(compiler):
+        compiler, *standard = {"c": ("gcc", "-std=gnu11"), "cpp": ("g++", "-std=c++17")}[language]
+        if not shutil.which(compiler) or not (BUILD / "librushlight.so").exists():
             continue
         source = tmp_path / f"{number}.{language}"
         source.write_text(program)
-        subprocess.run([*name.split(), "-Wall", "-Wextra", "-Werror", source, "-I", ROOT / "include", "-I", BUILD / "include", "-L", BUILD, "-lrushlight",
+        subprocess.run([compiler, *standard, "-Wall", "-Wextra", "-Werror", source, "-I", ROOT / "include", "-I", BUILD / "include", "-L", BUILD, "-lrushlight",
                         f"-Wl,-rpath,{BUILD}", "-o", tmp_path / str(number)], check=True)
-        done = subprocess.run([tmp_path / str(number)], cwd=tmp_path, capture_output=True, text=True)
-        assert done.stdout == printed, done.stdout + done.stderr
-    if python:
-        done = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True)
-        assert done.stdout == expected, done.stdout + done.stderr
+        prints(tmp_path, printed, tmp_path / str(number))
+
+
+def prints(folder, expected, *command):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.stdout == expected, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not (BUILD / "rushlight").exists(), reason="there is no build folder")

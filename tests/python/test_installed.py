@@ -79,3 +79,14 @@ def test_what_is_missing_is_said():
     for macro, name in (("ONEDNN", "oneDNN"), ("LAPACK", "LAPACK"), ("SNDFILE", "sndfile")):
         line = "engines" if f"RUSH_HAS_{macro} 1" in header else "without"
         assert re.search(rf"^{line}: .*{name}", told, re.M)
+
+
+@pytest.mark.parametrize("there, code, said", [(["python3", "gcc", "meson", "ninja"], 0, "Building with what there is."), (["python3", "meson", "ninja"], 1, "A C compiler"),
+                                               (["gcc", "meson", "ninja"], 1, "Python 3")])
+def test_without_root(tmp_path, there, code, said):
+    """Who may not install goes on with what there is, and hears what would help."""
+    for name, text in {"id": "echo 1000", "apt-get": "exit 9", **{name: 'exec %s "$@"' % (shutil.which(name) or "true") for name in there}}.items():
+        (tmp_path / name).write_text("#!/bin/sh\n" + text)
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(["/bin/sh", ROOT / "tools/setup"], env={"PATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == code and said in done.stdout and " ccache " in done.stdout and "sudo apt-get install" in done.stdout, done.stdout + done.stderr
