@@ -58,9 +58,9 @@ def test_site(tmp_path):
     if shutil.which("node"):    # the search itself, with as much of a browser as it asks for
         program = """
 const fs = require('fs'), list = [];
-const element = () => ({append(...x) { this.parts = x; }, set innerHTML(x) { list.length = 0; }});
+const element = () => ({addEventListener() {}, append(...x) { this.parts = x; }, set innerHTML(x) { list.length = 0; }});
 const box = {value: '', addEventListener(_, f) { this.input = f; }};
-global.document = {querySelector: () => box, getElementById: () => ({append: x => list.push(x), set innerHTML(x) { list.length = 0; }}),
+global.document = {addEventListener() {}, querySelector: () => box, getElementById: () => ({addEventListener() {}, append: x => list.push(x), set innerHTML(x) { list.length = 0; }}),
                    body: {dataset: {base: ''}}, createElement: element};
 global.location = {search: ''};
 eval(fs.readFileSync('index.js', 'utf8') + fs.readFileSync('search.js', 'utf8') +
@@ -68,3 +68,11 @@ eval(fs.readFileSync('index.js', 'utf8') + fs.readFileSync('search.js', 'utf8') 
 """
         done = subprocess.run(["node", "-e", program], cwd=tmp_path, capture_output=True, text=True)
         assert done.stdout == "conv2d ops/c.html#conv2d true\n", done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("chromium") or not (BUILD / "rushlight").exists(), reason="chromium is not installed, or there is no build folder")
+def test_search_in_a_browser(tmp_path):
+    subprocess.run([sys.executable, ROOT / "tools/site", BUILD, tmp_path / "site"], check=True, capture_output=True)
+    page = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=%s" % (tmp_path / "user"), "--virtual-time-budget=5000",
+                           "--dump-dom", "file://%s?q=conv2d" % (tmp_path / "site/guide/c.html")], capture_output=True, text=True, timeout=120).stdout
+    assert re.search(r'<ul id="found"><li><a href="\.\./ops/c\.html#conv2d">conv2d</a>', page)

@@ -4,6 +4,7 @@
  * along a row, or four across the columns, blocks of 16, four levels; of a row in vectors, what is left over comes first
  * and then the lanes. Wider vectors hold several chains.
  */
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors wider than the processor's are passed within this file alone */
 #include "kernels/cpu/cascade.h"
 #include "kernels/cpu/simd.h"
 
