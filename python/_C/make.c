@@ -248,7 +248,7 @@ typedef struct making {
 static int take(making *m, const char *who, const char *name, PyObject *x)
 {
     int ok = 1;
-    if (x == Py_None && strcmp(name, "data") && strcmp(name, "requires_grad")) return 1;
+    if (x == Py_None && strcmp(name, "data")) return 1;
     if (!strcmp(name, "data") || !strcmp(name, "obj")) {
         m->data = x;
     } else if (!strcmp(name, "dtype")) {

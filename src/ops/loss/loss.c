@@ -41,16 +41,25 @@ static rush_tensor *difference(rush_tensor *a, rush_tensor *b)
     return sub(a, b);
 }
 
-/* Losses that compare the size of a difference. */
-static int real_pair(const rush_value *in, const char *kernel)
+static int float_pair(const rush_value *in, const char *kernel)
 {
     rush_dtype d = rush_promote(in[0].t->dtype, in[1].t->dtype);
-    RUSH_CHECK(!rush_dtype_is_complex(d), RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, rush_dtype_word(d));
+    RUSH_CHECK(rush_dtype_is_float(d), RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, rush_dtype_word(d));
     return 0;
+}
+
+/* A loss of mixed dtypes, in that of one of the two. */
+static rush_tensor *loss_in(rush_tensor *loss, rush_dtype d)
+{
+    if (!loss || loss->dtype == d) return loss;
+    RUSH_CHECK_NULL(rush_dtype_is_float(d), RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s", rush_dtype_word(loss->dtype),
+                    rush_dtype_word(d));
+    return to_dtype(loss, d);
 }
 
 static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
+    if (float_pair(in, "mse_cpu")) return -1;
     rush_tensor *d = difference(in[0].t, in[1].t);
     return REDUCED(out, mul(d, d), in[2]);
 }
@@ -68,7 +77,7 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
     double beta = in[3].f;
     RUSH_CHECK(beta >= 0, RUSH_RUNTIME_ERROR, "smooth_l1_loss does not support negative values for beta.");
     if (beta == 0) return l1_run(op, in, out);
-    if (real_pair(in, "smooth_l1_cpu")) return -1;
+    if (float_pair(in, "smooth_l1_cpu")) return -1;
     rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
     return REDUCED(out, where(lt(z, beta), mul(mul(d, d), 0.5 / beta), sub(z, 0.5 * beta)), in[2]);
 }
@@ -86,9 +95,10 @@ static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double delta = in[3].f;
     RUSH_CHECK(delta > 0, RUSH_RUNTIME_ERROR, "huber_loss does not support non-positive values for delta.");
-    if (real_pair(in, "huber_cpu")) return -1;
+    if (float_pair(in, "huber_cpu")) return -1;
     rush_tensor *d = difference(in[0].t, in[1].t), *z = abs_(d);
-    return REDUCED(out, where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta)), in[2]);
+    rush_tensor *loss = where(le(z, delta), mul(mul(d, d), 0.5), mul(sub(z, 0.5 * delta), delta));
+    return REDUCED(out, loss_in(loss, in[0].t->dtype), in[2]);
 }
 
 static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -178,13 +188,8 @@ static int bce_logits_run(const rush_op *op, const rush_value *in, rush_value *o
     rush_tensor *ls = T("log_sigmoid", V(x)), *rest = mul(sub(1, t), x);
     if (pos) ls = mul(ls, add(mul(sub(pos, 1), t), 1));
     rush_tensor *loss = sub(rest, ls);
-    if (loss && loss->dtype != t->dtype) { /* the target decides */
-        RUSH_CHECK(rush_dtype_is_float(t->dtype), RUSH_RUNTIME_ERROR, "result type %s can't be cast to the desired output type %s",
-                   rush_dtype_word(loss->dtype), rush_dtype_word(t->dtype));
-        loss = to_dtype(loss, t->dtype);
-    }
     if (w) loss = mul(loss, w);
-    return REDUCED(out, loss, in[4]);
+    return REDUCED(out, loss_in(loss, t->dtype), in[4]);
 }
 
 static void bce_logits_grad(rush_grads *s)
@@ -254,7 +259,8 @@ static rush_op op_poisson_nll_loss = {
 
 static int soft_margin_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return REDUCED(out, T("log1p", V(exp_(neg(mul(in[1].t, in[0].t))))), in[2]);
+    rush_tensor *loss = T("log1p", V(exp_(neg(mul(in[1].t, in[0].t)))));
+    return REDUCED(out, loss_in(loss, in[0].t->dtype), in[2]);
 }
 
 static int hinge_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -309,7 +309,7 @@ static void run(int what, unsigned how, rush_tensor *x, int64_t dim, int64_t k, 
 {
     int d = rush_dim_wrap(dim, x->ndim);
     lines l = {.x = rush_contiguous_copy(x), .n = x->ndim ? x->size[d] : 1, .inner = 1, .k = k, .descending = how & DESCENDING, .ignore_nan = how & IGNORE_NAN, .top = how & TOP,
-               .swaps = swaps_equals(what, how, x, x->ndim ? x->size[d] : 1), .what = what, .item = rush_dtypes[x->dtype].size};
+               .swaps = x->ndim && x->stride[d] && swaps_equals(what, how, x, x->size[d]), .what = what, .item = rush_dtypes[x->dtype].size};
     int64_t outer = 1;
     for (int i = 0; i < d; ++i) outer *= x->size[i];
     for (int i = d + 1; i < x->ndim; ++i) l.inner *= x->size[i];

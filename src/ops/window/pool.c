@@ -202,7 +202,7 @@ static int max_pool_shape(const rush_value *in, rush_value *out, int nd, bool in
     rush_pool p;
     int64_t size[RUSH_MAXDIM];
     if (read_geometry(&p, x, nd, in, &in[4], I_(in[5]), names[nd - 1], size)) return -1;
-    if (nd == 1 ? floats_only(x, "max_pool1d_impl") : 0) return -1;
+    if (nd == 1 && !indices && floats_only(x, "max_pool1d_impl")) return -1; /* with indices it is max_pool2d in PyTorch */
     RUSH_CHECK(rush_dtypes[x->dtype].category == 1 || (rush_dtype_is_float(x->dtype) && rush_dtypes[x->dtype].size > 1), RUSH_NOT_IMPLEMENTED,
                "\"%s\" not implemented for '%s'", names[nd - 1], rush_dtype_word(x->dtype));
     if (!result_like(out, 0, x, x->dtype, x->ndim, size)) return -1;
