@@ -2,6 +2,7 @@
  *
  * Every form decides on a list of sizes; the pieces are views, and their gradients are joined again.
  */
+#include "autograd/autograd.h"
 #include "op/formula.h"
 #include "ops/geometry.h"
 
@@ -102,17 +103,32 @@ static int slices(rush_value *out, rush_tensor *t, int64_t n, const int64_t *cut
     return 0;
 }
 
+/* The sizes of n pieces; NULL and an error. */
+static int64_t *sections_of(const rush_tensor *t, rush_value sections, rush_value dim)
+{
+    int64_t n = I_(sections);
+    int d = sections_check(t) ? -1 : rush_dim_wrap(I_(dim), t->ndim);
+    if (d < 0) return NULL;
+    RUSH_CHECK_NULL(n > 0, RUSH_RUNTIME_ERROR, "number of sections must be larger than 0, got %lld", (long long)n);
+    int64_t *size = room_for(n);
+    for (int64_t k = 0; size && k < n; ++k) size[k] = t->size[d] / n + (k < t->size[d] % n);
+    return size;
+}
+
+/* Pieces of one call and one derivative, that makes the whole in one go; but views each by itself. */
 static int tensor_split_sections(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const rush_tensor *t = SELF;
-    int64_t n = I_(in[1]), end = 0;
-    int dim = sections_check(t) ? -1 : rush_dim_wrap(I_(in[2]), t->ndim);
-    if (dim < 0) return -1;
-    RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "number of sections must be larger than 0, got %lld", (long long)n);
-    int64_t *cut = room_for(n);
-    if (!cut) return -1;
-    for (int64_t k = 0; k < n; ++k) cut[k] = end += t->size[dim] / n + (k < t->size[dim] % n);
-    return slices(out, SELF, n, cut, in[2]);
+    const int64_t *size = sections_of(SELF, in[1], in[2]);
+    if (!size || pieces(out, SELF, rush_dim_wrap(I_(in[2]), SELF->ndim), I_(in[1]), size)) return -1;
+    for (uint32_t k = 0; k < out[0].n; ++k) rush_view_link(out[0].tensors[k], SELF, 0);
+    return 0;
+}
+
+static int tensor_split_open(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    int64_t *cut = sections_of(SELF, in[1], in[2]);
+    for (int64_t k = 1; cut && k < I_(in[1]); ++k) cut[k] += cut[k - 1];
+    return cut ? slices(out, SELF, I_(in[1]), cut, in[2]) : -1;
 }
 
 static int tensor_split_indices(const rush_op *op, const rush_value *in, rush_value *out)
@@ -158,6 +174,12 @@ static void chunk_grad(rush_grads *s)
 {
     int64_t chunks = I_(s->in[1]), have = s->in[0].t->size[rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim)], each = have / chunks + (have % chunks != 0);
     equal_grad(s, each, each == 0 ? chunks : (have + each - 1) / each, I_(s->in[2]));
+}
+
+static void tensor_split_grad(rush_grads *s)
+{
+    const int64_t *size = sections_of(s->in[0].t, s->in[1], s->in[2]);
+    if (size) join_grad(s, rush_dim_wrap(I_(s->in[2]), s->in[0].t->ndim), I_(s->in[1]), size);
 }
 
 static void split_sizes_grad(rush_grads *s)
@@ -222,7 +244,7 @@ static rush_op op_tensor_split_sections = {
     .schema = "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
     .method = RUSH_METHOD, .node = "SliceBackward0",
     .doc = "Exactly `sections` pieces along dim, the first ones larger by one where it does not divide the size. Views.",
-    .run = tensor_split_sections,
+    .shape = tensor_split_sections, .grad = tensor_split_grad, .open = tensor_split_open, .flags = RUSH_VIEW,
 };
 static rush_op op_tensor_split_indices = {
     .schema = "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]", .node = "SliceBackward0",
