@@ -166,7 +166,7 @@ BROKEN = [  # what once read or wrote outside, or crashed; all are errors in som
     "aten._to_sparse(F32, layout=torch.strided, dense_dim=1)", "aten._to_sparse(COO, layout=torch.strided)", "aten._sparse_broadcast_to(COO, [4, 7, 2, 2**62, 4, 4])",
     "F32.to_sparse().sparse_resize_and_clear_([4, 4], 2**63 - 1, 3)", "torch.take(F32, torch.tensor([2**63 - 1]))", "torch.put(F32, torch.tensor([-2**63]), torch.ones(1))",    "torch._VF.lstm(F32[None], [F32[None], F32[None]], [F32, F32], True, 2**62, 0., True, False, True)", "torch._VF.gru(F32[None], F32[None], [F32, F32], True, -2**63, 0., True, True, True)",
     "torch.kron(torch.empty(2**32, 0), torch.empty(2**32, 0))", "torch.empty(0, 0).to_sparse_bsc((2**62, 2**40))", "aten._fft_c2r(F32.to(torch.complex64), [0], 0, 2**63 - 1)", "torch.fft.fftfreq(2**63 - 1)",
-    "torch.bincount(torch.tensor([2**63 - 1]))", "aten._compressed_starts(torch.tensor([0]), 1, 2**63 - 1)",
+    "torch.bincount(torch.tensor([2**63 - 1]))", "torch.pdist(torch.empty(2**40, 0))", "aten._pdist_backward(F32[0], torch.empty(2**40, 0), 2., F32[0])", "aten._compressed_starts(torch.tensor([0]), 1, 2**63 - 1)",
     "aten._compressed_coordinates(torch.tensor([[0, 1]]), torch.tensor([[0]]), [], [2**40, 2**40], True)",
     "torch.nn.functional.conv1d(F32[None], F32[:, :, None].expand(4, 4, 3), padding='same', dilation=2**63 - 1)",
 ]
@@ -180,6 +180,8 @@ UNUSUAL = [  # what once was undefined, or took long; all have a result
     "aten.upsample_nearest1d(torch.ones(1, 1, 3), [3], 1e-300).tolist() == [[[1., 1., 1.]]]", "aten.upsample_bicubic2d(torch.ones(1, 1, 3, 3), [3, 1], False, None, 1e-300).shape == (1, 1, 3, 1)",
     "torch._dirichlet_grad(F32[0, 0] / 2, -F32[0, 0] * 1e9, F32[0, 0] * 2).isnan()", "abs(torch._dirichlet_grad(F32[0].double() / 2, F32[0].double() * 1e8, F32[0].double() * 2e8)[0].item() / 5e-9 - 1) < 1e-6",
     "abs(torch._standard_gamma_grad(F32[0].double() * 1e12, F32[0].double() * 1e12)[0].item() - 1) < 1e-6", "torch.tensor([2**31 - 1], dtype=torch.int32).index_add(0, torch.tensor([0]), torch.tensor([2**31 - 1], dtype=torch.int32)).item() == -2",
+    "(lambda x: torch.autograd.grad(x.tensor_split(2**16), x, [*torch.ones(2**16, 1)], create_graph=True)[0].sum() == 2**16)(torch.ones(2**16, requires_grad=True))",
+    "torch.ops.aten._grid_of_range(F32[0], F32[0], 2, 2**63 - 1, True)[0].shape == (4,)",
     "torch.roll(F32.clone().requires_grad_(), -2**63, 0).sum().backward() is None",
     "torch.nn.functional.conv3d(torch.full((1, 1, 1, 1, 2), 2**62), torch.full((1, 1, 1, 1, 2), 2)).item() == 0", "torch.nn.functional.conv_transpose1d(torch.full((1, 1, 1), 2**62), torch.full((1, 1, 1), 4)).item() == 0",
     "(torch.full((4, 4), -1, dtype=torch.int16) @ torch.full((4, 4), -1, dtype=torch.int16)).tolist() == [[4] * 4] * 4",

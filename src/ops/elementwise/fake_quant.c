@@ -208,7 +208,7 @@ static void choose_grid(double low, double high, int64_t first, int64_t last, bo
         else low = (float)(low * wider), high = (float)(high * wider);
     }
     bool from_low = fabs((double)first) + fabs(low / s) < fabs((double)last) + fabs(high / s);
-    double z = symmetric ? (double)(first + last) / 2 : from_low ? (double)first - low / s : (double)last - high / s;
+    double z = symmetric ? ((double)first + (double)last) / 2 : from_low ? (double)first - low / s : (double)last - high / s;
     *scale = (float)s;
     *zero = (int32_t)(z < (double)first ? first : z > (double)last ? last : (int64_t)nearbyintf((float)z));
 }

@@ -185,14 +185,20 @@ static rush_op op_cdist = {
 
 /* ---- pairs ---- */
 
+static int64_t pairs_of(int64_t n)
+{
+    int64_t twice = n ? rush_size_times(n, n - 1) : 0;
+    return twice < 0 ? -1 : twice / 2;
+}
+
 static int pdist_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
     RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "pdist only supports floating-point dtypes");
     RUSH_CHECK(in[1].f >= 0, RUSH_RUNTIME_ERROR, "pdist only supports non-negative p values");
-    int64_t n = x->size[0];
-    return rush_out_t(out, 0, x, x->dtype, 1, (int64_t[]){n * (n - 1) / 2}) ? 0 : -1;
+    int64_t n = pairs_of(x->size[0]);
+    return n >= 0 && rush_out_t(out, 0, x, x->dtype, 1, &n) ? 0 : -1;
 }
 
 static void pdist_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -223,8 +229,9 @@ static int pdist_backward_shape(const rush_op *op, const rush_value *in, rush_va
 {
     const rush_tensor *x = in[1].t, *pair[] = {in[0].t, in[3].t};
     RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
+    int64_t n = pairs_of(x->size[0]);
     for (int i = 0; i < 2; ++i)
-        RUSH_CHECK(pair[i]->ndim == 1 && pair[i]->size[0] == x->size[0] * (x->size[0] - 1) / 2, RUSH_RUNTIME_ERROR,
+        RUSH_CHECK(n >= 0 && pair[i]->ndim == 1 && pair[i]->size[0] == n, RUSH_RUNTIME_ERROR,
                    "a distance and its gradient for each pair of %lld rows are expected, but got %s", (long long)x->size[0], rush_shape_of(pair[i]));
     return rush_out_t(out, 0, x, x->dtype, 2, x->size) ? 0 : -1;
 }
