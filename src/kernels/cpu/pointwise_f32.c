@@ -5,4 +5,8 @@
 #define TABLE pw_f32
 #include "kernels/cpu/words_real.h"
 #include "kernels/cpu/words_float.h"
+#if defined(__FMA__)
+#include "kernels/cpu/quick_pow.h"
+#define power(v, w) pow_f32(v, w)
+#endif
 #include "kernels/cpu/pointwise_loops.inc"
