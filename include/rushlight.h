@@ -319,13 +319,14 @@ enum rush_op_flags {
     RUSH_WHOLE = 65536,   /* a composite here, one operation for who looks at operations, as in PyTorch  */
     RUSH_RANDOM = 131072, /* draws random numbers                                                        */
     RUSH_IO = 262144,     /* reads or writes what is no tensor: files, the terminal                      */
-    RUSH_FOLDED_SELF = 524288, /* in place, an expanded tensor is warned of and changed                  */
+    RUSH_FILLS = 524288,  /* with one number: in place, it may lie in what it fills, and an expanded tensor is warned of and changed */
     RUSH_NUMBERS = 1048576, /* numbers stand for its tensor arguments, as in operations made of a table's row */
     RUSH_DENSE_FIRST = 2097152, /* of sparse forms: the first argument may be a strided tensor           */
     RUSH_OUT_CASTS = 4194304, /* out= may be of another dtype whose category holds the result; else it has the very one */
     RUSH_OUT_KIND = 8388608, /* with RUSH_OUT_CASTS: a real result takes no complex out=                 */
     RUSH_OUT_TYPE = 16777216, /* with RUSH_OUT_CASTS: an out= that cannot hold the result is a TypeError */
-    RUSH_OUT_TRUTH = 33554432 /* out= is bool or uint8, whichever of them the result would be            */
+    RUSH_OUT_TRUTH = 33554432, /* out= is bool or uint8, whichever of them the result would be           */
+    RUSH_APART = 67108864 /* in place and with out=, what is written shares memory with no argument but the first */
 };
 
 /* Where Python has an operation; of overloads, what one of them says is true of all. A name with the prefix linalg_, fft_ or

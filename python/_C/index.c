@@ -363,7 +363,7 @@ int py_tensor_setitem(PyObject *self, PyObject *key, PyObject *value)
     }
     rush_tensor *list[RUSH_MAXDIM];
     rush_value indices = index_list(&p, list);
-    if (v->dtype != p.t->dtype && p.t->layout != RUSH_QUANTIZED) v = to_dtype(v, p.t->dtype);
+    if (!py_is_tensor(value) && v->dtype != p.t->dtype && p.t->layout != RUSH_QUANTIZED) v = to_dtype(v, p.t->dtype);
     while (v && v->ndim > 1 && v->size[0] == 1) { /* leading ones beyond the place */
         rush_tensor *place = T("index.Tensor", V(p.t), indices);
         if (!place || v->ndim <= place->ndim) break;

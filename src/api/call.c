@@ -60,7 +60,7 @@ static __attribute__((noinline)) int compute_into(rush_form form, const rush_op 
     if (itself < 0) return -1;
     if (sparse && inplace && op->flags & RUSH_STRIDED_OUT) fresh[0] = out[0];
     uint32_t mode = rush_now.mode;
-    rush_now.mode |= !itself ? RUSH_MODE_NO_GRAD : inplace ? RUSH_MODE_INPLACE : 0;
+    rush_now.mode |= !itself ? RUSH_MODE_NO_GRAD : inplace ? RUSH_MODE_INPLACE : itself > 1 ? RUSH_MODE_READ_TOO : 0;
     int failed = op->run ? op->run(op, in, fresh) : compute(op, s, in, itself ? out : fresh);
     rush_now.mode = mode;
     if (failed || rush_failed()) return -1;

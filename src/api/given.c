@@ -10,9 +10,11 @@ static int worst_overlap(const rush_op *op, const rush_value *in, const rush_ten
 {
     int worst = 0;
     for (uint64_t left = op->tensor_args; left; left &= left - 1) {
-        const rush_value *v = &in[__builtin_ctzll(left)];
-        int how = v->kind == RUSH_V_TENSOR && v->t != to && !v->t->layout ? rush_overlap(to, v->t) : 0;
-        if (how == 2) return 2;
+        int i = __builtin_ctzll(left);
+        const rush_value *v = &in[i];
+        bool apart = i && op->flags & RUSH_APART, number = op->flags & RUSH_FILLS && v->kind == RUSH_V_TENSOR && !v->t->ndim;
+        int how = v->kind == RUSH_V_TENSOR && (v->t != to || apart) && !v->t->layout && !number ? rush_overlap(to, v->t) : 0;
+        if (how == 2 || (how == 1 && apart)) return 2;
         if (how > worst) worst = how;
     }
     return worst;
@@ -24,10 +26,11 @@ static int overlaps_itself(void)
                                          "Please clone() the tensor before performing the operation.");
 }
 
-static int overlaps_input(void)
+static bool is_argument(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
-    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                                         "memory location. Please clone() the tensor before performing the operation.");
+    for (uint64_t left = op->tensor_args; left; left &= left - 1)
+        if (T_(in[__builtin_ctzll(left)]) == to) return true;
+    return false;
 }
 
 int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out)
@@ -36,21 +39,21 @@ int rush_given_check(rush_form form, const rush_op *op, const rush_value *in, co
     if (!op->run && op->flags & RUSH_STRIDED_OUT && out[0].kind == RUSH_V_TENSOR) {
         int shared = worst_overlap(op, in, out[0].t);
         bool folded = rush_self_overlap(out[0].t);
-        if (op->nout == 1 && !folded && shared < 2) return 1;
-        if (folded && inplace && op->flags & RUSH_FOLDED_SELF) {
+        if (op->nout == 1 && !folded && shared < 2) return !inplace && is_argument(op, in, out[0].t) ? 2 : 1;
+        if (folded && inplace && op->flags & RUSH_FILLS) {
             rush_log(1, "Use of %s_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies "
                         "to advanced indexing e.g. tensor[mask] = scalar", op->base);
             return 1;
         }
         if (folded) return overlaps_itself();
-        if (shared == 2) return overlaps_input();
+        if (shared == 2) return rush_overlaps_input();
     }
     if (inplace && out[0].kind == RUSH_V_TENSOR && rush_self_overlap(out[0].t)) return overlaps_itself();
     for (int i = 0; !inplace && i < op->nout; ++i) {
         const rush_tensor *to = out[i].kind == RUSH_V_TENSOR ? out[i].t : NULL;
         if (!to || to->layout || !to->numel) continue;
         if (rush_self_overlap(to)) return overlaps_itself();
-        if (worst_overlap(op, in, to) == 2) return overlaps_input();
+        if (worst_overlap(op, in, to) == 2) return rush_overlaps_input();
     }
     return 0;
 }
@@ -89,7 +92,7 @@ int rush_given_asked(const rush_op *op, const rush_value *in, const rush_tensor 
 static int check_apart(const rush_op *op, const rush_value *in, const rush_tensor *to)
 {
     for (int i = 0; i < op->nargs; ++i)
-        if (in[i].kind == RUSH_V_TENSOR && to->numel && in[i].t == to) return overlaps_input();
+        if (in[i].kind == RUSH_V_TENSOR && to->numel && in[i].t == to) return rush_overlaps_input();
     return 0;
 }
 

@@ -42,7 +42,7 @@ int rush_watched(rush_form form, const rush_op *op, const rush_value *in, rush_v
     if (!rush_watcher) return 1;
     memcpy(given, out, sizeof *out * op->nout);
     if (recorded) rush_now.mode |= RUSH_MODE_NO_GRAD;
-    rush_now.mode &= ~(RUSH_MODE_INPLACE | RUSH_MODE_AUTOCAST);
+    rush_now.mode &= ~(RUSH_MODE_INPLACE | RUSH_MODE_READ_TOO | RUSH_MODE_AUTOCAST);
     int r = rush_watcher(form, op, in, out);
     rush_now.mode = mode;
     if (r) return r;

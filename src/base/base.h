@@ -33,6 +33,7 @@ enum rush_mode_bits {
     RUSH_MODE_SAVED_HOOKS = 64,
     RUSH_MODE_INPLACE = 128,   /* the results given to the shape rule must not be resized */
     RUSH_MODE_UNWATCHED = 256, /* nobody is asked, whatever the tensors are */
+    RUSH_MODE_READ_TOO = 1024, /* the result given to the shape rule is an argument as well, and must not be resized */
     RUSH_MODE_LATER = 512      /* elementwise work is put off: op/later.h */
 };
 

@@ -75,15 +75,15 @@ RUSH_HOT rush_tensor *rush_out(rush_value *out, int i, rush_dtype dtype, rush_de
     RUSH_CHECK_NULL(out && (unsigned)dtype < RUSH_DTYPES && ndim >= 0 && i >= 0 && i < RUSH_MAXOUT && (size || ndim <= 0), RUSH_TYPE_ERROR, "a result without a place or sizes");
     rush_tensor *given = T_(out[i]);
     if (!given) return set(out, i, rush_tensor_new(dtype, device, ndim, size));
-    if (given->ndim != ndim || !rush_sizes_equal(ndim, given->size, size)) {
-        RUSH_CHECK_NULL(!(rush_now.mode & RUSH_MODE_INPLACE), RUSH_RUNTIME_ERROR,
-                        "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(given), rush_shape_text(ndim, size));
-        if (given->numel)
-            rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
-                     rush_shape_of(given), rush_shape_text(ndim, size));
-        if (rush_tensor_resize(given, ndim, size)) return NULL;
-    }
-    return rush_out_takes(rush_now.op, rush_now.mode & RUSH_MODE_INPLACE, dtype, given) ? NULL : given;
+    bool fits = given->ndim == ndim && rush_sizes_equal(ndim, given->size, size), inplace = rush_now.mode & RUSH_MODE_INPLACE;
+    RUSH_CHECK_NULL(fits || !(rush_now.mode & (RUSH_MODE_INPLACE | RUSH_MODE_READ_TOO)), RUSH_RUNTIME_ERROR,
+                    "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(given), rush_shape_text(ndim, size));
+    if (rush_out_takes(rush_now.op, inplace, dtype, given)) return NULL;
+    if (fits) return given;
+    if (given->numel)
+        rush_log(1, "An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+                 rush_shape_of(given), rush_shape_text(ndim, size));
+    return rush_tensor_resize(given, ndim, size) ? NULL : given;
 }
 
 RUSH_HOT rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)

@@ -216,6 +216,12 @@ int rush_overlap(const rush_tensor *a, const rush_tensor *b)
     return interleaved(a, b) ? 0 : 3;
 }
 
+int rush_overlaps_input(void)
+{
+    return rush_fail(RUSH_RUNTIME_ERROR, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                                         "memory location. Please clone() the tensor before performing the operation.");
+}
+
 bool rush_self_overlap(const rush_tensor *t)
 {
     for (int d = 0; d < t->ndim; ++d)

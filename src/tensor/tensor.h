@@ -163,6 +163,7 @@ RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *str
 /* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly, 3 maybe (one of them has
  * holes: PyTorch does not look closer, and lets it pass). */
 int rush_overlap(const rush_tensor *, const rush_tensor *);
+int rush_overlaps_input(void); /* the error of an operation that would overwrite what it reads */
 bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expanded) */
 
 /* Shape algebra. All return -1 with an error whose text shows the shapes. */

@@ -22,9 +22,7 @@ static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *
         RUSH_CHECK(src->device.type != RUSH_META || SELF->device.type == RUSH_META, RUSH_NOT_IMPLEMENTED,
                    "Cannot copy out of meta tensor; no data!");
     }
-    RUSH_CHECK(in[1].kind != RUSH_V_TENSOR || in[1].t == SELF || rush_overlap(SELF, in[1].t) != 2, RUSH_RUNTIME_ERROR,
-               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-               "Please clone() the tensor before performing the operation.");
+    if (in[1].kind == RUSH_V_TENSOR && in[1].t != SELF && rush_overlap(SELF, in[1].t) == 2) return rush_overlaps_input();
     RUSH_CHECK(!rush_self_overlap(SELF), RUSH_RUNTIME_ERROR,
                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                "Please clone() the tensor before performing the operation.");

@@ -1,6 +1,7 @@
 /* elementwise.c - elementwise operations that are more than a row of the table: bounds that may be left out, a
  * rounding mode, a choice by a condition, several results, or compositions of rows.
  */
+#include "autograd/autograd.h"
 #include "ops/elementwise/pointwise.h"
 #include "op/formula.h"
 #include "op/tables.h"
@@ -226,6 +227,8 @@ static void nan_to_num_args(const rush_value *in, rush_pw_args *args)
 }
 static int nan_to_num_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
+    RUSH_CHECK(!rush_dtype_is_complex(SELF->dtype) || rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(SELF), RUSH_RUNTIME_ERROR,
+               "nan_to_num does not support automatic differentiation for outputs with complex dtype.");
     return rush_pw_shape_row(RUSH_PW_nan_to_num, in, out);
 }
 static void nan_to_num_cpu(const rush_op *op, const rush_value *in, rush_value *out)

@@ -158,6 +158,8 @@ RUSH_HOT int rush_pw_shape_row(rush_pw_id id, const rush_value *x, rush_value *o
 {
     rush_pw_plan plan;
     if (rush_pw_plan_make(&plan, id, x)) return -1;
+    if (RUSH_UNLIKELY(id == RUSH_PW_pow && x[0].kind != RUSH_V_TENSOR)) /* contiguous, however the exponents lie */
+        return !rush_out(out, 0, plan.result, x[1].t->device, x[1].t->ndim, x[1].t->size) || !plan.known ? refuse(id, (rush_dtype)plan.common) : 0;
     return rush_pw_result(out, 0, plan.result, rush_pw_rows[id].nx, x) || !plan.known ? refuse(id, (rush_dtype)plan.common) : 0;
 }
 

@@ -288,17 +288,17 @@ static void scatter_add_grad(rush_grads *s)
 static rush_op op_scatter = {
     .schema = "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with the elements of src put where index says along dim; the last of several wins.",
-    .shape = scatter_src_shape, .cpu = scatter_src_cpu, .grad = scatter_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = scatter_src_shape, .cpu = scatter_src_cpu, .grad = scatter_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 static rush_op op_scatter_value = {
     .schema = "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     .doc = "self with a number put where index says along dim.",
-    .shape = scatter_value_shape, .cpu = scatter_value_cpu, .grad = scatter_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = scatter_value_shape, .cpu = scatter_value_cpu, .grad = scatter_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 static rush_op op_scatter_add = {
     .schema = "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with the elements of src added where index says along dim, in order.",
-    .shape = scatter_src_shape, .cpu = scatter_add_cpu, .grad = scatter_add_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = scatter_src_shape, .cpu = scatter_add_cpu, .grad = scatter_add_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* The old reduce= argument: sums and products only. */
@@ -325,12 +325,12 @@ static void scatter_value_reduce_cpu(const rush_op *op, const rush_value *in, ru
 static rush_op op_scatter_reduce_old = {
     .schema = "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
     .doc = "scatter() that adds or multiplies; scatter_reduce() is its successor, and has a derivative.",
-    .shape = scatter_reduce_old_shape, .cpu = scatter_reduce_old_cpu, .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = scatter_reduce_old_shape, .cpu = scatter_reduce_old_cpu, .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 static rush_op op_scatter_value_reduce = {
     .schema = "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
     .doc = "scatter() of a number that adds or multiplies.",
-    .shape = scatter_value_reduce_shape, .cpu = scatter_value_reduce_cpu, .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = scatter_value_reduce_shape, .cpu = scatter_value_reduce_cpu, .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* ---- scatter_reduce ---- */
@@ -459,7 +459,7 @@ static rush_op op_scatter_reduce = {
     .doc = "self with the elements of src combined into it by sum, prod, mean, amax or amin where index says along dim; without include_self, self does "
            "not count there.",
     .shape = scatter_reduce_shape, .cpu = scatter_reduce_cpu, .grad = reduced_grad, .saves = "self, index, src, result",
-    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* ---- take, put: self as if it had one dimension ---- */
@@ -526,7 +526,7 @@ static void take_grad(rush_grads *s)
 static rush_op op_take = {
     .schema = "take(Tensor self, Tensor index) -> Tensor", .method = RUSH_METHOD,
     .doc = "The elements that index names in the flattened tensor, in the shape of index.",
-    .shape = take_shape, .cpu = take_cpu, .grad = take_grad, .saves = "index", .flags = RUSH_STRIDED_OUT,
+    .shape = take_shape, .cpu = take_cpu, .grad = take_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_APART,
 };
 
 static int put_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -572,7 +572,7 @@ static void put_grad(rush_grads *s)
 static rush_op op_put = {
     .schema = "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with the elements of source put at, or added to, the places that index names in the flattened tensor.",
-    .shape = put_shape, .cpu = put_cpu, .grad = put_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = put_shape, .cpu = put_cpu, .grad = put_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 RUSH_FAMILY(gather, &op_gather, &op_gather_backward, &op_value_selecting_backward, &op_take_along_dim, &op_scatter, &op_scatter_value, &op_scatter_add,

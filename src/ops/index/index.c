@@ -59,10 +59,7 @@ int rush_same_dtype_out(const rush_value *out, const rush_tensor *self)
 {
     RUSH_CHECK(!HAS(out[0]) || out[0].t->dtype == self->dtype, RUSH_RUNTIME_ERROR, "Expected out tensor to have dtype %s, but got %s instead",
                rush_dtype_name(self->dtype), rush_dtype_name(out[0].t->dtype));
-    RUSH_CHECK(!HAS(out[0]) || !rush_overlap(out[0].t, self), RUSH_RUNTIME_ERROR,
-               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-               "Please clone() the tensor before performing the operation.");
-    return 0;
+    return HAS(out[0]) && rush_overlap(out[0].t, self) ? rush_overlaps_input() : 0;
 }
 
 /* ---- the plan ---- */
@@ -374,12 +371,26 @@ static int put_fits(const plan *p, const rush_tensor *values, spread *s)
     return 0;
 }
 
+/* One number in all places that a single mask chooses: of any dtype, and it may lie in what it fills. */
+static bool is_fill(rush_value list, const rush_tensor *values, bool accumulate)
+{
+    uint32_t masks = 0;
+    for (uint32_t k = 0; k < list.n; ++k) {
+        if (list.tensors[k] && !is_mask(list.tensors[k])) return false;
+        masks += list.tensors[k] != NULL;
+    }
+    return masks == 1 && values->numel == 1 && !accumulate;
+}
+
 /* What is known without data. */
-static int put_check(const rush_tensor *self, rush_value list, const rush_tensor *values)
+static int put_check(const rush_tensor *self, rush_value list, const rush_tensor *values, bool accumulate)
 {
     plan p;
     spread s;
-    RUSH_CHECK(self->dtype == values->dtype, RUSH_RUNTIME_ERROR,
+    bool fill = is_fill(list, values, accumulate);
+    RUSH_CHECK(!fill || !rush_dtype_is_complex(values->dtype) || rush_dtype_is_complex(self->dtype), RUSH_RUNTIME_ERROR,
+               "value cannot be converted to type %s without overflow", rush_dtypes[self->dtype].c_type);
+    RUSH_CHECK(fill || self->dtype == values->dtype, RUSH_RUNTIME_ERROR,
                "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
                rush_dtype_word(self->dtype), rush_dtype_word(values->dtype));
     if (plan_sizes(&p, self, list)) return -1;
@@ -396,6 +407,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
         return rush_copy_into(self, plain);
     }
     values = settled(values);
+    if (values && values->dtype != self->dtype) values = rush_cast_copy(values, self->dtype);
     if (!values) return -1;
     rush_tensor *mask = whole_mask(self, list);
     if (mask && !accumulate && values->numel == 1 && values->ndim <= 1) {
@@ -439,8 +451,12 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
 
 static int index_put_inplace_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
+    const rush_tensor *values = in[2].t;
+    bool overlap = !is_fill(in[1], values, I_(in[3])) && rush_overlap(SELF, values) % 3;
+    for (uint32_t k = 0; k < in[1].n; ++k) overlap |= in[1].tensors[k] && !is_mask(in[1].tensors[k]) && rush_overlap(SELF, in[1].tensors[k]) % 3;
     rush_out_view(out, 0, SELF);
-    return put_check(SELF, in[1], in[2].t);
+    if (put_check(SELF, in[1], values, I_(in[3]))) return -1;
+    return overlap ? rush_overlaps_input() : 0;
 }
 
 static void index_put_inplace_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -475,7 +491,7 @@ static rush_op op_index_put_impl = {
 
 static int index_put_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return rush_out_like(out, 0, SELF, SELF->dtype) ? put_check(SELF, in[1], in[2].t) : -1;
+    return rush_out_like(out, 0, SELF, SELF->dtype) ? put_check(SELF, in[1], in[2].t, I_(in[3])) : -1;
 }
 
 static void index_put_cpu(const rush_op *op, const rush_value *in, rush_value *out)

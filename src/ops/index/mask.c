@@ -248,12 +248,12 @@ static void masked_fill_grad(rush_grads *s)
 static rush_op op_masked_fill = {
     .schema = "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with a number wherever mask is true.", .shape = masked_fill_shape, .cpu = masked_fill_cpu, .grad = masked_fill_grad,
-    .saves = "mask", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
+    .saves = "mask", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FILLS,
 };
 static rush_op op_masked_fill_tensor = {
     .schema = "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
     .doc = "self with the element of a 0-d tensor wherever mask is true.", .shape = masked_fill_tensor_shape, .cpu = masked_fill_tensor_cpu,
-    .grad = masked_fill_grad, .saves = "mask", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
+    .grad = masked_fill_grad, .saves = "mask", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FILLS,
 };
 
 /* ---- masked_select ---- */

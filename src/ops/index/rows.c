@@ -125,7 +125,7 @@ static rush_op op_index_select = {
     .schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor", .method = RUSH_METHOD,
     .doc = "The slices of dimension dim that an index vector names, in its order.",
     .shape = index_select_shape, .cpu = index_select_cpu, .grad = index_select_grad, .saves = "index",
-    .flags = RUSH_STRIDED_OUT,
+    .flags = RUSH_STRIDED_OUT | RUSH_APART,
 };
 
 static int index_select_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -217,7 +217,7 @@ static void index_add_grad(rush_grads *s)
 static rush_op op_index_add = {
     .schema = "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with alpha times slice i of source added to slice index[i] of dim, for all i in order.",
-    .shape = index_add_shape, .cpu = index_add_cpu, .grad = index_add_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = index_add_shape, .cpu = index_add_cpu, .grad = index_add_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* How slices are combined; MEAN is a sum that is divided by the number of its terms. */
@@ -342,7 +342,7 @@ static rush_op op_index_reduce = {
     .doc = "self with the slices of source combined into it by prod, mean, amax or amin where index says; without include_self, self does not count "
            "there.",
     .shape = index_reduce_shape, .cpu = index_reduce_cpu, .grad = index_reduce_grad, .saves = "self, index, source, result",
-    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* ---- index_copy ---- */
@@ -416,7 +416,7 @@ static void index_copy_grad(rush_grads *s)
 static rush_op op_index_copy = {
     .schema = "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with slice i of source in place of slice index[i] of dim; the last of equal indices wins.",
-    .shape = index_copy_shape, .cpu = index_copy_cpu, .grad = index_copy_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK,
+    .shape = index_copy_shape, .cpu = index_copy_cpu, .grad = index_copy_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART,
 };
 
 /* ---- index_fill ---- */
@@ -485,13 +485,13 @@ static void index_fill_grad(rush_grads *s)
 static rush_op op_index_fill = {
     .schema = "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", .method = RUSH_METHODS,
     .doc = "self with a number in the slices of dim that index names.",
-    .shape = index_fill_shape, .cpu = index_fill_cpu, .grad = index_fill_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
+    .shape = index_fill_shape, .cpu = index_fill_cpu, .grad = index_fill_grad, .saves = "index", .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART | RUSH_FILLS,
 };
 static rush_op op_index_fill_tensor = {
     .schema = "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
     .doc = "self with the element of a 0-d tensor in the slices of dim that index names.",
     .shape = index_fill_tensor_shape, .cpu = index_fill_tensor_cpu, .grad = index_fill_grad, .saves = "index",
-    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_FOLDED_SELF,
+    .flags = RUSH_STRIDED_OUT | RUSH_INPLACE_OK | RUSH_APART | RUSH_FILLS,
 };
 
 RUSH_FAMILY(rows, &op_index_select, &op_index_select_backward, &op_index_add, &op_index_reduce, &op_index_copy, &op_index_fill, &op_index_fill_tensor)

@@ -152,15 +152,22 @@ static rush_tensor *batched(rush_tensor *x, int nd, int64_t *size)
     return T("reshape", V(T("expand", V(x), rush_v_ints(size, nd + 2))), INTS(batch, size[nd], size[nd + 1]));
 }
 
+static int of_floats(const char *kernel, const rush_tensor *x)
+{
+    RUSH_CHECK(x->dtype == RUSH_F32 || x->dtype == RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", kernel, rush_dtype_word(x->dtype));
+    return 0;
+}
+
 static int cdist_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
-    RUSH_CHECK(rush_dtype_is_float(a->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X1 got: %s", rush_dtype_name(a->dtype));
-    RUSH_CHECK(rush_dtype_is_float(b->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X2 got: %s", rush_dtype_name(b->dtype));
+    RUSH_CHECK(rush_dtype_is_float(a->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X1 got: %s", rush_dtype_word(a->dtype));
+    RUSH_CHECK(rush_dtype_is_float(b->dtype), RUSH_RUNTIME_ERROR, "cdist only supports floating-point dtypes, X2 got: %s", rush_dtype_word(b->dtype));
     RUSH_CHECK(a->ndim >= 2, RUSH_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X1 got: %dD", a->ndim);
     RUSH_CHECK(b->ndim >= 2, RUSH_RUNTIME_ERROR, "cdist only supports at least 2D tensors, X2 got: %dD", b->ndim);
     RUSH_CHECK(a->size[a->ndim - 1] == b->size[b->ndim - 1], RUSH_RUNTIME_ERROR, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
                (long long)a->size[a->ndim - 1], (long long)b->size[b->ndim - 1]);
+    if (of_floats("cdist", a)) return -1;
     RUSH_CHECK(in[2].f >= 0, RUSH_RUNTIME_ERROR, "cdist only supports non-negative p values");
     RUSH_CHECK(!HAS(in[3]) || (in[3].i >= 0 && in[3].i <= 2), RUSH_RUNTIME_ERROR, "possible modes: 0, 1, 2, but was: %lld", (long long)in[3].i);
     RUSH_CHECK(a->dtype == b->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s", rush_dtype_word(a->dtype), rush_dtype_word(b->dtype));
@@ -196,6 +203,7 @@ static int pdist_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t;
     RUSH_CHECK(x->ndim == 2, RUSH_RUNTIME_ERROR, "pdist only supports 2D tensors, got: %dD", x->ndim);
     RUSH_CHECK(rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "pdist only supports floating-point dtypes");
+    if (of_floats("pdist", x)) return -1;
     RUSH_CHECK(in[1].f >= 0, RUSH_RUNTIME_ERROR, "pdist only supports non-negative p values");
     int64_t n = pairs_of(x->size[0]);
     return n >= 0 && rush_out_t(out, 0, x, x->dtype, 1, &n) ? 0 : -1;

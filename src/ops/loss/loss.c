@@ -322,7 +322,7 @@ static int cosine_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t, *b = in[1].t;
     rush_dtype d = rush_promote(a->dtype, b->dtype);
-    RUSH_CHECK(rush_dtypes[d].category >= 2, RUSH_RUNTIME_ERROR, "expected common dtype to be floating point, yet common dtype is %s", rush_dtype_name(d));
+    RUSH_CHECK(rush_dtypes[d].category == 2, RUSH_RUNTIME_ERROR, "expected common dtype to be floating point, yet common dtype is %s", rush_dtype_word(d));
     if (rush_dtypes[a->dtype].category < 2) a = to_dtype(a, d); /* halves keep their own norm, as PyTorch's numbers show */
     if (rush_dtypes[b->dtype].category < 2) b = to_dtype(b, d);
     int64_t size[RUSH_MAXDIM];

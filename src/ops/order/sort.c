@@ -395,6 +395,7 @@ static int topk_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *x = in[0].t;
     int d = check(x, in[2].i);
     if (d < 0) return -1;
+    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_RUNTIME_ERROR, "topk does not support bool dtypes on CPU");
     int64_t n = x->ndim ? x->size[d] : 1, size[RUSH_MAXDIM];
     RUSH_CHECK(in[1].i >= 0 && in[1].i <= n, RUSH_RUNTIME_ERROR, "selected index k out of range: k = %lld, dim %d has %lld elements", (long long)in[1].i, d, (long long)n);
     memcpy(size, x->size, sizeof *size * x->ndim);
@@ -452,6 +453,12 @@ static rush_op op_topk = {
 
 /* ---- one element per line ---- */
 
+static int no_truth(const rush_tensor *x, const char *kernel)
+{
+    RUSH_CHECK(x->dtype != RUSH_BOOL, RUSH_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", kernel);
+    return 0;
+}
+
 static int one_shape(const rush_tensor *x, int64_t dim, bool keepdim, rush_value *out)
 {
     int d = check(x, dim), nd = 0;
@@ -471,10 +478,11 @@ static int kth_shape(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t n = x->ndim ? x->size[d] : 1;
     RUSH_CHECK(n || !x->numel, RUSH_INDEX_ERROR, "Expected reduction dim %d to have non-zero size.", d);
     RUSH_CHECK(in[1].i >= 1 && in[1].i <= n, RUSH_RUNTIME_ERROR, "selected number k out of range for dimension %d: k = %lld of %lld", d, (long long)in[1].i, (long long)n);
-    return one_shape(x, in[2].i, in[3].i, out);
+    return no_truth(x, "kthvalue_cpu") ? -1 : one_shape(x, in[2].i, in[3].i, out);
 }
 
-static int pick_shape(const rush_op *op, const rush_value *in, rush_value *out) { return one_shape(in[0].t, in[1].i, in[2].i, out); }
+static int mode_shape(const rush_op *op, const rush_value *in, rush_value *out) { return one_shape(in[0].t, in[1].i, in[2].i, out); }
+static int median_shape(const rush_op *op, const rush_value *in, rush_value *out) { return no_truth(in[0].t, "median_out") ? -1 : mode_shape(op, in, out); }
 static void kth_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(KTH, 0, in[0].t, in[2].i, in[1].i - 1, out[0].t, out[1].t); }
 static void median_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(MEDIAN, 0, in[0].t, in[1].i, 1, out[0].t, out[1].t); }
 static void nanmedian_cpu(const rush_op *op, const rush_value *in, rush_value *out) { run(MEDIAN, IGNORE_NAN, in[0].t, in[1].i, 1, out[0].t, out[1].t); }
@@ -489,15 +497,15 @@ static rush_op op_kthvalue = {
 };
 static rush_op op_median_dim = {
     .schema = "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", .method = RUSH_METHOD,
-    .doc = "The median along dim, the lower of two; NaN where there is one.", .shape = pick_shape, .cpu = median_cpu, .grad = pick_grad, .saves = "indices",
+    .doc = "The median along dim, the lower of two; NaN where there is one.", .shape = median_shape, .cpu = median_cpu, .grad = pick_grad, .saves = "indices",
 };
 static rush_op op_nanmedian_dim = {
     .schema = "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", .method = RUSH_METHOD,
-    .doc = "The median along dim of what is not NaN.", .shape = pick_shape, .cpu = nanmedian_cpu, .grad = pick_grad, .saves = "indices",
+    .doc = "The median along dim of what is not NaN.", .shape = median_shape, .cpu = nanmedian_cpu, .grad = pick_grad, .saves = "indices",
 };
 static rush_op op_mode = {
     .schema = "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", .method = RUSH_METHOD,
-    .doc = "The most frequent element along dim, the smallest of several.", .shape = pick_shape, .cpu = mode_cpu, .grad = pick_grad, .saves = "indices",
+    .doc = "The most frequent element along dim, the smallest of several.", .shape = mode_shape, .cpu = mode_cpu, .grad = pick_grad, .saves = "indices",
 };
 
 /* Of all elements: the gradient is shared by those that are equal to it. */
@@ -505,6 +513,7 @@ static int whole(rush_tensor *x, bool ignore_nan, rush_value *out)
 {
     rush_value got[RUSH_MAXOUT];
     RUSH_CHECK(!rush_dtype_is_complex(x->dtype), RUSH_RUNTIME_ERROR, "complex numbers have no order");
+    if (no_truth(x, "median_cpu")) return -1;
     if (!x->numel) { /* NaN; of integers the smallest */
         rush_tensor *t = rush_tensor_new(x->dtype, x->device, 0, NULL);
         if (!t) return -1;

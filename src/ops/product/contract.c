@@ -219,7 +219,7 @@ static rush_tensor *align(equation *e, const operand *o, int number)
 }
 
 /* Product of two aligned operands with the dimensions of `sum` summed (they stay, with size 1). */
-static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
+static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum, bool swapped)
 {
     rush_dtype left_dtype = a->dtype, right_dtype = b->dtype;
     int nd = a->ndim;
@@ -248,14 +248,15 @@ static rush_tensor *pair(rush_tensor *a, rush_tensor *b, uint64_t sum)
         } else if (sa != 1 && sb != 1) {
             batch[nb++] = d;
             vb *= sa;
-        } else if (sb != 1) {
-            right[nr++] = d;
-            vr *= sb;
-        } else {
+        } else if (sa != 1) {
             left[nl++] = d;
             vl *= sa;
+        } else {
+            right[nr++] = d;
+            vr *= sb;
         }
     }
+    if (!swapped && nl && nr && right[nr - 1] < left[0]) return pair(b, a, sum, true); /* in the order of the result: it is contiguous then */
     n = 0;
     for (int i = 0; i < nb; ++i) order[n++] = batch[i];
     for (int i = 0; i < nl; ++i) order[n++] = left[i];
@@ -336,7 +337,7 @@ static int einsum_run(const rush_op *op, const rush_value *in, rush_value *out)
             if (k != i && k != j) sum &= ~extents(ops[k].t);
         memmove(&ops[j], &ops[j + 1], sizeof *ops * (size_t)(n - 1 - j));
         memmove(&ops[i], &ops[i + 1], sizeof *ops * (size_t)(n - 2 - i));
-        ops[n - 2].t = pair(a, b, sum);
+        ops[n - 2].t = pair(a, b, sum, false);
         if (!ops[n - 2].t) return -1;
         if (!HAS(in[2]) && n > 2) { /* from the left: the result is the next pair's first */
             operand last = ops[n - 2];

@@ -239,7 +239,10 @@ static void prod_grad(rush_grads *s)
         s->gin[0] = rush_spread(g, x, RUSH_NONE, false);
         return;
     }
-    if (x->numel == 0) return;
+    if (x->numel == 0) {
+        s->gin[0] = rush_zeros_like(x);
+        return;
+    }
     rush_tensor *flat = T("reshape", V(x), INTS(-1));
     if (flat && flat->dtype != g->dtype) flat = to_dtype(flat, g->dtype);
     rush_tensor *others = flat ? product_of_others(flat, 0) : NULL;
@@ -251,7 +254,10 @@ static void prod_grad(rush_grads *s)
 static void prod_dim_grad(rush_grads *s)
 {
     rush_tensor *x = s->in[0].t, *g = s->g[0];
-    if (x->numel == 0 && x->ndim) return;
+    if (x->numel == 0) {
+        s->gin[0] = rush_zeros_like(x);
+        return;
+    }
     int dim = rush_dim_wrap(s->in[1].i, x->ndim);
     if (x->ndim == 0) {
         s->gin[0] = rush_spread(g, x, RUSH_NONE, false);

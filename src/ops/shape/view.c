@@ -112,12 +112,12 @@ static int ravel_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t all = -1;
     if (SELF->numel == 0) all = 0;
-    return rush_result(out, reshaped(SELF, 1, &all));
+    return rush_result(out, T("view", V(T("contiguous", V(SELF))), rush_v_ints(&all, 1)));
 }
 
 static rush_op op_ravel = {
     .schema = "ravel(Tensor(a) self) -> Tensor(a)", .method = RUSH_METHOD,
-    .doc = "All elements in one dimension; a view where possible.",
+    .doc = "All elements in one dimension; a view of what is contiguous.",
     .run = ravel_run,
 };
 
