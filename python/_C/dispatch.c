@@ -69,18 +69,24 @@ static PyObject *argument(const rush_arg *a, rush_value v)
     return py_from_value(&v);
 }
 
+static bool left_out(const rush_op *op, const rush_value *in, int i)
+{
+    return is_default(&op->args[i], &in[i]) && !(py_tracing() && py_holds_traced(&in[i], i));
+}
+
 /* As PyTorch hands them over: positions as far as they differ from their defaults, keywords that do. */
 int py_watch_arguments(rush_form form, const rush_op *op, const rush_value *in, const rush_value *out, PyObject **args, PyObject **kwargs)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; ++i)
-        if (!op->args[i].kwonly && !is_default(&op->args[i], &in[i])) n = i + 1;
+        if (!op->args[i].kwonly && !left_out(op, in, i)) n = i + 1;
     *args = PyTuple_New(n);
     *kwargs = PyDict_New();
     for (int i = 0; *args && *kwargs && i < op->nargs; ++i) {
         const rush_arg *a = &op->args[i];
-        if (a->kwonly ? is_default(a, &in[i]) : i >= n) continue;
+        if (a->kwonly ? left_out(op, in, i) : i >= n) continue;
         PyObject *x = argument(a, in[i]);
+        if (py_tracing()) x = py_traced_argument(&in[i], i, x);
         if (x && !a->kwonly) PyTuple_SET_ITEM(*args, i, x);
         else if (!x || PyDict_SetItemString(*kwargs, a->name, x)) return Py_XDECREF(x), -1;
         else Py_DECREF(x);

@@ -151,6 +151,15 @@ int py_nnmodule_init(PyObject *module);
 int py_profiler_init(PyObject *module);
 int py_capture_init(PyObject *module);
 extern _Thread_local bool py_capturing; /* calls are told: what goes around the road elsewhere goes along it */
+/* Traces in which sizes are tensors (capture.c): how many threads make one; is this thread one of them? */
+extern int py_traces;
+bool py_tracing(void);
+/* A tensor is taken for a number, which goes to this place, or to argument `arg` of the next call (else -1). */
+void py_trace_number(const void *at, int arg, PyObject *tensor);
+PyObject *py_traced_size(PyObject *self, int dim); /* a tensor; dim -1: how many elements */
+PyObject *py_traced_sizes(PyObject *self);
+bool py_holds_traced(const rush_value *, int arg); /* is argument `arg`, or one of its items, such a number? */
+PyObject *py_traced_argument(const rush_value *, int arg, PyObject *x); /* x, stolen, with the tensors in the numbers' places */
 #define py_is_seen(t) (rush_is_watched(t) || RUSH_UNLIKELY(py_capturing))
 int py_unpickle_init(PyObject *module);
 int py_archive_init(PyObject *module);

@@ -42,6 +42,7 @@ static int slice_bounds(PyObject *s, int64_t *start, int64_t *stop, int64_t *ste
         }
         if (ok < 0) return -1;
         if (!ok) return PyErr_Format(PyExc_TypeError, "slice indices must be integers or None or have an __index__ method"), -1;
+        if (RUSH_UNLIKELY(py_traces) && py_is_tensor(part[i])) py_trace_number(NULL, 2 + i, part[i]);
     }
     if (value[2] <= 0) return PyErr_Format(PyExc_ValueError, "step must be greater than zero"), -1;
     *start = value[0], *stop = value[1], *step = value[2];
@@ -52,7 +53,7 @@ static rush_tensor *take_slice(rush_tensor *t, int64_t dim, PyObject *s)
 {
     int64_t start, stop, step;
     if (slice_bounds(s, &start, &stop, &step)) return NULL;
-    if (start == 0 && stop >= t->size[dim] && step == 1) return t;
+    if (start == 0 && stop >= t->size[dim] && step == 1 && !py_tracing()) return t;
     rush_tensor *r = slice(t, dim, start, stop, step);
     return r ? r : py_raise();
 }
@@ -168,6 +169,7 @@ RUSH_HOT static int apply_entry(plan *p, PyObject *x, int *dim)
         rush_tensor *t = py_tensor_of(x);
         if (t->ndim == 0 && rush_dtypes[t->dtype].category <= 1 && t->device.type == RUSH_CPU && t->dtype != RUSH_BOOL && t->dtype != RUSH_U8) {
             i = rush_item_int(t); /* a 0-d tensor selects like an int */
+            if (RUSH_UNLIKELY(py_traces)) py_trace_number(NULL, 2, x);
             if (*dim >= p->t->ndim) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->t->ndim), -1;
             return (p->t = select_int(p->t, *dim, i, p->place)) ? 0 : py_raise_int();
         }

@@ -44,7 +44,7 @@ static int dim_argument(const char *name, PyObject *const *args, Py_ssize_t n, P
     return 0;
 }
 
-static PyObject *one_of(const char *name, const rush_tensor *t, const int64_t *values, PyObject *dim)
+static PyObject *one_of(const char *name, PyObject *self, const rush_tensor *t, const int64_t *values, PyObject *dim)
 {
     int64_t d;
     int ok = py_to_int(dim, &d);
@@ -52,14 +52,15 @@ static PyObject *one_of(const char *name, const rush_tensor *t, const int64_t *v
     if (!ok) return PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", name, py_type_name(dim));
     if (t->ndim == 0) return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
     int i = rush_dim_wrap(d, t->ndim);
-    return i < 0 ? py_raise() : PyLong_FromLongLong(values[i]);
+    return i < 0 ? py_raise() : self && py_tracing() ? py_traced_size(self, i) : PyLong_FromLongLong(values[i]);
 }
 
 static PyObject *size(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *dim;
     if (dim_argument("size", args, n, kwnames, &dim)) return NULL;
-    return dim ? one_of("size", self_of(self), self_of(self)->size, dim) : py_size(self_of(self)->ndim, self_of(self)->size);
+    if (!dim && py_tracing()) return py_traced_sizes(self);
+    return dim ? one_of("size", self, self_of(self), self_of(self)->size, dim) : py_size(self_of(self)->ndim, self_of(self)->size);
 }
 
 static PyObject *stride(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
@@ -67,14 +68,14 @@ static PyObject *stride(PyObject *self, PyObject *const *args, Py_ssize_t n, PyO
     PyObject *dim;
     rush_tensor *t = self_of(self);
     if (dim_argument("stride", args, n, kwnames, &dim) || has_no_strides(t, "strides")) return NULL;
-    if (dim) return one_of("stride", t, t->stride, dim);
+    if (dim) return one_of("stride", NULL, t, t->stride, dim);
     PyObject *tuple = PyTuple_New(t->ndim);
     for (int i = 0; tuple && i < t->ndim; ++i) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(t->stride[i]));
     return tuple;
 }
 
 static PyObject *ndimension(PyObject *self, PyObject *unused) { return PyLong_FromLong(self_of(self)->ndim); }
-static PyObject *numel(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(self_of(self)->numel); }
+static PyObject *numel(PyObject *self, PyObject *unused) { return py_tracing() ? py_traced_size(self, -1) : PyLong_FromLongLong(self_of(self)->numel); }
 static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(self_of(self)->offset); }
 static PyObject *element_size(PyObject *self, PyObject *unused) { return PyLong_FromLong(rush_dtypes[self_of(self)->dtype].size); }
 static PyObject *data_ptr(PyObject *self, PyObject *unused)
@@ -352,7 +353,7 @@ PyMethodDef py_tensor_object_methods[] = {
 
 /* ---- properties ---- */
 
-static PyObject *get_shape(PyObject *self, void *unused) { return py_size(self_of(self)->ndim, self_of(self)->size); }
+static PyObject *get_shape(PyObject *self, void *unused) { return py_tracing() ? py_traced_sizes(self) : py_size(self_of(self)->ndim, self_of(self)->size); }
 static PyObject *get_dtype(PyObject *self, void *unused) { return py_dtype(self_of(self)->dtype); }
 static PyObject *get_dev(PyObject *self, void *unused) { return py_device(self_of(self)->device); }
 static PyObject *get_layout(PyObject *self, void *unused) { return py_layout(self_of(self)->layout % RUSH_QUANTIZED); }

@@ -346,7 +346,7 @@ static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *self = PyTuple_Type.tp_new(type, args, kwargs);
     for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(self); ++i) {
         PyObject *item = PyTuple_GET_ITEM(self, i);
-        if (PyLong_CheckExact(item)) continue;
+        if (PyLong_CheckExact(item) || (py_tracing() && py_is_tensor(item))) continue;
         int64_t n;
         int symbol = is_symbol(item);
         if (symbol > 0) continue;
@@ -381,7 +381,7 @@ static PyObject *as_size(PyObject *tuple)
     if (!tuple || !PyTuple_Check(tuple) || Py_TYPE(tuple) == &py_type_Size) return tuple;
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
     for (Py_ssize_t i = 0; i < n; ++i)
-        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) {
+        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i)) && !(py_tracing() && py_is_tensor(PyTuple_GET_ITEM(tuple, i)))) {
             int symbol = is_symbol(PyTuple_GET_ITEM(tuple, i));
             if (symbol < 0) Py_CLEAR(tuple);
             if (symbol <= 0) return tuple;

@@ -69,13 +69,14 @@ RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
     if (py_is_tensor(x)) {
         rush_tensor *t = py_tensor_of(x);
         if (!t || t->numel != 1 || rush_dtypes[t->dtype].category != 1 || takes_gradient(t)) return 0;
-        if (py_is_seen(t)) {
+        if (py_is_seen(t) && !py_tracing()) {
             PyObject *number = py_item(x, NULL);
             int ok = number ? whole(number, out) : -1;
             Py_XDECREF(number);
             return ok;
         }
         *out = rush_item_int(t);
+        if (RUSH_UNLIKELY(py_traces)) py_trace_number(out, -1, x);
         return rush_failed() ? py_raise_int() : 1;
     }
     if (!PyIndex_Check(x)) return 0;
@@ -158,6 +159,7 @@ int py_to_number(PyObject *x, rush_value *out)
         rush_tensor *t = py_tensor_of(x);
         if (!t || t->ndim || takes_gradient(t) || !rush_ptr(t)) return 0;
         *out = element(t);
+        if (RUSH_UNLIKELY(py_traces)) py_trace_number(out, -1, x);
         return rush_failed() ? py_raise_int() : 1;
     }
     return py_plain_number(x, out);

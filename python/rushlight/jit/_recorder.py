@@ -1,7 +1,7 @@
 """torch.jit.trace: what a function calls on example inputs, written down as a program.
 
-_C._capture tells of each operation, composites whole. Sizes of the inputs that may vary are found by running again with other
-sizes: numbers that follow them in a straight line become expressions of size(); what does not follow stays fixed, as in PyTorch.
+_C._capture tells of each operation, composites whole. Sizes are tensors while it does, so that what is computed of them is written
+down as well, and stays free. What becomes a number of Python (int(), bool(), a loop's count) is a constant, and said to be.
 """
 import ast
 import inspect
@@ -44,6 +44,13 @@ def _text(s):
     return '"' + s.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
+class Number:
+    """A tensor where an operation takes a number."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
 class Record:
     """The calls of one run."""
 
@@ -51,103 +58,21 @@ class Record:
         self.calls = []
 
     def tell(self, name, form, args, kwargs, results, grad):
+        if name == "_local_scalar_dense":
+            warnings.warn("Converting a tensor to a Python number might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be "
+                          "treated as a constant in the future. This means that the trace might not generalize to other inputs!", torch.jit.TracerWarning, stacklevel=2)
+            return
         self.calls.append((name, form, args, dict(kwargs or {}), results))
 
+    def size(self, t, dim):
+        """A size of t, or with -1 how many elements it has, as a tensor."""
+        n = torch.tensor(t.numel() if dim < 0 else t.shape[dim])
+        self.calls.append(("numel" if dim < 0 else "size", 0, (t,) if dim < 0 else (t, dim), {}, (n,)))
+        return n
+
     def run(self, function, args, kwargs):
-        self.result = _C._capture(self.tell, function, tuple(args), dict(kwargs))
+        self.result = _C._capture(self.tell, function, tuple(args), dict(kwargs), self.size, Number)
         return self
-
-
-def _numbers(call):
-    """All whole numbers among a call's arguments, in order."""
-    found = []
-
-    def walk(x):
-        if isinstance(x, bool):
-            return
-        if isinstance(x, int):
-            found.append(x)
-        elif isinstance(x, (list, tuple)):
-            for v in x:
-                walk(v)
-    walk(call[2])
-    walk([call[3][k] for k in sorted(call[3])])
-    return found
-
-
-def _resized(tensors, places, new):
-    """The inputs with the sizes of these dimensions made `new`, by repeating what is there."""
-    out = list(tensors)
-    for k, d in places:
-        out[k] = out[k].index_select(d, torch.arange(new) % out[k].shape[d])
-    return out
-
-
-def _places(tensors):
-    """Which dimensions may vary together: first all of one size, then the first of each tensor, then each alone."""
-    by_size = {}
-    for k, (_, t) in enumerate(tensors):
-        for d, n in enumerate(t.shape):
-            if n:
-                by_size.setdefault(n, []).append((k, d))
-    return {n: [places, [p for p in places if p[1] == 0], *([p] for p in places)] if len(places) > 1 else [places] for n, places in sorted(by_size.items())}
-
-
-def _rebuilt(x, tensors):
-    if isinstance(x, torch.Tensor):
-        return next(tensors)
-    if isinstance(x, dict):
-        return {k: _rebuilt(v, tensors) for k, v in x.items()}
-    return type(x)(_rebuilt(v, tensors) for v in x)
-
-
-class Sizes:
-    """follows: call -> number -> (where the size is, slope, rest), where a number follows a size of the inputs."""
-
-    def __init__(self, first, function, args, kwargs, tensors, state):
-        self.follows, self.given = {}, (function, args, kwargs, tensors, state)
-        if not any(_numbers(c) for c in first.calls):
-            return
-        for size, groups in _places(tensors).items():
-            for k, places in enumerate(groups):
-                works = places and self.vary(first, size, places)
-                if works and k == 0:
-                    break
-
-    def vary(self, first, size, places):
-        function, args, kwargs, tensors, state = self.given
-        runs = []
-        for new in (size + 1, size + 3):
-            try:
-                with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    it = iter(_resized([t.detach() for _, t in tensors], places, new))
-                    given = [_rebuilt(a, it) for a in args]
-                    named = {k: _rebuilt(v, it) for k, v in kwargs.items()}
-                    runs.append((new, Record().run(function, given, named)))
-            except Exception:  # with this size the program is another one, or none: the size is not free
-                return False
-            finally:
-                state.restore()
-        return self.compare(first, size, places, runs)
-
-    def compare(self, first, size, places, runs):
-        found = []
-        for _, run in runs:
-            if len(run.calls) != len(first.calls) or any(a[:2] != b[:2] or len(_numbers(a)) != len(_numbers(b)) for a, b in zip(first.calls, run.calls)):
-                return False
-        for k, call in enumerate(first.calls):
-            for i, n in enumerate(_numbers(call)):
-                (s1, a), (s2, b) = ((s, _numbers(run.calls[k])[i]) for s, run in runs)
-                if n == a == b:
-                    continue
-                slope, rest = divmod(a - n, s1 - size)
-                if rest or b - n != slope * (s2 - size) or i in self.follows.get(k, ()):
-                    return False  # not in a straight line: this size is fixed
-                found.append((k, i, (places[0], slope, n - slope * size)))
-        for k, i, how in found:
-            self.follows.setdefault(k, {})[i] = how
-        return True
 
 
 class State:
@@ -168,7 +93,7 @@ class Writer:
 
     def __init__(self, owned):
         self.names, self.kept, self.lines, self.constants, self.owned = {}, [], [], [], owned
-        self.sizes, self.counted = {}, 0
+        self.numbers, self.read = set(), set()  # names of what is computed of sizes alone; names in the line that is written
 
     def give(self, t, name):
         self.names[id(t)] = name
@@ -183,29 +108,24 @@ class Writer:
                     raise Untraceable("a tensor that was computed outside of the trace, with gradients, is used in it")
                 self.constants.append(t.detach())
                 self.give(t, f"CONSTANTS.c{len(self.constants) - 1}")
+        self.read.add(self.names[id(t)])
         return self.names[id(t)]
 
-    def number(self, follows):
-        place, slope, rest = follows
-        text = self.sizes[place]
-        text = text if slope == 1 else f"torch.mul({text}, {slope})"
-        return text if not rest else f"torch.add({text}, {rest})"
-
-    def value(self, x, follows):
+    def value(self, x):
         if isinstance(x, torch.Tensor):
             return self.tensor(x)
+        if isinstance(x, Number):
+            return f"{'float' if x.tensor.is_floating_point() else 'int'}({self.tensor(x.tensor)})"
         if isinstance(x, bool) or x is None:
             return str(x)
         if isinstance(x, int):
-            self.counted += 1
-            known = follows.get(self.counted - 1)
-            return self.number(known) if known else str(x)
+            return str(x)
         if isinstance(x, float):
             return str(x) if math.isinf(x) or math.isnan(x) else repr(x)
         if isinstance(x, str):
             return _text(x)
         if isinstance(x, (list, tuple)):
-            inner = "[" + ", ".join(self.value(v, follows) for v in x) + "]"
+            inner = "[" + ", ".join(map(self.value, x)) + "]"
             if any(v is None for v in x):
                 return f"annotate(List[Optional[Tensor]], {inner})"
             return inner if x else f"annotate(List[int], {inner})"
@@ -217,18 +137,21 @@ class Writer:
             return f"torch.device({_text(str(x))})"
         raise Untraceable(f"an argument of {type(x)} has no form in a program")
 
-    def call(self, call, follows):
+    def call(self, call):
         name, form, args, kwargs, results = call
-        self.counted = 0
         base = name.split(".")[0]
-        written = [self.value(x, follows) for x in args]
-        named = {k: self.value(kwargs[k], follows) for k in sorted(kwargs)}
+        self.read = set()
+        written = [self.value(x) for x in args]
+        named = {k: self.value(kwargs[k]) for k in sorted(kwargs)}
         if name == "view.dtype" and len(written) == 2:  # a dtype is a number in programs, and a number in this place a size
             named["dtype"] = written.pop()
         if form == 1:
             base += "" if base.endswith("_") else "_"
         space, _, own = base.rpartition("::")
         text = (f"ops.{space}.{own}" if space else f"torch.{base}") + "(" + ", ".join(written + [f"{k}={v}" for k, v in named.items()]) + ")"
+        sized = len(results) == 1 and name in ("size", "numel")
+        if sized:
+            text = f"ops.prim.NumToTensor({text})"
         outs = []
         several = len(results) == 1 and isinstance(results[0], (list, tuple))
         for r in (results[0] if several else results):
@@ -237,7 +160,18 @@ class Writer:
                 self.give(r, outs[-1])
             else:
                 self.kept.append(r)
-        self.lines.append((", ".join(outs) + ("," if several else "") + " = " if outs else "") + text)
+        if sized or (form == 0 and self.read and self.read <= self.numbers):
+            self.numbers.update(outs)
+        self.lines.append(((", ".join(outs) + ("," if several else "") + " = " if outs else "") + text, outs, self.read))
+
+    def body(self, result):
+        """The lines, less those that compute numbers for nobody; `result` is what was read last."""
+        kept, needed = [], set(result)
+        for text, outs, read in reversed(self.lines):
+            if needed.intersection(outs) or not (outs and self.numbers.issuperset(outs)):
+                kept.append(text)
+                needed |= read
+        return kept[::-1]
 
     def result(self, x):
         """What is returned, and its type."""
@@ -265,7 +199,7 @@ def _parameters(function, args, kwargs):
     return [n for n in names[:len(args)]] + list(kwargs)
 
 
-def trace_text(name, function, args, kwargs, owned, modules, method=True):
+def trace_text(name, function, args, kwargs, owned, method=True):
     """The text of one method, and the tensors that it has as constants."""
     tensors, lines, types = [], [], []
     names = _parameters(function, args, kwargs)
@@ -274,16 +208,14 @@ def trace_text(name, function, args, kwargs, owned, modules, method=True):
         types.append(_flatten(x, n, tensors, lines))
     record = Record().run(function, args, kwargs)
     writer = Writer(owned)
-    for k, (n, t) in enumerate(tensors):
+    for n, t in tensors:
         writer.give(t, n)
-        writer.sizes.update({(k, d): f"torch.size({n}, {d})" for d in range(t.ndim)})
-    after = State(modules)
-    sizes = Sizes(record, function, args, kwargs, tensors, after)
-    for k, call in enumerate(record.calls):
-        writer.call(call, sizes.follows.get(k, {}))
+    for call in record.calls:
+        writer.call(call)
+    writer.read = set()
     value, type_ = writer.result(record.result)
     head = ["self"] * method + [f"{n}: {t}" for n, t in zip(names, types)]
-    body = lines + writer.lines + [f"return {value}"]
+    body = lines + writer.body(writer.read) + [f"return {value}"]
     return f"def {name}({', '.join(head)}) -> {type_}:\n" + "".join(f"  {x}\n" for x in body), writer.constants
 
 
@@ -357,7 +289,7 @@ def trace_methods(module, inputs):
     texts, constants, owned = [], [], owned_tensors(module)
     for name, (args, kwargs) in inputs.items():
         function = module if name == "forward" else getattr(module, name)
-        text, more = trace_text(name, function if name != "forward" else _Forward(module), args, kwargs, owned, [module])
+        text, more = trace_text(name, function if name != "forward" else _Forward(module), args, kwargs, owned)
         for i in reversed(range(len(more))):
             text = re.sub(rf"CONSTANTS\.c{i}\b", f"CONSTANTS.c{i + len(constants)}", text)
         constants += more
@@ -406,11 +338,9 @@ class TracedFunction:
 
 
 def trace_function(function, args, kwargs, cls):
-    owner = getattr(function, "__self__", None)
-    modules = [owner] if isinstance(owner, torch.nn.Module) else []
     name = getattr(function, "__name__", "traced")
     name = name if name.isidentifier() else "traced"
-    text, constants = trace_text(name, function, args, kwargs, {}, modules, method=False)
+    text, constants = trace_text(name, function, args, kwargs, {}, method=False)
     sources = [("__torch__", text, "a traced program")]
     return cls(_C._ScriptUnit(sources, tuple(constants)), f"__torch__.{name}", sources, constants, function)
 

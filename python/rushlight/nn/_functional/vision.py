@@ -76,7 +76,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
                     f"Input and output must have the same number of spatial dimensions, but got input with spatial "
                     f"dimensions of {list(input.shape[2:])} and output size of {size}. Please provide input tensor in "
                     "(N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
-            if not all(_is_integer(x) for x in size):
+            if not all(_is_integer(x) or isinstance(x, torch.Tensor) and x.dtype == torch.int64 for x in size):  # of a trace
                 raise TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, "
                                 f"int], but got size with types {[type(x) for x in size]}")
             sizes = list(size)
@@ -100,7 +100,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if mode == "area" and sizes is None:
         recompute_scale_factor = True
     if recompute_scale_factor:
-        sizes = [math.floor(input.size(i + 2) * factors[i]) for i in range(dims)]
+        sizes = [n.floor().long() if isinstance(n, torch.Tensor) else math.floor(n) for n in (input.size(i + 2) * factors[i] for i in range(dims))]
         factors = None
     if antialias and not (mode in _ANTIALIASED and input.dim() == 4):
         raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
