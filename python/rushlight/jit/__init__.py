@@ -137,7 +137,7 @@ class RecursiveScriptModule(ScriptModule):
 TracedModule = TopLevelTracedModule = RecursiveScriptModule
 
 
-from . import _recorder  # noqa: E402
+from . import _recorder, _recursive  # noqa: E402, F401
 
 
 class ScriptFunction(_recorder.TracedFunction):

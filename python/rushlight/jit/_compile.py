@@ -65,7 +65,19 @@ class Items:
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enumerate, reversed, list, tuple, dict, int, float, bool, str, complex, round, divmod, ord, chr, hex, oct, bin, isinstance, id, hash}
 _LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
-_MODES = {"is_scripting", "is_tracing"}  # questions that a program knows the answer to
+_CASTS = {"bool": torch.bool, "byte": torch.uint8, "char": torch.int8, "short": torch.int16, "int": torch.int32, "long": torch.int64, "half": torch.float16,
+          "bfloat16": torch.bfloat16, "float": torch.float32, "double": torch.float64, "cfloat": torch.complex64, "cdouble": torch.complex128}  # methods of tensors
+_MODES = {"is_scripting", "is_tracing", "is_compiling", "is_dynamo_compiling", "is_exporting"}  # questions that a program knows the answer to
+
+
+def _is_repeated(node):
+    """A tuple times a number, or what is added to one: in the language a list."""
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
+    if sides and isinstance(node.op, ast.Mult):
+        return any(isinstance(x, ast.Tuple) for x in sides)
+    return bool(sides) and isinstance(node.op, ast.Add) and any(map(_is_repeated, sides))
+
+
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 
@@ -129,6 +141,7 @@ class Compiler:
         self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
         self.stores = collections.Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.locals |= set(self.stores)
+        self.tensors = set()  # arguments that are tensors by their annotation, and stay what they are
 
     # ---- names and types ----
 
@@ -195,6 +208,8 @@ class Compiler:
 
     def attribute(self, of, name, node):
         m = of.module
+        if name == "__class__":
+            return Py(type(m))
         if of.owner.is_plain:
             return of.owner.attribute(of, name)
         if name in m._modules:
@@ -284,6 +299,9 @@ class Compiler:
             name = getattr(f.value, "__name__", "")
             if is_own(f.value) and name in _MODES or name == "is_torchdynamo_compiling":
                 return Const(name == "is_scripting")
+            if f.value is isinstance and len(node.args) == 2 and self.is_tensor(node.args[0]):
+                kinds = self.kinds(node.args[1])
+                return Const(any(k is torch.Tensor for k in (kinds if isinstance(kinds, tuple) else (kinds,))))
             known = [self.static(a) for a in node.args]
             if f.value is isinstance and len(known) == 2 and isinstance(known[0], (Mod, Const)):
                 kinds = self.kinds(node.args[1])
@@ -355,8 +373,13 @@ class Compiler:
     def name(self, name):
         return name + "_" if name in ("torch", "ops", "inf", "nan", "infj", "nanj", "annotate", "uninitialized", "unchecked_cast", "fork", "CONSTANTS") else name
 
+    def is_tensor(self, node):
+        return isinstance(node, ast.Name) and node.id in self.tensors
+
     def expr_Attribute(self, node):
         of = self.static(node.value)
+        if self.is_tensor(node.value) and not hasattr(torch.Tensor, node.attr):
+            raise self.source.error(node, f"'Tensor' object has no attribute or method '{node.attr}'.")
         return ast.Attribute(raw(of.text) if isinstance(of, Mod) else self.expr(node.value), node.attr, ast.Load())
 
     def expr_Subscript(self, node):
@@ -372,7 +395,10 @@ class Compiler:
         if isinstance(node.op, ast.Mod) and isinstance(self.static(node.left), Const) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
             args = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
             return ast.Call(ast.Attribute(ast.Constant(node.left.value.replace("%s", "{}").replace("%d", "{}")), "format", ast.Load()), [self.expr(a) for a in args], [])
-        return ast.BinOp(self.expr(node.left), node.op, self.expr(node.right))
+        sides = [node.left, node.right]
+        if _is_repeated(node):
+            sides = [ast.List(x.elts, x.ctx) if isinstance(x, ast.Tuple) else x for x in sides]
+        return ast.BinOp(self.expr(sides[0]), node.op, self.expr(sides[1]))
 
     def expr_UnaryOp(self, node):
         return ast.UnaryOp(node.op, self.expr(node.operand))
@@ -475,7 +501,10 @@ class Compiler:
             name = self.owner.need_super(node.func.attr, self.fn)
             return self.called(f"self.{name}", node)
         if isinstance(node.func, ast.Attribute):
-            return ast.Call(ast.Attribute(self.expr(node.func.value), node.func.attr, ast.Load()), *self.arguments(node))
+            of = self.expr(node.func.value)
+            if node.func.attr in _CASTS and not node.args and not node.keywords:
+                return ast.Call(raw("torch.to"), [of, ast.Constant(_C._script_code(_CASTS[node.func.attr]))], [])
+            return ast.Call(ast.Attribute(of, node.func.attr, ast.Load()), *self.arguments(node))
         return ast.Call(self.expr(node.func), *self.arguments(node))
 
     def call_method(self, f, node):
@@ -788,6 +817,8 @@ class Compiler:
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
             text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
+            if text == "Tensor" and arg.arg not in self.stores and arg.arg not in defaults:
+                self.tensors.add(arg.arg)
             if arg.arg in defaults:
                 if not is_constant(defaults[arg.arg]):
                     if not isinstance(defaults[arg.arg], enum.Enum):
