@@ -330,7 +330,9 @@ PyObject *py_get_retains_grad(PyObject *self, void *unused)
 PyObject *py_get_output_nr(PyObject *self, void *unused)
 {
     rush_tensor *t = py_tensor_of(self);
-    return PyLong_FromLong(t->ag && t->ag->fn ? (long)t->ag->slot : 0);
+    const rush_node *fn = t->ag ? t->ag->fn : NULL;
+    bool by_itself = fn && fn->op && fn->op->flags & RUSH_VIEW && !(t->flags & RUSH_T_MANY_VIEW); /* a view by itself has no siblings to tell it from */
+    return PyLong_FromLong(fn && !by_itself ? (long)t->ag->slot : 0);
 }
 
 /* The hooks as a dict by number, as code that looks at it expects; None when there are none. Setting to None drops them. */
