@@ -7,7 +7,7 @@
 enum { TOPK_F32, TOPK_F64, TOPK_I32, TOPK_I64, TOPK_TYPES };
 
 struct rush_topk_kernels {
-    /* The k largest (or smallest) of n >= k elements in order, with their places; equal ones as they come. NaN is the largest. */
+    /* The k largest (or smallest) of n >= k elements in order, with their places; of equal ones those that std::partial_sort finds. NaN is the largest. */
     void (*best[TOPK_TYPES])(const void *x, int64_t n, int64_t k, bool largest, void *values, int64_t *places);
 };
 RUSH_KERNEL_TABLE(topk);

@@ -527,41 +527,17 @@ static int multinomial_shape(const rush_op *op, const rush_value *in, rush_value
     return rush_out_t(out, 0, p, RUSH_I64, p->ndim, size) ? 0 : -1;
 }
 
-typedef struct ranked {
-    double key;
-    int64_t at;
-} ranked;
-
-static int higher_first(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    return x->key < y->key ? 1 : x->key > y->key ? -1 : (x->at > y->at) - (x->at < y->at);
-}
-
 /* Without replacement: the n largest of p / e, e exponential (each computed in p's dtype). */
-static void without(const rush_tensor *p, int64_t *to, int64_t n, int64_t k, rush_generator *g)
+static void without(const rush_tensor *p, int64_t *to, int64_t n, rush_generator *g)
 {
     sampler s;
+    rush_value best[RUSH_MAXOUT];
     rush_tensor *e = rush_tensor_new(p->dtype, p->device, p->ndim, p->size);
     if (!e || rush_sampler_exponential(&s, p->dtype, 1)) return;
     rush_sample_into(e, &s, g);
     rush_tensor *q = T("div.Tensor", V((rush_tensor *)p), V(e));
-    const rush_tensor *keys = q ? rush_cast_copy(q, RUSH_F64) : NULL;
-    ranked *r = rush_scope_alloc((size_t)k * sizeof *r);
-    if (!keys || !r) return;
-    const double *x = rush_ptr(keys);
-    for (int64_t row = 0; row * k < p->numel; row++, to += n) {
-        if (n == 1) {
-            int64_t best = 0;
-            for (int64_t i = 1; i < k; i++)
-                if (x[row * k + i] > x[row * k + best]) best = i;
-            *to = best;
-            continue;
-        }
-        for (int64_t i = 0; i < k; i++) r[i] = (ranked){x[row * k + i], i};
-        qsort(r, (size_t)k, sizeof *r, higher_first);
-        for (int64_t i = 0; i < n; i++) to[i] = r[i].at;
-    }
+    rush_tensor *places = !q ? NULL : n == 1 ? T("argmax", V(q), V(-1), V(true)) : TN(best, "topk", V(q), V(n)) ? NULL : best[1].t;
+    if ((places = rush_contiguous_copy(places))) memcpy(to, rush_ptr(places), sizeof *to * (size_t)places->numel);
 }
 
 /* With replacement: a uniform double is looked up in the running sums, which are kept in p's dtype. */
@@ -606,7 +582,8 @@ static void multinomial_cpu(const rush_op *op, const rush_value *in, rush_value 
     if (check_weights(p, k) || !to->numel) return;
     rush_tensor *draft = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, to->ndim, to->size);
     if (!draft) return;
-    (I_(in[2]) && n > 1 ? with : without)(p, rush_ptr(draft), n, k, rush_generator_of(in[3]));
+    if (I_(in[2]) && n > 1) with(p, rush_ptr(draft), n, k, rush_generator_of(in[3]));
+    else without(p, rush_ptr(draft), n, rush_generator_of(in[3]));
     if (draft != to && !rush_failed()) rush_copy_into(to, draft);
 }
 

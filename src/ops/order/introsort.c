@@ -42,3 +42,5 @@ typedef struct pieces {
 
 void rush_introsort(rush_pair *p, int64_t n) { sort_pairs(p, n); }
 void rush_introsort_packed(uint64_t *p, int64_t n) { sort_packed(p, n); }
+void rush_introsort_top(rush_pair *p, int64_t n, int64_t k) { top_pairs(p, n, k); }
+void rush_introsort_top_packed(uint64_t *p, int64_t n, int64_t k) { top_packed(p, n, k); }

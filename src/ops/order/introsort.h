@@ -13,5 +13,8 @@ typedef struct rush_pair {
 void rush_introsort(rush_pair *, int64_t n);
 /* The same of pairs in one word each: the key in the upper half, the place in the lower. */
 void rush_introsort_packed(uint64_t *, int64_t n);
+/* The k <= n least ones to the front and in order, equal ones where PyTorch's topk finds them. */
+void rush_introsort_top(rush_pair *, int64_t n, int64_t k);
+void rush_introsort_top_packed(uint64_t *, int64_t n, int64_t k);
 
 #endif

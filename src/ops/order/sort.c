@@ -199,19 +199,6 @@ static bool is_nan_key(const lines *l, uint64_t key, int bytes)
     return rush_dtype_is_float(l->x->dtype) && key == (bytes == 8 ? UINT64_MAX : UINT32_MAX);
 }
 
-/* The k smallest of n pairs in order, by keeping the best so far: for small k. */
-static void keep_best(pair *p, int64_t n, int64_t k)
-{
-    for (int64_t i = 1; i < n; ++i) {
-        int64_t j = RUSH_MIN(i, k);
-        pair x = p[i];
-        if (i >= k && x.key >= p[k - 1].key) continue;
-        if (i >= k) j = k - 1;
-        for (; j > 0 && p[j - 1].key > x.key; --j) p[j] = p[j - 1];
-        p[j] = x;
-    }
-}
-
 static void put(lines *l, int64_t line, int64_t row, const char *x, int64_t at)
 {
     int64_t outer = line / l->inner, c = line % l->inner, rows = l->what == SORT ? l->k : 1;
@@ -240,16 +227,35 @@ static void put_sorted(lines *l, int64_t line, const char *x, const pair *p, con
         for (int64_t i = 0; i < k; ++i) ((uint64_t *)(void *)to)[i] = ((const uint64_t *)(const void *)x)[places[i]];
 }
 
+/* The k first of a line in place, equal ones where PyTorch finds them; packed, or pairs. */
+static bool top_of(pair *p, const char *x, rush_dtype d, int64_t step, int64_t n, int64_t k, bool descending)
+{
+    int bytes;
+    bool packed = rush_dtypes[d].size <= 4 && n <= UINT32_MAX;
+    if (packed) {
+        make_packed((uint64_t *)p, x, d, step, n, descending);
+        rush_introsort_top_packed((uint64_t *)p, n, k);
+    } else {
+        make_keys(p, x, d, step, n, descending, &bytes);
+        rush_introsort_top(p, n, k);
+    }
+    return packed;
+}
+
 static void one_line(lines *l, int64_t line, pair *p, pair *spare)
 {
     int bytes;
     int64_t n = l->n, step = l->inner * (int64_t)l->item;
     const char *x = (const char *)rush_ptr(l->x) + (line / l->inner * n * l->inner + line % l->inner) * l->item;
+    if (l->top) {
+        bool packed = top_of(p, x, (rush_dtype)l->x->dtype, step, n, l->k, l->descending);
+        return put_sorted(l, line, x, p, packed ? (uint64_t *)p : NULL);
+    }
     bool shared, plain = l->swaps && !expects_equals(l->item, n); /* any sort will do, unless it finds equal elements */
     if (!l->swaps || plain) {
         make_keys(p, x, l->x->dtype, step, n, l->descending, &bytes);
-        if (l->top && l->k <= 64 && l->k * 4 < n) keep_best(p, n, l->k);
-        else if (l->what == SORT || l->what == MODE) sort_pairs(p, spare, n, bytes);
+        if (l->what == SORT) sort_pairs(p, spare, n, bytes);
+        else if (l->what == MODE) rush_introsort(p, n);
     }
     if (l->swaps && (!plain || has_equals(p, n))) {
         if (l->item <= 4 && n <= UINT32_MAX) {
@@ -439,7 +445,7 @@ static void topk_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
     int64_t k = in[1].i, last = x->ndim - 1;
-    if (x->ndim && x->numel && k && k <= 128 && rush_dim_wrap(in[2].i, x->ndim) == last && k * 4 <= x->size[last] && x->dtype != RUSH_U64)
+    if (x->ndim && x->numel && k && rush_dim_wrap(in[2].i, x->ndim) == last && k <= x->size[last] / 64 && x->dtype != RUSH_U64)
         topk_few(x, k, in[3].i, out[0].t, out[1].t);
     else run(SORT, TOP | (in[3].i ? DESCENDING : 0), x, in[2].i, x->ndim ? k : RUSH_MIN(k, 1), out[0].t, out[1].t);
 }
