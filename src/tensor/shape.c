@@ -224,6 +224,7 @@ int rush_overlaps_input(void)
 
 bool rush_self_overlap(const rush_tensor *t)
 {
+    if (!t->numel) return false;
     for (int d = 0; d < t->ndim; ++d)
         if (t->stride[d] == 0 && t->size[d] > 1) return true;
     return false;

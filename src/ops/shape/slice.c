@@ -498,6 +498,24 @@ static rush_tensor *places(const rush_tensor *on, int64_t n, rush_value size, ru
     return all ? T("reshape", V(all), INTS(-1)) : NULL;
 }
 
+/* May two indices lead to one place? By PyTorch's rule: a stride is not beyond what the smaller ones span. */
+static bool may_overlap(const rush_tensor *t)
+{
+    bool done[RUSH_MAXDIM] = {false};
+    int64_t spanned = 0;
+    if (t->flags & RUSH_T_DENSE || !t->numel) return false;
+    for (int k = 0; k < t->ndim; ++k) {
+        int least = -1;
+        for (int d = 0; d < t->ndim; ++d)
+            if (!done[d] && (least < 0 || t->stride[d] < t->stride[least])) least = d;
+        done[least] = true;
+        if (t->size[least] == 1) continue;
+        if (t->stride[least] <= spanned) return true;
+        spanned += (t->size[least] - 1) * t->stride[least];
+    }
+    return false;
+}
+
 /* Both geometries are places in one buffer: the gradient is added up there and read back. Places that several elements
  * of self share give each of them an equal part. */
 static void as_strided_grad(rush_grads *s)
@@ -513,7 +531,7 @@ static void as_strided_grad(rush_grads *s)
     rush_tensor *at = places(g, n, size, stride, to - base);
     if (!at) return;
     buffer = T("index_add", V(buffer), V((int64_t)0), V(at), V(T("reshape", V(g), INTS(-1))));
-    if (rush_self_overlap(self)) {
+    if (may_overlap(self)) {
         rush_tensor *seen = places(g, n, self_size, self_stride, from - base);
         if (!seen) return;
         rush_tensor *count = T("new_zeros", V(g), rush_v_ints(&n, 1));
