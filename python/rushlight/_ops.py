@@ -9,7 +9,7 @@ import sys
 import types
 
 import rushlight as torch
-from rushlight import _C
+from rushlight import _C, _stable
 
 # (folder, file) of libraries of other packages -> one of the operators in them, which rushlight has
 _OWN_LIBRARIES = {("torchvision", "image"): "image::decode_image", ("torchvision", "_C"): "torchvision::nms",
@@ -367,6 +367,7 @@ class _Ops(types.ModuleType):
             self.loaded_libraries.add(path)
             return
         path = os.path.abspath(str(path))
+        _stable.load()
         before = len(_C._dispatch_get_all_op_names())
         try:
             library = ctypes.CDLL(path)
@@ -376,7 +377,7 @@ class _Ops(types.ModuleType):
             register = library.register_operations
         except (OSError, AttributeError) as error:
             raise OSError("Could not load this library: %s (%s; rushlight loads shared objects that were compiled against "
-                          "its own headers, not against libtorch)" % (path, error)) from None
+                          "its own headers or PyTorch's stable ones, not against the rest of libtorch)" % (path, error)) from None
         if register():
             library.rush_error.restype = ctypes.c_char_p
             message = (library.rush_error() or b"register_operations failed").decode()

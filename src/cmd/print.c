@@ -1,6 +1,6 @@
 /* print.c - walks the registry and prints what must be text: C prototypes, their bodies, the reference pages.
  *
- *     print header | source | reference | at | lacks
+ *     print header | source | reference | at | stable | lacks
  *
  * Run while building; what it prints is never edited or committed. op/cname.c tells the names. Arguments that have no default
  * are parameters; the others are fields of an options struct: rush_conv2d(x, w, .stride = RUSH_INTS(2, 2)). C++ has them as
@@ -329,7 +329,8 @@ int main(int argc, char **argv)
     else if (argc == 2 && !strcmp(argv[1], "source")) print_source();
     else if (argc == 2 && !strcmp(argv[1], "reference")) print_reference();
     else if (argc == 2 && !strcmp(argv[1], "at")) print_at();
+    else if (argc == 2 && !strcmp(argv[1], "stable")) print_stable();
     else if (argc == 2 && !strcmp(argv[1], "lacks")) print_lacks();
-    else return fprintf(stderr, "usage: %s header|source|reference|at|lacks\n", argv[0]), 2;
+    else return fprintf(stderr, "usage: %s header|source|reference|at|stable|lacks\n", argv[0]), 2;
     return fflush(stdout) || ferror(stdout);
 }

@@ -4,6 +4,7 @@
 
 #include "op/op.h"
 
+void print_stable(void); /* the functions of AOTInductor's programs */
 void print_at(void); /* ATen's functions and methods for C++ */
 
 #endif
