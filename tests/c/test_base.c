@@ -182,7 +182,7 @@ static void forked_child_works(void **state)
     rush_parallel_for(1000, 1, add_up, &sum);
     pid_t child = fork();
     if (!child) {
-        alarm(20);
+        alarm(120);
         sum = 0;
         rush_parallel_for(1000, 1, add_up, &sum);
         _exit(sum == 499500 && rush_num_threads() == 1 ? 0 : 1);

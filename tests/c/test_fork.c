@@ -62,7 +62,7 @@ static void *busy(void *arg)
 
 static void child(void)
 {
-    alarm(20); /* it hangs: SIGALRM ends it */
+    alarm(120); /* it hangs: SIGALRM ends it */
     for (int64_t i = 0; i < 3; ++i)
         for (size_t k = 0; k < RUSH_COUNT(work); ++k)
             rush_scope() work[k](i);
@@ -123,7 +123,7 @@ static void objects_of_the_parent(void **state)
     for (int n = 0; n < 20; ++n) {
         pid_t pid = fork();
         if (!pid) {
-            alarm(20);
+            alarm(120);
             rush_tensor *batch[1];
             rush_scope() {
                 T("randn.generator", rush_v_ints((int64_t[]){10}, 1), ((rush_value){.kind = RUSH_V_GENERATOR, .gen = g}));

@@ -92,8 +92,8 @@ def test_large_batches_travel_in_shared_memory():
 def test_failing_workers_are_named_at_once(trouble, error, words):
     start = time.time()
     with pytest.raises(error, match=words):
-        list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2, timeout=3 if trouble == "hang" else 0))  # a worker starts within that
-    assert time.time() - start < 30
+        list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2, timeout=6 if trouble == "hang" else 0))  # a worker starts within that
+    assert time.time() - start < 60
 
 
 class Slow(Numbers):
@@ -187,11 +187,11 @@ def test_many_failures_leave_nothing(kind):
         start = time.time()
         with pytest.raises((RuntimeError, ValueError), match="worker") as caught:
             list(DataLoader(Numbers(trouble=trouble), batch_size=2, num_workers=2, worker_type=kind))
-        assert time.time() - start < 2
+        assert time.time() - start < 15     # at once, on a busy machine
         del caught
     import gc
     gc.collect()
-    assert not children_of(os.getpid()) and wait_until(lambda: threading.active_count() == threads, 1)
+    assert not children_of(os.getpid()) and wait_until(lambda: threading.active_count() == threads, 15)
     assert len(os.listdir("/proc/self/fd")) <= handles + 2
 
 
@@ -199,7 +199,7 @@ def test_failing_thread_is_named():
     with pytest.raises(ValueError, match="(?s)worker process [01].*bad sample.*a thread.*sample 7"):
         list(DataLoader(Numbers(trouble="raise"), batch_size=2, num_workers=2, worker_type="thread"))
     with pytest.raises(RuntimeError, match=r"worker \d was reading .*sample 7\b"):
-        list(DataLoader(Numbers(trouble="hang"), batch_size=2, num_workers=2, worker_type="thread", timeout=0.5))
+        list(DataLoader(Numbers(trouble="hang"), batch_size=2, num_workers=2, worker_type="thread", timeout=3))
 
 
 class Waiting(Numbers):

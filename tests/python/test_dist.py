@@ -239,7 +239,7 @@ def test_a_death_is_told_within_five_seconds(how):
             assert [job.processes[r].returncode for r in (0, 2)] == [1, 1]
             assert any("rank 1 on host" in s for s in said) and all(where in s for s in said), said
         took = time.monotonic() - began
-    assert took < 20, took  # five seconds, and some for a busy machine; without anybody telling, it would be a minute
+    assert took < 45, took  # five seconds, and some for a busy machine; without anybody telling, it would be a minute
 
 
 @pytest.mark.parametrize("calls, words", [

@@ -350,4 +350,4 @@ print(told(rpc.shutdown)[0])
         os.kill(job.processes[1].pid, signal.SIGKILL)
         outs = [job.processes[i].communicate(timeout=60)[0] for i in (0, 2)]
     assert outs == ["DistBackendError True DistBackendError\nDistBackendError\n", "DistBackendError\n"]
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 40    # 2 s on a machine that has time; nobody waits for the minute of the call

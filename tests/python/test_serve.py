@@ -33,7 +33,7 @@ class Server:
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
 
     def ask(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         content = answer.read()
@@ -45,13 +45,13 @@ class Server:
         return self.ask("POST", f"/v2/models/{model}/infer", body)
 
     def raw(self, data):
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as s:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as s:
             s.sendall(data)
             return s.recv(65536)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(timeout=30) == 0, self.process.stderr.read()
+        assert self.process.wait(timeout=60) == 0, self.process.stderr.read()
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +171,10 @@ def test_key_and_end(tmp_path):
     assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secret"})[0] == 200
     assert server.ask("GET", "/v2/health/live", headers={"X-API-Key": "secret"})[0] == 200
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]})
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:     # half of a request is read when the end is asked for
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:     # half of a request is read when the end is asked for
         s.sendall(f"POST /v2/models/times/infer HTTP/1.1\r\nX-API-Key: secret\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n{body[:20]}".encode())
         assert s.recv(4096).startswith(b"HTTP/1.1 100 Continue")    # sent when the body is asked for: a busy machine may take long to get there
         server.process.send_signal(signal.SIGTERM)
         s.sendall(body[20:].encode())
         assert s.recv(4096).startswith(b"HTTP/1.1 200 OK")
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=60) == 0

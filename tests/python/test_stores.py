@@ -87,7 +87,7 @@ def test_a_server_that_is_stopped():
             began = time.monotonic()
             with pytest.raises(dist.DistNetworkError, match="its server is silent for 3.5 s: it is stopped"):
                 ask()
-            assert time.monotonic() - began < 20  # 4.5 s on a machine that has time
+            assert time.monotonic() - began < 40  # 4.5 s on a machine that has time
     finally:
         server.kill()
         server.wait()

@@ -120,14 +120,14 @@ def test_singular_values_of_what_is_not_finite(bad):
 
 
 def test_loops_over_nothing():
-    many, began = 2**40, time.time()
+    many, began = 2**40, time.process_time()
     assert torch.triu_indices(many, 4).tolist() == torch.triu_indices(4, 4).tolist() and torch.tril_indices(many, 4, -many + 1).tolist() == [[many - 1], [0]]
     assert torch.linalg.qr(torch.empty(many, 0, 5)).Q.shape == (many, 0, 0)
     with pytest.raises(RuntimeError, match="pieces"):
         torch.empty(0).chunk(2**31)
     assert torch._sample_dirichlet(torch.tensor([math.inf, 1.0])).isfinite().all()
     assert torch.binomial(torch.tensor([math.nan, math.inf]), torch.tensor([0.5, 0.5])).tolist()[1] == math.inf
-    assert time.time() - began < 2
+    assert time.process_time() - began < 2
 
 
 F32 = torch.ones(4, 4)
