@@ -30,7 +30,7 @@ static inline T at_most(T x, T high) { return x > high ? high : x; }
 #define HAS_F 0
 #define HAS_C 0
 #define REAL_T T
-#define ARG(k) (T)args->i[k]
+#define ARG(k) CAST(args->i[k])
 #if IS_BOOL
 #define HAS_B 1
 #define HAS_I 0
