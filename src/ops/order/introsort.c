@@ -1,4 +1,4 @@
-/* introsort.c - the sort of the GNU C++ library, swap for swap.
+/* introsort.c - the sort of the GNU C++ library, swap for swap, and the selections that topk is made of.
  *
  * An unstable sort of PyTorch is std::sort on pairs of element and place, so the places of equal elements tell which swaps it
  * made: quicksort by the median of three until 16 are left, heapsort where that goes too deep, insertion sort at the end.
