@@ -10,10 +10,9 @@
  * Options that are left out are PyTorch's defaults, so are all where NULL stands for them. In C++ options are a struct,
  * rush_nn_linear(32, 10, {.no_bias = true}) since C++20, and calls without them end before it: rush_nn_linear(32, 10).
  */
+#include <rushlight.h> /* before the guard: it includes this header, and those that need it after */
 #ifndef RUSHLIGHT_NN_H
 #define RUSHLIGHT_NN_H
-
-#include <rushlight.h>
 
 #ifdef __cplusplus
 extern "C" {

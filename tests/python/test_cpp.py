@@ -36,6 +36,12 @@ def printed(compiler, standard, source, program):
     return done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("header", sorted(p.name for p in (ROOT / "include/rushlight").glob("*.h")))
+@pytest.mark.parametrize("compiler, language", [("gcc", "c"), ("g++", "c++"), ("clang", "c"), ("clang++", "c++")])
+def test_each_header_stands_alone(compiler, language, header):
+    compiled(compiler, "-x", language, "-fsyntax-only", "-", text="#include <rushlight/%s>\n" % header)
+
+
 @pytest.mark.parametrize("compiler, standard, source", [("gcc", "-std=gnu11", "typed.c"), ("g++", "-std=c++17", "typed.cpp")])
 def test_typed(compiler, standard, source, tmp_path):
     assert printed(compiler, standard, ROOT / "tests" / "cpp" / source, tmp_path / "program") == "fine\n"
