@@ -169,7 +169,7 @@ static void print_body(const rush_op *op, const char *how)
 }
 
 /* Methods in C++, for which Python has something else. */
-static const char *const more_methods[] = {"to", "alias", "type_as"};
+static const char *const more_methods[] = {"to", "alias", "type_as", "slice", "nonzero", "is_nonzero", "mT", "mH", "matrix_H", "numpy_T"};
 
 static bool ends_with_line(const rush_op *op) { return op->base[strlen(op->base) - 1] == '_'; }
 

@@ -58,6 +58,10 @@ static void tensors()
     SAME((x + 1).sum().item<double>(), 21);
     SAME((2 - x)[1][2].item<float>(), -3);
     SAME(x.sizes().vec(), (std::vector<int64_t>{2, 3}));
+    SAME(x.slice(1, 1).sizes().vec(), (std::vector<int64_t>{2, 2}));
+    SAME(x.slice(/*dim=*/0, 0, 1).sum().item<double>(), 3);
+    SAME(x.nonzero().size(0), 5);
+    SAME(x.where(x > 2, x.mT().mT() * 0).sum().item<double>(), 12);
     SAME(x.sum(0).numel() + x.sum({0, 1}).dim(), 3);
     SAME(std::get<1>(x.max(1)).sum().item<int64_t>(), 4);
     using namespace torch::indexing;

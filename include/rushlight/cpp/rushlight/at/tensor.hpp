@@ -290,6 +290,8 @@ public:
     Tensor &operator|=(const Operand &other);
     Tensor &operator^=(const Operand &other);
 
+    Tensor where(const Tensor &condition, const Tensor &other) const;
+    Tensor polygamma(int64_t n) const;
     Tensor toType(ScalarType type) const;
     Tensor cpu() const;
     Tensor cuda() const;
@@ -589,6 +591,8 @@ inline bool Tensor::is_contiguous(MemoryFormat format) const
 }
 inline int64_t Tensor::storage_offset() const { return rush_storage_offset(given()); }
 inline Tensor Tensor::data() const { return detach(); }
+inline Tensor Tensor::where(const Tensor &condition, const Tensor &other) const { return at::where(condition, *this, other); }
+inline Tensor Tensor::polygamma(int64_t n) const { return at::polygamma(n, *this); }
 inline Tensor Tensor::toType(ScalarType type) const { return to(type); }
 inline Tensor Tensor::cpu() const { return to(TensorOptions(kCPU)); }
 inline Tensor Tensor::cuda() const { return to(TensorOptions(kCUDA)); }
