@@ -5,7 +5,7 @@
 
 ORACLE is a Python with PyTorch, PYTHON one without it but with lightning, accelerate, torchmetrics, torchvision, transformers<4.48 (the last to have
 AdamW), gymnasium (these without their dependency torch) and hydra-core, boto3, fsspec, aiohttp, cloudpickle, farama-notifications, pillow, pandas,
-sentencepiece, setuptools<70; the packages are taken from PYTHON for both. EXAMPLES is a checkout of pytorch/examples, every program of whose
+sentencepiece, protobuf, setuptools<70; the packages are taken from PYTHON for both. EXAMPLES is a checkout of pytorch/examples, every program of whose
 distributed/ is run. Lines are compared sorted; numbers may differ by 1e-3.
 
 In place of what is not here, the same for both: the CPU for accelerators, with seeds (several.py, stand_ins.py); made-up words, digits and pairs for
