@@ -18,7 +18,7 @@ int rush_content_class(char *to, size_t room, uint32_t number); /* the module th
 /* checkpoint_write.c: a program's archive, to a sink: the object of its outermost module, whose objects have the paths of their classes as type;
  * a tuple of constants; and files with their names below the archive's folder. */
 typedef struct rush_archive_file { const char *name; const void *p; size_t n; } rush_archive_file;
-RUSH_PY int rush_save_archive(int (*sink)(void *to, const void *, size_t), void *to, rush_content *data, rush_content *constants, size_t n, const rush_archive_file *);
+int rush_save_archive(int (*sink)(void *to, const void *, size_t), void *to, rush_content *data, rush_content *constants, size_t n, const rush_archive_file *);
 
 /* checkpoint_lbfgs.c: what checkpoint_optim.c has for the others */
 rush_content *rush_content_lbfgs(rush_optim *);
