@@ -1,5 +1,6 @@
 /* special.h - the words of pointwise.def for real numbers, compiled for devices: src/kernels/cpu/words_real.h and src/base/special.c. */
 #define RUSH_LIBMVEC_H /* vectors of the CPU */
+#define RUSH_ON_DEVICE /* products and sums are rounded once, in the emulator too */
 #define RUSH_WORD static __device__ __noinline__ /* too long to stand in each place that calls them */
 #define RUSH_WORD_STATIC static __device__
 #ifdef __CUDACC__

@@ -4,7 +4,7 @@
 #include "kernels/cpu/libmvec.h"
 
 #define K(v) ((T)(v))
-#if defined(__FMA__)
+#if defined(__FMA__) || defined(RUSH_ON_DEVICE)
 #define MULADD(v, w, u) F(fma)(v, w, u)
 #else
 #define MULADD(v, w, u) ((v) * (w) + (u))
