@@ -42,12 +42,12 @@ static int power_of(int64_t n)
 #include "kernels/cpu/cascade.inc"
 
 /* The lanes of a row of whose vectors all but the last few are in `chains`. */
-static inline void lanes_of(const float *chains, const float *x, int64_t n, eight *to)
+static inline eight lanes_of(const float *chains, const float *x, int64_t n)
 {
     eight s = *(const eight_any *)chains;
     for (int64_t i = n / GROUP * GROUP; i + LANES <= n; i += LANES) s += *(const eight_any *)(x + i);
     for (int c = 1; c < 4; ++c) s += *(const eight_any *)(chains + c * LANES);
-    *to = s;
+    return s;
 }
 
 /* What is behind the vectors of a row. */
@@ -60,8 +60,7 @@ static inline float rest_of(const float *x, int64_t n)
 
 static float finish_row(const float *chains, const float *x, int64_t n)
 {
-    eight s;
-    lanes_of(chains, x, n, &s);
+    eight s = lanes_of(chains, x, n);
     float sum = rest_of(x, n);
     for (int l = 0; l < LANES; ++l) sum += s[l];
     return sum;
@@ -102,12 +101,10 @@ static void sum_rows(const float *x, int64_t n0, int64_t n1, int64_t stride1, fl
     for (; j + LANES <= n1 && n0 < 1024; j += LANES) { /* the lanes of eight rows go together */
         float sums[LANES];
         __m256 v[LANES], sum;
-        eight lanes;
         for (int r = 0; r < LANES; ++r, x += stride1) {
             wide_chains(WIDE, x, n0 / GROUP, GROUP, VF, s);
             put_wide(s, chains);
-            lanes_of(chains, x, n0, &lanes);
-            v[r] = (__m256)lanes;
+            v[r] = (__m256)lanes_of(chains, x, n0);
             sums[r] = rest_of(x, n0);
         }
         turn(v);
@@ -175,15 +172,10 @@ static void sum_columns(const float *x, int64_t n0, int64_t stride0, int64_t n1,
         sum_wide(x + j, n0, stride0, n, out + j * out_stride, out_stride);
     }
     for (; j + LANES <= n1; j += LANES) {
-        eight s;
-        eight_line(x + j, n0, stride0, &s);
+        eight s = eight_line(x + j, n0, stride0);
         for (int c = 0; c < LANES; ++c) out[(j + c) * out_stride] += s[c];
     }
-    for (; j < n1; ++j) {
-        float s;
-        one_line(x + j, n0, stride0, &s);
-        out[j * out_stride] += s;
-    }
+    for (; j < n1; ++j) out[j * out_stride] += one_line(x + j, n0, stride0);
 }
 
 static void sum(rush_cascade_way way, const float *x, int64_t n0, int64_t stride0, int64_t n1, int64_t stride1, float *out, int64_t out_stride)
@@ -202,11 +194,7 @@ static void sum(rush_cascade_way way, const float *x, int64_t n0, int64_t stride
         one_chains(4, x + j * stride1, n0, stride0, stride1, s);
         for (int c = 0; c < 4; ++c) out[(j + c) * out_stride] += s[c];
     }
-    for (; j < n1; ++j) {
-        float s;
-        one_line(x + j * stride1, n0, stride0, &s);
-        out[j * out_stride] += s;
-    }
+    for (; j < n1; ++j) out[j * out_stride] += one_line(x + j * stride1, n0, stride0);
 }
 
 /* ---- a long row in pieces: the blocks of the second level ---- */
