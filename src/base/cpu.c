@@ -90,7 +90,7 @@ const char *rush_engines(void)
         bool here;
         const char *name, *serves;
     } engines[] = {{RUSH_HAS_ONEDNN, "oneDNN", "quick products and convolutions"}, {RUSH_HAS_LAPACK, "LAPACK", "linear algebra"},
-                   {RUSH_HAS_OPENMP, "OpenMP", "threads"}, {RUSH_HAS_ZLIB, "zlib", "compressed files"}, {RUSH_HAS_JSON, "cJSON", "safetensors, .pt2"},
+                   {RUSH_HAS_OPENMP, "OpenMP", "threads"}, {RUSH_HAS_ZLIB, "zlib", "compressed files"},
                    {RUSH_HAS_PNG, "PNG", "pictures"}, {RUSH_HAS_JPEG, "JPEG", "pictures"}, {RUSH_HAS_SNDFILE, "sndfile", "sound"}};
     static char text[512];
     if (*text) return text;

@@ -5,13 +5,10 @@
  * before it. Bytes of characters beyond ASCII count as letters.
  */
 #include "base/buried.h"
-#include "config.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include <rushlight/data.h>
-
-#if RUSH_HAS_JSON
-#include <cjson/cJSON.h>
-#endif
 
 typedef struct piece { /* what a token stands for */
     char *text;
@@ -338,32 +335,32 @@ static int read_merges(rush_tokenizer *t, names *l, const char *p, const char *e
     return 0;
 }
 
-#if RUSH_HAS_JSON
 /* Numbers of vocab.json in place of those in order; tokens that are no merges (<|endoftext|>) only decode. */
 static int renumber(rush_tokenizer *t, names *l, const char *path)
 {
     rush_mapping *m = rush_map(path);
-    cJSON *json = m ? cJSON_ParseWithLength(m->data, m->size) : NULL;
-    int failed = json ? 0 : m ? rush_fail(RUSH_VALUE_ERROR, "'%s' is no JSON", path) : -1;
-    int64_t most = 0, n = 0;
-    for (cJSON *e = json ? json->child : NULL; e && !failed; e = e->next, n++) {
-        if (!cJSON_IsNumber(e) || e->valuedouble < 0 || e->valuedouble >= 1 << 24) failed = rush_fail(RUSH_VALUE_ERROR, "'%s': '%.40s' has no number", path, e->string);
-        else most = RUSH_MAX(most, (int64_t)e->valuedouble + 1);
+    rush_json *json = m ? rush_json_read(m->data, m->size) : NULL;
+    int failed = rush_json_is(json, RUSH_JSON_OBJECT) ? 0 : m ? rush_fail(RUSH_VALUE_ERROR, "'%s' is no JSON object", path) : -1;
+    int64_t most = 0;
+    rush_json_each(e, failed ? NULL : json) {
+        if (rush_json_is(e, RUSH_JSON_WHOLE) && e->i >= 0 && e->i < 1 << 24) most = RUSH_MAX(most, e->i + 1);
+        else failed = rush_fail(RUSH_VALUE_ERROR, "'%s': '%.40s' has no number", path, e->name);
     }
     int32_t *to = failed ? NULL : rush_malloc((size_t)t->n * sizeof *to);
     piece *pieces = to ? rush_calloc((size_t)most + 1, sizeof *pieces) : NULL;
     failed = failed || !pieces;
     for (int64_t i = 0; !failed && i < t->n; i++) to[i] = -1;
-    for (cJSON *e = failed ? NULL : json->child; e && !failed; e = e->next) {
-        size_t room = strlen(e->string);
+    rush_json_each(e, failed ? NULL : json) {
+        if (failed) break;
+        size_t room = strlen(e->name);
         char *text = rush_malloc(room + 1);
-        int64_t k = text ? unshown(e->string, room, text) : -1;
-        int32_t old = k > 0 ? *name_slot(t, l, text, k) : -1, now = (int32_t)e->valuedouble;
+        int64_t k = text ? unshown(e->name, room, text) : -1;
+        int32_t old = k > 0 ? *name_slot(t, l, text, k) : -1, now = (int32_t)e->i;
         if (!text || pieces[now].text) failed = text ? rush_fail(RUSH_VALUE_ERROR, "'%s': two tokens have the number %d", path, now) : -1;
         if (old >= 0) to[old] = now;
         if (failed) rush_free(text);
         else if (k > 0) pieces[now] = (piece){text, (int32_t)k};
-        else memcpy(text, e->string, room), pieces[now] = (piece){text, (int32_t)room};
+        else memcpy(text, e->name, room), pieces[now] = (piece){text, (int32_t)room};
     }
     for (int64_t i = 0; !failed && i < t->n; i++)
         if (to[i] < 0) failed = rush_fail(RUSH_VALUE_ERROR, "'%s' lacks token %lld of the merges", path, (long long)i);
@@ -387,16 +384,10 @@ static int renumber(rush_tokenizer *t, names *l, const char *path)
     for (int64_t i = 0; pieces && i < most; i++) rush_free(pieces[i].text);
     rush_free(pieces);
     rush_free(to);
-    cJSON_Delete(json);
+    rush_free(json);
     rush_unmap(m);
     return failed ? -1 : 0;
 }
-#else
-static int renumber(rush_tokenizer *t, names *l, const char *path)
-{
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s': vocabularies need cJSON, which this build does not have", path);
-}
-#endif
 
 rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
 {
@@ -492,15 +483,6 @@ rush_tensor *rush_tokenizer_encode(const rush_tokenizer *t, const char *text, si
     return r;
 }
 
-static int utf8(char *out, uint32_t c)
-{
-    if (c < 0x800) return write_letter(out, c);
-    int n = c < 0x10000 ? 3 : 4;
-    out[0] = (char)((n == 3 ? 0xe0 : 0xf0) | c >> 6 * (n - 1));
-    for (int i = 1; i < n; i++) out[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 63));
-    return n;
-}
-
 int64_t rush_tokenizer_decode(const rush_tokenizer *t, const rush_tensor *numbers, char *buf, size_t size)
 {
     if (rush_failed()) return -1;
@@ -514,7 +496,7 @@ int64_t rush_tokenizer_decode(const rush_tokenizer *t, const rush_tensor *number
             RUSH_CHECK(k[i] >= 0 && k[i] < t->n, RUSH_INDEX_ERROR, "token %lld of a tokeniser of %lld", (long long)k[i], (long long)t->n);
             char own[4];
             const char *p = t->pairs ? t->piece[k[i]].text : own;
-            int64_t n = t->pairs ? t->piece[k[i]].n : utf8(own, t->letter[k[i]]);
+            int64_t n = t->pairs ? t->piece[k[i]].n : rush_utf8_put(own, t->letter[k[i]]);
             for (int64_t j = 0; j < n; j++, length++)
                 if (size && length < (int64_t)size - 1) buf[length] = p[j];
         }

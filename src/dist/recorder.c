@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "dist/recorder.h"
+#include "base/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,19 +141,10 @@ static void put_time(FILE *f, const char *name, int64_t t)
     else fprintf(f, "\"%s\": null, ", name);
 }
 
-static void put_text(FILE *f, const char *text)
-{
-    fputc('"', f);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-        if (*c < ' ' || *c == '"' || *c == '\\') fprintf(f, "\\u%04x", *c);
-        else fputc(*c, f);
-    fputc('"', f);
-}
-
 static void put_record(FILE *f, const record *r)
 {
     fprintf(f, "{\"record_id\": %lld, \"op_id\": %lld, \"process_group\": [", (long long)r->id, (long long)r->id + 1);
-    put_text(f, r->group);
+    rush_json_write_text(f, r->group);
     fprintf(f, ", \"%s\"], \"collective_seq_id\": %lld, \"is_p2p\": %s, \"profiling_name\": \"%s:%s\", ", strcmp(r->group, "0") ? "undefined" : "default_pg",
             (long long)r->number + 1, r->message ? "true" : "false", r->backend, r->name);
     put_time(f, "time_created_ns", r->created);
@@ -168,13 +160,13 @@ static void put_record(FILE *f, const record *r)
 static void put_ranks(FILE *f, rush_group *g, const char *why)
 {
     fputs("\"failed_group\": ", f);
-    put_text(f, g->name);
+    rush_json_write_text(f, g->name);
     fputs(", \"error\": ", f);
-    put_text(f, why);
+    rush_json_write_text(f, why);
     fputs(", \"ranks\": [", f);
     for (int i = 0; g->mesh && i < g->size; i++) {
         fprintf(f, "%s{\"rank\": %d, \"host\": ", i ? ", " : "", i);
-        put_text(f, rush_mesh_host(g->mesh, i) ? rush_mesh_host(g->mesh, i) : "");
+        rush_json_write_text(f, rush_mesh_host(g->mesh, i) ? rush_mesh_host(g->mesh, i) : "");
         fprintf(f, ", \"last_begun\": %lld}", (long long)rush_mesh_reached(g->mesh, i));
     }
     fputs("], ", f);

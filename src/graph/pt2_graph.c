@@ -6,7 +6,6 @@
 #include "graph/pt2.h"
 #include "base/hash.h"
 
-#if RUSH_HAS_JSON
 #include <math.h>
 #include <stdio.h>
 
@@ -16,33 +15,32 @@ static int damaged(const char *what, const char *name) { return rush_fail(RUSH_V
 
 /* ---- small things ---- */
 
-int rush_pt2_dtype(const cJSON *code)
+int rush_pt2_dtype(const rush_json *code)
 {
     static const int8_t dtypes[] = {
         -1, RUSH_U8, RUSH_I8, RUSH_I16, RUSH_I32, RUSH_I64, RUSH_F16, RUSH_F32, RUSH_F64, RUSH_C32, RUSH_C64, RUSH_C128, RUSH_BOOL, RUSH_BF16,
         -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, RUSH_U16, RUSH_F8E4M3FN, RUSH_F8E5M2, RUSH_F8E4M3FNUZ, RUSH_F8E5M2FNUZ,
         RUSH_F8E8M0FNU, RUSH_U32, RUSH_U64};
-    if (!cJSON_IsNumber(code)) return -1;
-    double d = code->valuedouble;
-    return d >= 0 && d < (double)RUSH_COUNT(dtypes) && d == floor(d) ? dtypes[(int)d] : -1;
+    return rush_json_is(code, RUSH_JSON_WHOLE) && code->i >= 0 && code->i < (int64_t)RUSH_COUNT(dtypes) ? dtypes[code->i] : -1;
 }
 
-int64_t rush_pt2_int(const cJSON *number)
+int64_t rush_pt2_int(const rush_json *number)
 {
-    double d = number->valuedouble;
+    double d = number->number;
+    if (number->kind == RUSH_JSON_WHOLE) return number->i;
     return d >= 0x1p63 ? INT64_MAX : d < -0x1p63 ? INT64_MIN : d != d ? 0 : (int64_t)d;
 }
 
-bool rush_pt2_size(const cJSON *size, int64_t *n)
+bool rush_pt2_size(const rush_json *size, int64_t *n)
 {
-    const cJSON *x = rush_json(size, "as_int");
-    return cJSON_IsNumber(x) && (*n = rush_pt2_int(x), true);
+    const rush_json *x = rush_json_get(size, "as_int");
+    return rush_json_is_number(x) && (*n = rush_pt2_int(x), true);
 }
 
-static int number_of(const cJSON *x, double *f)
+static int number_of(const rush_json *x, double *f)
 {
-    const char *s = cJSON_GetStringValue(x);
-    if (cJSON_IsNumber(x)) *f = x->valuedouble;
+    const char *s = rush_json_text(x);
+    if (rush_json_is_number(x)) *f = x->number;
     else if (s && !strcmp(s, "Infinity")) *f = INFINITY;
     else if (s && !strcmp(s, "-Infinity")) *f = -INFINITY;
     else if (s && !strcmp(s, "NaN")) *f = NAN;
@@ -88,40 +86,37 @@ static int32_t symbol_of(reader *r, const char *text)
     return k < 0 ? -2 : k;
 }
 
-static int read_meta(reader *r, rush_graph_value *v, const cJSON *meta)
+static int read_meta(reader *r, rush_graph_value *v, const rush_json *meta)
 {
-    const cJSON *sizes = rush_json(meta, "sizes"), *x;
-    int dtype = rush_pt2_dtype(rush_json(meta, "dtype")), n = cJSON_IsArray(sizes) ? cJSON_GetArraySize(sizes) : -1;
+    const rush_json *sizes = rush_json_get(meta, "sizes");
+    int dtype = rush_pt2_dtype(rush_json_get(meta, "dtype")), n = rush_json_is(sizes, RUSH_JSON_LIST) ? (int)rush_json_count(sizes) : -1;
     if (dtype < 0 || n < 0 || n > RUSH_MAXDIM) return damaged("a tensor's description cannot be read", v->name);
     if (!(v->size = rush_graph_alloc(r->g, (size_t)RUSH_MAX(n, 1) * sizeof *v->size))) return -1;
     v->dtype = (uint8_t)dtype;
     v->ndim = 0;
-    cJSON_ArrayForEach(x, sizes)
-    {
+    rush_json_each(x, sizes) {
         rush_graph_size *s = &v->size[v->ndim++];
         *s = (rush_graph_size){-1, -1};
         if (rush_pt2_size(x, &s->n)) continue;
-        if ((s->symbol = symbol_of(r, rush_json_text(rush_json(x, "as_expr"), "expr_str"))) == -2) return -1;
+        if ((s->symbol = symbol_of(r, rush_json_text_of(rush_json_get(x, "as_expr"), "expr_str"))) == -2) return -1;
     }
     return 0;
 }
 
-static int read_values(reader *r, const cJSON *json)
+static int read_values(reader *r, const rush_json *json)
 {
     static const struct { const char *key; rush_arg_type type; } kinds[] = {
         {"tensor_values", RUSH_A_TENSOR}, {"sym_int_values", RUSH_A_INT}, {"sym_bool_values", RUSH_A_BOOL}, {"sym_float_values", RUSH_A_FLOAT}};
     size_t n = 0;
-    for (size_t k = 0; k < RUSH_COUNT(kinds); ++k) n += (size_t)cJSON_GetArraySize(rush_json(json, kinds[k].key));
+    for (size_t k = 0; k < RUSH_COUNT(kinds); ++k) n += rush_json_count(rush_json_get(json, kinds[k].key));
     r->mask = 16;
     while (r->mask < 2 * n) r->mask *= 2;
     r->slot = rush_calloc(r->mask--, sizeof *r->slot);
     r->g->value = rush_graph_alloc(r->g, (n + 1) * sizeof *r->g->value);
     if (!r->slot || !r->g->value) return -1;
     for (size_t k = 0; k < RUSH_COUNT(kinds); ++k) {
-        const cJSON *x;
-        cJSON_ArrayForEach(x, rush_json(json, kinds[k].key))
-        {
-            rush_graph_value *v = x->string ? add_value(r, x->string, kinds[k].type) : NULL;
+        rush_json_each(x, rush_json_get(json, kinds[k].key)) {
+            rush_graph_value *v = x->name ? add_value(r, x->name, kinds[k].type) : NULL;
             if (!v) return rush_failed() ? -1 : damaged("a value has no name", NULL);
             if (kinds[k].type == RUSH_A_TENSOR && read_meta(r, v, x)) return -1;
         }
@@ -133,72 +128,71 @@ static int read_values(reader *r, const cJSON *json)
 
 static int constant(rush_operand *o, rush_value v) { return *o = (rush_operand){.kind = RUSH_OPERAND_CONSTANT, .constant = v}, 0; }
 
-static int value_named(reader *r, const cJSON *name, rush_operand *o)
+static int value_named(reader *r, const rush_json *name, rush_operand *o)
 {
-    const char *s = cJSON_GetStringValue(name);
+    const char *s = rush_json_text(name);
     uint32_t v = s ? find(r, s) : RUSH_NO_VALUE;
     if (v == RUSH_NO_VALUE) return damaged("a value is used that is not described", s);
     return *o = (rush_operand){.kind = RUSH_OPERAND_VALUE, .value = v}, 0;
 }
 
-static int read_operand(reader *r, const cJSON *arg, rush_operand *o);
+static int read_operand(reader *r, const rush_json *arg, rush_operand *o);
 
 /* One item of a list that the tag "as_KIND" announces, as KIND's own tag would say it. */
-static int read_item(reader *r, const char *tag, const cJSON *x, rush_operand *o)
+static int read_item(reader *r, const char *tag, const rush_json *x, rush_operand *o)
 {
-    double f;
-    if (cJSON_IsObject(x) && rush_json(x, "name")) return value_named(r, rush_json(x, "name"), o);
-    if (cJSON_IsObject(x) && rush_json(x, "as_name")) return value_named(r, rush_json(x, "as_name"), o);
-    if (cJSON_IsObject(x)) return read_operand(r, x, o);
-    if (cJSON_IsBool(x)) return constant(o, rush_v_bool(cJSON_IsTrue(x)));
-    if (cJSON_IsNumber(x) && strcmp(tag, "as_floats")) return constant(o, rush_v_int(rush_pt2_int(x)));
+    double f = 0;
+    if (rush_json_is(x, RUSH_JSON_OBJECT) && rush_json_get(x, "name")) return value_named(r, rush_json_get(x, "name"), o);
+    if (rush_json_is(x, RUSH_JSON_OBJECT) && rush_json_get(x, "as_name")) return value_named(r, rush_json_get(x, "as_name"), o);
+    if (rush_json_is(x, RUSH_JSON_OBJECT)) return read_operand(r, x, o);
+    if (rush_json_is(x, RUSH_JSON_BOOL)) return constant(o, rush_v_bool(rush_json_is_true(x)));
+    if (rush_json_is_number(x) && strcmp(tag, "as_floats")) return constant(o, rush_v_int(rush_pt2_int(x)));
     return number_of(x, &f) ? -1 : constant(o, rush_v_float(f));
 }
 
-static int read_list(reader *r, const char *tag, const cJSON *list, rush_operand *o)
+static int read_list(reader *r, const char *tag, const rush_json *list, rush_operand *o)
 {
-    const cJSON *x;
-    size_t n = (size_t)cJSON_GetArraySize(list);
+    size_t n = rush_json_count(list);
     *o = (rush_operand){.kind = RUSH_OPERAND_LIST, .item = rush_graph_alloc(r->g, (n + 1) * sizeof *o->item)};
     if (!o->item) return -1;
-    cJSON_ArrayForEach(x, list) if (read_item(r, tag, x, &o->item[o->n++])) return -1;
+    rush_json_each(x, list) if (read_item(r, tag, x, &o->item[o->n++])) return -1;
     return 0;
 }
 
 /* A "union": an object with one member, whose name says what it is. */
-static int read_operand(reader *r, const cJSON *arg, rush_operand *o)
+static int read_operand(reader *r, const rush_json *arg, rush_operand *o)
 {
-    const cJSON *x = cJSON_IsObject(arg) ? arg->child : NULL;
-    const char *tag = x ? x->string : NULL;
+    const rush_json *x = rush_json_is(arg, RUSH_JSON_OBJECT) ? arg->first : NULL;
+    const char *tag = x ? x->name : NULL;
     double f = 0, imaginary = 0;
     if (!tag || x->next) return damaged("an argument cannot be read", NULL);
     if (!strcmp(tag, "as_none")) return constant(o, RUSH_NONE);
-    if (cJSON_IsArray(x) && strcmp(tag, "as_strings") && strcmp(tag, "as_nested_tensors") && strcmp(tag, "as_int_lists")) return read_list(r, tag, x, o);
+    if (rush_json_is(x, RUSH_JSON_LIST) && strcmp(tag, "as_strings") && strcmp(tag, "as_nested_tensors") && strcmp(tag, "as_int_lists")) return read_list(r, tag, x, o);
     if (!strcmp(tag, "as_tensor") || !strcmp(tag, "as_optional_tensor")) {
-        if (rush_json(x, "as_none")) return constant(o, RUSH_NONE);
-        const cJSON *name = rush_json(x, "name");
-        return value_named(r, name ? name : rush_json(rush_json(x, "as_tensor"), "name"), o);
+        if (rush_json_get(x, "as_none")) return constant(o, RUSH_NONE);
+        const rush_json *name = rush_json_get(x, "name");
+        return value_named(r, name ? name : rush_json_get(rush_json_get(x, "as_tensor"), "name"), o);
     }
     if (!strcmp(tag, "as_sym_int") || !strcmp(tag, "as_sym_float") || !strcmp(tag, "as_sym_bool")) return read_item(r, tag, x, o);
-    if (!strcmp(tag, "as_int") && cJSON_IsNumber(x)) return constant(o, rush_v_int(rush_pt2_int(x)));
+    if (!strcmp(tag, "as_int") && rush_json_is_number(x)) return constant(o, rush_v_int(rush_pt2_int(x)));
     if (!strcmp(tag, "as_float")) return number_of(x, &f) ? -1 : constant(o, rush_v_float(f));
-    if (!strcmp(tag, "as_bool") && cJSON_IsBool(x)) return constant(o, rush_v_bool(cJSON_IsTrue(x)));
-    if (!strcmp(tag, "as_string") && cJSON_IsString(x)) {
-        const char *s = rush_graph_copy(r->g, x->valuestring);
+    if (!strcmp(tag, "as_bool") && rush_json_is(x, RUSH_JSON_BOOL)) return constant(o, rush_v_bool(rush_json_is_true(x)));
+    if (!strcmp(tag, "as_string") && x->text) {
+        const char *s = rush_graph_copy(r->g, x->text);
         return s ? constant(o, rush_v_string(s)) : -1;
     }
     if (!strcmp(tag, "as_complex")) {
-        if (number_of(rush_json(x, "real"), &f) || number_of(rush_json(x, "imag"), &imaginary)) return -1;
+        if (number_of(rush_json_get(x, "real"), &f) || number_of(rush_json_get(x, "imag"), &imaginary)) return -1;
         return constant(o, (rush_value){.kind = RUSH_V_COMPLEX, .c = {f, imaginary}});
     }
     if (!strcmp(tag, "as_scalar_type") && rush_pt2_dtype(x) >= 0) return constant(o, rush_v_dtype(rush_pt2_dtype(x)));
-    if (!strcmp(tag, "as_layout") && cJSON_IsNumber(x) && x->valuedouble == 7) return constant(o, (rush_value){.kind = RUSH_V_LAYOUT, .i = RUSH_STRIDED});
-    if (!strcmp(tag, "as_memory_format") && cJSON_IsNumber(x) && x->valuedouble >= 1 && x->valuedouble <= 4) {
+    if (!strcmp(tag, "as_layout") && rush_json_is_number(x) && x->number == 7) return constant(o, (rush_value){.kind = RUSH_V_LAYOUT, .i = RUSH_STRIDED});
+    if (!strcmp(tag, "as_memory_format") && rush_json_is_number(x) && x->number >= 1 && x->number <= 4) {
         static const int formats[] = {RUSH_CONTIGUOUS, RUSH_CHANNELS_LAST, RUSH_CHANNELS_LAST_3D, RUSH_PRESERVE};
-        return constant(o, (rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = formats[(int)x->valuedouble - 1]});
+        return constant(o, (rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = formats[(int)x->number - 1]});
     }
     if (!strcmp(tag, "as_device")) { /* programs run where their tensors are */
-        const char *type = rush_json_text(x, "type");
+        const char *type = rush_json_text_of(x, "type");
         if (type && !strcmp(type, "cpu")) return constant(o, (rush_value){.kind = RUSH_V_DEVICE, .device = {RUSH_CPU, -1}});
     }
     return rush_fail(RUSH_NOT_IMPLEMENTED, "a program has an argument of the kind '%.40s' that is not supported", tag);
@@ -207,9 +201,9 @@ static int read_operand(reader *r, const cJSON *arg, rush_operand *o)
 /* ---- nodes ---- */
 
 /* "model.py, line 9, in forward", of the first of a stack of such lines, without its folders. */
-static const char *where_of(rush_graph *g, const cJSON *node)
+static const char *where_of(rush_graph *g, const rush_json *node)
 {
-    const char *trace = rush_json_text(rush_json(node, "metadata"), "stack_trace"), *file = trace ? strstr(trace, "File \"") : NULL;
+    const char *trace = rush_json_text_of(rush_json_get(node, "metadata"), "stack_trace"), *file = trace ? strstr(trace, "File \"") : NULL;
     const char *quote = file ? strchr(file + 6, '"') : NULL, *end = quote ? strchr(quote, '\n') : NULL;
     if (!quote) return NULL;
     for (const char *p = file + 6; p < quote; ++p)
@@ -263,23 +257,21 @@ static int settle(rush_graph *g, const rush_arg *a, rush_operand *o)
     return constant(o, a->type == RUSH_A_FLOAT ? rush_v_floats((double *)room, o->n) : rush_v_ints((int64_t *)room, o->n));
 }
 
-static int bind(reader *r, rush_graph_node *node, const cJSON *inputs)
+static int bind(reader *r, rush_graph_node *node, const rush_json *inputs)
 {
     const rush_op *op = node->op;
-    const cJSON *x;
     uint64_t given = 0;
     int at = 0;
     node->nin = op->nargs;
     if (!(node->in = rush_graph_alloc(r->g, (node->nin + 1u) * sizeof *node->in))) return -1;
-    cJSON_ArrayForEach(x, inputs)
-    {
-        const char *name = rush_json_text(x, "name");
+    rush_json_each(x, inputs) {
+        const char *name = rush_json_text_of(x, "name");
         int i = name && *name ? 0 : at;
         if (name && *name)
             while (i < op->nargs && strcmp(op->args[i].name, name)) ++i;
-        if (i == op->nargs && node->form == RUSH_NODE_INPLACE && !strcmp(name, "self")) i = 0; /* dropout_(self), but dropout(input) */
+        if (i == op->nargs && node->form == RUSH_NODE_INPLACE && name && !strcmp(name, "self")) i = 0; /* dropout_(self), but dropout(input) */
         if (i >= op->nargs || i >= 64 || given >> i & 1) return damaged("a call has an argument that its operation does not take", node->target);
-        if (read_operand(r, rush_json(x, "arg"), &node->in[i]) || settle(r->g, &op->args[i], &node->in[i])) return -1;
+        if (read_operand(r, rush_json_get(x, "arg"), &node->in[i]) || settle(r->g, &op->args[i], &node->in[i])) return -1;
         given |= (uint64_t)1 << i;
         at = i + 1;
     }
@@ -291,29 +283,26 @@ static int bind(reader *r, rush_graph_node *node, const cJSON *inputs)
     return 0;
 }
 
-static int read_plain_inputs(reader *r, rush_graph_node *node, const cJSON *inputs)
+static int read_plain_inputs(reader *r, rush_graph_node *node, const rush_json *inputs)
 {
-    const cJSON *x;
-    int n = cJSON_GetArraySize(inputs);
+    size_t n = rush_json_count(inputs);
     if (n < 1 || n > 8) return damaged("arithmetic on sizes with no arguments, or many", node->target);
-    if (!(node->in = rush_graph_alloc(r->g, (size_t)n * sizeof *node->in))) return -1;
-    cJSON_ArrayForEach(x, inputs) if (read_operand(r, rush_json(x, "arg"), &node->in[node->nin++])) return -1;
+    if (!(node->in = rush_graph_alloc(r->g, n * sizeof *node->in))) return -1;
+    rush_json_each(x, inputs) if (read_operand(r, rush_json_get(x, "arg"), &node->in[node->nin++])) return -1;
     return 0;
 }
 
-static int read_graph(rush_graph *g, const cJSON *json, rush_missing *missing, int depth);
+static int read_graph(rush_graph *g, const rush_json *json, rush_missing *missing, int depth);
 
 /* Operations on graphs: what is a graph becomes a block, what is a list is handed to its inputs one by one. */
-static int read_block_inputs(reader *r, rush_graph_node *node, const cJSON *inputs)
+static int read_block_inputs(reader *r, rush_graph_node *node, const rush_json *inputs)
 {
-    const cJSON *x, *y;
     size_t most = 0;
     int nblocks = 0, nlists = 0;
-    cJSON_ArrayForEach(x, inputs) most += 1 + (size_t)cJSON_GetArraySize(rush_json(rush_json(x, "arg"), "as_tensors"));
+    rush_json_each(x, inputs) most += 1 + rush_json_count(rush_json_get(rush_json_get(x, "arg"), "as_tensors"));
     if (!(node->in = rush_graph_alloc(r->g, (most + 1) * sizeof *node->in))) return -1;
-    cJSON_ArrayForEach(x, inputs)
-    {
-        const cJSON *arg = rush_json(x, "arg"), *graph = rush_json(rush_json(arg, "as_graph"), "graph"), *list = rush_json(arg, "as_tensors");
+    rush_json_each(x, inputs) {
+        const rush_json *arg = rush_json_get(x, "arg"), *graph = rush_json_get(rush_json_get(arg, "as_graph"), "graph"), *list = rush_json_get(arg, "as_tensors");
         rush_operand o;
         if (graph) {
             if (nblocks == 2) return damaged("a node with too many graphs", node->target);
@@ -321,7 +310,7 @@ static int read_block_inputs(reader *r, rush_graph_node *node, const cJSON *inpu
             if (!block || read_graph(block, graph, r->missing, r->depth + 1)) return -1;
         } else if (list) {
             uint32_t *n = nlists == 0 ? &node->ncarried : nlists == 1 ? &node->nsliced : NULL, before = node->nin;
-            cJSON_ArrayForEach(y, list) if (read_item(r, "as_tensors", y, &node->in[node->nin++])) return -1;
+            rush_json_each(y, list) if (read_item(r, "as_tensors", y, &node->in[node->nin++])) return -1;
             if (n) *n = node->nin - before;
             ++nlists;
         } else if (read_operand(r, arg, &o)) {
@@ -354,28 +343,25 @@ static bool blocks_fit(const rush_graph_node *node)
     }
 }
 
-static int read_node_outputs(reader *r, rush_graph_node *node, const cJSON *outputs)
+static int read_node_outputs(reader *r, rush_graph_node *node, const rush_json *outputs)
 {
-    const cJSON *x, *y;
     size_t most = 0;
-    cJSON_ArrayForEach(x, outputs) most += 1 + (size_t)cJSON_GetArraySize(x->child);
+    rush_json_each(x, outputs) most += 1 + rush_json_count(x->first);
     if (!(node->out = rush_graph_alloc(r->g, (most + 1) * sizeof *node->out))) return -1;
-    cJSON_ArrayForEach(x, outputs)
-    {
-        const cJSON *what = cJSON_IsObject(x) ? x->child : NULL;
-        if (cJSON_IsArray(what)) {
+    rush_json_each(x, outputs) {
+        const rush_json *what = rush_json_is(x, RUSH_JSON_OBJECT) ? x->first : NULL;
+        if (rush_json_is(what, RUSH_JSON_LIST)) {
             node->list = node->form <= RUSH_NODE_INPLACE;
-            cJSON_ArrayForEach(y, what)
-            {
-                const char *name = rush_json_text(y, "name");
+            rush_json_each(y, what) {
+                const char *name = rush_json_text_of(y, "name");
                 node->out[node->nout++] = name ? find(r, name) : RUSH_NO_VALUE;
             }
             continue;
         }
-        const char *name = rush_json_text(what, "name") ? rush_json_text(what, "name") : rush_json_text(what, "as_name");
+        const char *name = rush_json_text_of(what, "name") ? rush_json_text_of(what, "name") : rush_json_text_of(what, "as_name");
         node->out[node->nout++] = name ? find(r, name) : RUSH_NO_VALUE;
     }
-    bool fits = node->form > RUSH_NODE_INPLACE || (node->list ? cJSON_GetArraySize(outputs) == 1 && node->op->out_list & 1 : node->nout <= node->op->nout);
+    bool fits = node->form > RUSH_NODE_INPLACE || (node->list ? rush_json_count(outputs) == 1 && node->op->out_list & 1 : node->nout <= node->op->nout);
     if (node->form == RUSH_NODE_SIZES) fits = node->nout <= 1;
     if (node->form >= RUSH_NODE_COND) fits = blocks_fit(node);
     return fits ? 0 : damaged("a call has other results than its operation", node->target);
@@ -392,12 +378,12 @@ static int form_of_blocks(const char *target)
     return -1;
 }
 
-static int read_node(reader *r, rush_graph_node *node, const cJSON *json)
+static int read_node(reader *r, rush_graph_node *node, const rush_json *json)
 {
-    const char *target = rush_json_text(json, "target");
-    const cJSON *inputs = rush_json(json, "inputs");
+    const char *target = rush_json_text_of(json, "target");
+    const rush_json *inputs = rush_json_get(json, "inputs");
     bool inplace = false;
-    if (!target || strlen(target) > 200 || !cJSON_IsArray(inputs)) return damaged("a node cannot be read", target);
+    if (!target || strlen(target) > 200 || !rush_json_is(inputs, RUSH_JSON_LIST)) return damaged("a node cannot be read", target);
     node->target = rush_graph_copy(r->g, target);
     node->where = where_of(r->g, json);
     if (!node->target || rush_failed()) return -1;
@@ -408,26 +394,24 @@ static int read_node(reader *r, rush_graph_node *node, const cJSON *json)
     bool call = node->form <= RUSH_NODE_INPLACE;
     if (call && !node->op) return rush_missing_add(r->missing, target, node->where), 1;
     if (call ? bind(r, node, inputs) : node->run ? read_plain_inputs(r, node, inputs) : read_block_inputs(r, node, inputs)) return -1;
-    return read_node_outputs(r, node, rush_json(json, "outputs"));
+    return read_node_outputs(r, node, rush_json_get(json, "outputs"));
 }
 
 /* ---- the whole ---- */
 
-static int read_ends(reader *r, const cJSON *json)
+static int read_ends(reader *r, const rush_json *json)
 {
-    const cJSON *inputs = rush_json(json, "inputs"), *outputs = rush_json(json, "outputs"), *x;
+    const rush_json *inputs = rush_json_get(json, "inputs"), *outputs = rush_json_get(json, "outputs");
     rush_graph *g = r->g;
-    g->in = rush_graph_alloc(g, ((size_t)cJSON_GetArraySize(inputs) + 1) * sizeof *g->in);
-    g->out = rush_graph_alloc(g, ((size_t)cJSON_GetArraySize(outputs) + 1) * sizeof *g->out);
+    g->in = rush_graph_alloc(g, (rush_json_count(inputs) + 1) * sizeof *g->in);
+    g->out = rush_graph_alloc(g, (rush_json_count(outputs) + 1) * sizeof *g->out);
     if (!g->in || !g->out) return -1;
-    cJSON_ArrayForEach(x, inputs)
-    {
+    rush_json_each(x, inputs) {
         rush_operand o;
         if (read_operand(r, x, &o)) return -1;
         g->in[g->nin++] = o.kind == RUSH_OPERAND_VALUE ? o.value : RUSH_NO_VALUE; /* a constant is not passed on */
     }
-    cJSON_ArrayForEach(x, outputs)
-    {
+    rush_json_each(x, outputs) {
         if (read_operand(r, x, &g->out[g->nout])) return -1;
         if (g->out[g->nout].kind == RUSH_OPERAND_LIST) return rush_fail(RUSH_NOT_IMPLEMENTED, "a program whose result is a list inside of its results");
         ++g->nout;
@@ -435,26 +419,24 @@ static int read_ends(reader *r, const cJSON *json)
     return 0;
 }
 
-static int read_nodes(reader *r, const cJSON *nodes)
+static int read_nodes(reader *r, const rush_json *nodes)
 {
-    const cJSON *x;
     rush_graph *g = r->g;
-    g->node = rush_graph_alloc(g, ((size_t)cJSON_GetArraySize(nodes) + 1) * sizeof *g->node);
+    g->node = rush_graph_alloc(g, (rush_json_count(nodes) + 1) * sizeof *g->node);
     if (!g->node) return -1;
-    cJSON_ArrayForEach(x, nodes) if (read_node(r, &g->node[g->nnodes++], x) < 0) return -1;
+    rush_json_each(x, nodes) if (read_node(r, &g->node[g->nnodes++], x) < 0) return -1;
     return 0;
 }
 
-static int read_graph(rush_graph *g, const cJSON *json, rush_missing *missing, int depth)
+static int read_graph(rush_graph *g, const rush_json *json, rush_missing *missing, int depth)
 {
     reader r = {.g = g, .missing = missing, .depth = depth};
-    if (!cJSON_IsObject(json) || depth > DEEPEST) return damaged("its graph cannot be read", NULL);
-    if (cJSON_GetArraySize(rush_json(json, "custom_obj_values")))
+    if (!rush_json_is(json, RUSH_JSON_OBJECT) || depth > DEEPEST) return damaged("its graph cannot be read", NULL);
+    if (rush_json_count(rush_json_get(json, "custom_obj_values")))
         return rush_fail(RUSH_NOT_IMPLEMENTED, "the program holds objects of classes of its own, which only the program that wrote it knows");
-    int failed = read_values(&r, json) || read_nodes(&r, rush_json(json, "nodes")) || read_ends(&r, json) || (!missing->n && rush_graph_finish(g));
+    int failed = read_values(&r, json) || read_nodes(&r, rush_json_get(json, "nodes")) || read_ends(&r, json) || (!missing->n && rush_graph_finish(g));
     rush_free(r.slot);
     return failed ? -1 : 0;
 }
 
-int rush_pt2_graph(rush_graph *g, const cJSON *json, rush_missing *missing) { return read_graph(g, json, missing, 0); }
-#endif
+int rush_pt2_graph(rush_graph *g, const rush_json *json, rush_missing *missing) { return read_graph(g, json, missing, 0); }

@@ -1,10 +1,9 @@
 /* safetensors.c - named tensors in one file: the header's length, a header in JSON, the elements one after the other. */
-#include "config.h"
-#include "nn/module.h"
+#define _GNU_SOURCE
+#include "base/json.h"
+#include "base/utf8.h"
 #include "io/file.h"
-
-#if RUSH_HAS_JSON
-#include <cjson/cJSON.h>
+#include "nn/module.h"
 
 #define HEADER_MOST 100000000 /* bytes, as the reference has it */
 
@@ -15,6 +14,42 @@ static int by_size(const void *a, const void *b)
     return rush_dtypes[(*y)->dtype].size - rush_dtypes[(*x)->dtype].size;
 }
 
+typedef struct named { const rush_tensor *t; const char *name; } named;
+
+static bool is_text(const char *s)
+{
+    while (*s) {
+        int n = rush_utf8_length(s);
+        if (!n) return false;
+        s += n;
+    }
+    return true;
+}
+
+/* The header of tensors that lie one after the other; NULL: no memory. */
+static char *header_of(const named *e, int n)
+{
+    char *text = NULL;
+    size_t length, at = 0;
+    FILE *f = open_memstream(&text, &length);
+    if (!f) return NULL;
+    for (int i = 0; i < n; i++) {
+        const rush_tensor *t = e[i].t;
+        size_t end = at + (size_t)t->numel * rush_dtypes[t->dtype].size;
+        fputc(i ? ',' : '{', f);
+        rush_json_write_text(f, e[i].name);
+        fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", rush_dtypes[t->dtype].safetensors);
+        for (int d = 0; d < t->ndim; d++) fprintf(f, d ? ",%lld" : "%lld", (long long)t->size[d]);
+        fprintf(f, "],\"data_offsets\":[%zu,%zu]}", at, end);
+        at = end;
+    }
+    fputs(n ? "}" : "{}", f);
+    bool failed = ferror(f);
+    if (!fclose(f) && !failed) return text;
+    free(text);
+    return NULL;
+}
+
 int rush_safetensors_save(const char *path, rush_state s)
 {
     if (!rush_state_given(s)) return -1;
@@ -23,32 +58,19 @@ int rush_safetensors_save(const char *path, rush_state s)
     RUSH_CHECK(s.n >= 0, RUSH_VALUE_ERROR, "there is no state to write to '%s'", path);
     size_t mark = rush_scope_open();
     int failed = 0;
-    struct entry { const rush_tensor *t; const char *name; } *e = rush_scope_alloc(sizeof *e * (size_t)RUSH_MAX(s.n, 1));
+    named *e = rush_scope_alloc(sizeof *e * (size_t)RUSH_MAX(s.n, 1));
     for (int i = 0; e && i < s.n && !failed; i++) {
-        e[i] = (struct entry){rush_as_in_files(s.tensor[i]), s.name[i]};
+        e[i] = (named){rush_as_in_files(s.tensor[i]), s.name[i]};
         if (!e[i].t) failed = -1;
         else if (!rush_dtypes[e[i].t->dtype].safetensors) failed = rush_fail(RUSH_TYPE_ERROR, "safetensors files hold no %s ('%s')", rush_dtype_name(e[i].t->dtype), s.name[i]);
+        else if (!is_text(s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is no UTF-8, which safetensors files ask for", s.name[i]);
         for (int k = 0; k < i && !failed; k++)
             if (!strcmp(s.name[k], s.name[i])) failed = rush_fail(RUSH_VALUE_ERROR, "the name '%s' is there twice", s.name[i]);
     }
     if (!e || failed) return rush_scope_close(mark), -1;
     qsort(e, (size_t)s.n, sizeof *e, by_size);
 
-    cJSON *head = cJSON_CreateObject();
-    size_t at = 0;
-    for (int i = 0; i < s.n; i++) {
-        const rush_tensor *t = e[i].t;
-        size_t end = at + (size_t)t->numel * rush_dtypes[t->dtype].size;
-        cJSON *item = cJSON_AddObjectToObject(head, e[i].name);
-        cJSON_AddStringToObject(item, "dtype", rush_dtypes[t->dtype].safetensors);
-        cJSON *shape = cJSON_AddArrayToObject(item, "shape"), *offsets = cJSON_AddArrayToObject(item, "data_offsets");
-        for (int d = 0; d < t->ndim; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->size[d]));
-        cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)at));
-        cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)end));
-        at = end;
-    }
-    char *text = cJSON_PrintUnformatted(head);
-    cJSON_Delete(head);
+    char *text = header_of(e, s.n);
     rush_writing w;
     failed = !text ? rush_fail(RUSH_MEMORY_ERROR, "not enough memory for the header of '%s'", path) : rush_write_begin(&w, path);
     if (!failed) {
@@ -59,39 +81,42 @@ int rush_safetensors_save(const char *path, rush_state s)
         for (int i = 0; i < s.n && !failed; i++) failed = rush_write(&w, rush_ptr(e[i].t), (size_t)e[i].t->numel * rush_dtypes[e[i].t->dtype].size);
         failed = rush_write_end(&w, !failed) || failed;
     }
-    cJSON_free(text);
+    free(text);
     rush_scope_close(mark);
     return failed ? -1 : 0;
 }
 
-static int whole_number(const cJSON *j, int64_t *n)
+/* What is written as [from, to]. */
+static bool read_offsets(const rush_json *item, int64_t *from, int64_t *to)
 {
-    if (!cJSON_IsNumber(j) || j->valuedouble < 0 || j->valuedouble > 0x1p53 || j->valuedouble != (double)(int64_t)j->valuedouble) return -1;
-    *n = (int64_t)j->valuedouble;
-    return 0;
+    const rush_json *offsets = rush_json_get(item, "data_offsets"), *a = offsets ? offsets->first : NULL, *b = a ? a->next : NULL;
+    if (!rush_json_is(offsets, RUSH_JSON_LIST) || offsets->n != 2 || a->kind != RUSH_JSON_WHOLE || b->kind != RUSH_JSON_WHOLE) return false;
+    *from = a->i;
+    *to = b->i;
+    return *from >= 0 && *to >= 0;
 }
 
 /* One entry of the header as a tensor over the mapping; data begins at `base`. */
-static rush_tensor *entry(rush_mapping *m, size_t base, const cJSON *item, const char *path)
+static rush_tensor *entry(rush_mapping *m, size_t base, const rush_json *item, const char *path)
 {
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype"), *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), *x;
-    const char *code = cJSON_GetStringValue(dtype);
+    const rush_json *shape = rush_json_get(item, "shape");
+    const char *code = rush_json_text_of(item, "dtype");
     int64_t size[RUSH_MAXDIM], from, to, numel = 1;
     int ndim = 0, d = -1;
     for (int i = 0; code && i < RUSH_DTYPES; i++)
         if (rush_dtypes[i].safetensors && !strcmp(rush_dtypes[i].safetensors, code)) d = i;
-    RUSH_CHECK_NULL(code && d >= 0, RUSH_TYPE_ERROR, "'%s' of '%s' has elements of type %s, which no dtype stands for", item->string, path, code ? code : "(none)");
-    bool fine = cJSON_IsArray(shape) && cJSON_IsArray(offsets) && cJSON_GetArraySize(offsets) == 2 &&
-                !whole_number(cJSON_GetArrayItem(offsets, 0), &from) && !whole_number(cJSON_GetArrayItem(offsets, 1), &to);
-    if (fine)
-        cJSON_ArrayForEach(x, shape) fine = fine && ndim < RUSH_MAXDIM && !whole_number(x, &size[ndim++]);
-    RUSH_CHECK_NULL(fine, RUSH_VALUE_ERROR, "'%s' of '%s' has no readable shape or place", item->string, path);
+    RUSH_CHECK_NULL(code && d >= 0, RUSH_TYPE_ERROR, "'%s' of '%s' has elements of type %s, which no dtype stands for", item->name, path, code ? code : "(none)");
+    bool fine = rush_json_is(shape, RUSH_JSON_LIST) && shape->n <= RUSH_MAXDIM && read_offsets(item, &from, &to);
+    rush_json_each(x, fine ? shape : NULL) {
+        fine = fine && x->kind == RUSH_JSON_WHOLE && x->i >= 0;
+        size[ndim++] = x->i;
+    }
+    RUSH_CHECK_NULL(fine, RUSH_VALUE_ERROR, "'%s' of '%s' has no readable shape or place", item->name, path);
     numel = rush_numel_of(ndim, size);
     if (numel < 0) return NULL;
     RUSH_CHECK_NULL(from <= to && (uint64_t)to <= m->size - base && (uint64_t)(to - from) / rush_dtypes[d].size == (uint64_t)numel &&
                         (uint64_t)(to - from) % rush_dtypes[d].size == 0,
-                    RUSH_VALUE_ERROR, "'%s' of '%s' lies outside of the file, or has another size than its shape says", item->string, path);
+                    RUSH_VALUE_ERROR, "'%s' of '%s' lies outside of the file, or has another size than its shape says", item->name, path);
     return rush_map_tensor(m, base + (size_t)from, (rush_dtype)d, ndim, size, NULL);
 }
 
@@ -129,54 +154,41 @@ static int check_spans(span *spans, int n, uint64_t data, const char *path)
     return 0;
 }
 
-static int check_metadata(const cJSON *meta, const char *path)
+static int check_metadata(const rush_json *meta, const char *path)
 {
-    const cJSON *x;
-    RUSH_CHECK(cJSON_IsObject(meta), RUSH_VALUE_ERROR, "'__metadata__' of '%s' is no object", path);
-    cJSON_ArrayForEach(x, meta) RUSH_CHECK(cJSON_IsString(x), RUSH_VALUE_ERROR, "'%.200s' in '__metadata__' of '%s' is no text", x->string, path);
+    RUSH_CHECK(rush_json_is(meta, RUSH_JSON_OBJECT), RUSH_VALUE_ERROR, "'__metadata__' of '%s' is no object", path);
+    rush_json_each(x, meta) RUSH_CHECK(x->text, RUSH_VALUE_ERROR, "'%.200s' in '__metadata__' of '%s' is no text", x->name, path);
     return 0;
 }
 
-/* The header, of which nothing but spaces follow. */
-static cJSON *parse_header(const rush_mapping *m, uint64_t n)
+static rush_json *parse_header(const rush_mapping *m, uint64_t n)
 {
-    const char *text = m->data + 8, *end = NULL;
-    if (n < 2 || n > HEADER_MOST || n > m->size - 8 || text[0] != '{') return NULL;
-    cJSON *head = cJSON_ParseWithLengthOpts(text, (size_t)n, &end, false);
-    while (head && end < text + n && *end == ' ') end++;
-    if (!cJSON_IsObject(head) || end != text + n) {
-        cJSON_Delete(head);
-        return NULL;
-    }
-    return head;
+    const char *text = m->data + 8;
+    return n < 2 || n > HEADER_MOST || n > m->size - 8 || text[0] != '{' ? NULL : rush_json_read(text, (size_t)n);
 }
 
-static int read_entries(rush_state *s, rush_mapping *m, const cJSON *head, uint64_t n, const char *path)
+static int read_entries(rush_state *s, rush_mapping *m, const rush_json *head, uint64_t n, const char *path)
 {
-    size_t count = (size_t)RUSH_MAX(cJSON_GetArraySize(head), 1);
-    const cJSON *item;
+    size_t count = RUSH_MAX(rush_json_count(head), 1);
     s->name = rush_scope_alloc(sizeof *s->name * count);
     s->tensor = rush_scope_alloc(sizeof *s->tensor * count);
     span *spans = rush_scope_alloc(sizeof *spans * count);
     s->n = 0;
     if (!s->name || !s->tensor || !spans) return -1;
     bool described = false;
-    cJSON_ArrayForEach(item, head)
-    {
-        if (!strcmp(item->string, "__metadata__")) {
+    rush_json_each(item, head) {
+        if (!strcmp(item->name, "__metadata__")) {
             RUSH_CHECK(!described, RUSH_VALUE_ERROR, "'__metadata__' is twice in '%s'", path);
             described = true;
             if (check_metadata(item, path)) return -1;
             continue;
         }
         rush_tensor *t = entry(m, 8 + (size_t)n, item, path);
-        char *name = t ? rush_scope_alloc(strlen(item->string) + 1) : NULL;
+        char *name = t ? rush_scope_alloc(strlen(item->name) + 1) : NULL;
         if (!name) return -1;
-        const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
-        spans[s->n] = (span){0, 0, name};
-        whole_number(cJSON_GetArrayItem(offsets, 0), &spans[s->n].from);
-        whole_number(cJSON_GetArrayItem(offsets, 1), &spans[s->n].to);
-        s->name[s->n] = strcpy(name, item->string);
+        spans[s->n].name = name;
+        read_offsets(item, &spans[s->n].from, &spans[s->n].to);
+        s->name[s->n] = strcpy(name, item->name);
         s->tensor[s->n++] = t;
     }
     return check_spans(spans, s->n, m->size - 8 - n, path);
@@ -190,26 +202,11 @@ rush_state rush_safetensors_load(const char *path)
     if (!m) return s;
     uint64_t n = 0;
     for (int i = 0; i < 8 && m->size >= 8; i++) n |= (uint64_t)(uint8_t)m->data[i] << 8 * i;
-    cJSON *head = m->size >= 8 ? parse_header(m, n) : NULL;
+    rush_json *head = m->size >= 8 ? parse_header(m, n) : NULL;
     if (!head) rush_fail(RUSH_VALUE_ERROR, "'%s' is no safetensors file: its header is cut off, or no JSON object", path);
     else read_entries(&s, m, head, n, path);
-    cJSON_Delete(head);
+    rush_free(head);
     rush_unmap(m);
     if (rush_failed()) s.n = -1;
     return s;
 }
-
-#else
-
-int rush_safetensors_save(const char *path, rush_state s)
-{
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s': this build has no cJSON, which safetensors headers need", path);
-}
-
-rush_state rush_safetensors_load(const char *path)
-{
-    rush_fail(RUSH_NOT_IMPLEMENTED, "'%s': this build has no cJSON, which safetensors headers need", path);
-    return (rush_state){.n = -1};
-}
-
-#endif

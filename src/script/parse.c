@@ -4,6 +4,7 @@
  * others are bound later. Nothing is believed of the text: nesting is limited, and what is no TorchScript is an error with its line.
  */
 #include "script/script.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -75,13 +76,6 @@ static int hex(const char *s, int n)
     return n < 0 ? x : -1;
 }
 
-static int put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) return to[0] = (char)c, 1;
-    if (c < 0x800) return to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
-    return to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63)), 3;
-}
-
 /* One escape after its backslash; how many letters it had, 0: an error. */
 static int escape(const char *s, const char *end, char *to, size_t *n)
 {
@@ -91,7 +85,7 @@ static int escape(const char *s, const char *end, char *to, size_t *n)
     if (*s == 'x' || *s == 'u') {
         int digits = *s == 'x' ? 2 : 4, c = end - s > digits ? hex(s + 1, digits) : -1;
         if (c < 0) return 0;
-        *n += (size_t)put_utf8(to + *n, (uint32_t)c);
+        *n += (size_t)rush_utf8_put(to + *n, (uint32_t)c);
         return digits + 1;
     }
     if (*s >= '0' && *s <= '7') { /* octal, as C++ writes bytes that are no letters */

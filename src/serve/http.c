@@ -1,7 +1,6 @@
 /* http.c - paths of the protocol, on civetweb: who may ask, what is read, what is answered. */
 #include "serve/serve.h"
 
-#include <cjson/cJSON.h>
 #include <civetweb.h>
 #include <errno.h>
 #include <stdio.h>
@@ -336,11 +335,12 @@ static int change(struct mg_connection *c, const char *name, bool load)
     size_t n;
     int status = read_body(c, &body, &n);
     if (status) return body_failed(c, status);
-    cJSON *json = n ? serve_json(body, n) : NULL;
-    const cJSON *x = NULL, *parameters = cJSON_GetObjectItemCaseSensitive(json, "parameters");
+    rush_json *json = n ? rush_json_read(body, n) : NULL;
+    const rush_json *parameters = rush_json_get(json, "parameters");
     bool carries = false;
-    cJSON_ArrayForEach(x, parameters) carries |= x->string && (!strcmp(x->string, "config") || !strncmp(x->string, "file:", 5));
-    cJSON_Delete(json);
+    rush_json_each(x, parameters) carries |= x->name && (!strcmp(x->name, "config") || !strncmp(x->name, "file:", 5));
+    rush_free(json);
+    rush_error_clear();
     free_body(body, n);
     if (load && carries) return send_error(c, 400, "models are loaded from the repository's folder: configurations and files in a request are not supported");
     if (load && serve_repository_load(name, why, sizeof why)) return send_error(c, 400, why);

@@ -10,6 +10,7 @@
 #include <rushlight.h>
 #include <rushlight/program.h>
 #include "base/base.h"
+#include "base/json.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -117,7 +118,6 @@ const char *serve_datatype(int dtype);               /* "FP32"; NULL: the protoc
 int serve_dtype_named(const char *datatype);         /* -1 */
 
 typedef struct serve_request serve_request;
-struct cJSON *serve_json(const char *, size_t n); /* NULL: it is none, or nested too deeply */
 /* The tensors of a body, whose first nheader bytes are JSON, and what is asked for. NULL and an error. */
 serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, serve_job *into);
 void serve_request_free(serve_request *);

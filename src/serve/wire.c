@@ -1,7 +1,6 @@
 /* wire.c - tensors in KServe v2's bodies: JSON, and behind it the bytes of those that are sent in binary. */
 #include "serve/serve.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,10 +75,9 @@ int serve_dtype_named(const char *name)
 
 /* ---- requests ---- */
 
-enum { SERVE_DEEPEST = 80 };
 typedef struct wanted { int k; bool binary; } wanted; /* result k */
 struct serve_request {
-    cJSON *json;
+    rush_json *json;
     const char *id;
     wanted out[SERVE_TENSORS];
     int nout;
@@ -88,23 +86,18 @@ struct serve_request {
 void serve_request_free(serve_request *r)
 {
     if (!r) return;
-    cJSON_Delete(r->json);
+    rush_free(r->json);
     free(r);
 }
 
-static const char *text_of(const cJSON *object, const char *key) { return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key)); }
+static int64_t whole_of(const rush_json *x) { return rush_json_is(x, RUSH_JSON_WHOLE) && x->i >= 0 ? x->i : -1; }
 
-/* A whole number that a double holds exactly; -1 when it is none. */
-static int64_t whole_of(const cJSON *x) { return cJSON_IsNumber(x) && x->valuedouble >= 0 && x->valuedouble <= 0x1p53 && x->valuedouble == floor(x->valuedouble) ? (int64_t)x->valuedouble : -1; }
-
-static int64_t count_leaves(const cJSON *x, int depth)
+static int64_t count_leaves(const rush_json *x, int depth)
 {
     int64_t n = 0;
-    const cJSON *item;
-    if (!cJSON_IsArray(x)) return cJSON_IsNumber(x) || cJSON_IsBool(x) ? 1 : -1;
+    if (!rush_json_is(x, RUSH_JSON_LIST)) return rush_json_is_number(x) || rush_json_is(x, RUSH_JSON_BOOL) ? 1 : -1;
     if (depth > RUSH_MAXDIM) return -1;
-    cJSON_ArrayForEach(item, x)
-    {
+    rush_json_each(item, x) {
         int64_t one = count_leaves(item, depth + 1);
         if (one < 0) return -1;
         n += one;
@@ -113,27 +106,27 @@ static int64_t count_leaves(const cJSON *x, int depth)
 }
 
 /* Numbers as they are read: whole ones as int64, others as double. */
-static int fill(const cJSON *x, rush_dtype dtype, double **f, int64_t **i)
+static int fill(const rush_json *x, rush_dtype dtype, double **f, int64_t **i)
 {
-    const cJSON *item;
-    if (cJSON_IsArray(x)) {
-        cJSON_ArrayForEach(item, x)
+    if (rush_json_is(x, RUSH_JSON_LIST)) {
+        rush_json_each(item, x)
             if (fill(item, dtype, f, i)) return -1;
         return 0;
     }
-    double v = cJSON_IsNumber(x) ? x->valuedouble : cJSON_IsTrue(x);
-    if (*f) return *(*f)++ = v, 0;
-    RUSH_CHECK(v == floor(v) && fabs(v) <= 0x1p53, RUSH_VALUE_ERROR, "%.17g is no whole number that JSON can carry exactly; send the tensor in binary", v);
-    static const double limit[][2] = {[RUSH_BOOL] = {0, 1}, [RUSH_U8] = {0, 255}, [RUSH_U16] = {0, 65535}, [RUSH_U32] = {0, 4294967295.}, [RUSH_U64] = {0, 0x1p53},
-                                      [RUSH_I8] = {-128, 127}, [RUSH_I16] = {-32768, 32767}, [RUSH_I32] = {-2147483648., 2147483647}, [RUSH_I64] = {-0x1p53, 0x1p53}};
-    RUSH_CHECK(v >= limit[dtype][0] && v <= limit[dtype][1], RUSH_VALUE_ERROR, "%.17g does not fit into %s", v, serve_datatype((int)dtype));
-    return *(*i)++ = (int64_t)v, 0;
+    if (*f) return *(*f)++ = x->kind == RUSH_JSON_BOOL ? (double)x->i : x->number, 0;
+    bool whole = x->kind != RUSH_JSON_NUMBER;
+    RUSH_CHECK(whole || (x->number == floor(x->number) && fabs(x->number) <= 0x1p53), RUSH_VALUE_ERROR, "%.17g is no whole number of 64 bits; send the tensor in binary", x->number);
+    static const int64_t limit[][2] = {[RUSH_BOOL] = {0, 1}, [RUSH_U8] = {0, UINT8_MAX}, [RUSH_U16] = {0, UINT16_MAX}, [RUSH_U32] = {0, UINT32_MAX}, [RUSH_U64] = {0, INT64_MAX},
+                                       [RUSH_I8] = {INT8_MIN, INT8_MAX}, [RUSH_I16] = {INT16_MIN, INT16_MAX}, [RUSH_I32] = {INT32_MIN, INT32_MAX}, [RUSH_I64] = {INT64_MIN, INT64_MAX}};
+    int64_t v = whole ? x->i : (int64_t)x->number;
+    RUSH_CHECK(v >= limit[dtype][0] && v <= limit[dtype][1], RUSH_VALUE_ERROR, "%lld does not fit into %s", (long long)v, serve_datatype((int)dtype));
+    return *(*i)++ = v, 0;
 }
 
-static rush_tensor *tensor_of_json(const cJSON *data, rush_dtype dtype, int ndim, const int64_t *size, int64_t numel)
+static rush_tensor *tensor_of_json(const rush_json *data, rush_dtype dtype, int ndim, const int64_t *size, int64_t numel)
 {
     int64_t n = count_leaves(data, 0);
-    RUSH_CHECK_NULL(cJSON_IsArray(data) && n >= 0, RUSH_VALUE_ERROR, "'data' must be an array of numbers");
+    RUSH_CHECK_NULL(rush_json_is(data, RUSH_JSON_LIST) && n >= 0, RUSH_VALUE_ERROR, "'data' must be an array of numbers");
     RUSH_CHECK_NULL(n == numel, RUSH_VALUE_ERROR, "'data' has %lld numbers, the shape %lld", (long long)n, (long long)numel);
     bool whole = !rush_dtype_is_float(dtype);
     void *room = malloc((size_t)n * 8 + 8);
@@ -145,32 +138,12 @@ static rush_tensor *tensor_of_json(const cJSON *data, rush_dtype dtype, int ndim
     return t;
 }
 
-/* cJSON takes itself apart as deep as texts are nested, and stacks here are small. */
-static bool is_flat(const char *p, size_t n)
-{
-    int depth = 0;
-    bool text = false;
-    for (size_t i = 0; i < n && depth <= SERVE_DEEPEST; ++i) {
-        if (text) {
-            if (p[i] == '\\') ++i;
-            else if (p[i] == '"') text = false;
-        } else if (p[i] == '"') text = true;
-        else if (p[i] == '[' || p[i] == '{') ++depth;
-        else if (p[i] == ']' || p[i] == '}') --depth;
-    }
-    return depth <= SERVE_DEEPEST;
-}
-
-cJSON *serve_json(const char *p, size_t n) { return is_flat(p, n) ? cJSON_ParseWithLengthOpts(p, n, NULL, false) : NULL; }
-
-static int read_shape(const cJSON *shape, int64_t *size, int64_t *numel)
+static int read_shape(const rush_json *shape, int64_t *size, int64_t *numel)
 {
     int n = 0;
-    const cJSON *x;
-    RUSH_CHECK(cJSON_IsArray(shape) && cJSON_GetArraySize(shape) <= RUSH_MAXDIM, RUSH_VALUE_ERROR, "'shape' must be an array of at most %d numbers", RUSH_MAXDIM);
+    RUSH_CHECK(rush_json_is(shape, RUSH_JSON_LIST) && rush_json_count(shape) <= RUSH_MAXDIM, RUSH_VALUE_ERROR, "'shape' must be an array of at most %d numbers", RUSH_MAXDIM);
     *numel = 1;
-    cJSON_ArrayForEach(x, shape)
-    {
+    rush_json_each(x, shape) {
         size[n] = whole_of(x);
         RUSH_CHECK(size[n] >= 0, RUSH_VALUE_ERROR, "'shape' must be an array of sizes");
         RUSH_CHECK(!__builtin_mul_overflow(*numel, size[n], numel) && *numel <= INT64_C(1) << 40, RUSH_VALUE_ERROR, "'shape' asks for too many elements");
@@ -189,20 +162,20 @@ static int check_value(const serve_value *v, int dtype, int ndim, const int64_t 
 }
 
 /* One input; binary: where the bytes that are left begin. */
-static int read_input(const serve_model *m, const cJSON *x, const char **binary, const char *end, serve_job *job)
+static int read_input(const serve_model *m, const rush_json *x, const char **binary, const char *end, serve_job *job)
 {
-    const char *name = text_of(x, "name");
+    const char *name = rush_json_text_of(x, "name");
     int64_t size[RUSH_MAXDIM], numel = 0;
-    int i = 0, dtype = serve_dtype_named(text_of(x, "datatype"));
+    int i = 0, dtype = serve_dtype_named(rush_json_text_of(x, "datatype"));
     RUSH_CHECK(name, RUSH_VALUE_ERROR, "an input has no name");
     while (i < m->nin && strcmp(m->in[i].name, name)) ++i;
     RUSH_CHECK(i < m->nin, RUSH_VALUE_ERROR, "unexpected inference input '%.100s' for model '%s'", name, m->name);
     RUSH_CHECK(!job->in[i], RUSH_VALUE_ERROR, "input '%s' is given twice", m->in[i].name);
     RUSH_CHECK(dtype >= 0, RUSH_VALUE_ERROR, "input '%s': the datatype is missing or not supported", m->in[i].name);
-    int ndim = read_shape(cJSON_GetObjectItemCaseSensitive(x, "shape"), size, &numel);
+    int ndim = read_shape(rush_json_get(x, "shape"), size, &numel);
     if (ndim < 0 || check_value(&m->in[i], dtype, ndim, size)) return -1;
-    const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(x, "parameters"), *bytes = cJSON_GetObjectItemCaseSensitive(parameters, "binary_data_size");
-    RUSH_CHECK(!cJSON_GetObjectItemCaseSensitive(parameters, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "input '%s': shared memory is not supported", m->in[i].name);
+    const rush_json *parameters = rush_json_get(x, "parameters"), *bytes = rush_json_get(parameters, "binary_data_size");
+    RUSH_CHECK(!rush_json_get(parameters, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "input '%s': shared memory is not supported", m->in[i].name);
     rush_tensor *t;
     if (bytes) {
         int64_t n = whole_of(bytes);
@@ -214,7 +187,7 @@ static int read_input(const serve_model *m, const cJSON *x, const char **binary,
         t = rush_from_data(*binary, (rush_dtype)dtype, ndim, size);
         *binary += n;
     } else {
-        t = tensor_of_json(cJSON_GetObjectItemCaseSensitive(x, "data"), (rush_dtype)dtype, ndim, size, numel);
+        t = tensor_of_json(rush_json_get(x, "data"), (rush_dtype)dtype, ndim, size, numel);
         job->cast[i] = (int8_t)dtype;
     }
     if (!t) return -1;
@@ -222,27 +195,26 @@ static int read_input(const serve_model *m, const cJSON *x, const char **binary,
     return 0;
 }
 
-static bool is_binary(const cJSON *parameters, bool otherwise)
+static bool is_binary(const rush_json *parameters, bool otherwise)
 {
-    const cJSON *x = cJSON_GetObjectItemCaseSensitive(parameters, "binary_data");
-    return x ? cJSON_IsTrue(x) : otherwise;
+    const rush_json *x = rush_json_get(parameters, "binary_data");
+    return x ? rush_json_is_true(x) : otherwise;
 }
 
 static int read_outputs(const serve_model *m, serve_request *r)
 {
-    const cJSON *x, *list = cJSON_GetObjectItemCaseSensitive(r->json, "outputs"), *all = cJSON_GetObjectItemCaseSensitive(r->json, "parameters");
-    bool binary = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(all, "binary_data_output"));
-    RUSH_CHECK(!list || cJSON_IsArray(list), RUSH_VALUE_ERROR, "'outputs' must be an array");
+    const rush_json *list = rush_json_get(r->json, "outputs"), *all = rush_json_get(r->json, "parameters");
+    bool binary = rush_json_is_true(rush_json_get(all, "binary_data_output"));
+    RUSH_CHECK(!list || rush_json_is(list, RUSH_JSON_LIST), RUSH_VALUE_ERROR, "'outputs' must be an array");
     for (int k = 0; !list && k < m->nout; ++k) r->out[r->nout++] = (wanted){k, binary};
-    cJSON_ArrayForEach(x, list)
-    {
-        const char *name = text_of(x, "name");
-        const cJSON *p = cJSON_GetObjectItemCaseSensitive(x, "parameters"), *classes = cJSON_GetObjectItemCaseSensitive(p, "classification");
+    rush_json_each(x, list) {
+        const char *name = rush_json_text_of(x, "name");
+        const rush_json *p = rush_json_get(x, "parameters"), *classes = rush_json_get(p, "classification");
         int k = 0;
         while (name && k < m->nout && strcmp(m->out[k].name, name)) ++k;
         RUSH_CHECK(name && k < m->nout, RUSH_VALUE_ERROR, "unexpected inference output '%.100s' for model '%s'", name ? name : "", m->name);
         RUSH_CHECK(r->nout < SERVE_TENSORS, RUSH_VALUE_ERROR, "too many outputs are asked for");
-        RUSH_CHECK(!cJSON_GetObjectItemCaseSensitive(p, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "output '%s': shared memory is not supported", name);
+        RUSH_CHECK(!rush_json_get(p, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "output '%s': shared memory is not supported", name);
         RUSH_CHECK(!classes || whole_of(classes) <= 0, RUSH_NOT_IMPLEMENTED, "output '%s': classification is not supported", name);
         r->out[r->nout++] = (wanted){k, is_binary(p, binary)};
     }
@@ -252,13 +224,13 @@ static int read_outputs(const serve_model *m, serve_request *r)
 static int read_all(const serve_model *m, serve_request *r, const char *body, size_t n, size_t nheader, serve_job *job)
 {
     const char *binary = body + nheader;
-    const cJSON *x, *list;
-    r->json = serve_json(body, nheader);
-    RUSH_CHECK(cJSON_IsObject(r->json), RUSH_VALUE_ERROR, "the request is no JSON object");
-    r->id = text_of(r->json, "id");
-    list = cJSON_GetObjectItemCaseSensitive(r->json, "inputs");
-    RUSH_CHECK(cJSON_IsArray(list), RUSH_VALUE_ERROR, "'inputs' must be an array");
-    cJSON_ArrayForEach(x, list)
+    const rush_json *list;
+    r->json = rush_json_read(body, nheader);
+    RUSH_CHECK(rush_json_is(r->json, RUSH_JSON_OBJECT), RUSH_VALUE_ERROR, "the request is no JSON object");
+    r->id = rush_json_text_of(r->json, "id");
+    list = rush_json_get(r->json, "inputs");
+    RUSH_CHECK(rush_json_is(list, RUSH_JSON_LIST), RUSH_VALUE_ERROR, "'inputs' must be an array");
+    rush_json_each(x, list)
         if (read_input(m, x, &binary, body + n, job)) return -1;
     RUSH_CHECK(binary == body + n, RUSH_VALUE_ERROR, "the body has %zu bytes more than its inputs", (size_t)(body + n - binary));
     for (int i = 0; i < m->nin; ++i) RUSH_CHECK(job->in[i], RUSH_VALUE_ERROR, "expected %d inputs, and input '%s' is missing", m->nin, m->in[i].name);

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "suite/suite.h"
 #include "base/base.h"
+#include "base/json.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -372,6 +374,84 @@ static void generator_goes_on_from_its_saved_state(void **state)
     rush_generator_drop(h);
 }
 
+/* ---- JSON ---- */
+
+static void json_is_what_the_rfc_says(void **state)
+{
+    static const char *const fine[] = {"0", " -0 ", "1.5e-3", "-12E+2", "9223372036854775808", "1e999", "null", "true", "[ ]", "{}", "[[],{\"a\":[]}]", "\"\\u00e9\\ud83d\\ude00\\/\\n\"",
+                                       "\"\xc3\xa9 \xf0\x9f\x98\x80\"", "\t{\"a\" : 1 ,\"a\":[2, 3]}\r\n"};
+    static const char *const wrong[] = {
+        "", " ", "01", "-", "+1", ".5", "1.", "1e", "1e+", "0x1", "NaN", "Infinity", "nul", "True", "[1,]", "[,1]", "[1 2]", "[", "]", "{", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{1:1}",
+        "[}", "{]", "1 1", "[1]x", "\"", "\"\\", "\"a\nb\"", "\"\\x41\"", "\"\\u12\"", "\"\\u123g\"", "\"\\u0000\"", "\"\\ud83d\"", "\"\\ud83d\\u0041\"", "\"\\ude00\"", "\"\xff\"",
+        "\"\xc0\x80\"", "\"\xe9\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe0\x80\x80\"", "/* */1", "1 // one", "'a'"};
+    for (size_t k = 0; k < RUSH_COUNT(fine); k++) {
+        rush_json *x = rush_json_read(fine[k], strlen(fine[k]));
+        if (!x) print_message("refused: %s\n", fine[k]);
+        assert_non_null(x);
+        rush_free(x);
+    }
+    for (size_t k = 0; k < RUSH_COUNT(wrong); k++) {
+        rush_json *x = rush_json_read(wrong[k], strlen(wrong[k]));
+        if (x) print_message("accepted: %s\n", wrong[k]);
+        assert_null(x);
+    }
+    assert_null(rush_json_read("1\0", 2));
+    assert_null(rush_json_read("\"a\0b\"", 5));
+}
+
+static void json_keeps_what_it_was_given(void **state)
+{
+    static const char text[] = "{\"i\": 9007199254740993, \"f\": -2.5, \"t\": \"\\u00e9\\ud83d\\ude00\\\\ \\\"\", \"l\": [true, null, {\"x\": false}], \"i\": 2, \"big\": 1e3}";
+    rush_json *x = rush_json_read(text, sizeof text - 1), *again = rush_json_read(text, sizeof text - 1), *other = rush_json_read("{\"i\": 1}", 7);
+    if (!x || !again) {
+        rush_free(x);
+        rush_free(again);
+        fail();
+    }
+    assert_null(other); /* cut off by one */
+    assert_int_equal(x->n, 6);
+    assert_true(rush_json_get(x, "i")->i == INT64_C(9007199254740993) && rush_json_get(x, "f")->number == -2.5);
+    assert_int_equal(rush_json_get(x, "big")->kind, RUSH_JSON_NUMBER);
+    assert_string_equal(rush_json_text_of(x, "t"), "\xc3\xa9\xf0\x9f\x98\x80\\ \"");
+    const rush_json *list = rush_json_get(x, "l");
+    assert_int_equal(rush_json_count(list), 3);
+    assert_true(rush_json_is_true(list->first) && rush_json_is_false(rush_json_get(list->first->next->next, "x")));
+    assert_null(rush_json_get(rush_json_get(x, "nothing"), "there"));
+    assert_true(rush_json_same(x, again) && !rush_json_same(list, rush_json_get(x, "t")) && !rush_json_same(list->first, list->first->next));
+    rush_free(x);
+    rush_free(again);
+
+    char deep[4001], *written = NULL;
+    for (int n = 1000; n <= 1001; n++) { /* as deep as may be, and one more */
+        memset(deep, '[', (size_t)n), memset(deep + n, ']', (size_t)n);
+        x = rush_json_read(deep, (size_t)n * 2);
+        assert_true((x != NULL) == (n == 1000));
+        rush_free(x);
+    }
+    size_t length;
+    FILE *f = open_memstream(&written, &length);
+    assert_non_null(f);
+    rush_json_write_text(f, "a\"\\\n\x01\xc3\xa9");
+    fclose(f);
+    x = rush_json_read(written, length);
+    free(written);
+    assert_non_null(x);
+    assert_string_equal(rush_json_text(x), "a\"\\\n\x01\xc3\xa9");
+    rush_free(x);
+}
+
+static void letters_go_there_and_back(void **state)
+{
+    static const uint32_t edges[] = {1, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff};
+    static const int bytes[] = {1, 1, 2, 2, 3, 3, 3, 3, 4, 4};
+    for (size_t k = 0; k < RUSH_COUNT(edges); k++) {
+        char to[5] = "";
+        assert_int_equal(rush_utf8_put(to, edges[k]), bytes[k]);
+        assert_int_equal(rush_utf8_length(to), bytes[k]);
+    }
+    assert_int_equal(rush_utf8_length(""), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +472,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(eight_bit_floats_survive),
         cmocka_unit_test(numbers_out_of_range_wrap_as_in_pytorch),
         cmocka_unit_test(generator_goes_on_from_its_saved_state),
+        cmocka_unit_test(json_is_what_the_rfc_says),
+        cmocka_unit_test(json_keeps_what_it_was_given),
+        cmocka_unit_test(letters_go_there_and_back),
     };
     return SUITE(tests);
 }

@@ -137,6 +137,22 @@ static void arrays_come_back(void **state)
     }
 }
 
+static void names_of_safetensors_are_any_text(void **state)
+{
+    rush_scope() {
+        rush_state s = {3, (const char *[]){"a\"\\b\n", "gew\xc3\xb6hnlich \xf0\x9f\x98\x80", "/"}, (rush_tensor *[]){counted(RUSH_I32, 6), counted(RUSH_BOOL, 3), counted(RUSH_F64, 1)}};
+        assert_int_equal(rush_safetensors_save(file("n.safetensors"), s), 0);
+        rush_state back = rush_safetensors_load(file("n.safetensors"));
+        assert_int_equal(back.n, 3);
+        for (int i = 0; i < 3; i++) assert_true(same(rush_state_find(back, s.name[i]), s.tensor[i]));
+        s.name = (const char *[]){"a", "latin \xf6", "b"};
+        assert_int_equal(rush_safetensors_save(file("n.safetensors"), s), -1);
+        assert_int_equal(rush_error_kind_now(), RUSH_VALUE_ERROR);
+        rush_error_clear();
+        assert_int_equal(rush_safetensors_load(file("n.safetensors")).n, 3); /* the old one */
+    }
+}
+
 /* ---- damage ---- */
 
 /* A new file: one that is cut to nothing and written again is brought to the disk when it is closed, on ext4. */
@@ -423,7 +439,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc_is_zlibs), cmocka_unit_test(every_dtype_comes_back), cmocka_unit_test(views_share_and_little_is_written),
-        cmocka_unit_test(containers_come_back), cmocka_unit_test(arrays_come_back), cmocka_unit_test(damaged_files_are_errors),
+        cmocka_unit_test(containers_come_back), cmocka_unit_test(arrays_come_back), cmocka_unit_test(names_of_safetensors_are_any_text), cmocka_unit_test(damaged_files_are_errors),
         cmocka_unit_test(pickles_run_nothing), cmocka_unit_test(killed_while_saving), cmocka_unit_test(full_disk_keeps_the_old_file),
         cmocka_unit_test(replaced_files_are_let_go), cmocka_unit_test(cut_off_while_reading),
     };

@@ -74,6 +74,8 @@ def main(root):
         write(root / "zip", how.__name__, f.getvalue())
     header = b'{"__metadata__":{"by":"hand"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,2],"data_offsets":[8,12]}}'
     header += b" " * (-len(header) % 8)
+    write(root / "json", "header", header)
+    write(root / "json", "texts", rb'{"a": ["\u00e9\ud83d\ude00 \\ \n", -1.5e-3, 12, true, false, null, {}, []]}')
     write(root / "safetensors", "two", len(header).to_bytes(8, "little") + header + bytes(12))
     for colour, channels in ((0, 1), (2, 3), (6, 4)):
         write(root / "picture", "colour%d" % colour, picture(2, 2, colour, channels))

@@ -93,7 +93,7 @@ def test_json_and_binary(server):
     (b'{"inputs":[{"name":"x","datatype":"BYTES","shape":[1],"data":["a"]}]}', "datatype"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1]}]}', "shape"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[-1],"data":[1]}]}', "sizes"),
-    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1e12,1e12],"data":[1]}]}', "too many"),
+    (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1000000000000,1000000000000],"data":[1]}]}', "too many"),
     (b'{"inputs":[{"name":"x","datatype":"INT8","shape":[1],"data":[300]}]}', "fit"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}}]}', "bytes"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":[{"name":"z"}]}', "output"),
