@@ -6,9 +6,9 @@
 #include <rushlight/checkpoint.h>
 
 rush_content *rush_content_new(int kind);
-rush_content *rush_content_bytes(int kind, const char *, size_t n); /* text, bytes or a name; copied */
+RUSH_PY rush_content *rush_content_bytes(int kind, const char *, size_t n); /* text, bytes or a name; copied */
 bool rush_content_given(const rush_content *); /* an error if there is none, or its scope was closed */
-int rush_content_add(rush_content *to, rush_content **items, size_t n);
+RUSH_PY int rush_content_add(rush_content *to, rush_content **items, size_t n);
 
 /* checkpoint_code.c: the classes of an archive of TorchScript, whose outermost object is x, as entries below root/code */
 struct rush_zip_writer;

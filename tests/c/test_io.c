@@ -3,6 +3,7 @@
 #include "io/checkpoint.h"
 #include "io/crc32.h"
 #include "io/zip.h"
+#include <rushlight/gguf.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -228,6 +229,12 @@ static void save_small(void)
     assert_int_equal(rush_npz_save(file("s.npz"), s), 0);
     assert_int_equal(rush_safetensors_save(file("s.safetensors"), s), 0);
     assert_int_equal(rush_npy_save(file("s.npy"), s.tensor[0]), 0);
+    rush_content *about = rush_content_dict(), *words = rush_content_list();
+    rush_content_append(words, rush_content_text("a"));
+    rush_content_set(about, "words", words);
+    rush_content_set(about, "numbers", rush_content_tensor(s.tensor[1]));
+    s.tensor[0] = T("arange", V(64.0), rush_v_dtype(RUSH_F32));
+    assert_int_equal(rush_gguf_save(file("s.gguf"), s, about, (const char *const[]){"Q4_0", NULL}), 0);
 }
 
 static void damaged_files_are_errors(void **state)
@@ -237,6 +244,8 @@ static void damaged_files_are_errors(void **state)
     damage("s.npz", rush_npz_load, true);
     damage("s.safetensors", rush_safetensors_load, false); /* has no checksums */
     damage("s.npy", load_npy, false);
+    damage("s.gguf", rush_gguf_load, false);
+    rush_scope() assert_non_null(rush_gguf_text(file("s.gguf")));
 }
 
 /* ---- hostile files ---- */

@@ -48,6 +48,8 @@ def main(root):
                              ("picture", ".jpg"), ("picture", ".png")):
             if path.suffix == suffix:
                 write(root / kind, path.name, path.read_bytes())
+    for path in sorted((DATA.parent / "gguf").glob("*.gguf")):
+        write(root / "gguf", path.name, path.read_bytes())
     for dtype in ("?", "u1", "<i4", ">f8", "<c8"):
         f = io.BytesIO()
         np.save(f, np.zeros((2, 3), dtype, order="F"))
