@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "ext.h"
 #include "io/zip.h"
+#include <rushlight/gguf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -417,8 +418,11 @@ typedef struct format {
     rush_state (*load)(const char *);
     int (*save)(const char *, rush_state);
 } format;
+static int gguf_save(const char *path, rush_state s) { return rush_gguf_save(path, s, NULL, NULL); }
+
 static const format formats[] = {
     {"state", rush_load_state, rush_save_state}, {"npz", rush_npz_load, rush_npz_save}, {"safetensors", rush_safetensors_load, rush_safetensors_save},
+    {"gguf", rush_gguf_load, gguf_save},
 };
 
 static const format *format_of(const char *name)

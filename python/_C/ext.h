@@ -163,6 +163,7 @@ PyObject *py_traced_argument(const rush_value *, int arg, PyObject *x); /* x, st
 #define py_is_seen(t) (rush_is_watched(t) || RUSH_UNLIKELY(py_capturing))
 int py_unpickle_init(PyObject *module);
 int py_archive_init(PyObject *module);
+int py_gguf_init(PyObject *module);
 int py_summary_init(PyObject *module);
 int py_store_init(PyObject *module);
 int py_dist_init(PyObject *module);

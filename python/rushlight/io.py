@@ -1,4 +1,4 @@
-"""Tensors in files of other libraries, read and written in C: safetensors, NumPy's npy and npz.
+"""Tensors in files of other libraries, read and written in C: safetensors, GGUF, NumPy's npy and npz.
 
 Files are written whole or not at all.  What is read from safetensors and npy files is the file's memory, mapped
 privately: fast, and changes stay in memory.
@@ -7,7 +7,7 @@ import os
 
 from rushlight import _C
 
-__all__ = ["load_npy", "save_npy", "load_npz", "save_npz", "load_safetensors", "save_safetensors"]
+__all__ = ["load_npy", "save_npy", "load_npz", "save_npz", "load_safetensors", "save_safetensors", "load_gguf", "save_gguf", "gguf_metadata"]
 
 
 def load_npy(path):
@@ -38,3 +38,27 @@ def load_safetensors(path):
 def save_safetensors(tensors, path):
     """Write a dictionary of tensors; each is written whole, also those that share memory."""
     _C._save_named("safetensors", os.fspath(path), list(tensors), list(tensors.values()))
+
+
+def load_gguf(path):
+    """The tensors of a GGUF file by name; blocks of few bits as the float32 that they stand for."""
+    return dict(_C._load_named("gguf", os.fspath(path)))
+
+
+def gguf_metadata(path):
+    """What a GGUF file says about itself: numbers, bools, texts, lists of texts; lists of numbers are tensors."""
+    return _C._gguf_metadata(os.fspath(path))
+
+
+def save_gguf(tensors, path, metadata=None, types=None):
+    """Write a dictionary of tensors and one of metadata as llama.cpp reads them.
+
+    types says what a tensor's elements become: "F32", "F16", "BF16", or blocks of "Q8_0" or "Q4_0"; a dictionary by name, others stay as their
+    dtype is.  Integers in metadata are written as uint32 (int32 when negative, 64 bits when larger), floats as float32; a tensor without dimensions
+    is a number of its dtype.
+    """
+    types = types or {}
+    unknown = [name for name in types if name not in tensors]
+    if unknown:
+        raise KeyError(f"types of tensors that are not there: {unknown}")
+    _C._save_gguf(os.fspath(path), list(tensors), list(tensors.values()), [types.get(name) for name in tensors], metadata or {})

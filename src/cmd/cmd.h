@@ -2,9 +2,12 @@
 #ifndef RUSH_CMD_H
 #define RUSH_CMD_H
 
+#include <stdbool.h>
+
 int rush_cmd_ops(const char *name);        /* ops [NAME]; NULL: all */
 int rush_cmd_run(int n, char **args);     /* run MODEL INPUT... [-o OUT.npz] [--bench] [--frozen] */
 int rush_cmd_inspect(int n, char **args); /* inspect MODEL */
+bool rush_ends_with(const char *s, const char *end);
 int rush_cmd_convert(int n, char **args);
 int rush_cmd_compile(int n, char **args); /* compile MODEL -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss NAME] */
 int rush_cmd_launch(int n, char **args);  /* launch [-n N] [...] PROGRAM ARGS */

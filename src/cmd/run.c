@@ -1,6 +1,7 @@
 /* run.c - `rushlight run` and `rushlight inspect`: programs that were captured elsewhere, without Python. */
 #include "cmd/cmd.h"
 #include <rushlight.h>
+#include <rushlight/gguf.h>
 #include <rushlight/io.h>
 #include <rushlight/program.h>
 
@@ -16,16 +17,10 @@ static int failed(void)
     return 1;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 /* A file holds one tensor, or several that follow in its order. */
 static int take_inputs(const char *path, rush_tensor **in, int *n)
 {
-    if (!ends_with(path, ".npz")) {
+    if (!rush_ends_with(path, ".npz")) {
         if (*n == MOST) return rush_fail(RUSH_VALUE_ERROR, "more than %d inputs", MOST);
         return (in[*n] = rush_npy_load(path)) ? ++*n, 0 : -1;
     }
@@ -105,13 +100,14 @@ int rush_cmd_inspect(int n, char **args)
 {
     const char *how = n == 2 ? args[1] : "";
     bool svg = !strcmp(how, "--svg"), dot = !strcmp(how, "--dot");
-    if (n < 1 || n > 2 || (n == 2 && !svg && !dot)) return fprintf(stderr, "usage: rushlight inspect MODEL [--dot | --svg]\n"), 2;
+    if (n < 1 || n > 2 || (n == 2 && ((!svg && !dot) || rush_ends_with(args[0], ".gguf")))) return fprintf(stderr, "usage: rushlight inspect MODEL [--dot | --svg]\n       rushlight inspect FILE.gguf\n"), 2;
     int status = 0;
     rush_scope() {
-        rush_module *net = rush_program_load(args[0]);
-        const char *text = !net ? NULL : svg || dot ? rush_program_picture(net, svg) : rush_program_text(net);
+        bool gguf = rush_ends_with(args[0], ".gguf");
+        rush_module *net = gguf ? NULL : rush_program_load(args[0]);
+        const char *text = gguf ? rush_gguf_text(args[0]) : !net ? NULL : svg || dot ? rush_program_picture(net, svg) : rush_program_text(net);
         if (!text) status = failed();
-        else if (svg || dot) fputs(text, stdout);
+        else if (svg || dot || gguf) fputs(text, stdout);
         else printf("%lld numbers in parameters\n%s", (long long)rush_parameter_count(net), text);
     }
     return status;
