@@ -102,7 +102,7 @@ cuda:                               ## compile the kernels of CUDA devices with 
 	@ninja -C $(BUILD) cuda
 
 clean:
-	@rm -rf build build-tools build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
+	@rm -rf build build-bare build-tools build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

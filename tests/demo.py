@@ -41,7 +41,7 @@ def run(program, epochs, before=(), rows=0, **env):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         weights = pathlib.Path(folder, "digits.safetensors")
         assert done.returncode == 0, done.stdout[-4000:]
-        assert pathlib.Path(folder, "digits.png").read_bytes().startswith(b"\x89PNG"), "no picture"
+        assert "left out: digits.png; this build is without PNG" in done.stdout or pathlib.Path(folder, "digits.png").read_bytes().startswith(b"\x89PNG"), "no picture"
         lines = [line.rstrip() for line in done.stdout.splitlines()]
         return [line for line in lines if line and "digits/s" not in line and not line.startswith("trained in")], weights.read_bytes()
 

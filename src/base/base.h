@@ -130,6 +130,7 @@ void rush_parallel_elsewhere(void); /* a library is about to use the pool by its
 RUSH_PY void rush_parallel_alone(bool); /* does the calling thread compute alone from now on? */
 bool rush_cpu_suits(void); /* are there kernels for this processor? */
 int rush_cpu_refuse(void); /* the error that says there are none; -1 */
+int rush_lacks(const char *engine); /* the error that says what is built without, and how to get it; -1 */
 void rush_beside_library(char *path, size_t room, const char *file); /* the path of a file in the library's folder; "" where that is not known */
 bool rush_busy(void); /* do other programs want this process's processors? Asked before a parallel loop: busy.c */
 RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */

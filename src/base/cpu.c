@@ -84,20 +84,36 @@ void rush_beside_library(char *path, size_t room, const char *file)
     if (slash) snprintf(path, room, "%.*s/%s", (int)(slash - own.dli_fname), own.dli_fname, file);
 }
 
+/* What a build may have or lack: what it is for, and what Debian calls what it is built with. */
+static const struct {
+    bool here;
+    const char *name, *serves, *package;
+} engines[] = {{RUSH_HAS_ONEDNN, "oneDNN", "quick products and convolutions", "libdnnl-dev"},
+               {RUSH_HAS_LAPACK, "LAPACK", "linear algebra", "libopenblas-dev liblapacke-dev"},
+               {RUSH_HAS_OPENMP, "OpenMP", "threads", "libgomp1"},
+               {RUSH_HAS_ZLIB, "zlib", "compressed files", "zlib1g-dev"},
+               {RUSH_HAS_PNG, "PNG", "pictures", "libpng-dev"},
+               {RUSH_HAS_JPEG, "JPEG", "pictures", "libjpeg-dev"},
+               {RUSH_HAS_SNDFILE, "sndfile", "sound", "libsndfile1-dev"},
+               {RUSH_HAS_SERVER, "civetweb", "rushlight serve", "libcivetweb-dev"},
+               {RUSH_HAS_GLOO, "gloo", "torch.distributed by gloo", "libgloo-dev"},
+               {RUSH_HAS_CPP, "C++", "extensions by PyTorch's stable symbols", "g++"}};
+
 const char *rush_engines(void)
 {
-    static const struct {
-        bool here;
-        const char *name, *serves;
-    } engines[] = {{RUSH_HAS_ONEDNN, "oneDNN", "quick products and convolutions"}, {RUSH_HAS_LAPACK, "LAPACK", "linear algebra"},
-                   {RUSH_HAS_OPENMP, "OpenMP", "threads"}, {RUSH_HAS_ZLIB, "zlib", "compressed files"},
-                   {RUSH_HAS_PNG, "PNG", "pictures"}, {RUSH_HAS_JPEG, "JPEG", "pictures"}, {RUSH_HAS_SNDFILE, "sndfile", "sound"}};
-    static char text[512];
+    static char text[1024];
     if (*text) return text;
-    char here[256] = "", lacks[256] = "";
+    char here[256] = "", lacks[sizeof text - sizeof here] = "";
     for (size_t k = 0; k < RUSH_COUNT(engines); k++)
         if (engines[k].here) strcat(strcat(here, *here ? " " : ""), engines[k].name);
-        else snprintf(lacks + strlen(lacks), sizeof lacks - strlen(lacks), "%s%s (%s)", *lacks ? ", " : "; without ", engines[k].name, engines[k].serves);
+        else snprintf(lacks + strlen(lacks), sizeof lacks - strlen(lacks), "%s%s (%s: %s)", *lacks ? ", " : "; without ", engines[k].name, engines[k].serves, engines[k].package);
     snprintf(text, sizeof text, "%s%s", *here ? here : "none", lacks);
     return text;
+}
+
+int rush_lacks(const char *engine)
+{
+    size_t k = 0;
+    while (k + 1 < RUSH_COUNT(engines) && strcmp(engines[k].name, engine)) k++;
+    return rush_fail(RUSH_NOT_IMPLEMENTED, "this build is without %s (%s): install %s, as Debian calls it, and build again", engines[k].name, engines[k].serves, engines[k].package);
 }

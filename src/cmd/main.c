@@ -1,5 +1,6 @@
 /* main.c - the command `rushlight`: what this library is and has. */
 #include "cmd/cmd.h"
+#include "config.h"
 #include <rushlight.h>
 #include <stdio.h>
 #include <string.h>

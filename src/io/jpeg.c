@@ -164,7 +164,7 @@ rush_tensor *rush_jpeg_encode(const rush_tensor *picture, int quality)
 
 rush_tensor *rush_jpeg_decode(const void *bytes, size_t n, int mode, bool oriented)
 {
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "JPEG pictures need libjpeg-turbo, which this build does not have"), NULL;
+    return rush_lacks("JPEG"), NULL;
 }
 
 rush_tensor *rush_jpeg_encode(const rush_tensor *picture, int quality)

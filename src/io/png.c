@@ -151,7 +151,7 @@ rush_tensor *rush_png_encode(const rush_tensor *picture, int compression)
 
 rush_tensor *rush_png_decode(const void *bytes, size_t n, int mode, bool oriented)
 {
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "PNG pictures need libpng, which this build does not have"), NULL;
+    return rush_lacks("PNG"), NULL;
 }
 
 rush_tensor *rush_png_encode(const rush_tensor *picture, int compression)

@@ -119,7 +119,7 @@ rush_tensor *rush_sound_encode(const rush_tensor *given, int rate, const char *f
 
 rush_tensor *rush_sound_decode(const void *bytes, size_t n, int *rate)
 {
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "sound files need libsndfile, which this build does not have"), NULL;
+    return rush_lacks("sndfile"), NULL;
 }
 
 rush_tensor *rush_sound_encode(const rush_tensor *t, int rate, const char *format)

@@ -261,7 +261,7 @@ static int inflate_entry(const rush_zip *z, const rush_zip_entry *e, uint64_t at
     if (!failed && (state != Z_STREAM_END || room || left || s.avail_in)) failed = corrupt(z, "the deflated data do not give what the directory says", e->name);
     return failed;
 #else
-    return rush_fail(RUSH_NOT_IMPLEMENTED, "'%s' of '%s' is deflated, and this build has no zlib", e->name, z->source.name);
+    return rush_lacks("zlib");
 #endif
 }
 

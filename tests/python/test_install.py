@@ -151,6 +151,26 @@ def test_module_in_c(package, tmp_path):
     assert run(PYTHON, "-c", code, source, tmp_path) == "True\n"
 
 
+def test_with_nothing_but_a_compiler(tmp_path):
+    """`make demo` where no library is found that one may be without: it runs to its end, and says what it left out and how to get it."""
+    if not all(map(shutil.which, ("make", "gcc", "meson", "ninja"))):
+        pytest.skip("make, gcc, meson or ninja is not installed")
+    bare = ROOT / "build-bare"
+    options = "-Dauto_features=disabled -Dopenmp=auto -Doptimization=1 -Disa=" + instruction_sets()     # OpenMP comes with the compiler
+    run("make", "--no-print-directory", "BUILD=%s" % bare.name, "OPTIONS=" + options, bare.name + "/build.ninja")
+    run("meson", "configure", bare, *options.split())
+    run("ninja", "-C", bare, "examples/demo", "print")
+    without = run(bare / "print", "lacks")
+    for name, package in (("oneDNN", "libdnnl-dev"), ("LAPACK", "liblapacke-dev"), ("zlib", "zlib1g-dev"), ("PNG", "libpng-dev"), ("JPEG", "libjpeg-dev"), ("sndfile", "libsndfile1-dev"),
+                          ("civetweb", "libcivetweb-dev"), ("gloo", "libgloo-dev")):
+        assert re.search(r"%s \([^)]*%s\)" % (name, package), without), (name, without)
+    done = subprocess.run([bare / "examples/demo", ROOT / "examples/data/digits.npy", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    learned, left_out = done.stdout.splitlines()[-2:]
+    assert float(re.fullmatch(r"loaded from digits.safetensors: test accuracy ([\d.]+) %", learned).group(1)) > 90
+    assert left_out == "left out: digits.png; this build is without PNG (pictures): install libpng-dev, as Debian calls it, and build again"
+
+
 TYPED = """
 import rushlight as torch
 from rushlight import nn

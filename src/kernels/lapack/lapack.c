@@ -120,11 +120,7 @@ int rush_sytrs(rush_dtype d, bool hermitian, int n, int nrhs, const void *a, int
 
 #else
 
-static int absent(void)
-{
-    rush_fail(RUSH_NOT_IMPLEMENTED, "this build has no LAPACK: install OpenBLAS and LAPACKE, then configure with -Dlapack=enabled");
-    return -1;
-}
+static int absent(void) { return rush_lacks("LAPACK"); }
 int rush_potrf(rush_dtype d, bool upper, int n, void *a, int lda) { return absent(); }
 int rush_getrf(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots) { return absent(); }
 int rush_getrs(rush_dtype d, char t, int n, int k, const void *a, int lda, const int32_t *p, void *b, int ldb) { return absent(); }
