@@ -91,7 +91,8 @@ rush_tensor *rush_sparse_empty(rush_layout layout, rush_dtype dtype, rush_device
                     rush_shape_text(ndim, size));
     int batch = ndim - 2;
     memcpy(parts, size, sizeof *size * batch);
-    parts[batch] = size[ndim - (rush_by_row(layout) ? 2 : 1)] + 1;
+    RUSH_CHECK_NULL(!__builtin_add_overflow(size[ndim - (rush_by_row(layout) ? 2 : 1)], 1, &parts[batch]), RUSH_RUNTIME_ERROR, "sizes %s are too large",
+                    rush_shape_text(ndim, size));
     rush_tensor *starts = rush_tensor_new(RUSH_I64, device, batch + 1, parts);
     if (!starts) return NULL;
     if (starts->numel && device.type == RUSH_CPU) memset(rush_ptr(starts), 0, (size_t)starts->numel * 8);
