@@ -1,5 +1,6 @@
 /* onnx_shape.c - what ONNX does with shapes and places, as composites: sizes and indices are tensors there. */
 #include "op/formula.h"
+#include "ops/geometry.h"
 
 #define RULE(name) static int name##_run(const rush_op *op, const rush_value *in, rush_value *out)
 #define RECORD(name, arguments, doc_) static rush_op op_##name = {.schema = "onnx::" #name "(" arguments ") -> Tensor", .doc = doc_, .run = name##_run, .flags = RUSH_HIDDEN}
@@ -355,9 +356,10 @@ RULE(DepthToSpace)
     RUSH_CHECK(x->ndim == 4 && b > 0 && c * b * b == x->size[1], RUSH_VALUE_ERROR, "blocks of %lld of a tensor of shape %s", (long long)b, rush_shape_of(x));
     int64_t n = x->size[0], h = x->size[2], w = x->size[3];
     bool columns = !strcmp(in[2].s, "CRD");
-    rush_tensor *y = columns ? T("reshape", in[0], INTS(n, c, b, b, h, w)) : T("reshape", in[0], INTS(n, b, b, c, h, w));
+    if (rush_grown("DepthToSpace", &h, b) || rush_grown("DepthToSpace", &w, b)) return -1;
+    rush_tensor *y = columns ? T("reshape", in[0], INTS(n, c, b, b, x->size[2], x->size[3])) : T("reshape", in[0], INTS(n, b, b, c, x->size[2], x->size[3]));
     y = columns ? T("permute", V(y), INTS(0, 1, 4, 2, 5, 3)) : T("permute", V(y), INTS(0, 3, 4, 1, 5, 2));
-    return rush_result(out, T("reshape", V(y), INTS(n, c, h * b, w * b)));
+    return rush_result(out, T("reshape", V(y), INTS(n, c, h, w)));
 }
 RECORD(DepthToSpace, "Tensor input, *, int blocksize, str mode='DCR'", "Channels become blocks of pixels.");
 
@@ -368,7 +370,7 @@ RULE(SpaceToDepth)
     RUSH_CHECK(x->ndim == 4 && b > 0 && x->size[2] % b == 0 && x->size[3] % b == 0, RUSH_VALUE_ERROR, "blocks of %lld of a tensor of shape %s", (long long)b, rush_shape_of(x));
     int64_t n = x->size[0], c = x->size[1], h = x->size[2] / b, w = x->size[3] / b;
     rush_tensor *y = T("permute", V(T("reshape", in[0], INTS(n, c, h, b, w, b))), INTS(0, 3, 5, 1, 2, 4));
-    return rush_result(out, T("reshape", V(y), INTS(n, c * b * b, h, w)));
+    return rush_grown("SpaceToDepth", &c, b) || rush_grown("SpaceToDepth", &c, b) ? -1 : rush_result(out, T("reshape", V(y), INTS(n, c, h, w)));
 }
 RECORD(SpaceToDepth, "Tensor input, *, int blocksize", "Blocks of pixels become channels.");
 

@@ -25,5 +25,7 @@ rush_tensor *rush_geometry_view(const rush_tensor *, const geometry *);
 int rush_out_alias(rush_value *out, const rush_tensor *, int ndim, const int64_t *size, const int64_t *stride);
 /* Part [start, start + length) along dim, unchecked. */
 rush_tensor *rush_part(const rush_tensor *, int dim, int64_t start, int64_t length);
+/* *size *= times; an error where that is no number: an empty tensor may have sides of any length. */
+int rush_grown(const char *op, int64_t *size, int64_t times);
 
 #endif

@@ -337,7 +337,9 @@ def test_the_headers_are_read():
     lambda torch: torch.istft(torch.ones(3, 3, 5, dtype=torch.complex64), 4, 1, 4, None, True, length=2**63 - 1),
     lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.ones(1, 4, 2, 2), blocksize=2**62),
     lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.tensor(1.), blocksize=1),
-], ids=["pad", "frombuffer", "one_hot", "istft", "blocks", "no blocks"])
+    lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.ones(4, 0, 5, 5), blocksize=2**62),
+    lambda torch: torch._C._get_operation_overload("aten::onnx::SpaceToDepth", "")[0](torch.ones(1, 3, 0, 0), blocksize=2**62),
+], ids=["pad", "frombuffer", "one_hot", "istft", "blocks", "no blocks", "blocks of nothing", "blocks to nothing"])
 def test_numbers_that_overflow_are_refused(call):
     import rushlight as torch
     with pytest.raises((RuntimeError, ValueError)):

@@ -143,8 +143,11 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (in[TRAINING].i) {
         if (statistics(&j, d, mean, var, T_(in[MEAN]), T_(in[VAR]), D_(in[MOMENTUM]))) return;
         store(out[1].t, mean, c);
-        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
-        store(out[2].t, var, c);
+        if (out[2].t->dtype == RUSH_BF16) store(out[2].t, var, c), var = numbers(out[2].t, c, 1);
+        for (int64_t k = 0; k < c && var; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
+        if (var) store(out[2].t, var, c);
+        mean = numbers(out[1].t, c, 0), var = numbers(out[2].t, c, 1); /* what is saved in half types is what counts */
+        if (!mean || !var) return;
     } else {
         for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / rounded(d, sqrt(rounded(d, var[k] + rounded(d, eps)))));
     }

@@ -41,7 +41,7 @@ static void softmax(rush_tensor *x, rush_tensor *g, rush_tensor *out, int64_t di
     bool direct = out->dtype == compute && rush_contiguous(out);
     rush_tensor *to = direct ? out : rush_tensor_new(compute, out->device, out->ndim, out->size);
     if (!from || !to || (g && !grad)) return;
-    rows w = {{rush_ptr(from), rush_ptr(from), grad ? rush_ptr(grad) : NULL, rush_ptr(to), n, inner, log}, compute == RUSH_F64, g != NULL};
+    rows w = {{rush_ptr(from), rush_ptr(from), grad ? rush_ptr(grad) : NULL, rush_ptr(to), n, inner, log, out->dtype}, compute == RUSH_F64, g != NULL};
     int64_t chunks = (inner + RUSH_SOFTMAX_WIDE - 1) / RUSH_SOFTMAX_WIDE;
     rush_parallel_for(outer * chunks, RUSH_MAX(1, 16384 * chunks / (n * inner)), run_rows, &w);
     if (!direct) rush_copy_into(out, to);

@@ -164,7 +164,7 @@ static int lse_shape(const rush_op *op, const rush_value *in, rush_value *out)
 
 static void lse_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (!rush_dtype_is_complex(out[0].t->dtype)) {
+    if (!rush_dtype_is_complex(out[0].t->dtype) && rush_dtypes[out[0].t->dtype].size > 2) { /* of half types each step is rounded */
         rush_fold_op(out[0].t->dtype == RUSH_F64 ? &rush_k_fold_stat->lse_f64 : &rush_k_fold_stat->lse_f32, in, in[1], true, out, 1, NULL);
         return;
     }

@@ -258,13 +258,13 @@ static void roll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 static void roll_grad(rush_grads *s)
 {
     int64_t back[RUSH_MAXDIM];
-    const rush_tensor *g = s->g[0];
+    rush_tensor *g = s->g[0];
     if (!g || s->in[1].n > RUSH_MAXDIM) return;
     for (uint32_t k = 0; g->numel && k < s->in[1].n; ++k) { /* the rest of the round: INT64_MIN has no opposite */
         int64_t n = s->in[2].n && g->ndim ? g->size[rush_dim_wrap(s->in[2].ints[k], g->ndim)] : g->numel;
         back[k] = -(s->in[1].ints[k] % RUSH_MAX(n, 1));
     }
-    s->gin[0] = g->numel ? T("roll", V(g), rush_v_ints(back, s->in[1].n), s->in[2]) : s->g[0]; /* of nothing any dims are taken */
+    s->gin[0] = g->numel ? T("roll", V(g), rush_v_ints(back, s->in[1].n), s->in[2]) : g; /* of nothing any dims are taken */
 }
 
 static rush_op op_roll = {

@@ -23,13 +23,6 @@ static int check_factor(const char *name, const char *factor, int n, int64_t r)
     return 0;
 }
 
-/* An empty image may have sides that are no numbers any more when they grow. */
-static int grown(const char *name, int64_t *size, int64_t times)
-{
-    RUSH_CHECK(!__builtin_mul_overflow(*size, times, size), RUSH_RUNTIME_ERROR, "%s: a side of the result is too long for a 64-bit number", name);
-    return 0;
-}
-
 static int pixel_shuffle_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const rush_tensor *t = SELF;
@@ -42,7 +35,7 @@ static int pixel_shuffle_run(const rush_op *op, const rush_value *in, rush_value
                "by %lld", (long long)c, (long long)(r * r));
     for (int d = 0; d < b; ++d) parts[d] = size[d] = t->size[d], order[d] = d;
     int64_t p[5] = {c / (r * r), r, r, h, w}, o[5] = {b, b + 3, b + 1, b + 4, b + 2}, s[3] = {c / (r * r), h, w};
-    if (grown("pixel_shuffle", &s[1], r) || grown("pixel_shuffle", &s[2], r)) return -1;
+    if (rush_grown("pixel_shuffle", &s[1], r) || rush_grown("pixel_shuffle", &s[2], r)) return -1;
     memcpy(parts + b, p, sizeof p);
     memcpy(order + b, o, sizeof o);
     memcpy(size + b, s, sizeof s);
@@ -62,7 +55,7 @@ static int pixel_unshuffle_run(const rush_op *op, const rush_value *in, rush_val
                (long long)w, (long long)r);
     for (int d = 0; d < b; ++d) parts[d] = size[d] = t->size[d], order[d] = d;
     int64_t p[5] = {c, h / r, r, w / r, r}, o[5] = {b, b + 2, b + 4, b + 1, b + 3}, s[3] = {c, h / r, w / r};
-    if (grown("pixel_unshuffle", &s[0], r * r)) return -1;
+    if (rush_grown("pixel_unshuffle", &s[0], r * r)) return -1;
     memcpy(parts + b, p, sizeof p);
     memcpy(order + b, o, sizeof o);
     memcpy(size + b, s, sizeof s);

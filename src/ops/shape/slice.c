@@ -24,6 +24,12 @@ rush_tensor *rush_geometry_view(const rush_tensor *t, const geometry *g)
     return rush_tensor_alias(t, g->ndim, g->size, g->stride, g->offset);
 }
 
+int rush_grown(const char *op, int64_t *size, int64_t times)
+{
+    RUSH_CHECK(!__builtin_mul_overflow(*size, times, size), RUSH_RUNTIME_ERROR, "%s: a side of the result is too long for a 64-bit number", op);
+    return 0;
+}
+
 rush_tensor *rush_part(const rush_tensor *t, int dim, int64_t start, int64_t length)
 {
     int64_t size[RUSH_MAXDIM];
