@@ -183,6 +183,11 @@ static inline uint16_t rush_f32_to_bf16(float f)
     if (f != f) return 0x7fc0;
     return (uint16_t)((x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16);
 }
+/* v as an element of that floating dtype holds it. */
+static inline double rush_round_to(double v, rush_dtype d)
+{
+    return d == RUSH_F32 ? (float)v : d == RUSH_BF16 ? rush_bf16_to_f32(rush_f32_to_bf16((float)v)) : d == RUSH_F16 ? rush_f16_to_f32(rush_f32_to_f16((float)v)) : v;
+}
 /* Converts n elements between any two dtypes (strides in bytes), with C's and PyTorch's conversions. */
 RUSH_PY void rush_convert(void *dst, rush_dtype, int64_t dstride, const void *src, rush_dtype, int64_t sstride, int64_t n);
 

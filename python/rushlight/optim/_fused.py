@@ -2,7 +2,7 @@
 
 A step of every element-wise optimizer is one call over all parameters of a group: the operator gets the
 lists of parameters, gradients and state, and updates them in one parallel pass.  Where such an operator
-cannot be used (recorded steps, sparse or complex parameters, capturable options, other devices) or is
+cannot be used (recorded steps, sparse, complex or half parameters, capturable options, other devices) or is
 missing, the optimizers do the same arithmetic with plain tensor operations.
 
 Schemas.  The first four are ATen's; the others are of the same style.  `state_steps` are float tensors that
@@ -73,10 +73,13 @@ import rushlight as torch
 enabled = True
 
 
-def operator(name, params, grads, differentiable=False, capturable=False):
-    """The fused operator if it can take these lists, or None."""
+def operator(name, params, grads, differentiable=False, capturable=False, fused=None):
+    """The fused operator if it can take these lists, or None.
+
+    Plain operations round half types after each of them, and PyTorch's numbers are those: only fused=True may do with fewer.
+    """
     op = getattr(torch, name, None)
-    if op is None or not enabled or differentiable or capturable:
+    if op is None or not enabled or differentiable or capturable or (params and params[0].itemsize == 2 and not fused):
         return None
     # Sparse gradients never come here; a mixture of kinds or devices goes the plain way.
     return op if torch._C._lists_run(name, params, grads) else None

@@ -104,7 +104,7 @@ def adagrad(params, grads, state_sums, state_steps, fused=None, grad_scale=None,
         return
     op = None
     if fused is not False and not has_sparse_grad:
-        op = _fused.operator("_fused_adagrad_", params, grads, differentiable)
+        op = _fused.operator("_fused_adagrad_", params, grads, differentiable, fused=fused)
     if op is None:
         _single_tensor_adagrad(params, grads, state_sums, state_steps, grad_scale, found_inf, lr=lr,
                                weight_decay=weight_decay, lr_decay=lr_decay, eps=eps,

@@ -118,7 +118,7 @@ def adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, for
     op = None
     if fused is not False:
         op = _fused.operator("_fused_adamw_" if decoupled_weight_decay else "_fused_adam_", params, grads,
-                             differentiable, capturable and not fused)
+                             differentiable, capturable and not fused, fused)
     if op is None:
         _single_tensor_adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, grad_scale, found_inf,
                             amsgrad=amsgrad, has_complex=has_complex, beta1=beta1, beta2=beta2, lr=lr,

@@ -78,7 +78,7 @@ def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=N
         return
     op = None
     if fused is not False and not has_sparse_grad:
-        op = _fused.operator("_fused_sgd_", params, d_p_list)
+        op = _fused.operator("_fused_sgd_", params, d_p_list, fused=fused)
     if op is None:
         _single_tensor_sgd(params, d_p_list, momentum_buffer_list, grad_scale, found_inf, weight_decay=weight_decay,
                            momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,

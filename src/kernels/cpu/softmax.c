@@ -11,11 +11,6 @@
 
 enum { WIDE = RUSH_SOFTMAX_WIDE };
 
-static inline double as_stored(double v, rush_dtype stored)
-{
-    return stored == RUSH_BF16 ? rush_bf16_to_f32(rush_f32_to_bf16((float)v)) : stored == RUSH_F16 ? rush_f16_to_f32(rush_f32_to_f16((float)v)) : v;
-}
-
 #define T float
 #define EXP exp_negative_f32
 #define EXP_ALONE expf

@@ -12,7 +12,7 @@ typedef struct rush_softmax_rows {
     void *to;
     int64_t n, inner;
     bool log;
-    rush_dtype stored; /* F16 or BF16: along a row the sum and its logarithm are rounded to that, as in PyTorch */
+    rush_dtype stored; /* along a row the sum and its logarithm are rounded to that, as in PyTorch */
 } rush_softmax_rows;
 
 struct rush_softmax_kernels {

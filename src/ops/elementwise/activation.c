@@ -152,19 +152,29 @@ static int glu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a, *b;
     if (halves(in[0], I_(in[1]), &a, &b)) return -1;
-    return rush_result(out, mul(a, sigmoid(b)));
+    if (rush_dtypes[a->dtype].size > 2) return rush_result(out, mul(a, sigmoid(b)));
+    return rush_result(out, to_dtype(mul(to_dtype(a, RUSH_F32), sigmoid(to_dtype(b, RUSH_F32))), a->dtype)); /* half types are rounded once */
 }
-static rush_op op_glu = {.schema = "glu(Tensor self, int dim=-1) -> Tensor", .method = RUSH_NN, .node = "GluBackward0", .doc = "The first half along dim times the sigmoid of the second.", .run = glu_run};
+static void glu_grad(rush_grads *s)
+{
+    if (s->g[0]) s->gin[0] = T("glu_backward", V(s->g[0]), s->in[0], s->in[1]);
+}
+static rush_op op_glu = {
+    .schema = "glu(Tensor self, int dim=-1) -> Tensor", .method = RUSH_NN, .node = "GluBackward0", .doc = "The first half along dim times the sigmoid of the second.",
+    .run = glu_run, .grad = glu_grad, .saves = "self", .flags = RUSH_WHOLE,
+};
 
 static int glu_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a, *b;
     if (halves(in[1], I_(in[2]), &a, &b)) return -1;
-    rush_tensor *s = sigmoid(b), *parts[2] = {mul(in[0], s), mul(mul(in[0], a), mul(s, sub(1, s)))};
+    rush_tensor *s = sigmoid(b), *parts[2] = {mul(in[0], s)};
+    if (rush_dtypes[a->dtype].size > 2) parts[1] = mul(mul(mul(sub(1, s), s), in[0]), a);
+    else s = to_dtype(s, RUSH_F32), parts[1] = to_dtype(mul(mul(mul(sub(1, s), s), in[0]), a), a->dtype);
     return rush_result(out, parts[1] ? T("cat", rush_v_tensors(parts, 2), in[2]) : NULL);
 }
 static rush_op op_glu_backward = {
-    .schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", .doc = "Gradient of glu.", .run = glu_backward_run, .flags = RUSH_HIDDEN,
+    .schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", .doc = "Gradient of glu.", .run = glu_backward_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 RUSH_FAMILY(activation, &op_gelu, &op_gelu_backward, &op_selu, &op_celu, &op_relu6, &op_prelu, &op_log_sigmoid_forward,

@@ -486,6 +486,13 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     return true;
 }
 
+/* alpha of half types is rounded to them. */
+static rush_value alpha_of(const rush_value *x, rush_value alpha)
+{
+    rush_dtype d = common_dtype(2, x);
+    return rush_dtypes[d].category == 2 && rush_dtypes[d].size == 2 ? rounded(alpha, d) : alpha;
+}
+
 RUSH_HOT void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_value room[3];
@@ -498,6 +505,7 @@ RUSH_HOT void rush_pw_cpu(const rush_op *op, const rush_value *in, rush_value *o
             args.re[k] = (double)v.i, args.i[k] = v.i;
             continue;
         }
+        if (v.kind == RUSH_V_FLOAT && row->id <= RUSH_PW_rsub) v = alpha_of(x, v);
         args.re[k] = v.kind == RUSH_V_NONE ? __builtin_nan("") : rush_to_double(v);
         args.im[k] = v.kind == RUSH_V_COMPLEX ? v.c[1] : 0;
         args.i[k] = v.kind == RUSH_V_NONE ? 0 : rush_to_int(v);

@@ -65,16 +65,14 @@ enum { LEVELS = 8 };
 
 typedef struct levels {
     double sum[LEVELS];
-    bool wide; /* double, otherwise float */
+    rush_dtype d;
 } levels;
-
-static double fit(double v, bool wide) { return wide ? v : (float)v; }
 
 static void levels_add(levels *l, int64_t i, double v)
 {
-    l->sum[0] = fit(l->sum[0] + v, l->wide);
+    l->sum[0] = rush_round_to(l->sum[0] + v, l->d);
     for (int k = 0; k + 1 < LEVELS && !(i >> (4 * k) & 15); ++k) {
-        l->sum[k + 1] = fit(l->sum[k + 1] + l->sum[k], l->wide);
+        l->sum[k + 1] = rush_round_to(l->sum[k + 1] + l->sum[k], l->d);
         l->sum[k] = 0;
     }
 }
@@ -82,7 +80,7 @@ static void levels_add(levels *l, int64_t i, double v)
 static double levels_total(const levels *l)
 {
     double sum = 0;
-    for (int k = 0; k < LEVELS; ++k) sum = fit(sum + l->sum[k], l->wide);
+    for (int k = 0; k < LEVELS; ++k) sum = rush_round_to(sum + l->sum[k], l->d);
     return sum;
 }
 
@@ -93,7 +91,8 @@ static void nll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (!x || read_labels(&l, x, in[1].t, T_(in[2]), in[3].i, in[4].i)) return;
     bool none = l.reduction == 0, wide = x->dtype == RUSH_F64;
     rush_tensor *to = none ? rush_tensor_new(x->dtype, x->device, out[0].t->ndim, out[0].t->size) : NULL;
-    levels sums = {.wide = wide}, weights = {.wide = wide};
+    rush_dtype d = in[0].t->dtype;
+    levels sums = {.d = d}, weights = {.d = d};
     double total = 0;
     if (none && !to) return;
     for (int64_t i = 0; i < l.n * l.inner; ++i) {
@@ -102,7 +101,7 @@ static void nll_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (!none && t != l.ignore) {
             if (l.weight) levels_add(&weights, i, w);
             else total += w;
-            levels_add(&sums, i, fit(loss, wide));
+            levels_add(&sums, i, rush_round_to(loss, d));
         }
         if (none && wide) ((double *)rush_ptr(to))[i] = loss;
         else if (none) ((float *)rush_ptr(to))[i] = (float)loss;
@@ -158,7 +157,7 @@ static void nll_back_cpu(const rush_op *op, const rush_value *in, rush_value *ou
     for (int64_t i = 0; i < l.n * l.inner; ++i) {
         int64_t t = l.target[i];
         if (t == l.ignore) continue;
-        double v = -(l.weight ? l.weight[t] : 1) * fit(((double *)rush_ptr(g))[l.reduction == 0 ? i : 0] / total, wide);
+        double v = -(l.weight ? l.weight[t] : 1) * rush_round_to(((double *)rush_ptr(g))[l.reduction == 0 ? i : 0] / total, to->dtype);
         int64_t at = (i / l.inner * l.classes + t) * l.inner + i % l.inner;
         if (wide) ((double *)rush_ptr(work))[at] = v;
         else ((float *)rush_ptr(work))[at] = (float)v;

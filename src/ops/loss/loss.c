@@ -18,8 +18,11 @@ rush_tensor *rush_reduced(rush_tensor *loss, int64_t reduction)
 #define REDUCED(out, loss, reduction) rush_result(out, rush_reduced(loss, (reduction).i))
 #define clamp_min(a, low) T("clamp_min", V(a), V(low))
 
-/* What the mean divides by, in the gradient. */
-static double share(const rush_tensor *d, rush_value reduction) { return reduction.i == 1 ? 1.0 / (double)RUSH_MAX(d->numel, 1) : 1.0; }
+/* `part` of what the mean divides by, in the gradient. */
+static double share(const rush_tensor *d, double part, rush_value reduction)
+{
+    return rush_round_to(reduction.i == 1 ? part / (double)RUSH_MAX(d->numel, 1) : part, d->dtype == RUSH_F32 ? RUSH_F64 : d->dtype);
+}
 
 /* The gradient of a loss of differences by each of its two; `more` is the loss's parameter, where it has one. */
 static void difference_grad(rush_grads *s)
@@ -67,7 +70,7 @@ static int mse_run(const rush_op *op, const rush_value *in, rush_value *out)
 static int mse_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *d = difference(in[1].t, in[2].t);
-    return d ? rush_result(out, mul(mul(d, 2 * share(d, in[3])), in[0].t)) : -1;
+    return d ? rush_result(out, mul(mul(d, share(d, 2, in[3])), in[0].t)) : -1;
 }
 
 static int l1_run(const rush_op *op, const rush_value *in, rush_value *out) { return REDUCED(out, abs_(sub(in[0].t, in[1].t)), in[2]); }
@@ -85,10 +88,12 @@ static int smooth_l1_run(const rush_op *op, const rush_value *in, rush_value *ou
 static int smooth_l1_back_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     double beta = in[4].f;
-    rush_tensor *d = difference(in[1].t, in[2].t);
+    rush_dtype half = rush_dtypes[in[1].t->dtype].size == 2 ? in[1].t->dtype : 0; /* computed in float */
+    rush_tensor *d = half ? difference(to_dtype(in[1].t, RUSH_F32), to_dtype(in[2].t, RUSH_F32)) : difference(in[1].t, in[2].t);
     if (!d) return -1;
     rush_tensor *slope = beta == 0 ? T("sign", V(d)) : where(ge(abs_(d), beta), T("sign", V(d)), div_(d, beta));
-    return rush_result(out, mul(mul(slope, share(d, in[3])), in[0].t));
+    slope = mul(slope, share(d, 1, in[3]));
+    return rush_result(out, half ? to_dtype(mul(slope, to_dtype(in[0].t, RUSH_F32)), half) : mul(slope, in[0].t));
 }
 
 static int huber_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -106,7 +111,8 @@ static int huber_back_run(const rush_op *op, const rush_value *in, rush_value *o
     double delta = in[4].f;
     rush_tensor *d = difference(in[1].t, in[2].t);
     if (!d) return -1;
-    return rush_result(out, mul(mul(where(gt(abs_(d), delta), mul(T("sign", V(d)), delta), d), share(d, in[3])), in[0].t));
+    double part = share(d, 1, in[3]);
+    return rush_result(out, mul(where(gt(abs_(d), delta), mul(T("sign", V(d)), delta * part), mul(d, part)), in[0].t));
 }
 
 #define DIFFERENCE .grad = difference_grad, .saves = "self, target", .flags = RUSH_AUTOCAST_F32 | RUSH_WHOLE | RUSH_OUT_CASTS
@@ -231,7 +237,7 @@ static int kl_run(const rush_op *op, const rush_value *in, rush_value *out)
         RUSH_CHECK(rush_dtypes[in[i].t->dtype].category > 1, RUSH_RUNTIME_ERROR, "Integral inputs not supported.");
         RUSH_CHECK(!rush_dtype_is_complex(in[i].t->dtype), RUSH_RUNTIME_ERROR, "Complex inputs not supported.");
     }
-    rush_tensor *loss = in[3].i ? mul(exp_(t), sub(t, x)) : sub(T("xlogy.Tensor", V(t), V(t)), mul(t, x));
+    rush_tensor *loss = in[3].i ? mul(exp_(t), sub(t, x)) : sub(rush_dtypes[t->dtype].size == 2 ? where(eq(t, 0), t, mul(t, log_(t))) : T("xlogy.Tensor", V(t), V(t)), mul(t, x));
     return REDUCED(out, loss, in[2]);
 }
 

@@ -59,7 +59,7 @@ static void *typed(const double *p, int64_t n, rush_dtype d)
     return d == RUSH_F32 ? f : (void *)p;
 }
 
-static double rounded(rush_dtype d, double v) { return d == RUSH_F32 ? (float)v : v; }
+static double rounded(rush_dtype d, double v) { return rush_round_to(v, d); }
 static double fused(rush_dtype d, double a, double b, double c) { return d == RUSH_F32 ? fmaf((float)a, (float)b, (float)c) : fma(a, b, c); }
 
 /* running = momentum * now + (1 - momentum) * running; the variance's sum is rounded once. */
@@ -104,8 +104,8 @@ static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last
     return copy ? rush_ptr(copy) : NULL;
 }
 
-/* Of the batch that j reads: means and biased variances, rounded; the running ones follow, unless the batch is empty. */
-static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tensor *running_mean, rush_tensor *running_var, double momentum)
+/* Of the batch that j reads in type d: means and biased variances, rounded to `kept`; the running ones follow, unless the batch is empty. */
+static int statistics(job *j, rush_dtype d, rush_dtype kept, double *mean, double *var, rush_tensor *running_mean, rush_tensor *running_var, double momentum)
 {
     int64_t c = j->a.channels, count = j->a.batch * j->a.inner;
     size_t size = (size_t)rush_dtypes[d].size;
@@ -114,14 +114,15 @@ static int statistics(job *j, rush_dtype d, double *mean, double *var, rush_tens
     rush_parallel_for(c, 1 + 16384 / (count + 1), run_moments, j);
     rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
     rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
-    if (count) follow(running_mean, mean, momentum, false, d, c);
+    for (int64_t k = 0; k < c; ++k) mean[k] = rounded(kept, mean[k]), var[k] = rounded(kept, var[k]);
+    if (count) follow(running_mean, mean, momentum, false, kept, c);
     if (running_var && count) {
         double *unbiased = rush_scope_alloc((size_t)c * sizeof *unbiased);
         if (!unbiased) return -1;
-        for (int64_t k = 0; k < c; ++k) unbiased[k] = rounded(d, var[k] / (double)(count - 1));
-        follow(running_var, unbiased, momentum, true, d, c);
+        for (int64_t k = 0; k < c; ++k) unbiased[k] = rounded(kept, var[k] / (double)(count - 1));
+        follow(running_var, unbiased, momentum, true, kept, c);
     }
-    for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, var[k] / (double)count);
+    for (int64_t k = 0; k < c; ++k) var[k] = rounded(kept, var[k] / (double)count);
     return 0;
 }
 
@@ -141,11 +142,10 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     j.a.x = read_as(&j, x, d, last);
     if (!j.a.x && x->numel) return;
     if (in[TRAINING].i) {
-        if (statistics(&j, d, mean, var, T_(in[MEAN]), T_(in[VAR]), D_(in[MOMENTUM]))) return;
+        if (statistics(&j, d, out[1].t->dtype == RUSH_BF16 ? RUSH_BF16 : d, mean, var, T_(in[MEAN]), T_(in[VAR]), D_(in[MOMENTUM]))) return;
         store(out[1].t, mean, c);
-        if (out[2].t->dtype == RUSH_BF16) store(out[2].t, var, c), var = numbers(out[2].t, c, 1);
-        for (int64_t k = 0; k < c && var; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
-        if (var) store(out[2].t, var, c);
+        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
+        store(out[2].t, var, c);
         mean = numbers(out[1].t, c, 0), var = numbers(out[2].t, c, 1); /* what is saved in half types is what counts */
         if (!mean || !var) return;
     } else {
@@ -405,7 +405,7 @@ static void update_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     double *mean = numbers(NULL, c, 0), *var = numbers(NULL, c, 0);
     job j = {0};
     if (!c || !mean || !var || (!(j.a.x = read_as(&j, x, d, x->dtype == d && channels_last(x))) && x->numel)) return;
-    if (statistics(&j, d, mean, var, T_(in[1]), T_(in[2]), D_(in[3]))) return;
+    if (statistics(&j, d, x->dtype == RUSH_BF16 ? RUSH_BF16 : d, mean, var, T_(in[1]), T_(in[2]), D_(in[3]))) return;
     store(out[0].t, mean, c);
     store(out[1].t, var, c);
 }
