@@ -129,7 +129,7 @@ LESS = {
     # rounding to whole numbers, or of numbers at the bounds of cells; half types where PyTorch overflows or cancels in between
     **dict.fromkeys(["nn.functional.interpolate", "nn.functional.upsample_bilinear"], "inexact"),
     **dict.fromkeys(["histc", "grid_sampler_2d", "nn.functional.grid_sample", "matrix_exp", "nn.functional.normalize",
-                     "nn.functional.scaled_dot_product_attention", "nn.functional.soft_margin_loss"], "wide"),
+                     "nn.functional.soft_margin_loss"], "wide"),
 }
 WIDE = {"float32", "float64", "complex64", "complex128"}
 

@@ -10,8 +10,9 @@ struct rush_attention_kernels {
      * is dropped where causal and c > first + r. */
     void (*mask[2])(void *s, int64_t rows, int64_t n, int64_t ld, const char *mask, bool is_bool, int64_t row_step, int64_t column_step,
                     bool causal, int64_t first);
-    /* s becomes softmax(s) by rows; lse its logarithm of the sum. A row without any key becomes zeros. */
-    void (*softmax[2])(void *s, int64_t rows, int64_t n, int64_t ld, void *lse);
+    /* s becomes softmax(s) by rows; lse its logarithm of the sum. A row without any key becomes zeros. With `inverse` the rows stay
+     * exp(s - largest), which it would multiply to be that. */
+    void (*softmax[2])(void *s, int64_t rows, int64_t n, int64_t ld, void *lse, void *inverse);
     /* s becomes exp(s - lse) */
     void (*weights[2])(void *s, int64_t rows, int64_t n, int64_t ld, const void *lse);
     /* dp becomes p * (dp - sum(dout * out)) * scale */

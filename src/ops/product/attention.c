@@ -20,7 +20,9 @@ typedef struct attention {
     bool causal, mask_is_bool;
     double scale;
     int64_t heads, group, l, s, e, ev;
-    int type; /* 0 float, 1 double */
+    int type;        /* 0 float, 1 double */
+    rush_dtype half; /* what a float is rounded to on the way back: F16, BF16 or F32 */
+    int64_t block;   /* queries at a time there: of half types as many as in PyTorch, since what is added up is rounded after each block */
     size_t item;
     atomic_bool failed;
 } attention;
@@ -53,12 +55,23 @@ static void scores(const attention *a, int64_t b, int64_t h, int64_t first, int6
                                         mask ? a->mask->stride[3] * (int64_t)item : 0, a->causal, first);
 }
 
+/* Rows of `width` floats, `step` apart, become what the half type holds of them. */
+static void round_rows(const attention *a, float *x, int64_t rows, int64_t width, int64_t step, uint16_t *room)
+{
+    for (int64_t r = 0; r < rows && a->half != RUSH_F32; ++r) {
+        rush_convert(room, a->half, 2, x + r * step, RUSH_F32, 4, width);
+        rush_convert(x + r * step, RUSH_F32, 4, room, a->half, 2, width);
+    }
+}
+
 static void forward_blocks(void *arg, int64_t begin, int64_t end)
 {
     attention *a = arg;
     int64_t blocks = (a->l + BLOCK - 1) / BLOCK;
     size_t got;
-    char *s = rush_block_alloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * a->item, &got);
+    bool rounds = a->half != RUSH_F32; /* the exponentials are, as in PyTorch, and divided by their sum after the product */
+    float inverse[BLOCK];
+    char *s = rush_block_alloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * (a->item + (rounds ? 2 : 0)), &got);
     if (!s) {
         rush_error_clear(); /* this thread may be a helper: the caller tells */
         a->failed = true;
@@ -68,8 +81,12 @@ static void forward_blocks(void *arg, int64_t begin, int64_t end)
         int64_t b = i / blocks / a->heads, h = i / blocks % a->heads, first = i % blocks * BLOCK, rows = RUSH_MIN(BLOCK, a->l - first);
         int64_t n = keys_of(a, first, rows), kv = h / a->group;
         scores(a, b, h, first, rows, n, s);
-        rush_k_attention->softmax[a->type](s, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item);
-        product(a, rows, a->ev, n, s, n, 1, at4(a->v, b, kv, 0), a->v->stride[2], a->v->stride[3], at4(a->out, b, h, first), a->out->stride[2], 1, 0);
+        char *to = at4(a->out, b, h, first);
+        rush_k_attention->softmax[a->type](s, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item, rounds ? inverse : NULL);
+        round_rows(a, (float *)s, rows, n, n, (uint16_t *)(s + (size_t)BLOCK * a->s * a->item));
+        product(a, rows, a->ev, n, s, n, 1, at4(a->v, b, kv, 0), a->v->stride[2], a->v->stride[3], to, a->out->stride[2], 1, 0);
+        for (int64_t r = 0; r < rows && rounds; ++r)
+            for (int64_t c = 0; c < a->ev; ++c) ((float *)to)[r * a->out->stride[2] + c] *= inverse[r];
     }
     rush_block_free(s, got);
 }
@@ -79,19 +96,21 @@ static void backward_heads(void *arg, int64_t begin, int64_t end)
 {
     attention *a = arg;
     int64_t kv_heads = a->heads / a->group;
-    char *p = malloc((size_t)BLOCK * RUSH_MAX(a->s, 1) * a->item * 2), *delta = malloc(BLOCK * a->item);
-    if (!p || !delta) {
+    char *p = malloc((size_t)a->block * RUSH_MAX(a->s, 1) * a->item * 2), *delta = malloc((size_t)a->block * a->item);
+    uint16_t *room = malloc((size_t)RUSH_MAX(RUSH_MAX(a->s, a->e), a->ev) * sizeof *room + 1);
+    if (!p || !delta || !room) {
         a->failed = true;
         free(p);
         free(delta);
+        free(room);
         return;
     }
-    char *dp = p + (size_t)BLOCK * a->s * a->item;
+    char *dp = p + (size_t)a->block * a->s * a->item;
     for (int64_t i = begin; i < end; ++i) {
         int64_t b = i / kv_heads, kv = i % kv_heads;
         for (int64_t h = kv * a->group; h < (kv + 1) * a->group; ++h)
-            for (int64_t first = 0; first < a->l; first += BLOCK) {
-                int64_t rows = RUSH_MIN(BLOCK, a->l - first), n = keys_of(a, first, rows);
+            for (int64_t first = 0; first < a->l; first += a->block) {
+                int64_t rows = RUSH_MIN(a->block, a->l - first), n = keys_of(a, first, rows);
                 scores(a, b, h, first, rows, n, p);
                 rush_k_attention->weights[a->type](p, rows, n, n, (char *)rush_ptr(a->lse) + ((b * a->heads + h) * a->l + first) * a->item);
                 for (int64_t r = 0; r < rows; ++r) { /* sum of dout * out */
@@ -105,14 +124,21 @@ static void backward_heads(void *arg, int64_t begin, int64_t end)
                 }
                 product(a, rows, n, a->ev, at4(a->g, b, h, first), a->g->stride[2], a->g->stride[3], at4(a->v, b, kv, 0), a->v->stride[3], a->v->stride[2], dp,
                         n, 1, 0);
-                product(a, n, a->ev, rows, p, 1, n, at4(a->g, b, h, first), a->g->stride[2], a->g->stride[3], at4(a->dv, b, kv, 0), a->dv->stride[2], 1, 1);
-                rush_k_attention->back[a->type](dp, p, rows, n, n, delta, a->scale);
-                product(a, rows, a->e, n, dp, n, 1, at4(a->k, b, kv, 0), a->k->stride[2], a->k->stride[3], at4(a->dq, b, h, first), a->dq->stride[2], 1, 0);
-                product(a, n, a->e, rows, dp, 1, n, at4(a->q, b, h, first), a->q->stride[2], a->q->stride[3], at4(a->dk, b, kv, 0), a->dk->stride[2], 1, 1);
+                double left = a->half == RUSH_F32 ? 1 : a->scale; /* what the products below have to scale */
+                rush_k_attention->back[a->type](dp, p, rows, n, n, delta, a->scale / left);
+                round_rows(a, (float *)p, rows, n, n, room);
+                round_rows(a, (float *)dp, rows, n, n, room);
+                char *dk = at4(a->dk, b, kv, 0), *dv = at4(a->dv, b, kv, 0);
+                product(a, n, a->ev, rows, p, 1, n, at4(a->g, b, h, first), a->g->stride[2], a->g->stride[3], dv, a->dv->stride[2], 1, 1);
+                product(a, rows, a->e, n, dp, n, 1, at4(a->k, b, kv, 0), a->k->stride[2], a->k->stride[3], at4(a->dq, b, h, first), a->dq->stride[2], left, 0);
+                product(a, n, a->e, rows, dp, 1, n, at4(a->q, b, h, first), a->q->stride[2], a->q->stride[3], dk, a->dk->stride[2], left, 1);
+                round_rows(a, (float *)dv, n, a->ev, a->dv->stride[2], room);
+                round_rows(a, (float *)dk, n, a->e, a->dk->stride[2], room);
             }
     }
     free(p);
     free(delta);
+    free(room);
 }
 
 /* in: query, key, value, and a mask or none */
@@ -158,6 +184,8 @@ static int prepare(attention *a, rush_tensor *const *qkv, rush_tensor *mask, boo
     a->scale = scale_of(scale, a->q);
     a->type = type == RUSH_F64;
     a->item = rush_dtypes[type].size;
+    a->half = type == RUSH_F64 ? RUSH_F32 : qkv[0]->dtype;
+    a->block = a->half == RUSH_F32 ? BLOCK : a->l >= 768 ? 256 : a->l >= 192 ? 64 : 32;
     if (mask) {
         int64_t size[] = {a->q->size[0], a->heads, a->l, a->s};
         a->mask_is_bool = mask->dtype == RUSH_BOOL;
@@ -334,7 +362,11 @@ static rush_tensor *by_formula(const rush_value *in, double scale, bool grouped,
     rush_tensor *q = in[0].t, *k = in[1].t, *v = in[2].t;
     RUSH_CHECK_NULL(!HAS(in[3]) || !in[5].i, RUSH_RUNTIME_ERROR, "Explicit attn_mask should not be set when is_causal=True");
     if (grouped && (!(k = each_head(q, k)) || !(v = each_head(q, v)))) return NULL;
-    return in_full(q, k, v, T_(in[3]), in[4].f, in[5].i, scale, weights);
+    if (rush_dtypes[q->dtype].size > 2) return in_full(q, k, v, T_(in[3]), in[4].f, in[5].i, scale, weights);
+    rush_tensor *mask = HAS(in[3]) && in[3].t->dtype != RUSH_BOOL ? to_dtype(in[3].t, RUSH_F32) : T_(in[3]); /* half types: in float, rounded once */
+    rush_tensor *y = in_full(to_dtype(q, RUSH_F32), to_dtype(k, RUSH_F32), to_dtype(v, RUSH_F32), mask, in[4].f, in[5].i, scale, weights);
+    if (y && weights) *weights = to_dtype(*weights, q->dtype);
+    return y ? to_dtype(y, q->dtype) : NULL;
 }
 
 static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -350,7 +382,7 @@ static int sdpa_run(const rush_op *op, const rush_value *in, rush_value *out)
     }
     same = same && q->size[q->ndim - 1] == k->size[k->ndim - 1] && k->size[k->ndim - 2] == v->size[v->ndim - 2];
     bool plain = rush_dtype_is_float(q->dtype) && in[4].f == 0 && q->numel && k->numel && v->numel && !(mask && rush_requires_grad(mask));
-    if (mask && causal && q->ndim != 4) plain = false; /* as in PyTorch, whose kernel takes both and whose formula refuses them */
+    if (q->ndim != 4 && ((mask && causal) || rush_dtypes[q->dtype].size == 2)) plain = false; /* as in PyTorch, whose kernel takes both and rounds less */
     if (!same || !plain || (mask && mask->ndim > q->ndim)) return rush_result(out, by_formula(in, scale, grouped, NULL));
     bool three = q->ndim == 3;
     if (three) {
