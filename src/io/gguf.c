@@ -51,7 +51,7 @@ static int take(cursor *c, void *to, size_t n, const char *what)
 /* A text and its length, where they lie. */
 static int take_text(cursor *c, const char **p, size_t *n, const char *what)
 {
-    uint64_t length;
+    uint64_t length = 0;
     if (take(c, &length, 8, what)) return -1;
     if (length > (uint64_t)(c->end - c->at)) return short_of(c, what);
     *p = c->at;
@@ -62,8 +62,8 @@ static int take_text(cursor *c, const char **p, size_t *n, const char *what)
 /* One that is a name: a copy with its end. */
 static const char *take_name(cursor *c, const char *what)
 {
-    const char *p;
-    size_t n;
+    const char *p = NULL;
+    size_t n = 0;
     if (take_text(c, &p, &n, what)) return NULL;
     if (memchr(p, 0, n)) return short_of(c, what), NULL;
     char *name = rush_scope_alloc(n + 1);
@@ -101,8 +101,8 @@ static rush_content *take_value(cursor *c, uint32_t kind, int depth);
 /* Numbers become a tensor over the file, others a list. */
 static rush_content *take_list(cursor *c, int depth)
 {
-    uint32_t kind;
-    uint64_t n;
+    uint32_t kind = 0;
+    uint64_t n = 0;
     if (take(c, &kind, 4, "a list") || take(c, &n, 8, "a list")) return NULL;
     if (kind >= GGUF_KINDS || depth == DEEPEST) return short_of(c, kind < GGUF_KINDS ? "no deeper list" : "the kind of a list"), NULL;
     rush_dtype d = rush_gguf_kinds[kind];
@@ -127,8 +127,8 @@ static rush_content *take_value(cursor *c, uint32_t kind, int depth)
     if (kind >= GGUF_KINDS) return short_of(c, "a kind of value"), NULL;
     if (kind == GGUF_LIST) return take_list(c, depth);
     if (kind != GGUF_TEXT) return take_number(c, kind);
-    const char *p;
-    size_t n;
+    const char *p = NULL;
+    size_t n = 0;
     return take_text(c, &p, &n, "a text") ? NULL : rush_content_bytes(RUSH_CONTENT_TEXT, p, n);
 }
 
@@ -152,7 +152,7 @@ static int take_metadata(cursor *c, uint64_t n)
     const char **names = rush_scope_alloc((size_t)n * sizeof *names);
     if (!dict || !names) return -1;
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t kind;
+        uint32_t kind = 0;
         if (!(names[i] = take_name(c, "the name of a value")) || take(c, &kind, 4, "a kind of value")) return -1;
         rush_content *pair[2] = {rush_content_text(names[i]), take_value(c, kind, 0)};
         if (!pair[0] || !pair[1] || rush_content_add(dict, pair, 2)) return -1;
@@ -165,7 +165,7 @@ static int take_metadata(cursor *c, uint64_t n)
 /* Its place is counted from the first byte of the data, which is not known yet. */
 static int take_tensor(cursor *c, rush_gguf_tensor *t, uint64_t *place)
 {
-    uint32_t ndim, type;
+    uint32_t ndim = 0, type = 0;
     if (!(t->name = take_name(c, "the name of a tensor")) || take(c, &ndim, 4, "a number of dimensions")) return -1;
     RUSH_CHECK(ndim <= 4, RUSH_VALUE_ERROR, "'%.200s' of '%s' has %u dimensions: there are four at most", t->name, c->of->path, ndim);
     t->ndim = (int)ndim;
@@ -215,11 +215,10 @@ static int place_tensors(rush_gguf *g, const uint64_t *place, size_t base, uint6
 
 static int look_through(rush_gguf *g)
 {
-    cursor c = {g->map->data, g->map->data + g->map->size, g};
-    uint32_t version;
-    uint64_t tensors, values;
-    RUSH_CHECK(g->map->size >= 24 && !memcmp(c.at, "GGUF", 4), RUSH_VALUE_ERROR, "'%s' is no GGUF file", g->path);
-    c.at += 4;
+    RUSH_CHECK(g->map->size >= 24 && !memcmp(g->map->data, "GGUF", 4), RUSH_VALUE_ERROR, "'%s' is no GGUF file", g->path);
+    cursor c = {g->map->data + 4, g->map->data + g->map->size, g};
+    uint32_t version = 0;
+    uint64_t tensors = 0, values = 0;
     if (take(&c, &version, 4, "a version") || take(&c, &tensors, 8, "a count") || take(&c, &values, 8, "a count")) return -1;
     RUSH_CHECK(version & 65535, RUSH_NOT_IMPLEMENTED, "'%s' was written for machines of the other byte order", g->path);
     RUSH_CHECK(version == 2 || version == 3, RUSH_NOT_IMPLEMENTED, "'%s' has version %u of GGUF: 2 and 3 are known here", g->path, version);

@@ -70,4 +70,145 @@ static void from_float(const rush_block_type *type, const float *from, void *blo
     rush_parallel_for(n / 32, 512, from_float_part, &c);
 }
 
-RUSH_KERNELS(blocks) = {.to_float = to_float, .from_float = from_float};
+/* ---- rows rounded to int8 ---- */
+
+typedef struct rounding {
+    const float *a;
+    const rush_rounded *to;
+} rounding;
+
+/* Groups [begin, end) of 32 */
+static void round_part(void *arg, int64_t begin, int64_t end)
+{
+    const rounding *job = arg;
+    for (int64_t x = begin; x < end; x++) {
+        const float *a = job->a + 32 * x;
+        int8_t *q = job->to->q + 32 * x;
+        float most = 0;
+        for (int i = 0; i < 32; i++) most = fabsf(a[i]) > most ? fabsf(a[i]) : most;
+        float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
+        for (int i = 0; i < 32; i++) q[i] = (int8_t)(int32_t)(a[i] * inverse + copysignf(0.5f, a[i])); /* away from zero */
+        job->to->scale[x] = scale;
+        for (int h = 0; h < 2; h++) {
+            int32_t sum = 0;
+            for (int i = 0; i < 16; i++) sum += q[16 * h + i];
+            job->to->sum[2 * x + h] = (float)sum * scale;
+        }
+    }
+}
+
+static void round_rows(const float *a, int64_t m, const rush_rounded *to)
+{
+    rounding job = {a, to};
+    rush_parallel_for(m * to->k / 32, 1024, round_part, &job);
+}
+
+/* ---- products ---- */
+
+#define AHEAD 1024 /* bytes: how far a weight that is read once is asked for before it is needed */
+
+static inline int32_t int_at(const void *p)
+{
+    int32_t x;
+    memcpy(&x, p, 4);
+    return x;
+}
+
+/* Elements [from, k) of a row of any type, whose blocks begin at w. */
+static inline __attribute__((always_inline)) float opened_row(int type, int elements, int bytes, int group, int zero, const uint8_t *w, const int8_t *a, const float *scale,
+                                                              const float *sum, int64_t from, int64_t k)
+{
+    uint8_t q[RUSH_BLOCK_MOST];
+    float by[RUSH_BLOCK_MOST / 16], low[RUSH_BLOCK_MOST / 16], total = 0;
+    for (int64_t at = from; at < k; at += elements, w += bytes) {
+        block_open(type, w, q, by, low);
+        for (int g = 0; g < elements / group; g++) {
+            int32_t ints = 0, zeros = 0; /* apart: GCC 12 makes a wrong sum of products of (q - 128) * a with AVX512-VNNI */
+            float of_a = 0;
+            int64_t x = at + g * group;
+            for (int i = 0; i < group; i++) ints += q[g * group + i] * a[x + i], zeros += a[x + i];
+            for (int i = 0; i < group / 16; i++) of_a += sum[x / 16 + i];
+            total += by[g] * scale[x / 32] * (float)(ints - zero * zeros) - low[g] * of_a;
+        }
+    }
+    return total;
+}
+
+/* Some rows of the weight, opened: integers, four of each row side by side; scales and lows (with the zero's part) per group. */
+typedef struct panel {
+    int32_t *q;
+    float *scale, *low;
+} panel;
+
+static inline size_t panel_bytes(int64_t k, int group, int lanes) { return (size_t)(k * lanes + 8 * (k / group) * lanes); }
+static inline panel panel_at(char *room, int64_t k, int group, int lanes)
+{
+    float *scale = (float *)(room + k * lanes);
+    return (panel){(int32_t *)room, scale, scale + k / group * lanes};
+}
+
+typedef struct panels_job {
+    const rush_block_product *p;
+    char *room;
+    int64_t bytes, threads;
+} panels_job;
+
+#if defined(__AVX2__)
+static inline float eight_of(__m256 v)
+{
+    float x[8], s = 0;
+    _mm256_storeu_ps(x, v);
+    for (int i = 0; i < 8; i++) s += x[i];
+    return s;
+}
+
+#define F(x) x##_pairs
+#define FOURS 0
+#include "kernels/cpu/blocks_product.inc"
+#if defined(__AVX512F__)
+#define HAS_FOURS 1
+#pragma GCC push_options
+#pragma GCC target("avx512vnni")
+#define F(x) x##_fours
+#define FOURS 1
+#include "kernels/cpu/blocks_product.inc"
+#pragma GCC pop_options
+#endif
+#else
+static void rows_plain(void *arg, int64_t begin, int64_t end)
+{
+    const rush_block_product *p = arg;
+    const rush_block_type *t = p->type;
+    int64_t k = p->a->k, step = k / t->elements * t->bytes;
+    for (int64_t j = begin; j < end; j++)
+        for (int64_t i = 0; i < p->m; i++)
+            p->c[i * p->n + j] = opened_row(t->number, t->elements, t->bytes, t->group, t->zero, (const uint8_t *)p->w + j * step, p->a->q + i * k, p->a->scale + i * (k / 32),
+                                            p->a->sum + i * (k / 16), 0, k);
+}
+#endif
+
+static int product(const rush_block_product *p)
+{
+    if (p->m <= 0 || p->n <= 0) return 0;
+    int64_t grain = RUSH_MAX(65536 / RUSH_MAX(p->m * p->a->k, 1), 1);
+#if defined(__AVX2__)
+    void (*rows)(void *, int64_t, int64_t) = rows_pairs, (*panels)(void *, int64_t, int64_t) = panels_pairs;
+    int lanes = 8;
+#if HAS_FOURS
+    if (__builtin_cpu_supports("avx512vnni")) rows = rows_fours, panels = panels_fours, lanes = 16;
+#endif
+    if (p->m < 4) rush_parallel_for(p->n, grain, rows, (void *)p);
+    else {
+        panels_job job = {p, NULL, (int64_t)(panel_bytes(p->a->k, p->type->group, lanes) + 63) / 64 * 64, RUSH_MAX(rush_num_threads(), 1)};
+        size_t got;
+        if (!(job.room = rush_block_alloc((size_t)(job.bytes * job.threads), &got))) return -1;
+        rush_parallel_for(job.threads, 1, panels, &job);
+        rush_block_free(job.room, got);
+    }
+#else
+    rush_parallel_for(p->n, grain, rows_plain, (void *)p);
+#endif
+    return 0;
+}
+
+RUSH_KERNELS(blocks) = {.to_float = to_float, .from_float = from_float, .round = round_rows, .product = product};
