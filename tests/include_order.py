@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-ORDER = ["base", "tensor", "kernels", "op", "autograd", "api", "ops", "cuda", "sparse", "nn", "optim", "data", "io", "script", "graph", "quant", "dist", "stable", "serve", "cmd"]
+ORDER = ["base", "tensor", "kernels", "op", "autograd", "api", "ops", "cuda", "sparse", "nn", "optim", "data", "io", "script", "graph", "quant", "lm", "dist", "stable", "serve", "cmd"]
 SAME_FLOOR = {frozenset(p) for p in (("tensor", "kernels"), ("nn", "optim"), ("data", "io"), ("base", "kernels"))}
 
 

@@ -10,6 +10,7 @@ int rush_cmd_inspect(int n, char **args); /* inspect MODEL */
 bool rush_ends_with(const char *s, const char *end);
 int rush_cmd_convert(int n, char **args);
 int rush_cmd_compile(int n, char **args); /* compile MODEL -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss NAME] */
+int rush_cmd_generate(int n, char **args); /* generate MODEL.gguf -p TEXT [...] */
 int rush_cmd_launch(int n, char **args);  /* launch [-n N] [...] PROGRAM ARGS */
 int rush_cmd_serve(int n, char **args);   /* serve DIR; its own help tells the options */
 

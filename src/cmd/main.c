@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 #endif
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
     if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
+    if (!strcmp(what, "generate")) return rush_cmd_generate(argc - 2, argv + 2);
     if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
            "       rushlight convert IN.gguf OUT.safetensors\n"
            "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
            "                               one C99 file that needs nothing but libm\n"
+           "       rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
+           "                               goes on with a text\n"
            "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
            "       rushlight serve DIR     the models of a folder by the KServe v2 protocol%s\n"
            "       rushlight --version\n", RUSH_HAS_SERVER ? "" : " (this build is without civetweb)");

@@ -1,0 +1,51 @@
+/* lm.h - language models from GGUF files, on the CPU, their weights in the blocks that the file has.
+ *
+ *     rush_lm *lm = rush_lm_load("model.gguf", 0);
+ *     size_t n;
+ *     const int32_t *tokens = rush_lm_encode(lm, "Once upon", 9, &n);
+ *     for (const float *logits = rush_lm_feed(lm, tokens, n); logits && !rush_lm_ends(lm, token = rush_lm_draw(lm, logits, NULL)); logits = rush_lm_feed(lm, &token, 1))
+ *         printf("%s", rush_lm_piece(lm, token, NULL));
+ *
+ * A model lives in the scope that it was loaded in; one thread uses it at a time.
+ */
+#ifndef RUSHLIGHT_LM_H
+#define RUSHLIGHT_LM_H
+
+#include <rushlight.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rush_lm rush_lm;
+
+/* context: how many tokens it remembers; 0: as many as it was trained for, at most 4096. */
+RUSH_API rush_lm *rush_lm_load(const char *path, int64_t context);
+RUSH_API int64_t rush_lm_vocabulary(const rush_lm *); /* how many tokens there are */
+RUSH_API int64_t rush_lm_context(const rush_lm *);
+RUSH_API int64_t rush_lm_position(const rush_lm *);   /* how many of them it has been fed */
+RUSH_API int rush_lm_rewind(rush_lm *, int64_t position); /* forgets what came from there on */
+
+/* The tokens of a text, with those that the model wants before it, and with special tokens that are written out; in the scope. */
+RUSH_API const int32_t *rush_lm_encode(const rush_lm *, const char *text, size_t n, size_t *count);
+/* The bytes that a token stands for, ended by a zero; empty for special ones. Lives as long as the model. n may be NULL. */
+RUSH_API const char *rush_lm_piece(const rush_lm *, int32_t token, size_t *n);
+RUSH_API bool rush_lm_ends(const rush_lm *, int32_t token); /* is it the end of a text or of a turn? */
+
+/* Appends tokens; what the model says of the next one: a number for each of the vocabulary, until the next call. NULL on error. */
+RUSH_API const float *rush_lm_feed(rush_lm *, const int32_t *tokens, size_t n);
+
+/* How a token is drawn. All zero: the likeliest. */
+typedef struct rush_lm_sampling {
+    double temperature;        /* logits are divided by it; 0: the likeliest token */
+    int64_t top_k;             /* only the k likeliest; 0: all */
+    double top_p;              /* only the likeliest that together reach p; 0: all */
+    rush_generator *generator; /* NULL: the default one */
+} rush_lm_sampling;
+/* As torch.multinomial(probabilities, 1) draws it; -1 on error. */
+RUSH_API int32_t rush_lm_draw(const rush_lm *, const float *logits, const rush_lm_sampling *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,126 @@
+/* generate.c - `rushlight generate MODEL.gguf -p TEXT`: goes on with a text, token by token. */
+#include "cmd/cmd.h"
+#include <rushlight.h>
+#include <rushlight/lm.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct options {
+    const char *model, *prompt;
+    long long tokens, context, seed;
+    bool numbers, timed; /* print numbers of tokens; say at the end how long it took */
+    rush_lm_sampling how;
+} options;
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
+                    "                         [--context TOKENS] [--numbers] [--timed]\n"
+                    "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time\n");
+    return 2;
+}
+
+static int take_options(options *o, int n, char **args)
+{
+    const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
+        {"-p", .text = &o->prompt}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
+        {"--top-p", .real = &o->how.top_p}, {"--seed", .whole = &o->seed}, {"--context", .whole = &o->context}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
+    for (int i = 0; i < n; i++) {
+        size_t k = 0, all = sizeof known / sizeof *known;
+        while (k < all && strcmp(known[k].name, args[i])) k++;
+        if (k == all && (args[i][0] == '-' || o->model)) return fprintf(stderr, "rushlight: generate does not know %s\n", args[i]), -1;
+        if (k == all) {
+            o->model = args[i];
+            continue;
+        }
+        if (known[k].flag) {
+            *known[k].flag = true;
+            continue;
+        }
+        if (++i == n) return fprintf(stderr, "rushlight: %s needs a value\n", known[k].name), -1;
+        char *end = NULL;
+        if (known[k].text) *known[k].text = args[i];
+        else if (known[k].whole) *known[k].whole = strtoll(args[i], &end, 10);
+        else *known[k].real = strtod(args[i], &end);
+        if (end && (*end || end == args[i])) return fprintf(stderr, "rushlight: %s %s is no number\n", known[k].name, args[i]), -1;
+    }
+    return o->model && o->prompt ? 0 : -1;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* All of the standard input; the caller's to free. */
+static char *read_all(size_t *n)
+{
+    size_t room = 1 << 16;
+    char *text = malloc(room);
+    for (*n = 0; text; *n += fread(text + *n, 1, room - *n, stdin)) {
+        if (feof(stdin) || ferror(stdin)) return text;
+        if (*n < room) continue;
+        char *more = realloc(text, room *= 2);
+        if (!more) free(text);
+        text = more;
+    }
+    return NULL;
+}
+
+static void show(const options *o, const rush_lm *lm, int32_t token)
+{
+    size_t n;
+    const char *piece = rush_lm_piece(lm, token, &n);
+    if (o->numbers) printf("%d ", token);
+    else fwrite(piece, 1, n, stdout);
+    fflush(stdout);
+}
+
+static int go_on(const options *o, const char *prompt, size_t length)
+{
+    size_t n;
+    rush_lm *lm = rush_lm_load(o->model, o->context);
+    const int32_t *tokens = lm ? rush_lm_encode(lm, prompt, length, &n) : NULL;
+    if (!tokens) return -1;
+    if (!n) return rush_fail(RUSH_VALUE_ERROR, "generate: there is nothing to go on from");
+    double begin = seconds();
+    const float *logits = rush_lm_feed(lm, tokens, n);
+    double read = seconds();
+    long long made = 0;
+    while (logits && made < o->tokens) {
+        int32_t token = rush_lm_draw(lm, logits, &o->how);
+        if (token < 0 || rush_lm_ends(lm, token)) break;
+        show(o, lm, token);
+        if (++made < o->tokens && rush_lm_position(lm) < rush_lm_context(lm)) logits = rush_lm_feed(lm, &token, 1);
+        else break;
+    }
+    double end = seconds();
+    printf("\n");
+    if (o->timed && !rush_error())
+        fprintf(stderr, "read %zu tokens in %.3f s (%.2f a second), wrote %lld in %.3f s (%.2f a second)\n", n, read - begin, (double)n / (read - begin), made, end - read,
+                (double)(made - 1) / (end - read)); /* the first one's step is that of the last read */
+    return rush_error() ? -1 : 0;
+}
+
+int rush_cmd_generate(int n, char **args)
+{
+    options o = {.tokens = 128, .seed = -1};
+    if (take_options(&o, n, args)) return usage();
+    bool piped = !strcmp(o.prompt, "-");
+    size_t length = strlen(o.prompt);
+    char *all = piped ? read_all(&length) : NULL;
+    if (piped && !all) return fprintf(stderr, "rushlight: no memory for the text\n"), 1;
+    int failed = 0;
+    rush_scope() {
+        if (o.seed >= 0) rush_manual_seed((uint64_t)o.seed);
+        failed = go_on(&o, piped ? all : o.prompt, length);
+        if (failed) fprintf(stderr, "rushlight: %s\n", rush_error());
+    }
+    free(all);
+    return failed != 0;
+}

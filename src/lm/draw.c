@@ -1,0 +1,39 @@
+/* draw.c - the next token from what a model says of each: temperature, the k likeliest, those that reach p, as PyTorch's operations draw it. */
+#include "lm/lm.h"
+
+#include <math.h>
+
+/* A probability for each token of the vocabulary, of some none. */
+static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s)
+{
+    rush_value got[2] = {rush_v_none(), rush_v_none()};
+    bool cut = s->top_p > 0 && s->top_p < 1;
+    rush_tensor *x = T("div.Scalar", V(logits), V(s->temperature));
+    if (s->top_k <= 0 && !cut) return T("softmax.int", V(x), V(-1));
+    int64_t n = logits->numel, k = s->top_k > 0 ? RUSH_MIN(s->top_k, n) : n;
+    if (k < n ? TN(got, "topk", V(x), V(k)) : TN(got, "sort", V(x), V(-1), V(true))) return NULL;
+    rush_tensor *p = T("softmax.int", V(got[0].t), V(-1));
+    if (cut) { /* the likeliest is always there: nothing comes before it */
+        rush_tensor *before = T("sub.Tensor", V(T("cumsum", V(p), V(-1))), V(p));
+        p = T("mul.Tensor", V(p), V(T("lt.Scalar", V(before), V(s->top_p))));
+    }
+    return T("scatter.src", V(T("zeros_like", V(x))), V(-1), V(got[1].t), V(p));
+}
+
+int32_t rush_lm_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *options)
+{
+    const rush_lm_sampling *s = RUSH_OPTIONS(options);
+    RUSH_CHECK(lm && logits, RUSH_TYPE_ERROR, "a token is drawn from a model and its logits");
+    RUSH_CHECK(s->temperature >= 0 && s->top_p >= 0, RUSH_VALUE_ERROR, "a temperature of %g and a top_p of %g: neither is negative", s->temperature, s->top_p);
+    if (rush_failed()) return -1;
+    int32_t best = 0;
+    for (int64_t i = 1; i < lm->vocabulary; i++) best = logits[i] > logits[best] ? (int32_t)i : best;
+    if (s->temperature == 0) return best;
+    int64_t token = -1;
+    rush_scope() {
+        rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &lm->vocabulary), *p = x ? probabilities(x, s) : NULL;
+        rush_tensor *t = T("multinomial", V(p), V(1), V(false), rush_v_generator(s->generator));
+        if (t && !rush_failed()) token = *(const int64_t *)rush_ptr(t);
+    }
+    return (int32_t)token;
+}

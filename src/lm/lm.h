@@ -1,0 +1,50 @@
+/* lm.h - what a language model is inside: sizes, weights where the file has them, a cache of fixed size. */
+#ifndef RUSH_LM_H
+#define RUSH_LM_H
+
+#include "io/gguf.h"
+#include "kernels/cpu/decoder.h"
+#include <rushlight/lm.h>
+
+typedef struct rush_weight { /* a matrix as it lies in the file */
+    rush_gguf_type type;
+    int64_t n, k; /* results, elements of a row */
+    const void *data;
+} rush_weight;
+
+typedef struct rush_lm_layer {
+    rush_weight q, k, v, o, gate, up, down;
+    const float *attention_norm, *feed_norm;
+    const float *q_bias, *k_bias, *v_bias; /* NULL: none */
+    const float *q_norm, *k_norm;          /* of each head; NULL: none */
+    uint16_t *keys;                        /* (kv_heads, head, context) */
+    uint16_t *values;                      /* (kv_heads, context, head) */
+} rush_lm_layer;
+
+typedef struct rush_lm_tokenizer rush_lm_tokenizer;
+
+struct rush_lm {
+    int64_t layers, width, feed, heads, kv_heads, head, turned, vocabulary; /* turned: elements of a head that positions turn */
+    int64_t context, position;
+    float eps;
+    bool halves; /* pairs that are turned are half a head apart, not neighbours */
+    float *frequency; /* (turned / 2) of the pairs, per position */
+    rush_weight embedding, output;
+    const float *norm;
+    rush_lm_layer *layer;
+    rush_lm_tokenizer *tokenizer;
+    /* room for RUSH_LM_ROWS rows at a time */
+    float *x, *y, *q, *k, *v, *gate, *up, *turns, *logits;
+    void *rounded;
+};
+
+enum { RUSH_LM_ROWS = 512 };
+
+/* ---- tokenizer.c ---- */
+rush_lm_tokenizer *rush_lm_tokenizer_of(const rush_gguf *); /* in the scope; NULL and an error */
+const int32_t *rush_lm_tokenizer_encode(const rush_lm_tokenizer *, const char *text, size_t n, size_t *count);
+const char *rush_lm_tokenizer_piece(const rush_lm_tokenizer *, int32_t token, size_t *n);
+bool rush_lm_tokenizer_ends(const rush_lm_tokenizer *, int32_t token);
+int64_t rush_lm_tokenizer_count(const rush_lm_tokenizer *);
+
+#endif

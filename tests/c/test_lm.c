@@ -1,0 +1,432 @@
+/* Language models: products with blocks beside plain sums, logits beside the same model made of operations, tokens and greedy texts beside llama.cpp's. */
+#include "suite/suite.h"
+#include "lm/lm.h"
+#include "nn/module.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static char path[64];
+
+static uint32_t drawn = 1;
+static uint32_t draw(void) { return drawn = drawn * 1664525 + 1013904223, drawn >> 8; }
+
+/* Bytes at random, but halves and floats where a block's scales are: of 0.5 to 1. */
+static uint8_t *random_blocks(const rush_block_type *t, int64_t n)
+{
+    static const struct { const char *name; int at[2]; } halves[] = {{"Q4_0", {0, 0}}, {"Q4_1", {0, 2}}, {"Q5_0", {0, 0}}, {"Q5_1", {0, 2}}, {"Q8_0", {0, 0}}, {"Q2_K", {80, 82}},
+                                                                     {"Q3_K", {108, 108}}, {"Q4_K", {0, 2}}, {"Q5_K", {0, 2}}, {"Q6_K", {208, 208}}, {"Q8_K", {2, 2}}};
+    uint8_t *p = rush_scope_alloc((size_t)(n / t->elements * t->bytes));
+    assert_non_null(p);
+    for (int64_t i = 0; i < n / t->elements * t->bytes; i++) p[i] = (uint8_t)draw();
+    for (int64_t b = 0; b < n / t->elements; b++)
+        for (size_t i = 0; i < RUSH_COUNT(halves); i++)
+            for (int k = 0; k < 2 && !strcmp(halves[i].name, t->name); k++) {
+                uint16_t h = t->number == RUSH_BLOCK_Q8_K ? (uint16_t)(0x3f00 | (draw() & 0x7f)) : rush_f32_to_f16(0.5f + (float)(draw() % 512) / 1024);
+                memcpy(p + b * t->bytes + halves[i].at[k], &h, 2);
+            }
+    return p;
+}
+
+static void check_product(const rush_block_type *t, int64_t m, int64_t n, int64_t k)
+{
+    float *a = rush_scope_alloc((size_t)(m * k) * 4), *w = rush_scope_alloc((size_t)(n * k) * 4), *c = rush_scope_alloc((size_t)(m * n) * 4);
+    void *room = rush_scope_alloc(rush_rounded_bytes(m, k));
+    assert_true(a && w && c && room);
+    uint8_t *blocks = random_blocks(t, n * k);
+    for (int64_t i = 0; i < m * k; i++) a[i] = (float)(draw() % 2001) / 1000 - 1;
+    rush_rounded r = rush_rounded_at(room, m, k);
+    rush_k_blocks->round(a, m, &r);
+    rush_k_blocks->to_float(t, blocks, w, n * k);
+    for (int64_t i = 0; i < m * k; i++) assert_true(fabsf(a[i] - r.scale[i / 32] * r.q[i]) <= r.scale[i / 32] * 0.501f);
+    assert_int_equal(rush_k_blocks->product(&(rush_block_product){t, m, n, &r, blocks, c}), 0);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0, all = 0;
+            for (int64_t p = 0; p < k; p++) {
+                double x = (double)r.scale[(i * k + p) / 32] * r.q[i * k + p] * w[j * k + p];
+                sum += x, all += fabs(x);
+            }
+            if (fabs(sum - c[i * n + j]) > 2e-5 * all) fail_msg("%s %lldx%lldx%lld at %lld, %lld: %g, not %g", t->name, (long long)m, (long long)n, (long long)k, (long long)i, (long long)j, (double)c[i * n + j], sum);
+        }
+}
+
+static void products_of_every_block(void **state)
+{
+    for (int number = 0; number < 64; number++) {
+        const rush_block_type *t = rush_block_type_of(number);
+        if (!t) continue;
+        rush_scope() check_product(t, 1, 19, t->elements == 32 ? 96 : 256);
+        rush_scope() check_product(t, 3, 5, 512);
+        rush_scope() check_product(t, 4, 16, t->elements);
+        if (suite_failing()) continue;
+        rush_scope() check_product(t, 21, 35, 768);
+    }
+}
+
+static void products_of_numbers(void **state)
+{
+    enum { M = 6, N = 7, K = 45 };
+    float a[M * K], w[N * K], c[M * N];
+    uint16_t h[N * K];
+    for (int i = 0; i < M * K; i++) a[i] = (float)(draw() % 64) - 32;
+    for (int i = 0; i < N * K; i++) w[i] = (float)(draw() % 64) - 32; /* of which halves keep all */
+    for (int d = 0; d < 3; d++) {
+        rush_dtype dtype = (rush_dtype[]){RUSH_F32, RUSH_F16, RUSH_BF16}[d];
+        for (int i = 0; i < N * K; i++) h[i] = dtype == RUSH_F16 ? rush_f32_to_f16(w[i]) : rush_f32_to_bf16(w[i]);
+        rush_k_decoder->dense(dtype, a, d ? (void *)h : w, c, M, N, K);
+        for (int i = 0; i < M; i++)
+            for (int j = 0; j < N; j++) {
+                float sum = 0;
+                for (int p = 0; p < K; p++) sum += a[i * K + p] * w[j * K + p];
+                assert_true(c[i * N + j] == sum);
+            }
+    }
+}
+
+/* ---- a model made here ---- */
+
+enum { WIDTH = 64, HEADS = 4, KV = 2, HEAD = 16, FEED = 96, LAYERS = 2, WORDS = 40 };
+
+static rush_content *texts(int n, const char *const *s)
+{
+    rush_content *list = rush_content_list();
+    for (int i = 0; i < n; i++) rush_content_append(list, rush_content_text(s[i]));
+    return list;
+}
+
+static rush_content *about(const char *kind)
+{
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "b", "ab", "\xe2\x96\x81" "a", "\xe2\x96\x81" "ab", "<0x41>", "<0xC3>", "<0xA9>"};
+    const struct { const char *key; int64_t n; } sizes[] = {{"block_count", LAYERS}, {"embedding_length", WIDTH}, {"feed_forward_length", FEED}, {"attention.head_count", HEADS},
+                                                            {"attention.head_count_kv", KV}, {"context_length", 128}};
+    float scores[] = {0, 0, 0, -5, -5, -5, -2, -1, -3, 0, 0, 0};
+    int32_t types[] = {2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 6};
+    int64_t n = RUSH_COUNT(tokens);
+    rush_content *d = rush_content_dict();
+    rush_content_set(d, "general.architecture", rush_content_text(kind));
+    for (size_t i = 0; i < RUSH_COUNT(sizes); i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.%s", kind, sizes[i].key);
+        rush_content_set(d, key, rush_content_int(sizes[i].n));
+    }
+    rush_content_set(d, "tokenizer.ggml.model", rush_content_text("llama"));
+    rush_content_set(d, "tokenizer.ggml.tokens", texts((int)n, tokens));
+    rush_content_set(d, "tokenizer.ggml.scores", rush_content_tensor(rush_from_data(scores, RUSH_F32, 1, &n)));
+    rush_content_set(d, "tokenizer.ggml.token_type", rush_content_tensor(rush_from_data(types, RUSH_I32, 1, &n)));
+    return d;
+}
+
+typedef struct made {
+    rush_state s;
+    const char *types[64];
+} made;
+
+static void put(made *m, const char *name, int layer, int64_t rows, int64_t columns, const char *type)
+{
+    char *full = rush_scope_alloc(64);
+    snprintf(full, 64, layer < 0 ? "%s" : "blk.%2$d.%1$s", name, layer);
+    rush_tensor *t = T("randn", INTS(rows, columns));
+    t = rows == 1 ? T("add.Scalar", V(T("mul.Scalar", V(T("view", V(t), INTS(-1))), V(0.1))), V(strstr(name, "bias") ? 0.0 : 1.0))
+                  : T("mul.Scalar", V(t), V(1.5 / sqrt((double)columns)));
+    m->s.name[m->s.n] = full;
+    m->types[m->s.n] = rows == 1 ? "F32" : type;
+    m->s.tensor[m->s.n++] = t;
+}
+
+static void write_model(const char *kind, const char *type)
+{
+    made m = {.s = {0, rush_scope_alloc(64 * sizeof(char *)), rush_scope_alloc(64 * sizeof(rush_tensor *))}};
+    rush_manual_seed(5);
+    put(&m, "token_embd.weight", -1, WORDS, WIDTH, type);
+    put(&m, "output_norm.weight", -1, 1, WIDTH, type);
+    for (int i = 0; i < LAYERS; i++) {
+        put(&m, "attn_norm.weight", i, 1, WIDTH, type);
+        put(&m, "attn_q.weight", i, HEADS * HEAD, WIDTH, type);
+        put(&m, "attn_k.weight", i, KV * HEAD, WIDTH, type);
+        put(&m, "attn_v.weight", i, KV * HEAD, WIDTH, type);
+        put(&m, "attn_output.weight", i, WIDTH, HEADS * HEAD, type);
+        put(&m, "ffn_norm.weight", i, 1, WIDTH, type);
+        put(&m, "ffn_gate.weight", i, FEED, WIDTH, type);
+        put(&m, "ffn_up.weight", i, FEED, WIDTH, type);
+        put(&m, "ffn_down.weight", i, WIDTH, FEED, type);
+        if (!strcmp(kind, "qwen2")) {
+            put(&m, "attn_q.bias", i, 1, HEADS * HEAD, type);
+            put(&m, "attn_k.bias", i, 1, KV * HEAD, type);
+            put(&m, "attn_v.bias", i, 1, KV * HEAD, type);
+        }
+        if (!strcmp(kind, "qwen3")) put(&m, "attn_q_norm.weight", i, 1, HEAD, type), put(&m, "attn_k_norm.weight", i, 1, HEAD, type);
+    }
+    assert_int_equal(rush_gguf_save(path, m.s, about(kind), m.types), 0);
+}
+
+/* ---- the same of operations ---- */
+
+static rush_tensor *weight(rush_state s, const char *name, int layer)
+{
+    char full[64];
+    snprintf(full, sizeof full, layer < 0 ? "%s" : "blk.%2$d.%1$s", name, layer);
+    for (int i = 0; i < s.n; i++)
+        if (!strcmp(s.name[i], full)) return T("to.dtype", V(s.tensor[i]), rush_v_dtype(RUSH_F32));
+    return NULL;
+}
+
+static rush_tensor *normed(rush_tensor *x, rush_tensor *w)
+{
+    rush_tensor *square = T("mean.dim", V(T("mul.Tensor", V(x), V(x))), INTS(-1), V(true));
+    return T("mul.Tensor", V(T("mul.Tensor", V(x), V(T("rsqrt", V(T("add.Scalar", V(square), V(1e-5))))))), V(w));
+}
+
+/* (n, heads * HEAD) to (heads, n, HEAD), each pair turned */
+static rush_tensor *turned(rush_tensor *x, int heads, bool halves, rush_tensor *norm)
+{
+    if (!x) fail_msg("%s", rush_error());
+    int64_t n = x->size[0];
+    x = T("view", V(x), INTS(n, heads, HEAD));
+    if (norm) x = normed(x, norm);
+    rush_tensor *pairs = halves ? T("transpose.int", V(T("reshape", V(x), INTS(n, heads, 2, HEAD / 2))), V(-1), V(-2)) : T("reshape", V(x), INTS(n, heads, HEAD / 2, 2));
+    rush_tensor *a = T("select.int", V(pairs), V(-1), V(0)), *b = T("select.int", V(pairs), V(-1), V(1));
+    rush_tensor *f = T("exp", V(T("mul.Scalar", V(T("arange", V(HEAD / 2.0))), V(-2 * log(10000) / HEAD))));
+    rush_tensor *angle = T("unsqueeze", V(T("outer", V(T("arange", V((double)n))), V(f))), V(1)), *c = T("cos", V(angle)), *s = T("sin", V(angle));
+    rush_tensor *both[] = {T("sub.Tensor", V(T("mul.Tensor", V(a), V(c))), V(T("mul.Tensor", V(b), V(s)))), T("add.Tensor", V(T("mul.Tensor", V(a), V(s))), V(T("mul.Tensor", V(b), V(c))))};
+    rush_tensor *y = T("stack", rush_v_tensors(both, 2), V(halves ? 2 : 3));
+    return T("transpose.int", V(T("reshape", V(y), INTS(n, heads, HEAD))), V(0), V(1));
+}
+
+static rush_tensor *linear(rush_tensor *x, rush_state s, const char *name, const char *bias, int i)
+{
+    rush_tensor *b = bias ? weight(s, bias, i) : NULL;
+    return T("linear", V(x), V(weight(s, name, i)), b ? V(b) : RUSH_NONE);
+}
+
+static rush_tensor *logits_of(rush_state s, int n, const int32_t *tokens, bool halves)
+{
+    int64_t size = n;
+    rush_tensor *x = T("embedding", V(weight(s, "token_embd.weight", -1)), V(rush_from_data(tokens, RUSH_I32, 1, &size)));
+    for (int i = 0; i < LAYERS; i++) {
+        rush_tensor *y = normed(x, weight(s, "attn_norm.weight", i));
+        rush_tensor *q = turned(linear(y, s, "attn_q.weight", "attn_q.bias", i), HEADS, halves, weight(s, "attn_q_norm.weight", i));
+        rush_tensor *k = turned(linear(y, s, "attn_k.weight", "attn_k.bias", i), KV, halves, weight(s, "attn_k_norm.weight", i));
+        rush_tensor *v = T("transpose.int", V(T("view", V(linear(y, s, "attn_v.weight", "attn_v.bias", i)), INTS(n, KV, HEAD))), V(0), V(1));
+        k = T("repeat_interleave.self_int", V(k), V(HEADS / KV), V(0));
+        v = T("repeat_interleave.self_int", V(v), V(HEADS / KV), V(0));
+        rush_tensor *a = T("scaled_dot_product_attention", V(q), V(k), V(v), RUSH_NONE, V(0.0), V(true));
+        a = T("reshape", V(T("transpose.int", V(a), V(0), V(1))), INTS(n, HEADS * HEAD));
+        x = T("add.Tensor", V(x), V(linear(a, s, "attn_output.weight", NULL, i)));
+        y = normed(x, weight(s, "ffn_norm.weight", i));
+        y = T("mul.Tensor", V(T("silu", V(linear(y, s, "ffn_gate.weight", NULL, i)))), V(linear(y, s, "ffn_up.weight", NULL, i)));
+        x = T("add.Tensor", V(x), V(linear(y, s, "ffn_down.weight", NULL, i)));
+    }
+    x = normed(T("narrow", V(x), V(0), V(n - 1), V(1)), weight(s, "output_norm.weight", -1));
+    return T("linear", V(x), V(weight(s, "token_embd.weight", -1)));
+}
+
+/* Root of the mean square of a - b, beside that of b. */
+static double apart(const float *a, const float *b, int n)
+{
+    double d = 0, all = 0;
+    for (int i = 0; i < n; i++) d += pow((double)a[i] - b[i], 2), all += pow(b[i], 2);
+    return sqrt(d / all);
+}
+
+static void logits_are_those_of_operations(void **state)
+{
+    static const struct { const char *kind, *type; double most; } cases[] = {{"llama", "F32", 2e-3}, {"qwen2", "F16", 2e-3}, {"qwen3", "BF16", 2e-3}, {"llama", "Q8_0", 0.06}, {"qwen2", "Q4_0", 0.06}};
+    int32_t tokens[70];
+    for (int i = 0; i < 70; i++) tokens[i] = (int32_t)(draw() % WORDS);
+    for (size_t c = 0; c < RUSH_COUNT(cases); c += suite_failing() ? 3 : 1)
+        rush_scope() {
+            write_model(cases[c].kind, cases[c].type);
+            rush_lm *lm = rush_lm_load(path, 0);
+            assert_non_null(lm);
+            assert_int_equal(rush_lm_vocabulary(lm), WORDS);
+            assert_int_equal(rush_lm_context(lm), 128);
+            rush_state s = rush_gguf_load(path);
+            assert_true(s.n > 0);
+            rush_tensor *want = logits_of(s, 70, tokens, strcmp(cases[c].kind, "llama"));
+            assert_non_null(want);
+            float whole[WORDS];
+            const float *got = rush_lm_feed(lm, tokens, 70);
+            assert_non_null(got);
+            memcpy(whole, got, sizeof whole);
+            double off = apart(whole, rush_ptr(want), WORDS);
+            if (off > cases[c].most || !(off >= 0)) fail_msg("%s of %s: %g apart", cases[c].kind, cases[c].type, off);
+            assert_int_equal(rush_lm_rewind(lm, 3), 0);
+            for (int i = 3; i < 60; i++) assert_non_null(rush_lm_feed(lm, tokens + i, 1));
+            assert_non_null(got = rush_lm_feed(lm, tokens + 60, 10)); /* the cache holds what it held at once */
+            assert_int_equal(rush_lm_position(lm), 70);
+            assert_true(apart(got, whole, WORDS) < cases[c].most);
+        }
+}
+
+/* ---- tokens ---- */
+
+static void check_tokens(const rush_lm *lm, const char *text, int n, const int32_t *want)
+{
+    size_t count = 0;
+    const int32_t *got = rush_lm_encode(lm, text, strlen(text), &count);
+    assert_non_null(got);
+    assert_int_equal(count, n);
+    assert_memory_equal(got, want, (size_t)n * 4);
+}
+#define TOKENS(lm, text, ...) check_tokens(lm, text, (int)RUSH_COUNT(((int32_t[]){__VA_ARGS__})), (int32_t[]){__VA_ARGS__})
+
+static void sentence_pieces(void **state)
+{
+    rush_scope() {
+        write_model("llama", "F16");
+        rush_lm *lm = rush_lm_load(path, 64);
+        assert_non_null(lm);
+        TOKENS(lm, "ab", 1, 8);
+        TOKENS(lm, "a ab b", 1, 7, 8, 3, 5);
+        TOKENS(lm, "aab", 1, 7, 6);
+        TOKENS(lm, "A\xc3\xa9z", 1, 3, 9, 10, 11, 0);
+        TOKENS(lm, "a</s>a", 1, 7, 2, 7);
+        TOKENS(lm, "", 1);
+        size_t n;
+        assert_string_equal(rush_lm_piece(lm, 8, &n), " ab");
+        assert_int_equal(n, 3);
+        assert_string_equal(rush_lm_piece(lm, 9, NULL), "A");
+        assert_string_equal(rush_lm_piece(lm, 1, NULL), "");
+        assert_string_equal(rush_lm_piece(lm, 1000, NULL), "");
+    }
+}
+
+/* What llama.cpp made of texts is in the files' metadata: its tokens, and the likeliest ones after them. */
+static void as_llama_cpp_does(void **state)
+{
+    static const char *const names[] = {"pieces.gguf", "llama3.gguf", "qwen2.gguf", "gpt2.gguf"};
+    for (size_t f = 0; f < RUSH_COUNT(names); f++)
+        rush_scope() {
+            char file[256], key[64];
+            snprintf(file, sizeof file, RUSH_TEST_DATA "/gguf/%s", names[f]);
+            rush_lm *lm = rush_lm_load(file, 0);
+            const rush_content *meta = rush_gguf_metadata(file), *text;
+            assert_non_null(lm);
+            assert_non_null(meta);
+            int texts_seen = 0, steps = 0, compared = 0;
+            for (;; texts_seen++) {
+                snprintf(key, sizeof key, "golden.%d.text", texts_seen);
+                if (!(text = rush_content_get(meta, key))) break;
+                snprintf(key, sizeof key, "golden.%d.tokens", texts_seen);
+                const rush_tensor *want = rush_content_get(meta, key)->t;
+                check_tokens(lm, text->s, (int)want->numel, rush_ptr(want));
+                snprintf(key, sizeof key, "golden.%d.greedy", texts_seen);
+                const rush_tensor *after = rush_content_get(meta, key)->t;
+                snprintf(key, sizeof key, "golden.%d.lead", texts_seen);
+                const rush_tensor *lead = rush_content_get(meta, key)->t;
+                assert_int_equal(rush_lm_rewind(lm, 0), 0);
+                const float *logits = rush_lm_feed(lm, rush_ptr(want), (size_t)want->numel);
+                for (int64_t i = 0; i < after->numel; i++, steps++) { /* activations are rounded: what leads by less than that may change places */
+                    assert_non_null(logits);
+                    int32_t token = ((const int32_t *)rush_ptr(after))[i];
+                    if (((const float *)rush_ptr(lead))[i] > 0.25f) assert_int_equal(rush_lm_draw(lm, logits, NULL), token), compared++;
+                    logits = rush_lm_feed(lm, &token, 1);
+                }
+            }
+            assert_true(texts_seen == 3 && steps == 72 && compared > 30);
+        }
+}
+
+static void tokens_are_drawn_as_multinomial_does(void **state)
+{
+    rush_scope() {
+        write_model("llama", "F32");
+        rush_lm *lm = rush_lm_load(path, 64);
+        assert_non_null(lm);
+        const float *logits = rush_lm_feed(lm, (int32_t[]){1, 7, 5}, 3);
+        assert_non_null(logits);
+        int64_t n = WORDS;
+        rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &n), *p = T("softmax.int", V(T("div.Scalar", V(x), V(0.7))), V(-1));
+        int32_t best = rush_lm_draw(lm, logits, NULL);
+        float top[WORDS];
+        memcpy(top, logits, sizeof top);
+        int better = 0;
+        bool several = false;
+        for (int seed = 0; seed < (suite_failing() ? 2 : 50); seed++) {
+            rush_manual_seed((uint64_t)seed);
+            const rush_tensor *want = T("multinomial", V(p), V(1));
+            assert_non_null(want);
+            rush_manual_seed((uint64_t)seed);
+            assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.temperature = 0.7}), *(const int64_t *)rush_ptr(want));
+            int32_t few = rush_lm_draw(lm, logits, &(rush_lm_sampling){.temperature = 5, .top_k = 3});
+            assert_in_range(few, 0, WORDS - 1);
+            better = 0;
+            for (int i = 0; i < WORDS; i++) better += top[i] > top[few];
+            assert_true(better < 3);
+            several = several || few != best;
+            assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.temperature = 5, .top_k = 1}), best);
+            assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.temperature = 5, .top_p = 1e-6}), best);
+        }
+        assert_true(several || suite_failing());
+        assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.temperature = -1}), -1);
+        rush_error_clear();
+    }
+}
+
+/* ---- what is wrong with a model ---- */
+
+static void wrong_models_are_errors(void **state)
+{
+    rush_scope() {
+        write_model("llama", "F32");
+        rush_state s = rush_gguf_load(path);
+        assert_true(s.n > 0);
+        for (int i = 0; i < s.n; i += suite_failing() ? 7 : 1)
+            rush_scope() { /* one missing, one of another size */
+                rush_tensor *kept = s.tensor[i], *all[64];
+                const char *names[64];
+                int n = 0;
+                for (int k = 0; k < s.n; k++)
+                    if (k != i) all[n] = s.tensor[k], names[n++] = s.name[k];
+                assert_int_equal(rush_gguf_save(path, (rush_state){n, names, all}, about("llama"), NULL), 0);
+                assert_null(rush_lm_load(path, 0));
+                assert_non_null(rush_error());
+                rush_error_clear();
+                s.tensor[i] = T("narrow", V(kept), V(0), V(0), V(i ? kept->size[0] - 1 : 3));
+                assert_int_equal(rush_gguf_save(path, s, about("llama"), NULL), 0);
+                s.tensor[i] = kept;
+                assert_null(rush_lm_load(path, 0));
+                assert_non_null(rush_error());
+                rush_error_clear();
+            }
+        static const struct { const char *key; int64_t n; } sizes[] = {{"llama.block_count", 0}, {"llama.block_count", 3}, {"llama.embedding_length", -64}, {"llama.attention.head_count", 3},
+                                                                       {"llama.attention.head_count", 1 << 20}, {"llama.rope.dimension_count", 15}, {"llama.expert_count", 8},
+                                                                       {"tokenizer.ggml.tokens", 1}, {"tokenizer.ggml.scores", 1}, {"general.architecture", 1}, {"tokenizer.ggml.model", 0}};
+        for (size_t i = 0; i < RUSH_COUNT(sizes); i++)
+            rush_scope() {
+                rush_content *d = about("llama");
+                rush_content_set(d, sizes[i].key, rush_content_int(sizes[i].n));
+                assert_int_equal(rush_gguf_save(path, s, d, NULL), 0);
+                if (rush_lm_load(path, 0)) fail_msg("%s = %lld is taken", sizes[i].key, (long long)sizes[i].n);
+                assert_non_null(rush_error());
+                rush_error_clear();
+            }
+        assert_int_equal(rush_gguf_save(path, s, about("llama"), NULL), 0);
+        rush_lm *lm = rush_lm_load(path, 64);
+        assert_non_null(lm);
+        int32_t many[65] = {0};
+        assert_null(rush_lm_feed(lm, many, 65));
+        rush_error_clear();
+        assert_null(rush_lm_feed(lm, (int32_t[]){WORDS}, 1));
+        rush_error_clear();
+        assert_null(rush_lm_feed(lm, many, 0));
+        rush_error_clear();
+        assert_int_equal(rush_lm_rewind(lm, 1), -1);
+        rush_error_clear();
+        assert_null(rush_lm_feed(NULL, many, 1));
+        rush_error_clear();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
+        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(wrong_models_are_errors)};
+    snprintf(path, sizeof path, "/tmp/rushlight-lm-%d.gguf", (int)getpid());
+    int failed = SUITE(tests);
+    unlink(path);
+    return failed;
+}
