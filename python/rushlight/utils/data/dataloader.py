@@ -671,6 +671,7 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
                 process.join(1.0)
                 if process.is_alive():
                     process.kill()
+                    process.join(_utils.MP_STATUS_CHECK_INTERVAL)   # it is gone with its handles, not about to go
         if self._worker_pids_set:
             _utils.signal_handling._remove_worker_pids(id(self))
             self._worker_pids_set = False
