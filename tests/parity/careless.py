@@ -174,7 +174,7 @@ def main():
     cli.add_argument("--show", type=int, default=400)
     cli.add_argument("--kinds", default="died,other answer,refused,other error,accepted")
     cli.add_argument("names", nargs="*")
-    args = cli.parse_args()
+    args = cli.parse_intermixed_args()
     warnings.simplefilter("ignore")
     sys.path.insert(0, args.folder)
     import opinfo

@@ -126,8 +126,7 @@ LESS = {
         "i0.default", "special_i0.default", "special_i1.default", "elu_backward.default", "gelu_backward.default", "ldexp.Tensor",
         "pow.Tensor_Tensor", "float_power.Tensor_Tensor", *(f"special_shifted_chebyshev_polynomial_{k}.default" for k in "uvw"))], "finite"),
     "as_strided_scatter": "values",             # PyTorch's gradient is that of the part that was written over
-    # rounding to whole numbers, or of numbers at the bounds of cells; half types where PyTorch overflows or cancels in between
-    **dict.fromkeys(["nn.functional.interpolate", "nn.functional.upsample_bilinear"], "inexact"),
+    # numbers at the bounds of cells; half types where PyTorch overflows or cancels in between
     **dict.fromkeys(["histc", "grid_sampler_2d", "nn.functional.grid_sample", "matrix_exp", "nn.functional.normalize",
                      "nn.functional.soft_margin_loss"], "wide"),
 }
@@ -137,8 +136,7 @@ WIDE = {"float32", "float64", "complex64", "complex128"}
 def left_out(case, less):
     """Is the case of a dtype that LESS leaves out?"""
     dtypes = {node["T"] for node in case["args"] if isinstance(node, dict) and "T" in node}
-    return (less == "wide" and not dtypes <= WIDE or less == "real" and any(map(golden.is_complex, dtypes))
-            or less == "inexact" and not dtypes <= set(golden.TOLERANCE))
+    return less == "wide" and not dtypes <= WIDE or less == "real" and any(map(golden.is_complex, dtypes))
 
 
 def failures(case):

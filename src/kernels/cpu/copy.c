@@ -295,6 +295,28 @@ static inline void transpose8(char *dst, int64_t drow, const char *src, int64_t 
     for (int i = 0; i < 8; i++) *(lanes8 *)(dst + i * drow) = b[i];
 }
 
+/* The same of 16 by 16 bytes, in four rounds. */
+typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
+#if defined(__clang__)
+#define PICK16(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef uint8_t index16 __attribute__((vector_size(16)));
+#define PICK16(a, b, ...) __builtin_shuffle(a, b, (index16){__VA_ARGS__})
+#endif
+static inline void transpose_bytes(char *dst, int64_t drow, const char *src, int64_t srow)
+{
+    bytes16 a[16], b[16];
+    for (int i = 0; i < 16; i++) a[i] = *(const bytes16 *)(src + i * srow);
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 8; i++) {
+            b[2 * i] = PICK16(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            b[2 * i + 1] = PICK16(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        for (int i = 0; i < 16; i++) a[i] = b[i];
+    }
+    for (int i = 0; i < 16; i++) *(bytes16 *)(dst + i * drow) = a[i];
+}
+
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
     int64_t r = 0;
@@ -310,6 +332,13 @@ static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, in
             for (; c + 8 <= cols; c += 8) transpose8(dst + r * drow + c * 4, drow, src + c * srow + r * 4, srow);
             for (; c < cols; c++)
                 for (int i = 0; i < 8; i++) *(uint32_t *)(dst + (r + i) * drow + c * 4) = *(const uint32_t *)(src + c * srow + (r + i) * 4);
+        }
+    if (size == 1)
+        for (; r + 16 <= rows; r += 16) {
+            int64_t c = 0;
+            for (; c + 16 <= cols; c += 16) transpose_bytes(dst + r * drow + c, drow, src + c * srow + r, srow);
+            for (; c < cols; c++)
+                for (int i = 0; i < 16; i++) dst[(r + i) * drow + c] = src[c * srow + r + i];
         }
     for (; r < rows; r += 8) { /* eight rows at a time, so that a line of src is read once */
         int64_t end = RUSH_MIN(r + 8, rows);

@@ -62,6 +62,55 @@ static void nearest(const rush_nearest *r, const void *x, void *y)
     rush_parallel_for(r->outer * r->m[0] * r->m[1], most(1, 32768 / most(1, r->m[2] * r->item)), nearest_rows, &j);
 }
 
+/* ---- bytes ---- */
+
+typedef struct bytes_job {
+    const rush_taps *t;
+    const int16_t *weight;
+    int bits;
+    int64_t inner;
+    const uint8_t *x;
+    uint8_t *y;
+} bytes_job;
+
+static void bytes_rows(void *arg, int64_t begin, int64_t end)
+{
+    enum { WIDE = 512 };
+    const bytes_job *j = arg;
+    const rush_taps *t = j->t;
+    for (int64_t at = begin; at < end; ++at) {
+        const int64_t o = at % t->m;
+        const int16_t *w = j->weight + o * t->most;
+        const uint8_t *rows = j->x + (at / t->m * t->n + t->begin[o]) * j->inner;
+        for (int64_t c = 0; c < j->inner; c += WIDE) {
+            const int n = (int)least(WIDE, j->inner - c);
+            int32_t sum[WIDE], count = (int)t->count[o], k = 0;
+            const uint8_t *restrict x = rows + c;
+            for (int i = 0; i < n; ++i) sum[i] = 1 << (j->bits - 1);
+            for (; k + 2 <= count; k += 2, x += 2 * j->inner) {
+                const uint8_t *restrict x1 = x + j->inner;
+#pragma omp simd
+                for (int i = 0; i < n; ++i) sum[i] += x[i] * w[k] + x1[i] * w[k + 1];
+            }
+            for (; k < count; ++k)
+#pragma omp simd
+                for (int i = 0; i < n; ++i) sum[i] += x[i] * w[k];
+            uint8_t *restrict y = j->y + at * j->inner + c;
+#pragma omp simd
+            for (int i = 0; i < n; ++i) {
+                int32_t v = sum[i] >> j->bits;
+                y[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+            }
+        }
+    }
+}
+
+static void along_u8(const rush_taps *t, const int16_t *weight, int bits, int64_t outer, int64_t inner, const uint8_t *x, uint8_t *y)
+{
+    bytes_job j = {t, weight, bits, inner, x, y};
+    rush_parallel_for(outer * t->m, most(1, 16384 / most(1, inner)), bytes_rows, &j);
+}
+
 #define T float
 #define I int32_t
 #define F(x) x##_f32
@@ -80,6 +129,6 @@ static void nearest(const rush_nearest *r, const void *x, void *y)
 #define ABS fabs
 #include "kernels/cpu/resample.inc"
 
-RUSH_KERNELS(resample) = {.nearest = nearest, .along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
+RUSH_KERNELS(resample) = {.nearest = nearest, .along_u8 = along_u8, .along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
                           .grid_f32 = grid_f32, .grid_f64 = grid_f64, .grid_back_f32 = grid_back_f32, .grid_back_f64 = grid_back_f64,
                           .grid_twice_f32 = grid_twice_f32, .grid_twice_f64 = grid_twice_f64};

@@ -30,6 +30,8 @@ typedef struct rush_grid {
 
 struct rush_resample_kernels {
     void (*nearest)(const rush_nearest *, const void *x, void *y); /* (outer, space) -> (outer, space) */
+    /* Bytes (outer, n, inner) -> (outer, m, inner) in whole numbers: the sum of weights in units of 2^-bits, rounded and kept within a byte. */
+    void (*along_u8)(const rush_taps *, const int16_t *weight, int bits, int64_t outer, int64_t inner, const uint8_t *x, uint8_t *y);
     /* x (outer, n, inner) -> y (outer, m, inner), and its transpose gx = W' g */
     void (*along_f32)(const rush_taps *, int64_t outer, int64_t inner, const float *x, float *y);
     void (*along_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *x, double *y);

@@ -138,6 +138,45 @@ static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, b
     return x;
 }
 
+/* The weights as whole numbers of as many bits behind the point as 16 hold; how many; -1. After Pillow's resampling, as in PyTorch. */
+static int whole_weights(const rush_taps *t, int16_t **whole)
+{
+    const int64_t n = t->m * t->most;
+    double largest = 0;
+    int bits = 0;
+    *whole = rush_scope_alloc(sizeof **whole * (size_t)n);
+    if (!*whole) return -1;
+    for (int64_t o = 0; o < t->m; ++o)
+        for (int64_t k = 0; k < t->count[o]; ++k) largest = RUSH_MAX(largest, t->weight[o * t->most + k]);
+    while (bits < 22 && (int)(0.5 + largest * (double)(1 << (bits + 1))) < 1 << 15) ++bits;
+    for (int64_t o = 0; o < t->m; ++o)
+        for (int64_t k = 0; k < t->count[o]; ++k) {
+            double w = t->weight[o * t->most + k];
+            (*whole)[o * t->most + k] = (int16_t)(w * (double)(1 << bits) + (w < 0 ? -0.5 : 0.5));
+        }
+    return bits;
+}
+
+/* Bytes of images, in whole numbers, rows and then columns; a row is summed with its neighbours beside it, so what is first is transposed. */
+static rush_tensor *byte_passes(const mode *m, rush_tensor *x, const int64_t *size, bool align, const double *given)
+{
+    x = rush_contiguous_copy(x);
+    for (int d = 3; d >= 2 && x; --d) {
+        rush_taps t;
+        int16_t *weight;
+        int64_t dims[4] = {x->size[0], x->size[1], size[d - 2], x->size[5 - d]};
+        if (x->size[d] == dims[2]) continue;
+        if (make_taps(&t, m, x->size[d], dims[2], align, given[d - 2], false)) return NULL;
+        int bits = whole_weights(&t, &weight);
+        if (d == 3) x = rush_contiguous_copy(transpose(x, 2, 3));
+        rush_tensor *y = bits < 0 || !x ? NULL : rush_tensor_new(RUSH_U8, x->device, 4, dims);
+        if (!y) return NULL;
+        rush_k_resample->along_u8(&t, weight, bits, dims[0] * dims[1], dims[3], rush_ptr(x), rush_ptr(y));
+        x = d == 3 ? rush_contiguous_copy(transpose(y, 2, 3)) : y;
+    }
+    return x;
+}
+
 /* Each result is one element of x, so its type does not matter. x and y are laid out alike, contiguous or channels last. */
 static int repeat_nearest(const mode *m, const rush_tensor *x, rush_tensor *y, const double *given, bool last)
 {
@@ -167,15 +206,16 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
         if (!rows || !to || repeat_nearest(m, rows, to, given, last)) return -1;
         return to == y ? 0 : rush_copy_into(y, to);
     }
+    if (x->dtype == RUSH_U8 && m->kind > NEAREST_EXACT && !back && x->device.type == RUSH_CPU) {
+        rush_tensor *r = byte_passes(m, x, y->size + 2, align, given);
+        return r ? rush_copy_into(y, r) : -1;
+    }
     rush_tensor *from = rush_cast_copy(x, x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32);
     if (!from) return -1;
     rush_tensor *r = passes(m, from, y->size + 2, align, given, x->dtype != RUSH_F64, back);
     if (!r) return -1;
-    if (y->dtype == RUSH_U8 && m->kind > NEAREST_EXACT) { /* bytes are rounded, not cut */
-        if (r->device.type != RUSH_CPU) return rush_copy_into(y, T("clamp", V(T("floor", V(T("add.Scalar", V(r), V(0.5))))), V(0.0), V(255.0)));
-        float *p = rush_ptr(r);
-        for (int64_t i = 0; i < r->numel; ++i) p[i] = fminf(fmaxf(floorf(p[i] + 0.5f), 0), 255);
-    }
+    if (y->dtype == RUSH_U8 && m->kind > NEAREST_EXACT) /* bytes are rounded, not cut */
+        return rush_copy_into(y, T("clamp", V(T("floor", V(T("add.Scalar", V(r), V(0.5))))), V(0.0), V(255.0)));
     return rush_copy_into(y, r);
 }
 
