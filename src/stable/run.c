@@ -33,8 +33,10 @@ static int failed(const compiled *c, const char *what)
 
 static int open_compiled(compiled *c)
 {
+    dlopen("libsleef.so.3", RTLD_NOW | RTLD_GLOBAL); /* for programs that call its functions on vectors, which PyTorch's library has inside */
     void *object = dlopen(c->path, RTLD_NOW | RTLD_LOCAL);
-    if (!object) return rush_fail(RUSH_RUNTIME_ERROR, "%s", dlerror());
+    const char *why = object ? "" : dlerror();
+    if (!object) return rush_fail(RUSH_RUNTIME_ERROR, "%s%s", why, strstr(why, "Sleef_") ? " (of SLEEF, which is not installed: libsleef3, as Debian calls it)" : "");
     int32_t (*make)(void **, size_t, const char *, const char *) = NULL, (*inputs)(void *, size_t *) = NULL, (*outputs)(void *, size_t *) = NULL, (*spec)(void *, const char **, const char **) = NULL;
     const struct { void *to; const char *name; } needed[] = {{&make, "AOTInductorModelContainerCreateWithDevice"}, {&inputs, "AOTInductorModelContainerGetNumInputs"},
         {&outputs, "AOTInductorModelContainerGetNumOutputs"}, {&c->run, "AOTInductorModelContainerRun"}, {&spec, "AOTInductorModelContainerGetCallSpec"}, {&c->why, "AOTInductorGetLastError"}};

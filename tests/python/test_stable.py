@@ -1,7 +1,8 @@
 """PyTorch's stable C symbols: an extension that knows nothing else of the library, and a compiled program."""
-import zipfile
+import ctypes
 import shutil
 import subprocess
+import zipfile
 
 import pytest
 import rushlight as torch
@@ -31,11 +32,26 @@ def test_an_extension(tmp_path):
     assert mix(x, 2., None, [0], "none").tolist() == [3, 4, 5]       # an error leaves nothing behind
 
 
-def test_a_compiled_program(tmp_path):
+def package(tmp_path, *flags):
     with zipfile.ZipFile(tmp_path / "net.pt2", "w") as file:
-        file.write(built(tmp_path / "net.so", "-DPROGRAM"), "net/data/aotinductor/model/net.wrapper.so")
+        file.write(built(tmp_path / "net.so", "-DPROGRAM", *flags), "net/data/aotinductor/model/net.wrapper.so")
         file.writestr("net/data/aotinductor/model/net_metadata.json", "{}")
-    net = torch._inductor.aoti_load_package(str(tmp_path / "net.pt2"))
+    return str(tmp_path / "net.pt2")
+
+
+def test_a_program_that_calls_sleef(tmp_path):
+    a, b, path = torch.randn(3, 4), torch.randn(4, 5), package(tmp_path, "-DWITH_SLEEF")
+    try:
+        ctypes.CDLL("libsleef.so.3")
+    except OSError:
+        with pytest.raises(RuntimeError, match="Sleef_expf_u10.*libsleef3"):
+            torch._inductor.aoti_load_package(path)
+    else:
+        assert torch.allclose(torch._inductor.aoti_load_package(path)(a, b), torch.relu(a @ b + 1).exp())
+
+
+def test_a_compiled_program(tmp_path):
+    net = torch._inductor.aoti_load_package(package(tmp_path))
     a, b = torch.randn(3, 4), torch.randn(4, 5)
     assert torch.allclose(net(a, b), torch.relu(a @ b + 1))
     for call, why in ((lambda: net(a), "takes 2 tensors"), (lambda: net(a, a), "cannot be run.*cannot be multiplied"), (lambda: net(a, b, c=a), "keywords")):
