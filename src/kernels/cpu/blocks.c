@@ -105,7 +105,7 @@ static void round_rows(const float *a, int64_t m, const rush_rounded *to)
 
 /* ---- products ---- */
 
-#define AHEAD 1024 /* bytes: how far a weight that is read once is asked for before it is needed */
+#define COLUMNS 4  /* rows of a weight that are multiplied side by side */
 
 static inline int32_t int_at(const void *p)
 {
@@ -197,7 +197,7 @@ static int product(const rush_block_product *p)
 #if HAS_FOURS
     if (__builtin_cpu_supports("avx512vnni")) rows = rows_fours, panels = panels_fours, lanes = 16;
 #endif
-    if (p->m < 4) rush_parallel_for(p->n, grain, rows, (void *)p);
+    if (p->m < 4) rush_parallel_for((p->n + COLUMNS - 1) / COLUMNS, (grain + COLUMNS - 1) / COLUMNS, rows, (void *)p);
     else {
         panels_job job = {p, NULL, (int64_t)(panel_bytes(p->a->k, p->type->group, lanes) + 63) / 64 * 64, RUSH_MAX(rush_num_threads(), 1)};
         size_t got;
