@@ -177,7 +177,7 @@ def tensors(x):
 
 def backward(result, how=""):
     """Backward from all results that want it; "twice": a second one through the first; "sparse", "expanded": of the first's gradient."""
-    roots = [r for r in tensors(result) if r.requires_grad]
+    roots = [r for r in tensors(result) if r.requires_grad][:1 << 16]  # a million gradients take longer to make than to use
     if not roots:
         return result
     grads = [torch.ones_like(r) for r in roots]
