@@ -96,21 +96,21 @@ static inline void Q3_K_open(const uint8_t *b, uint8_t *q, float *scale, float *
         for (int i = 0; i < 32; i++) q[32 * g + i] = (uint8_t)((b[32 + g / 4 * 32 + i] >> g % 4 * 2 & 3) | (b[i] >> g & 1) << 2);
 }
 
-/* The scales and lows of Q4_K and Q5_K, six bits each in 12 bytes, as integers. */
-static inline void six_bits(const uint8_t *s, uint8_t scale[8], uint8_t low[8])
+/* The eight scales and lows of Q4_K and Q5_K, six bits each in 12 bytes, a byte each: four have their bits together, of the others two are above the former's. */
+static inline void six_bits(const uint8_t *s, uint64_t *scale, uint64_t *low)
 {
-    for (int g = 0; g < 4; g++) {
-        scale[g] = s[g] & 63, scale[4 + g] = (uint8_t)((s[8 + g] & 15) | (s[g] >> 6) << 4);
-        low[g] = s[4 + g] & 63, low[4 + g] = (uint8_t)(s[8 + g] >> 4 | (s[4 + g] >> 6) << 4);
-    }
+    uint32_t a, b, c;
+    memcpy(&a, s, 4), memcpy(&b, s + 4, 4), memcpy(&c, s + 8, 4);
+    *scale = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
+    *low = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
 }
 
 static inline void scales_of_k(const uint8_t *b, float *scale, float *low)
 {
     float d = half_at(b), m = half_at(b + 2);
-    uint8_t of_scale[8], of_low[8];
-    six_bits(b + 4, of_scale, of_low);
-    for (int g = 0; g < 8; g++) scale[g] = d * (float)of_scale[g], low[g] = m * (float)of_low[g];
+    uint64_t of_scale, of_low;
+    six_bits(b + 4, &of_scale, &of_low);
+    for (int g = 0; g < 8; g++) scale[g] = d * (float)(of_scale >> 8 * g & 255), low[g] = m * (float)(of_low >> 8 * g & 255);
 }
 
 static inline void Q4_K_open(const uint8_t *b, uint8_t *q, float *scale, float *low)
