@@ -23,7 +23,8 @@ static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s
 int32_t rush_lm_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *options)
 {
     const rush_lm_sampling *s = RUSH_OPTIONS(options);
-    RUSH_CHECK(lm && logits, RUSH_TYPE_ERROR, "a token is drawn from a model and its logits");
+    if (!rush_lm_given(lm)) return -1;
+    RUSH_CHECK(logits, RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)");
     RUSH_CHECK(s->temperature >= 0 && s->top_p >= 0, RUSH_VALUE_ERROR, "a temperature of %g and a top_p of %g: neither is negative", s->temperature, s->top_p);
     if (rush_failed()) return -1;
     int32_t best = 0;

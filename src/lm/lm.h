@@ -24,6 +24,7 @@ typedef struct rush_lm_layer {
 typedef struct rush_lm_tokenizer rush_lm_tokenizer;
 
 struct rush_lm {
+    rush_object_end end; /* first: parked, and 0 after its end */
     int64_t layers, width, feed, heads, kv_heads, head, turned, vocabulary; /* turned: elements of a head that positions turn */
     int64_t context, position;
     float eps;
@@ -39,6 +40,8 @@ struct rush_lm {
 };
 
 enum { RUSH_LM_ROWS = 512 };
+
+bool rush_lm_given(const rush_lm *); /* is there one, whose scope is open? If not, an error */
 
 /* ---- tokenizer.c ---- */
 rush_lm_tokenizer *rush_lm_tokenizer_of(const rush_gguf *); /* in the scope; NULL and an error */

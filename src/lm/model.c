@@ -4,6 +4,7 @@
  * (biases and norms of queries and keys) is there if the file has it. Weights stay where they are mapped; rows are rounded to int8 for products with blocks.
  */
 #include "lm/lm.h"
+#include "base/buried.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -165,6 +166,8 @@ static int look_up(rush_lm *lm, const source *s, int64_t context)
     return 0;
 }
 
+static void end(void *lm) { rush_bury_handle(lm, sizeof(rush_lm)); }
+
 rush_lm *rush_lm_load(const char *path, int64_t context)
 {
     RUSH_CHECK_NULL(context >= 0, RUSH_VALUE_ERROR, "a context of %lld tokens", (long long)context);
@@ -173,25 +176,20 @@ rush_lm *rush_lm_load(const char *path, int64_t context)
     if (!file) return NULL;
     const rush_content *kind = rush_content_get(file->metadata, "general.architecture");
     RUSH_CHECK_NULL(kind && kind->kind == RUSH_CONTENT_TEXT && kind->n < 64, RUSH_VALUE_ERROR, "'%s' does not say of which kind its model is", path);
-    rush_lm *lm = rush_scope_alloc(sizeof *lm);
+    rush_lm *lm = rush_calloc(1, sizeof *lm);
     if (!lm) return NULL;
-    *lm = (rush_lm){.position = 0};
-    return look_up(lm, &(source){file, kind->s}, context) ? NULL : lm;
+    lm->end = end;
+    return rush_park_object(lm) && !look_up(lm, &(source){file, kind->s}, context) ? lm : NULL;
 }
 
-int64_t rush_lm_vocabulary(const rush_lm *lm) { return lm ? lm->vocabulary : 0; }
-int64_t rush_lm_context(const rush_lm *lm) { return lm ? lm->context : 0; }
-int64_t rush_lm_position(const rush_lm *lm) { return lm ? lm->position : 0; }
-
-static bool given(const rush_lm *lm)
-{
-    if (!lm) rush_fail(RUSH_TYPE_ERROR, "a language model was expected, but there is none (NULL)");
-    return lm && !rush_failed();
-}
+bool rush_lm_given(const rush_lm *lm) { return rush_lives(lm, "a language model") && !rush_failed(); }
+int64_t rush_lm_vocabulary(const rush_lm *lm) { return rush_lm_given(lm) ? lm->vocabulary : 0; }
+int64_t rush_lm_context(const rush_lm *lm) { return rush_lm_given(lm) ? lm->context : 0; }
+int64_t rush_lm_position(const rush_lm *lm) { return rush_lm_given(lm) ? lm->position : 0; }
 
 int rush_lm_rewind(rush_lm *lm, int64_t position)
 {
-    if (!given(lm)) return -1;
+    if (!rush_lm_given(lm)) return -1;
     RUSH_CHECK(position >= 0 && position <= lm->position, RUSH_VALUE_ERROR, "%lld of %lld tokens cannot be kept", (long long)position, (long long)lm->position);
     lm->position = position;
     return 0;
@@ -294,7 +292,7 @@ static int feed(rush_lm *lm, const int32_t *tokens, int64_t m, bool last)
 
 const float *rush_lm_feed(rush_lm *lm, const int32_t *tokens, size_t n)
 {
-    if (!given(lm)) return NULL;
+    if (!rush_lm_given(lm)) return NULL;
     RUSH_CHECK_NULL(tokens && n, RUSH_VALUE_ERROR, "a language model is fed one token at least");
     RUSH_CHECK_NULL(n <= (size_t)(lm->context - lm->position), RUSH_VALUE_ERROR, "%zu tokens after %lld are more than the context of %lld", n, (long long)lm->position, (long long)lm->context);
     for (size_t i = 0; i < n; i++) RUSH_CHECK_NULL(tokens[i] >= 0 && tokens[i] < lm->vocabulary, RUSH_INDEX_ERROR, "token %d of a vocabulary of %lld", tokens[i], (long long)lm->vocabulary);
@@ -308,8 +306,8 @@ const float *rush_lm_feed(rush_lm *lm, const int32_t *tokens, size_t n)
 
 const int32_t *rush_lm_encode(const rush_lm *lm, const char *text, size_t n, size_t *count)
 {
-    return given(lm) ? rush_lm_tokenizer_encode(lm->tokenizer, text, n, count) : NULL;
+    return rush_lm_given(lm) ? rush_lm_tokenizer_encode(lm->tokenizer, text, n, count) : NULL;
 }
 
-const char *rush_lm_piece(const rush_lm *lm, int32_t token, size_t *n) { return lm ? rush_lm_tokenizer_piece(lm->tokenizer, token, n) : ""; }
-bool rush_lm_ends(const rush_lm *lm, int32_t token) { return lm && rush_lm_tokenizer_ends(lm->tokenizer, token); }
+const char *rush_lm_piece(const rush_lm *lm, int32_t token, size_t *n) { return rush_lm_given(lm) ? rush_lm_tokenizer_piece(lm->tokenizer, token, n) : ""; }
+bool rush_lm_ends(const rush_lm *lm, int32_t token) { return rush_lm_given(lm) && rush_lm_tokenizer_ends(lm->tokenizer, token); }

@@ -367,6 +367,22 @@ static void tokens_are_drawn_as_multinomial_does(void **state)
 
 /* ---- what is wrong with a model ---- */
 
+static void a_model_ends_with_its_scope(void **state)
+{
+    rush_lm *lm = NULL;
+    rush_scope() {
+        write_model("llama", "F16");
+        lm = rush_lm_load(path, 64);
+        assert_non_null(lm);
+    }
+    assert_null(rush_lm_feed(lm, (int32_t[]){1}, 1));
+    assert_non_null(strstr(rush_error(), "a language model"));
+    rush_error_clear();
+    assert_int_equal(rush_lm_draw(lm, (float[]){0}, NULL), -1);
+    assert_non_null(rush_error());
+    rush_error_clear();
+}
+
 static void wrong_models_are_errors(void **state)
 {
     rush_scope() {
@@ -424,7 +440,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
-        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(wrong_models_are_errors)};
+        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(a_model_ends_with_its_scope),
+        cmocka_unit_test(wrong_models_are_errors)};
     snprintf(path, sizeof path, "/tmp/rushlight-lm-%d.gguf", (int)getpid());
     int failed = SUITE(tests);
     unlink(path);
