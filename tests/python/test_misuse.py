@@ -32,8 +32,9 @@ FINE = {
     "rush_work_keep": "all", "rush_work_drop": "all", "rush_store_add": {3}, "rush_thread_generator_set": "all",
     "rush_generator_keep": "all", "rush_generator_drop": "all", "rush_op_c_name": "all", "rush_hook_add": {2},
     "rush_function_begin": {1}, "rush_function_result": {0}, "rush_function_save": {0}, "rush_function_needs": "all", "rush_node_keep": "all", "rush_node_drop": "all",
-    "rush_library_impl": {3, 4}, "rush_parallel_for": {3},
+    "rush_library_impl": {3, 4}, "rush_parallel_for": {3}, "rush_gguf_save": {2, 3}, "rush_lm_piece": {2}, "rush_lm_draw": {2},
 }
+MODEL = pathlib.Path(__file__).resolve().parents[1] / "data" / "gguf" / "llama3.gguf"
 SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_store_list_free$|rush_profile_to$|rush_generator_state$")  # the last but one: its n is what rush_store_list() said; the last: writes 5056 bytes
 
 
@@ -84,7 +85,7 @@ def prototypes():
 FUNCTIONS = {name: (result, args) for result, name, args in prototypes()}
 NUMBERS = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t, "double": ctypes.c_double, "bool": ctypes.c_bool,
            "rush_dtype": ctypes.c_int, "rush_layout": ctypes.c_int, "rush_device_type": ctypes.c_int, "rush_error_kind": ctypes.c_int, "rush_picture_mode": ctypes.c_int,
-           "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint, "float": ctypes.c_float}
+           "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint, "int32_t": ctypes.c_int32, "float": ctypes.c_float}
 STRUCTS = {"rush_value": Value, "rush_bytes": Pair, "rush_tensors": Pair, "rush_ints": Pair, "rush_floats": Pair, "rush_scalars": Pair, "rush_state": State, "rush_device": Device,
            "rush_load_options": LoadOptions}
 
@@ -146,6 +147,8 @@ class Making:
             return self.hold(StoreOptions(timeout=0.05))
         if word == "rush_summary":
             return self.call("rush_summary_open", self.hold(ctypes.create_string_buffer(self.file.encode() + b".summary")), None)
+        if word == "rush_lm":
+            return self.call("rush_lm_load", self.hold(ctypes.create_string_buffer(str(MODEL).encode())), 16)
         if word == "rush_generator":
             return self.call("rush_default_generator")
         if word == "rush_op":
@@ -166,7 +169,7 @@ class Making:
             word = "rush_tensor"
         if word == "rush_value" and "const" in text:
             word = "rush_tensor"
-        if word not in ("rush_tensor", "rush_module", "rush_optim", "rush_content", *words) or re.search(r"\*\*(out|sample|batch)$|\(", text):
+        if word not in ("rush_tensor", "rush_module", "rush_optim", "rush_content", "rush_lm", *words) or re.search(r"\*\*(out|sample|batch)$|\(", text):
             return None  # or a place that is written to
         mark = self.lib.rush_scope_open()
         thing = self.thing(word)
@@ -243,7 +246,7 @@ class Making:
             yield False
         elif text.startswith(("rush_dtype", "rush_picture")):
             yield from (777, -1, 24, 2**31 - 1)
-        elif kind in (ctypes.c_int, ctypes.c_int64):
+        elif kind in (ctypes.c_int, ctypes.c_int32, ctypes.c_int64):
             yield from (-1, 0, -2**31, *((2**63 - 1, -2**63, 2**60) if kind is ctypes.c_int64 else (2**31 - 1,)))  # no sizes that would be slow
         elif kind is Device:
             yield Device(9, 0)
