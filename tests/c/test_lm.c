@@ -120,13 +120,15 @@ static rush_content *about(const char *kind)
 
 typedef struct made {
     rush_state s;
-    const char *types[64];
+    const char *types[64], *names[64];
+    rush_tensor *tensors[64];
+    char room[64][64]; /* of names */
 } made;
 
 static void put(made *m, const char *name, int layer, int64_t rows, int64_t columns, const char *type)
 {
-    char *full = rush_scope_alloc(64);
-    snprintf(full, 64, layer < 0 ? "%s" : "blk.%2$d.%1$s", name, layer);
+    char *full = m->room[m->s.n];
+    snprintf(full, sizeof *m->room, layer < 0 ? "%s" : "blk.%2$d.%1$s", name, layer);
     rush_tensor *t = T("randn", INTS(rows, columns));
     t = rows == 1 ? T("add.Scalar", V(T("mul.Scalar", V(T("view", V(t), INTS(-1))), V(0.1))), V(strstr(name, "bias") ? 0.0 : 1.0))
                   : T("mul.Scalar", V(t), V(1.5 / sqrt((double)columns)));
@@ -137,7 +139,8 @@ static void put(made *m, const char *name, int layer, int64_t rows, int64_t colu
 
 static void write_model(const char *kind, const char *type)
 {
-    made m = {.s = {0, rush_scope_alloc(64 * sizeof(char *)), rush_scope_alloc(64 * sizeof(rush_tensor *))}};
+    made m = {0};
+    m.s.name = m.names, m.s.tensor = m.tensors;
     rush_manual_seed(5);
     put(&m, "token_embd.weight", -1, WORDS, WIDTH, type);
     put(&m, "output_norm.weight", -1, 1, WIDTH, type);
