@@ -150,10 +150,15 @@ def processes_of(url, pids):
     return found
 
 
-def left_behind(url, pids, temporary):
-    """What is there though all processes of the job have ended."""
+def shared_memory(pids):
+    """The named segments of a job's processes."""
+    return {name for name in os.listdir("/dev/shm") if "rushlight" in name or {str(pid) for pid in pids} & set(re.findall("[0-9]+", name))}
+
+
+def left_behind(url, pids, temporary, before):
+    """What is there though all processes of the job have ended; `before`: the segments of other processes, which had the same numbers."""
     left = [f"process {pid}" for pid in processes_of(url, pids)] + [f"file {name}" for name in os.listdir(temporary)]
-    left += [f"shared memory {name}" for name in os.listdir("/dev/shm") if "rushlight" in name or any(str(pid) in name for pid in pids)]
+    left += [f"shared memory {name}" for name in shared_memory(pids) - before]
     with socket.socket() as s:
         s.settimeout(2)
         if not s.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))):
@@ -247,6 +252,7 @@ def job(point, how, seed, size):
     checkpoint, temporary = os.path.join(folder, "checkpoint"), os.path.join(folder, "temporary")
     os.mkdir(temporary)
     url, victim, wrong = f"tcp://127.0.0.1:{port()}", seed % size, []
+    before = set(os.listdir("/dev/shm"))
     ranks = started(point, how, seed, size, url, checkpoint, temporary)
     try:
         if ranks[victim].stdout.readline().strip() != "dies":
@@ -264,7 +270,7 @@ def job(point, how, seed, size):
         took = time.monotonic() - died
         ranks[victim].kill()
         ranks[victim].wait()
-        wrong += ["left: " + text for text in left_behind(url, [p.pid for p in ranks], temporary)]
+        wrong += ["left: " + text for text in left_behind(url, [p.pid for p in ranks], temporary, before)]
         if point.startswith("save"):
             value, old = loaded(checkpoint, size), 1.0 if seed % 2 else None
             if value not in ([2.0] if point == "save-after" else [old]):
