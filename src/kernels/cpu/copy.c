@@ -265,57 +265,35 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
 
 /* ---- transposition ---- */
 
-typedef uint32_t lanes8 __attribute__((vector_size(32), aligned(4), may_alias));
 #if defined(__clang__)
-#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define PICK(V, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-typedef uint32_t index8 __attribute__((vector_size(32)));
-#define PICK(a, b, ...) __builtin_shuffle(a, b, (index8){__VA_ARGS__})
+#define PICK(V, a, b, ...) __builtin_shuffle(a, b, (V){__VA_ARGS__})
 #endif
-#define LOW(a, b) PICK(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) PICK(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
-/* 8 by 8 elements of four bytes, in three rounds of exchanging halves, pairs, neighbours. */
-static inline void transpose8(char *dst, int64_t drow, const char *src, int64_t srow)
-{
-    lanes8 a[8], b[8];
-    for (int i = 0; i < 8; i++) a[i] = *(const lanes8 *)(src + i * srow);
-    for (int i = 0; i < 4; i++) {
-        b[2 * i] = LOW(a[i], a[i + 4]);
-        b[2 * i + 1] = HIGH(a[i], a[i + 4]);
+/* n by n elements, in log2(n) rounds: each deals the upper and the lower half of the rows into each other, element by element. */
+#define TRANSPOSE(name, T, n, rounds, LOW, HIGH)                                                \
+    typedef T name##_row __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias)); \
+    typedef T name##_index __attribute__((vector_size(n * sizeof(T))));                         \
+    static inline void name(char *dst, int64_t drow, const char *src, int64_t srow)             \
+    {                                                                                           \
+        name##_row a[n], b[n];                                                                  \
+        for (int i = 0; i < n; i++) a[i] = *(const name##_row *)(src + i * srow);               \
+        for (int round = 0; round < rounds; round++) {                                          \
+            for (int i = 0; i < n / 2; i++) {                                                   \
+                b[2 * i] = PICK(name##_index, a[i], a[i + n / 2], LOW);                         \
+                b[2 * i + 1] = PICK(name##_index, a[i], a[i + n / 2], HIGH);                    \
+            }                                                                                   \
+            for (int i = 0; i < n; i++) a[i] = b[i];                                            \
+        }                                                                                       \
+        for (int i = 0; i < n; i++) *(name##_row *)(dst + i * drow) = a[i];                     \
     }
-    for (int i = 0; i < 4; i++) {
-        a[2 * i] = LOW(b[i], b[i + 4]);
-        a[2 * i + 1] = HIGH(b[i], b[i + 4]);
-    }
-    for (int i = 0; i < 4; i++) {
-        b[2 * i] = LOW(a[i], a[i + 4]);
-        b[2 * i + 1] = HIGH(a[i], a[i + 4]);
-    }
-    for (int i = 0; i < 8; i++) *(lanes8 *)(dst + i * drow) = b[i];
-}
-
-/* The same of 16 by 16 bytes, in four rounds. */
-typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
-#if defined(__clang__)
-#define PICK16(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-typedef uint8_t index16 __attribute__((vector_size(16)));
-#define PICK16(a, b, ...) __builtin_shuffle(a, b, (index16){__VA_ARGS__})
-#endif
-static inline void transpose_bytes(char *dst, int64_t drow, const char *src, int64_t srow)
-{
-    bytes16 a[16], b[16];
-    for (int i = 0; i < 16; i++) a[i] = *(const bytes16 *)(src + i * srow);
-    for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < 8; i++) {
-            b[2 * i] = PICK16(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            b[2 * i + 1] = PICK16(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-        }
-        for (int i = 0; i < 16; i++) a[i] = b[i];
-    }
-    for (int i = 0; i < 16; i++) *(bytes16 *)(dst + i * drow) = a[i];
-}
+#define LOW8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+TRANSPOSE(transpose_words, uint32_t, 8, 3, LOW8, HIGH8)
+TRANSPOSE(transpose_bytes, uint8_t, 16, 4, LOW16, HIGH16)
 
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
@@ -329,7 +307,7 @@ static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, in
     if (size == 4)
         for (; r + 8 <= rows; r += 8) {
             int64_t c = 0;
-            for (; c + 8 <= cols; c += 8) transpose8(dst + r * drow + c * 4, drow, src + c * srow + r * 4, srow);
+            for (; c + 8 <= cols; c += 8) transpose_words(dst + r * drow + c * 4, drow, src + c * srow + r * 4, srow);
             for (; c < cols; c++)
                 for (int i = 0; i < 8; i++) *(uint32_t *)(dst + (r + i) * drow + c * 4) = *(const uint32_t *)(src + c * srow + (r + i) * 4);
         }

@@ -59,18 +59,17 @@ static void *typed(const double *p, int64_t n, rush_dtype d)
     return d == RUSH_F32 ? f : (void *)p;
 }
 
-static double rounded(rush_dtype d, double v) { return rush_round_to(v, d); }
 static double fused(rush_dtype d, double a, double b, double c) { return d == RUSH_F32 ? fmaf((float)a, (float)b, (float)c) : fma(a, b, c); }
 
 /* running = momentum * now + (1 - momentum) * running; the variance's sum is rounded once. */
 static void follow(rush_tensor *running, const double *now, double momentum, bool once, rush_dtype d, int64_t n)
 {
-    double *r = running ? numbers(running, n, 0) : NULL, m = rounded(d, momentum), rest = rounded(d, 1 - m);
+    double *r = running ? numbers(running, n, 0) : NULL, m = rush_round_to(momentum, d), rest = rush_round_to(1 - m, d);
     if (!r) return;
     rush_storage_touch(running->storage); /* the schema does not say that it is written */
     for (int64_t c = 0; c < n; ++c) {
-        double kept = rounded(d, rest * r[c]);
-        r[c] = once ? fused(d, m, now[c], kept) : rounded(d, rounded(d, m * now[c]) + kept);
+        double kept = rush_round_to(rest * r[c], d);
+        r[c] = once ? fused(d, m, now[c], kept) : rush_round_to(rush_round_to(m * now[c], d) + kept, d);
     }
     store(running, r, n);
 }
@@ -114,15 +113,15 @@ static int statistics(job *j, rush_dtype d, rush_dtype kept, double *mean, doubl
     rush_parallel_for(c, 1 + 16384 / (count + 1), run_moments, j);
     rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
     rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
-    for (int64_t k = 0; k < c; ++k) mean[k] = rounded(kept, mean[k]), var[k] = rounded(kept, var[k]);
+    for (int64_t k = 0; k < c; ++k) mean[k] = rush_round_to(mean[k], kept), var[k] = rush_round_to(var[k], kept);
     if (count) follow(running_mean, mean, momentum, false, kept, c);
     if (running_var && count) {
         double *unbiased = rush_scope_alloc((size_t)c * sizeof *unbiased);
         if (!unbiased) return -1;
-        for (int64_t k = 0; k < c; ++k) unbiased[k] = rounded(kept, var[k] / (double)(count - 1));
+        for (int64_t k = 0; k < c; ++k) unbiased[k] = rush_round_to(var[k] / (double)(count - 1), kept);
         follow(running_var, unbiased, momentum, true, kept, c);
     }
-    for (int64_t k = 0; k < c; ++k) var[k] = rounded(kept, var[k] / (double)count);
+    for (int64_t k = 0; k < c; ++k) var[k] = rush_round_to(var[k] / (double)count, kept);
     return 0;
 }
 
@@ -144,16 +143,16 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (in[TRAINING].i) {
         if (statistics(&j, d, out[1].t->dtype == RUSH_BF16 ? RUSH_BF16 : d, mean, var, T_(in[MEAN]), T_(in[VAR]), D_(in[MOMENTUM]))) return;
         store(out[1].t, mean, c);
-        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / sqrt(var[k] + eps));
+        for (int64_t k = 0; k < c; ++k) var[k] = rush_round_to(1 / sqrt(var[k] + eps), d);
         store(out[2].t, var, c);
         mean = numbers(out[1].t, c, 0), var = numbers(out[2].t, c, 1); /* what is saved in half types is what counts */
         if (!mean || !var) return;
     } else {
-        for (int64_t k = 0; k < c; ++k) var[k] = rounded(d, 1 / rounded(d, sqrt(rounded(d, var[k] + rounded(d, eps)))));
+        for (int64_t k = 0; k < c; ++k) var[k] = rush_round_to(1 / rush_round_to(sqrt(rush_round_to(var[k] + rush_round_to(eps, d), d)), d), d);
     }
     if (!x->numel) return;
     for (int64_t k = 0; k < c; ++k) {
-        w[k] = rounded(d, var[k] * w[k]);
+        w[k] = rush_round_to(var[k] * w[k], d);
         b[k] = fused(d, -mean[k], w[k], b[k]);
     }
     bool direct = last || (y->dtype == d && rush_contiguous(y));
@@ -195,7 +194,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (!c) return;
     double *w = numbers(T_(in[2]), c, 1), *mean = numbers(T_(train ? in[5] : in[3]), c, 0), *invstd = numbers(T_(train ? in[6] : in[4]), c, 1);
     if (!w || !mean || !invstd) return;
-    for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rounded(d, 1 / sqrt(invstd[k] + D_(in[8])));
+    for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rush_round_to(1 / sqrt(invstd[k] + D_(in[8])), d);
     bool last = x->dtype == d && channels_last(x) && g->dtype == d && channels_last(g) && (!dx || channels_last(dx));
     bool direct = last || (dx && dx->dtype == d && rush_contiguous(dx));
     rush_tensor *to = direct || !dx ? dx : rush_tensor_new(d, x->device, x->ndim, x->size);
@@ -212,7 +211,7 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         if (!shift || !slope) return;
         for (int64_t k = 0; k < c; ++k) {
             shift[k] = j.a.sum[k] / (double)count;
-            slope[k] = rounded(d, rounded(d, rounded(d, rounded(d, j.a.dot[k]) * invstd[k]) * invstd[k]) / (double)count);
+            slope[k] = rush_round_to(rush_round_to(rush_round_to(rush_round_to(j.a.dot[k], d) * invstd[k], d) * invstd[k], d) / (double)count, d);
         }
         if (!(j.a.shift = typed(shift, c, d)) || !(j.a.slope = typed(slope, c, d))) return;
     }

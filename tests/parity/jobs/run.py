@@ -103,7 +103,8 @@ def digits(folder):
 
 
 def main():
-    oracle, python, examples, *names = sys.argv[1:]
+    oracle, python, examples = (os.path.abspath(a) for a in sys.argv[1:4])
+    names = sys.argv[4:]
     packages = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], capture_output=True, text=True, check=True).stdout.strip()
     sides = {"PyTorch": ([oracle], {"PYTHONPATH": packages}),
              "rushlight": ([python, "-m", "rushlight"], {"PYTHONPATH": str(HERE.parent.parent.parent / "python")})}
