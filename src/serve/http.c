@@ -178,7 +178,7 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     if (status == 410) return serve_request_free(r), serve_job_drop(job), status;
     serve_text out = {0};
     uint64_t ran = serve_now();
-    if (status != 200) status = send_error(c, status, job->error);
+    if (status != 200) status = send_error(c, status, job->why);
     else if (serve_request_answer(r, job, &out, &njson)) status = send_failed(c);
     else status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
     free(out.p);
@@ -316,7 +316,7 @@ static void put_metrics(serve_entry *e, void *arg)
         else serve_print(t, "rushlight_request_seconds_bucket{%s,le=\"%g\"} %llu\n", label, 1e-4 * (double)(1 << k), sum);
     }
     serve_print(t, "rushlight_request_seconds_sum{%s} %.9f\nrushlight_request_seconds_count{%s} %llu\n", label, (double)(atomic_load(&s->success.ns) + atomic_load(&s->fail.ns)) * 1e-9, label, sum);
-    serve_print(t, "rushlight_model_ready{%s} %d\nrushlight_queued{%s} %d\n", label, e->model != NULL, label, e->model ? e->model->queued : 0);
+    serve_print(t, "rushlight_model_ready{%s} %d\nrushlight_queued{%s} %d\n", label, e->model != NULL, label, e->model ? e->model->waiting : 0);
 }
 
 static int metrics(struct mg_connection *c)

@@ -31,6 +31,7 @@ serve_job *serve_job_new(serve_model *m)
     pthread_condattr_init(&forward);
     pthread_condattr_setclock(&forward, CLOCK_MONOTONIC);
     pthread_cond_init(&j->done, &forward);
+    pthread_mutex_init(&j->lock, NULL);
     pthread_condattr_destroy(&forward);
     return j;
 }
@@ -41,33 +42,69 @@ void serve_job_drop(serve_job *j)
     for (int i = 0; i < j->n; ++i) rush_drop(j->in[i]);
     for (int i = 0; i < j->nout; ++i) rush_drop(j->out[i]), rush_drop(j->numbers[i]);
     pthread_cond_destroy(&j->done);
+    pthread_mutex_destroy(&j->lock);
     serve_model_drop(j->model);
     free(j);
 }
 
 /* ---- waiting ---- */
 
-static void unlink_job(serve_model *m, serve_job *j)
+/* The samples in a job: equal first sizes of all its inputs; -1: it cannot be part of a batch. */
+static int64_t rows_of(const serve_job *j)
 {
-    serve_job **at = &m->first;
-    while (*at != j) at = &(*at)->next;
+    int64_t rows = j->n && rush_ndim(j->in[0]) ? rush_size(j->in[0], 0) : 1;
+    for (int i = 0; i < j->n; ++i)
+        if (!rush_ndim(j->in[i]) || rush_size(j->in[i], 0) != rows) return -1;
+    return rows;
+}
+
+/* How many rows of a batch a job fills. */
+static int64_t share_of(const serve_job *j) { return j->rows > 0 ? j->rows : j->model->max_batch; }
+
+static void unlink_at(serve_model *m, serve_job **at)
+{
+    serve_job *j = *at;
     *at = j->next;
     if (m->last == &j->next) m->last = at;
-    m->queued--;
+    m->waiting--;
+    m->rows -= share_of(j);
 }
 
 static int refuse(serve_job *j, int status, const char *why)
 {
-    snprintf(j->error, sizeof j->error, "%s", why);
+    j->why = why;
     return status;
+}
+
+/* Each job has a lock of its own, so that those of one batch wake without waiting for each other. 0: the time is over. */
+static int wait_for_answer(serve_job *j, const struct timespec *until)
+{
+    pthread_mutex_lock(&j->lock);
+    for (int waited = 0; !j->status && waited != ETIMEDOUT;) waited = pthread_cond_timedwait(&j->done, &j->lock, until);
+    int status = j->status;
+    pthread_mutex_unlock(&j->lock);
+    return status;
+}
+
+/* One that is being computed is dropped when that ends. */
+static void take_back(serve_model *m, serve_job *j)
+{
+    pthread_mutex_lock(&m->lock);
+    serve_job **at = &m->first;
+    while (*at && *at != j) at = &(*at)->next;
+    bool queued = *at;
+    if (queued) unlink_at(m, at);
+    pthread_mutex_unlock(&m->lock);
+    if (queued) serve_job_drop(j);
 }
 
 int serve_job_run(serve_job *j)
 {
     serve_model *m = j->model;
     struct timespec until = timespec_of(serve_now() + (uint64_t)serve_given.timeout_ms * 1000000u);
+    j->rows = rows_of(j);
     pthread_mutex_lock(&m->lock);
-    if (m->ending || m->queued >= serve_given.queue) {
+    if (m->ending || m->waiting >= serve_given.queue) {
         bool ending = m->ending;
         pthread_mutex_unlock(&m->lock);
         if (!ending) atomic_fetch_add(&m->stats->refused, 1);
@@ -75,22 +112,17 @@ int serve_job_run(serve_job *j)
     }
     atomic_fetch_add(&j->refs, 1); /* the queue's */
     j->queued_at = serve_now();
-    j->state = SERVE_QUEUED;
-    j->next = NULL;
     *m->last = j;
     m->last = &j->next;
-    m->queued++;
-    pthread_cond_signal(&m->more);
-    int waited = 0;
-    while (j->state < SERVE_DONE && waited != ETIMEDOUT) waited = pthread_cond_timedwait(&j->done, &m->lock, &until);
-    serve_state state = j->state;
-    if (state == SERVE_QUEUED) unlink_job(m, j);
+    m->rows += share_of(j);
+    bool wakes = !m->waiting++ || m->rows >= m->max_batch; /* in between, an instance waits for more already */
     pthread_mutex_unlock(&m->lock);
-    if (state == SERVE_QUEUED) serve_job_drop(j);
-    if (state == SERVE_DONE) return 200;
-    if (state == SERVE_FAILED) return 400;
+    if (wakes) pthread_cond_signal(&m->more);
+    int status = wait_for_answer(j, &until);
+    if (status) return refuse(j, status, j->error);
+    take_back(m, j);
     atomic_fetch_add(&m->stats->timed_out, 1);
-    return refuse(j, 504, "the request took longer than the server allows"); /* one that is being computed is dropped when that ends */
+    return refuse(j, 504, "the request took longer than the server allows");
 }
 
 /* ---- batches ---- */
@@ -108,14 +140,6 @@ static bool fits(const serve_job *a, const serve_job *b)
     return true;
 }
 
-static int64_t rows_of(const serve_job *j)
-{
-    int64_t rows = j->n && rush_ndim(j->in[0]) ? rush_size(j->in[0], 0) : 1;
-    for (int i = 0; i < j->n; ++i)
-        if (!rush_ndim(j->in[i]) || rush_size(j->in[i], 0) != rows) return -1; /* no batch of samples */
-    return rows;
-}
-
 /* Takes what fits behind the first job, as it stands in the queue. Called with the lock. */
 static int take(serve_model *m, serve_job **batch)
 {
@@ -128,10 +152,7 @@ static int take(serve_model *m, serve_job **batch)
             at = &j->next;
             continue;
         }
-        if (m->last == &j->next) m->last = at;
-        *at = j->next;
-        m->queued--;
-        j->state = SERVE_TAKEN;
+        unlink_at(m, at);
         j->began = now;
         batch[n++] = j;
         rows += j->rows;
@@ -145,12 +166,8 @@ static void wait_for_more(serve_model *m)
 {
     if (!serve_given.delay_us || m->max_batch <= 1) return;
     struct timespec until = timespec_of(m->first->queued_at + (uint64_t)serve_given.delay_us * 1000u);
-    for (;;) {
-        int64_t rows = 0;
-        for (serve_job *j = m->first; j; j = j->next) rows += j->rows > 0 ? j->rows : m->max_batch;
-        if (!m->first || rows >= m->max_batch || m->ending) return;
+    while (m->first && m->rows < m->max_batch && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
-    }
 }
 
 /* Results of a whole batch, cut into the jobs' parts. */
@@ -229,25 +246,24 @@ static void run_batch(rush_module *net, serve_job **batch, int n)
     for (int i = 0; i < n; ++i) run_batch(net, &batch[i], 1);
 }
 
-static void finish(serve_model *m, serve_job **batch, int n)
+static void finish(const serve_model *m, serve_job **batch, int n)
 {
     uint64_t now = serve_now();
     serve_stats *s = m->stats;
     atomic_fetch_add(&s->executions, 1);
-    pthread_mutex_lock(&m->lock);
     for (int i = 0; i < n; ++i) {
         serve_job *j = batch[i];
-        j->ended = now;
         atomic_fetch_add(&s->waited.n, 1);
         atomic_fetch_add(&s->waited.ns, j->began - j->queued_at);
         atomic_fetch_add(&s->infer.n, 1);
         atomic_fetch_add(&s->infer.ns, now - j->began);
         atomic_fetch_add(&s->rows, (unsigned long long)(j->rows > 0 ? j->rows : 1));
-        j->state = j->error[0] ? SERVE_FAILED : SERVE_DONE;
+        pthread_mutex_lock(&j->lock);
+        j->status = j->error[0] ? 400 : 200;
+        pthread_mutex_unlock(&j->lock);
         pthread_cond_signal(&j->done);
+        serve_job_drop(j);
     }
-    pthread_mutex_unlock(&m->lock);
-    for (int i = 0; i < n; ++i) serve_job_drop(batch[i]);
 }
 
 void *serve_instance(void *arg)
@@ -262,10 +278,9 @@ void *serve_instance(void *arg)
     for (;;) {
         while (!m->first && !m->ending) pthread_cond_wait(&m->more, &m->lock);
         if (!m->first) break;
-        for (serve_job *j = m->first; j; j = j->next)
-            if (!j->rows) j->rows = rows_of(j);
         wait_for_more(m);
-        int n = m->first ? take(m, batch) : 0;
+        int n = take(m, batch);
+        if (m->first) pthread_cond_signal(&m->more); /* what did not fit, for another instance */
         pthread_mutex_unlock(&m->lock);
         if (n) run_batch(start.net, batch, n), finish(m, batch, n);
         pthread_mutex_lock(&m->lock);

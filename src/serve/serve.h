@@ -56,7 +56,8 @@ typedef struct serve_model {
     pthread_mutex_t lock;
     pthread_cond_t more;      /* there are jobs, or it ends                              */
     serve_job *first, **last;
-    int queued, instances;
+    int waiting, instances;  /* jobs in the queue                                        */
+    int64_t rows;            /* of them                                                  */
     bool ending;
 } serve_model;
 
@@ -67,7 +68,6 @@ void serve_model_end(serve_model *); /* its threads answer what is queued, then 
 
 /* ---- jobs: queue.c ---- */
 
-typedef enum serve_state { SERVE_QUEUED, SERVE_TAKEN, SERVE_DONE, SERVE_FAILED } serve_state;
 struct serve_job {
     atomic_int refs;
     serve_model *model;
@@ -77,15 +77,17 @@ struct serve_job {
     uint64_t shown;                      /* bit k: result k is one of them                       */
     int8_t cast[SERVE_TENSORS];          /* inputs that came in JSON become this dtype; -1: they have theirs */
     int64_t rows;
-    serve_state state;
-    char error[SERVE_ERROR];
-    uint64_t queued_at, began, ended;
+    char error[SERVE_ERROR]; /* empty: it was computed */
+    uint64_t queued_at, began;
+    pthread_mutex_t lock;
     pthread_cond_t done;
+    int status;      /* under the lock; 0: there is no answer yet */
+    const char *why; /* of the answer that serve_job_run returns  */
     serve_job *next;
 };
 serve_job *serve_job_new(serve_model *);
 void serve_job_drop(serve_job *);
-/* Waits for the answer. An HTTP status: 200 with job->out, else job->error says why; 410: the model has ended, look for the new one. */
+/* Waits for the answer. An HTTP status: 200 with job->out, else job->why says why; 410: the model has ended, look for the new one. */
 int serve_job_run(serve_job *);
 void *serve_instance(void *); /* the thread of one instance */
 typedef struct serve_instance_start { serve_model *model; rush_module *net; } serve_instance_start;
