@@ -55,7 +55,7 @@ int main(int argc, char **argv)
            "       rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
            "                               goes on with a text\n"
            "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
-           "       rushlight serve DIR     the models of a folder by the KServe v2 protocol%s\n"
+           "       rushlight serve DIR     the models of a folder by the KServe v2 protocol, language models by OpenAI's%s\n"
            "       rushlight --version\n", RUSH_HAS_SERVER ? "" : " (this build is without civetweb)");
     return strcmp(what, "--help") && strcmp(what, "-h") ? 2 : 0;
 }

@@ -2,11 +2,13 @@
 #include "cmd/cmd.h"
 #include "serve/serve.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 64, .instances = 1, .max_batch = 32, .queue = 256, .timeout_ms = 30000, .grace_ms = 10000,
                              .max_bytes = (size_t)64 << 20, .max_held = (size_t)256 << 20};
@@ -14,8 +16,9 @@ serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 6
 static int usage(void)
 {
     printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
-           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--log]\n"
-           "Serves DIR/NAME.pt2 (.onnx, .pt) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol; /metrics is for Prometheus.\n"
+           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log]\n"
+           "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
+           "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
            "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n");
     return 2;
 }
@@ -27,7 +30,7 @@ static int read_options(int argc, char **argv)
     const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; } known[] = {
         {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--instances", .i = &o->instances}, {"--max-batch", .i = &o->max_batch},
         {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue}, {"--timeout-ms", .l = &o->timeout_ms}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections},
-        {"--max-mb", .m = &mb}};
+        {"--max-mb", .m = &mb}, {"--context", .l = &o->context}};
     o->key = getenv("RUSHLIGHT_API_KEY");
     for (int i = 0; i < argc; ++i) {
         size_t k = 0, n = sizeof known / sizeof *known;
@@ -55,21 +58,36 @@ static int read_options(int argc, char **argv)
     return o->dir && o->instances > 0 && o->max_batch > 0 && o->queue > 0 && o->connections > 0 && o->timeout_ms > 0 && mb > 0 && o->port < 65536 ? 0 : -1;
 }
 
+static int ends[2]; /* a pipe: a byte comes when the server is to end */
+
+/* In whatever thread the signal arrives: libraries have made some before this program began, so that none could be kept from it. */
+static void end(int number)
+{
+    int before = errno;
+    ssize_t written = write(ends[1], "", 1);
+    (void)number, (void)written;
+    errno = before;
+}
+
+static bool is_ended(void)
+{
+    struct pollfd waiting = {.fd = ends[0], .events = POLLIN};
+    return poll(&waiting, 1, 1000) > 0;
+}
+
 int rush_cmd_serve(int argc, char **argv)
 {
-    sigset_t ends;
-    struct timespec second = {.tv_sec = 1};
+    const struct sigaction ending = {.sa_handler = end, .sa_flags = SA_RESTART};
     if (read_options(argc, argv)) return usage();
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before the threads, which inherit it */
+    if (pipe(ends)) return fprintf(stderr, "rushlight: %s\n", strerror(errno)), 1;
+    sigaction(SIGTERM, &ending, NULL);
+    sigaction(SIGINT, &ending, NULL);
     signal(SIGPIPE, SIG_IGN);
     serve_repository_scan();
     if (serve_http_begin()) return fprintf(stderr, "rushlight: %s\n", rush_error()), 1;
     printf("serving %s at http://%s:%d\n", serve_given.dir, serve_given.host, serve_given.port);
     fflush(stdout);
-    while (sigtimedwait(&ends, NULL, &second) < 0) serve_repository_scan();
+    while (!is_ended()) serve_repository_scan();
     serve_http_drain();
     serve_http_end();
     serve_repository_end();

@@ -53,7 +53,7 @@ static int send_all(struct mg_connection *c, int status, const char *type, const
     return status;
 }
 
-static int send_text(struct mg_connection *c, int status, const char *type, serve_text *t)
+int serve_send(struct mg_connection *c, int status, const char *type, serve_text *t)
 {
     int sent = t->failed ? send_all(c, 500, "text/plain", "", 0, 0) : send_all(c, status, type, t->p ? t->p : "", t->n, 0);
     free(t->p);
@@ -61,32 +61,31 @@ static int send_text(struct mg_connection *c, int status, const char *type, serv
     return sent;
 }
 
-static int send_json(struct mg_connection *c, serve_text *t) { return send_text(c, 200, "application/json", t); }
+static int send_json(struct mg_connection *c, serve_text *t) { return serve_send(c, 200, "application/json", t); }
 
-static int send_error(struct mg_connection *c, int status, const char *why)
+int serve_send_error(struct mg_connection *c, int status, const char *why)
 {
     serve_text t = {0};
-    serve_print(&t, "{\"error\":");
-    serve_put_json(&t, why);
-    serve_print(&t, "}");
-    return send_text(c, status, "application/json", &t);
+    const char *path = mg_get_request_info(c)->local_uri;
+    if (path && !strncmp(path, "/v1/", 4)) serve_openai_put_error(&t, status, why);
+    else serve_print(&t, "{\"error\":"), serve_put_json(&t, why), serve_print(&t, "}");
+    return serve_send(c, status, "application/json", &t);
 }
 
-/* The library's error. Kinds that are the request's fault are 400. */
-static int send_failed(struct mg_connection *c)
+int serve_send_failed(struct mg_connection *c)
 {
     char why[SERVE_ERROR];
     int status = rush_error_kind_now() == RUSH_MEMORY_ERROR ? 503 : 400;
     snprintf(why, sizeof why, "%s", rush_error() ? rush_error() : "the request failed");
     rush_error_clear();
-    return send_error(c, status, why);
+    return serve_send_error(c, status, why);
 }
 
 static int not_found(struct mg_connection *c, const char *what)
 {
     char why[256];
     snprintf(why, sizeof why, "Request for unknown model: '%.100s' is not found", what);
-    return send_error(c, 404, why);
+    return serve_send_error(c, 404, why);
 }
 
 /* ---- bodies ---- */
@@ -112,7 +111,7 @@ static int too_large(struct mg_connection *c)
 }
 
 /* The whole body with a zero behind it, counted in `held`. An HTTP status; 0. */
-static int read_body(struct mg_connection *c, char **body, size_t *n)
+int serve_body_read(struct mg_connection *c, char **body, size_t *n)
 {
     const struct mg_request_info *info = mg_get_request_info(c);
     long long told = info->content_length;
@@ -143,23 +142,32 @@ static int read_body(struct mg_connection *c, char **body, size_t *n)
     }
 }
 
-static void free_body(char *body, size_t n)
+void serve_body_free(char *body, size_t n)
 {
     free(body);
     atomic_fetch_sub(&held, n);
 }
 
-static int body_failed(struct mg_connection *c, int status)
+const char *serve_body_why(int status)
 {
-    return send_error(c, status, status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : "the body was cut short");
+    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : "the body was cut short";
 }
+
+static int body_failed(struct mg_connection *c, int status) { return serve_send_error(c, status, serve_body_why(status)); }
 
 /* ---- inference ---- */
 
-static void note_latency(serve_stats *s, uint64_t ns)
+void serve_note(serve_model *m, bool well, uint64_t begin)
 {
+    serve_stats *s = m->stats;
+    serve_count *count = well ? &s->success : &s->fail;
+    uint64_t took = serve_now() - begin;
+    struct timespec t;
     int k = 0;
-    for (uint64_t edge = 100000; k < SERVE_BUCKETS - 1 && ns > edge; edge *= 2) ++k;
+    clock_gettime(CLOCK_REALTIME, &t);
+    atomic_store(&s->last_ms, (unsigned long long)t.tv_sec * 1000 + (unsigned long long)t.tv_nsec / 1000000);
+    atomic_fetch_add(&count->n, 1), atomic_fetch_add(&count->ns, took);
+    for (uint64_t edge = 100000; k < SERVE_BUCKETS - 1 && took > edge; edge *= 2) ++k;
     atomic_fetch_add(&s->bucket[k], 1);
 }
 
@@ -169,17 +177,17 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     char *end = NULL;
     size_t nheader = told ? strtoull(told, &end, 10) : n, njson = 0;
     serve_stats *s = m->stats;
-    if (told && (*end || end == told || *told == '-' || nheader > n)) return send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
+    if (told && (*end || end == told || *told == '-' || nheader > n)) return serve_send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
     serve_job *job = serve_job_new(m);
     serve_request *r = job ? serve_request_read(m, body, n, nheader, job) : NULL;
-    if (!r) return serve_job_drop(job), send_failed(c);
+    if (!r) return serve_job_drop(job), serve_send_failed(c);
     uint64_t read = serve_now();
     int status = serve_job_run(job);
     if (status == 410) return serve_request_free(r), serve_job_drop(job), status;
     serve_text out = {0};
     uint64_t ran = serve_now();
-    if (status != 200) status = send_error(c, status, job->why);
-    else if (serve_request_answer(r, job, &out, &njson)) status = send_failed(c);
+    if (status != 200) status = serve_send_error(c, status, job->why);
+    else if (serve_request_answer(r, job, &out, &njson)) status = serve_send_failed(c);
     else status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
     free(out.p);
     uint64_t done = serve_now();
@@ -195,7 +203,7 @@ static int infer(struct mg_connection *c, const char *name, const char *version)
     uint64_t begin = serve_now();
     char *body;
     size_t n;
-    int status = read_body(c, &body, &n);
+    int status = serve_body_read(c, &body, &n);
     if (status) return body_failed(c, status);
     for (int tries = 0; tries < 8; ++tries) { /* of a model that is being replaced the new one is asked */
         serve_model *m = serve_model_find(name, version);
@@ -204,20 +212,12 @@ static int infer(struct mg_connection *c, const char *name, const char *version)
             break;
         }
         status = infer_body(c, m, body, n, begin);
-        serve_count *count = status == 200 ? &m->stats->success : &m->stats->fail;
-        if (status != 410) {
-            uint64_t took = serve_now() - begin;
-            struct timespec t;
-            clock_gettime(CLOCK_REALTIME, &t);
-            atomic_store(&m->stats->last_ms, (unsigned long long)t.tv_sec * 1000 + (unsigned long long)t.tv_nsec / 1000000);
-            atomic_fetch_add(&count->n, 1), atomic_fetch_add(&count->ns, took);
-            note_latency(m->stats, took);
-        }
+        if (status != 410) serve_note(m, status == 200, begin);
         serve_model_drop(m);
         if (status != 410) break;
     }
-    if (status == 410) status = send_error(c, 503, "the model is being replaced");
-    free_body(body, n);
+    if (status == 410) status = serve_send_error(c, 503, "the model is being replaced");
+    serve_body_free(body, n);
     return status;
 }
 
@@ -309,6 +309,7 @@ static void put_metrics(serve_entry *e, void *arg)
     serve_print(t, "rushlight_refused_total{%s} %llu\nrushlight_timeouts_total{%s} %llu\n", label, atomic_load(&s->refused), label, atomic_load(&s->timed_out));
     serve_print(t, "rushlight_executions_total{%s} %llu\nrushlight_rows_total{%s} %llu\n", label, atomic_load(&s->executions), label, atomic_load(&s->rows));
     serve_print(t, "rushlight_queue_seconds_total{%s} %.9f\nrushlight_compute_seconds_total{%s} %.9f\n", label, (double)atomic_load(&s->waited.ns) * 1e-9, label, (double)atomic_load(&s->infer.ns) * 1e-9);
+    serve_print(t, "rushlight_tokens_total{%s,kind=\"read\"} %llu\nrushlight_tokens_total{%s,kind=\"made\"} %llu\n", label, atomic_load(&s->tokens_read), label, atomic_load(&s->tokens_made));
     unsigned long long sum = 0;
     for (int k = 0; k < SERVE_BUCKETS; ++k) {
         sum += atomic_load(&s->bucket[k]);
@@ -324,7 +325,7 @@ static int metrics(struct mg_connection *c)
     serve_text t = {0};
     serve_print(&t, "# TYPE rushlight_requests_total counter\n# TYPE rushlight_request_seconds histogram\n# TYPE rushlight_model_ready gauge\n# TYPE rushlight_queued gauge\n");
     serve_repository_each(put_metrics, &t);
-    return send_text(c, 200, "text/plain; version=0.0.4", &t);
+    return serve_send(c, 200, "text/plain; version=0.0.4", &t);
 }
 
 /* ---- the repository ---- */
@@ -333,7 +334,7 @@ static int change(struct mg_connection *c, const char *name, bool load)
 {
     char why[SERVE_ERROR], *body;
     size_t n;
-    int status = read_body(c, &body, &n);
+    int status = serve_body_read(c, &body, &n);
     if (status) return body_failed(c, status);
     rush_json *json = n ? rush_json_read(body, n) : NULL;
     const rush_json *parameters = rush_json_get(json, "parameters");
@@ -341,9 +342,9 @@ static int change(struct mg_connection *c, const char *name, bool load)
     rush_json_each(x, parameters) carries |= x->name && (!strcmp(x->name, "config") || !strncmp(x->name, "file:", 5));
     rush_free(json);
     rush_error_clear();
-    free_body(body, n);
-    if (load && carries) return send_error(c, 400, "models are loaded from the repository's folder: configurations and files in a request are not supported");
-    if (load && serve_repository_load(name, why, sizeof why)) return send_error(c, 400, why);
+    serve_body_free(body, n);
+    if (load && carries) return serve_send_error(c, 400, "models are loaded from the repository's folder: configurations and files in a request are not supported");
+    if (load && serve_repository_load(name, why, sizeof why)) return serve_send_error(c, 400, why);
     if (!load && serve_repository_unload(name)) return not_found(c, name);
     return send_all(c, 200, "application/json", "", 0, 0);
 }
@@ -352,9 +353,9 @@ static int list_models(struct mg_connection *c)
 {
     char *body;
     size_t n;
-    int status = read_body(c, &body, &n);
+    int status = serve_body_read(c, &body, &n);
     if (status) return body_failed(c, status);
-    free_body(body, n);
+    serve_body_free(body, n);
     serve_text t = {0};
     listing l = {&t, NULL, NULL, 0};
     serve_print(&t, "[");
@@ -386,21 +387,21 @@ static int health(struct mg_connection *c, bool ready)
 static int model_path(struct mg_connection *c, char *path, bool post)
 {
     char *rest = NULL, *name = strtok_r(path, "/", &rest), *version = NULL, *what = strtok_r(NULL, "/", &rest);
-    if (!name) return send_error(c, 404, "no such path");
+    if (!name) return serve_send_error(c, 404, "no such path");
     if (!strcmp(name, "stats") && !what) return stats(c, NULL, NULL);
     if (what && !strcmp(what, "versions")) {
         version = strtok_r(NULL, "/", &rest);
         what = strtok_r(NULL, "/", &rest);
-        if (!version) return send_error(c, 404, "no such path");
+        if (!version) return serve_send_error(c, 404, "no such path");
     }
     if (post && what && !strcmp(what, "infer")) return infer(c, name, version);
-    if (post && what && !strcmp(what, "trace")) return send_error(c, 400, "traces are not supported");
-    if (post) return send_error(c, 405, "this path is read with GET");
+    if (post && what && !strcmp(what, "trace")) return serve_send_error(c, 400, "traces are not supported");
+    if (post) return serve_send_error(c, 405, "this path is read with GET");
     if (!what) return describe(c, name, version, false);
     if (!strcmp(what, "config")) return describe(c, name, version, true);
     if (!strcmp(what, "stats")) return stats(c, name, version);
     if (!strcmp(what, "trace")) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
-    if (strcmp(what, "ready")) return send_error(c, 404, "no such path");
+    if (strcmp(what, "ready")) return serve_send_error(c, 404, "no such path");
     serve_model *m = serve_model_find(name, version);
     serve_model_drop(m);
     return send_all(c, m && !atomic_load(&serve_draining) ? 200 : 400, "application/json", "", 0, 0);
@@ -410,7 +411,7 @@ static int repository_path(struct mg_connection *c, char *path)
 {
     char *rest = NULL, *first = strtok_r(path, "/", &rest), *name = strtok_r(NULL, "/", &rest), *what = strtok_r(NULL, "/", &rest);
     if (first && !strcmp(first, "index") && !name) return list_models(c);
-    if (!first || strcmp(first, "models") || !what || (strcmp(what, "load") && strcmp(what, "unload"))) return send_error(c, 404, "no such path");
+    if (!first || strcmp(first, "models") || !what || (strcmp(what, "load") && strcmp(what, "unload"))) return serve_send_error(c, 404, "no such path");
     return change(c, name, !strcmp(what, "load"));
 }
 
@@ -420,15 +421,16 @@ static int route(struct mg_connection *c, char *path, bool post)
     if (!strcmp(path, "/v2") && !post) return about(c);
     if (!strcmp(path, "/v2/health/live")) return health(c, false);
     if (!strcmp(path, "/v2/health/ready")) return health(c, true);
+    if (!strncmp(path, "/v1/", 4)) return serve_openai(c, path + 4, post);
     if (!strncmp(path, "/v2/models/", 11)) return model_path(c, path + 11, post);
     if (!strncmp(path, "/v2/repository/", 15) && post) return repository_path(c, path + 15);
     if (!strcmp(path, "/v2/trace/setting") && !post) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
     if (!strcmp(path, "/v2/logging") && !post) return send_all(c, 200, "application/json", "{\"log_info\":true,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":0}", 76, 0);
     if (!strncmp(path, "/v2/systemsharedmemory", 22) || !strncmp(path, "/v2/cudasharedmemory", 20)) {
         if (!post) return send_all(c, 200, "application/json", "[]", 2, 0);
-        return strstr(path, "/unregister") ? send_all(c, 200, "application/json", "", 0, 0) : send_error(c, 400, "shared memory is not supported");
+        return strstr(path, "/unregister") ? send_all(c, 200, "application/json", "", 0, 0) : serve_send_error(c, 400, "shared memory is not supported");
     }
-    return send_error(c, 404, "no such path");
+    return serve_send_error(c, 404, "no such path");
 }
 
 /* Compares all of both, so that the time says nothing. */
@@ -455,9 +457,9 @@ static int handle(struct mg_connection *c, void *arg)
     int status;
     atomic_fetch_add(&answering, 1);
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET");
-    if (!may(c)) status = send_error(c, 401, "this server needs a key");
-    else if (!post && !get) status = send_error(c, 405, "only GET and POST");
-    else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = send_error(c, 404, "no such path");
+    if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
+    else if (!post && !get) status = serve_send_error(c, 405, "only GET and POST");
+    else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
     if (serve_given.log) {
         serve_text t = {0};

@@ -17,7 +17,7 @@ uint64_t serve_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static struct timespec timespec_of(uint64_t ns) { return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}; }
+struct timespec serve_time_of(uint64_t ns) { return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}; }
 
 serve_job *serve_job_new(serve_model *m)
 {
@@ -44,6 +44,7 @@ void serve_job_drop(serve_job *j)
     pthread_cond_destroy(&j->done);
     pthread_mutex_destroy(&j->lock);
     serve_model_drop(j->model);
+    serve_talk_drop(j->talk);
     free(j);
 }
 
@@ -86,9 +87,9 @@ static int wait_for_answer(serve_job *j, const struct timespec *until)
     return status;
 }
 
-/* One that is being computed is dropped when that ends. */
-static void take_back(serve_model *m, serve_job *j)
+void serve_job_take_back(serve_job *j)
 {
+    serve_model *m = j->model;
     pthread_mutex_lock(&m->lock);
     serve_job **at = &m->first;
     while (*at && *at != j) at = &(*at)->next;
@@ -98,10 +99,16 @@ static void take_back(serve_model *m, serve_job *j)
     if (queued) serve_job_drop(j);
 }
 
-int serve_job_run(serve_job *j)
+int serve_job_late(serve_job *j)
+{
+    serve_job_take_back(j);
+    atomic_fetch_add(&j->model->stats->timed_out, 1);
+    return refuse(j, 504, "the request took longer than the server allows");
+}
+
+int serve_job_queue(serve_job *j)
 {
     serve_model *m = j->model;
-    struct timespec until = timespec_of(serve_now() + (uint64_t)serve_given.timeout_ms * 1000000u);
     j->rows = rows_of(j);
     pthread_mutex_lock(&m->lock);
     if (m->ending || m->waiting >= serve_given.queue) {
@@ -118,11 +125,16 @@ int serve_job_run(serve_job *j)
     bool wakes = !m->waiting++ || m->rows >= m->max_batch; /* in between, an instance waits for more already */
     pthread_mutex_unlock(&m->lock);
     if (wakes) pthread_cond_signal(&m->more);
-    int status = wait_for_answer(j, &until);
-    if (status) return refuse(j, status, j->error);
-    take_back(m, j);
-    atomic_fetch_add(&m->stats->timed_out, 1);
-    return refuse(j, 504, "the request took longer than the server allows");
+    return 0;
+}
+
+int serve_job_run(serve_job *j)
+{
+    struct timespec until = serve_time_of(serve_now() + (uint64_t)serve_given.timeout_ms * 1000000u);
+    int status = serve_job_queue(j);
+    if (status) return status;
+    status = wait_for_answer(j, &until);
+    return status ? refuse(j, status, j->error) : serve_job_late(j);
 }
 
 /* ---- batches ---- */
@@ -165,7 +177,7 @@ static int take(serve_model *m, serve_job **batch)
 static void wait_for_more(serve_model *m)
 {
     if (!serve_given.delay_us || m->max_batch <= 1) return;
-    struct timespec until = timespec_of(m->first->queued_at + (uint64_t)serve_given.delay_us * 1000u);
+    struct timespec until = serve_time_of(m->first->queued_at + (uint64_t)serve_given.delay_us * 1000u);
     while (m->first && m->rows < m->max_batch && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
 }
@@ -228,8 +240,9 @@ static void forget(serve_job *j)
 }
 
 /* When a batch fails, each job is tried by itself: one that is wrong harms no other. */
-static void run_batch(rush_module *net, serve_job **batch, int n)
+static void run_batch(void *arg, serve_job **batch, int n)
 {
+    rush_module *net = arg;
     int failed = 0;
     rush_scope() {
         failed = compute(net, batch, n);
@@ -266,14 +279,15 @@ static void finish(const serve_model *m, serve_job **batch, int n)
     }
 }
 
-void *serve_instance(void *arg)
+void serve_instance_settle(void)
 {
-    serve_instance_start start = *(serve_instance_start *)arg;
-    serve_model *m = start.model;
-    serve_job *batch[MOST_JOBS];
-    free(arg);
     rush_grad_enabled_set(false);
     rush_num_threads_set(rush_num_threads() / serve_given.instances > 0 ? rush_num_threads() / serve_given.instances : 1);
+}
+
+void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n), void *arg)
+{
+    serve_job *batch[MOST_JOBS];
     pthread_mutex_lock(&m->lock);
     for (;;) {
         while (!m->first && !m->ending) pthread_cond_wait(&m->more, &m->lock);
@@ -282,11 +296,19 @@ void *serve_instance(void *arg)
         int n = take(m, batch);
         if (m->first) pthread_cond_signal(&m->more); /* what did not fit, for another instance */
         pthread_mutex_unlock(&m->lock);
-        if (n) run_batch(start.net, batch, n), finish(m, batch, n);
+        if (n) run(arg, batch, n), finish(m, batch, n);
         pthread_mutex_lock(&m->lock);
     }
     pthread_mutex_unlock(&m->lock);
+}
+
+void *serve_instance(void *arg)
+{
+    serve_instance_start start = *(serve_instance_start *)arg;
+    free(arg);
+    serve_instance_settle();
+    serve_each_batch(start.model, run_batch, start.net);
     rush_module_drop(start.net);
-    serve_model_drop(m);
+    serve_model_drop(start.model);
     return NULL;
 }

@@ -117,10 +117,13 @@ serve_model *serve_model_load(const char *name, const char *version, const char 
     copy(m->name, sizeof m->name, name);
     copy(m->version, sizeof m->version, version);
     const char *dot = strrchr(path, '.');
-    copy(m->platform, sizeof m->platform, !strcmp(dot, ".onnx") ? "onnx" : !strcmp(dot, ".pt2") ? "pytorch_export" : "torchscript");
+    bool talks = !strcmp(dot, ".gguf");
+    copy(m->platform, sizeof m->platform, talks ? "gguf" : !strcmp(dot, ".onnx") ? "onnx" : !strcmp(dot, ".pt2") ? "pytorch_export" : "torchscript");
     int failed = 0;
+    if (talks) m->max_batch = 1;
     rush_scope() {
-        for (int i = 0; !failed && i < serve_given.instances; ++i) { /* each has a copy: a module runs in one thread at a time */
+        for (int i = 0; !failed && talks && i < serve_given.instances; ++i) failed = serve_talk_instance(m, path) || !++m->instances;
+        for (int i = 0; !failed && !talks && i < serve_given.instances; ++i) { /* each has a copy: a module runs in one thread at a time */
             rush_module *net = load_net(path);
             failed = !net || (!i && describe_all(m, net)) || start(m, net);
         }
@@ -196,9 +199,9 @@ static bool is_name(const char *s)
 
 static const char *model_ending(const char *file)
 {
-    static const char *const endings[] = {".pt2", ".onnx", ".pt"};
+    static const char *const endings[] = {".pt2", ".onnx", ".pt", ".gguf"};
     size_t n = strlen(file);
-    for (int k = 0; k < 3; ++k)
+    for (int k = 0; k < 4; ++k)
         if (n > strlen(endings[k]) && !strcmp(file + n - strlen(endings[k]), endings[k])) return endings[k];
     return NULL;
 }

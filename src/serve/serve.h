@@ -8,6 +8,7 @@
 #define RUSH_SERVE_H
 
 #include <rushlight.h>
+#include <rushlight/lm.h>
 #include <rushlight/program.h>
 #include "base/base.h"
 #include "base/json.h"
@@ -20,13 +21,22 @@ enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512 };
 typedef struct serve_options {
     const char *dir, *host, *key;
     int port, connections, instances, max_batch, queue;
-    int64_t delay_us, timeout_ms, grace_ms;
+    int64_t delay_us, timeout_ms, grace_ms, context; /* context: tokens that language models remember; 0: the model's own */
     size_t max_bytes, max_held; /* of one request; of all that are being answered */
     bool log;
 } serve_options;
 extern serve_options serve_given;
 
 uint64_t serve_now(void); /* nanoseconds, of a clock that only goes forward */
+struct timespec serve_time_of(uint64_t);
+
+/* ---- text that grows: wire.c ---- */
+
+typedef struct serve_text { char *p; size_t n, room; bool failed; } serve_text;
+void serve_put(serve_text *, const void *, size_t);
+void serve_print(serve_text *, const char *format, ...) RUSH_PRINTF(2, 3);
+void serve_put_json(serve_text *, const char *text); /* in quotes; bytes that are no UTF-8 become U+FFFD */
+void serve_put_json_bytes(serve_text *, const char *, size_t); /* a zero stands behind them */
 
 /* ---- models ---- */
 
@@ -42,11 +52,12 @@ typedef struct serve_count { atomic_ullong n, ns; } serve_count;
 enum { SERVE_BUCKETS = 16 };
 typedef struct serve_stats {
     serve_count success, fail, waited, input, infer, output;
-    atomic_ullong executions, rows, refused, timed_out, last_ms;
+    atomic_ullong executions, rows, refused, timed_out, last_ms, tokens_read, tokens_made;
     atomic_ullong bucket[SERVE_BUCKETS]; /* requests that took at most 2^k * 100 us */
 } serve_stats;
 
 typedef struct serve_job serve_job;
+typedef struct serve_talk serve_talk;
 typedef struct serve_model {
     atomic_int refs;
     char name[SERVE_NAME], version[24], platform[16];
@@ -77,6 +88,7 @@ struct serve_job {
     uint64_t shown;                      /* bit k: result k is one of them                       */
     int8_t cast[SERVE_TENSORS];          /* inputs that came in JSON become this dtype; -1: they have theirs */
     int64_t rows;
+    serve_talk *talk;        /* NULL: it is of tensors */
     char error[SERVE_ERROR]; /* empty: it was computed */
     uint64_t queued_at, began;
     pthread_mutex_t lock;
@@ -89,8 +101,38 @@ serve_job *serve_job_new(serve_model *);
 void serve_job_drop(serve_job *);
 /* Waits for the answer. An HTTP status: 200 with job->out, else job->why says why; 410: the model has ended, look for the new one. */
 int serve_job_run(serve_job *);
-void *serve_instance(void *); /* the thread of one instance */
+int serve_job_queue(serve_job *); /* the same without waiting: 0, 410, 429 */
+void serve_job_take_back(serve_job *); /* nobody waits any more: it leaves the queue, or is dropped when it has been computed */
+int serve_job_late(serve_job *);       /* the same, since it took too long: 504 */
+void *serve_instance(void *);     /* the thread of one instance */
+void serve_instance_settle(void);  /* what each such thread begins with */
+void serve_each_batch(serve_model *, void (*run)(void *arg, serve_job **, int n), void *arg); /* until the model ends */
 typedef struct serve_instance_start { serve_model *model; rush_module *net; } serve_instance_start;
+
+/* ---- language models: text.c ---- */
+
+enum { SERVE_STOPS = 4, SERVE_STOP = 256 };
+struct serve_talk {
+    serve_text prompt;  /* a text; of a chat, roles and contents in turn, each with a zero behind it */
+    bool chat, echo;    /* echo: what is said begins with the prompt                                 */
+    int32_t *tokens;    /* the prompt as tokens; NULL: as a text                                     */
+    size_t ntokens;
+    int64_t most;       /* tokens to be made; -1: as many as there is room for                       */
+    rush_lm_sampling how;
+    uint64_t seed;
+    char stop[SERVE_STOPS][SERVE_STOP];
+    int stops;
+    atomic_bool cancelled;
+    serve_text said;    /* this and what follows under the job's lock, until there is an answer      */
+    size_t sure, taken, echoed; /* bytes of it: that no stop can take back; that were read; of the prompt */
+    int64_t read, made, steps; /* tokens; anything that was done                                 */
+    const char *finish; /* "stop", "length" */
+};
+void serve_talk_drop(serve_talk *);
+/* Appends what was said since; waits until there is something. 0: more follows; 200: the end; else an HTTP status, and job->why says why. */
+int serve_talk_next(serve_job *, serve_text *to);
+void serve_talk_leave(serve_job *); /* nobody listens any more */
+int serve_talk_instance(serve_model *, const char *path); /* a thread that has the model. 0; -1 and an error */
 
 /* ---- the folder: repository.c ---- */
 
@@ -110,12 +152,8 @@ typedef struct serve_entry {
 } serve_entry;
 void serve_repository_each(void (*fn)(serve_entry *, void *), void *arg); /* under the lock */
 
-/* ---- text that grows: wire.c ---- */
+/* ---- tensors: wire.c ---- */
 
-typedef struct serve_text { char *p; size_t n, room; bool failed; } serve_text;
-void serve_put(serve_text *, const void *, size_t);
-void serve_print(serve_text *, const char *format, ...) RUSH_PRINTF(2, 3);
-void serve_put_json(serve_text *, const char *text); /* in quotes */
 const char *serve_datatype(int dtype);               /* "FP32"; NULL: the protocol has none */
 int serve_dtype_named(const char *datatype);         /* -1 */
 
@@ -127,6 +165,20 @@ void serve_request_free(serve_request *);
 int serve_request_answer(const serve_request *, const serve_job *, serve_text *out, size_t *nheader);
 
 /* ---- HTTP: http.c ---- */
+
+struct mg_connection;
+int serve_send(struct mg_connection *, int status, const char *type, serve_text *); /* the whole answer; its text is freed. The status */
+int serve_send_error(struct mg_connection *, int status, const char *why);           /* in the protocol of the path */
+int serve_send_failed(struct mg_connection *);                                       /* the library's error; kinds that are the request's fault are 400 */
+int serve_body_read(struct mg_connection *, char **body, size_t *n);                 /* 0; an HTTP status: it was cut short, or there is no room */
+const char *serve_body_why(int status);
+void serve_body_free(char *body, size_t n);
+void serve_note(serve_model *, bool well, uint64_t begin); /* a request that is answered */
+
+/* ---- OpenAI's paths: openai.c ---- */
+
+int serve_openai(struct mg_connection *, char *path, bool post); /* what is behind /v1/; the status that was sent */
+void serve_openai_put_error(serve_text *, int status, const char *why);
 
 int serve_http_begin(void);
 void serve_http_drain(void); /* tells clients to go, and waits until no request is being answered, or for grace_ms */

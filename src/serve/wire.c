@@ -1,5 +1,6 @@
 /* wire.c - tensors in KServe v2's bodies: JSON, and behind it the bytes of those that are sent in binary. */
 #include "serve/serve.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -42,16 +43,20 @@ void serve_print(serve_text *t, const char *format, ...)
     va_end(again);
 }
 
-void serve_put_json(serve_text *t, const char *text)
+void serve_put_json_bytes(serve_text *t, const char *p, size_t n)
 {
     serve_put(t, "\"", 1);
-    for (const unsigned char *c = (const unsigned char *)text; *c; ++c) {
-        if (*c == '"' || *c == '\\') serve_print(t, "\\%c", *c);
-        else if (*c < 32) serve_print(t, "\\u%04x", *c);
-        else serve_put(t, c, 1);
+    for (const char *end = p + n; p < end; ++p) {
+        int letter = rush_utf8_length(p);
+        if (*p == '"' || *p == '\\') serve_print(t, "\\%c", *p);
+        else if ((unsigned char)*p < 32) serve_print(t, "\\u%04x", *p);
+        else if (letter) serve_put(t, p, (size_t)letter), p += letter - 1;
+        else serve_print(t, "\xef\xbf\xbd");
     }
     serve_put(t, "\"", 1);
 }
+
+void serve_put_json(serve_text *t, const char *text) { serve_put_json_bytes(t, text, strlen(text)); }
 
 /* ---- dtypes ---- */
 
