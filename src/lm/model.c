@@ -197,21 +197,22 @@ int rush_lm_rewind(rush_lm *lm, int64_t position)
 
 /* ---- tokens through the layers ---- */
 
+enum { MOST_WEIGHTS = 3 }; /* that multiply the same rows */
+
 /* Results of m rows of several weights of the same width: the rows are rounded once. */
 static int products(const rush_lm *lm, const float *a, int64_t m, int n, const rush_weight *const *w, float *const *to, const float *const *bias)
 {
     int64_t k = w[0]->k;
+    int blocks = 0;
     const rush_rounded r = rush_rounded_at(lm->rounded, m, k);
-    bool rounded = false;
-    for (int i = 0; i < n; i++) {
-        if (!w[i]->type.block) rush_k_decoder->dense(w[i]->type.dtype, a, w[i]->data, to[i], m, w[i]->n, k);
-        else {
-            if (!rounded) rush_k_blocks->round(a, m, &r);
-            rounded = true;
-            if (rush_k_blocks->product(&(rush_block_product){w[i]->type.block, m, w[i]->n, &r, w[i]->data, to[i]})) return -1;
-        }
+    rush_block_product of_blocks[MOST_WEIGHTS];
+    for (int i = 0; i < n; i++)
+        if (w[i]->type.block) of_blocks[blocks++] = (rush_block_product){w[i]->type.block, m, w[i]->n, &r, w[i]->data, to[i]};
+        else rush_k_decoder->dense(w[i]->type.dtype, a, w[i]->data, to[i], m, w[i]->n, k);
+    if (blocks) rush_k_blocks->round(a, m, &r);
+    if (blocks && rush_k_blocks->products(of_blocks, blocks)) return -1;
+    for (int i = 0; i < n; i++)
         for (int64_t x = 0; bias && bias[i] && x < m * w[i]->n; x++) to[i][x] += bias[i][x % w[i]->n];
-    }
     return 0;
 }
 

@@ -85,6 +85,7 @@ static void round_part(void *arg, int64_t begin, int64_t end)
         const float *a = job->a + 32 * x;
         int8_t *q = job->to->q + 32 * x;
         float most = 0;
+#pragma omp simd reduction(max : most)
         for (int i = 0; i < 32; i++) most = fabsf(a[i]) > most ? fabsf(a[i]) : most;
         float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
         for (int i = 0; i < 32; i++) q[i] = (int8_t)(int32_t)(a[i] * inverse + copysignf(0.5f, a[i])); /* away from zero */
@@ -147,12 +148,6 @@ static inline panel panel_at(char *room, int64_t k, int group, int lanes)
     return (panel){(int32_t *)room, scale, scale + k / group * lanes};
 }
 
-typedef struct panels_job {
-    const rush_block_product *p;
-    char *room;
-    int64_t bytes, threads;
-} panels_job;
-
 #if defined(__AVX2__)
 static inline float eight_of(__m256 v)
 {
@@ -175,9 +170,8 @@ static inline float eight_of(__m256 v)
 #pragma GCC pop_options
 #endif
 #else
-static void rows_plain(void *arg, int64_t begin, int64_t end)
+static void rows_plain(const rush_block_product *p, int64_t begin, int64_t end, char *room)
 {
-    const rush_block_product *p = arg;
     const rush_block_type *t = p->type;
     int64_t k = p->a->k, step = k / t->elements * t->bytes;
     for (int64_t j = begin; j < end; j++)
@@ -187,28 +181,56 @@ static void rows_plain(void *arg, int64_t begin, int64_t end)
 }
 #endif
 
-static int product(const rush_block_product *p)
+/* The columns of several products in pieces, which threads take as they get free: processors are seldom equally fast, and none waits but at the end. */
+typedef struct sharing {
+    void (*columns)(const rush_block_product *, int64_t begin, int64_t end, char *room);
+    const rush_block_product *p;
+    int64_t piece, pieces; /* columns of a piece; how many pieces all products have */
+    char *room;            /* for a panel of each thread */
+    size_t room_bytes;
+    atomic_llong next;
+} sharing;
+
+static int64_t pieces_of(const sharing *s, const rush_block_product *p) { return (p->n + s->piece - 1) / s->piece; }
+
+/* Thread `begin` of so many, or several of them one after the other. */
+static void take_pieces(void *arg, int64_t begin, int64_t end)
 {
-    if (p->m <= 0 || p->n <= 0) return 0;
-    int64_t grain = RUSH_MAX(65536 / RUSH_MAX(p->m * p->a->k, 1), 1);
-#if defined(__AVX2__)
-    void (*rows)(void *, int64_t, int64_t) = rows_pairs, (*panels)(void *, int64_t, int64_t) = panels_pairs;
-    int lanes = 8;
-#if HAS_FOURS
-    if (__builtin_cpu_supports("avx512vnni")) rows = rows_fours, panels = panels_fours, lanes = 16;
-#endif
-    if (p->m < 4) rush_parallel_for((p->n + COLUMNS - 1) / COLUMNS, (grain + COLUMNS - 1) / COLUMNS, rows, (void *)p);
-    else {
-        panels_job job = {p, NULL, (int64_t)(panel_bytes(p->a->k, p->type->group, lanes) + 63) / 64 * 64, RUSH_MAX(rush_num_threads(), 1)};
-        size_t got;
-        if (!(job.room = rush_block_alloc((size_t)(job.bytes * job.threads), &got))) return -1;
-        rush_parallel_for(job.threads, 1, panels, &job);
-        rush_block_free(job.room, got);
+    sharing *s = arg;
+    const rush_block_product *p = s->p;
+    int64_t before = 0; /* pieces of the products before p */
+    for (int64_t x; (x = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->pieces;) {
+        for (; x - before >= pieces_of(s, p); p++) before += pieces_of(s, p);
+        int64_t j = (x - before) * s->piece;
+        s->columns(p, j, RUSH_MIN(j + s->piece, p->n), s->room + (size_t)begin * s->room_bytes);
     }
-#else
-    rush_parallel_for(p->n, grain, rows_plain, (void *)p);
+}
+
+enum { PIECE = 1 << 16, FEW = 6 }; /* bytes of a piece of few rows; rows that are no longer few */
+
+static int products(const rush_block_product *p, int n)
+{
+    int64_t k = p->a->k, work = 0, threads = rush_num_threads();
+    sharing s = {.p = p, .piece = RUSH_MAX(PIECE / RUSH_MAX(k / p->type->elements * p->type->bytes, 1) / COLUMNS, 1) * COLUMNS};
+#if defined(__AVX2__)
+    bool few = p->m < FEW;
+    int lanes = 8;
+    s.columns = few ? rows_pairs : panels_pairs;
+#if HAS_FOURS
+    if (__builtin_cpu_supports("avx512vnni")) s.columns = few ? rows_fours : panels_fours, lanes = 16;
 #endif
+    if (!few) s.piece = lanes;
+    for (int i = 0; i < n && !few; i++) s.room_bytes = RUSH_MAX(s.room_bytes, (panel_bytes(k, p[i].type->group, lanes) + 63) / 64 * 64);
+#else
+    s.columns = rows_plain;
+#endif
+    for (int i = 0; i < n; i++) s.pieces += pieces_of(&s, &p[i]), work += p->m * k * p[i].n;
+    threads = RUSH_MAX(RUSH_MIN(threads, work >> 16), 1);
+    size_t got = 0;
+    if (s.room_bytes && !(s.room = rush_block_alloc(s.room_bytes * (size_t)threads, &got))) return -1;
+    rush_parallel_for(threads, 1, take_pieces, &s);
+    if (s.room) rush_block_free(s.room, got);
     return 0;
 }
 
-RUSH_KERNELS(blocks) = {.to_float = to_float, .from_float = from_float, .round = round_rows, .product = product};
+RUSH_KERNELS(blocks) = {.to_float = to_float, .from_float = from_float, .round = round_rows, .products = products};

@@ -27,7 +27,13 @@ static inline float float_at(const uint8_t *p)
 
 static inline void halves_of(const uint8_t *b, uint8_t *q, int n) /* the low halves of n bytes, then the high ones */
 {
-    for (int i = 0; i < n; i++) q[i] = b[i] & 15, q[n + i] = b[i] >> 4;
+    typedef uint8_t bytes __attribute__((vector_size(16)));
+    for (int i = 0; i < n; i += 16) {
+        bytes both, low, high;
+        memcpy(&both, b + i, 16);
+        low = both & 15, high = both >> 4;
+        memcpy(q + i, &low, 16), memcpy(q + n + i, &high, 16);
+    }
 }
 
 static inline void fifth_bits(const uint8_t *b, uint8_t *q) /* bit i of four bytes is that of element i */
@@ -143,7 +149,7 @@ static inline void Q8_K_open(const uint8_t *b, uint8_t *q, float *scale, float *
     for (int i = 0; i < 256; i++) q[i] = b[4 + i] ^ 128;
 }
 
-static inline void block_open(int type, const uint8_t *b, uint8_t *q, float *scale, float *low)
+static inline __attribute__((always_inline)) void block_open(int type, const uint8_t *b, uint8_t *q, float *scale, float *low)
 {
 #define BLOCK(number, name, ...) case number: name##_open(b, q, scale, low); break;
     switch (type) {
