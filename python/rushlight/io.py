@@ -53,7 +53,7 @@ def gguf_metadata(path):
 def save_gguf(tensors, path, metadata=None, types=None):
     """Write a dictionary of tensors and one of metadata as llama.cpp reads them.
 
-    types says what a tensor's elements become: "F32", "F16", "BF16", or blocks of "Q8_0" or "Q4_0"; a dictionary by name, others stay as their
+    types says what a tensor's elements become: "F32", "F16", "BF16", or blocks ("Q8_0", "Q4_K", ...); a dictionary by name, others stay as their
     dtype is.  Integers in metadata are written as uint32 (int32 when negative, 64 bits when larger), floats as float32; a tensor without dimensions
     is a number of its dtype.
     """

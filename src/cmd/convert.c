@@ -1,4 +1,4 @@
-/* convert.c - `rushlight convert`: a program as an ONNX file, the tensors of a GGUF file as safetensors. */
+/* convert.c - `rushlight convert`: a program as an ONNX file, the tensors of a GGUF file as safetensors, or in blocks of another type. */
 #include "cmd/cmd.h"
 #include <rushlight.h>
 #include <rushlight/gguf.h>
@@ -6,6 +6,7 @@
 #include <rushlight/program.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool rush_ends_with(const char *s, const char *end)
@@ -26,13 +27,32 @@ static int convert_tensors(const char *from, const char *to)
     return s.n < 0 || rush_safetensors_save(to, s);
 }
 
+/* Matrices become blocks of that type, or stay as they are opened if their rows are no whole blocks. */
+static int convert_blocks(const char *from, const char *to, const char *type)
+{
+    rush_state s = rush_gguf_load(from);
+    const rush_content *metadata = s.n < 0 ? NULL : rush_gguf_metadata(from);
+    const char **types = metadata ? malloc((size_t)(s.n + 1) * sizeof *types) : NULL;
+    int64_t elements = *type != 'Q' ? 1 : strstr(type, "_K") ? 256 : 32;
+    for (int i = 0; types && i < s.n; i++) {
+        int dims = rush_ndim(s.tensor[i]);
+        types[i] = dims >= 2 && rush_size(s.tensor[i], dims - 1) % elements == 0 ? type : NULL;
+    }
+    int failed = !types || rush_gguf_save(to, s, metadata, types);
+    free(types);
+    return failed;
+}
+
 int rush_cmd_convert(int n, char **args)
 {
-    bool program = n == 2 && rush_ends_with(args[1], ".onnx"), tensors = n == 2 && rush_ends_with(args[0], ".gguf") && rush_ends_with(args[1], ".safetensors");
-    if (!program && !tensors) return fprintf(stderr, "usage: rushlight convert MODEL OUT.onnx\n       rushlight convert IN.gguf OUT.safetensors\n"), 2;
+    bool program = n == 2 && rush_ends_with(args[1], ".onnx"), gguf = n > 1 && rush_ends_with(args[0], ".gguf"), tensors = gguf && n == 2 && rush_ends_with(args[1], ".safetensors"),
+         blocks = gguf && n == 3 && rush_ends_with(args[1], ".gguf");
+    if (!program && !tensors && !blocks)
+        return fprintf(stderr, "usage: rushlight convert MODEL OUT.onnx\n       rushlight convert IN.gguf OUT.safetensors\n       rushlight convert IN.gguf OUT.gguf TYPE\n"
+                               "TYPE: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K, of matrices\n"), 2;
     int failed = 0;
     rush_scope() {
-        failed = (program ? convert_program : convert_tensors)(args[0], args[1]);
+        failed = blocks ? convert_blocks(args[0], args[1], args[2]) : (program ? convert_program : convert_tensors)(args[0], args[1]);
         if (failed) fprintf(stderr, "rushlight: %s\n", rush_error());
     }
     return failed != 0;

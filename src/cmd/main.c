@@ -50,6 +50,7 @@ int main(int argc, char **argv)
            "       rushlight inspect FILE.gguf         what it says about itself, and its tensors\n"
            "       rushlight convert MODEL OUT.onnx\n"
            "       rushlight convert IN.gguf OUT.safetensors\n"
+           "       rushlight convert IN.gguf OUT.gguf TYPE     its matrices as F16, Q8_0, Q4_K, ...\n"
            "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
            "                               one C99 file that needs nothing but libm\n"
            "       rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"

@@ -125,7 +125,6 @@ static int prepare(entry *e, rush_tensor *given, const char *name, const char *t
     for (int i = 0; !type && !known && i < 64; i++) known = rush_gguf_type_of(i, NULL, &e->type) && !e->type.block && e->type.dtype == t->dtype;
     const rush_block_type *b = known ? e->type.block : NULL;
     RUSH_CHECK(known, RUSH_TYPE_ERROR, "GGUF files hold no %s ('%.200s')", type ? type : rush_dtype_name((rush_dtype)t->dtype), name);
-    RUSH_CHECK(!b || b->number == RUSH_BLOCK_Q4_0 || b->number == RUSH_BLOCK_Q8_0, RUSH_NOT_IMPLEMENTED, "blocks of type %s are read, not written ('%.200s')", e->type.name, name);
     RUSH_CHECK(t->ndim <= 4, RUSH_VALUE_ERROR, "'%.200s' has %d dimensions: GGUF files know four", name, t->ndim);
     RUSH_CHECK(!b || (t->ndim && t->size[t->ndim - 1] % b->elements == 0), RUSH_VALUE_ERROR, "rows of '%.200s' are no whole blocks of %d: its sizes are %s", name, b ? b->elements : 0,
                rush_shape_of(t));

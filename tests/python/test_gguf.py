@@ -29,7 +29,7 @@ def test_blocks_are_opened_bit_for_bit():
 
 def test_files_are_written_byte_for_byte(tmp_path):
     x = numbers()
-    kinds = ["F32", "F16", "BF16", "Q4_0", "Q8_0"]
+    kinds = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
     io.save_gguf({**dict.fromkeys(kinds, x), "ids": torch.arange(5, dtype=torch.int32)}, tmp_path / "a.gguf", METADATA, {k: k for k in kinds})
     assert (tmp_path / "a.gguf").read_bytes() == (FILES / "written.gguf").read_bytes()
 
@@ -82,6 +82,28 @@ def test_rounding_of_blocks(tmp_path):
         assert ((got - x).reshape(40, 3, 32).abs() <= most / levels * 1.01 + 1e-6).all() and (got[3] == 0).all()
 
 
+@pytest.mark.parametrize("kind, most", [("Q2_K", 0.29), ("Q3_K", 0.15), ("Q4_K", 0.075), ("Q5_K", 0.038), ("Q6_K", 0.0185), ("Q8_K", 0.008)])
+def test_blocks_of_256_are_near(tmp_path, kind, most):
+    """Error of normal numbers, beside their size: Q4_K's is that of Q4_1 with half the bytes for scales."""
+    torch.manual_seed(4)
+    x = torch.randn(40, 512) * torch.randn(40, 1).exp()
+    x[0], x[1], x[2], x[3], x[4] = 0, 0.5, -0.5, 1e-30, torch.arange(512) - 255.5
+    x[5, 7] = 1000
+    io.save_gguf({"x": x}, tmp_path / "a.gguf", None, {"x": kind})
+    got = io.load_gguf(tmp_path / "a.gguf")["x"]
+    off = (got - x).norm(dim=1) / x.norm(dim=1)
+    assert (off[6:] < most * 1.3).all() and off[6:].mean() < most
+    assert (got[0] == 0).all() and (off[1:3] < 0.005).all() and got[3].abs().max() < 1e-6 and off[4] < most * 1.5 and off[5] < 0.06
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"])
+def test_blocks_of_what_is_no_number(tmp_path, kind):
+    x = torch.randn(3, 256)
+    x[0, 5], x[1, 200], x[2] = float("nan"), float("inf"), float("-inf")
+    io.save_gguf({"x": x}, tmp_path / "a.gguf", None, {"x": kind})
+    assert io.load_gguf(tmp_path / "a.gguf")["x"].shape == x.shape
+
+
 def refused(path, data, *words):
     path.write_bytes(data)
     with pytest.raises((ValueError, NotImplementedError, RuntimeError)) as e:
@@ -95,7 +117,7 @@ def test_cut_at_every_length(tmp_path):
     for n in range(end):
         refused(tmp_path / "cut.gguf", whole[:n])
     (tmp_path / "cut.gguf").write_bytes(whole[:end])
-    assert len(io.load_gguf(tmp_path / "cut.gguf")) == 6
+    assert len(io.load_gguf(tmp_path / "cut.gguf")) == 9
 
 
 def text(s):
@@ -150,7 +172,7 @@ def test_hostile_files(tmp_path):
 def test_what_cannot_be_written(tmp_path):
     p, x = tmp_path / "a.gguf", torch.zeros(2, 33)
     for tensors, metadata, types, kind, words in [
-            ({"x": x}, None, {"x": "Q4_0"}, ValueError, "whole blocks"), ({"x": x}, None, {"x": "Q4_K"}, NotImplementedError, "not written"),
+            ({"x": x}, None, {"x": "Q4_0"}, ValueError, "whole blocks"), ({"x": x}, None, {"x": "Q4_K"}, ValueError, "whole blocks of 256"),
             ({"x": x}, None, {"x": "Q9"}, TypeError, "hold no Q9"), ({"x": x}, None, {"y": "F16"}, KeyError, "y"), ({"x": x > 0}, None, None, TypeError, "bool"),
             ({"x": torch.zeros(1, 1, 1, 1, 1)}, None, None, ValueError, "5 dimensions"), ({}, {"a": None}, None, TypeError, "NoneType"), ({}, {"a": [1, "b"]}, None, TypeError, "one kind"),
             ({}, {1: 2}, None, TypeError, "int"), ({}, {"a": torch.zeros(2, 2)}, None, ValueError, "one dimension"), ({}, {"general.alignment": 3}, None, ValueError, "alignment")]:
@@ -169,11 +191,15 @@ def command():
 
 def test_inspect_and_convert(command, tmp_path):
     told = subprocess.run([command, "inspect", FILES / "written.gguf"], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert told[0] == "GGUF version 3, 10 values, 6 tensors of 965 numbers in 1868 bytes"
+    assert told[0] == "GGUF version 3, 10 values, 9 tensors of 1541 numbers in 2264 bytes"
     assert 'general.architecture = "llama"' in told and 'tokenizer.ggml.tokens = 3 items: "<s>", "a", "\u2581b"' in told and "Q4_0  Q4_0 [3, 64]" in told
     subprocess.run([command, "convert", FILES / "blocks.gguf", tmp_path / "b.safetensors"], check=True)
     got = io.load_safetensors(tmp_path / "b.safetensors")
     assert all(torch.equal(got[k], t) for k, t in io.load_gguf(FILES / "blocks.gguf").items()) and len(got) == 10
+    subprocess.run([command, "convert", FILES / "blocks.gguf", tmp_path / "b.gguf", "Q8_0"], check=True)
+    assert "Q8_0  Q4_K [2, 256]" in subprocess.run([command, "inspect", tmp_path / "b.gguf"], capture_output=True, text=True, check=True).stdout
+    assert all((io.load_gguf(tmp_path / "b.gguf")[k] - t).abs().max() < t.abs().max() / 127 for k, t in got.items())
+    assert subprocess.run([command, "convert", FILES / "blocks.gguf", tmp_path / "b.gguf", "Q9"], capture_output=True).returncode == 1
     (tmp_path / "bad.gguf").write_bytes(b"GGUF")
     for args in (["inspect", tmp_path / "bad.gguf"], ["convert", tmp_path / "bad.gguf", tmp_path / "b.safetensors"]):
         done = subprocess.run([command, *args], capture_output=True, text=True)

@@ -1,5 +1,5 @@
 /* blocks.c - blocks of few bits to floats and back; blocks.def says which there are. */
-#include "kernels/cpu/blocks_open.h"
+#include "kernels/cpu/blocks_close.h"
 
 #include <math.h>
 
@@ -30,44 +30,17 @@ static void to_float(const rush_block_type *type, const void *blocks, float *to,
     rush_parallel_for(n / type->elements, 16384 / type->elements, to_float_part, &c);
 }
 
-static inline void half_put(uint8_t *p, float f)
-{
-    uint16_t h = rush_f32_to_f16(f);
-    p[0] = (uint8_t)h, p[1] = (uint8_t)(h >> 8);
-}
-
-/* The largest number, by its distance from zero, becomes -8. */
-static void Q4_0_close(const float *x, uint8_t *b)
-{
-    float most = x[0];
-    for (int i = 1; i < 32; i++) most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
-    float scale = most / -8, inverse = scale == 0 ? 0 : 1 / scale;
-    uint8_t q[32];
-    for (int i = 0; i < 32; i++) q[i] = (uint8_t)fminf(fmaxf(truncf(x[i] * inverse + 8.5f), 0), 15);
-    half_put(b, scale);
-    for (int i = 0; i < 16; i++) b[2 + i] = (uint8_t)(q[i] | q[16 + i] << 4);
-}
-
-static void Q8_0_close(const float *x, uint8_t *b)
-{
-    float most = 0;
-    for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[i]));
-    float scale = most / 127, inverse = scale == 0 ? 0 : 1 / scale;
-    half_put(b, scale);
-    for (int i = 0; i < 32; i++) b[2 + i] = (uint8_t)(int8_t)fminf(fmaxf(roundf(x[i] * inverse), -128), 127);
-}
-
 static void from_float_part(void *arg, int64_t begin, int64_t end)
 {
     const conversion *c = arg;
     for (int64_t x = begin; x < end; x++)
-        (c->type->number == RUSH_BLOCK_Q4_0 ? Q4_0_close : Q8_0_close)(c->floats + 32 * x, c->blocks + x * c->type->bytes);
+        block_close(c->type->number, c->floats + c->type->elements * x, c->blocks + x * c->type->bytes);
 }
 
 static void from_float(const rush_block_type *type, const float *from, void *blocks, int64_t n)
 {
     conversion c = {type, blocks, (float *)from};
-    rush_parallel_for(n / 32, 512, from_float_part, &c);
+    rush_parallel_for(n / type->elements, 16384 / type->elements, from_float_part, &c);
 }
 
 /* ---- rows rounded to int8 ---- */

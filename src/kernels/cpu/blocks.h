@@ -56,7 +56,7 @@ typedef struct rush_block_product {
 /* n is a multiple of the block's elements. Threads are used where it pays. */
 struct rush_blocks_kernels {
     void (*to_float)(const rush_block_type *, const void *blocks, float *to, int64_t n);
-    void (*from_float)(const rush_block_type *, const float *from, void *blocks, int64_t n); /* Q4_0 and Q8_0 */
+    void (*from_float)(const rush_block_type *, const float *from, void *blocks, int64_t n);
     void (*round)(const float *a, int64_t m, const rush_rounded *to);
     int (*products)(const rush_block_product *, int n); /* of the same rows; -1 and an error when there is no memory */
 };

@@ -49,7 +49,7 @@ def written(folder):
     writer.add_array("tokenizer.ggml.scores", [0.0, -1.5, -2.0])
     writer.add_uint64("some.large", 1 << 40)
     x = ((np.arange(192, dtype=np.float32) * 37 % 101 - 50) / 7).reshape(3, 64)
-    for name in ("F32", "F16", "BF16", "Q4_0", "Q8_0"):
+    for name in ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"):
         kind = gguf.GGMLQuantizationType[name]
         writer.add_tensor(name, gguf.quantize(x, kind), raw_dtype=kind)
     writer.add_tensor("ids", np.arange(5, dtype=np.int32))
