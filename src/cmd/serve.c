@@ -15,10 +15,11 @@ serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 6
 
 static int usage(void)
 {
-    printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
+    printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--tls FILE] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
            "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log]\n"
            "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
            "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
+           "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
            "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n");
     return 2;
 }
@@ -28,7 +29,7 @@ static int read_options(int argc, char **argv)
     serve_options *o = &serve_given;
     long long mb = 64;
     const struct { const char *name; int *i; int64_t *l; const char **s; long long *m; } known[] = {
-        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--instances", .i = &o->instances}, {"--max-batch", .i = &o->max_batch},
+        {"--host", .s = &o->host}, {"--port", .i = &o->port}, {"--api-key", .s = &o->key}, {"--tls", .s = &o->tls}, {"--instances", .i = &o->instances}, {"--max-batch", .i = &o->max_batch},
         {"--delay-us", .l = &o->delay_us}, {"--queue", .i = &o->queue}, {"--timeout-ms", .l = &o->timeout_ms}, {"--grace-ms", .l = &o->grace_ms}, {"--connections", .i = &o->connections},
         {"--max-mb", .m = &mb}, {"--context", .l = &o->context}};
     o->key = getenv("RUSHLIGHT_API_KEY");
@@ -83,9 +84,10 @@ int rush_cmd_serve(int argc, char **argv)
     sigaction(SIGTERM, &ending, NULL);
     sigaction(SIGINT, &ending, NULL);
     signal(SIGPIPE, SIG_IGN);
+    if (serve_given.log) rush_log_to(serve_log, NULL);
     serve_repository_scan();
     if (serve_http_begin()) return fprintf(stderr, "rushlight: %s\n", rush_error()), 1;
-    printf("serving %s at http://%s:%d\n", serve_given.dir, serve_given.host, serve_given.port);
+    printf("serving %s at %s://%s:%d\n", serve_given.dir, serve_given.tls ? "https" : "http", serve_given.host, serve_given.port);
     fflush(stdout);
     while (!is_ended()) serve_repository_scan();
     serve_http_drain();

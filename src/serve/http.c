@@ -36,10 +36,11 @@ static const char *reason(int status)
 static int send_all(struct mg_connection *c, int status, const char *type, const char *body, size_t n, size_t nheader)
 {
     char head[512], more[64] = "", *whole;
+    const char *path = mg_get_request_info(c)->local_uri ? mg_get_request_info(c)->local_uri : ""; /* a browser asks for the key of the page */
     bool close = atomic_load(&serve_draining) || (status >= 400 && status != 429 && status != 404); /* what was not read must not be taken for a request */
     if (nheader) snprintf(more, sizeof more, "Inference-Header-Content-Length: %zu\r\n", nheader);
     int k = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%sConnection: %s\r\n\r\n", status, reason(status), type, n, more,
-                     status == 401 ? "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
+                     status == 401 ? !strcmp(path, "/") ? "WWW-Authenticate: Basic realm=\"rushlight: the key is the password\"\r\n" : "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
     if (close) mg_disable_connection_keep_alive(c);
     if (n < 65536 && (whole = malloc((size_t)k + n + 1))) { /* one packet */
         memcpy(whole, head, (size_t)k);
@@ -298,33 +299,10 @@ static void put_entry(serve_entry *e, void *arg)
     serve_print(l->t, "}");
 }
 
-static void put_metrics(serve_entry *e, void *arg)
-{
-    serve_text *t = arg;
-    serve_stats *s = &e->stats;
-    char label[256];
-    snprintf(label, sizeof label, "model=\"%s\",version=\"%s\"", e->name, e->version);
-    serve_print(t, "rushlight_requests_total{%s,outcome=\"success\"} %llu\n", label, atomic_load(&s->success.n));
-    serve_print(t, "rushlight_requests_total{%s,outcome=\"fail\"} %llu\n", label, atomic_load(&s->fail.n));
-    serve_print(t, "rushlight_refused_total{%s} %llu\nrushlight_timeouts_total{%s} %llu\n", label, atomic_load(&s->refused), label, atomic_load(&s->timed_out));
-    serve_print(t, "rushlight_executions_total{%s} %llu\nrushlight_rows_total{%s} %llu\n", label, atomic_load(&s->executions), label, atomic_load(&s->rows));
-    serve_print(t, "rushlight_queue_seconds_total{%s} %.9f\nrushlight_compute_seconds_total{%s} %.9f\n", label, (double)atomic_load(&s->waited.ns) * 1e-9, label, (double)atomic_load(&s->infer.ns) * 1e-9);
-    serve_print(t, "rushlight_tokens_total{%s,kind=\"read\"} %llu\nrushlight_tokens_total{%s,kind=\"made\"} %llu\n", label, atomic_load(&s->tokens_read), label, atomic_load(&s->tokens_made));
-    unsigned long long sum = 0;
-    for (int k = 0; k < SERVE_BUCKETS; ++k) {
-        sum += atomic_load(&s->bucket[k]);
-        if (k == SERVE_BUCKETS - 1) serve_print(t, "rushlight_request_seconds_bucket{%s,le=\"+Inf\"} %llu\n", label, sum);
-        else serve_print(t, "rushlight_request_seconds_bucket{%s,le=\"%g\"} %llu\n", label, 1e-4 * (double)(1 << k), sum);
-    }
-    serve_print(t, "rushlight_request_seconds_sum{%s} %.9f\nrushlight_request_seconds_count{%s} %llu\n", label, (double)(atomic_load(&s->success.ns) + atomic_load(&s->fail.ns)) * 1e-9, label, sum);
-    serve_print(t, "rushlight_model_ready{%s} %d\nrushlight_queued{%s} %d\n", label, e->model != NULL, label, e->model ? e->model->waiting : 0);
-}
-
 static int metrics(struct mg_connection *c)
 {
     serve_text t = {0};
-    serve_print(&t, "# TYPE rushlight_requests_total counter\n# TYPE rushlight_request_seconds histogram\n# TYPE rushlight_model_ready gauge\n# TYPE rushlight_queued gauge\n");
-    serve_repository_each(put_metrics, &t);
+    serve_metrics(&t, atomic_load(&answering), atomic_load(&held));
     return serve_send(c, 200, "text/plain; version=0.0.4", &t);
 }
 
@@ -415,8 +393,18 @@ static int repository_path(struct mg_connection *c, char *path)
     return change(c, name, !strcmp(what, "load"));
 }
 
+/* page.html: models, a form to try one, how long requests take. */
+static int page(struct mg_connection *c)
+{
+    static const char text[] =
+#include "page.inc"
+        ;
+    return send_all(c, 200, "text/html; charset=utf-8", text, sizeof text - 1, 0);
+}
+
 static int route(struct mg_connection *c, char *path, bool post)
 {
+    if (!strcmp(path, "/") && !post) return page(c);
     if (!strcmp(path, "/metrics") && !post) return metrics(c);
     if (!strcmp(path, "/v2") && !post) return about(c);
     if (!strcmp(path, "/v2/health/live")) return health(c, false);
@@ -442,11 +430,28 @@ static bool same(const char *a, const char *key)
     return !different;
 }
 
+/* The key as a browser sends it: the password of a user of any name. */
+static bool is_password(const char *told, const char *key)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char text[512];
+    size_t n = 0;
+    unsigned bits = 0, have = 0;
+    for (const char *d; *told && *told != '=' && n + 1 < sizeof text && (d = strchr(digits, *told)); ++told) {
+        bits = bits << 6 | (unsigned)(d - digits);
+        if ((have += 6) >= 8) text[n++] = (char)(bits >> (have -= 8));
+    }
+    text[n] = 0;
+    const char *colon = strchr(text, ':');
+    return colon && same(colon + 1, key);
+}
+
 static bool may(struct mg_connection *c)
 {
     const char *bearer = mg_get_header(c, "Authorization"), *key = mg_get_header(c, "X-API-Key");
     if (!serve_given.key) return true;
-    return (bearer && !strncasecmp(bearer, "Bearer ", 7) && same(bearer + 7, serve_given.key)) || (key && same(key, serve_given.key));
+    return (bearer && !strncasecmp(bearer, "Bearer ", 7) && same(bearer + 7, serve_given.key)) ||
+           (bearer && !strncasecmp(bearer, "Basic ", 6) && is_password(bearer + 6, serve_given.key)) || (key && same(key, serve_given.key));
 }
 
 static int handle(struct mg_connection *c, void *arg)
@@ -461,14 +466,8 @@ static int handle(struct mg_connection *c, void *arg)
     else if (!post && !get) status = serve_send_error(c, 405, "only GET and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
-    if (serve_given.log) {
-        serve_text t = {0};
-        serve_print(&t, "{\"method\":\"%s\",\"path\":", post ? "POST" : get ? "GET" : "?");
-        serve_put_json(&t, info->local_uri ? info->local_uri : "");
-        serve_print(&t, ",\"status\":%d,\"us\":%llu,\"from\":\"%s\"}\n", status, (unsigned long long)(serve_now() - begin) / 1000, info->remote_addr);
-        if (t.p) fputs(t.p, stderr);
-        free(t.p);
-    }
+    if (status >= 0 && status < 600) atomic_fetch_add(&serve_responses[status], 1);
+    if (serve_given.log) serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
     rush_error_clear();
     atomic_fetch_sub(&answering, 1);
     return status;
@@ -476,22 +475,27 @@ static int handle(struct mg_connection *c, void *arg)
 
 static int quiet(const struct mg_connection *c, const char *message)
 {
-    rush_log(2, "%s", message);
+    rush_log(3, "%s", message);
     return 1;
 }
 
 int serve_http_begin(void)
 {
     char ports[128], threads[16], timeout[24];
-    snprintf(ports, sizeof ports, "%s:%d", serve_given.host, serve_given.port);
+    const char *pem = serve_given.tls;
+    if (pem) RUSH_CHECK(mg_init_library(MG_FEATURES_TLS) & MG_FEATURES_TLS, RUSH_NOT_IMPLEMENTED, "civetweb could not load OpenSSL: libssl.so is missing, or of a version that it does not know (docs/serve.md)");
+    else mg_init_library(0);
+    snprintf(ports, sizeof ports, "%s:%d%s", serve_given.host, serve_given.port, pem ? "s" : "");
     snprintf(threads, sizeof threads, "%d", serve_given.connections);
     snprintf(timeout, sizeof timeout, "%lld", (long long)serve_given.timeout_ms);
     const char *options[] = {"listening_ports", ports, "num_threads", threads, "enable_keep_alive", "yes", "keep_alive_timeout_ms", timeout, "request_timeout_ms", timeout, "tcp_nodelay", "1",
-                             "max_request_size", "16384", "enable_directory_listing", "no", NULL};
+                             "max_request_size", "16384", "enable_directory_listing", "no", pem ? "ssl_certificate" : NULL, pem, "ssl_protocol_version", "4" /* TLS 1.2 and above */, NULL};
     const struct mg_callbacks callbacks = {.log_message = quiet};
-    mg_init_library(0);
-    server = mg_start(&callbacks, NULL, options);
-    RUSH_CHECK(server, RUSH_IO_ERROR, "cannot listen at %s: %s", ports, strerror(errno));
+    char why[256] = "";
+    struct mg_init_data init = {.callbacks = &callbacks, .configuration_options = options};
+    struct mg_error_data error = {.text = why, .text_buffer_size = sizeof why};
+    server = mg_start2(&init, &error);
+    RUSH_CHECK(server, RUSH_IO_ERROR, "cannot listen at %s%s: %s", ports, pem ? " with that certificate and key" : "", *why ? why : strerror(errno));
     mg_set_request_handler(server, "/", handle, NULL);
     struct mg_server_port port[4];
     if (mg_get_server_ports(server, 4, port) > 0) serve_given.port = port[0].port;

@@ -182,7 +182,11 @@ static int refresh(serve_entry *e, bool anyway)
     if (!anyway && !memcmp(stamp, e->stamp, sizeof stamp)) return 0;
     memcpy(e->stamp, stamp, sizeof stamp);
     serve_model *fresh = serve_model_load(e->name, e->version, e->path, &e->stats);
-    if (fresh) return replace(e, fresh, ""), 1;
+    if (fresh) {
+        atomic_fetch_add(&e->stats.loads, 1);
+        rush_log(2, "%s: loaded", e->path);
+        return replace(e, fresh, ""), 1;
+    }
     rush_log(1, "%s: %s", e->path, rush_error());
     pthread_mutex_lock(&lock);
     copy(e->reason, sizeof e->reason, rush_error());

@@ -19,7 +19,7 @@
 enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512 };
 
 typedef struct serve_options {
-    const char *dir, *host, *key;
+    const char *dir, *host, *key, *tls; /* tls: a file with certificate and key; NULL: none */
     int port, connections, instances, max_batch, queue;
     int64_t delay_us, timeout_ms, grace_ms, context; /* context: tokens that language models remember; 0: the model's own */
     size_t max_bytes, max_held; /* of one request; of all that are being answered */
@@ -52,7 +52,7 @@ typedef struct serve_count { atomic_ullong n, ns; } serve_count;
 enum { SERVE_BUCKETS = 16 };
 typedef struct serve_stats {
     serve_count success, fail, waited, input, infer, output;
-    atomic_ullong executions, rows, refused, timed_out, last_ms, tokens_read, tokens_made;
+    atomic_ullong executions, rows, refused, timed_out, last_ms, tokens_read, tokens_made, loads;
     atomic_ullong bucket[SERVE_BUCKETS]; /* requests that took at most 2^k * 100 us */
 } serve_stats;
 
@@ -174,6 +174,13 @@ int serve_body_read(struct mg_connection *, char **body, size_t *n);            
 const char *serve_body_why(int status);
 void serve_body_free(char *body, size_t n);
 void serve_note(serve_model *, bool well, uint64_t begin); /* a request that is answered */
+
+/* ---- counts and the log: metrics.c ---- */
+
+extern atomic_ullong serve_responses[600]; /* by status */
+void serve_metrics(serve_text *, int answering, size_t held);
+void serve_log(int level, const char *message, void *); /* for rush_log_to() */
+void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from);
 
 /* ---- OpenAI's paths: openai.c ---- */
 

@@ -1,13 +1,17 @@
 """`rushlight serve`: the KServe v2 protocol by plain HTTP, and by tritonclient where that is installed."""
+import base64
 import concurrent.futures
 import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
+import threading
 
 import pytest
 import rushlight as torch
@@ -27,13 +31,13 @@ def save(path, factor):
 
 
 class Server:
-    def __init__(self, folder, *options, key=None):
+    def __init__(self, folder, *options, key=None, env={}):
         self.process = subprocess.Popen([str(SERVER), "serve", str(folder), "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **({"RUSHLIGHT_API_KEY": key} if key else {})})
+                                        env={**os.environ, **env, **({"RUSHLIGHT_API_KEY": key} if key else {})})
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
 
-    def ask(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+    def ask(self, method, path, body=None, headers=None, tls=None):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=tls) if tls else http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         content = answer.read()
@@ -138,6 +142,110 @@ def test_many_at_once_and_a_new_file(server):
     assert server.ask("POST", "/v2/repository/models/times/load")[0] == 200
 
 
+def test_many_reloads_under_load(tmp_path):
+    """A model is loaded again and again while others ask for it: each answer is a right one."""
+    save(tmp_path / "again.pt", 3.)
+    server = Server(tmp_path)
+    ended = threading.Event()
+
+    def ask_until_the_end():
+        answers = 0
+        while not ended.is_set() or not answers:
+            status, content, _ = server.infer([1, 2, 3], "again")
+            assert status == 200 and json.loads(content)["outputs"][0]["data"] == [3, 6, 9]
+            answers += 1
+        return answers
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        askers = [pool.submit(ask_until_the_end) for _ in range(4)]
+        loads = [server.ask("POST", "/v2/repository/models/again/load")[0] for _ in range(40)]
+        ended.set()
+        assert loads == [200] * 40 and all(a.result() for a in askers)
+    server.end()
+
+
+def families_of(text):
+    """{name: (type, samples)} of Prometheus' text format; the lines of a family stand together, below its HELP and TYPE."""
+    families, name = {}, None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name = line.split()[2]
+            assert name not in families and len(line.split()) > 3
+            families[name] = [None, {}]
+        elif line.startswith("# TYPE "):
+            assert line.split()[2] == name
+            families[name][0] = line.split()[3]
+        else:
+            sample, value = line.rsplit(" ", 1)
+            assert sample.split("{")[0] in [name + end for end in ("", *(("_bucket", "_sum", "_count") if families[name][0] == "histogram" else ()))]
+            assert sample not in families[name][1]
+            families[name][1][sample] = float(value)
+    return families
+
+
+def test_metrics(server):
+    def now():
+        return families_of(server.ask("GET", "/metrics")[1].decode())
+    label, before = '{model="times",version="1"}', now()
+    assert server.infer([1, 2, 3])[0] == 200 and server.infer([1, 2, 3], "none")[0] == 404 and server.ask("POST", "/v2/models/times/infer", b"{}")[0] == 400
+    after = now()
+
+    def more(family, sample):
+        return after["rushlight_" + family][1]["rushlight_" + sample] - before["rushlight_" + family][1].get("rushlight_" + sample, 0)
+    assert [more("requests_total", f'requests_total{{model="times",version="1",outcome="{o}"}}') for o in ("success", "fail")] == [1, 1]
+    assert more("executions_total", "executions_total" + label) == more("rows_total", "rows_total" + label) == 1
+    assert more("request_seconds", "request_seconds_count" + label) == 2 and more("request_seconds", "request_seconds_sum" + label) > 0
+    assert [more("http_responses_total", f'http_responses_total{{code="{c}"}}') for c in (404, 400)] == [1, 1]
+    assert after["process_resident_memory_bytes"][1]["process_resident_memory_bytes"] > 1e6 and after["rushlight_loads_total"][1]["rushlight_loads_total" + label] >= 1
+    parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
+    assert {f.name for f in parser.text_string_to_metric_families(server.ask("GET", "/metrics")[1].decode())} == {n.removesuffix("_total") for n in after}
+
+
+def test_the_log_is_json(tmp_path):
+    save(tmp_path / "times.pt", 2.)
+    (tmp_path / "wrong.pt").write_bytes(b"no model")
+    server = Server(tmp_path, "--log")
+    server.ask("GET", '/v2/"%ff')
+    server.infer([1, 2, 3])
+    server.process.send_signal(signal.SIGTERM)
+    lines = [json.loads(line) for line in server.process.communicate(timeout=60)[1].splitlines()]
+    requests = [line for line in lines if "path" in line]
+    assert [(r["method"], r["status"]) for r in requests] == [("GET", 404), ("POST", 200)] and requests[0]["path"].startswith('/v2/"')
+    assert {"at", "level", "us", "from"} <= set(requests[0])
+    assert any(line["level"] == "warning" and "wrong.pt" in line["message"] for line in lines) and any("times.pt: loaded" in line.get("message", "") for line in lines)
+
+
+def test_tls(tmp_path):
+    openssl = shutil.which("openssl") or pytest.skip("the command openssl is not installed")
+    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", tmp_path / "key", "-out", tmp_path / "certificate", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    (tmp_path / "both").write_bytes((tmp_path / "certificate").read_bytes() + (tmp_path / "key").read_bytes())
+    (tmp_path / "models").mkdir()
+    save(tmp_path / "models" / "times.pt", 2.)
+    env = {}
+
+    def serve_without_the_key():
+        ended = subprocess.run([SERVER, "serve", tmp_path / "models", "--port", "0", "--tls", tmp_path / "certificate"], capture_output=True, text=True, env={**os.environ, **env})
+        assert ended.returncode == 1
+        return ended.stderr
+    if "libssl.so" in serve_without_the_key():      # what docs/serve.md says of civetweb 1.15 with OpenSSL 3
+        source = "void *SSL_get1_peer_certificate(const void *); void *SSL_get_peer_certificate(const void *s) { return SSL_get1_peer_certificate(s); }"
+        made = subprocess.run(["cc", "-x", "c", "-", "-shared", "-fPIC", "-o", tmp_path / "libssl.so", "-l:libssl.so.3"], input=source, capture_output=True, text=True) if shutil.which("cc") else None
+        if not made or made.returncode:
+            pytest.skip("civetweb finds no OpenSSL that it knows, and there is no compiler or no libssl.so.3")
+        env["LD_LIBRARY_PATH"] = f"{tmp_path}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        if "libssl.so" in serve_without_the_key():
+            pytest.skip("civetweb finds no OpenSSL that it knows (libcrypto.so is missing)")
+    assert "certificate" in serve_without_the_key()
+    server = Server(tmp_path / "models", "--tls", str(tmp_path / "both"), env=env)
+    trusting = ssl.create_default_context(cafile=tmp_path / "certificate")
+    assert server.ask("GET", "/v2/health/ready", tls=trusting)[0] == 200
+    with pytest.raises(ssl.SSLCertVerificationError):
+        server.ask("GET", "/v2/health/ready", tls=ssl.create_default_context())
+    with pytest.raises((http.client.HTTPException, OSError)):        # nothing is answered in the open
+        server.ask("GET", "/v2/health/ready")
+    server.end()
+
+
 def test_tritonclient(server):
     client_module = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
     numpy = pytest.importorskip("numpy")
@@ -172,6 +280,9 @@ def test_key_and_end(tmp_path):
     assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secre"})[0] == 401
     assert server.ask("GET", "/v2/health/live", headers={"Authorization": "Bearer secret"})[0] == 200
     assert server.ask("GET", "/v2/health/live", headers={"X-API-Key": "secret"})[0] == 200
+    for password, status in ((b"any:secret", 200), (b":secret", 200), (b"secret", 401), (b"any:secre", 401), (b"any:", 401), (b"a" * 1000 + b":secret", 401)):
+        assert server.ask("GET", "/", headers={"Authorization": "Basic " + base64.b64encode(password).decode()})[0] == status
+    assert server.ask("GET", "/")[2]["WWW-Authenticate"].startswith("Basic") and server.ask("GET", "/v2")[2]["WWW-Authenticate"] == "Bearer"
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}]})
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:     # half of a request is read when the end is asked for
         s.sendall(f"POST /v2/models/times/infer HTTP/1.1\r\nX-API-Key: secret\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n{body[:20]}".encode())
