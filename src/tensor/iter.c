@@ -276,6 +276,10 @@ static void gather_rows(char *to, const char *from, int64_t next, int64_t step, 
         for (int64_t r = 0; r < rows; r++, from += next, to += cols * step) memcpy(to, from, (size_t)(cols * step));
         return;
     }
+    if (next == (int64_t)bytes) {
+        rush_k_copy->transpose(to, cols * next, from, step, rows, cols, bytes);
+        return;
+    }
     switch (bytes) {
     case 1: GATHER(uint8_t) break;
     case 2: GATHER(uint16_t) break;

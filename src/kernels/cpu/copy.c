@@ -158,6 +158,19 @@ static const step steps[RUSH_DTYPES] = {
 
 /* ---- strides ---- */
 
+/* Every k-th element, where k is small and known to the compiler: channels of an image. */
+#define EVERY(T, k)                                                                                     \
+    if (size == sizeof(T) && ss == k * (int64_t)sizeof(T)) {                                            \
+        for (int64_t i = 0; i < n; i++) ((T *)d)[i] = ((const T *)s)[k * i];                            \
+        return true;                                                                                    \
+    }
+#define EVERY_SIZE(k) EVERY(uint8_t, k) EVERY(uint16_t, k) EVERY(uint32_t, k)
+static bool every(char *restrict d, const char *restrict s, int64_t ss, int64_t n, size_t size)
+{
+    EVERY_SIZE(2) EVERY_SIZE(3) EVERY_SIZE(4)
+    return false;
+}
+
 /* dst and src are of `size` bytes, which is the element's or 0 (then the element is repeated). */
 static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t size)
 {
@@ -180,6 +193,7 @@ static void copy_strided(char *d, int64_t ds, const char *s, int64_t ss, int64_t
         for (i = 0; i < n; i++) ((uint64_t *)d)[i] = v;
         return;
     }
+    if (ds == (int64_t)size && n >= 16 && every(d, s, ss, n, size)) return;
     switch (size) {
     case 1:
         for (i = 0; i < n; i++) d[i * ds] = s[i * ss];
@@ -295,9 +309,24 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
 TRANSPOSE(transpose_words, uint32_t, 8, 3, LOW8, HIGH8)
 TRANSPOSE(transpose_bytes, uint8_t, 16, 4, LOW16, HIGH16)
 
+/* k planes into elements of k numbers that lie together, for k known to the compiler. */
+#define JOIN(T, k)                                                                                      \
+    if (size == sizeof(T) && cols == k) {                                                               \
+        for (int64_t r = 0; r < rows; r++)                                                              \
+            for (int c = 0; c < k; c++) ((T *)dst)[r * k + c] = ((const T *)(src + c * srow))[r];       \
+        return true;                                                                                    \
+    }
+#define JOIN_SIZE(k) JOIN(uint8_t, k) JOIN(uint16_t, k) JOIN(uint32_t, k)
+static bool join(char *restrict dst, const char *restrict src, int64_t srow, int64_t rows, int64_t cols, size_t size)
+{
+    JOIN_SIZE(2) JOIN_SIZE(3) JOIN_SIZE(4)
+    return false;
+}
+
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
     int64_t r = 0;
+    if (drow == cols * (int64_t)size && join(dst, src, srow, rows, cols, size)) return;
 #if VBYTES == 64
     if (size == 4 && drow % 4 == 0 && srow % 4 == 0) {
         transpose16((float *)dst, drow / 4, (const float *)src, srow / 4, cols, rows);

@@ -6,6 +6,9 @@
 #include "kernels/cpu/resample.h"
 
 #include <math.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -68,10 +71,68 @@ typedef struct bytes_job {
     const rush_taps *t;
     const int16_t *weight;
     int bits;
-    int64_t inner;
+    int64_t stride, outer, inner; /* of weights; of x and y */
     const uint8_t *x;
     uint8_t *y;
 } bytes_job;
+
+/* One pixel of 3 or 4 channels that lie together: the sum of count pixels. */
+#if defined(__AVX2__)
+/* Four pixels: the first two side by side in the lower half, the others in the upper one. */
+static inline __attribute__((always_inline)) __m256i four(__m128i near, const int16_t *w, const int channels)
+{
+    const char no = -128, a = (char)channels, b = (char)(2 * a), c = (char)(3 * a), last = a == 4;
+    const __m256i pairs = _mm256_setr_epi8(0, no, a, no, 1, no, a + 1, no, 2, no, a + 2, no, last ? 3 : no, no, last ? a + 3 : no, no, //
+                                           b, no, c, no, b + 1, no, c + 1, no, b + 2, no, c + 2, no, last ? b + 3 : no, no, last ? c + 3 : no, no);
+    int64_t weights;
+    memcpy(&weights, w, sizeof weights);
+    const __m256i spread = _mm256_permutevar8x32_epi32(_mm256_set1_epi64x(weights), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+    return _mm256_madd_epi16(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(near), pairs), spread);
+}
+
+static inline __attribute__((always_inline)) void pixel(int bits, const int16_t *w, int count, const uint8_t *x, const uint8_t *end, uint8_t *y, const int channels)
+{
+    __m256i sum = _mm256_setzero_si256();
+    if (end - x >= count * channels + 16)
+        for (int k = 0; k < count; k += 4) sum = _mm256_add_epi32(sum, four(_mm_loadu_si128((const void *)(x + k * channels)), w + k, channels));
+    else
+        for (int k = 0; k < count; k += 4) {
+            uint8_t near[16] = {0}; /* nothing is read behind the last pixel */
+            memcpy(near, x + k * channels, (size_t)least(16, end - x - k * channels));
+            sum = _mm256_add_epi32(sum, four(_mm_loadu_si128((const void *)near), w + k, channels));
+        }
+    __m128i both = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    both = _mm_sra_epi32(_mm_add_epi32(both, _mm_set1_epi32(1 << (bits - 1))), _mm_cvtsi32_si128(bits));
+    both = _mm_packs_epi32(both, both);
+    int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(both, both));
+    memcpy(y, &bytes, (size_t)channels);
+}
+#else
+static inline void pixel(int bits, const int16_t *w, int count, const uint8_t *x, const uint8_t *end, uint8_t *y, const int channels)
+{
+    (void)end;
+    for (int c = 0; c < channels; ++c) {
+        int32_t sum = 1 << (bits - 1);
+        for (int k = 0; k < count; ++k) sum += x[k * channels + c] * w[k];
+        sum >>= bits;
+        y[c] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+}
+#endif
+
+#define PIXELS(channels)                                                                                              \
+    static void pixels##channels(void *arg, int64_t begin, int64_t end) /* rows of them */                            \
+    {                                                                                                                 \
+        const bytes_job j = *(const bytes_job *)arg;                                                                  \
+        const rush_taps t = *j.t;                                                                                     \
+        const uint8_t *last = j.x + j.outer * t.n * channels, *x = j.x + begin * t.n * channels;                      \
+        uint8_t *y = j.y + begin * t.m * channels;                                                                    \
+        for (int64_t r = begin; r < end; ++r, x += t.n * channels)                                                    \
+            for (int64_t o = 0; o < t.m; ++o, y += channels)                                                          \
+                pixel(j.bits, j.weight + o * j.stride, (int)t.count[o], x + t.begin[o] * channels, last, y, channels); \
+    }
+PIXELS(3)
+PIXELS(4)
 
 static void bytes_rows(void *arg, int64_t begin, int64_t end)
 {
@@ -80,7 +141,7 @@ static void bytes_rows(void *arg, int64_t begin, int64_t end)
     const rush_taps *t = j->t;
     for (int64_t at = begin; at < end; ++at) {
         const int64_t o = at % t->m;
-        const int16_t *w = j->weight + o * t->most;
+        const int16_t *w = j->weight + o * j->stride;
         const uint8_t *rows = j->x + (at / t->m * t->n + t->begin[o]) * j->inner;
         for (int64_t c = 0; c < j->inner; c += WIDE) {
             const int n = (int)least(WIDE, j->inner - c);
@@ -107,8 +168,9 @@ static void bytes_rows(void *arg, int64_t begin, int64_t end)
 
 static void along_u8(const rush_taps *t, const int16_t *weight, int bits, int64_t outer, int64_t inner, const uint8_t *x, uint8_t *y)
 {
-    bytes_job j = {t, weight, bits, inner, x, y};
-    rush_parallel_for(outer * t->m, most(1, 16384 / most(1, inner)), bytes_rows, &j);
+    bytes_job j = {t, weight, bits, rush_whole_weights(t), outer, inner, x, y};
+    if (inner == 3 || inner == 4) rush_parallel_for(outer, most(1, 16384 / most(1, t->m)), inner == 3 ? pixels3 : pixels4, &j);
+    else rush_parallel_for(outer * t->m, most(1, 16384 / most(1, inner)), bytes_rows, &j);
 }
 
 #define T float

@@ -13,6 +13,9 @@ typedef struct rush_taps {
     bool repeats;      /* each is one element, with weight 1 */
 } rush_taps;
 
+/* Room for the weights of one element as whole numbers: behind the last are zeros, up to a multiple of four. */
+static inline int64_t rush_whole_weights(const rush_taps *t) { return (t->most + 3) / 4 * 4; }
+
 /* Nearest neighbours: element (z, y, w) of each result is element (from[0][z], from[1][y], from[2][w]) of `item` bytes. */
 typedef struct rush_nearest {
     int64_t outer, n[3], m[3], item;

@@ -141,40 +141,53 @@ static rush_tensor *passes(const mode *m, rush_tensor *x, const int64_t *size, b
 /* The weights as whole numbers of as many bits behind the point as 16 hold; how many; -1. After Pillow's resampling, as in PyTorch. */
 static int whole_weights(const rush_taps *t, int16_t **whole)
 {
-    const int64_t n = t->m * t->most;
+    const int64_t room = rush_whole_weights(t);
     double largest = 0;
     int bits = 0;
-    *whole = rush_scope_alloc(sizeof **whole * (size_t)n);
+    *whole = rush_scope_alloc(sizeof **whole * (size_t)(t->m * room));
     if (!*whole) return -1;
+    memset(*whole, 0, sizeof **whole * (size_t)(t->m * room));
     for (int64_t o = 0; o < t->m; ++o)
         for (int64_t k = 0; k < t->count[o]; ++k) largest = RUSH_MAX(largest, t->weight[o * t->most + k]);
     while (bits < 22 && (int)(0.5 + largest * (double)(1 << (bits + 1))) < 1 << 15) ++bits;
     for (int64_t o = 0; o < t->m; ++o)
         for (int64_t k = 0; k < t->count[o]; ++k) {
             double w = t->weight[o * t->most + k];
-            (*whole)[o * t->most + k] = (int16_t)(w * (double)(1 << bits) + (w < 0 ? -0.5 : 0.5));
+            (*whole)[o * room + k] = (int16_t)(w * (double)(1 << bits) + (w < 0 ? -0.5 : 0.5));
         }
     return bits;
 }
 
-/* Bytes of images, in whole numbers, rows and then columns; a row is summed with its neighbours beside it, so what is first is transposed. */
+/* One pass of bytes, in whole numbers, along dimension d of x, which is contiguous; a row is summed with its neighbours beside it. */
+static rush_tensor *byte_pass(const mode *m, const rush_tensor *x, int d, int64_t size, bool align, double given)
+{
+    rush_taps t;
+    int16_t *weight;
+    int64_t dims[4], outer = 1, inner = 1;
+    if (!x || make_taps(&t, m, x->size[d], size, align, given, false)) return NULL;
+    int bits = whole_weights(&t, &weight);
+    memcpy(dims, x->size, sizeof dims);
+    for (int i = 0; i < d; ++i) outer *= dims[i];
+    for (int i = d + 1; i < 4; ++i) inner *= dims[i];
+    dims[d] = size;
+    rush_tensor *y = bits < 0 ? NULL : rush_tensor_new(RUSH_U8, x->device, 4, dims);
+    if (y) rush_k_resample->along_u8(&t, weight, bits, outer, inner, rush_ptr(x), rush_ptr(y));
+    return y;
+}
+
+/* Bytes of images, rows and then columns. Pixels of colour are summed as such, their channels together; else the rows are transposed first. */
 static rush_tensor *byte_passes(const mode *m, rush_tensor *x, const int64_t *size, bool align, const double *given)
 {
-    x = rush_contiguous_copy(x);
-    for (int d = 3; d >= 2 && x; --d) {
-        rush_taps t;
-        int16_t *weight;
-        int64_t dims[4] = {x->size[0], x->size[1], size[d - 2], x->size[5 - d]};
-        if (x->size[d] == dims[2]) continue;
-        if (make_taps(&t, m, x->size[d], dims[2], align, given[d - 2], false)) return NULL;
-        int bits = whole_weights(&t, &weight);
-        if (d == 3) x = rush_contiguous_copy(transpose(x, 2, 3));
-        rush_tensor *y = bits < 0 || !x ? NULL : rush_tensor_new(RUSH_U8, x->device, 4, dims);
-        if (!y) return NULL;
-        rush_k_resample->along_u8(&t, weight, bits, dims[0] * dims[1], dims[3], rush_ptr(x), rush_ptr(y));
-        x = d == 3 ? rush_contiguous_copy(transpose(y, 2, 3)) : y;
+    const bool wide = x->size[3] != size[1], high = x->size[2] != size[0];
+    if (x->size[1] == 3 || x->size[1] == 4) {
+        x = rush_contiguous_copy(transpose(transpose(x, 1, 2), 2, 3));
+        if (wide) x = byte_pass(m, x, 2, size[1], align, given[1]);
+        if (high) x = byte_pass(m, x, 1, size[0], align, given[0]);
+        return x ? transpose(transpose(x, 2, 3), 1, 2) : NULL;
     }
-    return x;
+    if (wide) x = rush_contiguous_copy(transpose(byte_pass(m, rush_contiguous_copy(transpose(x, 2, 3)), 2, size[1], align, given[1]), 2, 3));
+    else x = rush_contiguous_copy(x);
+    return high ? byte_pass(m, x, 2, size[0], align, given[0]) : x;
 }
 
 /* Each result is one element of x, so its type does not matter. x and y are laid out alike, contiguous or channels last. */
