@@ -91,6 +91,14 @@ RUSH_HOT rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, 
     return rush_out(out, i, dtype, on->device, ndim, size);
 }
 
+rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format f, const rush_tensor *on, rush_dtype dtype, int ndim, const int64_t *size)
+{
+    int64_t stride[RUSH_MAXDIM];
+    if (HAS(out[i]) || f == RUSH_CONTIGUOUS) return rush_out(out, i, dtype, on->device, ndim, size);
+    rush_strides_for(f, ndim, size, stride);
+    return set(out, i, rush_tensor_new_strided(dtype, on->device, ndim, size, stride));
+}
+
 rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush_dtype dtype)
 {
     if (HAS(out[i]) || rush_contiguous(like)) return rush_out(out, i, dtype, like->device, like->ndim, like->size);

@@ -92,6 +92,7 @@ rush_tensor *rush_out_like(rush_value *out, int i, const rush_tensor *like, rush
 /* -1: a result of this dtype cannot be written to `given`: of in-place forms and RUSH_OUT_CASTS by category, else by dtype. */
 int rush_out_takes(const rush_op *, bool inplace, rush_dtype, const rush_tensor *given);
 rush_tensor *rush_out_t(rush_value *out, int i, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
+rush_tensor *rush_out_format(rush_value *out, int i, rush_memory_format, const rush_tensor *on, rush_dtype, int ndim, const int64_t *size);
 void rush_out_view(rush_value *out, int i, rush_tensor *view);    /* result i is this tensor, as it is */
 /* A tensor list result; the array lives in the scope. */
 RUSH_PY rush_tensor **rush_out_list(rush_value *out, int i, size_t n);

@@ -102,6 +102,19 @@ bool rush_contiguous_as(const rush_tensor *t, rush_memory_format f)
     return t->numel == 0 || t->flags & RUSH_T_CHANNELS_LAST;
 }
 
+rush_memory_format rush_format_of(const rush_tensor *t)
+{
+    if ((t->ndim != 4 && t->ndim != 5) || !rush_in_memory(t) || t->stride[1] == 0) return RUSH_CONTIGUOUS;
+    int64_t reached = 0; /* by the dimensions within: channels, then the last one, and on to the first */
+    for (int k = 0; k < t->ndim; ++k) {
+        int d = k == 0 ? 1 : k == t->ndim - 1 ? 0 : t->ndim - k;
+        /* one channel of one pixel each is no less contiguous */
+        if (t->size[d] == 0 || t->stride[d] < reached || (d == 0 && reached == t->stride[1])) return RUSH_CONTIGUOUS;
+        reached = t->stride[d] * t->size[d];
+    }
+    return t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D;
+}
+
 bool rush_view_strides(const rush_tensor *t, int ndim, const int64_t *size, int64_t *stride)
 {
     if (t->numel == 0) {

@@ -159,6 +159,8 @@ RUSH_PY int rush_version_own(rush_tensor *, unsigned from); /* a counter that on
 static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RUSH_STRIDED || t->layout == RUSH_QUANTIZED; }
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
+/* The format that results take from t: channels last where its strides are in that order, though it may have holes (a part of an image). */
+rush_memory_format rush_format_of(const rush_tensor *t);
 RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
 /* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly, 3 maybe (one of them has
  * holes: PyTorch does not look closer, and lets it pass). */

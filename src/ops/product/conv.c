@@ -291,15 +291,8 @@ static int convolution_dtype(const rush_tensor *t)
 /* Channels-last in gives channels-last out, by the input or the weight. */
 static rush_tensor *result_of(rush_value *out, int i, const rush_tensor *x, const rush_tensor *w, int ndim, const int64_t *size)
 {
-    if (HAS(out[i])) return rush_out_t(out, i, x, x->dtype, ndim, size);
-    int64_t stride[RUSH_MAXDIM];
-    int f = ndim == 5 ? RUSH_CHANNELS_LAST_3D : ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS;
-    bool last = f != RUSH_CONTIGUOUS && ((rush_contiguous_as(x, f) && !rush_contiguous(x)) || (rush_contiguous_as(w, f) && !rush_contiguous(w)));
-    if (!last) return rush_out_t(out, i, x, x->dtype, ndim, size);
-    rush_strides_for(f, ndim, size, stride);
-    rush_tensor *t = rush_tensor_new_strided(x->dtype, x->device, ndim, size, stride);
-    rush_out_view(out, i, t);
-    return t;
+    rush_memory_format f = rush_format_of(x);
+    return rush_out_format(out, i, f == RUSH_CONTIGUOUS && w->ndim == ndim ? rush_format_of(w) : f, x, x->dtype, ndim, size);
 }
 
 static int convolution_shape(const rush_op *op, const rush_value *in, rush_value *out)

@@ -145,7 +145,7 @@ static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
                        "Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld for tensor number %lld in the list.", dim,
                        (long long)first->size[d], (long long)t->size[d], (long long)k);
         total += t->size[dim];
-        int f = t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) ? n == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D : RUSH_CONTIGUOUS;
+        int f = rush_format_of(t);
         format = format < 0 || format == f ? f : RUSH_CONTIGUOUS;
     }
     rush_dtype d = first->dtype;
@@ -156,13 +156,7 @@ static int cat_shape(const rush_op *op, const rush_value *in, rush_value *out)
         RUSH_CHECK(!rush_overlap(out[0].t, LIST[k]), RUSH_RUNTIME_ERROR,
                    "unsupported operation: the input tensors cannot refer to any of the output memory locations. Found overlap in input tensor %lld",
                    (long long)k);
-    if (format <= RUSH_CONTIGUOUS || HAS(out[0])) return rush_out_t(out, 0, first, d, n, size) ? 0 : -1;
-    int64_t stride[RUSH_MAXDIM];
-    rush_strides_for(format, n, size, stride);
-    rush_tensor *t = rush_tensor_new_strided(d, first->device, n, size, stride);
-    if (!t) return -1;
-    rush_out_view(out, 0, t);
-    return 0;
+    return rush_out_format(out, 0, format < 0 ? RUSH_CONTIGUOUS : (rush_memory_format)format, first, d, n, size) ? 0 : -1;
 }
 
 static void cat_cpu(const rush_op *op, const rush_value *in, rush_value *out)

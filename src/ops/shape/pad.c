@@ -37,13 +37,7 @@ static int constant_pad_shape(const rush_op *op, const rush_value *in, rush_valu
                    "The input size %lld, plus negative padding %lld and %lld, resulted in a negative output size, which is invalid. Check dimension %d of "
                    "your input.", (long long)t->size[d], (long long)low, (long long)high, d);
     }
-    if (!(t->flags & RUSH_T_CHANNELS_LAST) || rush_contiguous(t)) return rush_out_t(out, 0, t, t->dtype, t->ndim, size) ? 0 : -1;
-    int64_t stride[RUSH_MAXDIM];
-    rush_strides_for(t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D, t->ndim, size, stride);
-    rush_tensor *r = rush_tensor_new_strided(t->dtype, t->device, t->ndim, size, stride);
-    if (!r) return -1;
-    rush_out_view(out, 0, r);
-    return 0;
+    return rush_out_format(out, 0, rush_format_of(t), t, t->dtype, t->ndim, size) ? 0 : -1;
 }
 
 static void constant_pad_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -181,22 +175,27 @@ static int bordered_shape(const rush_value *in, rush_value *out, int mode, int d
         RUSH_CHECK(size[d] >= (mode != WRAP), RUSH_RUNTIME_ERROR, "input (%s: %lld) is too small. Calculated output %s: %lld", dim_names[k], (long long)t->size[d],
                    dim_names[k], (long long)size[d]);
     }
-    return rush_out_t(out, 0, t, t->dtype, t->ndim, size) ? 0 : -1;
+    return rush_out_format(out, 0, mode == WRAP ? RUSH_CONTIGUOUS : rush_format_of(t), t, t->dtype, t->ndim, size) ? 0 : -1;
 }
 
 static void bordered(const rush_value *in, rush_value *out, int mode, int dims)
 {
     const rush_tensor *t = rush_contiguous_copy(SELF);
+    rush_tensor *y = rush_contiguous(out[0].t) ? out[0].t : rush_tensor_new(SELF->dtype, SELF->device, SELF->ndim, out[0].t->size);
     int64_t item = rush_dtypes[SELF->dtype].size;
     planes w = {.plan.size = (size_t)item};
-    if (!t || out[0].t->numel == 0 || pad_plan(&w.plan, mode, t->size + t->ndim - dims, dims, in[1])) return;
+    if (!t || !y || y->numel == 0 || pad_plan(&w.plan, mode, t->size + t->ndim - dims, dims, in[1])) return;
     const rush_tables *tables = rush_tables_of[t->device.type];
-    if (RUSH_UNLIKELY(tables != NULL)) return (void)tables->pad(&w.plan, t, out[0].t, false);
-    w.to = rush_ptr(out[0].t);
-    w.from = rush_ptr(t);
-    w.in_bytes = volume(w.plan.in) * item;
-    w.out_bytes = volume(w.plan.out) * item;
-    rush_parallel_for(out[0].t->numel * item / w.out_bytes, 1 + 131072 / w.out_bytes, forward_planes, &w);
+    if (RUSH_UNLIKELY(tables != NULL)) {
+        if (tables->pad(&w.plan, t, y, false)) return;
+    } else {
+        w.to = rush_ptr(y);
+        w.from = rush_ptr(t);
+        w.in_bytes = volume(w.plan.in) * item;
+        w.out_bytes = volume(w.plan.out) * item;
+        rush_parallel_for(y->numel * item / w.out_bytes, 1 + 131072 / w.out_bytes, forward_planes, &w);
+    }
+    if (y != out[0].t) rush_copy_into(out[0].t, y);
 }
 
 static void bordered_grad(rush_grads *s, int mode)

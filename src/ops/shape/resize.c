@@ -108,7 +108,7 @@ static int resize_as_run(const rush_op *op, const rush_value *in, rush_value *ou
     rush_value format = in[2];
     if (may_resize(SELF)) return -1;
     if (HAS(format) && I_(format) == RUSH_PRESERVE)
-        format.i = in[1].t->flags & RUSH_T_CHANNELS_LAST ? in[1].t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CHANNELS_LAST_3D : RUSH_CONTIGUOUS;
+        format.i = rush_format_of(in[1].t);
     return resized(SELF, in[1].t->ndim, in[1].t->size, format) ? -1 : rush_result(out, SELF);
 }
 

@@ -6,13 +6,15 @@
 
 /* ---- pixels and channels ---- */
 
-/* Sizes, an order of them, and sizes again. */
+/* Sizes, an order of them, and sizes again, in the format of t. */
 static int regrouped(rush_value *out, rush_tensor *t, int n, const int64_t *parts, const int64_t *order, int m, const int64_t *size)
 {
+    const rush_value format = {.kind = RUSH_V_MEMORY_FORMAT, .i = rush_format_of(t)};
     t = T("reshape", V(t), rush_v_ints(parts, n));
     t = t ? T("permute", V(t), rush_v_ints(order, n)) : NULL;
     t = t ? T("clone", V(t), ((rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = RUSH_CONTIGUOUS})) : NULL;
-    return rush_result(out, t ? T("view", V(t), rush_v_ints(size, m)) : NULL);
+    t = t ? T("view", V(t), rush_v_ints(size, m)) : NULL;
+    return rush_result(out, t && format.i != RUSH_CONTIGUOUS ? T("contiguous", V(t), format) : t);
 }
 
 static int check_factor(const char *name, const char *factor, int n, int64_t r)

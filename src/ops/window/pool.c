@@ -183,14 +183,7 @@ static int run_scatter(rush_tensor *g, rush_tensor *index, rush_tensor *gx, int 
 /* Channels-last images keep their layout. */
 static rush_tensor *result_like(rush_value *out, int i, const rush_tensor *x, rush_dtype d, int ndim, const int64_t *size)
 {
-    int64_t stride[RUSH_MAXDIM];
-    int f = ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST;
-    if (HAS(out[i]) || x->ndim != ndim || (ndim != 4 && ndim != 5) || rush_contiguous(x) || !rush_contiguous_as(x, f))
-        return rush_out_t(out, i, x, d, ndim, size);
-    rush_strides_for(f, ndim, size, stride);
-    rush_tensor *t = rush_tensor_new_strided(d, x->device, ndim, size, stride);
-    rush_out_view(out, i, t);
-    return t;
+    return rush_out_format(out, i, x->ndim == ndim ? rush_format_of(x) : RUSH_CONTIGUOUS, x, d, ndim, size);
 }
 
 /* ---- max_pool: self, kernel_size, stride, padding, dilation, ceil_mode ---- */

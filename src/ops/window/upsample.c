@@ -259,17 +259,6 @@ static int check_dtype(const rush_op *op, const mode *m, const rush_tensor *x)
     return 0;
 }
 
-static rush_tensor *result(rush_value *out, const rush_tensor *like, int ndim, const int64_t *size)
-{
-    int64_t stride[RUSH_MAXDIM];
-    int f = ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST;
-    if (HAS(out[0]) || ndim < 4 || rush_contiguous(like) || !rush_contiguous_as(like, f)) return rush_out_t(out, 0, like, like->dtype, ndim, size);
-    rush_strides_for(f, ndim, size, stride);
-    rush_tensor *t = rush_tensor_new_strided(like->dtype, like->device, ndim, size, stride);
-    rush_out_view(out, 0, t);
-    return t;
-}
-
 static int upsample_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const mode *m = MODE_OF(op);
@@ -281,7 +270,7 @@ static int upsample_shape(const rush_op *op, const rush_value *in, rush_value *o
     if (check_dtype(op, m, x)) return -1;
     size[0] = x->size[0], size[1] = x->size[1];
     memcpy(size + 2, in[1].ints, sizeof *size * (size_t)m->nd);
-    return result(out, x, x->ndim, size) ? 0 : -1;
+    return rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, size) ? 0 : -1;
 }
 
 static void upsample_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -305,7 +294,7 @@ static int backward_shape(const rush_op *op, const rush_value *in, rush_value *o
                "Expected grad_output to have the same shape as output; output.size = %s but got grad_output.size = %s",
                rush_shape_text(m->nd + 2, size), rush_shape_of(g));
     if (check_dtype(op, m, g)) return -1;
-    return result(out, g, g->ndim, in[2].ints) ? 0 : -1;
+    return rush_out_format(out, 0, rush_format_of(g), g, g->dtype, g->ndim, in[2].ints) ? 0 : -1;
 }
 
 static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
