@@ -200,12 +200,13 @@ rush_tensor *rush_tensor_new_like(const rush_tensor *like, rush_dtype dtype, rus
         int order[RUSH_MAXDIM];
         for (int i = 0; i < like->ndim; ++i) order[i] = like->ndim - 1 - i;
         for (int i = 1; i < like->ndim; ++i)
-            for (int j = i; j > 0; --j) {
-                int a = order[j - 1], b = order[j];
-                if (like->stride[a] == 0 || like->stride[b] == 0) break;
+            for (int at = i, j = i - 1; j >= 0; --j) { /* a stride of zero says nothing: the next one may */
+                int a = order[j], b = order[at];
+                if (like->stride[a] == 0 || like->stride[b] == 0) continue;
                 if (like->stride[a] < like->stride[b] || (like->stride[a] == like->stride[b] && like->size[a] <= like->size[b])) break;
-                order[j - 1] = b;
-                order[j] = a;
+                order[j] = b;
+                order[at] = a;
+                at = j;
             }
         int64_t next = 1;
         for (int i = 0; i < like->ndim; ++i) {

@@ -31,7 +31,7 @@ static int norm_shape(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(x->ndim >= 2 || (x->ndim && !x->numel), RUSH_RUNTIME_ERROR, "batch_norm needs an input of two or more dims, not of shape %s", rush_shape_of(x));
     RUSH_CHECK(rush_dtype_is_float(x->dtype) && x->dtype <= RUSH_F64, RUSH_NOT_IMPLEMENTED, "\"batch_norm\" not implemented for '%s'",
                rush_dtype_word(x->dtype));
-    if (rush_norm_param_dtype(x, w, &d) || !rush_out_like(out, 0, x, x->dtype)) return -1;
+    if (rush_norm_param_dtype(x, w, &d) || !rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, x->size)) return -1;
     return rush_out_t(out, 1, x, d, 1, in[TRAINING].i ? &c : &none) && rush_out_t(out, 2, x, d, 1, in[TRAINING].i ? &c : &none) ? 0 : -1;
 }
 

@@ -350,7 +350,7 @@ static int group_shape(const rush_op *op, const rush_value *in, rush_value *out)
     rush_dtype d;
     if (float_or_refuse(x, "GroupNormKernelImpl") || rush_norm_param_dtype(x, w ? w : b, &d)) return -1;
     if (group_sizes(x, w, b, in + 3)) return -1;
-    return rush_out_like(out, 0, x, x->dtype) && rush_out_t(out, 1, x, d, 2, size) && rush_out_t(out, 2, x, d, 2, size) ? 0 : -1;
+    return rush_out_format(out, 0, rush_format_of(x), x, x->dtype, x->ndim, x->size) && rush_out_t(out, 1, x, d, 2, size) && rush_out_t(out, 2, x, d, 2, size) ? 0 : -1;
 }
 
 static void group_cpu(const rush_op *op, const rush_value *in, rush_value *out)
