@@ -35,12 +35,17 @@ RUSH_API bool rush_lm_ends(const rush_lm *, int32_t token); /* is it the end of 
 /* Appends tokens; what the model says of the next one: a number for each of the vocabulary, until the next call. NULL on error. */
 RUSH_API const float *rush_lm_feed(rush_lm *, const int32_t *tokens, size_t n);
 
+/* Appends tokens, too; to (n): of each the logarithm of the probability that the model gave it after those before it, but 0 of the first. -1 on error,
+ * after which the tokens are not appended. */
+RUSH_API int rush_lm_score(rush_lm *, const int32_t *tokens, size_t n, float *to);
+
 /* How a token is drawn. All zero: the likeliest. */
 typedef struct rush_lm_sampling {
     double temperature;        /* logits are divided by it; 0: the likeliest token */
     int64_t top_k;             /* only the k likeliest; 0: all */
     double top_p;              /* only the likeliest that together reach p; 0: all */
     rush_generator *generator; /* NULL: the default one */
+    double repetition;         /* logits of the last 64 tokens that were fed are divided by it, negative ones multiplied; 0 or 1: nothing happens */
 } rush_lm_sampling;
 /* As torch.multinomial(probabilities, 1) draws it; -1 on error. */
 RUSH_API int32_t rush_lm_draw(const rush_lm *, const float *logits, const rush_lm_sampling *);

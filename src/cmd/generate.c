@@ -18,7 +18,7 @@ typedef struct options {
 static int usage(void)
 {
     fprintf(stderr, "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
-                    "                         [--context TOKENS] [--numbers] [--timed]\n"
+                    "                         [--repetition R] [--context TOKENS] [--numbers] [--timed]\n"
                     "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time\n");
     return 2;
 }
@@ -27,7 +27,7 @@ static int take_options(options *o, int n, char **args)
 {
     const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
         {"-p", .text = &o->prompt}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
-        {"--top-p", .real = &o->how.top_p}, {"--seed", .whole = &o->seed}, {"--context", .whole = &o->context}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
+        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = &o->context}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
     for (int i = 0; i < n; i++) {
         size_t k = 0, all = sizeof known / sizeof *known;
         while (k < all && strcmp(known[k].name, args[i])) k++;
@@ -57,13 +57,12 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* All of the standard input; the caller's to free. */
-static char *read_all(size_t *n)
+char *rush_read_all(FILE *f, size_t *n)
 {
     size_t room = 1 << 16;
     char *text = malloc(room);
-    for (*n = 0; text; *n += fread(text + *n, 1, room - *n, stdin)) {
-        if (feof(stdin) || ferror(stdin)) return text;
+    for (*n = 0; text; *n += fread(text + *n, 1, room - *n, f)) {
+        if (feof(f) || ferror(f)) return text;
         if (*n < room) continue;
         char *more = realloc(text, room *= 2);
         if (!more) free(text);
@@ -113,7 +112,7 @@ int rush_cmd_generate(int n, char **args)
     if (take_options(&o, n, args)) return usage();
     bool piped = !strcmp(o.prompt, "-");
     size_t length = strlen(o.prompt);
-    char *all = piped ? read_all(&length) : NULL;
+    char *all = piped ? rush_read_all(stdin, &length) : NULL;
     if (piped && !all) return fprintf(stderr, "rushlight: no memory for the text\n"), 1;
     int failed = 0;
     rush_scope() {

@@ -1,4 +1,4 @@
-/* draw.c - the next token from what a model says of each: temperature, the k likeliest, those that reach p, as PyTorch's operations draw it. */
+/* draw.c - the next token from what a model says of each: repetition, temperature, the k likeliest, those that reach p, as PyTorch's operations draw it. */
 #include "lm/lm.h"
 
 #include <math.h>
@@ -20,21 +20,44 @@ static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s
     return T("scatter.src", V(T("zeros_like", V(x))), V(-1), V(got[1].t), V(p));
 }
 
+/* The logits, dearer where a token is among the last that were fed; in the scope. */
+static const float *dearer(const rush_lm *lm, const float *logits, float by)
+{
+    enum { LAST = 64 };
+    float *x = rush_scope_alloc((size_t)lm->vocabulary * sizeof *x);
+    if (!x) return NULL;
+    memcpy(x, logits, (size_t)lm->vocabulary * sizeof *x);
+    for (int64_t i = RUSH_MAX(lm->position - LAST, 0); i < lm->position; i++) {
+        int32_t t = lm->fed[i];
+        x[t] = logits[t] > 0 ? logits[t] / by : logits[t] * by;
+    }
+    return x;
+}
+
+static int32_t likeliest(const float *logits, int64_t n)
+{
+    int32_t best = 0;
+    for (int64_t i = 1; i < n; i++) best = logits[i] > logits[best] ? (int32_t)i : best;
+    return best;
+}
+
 int32_t rush_lm_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *options)
 {
     const rush_lm_sampling *s = RUSH_OPTIONS(options);
     if (!rush_lm_given(lm)) return -1;
     RUSH_CHECK(logits, RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)");
-    RUSH_CHECK(s->temperature >= 0 && s->top_p >= 0, RUSH_VALUE_ERROR, "a temperature of %g and a top_p of %g: neither is negative", s->temperature, s->top_p);
+    RUSH_CHECK(s->temperature >= 0 && s->top_p >= 0 && s->repetition >= 0, RUSH_VALUE_ERROR, "a temperature of %g, a top_p of %g and a repetition of %g: none is negative", s->temperature,
+               s->top_p, s->repetition);
     if (rush_failed()) return -1;
-    int32_t best = 0;
-    for (int64_t i = 1; i < lm->vocabulary; i++) best = logits[i] > logits[best] ? (int32_t)i : best;
-    if (s->temperature == 0) return best;
     int64_t token = -1;
     rush_scope() {
-        rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &lm->vocabulary), *p = x ? probabilities(x, s) : NULL;
-        rush_tensor *t = T("multinomial", V(p), V(1), V(false), rush_v_generator(s->generator));
-        if (t && !rush_failed()) token = *(const int64_t *)rush_ptr(t);
+        if (s->repetition != 0 && s->repetition != 1) logits = dearer(lm, logits, (float)s->repetition);
+        if (logits && s->temperature == 0) token = likeliest(logits, lm->vocabulary);
+        else if (logits) {
+            rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &lm->vocabulary), *p = x ? probabilities(x, s) : NULL;
+            rush_tensor *t = T("multinomial", V(p), V(1), V(false), rush_v_generator(s->generator));
+            if (t && !rush_failed()) token = *(const int64_t *)rush_ptr(t);
+        }
     }
     return (int32_t)token;
 }

@@ -37,6 +37,7 @@ struct rush_lm {
     /* room for RUSH_LM_ROWS rows at a time */
     float *x, *y, *q, *k, *v, *gate, *up, *turns, *logits;
     void *rounded;
+    int32_t *fed; /* (context) its tokens, `position` of them */
 };
 
 enum { RUSH_LM_ROWS = 512 };

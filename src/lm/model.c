@@ -142,6 +142,7 @@ static int take_room(rush_lm *lm)
                                                        {&lm->gate, rows * lm->feed}, {&lm->up, rows * lm->feed}, {&lm->turns, rows * lm->turned}, {&lm->logits, lm->vocabulary}};
     for (size_t i = 0; i < RUSH_COUNT(rooms); i++) *rooms[i].to = rush_scope_alloc((size_t)rooms[i].n * sizeof(float));
     lm->rounded = rush_scope_alloc(rush_rounded_bytes(rows, widest));
+    lm->fed = rush_scope_alloc((size_t)lm->context * sizeof *lm->fed);
     return rush_failed() ? -1 : 0;
 }
 
@@ -270,7 +271,7 @@ static void embed(const rush_lm *lm, const int32_t *tokens, int64_t m)
 }
 
 /* Up to RUSH_LM_ROWS tokens. */
-static int feed(rush_lm *lm, const int32_t *tokens, int64_t m, bool last)
+static int feed(rush_lm *lm, const int32_t *tokens, int64_t m)
 {
     embed(lm, tokens, m);
     for (int64_t i = 0; i < m; i++)
@@ -285,24 +286,71 @@ static int feed(rush_lm *lm, const int32_t *tokens, int64_t m, bool last)
         if (gated(lm, l, m)) return -1;
         add(lm->x, lm->y, m * lm->width);
     }
+    memcpy(lm->fed + lm->position, tokens, (size_t)m * sizeof *tokens);
     lm->position += m;
-    if (!last) return 0;
-    rush_k_decoder->norm(lm->x + (m - 1) * lm->width, lm->norm, lm->eps, lm->y, 1, lm->width);
-    return product(lm, lm->y, 1, &lm->output, lm->logits);
+    return 0;
+}
+
+/* What the model says after n of the rows that were fed last. */
+static int say(rush_lm *lm, int64_t first, int64_t n, float *to)
+{
+    rush_k_decoder->norm(lm->x + first * lm->width, lm->norm, lm->eps, lm->y, n, lm->width);
+    return product(lm, lm->y, n, &lm->output, to);
+}
+
+static bool can_feed(const rush_lm *lm, const int32_t *tokens, size_t n)
+{
+    if (!rush_lm_given(lm)) return false;
+    if (!tokens || !n) rush_fail(RUSH_VALUE_ERROR, "a language model is fed one token at least");
+    else if (n > (size_t)(lm->context - lm->position))
+        rush_fail(RUSH_VALUE_ERROR, "%zu tokens after %lld are more than the context of %lld", n, (long long)lm->position, (long long)lm->context);
+    for (size_t i = 0; !rush_failed() && i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= lm->vocabulary) rush_fail(RUSH_INDEX_ERROR, "token %d of a vocabulary of %lld", tokens[i], (long long)lm->vocabulary);
+    return !rush_failed();
 }
 
 const float *rush_lm_feed(rush_lm *lm, const int32_t *tokens, size_t n)
 {
-    if (!rush_lm_given(lm)) return NULL;
-    RUSH_CHECK_NULL(tokens && n, RUSH_VALUE_ERROR, "a language model is fed one token at least");
-    RUSH_CHECK_NULL(n <= (size_t)(lm->context - lm->position), RUSH_VALUE_ERROR, "%zu tokens after %lld are more than the context of %lld", n, (long long)lm->position, (long long)lm->context);
-    for (size_t i = 0; i < n; i++) RUSH_CHECK_NULL(tokens[i] >= 0 && tokens[i] < lm->vocabulary, RUSH_INDEX_ERROR, "token %d of a vocabulary of %lld", tokens[i], (long long)lm->vocabulary);
+    if (!can_feed(lm, tokens, n)) return NULL;
     int64_t before = lm->position;
     for (size_t at = 0, m; at < n; at += m) {
         m = RUSH_MIN(n - at, (size_t)RUSH_LM_ROWS);
-        if (feed(lm, tokens + at, (int64_t)m, at + m == n)) return lm->position = before, NULL;
+        if (feed(lm, tokens + at, (int64_t)m) || (at + m == n && say(lm, (int64_t)m - 1, 1, lm->logits))) return lm->position = before, NULL;
     }
     return lm->logits;
+}
+
+static float log_probability(const float *logits, int64_t n, int32_t token)
+{
+    double sum = 0;
+    float most = logits[0];
+    for (int64_t i = 0; i < n; i++) most = RUSH_MAX(most, logits[i]);
+    for (int64_t i = 0; i < n; i++) sum += expf(logits[i] - most);
+    return (float)(logits[token] - most - log(sum));
+}
+
+int rush_lm_score(rush_lm *lm, const int32_t *tokens, size_t n, float *to)
+{
+    enum { AT_ONCE = 32 }; /* rows whose logits are in memory */
+    if (!can_feed(lm, tokens, n)) return -1;
+    RUSH_CHECK(to, RUSH_TYPE_ERROR, "scores are written, but there is no place for them (NULL)");
+    size_t got;
+    float *logits = rush_block_alloc((size_t)(AT_ONCE * lm->vocabulary) * sizeof *logits, &got);
+    if (!logits) return -1;
+    int64_t before = lm->position;
+    int failed = 0;
+    to[0] = 0;
+    for (size_t at = 0, m; at < n && !failed; at += m) {
+        m = RUSH_MIN(n - at, (size_t)RUSH_LM_ROWS);
+        failed = feed(lm, tokens + at, (int64_t)m);
+        for (size_t i = 0; i < m && !failed; i++) {
+            if (i % AT_ONCE == 0) failed = say(lm, (int64_t)i, (int64_t)RUSH_MIN(m - i, (size_t)AT_ONCE), logits);
+            if (!failed && at + i + 1 < n) to[at + i + 1] = log_probability(logits + (int64_t)(i % AT_ONCE) * lm->vocabulary, lm->vocabulary, tokens[at + i + 1]);
+        }
+    }
+    rush_block_free(logits, got);
+    if (failed) lm->position = before;
+    return failed;
 }
 
 const int32_t *rush_lm_encode(const rush_lm *lm, const char *text, size_t n, size_t *count)

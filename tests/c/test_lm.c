@@ -397,6 +397,39 @@ static void tokens_are_drawn_as_multinomial_does(void **state)
     }
 }
 
+static void scores_are_those_of_what_it_says(void **state)
+{
+    enum { N = 70 };
+    rush_scope() {
+        write_model("llama", "F32");
+        rush_lm *lm = rush_lm_load(path, 0);
+        assert_non_null(lm);
+        int32_t tokens[N];
+        float scores[N], again[N];
+        drawn = 9;
+        for (int i = 0; i < N; i++) tokens[i] = (int32_t)(draw() % WORDS);
+        assert_int_equal(rush_lm_score(lm, tokens, N, scores), 0);
+        assert_int_equal(rush_lm_position(lm), N);
+        assert_true(scores[0] == 0);
+        assert_int_equal(rush_lm_rewind(lm, 0), 0);
+        for (int i = 0; i + 1 < N; i++) {
+            const float *logits = rush_lm_feed(lm, &tokens[i], 1);
+            assert_non_null(logits);
+            double sum = 0;
+            for (int k = 0; k < WORDS; k++) sum += exp(logits[k]);
+            assert_true(fabs(logits[tokens[i + 1]] - log(sum) - scores[i + 1]) < 1e-4);
+        }
+        assert_int_equal(rush_lm_rewind(lm, 40), 0);
+        assert_int_equal(rush_lm_score(lm, tokens + 40, N - 40, again), 0); /* after what it was fed before */
+        for (int i = 1; i < N - 40; i++) assert_true(fabsf(again[i] - scores[40 + i]) < 1e-4f);
+        assert_int_equal(rush_lm_score(lm, tokens, 100, again), -1);
+        rush_error_clear();
+        assert_int_equal(rush_lm_score(lm, tokens, 1, NULL), -1);
+        rush_error_clear();
+        assert_int_equal(rush_lm_position(lm), N);
+    }
+}
+
 /* ---- what is wrong with a model ---- */
 
 static void a_model_ends_with_its_scope(void **state)
@@ -472,7 +505,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
-        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(a_model_ends_with_its_scope),
+        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(scores_are_those_of_what_it_says), cmocka_unit_test(a_model_ends_with_its_scope),
         cmocka_unit_test(wrong_models_are_errors)};
     snprintf(path, sizeof path, "/tmp/rushlight-lm-%d.gguf", (int)getpid());
     int failed = SUITE(tests);

@@ -11,11 +11,11 @@ FILES = pathlib.Path(__file__).resolve().parent.parent / "data" / "gguf"
 COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
 
 
-def run(*args, **how):
+def run(*args, what="generate", **how):
     here = COMMAND if COMMAND.is_file() else pathlib.Path(os.path.realpath(torch._C.__file__)).parent.parent / "rushlight"
     if not here.exists():
         pytest.skip("the command is not beside this package")
-    return subprocess.run([here, "generate", *args], capture_output=True, **how)
+    return subprocess.run([here, what, *args], capture_output=True, **how)
 
 
 def out(*args, **how):
@@ -54,6 +54,31 @@ def test_a_seed_says_which_tokens_are_drawn():
     assert one == again != other
     likeliest = out(*args[:-3], "--numbers")
     assert out(*args, "--seed", "1", "--top-k", "1") == out(*args, "--seed", "2", "--top-p", "0.000001") == likeliest
+
+
+def test_repetition_is_dear():
+    args = (FILES / "pieces.gguf", "-p", "The library is", "-n", "24", "--numbers")
+    once = out(*args, "--repetition", "1e9").split()
+    assert len(set(once)) == len(once) and out(*args, "--repetition", "1") == out(*args)
+    assert run(*args, "--repetition", "-2").returncode == 1
+
+
+def test_perplexity(tmp_path):
+    """A model whose output is zero finds all tokens alike."""
+    kept, about = io.load_gguf(FILES / "pieces.gguf"), io.gguf_metadata(FILES / "pieces.gguf")
+    kept["output.weight"] = torch.zeros_like(kept.get("output.weight", kept["token_embd.weight"]))
+    io.save_gguf(kept, tmp_path / "a.gguf", about)
+    (tmp_path / "a.txt").write_text("The library is a folder that everybody reads. " * 20)
+    words = out(tmp_path / "a.gguf", tmp_path / "a.txt", "--context", "64", what="perplexity", text=True).split()
+    count = len(about["tokenizer.ggml.tokens"])
+    assert words[0] == "perplexity" and abs(float(words[1]) / count - 1) < 1e-4 and float(words[3]) < 0.1 and int(words[4][1:]) % 31 == 0
+    known = out(FILES / "pieces.gguf", tmp_path / "a.txt", "--context", "64", what="perplexity", text=True).split()
+    assert known == out(FILES / "pieces.gguf", "-", "--context", "64", what="perplexity", text=True, input=(tmp_path / "a.txt").read_text()).split() and known[1] != words[1]
+    (tmp_path / "short.txt").write_text("The library")
+    for args, status in (([FILES / "pieces.gguf"], 2), ([FILES / "pieces.gguf", tmp_path / "none"], 1), ([tmp_path / "a.txt", tmp_path / "a.txt"], 1),
+                         ([FILES / "pieces.gguf", tmp_path / "a.txt", "--context", "x"], 2), ([FILES / "pieces.gguf", tmp_path / "short.txt"], 1)):
+        done = run(*args, what="perplexity", text=True)
+        assert done.returncode == status and done.stderr
 
 
 def test_what_is_wrong(tmp_path):
