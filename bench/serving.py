@@ -8,8 +8,10 @@ answer before they are timed. Servers take turns, on all processors, which wrk s
 import argparse
 import base64
 import json
+import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -167,7 +169,7 @@ def load(folder, url, headers, body, clients, seconds):
     (folder / "load.lua").write_text(f'wrk.method = "POST"\nwrk.body = io.open("{folder}/body", "rb"):read("*a")\n'
                                      + "".join(f'wrk.headers["{k}"] = "{v}"\n' for k, v in headers.items()))
     out = subprocess.run(["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "60s", "--latency", "-s", folder / "load.lua", url], capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in out or "Socket errors" in out:
+    if "Non-2xx" in out or "Socket errors" in out or re.search(r"^\s+0 requests", out, re.M):
         raise SystemExit(out)
     return float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]), *(re.search(rf"^\s+{p}%\s+(\S+)", out, re.M)[1] for p in (50, 99))
 
@@ -188,7 +190,7 @@ def main():
             best = {}
             for server, (kind, batch) in list(SERVERS.items()) * o.rounds:
                 port = free_port()
-                process = subprocess.Popen(command(kind, batch, o.rushlight, folder, name, port), stdout=subprocess.DEVNULL)
+                process = subprocess.Popen(command(kind, batch, o.rushlight, folder, name, port), stdout=subprocess.DEVNULL, start_new_session=True)
                 try:
                     wait_for(process, port)
                     asked = request(kind, name, x, port)
@@ -196,7 +198,7 @@ def main():
                     load(folder, *asked, o.clients, 1)
                     best[server] = max(best.get(server, (0,)), load(folder, *asked, o.clients, o.seconds))
                 finally:
-                    process.terminate()
+                    os.killpg(process.pid, signal.SIGKILL)      # LitServe's workers outlive it
                     process.wait()
             for server, (rate, p50, p99) in best.items():
                 print(f"| {name} | {server} | {rate:.4g} | {p50} | {p99} |", flush=True)

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -75,8 +76,21 @@ def binary(rng):
     return request("POST", INFER, head + tensor, [f"Inference-Header-Content-Length: {told}"])
 
 
+def text(rng):
+    """What a language model is asked, with odd values in it."""
+    chat, message = rng.random() < .5, {"role": "user", "content": "The"}
+    whole = {"model": "gpt2", "max_tokens": 4, **({"messages": [message]} if chat else {"prompt": "The"})}
+    for _ in range(rng.choice([0, 1, 2])):
+        place = message if rng.random() < .2 else whole
+        place[rng.choice(["role", "content"] if place is message else
+                         ["model", "prompt", "messages", "max_tokens", "temperature", "top_p", "top_k", "n", "stop", "stream", "stream_options", "echo", "seed", "best_of", "logprobs"])] = rng.choice(ODD)
+    whole.setdefault("stream", rng.random() < .5)
+    body = json.dumps(whole).encode()
+    return request("POST", "/v1/chat/completions" if chat else "/v1/completions", damaged(body, rng) if rng.random() < .3 else body)
+
+
 def malformed(rng):
-    kind = rng.randrange(9)
+    kind = rng.randrange(10)
     body = json.dumps(RIGHT).encode()
     if kind == 0:
         return os.urandom(rng.choice([1, 16, 500])) + rng.choice([b"", b"\r\n\r\n"])
@@ -98,6 +112,8 @@ def malformed(rng):
         return request("POST", INFER, changed(rng))
     if kind == 7:
         return binary(rng)
+    if kind == 8:
+        return text(rng)
     return damaged(request("POST", INFER, body), rng)
 
 
@@ -195,6 +211,7 @@ def main():
     import rushlight as torch
     with tempfile.TemporaryDirectory() as folder:
         torch.jit.trace(lambda x: x * 2., torch.ones(2, 3)).save(f"{folder}/times.pt")
+        shutil.copy(ROOT / "tests/data/gguf/gpt2.gguf", folder)
         reports = f"{folder}/reports"
         env = {**os.environ, "ASAN_OPTIONS": f"detect_leaks=1:quarantine_size_mb=16:log_path={reports}", "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}"}
         process = subprocess.Popen([args.build / "rushlight", "serve", folder, "--port", "0", "--max-mb", "4", "--timeout-ms", "3000"], stdout=subprocess.PIPE,
