@@ -13,6 +13,7 @@ char *rush_read_all(FILE *, size_t *n); /* the caller's to free; NULL: no memory
 int rush_cmd_convert(int n, char **args);
 int rush_cmd_compile(int n, char **args); /* compile MODEL -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss NAME] */
 int rush_cmd_generate(int n, char **args); /* generate MODEL.gguf -p TEXT [...] */
+int rush_cmd_chat(int n, char **args); /* chat MODEL.gguf [...] */
 int rush_cmd_perplexity(int n, char **args); /* perplexity MODEL.gguf TEXT [--context TOKENS] */
 int rush_cmd_launch(int n, char **args);  /* launch [-n N] [...] PROGRAM ARGS */
 int rush_cmd_serve(int n, char **args);   /* serve DIR; its own help tells the options */

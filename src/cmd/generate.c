@@ -1,19 +1,10 @@
 /* generate.c - `rushlight generate MODEL.gguf -p TEXT`: goes on with a text, token by token. */
+#include "cmd/speak.h"
 #include "cmd/cmd.h"
-#include <rushlight.h>
-#include <rushlight/lm.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-typedef struct options {
-    const char *model, *prompt;
-    long long tokens, context, seed;
-    bool numbers, timed; /* print numbers of tokens; say at the end how long it took */
-    rush_lm_sampling how;
-} options;
 
 static int usage(void)
 {
@@ -23,15 +14,15 @@ static int usage(void)
     return 2;
 }
 
-static int take_options(options *o, int n, char **args)
+int rush_speak_options(rush_speak *o, int n, char **args)
 {
     const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
-        {"-p", .text = &o->prompt}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
+        {"-p", .text = &o->prompt}, {"--system", .text = &o->system}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
         {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = &o->context}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
     for (int i = 0; i < n; i++) {
         size_t k = 0, all = sizeof known / sizeof *known;
         while (k < all && strcmp(known[k].name, args[i])) k++;
-        if (k == all && (args[i][0] == '-' || o->model)) return fprintf(stderr, "rushlight: generate does not know %s\n", args[i]), -1;
+        if (k == all && (args[i][0] == '-' || o->model)) return fprintf(stderr, "rushlight: %s is not known\n", args[i]), -1;
         if (k == all) {
             o->model = args[i];
             continue;
@@ -47,7 +38,7 @@ static int take_options(options *o, int n, char **args)
         else *known[k].real = strtod(args[i], &end);
         if (end && (*end || end == args[i])) return fprintf(stderr, "rushlight: %s %s is no number\n", known[k].name, args[i]), -1;
     }
-    return o->model && o->prompt ? 0 : -1;
+    return o->model ? 0 : -1;
 }
 
 static double seconds(void)
@@ -71,7 +62,7 @@ char *rush_read_all(FILE *f, size_t *n)
     return NULL;
 }
 
-static void show(const options *o, const rush_lm *lm, int32_t token)
+static void show(const rush_speak *o, const rush_lm *lm, int32_t token)
 {
     size_t n;
     const char *piece = rush_lm_piece(lm, token, &n);
@@ -80,7 +71,20 @@ static void show(const options *o, const rush_lm *lm, int32_t token)
     fflush(stdout);
 }
 
-static int go_on(const options *o, const char *prompt, size_t length)
+long long rush_speak_on(const rush_speak *o, rush_lm *lm, const float *logits)
+{
+    long long made = 0;
+    while (logits && made < o->tokens) {
+        int32_t token = rush_lm_draw(lm, logits, &o->how);
+        if (token < 0 || rush_lm_ends(lm, token)) break;
+        show(o, lm, token);
+        if (rush_lm_position(lm) == rush_lm_context(lm)) return made + 1;
+        if (++made < o->tokens || o->talks) logits = rush_lm_feed(lm, &token, 1);
+    }
+    return rush_error() ? -1 : made;
+}
+
+static int go_on(const rush_speak *o, const char *prompt, size_t length)
 {
     size_t n;
     rush_lm *lm = rush_lm_load(o->model, o->context);
@@ -90,26 +94,19 @@ static int go_on(const options *o, const char *prompt, size_t length)
     double begin = seconds();
     const float *logits = rush_lm_feed(lm, tokens, n);
     double read = seconds();
-    long long made = 0;
-    while (logits && made < o->tokens) {
-        int32_t token = rush_lm_draw(lm, logits, &o->how);
-        if (token < 0 || rush_lm_ends(lm, token)) break;
-        show(o, lm, token);
-        if (++made < o->tokens && rush_lm_position(lm) < rush_lm_context(lm)) logits = rush_lm_feed(lm, &token, 1);
-        else break;
-    }
+    long long made = rush_speak_on(o, lm, logits);
     double end = seconds();
     printf("\n");
-    if (o->timed && !rush_error())
+    if (o->timed && made >= 0)
         fprintf(stderr, "read %zu tokens in %.3f s (%.2f a second), wrote %lld in %.3f s (%.2f a second)\n", n, read - begin, (double)n / (read - begin), made, end - read,
                 (double)(made - 1) / (end - read)); /* the first one's step is that of the last read */
-    return rush_error() ? -1 : 0;
+    return made < 0 ? -1 : 0;
 }
 
 int rush_cmd_generate(int n, char **args)
 {
-    options o = {.tokens = 128, .seed = -1};
-    if (take_options(&o, n, args)) return usage();
+    rush_speak o = {.tokens = 128, .seed = -1};
+    if (rush_speak_options(&o, n, args) || !o.prompt || o.system) return usage();
     bool piped = !strcmp(o.prompt, "-");
     size_t length = strlen(o.prompt);
     char *all = piped ? rush_read_all(stdin, &length) : NULL;

@@ -40,6 +40,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
     if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
     if (!strcmp(what, "generate")) return rush_cmd_generate(argc - 2, argv + 2);
+    if (!strcmp(what, "chat")) return rush_cmd_chat(argc - 2, argv + 2);
     if (!strcmp(what, "perplexity")) return rush_cmd_perplexity(argc - 2, argv + 2);
     if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
@@ -56,6 +57,7 @@ int main(int argc, char **argv)
            "                               one C99 file that needs nothing but libm\n"
            "       rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
            "                               goes on with a text\n"
+           "       rushlight chat MODEL.gguf [--system TEXT]    a conversation, line by line\n"
            "       rushlight perplexity MODEL.gguf TEXT    how well it foretells one\n"
            "       rushlight launch [-n N] PROGRAM [ARGUMENTS]   N processes of a job; without PROGRAM: its options\n"
            "       rushlight serve DIR     the models of a folder by the KServe v2 protocol, language models by OpenAI's%s\n"

@@ -56,6 +56,29 @@ def test_a_seed_says_which_tokens_are_drawn():
     assert out(*args, "--seed", "1", "--top-k", "1") == out(*args, "--seed", "2", "--top-p", "0.000001") == likeliest
 
 
+def test_chat(tmp_path):
+    kept, about, path = io.load_gguf(FILES / "llama3.gguf"), io.gguf_metadata(FILES / "llama3.gguf"), tmp_path / "a.gguf"
+    how = (path, "-n", "8", "--numbers")
+    user = {"{{ '<|im_start|>' }}": ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n", "<|im_start|>system\nBrief.<|im_end|>\n<|im_start|>user\n"),
+            "{{ '[INST]' }}": ("[INST] ", " [/INST]", "[INST] <<SYS>>\nBrief.\n<</SYS>>\n\n"),
+            "{{ '<|start_header_id|>' }}": ("<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+                                            "<|start_header_id|>system<|end_header_id|>\n\nBrief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n")}
+    for template, (before, after, told) in user.items():
+        io.save_gguf(kept, path, {**about, "tokenizer.chat_template": template})
+        want = out(*how, "-p", before + "The library" + after)
+        assert out(*how, what="chat", input=b"The library\n") == want
+        assert out(*how, "--system", "Brief.", what="chat", input=b"The library") == out(*how, "-p", told + "The library" + after)
+        two = out(*how, what="chat", input=b"The library\nIs it?\n").splitlines(True)
+        assert len(two) == 2 and two[0] == want
+    full = run(*how, "--context", "64", what="chat", input=b"The library " * 100)
+    assert full.returncode == 0 and b"context of 64 tokens is full" in full.stderr
+    for wrong, words in (({"tokenizer.chat_template": "{{ '<start_of_turn>' }}"}, b"no known family"), ({}, b"no chat template")):
+        io.save_gguf(kept, path, {**about, **wrong})
+        done = run(*how, what="chat", input=b"a\n")
+        assert done.returncode == 1 and words in done.stderr
+    assert run(what="chat").returncode == 2
+
+
 def test_repetition_is_dear():
     args = (FILES / "pieces.gguf", "-p", "The library is", "-n", "24", "--numbers")
     once = out(*args, "--repetition", "1e9").split()
@@ -83,8 +106,8 @@ def test_perplexity(tmp_path):
 
 def test_what_is_wrong(tmp_path):
     path = FILES / "pieces.gguf"
-    for args, status, words in [((path,), 2, "usage"), ((path, "-p"), 2, "needs a value"), ((path, "-p", "a", "-n", "x"), 2, "no number"), ((path, "-p", "a", "--what"), 2, "does not know"),
-                                ((path, path, "-p", "a"), 2, "does not know"), ((path, "-p", "a", "--temperature", "-1"), 1, "temperature"),
+    for args, status, words in [((path,), 2, "usage"), ((path, "-p"), 2, "needs a value"), ((path, "-p", "a", "-n", "x"), 2, "no number"), ((path, "-p", "a", "--what"), 2, "is not known"),
+                                ((path, path, "-p", "a"), 2, "is not known"), ((path, "-p", "a", "--temperature", "-1"), 1, "temperature"),
                                 ((path, "-p", "a" * 300, "--context", "64"), 1, "context"), ((FILES / "blocks.gguf", "-p", "a"), 1, "kind none"), ((tmp_path / "no", "-p", "a"), 1, "no")]:
         done = run(*args)
         assert done.returncode == status and words in done.stderr.decode(), (args, done.stderr)
