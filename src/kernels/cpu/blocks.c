@@ -88,21 +88,22 @@ static inline int32_t int_at(const void *p)
     return x;
 }
 
-/* Elements [from, k) of a row of any type, whose blocks begin at w. */
-static inline __attribute__((always_inline)) float opened_row(int type, int elements, int bytes, int group, int zero, const uint8_t *w, const int8_t *a, const float *scale,
-                                                              const float *sum, int64_t from, int64_t k)
+/* Elements [from, k) of a row of any type, whose blocks begin at w. Never within the loops that read blocks as they are: GCC then orders their loads so that memory
+ * is read by a fifth slower. */
+static __attribute__((noinline)) float opened_row(const rush_block_type *t, const uint8_t *w, const int8_t *a, const float *scale, const float *sum, int64_t from, int64_t k)
 {
+    const int group = t->group;
     uint8_t q[RUSH_BLOCK_MOST];
     float by[RUSH_BLOCK_MOST / 16], low[RUSH_BLOCK_MOST / 16], total = 0;
-    for (int64_t at = from; at < k; at += elements, w += bytes) {
-        block_open(type, w, q, by, low);
-        for (int g = 0; g < elements / group; g++) {
+    for (int64_t at = from; at < k; at += t->elements, w += t->bytes) {
+        block_open(t->number, w, q, by, low);
+        for (int g = 0; g < t->elements / group; g++) {
             int32_t ints = 0, zeros = 0; /* apart: GCC 12 makes a wrong sum of products of (q - 128) * a with AVX512-VNNI */
             float of_a = 0;
             int64_t x = at + g * group;
             for (int i = 0; i < group; i++) ints += q[g * group + i] * a[x + i], zeros += a[x + i];
             for (int i = 0; i < group / 16; i++) of_a += sum[x / 16 + i];
-            total += by[g] * scale[x / 32] * (float)(ints - zero * zeros) - low[g] * of_a;
+            total += by[g] * scale[x / 32] * (float)(ints - t->zero * zeros) - low[g] * of_a;
         }
     }
     return total;
@@ -149,41 +150,52 @@ static void rows_plain(const rush_block_product *p, int64_t begin, int64_t end, 
     int64_t k = p->a->k, step = k / t->elements * t->bytes;
     for (int64_t j = begin; j < end; j++)
         for (int64_t i = 0; i < p->m; i++)
-            p->c[i * p->n + j] = opened_row(t->number, t->elements, t->bytes, t->group, t->zero, (const uint8_t *)p->w + j * step, p->a->q + i * k, p->a->scale + i * (k / 32),
+            p->c[i * p->n + j] = opened_row(t, (const uint8_t *)p->w + j * step, p->a->q + i * k, p->a->scale + i * (k / 32),
                                             p->a->sum + i * (k / 16), 0, k);
 }
 #endif
 
-/* The columns of several products in pieces, which threads take as they get free: processors are seldom equally fast, and none waits but at the end. */
+enum { PIECE = 1 << 18, FEW = 6, MOST_SHARES = 64 }; /* bytes of a piece of few rows; rows that are no longer few */
+
+/* The columns of several products in pieces. Each thread has a share that lies together, so that it reads memory in order, and helps the others when it is done:
+ * processors are seldom equally fast. */
 typedef struct sharing {
     void (*columns)(const rush_block_product *, int64_t begin, int64_t end, char *room);
     const rush_block_product *p;
     int64_t piece, pieces; /* columns of a piece; how many pieces all products have */
     char *room;            /* for a panel of each thread */
     size_t room_bytes;
-    atomic_llong next;
+    int64_t threads;
+    struct {
+        _Alignas(64) atomic_llong next;
+    } share[MOST_SHARES]; /* the next piece of each */
 } sharing;
 
 static int64_t pieces_of(const sharing *s, const rush_block_product *p) { return (p->n + s->piece - 1) / s->piece; }
+static int64_t share_begin(const sharing *s, int64_t thread) { return s->pieces * thread / s->threads; }
 
-/* Thread `begin` of so many, or several of them one after the other. */
+static void take_piece(const sharing *s, int64_t x, char *room)
+{
+    const rush_block_product *p = s->p;
+    for (; x >= pieces_of(s, p); p++) x -= pieces_of(s, p);
+    s->columns(p, x * s->piece, RUSH_MIN((x + 1) * s->piece, p->n), room);
+}
+
+/* Threads [begin, end) of so many. */
 static void take_pieces(void *arg, int64_t begin, int64_t end)
 {
     sharing *s = arg;
-    const rush_block_product *p = s->p;
-    int64_t before = 0; /* pieces of the products before p */
-    for (int64_t x; (x = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->pieces;) {
-        for (; x - before >= pieces_of(s, p); p++) before += pieces_of(s, p);
-        int64_t j = (x - before) * s->piece;
-        s->columns(p, j, RUSH_MIN(j + s->piece, p->n), s->room + (size_t)begin * s->room_bytes);
-    }
+    for (int64_t thread = begin; thread < end; thread++)
+        for (int64_t i = 0; i < s->threads; i++) {
+            int64_t of = (thread + i) % s->threads, x;
+            while ((x = share_begin(s, of) + atomic_fetch_add_explicit(&s->share[of].next, 1, memory_order_relaxed)) < share_begin(s, of + 1))
+                take_piece(s, x, s->room + (size_t)thread * s->room_bytes);
+        }
 }
-
-enum { PIECE = 1 << 16, FEW = 6 }; /* bytes of a piece of few rows; rows that are no longer few */
 
 static int products(const rush_block_product *p, int n)
 {
-    int64_t k = p->a->k, work = 0, threads = rush_num_threads();
+    int64_t k = p->a->k, work = 0;
     sharing s = {.p = p, .piece = RUSH_MAX(PIECE / RUSH_MAX(k / p->type->elements * p->type->bytes, 1) / COLUMNS, 1) * COLUMNS};
 #if defined(__AVX2__)
     bool few = p->m < FEW;
@@ -198,10 +210,10 @@ static int products(const rush_block_product *p, int n)
     s.columns = rows_plain;
 #endif
     for (int i = 0; i < n; i++) s.pieces += pieces_of(&s, &p[i]), work += p->m * k * p[i].n;
-    threads = RUSH_MAX(RUSH_MIN(threads, work >> 16), 1);
+    s.threads = RUSH_MAX(RUSH_MIN(RUSH_MIN(rush_num_threads(), work >> 16), MOST_SHARES), 1);
     size_t got = 0;
-    if (s.room_bytes && !(s.room = rush_block_alloc(s.room_bytes * (size_t)threads, &got))) return -1;
-    rush_parallel_for(threads, 1, take_pieces, &s);
+    if (s.room_bytes && !(s.room = rush_block_alloc(s.room_bytes * (size_t)s.threads, &got))) return -1;
+    rush_parallel_for(s.threads, 1, take_pieces, &s);
     if (s.room) rush_block_free(s.room, got);
     return 0;
 }
