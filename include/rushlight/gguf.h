@@ -19,6 +19,7 @@ RUSH_API rush_state rush_gguf_load(const char *path);
 RUSH_API const rush_content *rush_gguf_metadata(const char *path);
 /* What is in the file, a line for each value and tensor; lives in the scope. */
 RUSH_API const char *rush_gguf_text(const char *path);
+RUSH_API int64_t rush_gguf_block(const char *type); /* how many elements of such a type lie together, as rows must: 1 of a dtype; -1: there is none */
 /* metadata: such a dict, or NULL. Integers are written as uint32, int32 if negative, else of 64 bits, floats as float32; a tensor without dimensions
  * is a number of its dtype. types: of each tensor NULL (as its dtype is), "F32", "F16", "BF16" or a
  * block type: "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K" to "Q6_K", "Q8_K"; or NULL for all. */

@@ -30,10 +30,10 @@ static int convert_tensors(const char *from, const char *to)
 /* Matrices become blocks of that type, or stay as they are opened if their rows are no whole blocks. */
 static int convert_blocks(const char *from, const char *to, const char *type)
 {
-    rush_state s = rush_gguf_load(from);
+    int64_t elements = rush_gguf_block(type);
+    rush_state s = elements < 0 ? (rush_state){.n = -1} : rush_gguf_load(from);
     const rush_content *metadata = s.n < 0 ? NULL : rush_gguf_metadata(from);
     const char **types = metadata ? malloc((size_t)(s.n + 1) * sizeof *types) : NULL;
-    int64_t elements = *type != 'Q' ? 1 : strstr(type, "_K") ? 256 : 32;
     for (int i = 0; types && i < s.n; i++) {
         int dims = rush_ndim(s.tensor[i]);
         types[i] = dims >= 2 && rush_size(s.tensor[i], dims - 1) % elements == 0 ? type : NULL;

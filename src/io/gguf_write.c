@@ -167,6 +167,14 @@ static int put_file(out *o, rush_state s, const entry *e, const rush_content *me
     return 0;
 }
 
+int64_t rush_gguf_block(const char *type)
+{
+    rush_gguf_type is;
+    RUSH_CHECK(type, RUSH_TYPE_ERROR, "a type's name is missing (NULL)");
+    RUSH_CHECK(rush_gguf_type_of(0, type, &is), RUSH_VALUE_ERROR, "GGUF files hold no %.200s", type);
+    return is.block ? is.block->elements : 1;
+}
+
 int rush_gguf_save(const char *path, rush_state s, const rush_content *metadata, const char *const *types)
 {
     if (!rush_state_given(s) || (metadata && !rush_content_given(metadata))) return -1;

@@ -234,6 +234,11 @@ static void save_small(void)
     rush_content_set(about, "words", words);
     rush_content_set(about, "numbers", rush_content_tensor(s.tensor[1]));
     s.tensor[0] = T("arange", V(64.0), rush_v_dtype(RUSH_F32));
+    assert_int_equal(rush_gguf_block("Q4_K"), 256);
+    assert_int_equal(rush_gguf_block("Q8_0"), 32);
+    assert_int_equal(rush_gguf_block("F16"), 1);
+    assert_int_equal(rush_gguf_block("Q9_0"), -1);
+    rush_error_clear();
     assert_int_equal(rush_gguf_save(file("s.gguf"), s, about, (const char *const[]){"Q4_0", NULL}), 0);
 }
 

@@ -76,6 +76,12 @@ typedef struct bytes_job {
     uint8_t *y;
 } bytes_job;
 
+static inline uint8_t byte_of(int32_t sum, int bits) /* sums begin with half of what is shifted out */
+{
+    int32_t v = sum >> bits;
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 /* One pixel of 3 or 4 channels that lie together: the sum of count pixels. */
 #if defined(__AVX2__)
 /* Four pixels: the first two side by side in the lower half, the others in the upper one. */
@@ -114,8 +120,7 @@ static inline void pixel(int bits, const int16_t *w, int count, const uint8_t *x
     for (int c = 0; c < channels; ++c) {
         int32_t sum = 1 << (bits - 1);
         for (int k = 0; k < count; ++k) sum += x[k * channels + c] * w[k];
-        sum >>= bits;
-        y[c] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+        y[c] = byte_of(sum, bits);
     }
 }
 #endif
@@ -158,10 +163,7 @@ static void bytes_rows(void *arg, int64_t begin, int64_t end)
                 for (int i = 0; i < n; ++i) sum[i] += x[i] * w[k];
             uint8_t *restrict y = j->y + at * j->inner + c;
 #pragma omp simd
-            for (int i = 0; i < n; ++i) {
-                int32_t v = sum[i] >> j->bits;
-                y[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
-            }
+            for (int i = 0; i < n; ++i) y[i] = byte_of(sum[i], j->bits);
         }
     }
 }
