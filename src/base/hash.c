@@ -33,11 +33,10 @@ static void mix(uint64_t v[4], int rounds)
     }
 }
 
-uint64_t rush_hash_name(const char *s)
+uint64_t rush_hash_bytes(const char *s, size_t n)
 {
     pthread_once(&once, draw_key);
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-    size_t n = strlen(s);
     for (size_t left = n;; s += 8, left -= 8) {
         uint64_t word = left < 8 ? (uint64_t)n << 56 : 0;
         memcpy(&word, s, left < 8 ? left : 8);
@@ -50,3 +49,5 @@ uint64_t rush_hash_name(const char *s)
     mix(v, 4);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
+
+uint64_t rush_hash_name(const char *s) { return rush_hash_bytes(s, strlen(s)); }

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 
-uint64_t rush_hash_name(const char *); /* SipHash-2-4 under a key that this process drew */
+uint64_t rush_hash_bytes(const char *, size_t n); /* SipHash-2-4 under a key that this process drew */
+uint64_t rush_hash_name(const char *);
 
 #endif

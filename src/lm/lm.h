@@ -2,7 +2,7 @@
 #ifndef RUSH_LM_H
 #define RUSH_LM_H
 
-#include "io/gguf.h"
+#include "data/tokenizer.h"
 #include "kernels/cpu/decoder.h"
 #include <rushlight/lm.h>
 
@@ -21,8 +21,6 @@ typedef struct rush_lm_layer {
     uint16_t *values;                      /* (kv_heads, context, head) */
 } rush_lm_layer;
 
-typedef struct rush_lm_tokenizer rush_lm_tokenizer;
-
 struct rush_lm {
     rush_object_end end; /* first: parked, and 0 after its end */
     int64_t layers, width, feed, heads, kv_heads, head, turned, vocabulary; /* turned: elements of a head that positions turn */
@@ -33,7 +31,7 @@ struct rush_lm {
     rush_weight embedding, output;
     const float *norm;
     rush_lm_layer *layer;
-    rush_lm_tokenizer *tokenizer;
+    rush_tokenizer *tokenizer;
     /* room for RUSH_LM_ROWS rows at a time */
     float *x, *y, *q, *k, *v, *gate, *up, *turns, *logits;
     void *rounded;
@@ -43,12 +41,5 @@ struct rush_lm {
 enum { RUSH_LM_ROWS = 512 };
 
 bool rush_lm_given(const rush_lm *); /* is there one, whose scope is open? If not, an error */
-
-/* ---- tokenizer.c ---- */
-rush_lm_tokenizer *rush_lm_tokenizer_of(const rush_gguf *); /* in the scope; NULL and an error */
-const int32_t *rush_lm_tokenizer_encode(const rush_lm_tokenizer *, const char *text, size_t n, size_t *count);
-const char *rush_lm_tokenizer_piece(const rush_lm_tokenizer *, int32_t token, size_t *n);
-bool rush_lm_tokenizer_ends(const rush_lm_tokenizer *, int32_t token);
-int64_t rush_lm_tokenizer_count(const rush_lm_tokenizer *);
 
 #endif

@@ -161,13 +161,17 @@ static int look_up(rush_lm *lm, const source *s, int64_t context)
     if (rush_failed() || take_frequencies(lm, s)) return -1;
     for (int i = 0; i < lm->layers; i++)
         if (take_layer(lm, s, i)) return -1;
-    if (take_room(lm) || !(lm->tokenizer = rush_lm_tokenizer_of(s->file))) return -1;
-    RUSH_CHECK(rush_lm_tokenizer_count(lm->tokenizer) <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but has rows for %lld", s->file->path,
-               (long long)rush_lm_tokenizer_count(lm->tokenizer), (long long)lm->vocabulary);
+    if (take_room(lm) || !(lm->tokenizer = rush_tokenizer_of_gguf(s->file))) return -1;
+    RUSH_CHECK(lm->tokenizer->n <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but has rows for %lld", s->file->path, (long long)lm->tokenizer->n,
+               (long long)lm->vocabulary);
     return 0;
 }
 
-static void end(void *lm) { rush_bury_handle(lm, sizeof(rush_lm)); }
+static void end(void *p)
+{
+    rush_tokenizer_free(((rush_lm *)p)->tokenizer);
+    rush_bury_handle(p, sizeof(rush_lm));
+}
 
 rush_lm *rush_lm_load(const char *path, int64_t context)
 {
@@ -355,8 +359,15 @@ int rush_lm_score(rush_lm *lm, const int32_t *tokens, size_t n, float *to)
 
 const int32_t *rush_lm_encode(const rush_lm *lm, const char *text, size_t n, size_t *count)
 {
-    return rush_lm_given(lm) ? rush_lm_tokenizer_encode(lm->tokenizer, text, n, count) : NULL;
+    if (!rush_lm_given(lm)) return NULL;
+    RUSH_CHECK_NULL(text && count, RUSH_TYPE_ERROR, "a text was expected, but there is none (NULL)");
+    RUSH_CHECK_NULL(n < 1 << 28, RUSH_VALUE_ERROR, "a text of %zu bytes is too long for a language model", n);
+    int32_t *to = rush_scope_alloc(rush_tokenizer_most(lm->tokenizer, n) * sizeof *to);
+    int64_t made = to ? rush_tokenizer_encode_to(lm->tokenizer, text, n, to) : -1;
+    if (made < 0) return NULL;
+    *count = (size_t)made;
+    return to;
 }
 
-const char *rush_lm_piece(const rush_lm *lm, int32_t token, size_t *n) { return rush_lm_given(lm) ? rush_lm_tokenizer_piece(lm->tokenizer, token, n) : ""; }
-bool rush_lm_ends(const rush_lm *lm, int32_t token) { return rush_lm_given(lm) && rush_lm_tokenizer_ends(lm->tokenizer, token); }
+const char *rush_lm_piece(const rush_lm *lm, int32_t token, size_t *n) { return rush_lm_given(lm) ? rush_tokenizer_piece(lm->tokenizer, token, n) : ""; }
+bool rush_lm_ends(const rush_lm *lm, int32_t token) { return rush_lm_given(lm) && token >= 0 && token < lm->tokenizer->n && lm->tokenizer->ends[token]; }

@@ -273,6 +273,49 @@ TEST(byte_pairs)
     check_round_trip(again, " newest", 1);
 }
 
+static void write_text(const char *name, const char *text)
+{
+    FILE *f = fopen(place(name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    assert_int_equal(fclose(f), 0);
+}
+
+/* vocab.json numbers the bytes downwards and names one token that nothing becomes; a merge may begin with '#'. */
+TEST(files_of_gpt2)
+{
+    char vocabulary[8192];
+    int at = 1;
+    strcpy(vocabulary, "{");
+    for (int i = 0, hidden = 0; i < 256; i++) {
+        bool shown = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174;
+        at += sprintf(vocabulary + at, "\"\\u%04x\": %d, ", shown ? i : 256 + hidden, 255 - i);
+        hidden += !shown;
+    }
+    strcpy(vocabulary + at, "\"##\": 300, \"##a\": 256, \"\\u0120##\": 257, \"\\u00c3\\u00a9\": 258, \"<|end|>\": 259}");
+    write_text("vocab.json", vocabulary);
+    char path[512];
+    snprintf(path, sizeof path, "%s", place("vocab.json"));
+    write_text("merges.txt", "#version: 0.2\n# #\n## a\n\xc4\xa0 ##\n\xc3\x83 \xc2\xa9\n");
+    rush_tokenizer *t = tokenizer(rush_tokenizer_load(place("merges.txt"), path));
+    no_error();
+    assert_int_equal(rush_tokenizer_size(t), 301);
+    static const int64_t wanted[] = {300, 255 - 'a', 257, 255 - '<', 258, 255 - 0xe2, 255 - 0x80, 255 - 0x94}; /* letters and signs are words of their own */
+    rush_tensor *got = rush_tokenizer_encode(t, "##a ##<\xc3\xa9\xe2\x80\x94", 12);
+    no_error();
+    assert_int_equal(rush_numel(got), sizeof wanted / sizeof *wanted);
+    assert_memory_equal(rush_data(got), wanted, sizeof wanted);
+    char buf[16];
+    assert_int_equal(rush_tokenizer_decode(t, rush_from_data((int64_t[]){259, 299}, RUSH_I64, 1, (int64_t[]){2}), buf, sizeof buf), 7);
+    assert_string_equal(buf, "<|end|>");
+    for (int wrong = 0; wrong < 3; wrong++) {
+        write_text("merges.txt", (const char *[]){"a b\n", "a\n", "# #\n\xe4\xbd\xa0 a\n"}[wrong]);
+        assert_null(rush_tokenizer_load(place("merges.txt"), path));
+        assert_non_null(strstr(rush_error(), wrong == 2 ? "line 2" : "line 1"));
+        rush_error_clear();
+    }
+}
+
 /* ---- event files ---- */
 
 TEST(event_file_has_the_bytes_of_the_format)
@@ -346,7 +389,7 @@ int main(int argc, char **argv)
 #define UNIT(f) cmocka_unit_test(f)
         UNIT(loader_keeps_pytorchs_order), UNIT(loader_shares_and_drops), UNIT(loader_names_the_sample_that_failed),
         UNIT(loader_of_npy_files), UNIT(loader_of_pictures), UNIT(pictures_come_back), UNIT(changed_bytes_are_survived), UNIT(sound_comes_back),
-        UNIT(characters), UNIT(byte_pairs), UNIT(event_file_has_the_bytes_of_the_format), UNIT(summary_takes_everything),
+        UNIT(characters), UNIT(byte_pairs), UNIT(files_of_gpt2), UNIT(event_file_has_the_bytes_of_the_format), UNIT(summary_takes_everything),
         UNIT(vision_and_sound_operations),
     };
     int failed = SUITE(tests);
