@@ -10,26 +10,33 @@ typedef struct rush_weight { /* a matrix as it lies in the file */
     rush_gguf_type type;
     int64_t n, k; /* results, elements of a row */
     const void *data;
+    const float *bias; /* (n); NULL: none */
 } rush_weight;
+
+static inline int64_t rush_weight_step(const rush_weight *w) /* bytes of a row */
+{
+    return w->type.block ? w->k / w->type.block->elements * w->type.block->bytes : w->k * (int64_t)rush_dtypes[w->type.dtype].size;
+}
 
 typedef struct rush_lm_layer {
     rush_weight q, k, v, o, gate, up, down;
-    const float *attention_norm, *feed_norm;
-    const float *q_bias, *k_bias, *v_bias; /* NULL: none */
-    const float *q_norm, *k_norm;          /* of each head; NULL: none */
-    uint16_t *keys;                        /* (kv_heads, head, context) */
-    uint16_t *values;                      /* (kv_heads, context, head) */
+    rush_norm attention_norm, feed_norm;
+    rush_norm q_norm, k_norm; /* of each head; weight NULL: none */
+    uint16_t *keys;           /* (kv_heads, head, places) */
+    uint16_t *values;         /* (kv_heads, places, head) */
 } rush_lm_layer;
 
 struct rush_lm {
     rush_object_end end; /* first: parked, and 0 after its end */
     int64_t layers, width, feed, heads, kv_heads, head, turned, vocabulary; /* turned: elements of a head that positions turn */
-    int64_t context, position;
+    int64_t context, position, places; /* places: of the cache, a multiple of 64 */
     float eps;
     bool halves; /* pairs that are turned are half a head apart, not neighbours */
+    bool gated;  /* the second half of a layer is silu of one product times another; else gelu of one */
     float *frequency; /* (turned / 2) of the pairs, per position */
     rush_weight embedding, output;
-    const float *norm;
+    rush_weight position_embedding; /* data NULL: none */
+    rush_norm norm;
     rush_lm_layer *layer;
     rush_tokenizer *tokenizer;
     /* room for RUSH_LM_ROWS rows at a time */

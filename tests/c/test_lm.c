@@ -128,7 +128,7 @@ static rush_content *about(const char *kind)
 {
     static const char *const tokens[] = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "b", "ab", "\xe2\x96\x81" "a", "\xe2\x96\x81" "ab", "<0x41>", "<0xC3>", "<0xA9>"};
     const struct { const char *key; int64_t n; } sizes[] = {{"block_count", LAYERS}, {"embedding_length", WIDTH}, {"feed_forward_length", FEED}, {"attention.head_count", HEADS},
-                                                            {"attention.head_count_kv", KV}, {"context_length", 128}};
+                                                            {"attention.head_count_kv", strcmp(kind, "gpt2") ? KV : HEADS}, {"context_length", 128}};
     float scores[] = {0, 0, 0, -5, -5, -5, -2, -1, -3, 0, 0, 0};
     int32_t types[] = {2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 6};
     int64_t n = RUSH_COUNT(tokens);
@@ -165,30 +165,60 @@ static void put(made *m, const char *name, int layer, int64_t rows, int64_t colu
     m->s.tensor[m->s.n++] = t;
 }
 
+/* What has a bias, too, in GPT-2's models. */
+static void put_both(made *m, const char *name, int layer, int64_t n, int64_t k, const char *type)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    put(m, full, layer, k ? n : 1, k ? k : n, type);
+    snprintf(full, sizeof full, "%s.bias", name);
+    put(m, full, layer, 1, n, type);
+}
+
+static void put_learned(made *m, const char *type)
+{
+    put(m, "position_embd.weight", -1, 128, WIDTH, type);
+    put_both(m, "output_norm", -1, WIDTH, 0, type);
+    for (int i = 0; i < LAYERS; i++) {
+        put_both(m, "attn_norm", i, WIDTH, 0, type);
+        put_both(m, "attn_qkv", i, 3 * WIDTH, WIDTH, type);
+        put_both(m, "attn_output", i, WIDTH, WIDTH, type);
+        put_both(m, "ffn_norm", i, WIDTH, 0, type);
+        put_both(m, "ffn_up", i, FEED, WIDTH, type);
+        put_both(m, "ffn_down", i, WIDTH, FEED, type);
+    }
+}
+
+static void put_llama(made *m, const char *kind, const char *type)
+{
+    put(m, "output_norm.weight", -1, 1, WIDTH, type);
+    for (int i = 0; i < LAYERS; i++) {
+        put(m, "attn_norm.weight", i, 1, WIDTH, type);
+        put(m, "attn_q.weight", i, HEADS * HEAD, WIDTH, type);
+        put(m, "attn_k.weight", i, KV * HEAD, WIDTH, type);
+        put(m, "attn_v.weight", i, KV * HEAD, WIDTH, type);
+        put(m, "attn_output.weight", i, WIDTH, HEADS * HEAD, type);
+        put(m, "ffn_norm.weight", i, 1, WIDTH, type);
+        put(m, "ffn_gate.weight", i, FEED, WIDTH, type);
+        put(m, "ffn_up.weight", i, FEED, WIDTH, type);
+        put(m, "ffn_down.weight", i, WIDTH, FEED, type);
+        if (!strcmp(kind, "qwen2")) {
+            put(m, "attn_q.bias", i, 1, HEADS * HEAD, type);
+            put(m, "attn_k.bias", i, 1, KV * HEAD, type);
+            put(m, "attn_v.bias", i, 1, KV * HEAD, type);
+        }
+        if (!strcmp(kind, "qwen3")) put(m, "attn_q_norm.weight", i, 1, HEAD, type), put(m, "attn_k_norm.weight", i, 1, HEAD, type);
+    }
+}
+
 static void write_model(const char *kind, const char *type)
 {
     made m = {0};
     m.s.name = m.names, m.s.tensor = m.tensors;
     rush_manual_seed(5);
     put(&m, "token_embd.weight", -1, WORDS, WIDTH, type);
-    put(&m, "output_norm.weight", -1, 1, WIDTH, type);
-    for (int i = 0; i < LAYERS; i++) {
-        put(&m, "attn_norm.weight", i, 1, WIDTH, type);
-        put(&m, "attn_q.weight", i, HEADS * HEAD, WIDTH, type);
-        put(&m, "attn_k.weight", i, KV * HEAD, WIDTH, type);
-        put(&m, "attn_v.weight", i, KV * HEAD, WIDTH, type);
-        put(&m, "attn_output.weight", i, WIDTH, HEADS * HEAD, type);
-        put(&m, "ffn_norm.weight", i, 1, WIDTH, type);
-        put(&m, "ffn_gate.weight", i, FEED, WIDTH, type);
-        put(&m, "ffn_up.weight", i, FEED, WIDTH, type);
-        put(&m, "ffn_down.weight", i, WIDTH, FEED, type);
-        if (!strcmp(kind, "qwen2")) {
-            put(&m, "attn_q.bias", i, 1, HEADS * HEAD, type);
-            put(&m, "attn_k.bias", i, 1, KV * HEAD, type);
-            put(&m, "attn_v.bias", i, 1, KV * HEAD, type);
-        }
-        if (!strcmp(kind, "qwen3")) put(&m, "attn_q_norm.weight", i, 1, HEAD, type), put(&m, "attn_k_norm.weight", i, 1, HEAD, type);
-    }
+    if (!strcmp(kind, "gpt2")) put_learned(&m, type);
+    else put_llama(&m, kind, type);
     assert_int_equal(rush_gguf_save(path, m.s, about(kind), m.types), 0);
 }
 
@@ -231,6 +261,33 @@ static rush_tensor *linear(rush_tensor *x, rush_state s, const char *name, const
     return T("linear", V(x), V(weight(s, name, i)), b ? V(b) : RUSH_NONE);
 }
 
+static rush_tensor *layer_normed(rush_tensor *x, rush_state s, const char *name, int i)
+{
+    char full[2][64];
+    snprintf(full[0], sizeof *full, "%s.weight", name);
+    snprintf(full[1], sizeof *full, "%s.bias", name);
+    return T("layer_norm", V(x), INTS(WIDTH), V(weight(s, full[0], i)), V(weight(s, full[1], i)), V(1e-5));
+}
+
+static rush_tensor *learned_logits_of(rush_state s, int n, const int32_t *tokens)
+{
+    int64_t size = n;
+    rush_tensor *x = T("embedding", V(weight(s, "token_embd.weight", -1)), V(rush_from_data(tokens, RUSH_I32, 1, &size)));
+    x = T("add.Tensor", V(x), V(T("narrow", V(weight(s, "position_embd.weight", -1)), V(0), V(0), V(n))));
+    for (int i = 0; i < LAYERS; i++) {
+        rush_tensor *all = linear(layer_normed(x, s, "attn_norm", i), s, "attn_qkv.weight", "attn_qkv.bias", i);
+        rush_tensor *heads = T("transpose.int", V(T("view", V(all), INTS(n, 3 * HEADS, HEAD))), V(0), V(1)), *part[3];
+        for (int k = 0; k < 3; k++) part[k] = T("narrow", V(heads), V(0), V(k * HEADS), V(HEADS));
+        rush_tensor *a = T("scaled_dot_product_attention", V(part[0]), V(part[1]), V(part[2]), RUSH_NONE, V(0.0), V(true));
+        a = T("reshape", V(T("transpose.int", V(a), V(0), V(1))), INTS(n, WIDTH));
+        x = T("add.Tensor", V(x), V(linear(a, s, "attn_output.weight", "attn_output.bias", i)));
+        rush_tensor *y = T("gelu", V(linear(layer_normed(x, s, "ffn_norm", i), s, "ffn_up.weight", "ffn_up.bias", i)), V("tanh"));
+        x = T("add.Tensor", V(x), V(linear(y, s, "ffn_down.weight", "ffn_down.bias", i)));
+    }
+    x = layer_normed(T("narrow", V(x), V(0), V(n - 1), V(1)), s, "output_norm", -1);
+    return T("linear", V(x), V(weight(s, "token_embd.weight", -1)));
+}
+
 static rush_tensor *logits_of(rush_state s, int n, const int32_t *tokens, bool halves)
 {
     int64_t size = n;
@@ -263,7 +320,8 @@ static double apart(const float *a, const float *b, int n)
 
 static void logits_are_those_of_operations(void **state)
 {
-    static const struct { const char *kind, *type; double most; } cases[] = {{"llama", "F32", 4e-3}, {"qwen2", "F16", 4e-3}, {"qwen3", "BF16", 4e-3}, {"llama", "Q8_0", 0.1}, {"qwen2", "Q4_0", 0.1}};
+    static const struct { const char *kind, *type; double most; } cases[] = {{"llama", "F32", 4e-3}, {"qwen2", "F16", 4e-3}, {"qwen3", "BF16", 4e-3}, {"llama", "Q8_0", 0.1}, {"qwen2", "Q4_0", 0.1},
+                                                                              {"gpt2", "F32", 4e-3}, {"gpt2", "Q8_0", 0.1}};
     int32_t tokens[70];
     drawn = 1; /* the same tokens each time that an allocation fails */
     for (int i = 0; i < 70; i++) tokens[i] = (int32_t)(draw() % WORDS);
@@ -276,7 +334,7 @@ static void logits_are_those_of_operations(void **state)
             assert_int_equal(rush_lm_context(lm), 128);
             rush_state s = rush_gguf_load(path);
             assert_true(s.n > 0);
-            rush_tensor *want = logits_of(s, 70, tokens, strcmp(cases[c].kind, "llama"));
+            rush_tensor *want = strcmp(cases[c].kind, "gpt2") ? logits_of(s, 70, tokens, strcmp(cases[c].kind, "llama")) : learned_logits_of(s, 70, tokens);
             assert_non_null(want);
             float whole[WORDS];
             const float *got = rush_lm_feed(lm, tokens, 70);
@@ -328,7 +386,7 @@ static void sentence_pieces(void **state)
 /* What llama.cpp made of texts is in the files' metadata: its tokens, and the likeliest ones after them. */
 static void as_llama_cpp_does(void **state)
 {
-    static const char *const names[] = {"pieces.gguf", "llama3.gguf", "qwen2.gguf", "gpt2.gguf"};
+    static const char *const names[] = {"pieces.gguf", "llama3.gguf", "qwen2.gguf", "gpt2.gguf", "learned.gguf"};
     for (size_t f = 0; f < RUSH_COUNT(names); f++)
         rush_scope() {
             char file[256], key[64];

@@ -51,8 +51,8 @@ def main(root):
                 write(root / kind, path.name, path.read_bytes())
     for path in sorted((DATA.parent / "gguf").glob("*.gguf")):
         write(root / "gguf", path.name, path.read_bytes())
-    for kind, tokenizer in (("Q4_0", "llama"), ("F16", "gpt2")):
-        write(root / "lm", tokenizer, language_model(root / "lm.gguf", kind, tokenizer))
+    for kind, arch in (("Q4_0", "llama"), ("F16", "qwen2"), ("Q8_0", "gpt2")):
+        write(root / "lm", arch, language_model(root / "lm.gguf", kind, arch))
     for dtype in ("?", "u1", "<i4", ">f8", "<c8"):
         f = io.BytesIO()
         np.save(f, np.zeros((2, 3), dtype, order="F"))
@@ -105,12 +105,12 @@ def main(root):
         write(root / "sound", "tag%d.wav" % tag, wav(tag, bits, bytes(range(64)) * 4))
 
 
-def language_model(path, kind, tokenizer):
+def language_model(path, kind, arch):
     """A GGUF file of a model of one layer, small enough to be changed anywhere."""
-    arch = "llama" if tokenizer == "llama" else "qwen2"
+    tokenizer = "llama" if arch == "llama" else "gpt2"
     tokens = ["<unk>", "<s>", "</s>", "\u2581", "\u0120", "a", "b", "ab", "\u2581a", "<0xC3>", "<0xA9>", "1"]
     about = {"general.architecture": arch, f"{arch}.block_count": 1, f"{arch}.embedding_length": 32, f"{arch}.feed_forward_length": 32, f"{arch}.attention.head_count": 2,
-             f"{arch}.attention.head_count_kv": 1, f"{arch}.context_length": 64, "tokenizer.ggml.model": tokenizer, "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": tokens,
+             f"{arch}.attention.head_count_kv": 2 if arch == "gpt2" else 1, f"{arch}.context_length": 64, "tokenizer.ggml.model": tokenizer, "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": tokens,
              "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.scores": [-float(i) for i in range(12)], "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 1]}
     sizes = {"token_embd.weight": (12, 32), "output_norm.weight": (32,)}
     sizes.update({f"blk.0.{name}.weight": size for name, size in {
@@ -118,6 +118,11 @@ def language_model(path, kind, tokenizer):
         "ffn_down": (32, 32)}.items()})
     if arch == "qwen2":
         sizes.update({"blk.0.attn_q.bias": (32,), "rope_freqs.weight": (8,)})
+    if arch == "gpt2":
+        sizes = {"token_embd.weight": (12, 32), "position_embd.weight": (64, 32)}
+        for name, *size in (("output_norm", 32), ("blk.0.attn_norm", 32), ("blk.0.attn_qkv", 96, 32), ("blk.0.attn_output", 32, 32), ("blk.0.ffn_norm", 32), ("blk.0.ffn_up", 32, 32),
+                            ("blk.0.ffn_down", 32, 32)):
+            sizes.update({name + ".weight": tuple(size), name + ".bias": (size[0],)})
     tensors = {name: torch.ones(size) * 0.1 for name, size in sizes.items()}
     io_gguf.save_gguf(tensors, path, about, {name: kind for name, size in sizes.items() if len(size) == 2})
     data = path.read_bytes()

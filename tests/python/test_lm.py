@@ -24,7 +24,7 @@ def out(*args, **how):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["pieces", "llama3", "qwen2", "gpt2"])
+@pytest.mark.parametrize("name", ["pieces", "llama3", "qwen2", "gpt2", "learned"])
 def test_texts_go_on_as_with_llama_cpp(name):
     path = FILES / f"{name}.gguf"
     about = io.gguf_metadata(path)

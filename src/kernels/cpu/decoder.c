@@ -20,17 +20,25 @@ static inline vf halves(const uint16_t *p)
 #endif
 }
 
-static void norm(const float *x, const float *weight, float eps, float *to, int64_t m, int64_t n)
+/* The sum of (x - less)^e, e being 1 or 2, in parts that floats hold well. */
+static inline double sum_of(const float *x, int64_t n, float less, int e)
+{
+    double sum = 0;
+    for (int64_t at = 0; at < n; at += 64) {
+        float part = 0;
+        for (int64_t p = at; p < RUSH_MIN(at + 64, n); p++) part += e == 1 ? x[p] - less : (x[p] - less) * (x[p] - less);
+        sum += part;
+    }
+    return sum;
+}
+
+static void norm(const rush_norm *f, const float *x, float *to, int64_t m, int64_t n)
 {
     for (int64_t i = 0; i < m; i++, x += n, to += n) {
-        double sum = 0;
-        for (int64_t at = 0; at < n; at += 64) {
-            float part = 0;
-            for (int64_t p = at; p < RUSH_MIN(at + 64, n); p++) part += x[p] * x[p];
-            sum += part;
-        }
-        float by = 1 / sqrtf((float)(sum / (double)n) + eps);
-        for (int64_t p = 0; p < n; p++) to[p] = x[p] * by * weight[p];
+        float mean = f->centred ? (float)(sum_of(x, n, 0, 1) / (double)n) : 0;
+        float by = 1 / sqrtf((float)(sum_of(x, n, mean, 2) / (double)n) + f->eps);
+        for (int64_t p = 0; p < n; p++) to[p] = (x[p] - mean) * by * f->weight[p];
+        for (int64_t p = 0; p < n && f->bias; p++) to[p] += f->bias[p];
     }
 }
 
@@ -63,6 +71,15 @@ static void gate(float *x, const float *y, int64_t n)
     gating g = {x, y};
     rush_parallel_for(n, 16384, gate_part, &g);
 }
+
+static void gelu_part(void *arg, int64_t begin, int64_t end)
+{
+    float *x = arg;
+#pragma omp simd
+    for (int64_t i = begin; i < end; i++) x[i] = x[i] / (1 + exp_f32(-1.5957691f * (x[i] + 0.044715f * x[i] * x[i] * x[i]))); /* (1 + tanh(y)) / 2 is 1 / (1 + exp(-2 y)) */
+}
+
+static void gelu(float *x, int64_t n) { rush_parallel_for(n, 16384, gelu_part, x); }
 
 static void keep(const float *x, uint16_t *to, int64_t n, int64_t step)
 {
@@ -242,4 +259,4 @@ static void dense(rush_dtype d, const float *a, const void *w, float *c, int64_t
     rush_parallel_for(n, RUSH_MAX(65536 / RUSH_MAX(m * k, 1), 1), d == RUSH_F32 ? dense_f32 : d == RUSH_F16 ? dense_f16 : dense_bf16, &g);
 }
 
-RUSH_KERNELS(decoder) = {.norm = norm, .turn = turn, .gate = gate, .keep = keep, .attend = attend, .dense = dense};
+RUSH_KERNELS(decoder) = {.norm = norm, .turn = turn, .gate = gate, .gelu = gelu, .keep = keep, .attend = attend, .dense = dense};

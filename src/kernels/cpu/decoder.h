@@ -14,12 +14,19 @@ typedef struct rush_attend {
     float *to;                        /* (m, heads, head) */
 } rush_attend;
 
+typedef struct rush_norm {
+    const float *weight, *bias; /* bias NULL: none */
+    float eps;
+    bool centred; /* the mean is taken off first: a layer norm, else of root mean square */
+} rush_norm;
+
 struct rush_decoder_kernels {
-    /* x / sqrt(mean(x^2) + eps) * weight of m rows of n; in place is fine */
-    void (*norm)(const float *x, const float *weight, float eps, float *to, int64_t m, int64_t n);
+    /* x / sqrt(mean(x^2) + eps) * weight + bias of m rows of n; in place is fine */
+    void (*norm)(const rush_norm *, const float *x, float *to, int64_t m, int64_t n);
     /* pairs of elements (2 i, 2 i + 1), or (i, dims / 2 + i), of each of the heads turned by the angle of their row: turns (m, dims / 2, 2) has cosines and sines */
     void (*turn)(float *x, const float *turns, int64_t m, int64_t heads, int64_t head, int64_t dims, bool halves);
     void (*gate)(float *x, const float *y, int64_t n); /* x = silu(x) * y */
+    void (*gelu)(float *x, int64_t n); /* by tanh */
     void (*keep)(const float *x, uint16_t *to, int64_t n, int64_t step); /* as float16, elements `step` apart */
     int (*attend)(const rush_attend *); /* -1 and an error when there is no memory */
     /* c (m, n) = a (m, k) w' (n, k) for w of float32, float16 or bfloat16 */

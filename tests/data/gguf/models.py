@@ -82,8 +82,8 @@ def write(path, arch, kind, vocabulary, golden):
     w.add_block_count(LAYERS)
     w.add_feed_forward_length(FEED)
     w.add_head_count(HEADS)
-    w.add_head_count_kv(KV)
-    w.add_layer_norm_rms_eps(1e-5)
+    w.add_head_count_kv(HEADS if arch == "gpt2" else KV)
+    w.add_layer_norm_eps(1e-5) if arch == "gpt2" else w.add_layer_norm_rms_eps(1e-5)
     w.add_rope_dimension_count(WIDTH // HEADS)
     words = vocabulary(w)
     for i, (text, tokens, greedy, lead) in enumerate(golden):
@@ -94,9 +94,11 @@ def write(path, arch, kind, vocabulary, golden):
 
     def add(name, *size, scale=1.0):
         x = rng.standard_normal(size).astype(np.float32) * np.float32(scale / size[-1] ** 0.5 if len(size) > 1 else 0.1)
-        w.add_tensor(name, gguf.quantize(x, kind) if len(size) > 1 else x + np.float32("norm" in name), raw_dtype=kind if len(size) > 1 else None)
+        w.add_tensor(name, gguf.quantize(x, kind) if len(size) > 1 else x + np.float32("norm.weight" in name), raw_dtype=kind if len(size) > 1 else None)
     add("token_embd.weight", words, WIDTH, scale=3)
     add("output.weight", words, WIDTH, scale=3)
+    if arch == "gpt2":
+        return learned(add, w)
     add("output_norm.weight", WIDTH)
     kv = KV * WIDTH // HEADS
     for i in range(LAYERS):
@@ -106,6 +108,23 @@ def write(path, arch, kind, vocabulary, golden):
         if arch == "qwen2":
             for name, n in (("q", WIDTH), ("k", kv), ("v", kv)):
                 add(f"blk.{i}.attn_{name}.bias", n)
+    finish(w)
+
+
+def learned(add, w):
+    """GPT-2's: positions are learned, norms are of layers, queries, keys and values are one product."""
+    add("position_embd.weight", 256, WIDTH, scale=2)
+    parts = [("output_norm", WIDTH)]
+    for i in range(LAYERS):
+        parts += [(f"blk.{i}.{name}", *size) for name, *size in [("attn_norm", WIDTH), ("attn_qkv", 3 * WIDTH, WIDTH), ("attn_output", WIDTH, WIDTH), ("ffn_norm", WIDTH),
+                                                                 ("ffn_up", FEED, WIDTH), ("ffn_down", WIDTH, FEED)]]
+    for name, *size in parts:
+        add(f"{name}.weight", *size)
+        add(f"{name}.bias", size[0])
+    finish(w)
+
+
+def finish(w):
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -134,7 +153,8 @@ def peer(path):
 
 if __name__ == "__main__":
     for name, arch, kind, vocabulary in [("pieces", "llama", Q.Q4_0, pieces), ("llama3", "llama", Q.Q8_0, lambda w: byte_pairs(w, "llama-bpe")),
-                                         ("qwen2", "qwen2", Q.Q8_0, lambda w: byte_pairs(w, "qwen2")), ("gpt2", "llama", Q.Q8_0, lambda w: byte_pairs(w, "gpt-2"))]:
+                                         ("qwen2", "qwen2", Q.Q8_0, lambda w: byte_pairs(w, "qwen2")), ("gpt2", "llama", Q.Q8_0, lambda w: byte_pairs(w, "gpt-2")),
+                                         ("learned", "gpt2", Q.Q8_0, lambda w: byte_pairs(w, "gpt-2"))]:
         path = pathlib.Path(sys.argv[1]) / f"{name}.gguf"
         write(path, arch, kind, vocabulary, [])
         write(path, arch, kind, vocabulary, peer(path))
