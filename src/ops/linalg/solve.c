@@ -540,7 +540,8 @@ static void lstsq_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *all_a = columns(a, x), *all_b = columns(b, x);
     char *rhs = rush_calloc((size_t)wide * RUSH_MAX(k, 1), item), *s = rush_calloc(RUSH_MAX(small, 1), real);
     int32_t *pivots = rush_calloc(RUSH_MAX(n, 1), sizeof *pivots);
-    int64_t batches = rush_batches(x), own = rush_batches(a);
+    int64_t batches = rush_batches(x), own = rush_batches(a), none = 0;
+    bool full = true; /* every rank */
     bool values = strcmp(driver, "gels") && strcmp(driver, "gelsy"); /* by singular values, whose search may not end with an inf or a NaN */
     if (values && all_a && all_b && !(rush_all_finite(all_a) && rush_all_finite(all_b)))
         rush_fail(RUSH_LINALG_ERROR, "The least squares solution could not be computed because the input contained non-finite values.");
@@ -571,12 +572,14 @@ static void lstsq_cpu(const rush_op *op, const rush_value *in, rush_value *out)
             }
             rush_convert((char *)rush_ptr(out[1].t) + ((size_t)i * k + j) * real, out[1].t->dtype, 0, &sum, RUSH_F64, 0, 1);
         }
+        full &= !values || rank == n;
         if (i < own && out[2].t->numel > i) ((int64_t *)rush_ptr(out[2].t))[i] = rank;
         if (i < own && out[3].t->numel) memcpy((char *)rush_ptr(out[3].t) + (size_t)i * small * real, s, (size_t)small * real);
     }
     rush_free(rhs);
     rush_free(s);
     rush_free(pivots);
+    if (!full && !rush_failed()) rush_tensor_resize(out[1].t, 1, &none); /* no residuals then, as PyTorch has it */
 }
 
 static void lstsq_grad(rush_grads *s)
