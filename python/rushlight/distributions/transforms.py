@@ -633,7 +633,7 @@ class StickBreakingTransform(_Plain):
     def _longer(shape, by):
         if not shape:
             raise ValueError("Too few dimensions on input")
-        return (*shape[:-1], shape[-1] + by)
+        return shape[:-1] + (shape[-1] + by,)
 
     def forward_shape(self, shape):
         return self._longer(shape, 1)

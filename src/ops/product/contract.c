@@ -175,6 +175,16 @@ static int order_labels(equation *e, const operand *ops, int n, operand *out, bo
     return 0;
 }
 
+static int refuse_size(const equation *e, int place, int64_t size, int number)
+{
+    const long long n = size, before = e->size[place];
+    for (int l = 0; l < LABELS; ++l)
+        if (e->place[l] == place)
+            return rush_fail(RUSH_RUNTIME_ERROR, "einsum(): subscript %c has size %lld for operand %d which does not broadcast with previously seen size %lld", letter_of(l), n, number, before);
+    return rush_fail(RUSH_RUNTIME_ERROR, "einsum(): dimension %d covered by ellipsis in operand %d has size %lld which does not broadcast with previously seen ellipsis with size %lld "
+                                         "for the respective dimension", place - e->ellipsis, number, n, before);
+}
+
 /* An operand with its dimensions in the common order, size 1 where it has none; repeated labels take the diagonal. */
 static rush_tensor *align(equation *e, const operand *o, int number)
 {
@@ -207,10 +217,7 @@ static rush_tensor *align(equation *e, const operand *o, int number)
     n = 0;
     for (int d = 0; d < e->ndim; ++d) {
         size[d] = at[d] >= 0 ? t->size[n++] : 1;
-        RUSH_CHECK_NULL(size[d] == 1 || e->size[d] == 1 || size[d] == e->size[d], RUSH_RUNTIME_ERROR,
-                        "einsum(): operands do not broadcast with remapped shapes: operand %d has size %lld in dimension %d of the common order, "
-                        "which does not broadcast with previously seen size %lld",
-                        number, (long long)size[d], d, (long long)e->size[d]);
+        if (size[d] != 1 && e->size[d] != 1 && size[d] != e->size[d]) return refuse_size(e, d, size[d], number), NULL;
         if (size[d] != 1) e->size[d] = size[d];
     }
     for (int d = 0; d < e->ndim; ++d)
