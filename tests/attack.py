@@ -83,7 +83,8 @@ def text(rng):
     for _ in range(rng.choice([0, 1, 2])):
         place = message if rng.random() < .2 else whole
         place[rng.choice(["role", "content"] if place is message else
-                         ["model", "prompt", "messages", "max_tokens", "temperature", "top_p", "top_k", "n", "stop", "stream", "stream_options", "echo", "seed", "best_of", "logprobs"])] = rng.choice(ODD)
+                         ["model", "prompt", "messages", "max_tokens", "temperature", "top_p", "top_k", "n", "stop", "stream", "stream_options", "echo", "seed", "best_of", "logprobs", "top_logprobs", "frequency_penalty",
+                          "presence_penalty", "logit_bias"])] = rng.choice(ODD + [{"5": 1}, {"-1": 1}, {"99999": -100}, 20])
     whole.setdefault("stream", rng.random() < .5)
     body = json.dumps(whole).encode()
     return request("POST", "/v1/chat/completions" if chat else "/v1/completions", damaged(body, rng) if rng.random() < .3 else body)

@@ -25,6 +25,8 @@ RUSH_API int64_t rush_lm_vocabulary(const rush_lm *); /* how many tokens there a
 RUSH_API int64_t rush_lm_context(const rush_lm *);
 RUSH_API int64_t rush_lm_position(const rush_lm *);   /* how many of them it has been fed */
 RUSH_API int rush_lm_rewind(rush_lm *, int64_t position); /* forgets what came from there on */
+/* Forgets all but what these tokens begin with, too. How many of them need not be fed again: n - 1 at most, so that the last one is. -1 and an error. */
+RUSH_API int64_t rush_lm_resume(rush_lm *, const int32_t *tokens, size_t n);
 
 /* The tokens of a text, with those that the model wants before it, and with special tokens that are written out; in the scope. */
 RUSH_API const int32_t *rush_lm_encode(const rush_lm *, const char *text, size_t n, size_t *count);
@@ -39,6 +41,18 @@ RUSH_API const float *rush_lm_feed(rush_lm *, const int32_t *tokens, size_t n);
  * after which the tokens are not appended. */
 RUSH_API int rush_lm_score(rush_lm *, const int32_t *tokens, size_t n, float *to);
 
+/* A conversation as one text, up to where the answer begins, by the template in the model's file: ChatML's, Llama 3's or Llama 2's; another one, or none, is
+ * an error. Roles are system, user and assistant. length may be NULL; the text lives in the scope. */
+typedef struct rush_lm_message { const char *role, *content; } rush_lm_message;
+RUSH_API const char *rush_lm_chat(const rush_lm *, size_t n, const rush_lm_message *, size_t *length);
+
+/* A token, and the logarithm of the probability that the model gives it. */
+typedef struct rush_lm_chance { int32_t token; float log; } rush_lm_chance;
+/* Of a token, then of the n likeliest ones, to (n + 1): from what the model says, before anything of rush_lm_sampling. 0; -1 and an error. */
+RUSH_API int rush_lm_likeliest(const rush_lm *, const float *logits, int32_t token, size_t n, rush_lm_chance *to);
+
+/* What is added to the logit of a token. */
+typedef struct rush_lm_bias { int32_t token; float by; } rush_lm_bias;
 /* How a token is drawn. All zero: the likeliest. */
 typedef struct rush_lm_sampling {
     double temperature;        /* logits are divided by it; 0: the likeliest token */
@@ -46,6 +60,10 @@ typedef struct rush_lm_sampling {
     double top_p;              /* only the likeliest that together reach p; 0: all */
     rush_generator *generator; /* NULL: the default one */
     double repetition;         /* logits of the last 64 tokens that were fed are divided by it, negative ones multiplied; 0 or 1: nothing happens */
+    double frequency, presence; /* taken from the logit of a token for each time that it was fed; once if it was; 0: nothing */
+    int64_t counted;            /* of those two: only tokens from that position on are counted */
+    const rush_lm_bias *bias;
+    size_t nbias;
 } rush_lm_sampling;
 /* As torch.multinomial(probabilities, 1) draws it; -1 on error. */
 RUSH_API int32_t rush_lm_draw(const rush_lm *, const float *logits, const rush_lm_sampling *);

@@ -1,95 +1,86 @@
-/* chat.c - `rushlight chat MODEL.gguf`: a conversation, a line of the standard input and an answer in turn.
- *
- * How a turn is written is told by the template in the file. Templates are programs (Jinja); here only those of known families are recognised, by the marks they print.
- */
+/* chat.c - `rushlight chat MODEL.gguf`: a conversation, a line of the standard input and an answer in turn. */
 #include "cmd/speak.h"
 #include "cmd/cmd.h"
-#include <rushlight/checkpoint.h>
-#include <rushlight/gguf.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct style {
-    const char *mark;                   /* only its templates have it */
-    const char *system, *system_end;    /* around what the model is told first */
-    const char *user, *user_first;      /* before what is said; where it follows what the model is told */
-    const char *answer, *answer_end;    /* before and after the answer */
-} style;
+typedef struct conversation {
+    rush_lm_message *said; /* contents are its own */
+    size_t n, room;
+} conversation;
 
-static const style styles[] = {
-    {"<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n", "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>\n"},
-    {"<|start_header_id|>", "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\n",
-     "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
-    {"[INST]", "[INST] <<SYS>>\n", "\n<</SYS>>\n\n", "[INST] ", "", " [/INST]", "</s><s>"},
-};
-
-static const style *style_of(const char *path)
+/* Takes the content over. */
+static int add(conversation *c, const char *role, char *content)
 {
-    const rush_content *about = rush_gguf_metadata(path), *text = about ? rush_content_get(about, "tokenizer.chat_template") : NULL;
-    bool there = text && text->kind == RUSH_CONTENT_TEXT;
-    for (size_t i = 0; there && i < sizeof styles / sizeof *styles; i++)
-        if (strstr(text->s, styles[i].mark)) return &styles[i];
-    if (about)
-        rush_fail(RUSH_NOT_IMPLEMENTED, there ? "chat: the template of '%s' is of no known family: ChatML (Qwen), Llama 3 and Llama 2 (Mistral) are known here" : "chat: '%s' has no chat template: use generate", path);
-    return NULL;
+    if (content && c->n == c->room) {
+        size_t room = c->room * 2 + 16;
+        rush_lm_message *more = realloc(c->said, room * sizeof *more);
+        if (!more) free(content), content = NULL;
+        else c->said = more, c->room = room;
+    }
+    if (!content) return rush_fail(RUSH_MEMORY_ERROR, "chat: no memory");
+    c->said[c->n++] = (rush_lm_message){role, content};
+    return 0;
 }
 
-/* Feeds one turn and prints the answer. 1: there is no more room; -1 and an error. */
-static int turn(const rush_speak *o, rush_lm *lm, const style *s, const char *said, size_t length)
+/* Prints the answer and adds it. 1: there is no more room; -1 and an error. */
+static int answer(const rush_speak *o, rush_lm *lm, conversation *c)
 {
-    bool first = rush_lm_position(lm) == 0, told = first && o->system;
-    const char *parts[] = {first ? "" : s->answer_end, told ? s->system : "", told ? o->system : "", told ? s->system_end : "", told ? s->user_first : s->user};
-    size_t n = length + strlen(s->answer) + 1, begins = 0, count = 0, at = 0;
-    for (size_t i = 0; i < 5; i++) n += strlen(parts[i]);
-    char *text = malloc(n);
-    if (!text) return rush_fail(RUSH_MEMORY_ERROR, "chat: no memory");
-    for (size_t i = 0; i < 5; i++) at += strlen(strcpy(text + at, parts[i]));
-    memcpy(text + at, said, length);
-    strcpy(text + at + length, s->answer);
+    char *text = NULL;
+    size_t length, count, written;
+    FILE *copy = open_memstream(&text, &written);
+    if (!copy) return rush_fail(RUSH_MEMORY_ERROR, "chat: no memory");
     int full = -1;
     rush_scope() {
-        if (rush_lm_encode(lm, "", 0, &begins) && first) begins = 0; /* what stands before a text does so once */
-        const int32_t *tokens = rush_lm_encode(lm, text, n - 1, &count);
-        full = !tokens ? -1 : (int64_t)(count - begins) > rush_lm_context(lm) - rush_lm_position(lm);
-        const float *logits = full ? NULL : rush_lm_feed(lm, tokens + begins, count - begins);
-        if (full == 0 && rush_speak_on(o, lm, logits) < 0) full = -1;
+        const char *whole = rush_lm_chat(lm, c->n, c->said, &length);
+        const int32_t *tokens = whole ? rush_lm_encode(lm, whole, length, &count) : NULL;
+        int64_t same = tokens ? rush_lm_resume(lm, tokens, count) : -1;
+        full = same < 0 ? -1 : (int64_t)count > rush_lm_context(lm);
+        if (!full && rush_speak_on(o, lm, rush_lm_feed(lm, tokens + same, count - (size_t)same), copy) < 0) full = -1;
     }
+    if (fclose(copy) && !full) full = rush_fail(RUSH_MEMORY_ERROR, "chat: no memory");
+    if (!full) return add(c, "assistant", text);
     free(text);
     return full;
 }
 
-static int talk(const rush_speak *o)
+static int talk(const rush_speak *o, conversation *c)
 {
-    const style *s = style_of(o->model);
-    rush_lm *lm = s ? rush_lm_load(o->model, o->context) : NULL;
+    rush_lm *lm = rush_lm_load(o->model, o->context);
+    if (!lm || !rush_lm_chat(lm, 0, NULL, NULL) || (o->system && add(c, "system", strdup(o->system)))) return -1;
     bool asks = isatty(STDIN_FILENO);
-    char *line = NULL;
-    size_t room = 0;
-    int full = lm ? 0 : -1;
-    for (ssize_t n; !full; printf("\n")) {
+    int full = 0;
+    for (; !full; printf("\n")) {
+        char *line = NULL;
+        size_t room = 0;
         if (asks) printf("> "), fflush(stdout);
-        if ((n = getline(&line, &room, stdin)) < 0) break;
-        full = turn(o, lm, s, line, (size_t)n - (n && line[n - 1] == '\n'));
+        ssize_t n = getline(&line, &room, stdin);
+        if (n < 0) free(line);
+        if (n < 0) break;
+        if (n && line[n - 1] == '\n') line[n - 1] = 0;
+        full = add(c, "user", line) ? -1 : answer(o, lm, c);
     }
-    free(line);
     if (full > 0) fprintf(stderr, "rushlight: the model's context of %lld tokens is full\n", (long long)rush_lm_context(lm));
     return full < 0 ? -1 : 0;
 }
 
 int rush_cmd_chat(int n, char **args)
 {
-    rush_speak o = {.tokens = 1024, .seed = -1, .talks = true};
+    rush_speak o = {.tokens = 1024, .seed = -1};
     if (rush_speak_options(&o, n, args) || o.prompt)
         return fprintf(stderr, "usage: rushlight chat MODEL.gguf [--system TEXT] [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--repetition R]\n"
                                "                     [--seed S] [--context TOKENS]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
     int failed = 0;
+    conversation c = {0};
     rush_scope() {
         if (o.seed >= 0) rush_manual_seed((uint64_t)o.seed);
-        failed = talk(&o);
+        failed = talk(&o, &c);
         if (failed) fprintf(stderr, "rushlight: %s\n", rush_error());
     }
+    for (size_t i = 0; i < c.n; i++) free((char *)c.said[i].content);
+    free(c.said);
     return failed != 0;
 }

@@ -62,24 +62,25 @@ char *rush_read_all(FILE *f, size_t *n)
     return NULL;
 }
 
-static void show(const rush_speak *o, const rush_lm *lm, int32_t token)
+static void show(const rush_speak *o, const rush_lm *lm, int32_t token, FILE *copy)
 {
     size_t n;
     const char *piece = rush_lm_piece(lm, token, &n);
     if (o->numbers) printf("%d ", token);
     else fwrite(piece, 1, n, stdout);
     fflush(stdout);
+    if (copy) fwrite(piece, 1, n, copy);
 }
 
-long long rush_speak_on(const rush_speak *o, rush_lm *lm, const float *logits)
+long long rush_speak_on(const rush_speak *o, rush_lm *lm, const float *logits, FILE *copy)
 {
     long long made = 0;
     while (logits && made < o->tokens) {
         int32_t token = rush_lm_draw(lm, logits, &o->how);
         if (token < 0 || rush_lm_ends(lm, token)) break;
-        show(o, lm, token);
+        show(o, lm, token, copy);
         if (rush_lm_position(lm) == rush_lm_context(lm)) return made + 1;
-        if (++made < o->tokens || o->talks) logits = rush_lm_feed(lm, &token, 1);
+        if (++made < o->tokens) logits = rush_lm_feed(lm, &token, 1);
     }
     return rush_error() ? -1 : made;
 }
@@ -94,7 +95,7 @@ static int go_on(const rush_speak *o, const char *prompt, size_t length)
     double begin = seconds();
     const float *logits = rush_lm_feed(lm, tokens, n);
     double read = seconds();
-    long long made = rush_speak_on(o, lm, logits);
+    long long made = rush_speak_on(o, lm, logits, NULL);
     double end = seconds();
     printf("\n");
     if (o->timed && made >= 0)

@@ -4,17 +4,17 @@
 
 #include <rushlight.h>
 #include <rushlight/lm.h>
+#include <stdio.h>
 
 typedef struct rush_speak {
     const char *model, *prompt, *system;
     long long tokens, context, seed;
     bool numbers, timed; /* print numbers of tokens; say at the end how long it took */
-    bool talks;          /* what was written is fed to its end, since more comes after it */
     rush_lm_sampling how;
 } rush_speak;
 
 int rush_speak_options(rush_speak *, int n, char **args); /* -1: there is something wrong, which is printed, or no model */
-/* Draws, prints and feeds tokens until the text or the room for it ends; how many, -1 and an error. */
-long long rush_speak_on(const rush_speak *, rush_lm *, const float *logits);
+/* Draws, prints and feeds tokens until the text or the room for it ends; how many, -1 and an error. copy: gets the text, too; NULL: none. */
+long long rush_speak_on(const rush_speak *, rush_lm *, const float *logits, FILE *copy);
 
 #endif

@@ -1,4 +1,4 @@
-/* draw.c - the next token from what a model says of each: repetition, temperature, the k likeliest, those that reach p, as PyTorch's operations draw it. */
+/* draw.c - the next token from what a model says of each: what is dearer and cheaper, temperature, the k likeliest, those that reach p, as PyTorch's operations draw it. */
 #include "lm/lm.h"
 
 #include <math.h>
@@ -20,18 +20,40 @@ static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s
     return T("scatter.src", V(T("zeros_like", V(x))), V(-1), V(got[1].t), V(p));
 }
 
-/* The logits, dearer where a token is among the last that were fed; in the scope. */
-static const float *dearer(const rush_lm *lm, const float *logits, float by)
+/* The logits as repetition, penalties and biases change them; in the scope. */
+static const float *changed(const rush_lm *lm, const float *logits, const rush_lm_sampling *s)
 {
     enum { LAST = 64 };
-    float *x = rush_scope_alloc((size_t)lm->vocabulary * sizeof *x);
-    if (!x) return NULL;
+    float *x = rush_scope_alloc((size_t)lm->vocabulary * sizeof *x), by = (float)s->repetition;
+    bool *seen = rush_scope_alloc((size_t)lm->vocabulary);
+    if (!x || !seen) return NULL;
     memcpy(x, logits, (size_t)lm->vocabulary * sizeof *x);
-    for (int64_t i = RUSH_MAX(lm->position - LAST, 0); i < lm->position; i++) {
+    memset(seen, 0, (size_t)lm->vocabulary);
+    for (int64_t i = by != 0 ? RUSH_MAX(lm->position - LAST, 0) : lm->position; i < lm->position; i++) {
         int32_t t = lm->fed[i];
         x[t] = logits[t] > 0 ? logits[t] / by : logits[t] * by;
     }
+    for (int64_t i = s->counted; i < lm->position; i++) {
+        int32_t t = lm->fed[i];
+        x[t] -= (float)(s->frequency + (seen[t] ? 0 : s->presence));
+        seen[t] = true;
+    }
+    for (size_t i = 0; i < s->nbias; i++) x[s->bias[i].token] += s->bias[i].by;
     return x;
+}
+
+static bool can_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *s)
+{
+    if (!rush_lm_given(lm)) return false;
+    if (!logits) return rush_fail(RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)"), false;
+    if (!(s->temperature >= 0 && s->top_p >= 0 && s->repetition >= 0))
+        return rush_fail(RUSH_VALUE_ERROR, "a temperature of %g, a top_p of %g and a repetition of %g: none is negative", s->temperature, s->top_p, s->repetition), false;
+    if (!isfinite(s->frequency) || !isfinite(s->presence) || s->counted < 0 || (s->nbias && !s->bias))
+        return rush_fail(RUSH_VALUE_ERROR, "penalties of %g and %g for tokens from %lld on: numbers, and from no place before the first", s->frequency, s->presence, (long long)s->counted), false;
+    for (size_t i = 0; i < s->nbias; i++)
+        if (s->bias[i].token < 0 || s->bias[i].token >= lm->vocabulary || !isfinite(s->bias[i].by))
+            return rush_fail(RUSH_INDEX_ERROR, "a bias of %g for token %d of a vocabulary of %lld", s->bias[i].by, s->bias[i].token, (long long)lm->vocabulary), false;
+    return true;
 }
 
 static int32_t likeliest(const float *logits, int64_t n)
@@ -44,14 +66,10 @@ static int32_t likeliest(const float *logits, int64_t n)
 int32_t rush_lm_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *options)
 {
     const rush_lm_sampling *s = RUSH_OPTIONS(options);
-    if (!rush_lm_given(lm)) return -1;
-    RUSH_CHECK(logits, RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)");
-    RUSH_CHECK(s->temperature >= 0 && s->top_p >= 0 && s->repetition >= 0, RUSH_VALUE_ERROR, "a temperature of %g, a top_p of %g and a repetition of %g: none is negative", s->temperature,
-               s->top_p, s->repetition);
-    if (rush_failed()) return -1;
+    if (!can_draw(lm, logits, s)) return -1;
     int64_t token = -1;
     rush_scope() {
-        if (s->repetition != 0 && s->repetition != 1) logits = dearer(lm, logits, (float)s->repetition);
+        if ((s->repetition != 0 && s->repetition != 1) || s->frequency != 0 || s->presence != 0 || s->nbias) logits = changed(lm, logits, s);
         if (logits && s->temperature == 0) token = likeliest(logits, lm->vocabulary);
         else if (logits) {
             rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &lm->vocabulary), *p = x ? probabilities(x, s) : NULL;

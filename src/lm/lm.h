@@ -26,6 +26,8 @@ typedef struct rush_lm_layer {
     uint16_t *values;         /* (kv_heads, places, head) */
 } rush_lm_layer;
 
+typedef struct rush_lm_style rush_lm_style;
+
 struct rush_lm {
     rush_object_end end; /* first: parked, and 0 after its end */
     int64_t layers, width, feed, heads, kv_heads, head, turned, vocabulary; /* turned: elements of a head that positions turn */
@@ -39,6 +41,8 @@ struct rush_lm {
     rush_norm norm;
     rush_lm_layer *layer;
     rush_tokenizer *tokenizer;
+    const rush_lm_style *style; /* of conversations; NULL: the file has no template, or one of no known family */
+    bool has_template;
     /* room for RUSH_LM_ROWS rows at a time */
     float *x, *y, *q, *k, *v, *gate, *up, *turns, *logits;
     void *rounded;
@@ -48,5 +52,6 @@ struct rush_lm {
 enum { RUSH_LM_ROWS = 512 };
 
 bool rush_lm_given(const rush_lm *); /* is there one, whose scope is open? If not, an error */
+const rush_lm_style *rush_lm_style_of(const rush_gguf *, bool *has_template); /* chat.c */
 
 #endif

@@ -198,6 +198,7 @@ static int look_up(rush_lm *lm, const source *s, int64_t context)
     if (rush_failed() || take_norm(lm, s, "output_norm", -1, lm->width, true, &lm->norm) || take_frequencies(lm, s)) return -1;
     for (int i = 0; i < lm->layers; i++)
         if (take_layer(lm, s, i)) return -1;
+    lm->style = rush_lm_style_of(s->file, &lm->has_template);
     if (take_room(lm) || !(lm->tokenizer = rush_tokenizer_of_gguf(s->file))) return -1;
     RUSH_CHECK(lm->tokenizer->n <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but has rows for %lld", s->file->path, (long long)lm->tokenizer->n,
                (long long)lm->vocabulary);

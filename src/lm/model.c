@@ -21,6 +21,15 @@ int rush_lm_rewind(rush_lm *lm, int64_t position)
     return 0;
 }
 
+int64_t rush_lm_resume(rush_lm *lm, const int32_t *tokens, size_t n)
+{
+    int64_t same = 0;
+    if (!rush_lm_given(lm)) return -1;
+    RUSH_CHECK(tokens && n, RUSH_VALUE_ERROR, "a language model is fed one token at least");
+    while (same < lm->position && (size_t)same + 1 < n && lm->fed[same] == tokens[same]) same++;
+    return lm->position = same;
+}
+
 /* ---- tokens through the layers ---- */
 
 enum { MOST_WEIGHTS = 3 }; /* that multiply the same rows */
@@ -159,13 +168,33 @@ const float *rush_lm_feed(rush_lm *lm, const int32_t *tokens, size_t n)
     return lm->logits;
 }
 
-static float log_probability(const float *logits, int64_t n, int32_t token)
+/* The logarithm of what probabilities are divided by. */
+static double log_sum(const float *logits, int64_t n)
 {
     double sum = 0;
     float most = logits[0];
     for (int64_t i = 0; i < n; i++) most = RUSH_MAX(most, logits[i]);
     for (int64_t i = 0; i < n; i++) sum += expf(logits[i] - most);
-    return (float)(logits[token] - most - log(sum));
+    return most + log(sum);
+}
+
+int rush_lm_likeliest(const rush_lm *lm, const float *logits, int32_t token, size_t n, rush_lm_chance *to)
+{
+    if (!rush_lm_given(lm)) return -1;
+    RUSH_CHECK(logits && to, RUSH_TYPE_ERROR, "chances are taken from what a model says to a place for them, but one is missing (NULL)");
+    RUSH_CHECK(token >= 0 && token < lm->vocabulary && n <= (size_t)lm->vocabulary, RUSH_INDEX_ERROR, "token %d and the %zu likeliest of a vocabulary of %lld", token, n, (long long)lm->vocabulary);
+    double sum = log_sum(logits, lm->vocabulary);
+    rush_lm_chance *best = to + 1;
+    to[0] = (rush_lm_chance){token, (float)(logits[token] - sum)};
+    size_t have = 0;
+    for (int64_t i = 0; i < lm->vocabulary && n; i++) { /* each among the best so far, of which few change */
+        float chance = (float)(logits[i] - sum);
+        if (have == n && !(chance > best[n - 1].log)) continue;
+        size_t at = have < n ? have++ : n - 1;
+        for (; at && best[at - 1].log < chance; at--) best[at] = best[at - 1];
+        best[at] = (rush_lm_chance){(int32_t)i, chance};
+    }
+    return 0;
 }
 
 int rush_lm_score(rush_lm *lm, const int32_t *tokens, size_t n, float *to)
@@ -184,7 +213,10 @@ int rush_lm_score(rush_lm *lm, const int32_t *tokens, size_t n, float *to)
         failed = feed(lm, tokens + at, (int64_t)m);
         for (size_t i = 0; i < m && !failed; i++) {
             if (i % AT_ONCE == 0) failed = say(lm, (int64_t)i, (int64_t)RUSH_MIN(m - i, (size_t)AT_ONCE), logits);
-            if (!failed && at + i + 1 < n) to[at + i + 1] = log_probability(logits + (int64_t)(i % AT_ONCE) * lm->vocabulary, lm->vocabulary, tokens[at + i + 1]);
+            if (!failed && at + i + 1 < n) {
+                const float *row = logits + (int64_t)(i % AT_ONCE) * lm->vocabulary;
+                to[at + i + 1] = (float)(row[tokens[at + i + 1]] - log_sum(row, lm->vocabulary));
+            }
         }
     }
     rush_block_free(logits, got);

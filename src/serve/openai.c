@@ -3,8 +3,10 @@
  * A request asks for one or more choices; each is a job of its own. A stream sends the same in parts, as server-sent events.
  */
 #include "serve/serve.h"
+#include "base/utf8.h"
 
 #include <civetweb.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +64,7 @@ static int whole(const rush_json *json, const char *name, int64_t least, int64_t
 
 static int refuse_unknown(const rush_json *json)
 {
-    static const char *const names[] = {"logprobs", "top_logprobs", "presence_penalty", "frequency_penalty", "logit_bias", "suffix", "tools", "functions", "audio", "prediction", "web_search_options"};
+    static const char *const names[] = {"suffix", "tools", "functions", "audio", "prediction", "web_search_options"};
     for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
         RUSH_CHECK(is_nothing(rush_json_get(json, names[k])), RUSH_NOT_IMPLEMENTED, "'%s' is not supported", names[k]);
     const char *form = rush_json_text_of(rush_json_get(json, "response_format"), "type");
@@ -110,17 +112,52 @@ static int put_content(serve_text *to, const rush_json *content)
 
 static int read_messages(const rush_json *json, serve_talk *t)
 {
-    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+    static const char *const roles[] = {"developer", "system", "user", "assistant"};
     const rush_json *list = rush_json_get(json, "messages");
     RUSH_CHECK(rush_json_is(list, RUSH_JSON_LIST) && list->n, RUSH_VALUE_ERROR, "'messages' must be a list of at least one message");
     rush_json_each(x, list) {
         const char *role = rush_json_text_of(x, "role");
         size_t k = 0, n = sizeof roles / sizeof *roles;
         while (k < n && role && strcmp(roles[k], role)) ++k;
-        RUSH_CHECK(role && k < n, RUSH_VALUE_ERROR, "a message's 'role' must be system, developer, user, assistant or tool");
-        serve_put(&t->prompt, role, strlen(role) + 1);
+        RUSH_CHECK(role && k < n, RUSH_VALUE_ERROR, "a message's 'role' must be system, developer, user or assistant");
+        serve_put(&t->prompt, roles[k ? k : 1], strlen(roles[k ? k : 1]) + 1); /* a developer is the system */
         if (put_content(&t->prompt, rush_json_get(x, "content"))) return -1;
     }
+    return 0;
+}
+
+static int read_bias(const rush_json *json, serve_talk *t)
+{
+    const rush_json *all = rush_json_get(json, "logit_bias");
+    if (is_nothing(all)) return 0;
+    rush_lm_bias *bias = rush_json_is(all, RUSH_JSON_OBJECT) ? malloc(all->n * sizeof *bias) : NULL;
+    RUSH_CHECK(bias || !rush_json_is(all, RUSH_JSON_OBJECT), RUSH_MEMORY_ERROR, "out of memory");
+    t->how.bias = bias;
+    rush_json_each(x, bias ? all : NULL) {
+        char *end;
+        long token = strtol(x->name, &end, 10);
+        bool good = end != x->name && !*end && token >= 0 && token <= INT32_MAX && rush_json_is_number(x) && x->number >= -100 && x->number <= 100;
+        RUSH_CHECK(good, RUSH_VALUE_ERROR, "'logit_bias' must have numbers from -100 to 100 for numbers of tokens");
+        bias[t->how.nbias++] = (rush_lm_bias){(int32_t)token, (float)x->number};
+    }
+    RUSH_CHECK(bias, RUSH_VALUE_ERROR, "'logit_bias' must be an object");
+    return 0;
+}
+
+/* A chat says whether, and then of how many; the other path says of how many. */
+static int read_likeliest(const ask *a, serve_talk *t)
+{
+    const rush_json *said = rush_json_get(a->json, "logprobs");
+    int64_t n = -1;
+    t->likeliest = -1;
+    if (!a->chat && whole(a->json, "logprobs", 0, SERVE_LIKELIEST, &n)) return -1;
+    if (a->chat) {
+        RUSH_CHECK(!said || said->kind == RUSH_JSON_NULL || said->kind == RUSH_JSON_BOOL, RUSH_VALUE_ERROR, "'logprobs' must be true or false");
+        if (rush_json_is_true(said)) n = 0;
+        else RUSH_CHECK(is_nothing(rush_json_get(a->json, "top_logprobs")), RUSH_VALUE_ERROR, "'top_logprobs' needs 'logprobs' to be true");
+        if (n == 0 && whole(a->json, "top_logprobs", 0, SERVE_LIKELIEST, &n)) return -1;
+    }
+    t->likeliest = (int)n;
     return 0;
 }
 
@@ -132,6 +169,7 @@ static int read_talk(const ask *a, const rush_json *prompt, serve_talk *t)
     t->most = a->chat ? -1 : 16;
     if (number(json, "temperature", 0, 2, &temperature) || number(json, "top_p", 0, 1, &top_p) || whole(json, "top_k", 0, INT32_MAX, &t->how.top_k)) return -1;
     if (whole(json, "max_tokens", a->chat ? 1 : 0, INT32_MAX, &t->most) || (a->chat && whole(json, "max_completion_tokens", 1, INT32_MAX, &t->most)) || read_stops(json, t)) return -1;
+    if (number(json, "frequency_penalty", -2, 2, &t->how.frequency) || number(json, "presence_penalty", -2, 2, &t->how.presence) || read_bias(json, t) || read_likeliest(a, t)) return -1;
     t->how.temperature = temperature;
     t->how.top_p = top_p > 0 ? top_p : 1e-9; /* of 0 the likeliest is left, as of anything small */
     t->echo = !a->chat && rush_json_is_true(rush_json_get(json, "echo"));
@@ -168,10 +206,98 @@ static void put_usage(const ask *a, serve_text *t)
     serve_print(t, "\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld}", (long long)a->read, (long long)a->made, (long long)(a->read + a->made));
 }
 
-/* A choice, or what a part of a stream adds to it. role: it is the first part of a chat's. */
-static void put_choice(const ask *a, serve_text *t, int index, const serve_text *said, bool role, const char *finish)
+static void put_log(serve_text *t, const char *before, float log)
 {
-    serve_print(t, "{\"index\":%d,\"logprobs\":null,", index);
+    if (isnan(log)) serve_print(t, "%snull", before);
+    else serve_print(t, "%s%.7g", before, isinf(log) ? -9999. : log);
+}
+
+static void put_piece(serve_text *t, const serve_talk *k, const serve_chance *c) { serve_put_json_bytes(t, k->pieces.p + c->piece, c->bytes); }
+
+/* One of a chat's, without its end. */
+static void put_chance(serve_text *t, const char *before, const serve_talk *k, const serve_chance *c)
+{
+    serve_print(t, "%s{\"token\":", before);
+    put_piece(t, k, c);
+    put_log(t, ",\"logprob\":", c->log);
+    for (size_t i = 0; i < c->bytes; ++i) serve_print(t, i ? ",%d" : ",\"bytes\":[%d", (unsigned char)k->pieces.p[c->piece + i]);
+    serve_print(t, c->bytes ? "]" : ",\"bytes\":[]");
+}
+
+static void put_chat_chances(serve_text *t, const serve_talk *k, const serve_chance *c, const serve_chance *end)
+{
+    serve_print(t, "{\"content\":[");
+    for (const char *between = ""; c < end; between = ",") {
+        put_chance(t, between, k, c++);
+        serve_print(t, ",\"top_logprobs\":[");
+        for (const char *inner = ""; c < end && c->rank; inner = ",", serve_print(t, "}")) put_chance(t, inner, k, c++);
+        serve_print(t, "]}");
+    }
+    serve_print(t, "],\"refusal\":null}");
+}
+
+/* {"the": -1.5, ...}: the token itself is always among them. Where the next one stands. */
+static const serve_chance *put_likeliest(serve_text *t, const serve_talk *k, const serve_chance *said, const serve_chance *end)
+{
+    const serve_chance *c = said + 1;
+    const char *before = "{";
+    bool among = false;
+    for (; c < end && c->rank; ++c, before = ",") {
+        among |= c->token == said->token;
+        serve_print(t, "%s", before);
+        put_piece(t, k, c);
+        put_log(t, ":", c->log);
+    }
+    if (!among) serve_print(t, "%s", before), put_piece(t, k, said), put_log(t, ":", said->log);
+    serve_print(t, "}");
+    return c;
+}
+
+/* The other path has a column for each. */
+static void put_columns(serve_text *t, const serve_talk *k, const serve_chance *c, const serve_chance *end)
+{
+    static const char *const names[] = {"{\"tokens\":[", "],\"token_logprobs\":[", "],\"text_offset\":[", "],\"top_logprobs\":["};
+    serve_text column[4] = {0};
+    size_t characters = 0, counted = 0;
+    for (const char *before = ""; c < end; before = ",") {
+        for (int i = 0; i < 4; ++i) serve_print(&column[i], "%s", before);
+        put_piece(&column[0], k, c);
+        put_log(&column[1], "", c->log);
+        for (; counted < c->at; ++characters) counted += (size_t)RUSH_MAX(rush_utf8_length(k->said.p + counted), 1);
+        serve_print(&column[2], "%zu", characters);
+        if (isnan(c->log)) serve_print(&column[3], "null"), ++c;
+        else c = put_likeliest(&column[3], k, c, end);
+    }
+    for (int i = 0; i < 4; ++i) {
+        serve_print(t, "%s", names[i]);
+        if (column[i].n) serve_put(t, column[i].p, column[i].n);
+        t->failed |= column[i].failed;
+        free(column[i].p);
+    }
+    serve_print(t, "]}");
+}
+
+/* How likely the tokens were whose text was taken since. */
+static void put_chances(const ask *a, serve_text *t, serve_job *j)
+{
+    serve_talk *k = j->talk;
+    pthread_mutex_lock(&j->lock);
+    const serve_chance *all = (const serve_chance *)k->chances.p, *first = all ? all + k->told : NULL, *end = all ? all + k->chances.n / sizeof *all : NULL, *c = first;
+    while (c < end && (k->finish || c->at < k->taken)) ++c;
+    if (c == first && a->stream) serve_print(t, "null");
+    else if (a->chat) put_chat_chances(t, k, first, c);
+    else put_columns(t, k, first, c);
+    k->told += (size_t)(c - first);
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* A choice, or what a part of a stream adds to it. role: it is the first part of a chat's. */
+static void put_choice(const ask *a, serve_text *t, int index, serve_job *j, const serve_text *said, bool role, const char *finish)
+{
+    serve_print(t, "{\"index\":%d,\"logprobs\":", index);
+    if (j->talk->likeliest >= 0 && (finish || !role)) put_chances(a, t, j);
+    else serve_print(t, "null");
+    serve_print(t, ",");
     if (!a->chat) serve_print(t, "\"text\":");
     else serve_print(t, "\"%s\":{%s", a->stream ? "delta" : "message", role ? "\"role\":\"assistant\"," : "");
     if (a->chat && (!finish || !a->stream)) serve_print(t, "\"content\":");
@@ -199,12 +325,12 @@ static int send_event(ask *a, serve_text *t)
     return sent > 0 ? 0 : -1;
 }
 
-static int send_part(ask *a, int index, const serve_text *said, bool role, const char *finish)
+static int send_part(ask *a, int index, serve_job *j, const serve_text *said, bool role, const char *finish)
 {
     serve_text t = {0};
     serve_print(&t, "data: ");
     put_head(a, &t);
-    put_choice(a, &t, index, said, role, finish);
+    put_choice(a, &t, index, j, said, role, finish);
     serve_print(&t, a->usage ? "],\"usage\":null}" : "]}");
     return send_event(a, &t);
 }
@@ -248,10 +374,10 @@ static int stream_choice(ask *a, serve_job *j, int index)
         said.n = 0;
         status = serve_talk_next(j, &said);
         if (status && status != 200) break;
-        if (said.failed || (first && a->chat && send_part(a, index, &none, true, NULL)) || (said.n && send_part(a, index, &said, false, NULL))) status = 499;
+        if (said.failed || (first && a->chat && send_part(a, index, j, &none, true, NULL)) || (said.n && send_part(a, index, j, &said, false, NULL))) status = 499;
         first = false;
     } while (!status);
-    if (status == 200 && send_part(a, index, &none, false, j->talk->finish)) status = 499;
+    if (status == 200 && send_part(a, index, j, &none, false, j->talk->finish)) status = 499;
     if (status == 499) serve_talk_leave(j);
     free(said.p);
     return status;
@@ -263,7 +389,7 @@ static int whole_choice(ask *a, serve_job *j, int index, serve_text *out)
     int status;
     while (!(status = serve_talk_next(j, &said))) continue;
     if (status == 200 && index) serve_put(out, ",", 1);
-    if (status == 200) put_choice(a, out, index, &said, true, j->talk->finish);
+    if (status == 200) put_choice(a, out, index, j, &said, true, j->talk->finish);
     if (said.failed) out->failed = true;
     free(said.p);
     return status;

@@ -111,20 +111,28 @@ typedef struct serve_instance_start { serve_model *model; rush_module *net; } se
 
 /* ---- language models: text.c ---- */
 
-enum { SERVE_STOPS = 4, SERVE_STOP = 256 };
+enum { SERVE_STOPS = 4, SERVE_STOP = 256, SERVE_LIKELIEST = 20 };
+typedef struct serve_chance { /* how likely a token was; those that were likeliest there stand behind it */
+    size_t at, piece, bytes;  /* of `said` before it; its text, in `pieces`              */
+    int32_t token, rank;      /* rank 0: it is what was said                             */
+    float log;                /* of its probability; NaN of the first of all             */
+} serve_chance;
 struct serve_talk {
     serve_text prompt;  /* a text; of a chat, roles and contents in turn, each with a zero behind it */
     bool chat, echo;    /* echo: what is said begins with the prompt                                 */
     int32_t *tokens;    /* the prompt as tokens; NULL: as a text                                     */
     size_t ntokens;
     int64_t most;       /* tokens to be made; -1: as many as there is room for                       */
-    rush_lm_sampling how;
+    rush_lm_sampling how; /* its biases are the talk's own                                             */
     uint64_t seed;
+    int likeliest;      /* tokens to be told of beside each that is said; -1: of none is told         */
     char stop[SERVE_STOPS][SERVE_STOP];
     int stops;
     atomic_bool cancelled;
     serve_text said;    /* this and what follows under the job's lock, until there is an answer      */
     size_t sure, taken, echoed; /* bytes of it: that no stop can take back; that were read; of the prompt */
+    serve_text pieces, chances; /* the latter of serve_chance */
+    size_t told;                /* chances that were read */
     int64_t read, made, steps; /* tokens; anything that was done                                 */
     const char *finish; /* "stop", "length" */
 };

@@ -1,13 +1,14 @@
 /* text.c - language models of GGUF files: one text after the other, token by token, read by whoever waits for it.
  *
  * A model lives in the scope of its thread, which the thread keeps open. What a text has in common with the one before it, as the
- * messages of a conversation have, is not fed again.
+ * messages of a conversation have, is not fed again, unless it is to be told how likely each token of it was.
  */
 #define _GNU_SOURCE /* memmem */
 #include "serve/serve.h"
 #include <rushlight/modes.h>
 
 #include <errno.h>
+#include <math.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,15 @@
 
 enum { FED_AT_ONCE = 512 }; /* tokens, between two looks at whether anybody still waits */
 
-typedef struct speaker {
-    rush_lm *lm;
-    int32_t *fed; /* the tokens that the model has been fed, rush_lm_position() of them */
-} speaker;
-
 void serve_talk_drop(serve_talk *t)
 {
     if (!t) return;
     free(t->prompt.p);
     free(t->tokens);
     free(t->said.p);
+    free(t->pieces.p);
+    free(t->chances.p);
+    free((void *)t->how.bias);
     free(t);
 }
 
@@ -57,8 +56,29 @@ static bool stopped(serve_talk *t, size_t fresh)
         char *found = memmem(t->said.p + t->said.n - back, back, t->stop[k], m);
         if (found && (!at || found < at)) at = found;
     }
-    if (at) t->said.n = (size_t)(at - t->said.p);
-    return at;
+    if (!at) return false;
+    t->said.n = (size_t)(at - t->said.p);
+    while (t->chances.n && ((serve_chance *)(t->chances.p + t->chances.n))[-1].at >= t->said.n) t->chances.n -= sizeof(serve_chance);
+    return true;
+}
+
+/* How likely the token was after what the model said before it (NULL: it is the first), and which were likelier. */
+static int note(serve_job *j, const rush_lm *lm, const float *logits, int32_t token, size_t at)
+{
+    serve_talk *t = j->talk;
+    rush_lm_chance found[SERVE_LIKELIEST + 1] = {{token, NAN}};
+    int n = logits ? (int)RUSH_MIN((int64_t)t->likeliest, rush_lm_vocabulary(lm)) : 0;
+    if (logits && rush_lm_likeliest(lm, logits, token, (size_t)n, found)) return -1;
+    pthread_mutex_lock(&j->lock);
+    for (int k = 0; k <= n; ++k) {
+        serve_chance c = {.at = at, .piece = t->pieces.n, .token = found[k].token, .rank = k, .log = found[k].log};
+        const char *piece = rush_lm_piece(lm, c.token, &c.bytes);
+        serve_put(&t->pieces, piece, c.bytes);
+        serve_put(&t->chances, &c, sizeof c);
+    }
+    bool failed = t->pieces.failed || t->chances.failed;
+    pthread_mutex_unlock(&j->lock);
+    return failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory") : 0;
 }
 
 /* Appends a token's bytes. true: they end in a stop. */
@@ -96,82 +116,80 @@ static void end_with(serve_job *j, const char *how)
 /* ---- the model's thread ---- */
 
 /* What the model says after the tokens. */
-static const float *feed(speaker *s, serve_job *j, const int32_t *tokens, size_t n)
+static const float *feed(rush_lm *lm, serve_job *j, const int32_t *tokens, size_t n)
 {
-    size_t same = 0, before = (size_t)rush_lm_position(s->lm);
+    bool each = j->talk->echo && j->talk->likeliest >= 0; /* then what it says after each is looked at */
+    int64_t same = each ? rush_lm_rewind(lm, 0) : rush_lm_resume(lm, tokens, n);
     const float *logits = NULL;
-    while (same < before && same + 1 < n && s->fed[same] == tokens[same]) ++same;
-    if (rush_lm_rewind(s->lm, (int64_t)same)) return NULL;
-    for (size_t m; same < n && !atomic_load(&j->talk->cancelled); same += m) {
-        m = n - same < FED_AT_ONCE ? n - same : FED_AT_ONCE;
-        if (!(logits = rush_lm_feed(s->lm, tokens + same, m))) return NULL;
-        memcpy(s->fed + same, tokens + same, m * sizeof *tokens);
+    size_t said = 0, bytes, m;
+    if (same < 0) return NULL;
+    for (size_t at = (size_t)same; at < n && !atomic_load(&j->talk->cancelled); at += m) {
+        m = each ? 1 : n - at < FED_AT_ONCE ? n - at : FED_AT_ONCE;
+        if (each && (note(j, lm, logits, tokens[at], said) || !rush_lm_piece(lm, tokens[at], &bytes))) return NULL;
+        if (!(logits = rush_lm_feed(lm, tokens + at, m))) return NULL;
+        if (each) said += bytes;
         step(j);
     }
     return logits;
 }
 
-static int go_on(speaker *s, serve_job *j, const int32_t *tokens, size_t n)
+static int go_on(rush_lm *lm, serve_job *j, const int32_t *tokens, size_t n)
 {
     serve_talk *t = j->talk;
-    int64_t room = rush_lm_context(s->lm);
+    int64_t room = rush_lm_context(lm);
     RUSH_CHECK(n, RUSH_VALUE_ERROR, "the prompt is empty");
     RUSH_CHECK((int64_t)n < room, RUSH_VALUE_ERROR, "the prompt has %zu tokens, and the model's context is %lld", n, (long long)room);
-    t->read = (int64_t)n;
-    const float *logits = feed(s, j, tokens, n);
+    t->read = t->how.counted = (int64_t)n;
+    const float *logits = feed(lm, j, tokens, n);
     while (logits && !atomic_load(&t->cancelled)) {
         if (t->most >= 0 && t->made >= t->most) return end_with(j, "length"), 0;
-        int32_t token = rush_lm_draw(s->lm, logits, &t->how);
+        int32_t token = rush_lm_draw(lm, logits, &t->how);
         if (token < 0) return -1;
-        if (rush_lm_ends(s->lm, token)) return end_with(j, "stop"), 0;
+        if (rush_lm_ends(lm, token)) return end_with(j, "stop"), 0;
         size_t bytes = 0;
-        const char *piece = rush_lm_piece(s->lm, token, &bytes);
-        if (!piece) return -1;
+        const char *piece = rush_lm_piece(lm, token, &bytes);
+        if (!piece || (t->likeliest >= 0 && note(j, lm, logits, token, t->said.n))) return -1;
         if (say(j, piece, bytes)) return end_with(j, "stop"), 0;
         if (t->said.failed) return rush_fail(RUSH_MEMORY_ERROR, "out of memory");
-        int64_t at = rush_lm_position(s->lm);
-        if (at >= room) return end_with(j, "length"), 0;
-        s->fed[at] = token;
-        logits = rush_lm_feed(s->lm, &token, 1);
+        if (rush_lm_position(lm) >= room) return end_with(j, "length"), 0;
+        logits = rush_lm_feed(lm, &token, 1);
     }
     return logits || atomic_load(&t->cancelled) ? (end_with(j, "length"), 0) : -1;
 }
 
-/* ChatML, which most models without a template of their own read. */
-static void write_chat(serve_text *to, const serve_text *messages)
+/* The messages of a chat as one text; in the scope. */
+static const char *write_chat(const rush_lm *lm, const serve_text *messages, size_t *length)
 {
-    for (const char *p = messages->p, *end = p + messages->n; p < end;) {
-        const char *role = p, *content = role + strlen(role) + 1;
-        serve_print(to, "<|im_start|>%s\n", role);
-        serve_put(to, content, strlen(content));
-        serve_print(to, "<|im_end|>\n");
-        p = content + strlen(content) + 1;
-    }
-    serve_print(to, "<|im_start|>assistant\n");
+    size_t n = 0, k = 0;
+    for (const char *p = messages->p, *end = p + messages->n; p < end; p += strlen(p) + 1) ++n;
+    rush_lm_message *list = malloc(n / 2 * sizeof *list + 1);
+    if (!list) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    for (const char *p = messages->p; k < n / 2; p = list[k].content + strlen(list[k].content) + 1, ++k) list[k] = (rush_lm_message){p, p + strlen(p) + 1};
+    const char *text = rush_lm_chat(lm, k, list, length);
+    free(list);
+    return text;
 }
 
-static int talk(speaker *s, serve_job *j)
+static int talk(rush_lm *lm, serve_job *j)
 {
     serve_talk *t = j->talk;
     const int32_t *tokens = t->tokens;
     size_t n = t->ntokens;
     if (!tokens) {
-        serve_text chat = {0};
-        if (t->chat) write_chat(&chat, &t->prompt);
-        const serve_text *prompt = t->chat ? &chat : &t->prompt;
-        tokens = prompt->failed ? NULL : rush_lm_encode(s->lm, prompt->p ? prompt->p : "", prompt->n, &n);
-        free(chat.p);
-        if (!tokens) return rush_error() ? -1 : rush_fail(RUSH_MEMORY_ERROR, "out of memory");
+        size_t length = t->prompt.n;
+        const char *text = t->chat ? write_chat(lm, &t->prompt, &length) : t->prompt.p ? t->prompt.p : "";
+        tokens = text ? rush_lm_encode(lm, text, length, &n) : NULL;
+        if (!tokens) return -1;
     }
     for (size_t i = 0; t->echo && i < n; ++i) {
         size_t bytes = 0;
-        const char *piece = rush_lm_piece(s->lm, tokens[i], &bytes);
+        const char *piece = rush_lm_piece(lm, tokens[i], &bytes);
         if (!piece) return -1;
         serve_put(&t->said, piece, bytes);
     }
     t->echoed = t->said.n;
     t->how.generator = rush_generator_new(t->seed);
-    int failed = t->how.generator ? go_on(s, j, tokens, n) : -1;
+    int failed = t->how.generator ? go_on(lm, j, tokens, n) : -1;
     if (t->how.generator) rush_generator_drop(t->how.generator);
     return failed;
 }
@@ -204,13 +222,11 @@ static void *live(void *arg)
     serve_model *m = b->model;
     serve_instance_settle();
     rush_scope() {
-        speaker s = {.lm = rush_lm_load(b->path, serve_given.context)};
-        s.fed = s.lm ? malloc((size_t)rush_lm_context(s.lm) * sizeof *s.fed) : NULL;
-        if (!s.fed) snprintf(b->error, sizeof b->error, "%s", rush_error() ? rush_error() : "out of memory");
+        rush_lm *lm = rush_lm_load(b->path, serve_given.context);
+        if (!lm) snprintf(b->error, sizeof b->error, "%s", rush_error() ? rush_error() : "out of memory");
         rush_error_clear();
         sem_post(&b->told); /* b is gone after it */
-        if (s.fed) serve_each_batch(m, speak, &s);
-        free(s.fed);
+        if (lm) serve_each_batch(m, speak, lm);
     }
     serve_model_drop(m);
     return NULL;

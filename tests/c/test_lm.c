@@ -455,6 +455,44 @@ static void tokens_are_drawn_as_multinomial_does(void **state)
     }
 }
 
+static void penalties_and_biases_change_what_is_drawn(void **state)
+{
+    rush_scope() {
+        write_model("llama", "F32");
+        rush_lm *lm = rush_lm_load(path, 64);
+        const float *logits = lm ? rush_lm_feed(lm, (int32_t[]){7, 1, 7, 5, 7}, 5) : NULL;
+        assert_non_null(logits);
+        rush_lm_chance found[4];
+        int32_t best = rush_lm_draw(lm, logits, NULL);
+        assert_int_equal(rush_lm_likeliest(lm, logits, 7, 3, found), 0);
+        double sum = 0;
+        for (int i = 0; i < WORDS; i++) sum += exp(logits[i]);
+        assert_int_equal(found[1].token, best);
+        for (int k = 0; k < 4; k++) assert_true(fabs(found[k].log - (logits[found[k].token] - log(sum))) < 1e-4);
+        assert_true(found[0].token == 7 && found[1].log >= found[2].log && found[2].log >= found[3].log);
+        float above = logits[best] - logits[7]; /* 7 was fed three times: just enough, and not enough */
+        if (best != 7) {
+            rush_lm_sampling most = {.frequency = -(above + 0.01) / 3}, less = {.frequency = -(above - 0.01) / 3}, once = {.presence = -(above + 0.01)}, none = once;
+            none.counted = 5;
+            assert_true(rush_lm_draw(lm, logits, &less) != 7 && rush_lm_draw(lm, logits, &none) == best);
+            if (best != 1 && best != 5 && logits[7] >= logits[1] && logits[7] >= logits[5]) assert_true(rush_lm_draw(lm, logits, &most) == 7 && rush_lm_draw(lm, logits, &once) == 7);
+        }
+        const rush_lm_bias bias[] = {{3, 1e6f}, {best, -5}}, wrong = {WORDS, 1};
+        assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.bias = bias, .nbias = 2}), 3);
+        assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.bias = &wrong, .nbias = 1}), -1);
+        rush_error_clear();
+        assert_int_equal(rush_lm_draw(lm, logits, &(rush_lm_sampling){.frequency = NAN}), -1);
+        rush_error_clear();
+        assert_int_equal(rush_lm_likeliest(lm, logits, WORDS, 0, found), -1);
+        rush_error_clear();
+        assert_int_equal(rush_lm_resume(lm, (int32_t[]){7, 1, 2}, 3), 2);
+        assert_int_equal(rush_lm_position(lm), 2);
+        assert_int_equal(rush_lm_resume(lm, (int32_t[]){7, 1}, 2), 1); /* the last one is to be fed */
+        assert_null(rush_lm_chat(lm, 1, &(rush_lm_message){"user", "a"}, NULL));
+        rush_error_clear();
+    }
+}
+
 static void scores_are_those_of_what_it_says(void **state)
 {
     enum { N = 70 };
@@ -563,7 +601,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
-        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(scores_are_those_of_what_it_says), cmocka_unit_test(a_model_ends_with_its_scope),
+        cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(penalties_and_biases_change_what_is_drawn),
+        cmocka_unit_test(scores_are_those_of_what_it_says), cmocka_unit_test(a_model_ends_with_its_scope),
         cmocka_unit_test(wrong_models_are_errors)};
     snprintf(path, sizeof path, "/tmp/rushlight-lm-%d.gguf", (int)getpid());
     int failed = SUITE(tests);
