@@ -58,6 +58,13 @@ size_t rush_tokenizer_most(const rush_tokenizer *, size_t n);
 int64_t rush_tokenizer_encode_to(const rush_tokenizer *, const char *text, size_t n, int32_t *to);
 const char *rush_tokenizer_piece(const rush_tokenizer *, int64_t token, size_t *n);
 
+typedef struct rush_named_text {
+    const char *text;
+    size_t n;
+    const char *name; /* of the file, for messages */
+} rush_named_text;
+rush_tokenizer *rush_tokenizer_read(rush_named_text merges, const rush_named_text *vocabulary); /* rush_tokenizer_load() of what is in memory */
+int rush_tokenizer_tables(const rush_tokenizer *, rush_tensor **pairs, rush_tensor **bytes); /* what rushlight::tokens takes; parked. 0; -1 and an error */
 rush_tokenizer *rush_tokenizer_of_gguf(const rush_gguf *); /* that its metadata tell of */
 
 #endif

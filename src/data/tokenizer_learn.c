@@ -102,12 +102,12 @@ rush_tokenizer *rush_tokenizer_learn(const char *text, size_t n, int64_t size)
 /* ---- GPT-2's files: bytes are written as letters ---- */
 
 /* The tokens of vocab.json. */
-static rush_tokenizer *read_vocabulary(const char *path)
+static rush_tokenizer *read_vocabulary(rush_named_text file)
 {
-    rush_mapping *m = rush_map(path);
-    rush_json *json = m ? rush_json_read(m->data, m->size) : NULL;
+    const char *path = file.name;
+    rush_json *json = rush_json_read(file.text, file.n);
     rush_tokenizer *t = NULL;
-    char *text = m ? rush_malloc(m->size + 1) : NULL;
+    char *text = rush_malloc(file.n + 1);
     int64_t most = 0;
     int failed = !text || (rush_json_is(json, RUSH_JSON_OBJECT) ? 0 : rush_fail(RUSH_VALUE_ERROR, "'%s' is no JSON object", path));
     rush_json_each(e, failed ? NULL : json) {
@@ -124,7 +124,6 @@ static rush_tokenizer *read_vocabulary(const char *path)
         if ((t->byte[b] = rush_tokenizer_find(t, &(char){(char)b}, 1)) < 0) failed = rush_fail(RUSH_VALUE_ERROR, "'%s' lacks byte %d", path, b);
     rush_free(text);
     rush_free(json);
-    rush_unmap(m);
     if (!failed) return t;
     rush_tokenizer_free(t);
     return NULL;
@@ -148,21 +147,28 @@ static int read_merges(rush_tokenizer *t, const char *p, const char *end, bool o
     return failed;
 }
 
-rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
+rush_tokenizer *rush_tokenizer_read(rush_named_text merges, const rush_named_text *vocabulary)
 {
-    RUSH_CHECK_NULL(merges, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
-    rush_mapping *m = rush_failed() ? NULL : rush_map(merges);
-    if (!m) return NULL;
     int64_t lines = 1;
-    for (size_t i = 0; i < m->size; i++) lines += m->data[i] == '\n';
+    for (size_t i = 0; i < merges.n; i++) lines += merges.text[i] == '\n';
     int32_t code[256], order[256];
     rush_byte_letters(code, order);
-    rush_tokenizer *t = vocabulary ? read_vocabulary(vocabulary) : rush_tokenizer_begin(RUSH_BYTE_PAIRS, 256 + lines);
-    int failed = !t || (!vocabulary && put_bytes(t, order)) || read_merges(t, m->data, m->data + m->size, !vocabulary, merges);
-    rush_unmap(m);
+    rush_tokenizer *t = vocabulary ? read_vocabulary(*vocabulary) : rush_tokenizer_begin(RUSH_BYTE_PAIRS, 256 + lines);
+    int failed = !t || (!vocabulary && put_bytes(t, order)) || read_merges(t, merges.text, merges.text + merges.n, !vocabulary, merges.name);
     if (!failed) return t;
     rush_tokenizer_free(t);
     return NULL;
+}
+
+rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary)
+{
+    RUSH_CHECK_NULL(merges, RUSH_TYPE_ERROR, "a text or a path is missing (NULL)");
+    rush_mapping *m = rush_failed() ? NULL : rush_map(merges), *v = m && vocabulary ? rush_map(vocabulary) : NULL;
+    bool there = m && (v || !vocabulary);
+    rush_tokenizer *t = there ? rush_tokenizer_read((rush_named_text){m->data, m->size, merges}, v ? &(rush_named_text){v->data, v->size, vocabulary} : NULL) : NULL;
+    rush_unmap(m);
+    rush_unmap(v);
+    return t;
 }
 
 static int write_letters(rush_writing *w, const rush_tokenizer *t, int32_t token, const int32_t code[256], const char *after)

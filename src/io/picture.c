@@ -5,6 +5,7 @@
  */
 #include "io/picture.h"
 #include "tensor/backend.h"
+#include <rushlight/data.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -184,6 +185,63 @@ static int decode_jpeg_run(const rush_op *op, const rush_value *in, rush_value *
     return t ? rush_result(out, rush_jpeg_decode(rush_ptr(t), (size_t)t->numel, (int)I_(in[1]), I_(in[2]))) : -1;
 }
 
+/* Height times width as the file's head says; 0: it does not, and decoding will tell. */
+static int64_t pixels_of(const uint8_t *p, size_t n)
+{
+    if (n >= 24 && p[0] == 0x89) return ((int64_t)p[16] << 24 | p[17] << 16 | p[18] << 8 | p[19]) * ((int64_t)p[20] << 24 | p[21] << 16 | p[22] << 8 | p[23]);
+    for (size_t at = 2; at + 9 < n && p[0] == 0xff && p[at] == 0xff;) {
+        if (p[at + 1] >= 0xc0 && p[at + 1] <= 0xcf && p[at + 1] != 0xc4 && p[at + 1] != 0xc8 && p[at + 1] != 0xcc) return (int64_t)(p[at + 5] << 8 | p[at + 6]) * (p[at + 7] << 8 | p[at + 8]);
+        at += p[at + 1] == 0xff ? 1 : 2 + (size_t)(p[at + 2] << 8 | p[at + 3]); /* bytes that fill up stand before a marker */
+    }
+    return 0;
+}
+
+/* Half of what is cut away or added, as torchvision rounds it. */
+static int64_t half(int64_t d) { return d < 0 ? -(-d / 2) : d / 2 + (d % 4 == 3); }
+
+/* One file as uint8 (channels, *size): its shorter side resized, then the middle; or all of it resized. */
+static rush_tensor *picture_of(const uint8_t *p, size_t n, const int64_t *size, int64_t resize, int mode)
+{
+    enum { MOST = 1 << 26 }; /* a small file can stand for any number of pixels */
+    while (n && !p[n - 1]) n--;
+    RUSH_CHECK_NULL(pixels_of(p, n) <= MOST, RUSH_VALUE_ERROR, "pictures: a picture of more than %d pixels", MOST);
+    rush_tensor *t = decode(p, n, mode, true);
+    if (t && t->dtype != RUSH_U8) t = T("_to_dtype", V(T("div.Scalar", V(T("_to_dtype", V(t), rush_v_dtype(RUSH_F32))), V(257))), rush_v_dtype(RUSH_U8));
+    if (!t) return NULL;
+    if (!resize) return T("vision_resize", V(t), INTS(size[0], size[1]));
+    int64_t h = t->size[1], w = t->size[2], least = RUSH_MIN(h, w), high = h == least ? resize : resize * h / least, wide = w == least ? resize : resize * w / least;
+    RUSH_CHECK_NULL(high <= MOST / wide, RUSH_VALUE_ERROR, "pictures: %lld x %lld pixels are too many for one whose shorter side is %lld", (long long)h, (long long)w, (long long)resize);
+    t = T("vision_resize", V(t), INTS(high, wide));
+    return T("vision_crop", V(t), V(half(high - size[0])), V(half(wide - size[1])), V(size[0]), V(size[1]));
+}
+
+static int pictures_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    enum { MOST = 1 << 14 };
+    const rush_tensor *files = T_(in[0]);
+    int64_t height = in[1].ints[0], width = in[1].ints[in[1].n - 1], resize = I_(in[2]), channels = I_(in[3]);
+    int dtype = HAS(in[6]) ? (int)in[6].i : RUSH_F32;
+    bool normal = HAS(in[4]) || HAS(in[5]);
+    RUSH_CHECK(files && files->dtype == RUSH_U8 && files->ndim == 2 && files->numel, RUSH_TYPE_ERROR, "pictures: files are uint8 (n, bytes), one at least, not %s", files ? rush_shape_of(files) : "nothing");
+    RUSH_CHECK(height > 0 && height <= MOST && width > 0 && width <= MOST && resize >= 0 && resize <= MOST, RUSH_VALUE_ERROR, "pictures: sizes are from 1 to %d", MOST);
+    RUSH_CHECK(channels == 1 || channels == 3, RUSH_VALUE_ERROR, "pictures: 1 channel or 3, not %lld", (long long)channels);
+    RUSH_CHECK(dtype == RUSH_U8 ? !normal : rush_dtype_is_float((rush_dtype)dtype), RUSH_TYPE_ERROR, "pictures: uint8 as it is, or floats");
+    for (int k = 4; k < 6; k++) RUSH_CHECK(!HAS(in[k]) || in[k].n == channels || in[k].n == 1, RUSH_VALUE_ERROR, "pictures: a mean and a deviation for each of %lld channels", (long long)channels);
+    files = rush_on_host(files);
+    files = files ? rush_contiguous_copy(files) : NULL;
+    rush_tensor **made = files ? rush_scope_alloc((size_t)files->size[0] * sizeof *made) : NULL;
+    for (int64_t i = 0; made && i < files->size[0]; i++) {
+        const uint8_t *p = (const uint8_t *)rush_ptr(files) + i * files->size[1];
+        made[i] = picture_of(p, (size_t)files->size[1], (int64_t[]){height, width}, resize, channels == 1 ? RUSH_PICTURE_GRAY : RUSH_PICTURE_RGB);
+        if (!made[i]) return -1;
+    }
+    rush_tensor *x = made ? T("stack", rush_v_tensors(made, (size_t)files->size[0]), V(0)) : NULL;
+    if (!x || dtype == RUSH_U8) return rush_result(out, x);
+    x = T("div.Scalar", V(T("_to_dtype", V(x), rush_v_dtype(dtype))), V(255));
+    static const double zero, one = 1;
+    return rush_result(out, x && normal ? T("vision_normalize", V(x), HAS(in[4]) ? in[4] : rush_v_floats(&zero, 1), HAS(in[5]) ? in[5] : rush_v_floats(&one, 1)) : x);
+}
+
 static int encode_png_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_png_encode(T_(in[0]), (int)I_(in[1]))); }
 static int encode_jpeg_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, rush_jpeg_encode(T_(in[0]), (int)I_(in[1]))); }
 
@@ -230,5 +288,11 @@ static rush_op op_write_file = {
     .schema = "image::write_file(str filename, Tensor data) -> Tensor", .doc = "Writes bytes to a file.",
     .run = write_file_run, .flags = RUSH_NO_GRAD | RUSH_SIDE_EFFECT,
 };
+static rush_op op_pictures = {
+    .schema = "rushlight::pictures(Tensor files, int[2] size, int resize=0, int channels=3, float[]? mean=None, float[]? std=None, ScalarType? dtype=None) -> Tensor",
+    .doc = "The PNG and JPEG files (n, bytes), zeros behind each, as (n, channels, height, width): the shorter side resized and the middle cut out, or, without resize, all of it resized; "
+           "floats from 0 to 1, then normalised, or uint8.",
+    .run = pictures_run, .flags = RUSH_NO_GRAD | RUSH_WHOLE | RUSH_TAKES_TEXT,
+};
 
-RUSH_FAMILY(picture, &op_decode_image, &op_decode_png, &op_decode_jpeg, &op_encode_png, &op_encode_jpeg, &op_read_file, &op_write_file)
+RUSH_FAMILY(picture, &op_pictures, &op_decode_image, &op_decode_png, &op_decode_jpeg, &op_encode_png, &op_encode_jpeg, &op_read_file, &op_write_file)

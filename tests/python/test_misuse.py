@@ -33,6 +33,7 @@ FINE = {
     "rush_generator_keep": "all", "rush_generator_drop": "all", "rush_op_c_name": "all", "rush_hook_add": {2},
     "rush_function_begin": {1}, "rush_function_result": {0}, "rush_function_save": {0}, "rush_function_needs": "all", "rush_node_keep": "all", "rush_node_drop": "all",
     "rush_library_impl": {3, 4}, "rush_parallel_for": {3}, "rush_gguf_save": {2, 3}, "rush_lm_piece": {2}, "rush_lm_draw": {2},
+    "rush_lm_chat": {3}, "rush_texts": {2}, "rush_text_at": {2},
 }
 MODEL = pathlib.Path(__file__).resolve().parents[1] / "data" / "gguf" / "llama3.gguf"
 SKIPPED = re.compile("rush_fail$|rush_log$|rush_scope_|rush_error|rush_op_register|rush_device_register|rush_backend|rush_num_threads_set|rush_flush_denormals|rush_memory|rush_store_list_free$|rush_profile_to$|rush_generator_state$")  # the last but one: its n is what rush_store_list() said; the last: writes 5056 bytes
