@@ -90,8 +90,23 @@ def text(rng):
     return request("POST", "/v1/chat/completions" if chat else "/v1/completions", damaged(body, rng) if rng.random() < .3 else body)
 
 
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d494844520000000200000002080000000057dd52f80000000b49444154789c636000010000060001fe8c67c80000000049454e44ae426082")      # 2 x 2, grey
+
+
+def files(rng):
+    """What a model that begins with pictures is asked: the file as the body, or as BYTES, with something changed."""
+    picture = damaged(PNG, rng) if rng.random() < .8 else PNG
+    if rng.random() < .5:
+        return request("POST", "/v2/models/cats/infer", picture, [rng.choice(["Content-Type: image/png", "Content-Type: text/plain", "Inference-Header-Content-Length: 0"])])
+    n = rng.choice([0, 1, 1, 2, 5])
+    texts = b"".join(struct.pack("<I", rng.choice([len(picture)] * 9 + [0, 1, 2**32 - 1, 2**31])) + picture for _ in range(n))
+    given = {"name": "picture", "datatype": "BYTES", "shape": rng.choice([[n], [n], [n], [1, n], [n + 1], [2**40], []]), "parameters": {"binary_data_size": len(texts)}}
+    head = json.dumps({"inputs": [given], "outputs": [{"name": rng.choice(["labels", "scores", "z"]), "parameters": {"binary_data": rng.choice([True, False, 1])}}]}).encode()
+    return request("POST", "/v2/models/cats/infer", head + (damaged(texts, rng) if texts and rng.random() < .3 else texts), [f"Inference-Header-Content-Length: {len(head)}"])
+
+
 def malformed(rng):
-    kind = rng.randrange(10)
+    kind = rng.randrange(11)
     body = json.dumps(RIGHT).encode()
     if kind == 0:
         return os.urandom(rng.choice([1, 16, 500])) + rng.choice([b"", b"\r\n\r\n"])
@@ -115,6 +130,8 @@ def malformed(rng):
         return binary(rng)
     if kind == 8:
         return text(rng)
+    if kind == 9:
+        return files(rng)
     return damaged(request("POST", INFER, body), rng)
 
 
@@ -165,6 +182,17 @@ def worker(port, n, seed, done, wrong):
         s.close()
 
 
+def save_cats(command, torch, folder):
+    """A model from pictures to names."""
+    class Pixels(torch.nn.Module):
+        def forward(self, x):
+            return x.mean((2, 3))
+    program = torch.export.export(Pixels(), (torch.rand(2, 3, 4, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
+    torch.export.save(program, folder / "plain.pt2")
+    (folder / "labels.txt").write_text("red\ngreen\nblue\n")
+    subprocess.run([command, "archive", folder / "plain.pt2", "-o", folder / "cats.pt2", "--picture", "--resize", "5", "--softmax", "--top", "2", "--labels", folder / "labels.txt"], check=True)
+
+
 def memory(pid):
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
@@ -213,6 +241,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         torch.jit.trace(lambda x: x * 2., torch.ones(2, 3)).save(f"{folder}/times.pt")
         shutil.copy(ROOT / "tests/data/gguf/gpt2.gguf", folder)
+        save_cats(args.build / "rushlight", torch, pathlib.Path(folder))
         reports = f"{folder}/reports"
         env = {**os.environ, "ASAN_OPTIONS": f"detect_leaks=1:quarantine_size_mb=16:log_path={reports}", "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}"}
         process = subprocess.Popen([args.build / "rushlight", "serve", folder, "--port", "0", "--max-mb", "4", "--timeout-ms", "3000"], stdout=subprocess.PIPE,

@@ -25,6 +25,7 @@ typedef struct rush_program_value {
     const char *name;          /* NULL: it has none     */
     int dtype, ndim;           /* -1: any, or not known */
     int64_t size[RUSH_MAXDIM]; /* -1: any               */
+    bool text;                 /* of texts or files: rush_texts() makes them, rush_text_at() reads them */
 } rush_program_value;
 RUSH_API int rush_program_input_at(const rush_module *, int i, rush_program_value *);
 RUSH_API int rush_program_result_at(const rush_module *, int i, rush_program_value *);
@@ -38,6 +39,24 @@ RUSH_API const char *rush_program_picture(const rush_module *, bool svg); /* the
 
 /* A program of TorchScript as an archive again, with its tensors as they are now: for torch.jit.load, here and in PyTorch. 0; -1 and an error. */
 RUSH_API int rush_program_save(const rush_module *, const char *path);
+
+/* Writes a program (.pt2, or ONNX, which a zip then holds) with what stands around it: files or texts as the first input, the likeliest classes and their labels as results.
+ * One file, no code; rush_program_load() reads it, PyTorch a .pt2 of them without what was put around it. It is read once before it takes its place.
+ * rush_program_archive("net.pt2", "cats.pt2", .picture = true, .resize = 256, .softmax = true, .top = 5, .labels = "labels.txt"). 0; -1 and an error. */
+typedef struct rush_archive_options {
+    bool picture;              /* the input is PNG and JPEG files, see rushlight::pictures: floats from 0 to 1, or uint8 if the program takes it */
+    bool gray;                 /* of one channel                                              */
+    int64_t height, width;     /* 0: the program's own                                        */
+    int64_t resize;            /* the shorter side, of which the middle is taken; 0: all of it is resized */
+    rush_floats mean, std;     /* of each channel                                             */
+    const char *merges, *vocabulary; /* the input is texts, in byte pairs: GPT-2's files, see rush_tokenizer_load(); NULL: it is not */
+    int64_t length, padding;   /* tokens of a text, 0: the program's own; what short ones are filled with */
+    bool softmax;              /* of the first result (n, classes)                            */
+    int64_t top;               /* so many classes and their scores instead of it; 0: all      */
+    const char *labels;        /* a file with a line for each class: their names are a result, too */
+} rush_archive_options;
+RUSH_API int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *); /* NULL: nothing is put around it */
+#define rush_program_archive(model, path, ...) rush_program_archive_with(model, path, &(rush_archive_options){__VA_ARGS__})
 
 /* Writes the program for ONNX's runtimes: rush_program_save_onnx(net, "net.onnx", .opset = 20). What cannot be written is an error, with all of its names. */
 typedef struct rush_onnx_options {

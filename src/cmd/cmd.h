@@ -11,6 +11,7 @@ int rush_cmd_inspect(int n, char **args); /* inspect MODEL */
 bool rush_ends_with(const char *s, const char *end);
 char *rush_read_all(FILE *, size_t *n); /* the caller's to free; NULL: no memory */
 int rush_cmd_convert(int n, char **args);
+int rush_cmd_archive(int n, char **args); /* archive MODEL -o OUT [...] */
 int rush_cmd_compile(int n, char **args); /* compile MODEL -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss NAME] */
 int rush_cmd_generate(int n, char **args); /* generate MODEL.gguf -p TEXT [...] */
 int rush_cmd_chat(int n, char **args); /* chat MODEL.gguf [...] */

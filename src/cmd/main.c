@@ -38,6 +38,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "serve")) return rush_cmd_serve(argc - 2, argv + 2);
 #endif
     if (!strcmp(what, "convert")) return rush_cmd_convert(argc - 2, argv + 2);
+    if (!strcmp(what, "archive")) return rush_cmd_archive(argc - 2, argv + 2);
     if (!strcmp(what, "compile")) return rush_cmd_compile(argc - 2, argv + 2);
     if (!strcmp(what, "generate")) return rush_cmd_generate(argc - 2, argv + 2);
     if (!strcmp(what, "chat")) return rush_cmd_chat(argc - 2, argv + 2);
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "launch")) return rush_cmd_launch(argc - 2, argv + 2);
     printf("usage: rushlight info          operations, dtypes, engines, instruction set, threads\n"
            "       rushlight ops [NAME]    the schemas of all operations, or what one does\n"
-           "       rushlight run MODEL INPUT.npy|.npz ... [-o OUT.npz] [--bench] [--frozen]\n"
+           "       rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n"
            "                               runs a program (.pt2, .onnx); results are out0, out1, ...\n"
            "       rushlight inspect MODEL [--dot | --svg]\n"
            "                               its graph, a line for each call, or a picture\n"
@@ -53,6 +54,8 @@ int main(int argc, char **argv)
            "       rushlight convert MODEL OUT.onnx\n"
            "       rushlight convert IN.gguf OUT.safetensors\n"
            "       rushlight convert IN.gguf OUT.gguf TYPE     its matrices as F16, Q8_0, Q4_K, ...\n"
+           "       rushlight archive MODEL -o OUT.pt2 [--picture] [--text MERGES.txt] [--top K] [--labels FILE] ...\n"
+           "                               a program with what stands around it, in one file\n"
            "       rushlight compile MODEL.pt2 -o OUT.c [--size N] [--int8] [--train sgd|adam] [--loss cross_entropy|mse]\n"
            "                               one C99 file that needs nothing but libm\n"
            "       rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"

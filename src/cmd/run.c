@@ -1,11 +1,13 @@
 /* run.c - `rushlight run` and `rushlight inspect`: programs that were captured elsewhere, without Python. */
 #include "cmd/cmd.h"
 #include <rushlight.h>
+#include <rushlight/data.h>
 #include <rushlight/gguf.h>
 #include <rushlight/io.h>
 #include <rushlight/program.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,6 +31,38 @@ static int take_inputs(const char *path, rush_tensor **in, int *n)
     if (*n + s.n > MOST) return rush_fail(RUSH_VALUE_ERROR, "more than %d inputs", MOST);
     for (int i = 0; i < s.n; ++i) in[(*n)++] = s.tensor[i];
     return 0;
+}
+
+/* A row for each file, its bytes. */
+static rush_tensor *take_files(int n, char **paths)
+{
+    char *text[MOST] = {0};
+    size_t length[MOST];
+    int read = 0;
+    for (FILE *f; read < n && read < MOST && (f = fopen(paths[read], "rb")); ++read) {
+        text[read] = rush_read_all(f, &length[read]);
+        fclose(f);
+        if (!text[read]) break;
+    }
+    if (read < n) rush_fail(RUSH_IO_ERROR, "can't read '%s'", paths[read]);
+    rush_tensor *t = read < n ? NULL : rush_texts((size_t)n, (const char *const *)text, length);
+    for (int i = 0; i < read; ++i) free(text[i]);
+    return t;
+}
+
+/* Tensors are inputs in their order. Where the first input is of files, those that hold no tensors are its rows. */
+static int take_all(const rush_module *net, int n, char **paths, rush_tensor **in, int *nin)
+{
+    rush_program_value v;
+    char *rows[MOST];
+    int nrows = 0;
+    bool files = rush_program_inputs(net) > 0 && !rush_program_input_at(net, 0, &v) && v.text;
+    for (int i = 0; i < n; ++i)
+        if (files && !rush_ends_with(paths[i], ".npy") && !rush_ends_with(paths[i], ".npz")) rows[nrows++] = paths[i];
+    if (nrows && !(in[(*nin)++] = take_files(nrows, rows))) return -1;
+    for (int i = 0; i < n; ++i)
+        if ((!files || rush_ends_with(paths[i], ".npy") || rush_ends_with(paths[i], ".npz")) && take_inputs(paths[i], in, nin)) return -1;
+    return rush_error() ? -1 : 0;
 }
 
 static double seconds(void)
@@ -57,7 +91,21 @@ static int bench(rush_module *net, int nin, rush_tensor **in)
     return 0;
 }
 
-static int deliver(const char *path, int n, rush_tensor **out)
+/* A line for each row. */
+static int print_texts(const rush_tensor *t)
+{
+    int ndim = rush_ndim(t);
+    int64_t width = ndim ? rush_size(t, -1) : 0, n = width ? rush_numel(t) / width : 0, row = ndim > 2 ? rush_size(t, -2) : 1;
+    for (int64_t i = 0; i < n; ++i) {
+        size_t length = 0;
+        const char *text = rush_text_at(t, i, &length);
+        if (!text) return -1;
+        printf("%.*s%s", (int)length, text, (i + 1) % row ? ", " : "\n");
+    }
+    return 0;
+}
+
+static int deliver(const rush_module *net, const char *path, int n, rush_tensor **out)
 {
     static char room[MOST][16];
     static const char *names[MOST];
@@ -66,7 +114,10 @@ static int deliver(const char *path, int n, rush_tensor **out)
         names[i] = room[i];
         if (path) continue;
         printf("%s ", names[i]);
-        rush_tensor_print(out[i]);
+        rush_program_value v;
+        if (rush_program_result_at(net, i, &v)) return -1;
+        if (!v.text) rush_tensor_print(out[i]);
+        else if (print_texts(out[i])) return -1;
     }
     return path ? rush_npz_save(path, (rush_state){n, names, out}) : 0;
 }
@@ -75,7 +126,8 @@ int rush_cmd_run(int n, char **args)
 {
     const char *model = NULL, *to = NULL;
     rush_tensor *in[MOST], *out[MOST];
-    int nin = 0, status = 0;
+    char *paths[MOST];
+    int nin = 0, npaths = 0, status = 0;
     bool measure = false, frozen = false;
     rush_scope() {
         for (int i = 0; i < n; ++i) {
@@ -84,14 +136,16 @@ int rush_cmd_run(int n, char **args)
             else if (!strcmp(args[i], "--frozen")) frozen = true;
             else if (args[i][0] == '-') return fprintf(stderr, "rushlight: run does not know %s\n", args[i]), 2;
             else if (!model) model = args[i];
-            else if (take_inputs(args[i], in, &nin)) return failed();
+            else if (npaths == MOST) return fprintf(stderr, "rushlight: more than %d files\n", MOST), 2;
+            else paths[npaths++] = args[i];
         }
-        if (!model) return fprintf(stderr, "usage: rushlight run MODEL INPUT.npy|.npz ... [-o OUT.npz] [--bench] [--frozen]\n"), 2;
+        if (!model) return fprintf(stderr, "usage: rushlight run MODEL INPUT.npy|.npz|FILE ... [-o OUT.npz] [--bench] [--frozen]\n"), 2;
         rush_module *net = rush_program_load(model);
+        if (net && take_all(net, npaths, paths, in, &nin)) return failed();
         rush_grad_enabled_set(false);
         if (net && frozen && rush_program_freeze(net)) return failed();
         int nout = net ? rush_program_run(net, nin, in, MOST, out) : -1;
-        if (nout < 0 || (measure && bench(net, nin, in)) || (!measure || to ? deliver(to, nout, out) : 0)) status = failed();
+        if (nout < 0 || (measure && bench(net, nin, in)) || (!measure || to ? deliver(net, to, nout, out) : 0)) status = failed();
     }
     return status;
 }

@@ -15,5 +15,6 @@ rush_module *rush_program_load(const char *path)
     int failed = s.size < 2 ? 0 : rush_source_read(&s, 0, first, 2);
     rush_source_close(&s);
     if (failed) return NULL;
-    return first[0] == 'P' && first[1] == 'K' ? rush_script_is_archive(path) ? rush_script_program(path) : rush_pt2_load(path) : rush_onnx_load(path);
+    if (first[0] != 'P' || first[1] != 'K') return rush_onnx_load(path, 0, SIZE_MAX);
+    return rush_script_is_archive(path) ? rush_script_program(path) : rush_archive_load(path);
 }

@@ -90,13 +90,13 @@ static int read_model(const rush_onnx_file *file, rush_wire model, rush_module *
     return failed ? -1 : 0;
 }
 
-rush_module *rush_onnx_load(const char *path)
+rush_module *rush_onnx_load(const char *path, size_t at, size_t n)
 {
     size_t mark = rush_scope_open();
     rush_onnx_file file = {.path = path, .mapping = rush_map(path)};
     rush_module *m = file.mapping ? rush_module_keep(rush_module_new(&rush_program_kind)) : NULL;
-    const uint8_t *bytes = file.mapping ? (const uint8_t *)file.mapping->data : NULL;
-    rush_wire model = {bytes, bytes ? bytes + file.mapping->size : NULL};
+    const uint8_t *bytes = m ? (const uint8_t *)file.mapping->data + at : NULL;
+    rush_wire model = {bytes, bytes ? bytes + RUSH_MIN(n, file.mapping->size - at) : NULL};
     bool failed = !m || read_opset(&file, model) || read_model(&file, model, m);
     if (file.mapping) rush_unmap(file.mapping);
     rush_scope_close(mark);

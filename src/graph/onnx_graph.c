@@ -187,9 +187,22 @@ static int read_sizes(rush_onnx_reader *r, rush_graph_value *v, rush_wire shape)
     return rush_failed() ? -1 : 0;
 }
 
+/* The dtype and sizes that the description of an input or a result tells. */
+static int read_type(rush_onnx_reader *r, uint32_t v, rush_wire described)
+{
+    rush_wire_field type, tensor, x;
+    const char *called = r->g->value[v].name;
+    if (!rush_wire_find(described, 2, &type) || type.type != 2) return damaged("an input has no type", called);
+    if (!rush_wire_find(type.bytes, 1, &tensor) || tensor.type != 2) return rush_failed() ? -1 : rush_fail(RUSH_NOT_IMPLEMENTED, "the program's input '%s' is no tensor", called);
+    int d = rush_wire_find(tensor.bytes, 1, &x) ? rush_onnx_dtype(x.n) : -1;
+    RUSH_CHECK(d >= 0, RUSH_NOT_IMPLEMENTED, "the program's input '%s' is of a type that is not supported", called);
+    r->g->value[v].dtype = (uint8_t)d;
+    return rush_wire_find(tensor.bytes, 2, &x) && x.type == 2 ? read_sizes(r, &r->g->value[v], x.bytes) : 0;
+}
+
 static int read_inputs(rush_onnx_reader *r, rush_wire graph)
 {
-    rush_wire_field f, name, type, tensor, x;
+    rush_wire_field f, name;
     while (rush_wire_next(&graph, &f) > 0) {
         if (f.number != 11 || f.type != 2) continue;
         if (!rush_wire_find(f.bytes, 1, &name) || name.type != 2) return damaged("an input has no name", NULL);
@@ -197,13 +210,7 @@ static int read_inputs(rush_onnx_reader *r, rush_wire graph)
         if (!called) return -1;
         if (find(r, called) != RUSH_NO_VALUE) continue; /* older files list their tensors, too */
         uint32_t v = define(r, called);
-        if (add_input(r, v, RUSH_NO_VALUE)) return -1;
-        if (!rush_wire_find(f.bytes, 2, &type) || type.type != 2) return damaged("an input has no type", called);
-        if (!rush_wire_find(type.bytes, 1, &tensor) || tensor.type != 2) return rush_failed() ? -1 : rush_fail(RUSH_NOT_IMPLEMENTED, "the program's input '%s' is no tensor", called);
-        int d = rush_wire_find(tensor.bytes, 1, &x) ? rush_onnx_dtype(x.n) : -1;
-        RUSH_CHECK(d >= 0, RUSH_NOT_IMPLEMENTED, "the program's input '%s' is of a type that is not supported", called);
-        r->g->value[v].dtype = (uint8_t)d;
-        if (rush_wire_find(tensor.bytes, 2, &x) && x.type == 2 && read_sizes(r, &r->g->value[v], x.bytes)) return -1;
+        if (add_input(r, v, RUSH_NO_VALUE) || read_type(r, v, f.bytes)) return -1;
     }
     return rush_failed() ? -1 : 0;
 }
@@ -555,13 +562,16 @@ static int read_nodes(rush_onnx_reader *r, rush_wire graph)
 
 static int read_outputs(rush_onnx_reader *r, rush_wire graph)
 {
-    rush_wire_field f, name;
+    rush_wire_field f, name, type;
     const node none = {.type = ""};
     if (!(r->g->out = rush_graph_alloc(r->g, (rush_wire_count(graph, 12) + 1) * sizeof *r->g->out))) return -1;
     while (rush_wire_next(&graph, &f) > 0) {
         if (f.number != 12 || f.type != 2) continue;
         if (!rush_wire_find(f.bytes, 1, &name) || name.type != 2 || !name.n) return damaged("a result has no name", NULL);
-        if (read_input(r, &none, name.bytes, &r->g->out[r->g->nout++]) < 0) return -1;
+        rush_operand *o = &r->g->out[r->g->nout++];
+        if (read_input(r, &none, name.bytes, o) < 0) return -1;
+        bool told = rush_wire_find(f.bytes, 2, &type) && type.type == 2 && rush_wire_find(type.bytes, 1, &type) && type.type == 2; /* of the results of branches nothing may be told */
+        if (told && o->kind == RUSH_OPERAND_VALUE && r->g->value[o->value].ndim < 0 && read_type(r, o->value, f.bytes)) return -1;
     }
     return rush_failed() ? -1 : 0;
 }

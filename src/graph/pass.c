@@ -134,12 +134,29 @@ static void *longer(rush_graph *g, const void *old, size_t n, size_t item)
     return made;
 }
 
-static int describe(rush_graph *g, rush_graph_value *v, const char *name, const rush_tensor *t)
+uint32_t rush_graph_add(rush_graph *g, const char *name, int dtype, int ndim, const rush_graph_size *size)
 {
-    *v = (rush_graph_value){.name = rush_graph_copy(g, name), .type = RUSH_A_TENSOR, .ndim = (int8_t)t->ndim, .dtype = t->dtype};
-    v->size = rush_graph_alloc(g, (size_t)RUSH_MAX(t->ndim, 1) * sizeof *v->size);
-    for (int d = 0; v->size && d < t->ndim; ++d) v->size[d] = (rush_graph_size){t->size[d], -1};
-    return v->name && v->size ? 0 : -1;
+    rush_graph_value *value = longer(g, g->value, g->nvalues, sizeof *value), *v = value ? &value[g->nvalues] : NULL;
+    if (!v) return RUSH_NO_VALUE;
+    *v = (rush_graph_value){.name = rush_graph_copy(g, name), .type = RUSH_A_TENSOR, .ndim = (int8_t)ndim, .dtype = (uint8_t)dtype};
+    if (!v->name || !(v->size = rush_graph_alloc(g, (size_t)RUSH_MAX(ndim, 1) * sizeof *v->size))) return RUSH_NO_VALUE;
+    memcpy(v->size, size, (size_t)ndim * sizeof *size);
+    g->value = value;
+    return g->nvalues++;
+}
+
+rush_graph_node *rush_graph_insert(rush_graph *g, uint32_t at, const rush_op *op, const char *target, uint32_t nout)
+{
+    rush_graph_node *node = longer(g, g->node, g->nnodes, sizeof *node), *made = node ? &node[at] : NULL;
+    if (!made) return NULL;
+    memmove(made + 1, made, (g->nnodes - at) * sizeof *made);
+    *made = (rush_graph_node){.form = RUSH_NODE_CALL, .op = op, .target = rush_graph_copy(g, target), .nin = (uint32_t)op->nargs, .nout = nout};
+    made->in = rush_graph_alloc(g, (made->nin + 1) * sizeof *made->in);
+    made->out = rush_graph_alloc(g, (nout + 1) * sizeof *made->out);
+    if (!made->target || !made->in || !made->out) return NULL;
+    g->node = node;
+    ++g->nnodes;
+    return made;
 }
 
 uint32_t rush_program_constant(rush_module *m, rush_program *p, const char *name, rush_tensor *t)
@@ -147,15 +164,17 @@ uint32_t rush_program_constant(rush_module *m, rush_program *p, const char *name
     rush_graph *g = p->graph;
     char path[200];
     const char *last;
-    rush_graph_value *value = t ? longer(g, g->value, g->nvalues, sizeof *value) : NULL;
-    uint32_t *in = value ? longer(g, g->in, g->nin, sizeof *in) : NULL;
+    rush_graph_size size[RUSH_MAXDIM];
+    uint32_t *in = t ? longer(g, g->in, g->nin, sizeof *in) : NULL;
     rush_program_input *from = in ? longer(g, p->in, g->nin, sizeof *from) : NULL;
     snprintf(path, sizeof path, "folded.%.120s_%u", name, (unsigned)g->nvalues);
     rush_module *part = from ? rush_program_part(m, path, &last) : NULL;
-    if (!part || rush_program_place(&from[g->nin], part, last, t, SLOT_SCRATCH) || describe(g, &value[g->nvalues], last, t)) return RUSH_NO_VALUE;
-    in[g->nin++] = g->nvalues;
-    g->value = value;
+    if (!part || rush_program_place(&from[g->nin], part, last, t, SLOT_SCRATCH)) return RUSH_NO_VALUE;
+    for (int d = 0; d < t->ndim; ++d) size[d] = (rush_graph_size){t->size[d], -1};
+    uint32_t v = rush_graph_add(g, last, t->dtype, t->ndim, size);
+    if (v == RUSH_NO_VALUE) return v;
+    in[g->nin++] = v;
     g->in = in;
     p->in = from;
-    return g->nvalues++;
+    return v;
 }

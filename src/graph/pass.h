@@ -22,6 +22,9 @@ bool rush_operand_same(const rush_operand *, const rush_operand *);
 /* Does the node nothing but make its results? */
 bool rush_node_is_pure(const rush_graph_node *);
 bool rush_graph_writes(const rush_graph *);     /* does a node change a tensor? Then calls cannot be moved or left out by their operands alone */
+uint32_t rush_graph_add(rush_graph *, const char *name, int dtype, int ndim, const rush_graph_size *); /* a tensor; RUSH_NO_VALUE and an error */
+/* A call before node `at`, whose arguments and results are to be filled in; until the next one. NULL and an error. */
+rush_graph_node *rush_graph_insert(rush_graph *, uint32_t at, const rush_op *, const char *target, uint32_t nout);
 void rush_graph_drop_nodes(rush_graph *, const bool *drop);
 /* A tensor that the program has from now on; its value. RUSH_NO_VALUE and an error. */
 uint32_t rush_program_constant(rush_module *, rush_program *, const char *name, rush_tensor *);

@@ -5,6 +5,7 @@
 #include "op/later.h"
 #include "script/script.h"
 #include "tensor/tensor.h"
+#include <rushlight/data.h>
 #include <rushlight/program.h>
 
 #include <stdio.h>
@@ -136,13 +137,27 @@ static int deliver(const rush_program *p, const rush_value *in, const rush_value
     return n;
 }
 
-static void tell(const rush_graph *g, const rush_graph_value *v, rush_program_value *to)
+/* Does an operation read the value as texts, or make it so? */
+static bool is_text(const rush_graph *g, uint32_t value)
 {
+    for (uint32_t k = 0; k < g->nnodes; ++k) {
+        const rush_graph_node *node = &g->node[k];
+        uint32_t flags = node->op ? node->op->flags : 0;
+        if (flags & RUSH_TAKES_TEXT && node->in[0].kind == RUSH_OPERAND_VALUE && node->in[0].value == value) return true;
+        if (flags & RUSH_GIVES_TEXT && node->out[0] == value) return true;
+    }
+    return false;
+}
+
+static void tell(const rush_graph *g, uint32_t value, rush_program_value *to)
+{
+    const rush_graph_value *v = &g->value[value];
     *to = (rush_program_value){.name = v->name, .dtype = -1, .ndim = -1};
     if (v->type != RUSH_A_TENSOR || v->ndim < 0) return;
     to->dtype = v->dtype;
     to->ndim = v->ndim;
     for (int d = 0; d < v->ndim; ++d) to->size[d] = v->size[d].symbol >= 0 || v->size[d].n < 0 ? -1 : v->size[d].n;
+    to->text = v->dtype == RUSH_U8 && v->ndim > 0 && is_text(g, value);
 }
 
 int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
@@ -152,7 +167,7 @@ int rush_program_input_at(const rush_module *m, int i, rush_program_value *v)
     const rush_program *p = program_of(m);
     if (!p) return -1;
     for (uint32_t k = 0; k < p->graph->nin; ++k)
-        if (!p->in[k].part && !p->in[k].unused && !i--) return tell(p->graph, &p->graph->value[p->graph->in[k]], v), 0;
+        if (!p->in[k].part && !p->in[k].unused && !i--) return tell(p->graph, p->graph->in[k], v), 0;
     return rush_fail(RUSH_INDEX_ERROR, "the program has no such input");
 }
 
@@ -165,7 +180,7 @@ int rush_program_result_at(const rush_module *m, int i, rush_program_value *v)
     if (!p) return -1;
     for (uint32_t k = 0; k < p->graph->nout; ++k) {
         if (p->out[k].into >= 0 || i--) continue;
-        if (p->graph->out[k].kind == RUSH_OPERAND_VALUE) tell(p->graph, &p->graph->value[p->graph->out[k].value], v);
+        if (p->graph->out[k].kind == RUSH_OPERAND_VALUE) tell(p->graph, p->graph->out[k].value, v);
         return 0;
     }
     return rush_fail(RUSH_INDEX_ERROR, "the program has no such result");

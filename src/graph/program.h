@@ -26,7 +26,8 @@ typedef struct rush_program {
 
 /* Readers of one format each; rush_program_load() looks which it is. Parked; NULL and an error. */
 rush_module *rush_pt2_load(const char *path);
-rush_module *rush_onnx_load(const char *path);
+rush_module *rush_onnx_load(const char *path, size_t at, size_t n); /* of the file the n bytes from `at` on; n SIZE_MAX: all of them */
+rush_module *rush_archive_load(const char *path); /* a .pt2 file, or ONNX in a zip, with what is declared in extra/ */
 
 extern const rush_module_kind rush_program_kind;
 /* Gives part a tensor of that name, which becomes the input; what: a slot_kind. */

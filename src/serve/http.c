@@ -174,9 +174,10 @@ void serve_note(serve_model *m, bool well, uint64_t begin)
 
 static int infer_body(struct mg_connection *c, serve_model *m, const char *body, size_t n, uint64_t begin)
 {
-    const char *told = mg_get_header(c, "Inference-Header-Content-Length");
+    const char *told = mg_get_header(c, "Inference-Header-Content-Length"), *type = mg_get_header(c, "Content-Type");
     char *end = NULL;
-    size_t nheader = told ? strtoull(told, &end, 10) : n, njson = 0;
+    bool raw = !told && type && (!strncasecmp(type, "image/", 6) || !strncasecmp(type, "text/plain", 10)); /* the body is the only input */
+    size_t nheader = told ? strtoull(told, &end, 10) : raw ? 0 : n, njson = 0;
     serve_stats *s = m->stats;
     if (told && (*end || end == told || *told == '-' || nheader > n)) return serve_send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
     serve_job *job = serve_job_new(m);
@@ -230,7 +231,7 @@ static void put_values(serve_text *t, const serve_value *v, int n, bool config)
         const char *type = serve_datatype(v[i].dtype);
         serve_print(t, "%s{\"name\":", i ? "," : "");
         serve_put_json(t, v[i].name);
-        serve_print(t, config ? ",\"data_type\":\"TYPE_%s\",\"dims\":[" : ",\"datatype\":\"%s\",\"shape\":[", type ? type : "FP32");
+        serve_print(t, config ? ",\"data_type\":\"TYPE_%s\",\"dims\":[" : ",\"datatype\":\"%s\",\"shape\":[", !type ? "FP32" : config && v[i].dtype == SERVE_BYTES ? "STRING" : type);
         if (v[i].ndim < 0) serve_print(t, "-1");
         for (int d = 0; d < v[i].ndim; ++d) serve_print(t, d ? ",%lld" : "%lld", (long long)v[i].size[d]);
         serve_print(t, "]}");

@@ -139,6 +139,9 @@ int serve_job_run(serve_job *j)
 
 /* ---- batches ---- */
 
+/* Texts of one batch get one length: what that adds is bounded. */
+static bool texts_fit(int64_t a, int64_t b) { return RUSH_MAX(a, b) <= RUSH_MAX(2 * RUSH_MIN(a, b), 4096); }
+
 static bool fits(const serve_job *a, const serve_job *b)
 {
     if (a->n != b->n) return false;
@@ -146,8 +149,10 @@ static bool fits(const serve_job *a, const serve_job *b)
         const rush_tensor *x = a->in[i], *y = b->in[i];
         int n = rush_ndim(x);
         if (n < 1 || n != rush_ndim(y) || rush_dtype_of(x) != rush_dtype_of(y) || a->cast[i] != b->cast[i]) return false;
-        for (int d = 1; d < n; ++d)
+        bool texts = a->model->in[i].dtype == SERVE_BYTES;
+        for (int d = 1; d < n - texts; ++d)
             if (rush_size(x, d) != rush_size(y, d)) return false;
+        if (texts && !texts_fit(rush_size(x, n - 1), rush_size(y, n - 1))) return false;
     }
     return true;
 }
@@ -198,14 +203,27 @@ static int share(serve_job **batch, int n, int64_t rows, int nout, rush_tensor *
     return 0;
 }
 
+/* With zeros behind texts, up to the longest. */
+static void lengthen(rush_tensor **parts, int n)
+{
+    int64_t longest = 0;
+    for (int i = 0; i < n; ++i) longest = RUSH_MAX(longest, rush_size(parts[i], rush_ndim(parts[i]) - 1));
+    for (int i = 0; i < n; ++i) {
+        int64_t more = longest - rush_size(parts[i], rush_ndim(parts[i]) - 1);
+        if (more) parts[i] = rush_constant_pad_nd(parts[i], RUSH_INTS(0, more));
+    }
+}
+
 static int compute(rush_module *net, serve_job **batch, int n)
 {
+    const serve_model *m = batch[0]->model;
     rush_tensor *in[SERVE_TENSORS], *out[SERVE_TENSORS];
     int64_t rows = 0;
     for (int i = 0; i < n; ++i) rows += batch[i]->rows;
     for (int k = 0; k < batch[0]->n; ++k) {
         rush_tensor *parts[MOST_JOBS];
         for (int i = 0; i < n; ++i) parts[i] = batch[i]->in[k];
+        if (m->in[k].dtype == SERVE_BYTES) lengthen(parts, n);
         in[k] = n == 1 ? parts[0] : rush_cat(((rush_tensors){parts, (size_t)n}), .dim = 0);
         if (in[k] && batch[0]->cast[k] >= 0) in[k] = rush_to(in[k], rush_v_dtype(batch[0]->cast[k]));
         if (!in[k]) return -1;
@@ -225,7 +243,7 @@ static int compute(rush_module *net, serve_job **batch, int n)
 static int show(serve_job *j)
 {
     for (int k = 0; k < j->nout; ++k) {
-        if (!(j->shown >> k & 1)) continue;
+        if (!(j->shown >> k & 1) || (k < j->model->nout && j->model->out[k].dtype == SERVE_BYTES)) continue;
         rush_tensor *t = rush_to(j->out[k], rush_v_dtype(rush_dtype_is_float(rush_dtype_of(j->out[k])) ? RUSH_F64 : RUSH_I64));
         if (!t) return -1;
         j->numbers[k] = rush_keep(t);

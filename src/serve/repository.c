@@ -47,6 +47,7 @@ static void describe(serve_value *to, const rush_program_value *v, const char *k
     to->dtype = v->dtype;
     to->ndim = v->ndim;
     for (int d = 0; d < v->ndim; ++d) to->size[d] = v->size[d];
+    if (v->text) to->dtype = SERVE_BYTES, to->ndim--; /* the bytes of a text are no dimension to who asks */
 }
 
 /* What the file says of inputs and results. Those of TorchScript have names only. */

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512 };
+enum { SERVE_TENSORS = 64, SERVE_NAME = 128, SERVE_ERROR = 512, SERVE_BYTES = 1 << 10 }; /* SERVE_BYTES stands where dtypes do: texts, see rush_texts() */
 
 typedef struct serve_options {
     const char *dir, *host, *key, *tls; /* tls: a file with certificate and key; NULL: none */
@@ -166,7 +166,7 @@ const char *serve_datatype(int dtype);               /* "FP32"; NULL: the protoc
 int serve_dtype_named(const char *datatype);         /* -1 */
 
 typedef struct serve_request serve_request;
-/* The tensors of a body, whose first nheader bytes are JSON, and what is asked for. NULL and an error. */
+/* The tensors of a body, whose first nheader bytes are JSON, and what is asked for; without JSON the body is the only text. NULL and an error. */
 serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, serve_job *into);
 void serve_request_free(serve_request *);
 /* The answer; nheader: the length of its JSON, 0 when there is nothing else. 0; -1 and an error. */

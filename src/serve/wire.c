@@ -1,6 +1,8 @@
 /* wire.c - tensors in KServe v2's bodies: JSON, and behind it the bytes of those that are sent in binary. */
 #include "serve/serve.h"
 #include "base/utf8.h"
+#include <rushlight/data.h>
+#include <rushlight/ops.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -60,14 +62,14 @@ void serve_put_json(serve_text *t, const char *text) { serve_put_json_bytes(t, t
 
 /* ---- dtypes ---- */
 
-static const struct { const char *name; rush_dtype dtype; } datatypes[] = {
+static const struct { const char *name; int dtype; } datatypes[] = {
     {"BOOL", RUSH_BOOL}, {"UINT8", RUSH_U8}, {"UINT16", RUSH_U16}, {"UINT32", RUSH_U32}, {"UINT64", RUSH_U64}, {"INT8", RUSH_I8}, {"INT16", RUSH_I16}, {"INT32", RUSH_I32},
-    {"INT64", RUSH_I64}, {"FP16", RUSH_F16}, {"FP32", RUSH_F32}, {"FP64", RUSH_F64}, {"BF16", RUSH_BF16}};
+    {"INT64", RUSH_I64}, {"FP16", RUSH_F16}, {"FP32", RUSH_F32}, {"FP64", RUSH_F64}, {"BF16", RUSH_BF16}, {"BYTES", SERVE_BYTES}};
 
 const char *serve_datatype(int dtype)
 {
     for (size_t k = 0; k < sizeof datatypes / sizeof *datatypes; ++k)
-        if (datatypes[k].dtype == (rush_dtype)dtype && dtype >= 0) return datatypes[k].name;
+        if (datatypes[k].dtype == dtype) return datatypes[k].name;
     return NULL;
 }
 
@@ -143,6 +145,52 @@ static rush_tensor *tensor_of_json(const rush_json *data, rush_dtype dtype, int 
     return t;
 }
 
+/* ---- texts: in binary each has its length before it, in four bytes ---- */
+
+static size_t length_at(const char *p)
+{
+    const unsigned char *b = (const unsigned char *)p;
+    return b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24;
+}
+
+/* Where the next text is; NULL and an error. */
+static const char *next_text(const char **p, const char *end, size_t *n)
+{
+    bool whole = end - *p >= 4;
+    *n = whole ? length_at(*p) : 0;
+    RUSH_CHECK_NULL(whole && *n <= (size_t)(end - *p) - 4, RUSH_VALUE_ERROR, "a text reaches beyond the bytes of its input");
+    const char *text = *p + 4;
+    *p = text + *n;
+    return text;
+}
+
+/* From JSON, or (data NULL) from the bytes. */
+static rush_tensor *tensor_of_texts(const rush_json *data, const char *p, const char *end, int ndim, const int64_t *size, int64_t numel)
+{
+    int64_t most = (int64_t)serve_given.max_bytes, whole[RUSH_MAXDIM + 1];
+    bool fits = data ? rush_json_is(data, RUSH_JSON_LIST) && data->n == numel : numel <= (end - p) / 4;
+    RUSH_CHECK_NULL(fits && ndim < RUSH_MAXDIM, RUSH_VALUE_ERROR, "there are not the %lld texts that the shape tells of", (long long)numel);
+    const char **text = malloc(((size_t)numel + 1) * sizeof *text);
+    size_t *length = malloc(((size_t)numel + 1) * sizeof *length);
+    const rush_json *x = data ? data->first : NULL;
+    int failed = text && length ? 0 : rush_fail(RUSH_MEMORY_ERROR, "out of memory");
+    int64_t longest = 1;
+    for (int64_t i = 0; !failed && i < numel; ++i, x = data ? x->next : NULL) {
+        text[i] = data ? rush_json_text(x) : next_text(&p, end, &length[i]);
+        if (data && text[i]) length[i] = strlen(text[i]);
+        if (!text[i]) failed = data ? rush_fail(RUSH_VALUE_ERROR, "'data' must be an array of texts") : -1;
+        else if ((int64_t)length[i] > longest) longest = (int64_t)length[i];
+    }
+    if (!failed && !data && p != end) failed = rush_fail(RUSH_VALUE_ERROR, "there are more bytes than those of the texts");
+    if (!failed && numel && longest > most / numel) failed = rush_fail(RUSH_VALUE_ERROR, "%lld texts of up to %lld bytes are more than the server allows", (long long)numel, (long long)longest);
+    rush_tensor *t = failed ? NULL : rush_texts((size_t)numel, text, length);
+    memcpy(whole, size, (size_t)ndim * sizeof *size);
+    whole[ndim] = longest;
+    free(text);
+    free(length);
+    return t ? rush_reshape(t, ((rush_ints){whole, (size_t)ndim + 1})) : NULL;
+}
+
 static int read_shape(const rush_json *shape, int64_t *size, int64_t *numel)
 {
     int n = 0;
@@ -176,7 +224,7 @@ static int read_input(const serve_model *m, const rush_json *x, const char **bin
     while (i < m->nin && strcmp(m->in[i].name, name)) ++i;
     RUSH_CHECK(i < m->nin, RUSH_VALUE_ERROR, "unexpected inference input '%.100s' for model '%s'", name, m->name);
     RUSH_CHECK(!job->in[i], RUSH_VALUE_ERROR, "input '%s' is given twice", m->in[i].name);
-    RUSH_CHECK(dtype >= 0, RUSH_VALUE_ERROR, "input '%s': the datatype is missing or not supported", m->in[i].name);
+    RUSH_CHECK(dtype >= 0 && (dtype != SERVE_BYTES || m->in[i].dtype >= 0), RUSH_VALUE_ERROR, "input '%s': the datatype is missing or not supported", m->in[i].name);
     int ndim = read_shape(rush_json_get(x, "shape"), size, &numel);
     if (ndim < 0 || check_value(&m->in[i], dtype, ndim, size)) return -1;
     const rush_json *parameters = rush_json_get(x, "parameters"), *bytes = rush_json_get(parameters, "binary_data_size");
@@ -185,12 +233,17 @@ static int read_input(const serve_model *m, const rush_json *x, const char **bin
     if (bytes) {
         int64_t n = whole_of(bytes);
         RUSH_CHECK(n >= 0 && n <= end - *binary, RUSH_VALUE_ERROR, "input '%s': the body has not the %lld bytes that it says", m->in[i].name, (long long)n);
-        RUSH_CHECK(n == numel * (int64_t)rush_dtype_size((rush_dtype)dtype), RUSH_VALUE_ERROR, "unexpected total byte size %lld for input '%s', expecting %lld", (long long)n, m->in[i].name,
-                   (long long)(numel * (int64_t)rush_dtype_size((rush_dtype)dtype)));
+        int64_t item = dtype == SERVE_BYTES ? 0 : (int64_t)rush_dtype_size((rush_dtype)dtype);
+        RUSH_CHECK(!item || n == numel * item, RUSH_VALUE_ERROR, "unexpected total byte size %lld for input '%s', expecting %lld", (long long)n, m->in[i].name,
+                   (long long)(numel * item));
         for (int64_t k = 0; dtype == RUSH_BOOL && k < n; ++k)
             RUSH_CHECK((unsigned char)(*binary)[k] <= 1, RUSH_VALUE_ERROR, "input '%s': a byte of a bool is neither 0 nor 1", m->in[i].name);
-        t = rush_from_data(*binary, (rush_dtype)dtype, ndim, size);
+        t = item ? rush_from_data(*binary, (rush_dtype)dtype, ndim, size) : tensor_of_texts(NULL, *binary, *binary + n, ndim, size, numel);
         *binary += n;
+    } else if (dtype == SERVE_BYTES) {
+        const rush_json *data = rush_json_get(x, "data");
+        RUSH_CHECK(data, RUSH_VALUE_ERROR, "'data' must be an array of texts");
+        t = tensor_of_texts(data, NULL, NULL, ndim, size, numel);
     } else {
         t = tensor_of_json(rush_json_get(x, "data"), (rush_dtype)dtype, ndim, size, numel);
         job->cast[i] = (int8_t)dtype;
@@ -226,6 +279,17 @@ static int read_outputs(const serve_model *m, serve_request *r)
     return 0;
 }
 
+/* A body that is nothing but the only text. */
+static int read_raw(const serve_model *m, serve_request *r, const char *body, size_t n, serve_job *job)
+{
+    RUSH_CHECK(m->nin == 1 && m->in[0].dtype == SERVE_BYTES && m->in[0].ndim == 1 && (m->in[0].size[0] < 0 || m->in[0].size[0] == 1), RUSH_VALUE_ERROR,
+               "a body without JSON is for models whose only input is one text (BYTES)");
+    rush_tensor *t = rush_texts(1, &body, &n);
+    if (!t) return -1;
+    job->in[0] = rush_keep(t);
+    return read_outputs(m, r);
+}
+
 static int read_all(const serve_model *m, serve_request *r, const char *body, size_t n, size_t nheader, serve_job *job)
 {
     const char *binary = body + nheader;
@@ -248,7 +312,7 @@ serve_request *serve_request_read(const serve_model *m, const char *body, size_t
     if (!r) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
     job->n = m->nin;
     int failed = 0;
-    rush_scope() failed = read_all(m, r, body, n, nheader, job);
+    rush_scope() failed = !nheader && n ? read_raw(m, r, body, n, job) : read_all(m, r, body, n, nheader, job);
     for (int k = 0; k < r->nout; ++k) job->shown |= (uint64_t)!r->out[k].binary << r->out[k].k;
     if (!failed) return r;
     serve_request_free(r);
@@ -275,16 +339,52 @@ static void put_data(serve_text *out, const rush_tensor *t, const rush_tensor *p
     serve_put(out, "]", 1);
 }
 
+static int64_t count_texts(const rush_tensor *t) { return rush_size(t, rush_ndim(t) - 1) ? rush_numel(t) / rush_size(t, rush_ndim(t) - 1) : 0; }
+
+static void put_texts(serve_text *out, const rush_tensor *t)
+{
+    serve_print(out, ",\"data\":[");
+    for (int64_t i = 0, n = count_texts(t); i < n; ++i) {
+        size_t length = 0;
+        const char *text = rush_text_at(t, i, &length);
+        if (i) serve_put(out, ",", 1);
+        serve_put_json_bytes(out, text ? text : "", length);
+    }
+    serve_put(out, "]", 1);
+}
+
+static void put_binary_texts(serve_text *out, const rush_tensor *t)
+{
+    for (int64_t i = 0, n = count_texts(t); i < n; ++i) {
+        size_t length = 0;
+        const char *text = rush_text_at(t, i, &length);
+        const unsigned char head[] = {(unsigned char)length, (unsigned char)(length >> 8), (unsigned char)(length >> 16), (unsigned char)(length >> 24)};
+        serve_put(out, head, 4);
+        if (length) serve_put(out, text, length);
+    }
+}
+
+/* The bytes that a result takes in binary. */
+static size_t size_of(const rush_tensor *t, bool texts)
+{
+    if (!texts) return (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t));
+    size_t sum = 0, length = 0;
+    for (int64_t i = 0, n = count_texts(t); i < n; ++i) sum += 4 + (rush_text_at(t, i, &length) ? length : 0);
+    return sum;
+}
+
 static int put_output(serve_text *out, const serve_model *m, const wanted *w, const rush_tensor *t, const rush_tensor *numbers)
 {
-    const char *type = serve_datatype((int)rush_dtype_of(t));
+    bool texts = m->out[w->k].dtype == SERVE_BYTES;
+    const char *type = serve_datatype(texts ? SERVE_BYTES : (int)rush_dtype_of(t));
     RUSH_CHECK(type, RUSH_NOT_IMPLEMENTED, "output '%s' is of a dtype that the protocol has no name for", m->out[w->k].name);
     serve_print(out, "{\"name\":");
     serve_put_json(out, m->out[w->k].name);
     serve_print(out, ",\"datatype\":\"%s\",\"shape\":[", type);
-    for (int d = 0; d < rush_ndim(t); ++d) serve_print(out, d ? ",%lld" : "%lld", (long long)rush_size(t, d));
+    for (int d = 0; d < rush_ndim(t) - texts; ++d) serve_print(out, d ? ",%lld" : "%lld", (long long)rush_size(t, d));
     serve_put(out, "]", 1);
-    if (w->binary) serve_print(out, ",\"parameters\":{\"binary_data_size\":%zu}", (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t)));
+    if (w->binary) serve_print(out, ",\"parameters\":{\"binary_data_size\":%zu}", size_of(t, texts));
+    else if (texts) put_texts(out, t);
     else put_data(out, t, numbers);
     serve_put(out, "}", 1);
     return 0;
@@ -307,7 +407,8 @@ static int answer(const serve_request *r, const serve_job *job, serve_text *out,
     *nheader = binary ? out->n : 0;
     for (int k = 0; k < r->nout; ++k) {
         const rush_tensor *t = job->out[r->out[k].k];
-        if (r->out[k].binary) serve_put(out, rush_data(t), (size_t)rush_numel(t) * rush_dtype_size(rush_dtype_of(t)));
+        if (r->out[k].binary && m->out[r->out[k].k].dtype == SERVE_BYTES) put_binary_texts(out, t);
+        else if (r->out[k].binary) serve_put(out, rush_data(t), size_of(t, false));
     }
     return out->failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory") : 0;
 }

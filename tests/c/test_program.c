@@ -2,6 +2,9 @@
 #define PROGRAMS "programs"
 #include "suite/programs.h"
 #include "graph/graph.h"
+#include <math.h>
+#include <rushlight/data.h>
+#include <rushlight/media.h>
 
 #include <string.h>
 #include <unistd.h>
@@ -221,12 +224,57 @@ static void loops_run_and_have_gradients(void **state)
     }
 }
 
+/* The same digits through the program and through its archive, which takes files and tells names. */
+static void archives_begin_with_files_and_end_with_labels(void **state)
+{
+    char labels[] = "/tmp/rushlight_labels_XXXXXX", path[64];
+    FILE *f = fdopen(mkstemp(labels), "w");
+    assert_non_null(f);
+    for (int k = 0; k < 10; ++k) fprintf(f, "digit %d\n", k);
+    fclose(f);
+    snprintf(path, sizeof path, "%s.pt2", labels);
+    rush_scope() {
+        const rush_archive_options options = {.picture = true, .gray = true, .softmax = true, .top = 3, .labels = labels};
+        rush_program_value v;
+        rush_module *plain = rush_program_load(file("cnn", ".pt2"));
+        assert_int_equal(plain ? rush_program_input_at(plain, 0, &v) : -1, 0);
+        rush_tensor *dots = rush_to(rush_mul(rush_rand(RUSH_INTS(1, v.size[2], v.size[3])), 255), rush_v_dtype(RUSH_U8)), *png = rush_png_encode(dots, 6), *in[2], *out[8];
+        assert_non_null(png);
+        assert_int_equal(rush_program_archive_with(file("cnn", ".pt2"), path, &options), 0);
+        rush_module *net = rush_program_load(path);
+        assert_non_null(net);
+        rush_module_eval(plain), rush_module_eval(net);
+        const char *bytes[] = {rush_data(png), rush_data(png)};
+        in[0] = rush_texts(2, bytes, (size_t[]){(size_t)rush_numel(png), (size_t)rush_numel(png)});
+        in[1] = rush_div(rush_to(rush_unsqueeze(dots, 0), rush_v_dtype(RUSH_F32)), 255);
+        assert_true(rush_program_input_at(net, 0, &v) == 0 && v.text && v.ndim == 2 && v.dtype == RUSH_U8);
+        assert_true(rush_program_result_at(net, 2, &v) == 0 && v.text && !strcmp(v.name, "labels"));
+        assert_int_equal(rush_program_run(net, 1, in, 8, out), 3);
+        size_t n = 0;
+        char want[16];
+        rush_tensor *classes = rush_forward(plain, in[1]);
+        snprintf(want, sizeof want, "digit %d", (int)rush_item(rush_argmax(classes, .dim = RUSH_V(1))));
+        const char *told = rush_text_at(out[2], 3, &n); /* the first of the second row */
+        assert_true(told && n == strlen(want) && !memcmp(told, want, n));
+        assert_true(fabs(rush_item(rush_max(rush_softmax(classes, 1))) - rush_item(rush_max(out[0]))) < 1e-5);
+        assert_int_equal(rush_program_freeze(net), 0);
+        assert_int_equal(rush_program_run(net, 1, in, 8, out), 3);
+        assert_null(rush_text_at(out[2], 6, NULL));
+        rush_error_clear();
+        assert_int_equal(rush_program_archive(file("cnn", ".pt2"), path, .top = 11), -1); /* the one that is there stays */
+        rush_error_clear();
+        assert_non_null(rush_program_load(path));
+    }
+    unlink(labels), unlink(path);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_pytorchs), cmocka_unit_test(training_is_pytorchs), cmocka_unit_test(sizes_may_vary_as_captured),
         cmocka_unit_test(what_does_not_fit_is_an_error), cmocka_unit_test(the_graph_reads_like_code), cmocka_unit_test(sizes_are_pythons_numbers),
         cmocka_unit_test(graphs_are_checked), cmocka_unit_test(loops_run_and_have_gradients), cmocka_unit_test(a_frozen_program_has_fewer_nodes), cmocka_unit_test(runs_do_not_touch_what_is_given),
+        cmocka_unit_test(archives_begin_with_files_and_end_with_labels),
     };
     return SUITE(tests);
 }

@@ -59,6 +59,8 @@ def main(root):
         write(root / "npy", dtype.strip("<>?") + "_f", f.getvalue())
     for path in sorted((DATA.parent / "programs").glob("*.pt2")):
         write(root / "program", path.name, path.read_bytes())
+    for name, data in archives(root / "archive.pt2"):
+        write(root / "program", name, data)
     for path in sorted((DATA.parent / "onnx").glob("*.onnx")):
         write(root / "onnx", path.name, path.read_bytes())
     for path in sorted((DATA.parent / "scripts").glob("*.pt")):
@@ -128,6 +130,28 @@ def language_model(path, kind, arch):
     data = path.read_bytes()
     path.unlink()
     return data
+
+
+def archives(path):
+    """Small programs with what stands around them: pictures or texts before, labels behind."""
+    class Pixels(torch.nn.Module):
+        def forward(self, x):
+            return x.mean((2, 3))
+
+    class Tokens(torch.nn.Module):
+        def forward(self, x):
+            return x.float()[:, :3]
+    n = torch.export.Dim("n", min=1, max=8)
+    for name, model, example, declared in (
+            ("picture", Pixels(), torch.rand(2, 3, 4, 4), '{"picture": {"resize": 5, "mean": [0.5, 0.5, 0.5], "std": [1, 2, 3]}, "softmax": true, "top": 2, "labels": "labels.txt"}'),
+            ("text", Tokens(), torch.zeros(2, 4, dtype=torch.int64), '{"text": {"merges": "merges.txt", "length": 4, "padding": 1}, "top": 1, "labels": "labels.txt"}')):
+        torch.export.save(torch.export.export(model, (example,), dynamic_shapes=({0: n},)), path)
+        with zipfile.ZipFile(path, "a") as archive:
+            folder = archive.namelist()[0].split("/")[0] + "/extra/"
+            for entry, text in (("rushlight.json", declared), ("labels.txt", "a\nbc\n\n"), ("merges.txt", "t h\nth e\n")):
+                archive.writestr(folder + entry, text)
+        yield "archive_" + name, path.read_bytes()
+    path.unlink()
 
 
 def wav(tag, bits, data):

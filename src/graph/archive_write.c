@@ -1,0 +1,143 @@
+/* archive_write.c - writes a program with what archive.c reads: its own file, a declaration, and the files that this names. */
+#include "base/json.h"
+#include "graph/program.h"
+#include "io/zip.h"
+#include "script/script.h"
+#include <rushlight/program.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DECLARATION "rushlight.json"
+
+typedef struct extra {
+    const char *name, *path; /* in the archive; NULL: it is not there */
+} extra;
+enum { LABELS, MERGES, VOCABULARY, EXTRAS };
+
+/* ---- the declaration ---- */
+
+static void put_floats(FILE *f, const char *name, rush_floats list)
+{
+    if (list.n) fprintf(f, ", \"%s\": [", name);
+    for (size_t i = 0; i < list.n; ++i) fprintf(f, i ? ", %.17g" : "%.17g", list.data[i]);
+    if (list.n) fprintf(f, "]");
+}
+
+static void declare(FILE *f, const rush_archive_options *o)
+{
+    const char *between = "";
+    fprintf(f, "{");
+    if (o->picture) {
+        fprintf(f, "\"picture\": {\"gray\": %s", o->gray ? "true" : "false");
+        if (o->height || o->width) fprintf(f, ", \"size\": [%lld, %lld]", (long long)o->height, (long long)o->width);
+        if (o->resize) fprintf(f, ", \"resize\": %lld", (long long)o->resize);
+        put_floats(f, "mean", o->mean);
+        put_floats(f, "std", o->std);
+        fprintf(f, "}");
+        between = ", ";
+    }
+    if (o->merges) {
+        fprintf(f, "%s\"text\": {\"merges\": \"merges.txt\", \"padding\": %lld%s", between, (long long)o->padding, o->vocabulary ? ", \"vocabulary\": \"vocab.json\"" : "");
+        if (o->length) fprintf(f, ", \"length\": %lld", (long long)o->length);
+        fprintf(f, "}");
+        between = ", ";
+    }
+    if (o->softmax) fprintf(f, "%s\"softmax\": true", between), between = ", ";
+    if (o->top) fprintf(f, "%s\"top\": %lld", between, (long long)o->top), between = ", ";
+    if (o->labels) fprintf(f, "%s\"labels\": \"labels.txt\"", between);
+    fprintf(f, "}\n");
+}
+
+/* ---- the file ---- */
+
+static int add(rush_zip_writer *z, const char *root, const char *name, const void *p, size_t n)
+{
+    char full[512];
+    RUSH_CHECK((size_t)snprintf(full, sizeof full, "%s/%s", root, name) < sizeof full, RUSH_VALUE_ERROR, "the name '%.100s' is too long", name);
+    return rush_zip_add(z, full, p, n);
+}
+
+static int add_file(rush_zip_writer *z, const char *root, const char *name, const char *path)
+{
+    rush_mapping *m = rush_map(path);
+    int failed = m ? add(z, root, name, m->size ? m->data : "", m->size) : -1;
+    rush_unmap(m);
+    return failed;
+}
+
+/* All entries but those that are written anew. */
+static int copy_entries(rush_zip_writer *z, const rush_zip *from, const extra *extras)
+{
+    for (uint32_t i = 0; i < from->n; ++i) {
+        const rush_zip_entry *e = &from->entry[i];
+        const char *name = strrchr(e->name, '/');
+        bool again = strstr(e->name, "/extra/") && !strcmp(name, "/" DECLARATION);
+        for (int k = 0; k < EXTRAS; ++k) again |= strstr(e->name, "/extra/") && !strcmp(name + 1, extras[k].name);
+        if (again) continue;
+        char *p = rush_zip_read_all(from, e);
+        int failed = p ? rush_zip_add(z, e->name, p, e->size) : -1;
+        rush_free(p);
+        if (failed) return failed;
+    }
+    return 0;
+}
+
+static int write_all(rush_zip_writer *z, const char *model, const extra *extras, const char *text, size_t n)
+{
+    rush_source s;
+    char head[2] = "";
+    if (rush_source_open(&s, model)) return -1;
+    int failed = s.size < 2 ? rush_fail(RUSH_VALUE_ERROR, "'%s' is no program", model) : rush_source_read(&s, 0, head, 2);
+    bool zipped = head[0] == 'P' && head[1] == 'K';
+    rush_zip *from = !failed && zipped ? rush_zip_open(s) : (rush_source_close(&s), NULL);
+    if (failed || (zipped && !from)) return -1;
+    const char *root = from && *from->root ? from->root : "archive";
+    failed = zipped ? copy_entries(z, from, extras) : add_file(z, root, "model.onnx", model);
+    if (!failed) failed = add(z, root, "extra/" DECLARATION, text, n);
+    for (int k = 0; k < EXTRAS && !failed; ++k) {
+        char name[64];
+        snprintf(name, sizeof name, "extra/%s", extras[k].name);
+        if (extras[k].path) failed = add_file(z, root, name, extras[k].path);
+    }
+    if (from) rush_zip_close(from);
+    return failed;
+}
+
+static int write_archive(const char *model, const char *path, const rush_archive_options *o)
+{
+    const extra extras[EXTRAS] = {{"labels.txt", o->labels}, {"merges.txt", o->merges}, {"vocab.json", o->vocabulary}};
+    rush_writing w;
+    rush_zip_writer z;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f) declare(f, o);
+    if (!f || fclose(f)) return free(text), rush_fail(RUSH_MEMORY_ERROR, "out of memory");
+    int failed = rush_write_begin(&w, path);
+    if (!failed) {
+        rush_zip_begin(&z, rush_zip_to_file, &w);
+        failed = write_all(&z, model, extras, text, n);
+        failed = rush_zip_end(&z, !failed) || failed;
+        failed = rush_write_end(&w, !failed) || failed;
+    }
+    free(text);
+    return failed ? -1 : 0;
+}
+
+int rush_program_archive_with(const char *model, const char *path, const rush_archive_options *options)
+{
+    const rush_archive_options *o = RUSH_OPTIONS(options);
+    char draft[1024];
+    if (rush_failed()) return -1;
+    RUSH_CHECK(model && path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
+    RUSH_CHECK(!rush_script_is_archive(model), RUSH_NOT_IMPLEMENTED, "'%s' is a program of TorchScript: an archive holds one of torch.export or ONNX", model);
+    RUSH_CHECK((size_t)snprintf(draft, sizeof draft, "%s.draft", path) < sizeof draft, RUSH_VALUE_ERROR, "the path '%.100s' is too long", path);
+    int failed = write_archive(model, draft, o);
+    rush_scope() failed = failed || !rush_program_load(draft); /* what cannot be read takes nobody's place */
+    if (!failed && rename(draft, path)) failed = rush_fail(RUSH_IO_ERROR, "can't write '%s': %s", path, strerror(errno));
+    if (failed) unlink(draft);
+    return failed ? -1 : 0;
+}
