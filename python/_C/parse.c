@@ -151,7 +151,7 @@ static int take_list(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
     }
 }
 
-RUSH_HOT static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x, rush_value *v)
+RUSH_HOT static int take_value(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x, rush_value *v)
 {
     int ok, kind;
     if (x == Py_None && a->optional) return *v = RUSH_NONE, 1;
@@ -208,6 +208,28 @@ RUSH_HOT static int take(py_call *c, const py_overload *o, const rush_arg *a, Py
     case RUSH_A_NESTED: return py_to_nested(rush_type_of_arg(o->op, (int)(a - o->op->args)), x, v);
     default: return 0;
     }
+}
+
+/* Where a number, a dtype or a list of them is asked for: what is none but has a __torch_function__, such as fx's proxies, takes the call over. */
+static int take_foreign(py_call *c, PyObject *x)
+{
+    int before = c->nover;
+    if (PyTuple_Check(x) || PyList_Check(x))
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
+            PyObject *item = py_list_item(x, i);
+            if (item && !py_is_tensor(item) && py_overrides_function(item)) note_override(c, item);
+            Py_XDECREF(item);
+        }
+    else if (!py_is_tensor(x) && py_overrides_function(x)) note_override(c, x);
+    return c->nover > before;
+}
+
+RUSH_HOT static int take(py_call *c, const py_overload *o, const rush_arg *a, PyObject *x, rush_value *v)
+{
+    int ok = take_value(c, o, a, x, v);
+    if (RUSH_LIKELY(ok)) return ok;
+    *v = RUSH_NONE;
+    return take_foreign(c, x);
 }
 
 /* ---- a whole call ---- */
@@ -281,7 +303,8 @@ RUSH_HOT int py_match(const py_overload *o, py_call *c, PyObject *const *args, P
         int64_t *p = room_for_ints(c, (size_t)(n - list));
         if (!p) return py_raise_int();
         for (Py_ssize_t i = list; i < n; ++i)
-            if ((ok = take_item(&op->args[list], args[i], i - list, &p[i - list])) <= 0) return ok < 0 ? -1 : fail(c, PY_WRONG, list, args[i]);
+            if ((ok = take_item(&op->args[list], args[i], i - list, &p[i - list])) < 0) return -1;
+            else if (!ok && !take_foreign(c, args[i])) return fail(c, PY_WRONG, list, args[i]);
         c->in[list] = rush_v_ints(p, (size_t)(n - list));
         first = at = list + 1;
         n = first;

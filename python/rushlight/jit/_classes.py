@@ -173,7 +173,7 @@ class Module:
         forward = self.found("forward")
         modifier = getattr(inspect.unwrap(forward), "_torchscript_modifier", None) if forward else None
         if forward and inspect.unwrap(forward) is not torch.nn.Module.forward and getattr(forward, "__name__", "") != "_forward_unimplemented" and modifier is None:
-            if not is_own(type(self.module)) or isinstance(self.module, torch.nn.Sequential):
+            if not is_own(type(self.module)) or isinstance(self.module, (torch.nn.Sequential, torch.fx.GraphModule)):
                 self.need("forward")
             else:
                 self.attempt()

@@ -386,7 +386,18 @@ class Compiler:
         of = self.static(node.value)
         if isinstance(of, Mod) and not of.owner.is_plain:
             raise self.source.error(node, f"'{of.module._get_name()}' can only be indexed with a literal")
-        return ast.Subscript(self.expr(node.value), self.expr(node.slice), ast.Load())
+        return ast.Subscript(self.expr(node.value), self.expr(self.plain_index(node.slice)), ast.Load())
+
+    def plain_index(self, node):
+        """An index with slices and dots as people write them, of one with calls of slice() and the name Ellipsis, as graphs of fx do."""
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self.plain_index(part) for part in node.elts], ast.Load())
+        known = self.static(node)
+        if isinstance(node, ast.Call) and not node.keywords and isinstance(self.static(node.func), Py) and self.static(node.func).value is slice:
+            parts = [None if isinstance(part, ast.Constant) and part.value is None else part for part in node.args]
+            parts = [None, *parts] if len(parts) == 1 else parts
+            return ast.Slice(*parts, *[None] * (3 - len(parts)))
+        return ast.Constant(...) if isinstance(known, Py) and known.value is ... else node
 
     def expr_Slice(self, node):
         return ast.Slice(*(x and self.expr(x) for x in (node.lower, node.upper, node.step)))
@@ -652,7 +663,7 @@ class Compiler:
                 return ast.Attribute(raw(of.text), node.attr, ast.Store())
             return ast.Attribute(self.expr(node.value), node.attr, ast.Store())
         if isinstance(node, ast.Subscript):
-            return ast.Subscript(self.expr(node.value), self.expr(node.slice), ast.Store())
+            return ast.Subscript(self.expr(node.value), self.expr(self.plain_index(node.slice)), ast.Store())
         raise self.source.unsupported(node)
 
     def bind_static(self, target, known, node):
