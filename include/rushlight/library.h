@@ -25,11 +25,11 @@ typedef int (*rush_library_fn)(void *arg, const rush_op *, const rush_value *in,
 
 /* The new operation, or NULL and an error: the schema cannot be read, or there is one of this name. The text is copied. */
 RUSH_API const rush_op *rush_library_define(const char *schema);
-/* What runs under a dispatch key: "CPU", "Meta", "CUDA", "PrivateUse1", below autograd; "CompositeExplicitAutograd", the same
- * for all devices; "Autograd" (or "AutogradCPU", ...), in their place where a gradient is wanted; "CompositeImplicitAutograd"
- * or "", what consists of other operations and has their derivatives. Of two the later one counts. One that only writes its arguments and returns
- * nothing needs no function for "Meta". An operation that is not defined yet gets it when it
- * is. Both functions are for the time before threads call. -1 and an error. */
+/* What runs under a dispatch key: "CPU", "Meta", "CUDA", "PrivateUse1", below autograd, "QuantizedCPU" where a tensor is quantized; "CompositeExplicitAutograd", the same
+ * for all devices; "Autograd" (or "AutogradCPU", ...), in their place where a gradient is wanted; "AutocastCPU", "AutocastCUDA", before all under autocast; "CompositeImplicitAutograd"
+ * or "", what consists of other operations and has their derivatives. Of two the later one counts; those of PyTorch's other keys are taken and never run. One that only writes its
+ * arguments and returns nothing needs no function for "Meta". An operation that is not defined yet gets it when it is. Both functions are for the time before
+ * threads call. -1 and an error. */
 RUSH_API int rush_library_impl(const char *op, const char *key, rush_library_fn, void *arg, void (*end)(void *arg));
 
 #ifdef __cplusplus

@@ -334,3 +334,9 @@ def parse_schema(text):
     """A schema string, as an object."""
     from rushlight._library import schema
     return schema.parse_schema(text)
+
+
+def _parallel_info():
+    """How work is spread over threads."""
+    from rushlight import __config__
+    return __config__.parallel_info()

@@ -11,7 +11,7 @@ def show():
 def parallel_info():
     """How work is spread over threads."""
     import rushlight as torch
-    return "ATen/Parallel:\n\tat::get_num_threads() : %d\n\tat::get_num_interop_threads() : %d\n" % (
+    return "ATen/Parallel:\n\tat::get_num_threads() : %d\n\tat::get_num_interop_threads() : %d\nATen parallel backend: OpenMP\n" % (
         torch.get_num_threads(), torch.get_num_interop_threads())
 
 

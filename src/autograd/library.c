@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "op/op.h"
 #include <rushlight/library.h>
+#include <rushlight/modes.h>
 
 typedef struct kernel {
     const char *key; /* one of `keys` */
@@ -11,7 +12,7 @@ typedef struct kernel {
     void (*end)(void *arg);
 } kernel;
 
-enum { KERNELS = 12 };
+enum { KERNELS = 15 };
 typedef struct definition {
     rush_op op;
     int n;
@@ -19,9 +20,14 @@ typedef struct definition {
     char schema[];
 } definition;
 
-enum { CPU, META, CUDA }; /* of `keys` */
-static const char *const keys[KERNELS] = {"CPU", "Meta", "CUDA", "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "",
-                                          "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1", "AutogradMeta"};
+enum { CPU, META, CUDA, PRIVATE, QUANTIZED }; /* of `keys` */
+static const char *const keys[KERNELS] = {"CPU", "Meta", "CUDA", "PrivateUse1", "QuantizedCPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "",
+                                          "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1", "AutogradMeta", "AutocastCPU", "AutocastCUDA"};
+/* Of devices and modes that are nowhere here: their functions are taken, and never run. */
+static const char *const elsewhere[] = {"HIP", "HPU", "IPU", "MPS", "MTIA", "VE", "XLA", "XPU", "Lazy", "QuantizedCUDA", "SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "NestedTensorCPU", "NestedTensorCUDA",
+                                        "AutogradOther", "AutogradHPU", "AutogradIPU", "AutogradMPS", "AutogradMTIA", "AutogradXLA", "AutogradXPU", "AutogradLazy", "AutogradNestedTensor",
+                                        "AutocastHPU", "AutocastIPU", "AutocastMPS", "AutocastMTIA", "AutocastXLA", "AutocastXPU", "AutocastPrivateUse1", "ADInplaceOrView", "BackendSelect", "Functionalize",
+                                        "FuncTorchBatched", "Python", "Tracer"};
 
 /* What was given to operations that are not defined yet: objects are loaded in any order. */
 typedef struct waiting {
@@ -33,9 +39,17 @@ static waiting *list;
 
 static const char *key_of(const char *text)
 {
+    if (!strcmp(text, "Autocast")) text = "AutocastCUDA"; /* its name of old */
     for (size_t k = 0; k < RUSH_COUNT(keys); ++k)
         if (!strcmp(keys[k], text)) return keys[k];
     return NULL;
+}
+
+static bool is_elsewhere(const char *key)
+{
+    for (size_t k = 0; k < RUSH_COUNT(elsewhere); ++k)
+        if (!strcmp(elsewhere[k], key)) return true;
+    return false;
 }
 
 static const kernel *find(const definition *d, const char *prefix, const char *name)
@@ -46,15 +60,16 @@ static const kernel *find(const definition *d, const char *prefix, const char *n
     return NULL;
 }
 
-static const char *device_key(const rush_op *op, const rush_value *in)
+/* The type of device of the first tensor; whether any is quantized. */
+static int device_type(const rush_op *op, const rush_value *in, bool *quantized)
 {
     int type = RUSH_CPU;
     for (int i = op->nargs - 1; i >= 0; --i) {
         const rush_tensor *t = in[i].kind == RUSH_V_TENSOR ? in[i].t : in[i].kind == RUSH_V_TENSORS && in[i].n ? in[i].tensors[0] : NULL;
-        if (t) type = t->device.type;
+        if (t) type = t->device.type, *quantized |= t->layout == RUSH_QUANTIZED;
         else if (in[i].kind == RUSH_V_DEVICE) type = in[i].device.type;
     }
-    return type <= RUSH_CUDA ? keys[type == RUSH_CPU ? CPU : type == RUSH_META ? META : CUDA] : "PrivateUse1";
+    return type;
 }
 
 /* Without data there is nothing to do for an operation that only writes its arguments, so it needs no function for that. */
@@ -68,10 +83,14 @@ static bool only_writes(const rush_op *op)
 static int run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     const definition *d = (const definition *)op;
-    const char *device = device_key(op, in);
+    bool quantized = false;
+    int type = device_type(op, in, &quantized);
+    const char *device = keys[type == RUSH_CPU ? CPU : type == RUSH_META ? META : type == RUSH_CUDA ? CUDA : PRIVATE];
     const kernel *k = NULL;
+    if (rush_now.mode & RUSH_MODE_AUTOCAST && rush_autocast_on(type) && (k = find(d, "Autocast", device))) return k->fn(k->arg, op, in, out);
     if (rush_any_wants_grad(op, in) && !(k = find(d, "Autograd", device))) k = find(d, "", "Autograd");
     if (k) return k->fn(k->arg, op, in, out);
+    if (quantized && type == RUSH_CPU) device = keys[QUANTIZED];
     if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
     bool below = k;
     if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
@@ -123,8 +142,12 @@ int rush_library_impl(const char *name, const char *key, rush_library_fn fn, voi
 {
     const char *known = key ? key_of(key) : NULL;
     RUSH_CHECK(name, RUSH_VALUE_ERROR, "rush_library_impl: the name is NULL");
-    RUSH_CHECK(known, RUSH_VALUE_ERROR, "%s: could not parse dispatch key: %s", name, key ? key : "(NULL)");
+    RUSH_CHECK(known || (key && is_elsewhere(key)), RUSH_VALUE_ERROR, "%s: could not parse dispatch key: %s", name, key ? key : "(NULL)");
     RUSH_CHECK(fn, RUSH_VALUE_ERROR, "%s: the function is NULL", name);
+    if (!known) {
+        if (end) end(arg);
+        return 0;
+    }
     const kernel k = {known, fn, arg, end};
     const rush_op *op = rush_op_find(name);
     RUSH_CHECK(!op || op->run == run, RUSH_RUNTIME_ERROR, "operator %s is the library's own and cannot be implemented anew", name);

@@ -44,8 +44,19 @@ static std::tuple<c10::Dict<std::string, at::Tensor>, std::vector<std::vector<in
     return {sums, lists};
 }
 TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("mad", &mad); } // before the definition, as may be when objects are loaded
+template <c10::DispatchKey key, c10::DeviceType type> static at::Tensor twice_cast(const at::Tensor &x, c10::SymInt n)
+{
+    c10::impl::ExcludeDispatchKeyGuard no_autocast(key);
+    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::repeated", "").typed<at::Tensor(const at::Tensor &, c10::SymInt)>();
+    return op.call(at::autocast::cached_cast(at::kDouble, x, type), n);
+}
+TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("repeated", [](const at::Tensor &x, c10::SymInt n) { return x.repeat({n}); }); }
+TORCH_LIBRARY_IMPL(cpp_test, QuantizedCPU, m) { m.impl("repeated", [](const at::Tensor &, c10::SymInt n) { return at::full({}, n * 100); }); }
+TORCH_LIBRARY_IMPL(cpp_test, AutocastCPU, m) { m.impl("repeated", TORCH_FN((twice_cast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>))); }
+TORCH_LIBRARY_IMPL(cpp_test, AutocastXPU, m) { m.impl("repeated", TORCH_FN((twice_cast<c10::DispatchKey::AutocastXPU, c10::DeviceType::XPU>))); } // a device that is nowhere
 TORCH_LIBRARY(cpp_test, m)
 {
+    m.def("repeated(Tensor x, SymInt n) -> Tensor");
     m.def("mad(Tensor a, Tensor? b, float c=1) -> Tensor");
     m.def("counted", &counted);
     m.def("turned", &turned);
@@ -153,8 +164,56 @@ static void operations()
     SAME((x * 2).requires_grad(), false);
 }
 
+/* The function of a mode comes before that of a device, and a quantized tensor has one of its own. */
+static void keys()
+{
+    auto op = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::repeated", "").typed<at::Tensor(const at::Tensor &, c10::SymInt)>();
+    torch::Tensor x = torch::ones({2});
+    SAME(op.call(x, 3).scalar_type(), at::kFloat);
+    rush_autocast(RUSH_BF16)
+    {
+        SAME(op.call(x, 3).scalar_type(), at::kDouble);
+        SAME(op.call(x.to(at::kDouble), 3).numel(), 6);
+        SAME(at::autocast::is_autocast_enabled(at::kCPU), true);
+    }
+    torch::Tensor q = at::quantize_per_tensor(x, 0.5, 3, at::kQUInt8);
+    SAME(op.call(q, 2).item<int>(), 200);
+    SAME(AT_DISPATCH_QINT_TYPES(q.scalar_type(), "q", [&] { return q.data_ptr<scalar_t>()[0].val_ + static_cast<int>(sizeof(underlying_t)); }), 6);
+}
+
+template <class F> static std::string said(F f)
+{
+    try {
+        f();
+    } catch (const c10::Error &e) {
+        return e.what_without_backtrace();
+    }
+    return "";
+}
+static void checked()
+{
+    torch::Tensor a = torch::ones({2, 3}), b = torch::ones({3, 2}, at::kDouble), t = a.t();
+    at::TensorArg x{a, "x", 1}, y{b, "y", 2}, z{a, "z", 0}, turned{t, "t", 1};
+    at::checkAllSameType("f", {x, z});
+    SAME(said([&] { at::checkAllSameType("f", {x, y}); }), "Expected tensor for argument #1 'x' to have the same type as tensor for argument #2 'y'; but type CPUFloatType does not equal CPUDoubleType (while checking arguments for f)");
+    SAME(said([&] { at::checkDim("f", z, 3); }), "Expected 3-dimensional tensor, but got 2-dimensional tensor for argument 'z' (while checking arguments for f)");
+    SAME(said([&] { at::checkSize("f", x, 1, 4); }), "Expected tensor to have size 4 at dimension 1, but got size 3 for argument #1 'x' (while checking arguments for f)");
+    SAME(said([&] { at::checkContiguous("f", turned); }), "Expected contiguous tensor, but got non-contiguous tensor for argument #1 't' (while checking arguments for f)");
+    SAME(c10::str(a.layout(), " ", a.suggest_memory_format(), " ", c10::DeviceType::XPU), "Strided Contiguous xpu");
+    c10::List<int64_t> list({1, 2});
+    list[1] = 5;
+    SAME(list[1].get() + list[0], 6);
+    auto items = c10::IValue(std::vector<int64_t>{4, 5}).toList();
+    SAME(items[1].get().toSymInt() + static_cast<int64_t>(items.size()), 7);
+    int64_t was = a._version();
+    torch::autograd::increment_version(a);
+    SAME(a._version(), was + 1);
+}
+
 int main()
 {
+    keys();
+    checked();
     tensors();
     dispatched();
     operations();

@@ -304,6 +304,16 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     return _traced(func, {"forward": (args, kwargs)}, check_trace, check_inputs, check_tolerance, strict)
 
 
+def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False):
+    """The graph of a call, and what it returned; with return_inputs the arguments, too. The graph is text: it has no nodes to walk."""
+    args, kwargs = _arguments(args), kwargs or {}
+    made = _traced(f, {"forward": (args, kwargs)}, False, None, 0, strict)
+    if made is f:
+        raise RuntimeError("torch.jit._get_trace_graph: this call has no graph")
+    out = f(*args, **kwargs)
+    return (made.graph, out, args) if return_inputs else (made.graph, out)
+
+
 def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, *args, **kwargs):
     """The program of several methods of a module, each with its example inputs."""
     if not _builtin_isinstance(mod, torch.nn.Module):

@@ -89,6 +89,10 @@ def _run(command, name, verbose):
         raise RuntimeError("Error building extension '%s': %s" % (name, done.stderr))
 
 
+def _workers():
+    return concurrent.futures.ThreadPoolExecutor(max(1, int(os.environ.get("MAX_JOBS", 0)) or os.cpu_count() or 1))
+
+
 def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, executable=False):
     """Objects side by side, then one link; nothing is done where sources and commands are those of the last time."""
     os.makedirs(folder, exist_ok=True)
@@ -113,8 +117,7 @@ def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, 
         with open(note, encoding="ascii") as file:
             if file.read() == stamp.hexdigest():
                 return
-    workers = max(1, int(os.environ.get("MAX_JOBS", 0)) or os.cpu_count() or 1)
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with _workers() as pool:
         list(pool.map(lambda command: _run(command, name, verbose), commands))
     fresh = "%s.%d" % (target, os.getpid())     # another process may be loading the old one
     _run(link + [fresh], name, verbose)
@@ -199,12 +202,12 @@ except ImportError:     # load() does not need it
 
 
 class BuildExtension(_build_ext):
-    """The build_ext command of setup scripts: C++ files get the standard and the module's name; extra_compile_args may be a
-    dict with the key "cxx".
+    """The build_ext command of setup scripts: C++ files get the standard and the module's name and are compiled side by side, as many at
+    a time as MAX_JOBS or the processors; extra_compile_args may be a dict with the key "cxx".
     """
 
     def __init__(self, *args, **kwargs):
-        self.use_ninja = kwargs.pop("use_ninja", True)      # setuptools compiles, whatever it says
+        self.use_ninja = kwargs.pop("use_ninja", True)      # this class compiles, whatever it says
         self.no_python_abi_suffix = kwargs.pop("no_python_abi_suffix", False)
         super().__init__(*args, **kwargs)
 
@@ -223,6 +226,12 @@ class BuildExtension(_build_ext):
             if not all(map(_is_c, extension.sources)):
                 own += _cxx_flags(extension.name.split(".")[-1], own)
             extension.extra_compile_args = own
+        compiled = self.compiler.compile
+
+        def side_by_side(sources, *args, **kwargs):
+            with _workers() as pool:
+                return [made for each in pool.map(lambda source: compiled([source], *args, **kwargs), sources) for made in each]
+        self.compiler.compile = side_by_side
         super().build_extensions()
 
     def get_ext_filename(self, ext_name):

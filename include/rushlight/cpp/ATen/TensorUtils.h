@@ -1,3 +1,3 @@
-/* TensorUtils.h - PyTorch's name for rushlight/at/aten.hpp */
+/* TensorUtils.h - PyTorch's name for rushlight/at/checks.hpp */
 #pragma once
-#include <rushlight/at/aten.hpp>
+#include <rushlight/at/checks.hpp>

@@ -2,7 +2,9 @@
 #ifndef RUSHLIGHT_AT_ATEN_HPP
 #define RUSHLIGHT_AT_ATEN_HPP
 
+#include "checks.hpp"
 #include "dispatch.hpp"
+#include "ivalue.hpp"
 #include "parallel.hpp"
 #include "print.hpp"
 

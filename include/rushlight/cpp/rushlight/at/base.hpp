@@ -183,6 +183,7 @@ template <class... Args> std::string str(const Args &...args) { return detail::s
         (void)warned;                                                                                       \
     } while (0)
 #define AT_WARN(...) TORCH_WARN(__VA_ARGS__)
+#define C10_LOG_API_USAGE_ONCE(...) ((void)0) /* nobody is told */
 
 /* ---- views of lists ---- */
 
@@ -294,6 +295,18 @@ public:
     bool empty() const { return items->empty(); }
     typename std::vector<T>::const_reference get(size_t i) const { return items->at(i); }
     typename std::vector<T>::const_reference operator[](size_t i) const { return items->at(i); }
+    /* One element of a list that may change: list[i].get(), list[i] = x. */
+    class Element {
+        std::vector<T> &items;
+        size_t i;
+
+    public:
+        Element(std::vector<T> &list, size_t at) : items(list), i(at) {}
+        typename std::vector<T>::const_reference get() const { return std::as_const(items).at(i); }
+        operator T() const { return get(); }
+        Element &operator=(T x) { return items.at(i) = std::move(x), *this; }
+    };
+    Element operator[](size_t i) { return {*items, i}; }
     void set(size_t i, T x) const { items->at(i) = std::move(x); }
     void push_back(T x) const { items->push_back(std::move(x)); }
     template <class... Args> void emplace_back(Args &&...args) const { items->emplace_back(std::forward<Args>(args)...); }

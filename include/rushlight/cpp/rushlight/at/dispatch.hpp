@@ -10,6 +10,10 @@ template <ScalarType> struct ScalarTypeToCPPType;
     template <> struct ScalarTypeToCPPType<ScalarType::name> { using type = cpp; };
 AT_FORALL_TYPES_(AT_TYPE_)
 #undef AT_TYPE_
+#define AT_TYPE_(cpp, name)                                                                                 \
+    template <> struct ScalarTypeToCPPType<ScalarType::name> { using type = cpp; };
+AT_QINTS_(AT_TYPE_)
+#undef AT_TYPE_
 template <ScalarType N> using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
 } // namespace c10::impl
 
@@ -74,5 +78,19 @@ inline at::ScalarType scalar_type(const at::DeprecatedTypeProperties &t) { retur
         return __VA_ARGS__();                                                                               \
     }
 #define AT_DISPATCH_INDEX_TYPES(TYPE, NAME, ...) AT_DISPATCH_SWITCH(TYPE, NAME, AT_INDEX_CASE_(::at::ScalarType::Int, __VA_ARGS__) AT_INDEX_CASE_(::at::ScalarType::Long, __VA_ARGS__))
+
+/* Quantized types; underlying_t is the type of their numbers. */
+#define AT_QINT_CASE_(enum_type, ...)                                                                       \
+    case enum_type: {                                                                                       \
+        using scalar_t C10_UNUSED = ::c10::impl::ScalarTypeToCPPTypeT<enum_type>;                            \
+        using underlying_t C10_UNUSED = scalar_t::underlying;                                               \
+        const auto &SCALAR_TYPE C10_UNUSED = enum_type;                                                     \
+        const auto &UNDERLYING_TYPE C10_UNUSED = ::c10::CppTypeToScalarType<underlying_t>::value;            \
+        return __VA_ARGS__();                                                                               \
+    }
+#define AT_DISPATCH_CASE_QINT_BYTE_TYPES(...) AT_QINT_CASE_(::at::ScalarType::QInt8, __VA_ARGS__) AT_QINT_CASE_(::at::ScalarType::QUInt8, __VA_ARGS__)
+#define AT_DISPATCH_CASE_QINT_TYPES(...) AT_DISPATCH_CASE_QINT_BYTE_TYPES(__VA_ARGS__) AT_QINT_CASE_(::at::ScalarType::QInt32, __VA_ARGS__)
+#define AT_DISPATCH_QINT_BYTE_TYPES(TYPE, NAME, ...) AT_DISPATCH_SWITCH(TYPE, NAME, AT_DISPATCH_CASE_QINT_BYTE_TYPES(__VA_ARGS__))
+#define AT_DISPATCH_QINT_TYPES(TYPE, NAME, ...) AT_DISPATCH_SWITCH(TYPE, NAME, AT_DISPATCH_CASE_QINT_TYPES(__VA_ARGS__))
 
 #endif

@@ -11,6 +11,8 @@ class IValue {
     std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::complex<double>, std::string, Device, List<int64_t>, List<double>, List<bool>,
                  List<at::Tensor>, List<std::string>, Generator, Tuple> v;
 
+    template <class> struct is_list : std::false_type {};
+    template <class T> struct is_list<List<T>> : std::true_type {};
     template <class T> const T &as(const char *name) const
     {
         const T *x = std::get_if<T>(&v);
@@ -51,6 +53,8 @@ public:
     {
         if (x) *this = IValue(*x);
     }
+    IValue(SymInt i) : v(static_cast<int64_t>(i)) {}
+    IValue(SymIntArrayRef list) : v(List<int64_t>(std::vector<int64_t>(list.begin(), list.end()))) {}
     template <class... T> IValue(std::tuple<T...> items)
     {
         std::apply([&](auto &...x) { v = std::make_shared<std::vector<IValue>>(std::vector<IValue>{IValue(x)...}); }, items);
@@ -79,6 +83,7 @@ public:
 
     const at::Tensor &toTensor() const { return as<at::Tensor>("Tensor"); }
     double toDouble() const { return isInt() ? static_cast<double>(toInt()) : as<double>("Double"); }
+    SymInt toSymInt() const { return toInt(); }
     int64_t toInt() const { return as<int64_t>("Int"); }
     bool toBool() const { return as<bool>("Bool"); }
     const std::string &toStringRef() const { return as<std::string>("String"); }
@@ -94,6 +99,17 @@ public:
     List<bool> toBoolList() const { return as<List<bool>>("BoolList"); }
     List<at::Tensor> toTensorList() const { return as<List<at::Tensor>>("TensorList"); }
     std::vector<at::Tensor> toTensorVector() const { return toTensorList().vec(); }
+    /* A list of whatever it has; a copy. */
+    List<IValue> toList() const
+    {
+        List<IValue> list;
+        std::visit([&](const auto &x) {
+            if constexpr (is_list<std::decay_t<decltype(x)>>::value)
+                for (const auto &item : x) list.push_back(IValue(item));
+            else TORCH_CHECK(false, "Expected GenericList but got ", tagKind());
+        }, v);
+        return list;
+    }
     struct Elements {
         std::shared_ptr<std::vector<IValue>> items;
         const std::vector<IValue> &elements() const { return *items; }

@@ -6,19 +6,26 @@
 #define RUSHLIGHT_AT_LIBRARY_HPP
 
 #include "ivalue.hpp"
+#include <rushlight/modes.h>
 
 namespace c10 {
 
-enum class DispatchKey { Undefined, CPU, CUDA, Meta, PrivateUse1, Autograd, AutogradCPU, AutogradCUDA, AutogradMeta, AutogradPrivateUse1, CompositeExplicitAutograd,
-                         CompositeImplicitAutograd, CatchAll, BackendSelect, ADInplaceOrView, Autocast, AutocastCPU, AutocastCUDA, FuncTorchBatched, Python, SparseCPU,
-                         SparseCUDA, QuantizedCPU, HPU, XPU, MPS, XLA, Functionalize };
+#define C10_KEYS_(_)                                                                                        \
+    _(CPU) _(CUDA) _(HIP) _(XLA) _(MPS) _(IPU) _(XPU) _(HPU) _(VE) _(Lazy) _(MTIA) _(Meta) _(PrivateUse1) _(QuantizedCPU) _(QuantizedCUDA) _(SparseCPU) _(SparseCUDA) _(SparseCsrCPU) _(SparseCsrCUDA) \
+    _(NestedTensorCPU) _(NestedTensorCUDA) _(BackendSelect) _(Python) _(Functionalize) _(ADInplaceOrView) _(Tracer) _(FuncTorchBatched) _(Autograd) _(AutogradOther) _(AutogradCPU) _(AutogradCUDA) \
+    _(AutogradXLA) _(AutogradMPS) _(AutogradXPU) _(AutogradHPU) _(AutogradIPU) _(AutogradLazy) _(AutogradMTIA) _(AutogradMeta) _(AutogradPrivateUse1) _(AutogradNestedTensor) _(AutocastCPU) _(AutocastXPU) \
+    _(AutocastIPU) _(AutocastHPU) _(AutocastXLA) _(AutocastMPS) _(AutocastMTIA) _(AutocastCUDA) _(AutocastPrivateUse1) _(CompositeExplicitAutograd) _(CompositeImplicitAutograd)
+#define C10_KEY_(name) name,
+enum class DispatchKey { Undefined, C10_KEYS_(C10_KEY_) CatchAll, Autocast = AutocastCUDA };
+#undef C10_KEY_
 inline const char *toString(DispatchKey k)
 {
-    static const char *const names[] = {"Undefined", "CPU", "CUDA", "Meta", "PrivateUse1", "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradMeta", "AutogradPrivateUse1",
-                                        "CompositeExplicitAutograd", "CompositeImplicitAutograd", "", "BackendSelect", "ADInplaceOrView", "Autocast", "AutocastCPU", "AutocastCUDA",
-                                        "FuncTorchBatched", "Python", "SparseCPU", "SparseCUDA", "QuantizedCPU", "HPU", "XPU", "MPS", "XLA", "Functionalize"};
+#define C10_KEY_(name) #name,
+    static const char *const names[] = {"Undefined", C10_KEYS_(C10_KEY_) ""};
+#undef C10_KEY_
     return names[static_cast<int>(k)];
 }
+#undef C10_KEYS_
 
 namespace detail {
 
@@ -45,6 +52,7 @@ C10_BOXED_(Layout, "Layout", layout_of(v.i), rush_v_layout(layout_value(x)))
 C10_BOXED_(MemoryFormat, "MemoryFormat", static_cast<MemoryFormat>(v.i), rush_v_memory_format(static_cast<int>(x)))
 C10_BOXED_(Device, "Device", Device(v.device), rush_v_device(x.value()))
 C10_BOXED_(Generator, "Generator", Generator::of(v.gen), rush_v_generator(x.get()))
+C10_BOXED_(SymInt, "SymInt", v.i, rush_v_int(x))
 #undef C10_BOXED_
 
 template <class I> struct Boxed<I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>> {
@@ -71,7 +79,7 @@ template <> struct Boxed<string_view> {
 
 /* Which elements of lists are in arrays of their own (rush_v_ints, ...); the rest are values. */
 template <class T> constexpr bool in_tensors = std::is_same_v<T, at::Tensor> || std::is_same_v<T, std::optional<at::Tensor>>;
-template <class T> constexpr bool in_array = in_tensors<T> || std::is_arithmetic_v<T>;
+template <class T> constexpr bool in_array = in_tensors<T> || std::is_arithmetic_v<T> || std::is_same_v<T, SymInt>;
 
 inline rush_value boxed_values(const std::vector<rush_value> &items)
 {
@@ -442,9 +450,50 @@ public:
 struct NoGradGuard : AutoGradMode {
     NoGradGuard() : AutoGradMode(false) {}
 };
+/* While it lives, functions of this key are not chosen: autocast is off, or nothing is recorded. */
+class ExcludeDispatchKeyGuard {
+    int device = -1; /* whose autocast was on */
+    std::optional<NoGradGuard> unrecorded;
+
+public:
+    explicit ExcludeDispatchKeyGuard(c10::DispatchKey key)
+    {
+        std::string name = c10::toString(key);
+        int type = key == c10::DispatchKey::AutocastCPU ? RUSH_CPU : key == c10::DispatchKey::AutocastCUDA ? RUSH_CUDA : -1;
+        if (type >= 0 && rush_autocast_on(type)) rush_autocast_set(device = type, false);
+        if (name.rfind("Autograd", 0) == 0) unrecorded.emplace();
+    }
+    ExcludeDispatchKeyGuard(const ExcludeDispatchKeyGuard &) = delete;
+    ~ExcludeDispatchKeyGuard()
+    {
+        if (device >= 0) rush_autocast_set(device, true);
+    }
+};
+
+namespace autocast {
+inline bool is_autocast_enabled(DeviceType type) { return rush_autocast_on(detail::device_type_of(type)); }
+inline ScalarType get_autocast_dtype(DeviceType type) { return detail::scalar_type_of(rush_autocast_dtype(detail::device_type_of(type))); }
+/* In this type, where autocast casts tensors of the device: those of floats but not of doubles. */
+inline Tensor cached_cast(ScalarType to, const Tensor &x, DeviceType type = kCUDA)
+{
+    bool casts = x.defined() && x.is_floating_point() && x.scalar_type() != kDouble && x.device().type() == type;
+    return casts && x.scalar_type() != to ? x.to(to) : x;
+}
+inline std::optional<Tensor> cached_cast(ScalarType to, const std::optional<Tensor> &x, DeviceType type = kCUDA) { return x ? std::optional<Tensor>(cached_cast(to, *x, type)) : std::nullopt; }
+inline std::vector<Tensor> cached_cast(ScalarType to, TensorList list, DeviceType type = kCUDA)
+{
+    std::vector<Tensor> cast;
+    for (const Tensor &x : list) cast.push_back(cached_cast(to, x, type));
+    return cast;
+}
+} // namespace autocast
+
 using AutoDispatchBelowAutograd = NoGradGuard; /* below autograd nothing is recorded */
 using AutoDispatchBelowADInplaceOrView = AutoDispatchBelowAutograd;
 using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
 } // namespace at
+namespace c10::impl {
+using at::ExcludeDispatchKeyGuard;
+}
 
 #endif

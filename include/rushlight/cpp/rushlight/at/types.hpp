@@ -109,6 +109,38 @@ C10_HALF_TYPE_(BFloat16, detail::float_of(static_cast<uint32_t>(x) << 16), detai
 
 template <class T> using complex = std::complex<T>;
 
+/* ---- numbers of quantized tensors, as they are stored ---- */
+
+#define C10_QINT_(Name, type)                                                                               \
+    struct Name {                                                                                           \
+        using underlying = type;                                                                            \
+        type val_;                                                                                          \
+        Name() = default;                                                                                   \
+        explicit Name(type x) : val_(x) {}                                                                  \
+    };
+C10_QINT_(qint8, int8_t)
+C10_QINT_(quint8, uint8_t)
+C10_QINT_(qint32, int)
+#undef C10_QINT_
+
+/* A size that tracing may leave open; here it is known. */
+class SymInt {
+    int64_t i = 0;
+
+public:
+    SymInt() = default;
+    template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0> SymInt(I n) : i(static_cast<int64_t>(n)) {}
+    operator int64_t() const { return i; }
+    int64_t guard_int(const char *, int64_t) const { return i; }
+    int64_t expect_int() const { return i; }
+    std::optional<int64_t> maybe_as_int() const { return i; }
+    bool is_symbolic() const { return false; }
+    SymInt &operator+=(int64_t n) { return i += n, *this; }
+    SymInt &operator-=(int64_t n) { return i -= n, *this; }
+    SymInt &operator*=(int64_t n) { return i *= n, *this; }
+};
+using SymIntArrayRef = ArrayRef<SymInt>;
+
 /* ---- dtypes, with PyTorch's numbers ---- */
 
 /* (C++ type, PyTorch's name, the library's) */
@@ -163,6 +195,12 @@ template <class T> struct CppTypeToScalarType;
 #define AT_TYPE_(type, name, rush)                                                                          \
     template <> struct CppTypeToScalarType<type> : std::integral_constant<ScalarType, ScalarType::name> {};
 AT_FORALL_TYPES_(AT_TYPE_)
+#undef AT_TYPE_
+#define AT_QINTS_(_) _(::c10::qint8, QInt8) _(::c10::quint8, QUInt8) _(::c10::qint32, QInt32)
+#define AT_TYPE_(type, name)                                                                                \
+    template <> struct CppTypeToScalarType<type> : std::integral_constant<ScalarType, ScalarType::name> {};  \
+    constexpr ScalarType k##name = ScalarType::name;
+AT_QINTS_(AT_TYPE_)
 #undef AT_TYPE_
 template <> struct CppTypeToScalarType<long long> : std::integral_constant<ScalarType, ScalarType::Long> {};
 static_assert(std::is_same_v<int64_t, long>, "elements of dtype int64 are of type long");
@@ -254,8 +292,8 @@ inline std::ostream &operator<<(std::ostream &out, const Scalar &s)
 
 /* ---- devices, layouts ---- */
 
-enum class DeviceType : int8_t { CPU = 0, CUDA = 1, HIP = 6, XLA = 9, MPS = 13, Meta = 14, PrivateUse1 = 20 };
-constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA, kHIP = DeviceType::HIP, kXLA = DeviceType::XLA, kMPS = DeviceType::MPS, kMeta = DeviceType::Meta,
+enum class DeviceType : int8_t { CPU, CUDA, MKLDNN, OPENGL, OPENCL, IDEEP, HIP, FPGA, MAIA, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE, Lazy, IPU, MTIA, PrivateUse1 };
+constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA, kHIP = DeviceType::HIP, kXLA = DeviceType::XLA, kXPU = DeviceType::XPU, kMPS = DeviceType::MPS, kMeta = DeviceType::Meta,
                      kPrivateUse1 = DeviceType::PrivateUse1;
 using DeviceIndex = int8_t;
 
@@ -303,13 +341,27 @@ public:
     std::string str() const { return rush_device_text(value()); }
 };
 inline std::ostream &operator<<(std::ostream &out, const Device &d) { return out << d.str(); }
-inline std::ostream &operator<<(std::ostream &out, DeviceType t) { return out << Device(t).str(); }
+inline std::ostream &operator<<(std::ostream &out, DeviceType t)
+{
+    static const char *const names[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia"};
+    return t == DeviceType::PrivateUse1 ? out << Device(t).str() : out << names[static_cast<int>(t)];
+}
 
 enum class Layout : int8_t { Strided, Sparse, SparseCsr, Mkldnn, SparseCsc, SparseBsr, SparseBsc };
 constexpr Layout kStrided = Layout::Strided, kSparse = Layout::Sparse, kSparseCsr = Layout::SparseCsr, kSparseCsc = Layout::SparseCsc,
                  kSparseBsr = Layout::SparseBsr, kSparseBsc = Layout::SparseBsc;
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 static_assert(RUSH_CONTIGUOUS == 0 && RUSH_PRESERVE == 1 && RUSH_CHANNELS_LAST == 2 && RUSH_CHANNELS_LAST_3D == 3, "the same numbers on both sides");
+inline std::ostream &operator<<(std::ostream &out, Layout l)
+{
+    static const char *const names[] = {"Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc"};
+    return out << names[static_cast<int>(l)];
+}
+inline std::ostream &operator<<(std::ostream &out, MemoryFormat f)
+{
+    static const char *const names[] = {"Contiguous", "Preserve", "ChannelsLast", "ChannelsLast3d"};
+    return out << names[static_cast<int>(f)];
+}
 
 namespace detail {
 inline int layout_value(Layout l)
