@@ -202,7 +202,8 @@ static void checked()
     SAME(c10::str(a.layout(), " ", a.suggest_memory_format(), " ", c10::DeviceType::XPU), "Strided Contiguous xpu");
     c10::List<int64_t> list({1, 2});
     list[1] = 5;
-    SAME(list[1].get() + list[0], 6);
+    SAME(list.get(1) + list[0], 6);
+    TORCH_CHECK(list.size() == 2) // it needs no semicolon
     auto items = c10::IValue(std::vector<int64_t>{4, 5}).toList();
     SAME(items[1].get().toSymInt() + static_cast<int64_t>(items.size()), 7);
     int64_t was = a._version();

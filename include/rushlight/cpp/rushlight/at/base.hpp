@@ -11,13 +11,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <initializer_list>
 #include <iostream>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <ostream>
@@ -157,11 +160,11 @@ template <class E, class... Args> [[noreturn]] C10_NOINLINE void fail(const char
 
 template <class... Args> std::string str(const Args &...args) { return detail::str(args...); }
 
+/* Programs leave the semicolon out, so it is a statement without one. */
 #define C10_CHECK_(kind, condition, ...)                                                                    \
-    do {                                                                                                    \
-        if (C10_UNLIKELY(!(condition)))                                                                     \
-            ::c10::detail::fail<kind>("Expected " #condition " to be true, but got false.", ##__VA_ARGS__); \
-    } while (0)
+    if (C10_UNLIKELY(!(condition))) {                                                                       \
+        ::c10::detail::fail<kind>("Expected " #condition " to be true, but got false.", ##__VA_ARGS__);     \
+    }
 #define TORCH_CHECK(condition, ...) C10_CHECK_(::c10::Error, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) C10_CHECK_(::c10::IndexError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(condition, ...) C10_CHECK_(::c10::ValueError, condition, ##__VA_ARGS__)
