@@ -102,7 +102,7 @@ RUSH_API rush_tokenizer *rush_tokenizer_characters(const char *text, size_t n);
 /* Byte pairs: the 256 bytes, then the most frequent pairs of what there is, until there are `size` tokens. Words,
  * with the space before them, numbers and signs are never merged with each other. */
 RUSH_API rush_tokenizer *rush_tokenizer_learn(const char *text, size_t n, int64_t size);
-/* GPT-2's files: merges.txt, and vocab.json for the numbers (NULL: 256 bytes in GPT-2's order, then the merges'). */
+/* GPT-2's merges.txt, and vocab.json for the numbers (NULL: 256 bytes in GPT-2's order, then the merges'); or Hugging Face's tokenizer.json of byte pairs, alone. */
 RUSH_API rush_tokenizer *rush_tokenizer_load(const char *merges, const char *vocabulary);
 RUSH_API int rush_tokenizer_save(const rush_tokenizer *, const char *merges); /* of byte pairs */
 RUSH_API void rush_tokenizer_free(rush_tokenizer *);

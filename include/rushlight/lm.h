@@ -19,8 +19,12 @@ extern "C" {
 
 typedef struct rush_lm rush_lm;
 
-/* context: how many tokens it remembers; 0: as many as it was trained for, at most 4096. */
-RUSH_API rush_lm *rush_lm_load(const char *path, int64_t context);
+typedef struct rush_lm_options {
+    int64_t context;       /* how many tokens it remembers; 0: as many as it was trained for, at most 4096 */
+    const char *tokenizer; /* the path of a tokenizer.json (see rush_tokenizer_load()) that stands for the file's own tokens; NULL: none */
+} rush_lm_options;
+RUSH_API rush_lm *rush_lm_load_with(const char *path, const rush_lm_options *);
+RUSH_API rush_lm *rush_lm_load(const char *path, int64_t context); /* with nothing else said */
 RUSH_API int64_t rush_lm_vocabulary(const rush_lm *); /* how many tokens there are */
 RUSH_API int64_t rush_lm_context(const rush_lm *);
 RUSH_API int64_t rush_lm_position(const rush_lm *);   /* how many of them it has been fed */

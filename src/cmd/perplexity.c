@@ -2,9 +2,8 @@
  *
  * As llama.cpp's tool counts: the text is cut into windows, each begins as a text of its own, and of each the second half is foretold.
  */
+#include "cmd/speak.h"
 #include "cmd/cmd.h"
-#include <rushlight.h>
-#include <rushlight/lm.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -33,9 +32,10 @@ static int score(rush_lm *lm, int32_t *tokens, size_t all, size_t window, tally 
     return failed;
 }
 
-static int measure(const char *path, const char *text, size_t length, long long window)
+static int measure(const rush_speak *o, const char *text, size_t length)
 {
-    rush_lm *lm = rush_lm_load(path, window);
+    rush_lm *lm = rush_lm_load_with(o->model, &o->from);
+    long long window = o->from.context;
     size_t n;
     const int32_t *found = lm ? rush_lm_encode(lm, text, length, &n) : NULL;
     if (!found) return -1;
@@ -53,10 +53,9 @@ static int measure(const char *path, const char *text, size_t length, long long 
 
 int rush_cmd_perplexity(int n, char **args)
 {
-    char *end = NULL;
-    bool sized = n == 4 && !strcmp(args[2], "--context");
-    long long window = sized ? strtoll(args[3], &end, 10) : WINDOW;
-    if ((n != 2 && !sized) || (end && *end) || window < 4) return fprintf(stderr, "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS]\n  TEXT: a file, or - for the standard input\n"), 2;
+    rush_speak o = {.from.context = WINDOW, .model = n < 2 ? NULL : args[0]};
+    if (n < 2 || rush_speak_options(&o, n - 2, args + 2) || o.from.context < 4)
+        return fprintf(stderr, "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS] [--tokenizer tokenizer.json]\n  TEXT: a file, or - for the standard input\n"), 2;
     FILE *f = strcmp(args[1], "-") ? fopen(args[1], "rb") : stdin;
     if (!f) return fprintf(stderr, "rushlight: there is no file %s\n", args[1]), 1;
     size_t length;
@@ -65,7 +64,7 @@ int rush_cmd_perplexity(int n, char **args)
     if (!text) return fprintf(stderr, "rushlight: no memory for the text\n"), 1;
     int failed = 0;
     rush_scope() {
-        failed = measure(args[0], text, length, window);
+        failed = measure(&o, text, length);
         if (failed) fprintf(stderr, "rushlight: %s\n", rush_error() ? rush_error() : "no memory");
     }
     free(text);

@@ -8,7 +8,8 @@
 
 typedef struct rush_speak {
     const char *model, *prompt, *system;
-    long long tokens, context, seed;
+    long long tokens, seed;
+    rush_lm_options from;
     bool numbers, timed; /* print numbers of tokens; say at the end how long it took */
     rush_lm_sampling how;
 } rush_speak;

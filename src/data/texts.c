@@ -47,6 +47,7 @@ int rush_tokenizer_tables(const rush_tokenizer *t, rush_tensor **pairs, rush_ten
 {
     if (!rush_tokenizer_given(t)) return -1;
     RUSH_CHECK(t->kind == RUSH_BYTE_PAIRS, RUSH_TYPE_ERROR, "only tokenisers of byte pairs have tables");
+    RUSH_CHECK(!t->digits && !t->whole_words && !t->composes && t->begin < 0, RUSH_NOT_IMPLEMENTED, "tables hold byte pairs within GPT-2's words only, not those of Llama 3 or Qwen");
     *pairs = rush_from_data(t->pairs.pair, RUSH_I32, 2, (int64_t[]){(int64_t)t->pairs.n, 4});
     *bytes = rush_from_data(t->byte, RUSH_I32, 1, (int64_t[]){256});
     return *pairs && *bytes ? 0 : -1;

@@ -3,7 +3,10 @@
 #include "base/buried.h"
 #include "base/hash.h"
 #include "base/utf8.h"
+#include "data/nfc.h"
 #include "data/words.h"
+
+#include <stdio.h>
 
 #define LOWER "\xe2\x96\x81" /* SentencePiece's blank */
 
@@ -92,6 +95,24 @@ int rush_tokenizer_put(rush_tokenizer *t, int64_t token, const char *text, size_
     return 0;
 }
 
+bool rush_tokenizer_put_byte(rush_tokenizer *t, int32_t token, const char *text)
+{
+    unsigned byte;
+    int end = 0;
+    if (sscanf(text, "<0x%2X>%n", &byte, &end) != 1 || end != 6 || text[6]) return false;
+    t->byte[byte] = token;
+    rush_tokenizer_put(t, token, &(char){(char)byte}, 1, false);
+    return true;
+}
+
+bool rush_tokenizer_is_end(const char *text)
+{
+    static const char *const all[] = {"</s>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>", "<|end|>"};
+    size_t i = 0;
+    while (i < RUSH_COUNT(all) && strcmp(text, all[i])) i++;
+    return i < RUSH_COUNT(all);
+}
+
 int rush_tokenizer_put_special(rush_tokenizer *t, int32_t token, const char *text, size_t n)
 {
     if (!n) return 0;
@@ -155,13 +176,17 @@ typedef struct encoding {
     const rush_tokenizer *t;
     int32_t *to;
     int64_t n;
+    bool first; /* is it the begin of the text? */
 } encoding;
 
 static void put(encoding *e, int32_t token) { if (token >= 0) e->to[e->n++] = token; }
-static void put_byte(encoding *e, char b)
+/* A character as its bytes, or, if one of them is no token, as the unknown one. */
+static void put_bytes(encoding *e, const char *p, size_t n)
 {
-    int32_t token = e->t->byte[(uint8_t)b];
-    put(e, token >= 0 ? token : e->t->unknown);
+    size_t known = 0;
+    while (known < n && e->t->byte[(uint8_t)p[known]] >= 0) known++;
+    for (size_t i = 0; i < n && known == n; i++) put(e, e->t->byte[(uint8_t)p[i]]);
+    if (known < n && !(e->t->fuses && e->n && e->to[e->n - 1] == e->t->unknown)) put(e, e->t->unknown);
 }
 
 static int merge_from(encoding *e, int64_t from)
@@ -178,7 +203,7 @@ static int encode_words(encoding *e, const char *p, const char *end)
         stop = rush_word_end(p, end, e->t->digits);
         int32_t whole = e->t->whole_words ? rush_tokenizer_find(e->t, p, (size_t)(stop - p)) : -1;
         put(e, whole);
-        for (; p < stop && whole < 0; p++) put_byte(e, *p);
+        for (; p < stop && whole < 0; p++) put_bytes(e, p, 1);
         if (merge_from(e, from)) return -1;
     }
     return 0;
@@ -189,14 +214,14 @@ static void put_character(encoding *e, const char *p, size_t n)
     bool blank = (n == 1 && *p == ' ') || (n == 3 && !memcmp(p, LOWER, 3));
     int32_t token = rush_tokenizer_find(e->t, blank ? " " : p, blank ? 1 : n);
     put(e, token);
-    if (blank) p = LOWER, n = 3; /* as SentencePiece writes it */
-    for (size_t i = 0; i < n && token < 0; i++) put_byte(e, p[i]);
+    if (token < 0) put_bytes(e, blank ? LOWER : p, blank ? 3 : n);
 }
 
 static int encode_pieces(encoding *e, const char *p, const char *end)
 {
     int64_t from = e->n;
-    if (p < end && e->t->adds_blank) put_character(e, " ", 1);
+    bool blank = *p == ' ' || (end - p >= 3 && !memcmp(p, LOWER, 3)), asked[] = {false, true, !blank, !blank && e->first};
+    if (asked[e->t->adds_blank]) put_character(e, " ", 1);
     for (int32_t code, n; p < end; p += n) put_character(e, p, (size_t)(n = rush_character(p, end, &code)));
     return merge_from(e, from);
 }
@@ -220,17 +245,29 @@ static const rush_piece *special_at(const rush_tokenizer *t, const char *p, cons
     return NULL;
 }
 
-size_t rush_tokenizer_most(const rush_tokenizer *t, size_t n) { return t->kind == RUSH_PIECES ? 3 * n + 8 : n + 2; }
+size_t rush_tokenizer_most(const rush_tokenizer *t, size_t n) { return t->kind == RUSH_PIECES || t->composes ? 3 * n + 8 : n + 2; }
+
+/* What is between special tokens. */
+static int encode_part(encoding *e, const char *p, const char *end)
+{
+    static int (*const encode[])(encoding *, const char *, const char *) = {encode_characters, encode_words, encode_pieces};
+    size_t n = (size_t)(end - p);
+    char *composed = e->t->composes ? rush_nfc(p, n, &n) : NULL;
+    if (rush_failed()) return -1;
+    if (composed) p = composed;
+    int failed = n ? encode[e->t->kind](e, p, p + n) : 0;
+    rush_free(composed);
+    return failed;
+}
 
 int64_t rush_tokenizer_encode_to(const rush_tokenizer *t, const char *p, size_t n, int32_t *to)
 {
-    static int (*const encode[])(encoding *, const char *, const char *) = {encode_characters, encode_words, encode_pieces};
-    encoding e = {t, to, 0};
+    encoding e = {t, to, 0, true};
     put(&e, t->begin);
-    for (const char *end = p + n, *at = p; at < end;) {
+    for (const char *end = p + n, *at = p; at < end; e.first = false) {
         const rush_piece *special = NULL;
         while (at < end && !(special = special_at(t, at, end))) at++;
-        if (encode[t->kind](&e, p, at)) return -1;
+        if (encode_part(&e, p, at)) return -1;
         if (special) put(&e, special->token), at += special->n;
         p = at;
     }

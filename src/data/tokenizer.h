@@ -12,6 +12,9 @@ typedef enum rush_tokenizer_kind {
     RUSH_PIECES      /* SentencePiece's: characters, or else their bytes, merged in all of the text at once */
 } rush_tokenizer_kind;
 
+/* Is a blank put before a text? Before each part between special tokens, or those of them that begin with none, or only the first, if it does. */
+typedef enum rush_blank { RUSH_BLANK_NONE, RUSH_BLANK_EACH, RUSH_BLANK_EACH_WITHOUT, RUSH_BLANK_FIRST_WITHOUT } rush_blank;
+
 typedef struct rush_piece { /* of `bytes`; ended by a zero */
     size_t at;              /* 0: nothing was said of this token */
     uint32_t n;
@@ -33,7 +36,9 @@ struct rush_tokenizer {
     int32_t begin, unknown;   /* stands before each text; instead of what has no token; -1: none */
     int digits;               /* see rush_word_end() */
     bool whole_words;         /* one that is a token is not merged */
-    bool adds_blank;          /* before each text */
+    bool composes;            /* texts are brought into Unicode's normal form C before */
+    bool fuses;               /* of several unknown characters in a row one token is left */
+    rush_blank adds_blank;    /* to pieces */
     rush_piece *special;      /* texts that always are a token, the longest first */
     size_t specials;
     bool leads[256];          /* is it the first byte of a special one? */
@@ -42,6 +47,7 @@ struct rush_tokenizer {
 rush_tokenizer *rush_tokenizer_begin(rush_tokenizer_kind, int64_t room); /* of that many tokens */
 /* What a token stands for; `found`: by it, too, unless an earlier one is. A number below the room; t->n counts up to the largest. */
 int rush_tokenizer_put(rush_tokenizer *, int64_t token, const char *text, size_t n, bool found);
+bool rush_tokenizer_put_byte(rush_tokenizer *, int32_t token, const char *text); /* is it written as SentencePiece's bytes, <0x41>? Then it is put */
 int rush_tokenizer_put_special(rush_tokenizer *, int32_t token, const char *text, size_t n);
 int32_t rush_tokenizer_find(const rush_tokenizer *, const char *text, size_t n); /* -1: none */
 /* How a file writes what a token stands for, opened: letters become bytes, SentencePiece's blanks blanks. `to` has room for n; how many it has then. */
@@ -65,6 +71,8 @@ typedef struct rush_named_text {
 } rush_named_text;
 rush_tokenizer *rush_tokenizer_read(rush_named_text merges, const rush_named_text *vocabulary); /* rush_tokenizer_load() of what is in memory */
 int rush_tokenizer_tables(const rush_tokenizer *, rush_tensor **pairs, rush_tensor **bytes); /* what rushlight::tokens takes; parked. 0; -1 and an error */
+bool rush_tokenizer_is_end(const char *text); /* is a special token of that name the end of a text or a turn? */
+rush_tokenizer *rush_tokenizer_of_json(rush_named_text); /* Hugging Face's tokenizer.json */
 rush_tokenizer *rush_tokenizer_of_gguf(const rush_gguf *); /* that its metadata tell of */
 
 #endif

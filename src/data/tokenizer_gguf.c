@@ -45,15 +45,10 @@ static size_t longest(const rush_content *list)
 
 static int take_token(rush_tokenizer *t, int32_t i, const rush_content *x, int type, char *room)
 {
-    static const char *const words[] = {"<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>", "<|end|>"};
-    unsigned byte;
-    for (size_t w = 0; w < RUSH_COUNT(words); w++) t->ends[i] |= type == CONTROL && !strcmp(x->s, words[w]);
+    t->ends[i] = type == CONTROL && rush_tokenizer_is_end(x->s);
     if ((type == CONTROL || type == WRITTEN) && rush_tokenizer_put_special(t, i, x->s, x->n)) return -1;
     if (type == CONTROL || type == UNKNOWN || type == UNUSED) return rush_tokenizer_put(t, i, "", 0, false);
-    if (type == BYTE && x->n == 6 && sscanf(x->s, "<0x%2X>", &byte) == 1) {
-        t->byte[byte] = i;
-        return rush_tokenizer_put(t, i, &(char){(char)byte}, 1, false);
-    }
+    if (type == BYTE && rush_tokenizer_put_byte(t, i, x->s)) return rush_failed() ? -1 : 0;
     if (type == WRITTEN && t->kind == RUSH_BYTE_PAIRS) return rush_tokenizer_put(t, i, x->s, x->n, true);
     return rush_tokenizer_put(t, i, room, rush_tokenizer_open(t, x->s, x->n, room), true);
 }
@@ -118,7 +113,7 @@ static int take_all(rush_tokenizer *t, const rush_gguf *g, const rush_content *l
     t->whole_words = digits == 3;
     t->unknown = number(g, "unknown_token_id", t->n, bpe ? -1 : 0);
     if (flag(g, "add_bos_token", !bpe || digits == 3)) t->begin = number(g, "bos_token_id", t->n, bpe || t->n < 2 ? -1 : 1);
-    t->adds_blank = flag(g, "add_space_prefix", !bpe);
+    t->adds_blank = flag(g, "add_space_prefix", !bpe) ? RUSH_BLANK_EACH : RUSH_BLANK_NONE;
     int32_t end = number(g, "eos_token_id", t->n, -1), turn = number(g, "eot_token_id", t->n, -1);
     if (end >= 0) t->ends[end] = true;
     if (turn >= 0) t->ends[turn] = true;

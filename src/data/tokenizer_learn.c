@@ -114,6 +114,8 @@ static rush_tokenizer *read_vocabulary(rush_named_text file)
         if (rush_json_is(e, RUSH_JSON_WHOLE) && e->i >= 0 && e->i < 1 << 24) most = RUSH_MAX(most, e->i + 1);
         else failed = rush_fail(RUSH_VALUE_ERROR, "'%s': '%.40s' has no number", path, e->name);
     }
+    if (!failed && most > 16 * (int64_t)rush_json_count(json) + 1024)
+        failed = rush_fail(RUSH_VALUE_ERROR, "'%s' has %zu tokens and numbers up to %lld", path, rush_json_count(json), (long long)most);
     if (!failed) failed = !(t = rush_tokenizer_begin(RUSH_BYTE_PAIRS, most));
     rush_json_each(e, failed ? NULL : json) {
         int64_t k = failed ? 0 : rush_from_letters(e->name, strlen(e->name), text);
@@ -149,6 +151,7 @@ static int read_merges(rush_tokenizer *t, const char *p, const char *end, bool o
 
 rush_tokenizer *rush_tokenizer_read(rush_named_text merges, const rush_named_text *vocabulary)
 {
+    if (!vocabulary && merges.n && *merges.text == '{') return rush_tokenizer_of_json(merges); /* a merge of that character comes after a line with the version */
     int64_t lines = 1;
     for (size_t i = 0; i < merges.n; i++) lines += merges.text[i] == '\n';
     int32_t code[256], order[256];

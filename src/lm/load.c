@@ -183,10 +183,10 @@ static int take_room(rush_lm *lm)
     return rush_failed() ? -1 : 0;
 }
 
-static int look_up(rush_lm *lm, const source *s, int64_t context)
+static int look_up(rush_lm *lm, const source *s, const rush_lm_options *o)
 {
     char full[64];
-    if (take_sizes(lm, s, context)) return -1;
+    if (take_sizes(lm, s, o->context)) return -1;
     const rush_gguf_tensor *e = find(s, "token_embd.weight", -1, full, sizeof full);
     if (!e) return missing(s, full);
     lm->vocabulary = e->ndim == 2 ? e->size[0] : 0;
@@ -199,9 +199,9 @@ static int look_up(rush_lm *lm, const source *s, int64_t context)
     for (int i = 0; i < lm->layers; i++)
         if (take_layer(lm, s, i)) return -1;
     lm->style = rush_lm_style_of(s->file, &lm->has_template);
-    if (take_room(lm) || !(lm->tokenizer = rush_tokenizer_of_gguf(s->file))) return -1;
-    RUSH_CHECK(lm->tokenizer->n <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but has rows for %lld", s->file->path, (long long)lm->tokenizer->n,
-               (long long)lm->vocabulary);
+    if (take_room(lm) || !(lm->tokenizer = o->tokenizer ? rush_tokenizer_load(o->tokenizer, NULL) : rush_tokenizer_of_gguf(s->file))) return -1;
+    RUSH_CHECK(lm->tokenizer->n <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but '%s' has rows for %lld", o->tokenizer ? o->tokenizer : s->file->path,
+               (long long)lm->tokenizer->n, s->file->path, (long long)lm->vocabulary);
     return 0;
 }
 
@@ -221,14 +221,17 @@ static void end(void *p)
     rush_bury_handle(p, sizeof(rush_lm));
 }
 
-rush_lm *rush_lm_load(const char *path, int64_t context)
+rush_lm *rush_lm_load_with(const char *path, const rush_lm_options *options)
 {
-    RUSH_CHECK_NULL(context >= 0, RUSH_VALUE_ERROR, "a context of %lld tokens", (long long)context);
+    const rush_lm_options *o = RUSH_OPTIONS(options);
+    RUSH_CHECK_NULL(o->context >= 0, RUSH_VALUE_ERROR, "a context of %lld tokens", (long long)o->context);
     if (!rush_cpu_suits()) return rush_cpu_refuse(), NULL;
     const rush_gguf *file = rush_gguf_open(path);
     const family *of = file ? family_of(file) : NULL;
     rush_lm *lm = of ? rush_calloc(1, sizeof *lm) : NULL;
     if (!lm) return NULL;
     lm->end = end;
-    return rush_park_object(lm) && !look_up(lm, &(source){file, of}, context) ? lm : NULL;
+    return rush_park_object(lm) && !look_up(lm, &(source){file, of}, o) ? lm : NULL;
 }
+
+rush_lm *rush_lm_load(const char *path, int64_t context) { return rush_lm_load_with(path, &(rush_lm_options){.context = context}); }

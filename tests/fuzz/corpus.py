@@ -5,6 +5,7 @@ They come from rushlight itself (PYTHONPATH must find it), which has JPEG by lib
 from tests/data/files, which PyTorch and Pillow wrote.
 """
 import io
+import json
 import pathlib
 import struct
 import sys
@@ -51,6 +52,9 @@ def main(root):
                 write(root / kind, path.name, path.read_bytes())
     for path in sorted((DATA.parent / "gguf").glob("*.gguf")):
         write(root / "gguf", path.name, path.read_bytes())
+    for path in sorted((DATA.parent / "tokenizers").glob("*.json")):
+        told = {key: value for key, value in json.loads(path.read_text()).items() if key != "golden"}
+        write(root / "tokenizer", path.name, json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode())
     for kind, arch in (("Q4_0", "llama"), ("F16", "qwen2"), ("Q8_0", "gpt2")):
         write(root / "lm", arch, language_model(root / "lm.gguf", kind, arch))
     for dtype in ("?", "u1", "<i4", ">f8", "<c8"):

@@ -1,4 +1,5 @@
 """`rushlight generate`: texts go on as llama.cpp goes on with them; what the models are is told in tests/data/gguf/models.py."""
+import json
 import os
 import pathlib
 import subprocess
@@ -77,6 +78,32 @@ def test_chat(tmp_path):
         done = run(*how, what="chat", input=b"a\n")
         assert done.returncode == 1 and words in done.stderr
     assert run(what="chat").returncode == 2
+
+
+def test_a_tokenizer_json_stands_for_the_file_s_tokens(tmp_path):
+    kept, about = io.load_gguf(FILES / "llama3.gguf"), io.gguf_metadata(FILES / "llama3.gguf")
+    tokens, merges = about["tokenizer.ggml.tokens"], about["tokenizer.ggml.merges"]
+    bare, told = tmp_path / "bare.gguf", tmp_path / "tokenizer.json"
+    io.save_gguf(kept, bare, {key: value for key, value in about.items() if not key.startswith("tokenizer.")})
+    pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    n = len(tokens) - 2
+    words = {"model": {"type": "BPE", "ignore_merges": True, "vocab": {t: i for i, t in enumerate(tokens[:n])}, "merges": merges},
+             "added_tokens": [{"id": n + i, "content": t, "special": True} for i, t in enumerate(tokens[n:])],
+             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}, {"type": "ByteLevel"}]},
+             "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": tokens[n]}}, {"Sequence": {"id": "A"}}],
+                                "special_tokens": {tokens[n]: {"ids": [n]}}}}
+    told.write_text(json.dumps(words))
+    for i in range(3):
+        args = ("-p", about[f"golden.{i}.text"], "-n", "12", "--numbers")
+        assert out(bare, *args, "--tokenizer", told) == out(FILES / "llama3.gguf", *args)
+    (tmp_path / "a.txt").write_text("The library is a folder that everybody reads. " * 20)
+    args = (tmp_path / "a.txt", "--context", "64")
+    assert out(bare, *args, "--tokenizer", told, what="perplexity") == out(FILES / "llama3.gguf", *args, what="perplexity")
+    assert run(bare, "-p", "a").returncode == 1
+    words["added_tokens"].append({"id": len(tokens), "content": "more", "special": True})
+    told.write_text(json.dumps(words))
+    done = run(bare, "-p", "a", "--tokenizer", told)
+    assert done.returncode == 1 and b"has rows for" in done.stderr
 
 
 def test_repetition_is_dear():
