@@ -22,6 +22,7 @@ typedef struct rush_lm rush_lm;
 typedef struct rush_lm_options {
     int64_t context;       /* how many tokens it remembers; 0: as many as it was trained for, at most 4096 */
     const char *tokenizer; /* the path of a tokenizer.json (see rush_tokenizer_load()) that stands for the file's own tokens; NULL: none */
+    const char *cache;     /* what keys and values are remembered as: "float16" (NULL), or "int8", each head's of a token by a scale, in half the memory */
 } rush_lm_options;
 RUSH_API rush_lm *rush_lm_load_with(const char *path, const rush_lm_options *);
 RUSH_API rush_lm *rush_lm_load(const char *path, int64_t context); /* with nothing else said */

@@ -72,7 +72,7 @@ int rush_cmd_chat(int n, char **args)
     rush_speak o = {.tokens = 1024, .seed = -1};
     if (rush_speak_options(&o, n, args) || o.prompt)
         return fprintf(stderr, "usage: rushlight chat MODEL.gguf [--system TEXT] [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--repetition R]\n"
-                               "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
+                               "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
     int failed = 0;
     conversation c = {0};
     rush_scope() {

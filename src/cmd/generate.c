@@ -9,7 +9,8 @@
 static int usage(void)
 {
     fprintf(stderr, "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
-                    "                         [--repetition R] [--context TOKENS] [--tokenizer tokenizer.json] [--numbers] [--timed]\n"
+                    "                         [--repetition R] [--context TOKENS] [--tokenizer tokenizer.json]\n"
+                    "                         [--cache int8] [--numbers] [--timed]\n"
                     "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time\n");
     return 2;
 }
@@ -18,7 +19,7 @@ int rush_speak_options(rush_speak *o, int n, char **args)
 {
     const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
         {"-p", .text = &o->prompt}, {"--system", .text = &o->system}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
-        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = (long long *)&o->from.context}, {"--tokenizer", .text = &o->from.tokenizer}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
+        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = (long long *)&o->from.context}, {"--tokenizer", .text = &o->from.tokenizer}, {"--cache", .text = &o->from.cache}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
     for (int i = 0; i < n; i++) {
         size_t k = 0, all = sizeof known / sizeof *known;
         while (k < all && strcmp(known[k].name, args[i])) k++;

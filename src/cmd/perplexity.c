@@ -55,7 +55,7 @@ int rush_cmd_perplexity(int n, char **args)
 {
     rush_speak o = {.from.context = WINDOW, .model = n < 2 ? NULL : args[0]};
     if (n < 2 || rush_speak_options(&o, n - 2, args + 2) || o.from.context < 4)
-        return fprintf(stderr, "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS] [--tokenizer tokenizer.json]\n  TEXT: a file, or - for the standard input\n"), 2;
+        return fprintf(stderr, "usage: rushlight perplexity MODEL.gguf TEXT [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8]\n  TEXT: a file, or - for the standard input\n"), 2;
     FILE *f = strcmp(args[1], "-") ? fopen(args[1], "rb") : stdin;
     if (!f) return fprintf(stderr, "rushlight: there is no file %s\n", args[1]), 1;
     size_t length;

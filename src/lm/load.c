@@ -119,16 +119,25 @@ static int take_attention(const rush_lm *lm, const source *s, int i, rush_lm_lay
            take_norm(lm, s, "attn_k_norm", i, lm->head, false, &l->k_norm);
 }
 
-static int take_layer(rush_lm *lm, const source *s, int i)
+static int take_cache(const rush_lm *lm, rush_lm_layer *l, bool bytes)
+{
+    size_t places = (size_t)(lm->kv_heads * lm->places), all = places * (size_t)lm->head * (bytes ? 1 : sizeof(uint16_t)), scales = bytes ? places * sizeof(float) : 0;
+    l->keys = rush_scope_alloc(all), l->values = rush_scope_alloc(all);
+    if (bytes) l->key_scale = rush_scope_alloc(scales), l->value_scale = rush_scope_alloc(scales);
+    if (rush_failed()) return -1;
+    memset(l->keys, 0, all); /* scores of places without a key are computed, too */
+    if (bytes) memset(l->key_scale, 0, scales);
+    return 0;
+}
+
+static int take_layer(rush_lm *lm, const source *s, int i, bool bytes)
 {
     rush_lm_layer *l = &lm->layer[i];
-    size_t cache = (size_t)(lm->kv_heads * lm->head * lm->places) * sizeof *l->keys;
-    *l = (rush_lm_layer){.keys = rush_scope_alloc(cache), .values = rush_scope_alloc(cache)};
-    if (rush_failed() || take_attention(lm, s, i, l) || take_norm(lm, s, "ffn_norm", i, lm->width, true, &l->feed_norm) ||
+    *l = (rush_lm_layer){0};
+    if (take_cache(lm, l, bytes) || take_attention(lm, s, i, l) || take_norm(lm, s, "ffn_norm", i, lm->width, true, &l->feed_norm) ||
         (s->of->gated && take_weight(s, "ffn_gate", i, lm->feed, lm->width, &l->gate)) || take_weight(s, "ffn_up", i, lm->feed, lm->width, &l->up) ||
         take_weight(s, "ffn_down", i, lm->width, lm->feed, &l->down))
         return -1;
-    memset(l->keys, 0, cache); /* scores of places without a key are computed, too */
     return 0;
 }
 
@@ -196,8 +205,9 @@ static int look_up(rush_lm *lm, const source *s, const rush_lm_options *o)
     else if (take_weight(s, "output", -1, lm->vocabulary, lm->width, &lm->output)) return -1;
     lm->layer = rush_scope_alloc((size_t)lm->layers * sizeof *lm->layer);
     if (rush_failed() || take_norm(lm, s, "output_norm", -1, lm->width, true, &lm->norm) || take_frequencies(lm, s)) return -1;
+    bool bytes = o->cache && !strcmp(o->cache, "int8");
     for (int i = 0; i < lm->layers; i++)
-        if (take_layer(lm, s, i)) return -1;
+        if (take_layer(lm, s, i, bytes)) return -1;
     lm->style = rush_lm_style_of(s->file, &lm->has_template);
     if (take_room(lm) || !(lm->tokenizer = o->tokenizer ? rush_tokenizer_load(o->tokenizer, NULL) : rush_tokenizer_of_gguf(s->file))) return -1;
     RUSH_CHECK(lm->tokenizer->n <= lm->vocabulary, RUSH_VALUE_ERROR, "'%s' names %lld tokens, but '%s' has rows for %lld", o->tokenizer ? o->tokenizer : s->file->path,
@@ -225,6 +235,7 @@ rush_lm *rush_lm_load_with(const char *path, const rush_lm_options *options)
 {
     const rush_lm_options *o = RUSH_OPTIONS(options);
     RUSH_CHECK_NULL(o->context >= 0, RUSH_VALUE_ERROR, "a context of %lld tokens", (long long)o->context);
+    RUSH_CHECK_NULL(!o->cache || !strcmp(o->cache, "int8") || !strcmp(o->cache, "float16"), RUSH_VALUE_ERROR, "a cache of '%.60s': float16 and int8 are known here", o->cache);
     if (!rush_cpu_suits()) return rush_cpu_refuse(), NULL;
     const rush_gguf *file = rush_gguf_open(path);
     const family *of = file ? family_of(file) : NULL;

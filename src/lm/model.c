@@ -62,13 +62,13 @@ static int product(const rush_lm *lm, const float *a, int64_t m, const rush_weig
 }
 
 /* Keys and values of m rows into the cache. */
-static void remember(const rush_lm *lm, rush_lm_layer *l, int64_t m)
+static void remember(const rush_lm *lm, const rush_lm_layer *l, int64_t m)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t h = 0; h < lm->kv_heads; h++) {
-            const float *k = lm->k + (i * lm->kv_heads + h) * lm->head, *v = lm->v + (i * lm->kv_heads + h) * lm->head;
-            rush_k_decoder->keep(k, l->keys + h * lm->head * lm->places + lm->position + i, lm->head, lm->places);
-            rush_k_decoder->keep(v, l->values + (h * lm->places + lm->position + i) * lm->head, lm->head, 1);
+            int64_t row = (i * lm->kv_heads + h) * lm->head, place = lm->position + i, at = h * lm->places + place;
+            rush_k_decoder->keep(lm->k + row, l->keys, h * lm->head * lm->places + place, lm->head, lm->places, l->key_scale ? l->key_scale + at : NULL);
+            rush_k_decoder->keep(lm->v + row, l->values, at * lm->head, lm->head, 1, l->value_scale ? l->value_scale + at : NULL);
         }
 }
 
@@ -81,7 +81,7 @@ static int attention(rush_lm *lm, rush_lm_layer *l, int64_t m)
     rush_k_decoder->turn(lm->q, lm->turns, m, lm->heads, lm->head, lm->turned, lm->halves);
     rush_k_decoder->turn(lm->k, lm->turns, m, lm->kv_heads, lm->head, lm->turned, lm->halves);
     remember(lm, l, m);
-    if (rush_k_decoder->attend(&(rush_attend){m, lm->heads, lm->kv_heads, lm->head, lm->position, lm->places, lm->q, l->keys, l->values, lm->q})) return -1;
+    if (rush_k_decoder->attend(&(rush_attend){m, lm->heads, lm->kv_heads, lm->head, lm->position, lm->places, lm->q, l->keys, l->values, l->key_scale, l->value_scale, lm->q})) return -1;
     return product(lm, lm->q, m, &l->o, lm->y);
 }
 

@@ -347,6 +347,12 @@ static void logits_are_those_of_operations(void **state)
             assert_non_null(got = rush_lm_feed(lm, tokens + 60, 10)); /* the cache holds what it held at once */
             assert_int_equal(rush_lm_position(lm), 70);
             assert_true(apart(got, whole, WORDS) < cases[c].most);
+            rush_lm *small = rush_lm_load_with(path, &(rush_lm_options){.cache = "int8"});
+            assert_non_null(small);
+            for (int i = 0; i < 60; i += 20) assert_non_null(rush_lm_feed(small, tokens + i, 20));
+            assert_non_null(got = rush_lm_feed(small, tokens + 60, 10));
+            off = apart(got, rush_ptr(want), WORDS);
+            if (off > cases[c].most + 0.03 || off == apart(whole, rush_ptr(want), WORDS)) fail_msg("%s of %s: %g apart with a cache of int8", cases[c].kind, cases[c].type, off);
         }
 }
 
@@ -593,6 +599,9 @@ static void wrong_models_are_errors(void **state)
         assert_int_equal(rush_lm_rewind(lm, 1), -1);
         rush_error_clear();
         assert_null(rush_lm_feed(NULL, many, 1));
+        rush_error_clear();
+        assert_null(rush_lm_load_with(path, &(rush_lm_options){.cache = "int4"}));
+        assert_non_null(strstr(rush_error(), "int8"));
         rush_error_clear();
     }
 }

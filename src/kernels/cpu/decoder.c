@@ -81,46 +81,62 @@ static void gelu_part(void *arg, int64_t begin, int64_t end)
 
 static void gelu(float *x, int64_t n) { rush_parallel_for(n, 16384, gelu_part, x); }
 
-static void keep(const float *x, uint16_t *to, int64_t n, int64_t step)
+static void keep(const float *x, void *to, int64_t at, int64_t n, int64_t step, float *scale)
 {
-    for (int64_t i = 0; i < n; i++) to[i * step] = rush_f32_to_f16(x[i]);
+    float most = 0;
+    for (int64_t i = 0; i < n && scale; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    float inverse = most > 0 && most < INFINITY ? 127 / most : 0;
+    if (scale) *scale = inverse > 0 ? most / 127 : 0;
+    for (int64_t i = 0; i < n; i++)
+        if (scale) ((int8_t *)to)[at + i * step] = inverse > 0 ? (int8_t)(int32_t)(x[i] * inverse + copysignf(0.5f, x[i])) : 0;
+        else ((uint16_t *)to)[at + i * step] = rush_f32_to_f16(x[i]);
 }
 
 /* ---- attention ---- */
 
 enum { ROWS = 8, WIDE = 2 }; /* of a tile: rows, which share the keys; vectors */
 
-/* Scores of ROWS rows with `n` keys, a multiple of WIDE vectors. */
-static void scores(const float *const q[ROWS], const uint16_t *keys, int64_t head, int64_t context, int64_t n, float *to, int64_t step)
+/* Elements of the cache from `at` on. */
+static inline __attribute__((always_inline)) vf remembered(bool bytes, const void *p, int64_t at)
 {
+    if (!bytes) return halves((const uint16_t *)p + at);
+    int8_t few __attribute__((vector_size(VF)));
+    memcpy(&few, (const int8_t *)p + at, sizeof few);
+    return __builtin_convertvector(few, vf);
+}
+
+/* Scores of ROWS rows with `n` keys, a multiple of WIDE vectors. */
+static inline __attribute__((always_inline)) void scores_of(bool bytes, const float *const q[ROWS], const rush_attend *a, int64_t h, int64_t n, float *to)
+{
+    const int64_t head = a->head, context = a->context, first = h * head * context;
     for (int64_t j = 0; j < n; j += WIDE * VF) {
         vf s[ROWS][WIDE] = {0};
         for (int64_t d = 0; d < head; d++) {
             vf k[WIDE];
 #pragma GCC unroll 2
-            for (int x = 0; x < WIDE; x++) k[x] = halves(keys + d * context + j + x * VF);
+            for (int x = 0; x < WIDE; x++) k[x] = remembered(bytes, a->keys, first + d * context + j + x * VF);
 #pragma GCC unroll 8
             for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 2
                 for (int x = 0; x < WIDE; x++) s[r][x] = vf_fma(vf_set(q[r][d]), k[x], s[r][x]);
         }
         for (int r = 0; r < ROWS; r++)
-            for (int x = 0; x < WIDE; x++) vf_store(to + r * step + j + x * VF, s[r][x]);
+            for (int x = 0; x < WIDE; x++) vf_store(to + r * context + j + x * VF, bytes ? s[r][x] * vf_load(a->key_scale + h * context + j + x * VF) : s[r][x]);
     }
 }
 
 /* Elements [d, d + wide * VF) of the rows' sums of values, by the weights in s. */
-static inline __attribute__((always_inline)) void mix(int wide, const float *s, int64_t step, const uint16_t *values, int64_t head, int64_t n, float *const to[ROWS], int rows, const float *by)
+static inline __attribute__((always_inline)) void mix(bool bytes, int wide, const float *s, const rush_attend *a, int64_t from, int64_t n, float *const to[ROWS], int rows, const float *by)
 {
     vf sum[ROWS][WIDE] = {0};
     for (int64_t j = 0; j < n; j++) {
         vf v[WIDE];
 #pragma GCC unroll 2
-        for (int x = 0; x < wide; x++) v[x] = halves(values + j * head + x * VF);
+        for (int x = 0; x < wide; x++) v[x] = remembered(bytes, a->values, from + j * a->head + x * VF);
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 2
-            for (int x = 0; x < wide; x++) sum[r][x] = vf_fma(vf_set(s[r * step + j]), v[x], sum[r][x]);
+            for (int x = 0; x < wide; x++) sum[r][x] = vf_fma(vf_set(s[r * a->context + j]), v[x], sum[r][x]);
     }
     for (int r = 0; r < rows; r++)
         for (int x = 0; x < wide; x++) vf_store(to[r] + x * VF, sum[r][x] * vf_set(by[r]));
@@ -142,7 +158,7 @@ static float weigh(float *s, int64_t n, int64_t whole, float scale)
 }
 
 /* Rows [first, first + rows) of the m * heads / kv_heads that head `h` of keys and values serves. */
-static void attend_tile(const rush_attend *a, int64_t h, int64_t first, int rows, float *s)
+static inline __attribute__((always_inline)) void tile_of(bool bytes, const rush_attend *a, int64_t h, int64_t first, int rows, float *s)
 {
     int64_t group = a->heads / a->kv_heads, last = a->position + (first + rows - 1) / group + 1, whole = (last + 63) / 64 * 64;
     const float *q[ROWS];
@@ -152,18 +168,24 @@ static void attend_tile(const rush_attend *a, int64_t h, int64_t first, int rows
         q[r] = a->q + at;
         to[r] = a->to + at;
     }
-    scores(q, a->keys + h * a->head * a->context, a->head, a->context, whole, s, a->context);
-    for (int r = 0; r < ROWS; r++) by[r] = 1 / weigh(s + r * a->context, a->position + (first + RUSH_MIN(r, rows - 1)) / group + 1, whole, 1 / sqrtf((float)a->head));
-    const uint16_t *values = a->values + h * a->context * a->head;
+    scores_of(bytes, q, a, h, whole, s);
+    for (int r = 0; r < ROWS; r++) {
+        float *row = s + r * a->context;
+        by[r] = 1 / weigh(row, a->position + (first + RUSH_MIN(r, rows - 1)) / group + 1, whole, 1 / sqrtf((float)a->head));
+        for (int64_t j = 0; j < last && bytes; j++) row[j] *= a->value_scale[h * a->context + j];
+    }
     for (int64_t d = 0; d < a->head;) {
         bool wide = d + WIDE * VF <= a->head;
         float *at[ROWS];
         for (int r = 0; r < ROWS; r++) at[r] = to[r] + d;
-        if (wide) mix(WIDE, s, a->context, values + d, a->head, last, at, rows, by);
-        else mix(1, s, a->context, values + d, a->head, last, at, rows, by);
+        if (wide) mix(bytes, WIDE, s, a, h * a->context * a->head + d, last, at, rows, by);
+        else mix(bytes, 1, s, a, h * a->context * a->head + d, last, at, rows, by);
         d += (wide ? WIDE : 1) * VF;
     }
 }
+
+static void tile_of_halves(const rush_attend *a, int64_t h, int64_t first, int rows, float *s) { tile_of(false, a, h, first, rows, s); }
+static void tile_of_bytes(const rush_attend *a, int64_t h, int64_t first, int rows, float *s) { tile_of(true, a, h, first, rows, s); }
 
 typedef struct attending {
     const rush_attend *a;
@@ -180,7 +202,7 @@ static void attend_part(void *arg, int64_t begin, int64_t end)
     for (int64_t thread = begin; thread < end; thread++)
         for (int64_t x = thread; x < tiles * a->kv_heads; x += job->threads) {
             int64_t first = x / a->kv_heads * ROWS;
-            attend_tile(a, x % a->kv_heads, first, (int)RUSH_MIN((int64_t)ROWS, rows - first), job->room + thread * ROWS * a->context);
+            (a->key_scale ? tile_of_bytes : tile_of_halves)(a, x % a->kv_heads, first, (int)RUSH_MIN((int64_t)ROWS, rows - first), job->room + thread * ROWS * a->context);
         }
 }
 

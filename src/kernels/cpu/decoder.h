@@ -1,4 +1,4 @@
-/* decoder.h - the steps of a language model between its products: norms, rotations, gates, attention over a cache of halves. Rows lie side by side. */
+/* decoder.h - the steps of a language model between its products: norms, rotations, gates, attention over a cache. Rows lie side by side. */
 #ifndef RUSH_KERNELS_DECODER_H
 #define RUSH_KERNELS_DECODER_H
 
@@ -9,8 +9,9 @@ typedef struct rush_attend {
     int64_t m, heads, kv_heads, head; /* head: elements, a multiple of 16 */
     int64_t position, context;        /* context: places of the cache, a multiple of 64 */
     const float *q;                   /* (m, heads, head) */
-    const uint16_t *keys;             /* (kv_heads, head, context), float16: scores of neighbours are computed side by side */
-    const uint16_t *values;           /* (kv_heads, context, head) */
+    const void *keys;                 /* (kv_heads, head, context), float16 or int8: scores of neighbours are computed side by side */
+    const void *values;               /* (kv_heads, context, head) */
+    const float *key_scale, *value_scale; /* (kv_heads, context) of int8; NULL: float16 */
     float *to;                        /* (m, heads, head) */
 } rush_attend;
 
@@ -27,7 +28,8 @@ struct rush_decoder_kernels {
     void (*turn)(float *x, const float *turns, int64_t m, int64_t heads, int64_t head, int64_t dims, bool halves);
     void (*gate)(float *x, const float *y, int64_t n); /* x = silu(x) * y */
     void (*gelu)(float *x, int64_t n); /* by tanh */
-    void (*keep)(const float *x, uint16_t *to, int64_t n, int64_t step); /* as float16, elements `step` apart */
+    /* n elements from `at` on, `step` apart: as float16, or, if there is a place for it, by a scale as int8 */
+    void (*keep)(const float *x, void *to, int64_t at, int64_t n, int64_t step, float *scale);
     int (*attend)(const rush_attend *); /* -1 and an error when there is no memory */
     /* c (m, n) = a (m, k) w' (n, k) for w of float32, float16 or bfloat16 */
     void (*dense)(rush_dtype, const float *a, const void *w, float *c, int64_t m, int64_t n, int64_t k);
