@@ -152,6 +152,7 @@ static int read_merges(rush_tokenizer *t, const char *p, const char *end, bool o
 rush_tokenizer *rush_tokenizer_read(rush_named_text merges, const rush_named_text *vocabulary)
 {
     if (!vocabulary && merges.n && *merges.text == '{') return rush_tokenizer_of_json(merges); /* a merge of that character comes after a line with the version */
+    if (!merges.n) merges.text = ""; /* an empty file is nowhere in memory */
     int64_t lines = 1;
     for (size_t i = 0; i < merges.n; i++) lines += merges.text[i] == '\n';
     int32_t code[256], order[256];

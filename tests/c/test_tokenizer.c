@@ -111,9 +111,17 @@ static void wrong_files_are_errors(void **state)
     }
 }
 
+static void an_empty_file_has_bytes_only(void **state)
+{
+    rush_tokenizer *t = loaded("", 0);
+    assert_non_null(t);
+    suite_after(give_up, t);
+    assert_int_equal(rush_tokenizer_size(t), 256);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_cut_as_by_hugging_face), cmocka_unit_test(wrong_files_are_errors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_cut_as_by_hugging_face), cmocka_unit_test(wrong_files_are_errors), cmocka_unit_test(an_empty_file_has_bytes_only)};
     snprintf(path, sizeof path, "/tmp/rushlight-tokenizer-%d.json", (int)getpid());
     int failed = SUITE(tests);
     unlink(path);
