@@ -220,3 +220,12 @@ def test_a_module_with_a_program_is_copied():
     with torch.no_grad():
         other.l.weight.zero_()
     assert not torch.equal(module(x), other(x))
+
+
+def test_a_graph_of_fx_keeps_its_slices_and_is_compiled_whole():
+    class Cut(torch.nn.Module):
+        def forward(self, x):
+            return x[..., :1] + x[:, None, 1:3, 0][:, :, None].sum() + x[0, ..., -1:]
+
+    x = torch.arange(24.).reshape(2, 3, 4)
+    assert torch.equal(torch.jit.script(torch.fx.symbolic_trace(Cut()))(x), Cut()(x))
