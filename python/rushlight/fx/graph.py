@@ -95,12 +95,10 @@ class _Namespace:
         """A name like candidate that is free; the same again for the same object."""
         if obj is not None and obj in self._obj_to_name:
             return self._obj_to_name[obj]
+        candidate = self._illegal.sub("_", candidate) or "_unnamed"
+        if candidate[0].isdigit():
+            candidate = "_" + candidate
         match = self._suffix.match(candidate)
-        if match is None or candidate[0].isdigit():
-            candidate = self._illegal.sub("_", candidate) or "_unnamed"
-            if candidate[0].isdigit():
-                candidate = "_" + candidate
-            match = self._suffix.match(candidate)
         # A free name stays as it is; another one gets the next free number after its own, or after the base's last.
         base, number = (candidate, self._base_count.get(candidate, 0)) if match is None else (match[1], int(match[2]))
         while candidate in self._used_names or self._is_illegal(candidate, obj):
