@@ -27,6 +27,13 @@ rush_tensor *rush_texts(size_t n, const char *const *text, const size_t *length)
     return t;
 }
 
+/* Of a text that takes all of the last dimension, the bytes before the zeros behind it. */
+static size_t length_of(const char *text, int64_t width)
+{
+    while (width && !text[width - 1]) width--;
+    return (size_t)width;
+}
+
 const char *rush_text_at(const rush_tensor *t, int64_t i, size_t *length)
 {
     if (!rush_tensor_given(t)) return NULL;
@@ -35,9 +42,7 @@ const char *rush_text_at(const rush_tensor *t, int64_t i, size_t *length)
     int64_t width = t->size[t->ndim - 1], n = width ? t->numel / width : 0;
     RUSH_CHECK_NULL(i >= 0 && i < n, RUSH_INDEX_ERROR, "text %lld of %lld", (long long)i, (long long)n);
     const char *text = (const char *)rush_ptr(t) + i * width;
-    size_t m = (size_t)width;
-    while (m && !text[m - 1]) m--;
-    if (length) *length = m;
+    if (length) *length = length_of(text, width);
     return text;
 }
 
@@ -83,9 +88,7 @@ static void tokens_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t *p = w ? rush_ptr(made) : NULL, length = in[3].i, n = 0;
     for (int64_t i = 0; w && n >= 0 && i < texts->size[0]; i++, p += length) {
         const char *text = (const char *)rush_ptr(texts) + i * texts->size[1];
-        size_t bytes = (size_t)texts->size[1];
-        while (bytes && !text[bytes - 1]) bytes--;
-        n = rush_tokenizer_encode_to(t, text, bytes, w);
+        n = rush_tokenizer_encode_to(t, text, length_of(text, texts->size[1]), w);
         for (int64_t k = 0; n >= 0 && k < length; k++) p[k] = k < n ? w[k] : in[4].i;
     }
     rush_free(w);

@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-#define LOWER "\xe2\x96\x81" /* SentencePiece's blank */
-
 bool rush_tokenizer_given(const rush_tokenizer *t) { return rush_lives(t, "a tokeniser"); }
 
 void rush_tokenizer_free(rush_tokenizer *t)
@@ -78,7 +76,7 @@ size_t rush_tokenizer_open(const rush_tokenizer *t, const char *text, size_t n, 
     if (of_letters >= 0) return (size_t)of_letters;
     size_t k = 0;
     for (size_t i = 0, step; i < n; i += step) {
-        bool lower = t->kind == RUSH_PIECES && n - i >= 3 && !memcmp(text + i, LOWER, 3);
+        bool lower = t->kind == RUSH_PIECES && n - i >= 3 && !memcmp(text + i, RUSH_BLANK_MARK, 3);
         step = lower ? 3 : 1;
         to[k++] = lower ? ' ' : text[i];
     }
@@ -211,16 +209,16 @@ static int encode_words(encoding *e, const char *p, const char *end)
 
 static void put_character(encoding *e, const char *p, size_t n)
 {
-    bool blank = (n == 1 && *p == ' ') || (n == 3 && !memcmp(p, LOWER, 3));
+    bool blank = (n == 1 && *p == ' ') || (n == 3 && !memcmp(p, RUSH_BLANK_MARK, 3));
     int32_t token = rush_tokenizer_find(e->t, blank ? " " : p, blank ? 1 : n);
     put(e, token);
-    if (token < 0) put_bytes(e, blank ? LOWER : p, blank ? 3 : n);
+    if (token < 0) put_bytes(e, blank ? RUSH_BLANK_MARK : p, blank ? 3 : n);
 }
 
 static int encode_pieces(encoding *e, const char *p, const char *end)
 {
     int64_t from = e->n;
-    bool blank = *p == ' ' || (end - p >= 3 && !memcmp(p, LOWER, 3)), asked[] = {false, true, !blank, !blank && e->first};
+    bool blank = *p == ' ' || (end - p >= 3 && !memcmp(p, RUSH_BLANK_MARK, 3)), asked[] = {false, true, !blank, !blank && e->first};
     if (asked[e->t->adds_blank]) put_character(e, " ", 1);
     for (int32_t code, n; p < end; p += n) put_character(e, p, (size_t)(n = rush_character(p, end, &code)));
     return merge_from(e, from);

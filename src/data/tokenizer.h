@@ -6,6 +6,8 @@
 #include "io/gguf.h"
 #include <rushlight/data.h>
 
+#define RUSH_BLANK_MARK "\xe2\x96\x81" /* how SentencePiece writes a blank */
+
 typedef enum rush_tokenizer_kind {
     RUSH_CHARACTERS, /* each is a token                                                                    */
     RUSH_BYTE_PAIRS, /* bytes, merged within words                                                         */

@@ -37,13 +37,11 @@ static bool says(const rush_json *x, const char *name, const char *text)
     return found && !strcmp(found, text);
 }
 
-#define LOWER "\xe2\x96\x81"
-
 static int take_normalizer(source *s, const char *what, const rush_json *x)
 {
     if (is(x, "NFC")) s->t->composes = true;
-    else if (is(x, "Prepend") && says(x, "prepend", LOWER)) s->t->adds_blank = RUSH_BLANK_EACH;
-    else if (!is(x, "Replace") || !says(x, "content", LOWER) || !says(rush_json_get(x, "pattern"), "String", " ")) return unknown(s, what, rush_json_text_of(x, "type"));
+    else if (is(x, "Prepend") && says(x, "prepend", RUSH_BLANK_MARK)) s->t->adds_blank = RUSH_BLANK_EACH;
+    else if (!is(x, "Replace") || !says(x, "content", RUSH_BLANK_MARK) || !says(rush_json_get(x, "pattern"), "String", " ")) return unknown(s, what, rush_json_text_of(x, "type"));
     return 0;
 }
 
@@ -66,7 +64,7 @@ static int take_pre_tokenizer(source *s, const char *what, const rush_json *x)
     const char *scheme = rush_json_text_of(x, "prepend_scheme");
     if (is(x, "Split")) return take_split(s, x);
     if (is(x, "ByteLevel")) return rush_json_is_true(rush_json_get(x, "add_prefix_space")) ? unknown(s, what, "ByteLevel that adds a blank") : (s->bytes = true, 0);
-    if (!is(x, "Metaspace") || !says(x, "replacement", LOWER) || !rush_json_is_false(rush_json_get(x, "split"))) return unknown(s, what, rush_json_text_of(x, "type"));
+    if (!is(x, "Metaspace") || !says(x, "replacement", RUSH_BLANK_MARK) || !rush_json_is_false(rush_json_get(x, "split"))) return unknown(s, what, rush_json_text_of(x, "type"));
     if (scheme && !strcmp(scheme, "first")) s->t->adds_blank = RUSH_BLANK_FIRST_WITHOUT;
     else if (!scheme || !strcmp(scheme, "always")) s->t->adds_blank = RUSH_BLANK_EACH_WITHOUT;
     return 0;

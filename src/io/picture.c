@@ -203,7 +203,6 @@ static int64_t half(int64_t d) { return d < 0 ? -(-d / 2) : d / 2 + (d % 4 == 3)
 static rush_tensor *picture_of(const uint8_t *p, size_t n, const int64_t *size, int64_t resize, int mode)
 {
     enum { MOST = 1 << 26 }; /* a small file can stand for any number of pixels */
-    while (n && !p[n - 1]) n--;
     RUSH_CHECK_NULL(pixels_of(p, n) <= MOST, RUSH_VALUE_ERROR, "pictures: a picture of more than %d pixels", MOST);
     rush_tensor *t = decode(p, n, mode, true);
     if (t && t->dtype != RUSH_U8) t = T("_to_dtype", V(T("div.Scalar", V(T("_to_dtype", V(t), rush_v_dtype(RUSH_F32))), V(257))), rush_v_dtype(RUSH_U8));
@@ -231,8 +230,9 @@ static int pictures_run(const rush_op *op, const rush_value *in, rush_value *out
     files = files ? rush_contiguous_copy(files) : NULL;
     rush_tensor **made = files ? rush_scope_alloc((size_t)files->size[0] * sizeof *made) : NULL;
     for (int64_t i = 0; made && i < files->size[0]; i++) {
-        const uint8_t *p = (const uint8_t *)rush_ptr(files) + i * files->size[1];
-        made[i] = picture_of(p, (size_t)files->size[1], (int64_t[]){height, width}, resize, channels == 1 ? RUSH_PICTURE_GRAY : RUSH_PICTURE_RGB);
+        size_t n;
+        const char *file = rush_text_at(files, i, &n);
+        made[i] = !file ? NULL : picture_of((const uint8_t *)file, n, (int64_t[]){height, width}, resize, channels == 1 ? RUSH_PICTURE_GRAY : RUSH_PICTURE_RGB);
         if (!made[i]) return -1;
     }
     rush_tensor *x = made ? T("stack", rush_v_tensors(made, (size_t)files->size[0]), V(0)) : NULL;

@@ -392,12 +392,14 @@ class Compiler:
         """An index with slices and dots as people write them, of one with calls of slice() and the name Ellipsis, as graphs of fx do."""
         if isinstance(node, ast.Tuple):
             return ast.Tuple([self.plain_index(part) for part in node.elts], ast.Load())
-        known = self.static(node)
-        if isinstance(node, ast.Call) and not node.keywords and isinstance(self.static(node.func), Py) and self.static(node.func).value is slice:
+        is_call = isinstance(node, ast.Call)
+        known = self.static(node.func if is_call else node)
+        what = known.value if isinstance(known, Py) else None
+        if is_call and what is slice and not node.keywords:
             parts = [None if isinstance(part, ast.Constant) and part.value is None else part for part in node.args]
             parts = [None, *parts] if len(parts) == 1 else parts
             return ast.Slice(*parts, *[None] * (3 - len(parts)))
-        return ast.Constant(...) if isinstance(known, Py) and known.value is ... else node
+        return ast.Constant(...) if what is ... and not is_call else node
 
     def expr_Slice(self, node):
         return ast.Slice(*(x and self.expr(x) for x in (node.lower, node.upper, node.step)))
