@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE
 #include "ext.h"
+#include "io/file.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct storage_object {
@@ -181,8 +181,9 @@ static PyObject *share_memory(PyObject *self, PyObject *unused)
 
 static PyObject *is_shared(PyObject *self, PyObject *unused)
 {
-    mapping *m = mapping_of(STORAGE(self));
-    return PyBool_FromLong(m && m->shared);
+    rush_storage *s = STORAGE(self);
+    mapping *m = mapping_of(s);
+    return PyBool_FromLong(m ? m->shared : s->release == rush_unmap && ((rush_mapping *)s->owner)->shared);
 }
 
 static PyObject *share_fd(PyObject *self, PyObject *unused)
@@ -253,21 +254,12 @@ static PyObject *from_file(PyObject *type, PyObject *args, PyObject *kwargs)
     int shared = 0;
     Py_ssize_t n = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|pn:from_file", names, PyUnicode_FSConverter, &path, &shared, &n)) return NULL;
-    int fd = open(PyBytes_AS_STRING(path), shared ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0600);
-    struct stat st;
-    bool ok = fd >= 0 && !fstat(fd, &st);
-    if (ok && shared && st.st_size < n) ok = !ftruncate(fd, n);
-    if (ok && n == 0) n = st.st_size;
-    if (!ok) {
-        PyErr_Format(PyExc_RuntimeError, "unable to open file <%s> in %s mode: %s (%d)", PyBytes_AS_STRING(path),
-                     shared ? "read-write" : "read-only", strerror(errno), errno);
-        if (fd >= 0) close(fd);
-        Py_DECREF(path);
-        return NULL;
-    }
-    rush_storage *s = map_fd(fd, (size_t)n, shared, false);
-    close(fd);
+    int64_t bytes = n;
+    int fd = rush_open_to_map(PyBytes_AS_STRING(path), shared, &bytes);
     Py_DECREF(path);
+    if (fd < 0) return wrap((PyTypeObject *)type, NULL);
+    rush_storage *s = map_fd(fd, (size_t)bytes, shared, false);
+    close(fd);
     return wrap((PyTypeObject *)type, s);
 }
 

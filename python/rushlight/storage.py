@@ -26,13 +26,6 @@ _NAMES = {dtype._storage: str(dtype)[len("torch."):] for dtype in _C._dtypes.val
 _NAMES.update(QUInt4x2Storage="quint4x2", QUInt2x4Storage="quint2x4")
 
 
-def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """A vector of `size` elements in a file's memory; what is written to it goes to the file if it is shared."""
-    dtype = torch.get_default_dtype() if dtype is None else dtype
-    untyped = UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
-    return torch.empty(0, dtype=dtype).set_(untyped, 0, (size,))
-
-
 @functools.lru_cache(None)
 def _storage_type_to_dtype_map():
     return {name: getattr(torch, dtype) for name, dtype in _NAMES.items() if hasattr(torch, dtype)}

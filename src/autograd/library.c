@@ -88,13 +88,15 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     const char *device = keys[type == RUSH_CPU ? CPU : type == RUSH_META ? META : type == RUSH_CUDA ? CUDA : PRIVATE];
     const kernel *k = NULL;
     if (rush_now.mode & RUSH_MODE_AUTOCAST && rush_autocast_on(type) && (k = find(d, "Autocast", device))) return k->fn(k->arg, op, in, out);
-    if (rush_any_wants_grad(op, in) && !(k = find(d, "Autograd", device))) k = find(d, "", "Autograd");
-    if (k) return k->fn(k->arg, op, in, out);
+    const kernel *above = find(d, "Autograd", device);
+    if (!above) above = find(d, "", "Autograd");
+    if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return above->fn(above->arg, op, in, out);
     if (quantized && type == RUSH_CPU) device = keys[QUANTIZED];
     if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
     bool below = k;
     if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
     if (!k && device == keys[META] && only_writes(op)) return 0;
+    if (!k) k = above; /* it consists of others, and so it has to do when there is nothing to record */
     RUSH_CHECK(k, RUSH_NOT_IMPLEMENTED, "Could not run '%s' with arguments from the '%s' backend: no function was given to it for that.", op->name, device);
     uint32_t mode = rush_now.mode;
     if (below) rush_now.mode |= RUSH_MODE_NO_GRAD;

@@ -54,8 +54,11 @@ typedef struct rush_mapping {
     atomic_int refs;
     char *data;
     size_t size;
+    bool shared; /* what is written goes to the file */
 } rush_mapping;
 rush_mapping *rush_map(const char *path);
+/* A descriptor of a file to be mapped, and in *n how many of its bytes: those asked for, with 0 all. A shared one is made, or grows. */
+RUSH_PY int rush_open_to_map(const char *path, bool shared, int64_t *n);
 RUSH_PY rush_mapping *rush_map_fd(int fd, size_t size, bool shared);
 RUSH_PY void rush_unmap(void *mapping); /* gives up a reference */
 /* A tensor over [offset, ...) of the mapping; copied where the place does not suit the dtype. */

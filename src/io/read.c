@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "io/file.h"
 #include "io/crc32.h"
+#include "ops/create/factory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,6 +196,7 @@ rush_mapping *rush_map_fd(int fd, size_t size, bool shared)
     if (!m) return NULL;
     atomic_init(&m->refs, 1);
     m->size = size;
+    m->shared = shared;
     m->data = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0) : NULL;
     if (m->data == MAP_FAILED) {
         rush_fail(RUSH_IO_ERROR, "can't map %zu bytes: %s", size, strerror(errno));
@@ -211,6 +213,27 @@ rush_mapping *rush_map(const char *path)
     rush_mapping *m = rush_map_fd(s.fd, (size_t)s.size, false);
     rush_source_close(&s);
     return m;
+}
+
+int rush_open_to_map(const char *path, bool shared, int64_t *n)
+{
+    int fd = open(path, shared ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0600), error = 0;
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
+        rush_fail(RUSH_RUNTIME_ERROR, "unable to open file <%s> in %s mode: %s (%d)", path, shared ? "read-write" : "read-only", strerror(errno), errno);
+    } else if (*n < 0) {
+        rush_fail(RUSH_RUNTIME_ERROR, "unable to mmap %lld bytes from file <%s>: %s (%d)", (long long)*n, path, strerror(ENOMEM), ENOMEM);
+    } else if (!shared && st.st_size < *n) {
+        rush_fail(RUSH_RUNTIME_ERROR, "file <%s> size <%lld> is smaller than the required mapping size <%lld>", path, (long long)st.st_size, (long long)*n);
+    } else if (st.st_size < *n && ftruncate(fd, *n)) {
+        error = errno;
+        rush_fail(RUSH_RUNTIME_ERROR, "unable to stretch file <%s> to the right size: %s (%d)", path, strerror(error), error);
+    } else {
+        if (!*n) *n = st.st_size;
+        return fd;
+    }
+    if (fd >= 0) close(fd);
+    return -1;
 }
 
 void rush_unmap(void *mapping)
@@ -277,3 +300,34 @@ void rush_swap_bytes(void *data, rush_dtype d, size_t n)
             p[size - 1 - k] = c;
         }
 }
+
+/* ---- as an operation ---- */
+
+static int from_file_run(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    factory f;
+    if (rush_factory_read(&f, in + 3, rush_default_dtype(), NULL)) return -1;
+    if (HAS(in[6]) && I_(in[6])) return rush_fail(RUSH_RUNTIME_ERROR, "tensors constructed from a file cannot be pinned");
+    if (f.device.type != RUSH_CPU) return rush_fail(RUSH_NOT_IMPLEMENTED, "from_file: files are mapped into the memory of the CPU only");
+    bool shared = HAS(in[1]) && I_(in[1]);
+    int64_t size = HAS(in[2]) ? I_(in[2]) : 0, bytes;
+    if (__builtin_mul_overflow(size, (int64_t)rush_dtypes[f.dtype].size, &bytes)) return rush_fail(RUSH_RUNTIME_ERROR, "from_file: %lld elements are too many", (long long)size);
+    int fd = rush_open_to_map(in[0].s, shared, &bytes);
+    if (fd < 0) return -1;
+    rush_mapping *m = rush_map_fd(fd, (size_t)bytes, shared);
+    close(fd);
+    rush_storage *s = m ? rush_map_storage(m, 0, (size_t)bytes) : NULL;
+    rush_unmap(m);
+    if (!s) return -1;
+    rush_tensor *t = rush_tensor_over(s, f.dtype, 1, &size, (int64_t[]){1}, 0);
+    rush_storage_drop(s);
+    return rush_result(out, t);
+}
+
+static rush_op op_from_file = {
+    .schema = "from_file(str filename, bool? shared=None, int? size=0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    .doc = "A vector of `size` elements in a file's memory; what is written to it goes to the file if it is shared.",
+    .run = from_file_run, .flags = RUSH_NO_GRAD,
+};
+
+RUSH_FAMILY(read, &op_from_file)

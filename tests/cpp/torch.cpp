@@ -2,6 +2,8 @@
 #include <torch/all.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
 
 static int wrong;
 #define SAME(a, b)                                                                                          \
@@ -54,8 +56,23 @@ TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("repeated", [](const at::Tensor &x
 TORCH_LIBRARY_IMPL(cpp_test, QuantizedCPU, m) { m.impl("repeated", [](const at::Tensor &, c10::SymInt n) { return at::full({}, n * 100); }); }
 TORCH_LIBRARY_IMPL(cpp_test, AutocastCPU, m) { m.impl("repeated", TORCH_FN((twice_cast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>))); }
 TORCH_LIBRARY_IMPL(cpp_test, AutocastXPU, m) { m.impl("repeated", TORCH_FN((twice_cast<c10::DispatchKey::AutocastXPU, c10::DeviceType::XPU>))); } // a device that is nowhere
+/* The kernel for Autograd calls the operation again, below autograd; what that answers tells which one it was. */
+static at::Tensor below_autograd(const at::Tensor &x)
+{
+    at::AutoDispatchBelowADInplaceOrView below;
+    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::recorded", "").typed<at::Tensor(const at::Tensor &)>();
+    return op.call(x) + 10;
+}
+TORCH_LIBRARY_IMPL(cpp_test, CPU, m) { m.impl("recorded", [](const at::Tensor &x) { return x.detach() * 2; }); }
+TORCH_LIBRARY_IMPL(cpp_test, Autograd, m)
+{
+    m.impl("recorded", &below_autograd);
+    m.impl("only_above", [](const at::Tensor &x) { return x * 3; });
+}
 TORCH_LIBRARY(cpp_test, m)
 {
+    m.def("recorded(Tensor x) -> Tensor");
+    m.def("only_above(Tensor x) -> Tensor");
     m.def("repeated(Tensor x, SymInt n) -> Tensor");
     m.def("mad(Tensor a, Tensor? b, float c=1) -> Tensor");
     m.def("counted", &counted);
@@ -85,6 +102,11 @@ static void tensors()
     SAME(x.sum().item<float>(), 30);
     SAME(x.to(torch::kInt).scalar_type(), torch::kInt);
     SAME(torch::equal(torch::tensor({{1., 2.}, {3., 4.}}).t(), torch::tensor({{1., 3.}, {2., 4.}})), true);
+    const std::string path = std::string(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "/tmp") + "/rushlight_torch_cpp_" + std::to_string(getpid());
+    torch::from_file(path, /*shared=*/true, /*size=*/3).copy_(x[1]);
+    SAME(torch::equal(torch::from_file(path, false, 2, torch::kFloat), x[1].slice(0, 0, 2)), true);
+    SAME(throws<c10::Error>([&] { (void)torch::from_file(path, false, 4); }), true);
+    std::remove(path.c_str());
     float data[] = {1, 2, 3, 4};
     torch::Tensor shared = torch::from_blob(data, {2, 2});
     shared.add_(1);
@@ -176,6 +198,13 @@ static void keys()
         SAME(op.call(x.to(at::kDouble), 3).numel(), 6);
         SAME(at::autocast::is_autocast_enabled(at::kCPU), true);
     }
+    auto recorded = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::recorded", "").typed<at::Tensor(const at::Tensor &)>();
+    auto only_above = c10::Dispatcher::singleton().findSchemaOrThrow("cpp_test::only_above", "").typed<at::Tensor(const at::Tensor &)>();
+    torch::Tensor w = torch::ones({2}).requires_grad_();
+    SAME(recorded.call(w)[0].item<int>(), 12);
+    SAME(only_above.call(w).requires_grad() && !only_above.call(x).requires_grad(), true);
+    at::NoGradGuard off;
+    SAME(only_above.call(w)[0].item<int>(), 3);
     torch::Tensor q = at::quantize_per_tensor(x, 0.5, 3, at::kQUInt8);
     SAME(op.call(q, 2).item<int>(), 200);
     SAME(AT_DISPATCH_QINT_TYPES(q.scalar_type(), "q", [&] { return q.data_ptr<scalar_t>()[0].val_ + static_cast<int>(sizeof(underlying_t)); }), 6);

@@ -49,3 +49,14 @@ def test_from_file(tmp_path):
     path = str(tmp_path / "numbers")
     torch.from_file(path, shared=True, size=3).copy_(torch.tensor([1.0, 2.0, 3.0]))
     assert torch.from_file(path, size=3).tolist() == [1.0, 2.0, 3.0]
+    own = torch.from_file(path, False, 12, dtype=torch.uint8)
+    own.zero_()     # the memory of this process alone
+    shared = torch.from_file(path, True, 4)
+    assert shared.tolist() == [1.0, 2.0, 3.0, 0.0] and shared.is_shared() and torch.from_file(path).shape == (0,)
+    for args, kwargs, message in (((path, False, 5), {}, r"file <.*> size <16> is smaller than the required mapping size <20>"), ((path, True, -1), {}, r"unable to mmap -4 bytes"),
+                                  ((path + ".none", False, 1), {}, r"unable to open file <.*> in read-only mode: No such file or directory \(2\)"),
+                                  ((path, False, 1), {"layout": torch.sparse_coo}, "sparse")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.from_file(*args, **kwargs)
+    with pytest.raises(RuntimeError, match="is smaller than the required"):
+        torch.UntypedStorage.from_file(path, False, 17)
