@@ -90,6 +90,16 @@ def _disable_emit_hooks():
     yield
 
 
+def _qualified_name(obj, mangle_name=True):
+    """The path of a class or function in programs, as if it were the first of its name."""
+    if hasattr(obj, "_jit_override_qualname"):
+        return obj._jit_override_qualname
+    name = "_lambda" if obj.__name__ == "<lambda>" else obj.__name__
+    if obj.__module__ is None:
+        raise RuntimeError(f"Could not get qualified name for class '{name}': __module__ can't be None.")
+    return "__torch__." + (name if obj.__module__ == "__main__" else f"{obj.__module__}.{name}")
+
+
 def can_compile_class(cls):
     return False
 

@@ -1020,6 +1020,18 @@ static rush_tensor *tensor_of_numbers(script_value v, int dtype, rush_device dev
 
 FUNCTION(device);
 
+FUNCTION(to_device) /* x.to(device, dtype=None, ...), which the registry has by name only */
+{
+    static const char *const names[] = {NULL, "device", "dtype", "non_blocking", "copy"};
+    const char *given[RUSH_COUNT(names)];
+    script_call named = *c;
+    bool mine = has(c, 0, SCRIPT_TENSOR) && (has(c, 1, SCRIPT_DEVICE) || has(c, 1, SCRIPT_TEXT) || has(c, 1, SCRIPT_NONE)) && (size_t)c->n <= RUSH_COUNT(names);
+    if (!mine || (c->names && c->names[1])) NOT_MINE;
+    for (int k = 0; k < c->n; ++k) given[k] = c->names && c->names[k] ? c->names[k] : names[k];
+    named.names = given;
+    return rush_script_run_op(rush_op_find("to"), &named, out);
+}
+
 FUNCTION(make_tensor) /* tensor(data, *, dtype, device, requires_grad), as_tensor */
 {
     if (!c->n) NOT_MINE;
@@ -1208,7 +1220,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"layout", tensor_says}, {"itemsize", tensor_says}, {"element_size", tensor_says}, {"requires_grad", tensor_says}, {"is_leaf", tensor_says}, {"is_floating_point", tensor_says},
     {"is_complex", tensor_says}, {"is_cpu", tensor_says}, {"is_meta", tensor_says}, {"is_cuda", tensor_says}, {"is_sparse", tensor_says}, {"is_mkldnn", tensor_says}, {"is_quantized", tensor_says},
     {"is_nested", tensor_says}, {"is_xpu", tensor_says}, {"is_mps", tensor_says}, {"is_sparse_csr", tensor_says}, {"is_ipu", tensor_says}, {"is_vulkan", tensor_says}, {"grad", tensor_says},
-    {"type", tensor_says}, {"T", turned}, {"mT", turned}, {"H", turned}, {"is_contiguous", contiguous_is}, {"tensor", make_tensor}, {"as_tensor", make_tensor}, {"tolist", tolist},
+    {"type", tensor_says}, {"T", turned}, {"mT", turned}, {"H", turned}, {"is_contiguous", contiguous_is}, {"tensor", make_tensor}, {"as_tensor", make_tensor}, {"tolist", tolist}, {"to", to_device},
     {"device", device}, {"list_with_default", list_with_default}, {"_infer_size", infer_size}, {"broadcast_shapes", infer_size},
     {"RaiseException", raise_exception}, {"Exception", exception}, {"RuntimeError", exception}, {"ValueError", exception}, {"TypeError", exception}, {"AssertionError", exception},
     {"NotImplementedError", exception}, {"IndexError", exception}, {"KeyError", exception}, {"warn", warn}, {"print", print}, {"is_autocast_enabled", constant_false},

@@ -55,7 +55,15 @@ static int told(const frame *f, const script_node *x)
 
 /* ---- attributes ---- */
 
-int rush_script_attribute(script_value v, const char *name, script_value *out)
+/* The method that stands for reading or setting a property: __name_getter, __name_setter. */
+static const script_function *property_of(script_value v, const char *name, const char *what)
+{
+    char method[160];
+    if ((size_t)snprintf(method, sizeof method, "__%s_%s", name, what) >= sizeof method) return NULL;
+    return v.kind == SCRIPT_OBJECT ? rush_script_method_find(v.box->type, method) : NULL;
+}
+
+static int attribute(script_value v, const char *name, int depth, script_value *out)
 {
     if (v.kind == SCRIPT_TUPLE && v.box->type) {
         for (uint32_t i = 0; i < v.box->type->nfields && i < v.box->n; ++i)
@@ -75,6 +83,11 @@ int rush_script_attribute(script_value v, const char *name, script_value *out)
             return f->value ? eval(&fixed, f->value, out) : rush_fail(RUSH_ATTRIBUTE_ERROR, "the constant '%s' has no value", name);
         }
         if (f && v.box->item[f->slot].kind != SCRIPT_UNSET) return *out = rush_script_keep(v.box->item[f->slot]), 0;
+        const script_function *getter = property_of(v, name, "getter");
+        if (getter) {
+            script_call c = {.unit = v.box->type->unit, .name = name, .depth = depth + 1};
+            return rush_script_call_function(&c, getter, v, out);
+        }
     } else if (v.kind != SCRIPT_TUPLE) {
         script_call c = {.name = name, .n = 1, .in = &v};
         script_builtin builtin = rush_script_builtin_find(name);
@@ -86,7 +99,9 @@ int rush_script_attribute(script_value v, const char *name, script_value *out)
     return rush_fail(RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no attribute '%.100s'", rush_script_kind_name(v), name);
 }
 
-int rush_script_attribute_set(script_value v, const char *name, script_value to)
+int rush_script_attribute(script_value v, const char *name, script_value *out) { return attribute(v, name, 0, out); }
+
+static int attribute_set(script_value v, const char *name, int depth, script_value to)
 {
     RUSH_CHECK(v.kind == SCRIPT_OBJECT, RUSH_TYPE_ERROR, "an attribute of a %s cannot be set", rush_script_kind_name(v));
     rush_slot *slot = v.box->module ? rush_slot_named(v.box->module, name) : NULL;
@@ -98,12 +113,23 @@ int rush_script_attribute_set(script_value v, const char *name, script_value to)
         return 0;
     }
     script_field *f = rush_script_field_find(v.box->type, name);
+    const script_function *setter = f ? NULL : property_of(v, name, "setter");
+    if (setter) {
+        script_value none, given = rush_script_keep(to);
+        script_call c = {.unit = v.box->type->unit, .name = name, .n = 1, .in = &given, .depth = depth + 1};
+        int failed = rush_script_call_function(&c, setter, v, &none);
+        rush_script_drop(given);
+        if (!failed) rush_script_drop(none);
+        return failed;
+    }
     RUSH_CHECK(f && !f->fixed, RUSH_ATTRIBUTE_ERROR, "'%.100s' object has no attribute '%.100s' that could be set", v.box->type->path, name);
     script_value old = v.box->item[f->slot];
     v.box->item[f->slot] = rush_script_keep(to);
     rush_script_drop(old);
     return 0;
 }
+
+int rush_script_attribute_set(script_value v, const char *name, script_value to) { return attribute_set(v, name, 0, to); }
 
 /* ---- calls ---- */
 
@@ -199,7 +225,7 @@ static int call_method(script_call *c, const script_node *x, script_value *out)
         if (m) return rush_script_call_function(&rest, m, self, out);
         if (self.kind == SCRIPT_OBJECT && rush_script_field_find(self.box->type, x->name)) {
             script_value callee;
-            if (rush_script_attribute(self, x->name, &callee)) return -1;
+            if (attribute(self, x->name, c->depth, &callee)) return -1;
             int failed = call_value(&rest, callee, out);
             rush_script_drop(callee);
             return failed;
@@ -243,7 +269,7 @@ static int eval_form(frame *f, const script_node *x, script_value *out)
     int failed = eval(f, x->kid[2], &key);
     if (!failed && key.kind != SCRIPT_TEXT) failed = rush_fail(RUSH_TYPE_ERROR, "%s wants a name", name);
     if (!failed && !strcmp(name, "hasattr")) *out = script_of_bool(v.kind == SCRIPT_OBJECT && (rush_script_field_find(v.box->type, key.box->text) || rush_script_method_find(v.box->type, key.box->text)));
-    else if (!failed) failed = rush_script_attribute(v, key.box->text, out);
+    else if (!failed) failed = attribute(v, key.box->text, f->depth, out);
     if (key.kind == SCRIPT_TEXT) rush_script_drop(key);
     rush_script_drop(v);
     return failed ? -1 : 0;
@@ -485,7 +511,7 @@ static int eval_one(frame *f, const script_node *x, script_value *out)
     case SCRIPT_N_AND: case SCRIPT_N_OR: case SCRIPT_N_NOT: case SCRIPT_N_CHOICE: return eval_logic(f, x, out);
     case SCRIPT_N_ATTRIBUTE:
         if (eval(f, x->kid[0], &v)) return -1;
-        failed = rush_script_attribute(v, x->name, out);
+        failed = attribute(v, x->name, f->depth, out);
         rush_script_drop(v);
         return failed ? told(f, x) : 0;
     case SCRIPT_N_INDEX: return eval_index(f, x, out) ? told(f, x) : 0;
@@ -542,7 +568,7 @@ static int store(frame *f, const script_node *to, script_value v)
     }
     case SCRIPT_N_ATTRIBUTE:
         if (eval(f, to->kid[0], &of)) return -1;
-        failed = rush_script_attribute_set(of, to->name, v);
+        failed = attribute_set(of, to->name, f->depth, v);
         rush_script_drop(of);
         return failed;
     case SCRIPT_N_INDEX:

@@ -524,6 +524,95 @@ def test_scripted_classes_as_arguments():
         torch.jit.script(of_broken)
 
 
+class Boxed:
+    def __init__(self, held: Tensor, name: Optional[str] = None):
+        self._held = held
+        self._name = name
+
+    @classmethod
+    def joined(cls, many: List["Boxed"]) -> "Boxed":
+        return cls(torch.cat([each.held for each in many]), None)
+
+    @property
+    def held(self) -> Tensor:
+        return self._held
+
+    @held.setter
+    def held(self, to: Tensor) -> None:
+        self._held = to
+
+    @property
+    def name(self) -> str:
+        name = self._name
+        assert name is not None, "no name"
+        return name
+
+
+def of_boxes(x: Tensor):
+    box = Boxed(x, None)
+    box.held = box.held + 1
+    for part in [x, x]:
+        assert isinstance(part, Tensor), type(part)
+    return box.joined([box, Boxed(x, "b")]).held, box.held.to(x.device), Boxed(x, "b").name
+
+
+def named(box: Boxed):
+    return box.name
+
+
+def absent(box: Boxed):
+    return box.absent
+
+
+def test_objects_whose_class_is_not_known_have_properties_and_class_methods():
+    x = torch.ones(2)
+    for program in (torch.jit.script(of_boxes), reloaded(torch.jit.script(of_boxes))):
+        same(program(x), (torch.tensor([2.0, 2, 1, 1]), torch.full((2,), 2.0), "b"))
+    assert torch.jit.script(named)(Boxed(x, "a")) == "a"
+    with pytest.raises(torch.jit.Error, match="no name"):
+        torch.jit.script(named)(Boxed(x))
+    with pytest.raises(RuntimeError, match="'__torch__.*Boxed' object has no attribute or method 'absent'. Did you forget to initialize an attribute"):
+        torch.jit.script(absent)
+
+
+class Placeholder:
+    def __init__(self, **fields):
+        self.fields = fields
+
+
+def of_placeholder(x: Placeholder):
+    return x.held
+
+
+def test_a_class_may_stand_for_another():
+    from rushlight.jit import _state
+    torch.jit.script(Boxed)
+    Placeholder._jit_override_qualname = torch._jit_internal._qualified_name(Boxed)
+    assert _state._get_script_class(Placeholder) is Boxed and _state._get_python_class(Placeholder._jit_override_qualname) is Boxed
+    assert torch.jit.script(of_placeholder)(Boxed(torch.ones(1))).tolist() == [1]
+    del Placeholder._jit_override_qualname
+    with pytest.raises(torch.jit.frontend.NotSupportedError, match="variable number of arguments"):
+        torch.jit.script(of_placeholder)
+
+
+def moved(x: Tensor, device: torch.device, other: Tensor):
+    return x.to(device), x.to(device, torch.float64), x.to(device=device, copy=True), x.to(other.device, non_blocking=True), x.to("cpu"), x.to(None, torch.int64)
+
+
+def test_tensors_move_to_devices():
+    x = torch.ones(2)
+    same(torch.jit.script(moved)(x, torch.device("cpu"), x), moved(x, torch.device("cpu"), x))
+    assert torch.jit.script(moved)(x, torch.device("meta"), x)[0].is_meta
+
+
+def test_scripting_may_be_switched_off():
+    torch.jit._state.disable()
+    try:
+        assert torch.jit.script(moved) is moved
+    finally:
+        torch.jit._state.enable()
+
+
 class Broken:
     def __init__(self):
         self.n = missing_name   # noqa: F821

@@ -11,7 +11,7 @@ import rushlight as torch
 
 from .. import _jit_internal
 from .._jit_internal import (Final, Future, _overload, _overload_method, export, ignore, is_scripting, unused)  # noqa: F401
-from . import _loaded, annotations, frontend  # noqa: F401
+from . import _loaded, _state, annotations, frontend  # noqa: F401
 
 __all__ = ["Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
            "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
@@ -208,6 +208,8 @@ def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None
     from . import _classes, _program
     if obj is None:
         return functools.partial(script, optimize=optimize)
+    if not _state._enabled:
+        return obj
     if not callable(obj) and not inspect.isclass(obj) and not _builtin_isinstance(obj, (dict, list)):
         raise RuntimeError(f"torch.jit.script wants a function, a class or a module, got {type(obj)}")
     if inspect.isclass(obj) and issubclass(obj, torch.nn.Module):

@@ -6,7 +6,7 @@ import typing
 import rushlight as torch
 
 from .. import _jit_internal
-from . import _types
+from . import _state, _types
 from ._compile import Compiler, Const, Method, Py, is_constant, is_own
 from .frontend import NotSupportedError, Source
 
@@ -15,6 +15,7 @@ def note(cls):
     """Keeps the methods that a class has when torch.jit.script gets it: what it is given later stays in Python."""
     if "_scripted_members" not in vars(cls):
         cls._scripted_members = dict(vars(cls))
+        _state._add_script_class(cls, cls)
 
 
 class Class:
@@ -34,13 +35,12 @@ class Class:
         return Const(held) if name not in self.fields and held is not None and is_constant(held) else None
 
     def need(self, name, told=None):
-        return name
+        return f"__{name}_getter" if isinstance(inspect.getattr_static(self.python, name, None), property) else name
 
     def text(self):
         cls, methods = self.python, []
         lines = [f"class {cls.__name__}:"]
-        for name, fn in vars(cls).get("_scripted_members", vars(cls)).items():
-            held = fn.fget if isinstance(fn, property) else fn.__func__ if isinstance(fn, staticmethod) else fn
+        for name, held in self.functions(vars(cls).get("_scripted_members", vars(cls))):
             if not inspect.isfunction(held) or getattr(held, "_torchscript_modifier", None) in (_jit_internal.FunctionModifiers.IGNORE, _jit_internal.FunctionModifiers.UNUSED):
                 continue
             compiler = Compiler(self.program, Source(held), held, self)
@@ -51,6 +51,14 @@ class Class:
         lines += [f"  {n} : {t}" for n, t in self.fields.items()]
         lines += ["  " + line for text in methods for line in text.rstrip("\n").split("\n")]
         return "\n".join(lines + ([] if len(lines) > 1 else ["  pass"])) + "\n"
+
+    def functions(self, members):
+        """The functions of a class, of a property two, by their names in the program."""
+        for name, held in members.items():
+            if isinstance(held, property):
+                yield from ((f"__{name}_{what}", fn) for what, fn in (("getter", held.fget), ("setter", held.fset)))
+            else:
+                yield name, held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
 
     def guess(self, compiler):
         """Types of the attributes that __init__ sets, from what it sets them to."""

@@ -6,6 +6,7 @@ are decided here and loops over it unrolled. All else stays the expression that 
 import ast
 import builtins
 import collections
+import copy
 import enum
 import inspect
 import math
@@ -98,6 +99,13 @@ def wrapped(x):
     return Const(x) if is_constant(x) else Py(x)
 
 
+class _Unquoted(ast.NodeTransformer):
+    """An annotation whose texts are what they say: List["Boxes"] is List[Boxes]."""
+
+    def visit_Constant(self, node):
+        return self.visit(ast.parse(node.value.strip(), mode="eval").body) if isinstance(node.value, str) else node
+
+
 def raw(text):
     return ast.Name(id=text, ctx=ast.Load())
 
@@ -141,7 +149,7 @@ class Compiler:
         self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
         self.stores = collections.Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.locals |= set(self.stores)
-        self.tensors = set()  # arguments that are tensors by their annotation, and stay what they are
+        self.tensors, self.objects = set(), {}  # arguments that are tensors, or of a class of the program, by their annotation, and stay what they are
 
     # ---- names and types ----
 
@@ -159,9 +167,7 @@ class Compiler:
         closure = {n: c.cell_contents for n, c in zip(self.fn.__code__.co_freevars, self.fn.__closure__ or ()) if c != inspect.types.CellType()}
         base = {"Tensor": torch.Tensor, "torch": torch, "List": typing.List, "Dict": typing.Dict, "Tuple": typing.Tuple, "Optional": typing.Optional, "Union": typing.Union,
                 "Any": typing.Any, "NoneType": type(None)}
-        for _ in range(2):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                node = ast.parse(node.value.strip(), mode="eval").body
+        node = _Unquoted().visit(copy.deepcopy(node))
         return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<annotation>", "eval"), {**base, **self.fn.__globals__}, closure)
 
     def kinds(self, node):
@@ -380,6 +386,10 @@ class Compiler:
         of = self.static(node.value)
         if self.is_tensor(node.value) and not hasattr(torch.Tensor, node.attr):
             raise self.source.error(node, f"'Tensor' object has no attribute or method '{node.attr}'.")
+        cls = self.objects.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if cls is not None and node.attr not in cls.fields and not hasattr(cls.python, node.attr):
+            raise self.source.error(node, f"'{self.program.classes[cls.python]}' object has no attribute or method '{node.attr}'. "
+                                          "Did you forget to initialize an attribute in __init__()?")
         return ast.Attribute(raw(of.text) if isinstance(of, Mod) else self.expr(node.value), node.attr, ast.Load())
 
     def expr_Subscript(self, node):
@@ -632,7 +642,7 @@ class Compiler:
     def message(self, node):
         try:
             return self.expr(node)
-        except NotSupportedError:
+        except (NotSupportedError, NotImplementedError, RuntimeError):
             return ast.Constant(ast.unparse(node))  # a text that says what would have been told
 
     def do_Raise(self, node):
@@ -810,7 +820,8 @@ class Compiler:
             if star and not unused:
                 raise NotSupportedError(Range(self.source, star), "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
         args = [*a.posonlyargs, *a.args, *a.kwonlyargs]
-        is_method = self.owner is not None and not isinstance(inspect.getattr_static(self.owner.python, name, None), staticmethod)
+        held = self.owner and inspect.getattr_static(self.owner.python, name, None)
+        is_method = self.owner is not None and not isinstance(held, staticmethod)
         kinds, result, single = self.comments()
         if kinds is not None:
             kinds = dict(zip([x.arg for x in args[is_method or self.of_class is not None:]], kinds))
@@ -824,14 +835,17 @@ class Compiler:
                 self.env[arg.arg] = Py(self.of_class)
                 continue
             if is_method and k == 0:
-                self.env[arg.arg] = Mod("self", self.owner)
+                self.env[arg.arg] = Py(self.owner.python) if isinstance(held, classmethod) else Mod("self", self.owner)
                 made.append(ast.arg("self"))
                 continue
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
             text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
-            if text == "Tensor" and arg.arg not in self.stores and arg.arg not in defaults:
-                self.tensors.add(arg.arg)
+            if arg.arg not in self.stores and arg.arg not in defaults:
+                if text == "Tensor":
+                    self.tensors.add(arg.arg)
+                elif text in self.program.plain:
+                    self.objects[arg.arg] = self.program.plain[text]
             if arg.arg in defaults:
                 if not is_constant(defaults[arg.arg]):
                     if not isinstance(defaults[arg.arg], enum.Enum):

@@ -9,7 +9,7 @@ import re
 import rushlight as torch
 from rushlight import _C
 
-from . import _loaded, _types
+from . import _loaded, _state, _types
 from .frontend import Source
 
 
@@ -19,7 +19,7 @@ class Program:
     def __init__(self):
         self.texts, self.names, self.constants = {}, set(), []
         self.functions, self.classes, self.modules, self.included, self.bodies = {}, {}, {}, {}, {}
-        self.running = []
+        self.running, self.plain = [], {}   # plain: the classes whose objects the program makes, by their paths
         self.of_included = {}  # classes of what is included: their paths here
 
     def place(self, module, name):
@@ -59,6 +59,7 @@ class Program:
     def class_(self, cls):
         """The path of a class: a named tuple, or one with methods."""
         from ._classes import Class
+        cls = _state._stands_for(cls)
         if cls not in self.classes:
             if _types.is_named_tuple(cls):
                 self.classes[cls] = self.place(cls.__module__, cls.__name__)
@@ -66,7 +67,9 @@ class Program:
             else:
                 self.classes[cls] = self.place(cls.__module__, cls.__name__)
                 try:
-                    self.add(self.classes[cls], Class(self, cls).text())
+                    made = Class(self, cls)
+                    self.add(self.classes[cls], made.text())
+                    self.plain[self.classes[cls]] = made
                 except BaseException:
                     del self.classes[cls]
                     raise
