@@ -59,8 +59,8 @@ static void scores(const attention *a, int64_t b, int64_t h, int64_t first, int6
 static void round_rows(const attention *a, float *x, int64_t rows, int64_t width, int64_t step, uint16_t *room)
 {
     for (int64_t r = 0; r < rows && a->half != RUSH_F32; ++r) {
-        rush_convert(room, a->half, 2, x + r * step, RUSH_F32, 4, width);
-        rush_convert(x + r * step, RUSH_F32, 4, room, a->half, 2, width);
+        rush_convert_many(room, a->half, 2, x + r * step, RUSH_F32, 4, width);
+        rush_convert_many(x + r * step, RUSH_F32, 4, room, a->half, 2, width);
     }
 }
 
