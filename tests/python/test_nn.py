@@ -269,6 +269,26 @@ def test_transformer():
 
 
 @needs("batch_norm")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 300, 2, 2), (2, 3, 64, 65), (1, 2, 4097), (2, 1, 1, 8193)])
+@pytest.mark.parametrize("train", [True, False])
+def test_batch_norm_of_half_types_is_that_of_floats(dtype, shape, train):
+    """They are read piece by piece as floats: the sums are those of the whole tensor made float."""
+    torch.manual_seed(0)
+    c, results = shape[1], []
+    x, g, w, b = (torch.randn(shape) * 2 + 1).to(dtype), torch.randn(shape).to(dtype), torch.rand(c), torch.rand(c)
+    for as_type in (dtype, torch.float32):
+        leaf, weight, mean, var = x.to(as_type, copy=True).requires_grad_(), w.clone().requires_grad_(), torch.zeros(c), torch.ones(c)
+        y = torch.nn.functional.batch_norm(leaf, mean, var, weight, b, train)
+        y.backward(g.to(as_type))
+        results.append((y.detach(), leaf.grad, weight.grad, mean, var))
+    for half, full in zip(*results):
+        if dtype == torch.float16:
+            assert torch.equal(half, full.to(half.dtype))
+        else:  # the means are rounded to it, as in PyTorch
+            torch.testing.assert_close(half.float(), full, rtol=0.02, atol=0.02 * full.abs().max().item())
+
+
 def test_batch_norm_counts():
     layer = nn.BatchNorm1d(3)
     layer(torch.randn(8, 3))

@@ -133,4 +133,5 @@ static void integer(const rush_gemm *g, rush_dtype dtype)
 }
 
 RUSH_KERNELS(gemm) = {.f32 = product_f32, .f64 = gemm_f64, .blocked_f32 = blocked_parallel_f32, .blocked_f64 = blocked_parallel_f64,
-                      .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64};
+                      .integer = integer, .dot_f32 = dot_f32, .dot_f64 = dot_f64,
+                      .substitute_f32 = substitute_f32, .substitute_f64 = substitute_f64};

@@ -50,6 +50,16 @@ static inline bool rush_gemm_keeps(const rush_gemm *g)
     return g->k > 192 && g->m <= 128 && g->m * g->k <= 131072;
 }
 
+/* A triangular system of n rows, in place: element (i, j) of the matrix lies at a[i * ai + j * aj], and `down` says that the first
+ * row is the one that stands alone. The right-hand sides lie side by side, in n rows of RUSH_SUBSTITUTION_WIDTH. */
+#define RUSH_SUBSTITUTION_WIDTH 64
+typedef struct rush_substitution {
+    const void *a;
+    int64_t ai, aj, n;
+    void *b;
+    bool down, unit; /* unit: ones on the diagonal, which is not read */
+} rush_substitution;
+
 struct rush_gemm_kernels {
     void (*f32)(const rush_gemm *);
     void (*f64)(const rush_gemm *);
@@ -60,6 +70,8 @@ struct rush_gemm_kernels {
     void (*integer)(const rush_gemm *, rush_dtype);
     float (*dot_f32)(int64_t n, const float *, int64_t, const float *, int64_t);
     double (*dot_f64)(int64_t n, const double *, int64_t, const double *, int64_t);
+    void (*substitute_f32)(const rush_substitution *);
+    void (*substitute_f64)(const rush_substitution *);
 };
 RUSH_KERNEL_TABLE(gemm);
 

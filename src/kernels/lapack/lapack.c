@@ -34,11 +34,6 @@ int rush_potrf(rush_dtype d, bool upper, int n, void *a, int lda) { return BY_TY
 
 int rush_getrf(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots) { return BY_TYPE(getrf, m, n, a, lda, pivots); }
 
-int rush_getrs(rush_dtype d, char trans, int n, int nrhs, const void *lu, int lda, const int32_t *pivots, void *b, int ldb)
-{
-    return BY_TYPE(getrs, trans, n, nrhs, lu, lda, pivots, b, ldb);
-}
-
 int rush_trtrs(rush_dtype d, bool upper, char trans, bool unit, int n, int nrhs, const void *a, int lda, void *b, int ldb)
 {
     return BY_TYPE(trtrs, upper ? 'U' : 'L', trans, unit ? 'U' : 'N', n, nrhs, a, lda, b, ldb);
@@ -123,7 +118,6 @@ int rush_sytrs(rush_dtype d, bool hermitian, int n, int nrhs, const void *a, int
 static int absent(void) { return rush_lacks("LAPACK"); }
 int rush_potrf(rush_dtype d, bool upper, int n, void *a, int lda) { return absent(); }
 int rush_getrf(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots) { return absent(); }
-int rush_getrs(rush_dtype d, char t, int n, int k, const void *a, int lda, const int32_t *p, void *b, int ldb) { return absent(); }
 int rush_trtrs(rush_dtype d, bool up, char t, bool unit, int n, int k, const void *a, int lda, void *b, int ldb) { return absent(); }
 int rush_geqrf(rush_dtype d, int m, int n, void *a, int lda, void *tau) { return absent(); }
 int rush_orgqr(rush_dtype d, int m, int n, int k, void *a, int lda, const void *tau) { return absent(); }

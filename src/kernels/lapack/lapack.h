@@ -10,7 +10,6 @@
 
 int rush_potrf(rush_dtype d, bool upper, int n, void *a, int lda);
 int rush_getrf(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots);
-int rush_getrs(rush_dtype d, char trans, int n, int nrhs, const void *lu, int lda, const int32_t *pivots, void *b, int ldb);
 int rush_trtrs(rush_dtype d, bool upper, char trans, bool unit, int n, int nrhs, const void *a, int lda, void *b, int ldb);
 int rush_geqrf(rush_dtype d, int m, int n, void *a, int lda, void *tau);
 int rush_orgqr(rush_dtype d, int m, int n, int k, void *a, int lda, const void *tau);
@@ -26,5 +25,22 @@ int rush_gelsy(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, 
 int rush_gelsd(rush_dtype d, int m, int n, int nrhs, void *a, int lda, void *b, int ldb, void *s, double rcond, int32_t *rank);
 int rush_sytrf(rush_dtype d, bool hermitian, int n, void *a, int lda, int32_t *pivots);
 int rush_sytrs(rush_dtype d, bool hermitian, int n, int nrhs, const void *a, int lda, const int32_t *pivots, void *b, int ldb);
+
+/* ---- by halves, on all threads (halves.c) ---- */
+
+/* op(A), column-major and triangular: A ('N'), its transposed ('T') or conjugate transposed ('C'). */
+typedef struct rush_triangle {
+    rush_dtype dtype;
+    bool upper, unit; /* of A; unit: ones on the diagonal, which is not read */
+    char trans;
+    int n, lda;
+    const void *a;
+} rush_triangle;
+
+/* b becomes X of op(A) X = B, nrhs columns. A zero on the diagonal gives infinities and NaN, as division does. */
+void rush_solve_triangle(const rush_triangle *, int nrhs, void *b, int ldb);
+/* LAPACK's getrf and getrs */
+int rush_lu(rush_dtype d, int m, int n, void *a, int lda, int32_t *pivots);
+void rush_solve_lu(rush_dtype d, char trans, int n, int nrhs, const void *lu, int lda, const int32_t *pivots, void *b, int ldb);
 
 #endif

@@ -176,7 +176,7 @@ static void lu_factor_cpu(const rush_op *op, const rush_value *in, rush_value *o
     int m = ROWS(lu), n = COLS(lu);
     if (rush_copy_into(lu, in[0].t)) return;
     for (int64_t b = 0; b < rush_batches(lu); ++b) {
-        int info = m && n ? rush_getrf(lu->dtype, m, n, matrix(lu, b), m, (int32_t *)(void *)batch_row(out[1].t, b, RUSH_MIN(m, n))) : 0;
+        int info = m && n ? rush_lu(lu->dtype, m, n, matrix(lu, b), m, (int32_t *)(void *)batch_row(out[1].t, b, RUSH_MIN(m, n))) : 0;
         if (info < 0) return;
         ((int32_t *)rush_ptr(out[2].t))[b] = info;
     }

@@ -67,11 +67,10 @@ static void triangular_cpu(const rush_op *op, const rush_value *in, rush_value *
     size_t bytes = (size_t)x->numel * rush_dtypes[x->dtype].size;
     if (left) memcpy(rush_ptr(x), rush_ptr(b), bytes);
     for (int64_t i = 0; i < rush_batches(x); ++i) {
-        char *rhs = left ? matrix(x, i) : matrix(b, i);
-        if (left ? rush_trtrs(x->dtype, upper, 'N', unit, k, n, matrix(a, i), k, rhs, k) < 0
-                 : rush_trtrs(x->dtype, upper, 'T', unit, k, m, matrix(a, i), k, rhs, k) < 0) return;
+        rush_triangle t = {x->dtype, upper, unit, left ? 'N' : 'T', k, k, matrix(a, i)};
+        rush_solve_triangle(&t, left ? n : m, left ? matrix(x, i) : matrix(b, i), k);
     }
-    if (!left) rush_copy_into(x, b);
+    if (!left && !rush_failed()) rush_copy_into(x, b);
 }
 
 static void triangular_grad(rush_grads *s)
@@ -155,8 +154,8 @@ static void lu_solve_cpu(const rush_op *op, const rush_value *in, rush_value *ou
     /* X A = B: A^T X^T = B^T; X A^H = B: conj(A) X^T = B^T, which is A conj(X)^T = conj(B)^T */
     char trans = left ? (adjoint ? 'C' : 'N') : (adjoint ? 'N' : 'T');
     for (int64_t i = 0; i < rush_batches(x); ++i)
-        if (rush_getrs(x->dtype, trans, k, left ? n : m, matrix(lu, i), k, (int32_t *)rush_ptr(pivots) + i * k, left ? matrix(x, i) : matrix(b, i), k) < 0) return;
-    if (!left) rush_copy_into(x, complex && adjoint ? conj_(b) : b);
+        rush_solve_lu(x->dtype, trans, k, left ? n : m, matrix(lu, i), k, (int32_t *)rush_ptr(pivots) + i * k, left ? matrix(x, i) : matrix(b, i), k);
+    if (!left && !rush_failed()) rush_copy_into(x, complex && adjoint ? conj_(b) : b);
 }
 
 static void lu_solve_grad(rush_grads *s)

@@ -77,16 +77,112 @@ static void follow(rush_tensor *running, const double *now, double momentum, boo
 typedef struct job {
     rush_norm_channels a;
     int type;
+    rush_dtype half; /* what x, dy and y are of where they are read piece by piece as floats; else F32 */
+    atomic_bool failed;
 } job;
 
-static void run_apply(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->apply[j->type](&j->a, begin, end); }
-static void run_apply_back(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->apply_back[j->type](&j->a, begin, end); }
-static void run_moments(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->moments[j->type](&j->a, begin, end); }
-static void run_sums(void *arg, int64_t begin, int64_t end) { const job *j = arg; rush_k_norm->sums[j->type](&j->a, begin, end); }
+typedef void (*channel_kernel)(const rush_norm_channels *, int64_t begin, int64_t end);
+
+/* The same job for channels from c on. */
+static rush_norm_channels from_channel(const job *j, int64_t c)
+{
+    rush_norm_channels a = j->a;
+    const void **number[] = {&a.center, &a.rstd, &a.w, &a.scale, &a.shift, &a.slope};
+    for (int i = 0; i < RUSH_COUNT(number); ++i)
+        if (*number[i]) *number[i] = (const float *)*number[i] + c;
+    if (a.mean) a.mean = (float *)a.mean + c, a.spread = (float *)a.spread + c;
+    if (a.sum) a.sum += c, a.dot += c;
+    return a;
+}
+
+static void widen(const job *j, float *to, const void *from, int64_t at, int64_t n)
+{
+    rush_convert_many(to, RUSH_F32, 4, (const char *)from + 2 * at, j->half, 2, n);
+}
+
+enum { PIECE = 4096 }; /* elements of a half type that are floats at a time */
+
+/* Rows [begin, end) of batch * channels, as many at once as a piece holds of one image, or a part of one. */
+static void apply_halves(const job *j, channel_kernel kernel, int64_t begin, int64_t end)
+{
+    float x[PIECE], dy[PIECE], y[PIECE];
+    int64_t inner = j->a.inner, step = RUSH_MAX(PIECE / inner, 1);
+    for (int64_t r = begin, rows; r < end; r += rows) {
+        int64_t c = r % j->a.channels;
+        rows = RUSH_MIN(RUSH_MIN(step, end - r), j->a.channels - c);
+        rush_norm_channels a = from_channel(j, c);
+        a.x = x, a.dy = dy, a.y = y;
+        a.channels = rows;
+        for (int64_t i = 0, n = rows * inner, part; i < n; i += part) {
+            int64_t at = r * inner + i;
+            part = n - i == PIECE + 1 ? PIECE - 1 : RUSH_MIN(n - i, PIECE); /* a row of one is another case */
+            a.inner = rows == 1 ? part : inner;
+            widen(j, x, j->a.x, at, part);
+            if (j->a.dy) widen(j, dy, j->a.dy, at, part);
+            kernel(&a, 0, rows);
+            rush_convert_many((char *)j->a.y + 2 * at, j->half, 2, y, RUSH_F32, 4, part);
+        }
+    }
+}
+
+/* A channel at a time, all its images side by side. */
+static void reduce_halves(job *j, channel_kernel kernel, int64_t begin, int64_t end)
+{
+    int64_t inner = j->a.inner, n = j->a.batch * inner;
+    size_t got;
+    float *room = rush_block_alloc((size_t)n * sizeof *room * (j->a.dy ? 2 : 1), &got);
+    if (!room) {
+        rush_error_clear(); /* this thread may be a helper: the caller tells */
+        j->failed = true;
+        return;
+    }
+    for (int64_t c = begin; c < end; ++c) {
+        rush_norm_channels a = from_channel(j, c);
+        a.x = room, a.dy = room + n;
+        a.channels = 1;
+        for (int64_t b = 0; b < a.batch; ++b) {
+            int64_t at = (b * j->a.channels + c) * inner;
+            widen(j, room + b * inner, j->a.x, at, inner);
+            if (j->a.dy) widen(j, room + n + b * inner, j->a.dy, at, inner);
+        }
+        kernel(&a, 0, 1);
+    }
+    rush_block_free(room, got);
+}
+
+static void apply(job *j, channel_kernel kernel, int64_t begin, int64_t end)
+{
+    if (j->half == RUSH_F32) kernel(&j->a, begin, end);
+    else apply_halves(j, kernel, begin, end);
+}
+
+static void reduce(job *j, channel_kernel kernel, int64_t begin, int64_t end)
+{
+    if (j->half == RUSH_F32) kernel(&j->a, begin, end);
+    else reduce_halves(j, kernel, begin, end);
+}
+
+static void run_apply(void *arg, int64_t begin, int64_t end) { job *j = arg; apply(j, rush_k_norm->apply[j->type], begin, end); }
+static void run_apply_back(void *arg, int64_t begin, int64_t end) { job *j = arg; apply(j, rush_k_norm->apply_back[j->type], begin, end); }
+static void run_moments(void *arg, int64_t begin, int64_t end) { job *j = arg; reduce(j, rush_k_norm->moments[j->type], begin, end); }
+static void run_sums(void *arg, int64_t begin, int64_t end) { job *j = arg; reduce(j, rush_k_norm->sums[j->type], begin, end); }
+
+/* The two reductions, over all channels. */
+static int reduce_all(job *j, void (*run)(void *, int64_t, int64_t))
+{
+    rush_parallel_for(j->a.channels, 1 + 16384 / (j->a.batch * j->a.inner + 1), run, j);
+    return j->failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory for the %lld values of a channel", (long long)(j->a.batch * j->a.inner)) : 0;
+}
+
+/* Is it read piece by piece? Pieces are worth it where rows are; what lies otherwise is made floats as a whole. */
+static bool by_pieces(const rush_tensor *t)
+{
+    return rush_dtypes[t->dtype].size == 2 && t->ndim > 2 && rush_contiguous(t) && !(t->flags & RUSH_T_NEG) && t->numel > t->size[0] * t->size[1];
+}
 
 static bool channels_last(const rush_tensor *t) { return t->flags & RUSH_T_CHANNELS_LAST && !rush_contiguous(t) && !(t->flags & RUSH_T_NEG); }
 
-/* x as (batch, channels, inner) in the kernels' type; `last`: it lies channels-last and is to be read so. */
+/* x as (batch, channels, inner) in the kernels' type, or in its own where it is read by pieces; `last`: it lies channels-last and is to be read so. */
 static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last)
 {
     int64_t c = channels_of(x);
@@ -99,6 +195,7 @@ static const void *read_as(job *j, const rush_tensor *x, rush_dtype d, bool last
     }
     j->a.batch = x->size[0];
     for (int k = 2; k < x->ndim; ++k) j->a.inner *= x->size[k];
+    if (j->half != RUSH_F32) return rush_ptr(x);
     rush_tensor *copy = rush_cast_copy(x, d);
     return copy ? rush_ptr(copy) : NULL;
 }
@@ -110,7 +207,7 @@ static int statistics(job *j, rush_dtype d, rush_dtype kept, double *mean, doubl
     size_t size = (size_t)rush_dtypes[d].size;
     j->a.mean = rush_scope_alloc((size_t)c * size), j->a.spread = rush_scope_alloc((size_t)c * size);
     if (!j->a.mean || !j->a.spread) return -1;
-    rush_parallel_for(c, 1 + 16384 / (count + 1), run_moments, j);
+    if (reduce_all(j, run_moments)) return -1;
     rush_convert(mean, RUSH_F64, 8, j->a.mean, d, (int64_t)size, c);
     rush_convert(var, RUSH_F64, 8, j->a.spread, d, (int64_t)size, c);
     for (int64_t k = 0; k < c; ++k) mean[k] = rush_round_to(mean[k], kept), var[k] = rush_round_to(var[k], kept);
@@ -137,7 +234,8 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (!mean || !var || !w || !b) return;
     rush_tensor *y = out[0].t;
     bool last = x->dtype == d && channels_last(x) && channels_last(y);
-    job j = {0};
+    bool pieces = by_pieces(x) && rush_contiguous(y);
+    job j = {.half = pieces ? x->dtype : RUSH_F32};
     j.a.x = read_as(&j, x, d, last);
     if (!j.a.x && x->numel) return;
     if (in[TRAINING].i) {
@@ -155,7 +253,7 @@ static void norm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
         w[k] = rush_round_to(var[k] * w[k], d);
         b[k] = fused(d, -mean[k], w[k], b[k]);
     }
-    bool direct = last || (y->dtype == d && rush_contiguous(y));
+    bool direct = last || pieces || (y->dtype == d && rush_contiguous(y));
     rush_tensor *to = direct ? y : rush_tensor_new(d, x->device, x->ndim, x->size);
     j.a.scale = typed(w, c, d), j.a.shift = typed(b, c, d);
     if (!to || !j.a.scale || !j.a.shift) return;
@@ -196,16 +294,17 @@ static void back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (!w || !mean || !invstd) return;
     for (int64_t k = 0; k < c && !train; ++k) invstd[k] = rush_round_to(1 / sqrt(invstd[k] + D_(in[8])), d);
     bool last = x->dtype == d && channels_last(x) && g->dtype == d && channels_last(g) && (!dx || channels_last(dx));
-    bool direct = last || (dx && dx->dtype == d && rush_contiguous(dx));
+    bool pieces = by_pieces(x) && by_pieces(g) && g->dtype == x->dtype && (!dx || rush_contiguous(dx));
+    bool direct = last || (dx && (pieces || dx->dtype == d) && rush_contiguous(dx));
     rush_tensor *to = direct || !dx ? dx : rush_tensor_new(d, x->device, x->ndim, x->size);
-    job j = {.a = {.center = typed(mean, c, d), .rstd = typed(invstd, c, d), .w = typed(w, c, d)}};
+    job j = {.a = {.center = typed(mean, c, d), .rstd = typed(invstd, c, d), .w = typed(w, c, d)}, .half = pieces ? x->dtype : RUSH_F32};
     j.a.dy = read_as(&j, g, d, last);
     j.a.x = read_as(&j, x, d, last);
     if ((x->numel && (!j.a.x || !j.a.dy)) || !j.a.center || !j.a.rstd || !j.a.w) return;
     j.a.sum = rush_scope_alloc((size_t)c * sizeof(double));
     j.a.dot = rush_scope_alloc((size_t)c * sizeof(double));
     if (!j.a.sum || !j.a.dot) return;
-    rush_parallel_for(c, 1 + 16384 / (count + 1), run_sums, &j);
+    if (reduce_all(&j, run_sums)) return;
     if (train) {
         double *shift = rush_scope_alloc((size_t)c * sizeof *shift), *slope = rush_scope_alloc((size_t)c * sizeof *slope);
         if (!shift || !slope) return;
@@ -402,7 +501,7 @@ static void update_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     int64_t c = x->size[1];
     rush_dtype d = x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     double *mean = numbers(NULL, c, 0), *var = numbers(NULL, c, 0);
-    job j = {0};
+    job j = {.half = RUSH_F32};
     if (!c || !mean || !var || (!(j.a.x = read_as(&j, x, d, x->dtype == d && channels_last(x))) && x->numel)) return;
     if (statistics(&j, d, x->dtype == RUSH_BF16 ? RUSH_BF16 : d, mean, var, T_(in[1]), T_(in[2]), D_(in[3]))) return;
     store(out[0].t, mean, c);
