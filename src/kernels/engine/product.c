@@ -5,7 +5,11 @@
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
 
-#define PACK_FROM 64 /* rows that a bfloat16 product needs for packing its right-hand matrix to pay */
+/* Rows that a bfloat16 product needs for packing its right-hand matrix to pay: many more where it has tiles (AMX) to do the product. */
+static int64_t pack_from(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx ? 2048 : 64;
+}
 
 /* A matrix that oneDNN reads fast: one of its strides is 1, the other spans the lines. */
 static bool plain(int64_t rows, int64_t columns, int64_t rs, int64_t cs)
@@ -72,7 +76,7 @@ static dnnl_primitive_desc_t choose_layout(const rush_engine_product *p, dnnl_da
 {
     dnnl_primitive_desc_t desc = NULL;
     rush_desc any;
-    if (t == dnnl_bf16 && nd == 2 && p->m >= PACK_FROM && p->k % 32 == 0 && p->n % 16 == 0 &&
+    if (t == dnnl_bf16 && nd == 2 && p->m >= pack_from() && p->k % 32 == 0 && p->n % 16 == 0 &&
         dnnl_memory_desc_create_with_tag(&any, nd, (dnnl_dims_t){p->k, p->n}, t, dnnl_format_tag_any) == dnnl_success) {
         desc = choose(p, a, any, bias, c);
         dnnl_memory_desc_destroy(any);
