@@ -39,6 +39,15 @@ PLACES = torch.randint(1000, (50_000,))
 UNARY = "exp log1p sin tanh erf lgamma digamma sqrt sigmoid expm1 atan asinh".split()
 
 
+@pytest.mark.parametrize("n", [1 << 17, 3 ** 11, 7 ** 4 * 81, 100_003])
+def test_long_transforms(n):
+    """Threads share the passes of one transform."""
+    x = torch.randn(n, generator=torch.Generator().manual_seed(4))
+    same_bits(lambda: torch.view_as_real(torch.fft.fft(x)))
+    same_bits(lambda: torch.view_as_real(torch.fft.ifft(torch.complex(x, x.flip(0)).to(torch.complex128))))
+    same_bits(lambda: torch.fft.irfft(torch.fft.rfft(x), n))
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_elementwise(name):
     fn = getattr(torch, name)

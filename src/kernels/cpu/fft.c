@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define FFT_RADIX 31 /* the largest; longer primes go Bluestein's way */
+#define FFT_UNIT 64  /* numbers side by side that threads do not part: what a vector loop leaves over is always at the same place */
 
 /* The smallest number not below n that has no primes but 2, 3 and 5. */
 static int64_t smooth(int64_t n)
@@ -17,6 +18,12 @@ static int64_t smooth(int64_t n)
         }
     return best;
 }
+
+/* What a part of a pass is made of. */
+#define STEP(t)                                                                                             \
+    int64_t m = t->pass->m, s = t->s;                                                                       \
+    const C *restrict x = t->x;                                                                             \
+    C *restrict y = t->y;
 
 typedef int64_t vl __attribute__((vector_size(VBYTES)));
 
