@@ -330,7 +330,10 @@ static rush_op op_cholesky_solve = {
 static int cholesky_inverse_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *l = in[0].t;
-    if (rush_linalg_check(l, "input", true)) return -1;
+    if (rush_linalg_check(l, "A", true)) return -1;
+    rush_tensor *zeros = eq(T("diagonal", V(l), V(0), V(-2), V(-1)), 0), *first = ROWS(l) ? T("argmax", V(to_dtype(zeros, RUSH_I32)), V(-1)) : NULL;
+    rush_tensor *info = first ? mul(add(first, 1), T("any.dim", V(zeros), V(-1))) : NULL; /* which element is zero, from 1 on */
+    if (info && rush_linalg_raise(to_dtype(info, RUSH_I32), "The diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.")) return -1;
     rush_tensor *one = eye_like(l, ROWS(l));
     return rush_result(out, one ? T("cholesky_solve", V(one), V(l), in[1]) : NULL);
 }
@@ -558,7 +561,9 @@ static void lstsq_cpu(const rush_op *op, const rush_value *in, rush_value *out)
             } else {
                 info = rush_gelsd(a->dtype, m, n, k, matrix(all_a, i), m, rhs, wide, s, rcond, &rank);
             }
-            if (info > 0) rush_fail(RUSH_LINALG_ERROR, "The least squares solution could not be computed (error code: %d).", info);
+            if (info > 0)
+                rush_fail(RUSH_LINALG_ERROR, "The least squares solution could not be computed because %s (error code: %d).",
+                          values ? "the algorithm failed to converge" : "the input matrix does not have full rank", info);
             if (info) break;
         }
         for (int j = 0; j < k && n; ++j) memcpy(matrix(x, i) + (size_t)j * n * item, rhs + (size_t)j * wide * item, (size_t)n * item);

@@ -550,16 +550,16 @@ static int matrix_power_run(const rush_op *op, const rush_value *in, rush_value 
 {
     rush_tensor *a = in[0].t;
     int64_t n = I_(in[1]);
-    RUSH_CHECK(a->ndim >= 2, RUSH_RUNTIME_ERROR, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
+    RUSH_CHECK(a->ndim >= 2, RUSH_RUNTIME_ERROR, "The input tensor A must have at least 2 dimensions.");
     int64_t rows = a->size[a->ndim - 2], columns = a->size[a->ndim - 1];
     RUSH_CHECK(rows == columns, RUSH_RUNTIME_ERROR,
-               "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices", (long long)rows, (long long)columns);
+               "A must be batches of square matrices, but they are %lld by %lld matrices", (long long)rows, (long long)columns);
     if (n == 0) {
         rush_tensor *eye = T("eye", V(columns), rush_v_dtype(a->dtype), ON(a));
         return rush_result(out, T_INPLACE("copy", V(T("clone", V(a))), V(eye))); /* zero gradient, not none */
     }
     if (n < 0) {
-        RUSH_CHECK(n > INT64_MIN, RUSH_RUNTIME_ERROR, "linalg.matrix_power: the power %lld is too small", (long long)n);
+        RUSH_CHECK(n > INT64_MIN, RUSH_RUNTIME_ERROR, "the power %lld is too small", (long long)n);
         a = T("linalg_inv", V(a));
         if (!a) return -1;
         n = -n;
