@@ -28,13 +28,13 @@ static rush_tensor *side_by_side(rush_tensor *t)
     return rush_contiguous(t) ? t : rush_tensor_new(t->dtype, t->device, t->ndim, t->size);
 }
 
-/* The engine packs a second matrix whose rows lie side by side faster than it can be transposed. */
+/* The engine packs the second matrix: that pays where its rows lie side by side, which our kernel had to transpose, or for more than few rows of the first. */
 static bool int_mm_engine(const rush_tensor *a, const rush_tensor *b, const rush_tensor *c)
 {
-    if (b->stride[1] != 1 || b->size[1] < 2 || !a->numel || !c->numel) return false;
+    if ((b->stride[1] != 1 && (b->stride[0] != 1 || a->size[0] <= 8)) || b->size[1] < 2 || !a->numel || !c->numel) return false;
     return rush_engine_matmul(&(rush_engine_product){
         .dtype = RUSH_I8, .batch = 1, .m = a->size[0], .n = b->size[1], .k = a->size[1], .a = rush_ptr(a), .b = rush_ptr(b), .c = rush_ptr(c),
-        .am = a->stride[0], .ak = a->stride[1], .bk = b->stride[0], .bn = 1, .cm = c->stride[0], .cn = c->stride[1]});
+        .am = a->stride[0], .ak = a->stride[1], .bk = b->stride[0], .bn = b->stride[1], .cm = c->stride[0], .cn = c->stride[1]});
 }
 
 static void int_mm_cpu(const rush_op *op, const rush_value *in, rush_value *out)
