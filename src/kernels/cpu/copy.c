@@ -307,6 +307,7 @@ static void convert(void *dst, rush_dtype dd, int64_t ds, const void *src, rush_
 #define LOW16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 TRANSPOSE(transpose_words, uint32_t, 8, 3, LOW8, HIGH8)
+TRANSPOSE(transpose_halves, uint16_t, 8, 3, LOW8, HIGH8)
 TRANSPOSE(transpose_bytes, uint8_t, 16, 4, LOW16, HIGH16)
 
 /* k planes into elements of k numbers that lie together, for k known to the compiler. */
@@ -323,6 +324,16 @@ static bool join(char *restrict dst, const char *restrict src, int64_t srow, int
     return false;
 }
 
+/* n rows at a time, from row r on. */
+#define BY_BLOCKS(T, n, block)                                                                          \
+    for (; size == sizeof(T) && r + n <= rows; r += n) {                                                \
+        int64_t c = 0;                                                                                  \
+        for (; c + n <= cols; c += n) block(dst + r * drow + c * (int64_t)sizeof(T), drow, src + c * srow + r * (int64_t)sizeof(T), srow); \
+        for (; c < cols; c++)                                                                           \
+            for (int i = 0; i < n; i++)                                                                 \
+                *(T *)(dst + (r + i) * drow + c * (int64_t)sizeof(T)) = *(const T *)(src + c * srow + (r + i) * (int64_t)sizeof(T)); \
+    }
+
 static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, int64_t rows, int64_t cols, size_t size)
 {
     int64_t r = 0;
@@ -333,20 +344,9 @@ static void transpose(char *dst, int64_t drow, const char *src, int64_t srow, in
         return;
     }
 #endif
-    if (size == 4)
-        for (; r + 8 <= rows; r += 8) {
-            int64_t c = 0;
-            for (; c + 8 <= cols; c += 8) transpose_words(dst + r * drow + c * 4, drow, src + c * srow + r * 4, srow);
-            for (; c < cols; c++)
-                for (int i = 0; i < 8; i++) *(uint32_t *)(dst + (r + i) * drow + c * 4) = *(const uint32_t *)(src + c * srow + (r + i) * 4);
-        }
-    if (size == 1)
-        for (; r + 16 <= rows; r += 16) {
-            int64_t c = 0;
-            for (; c + 16 <= cols; c += 16) transpose_bytes(dst + r * drow + c, drow, src + c * srow + r, srow);
-            for (; c < cols; c++)
-                for (int i = 0; i < 16; i++) dst[(r + i) * drow + c] = src[c * srow + r + i];
-        }
+    BY_BLOCKS(uint32_t, 8, transpose_words)
+    BY_BLOCKS(uint16_t, 8, transpose_halves)
+    BY_BLOCKS(uint8_t, 16, transpose_bytes)
     for (; r < rows; r += 8) { /* eight rows at a time, so that a line of src is read once */
         int64_t end = RUSH_MIN(r + 8, rows);
         for (int64_t c = 0; c < cols; c++)
