@@ -30,6 +30,7 @@ SUITES = {
     "timm": ("huggingface+pytorch-image-models", ".", ["tests"]),
     "geometric": ("pyg-team+pytorch_geometric", ".", ["test"]),
     "torchmetrics": ("Lightning-AI+torchmetrics", "tests", ["unittests", "-m", "not DDP"]),
+    "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
 SECONDS = 120  # for one test

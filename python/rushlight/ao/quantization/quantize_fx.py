@@ -12,6 +12,7 @@ from rushlight import nn
 from rushlight.ao.nn import intrinsic
 from rushlight.fx import GraphModule, Tracer
 from rushlight.nn import functional as F
+from rushlight.nn.quantized import FloatFunctional, FXFloatFunctional
 from .fake_quantize import FakeQuantizeBase
 from .observer import _is_activation_post_process
 from .qconfig import _is_reuse_input_qconfig
@@ -25,8 +26,7 @@ _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose
 _GRID_MODULES = (nn.Sigmoid, nn.Tanh, nn.Hardsigmoid, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.LeakyReLU, nn.ELU, nn.Hardswish, nn.PReLU)
 _SAME_MODULES = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
                  nn.AdaptiveAvgPool3d, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Identity, nn.Dropout, nn.Flatten)
-_BINARY = {operator.add: "add", operator.iadd: "add", torch.add: "add", operator.mul: "mul", operator.imul: "mul", torch.mul: "mul", torch.matmul: "matmul",
-           operator.matmul: "matmul"}
+_BINARY = {operator.add: "add", operator.iadd: "add", torch.add: "add", operator.mul: "mul", operator.imul: "mul", torch.mul: "mul", torch.matmul: "matmul"}
 _GRID_FUNCTIONS = {torch.sigmoid, torch.tanh, F.hardsigmoid, F.hardswish, F.leaky_relu, F.elu, F.layer_norm, F.instance_norm}
 _GRID_METHODS = {"sigmoid", "tanh", "hardsigmoid"}
 _RELUS = (torch.relu, F.relu, torch.relu_)
@@ -181,6 +181,14 @@ def _qconfigs(model, mapping):
     return found
 
 
+def _observes(qconfig):
+    """Are results observed, or are inputs left to be quantized by their own range?"""
+    if qconfig.activation is nn.Identity or _is_reuse_input_qconfig(qconfig):
+        return qconfig.activation is not nn.Identity
+    observer = qconfig.activation()
+    return getattr(observer, "dtype", None) in (torch.quint8, torch.qint8) and not getattr(observer, "is_dynamic", False)
+
+
 class _Placing:
     """Puts observers into a graph."""
 
@@ -214,7 +222,7 @@ class _Placing:
             kind, qconfig = _kind(self.model, node), self.qconfigs.get(node)
             if kind is None or qconfig is None or node in inside:
                 continue
-            if qconfig.activation is nn.Identity or getattr(qconfig.activation(), "dtype", None) not in (torch.quint8, torch.qint8) and not _is_reuse_input_qconfig(qconfig):
+            if not _observes(qconfig):
                 continue
             relu = _pair_with_relu(self.model, node) if kind == "grid" else None
             if not _is_reuse_input_qconfig(qconfig):
@@ -237,7 +245,17 @@ class _Placing:
         self._put(node, observer)
 
 
+def _open_arithmetic(model):
+    """Additions of FloatFunctional modules become operations that the tracer sees."""
+    for name, child in model.named_children():
+        if isinstance(child, FloatFunctional):
+            setattr(model, name, FXFloatFunctional())
+        else:
+            _open_arithmetic(child)
+
+
 def _prepare(model, mapping, is_qat, config):
+    _open_arithmetic(model)
     model = _fuse(_trace(model, config), is_qat)
     qconfigs = _qconfigs(model, mapping)
     if is_qat:
@@ -289,9 +307,10 @@ class _Converting:
         observed = seen.args[0]
         scale, zero_point = self.model.get_submodule(seen.target).calculate_qparams()
         prefix = ""
-        if observed.op == "call_module":
+        of_user = observed.op == "placeholder" or observed.op == "call_module" and self.model.get_submodule(observed.target).qconfig is None
+        if observed.op == "call_module" and not of_user:
             prefix = observed.target.replace(".", "_")
-        elif observed.op == "placeholder":
+        elif of_user:
             user = next(iter(seen.users), None)
             prefix = (user.target.replace(".", "_") if user is not None and user.op == "call_module" else "") + "_input"
         number = self.count.setdefault(prefix, 0)
@@ -428,16 +447,18 @@ class _Converting:
         for node in self.graph.nodes:
             module = _module_of(self.model, node)
             config = getattr(module, "qconfig", None)
-            if config is None or type(module) not in get_default_dynamic_quant_module_mappings() or not getattr(config.activation(), "is_dynamic", False):
-                if config is None or not isinstance(module, (nn.Embedding, nn.EmbeddingBag)) or config.weight is None or config.weight().dtype != torch.quint8:
-                    continue
+            if config is None or config.weight is None or type(module) not in get_default_dynamic_quant_module_mappings():
+                continue
+            rows = isinstance(module, (nn.Embedding, nn.EmbeddingBag))
+            if config.weight().dtype != torch.quint8 if rows else not getattr(config.activation(), "is_dynamic", False):
+                continue
             parent, _, child = node.target.rpartition(".")
             setattr(self.model.get_submodule(parent), child, swap_module(module, get_default_dynamic_quant_module_mappings(), {}))
 
     def _clean(self):
         from .quantize import _remove_qconfig
         self.graph.eliminate_dead_code()
-        for name, child in list(self.model.named_children()):
+        for name, child in list(self.model._modules.items()):  # named_children() tells of a shared one once
             if _is_activation_post_process(child):
                 delattr(self.model, name)
         _remove_qconfig(self.model)

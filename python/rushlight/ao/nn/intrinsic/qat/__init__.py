@@ -40,6 +40,12 @@ class _BnStatistics:
                 module.train(mode)
         return self
 
+    def reset_bn_parameters(self):
+        """Starts the normalization anew, with random weights."""
+        self.bn.reset_running_stats()
+        nn.init.uniform_(self.bn.weight)
+        nn.init.zeros_(self.bn.bias)
+
     def reset_running_stats(self):
         """Starts the running statistics anew."""
         self.bn.reset_running_stats()
@@ -64,8 +70,7 @@ class _ConvBnNd(_BnStatistics):
         else:
             self.register_parameter("bias", None)
         self._enable_slow_path_for_better_numerical_stability = False
-        self.bn.reset_parameters()
-        nn.init.kaiming_uniform_(self.weight, a=5 ** 0.5)
+        self.reset_bn_parameters()
         if self.bias is not None:
             bound = 1 / nn.init._calculate_fan_in_and_fan_out(self.weight)[0] ** 0.5
             nn.init.uniform_(self.bias, -bound, bound)
@@ -130,17 +135,17 @@ def _make():
     for n in (1, 2, 3):
         conv = getattr(nn, "Conv%dd" % n)
         for name, relu in (("ConvBn%dd" % n, False), ("ConvBnReLU%dd" % n, True)):
-            made[name] = type(name, (_ConvBnNd, conv), {"__module__": __name__, "__doc__": _ConvBnNd.__doc__, "_dims": n, "_conv": conv, "_relu": relu,
-                                                        "_FLOAT_MODULE": getattr(intrinsic, name)})
+            made[name] = type(name, (_ConvBnNd, conv, intrinsic._FusedModule), {"__module__": __name__, "__doc__": _ConvBnNd.__doc__, "_dims": n, "_conv": conv, "_relu": relu,
+                                                                               "_FLOAT_MODULE": getattr(intrinsic, name)})
         name = "ConvReLU%dd" % n
-        made[name] = type(name, (_ConvReLU, getattr(qat, "Conv%dd" % n)), {"__module__": __name__, "__doc__": _ConvReLU.__doc__})
+        made[name] = type(name, (_ConvReLU, getattr(qat, "Conv%dd" % n), intrinsic._FusedModule), {"__module__": __name__, "__doc__": _ConvReLU.__doc__})
     return made
 
 
 globals().update(_make())
 
 
-class LinearReLU(qat.Linear):
+class LinearReLU(qat.Linear, intrinsic._FusedModule):
     """A linear layer with a rounded weight, and relu."""
 
     def forward(self, input):
@@ -153,7 +158,7 @@ class LinearReLU(qat.Linear):
         return made
 
 
-class LinearBn1d(_BnStatistics, nn.Linear):
+class LinearBn1d(_BnStatistics, nn.Linear, intrinsic._FusedModule):
     """A linear layer with normalization, whose rounded weight has the normalization in it."""
 
     def __init__(self, in_features, out_features, bias=True, eps=1e-05, momentum=0.1, freeze_bn=False, qconfig=None):
@@ -164,6 +169,7 @@ class LinearBn1d(_BnStatistics, nn.Linear):
         self.freeze_bn = freeze_bn if self.training else True
         self.bn = nn.BatchNorm1d(out_features, eps, momentum, True, True)
         self.weight_fake_quant = qconfig.weight()
+        self.reset_bn_parameters()
         (self.freeze_bn_stats if freeze_bn or not self.training else self.update_bn_stats)()
 
     def forward(self, input):
