@@ -73,6 +73,12 @@ typedef struct rush_lm_sampling {
 /* As torch.multinomial(probabilities, 1) draws it; -1 on error. */
 RUSH_API int32_t rush_lm_draw(const rush_lm *, const float *logits, const rush_lm_sampling *);
 
+/* Speculative decoding: a smaller model of the same tokens, `draft`, proposes, and lm checks the proposals in one run. Feeds `token`, the one that was drawn
+ * last, and writes what follows it to `to` (RUSH_LM_AHEAD + 1): at least one token, `most` at most, and all but the last are fed. They are what lm alone would
+ * have drawn: with temperature 0 the same, else by the same chances. How many; -1 and an error. draft NULL: one token. */
+enum { RUSH_LM_AHEAD = 4 };
+RUSH_API int64_t rush_lm_speculate(rush_lm *, rush_lm *draft, int32_t token, size_t most, int32_t *to, const rush_lm_sampling *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,7 +27,7 @@ static int add(conversation *c, const char *role, char *content)
 }
 
 /* Prints the answer and adds it. 1: there is no more room; -1 and an error. */
-static int answer(const rush_speak *o, rush_lm *lm, conversation *c)
+static int answer(const rush_speak *o, rush_lm *lm, rush_lm *draft, conversation *c)
 {
     char *text = NULL;
     size_t length, count, written;
@@ -39,7 +39,7 @@ static int answer(const rush_speak *o, rush_lm *lm, conversation *c)
         const int32_t *tokens = whole ? rush_lm_encode(lm, whole, length, &count) : NULL;
         int64_t same = tokens ? rush_lm_resume(lm, tokens, count) : -1;
         full = same < 0 ? -1 : (int64_t)count > rush_lm_context(lm);
-        if (!full && rush_speak_on(o, lm, rush_lm_feed(lm, tokens + same, count - (size_t)same), copy) < 0) full = -1;
+        if (!full && rush_speak_on(o, lm, draft, rush_lm_feed(lm, tokens + same, count - (size_t)same), copy) < 0) full = -1;
     }
     if (fclose(copy) && !full) full = rush_fail(RUSH_MEMORY_ERROR, "chat: no memory");
     if (!full) return add(c, "assistant", text);
@@ -49,8 +49,8 @@ static int answer(const rush_speak *o, rush_lm *lm, conversation *c)
 
 static int talk(const rush_speak *o, conversation *c)
 {
-    rush_lm *lm = rush_lm_load_with(o->model, &o->from);
-    if (!lm || !rush_lm_chat(lm, 0, NULL, NULL) || (o->system && add(c, "system", strdup(o->system)))) return -1;
+    rush_lm *lm = rush_lm_load_with(o->model, &o->from), *draft = rush_speak_draft(o);
+    if (rush_error() || !rush_lm_chat(lm, 0, NULL, NULL) || (o->system && add(c, "system", strdup(o->system)))) return -1;
     bool asks = isatty(STDIN_FILENO);
     int full = 0;
     for (; !full; printf("\n")) {
@@ -61,7 +61,7 @@ static int talk(const rush_speak *o, conversation *c)
         if (n < 0) free(line);
         if (n < 0) break;
         if (n && line[n - 1] == '\n') line[n - 1] = 0;
-        full = add(c, "user", line) ? -1 : answer(o, lm, c);
+        full = add(c, "user", line) ? -1 : answer(o, lm, draft, c);
     }
     if (full > 0) fprintf(stderr, "rushlight: the model's context of %lld tokens is full\n", (long long)rush_lm_context(lm));
     return full < 0 ? -1 : 0;
@@ -72,7 +72,7 @@ int rush_cmd_chat(int n, char **args)
     rush_speak o = {.tokens = 1024, .seed = -1};
     if (rush_speak_options(&o, n, args) || o.prompt)
         return fprintf(stderr, "usage: rushlight chat MODEL.gguf [--system TEXT] [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--repetition R]\n"
-                               "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
+                               "                     [--seed S] [--context TOKENS] [--tokenizer tokenizer.json] [--cache int8] [--draft SMALL.gguf]\n  a line of the standard input, an answer, and so on; -n: the most of an answer\n"), 2;
     int failed = 0;
     conversation c = {0};
     rush_scope() {

@@ -10,8 +10,9 @@ static int usage(void)
 {
     fprintf(stderr, "usage: rushlight generate MODEL.gguf -p TEXT [-n TOKENS] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
                     "                         [--repetition R] [--context TOKENS] [--tokenizer tokenizer.json]\n"
-                    "                         [--cache int8] [--numbers] [--timed]\n"
-                    "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time\n");
+                    "                         [--cache int8] [--draft SMALL.gguf] [--numbers] [--timed]\n"
+                    "  -p -: the text is read from the standard input; --temperature 0 (the default): the likeliest token each time;\n"
+                    "  --draft: a smaller model of the same tokens that proposes some, which the model checks together: the same text in less time\n");
     return 2;
 }
 
@@ -19,7 +20,7 @@ int rush_speak_options(rush_speak *o, int n, char **args)
 {
     const struct { const char *name; long long *whole; double *real; const char **text; bool *flag; } known[] = {
         {"-p", .text = &o->prompt}, {"--system", .text = &o->system}, {"-n", .whole = &o->tokens}, {"--temperature", .real = &o->how.temperature}, {"--top-k", .whole = (long long *)&o->how.top_k},
-        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = (long long *)&o->from.context}, {"--tokenizer", .text = &o->from.tokenizer}, {"--cache", .text = &o->from.cache}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
+        {"--top-p", .real = &o->how.top_p}, {"--repetition", .real = &o->how.repetition}, {"--seed", .whole = &o->seed}, {"--context", .whole = (long long *)&o->from.context}, {"--tokenizer", .text = &o->from.tokenizer}, {"--cache", .text = &o->from.cache}, {"--draft", .text = &o->draft}, {"--numbers", .flag = &o->numbers}, {"--timed", .flag = &o->timed}};
     for (int i = 0; i < n; i++) {
         size_t k = 0, all = sizeof known / sizeof *known;
         while (k < all && strcmp(known[k].name, args[i])) k++;
@@ -73,15 +74,19 @@ static void show(const rush_speak *o, const rush_lm *lm, int32_t token, FILE *co
     if (copy) fwrite(piece, 1, n, copy);
 }
 
-long long rush_speak_on(const rush_speak *o, rush_lm *lm, const float *logits, FILE *copy)
+rush_lm *rush_speak_draft(const rush_speak *o) { return o->draft ? rush_lm_load_with(o->draft, &o->from) : NULL; }
+
+long long rush_speak_on(const rush_speak *o, rush_lm *lm, rush_lm *draft, const float *logits, FILE *copy)
 {
+    int32_t next[RUSH_LM_AHEAD + 1] = {logits ? rush_lm_draw(lm, logits, &o->how) : -1};
     long long made = 0;
-    while (logits && made < o->tokens) {
-        int32_t token = rush_lm_draw(lm, logits, &o->how);
-        if (token < 0 || rush_lm_ends(lm, token)) break;
-        show(o, lm, token, copy);
-        if (rush_lm_position(lm) == rush_lm_context(lm)) return made + 1;
-        if (++made < o->tokens) logits = rush_lm_feed(lm, &token, 1);
+    for (int64_t n = 1; n > 0 && o->tokens > 0; n = rush_lm_speculate(lm, draft, next[n - 1], (size_t)(o->tokens - made), next, &o->how)) {
+        for (int64_t i = 0; i < n; i++) {
+            if (next[i] < 0 || rush_lm_ends(lm, next[i])) return rush_error() ? -1 : made;
+            show(o, lm, next[i], copy);
+            if (++made == o->tokens) return made;
+        }
+        if (rush_lm_position(lm) == rush_lm_context(lm)) return made;
     }
     return rush_error() ? -1 : made;
 }
@@ -89,14 +94,14 @@ long long rush_speak_on(const rush_speak *o, rush_lm *lm, const float *logits, F
 static int go_on(const rush_speak *o, const char *prompt, size_t length)
 {
     size_t n;
-    rush_lm *lm = rush_lm_load_with(o->model, &o->from);
-    const int32_t *tokens = lm ? rush_lm_encode(lm, prompt, length, &n) : NULL;
+    rush_lm *lm = rush_lm_load_with(o->model, &o->from), *draft = rush_speak_draft(o);
+    const int32_t *tokens = lm && !rush_error() ? rush_lm_encode(lm, prompt, length, &n) : NULL;
     if (!tokens) return -1;
     if (!n) return rush_fail(RUSH_VALUE_ERROR, "generate: there is nothing to go on from");
     double begin = seconds();
     const float *logits = rush_lm_feed(lm, tokens, n);
     double read = seconds();
-    long long made = rush_speak_on(o, lm, logits, NULL);
+    long long made = rush_speak_on(o, lm, draft, logits, NULL);
     double end = seconds();
     printf("\n");
     if (o->timed && made >= 0)

@@ -7,15 +7,17 @@
 #include <stdio.h>
 
 typedef struct rush_speak {
-    const char *model, *prompt, *system;
+    const char *model, *prompt, *system, *draft;
     long long tokens, seed;
     rush_lm_options from;
     bool numbers, timed; /* print numbers of tokens; say at the end how long it took */
     rush_lm_sampling how;
 } rush_speak;
 
+/* The model that proposes tokens; NULL if none is asked for, or with an error. */
+rush_lm *rush_speak_draft(const rush_speak *);
 int rush_speak_options(rush_speak *, int n, char **args); /* -1: there is something wrong, which is printed, or no model */
 /* Draws, prints and feeds tokens until the text or the room for it ends; how many, -1 and an error. copy: gets the text, too; NULL: none. */
-long long rush_speak_on(const rush_speak *, rush_lm *, const float *logits, FILE *copy);
+long long rush_speak_on(const rush_speak *, rush_lm *, rush_lm *draft, const float *logits, FILE *copy);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* A probability for each token of the vocabulary, of some none. */
+/* A probability for each of n tokens, of some none. */
 static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s)
 {
     rush_value got[2] = {rush_v_none(), rush_v_none()};
@@ -16,14 +16,16 @@ static rush_tensor *probabilities(rush_tensor *logits, const rush_lm_sampling *s
     if (cut) { /* the likeliest is always there: nothing comes before it */
         rush_tensor *before = T("sub.Tensor", V(T("cumsum", V(p), V(-1))), V(p));
         p = T("mul.Tensor", V(p), V(T("lt.Scalar", V(before), V(s->top_p))));
+        p = T("div.Tensor", V(p), V(T("sum", V(p))));
     }
     return T("scatter.src", V(T("zeros_like", V(x))), V(-1), V(got[1].t), V(p));
 }
 
-/* The logits as repetition, penalties and biases change them; in the scope. */
+/* The logits as repetition, penalties and biases change them, if they do; in the scope. */
 static const float *changed(const rush_lm *lm, const float *logits, const rush_lm_sampling *s)
 {
     enum { LAST = 64 };
+    if ((s->repetition == 0 || s->repetition == 1) && s->frequency == 0 && s->presence == 0 && !s->nbias) return logits;
     float *x = rush_scope_alloc((size_t)lm->vocabulary * sizeof *x), by = (float)s->repetition;
     bool *seen = rush_scope_alloc((size_t)lm->vocabulary);
     if (!x || !seen) return NULL;
@@ -42,10 +44,9 @@ static const float *changed(const rush_lm *lm, const float *logits, const rush_l
     return x;
 }
 
-static bool can_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *s)
+bool rush_lm_can_draw(const rush_lm *lm, const rush_lm_sampling *s)
 {
     if (!rush_lm_given(lm)) return false;
-    if (!logits) return rush_fail(RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)"), false;
     if (!(s->temperature >= 0 && s->top_p >= 0 && s->repetition >= 0))
         return rush_fail(RUSH_VALUE_ERROR, "a temperature of %g, a top_p of %g and a repetition of %g: none is negative", s->temperature, s->top_p, s->repetition), false;
     if (!isfinite(s->frequency) || !isfinite(s->presence) || s->counted < 0 || (s->nbias && !s->bias))
@@ -63,19 +64,32 @@ static int32_t likeliest(const float *logits, int64_t n)
     return best;
 }
 
+rush_tensor *rush_lm_chances(const rush_lm *lm, const float *logits, int64_t n, const rush_lm_sampling *s)
+{
+    rush_tensor *x = (logits = changed(lm, logits, s)) ? rush_from_data(logits, RUSH_F32, 1, &n) : NULL;
+    return x ? probabilities(x, s) : NULL;
+}
+
+int32_t rush_lm_drawn(rush_tensor *p, const rush_lm_sampling *s)
+{
+    rush_tensor *t = p ? T("multinomial", V(p), V(1), V(false), rush_v_generator(s->generator)) : NULL;
+    return t ? (int32_t)*(const int64_t *)rush_ptr(t) : -1;
+}
+
+int32_t rush_lm_pick(const rush_lm *lm, const float *logits, int64_t n, const rush_lm_sampling *s, rush_tensor **p)
+{
+    if (s->temperature == 0) return (logits = changed(lm, logits, s)) ? likeliest(logits, n) : -1;
+    *p = rush_lm_chances(lm, logits, n, s);
+    return rush_lm_drawn(*p, s);
+}
+
 int32_t rush_lm_draw(const rush_lm *lm, const float *logits, const rush_lm_sampling *options)
 {
     const rush_lm_sampling *s = RUSH_OPTIONS(options);
-    if (!can_draw(lm, logits, s)) return -1;
-    int64_t token = -1;
-    rush_scope() {
-        if ((s->repetition != 0 && s->repetition != 1) || s->frequency != 0 || s->presence != 0 || s->nbias) logits = changed(lm, logits, s);
-        if (logits && s->temperature == 0) token = likeliest(logits, lm->vocabulary);
-        else if (logits) {
-            rush_tensor *x = rush_from_data(logits, RUSH_F32, 1, &lm->vocabulary), *p = x ? probabilities(x, s) : NULL;
-            rush_tensor *t = T("multinomial", V(p), V(1), V(false), rush_v_generator(s->generator));
-            if (t && !rush_failed()) token = *(const int64_t *)rush_ptr(t);
-        }
-    }
-    return (int32_t)token;
+    if (!rush_lm_can_draw(lm, s)) return -1;
+    RUSH_CHECK(logits, RUSH_TYPE_ERROR, "a token is drawn from what a model says, but there is nothing (NULL)");
+    int32_t token = -1;
+    rush_tensor *p;
+    rush_scope() token = rush_lm_pick(lm, logits, lm->vocabulary, s, &p);
+    return token;
 }

@@ -47,11 +47,21 @@ struct rush_lm {
     float *x, *y, *q, *k, *v, *gate, *up, *turns, *logits;
     void *rounded;
     int32_t *fed; /* (context) its tokens, `position` of them */
+    const rush_lm *drafter; /* the model whose tokens were found to be this one's; NULL: none yet */
 };
 
 enum { RUSH_LM_ROWS = 512 };
 
 bool rush_lm_given(const rush_lm *); /* is there one, whose scope is open? If not, an error */
 const rush_lm_style *rush_lm_style_of(const rush_gguf *, bool *has_template); /* chat.c */
+
+/* model.c: appends up to RUSH_LM_ROWS tokens; to (n, vocabulary): what the model says after each. -1 and an error, nothing is appended then. */
+int rush_lm_feed_each(rush_lm *, const int32_t *tokens, size_t n, float *to);
+
+/* draw.c; tensors in the scope */
+bool rush_lm_can_draw(const rush_lm *, const rush_lm_sampling *); /* if not, an error */
+rush_tensor *rush_lm_chances(const rush_lm *, const float *logits, int64_t n, const rush_lm_sampling *); /* what one of the first n tokens is drawn from, with a temperature */
+int32_t rush_lm_drawn(rush_tensor *p, const rush_lm_sampling *);
+int32_t rush_lm_pick(const rush_lm *, const float *logits, int64_t n, const rush_lm_sampling *, rush_tensor **p); /* one of the first n; p: the chances, with a temperature */
 
 #endif

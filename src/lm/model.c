@@ -168,6 +168,15 @@ const float *rush_lm_feed(rush_lm *lm, const int32_t *tokens, size_t n)
     return lm->logits;
 }
 
+int rush_lm_feed_each(rush_lm *lm, const int32_t *tokens, size_t n, float *to)
+{
+    if (!can_feed(lm, tokens, n)) return -1;
+    int64_t before = lm->position;
+    if (!feed(lm, tokens, (int64_t)n) && !say(lm, 0, (int64_t)n, to)) return 0;
+    lm->position = before;
+    return -1;
+}
+
 /* The logarithm of what probabilities are divided by. */
 static double log_sum(const float *logits, int64_t n)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static char path[64];
+static char path[64], small_path[64];
 
 static uint32_t drawn = 1;
 static uint32_t draw(void) { return drawn = drawn * 1664525 + 1013904223, drawn >> 8; }
@@ -91,6 +91,31 @@ static void products_of_the_same_rows(void **state)
             for (int i = 0; i < 3; i++) assert_memory_equal(alone[i], together[i], (size_t)(m * n[i]) * sizeof(float));
         }
     rush_num_threads_set(threads);
+}
+
+/* What a proposal that was checked among others says is what it says alone. */
+static void a_row_among_few_is_the_row_alone(void **state)
+{
+    enum { K = 512, N = 37, M = RUSH_LM_AHEAD + 1 };
+    float a[M * K], together[M * N], alone[N];
+    for (int i = 0; i < M * K; i++) a[i] = (float)(draw() % 2001) / 1000 - 1;
+    for (int number = 0; number < 64; number++) {
+        const rush_block_type *t = rush_block_type_of(number);
+        if (t) rush_scope() {
+            void *room = rush_scope_alloc(rush_rounded_bytes(M, K));
+            assert_non_null(room);
+            uint8_t *blocks = random_blocks(t, N * K);
+            rush_rounded r = rush_rounded_at(room, M, K);
+            rush_k_blocks->round(a, M, &r);
+            assert_int_equal(rush_k_blocks->products(&(rush_block_product){t, M, N, &r, blocks, together}, 1), 0);
+            for (int i = 0; i < M; i++) {
+                rush_rounded one = rush_rounded_at(room, 1, K);
+                rush_k_blocks->round(a + i * K, 1, &one);
+                assert_int_equal(rush_k_blocks->products(&(rush_block_product){t, 1, N, &one, blocks, alone}, 1), 0);
+                if (memcmp(alone, together + i * N, sizeof alone)) fail_msg("%s: row %d of %d is another one alone", t->name, i, M);
+            }
+        }
+    }
 }
 
 static void products_of_numbers(void **state)
@@ -211,16 +236,18 @@ static void put_llama(made *m, const char *kind, const char *type)
     }
 }
 
-static void write_model(const char *kind, const char *type)
+static void write_model_to(const char *to, uint64_t seed, const char *kind, const char *type)
 {
     made m = {0};
     m.s.name = m.names, m.s.tensor = m.tensors;
-    rush_manual_seed(5);
+    rush_manual_seed(seed);
     put(&m, "token_embd.weight", -1, WORDS, WIDTH, type);
     if (!strcmp(kind, "gpt2")) put_learned(&m, type);
     else put_llama(&m, kind, type);
-    assert_int_equal(rush_gguf_save(path, m.s, about(kind), m.types), 0);
+    assert_int_equal(rush_gguf_save(to, m.s, about(kind), m.types), 0);
 }
+
+static void write_model(const char *kind, const char *type) { write_model_to(path, 5, kind, type); }
 
 /* ---- the same of operations ---- */
 
@@ -354,6 +381,125 @@ static void logits_are_those_of_operations(void **state)
             off = apart(got, rush_ptr(want), WORDS);
             if (off > cases[c].most + 0.03 || off == apart(whole, rush_ptr(want), WORDS)) fail_msg("%s of %s: %g apart with a cache of int8", cases[c].kind, cases[c].type, off);
         }
+}
+
+/* ---- what a small model proposes ---- */
+
+enum { TEXT = 9, MADE = 90 };
+
+static int made_now(void) { return suite_failing() ? 8 : MADE; }
+
+static void say_alone(rush_lm *lm, const int32_t *text, int32_t *to, const rush_lm_sampling *s)
+{
+    assert_int_equal(rush_lm_rewind(lm, 0), 0);
+    const float *logits = rush_lm_feed(lm, text, TEXT);
+    for (int i = 0; i < made_now(); logits = rush_lm_feed(lm, &to[i++], 1)) assert_true((to[i] = rush_lm_draw(lm, logits, s)) >= 0);
+}
+
+/* How many steps it took. */
+static int say_together(rush_lm *lm, rush_lm *draft, const int32_t *text, int32_t *to, const rush_lm_sampling *s)
+{
+    int n = 1, steps = 0, all = made_now();
+    assert_int_equal(rush_lm_rewind(lm, 0), 0);
+    const float *logits = rush_lm_feed(lm, text, TEXT);
+    assert_non_null(logits);
+    to[0] = rush_lm_draw(lm, logits, s);
+    for (; n < all; steps++) {
+        int32_t next[RUSH_LM_AHEAD + 1];
+        int64_t more = rush_lm_speculate(lm, draft, to[n - 1], (size_t)(all - n), next, s);
+        if (more < 1 || more > all - n || more > RUSH_LM_AHEAD + 1) fail_msg("%lld tokens: %s", (long long)more, rush_error());
+        memcpy(to + n, next, (size_t)more * sizeof *to);
+        n += (int)more;
+        assert_int_equal(rush_lm_position(lm), TEXT + n - 1);
+    }
+    return steps;
+}
+
+static void a_draft_changes_no_text(void **state)
+{
+    static const struct { const char *kind, *type, *of_draft; } cases[] = {{"llama", "F32", "F16"}, {"qwen2", "BF16", "Q4_0"}, {"qwen3", "Q8_0", "Q4_0"}, {"gpt2", "Q5_0", "Q5_1"}, {"llama", "Q4_1", "Q8_0"}};
+    static const rush_lm_sampling ways[] = {{0}, {.repetition = 1.3, .presence = 0.5, .frequency = 0.2, .counted = TEXT}};
+    int32_t text[TEXT], alone[MADE], together[MADE];
+    for (int i = 0; i < TEXT; i++) text[i] = (int32_t)(draw() % WORDS);
+    for (size_t c = 0; c < RUSH_COUNT(cases); c += suite_failing() ? 5 : 1)
+        rush_scope() {
+            write_model(cases[c].kind, cases[c].type);
+            write_model_to(small_path, 5, cases[c].kind, cases[c].of_draft); /* says nearly the same */
+            rush_lm *lm = rush_lm_load(path, 0), *near = rush_lm_load(small_path, 0), *same = rush_lm_load(path, 0), *brief = rush_lm_load(small_path, 64);
+            assert_true(lm && near && same && brief);
+            write_model_to(small_path, 6, cases[c].kind, cases[c].of_draft);
+            rush_lm *other = rush_lm_load(small_path, 0);
+            assert_non_null(other);
+            for (size_t w = suite_failing() ? 1 : 0; w < RUSH_COUNT(ways); w++) {
+                rush_lm *drafts[] = {same, near, other, brief, NULL};
+                say_alone(lm, text, alone, &ways[w]);
+                for (size_t d = suite_failing() ? 2 : 0; d < RUSH_COUNT(drafts); d++) {
+                    int steps = say_together(lm, drafts[d], text, together, &ways[w]);
+                    assert_memory_equal(alone, together, (size_t)made_now() * sizeof *alone);
+                    if (d == 0) assert_int_equal(steps, (MADE - 1 + RUSH_LM_AHEAD) / (RUSH_LM_AHEAD + 1)); /* all that it proposes is taken */
+                    if (d == 4) assert_int_equal(steps, made_now() - 1);
+                }
+            }
+        }
+}
+
+/* How often each token follows, beside its probability: with a draft that thinks otherwise, drawn from what the model alone draws from. */
+static void a_draft_changes_no_chances(void **state)
+{
+    enum { TIMES = 4000 };
+    static const rush_lm_sampling ways[] = {{.temperature = 0.7}, {.temperature = 1.5, .top_k = 6}, {.temperature = 1, .top_p = 0.8, .repetition = 1.2}};
+    int32_t text[TEXT], next[RUSH_LM_AHEAD + 1];
+    for (int i = 0; i < TEXT; i++) text[i] = (int32_t)(draw() % WORDS);
+    rush_scope() {
+        write_model("llama", "Q8_0");
+        write_model_to(small_path, 6, "llama", "Q4_0");
+        rush_lm *lm = rush_lm_load(path, 0), *draft = rush_lm_load(small_path, 0);
+        assert_true(lm && draft);
+        for (size_t w = 0; w < RUSH_COUNT(ways); w += suite_failing() ? 3 : 1)
+            rush_scope() {
+                rush_lm_rewind(lm, 0);
+                const float *logits = rush_lm_feed(lm, text, TEXT);
+                assert_non_null(logits);
+                const rush_tensor *p = rush_lm_chances(lm, logits, WORDS, &ways[w]);
+                assert_non_null(p);
+                int count[WORDS] = {0}, all_at_once = 0;
+                for (int i = 0; i < (suite_failing() ? 4 : TIMES); i++) {
+                    rush_lm_rewind(lm, TEXT - 1);
+                    int64_t n = rush_lm_speculate(lm, draft, text[TEXT - 1], 3, next, &ways[w]);
+                    if (n < 1) fail_msg("%s", rush_error());
+                    count[next[0]]++, all_at_once += n == 3;
+                }
+                for (int i = 0; i < WORDS && !suite_failing(); i++) {
+                    double q = ((const float *)rush_ptr(p))[i], off = fabs(count[i] - TIMES * q);
+                    if (off > 4.5 * sqrt(TIMES * q * (1 - q)) + 1e-3) fail_msg("way %d: token %d came %d times, not %g", (int)w, i, count[i], TIMES * q);
+                }
+                if (!suite_failing()) assert_true(all_at_once > 0 && all_at_once < TIMES);
+            }
+    }
+}
+
+static void wrong_drafts_are_errors(void **state)
+{
+    int32_t next[RUSH_LM_AHEAD + 1];
+    rush_scope() {
+        write_model("llama", "F32");
+        rush_lm *lm = rush_lm_load(path, 64), *draft = rush_lm_load(path, 64), *other = rush_lm_load(RUSH_TEST_DATA "/gguf/gpt2.gguf", 0);
+        assert_true(lm && draft && other);
+        const struct { rush_lm *lm, *draft; int32_t token; size_t most; int32_t *to; const char *why; } wrong[] = {
+            {lm, other, 1, 3, next, "other tokens"}, {lm, lm, 1, 3, next, "its own draft"}, {lm, draft, 1, 0, next, "one token at least"}, {lm, draft, 1, 1, NULL, "one token at least"},
+            {lm, draft, WORDS, 3, next, "vocabulary"}, {lm, draft, -1, 3, next, "vocabulary"}, {NULL, draft, 1, 3, next, "language model"}};
+        for (size_t i = 0; i < RUSH_COUNT(wrong); i++) {
+            assert_int_equal(rush_lm_speculate(wrong[i].lm, wrong[i].draft, wrong[i].token, wrong[i].most, wrong[i].to, NULL), -1);
+            if (!strstr(rush_error(), wrong[i].why)) fail_msg("%s", rush_error());
+            rush_error_clear();
+            assert_int_equal(rush_lm_position(lm), 0);
+        }
+        int32_t token = 1;
+        for (int64_t n; rush_lm_position(lm) < 64; token = next[n - 1]) assert_true((n = rush_lm_speculate(lm, draft, token, 5, next, NULL)) > 0);
+        assert_int_equal(rush_lm_speculate(lm, draft, token, 5, next, NULL), -1);
+        assert_non_null(strstr(rush_error(), "full"));
+        rush_error_clear();
+    }
 }
 
 /* ---- tokens ---- */
@@ -609,12 +755,14 @@ static void wrong_models_are_errors(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
+        cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(a_row_among_few_is_the_row_alone), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
         cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(penalties_and_biases_change_what_is_drawn),
         cmocka_unit_test(scores_are_those_of_what_it_says), cmocka_unit_test(a_model_ends_with_its_scope),
-        cmocka_unit_test(wrong_models_are_errors)};
+        cmocka_unit_test(wrong_models_are_errors), cmocka_unit_test(a_draft_changes_no_text), cmocka_unit_test(a_draft_changes_no_chances), cmocka_unit_test(wrong_drafts_are_errors)};
     snprintf(path, sizeof path, "/tmp/rushlight-lm-%d.gguf", (int)getpid());
+    snprintf(small_path, sizeof small_path, "/tmp/rushlight-lm-%d-small.gguf", (int)getpid());
     int failed = SUITE(tests);
     unlink(path);
+    unlink(small_path);
     return failed;
 }

@@ -57,6 +57,21 @@ def test_a_seed_says_which_tokens_are_drawn():
     assert out(*args, "--seed", "1", "--top-k", "1") == out(*args, "--seed", "2", "--top-p", "0.000001") == likeliest
 
 
+def test_a_draft_changes_no_text(tmp_path):
+    path, small = FILES / "llama3.gguf", tmp_path / "small.gguf"
+    kept, about = io.load_gguf(path), io.gguf_metadata(path)
+    io.save_gguf({name: t + 0.05 * torch.randn(t.shape) for name, t in kept.items()}, small, about)
+    how = (path, "-p", "The library", "-n", "40", "--numbers")
+    assert out(*how) == out(*how, "--draft", small) == out(*how, "--draft", path)
+    assert out(*how[:-1], "--temperature", "1", "--seed", "1", "--draft", small) == out(*how[:-1], "--temperature", "1", "--seed", "1", "--draft", small)
+    io.save_gguf(kept, tmp_path / "a.gguf", {**about, "tokenizer.chat_template": "{{ '<|im_start|>' }}"})
+    talk = (tmp_path / "a.gguf", "-n", "12", "--numbers")
+    assert out(*talk, what="chat", input=b"The library\nIs it?\n") == out(*talk, "--draft", small, what="chat", input=b"The library\nIs it?\n")
+    for draft, words in ((tmp_path / "none.gguf", b"none.gguf"), (FILES / "pieces.gguf", b"other tokens")):
+        done = run(*how, "--draft", draft)
+        assert done.returncode == 1 and words in done.stderr
+
+
 def test_chat(tmp_path):
     kept, about, path = io.load_gguf(FILES / "llama3.gguf"), io.gguf_metadata(FILES / "llama3.gguf"), tmp_path / "a.gguf"
     how = (path, "-n", "8", "--numbers")
