@@ -18,6 +18,18 @@ _KEYS = ("Undefined Dense CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA Pri
 
 DispatchKey = enum.Enum("DispatchKey", _KEYS, module="torch._C")
 
+# What an operator says of itself to compilers.
+Tag = enum.Enum("Tag", "core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated inplace inplace_view "
+                "maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides needs_fixed_stride_order nondeterministic_bitwise "
+                "nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction view_copy", module="torch", start=0)
+
+
+def __getattr__(name):
+    if name == "_cpu":  # what the processor has
+        import rushlight.cpu
+        return rushlight.cpu
+    raise AttributeError(name)
+
 
 class DispatchKeySet:
     """A set of dispatch keys. Calls here have no stack of keys; it is kept for code that computes with them."""

@@ -61,6 +61,7 @@ _ELSEWHERE = {
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state thread_safe_generator",
     "serialization": "load save PyTorchFileReader",
     "_tensor_str": "set_printoptions",
+    "_C_names": "Tag",
     "storage": "TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
                "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage "
                "QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage",

@@ -20,6 +20,7 @@ _ANSWERS = {("_torchaudio", "is_align_available"): False, ("_torchaudio", "cuda_
 
 _python = {}            # (namespace, name, overload) -> PyOp
 _pending_fake = {}      # registered before their operator is defined
+_pending_kernels = {}   # the same, by dispatch key
 _pending_autograd = {}
 
 
@@ -181,7 +182,7 @@ class OpOverloadPacket(OperatorBase):
         overload = "" if key == "default" else key
         python = _python.get((namespace, name, overload))
         if python is not None:
-            made = OpOverload(self, python, python, python.schema, [])
+            made = OpOverload(self, python, python, python.schema, list(python.tags))
         elif overload in self._overload_names:
             try:
                 schema = _C._get_schema(self._qualified_op_name, overload)
@@ -299,9 +300,9 @@ class _OpNamespace(types.ModuleType):
             packet = OpOverloadPacket(qualified, op_name, _choose(namespace, op_name), own)
         else:
             op, overloads = _builtin(qualified)
-            if op is None and namespace == "aten":
+            if op is None:
                 from rushlight._library import aten_names
-                if aten_names.find(op_name):
+                if aten_names.find(namespace, op_name):
                     return getattr(self, op_name)
             if op is None:
                 raise AttributeError("'_OpNamespace' '%s' object has no attribute '%s'" % (namespace, op_name))
@@ -417,6 +418,7 @@ class _Ops(types.ModuleType):
     def _add_python_op(self, op):
         key = (op.namespace, op.schema.name.split("::")[-1], op.schema.overload_name)
         _python[key] = op
+        op.kernels.update(_pending_kernels.pop(key, {}))
         if key in _pending_fake:
             op.fake = _pending_fake.pop(key)
         if key in _pending_autograd:
@@ -427,6 +429,10 @@ class _Ops(types.ModuleType):
     def _remove_python_op(self, namespace, name, overload):
         _python.pop((namespace, name, overload), None)
         self._namespace(namespace).__dict__.pop(name, None)
+
+    def _await_kernel(self, namespace, name, overload, key, fn):
+        """A kernel for an operator that is yet to be defined."""
+        _pending_kernels.setdefault((namespace, name, overload), {})[key] = fn
 
     def _set_fake(self, namespace, name, overload, fn):
         op = _python.get((namespace, name, overload)) or self._adopt(namespace, name, overload)

@@ -116,7 +116,7 @@ class Library:
             raise RuntimeError("Tried to register an operator (%s::%s) with the same name and overload name multiple times."
                                % (self.ns, schema))
         parsed.name = "%s::%s" % (self.ns, name)
-        torch.ops._add_python_op(PyOp(self.ns, parsed))
+        torch.ops._add_python_op(PyOp(self.ns, parsed, tuple(tags) if isinstance(tags, (list, tuple)) else (tags,)))
         self._op_defs.add("%s::%s" % (self.ns, full))
         return written
 
@@ -137,9 +137,9 @@ class Library:
             record = _record_of(self.ns, base, overload)
             if record is not None:
                 return self._give(record, str(key), fn, with_keyset)
-            if self.ns == "aten" or fn is fallthrough_kernel:
-                return None         # PyTorch keeps it for an operator that may come
-            raise RuntimeError("We could not find an operator %s::%s to give an implementation for" % (self.ns, name))
+            if self.ns != "aten" and fn is not fallthrough_kernel:
+                torch.ops._await_kernel(self.ns, base, overload, str(key), fn)
+            return None
         if fn is not fallthrough_kernel:
             op.kernels[str(key)] = fn
         self._op_impls.add("%s::%s/%s" % (self.ns, name, key))

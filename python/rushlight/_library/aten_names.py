@@ -1,11 +1,20 @@
-"""Operators of aten that the registry does not have, but that programs name (mostly to register handlers for them).
+"""Operators that the registry does not have, but that programs name (mostly to register handlers for them): of aten, and collectives as functions.
 
 Each is a schema and, where it is a line of Python, a kernel; without one a call is a NotImplementedError.
 """
+import importlib
+
 import rushlight as torch
+
+
+def _collective(name):
+    """A function of torch.distributed's that is there when it is called."""
+    return lambda *args: getattr(importlib.import_module("rushlight.distributed._functional_collectives"), name)(*args)
+
 
 _TABLE = (
     ("_pin_memory(Tensor self, Device? device=None) -> Tensor", None),
+    ("is_pinned(Tensor self, Device? device=None) -> bool", lambda self, device=None: self.is_pinned()),
     ("_is_all_true(Tensor self) -> Tensor", lambda self: self.all()),
     ("_is_any_true(Tensor self) -> Tensor", lambda self: self.any()),
     ("_assert_scalar(Scalar self, str assert_msg) -> ()", lambda self, assert_msg: torch._assert(bool(self), assert_msg)),
@@ -29,16 +38,47 @@ _TABLE = (
              copy=True)),
 )
 
+_GROUPED = "str tag, int[] ranks, int group_size) -> Tensor"  # the group by its ranks, before groups had names
+_COLLECTIVES = (
+    ("wait_tensor(Tensor tensor) -> Tensor", lambda tensor: tensor),
+    ("_wrap_tensor_autograd(Tensor input) -> Tensor", lambda input: input),
+    ("all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor", _collective("all_reduce")),
+    ("broadcast(Tensor input, int src, str group_name) -> Tensor", _collective("broadcast")),
+    ("all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor",
+     lambda input, group_size, group_name: _collective("all_gather_tensor")(input, 0, group_name)),
+    ("reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor",
+     lambda input, reduce_op, group_size, group_name: _collective("reduce_scatter_tensor")(input, reduce_op, 0, group_name)),
+    ("all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor", _collective("all_to_all_single")),
+)
+_OLD_COLLECTIVES = (
+    ("wait_tensor(Tensor self) -> Tensor", lambda self: self),
+    ("all_reduce(Tensor self, str reduceOp, " + _GROUPED, lambda self, reduceOp, tag, ranks, group_size: _collective("all_reduce")(self, reduceOp, ranks)),
+    ("broadcast(Tensor self, int src, " + _GROUPED, lambda self, src, tag, ranks, group_size: _collective("broadcast")(self, src, ranks)),
+    ("all_gather_into_tensor(Tensor shard, " + _GROUPED, lambda shard, tag, ranks, group_size: _collective("all_gather_tensor")(shard, 0, ranks)),
+    ("reduce_scatter_tensor(Tensor input, str reduceOp, " + _GROUPED,
+     lambda input, reduceOp, tag, ranks, group_size: _collective("reduce_scatter_tensor")(input, reduceOp, 0, ranks)),
+)
+# Collectives in place are methods of process groups here; tensors of other kinds name their operators.
+_GROUP = "__torch__.torch.classes.c10d.ProcessGroup process_group, "
+_DONE = "bool async_op=True, int timeout=-1) -> (%s, __torch__.torch.classes.c10d.Work)"
+_IN_PLACE = (
+    ("scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, " + _GROUP + "int root_rank, " + _DONE % "Tensor[]", None),
+    ("broadcast_(Tensor[] tensors, " + _GROUP + "int root_rank, int root_tensor, " + _DONE % "Tensor[]", None),
+    ("allgather_(Tensor[][] output_tensors, Tensor[] input_tensors, " + _GROUP + _DONE % "Tensor[][]", None),
+    ("allreduce_(Tensor[] tensors, " + _GROUP + "__torch__.torch.classes.c10d.ReduceOp reduce_op, Tensor? sparse_indices, " + _DONE % "Tensor[]", None),
+)
+_TABLES = {"aten": _TABLE, "_c10d_functional": _COLLECTIVES, "c10d_functional": _OLD_COLLECTIVES, "c10d": _IN_PLACE}
 
-def find(name):
-    """Make the operators of that name; False when the table has none."""
+
+def find(namespace, name):
+    """Make the operators of that name; False when the namespace has none here."""
     from rushlight._library.custom_ops import PyOp
     from rushlight._library.schema import parse_schema
     found = False
-    for text, kernel in _TABLE:
-        schema = parse_schema("aten::" + text)
-        if schema.name == "aten::" + name:
-            op = PyOp("aten", schema)
+    for text, kernel in _TABLES.get(namespace, ()):
+        schema = parse_schema("%s::%s" % (namespace, text))
+        if schema.name == "%s::%s" % (namespace, name):
+            op = PyOp(namespace, schema)
             if kernel is not None:
                 op.kernels["CompositeImplicitAutograd"] = kernel
             torch.ops._add_python_op(op)

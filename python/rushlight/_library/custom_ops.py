@@ -5,6 +5,7 @@ device, then to a kernel for all devices.
 """
 import collections
 import functools
+import sys
 
 import rushlight as torch
 from rushlight._library import fake_impl
@@ -27,8 +28,8 @@ def _tensors(values):
 class PyOp:
     """One overload: its schema and what is registered for it."""
 
-    def __init__(self, namespace, schema):
-        self.namespace, self.schema = namespace, schema
+    def __init__(self, namespace, schema, tags=()):
+        self.namespace, self.schema, self.tags = namespace, schema, tags
         self.kernels = {}           # dispatch key -> function
         self.fake = None
         self.backward = self.setup_context = None
@@ -78,7 +79,8 @@ class PyOp:
         if (overloaded or torch.overrides._is_torch_function_mode_enabled()) and \
                 torch.overrides.has_torch_function(tuple(_tensors(values)) or (None,)):
             return torch.overrides.handle_torch_function(self.overload(), tuple(_tensors(values)), *args, **kwargs)
-        return self.run(values)
+        capture = sys.modules.get("rushlight.export._capture")
+        return self.run(values) if capture is None else capture.whole(self.overload(), lambda: self.run(values), args, kwargs)
 
     def overload(self):
         packet = getattr(getattr(torch.ops, self.namespace), self.schema.name.split("::")[-1])

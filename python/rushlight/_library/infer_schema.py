@@ -22,12 +22,8 @@ def _name_of(annotation):
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Union or str(origin) == "<class 'types.UnionType'>":
         inner = [a for a in args if a is not type(None)]
-        if len(inner) == 1 and len(args) == 2:
-            name = _name_of(inner[0])
-            return None if name is None else name + "?"
-        if set(args) == {int, float, bool}:
-            return "Scalar"
-        return None
+        name = "Scalar" if set(inner) == {int, float, bool} else _name_of(inner[0]) if len(inner) == 1 else None
+        return name + "?" if name is not None and len(inner) < len(args) else name
     if origin is not None and origin in (list, typing.get_origin(typing.Sequence[int])) and len(args) == 1:
         name = _name_of(args[0])
         return None if name is None else name + "[]"

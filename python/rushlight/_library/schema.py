@@ -1,6 +1,8 @@
 """Schemas of operators: "ns::name.overload(Tensor x, int[] n=[1], *, bool flag=False) -> Tensor(a!)" read into objects."""
 import re
 
+import rushlight as torch
+
 _TOKEN = re.compile(r"\s*(->|::|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:e[+-]?\d+)?|\"[^\"]*\"|'[^']*'|[()\[\],=*?!|&])")
 
 
@@ -85,6 +87,8 @@ def _typed(argument):
 def _default_text(value):
     if isinstance(value, str):
         return '"%s"' % value
+    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+        return str(value).partition(".")[2]
     if isinstance(value, (list, tuple)):
         return "[%s]" % ", ".join(_default_text(v) for v in value)
     return str(value)
@@ -219,7 +223,10 @@ def parse_schema(text):
             label = reader.next()
             if reader.peek() == "=":
                 reader.next()
-                arguments.append(Argument(label, kind, reader.value(), True, kwarg_only, alias, size))
+                default = reader.value()
+                if isinstance(default, str) and str(kind).rstrip("?") in ("ScalarType", "Layout", "MemoryFormat"):
+                    default = getattr(torch, default)
+                arguments.append(Argument(label, kind, default, True, kwarg_only, alias, size))
             else:
                 arguments.append(Argument(label, kind, None, False, kwarg_only, alias, size))
         if reader.peek() == ",":

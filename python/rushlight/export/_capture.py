@@ -36,6 +36,7 @@ class Run:
 
     def __init__(self, given):
         self.calls, self.seen, self.fresh, self.result = [], {id(t): t for t in given}, {}, None
+        self.inside = False     # a call that is told as one
 
     def tell(self, name, form, args, kwargs, results, grad):
         if form == 2:
@@ -69,6 +70,20 @@ class Run:
 def running():
     """The run that is being captured, or None."""
     return _running[-1] if _running else None
+
+
+def whole(func, run, args, kwargs):
+    """run(), as one call of `func`: what happens inside is not told."""
+    outer = running()
+    if outer is None or outer.inside:
+        return run()
+    outer.inside = True
+    try:
+        result = _C._capture_paused(run)
+    finally:
+        outer.inside = False
+    outer.add(func, tuple(args), dict(kwargs), () if result is None else result if isinstance(result, tuple) else (result,), torch.is_grad_enabled())
+    return result
 
 
 def _where():
