@@ -20,6 +20,7 @@ import rushlight as torch
 from rushlight import _C, _functorch, _pending
 from rushlight._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from rushlight.overrides import TorchFunctionMode
+from rushlight.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from . import config, exc
 from .eval_frame import depth
@@ -285,11 +286,24 @@ class Capture(TorchFunctionMode):
             return self.attribute(func, owner.__name__, args, kwargs)
         if func in READS:
             return self.at_once("Tensor.%s reads a value, which no graph has before it has run" % func.__name__, func, args, kwargs, func not in NUMBERS)
-        if func in ALONE or any(kind is not _Tensor for kind in types) or _functorch.levels or _functorch.depth[0] or _functorch.forward[0] or _C._len_torch_dispatch_stack():
+        transformed = _functorch.levels or _functorch.depth[0] or _functorch.forward[0] or _C._len_torch_dispatch_stack()
+        kinds = [kind for kind in types if kind is not _Tensor]
+        if kinds and func not in ALONE and not transformed and all(is_traceable_wrapper_subclass_type(kind) for kind in kinds):
+            return self.by_classes(kinds, func, types, args, kwargs)
+        if func in ALONE or kinds or transformed:
             return self.at_once("%s stands in no graph" % getattr(func, "__name__", func), func, args, kwargs)
         if func is _Tensor.__iter__:
             return iter(self.__torch_function__(_Tensor.unbind, types, args, kwargs))
         return self.write_down(func, args, kwargs)
+
+    def by_classes(self, kinds, func, types, args, kwargs):
+        """What classes of tensors that are made of others do for a call: the calls on those are seen."""
+        with self:
+            for kind in kinds:
+                result = kind.__torch_function__(func, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        raise TypeError("no implementation found for %s on types that implement __torch_function__: %s" % (getattr(func, "__name__", func), kinds))
 
     def attribute(self, func, name, args, kwargs):
         if func.__name__ == "__get__" and name in PROPERTIES:

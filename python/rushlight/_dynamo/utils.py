@@ -1,10 +1,18 @@
 """Helpers of torch._dynamo that packages ask."""
 import contextlib
 import dataclasses
+import functools
+import warnings
 
 import rushlight as torch
 
 counters = {}
+
+
+@functools.lru_cache(None)
+def warn_once(msg, stacklevel=1):
+    """A warning, the first time that it is given."""
+    warnings.warn(msg, stacklevel=stacklevel + 1)
 
 
 def is_compile_supported(device_type):

@@ -12,6 +12,7 @@ import rushlight as torch
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.nn.modules import _functions, _state
 from rushlight.nn.modules._state import _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys, _WrappedHook
+from rushlight.utils._python_dispatch import is_traceable_wrapper_subclass
 
 __all__ = [
     "register_module_forward_pre_hook", "register_module_forward_hook", "register_module_full_backward_pre_hook",
@@ -461,12 +462,13 @@ class Module(torch._C._ModuleBase):
             for child in self.children():
                 child._apply(fn)
         overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
-        swap = torch.__future__.get_swap_module_params_on_conversion()
+        swapping = torch.__future__.get_swap_module_params_on_conversion()
         for key, param in self._parameters.items():
             if param is None:
                 continue
             with torch.no_grad():
                 changed = fn(param)
+            swap = swapping or type(changed) is not torch.Tensor and is_traceable_wrapper_subclass(changed)  # made of tensors: it has no data of its own
             if not overwrite and not swap and _state.same_kind(param, changed):
                 param.data = changed
                 kept = param
