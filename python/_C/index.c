@@ -288,11 +288,13 @@ RUSH_HOT PyObject *py_tensor_getitem(PyObject *self, PyObject *key)
         result = r ? py_wrap(r) : py_raise();
         goto end;
     }
-    plan p = {.t = t};
-    if (t->ndim == 0 && PySlice_Check(key)) {
-        PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+    if (PySlice_Check(key)) { /* also where it takes all: within a tuple that one is left out */
+        int64_t start, stop, step;
+        if (RUSH_UNLIKELY(t->ndim == 0)) PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+        else if (!slice_bounds(key, &start, &stop, &step)) result = (r = slice(t, 0, start, stop, step)) ? py_wrap(r) : py_raise();
         goto end;
     }
+    plan p = {.t = t};
     if (read_index(&p, key)) goto end;
     if (p.nindex) {
         rush_tensor *list[RUSH_MAXDIM];

@@ -97,7 +97,7 @@ static int slices(rush_value *out, rush_tensor *t, int64_t n, const int64_t *cut
     rush_tensor **list = rush_out_list(out, 0, (size_t)n);
     if (!list) return -1;
     for (int64_t k = 0; k < n; ++k) {
-        list[k] = T("slice.Tensor", V(t), dim, V(k ? cut[k - 1] : (int64_t)0), k + 1 < n ? V(cut[k]) : RUSH_NONE, V((int64_t)1));
+        list[k] = T("slice.Tensor", V(t), dim, V(k ? cut[k - 1] : (int64_t)0), V(k + 1 < n ? cut[k] : t->size[rush_dim_wrap(I_(dim), t->ndim)]), V((int64_t)1));
         if (!list[k]) return -1;
     }
     return 0;
