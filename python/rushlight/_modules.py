@@ -26,8 +26,6 @@ TABLE = {
     "ao.nn.quantizable.": "? _absent.of_module",
     "ao.nn.quantized.functional": "",
     "ao.nn.quantized.reference.": "",
-    "ao.ns.": "",
-    "ao.pruning.": "",
     "autograd.profiler_legacy": "autograd.profiler: profile",
     "backends.coreml.": "",
     "backends.cudnn.rnn": "",

@@ -63,7 +63,7 @@ def test_what_is_asked_of_a_module_that_knows_no_names():
 
 
 def test_modules_that_do_not_exist():
-    for name in ("rushlight.ao.ns.fx", "rushlight.accelerator.memory.more", "rushlight.nowhere"):
+    for name in ("rushlight.ao.ns.nowhere", "rushlight.accelerator.memory.more", "rushlight.nowhere"):
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(name)
 

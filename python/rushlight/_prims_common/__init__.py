@@ -65,3 +65,18 @@ def dtype_to_type(dtype):
 
 def prod(xs):
     return reduce(operator.mul, xs, 1)
+
+
+def suggest_memory_format(x):
+    """The memory format that a tensor's strides are like: channels innermost, or not."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if x.ndim not in formats or x.stride(1) == 0:
+        return torch.contiguous_format
+    least = 0
+    for dim in (1, *range(x.ndim - 1, 1, -1), 0):
+        size, step = x.size(dim), x.stride(dim)
+        # A batch of one pixel each looks like both: contiguous then.
+        if size == 0 or step < least or dim == 0 and least == x.stride(1):
+            return torch.contiguous_format
+        least = step * max(size, 1)
+    return formats[x.ndim]

@@ -1,8 +1,58 @@
 """Where nodes came from: metadata kept while graphs are transformed."""
 import contextlib
+import enum
 
 _current_meta = {}
 _preserve = False
+
+
+class NodeSourceAction(enum.Enum):
+    """What a pass did."""
+    CREATE = "create"
+    REPLACE = "replace"
+
+
+class NodeSource:
+    """The node that a pass made or replaced another by: its name, operator and graph, and where it came from itself."""
+
+    def __init__(self, node, pass_name="", action=None):
+        self.pass_name = pass_name
+        self.action = list(action) if isinstance(action, list) else [] if action is None else [action]
+        self.name = node.name if node is not None else ""
+        self.target = str(node.target) if node is not None else ""
+        self.graph_id = id(node.graph) if node is not None else -1
+        self.from_node = list(node.meta.get("from_node", ())) if node is not None else []
+
+    def _action_string(self):
+        return "+".join(action.name.lower() for action in self.action)
+
+    def print_readable(self, indent=0):
+        """A line for it, and one for each that it came from."""
+        line = " " * indent + "(name=%s, pass_name=%s, action=%s, graph_id=%s)\n" % (self.name, self.pass_name, self._action_string(), self.graph_id)
+        return line + "".join(source.print_readable(indent + 4) for source in self.from_node)
+
+    def __repr__(self):
+        return self.print_readable()
+
+    def to_dict(self):
+        """All of it as plain values."""
+        return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name, "action": self._action_string(),
+                "from_node": [source.to_dict() for source in self.from_node]}
+
+    def __eq__(self, other):
+        return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
+
+    def __hash__(self):
+        return hash((self.name, self.target, self.graph_id, self.pass_name, self._action_string()))
+
+    @classmethod
+    def _from_dict(cls, d):
+        if not isinstance(d, dict):
+            return None
+        made = cls(None, d.get("pass_name", ""), [NodeSourceAction(word) for word in d.get("action", "").split("+") if word])
+        made.name, made.target, made.graph_id = d.get("name", ""), d.get("target", ""), d.get("graph_id", -1)
+        made.from_node = [cls._from_dict(source) for source in d.get("from_node", ())]
+        return made
 
 
 def has_preserved_node_meta():

@@ -127,6 +127,19 @@ def as_sparse_gradcheck(gradcheck):
 class SparseSemiStructuredTensor:
     """Two of four elements are zero: a layout of CUDA devices."""
 
+    _DEFAULT_ALG_ID = 0
+
+    def __new__(cls, *args, **kwargs):
+        raise NotImplementedError("torch.sparse.%s: tensors with two of four elements zero are not supported" % cls.__name__)
+
+
+class SparseSemiStructuredTensorCUTLASS(SparseSemiStructuredTensor):
+    """As CUTLASS's kernels take it."""
+
+
+class SparseSemiStructuredTensorCUSPARSELT(SparseSemiStructuredTensor):
+    """As cuSPARSELt's kernels take it."""
+
 
 def to_sparse_semi_structured(original_tensor, transposed=False):
     raise RuntimeError("Error original_tensor.device= %s is not supported! Only CUDA tensors are currently supported." % original_tensor.device)

@@ -1,0 +1,1 @@
+"""Comparing the numbers of a model with those of its quantized form."""

@@ -1,0 +1,1 @@
+"""The comparison in graph mode: its measures."""

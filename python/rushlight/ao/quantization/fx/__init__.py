@@ -1,0 +1,1 @@
+"""What graph mode of quantization is made of; quantize_fx has its entries."""
