@@ -32,6 +32,9 @@ RUSH_API const rush_op *rush_library_define(const char *schema);
  * threads call. -1 and an error. */
 RUSH_API int rush_library_impl(const char *op, const char *key, rush_library_fn, void *arg, void (*end)(void *arg));
 
+/* The pending error's text without the operation's name that rush_fail put in front, which PyTorch's text does not have. */
+RUSH_API const char *rush_error_bare(void);
+
 #ifdef __cplusplus
 }
 #endif

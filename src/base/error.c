@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include <rushlight/library.h>
 
 #include <ctype.h>
 #include <pthread.h>
@@ -13,6 +14,8 @@
 
 _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
 static _Thread_local char *message RUSH_QUICK_TLS;
+static _Thread_local char *with_name RUSH_QUICK_TLS; /* the message that rush_fail put something in front of */
+static _Thread_local size_t named RUSH_QUICK_TLS;    /* how much */
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,6 +45,12 @@ const char *rush_error(void)
     return message ? message : "not enough memory";
 }
 
+const char *rush_error_bare(void)
+{
+    const char *text = rush_error();
+    return text && text == with_name ? text + named : text;
+}
+
 rush_error_kind rush_error_kind_now(void)
 {
     return (rush_error_kind)rush_now.error;
@@ -67,6 +76,7 @@ int rush_fail(rush_error_kind kind, const char *format, ...)
 {
     if (rush_now.error) return -1;
     char *text = NULL, *whole = NULL;
+    size_t prefix = 0;
     va_list args;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
@@ -78,11 +88,13 @@ int rush_fail(rush_error_kind kind, const char *format, ...)
         if (linalg) base += 7, n -= 7;
         if (asprintf(&whole, "%s%.*s: %s", linalg ? "linalg." : "", (int)(n - tail), base, text) < 0) whole = NULL;
         if (whole) {
+            prefix = linalg ? 0 : strlen(whole) - strlen(text); /* PyTorch's texts of torch.linalg have it, too */
             free(text);
             text = whole;
         }
     }
     keep(text);
+    with_name = text, named = prefix;
     rush_now.error = kind ? kind : RUSH_RUNTIME_ERROR;
     return -1;
 }

@@ -81,11 +81,34 @@ static void print_default(const rush_arg *a)
     else printf("%lld", (long long)d->i);
 }
 
-/* From this argument on all have defaults; in C++ no other may have one. */
+/* Does argument i of two records of one name look the same to C++? */
+static bool is_alike(const rush_op *a, const rush_op *b, int i)
+{
+    const rush_arg *x = &a->args[i], *y = &b->args[i];
+    if (is_operand(a, i) && !y->list && (y->type == RUSH_A_SCALAR || y->type == RUSH_A_TENSOR)) return true;
+    return x->type == y->type && x->list == y->list && x->optional == y->optional;
+}
+
+static int first_default(const rush_op *op);
+
+/* How many arguments `op` needs, at least `first`, so that a call is not as well one of `other`, which comes before it. -1: none would do. */
+static int told_apart(const rush_op *other, const rush_op *op, int first)
+{
+    int i = 0;
+    if (first_default(other) != first) return first;
+    while (i < first && is_alike(other, op, i)) ++i;
+    if (i < first) return first;
+    for (; i < op->nargs && !op->args[i].kwonly; ++i)
+        if (i >= other->nargs || other->args[i].kwonly || !is_alike(other, op, i)) return i + 1;
+    return -1;
+}
+
+/* From this argument on all have defaults; in C++ no other may have one. -1: C++ could not tell the record from another one of its name. */
 static int first_default(const rush_op *op)
 {
     int first = op->nargs;
     while (first && op->args[first - 1].has_default) --first;
+    for (const rush_op *o = rush_op_find(op->base); o && o != op && first >= 0; o = o->next) first = told_apart(o, op, first);
     return first;
 }
 
@@ -209,26 +232,6 @@ static bool has_inplace(const rush_op *op)
            !op->args[0].list && !op->args[0].optional && op->out_types[0] == RUSH_A_TENSOR;
 }
 
-/* How records of one name look to C++, to leave out the second of those that it could not tell apart. */
-static bool same_parameters(const rush_op *a, const rush_op *b)
-{
-    int na = first_default(a), nb = first_default(b);
-    if (na != nb) return false;
-    for (int i = 0; i < na; ++i) {
-        const rush_arg *x = &a->args[i], *y = &b->args[i];
-        if (is_operand(a, i) && !y->list && (y->type == RUSH_A_SCALAR || y->type == RUSH_A_TENSOR)) continue;
-        if (x->type != y->type || x->list != y->list || x->optional != y->optional) return false;
-    }
-    return true;
-}
-
-static bool is_hidden_twin(const rush_op *op)
-{
-    for (const rush_op *o = rush_op_find(op->base); o && o != op; o = o->next)
-        if (same_parameters(o, op)) return true;
-    return false;
-}
-
 static const char *out_tuple(const rush_op *op)
 {
     static char text[160];
@@ -240,7 +243,7 @@ static const char *out_tuple(const rush_op *op)
 
 static bool wanted(const rush_op *op)
 {
-    return !strchr(op->base, ':') && !is_hidden_twin(op);
+    return !strchr(op->base, ':') && first_default(op) >= 0;
 }
 
 static void print_forms(const rush_op *op, bool methods)

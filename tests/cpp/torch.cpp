@@ -1,5 +1,5 @@
 // torch.cpp - PyTorch's C++ names over rushlight: tensors, dispatch, operations and derivatives of a program's own.
-#include <torch/all.h>
+#include <torch/torch.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -219,6 +219,47 @@ template <class F> static std::string said(F f)
     }
     return "";
 }
+/* What libtorch 2.13 says, too. */
+static void messages()
+{
+    torch::Tensor a = torch::ones({2, 3}), b = torch::ones({4, 5}), none;
+    SAME(said([&] { (void)torch::mm(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+    SAME(said([&] { (void)torch::linalg_inv(torch::zeros({2, 2})); }), "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because the input matrix is singular.");
+    SAME(said([&] { (void)torch::max_pool2d(torch::ones({5, 1, 2, 2}), 3); }), "Given input size: (1x2x2). Calculated output size: (1x0x0). Output size is too small");
+    SAME(said([&] { (void)a.index({5}); }), "index 5 is out of bounds for dimension 0 with size 2");
+    SAME(said([&] { (void)(none + a); }), "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #0 'self'");
+    SAME(said([&] { (void)torch::stack({a, b}); }), "stack expects each tensor to be equal size, but got [2, 3] at entry 0 and [4, 5] at entry 1");
+    SAME(said([&] { a.to(torch::kInt).requires_grad_(); }), "Only Tensors of floating point and complex dtype can require gradients");
+    SAME(said([&] { (void)torch::Device("cpu:a"); }), "Invalid device string: 'cpu:a'");
+    SAME(said([&] { (void)torch::Device("cuda:"); }), "Invalid device string: 'cuda:'");
+    SAME(said([&] { TORCH_CHECK_LT(2, 1); }), "Check failed: 2 < 1 (2 vs. 1). ");
+    SAME(said([&] { TORCH_INTERNAL_ASSERT(a.dim() == 3, "told"); }).rfind("a.dim() == 3 INTERNAL ASSERT FAILED at \"", 0), 0u);
+    SAME(none.sizes().vec() == std::vector<int64_t>{0} && none.dim() == 1 && !none.numel() && !none.is_cpu() && !none.requires_grad() && none.is_contiguous(), true);
+    SAME(none.scalar_type() == at::ScalarType::Undefined, true);
+    SAME(said([&] { (void)none.item<float>(); }), "a Tensor with 0 elements cannot be converted to Scalar");
+    SAME(rush_error() == nullptr, true); /* and nothing is left behind */
+    SAME(torch::arange(0, 6, 2).numel() + torch::clamp(a, a * 2).sum().item<int64_t>() + a.any(at::OptionalIntArrayRef({0, 1})).numel(), 16);
+    torch::nn::Sequential sequence(torch::nn::Linear(3, 2), torch::nn::ReLU());
+    torch::Tensor x = a;
+    for (auto &m : *sequence) x = m.forward(x);
+    SAME(torch::equal(x, sequence->forward(a)) && sequence->begin()->get<torch::nn::LinearImpl>().options.in_features() == 3, true);
+    torch::nn::Module module("m");
+    module.register_parameter("w", a);
+    SAME(said([&] { module.register_parameter("w", a); }), "Parameter 'w' already defined");
+    SAME(said([&] { module.register_buffer("a.b", a); }), "Buffer name must not contain a dot (got 'a.b')");
+    SAME(said([&] { module.register_module("", torch::nn::Linear(1, 1)); }), "Submodule name must not be empty");
+    SAME(said([&] { module.unregister_module("z"); }), "No Module with name `z` is registered");
+    SAME(said([&] { torch::nn::Dropout(1.5); }), "dropout probability has to be between 0 and 1, but got 1.5");
+    SAME(said([&] { torch::nn::BatchNorm2d(3)->forward(a); }), "expected 4D input (got 2D input)");
+    SAME(said([&] { torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 2, 3))->forward(a); }), "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [2, 3]");
+    SAME(said([&] { torch::nn::LSTM(3, 2)->forward(torch::ones({2, 2, 5})); }), "input.size(-1) must be equal to input_size. Expected 3, got 5");
+    SAME(said([&] { torch::nn::RNN(3, 2)->forward(torch::ones({2, 2, 3}), torch::ones({2, 2, 2})); }), "Expected hidden size 1 2 2, got [2, 2, 2]");
+    std::vector<torch::Tensor> list = {a};
+    SAME(said([&] { torch::optim::SGD(list, torch::optim::SGDOptions(-1)); }), "Invalid learning rate: -1");
+    SAME(said([&] { torch::optim::SGD(list, torch::optim::SGDOptions(1).nesterov(true)); }), "Nesterov momentum requires a momentum and zero dampening");
+    SAME(said([&] { torch::optim::Adam(list, torch::optim::AdamOptions(1).betas({0.5, 1})); }), "Invalid beta parameter at index 1: 1");
+    SAME(said([&] { torch::optim::RMSprop(list, torch::optim::RMSpropOptions(1).eps(-1)); }), "Invalid epsilon value: -1");
+}
 static void checked()
 {
     torch::Tensor a = torch::ones({2, 3}), b = torch::ones({3, 2}, at::kDouble), t = a.t();
@@ -244,6 +285,7 @@ int main()
 {
     keys();
     checked();
+    messages();
     tensors();
     dispatched();
     operations();

@@ -35,6 +35,22 @@ static int check_input(const rush_tensor *x, int nd, const char *op)
     return 0;
 }
 
+/* "(1x0x0)": the last n sizes, of which the first is that of the planes */
+static const char *times(const int64_t *size, int n, char *room, size_t length)
+{
+    size_t at = 0;
+    for (int i = 0; i < n && at < length; ++i) at += (size_t)snprintf(room + at, length - at, "%s%lld", i ? "x" : "", (long long)size[i]);
+    return room;
+}
+
+static int output_too_small(const rush_tensor *x, int nd, const int64_t *size)
+{
+    char given[100], made[100];
+    int first = x->ndim - nd - 1;
+    return rush_fail(RUSH_RUNTIME_ERROR, "Given input size: (%s). Calculated output size: (%s). Output size is too small", times(x->size + first, nd + 1, given, sizeof given),
+                     times(size + first, nd + 1, made, sizeof made));
+}
+
 /* Geometry of a pooling with kernel, stride and padding at in[1..]; dilation may be NULL; size gets the result's. */
 static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_value *in, const rush_value *dilation, bool ceil_mode, const char *op,
                          int64_t *size)
@@ -48,6 +64,7 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
     if (dilation && spread(*dilation, nd, p->dilation, op, "dilation", NULL)) return -1;
     if (check_input(x, nd, op)) return -1;
     memcpy(size, x->size, sizeof *size * x->ndim);
+    bool too_small = false;
     for (int i = 3 - nd; i < 3; ++i) {
         int64_t k = p->kernel[i], s = p->stride[i], d = p->dilation[i], b = p->before[i], n = x->size[x->ndim - 3 + i];
         RUSH_CHECK(k > 0, RUSH_RUNTIME_ERROR, "kernel size should be greater than zero, but got %lld", (long long)k);
@@ -60,12 +77,12 @@ static int read_geometry(rush_pool *p, const rush_tensor *x, int nd, const rush_
                    (long long)k, (long long)d);
         int64_t room = n + 2 * b - d * (k - 1) - 1 + (ceil_mode ? s - 1 : 0), result = room < 0 ? 0 : room / s + 1;
         if (ceil_mode && (result - 1) * s >= n + b) --result;
-        RUSH_CHECK(result >= 1, RUSH_RUNTIME_ERROR, "Given input size: %s. Calculated output size: %lld in dimension %d. Output size is too small",
-                   rush_shape_of(x), (long long)result, x->ndim - 3 + i);
+        too_small |= result < 1;
         p->space[i] = n;
         p->kernel[i] = RUSH_MIN(k, (n + 2 * b + d - 1) / d); /* elements of a window behind the image count nowhere */
         p->result[i] = size[x->ndim - 3 + i] = result;
     }
+    if (too_small) return output_too_small(x, nd, size);
     for (int i = 0; i < x->ndim - nd; ++i) p->planes *= x->size[i];
     return 0;
 }

@@ -3,6 +3,7 @@
 #define RUSHLIGHT_AT_BASE_HPP
 
 #include <rushlight.h>
+#include <rushlight/library.h>
 
 #include <algorithm>
 #include <array>
@@ -118,7 +119,7 @@ template <class... Args> std::string str(const Args &...args)
 [[noreturn]] inline void raise()
 {
     rush_error_kind kind = rush_error_kind_now();
-    std::string message = rush_error() ? rush_error() : "an operation failed";
+    std::string message = rush_error() ? rush_error_bare() : "an operation failed";
     rush_error_clear();
     if (kind == RUSH_INDEX_ERROR) throw IndexError(message);
     if (kind == RUSH_VALUE_ERROR) throw ValueError(message);
@@ -171,12 +172,18 @@ template <class... Args> std::string str(const Args &...args) { return detail::s
 #define TORCH_CHECK_TYPE(condition, ...) C10_CHECK_(::c10::TypeError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_LINALG(condition, ...) C10_CHECK_(::c10::LinAlgError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) C10_CHECK_(::c10::NotImplementedError, condition, ##__VA_ARGS__)
-#define TORCH_CHECK_EQ(a, b) TORCH_CHECK((a) == (b), #a " and " #b " differ: ", (a), " and ", (b))
-#define TORCH_CHECK_GE(a, b) TORCH_CHECK((a) >= (b), #a " is less than " #b ": ", (a), " and ", (b))
-#define TORCH_INTERNAL_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+#define C10_COMPARE_(a, op, b) TORCH_CHECK((a) op (b), "Check failed: " #a " " #op " " #b " (", (a), " vs. ", (b), "). ")
+#define TORCH_CHECK_EQ(a, b) C10_COMPARE_(a, ==, b)
+#define TORCH_CHECK_NE(a, b) C10_COMPARE_(a, !=, b)
+#define TORCH_CHECK_LT(a, b) C10_COMPARE_(a, <, b)
+#define TORCH_CHECK_LE(a, b) C10_COMPARE_(a, <=, b)
+#define TORCH_CHECK_GT(a, b) C10_COMPARE_(a, >, b)
+#define TORCH_CHECK_GE(a, b) C10_COMPARE_(a, >=, b)
+#define TORCH_INTERNAL_ASSERT(condition, ...)                                                               \
+    TORCH_CHECK(condition, #condition " INTERNAL ASSERT FAILED at \"" __FILE__ "\":", __LINE__, ", please report a bug to PyTorch. ", ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(condition, ...) ((void)0)
-#define AT_ASSERT(...) TORCH_CHECK(__VA_ARGS__)
-#define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+#define AT_ASSERT(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
+#define AT_ASSERTM(condition, ...) TORCH_INTERNAL_ASSERT(condition, ##__VA_ARGS__)
 #define AT_ERROR(...) ::c10::detail::fail<::c10::Error>("error", ##__VA_ARGS__)
 #define C10_THROW_ERROR(kind, message) throw ::c10::kind(message)
 #define TORCH_WARN(...) rush_log(1, "%s", ::c10::str(__VA_ARGS__).c_str())

@@ -119,10 +119,10 @@ private:
     Tensor its_images, its_targets;
 
     /* Bytes behind a big-endian header: a magic number, then the sizes. */
-    static Tensor read(const std::string &path, int dims)
+    static Tensor read(const std::string &path, const char *what, int dims)
     {
         std::ifstream file(path, std::ios::binary);
-        TORCH_CHECK(file, "Error opening file at ", path);
+        TORCH_CHECK(file, "Error opening ", what, " file at ", path);
         auto number = [&] {
             unsigned char b[4] = {};
             file.read(reinterpret_cast<char *>(b), 4);
@@ -141,8 +141,8 @@ public:
     explicit MNIST(const std::string &root, Mode mode = Mode::kTrain)
     {
         std::string prefix = root + (mode == Mode::kTrain ? "/train" : "/t10k");
-        its_images = read(prefix + "-images-idx3-ubyte", 3).unsqueeze(1).to(kFloat).div_(255);
-        its_targets = read(prefix + "-labels-idx1-ubyte", 1).to(kLong);
+        its_images = read(prefix + "-images-idx3-ubyte", "images", 3).unsqueeze(1).to(kFloat).div_(255);
+        its_targets = read(prefix + "-labels-idx1-ubyte", "targets", 1).to(kLong);
     }
     TensorExample get(size_t i) override { return {its_images[static_cast<int64_t>(i)], its_targets[static_cast<int64_t>(i)]}; }
     std::optional<size_t> size() const override { return static_cast<size_t>(its_images.size(0)); }

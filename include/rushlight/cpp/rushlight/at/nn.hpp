@@ -99,6 +99,13 @@ class Module : public std::enable_shared_from_this<Module> {
         for (auto &[name, x] : named) list.push_back(x);
         return list;
     }
+    /* Names of one kind that a module may still be given. */
+    template <class T> static void check_new(const char *kind, const std::string &name, const Named<T> &known)
+    {
+        TORCH_CHECK(!name.empty(), kind, " name must not be empty");
+        TORCH_CHECK(name.find('.') == std::string::npos, kind, " name must not contain a dot (got '", name, "')");
+        for (auto &[other, it] : known) TORCH_CHECK(other != name, kind, " '", name, "' already defined");
+    }
     template <class F> void each_tensor(F &&convert)
     {
         NoGradGuard unrecorded;
@@ -123,18 +130,20 @@ public:
 
     Tensor &register_parameter(std::string name, Tensor x, bool requires_grad = true)
     {
+        check_new("Parameter", name, own_parameters);
         if (x.defined() && requires_grad) x.set_requires_grad(true);
         own_parameters.emplace_back(std::move(name), std::move(x));
         return own_parameters.back().second;
     }
     Tensor &register_buffer(std::string name, Tensor x)
     {
+        check_new("Buffer", name, own_buffers);
         own_buffers.emplace_back(std::move(name), std::move(x));
         return own_buffers.back().second;
     }
     template <class M> std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> child)
     {
-        for (auto &[other, m] : own_children) TORCH_CHECK(other != name, "Submodule '", name, "' already defined");
+        check_new("Submodule", name, own_children);
         own_children.emplace_back(std::move(name), child);
         return child;
     }
@@ -148,6 +157,17 @@ public:
         for (auto &[other, m] : own_children)
             if (other == name) return m = child, child;
         TORCH_CHECK(false, "Submodule '", name, "' is not defined");
+    }
+    template <class Holder, class = typename Holder::ContainedType> Holder replace_module(const std::string &name, Holder child)
+    {
+        replace_module(name, child.ptr());
+        return child;
+    }
+    void unregister_module(const std::string &name)
+    {
+        auto found = std::find_if(own_children.begin(), own_children.end(), [&](const auto &entry) { return entry.first == name; });
+        TORCH_CHECK(found != own_children.end(), "No Module with name `", name, "` is registered");
+        own_children.erase(found);
     }
 
     std::vector<Tensor> parameters(bool recurse = true) const { return recurse ? second(collect(&Module::own_parameters)) : second(own_parameters); }
@@ -359,7 +379,8 @@ public:
     ConvBase(int64_t in, int64_t out, ExpandingArray<D> kernel) : ConvBase(ConvOptions<D>(in, out, kernel)) {}
     explicit ConvBase(const ConvOptions<D> &o) : options(o)
     {
-        TORCH_CHECK(o.in_channels() % o.groups() == 0 && o.out_channels() % o.groups() == 0, "in_channels and out_channels must be divisible by groups");
+        TORCH_CHECK(o.in_channels() % o.groups() == 0, "in_channels must be divisible by groups");
+        TORCH_CHECK(o.out_channels() % o.groups() == 0, "out_channels must be divisible by groups");
         std::vector<int64_t> size = {Transposed ? o.in_channels() : o.out_channels(), (Transposed ? o.out_channels() : o.in_channels()) / o.groups()};
         for (size_t i = 0; i < D; ++i) size.push_back(o.kernel_size()[i]);
         weight = register_parameter("weight", at::empty(size));
@@ -387,6 +408,9 @@ public:
     {
         auto &o = options;
         std::optional<Tensor> b = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
+        if constexpr (!Transposed && D == 1) return conv1d(x, weight, b, o.stride(), o.padding(), o.dilation(), o.groups());
+        if constexpr (!Transposed && D == 2) return conv2d(x, weight, b, o.stride(), o.padding(), o.dilation(), o.groups());
+        if constexpr (!Transposed && D == 3) return conv3d(x, weight, b, o.stride(), o.padding(), o.dilation(), o.groups());
         return convolution(x, weight, b, o.stride(), o.padding(), o.dilation(), Transposed, o.output_padding(), o.groups());
     }
 };
@@ -434,7 +458,7 @@ public:
     }
     Tensor forward(const Tensor &x)
     {
-        TORCH_CHECK(x.dim() >= Fewest && x.dim() <= Most, "expected ", Fewest, "D to ", Most, "D input (got ", x.dim(), "D input)");
+        TORCH_CHECK(x.dim() >= Fewest && x.dim() <= Most, "expected ", Fewest == Most ? "" : std::to_string(Fewest) + "D or ", Most, "D input (got ", x.dim(), "D input)");
         double momentum = options.momentum().value_or(0);
         if (is_training() && num_batches_tracked.defined()) {
             num_batches_tracked += 1;
@@ -497,7 +521,12 @@ public:
     EmbeddingImpl(int64_t n, int64_t dim) : EmbeddingImpl(EmbeddingOptions(n, dim)) {}
     explicit EmbeddingImpl(const EmbeddingOptions &o) : options(o)
     {
-        weight = register_parameter("weight", at::empty({o.num_embeddings(), o.embedding_dim()}));
+        int64_t n = o.num_embeddings();
+        if (options.padding_idx()) {
+            TORCH_CHECK(*o.padding_idx() >= -n && *o.padding_idx() < n, "Padding_idx must be within num_embeddings");
+            if (*o.padding_idx() < 0) options.padding_idx(*o.padding_idx() + n);
+        }
+        weight = register_parameter("weight", at::empty({n, o.embedding_dim()}));
         init::normal_(weight);
         NoGradGuard unrecorded;
         if (o.padding_idx()) weight[*o.padding_idx()].fill_(0);
@@ -524,7 +553,7 @@ struct DropoutOptions {
 template <Tensor (*Drop)(const Tensor &, double, bool), int D> class DropoutBase : public Module {
 public:
     DropoutOptions options;
-    DropoutBase(const DropoutOptions &o = {}) : options(o) {}
+    DropoutBase(const DropoutOptions &o = {}) : options(o) { TORCH_CHECK(o.p() >= 0 && o.p() <= 1, "dropout probability has to be between 0 and 1, but got ", o.p()); }
     void pretty_print(std::ostream &out) const override
     {
         out << "torch::nn::Dropout" << (D > 1 ? std::to_string(D) + "d" : "") << "(p=" << options.p() << ", inplace=" << std::boolalpha << options.inplace() << ")";
@@ -658,6 +687,14 @@ public:
     template <class Holder, class = typename Holder::ContainedType, class = void> explicit AnyModule(const Holder &h) : AnyModule(h.ptr()) {}
     Tensor forward(const Tensor &x) const { return run(x); }
     std::shared_ptr<Module> ptr() const { return module; }
+    bool is_empty() const { return !module; }
+    const std::type_info &type_info() const { return typeid(*module); }
+    template <class M> M &get() const
+    {
+        M *found = dynamic_cast<M *>(module.get());
+        TORCH_CHECK(found, "Attempted to cast module of type ", c10::demangle(typeid(*module).name()), " to type ", c10::demangle(typeid(M).name()));
+        return *found;
+    }
 };
 
 class SequentialImpl : public Module {
@@ -684,6 +721,14 @@ public:
     std::shared_ptr<Module> ptr(size_t i) const { return modules.at(i).ptr(); }
     std::shared_ptr<Module> operator[](size_t i) const { return ptr(i); }
     template <class M> M &at(size_t i) const { return dynamic_cast<M &>(*modules.at(i).ptr()); }
+    template <class Modules> void extend(const Modules &more)
+    {
+        for (const auto &m : more) add(std::to_string(modules.size()), AnyModule(m));
+    }
+    auto begin() { return modules.begin(); }
+    auto begin() const { return modules.begin(); }
+    auto end() { return modules.end(); }
+    auto end() const { return modules.end(); }
 
 private:
     void add(std::string name, AnyModule m)

@@ -260,8 +260,8 @@ inline serialize::InputArchive &operator>>(serialize::InputArchive &archive, Opt
 /* Options says how one is made, and equal() when two differ in nothing but the rate. */
 template <class Options> class OptimizerOf : public Optimizer {
 public:
-    explicit OptimizerOf(const std::vector<OptimizerParamGroup> &groups, Options defaults = {}) : Optimizer(groups, std::make_unique<Options>(defaults)) {}
-    explicit OptimizerOf(std::vector<Tensor> parameters, Options defaults = {}) : Optimizer(std::move(parameters), std::make_unique<Options>(defaults)) {}
+    explicit OptimizerOf(const std::vector<OptimizerParamGroup> &groups, Options defaults = {}) : Optimizer(groups, checked(defaults)) {}
+    explicit OptimizerOf(std::vector<Tensor> parameters, Options defaults = {}) : Optimizer(std::move(parameters), checked(defaults)) {}
 
 protected:
     rush_optim *make(rush_tensors list, const OptimizerOptions &options) const override { return dynamic_cast<const Options &>(options).make(list); }
@@ -277,6 +277,24 @@ protected:
             });
         });
         return equal;
+    }
+
+private:
+    static std::unique_ptr<Options> checked(Options o)
+    {
+        std::map<std::string, double> numbers;
+        o.each([&](const std::string &name, const auto &value) {
+            if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+                double number = numbers[name] = static_cast<double>(value);
+                TORCH_CHECK(number >= 0 || name == "dampening", "Invalid ", name == "lr" ? "learning rate" : (name == "eps" ? "epsilon" : name) + " value", ": ", number);
+            } else {
+                auto [first, second] = value;
+                TORCH_CHECK(first >= 0 && first < 1, "Invalid beta parameter at index 0: ", first);
+                TORCH_CHECK(second >= 0 && second < 1, "Invalid beta parameter at index 1: ", second);
+            }
+        });
+        TORCH_CHECK(numbers["nesterov"] == 0 || (numbers["momentum"] > 0 && numbers["dampening"] == 0), "Nesterov momentum requires a momentum and zero dampening");
+        return std::make_unique<Options>(o);
     }
 };
 

@@ -51,6 +51,14 @@ protected:
             }
         reset_parameters();
     }
+    /* Do the input and the state that was given fit? */
+    void check(const Tensor &x, const Tensor &state, int64_t width, const char *name) const
+    {
+        TORCH_CHECK(x.size(-1) == options.input_size(), "input.size(-1) must be equal to input_size. Expected ", options.input_size(), ", got ", x.size(-1));
+        int64_t layers = options.num_layers() * (options.bidirectional() ? 2 : 1), batch = x.dim() == 3 ? x.size(options.batch_first() ? 0 : 1) : 0;
+        if (state.defined() && x.dim() == 3)
+            TORCH_CHECK(state.sizes().equals({layers, batch, width}), "Expected ", name, " size ", layers, " ", batch, " ", width, ", got ", state.sizes());
+    }
     Tensor start(const Tensor &x, int64_t width) const
     {
         int64_t layers = options.num_layers() * (options.bidirectional() ? 2 : 1);
@@ -88,6 +96,7 @@ public:
     std::tuple<Tensor, Tensor> forward(const Tensor &x, Tensor hx = {})
     {
         auto &o = options;
+        check(x, hx, o.hidden_size(), "hidden");
         if (!hx.defined()) hx = start(x, o.hidden_size());
         auto run = [&](auto &&f) { return f(x, hx, parameters(), o.bias(), o.num_layers(), o.dropout(), is_training(), o.bidirectional(), o.batch_first()); };
         if (std::holds_alternative<enumtype::kReLU>(o.nonlinearity())) return run([](auto &&...a) { return at::rnn_relu(a...); });
@@ -103,6 +112,7 @@ public:
     std::tuple<Tensor, Tensor> forward(const Tensor &x, Tensor hx = {})
     {
         auto &o = options;
+        check(x, hx, o.hidden_size(), "hidden");
         if (!hx.defined()) hx = start(x, o.hidden_size());
         return at::gru(x, hx, parameters(), o.bias(), o.num_layers(), o.dropout(), is_training(), o.bidirectional(), o.batch_first());
     }
@@ -117,7 +127,10 @@ public:
     std::tuple<Tensor, State> forward(const Tensor &x, std::optional<State> hx = {})
     {
         auto &o = options;
-        if (!hx) hx = State(start(x, o.proj_size() ? o.proj_size() : o.hidden_size()), start(x, o.hidden_size()));
+        int64_t width = o.proj_size() ? o.proj_size() : o.hidden_size();
+        check(x, hx ? std::get<0>(*hx) : Tensor(), width, "hidden[0]");
+        check(x, hx ? std::get<1>(*hx) : Tensor(), o.hidden_size(), "hidden[1]");
+        if (!hx) hx = State(start(x, width), start(x, o.hidden_size()));
         std::vector<Tensor> state = {std::get<0>(*hx), std::get<1>(*hx)};
         auto [y, h, c] = at::lstm(x, state, parameters(), o.bias(), o.num_layers(), o.dropout(), is_training(), o.bidirectional(), o.batch_first());
         return {y, State(h, c)};

@@ -174,21 +174,26 @@ public:
     bool is_same(const Tensor &other) const { return its == other.its; }
     rush_tensor *unsafeGetTensorImpl() const { return its; }
 
-    int64_t dim() const { return rush_ndim(its); }
+    /* One that is undefined has the size [0] and no dtype. */
+    int64_t dim() const { return its ? rush_ndim(its) : 1; }
     int64_t ndimension() const { return dim(); }
-    int64_t numel() const { return rush_numel(its); }
-    IntArrayRef sizes() const { return {rush_sizes(its), static_cast<size_t>(dim())}; }
-    IntArrayRef strides() const { return {rush_strides(its), static_cast<size_t>(dim())}; }
-    int64_t size(int64_t d) const { return in_range(d), rush_size(its, static_cast<int>(d)); }
+    int64_t numel() const { return its ? rush_numel(its) : 0; }
+    IntArrayRef sizes() const { return its ? IntArrayRef(rush_sizes(its), static_cast<size_t>(dim())) : detail::list<0>(); }
+    IntArrayRef strides() const
+    {
+        TORCH_CHECK(its, "strides() called on an undefined Tensor");
+        return {rush_strides(its), static_cast<size_t>(dim())};
+    }
+    int64_t size(int64_t d) const { return in_range(d), its ? rush_size(its, static_cast<int>(d)) : 0; }
     int64_t stride(int64_t d) const { return in_range(d), rush_stride(its, static_cast<int>(d)); }
     int64_t sym_size(int64_t d) const { return size(d); }
     IntArrayRef sym_sizes() const { return sizes(); }
     int64_t sym_numel() const { return numel(); }
     int64_t storage_offset() const;
-    ScalarType scalar_type() const { return detail::scalar_type_of(rush_dtype_of(given())); }
+    ScalarType scalar_type() const { return its ? detail::scalar_type_of(rush_dtype_of(its)) : ScalarType::Undefined; }
     ScalarType dtype() const { return scalar_type(); }
     Device device() const { return Device(rush_device_of(given())); }
-    Layout layout() const { return detail::layout_of(rush_layout_of(given())); }
+    Layout layout() const { return its ? detail::layout_of(rush_layout_of(its)) : kStrided; }
     DeviceIndex get_device() const { return device().index(); }
     TensorOptions options() const { return TensorOptions(scalar_type()).layout(layout()).device(device()); }
     DeprecatedTypeProperties type() const { return {scalar_type(), device()}; }
@@ -197,9 +202,9 @@ public:
     size_t itemsize() const { return element_size(); }
     size_t nbytes() const { return element_size() * static_cast<size_t>(numel()); }
     bool has_storage() const { return defined(); }
-    bool is_cpu() const { return device().is_cpu(); }
-    bool is_cuda() const { return device().is_cuda(); }
-    bool is_meta() const { return device().is_meta(); }
+    bool is_cpu() const { return its && device().is_cpu(); }
+    bool is_cuda() const { return its && device().is_cuda(); }
+    bool is_meta() const { return its && device().is_meta(); }
     bool is_mps() const { return false; }
     bool is_xpu() const { return false; }
     bool is_hip() const { return false; }
@@ -208,11 +213,11 @@ public:
     bool is_sparse_csr() const { return layout() == kSparseCsr; }
     bool is_quantized() const
     {
-        rush_dtype d = rush_dtype_of(given());
+        rush_dtype d = its ? rush_dtype_of(its) : RUSH_F32;
         return d == RUSH_QINT8 || d == RUSH_QUINT8 || d == RUSH_QINT32;
     }
-    bool is_floating_point() const { return isFloatingType(scalar_type()); }
-    bool is_complex() const { return isComplexType(scalar_type()); }
+    bool is_floating_point() const { return its && isFloatingType(scalar_type()); }
+    bool is_complex() const { return its && isComplexType(scalar_type()); }
     bool is_signed() const { return scalar_type() != kByte && scalar_type() != kBool; }
     bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
     MemoryFormat suggest_memory_format() const { return is_contiguous() ? MemoryFormat::Contiguous : dim() == 4 && is_contiguous(MemoryFormat::ChannelsLast) ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous; }
@@ -244,9 +249,10 @@ public:
         return {data_ptr<T>(), rush_sizes(its), rush_strides(its)};
     }
 
-    bool requires_grad() const { return rush_requires_grad(its); }
+    bool requires_grad() const { return its && rush_requires_grad(its); }
     const Tensor &set_requires_grad(bool on) const
     {
+        TORCH_CHECK(!on || is_floating_point() || is_complex(), "Only Tensors of floating point and complex dtype can require gradients");
         if (!rush_requires_grad_set(given(), on)) detail::raise();
         return *this;
     }
@@ -259,7 +265,7 @@ public:
         return node;
     }
     void retain_grad() const { detail::check(rush_retain_grad(given())); }
-    Tensor grad() const { return of(rush_grad(its)); }
+    Tensor grad() const { return of(rush_grad(given())); }
     class Grad;
     Grad mutable_grad() const;
     void backward(const Tensor &gradient = {}, std::optional<bool> retain_graph = std::nullopt, bool create_graph = false, std::optional<TensorList> inputs = std::nullopt) const;
@@ -309,7 +315,7 @@ private:
     }
     void in_range(int64_t d) const
     {
-        int64_t n = rush_ndim(given());
+        int64_t n = dim();
         TORCH_CHECK_INDEX(d >= -n && d < n, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", d, ")");
     }
     void of_rank(size_t n) const { TORCH_CHECK(dim() == static_cast<int64_t>(n), "TensorAccessor expected ", n, " dims but tensor has ", dim()); }
@@ -384,6 +390,21 @@ class Call {
         else return static_cast<T>(v.i);
     }
     template <class... T, size_t... I> std::tuple<T...> take_all(const rush_value *out, std::index_sequence<I...>, std::tuple<T...> *) { return {take<T>(out[I])...}; }
+    /* Of an undefined tensor where one is needed PyTorch says which argument it is. */
+    static C10_NOINLINE void failed(const rush_op *op, const rush_value *in)
+    {
+        for (int i = 0; i < op->nargs; ++i) {
+            if (op->args[i].type != RUSH_A_TENSOR || op->args[i].list || op->args[i].optional) continue;
+            if (in[i].kind != RUSH_V_NONE && (in[i].kind != RUSH_V_TENSOR || in[i].t)) continue;
+            rush_error_clear();
+            throw Error(detail::str("Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #", i, " '", op->args[i].name, "'"));
+        }
+        raise();
+    }
+    static void checked(int failure, const rush_op *op, const rush_value *in)
+    {
+        if (C10_UNLIKELY(failure)) failed(op, in);
+    }
     template <class T> struct is_tuple : std::false_type {};
     template <class... T> struct is_tuple<std::tuple<T...>> : std::true_type {};
 
@@ -448,14 +469,14 @@ public:
     template <class T> T call(const rush_op *op, const rush_value *in)
     {
         rush_value out[RUSH_MAXOUT] = {};
-        check(rush_call(op, in, out));
+        checked(rush_call(op, in, out), op, in);
         if constexpr (is_tuple<T>::value) return take_all(out, std::make_index_sequence<std::tuple_size_v<T>>(), static_cast<T *>(nullptr));
         else if constexpr (!std::is_void_v<T>) return take<T>(out[0]);
     }
     Tensor inplace(const rush_op *op, const rush_value *in)
     {
         rush_value out[RUSH_MAXOUT] = {};
-        check(rush_call_inplace(op, in, out));
+        checked(rush_call_inplace(op, in, out), op, in);
         return Tensor::of(in[0].t);
     }
     /* Results into tensors that are given; those that are undefined are made. */
@@ -465,9 +486,9 @@ public:
         bool given = true;
         size_t i = 0;
         for (Tensor *r : results) given &= r->defined(), out[i++] = rush_v_tensor(r->get());
-        if (given) return check(rush_call_out(op, in, out));
+        if (given) return checked(rush_call_out(op, in, out), op, in);
         for (rush_value &v : out) v = rush_v_none();
-        check(rush_call(op, in, out));
+        checked(rush_call(op, in, out), op, in);
         i = 0;
         for (Tensor *r : results) *r = Tensor::of(out[i++].t);
     }
@@ -520,7 +541,10 @@ inline Tensor select(Tensor x, ArrayRef<TensorIndex> list, c10::List<std::option
         switch (index.kind) {
         case TensorIndex::none: x = x.unsqueeze(d++); break;
         case TensorIndex::ellipsis: d = x.dim() - behind; break;
-        case TensorIndex::integer: x = x.select(d, index.i); break;
+        case TensorIndex::integer:
+            TORCH_CHECK_INDEX(index.i >= -x.size(d) && index.i < x.size(d), "index ", index.i, " is out of bounds for dimension ", d, " with size ", x.size(d));
+            x = x.select(d, index.i);
+            break;
         case TensorIndex::boolean:
             x = x.unsqueeze(d);
             note(full({1}, index.i != 0, TensorOptions(kBool)), 1);
@@ -587,9 +611,9 @@ inline bool Tensor::is_contiguous(MemoryFormat format) const
 {
     if (format == MemoryFormat::ChannelsLast) return dim() == 4 && rush_is_contiguous(permute({0, 2, 3, 1}).get());
     if (format == MemoryFormat::ChannelsLast3d) return dim() == 5 && rush_is_contiguous(permute({0, 2, 3, 4, 1}).get());
-    return rush_is_contiguous(given());
+    return !its || rush_is_contiguous(its);
 }
-inline int64_t Tensor::storage_offset() const { return rush_storage_offset(given()); }
+inline int64_t Tensor::storage_offset() const { return its ? rush_storage_offset(its) : 0; }
 inline Tensor Tensor::data() const { return detach(); }
 inline Tensor Tensor::where(const Tensor &condition, const Tensor &other) const { return at::where(condition, *this, other); }
 inline Tensor Tensor::polygamma(int64_t n) const { return at::polygamma(n, *this); }

@@ -320,10 +320,15 @@ public:
         : its_type(d.type == RUSH_CPU ? kCPU : d.type == RUSH_META ? kMeta : d.type == RUSH_CUDA ? kCUDA : kPrivateUse1), its_index(d.index) {}
     Device(const std::string &text) : Device(kCPU)
     {
+        TORCH_CHECK(!text.empty(), "Device string must not be empty");
         size_t colon = text.find(':');
+        std::string index = colon == std::string::npos ? "" : text.substr(colon + 1);
+        bool plain = index.find_first_not_of("0123456789") == std::string::npos && index.size() < 4 && (index.size() < 2 || index[0] != '0');
+        TORCH_CHECK(plain && (colon == std::string::npos || !index.empty()) && (index.empty() || std::stoi(index) < 128), "Invalid device string: '", text, "'");
         int type = rush_device_from_name(text.substr(0, colon).c_str());
-        TORCH_CHECK(type >= 0, "Invalid device string: '", text, "'");
-        *this = Device(rush_device{static_cast<uint8_t>(type), static_cast<int8_t>(colon == std::string::npos ? -1 : std::stoi(text.substr(colon + 1)))});
+        TORCH_CHECK(type >= 0, "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at "
+                               "start of device string: ", text.substr(0, colon));
+        *this = Device(rush_device{static_cast<uint8_t>(type), static_cast<int8_t>(index.empty() ? -1 : std::stoi(index))});
     }
     Device(const char *text) : Device(std::string(text)) {}
     rush_device value() const { return {detail::device_type_of(its_type), its_index}; }
