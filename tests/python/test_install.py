@@ -56,7 +56,7 @@ def package():
 def test_small_and_complete(package):
     size = sum(f.stat().st_size for f in package.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
     assert size < 25e6
-    for name in ("lib/librushlight.so", "include/rushlight.h", "include/rushlight/ops.h", "py.typed", "bin/rushlight",
+    for name in ("lib/librushlight.so", "include/rushlight.h", "include/rushlight/ops.h", "py.typed", "bin/rushlight", "share/cmake/Torch/TorchConfig.cmake",
                  "_alias/torch-2.13.0.dist-info/METADATA"):
         assert (package / name).exists(), name
     assert (HOME / "share" / "man" / "man1" / "rushlight.1").exists()

@@ -59,6 +59,20 @@ def test_cmake(prefix, tmp_path):
     assert run(tmp_path / "b/rushlight") == ANSWER and run(tmp_path / "b/static") == ANSWER
 
 
+@pytest.mark.parametrize("installed", [True, False])
+@needs
+def test_cmake_finds_torch(prefix, installed, tmp_path):
+    if not shutil.which("cmake") or not shutil.which("g++"):
+        pytest.skip("cmake or g++ is not installed")
+    from rushlight.utils import cmake_prefix_path
+    (tmp_path / "prog.cpp").write_text("#include <ATen/ATen.h>\n#include <iostream>\nint main() { std::cout << at::ones({3}).sum().item<int>() << '\\n'; }\n")
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(prog CXX)\nfind_package(Torch 2.0 REQUIRED)\n"
+                                             "add_executable(prog prog.cpp)\ntarget_link_libraries(prog \"${TORCH_LIBRARIES}\")\n")
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", "-DCMAKE_PREFIX_PATH=%s" % (prefix if installed else cmake_prefix_path))
+    run("cmake", "--build", tmp_path / "b")
+    assert run(tmp_path / "b/prog") == "3\n"
+
+
 @needs
 def test_the_installed_command_finds_its_library(prefix):
     assert "operations:" in run(prefix / "bin/rushlight", "info", LD_LIBRARY_PATH="")

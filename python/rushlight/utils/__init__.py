@@ -20,6 +20,8 @@ def __getattr__(name):
     if name in ("rename_privateuse1_backend", "generate_methods_for_privateuse1_backend"):
         from rushlight.utils import backend_registration
         return getattr(backend_registration, name)
+    if name == "cmake_prefix_path":
+        return _importlib.import_module("rushlight.utils.cpp_extension")._cmake_folder()
     raise AttributeError("module 'torch.utils' has no attribute '%s'" % name)
 
 
@@ -46,7 +48,3 @@ def get_cpp_backtrace(frames_to_skip=0, maximum_number_of_frames=64):
     """The stack of the calling Python code; C frames are not recorded."""
     import traceback
     return "".join(traceback.format_stack(limit=maximum_number_of_frames + frames_to_skip)[:-1 - frames_to_skip])
-
-
-def cmake_prefix_path():
-    raise NotImplementedError("rushlight is found by pkg-config, not by CMake")

@@ -52,6 +52,12 @@ def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platf
     return [installed if os.path.isdir(installed) else _build_folder()]
 
 
+def _cmake_folder():
+    """What CMAKE_PREFIX_PATH takes, so that find_package(Torch) finds this package."""
+    installed = os.path.join(_PACKAGE, "share", "cmake")
+    return installed if os.path.isdir(installed) else os.path.join(_build_folder(), "tools", "cmake")
+
+
 TORCH_LIB_PATH = os.path.join(_PACKAGE, "lib")
 
 
