@@ -10,6 +10,8 @@
 #include "ops/geometry.h"
 #include "ops/reduce/reduce.h"
 
+#include <stdio.h>
+
 #define RESULT2 "(Tensor, Tensor)"
 
 /* ---- arguments ---- */
