@@ -85,7 +85,7 @@ def milliseconds(role, folder, name, peer, env):
         python = {"rushlight": [sys.executable, "-m", "rushlight"], "pytorch": [peer], "compiled": [peer]}.get(role, [sys.executable])
         command = [*python, __file__, "time", role, folder, name]
     done = subprocess.run(command, env=env, text=True, capture_output=True)
-    found = re.search(r"([\d.e+-]+) ms", done.stdout)
+    found = re.search(r"([\d.e+-]+) ms$", done.stdout.strip())
     if not found:
         print(f"! {name}, {role}: {(done.stderr.strip().splitlines() or ['nothing'])[-1][:200]}", file=sys.stderr)
     return float(found[1]) if found else None
