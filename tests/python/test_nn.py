@@ -269,6 +269,25 @@ def test_transformer():
 
 
 @needs("batch_norm")
+@pytest.mark.parametrize("dtype,near", [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize("before,after,size,stride,groups", [(64, 64, 3, 1, 1), (32, 48, 3, 2, 1), (96, 32, 5, 1, 1), (40, 72, 3, 1, 1), (64, 64, 3, 1, 4), (3, 64, 7, 2, 1), (17, 19, 3, 1, 1)])
+def test_convolutions_with_channels_last_weights(dtype, near, before, after, size, stride, groups):
+    """What model.to(memory_format=torch.channels_last) makes of them."""
+    torch.manual_seed(0)
+    last = {"memory_format": torch.channels_last}
+    x = torch.randn(2, before, 12, 12).to(dtype).contiguous(**last).requires_grad_()
+    w = (torch.randn(after, before // groups, size, size) / (before * size * size) ** 0.5).to(dtype).contiguous(**last).requires_grad_()
+    wide = [t.detach().double().contiguous().requires_grad_() for t in (x, w)]
+    results = []
+    for a, b in ((x, w), wide):
+        y = torch.nn.functional.conv2d(a, b, None, stride, size // 2, 1, groups)
+        y.sin().sum().backward()
+        results.append((y.detach(), a.grad, b.grad, torch.nn.functional.conv_transpose2d(y.detach(), b.detach(), None, stride, 0, 0, groups)))
+    assert results[0][0].is_contiguous(**last)
+    for got, wanted in zip(*results):
+        assert (got.double() - wanted).abs().max() < near * wanted.abs().max()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2, 300, 2, 2), (2, 3, 64, 65), (1, 2, 4097), (2, 1, 1, 8193)])
 @pytest.mark.parametrize("train", [True, False])

@@ -31,7 +31,7 @@ static rush_desc image_desc(dnnl_data_type_t t, int nd, int64_t n, int64_t chann
     return describe(nd + 2, dims, t, any ? NULL : strides);
 }
 
-static rush_desc weight_desc(dnnl_data_type_t t, int nd, const rush_conv *c, bool any)
+static rush_desc weight_desc(dnnl_data_type_t t, int nd, const rush_conv *c, bool last, bool any)
 {
     int lead = c->groups > 1, n = nd + 2 + lead;
     int64_t out = c->out / c->groups, in = c->in / c->groups;
@@ -40,11 +40,12 @@ static rush_desc weight_desc(dnnl_data_type_t t, int nd, const rush_conv *c, boo
     dims[lead] = out;
     dims[lead + 1] = in;
     for (int i = 0; i < nd; ++i) dims[lead + 2 + i] = c->kernel[3 - nd + i];
-    int64_t step = 1;
-    for (int i = n - 1; i >= lead + 1; --i) {
+    int64_t step = last ? in : 1;
+    for (int i = n - 1; i >= lead + 1 + last; --i) {
         strides[i] = step;
         step *= dims[i];
     }
+    if (last) strides[lead + 1] = 1;
     strides[lead] = step;
     if (lead) strides[0] = strides[1] * out;
     return describe(n, dims, t, any ? NULL : strides);
@@ -126,14 +127,14 @@ static bool add_memories(rush_primitive *made, int what, dnnl_primitive_desc_t p
            (!user[2] || rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 1, DNNL_ARG_DIFF_BIAS, user[2], true));
 }
 
-static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool bias, const rush_case *id)
+static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, bool bias, const rush_case *id)
 {
     dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
     int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
     rush_desc of_bias = bias ? describe(1, (dnnl_dims_t){c->out}, t, (dnnl_dims_t){1}) : NULL;
-    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(t, nd, c, false), of_bias,
+    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(t, nd, c, weight_last, false), of_bias,
                      image_desc(t, nd, c->n, c->out, c->result, last, false)};
-    operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(t, nd, c, true), of_bias,
+    operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(t, nd, c, false, true), of_bias,
                    image_desc(t, nd, c->n, c->out, c->result, last, !last)};
     bool described = user[0] && user[1] && user[3] && md[0] && md[1] && md[3] && (of_bias || !bias);
     /* What oneDNN picks for training is what PyTorch runs, so the sums are the same; for float32 it is no slower. */
@@ -148,24 +149,24 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     return ok ? made : NULL;
 }
 
-bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, const void *a, const void *b, const void *bias, void *to)
+bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
 {
     rush_case id = {0};
-    int64_t key[] = {2, what, dtype, last, bias != NULL, rush_num_threads()};
+    int64_t key[] = {2, what, dtype, last, weight_last, bias != NULL, rush_num_threads()};
     rush_case_add(&id, RUSH_COUNT(key), key);
     rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
     bool unknown;
     rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(what, c, dtype, last, bias != NULL, &id)))) return false;
+    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, &id)))) return false;
     void *data[4] = {(void *)a, (void *)b, to, (void *)bias};
     return rush_primitive_run(made, data);
 }
 
 #else
 
-bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, const void *a, const void *b, const void *bias, void *to)
+bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
 {
-    (void)what, (void)c, (void)dtype, (void)last, (void)a, (void)b, (void)bias, (void)to;
+    (void)what, (void)c, (void)dtype, (void)last, (void)weight_last, (void)a, (void)b, (void)bias, (void)to;
     return false;
 }
 

@@ -25,12 +25,12 @@ bool rush_engine_has_bf16(void);
 
 /* The three products of a convolution (kernels/cpu/conv.h has the geometry): forward y = w * x, grad_input
  * gx = w' * g, grad_weight gw = g * x. Images of float32 or bfloat16, channels first or (last) channels last; the
- * weight is (out, in / groups, kernel), contiguous in any case. Of grad_weight `bias` is a result: the bias's gradient. */
+ * weight is (out, in / groups, kernel), contiguous or (weight_last, but not as a result) with its inputs last. Of grad_weight `bias` is a result: the bias's gradient. */
 enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
 
 /* Until the next call, data (an operand of several products) does not change: its reordered form is kept. NULL ends it. */
 void rush_engine_share(const void *data);
 
-bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, const void *a, const void *b, const void *bias, void *to);
+bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct rush_repack {
     enum { RUSH_REPACK_NONE, RUSH_REPACK_IMAGE, RUSH_REPACK_OUTPUTS, RUSH_REPACK_INPUTS, RUSH_REPACK_PAIRS, RUSH_REPACK_PAIRS_ACROSS } kind;
     int64_t outer, rows, columns, taps, block;
     int64_t out_step, in_step, step, tap_step, row;
+    bool last; /* the caller's weights have their inputs last */
 } rush_repack;
 bool rush_repack_plan(rush_repack *, rush_const_desc user, rush_const_desc want);
 bool rush_repack_both_ways(const rush_repack *); /* or only from the caller's layout */

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "kernels/cpu/repack.h"
 #include "kernels/engine/engine.h"
+#include "tensor/iter.h"
 
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
@@ -100,14 +101,23 @@ static bool plan_pairs(rush_repack *l, const layout *user, const layout *want)
     return true;
 }
 
+/* Outputs, taps, inputs: a weight whose channels are last. */
+static bool inputs_last(const layout *user)
+{
+    int64_t in = user->dims[1];
+    return user->strides[1] == 1 && dense_from(user, 2, in) && user->strides[0] == in * space(user);
+}
+
 bool rush_repack_plan(rush_repack *l, rush_const_desc user_desc, rush_const_desc want_desc)
 {
     layout user, want;
     l->kind = RUSH_REPACK_NONE;
     if (!rush_k_repack->transpose || !look(&user, user_desc) || !look(&want, want_desc) || user.nblocks) return false;
     if (user.type == dnnl_bf16) return plan_pairs(l, &user, &want);
-    if (user.type != dnnl_f32 || user.nd < 4 || !dense_from(&user, 0, 1)) return false;
-    return plan_image(l, &want) || plan_weight(l, &want);
+    if (user.type != dnnl_f32 || user.nd < 4) return false;
+    if (dense_from(&user, 0, 1)) return plan_image(l, &want) || plan_weight(l, &want);
+    if (!inputs_last(&user) || !plan_weight(l, &want)) return false;
+    return l->last = true;
 }
 
 typedef struct job {
@@ -146,6 +156,24 @@ static void weights(void *arg, int64_t begin, int64_t end)
         }
 }
 
+/* The same of weights with their inputs last: for each tap a matrix, transposed or not, of as many inputs as lie evenly. */
+static void weights_last(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const rush_repack *l = j->l;
+    int64_t in = l->rows * 16, size = sizeof(float), each = l->in_step == 16 * l->step ? in : 16;
+    for (int64_t o = begin; o < end; ++o)
+        for (int64_t k = 0; k < l->taps; ++k)
+            for (int64_t i = 0; i < in; i += each) {
+                const float *from = j->from + o * 16 * l->row + k * in + i;
+                float *to = j->to + o * 16 / l->block * l->out_step + o * 16 % l->block + i / 16 * l->in_step + k * l->tap_step;
+                if (l->kind == RUSH_REPACK_OUTPUTS) rush_k_copy->transpose((char *)to, l->step * size, (const char *)from, l->row * size, each, 16, (size_t)size);
+                else
+                    for (int x = 0; x < 16; ++x)
+                        for (int64_t y = 0; y < each; y += 16) memcpy(to + x * l->step + y / 16 * l->in_step, from + x * l->row + y, 16 * sizeof *to);
+            }
+}
+
 /* Two bfloat16 of a column that lies densely are one element of four bytes. */
 static void pairs(void *arg, int64_t begin, int64_t end)
 {
@@ -160,7 +188,7 @@ static void pairs(void *arg, int64_t begin, int64_t end)
     }
 }
 
-bool rush_repack_both_ways(const rush_repack *l) { return l->kind == RUSH_REPACK_IMAGE || l->kind == RUSH_REPACK_OUTPUTS; }
+bool rush_repack_both_ways(const rush_repack *l) { return l->kind == RUSH_REPACK_IMAGE || (l->kind == RUSH_REPACK_OUTPUTS && !l->last); }
 
 void rush_repack_run(const rush_repack *l, void *to, const void *from, bool back)
 {
@@ -171,7 +199,7 @@ void rush_repack_run(const rush_repack *l, void *to, const void *from, bool back
     } else if (l->kind == RUSH_REPACK_PAIRS || l->kind == RUSH_REPACK_PAIRS_ACROSS) {
         rush_parallel_for(l->outer * l->rows, 1 + 32768 / (32 * l->block), pairs, &j);
     } else {
-        rush_parallel_for(l->outer, 1 + 32768 / (16 * l->row), weights, &j);
+        rush_parallel_for(l->outer, 1 + 32768 / (16 * l->row), l->last ? weights_last : weights, &j);
     }
 }
 

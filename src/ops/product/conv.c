@@ -136,7 +136,7 @@ static bool suits_engine(int what, const rush_conv *c)
     return what != GRAD_INPUT || !strides || icg == 1 || icg >= 8;
 }
 
-static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, const void *a, const void *b, const void *bias, void *to)
+static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
 {
     int64_t icg = c->in / c->groups;
     if (d == RUSH_F32 ? !suits_engine(what, c) : d != RUSH_BF16 || icg == 1 || !rush_engine_has_bf16()) return false;
@@ -144,7 +144,7 @@ static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, con
     double sums = (double)c->n * c->out * icg * c->kernel[0] * c->kernel[1] * c->kernel[2] * c->result[0] * c->result[1] * c->result[2];
     bool alone = sums < (what == GRAD_WEIGHT ? SMALL_SUMS : TINY_SUMS) && !rush_now.alone;
     if (alone) rush_parallel_alone(true);
-    bool done = rush_engine_conv(what, c, d, last, a, b, bias, to);
+    bool done = rush_engine_conv(what, c, d, last, weight_last, a, b, bias, to);
     if (alone) rush_parallel_alone(false);
     return done;
 }
@@ -152,7 +152,7 @@ static bool by_engine(int what, const rush_conv *c, rush_dtype d, bool last, con
 /* Contiguous, real, of a kernel's type. */
 static void product_real(int what, const rush_conv *c, rush_dtype d, const void *a, const void *b, const void *bias, void *to)
 {
-    if (d == RUSH_F32 && by_engine(what, c, d, false, a, b, bias, to)) return;
+    if (d == RUSH_F32 && by_engine(what, c, d, false, false, a, b, bias, to)) return;
     if (d == RUSH_F32) {
         if (what == FORWARD) rush_k_conv->forward_f32(c, a, b, bias, to);
         else if (what == GRAD_INPUT) rush_k_conv->grad_input_f32(c, a, b, to);
@@ -240,11 +240,12 @@ static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tenso
     bool images = what == GRAD_WEIGHT ? is_last(a) || is_last(b) : is_last(to);
     if (!images || (d != RUSH_F32 && d != RUSH_BF16)) return 0;
     a = as_last(a);
-    b = what == GRAD_WEIGHT ? as_last(b) : rush_contiguous_copy(b);
+    bool weight_last = what != GRAD_WEIGHT && is_last(b) && !(b->flags & RUSH_T_NEG);
+    b = what == GRAD_WEIGHT ? as_last(b) : weight_last ? b : rush_contiguous_copy(b);
     rush_tensor *y = what != GRAD_WEIGHT || rush_contiguous(to) ? to : rush_tensor_new(d, to->device, to->ndim, to->size);
     if (bias) bias = rush_contiguous_copy(bias);
     if (rush_failed()) return -1;
-    if (!by_engine(what, c, d, true, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y))) return 0;
+    if (!by_engine(what, c, d, true, weight_last, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y))) return 0;
     if (bias && what != FORWARD && add_bias(y, bias)) return -1;
     return y == to || !rush_copy_into(to, y) ? 1 : -1;
 }
@@ -264,7 +265,7 @@ static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b,
     if (d == RUSH_BF16 && rush_contiguous(to)) {
         rush_tensor *ca = rush_contiguous_copy(a), *cb = rush_contiguous_copy(b), *cs = bias ? rush_contiguous_copy(bias) : NULL;
         if (rush_failed()) return -1;
-        if (by_engine(what, c, d, false, rush_ptr(ca), rush_ptr(cb), cs && what == FORWARD ? rush_ptr(cs) : NULL, rush_ptr(to)))
+        if (by_engine(what, c, d, false, false, rush_ptr(ca), rush_ptr(cb), cs && what == FORWARD ? rush_ptr(cs) : NULL, rush_ptr(to)))
             return cs && what != FORWARD ? add_bias(to, cs) : 0;
     }
     a = rush_cast_copy(a, in);
@@ -375,7 +376,7 @@ static bool both_gradients(const rush_conv *c, rush_tensor *g, rush_tensor *x, r
     if (!plain || !g->numel || !x->numel || is_last(g) || is_last(x)) return false;
     g = rush_contiguous_copy(g);
     x = rush_contiguous_copy(x);
-    return g && x && by_engine(GRAD_WEIGHT, c, RUSH_F32, false, rush_ptr(g), rush_ptr(x), rush_ptr(gb), rush_ptr(gw));
+    return g && x && by_engine(GRAD_WEIGHT, c, RUSH_F32, false, false, rush_ptr(g), rush_ptr(x), rush_ptr(gb), rush_ptr(gw));
 }
 
 static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
