@@ -86,6 +86,45 @@ RUSH_HOT void rush_storage_drop(rush_storage *s)
     else rush_small_free(s, sizeof *s);
 }
 
+/* ---- contents that change no more ---- */
+
+typedef struct settled {
+    rush_device device;
+    void *data;
+    size_t block;
+    void (*release)(void *);
+    void *owner;
+    _Atomic(rush_kept *) kept;
+} settled;
+
+static void end_settled(void *owner)
+{
+    settled *c = owner;
+    rush_kept *kept = atomic_load(&c->kept);
+    if (kept) kept->end(kept);
+    if (c->block) give_back(c->device, c->data, c->block);
+    else if (c->release) c->release(c->owner);
+    rush_free(c);
+}
+
+int rush_storage_settle(rush_storage *s)
+{
+    if (s->own || s->release == end_settled || !rush_storage_data(s)) return rush_failed() ? -1 : 0;
+    settled *c = rush_calloc(1, sizeof *c);
+    if (!c) return -1;
+    c->device = s->device, c->data = s->data, c->block = s->block, c->release = s->release, c->owner = s->owner;
+    s->resizable = false;
+    s->block = 0;
+    s->release = end_settled;
+    s->owner = c;
+    return 0;
+}
+
+_Atomic(rush_kept *) *rush_storage_kept(const rush_storage *s)
+{
+    return s->release == end_settled ? &((settled *)s->owner)->kept : NULL;
+}
+
 rush_storage *rush_storage_lend(rush_storage *s)
 {
     rush_storage_keep(s);

@@ -118,6 +118,14 @@ RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);
 /* Keeps a storage whose memory somebody points to, at its place; and the end of that. */
 RUSH_PY rush_storage *rush_storage_lend(rush_storage *);
 RUSH_PY void rush_storage_unlend(rush_storage *);
+/* Says that the contents change no more, as those of a frozen program's weights: what an engine makes of them may be kept until the
+ * storage ends. 0, or -1 and an error. */
+int rush_storage_settle(rush_storage *);
+typedef struct rush_kept {
+    void (*end)(struct rush_kept *);
+    unsigned version; /* of the storage that it was made of: a write after all makes it void */
+} rush_kept;
+_Atomic(rush_kept *) *rush_storage_kept(const rush_storage *); /* NULL: the contents may change */
 RUSH_PY void rush_storage_keep(rush_storage *);
 RUSH_PY void rush_storage_drop(rush_storage *);
 

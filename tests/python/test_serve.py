@@ -291,3 +291,24 @@ def test_key_and_end(tmp_path):
         s.sendall(body[20:].encode())
         assert s.recv(4096).startswith(b"HTTP/1.1 200 OK")
     assert server.process.wait(timeout=60) == 0
+
+
+def test_weights_of_convolutions_are_kept_in_the_engine_s_layout(tmp_path):
+    """The same answers at each size and at each call, whichever size was first."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3, 2), torch.nn.Conv2d(64, 16, 1), torch.nn.ReLU()).eval()
+    torch.export.save(torch.export.export(net, (torch.randn(2, 16, 9, 9),), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},)), tmp_path / "net.pt2")
+    server = Server(tmp_path)
+    try:
+        def one(seed):
+            x = torch.randn(1 + seed % 5, 16, 9, 9, generator=torch.Generator().manual_seed(seed))
+            body = json.dumps({"inputs": [{"name": "input", "datatype": "FP32", "shape": list(x.shape), "data": x.flatten().tolist()}]})
+            status, answer, _ = server.ask("POST", "/v2/models/net/infer", body)
+            assert status == 200, answer
+            with torch.no_grad():
+                want = net(x)
+            assert (torch.tensor(json.loads(answer)["outputs"][0]["data"]).view(want.shape) - want).abs().max() < 1e-5
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(one, range(20)))
+    finally:
+        server.end()

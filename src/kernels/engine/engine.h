@@ -31,6 +31,9 @@ enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
 /* Until the next call, data (an operand of several products) does not change: its reordered form is kept. NULL ends it. */
 void rush_engine_share(const void *data);
 
+/* Until the next call, `data` lies in this storage: if that is settled, its reordered form is kept beside it. NULL ends it. */
+void rush_engine_settled(const rush_storage *, const void *data);
+
 bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to);
 
 #endif

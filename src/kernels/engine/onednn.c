@@ -11,6 +11,7 @@
 
 #if RUSH_HAS_ONEDNN
 #include "kernels/engine/onednn.h"
+#include "tensor/tensor.h"
 
 #include <pthread.h>
 
@@ -31,6 +32,9 @@ typedef struct thread_cache {
         void *block;
         size_t got;
     } shared;
+    /* what rush_engine_settled() named for the next run */
+    const rush_storage *storage;
+    const void *in_storage;
 } thread_cache;
 
 static _Thread_local thread_cache *mine;
@@ -239,6 +243,53 @@ static void give_room(thread_cache *c, const rush_mem *m, const void *data, void
     c->shared.got = got;
 }
 
+void rush_engine_settled(const rush_storage *s, const void *data)
+{
+    thread_cache *c = s && rush_storage_kept(s) ? cache() : mine;
+    if (c) c->storage = s && rush_storage_kept(s) ? s : NULL, c->in_storage = data;
+}
+
+/* A settled operand in a primitive's layout, beside its storage. The first layout that is asked for is the one that is kept. */
+typedef struct kept_form {
+    rush_kept base;
+    rush_desc layout;
+    void *block;
+    size_t got;
+} kept_form;
+
+static void end_kept(rush_kept *base)
+{
+    kept_form *k = (kept_form *)base;
+    dnnl_memory_desc_destroy(k->layout);
+    rush_block_free(k->block, k->got);
+    free(k);
+}
+
+static void *kept_form_of(const rush_storage *s, const rush_mem *m)
+{
+    rush_const_desc layout;
+    const kept_form *k = (const kept_form *)atomic_load(rush_storage_kept(s));
+    bool fits = k && k->base.version == atomic_load(&s->version) && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
+                dnnl_memory_desc_equal(layout, k->layout);
+    return fits ? k->block : NULL;
+}
+
+/* Takes the block over, unless there is no memory or another thread was faster. */
+static bool keep_form(const rush_storage *s, const rush_mem *m, void *block, size_t got)
+{
+    rush_const_desc layout;
+    rush_kept *none = NULL;
+    kept_form *k = atomic_load(rush_storage_kept(s)) ? NULL : malloc(sizeof *k);
+    if (!k) return false;
+    *k = (kept_form){{end_kept, atomic_load(&s->version)}, NULL, block, got};
+    if (dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success && dnnl_memory_desc_clone(&k->layout, layout) == dnnl_success) {
+        if (atomic_compare_exchange_strong(rush_storage_kept(s), &none, &k->base)) return true;
+        dnnl_memory_desc_destroy(k->layout);
+    }
+    free(k);
+    return false;
+}
+
 /* Room for other layouts is taken for the run only: the allocator hands the next layer the same, still cached, block. */
 bool rush_primitive_run(rush_primitive *p, void *const *data)
 {
@@ -258,8 +309,15 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
             ok = dnnl_memory_set_data_handle(m->mem, c->shared.block) == dnnl_success;
             continue;
         }
+        bool keeps = c->storage && !m->result && data[i] == c->in_storage;
+        void *form = keeps ? kept_form_of(c->storage, m) : NULL;
+        if (form) {
+            ok = dnnl_memory_set_data_handle(m->mem, form) == dnnl_success;
+            continue;
+        }
         block[i] = rush_block_alloc(m->size, &got[i]);
         ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream, data[i], block[i]));
+        if (ok && keeps && keep_form(c->storage, m, block[i], got[i])) block[i] = NULL;
     }
     ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
     for (int i = 0; i < p->nmem; ++i) {
@@ -291,6 +349,11 @@ bool rush_engine_has_bf16(void)
 bool rush_engine_has_bf16(void)
 {
     return false;
+}
+
+void rush_engine_settled(const rush_storage *s, const void *data)
+{
+    (void)s, (void)data;
 }
 
 void rush_engine_share(const void *data)

@@ -250,8 +250,7 @@ static int product_last(int what, const rush_conv *c, rush_tensor *a, rush_tenso
     return y == to || !rush_copy_into(to, y) ? 1 : -1;
 }
 
-/* Result `to` of any strides from tensors of any strides and one dtype; bias may be NULL. */
-static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, rush_tensor *bias, rush_tensor *to)
+static int product_of(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, rush_tensor *bias, rush_tensor *to)
 {
     rush_dtype d = to->dtype, in = rush_dtypes[d].category <= 1 ? RUSH_I64 : d == RUSH_F16 || d == RUSH_BF16 ? RUSH_F32 : d;
     if (!to->numel) return 0;
@@ -277,6 +276,15 @@ static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b,
     if (!cplx) product_real(what, c, in, rush_ptr(a), rush_ptr(b), bias && what == FORWARD ? rush_ptr(bias) : NULL, rush_ptr(y));
     if (rush_failed() || (bias && (cplx || what != FORWARD) && add_bias(y, bias))) return -1;
     return direct ? 0 : rush_copy_into(to, y);
+}
+
+/* Result `to` of any strides from tensors of any strides and one dtype; bias may be NULL. */
+static int product(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, rush_tensor *bias, rush_tensor *to)
+{
+    if (what == FORWARD) rush_engine_settled(b->storage, rush_ptr(b));
+    int failed = product_of(what, c, a, b, bias, to);
+    rush_engine_settled(NULL, NULL);
+    return failed;
 }
 
 /* ---- convolution ---- */
