@@ -9,6 +9,7 @@ static const rush_graph_pass *const passes[] = {
     &rush_pass_common,
     &rush_pass_constants,
     &rush_pass_batch_norm,
+    &rush_pass_layout,
     &rush_pass_dead,
 };
 

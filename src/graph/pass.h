@@ -10,7 +10,7 @@ typedef struct rush_graph_pass {
     int (*run)(rush_module *, rush_program *); /* how many changes; -1 and an error */
 } rush_graph_pass;
 
-extern const rush_graph_pass rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_dead;
+extern const rush_graph_pass rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_layout, rush_pass_dead;
 
 /* All of the list, those for frozen programs too if it is one. 0, or -1 and an error. */
 int rush_passes_run(rush_module *, rush_program *, bool frozen);

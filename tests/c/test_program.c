@@ -186,6 +186,31 @@ static void a_frozen_program_has_fewer_nodes(void **state)
     }
 }
 
+/* Pictures are brought to lie with their channels last once, and back before what might notice; results lie as they did. */
+static void pictures_between_convolutions_have_their_channels_last(void **state)
+{
+    rush_scope() {
+        rush_module *plain = rush_program_load(file("pictures", ".pt2")), *frozen = rush_program_load(file("pictures", ".pt2"));
+        rush_state in = rush_npz_load(file("pictures", "_in.npz")), want = rush_npz_load(file("pictures", "_out.npz"));
+        rush_tensor *as_captured[8], *got[8];
+        rush_grad_enabled_set(false);
+        rush_module_eval(plain), rush_module_eval(frozen);
+        assert_int_equal(rush_program_freeze(frozen), 0);
+        for (int k = 0; k < 2; ++k) { /* at first weights are packed, then they are kept */
+            assert_int_equal(rush_forward_all(plain, in.n, in.tensor, as_captured), want.n);
+            assert_int_equal(rush_forward_all(frozen, in.n, in.tensor, got), want.n);
+            for (int i = 0; i < want.n; ++i) {
+                assert_true(differs(got[i], want.tensor[i]) < 1e-5);
+                for (int d = 0; d < rush_ndim(got[i]); ++d) assert_int_equal(rush_strides(got[i])[d], rush_strides(as_captured[i])[d]);
+            }
+        }
+        count_in(rush_program_text(plain), "aten.contiguous.default", 0);
+        count_in(rush_program_text(frozen), "channels_last: float32", 1); /* the input; what convolutions give is last already */
+        count_in(rush_program_text(frozen), "plain: float32", 3);         /* for view and as a result, which share one, in groups, few channels, permute */
+        rush_grad_enabled_set(true);
+    }
+}
+
 /* Values are given up for results where that is not seen: inputs, parameters and results that are read again stay. */
 static void runs_do_not_touch_what_is_given(void **state)
 {
@@ -273,7 +298,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_pytorchs), cmocka_unit_test(training_is_pytorchs), cmocka_unit_test(sizes_may_vary_as_captured),
         cmocka_unit_test(what_does_not_fit_is_an_error), cmocka_unit_test(the_graph_reads_like_code), cmocka_unit_test(sizes_are_pythons_numbers),
-        cmocka_unit_test(graphs_are_checked), cmocka_unit_test(loops_run_and_have_gradients), cmocka_unit_test(a_frozen_program_has_fewer_nodes), cmocka_unit_test(runs_do_not_touch_what_is_given),
+        cmocka_unit_test(graphs_are_checked), cmocka_unit_test(loops_run_and_have_gradients), cmocka_unit_test(a_frozen_program_has_fewer_nodes),
+        cmocka_unit_test(pictures_between_convolutions_have_their_channels_last), cmocka_unit_test(runs_do_not_touch_what_is_given),
         cmocka_unit_test(archives_begin_with_files_and_end_with_labels),
     };
     return SUITE(tests);
