@@ -1,5 +1,6 @@
 /* c_write.c - a program as one C99 file: the recorded calls as lines, their buffers laid out in arrays, the weights as numbers. */
 #include "graph/c_text.h"
+#include "graph/pass.h"
 #include "op/formula.h"
 #include "op/missing.h"
 #include <rushlight.h>
@@ -459,7 +460,7 @@ static int save(writer *w, rush_module *m, const char *path)
     RUSH_CHECK(!w->o->train || !strcmp(w->o->train, "sgd") || !strcmp(w->o->train, "adam"), RUSH_VALUE_ERROR, "the optimizer '%s': there are sgd and adam", w->o->train);
     RUSH_CHECK(!(w->o->train && w->o->int8), RUSH_VALUE_ERROR, "weights of 8 bits cannot be trained");
     RUSH_CHECK(m && m->kind == &rush_program_kind, RUSH_TYPE_ERROR, "the module is no program of a graph");
-    if (!w->o->train && rush_program_freeze(m)) return -1;
+    if (!w->o->train && rush_passes_run(m, m->data, RUSH_PASS_FROZEN)) return -1;
     rush_missing missing = {0};
     if (find_decisions(((rush_program *)m->data)->graph, &missing)) return tell_missing(&missing);
     w->parameters = rush_parameters(m);

@@ -13,10 +13,10 @@ static const rush_graph_pass *const passes[] = {
     &rush_pass_dead,
 };
 
-int rush_passes_run(rush_module *m, rush_program *p, bool frozen)
+int rush_passes_run(rush_module *m, rush_program *p, enum rush_pass_when most)
 {
     for (size_t i = 0; i < RUSH_COUNT(passes); ++i) {
-        if (passes[i]->frozen && !frozen) continue;
+        if (passes[i]->when > most) continue;
         size_t mark = rush_scope_open();
         int changes = passes[i]->run(m, p);
         rush_scope_close(mark);

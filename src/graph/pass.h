@@ -4,16 +4,19 @@
 
 #include "graph/program.h"
 
+/* For every program; for those whose tensors are constants, since nothing is trained any more; for those of them that our kernels run. */
+enum rush_pass_when { RUSH_PASS_ALWAYS, RUSH_PASS_FROZEN, RUSH_PASS_RUN };
+
 typedef struct rush_graph_pass {
     const char *name;
-    bool frozen; /* takes the program's tensors for constants: nothing is trained any more */
+    enum rush_pass_when when;
     int (*run)(rush_module *, rush_program *); /* how many changes; -1 and an error */
 } rush_graph_pass;
 
 extern const rush_graph_pass rush_pass_common, rush_pass_constants, rush_pass_batch_norm, rush_pass_layout, rush_pass_dead;
 
-/* All of the list, those for frozen programs too if it is one. 0, or -1 and an error. */
-int rush_passes_run(rush_module *, rush_program *, bool frozen);
+/* Those of the list that are up to `most`. 0, or -1 and an error. */
+int rush_passes_run(rush_module *, rush_program *, enum rush_pass_when most);
 
 /* ---- for passes ---- */
 uint32_t *rush_graph_uses(const rush_graph *);  /* per value: operands that are it, results of the graph among them; in the scope */

@@ -99,4 +99,4 @@ static int run(rush_module *m, rush_program *p)
     return changes;
 }
 
-const rush_graph_pass rush_pass_batch_norm = {.name = "batch normalisation", .frozen = true, .run = run};
+const rush_graph_pass rush_pass_batch_norm = {.name = "batch normalisation", .when = RUSH_PASS_FROZEN, .run = run};

@@ -101,4 +101,4 @@ static int run(rush_module *m, rush_program *p)
     return changes;
 }
 
-const rush_graph_pass rush_pass_constants = {.name = "constants", .frozen = true, .run = run};
+const rush_graph_pass rush_pass_constants = {.name = "constants", .when = RUSH_PASS_FROZEN, .run = run};

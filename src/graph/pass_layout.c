@@ -128,4 +128,4 @@ static int run(rush_module *m, rush_program *program)
     return (int)p.changes;
 }
 
-const rush_graph_pass rush_pass_layout = {.name = "layout", .frozen = true, .run = run};
+const rush_graph_pass rush_pass_layout = {.name = "layout", .when = RUSH_PASS_RUN, .run = run};

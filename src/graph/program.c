@@ -227,7 +227,7 @@ int rush_program_freeze(rush_module *m)
 {
     if (rush_failed()) return -1;
     rush_program *p = program_of(m);
-    if (!p || rush_passes_run(m, p, true)) return -1;
+    if (!p || rush_passes_run(m, p, RUSH_PASS_RUN)) return -1;
     for (uint32_t i = 0; i < p->graph->nin; ++i) {
         rush_tensor *t = rush_program_tensor(p, p->graph->in[i]);
         if (t && t->device.type == RUSH_CPU && t->storage && rush_storage_settle(t->storage)) return -1;

@@ -233,7 +233,7 @@ static int read_program(reader *r)
     if (!(r->weights = read_json(r, "data/weights/", "_weights_config.json")) || !(r->constants = read_json(r, "data/constants/", "_constants_config.json"))) return -1;
     const rush_json *inputs = rush_json_get(signature, "input_specs");
     if (read_inputs(r, inputs) || read_results(r, inputs, rush_json_get(signature, "output_specs")) || read_ranges(r, rush_json_get(r->json, "range_constraints"))) return -1;
-    return rush_passes_run(r->module, r->p, false);
+    return rush_passes_run(r->module, r->p, RUSH_PASS_ALWAYS);
 }
 
 rush_module *rush_pt2_load(const char *path)

@@ -25,7 +25,7 @@ def built(folder, name):
     return ctypes.CDLL(str(folder / f"{name}.so"))
 
 
-@pytest.mark.parametrize("name, options, bound", [("cnn", [], 1e-5), ("mlp", [], 1e-5), ("cnn", ["--int8"], 0.1)])
+@pytest.mark.parametrize("name, options, bound", [("cnn", [], 1e-5), ("mlp", [], 1e-5), ("pictures", [], 1e-5), ("cnn", ["--int8"], 0.1)])
 def test_the_c_file_gives_the_programs_numbers(tmp_path, name, options, bound):
     x, want = (list(np.load(DATA / f"{name}_{end}.npz").values()) for end in ("in", "out"))
     told = command(DATA / f"{name}.pt2", "-o", tmp_path / "net.c", "--size", str(x[0].shape[0]), *options)
