@@ -116,3 +116,26 @@ def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_pa
     (tmp_path / "net.onnx").write_bytes(whole[:at] + b"kernel\0shape" + whole[at + 12:])
     told = command(tmp_path / "net.onnx", "-o", tmp_path / "net.c")
     assert told.returncode == 1 and "a name is long, or holds a zero" in told.stderr
+
+
+def test_frozen_weights_that_share_memory(tmp_path):
+    """Parts of one parameter, of the same sizes: what the engine keeps of one is not taken for the other."""
+    import rushlight as torch
+    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(torch._C.__file__)).parent.parent / "rushlight"
+    if not here.exists():
+        pytest.skip("the command is not there")
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(32, 16, 3, 3) / 12)
+
+        def forward(self, x):
+            return torch.conv2d(torch.conv2d(x, self.w[:16], padding=1), self.w[16:], padding=1)
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(2, 16, 9, 9)
+    torch.export.save(torch.export.export(net, (x,)), tmp_path / "net.pt2")
+    np.savez(tmp_path / "in.npz", in0=x.numpy())
+    subprocess.run([here, "run", tmp_path / "net.pt2", tmp_path / "in.npz", "--frozen", "-o", tmp_path / "out.npz"], check=True)
+    with torch.no_grad():
+        assert np.abs(np.load(tmp_path / "out.npz")["out0"] - net(x).numpy()).max() < 1e-5

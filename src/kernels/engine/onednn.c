@@ -249,9 +249,10 @@ void rush_engine_settled(const rush_storage *s, const void *data)
     if (c) c->storage = s && rush_storage_kept(s) ? s : NULL, c->in_storage = data;
 }
 
-/* A settled operand in a primitive's layout, beside its storage. The first layout that is asked for is the one that is kept. */
+/* A settled operand in a primitive's layout, beside its storage. The first that is asked for is the one that is kept. */
 typedef struct kept_form {
     rush_kept base;
+    const void *data; /* where in the storage it lies */
     rush_desc layout;
     void *block;
     size_t got;
@@ -265,23 +266,23 @@ static void end_kept(rush_kept *base)
     free(k);
 }
 
-static void *kept_form_of(const rush_storage *s, const rush_mem *m)
+static void *kept_form_of(const rush_storage *s, const rush_mem *m, const void *data)
 {
     rush_const_desc layout;
     const kept_form *k = (const kept_form *)atomic_load(rush_storage_kept(s));
-    bool fits = k && k->base.version == atomic_load(&s->version) && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
+    bool fits = k && k->data == data && k->base.version == atomic_load(&s->version) && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
                 dnnl_memory_desc_equal(layout, k->layout);
     return fits ? k->block : NULL;
 }
 
 /* Takes the block over, unless there is no memory or another thread was faster. */
-static bool keep_form(const rush_storage *s, const rush_mem *m, void *block, size_t got)
+static bool keep_form(const rush_storage *s, const rush_mem *m, const void *data, void *block, size_t got)
 {
     rush_const_desc layout;
     rush_kept *none = NULL;
     kept_form *k = atomic_load(rush_storage_kept(s)) ? NULL : malloc(sizeof *k);
     if (!k) return false;
-    *k = (kept_form){{end_kept, atomic_load(&s->version)}, NULL, block, got};
+    *k = (kept_form){{end_kept, atomic_load(&s->version)}, data, NULL, block, got};
     if (dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success && dnnl_memory_desc_clone(&k->layout, layout) == dnnl_success) {
         if (atomic_compare_exchange_strong(rush_storage_kept(s), &none, &k->base)) return true;
         dnnl_memory_desc_destroy(k->layout);
@@ -310,14 +311,14 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
             continue;
         }
         bool keeps = c->storage && !m->result && data[i] == c->in_storage;
-        void *form = keeps ? kept_form_of(c->storage, m) : NULL;
+        void *form = keeps ? kept_form_of(c->storage, m, data[i]) : NULL;
         if (form) {
             ok = dnnl_memory_set_data_handle(m->mem, form) == dnnl_success;
             continue;
         }
         block[i] = rush_block_alloc(m->size, &got[i]);
         ok = block[i] && dnnl_memory_set_data_handle(m->mem, block[i]) == dnnl_success && (m->result || reorder(m, stream, data[i], block[i]));
-        if (ok && keeps && keep_form(c->storage, m, block[i], got[i])) block[i] = NULL;
+        if (ok && keeps && keep_form(c->storage, m, data[i], block[i], got[i])) block[i] = NULL;
     }
     ok = ok && dnnl_primitive_execute(p->p, stream, p->nmem, args) == dnnl_success;
     for (int i = 0; i < p->nmem; ++i) {
