@@ -11,11 +11,19 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "programs"
 COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
 
 
-def command(*args):
+def rushlight_command():
+    """Where it is; skips the test if it is not built."""
     import rushlight
     here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(rushlight._C.__file__)).parent.parent / "rushlight"
-    if not here.exists() or not shutil.which("cc"):
-        pytest.skip("the command or a compiler is not there")
+    if not here.exists():
+        pytest.skip("the command is not there")
+    return here
+
+
+def command(*args):
+    here = rushlight_command()
+    if not shutil.which("cc"):
+        pytest.skip("a compiler is not there")
     return subprocess.run([here, "compile", *args], capture_output=True, text=True)
 
 
@@ -89,8 +97,7 @@ def test_all_that_cannot_be_written_is_told_at_once(tmp_path):
 
 
 def test_pictures(tmp_path):
-    command("--help")  # skips where the command is not there
-    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(__import__("rushlight")._C.__file__)).parent.parent / "rushlight"
+    here = rushlight_command()
     svg, dot = (subprocess.run([here, "inspect", DATA / "cnn.pt2", how], capture_output=True, text=True, check=True).stdout for how in ("--svg", "--dot"))
     import xml.etree.ElementTree
     root = xml.etree.ElementTree.fromstring(svg)
@@ -100,8 +107,7 @@ def test_pictures(tmp_path):
 @pytest.mark.parametrize("name, node", [("scan", b"Scan"), ("map", b"Scan"), ("while", b"Loop")])
 def test_loops_are_written_for_onnx(tmp_path, name, node):
     """They are not read back: as all that is missing, with their names."""
-    command("--help")  # skips where the command is not there
-    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(__import__("rushlight")._C.__file__)).parent.parent / "rushlight"
+    here = rushlight_command()
     subprocess.run([here, "convert", DATA / f"{name}.pt2", tmp_path / "net.onnx"], check=True)
     written = (tmp_path / "net.onnx").read_bytes()
     assert node in written and b"body" in written and (b"num_scan_inputs" in written) == (node == b"Scan")
@@ -121,9 +127,7 @@ def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_pa
 def test_frozen_weights_that_share_memory(tmp_path):
     """Parts of one parameter, of the same sizes: what the engine keeps of one is not taken for the other."""
     import rushlight as torch
-    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(torch._C.__file__)).parent.parent / "rushlight"
-    if not here.exists():
-        pytest.skip("the command is not there")
+    here = rushlight_command()
 
     class Net(torch.nn.Module):
         def __init__(self):

@@ -20,19 +20,21 @@
 #define CODE_BYTES (72u << 10) /* what a primitive weighs with its code: measured over 10,000 random products and convolutions */
 #define SHARED 64              /* primitives in oneDNN's own cache, for other threads; its default, 1024, keeps 70 MB */
 
+/* An operand in the layout that a primitive wanted it in. */
+typedef struct form {
+    const void *data; /* where it lies itself */
+    rush_desc layout;
+    void *block; /* NULL: there is none */
+    size_t got;
+} form;
+
 typedef struct thread_cache {
     rush_primitive *bucket[BUCKETS];
     size_t bytes;
     uint32_t chance;
     dnnl_stream_t stream;
-    /* what rush_engine_share() named, in the layout that the first primitive wanted it in */
-    struct {
-        const void *data;
-        rush_desc layout;
-        void *block;
-        size_t got;
-    } shared;
-    /* what rush_engine_settled() named for the next run */
+    form shared; /* what rush_engine_share() named */
+    /* what rush_engine_settled() named */
     const rush_storage *storage;
     const void *in_storage;
 } thread_cache;
@@ -209,83 +211,81 @@ static bool reorder(rush_mem *m, dnnl_stream_t stream, void *data, void *block)
     return dnnl_primitive_execute(m->reorder, stream, 2, args) == dnnl_success;
 }
 
+/* Is it what the memory wants of data? */
+static bool form_fits(const form *f, const rush_mem *m, const void *data)
+{
+    rush_const_desc layout;
+    return f->block && f->data == data && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success && dnnl_memory_desc_equal(layout, f->layout);
+}
+
+/* Takes the block over, unless there is no memory. */
+static bool form_take(form *f, const rush_mem *m, const void *data, void *block, size_t got)
+{
+    rush_const_desc layout;
+    rush_desc copy;
+    if (dnnl_memory_get_memory_desc(m->mem, &layout) != dnnl_success || dnnl_memory_desc_clone(&copy, layout) != dnnl_success) return false;
+    *f = (form){data, copy, block, got};
+    return true;
+}
+
+static void form_end(form *f)
+{
+    if (!f->block) return;
+    rush_block_free(f->block, f->got);
+    dnnl_memory_desc_destroy(f->layout);
+    f->block = NULL;
+}
+
 void rush_engine_share(const void *data)
 {
     thread_cache *c = cache();
     if (!c) return;
-    if (c->shared.block) {
-        rush_block_free(c->shared.block, c->shared.got);
-        dnnl_memory_desc_destroy(c->shared.layout);
-    }
-    c->shared.block = NULL;
+    form_end(&c->shared);
     c->shared.data = data;
-}
-
-static bool is_shared(const thread_cache *c, const rush_mem *m, const void *data)
-{
-    rush_const_desc layout;
-    return c->shared.block && data == c->shared.data && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
-           dnnl_memory_desc_equal(layout, c->shared.layout);
 }
 
 /* Frees the room of a run, or keeps it as the shared operand. */
 static void give_room(thread_cache *c, const rush_mem *m, const void *data, void *block, size_t got)
 {
-    rush_const_desc layout;
-    bool keep = c->shared.data && data == c->shared.data && !c->shared.block && !m->result &&
-                dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
-                dnnl_memory_desc_clone(&c->shared.layout, layout) == dnnl_success;
-    if (!keep) {
-        rush_block_free(block, got);
-        return;
-    }
-    c->shared.block = block;
-    c->shared.got = got;
+    bool wanted = c->shared.data && data == c->shared.data && !c->shared.block && !m->result;
+    if (!wanted || !form_take(&c->shared, m, data, block, got)) rush_block_free(block, got);
 }
 
 void rush_engine_settled(const rush_storage *s, const void *data)
 {
-    thread_cache *c = s && rush_storage_kept(s) ? cache() : mine;
-    if (c) c->storage = s && rush_storage_kept(s) ? s : NULL, c->in_storage = data;
+    if (s && !rush_storage_kept(s)) s = NULL;
+    thread_cache *c = s ? cache() : mine;
+    if (c) c->storage = s, c->in_storage = data;
 }
 
-/* A settled operand in a primitive's layout, beside its storage. The first that is asked for is the one that is kept. */
+/* A settled operand's form, beside its storage. The first that is asked for is the one that is kept. */
 typedef struct kept_form {
     rush_kept base;
-    const void *data; /* where in the storage it lies */
-    rush_desc layout;
-    void *block;
-    size_t got;
+    form form;
 } kept_form;
 
 static void end_kept(rush_kept *base)
 {
-    kept_form *k = (kept_form *)base;
-    dnnl_memory_desc_destroy(k->layout);
-    rush_block_free(k->block, k->got);
-    free(k);
+    form_end(&((kept_form *)base)->form);
+    free(base);
 }
 
 static void *kept_form_of(const rush_storage *s, const rush_mem *m, const void *data)
 {
-    rush_const_desc layout;
     const kept_form *k = (const kept_form *)atomic_load(rush_storage_kept(s));
-    bool fits = k && k->data == data && k->base.version == atomic_load(&s->version) && dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success &&
-                dnnl_memory_desc_equal(layout, k->layout);
-    return fits ? k->block : NULL;
+    return k && k->base.version == atomic_load(&s->version) && form_fits(&k->form, m, data) ? k->form.block : NULL;
 }
 
 /* Takes the block over, unless there is no memory or another thread was faster. */
 static bool keep_form(const rush_storage *s, const rush_mem *m, const void *data, void *block, size_t got)
 {
-    rush_const_desc layout;
     rush_kept *none = NULL;
     kept_form *k = atomic_load(rush_storage_kept(s)) ? NULL : malloc(sizeof *k);
     if (!k) return false;
-    *k = (kept_form){{end_kept, atomic_load(&s->version)}, data, NULL, block, got};
-    if (dnnl_memory_get_memory_desc(m->mem, &layout) == dnnl_success && dnnl_memory_desc_clone(&k->layout, layout) == dnnl_success) {
+    k->base = (rush_kept){end_kept, atomic_load(&s->version)};
+    if (form_take(&k->form, m, data, block, got)) {
         if (atomic_compare_exchange_strong(rush_storage_kept(s), &none, &k->base)) return true;
-        dnnl_memory_desc_destroy(k->layout);
+        dnnl_memory_desc_destroy(k->form.layout);
     }
     free(k);
     return false;
@@ -306,14 +306,10 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
         args[i] = (dnnl_exec_arg_t){m->arg, m->mem};
         dnnl_memory_set_data_handle(m->user ? m->user : m->mem, data[i]);
         if (!m->user) continue;
-        if (!m->result && is_shared(c, m, data[i])) {
-            ok = dnnl_memory_set_data_handle(m->mem, c->shared.block) == dnnl_success;
-            continue;
-        }
         bool keeps = c->storage && !m->result && data[i] == c->in_storage;
-        void *form = keeps ? kept_form_of(c->storage, m, data[i]) : NULL;
-        if (form) {
-            ok = dnnl_memory_set_data_handle(m->mem, form) == dnnl_success;
+        void *made = m->result ? NULL : form_fits(&c->shared, m, data[i]) ? c->shared.block : keeps ? kept_form_of(c->storage, m, data[i]) : NULL;
+        if (made) {
+            ok = dnnl_memory_set_data_handle(m->mem, made) == dnnl_success;
             continue;
         }
         block[i] = rush_block_alloc(m->size, &got[i]);
