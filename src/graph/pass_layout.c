@@ -17,18 +17,11 @@ typedef struct pass {
     const rush_op *conv, *convolution, *contiguous, *follows[RUSH_COUNT(follow)];
     bool *last;       /* per value: it lies with its channels last */
     uint32_t *plain;  /* per value: the same lying plainly, once that was made; RUSH_NO_VALUE: not yet */
-    uint32_t changes;
 } pass;
 
 static bool is_picture(const pass *p, const rush_operand *o) { return o->kind == RUSH_OPERAND_VALUE && p->g->value[o->value].ndim == 4; }
 
-static bool is_last(const pass *p, const rush_operand *o)
-{
-    if (o->kind == RUSH_OPERAND_VALUE) return p->last[o->value];
-    bool any = false;
-    for (uint32_t i = 0; o->kind == RUSH_OPERAND_LIST && i < o->n; ++i) any |= is_last(p, &o->item[i]);
-    return any;
-}
+static bool is_last(const pass *p, const rush_operand *o) { return o->kind == RUSH_OPERAND_VALUE && p->last[o->value]; }
 
 /* A convolution of pictures that the engine does, not in groups, for which there are loops of our own, and gives enough channels. */
 static bool convolves(const pass *p, const rush_graph_node *node)
@@ -39,7 +32,7 @@ static bool convolves(const pass *p, const rush_graph_node *node)
     return groups->kind == RUSH_OPERAND_CONSTANT && groups->constant.i == 1 && (y->dtype == RUSH_F32 || y->dtype == RUSH_BF16) && y->ndim == 4 && y->size[1].n >= FEW;
 }
 
-/* Does the result lie as the pictures that the node reads? All of them have to be pictures, or numbers. */
+/* Does the result lie with its channels last, because the first argument does, or all of a list of them? */
 static bool follows(const pass *p, const rush_graph_node *node)
 {
     bool known = false;
@@ -62,7 +55,6 @@ static uint32_t bring(pass *p, uint32_t at, uint32_t value, rush_memory_format f
     node->in[0] = (rush_operand){.kind = RUSH_OPERAND_VALUE, .value = value};
     node->in[1] = (rush_operand){.kind = RUSH_OPERAND_CONSTANT, .constant = {.kind = RUSH_V_MEMORY_FORMAT, .i = format}};
     node->out[0] = made;
-    ++p->changes;
     return made;
 }
 
@@ -71,7 +63,7 @@ static int make_plain(pass *p, uint32_t *at, rush_operand *o)
 {
     for (uint32_t i = 0; o->kind == RUSH_OPERAND_LIST && i < o->n; ++i)
         if (make_plain(p, at, &o->item[i])) return -1;
-    if (o->kind != RUSH_OPERAND_VALUE || !p->last[o->value]) return 0;
+    if (!is_last(p, o)) return 0;
     uint32_t value = o->value;
     if (p->plain[value] == RUSH_NO_VALUE && (p->plain[value] = bring(p, (*at)++, value, RUSH_CONTIGUOUS)) == RUSH_NO_VALUE) return -1;
     o->value = p->plain[value];
@@ -104,7 +96,7 @@ static int run(rush_module *m, rush_program *program)
 {
     pass p = {.g = program->graph, .conv = rush_op_find("conv2d"), .convolution = rush_op_find("convolution"), .contiguous = rush_op_find("contiguous")};
     rush_graph *g = p.g;
-    uint32_t convolutions = 0, most = 0;
+    uint32_t convolutions = 0, most = 0, before = g->nnodes;
     for (uint32_t k = 0; k < g->nnodes; ++k) {
         const rush_graph_node *node = &g->node[k];
         convolutions += convolves(&p, node);
@@ -125,7 +117,7 @@ static int run(rush_module *m, rush_program *program)
     uint32_t end = g->nnodes;
     for (uint32_t i = 0; i < g->nout; ++i)
         if (make_plain(&p, &end, &g->out[i])) return -1;
-    return (int)p.changes;
+    return (int)(g->nnodes - before);
 }
 
 const rush_graph_pass rush_pass_layout = {.name = "layout", .when = RUSH_PASS_RUN, .run = run};

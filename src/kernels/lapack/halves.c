@@ -1,9 +1,9 @@
 /* halves.c - triangular systems and LU factorisations by halves.
  *
  * LAPACK's own work on one thread here (lapack.c says why) and an LU of a few hundred rows gains from a second one. Cut
- * into halves, nearly all of the work is products, which our kernels do on all threads; LAPACK does the small ends, after
- * Toledo, "Locality of reference in LU decomposition with partial pivoting" (1997). Right-hand sides are cut into pieces
- * of a fixed width, so that results do not depend on the number of threads. Complex matrices are not cut: LAPACK solves them.
+ * into halves, nearly all of the work is products, which our kernels do on all threads, after Toledo, "Locality of reference
+ * in LU decomposition with partial pivoting" (1997). LAPACK does the small ends of an LU, systems of few right-hand sides and
+ * complex ones. Right-hand sides are cut into pieces of a fixed width, so that results do not depend on the number of threads.
  */
 #include "config.h"
 #include "kernels/cpu/gemm.h"
