@@ -30,6 +30,14 @@ for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": la
                 "masked": lambda t: t[t > 0], "take": lambda t: t[[3, 1], :5], "gather": lambda t: t.gather(1, (t.abs() * 100).long()), "index_select": lambda t: t.index_select(1, torch.tensor([2, 0], device=t.device)), "sort": lambda t: t.sort(1), "dropout": lambda t: F.dropout(t, 0.0),
                 "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float()}.items():
     same(name, f, x)
+same("product", lambda t: t[:, :70] @ t[:, :70].t(), x)
+same("sorted", lambda t: t.sort(stable=True), x)
+same("sorted columns", lambda t: t[:, :37].sort(0), x)
+same("transform", lambda t: torch.fft.fft(t[:, :60]).abs(), x)
+same("convolution", lambda t: F.conv2d(t, t[:, :, :3, :3].contiguous(), padding=1), images)
+same("up", lambda t: F.conv_transpose2d(t, t[0, :, None, :3, :3].contiguous(), stride=2), images)
+same("layer", lambda t: torch.gru(t[:, :4].reshape(37, 1, 4), t[:1, :4].reshape(1, 1, 4), [t[:12, :4], t[:12, :4], t[:12, 0], t[:12, 1]], True, 1, 0.0, False, False, False), x)
+same("bags", lambda t: F.embedding_bag(torch.arange(6, device=t.device), t[:, :6].contiguous(), torch.tensor([0, 2, 2], device=t.device), mode="sum"), x)
 same("pieces", lambda t: (t.sum(), t.sum(1), t.argmax(1)), big)
 for name, f in {"max_pool": lambda t: F.max_pool2d(t, 3, 2, 1), "avg_pool": lambda t: F.avg_pool2d(t, 3, 2, 1, count_include_pad=False), "adaptive": lambda t: F.adaptive_avg_pool2d(t, (4, 3)), "pad": lambda t: F.pad(t, (2, 1, 1, 0), mode="reflect"),
                 "bilinear": lambda t: F.interpolate(t, (13, 7), mode="bilinear"), "nearest": lambda t: F.interpolate(t, (13, 7))}.items():
@@ -62,6 +70,17 @@ FAULTS = [
     ("barrier between the steps of a scan", "scan.cu", BARRIER, "", 2),
     ("barrier before a scan's memory is used again", "scan.cu", BARRIER, "", 3),
     ("barrier that only some threads reach", "norm.cu", BARRIER, "if (threadIdx.x & 1) __syncthreads();", 1),
+    ("barrier after a product's slices are read", "product.cu", BARRIER, "", 0),
+    ("barrier before a product's slices are written again", "product.cu", BARRIER, "", 1),
+    ("barrier after a tile is filled", "sort.cu", BARRIER, "", 0),
+    ("barrier between the steps of a tile's network", "sort.cu", BARRIER, "", 1),
+    ("product leaves the last column out", "product.cu", "column + x + c >= p.n) continue", "column + x + c >= p.n - 1) continue", 0),
+    ("an element is merged behind its equals' run", "sort.cu", "high = other + p.run < p.n ? other + p.run : p.n", "high = other + p.run < p.n ? other + p.run - 1 : p.n", 0),
+    ("window of a convolution begins one element late", "window.cu", "p.stride[d] - p.before[d] + k[d]", "p.stride[d] - p.before[d] + 1 + k[d]", 0),
+    ("image takes what lies beside its columns", "window.cu", "place < p.result[d];\n                far", "place <= p.result[d];\n                far", 0),
+    ("step of a transform turns the other way", "fft.cu", "p.radix, p.sign);", "p.radix, -p.sign);", 0),
+    ("cell weighs the wrong product", "cell.cu", "r * product[2 * h]", "z * product[2 * h]", 0),
+    ("bag takes the first row of the next one", "look.cu", "j < end; j++", "j <= end; j++", 0),
     ("scan writes one element too many", "scan.cu", "if (i >= p.length) continue;", "if (i > p.length) continue;", 0),
     ("conversion writes one element too many", "misc.cu", "i < w.n; i += ALL", "i <= w.n; i += ALL", 0),
     ("fold leaves the last element out", "fold.cu", "i < end; i += step", "i < end - 1; i += step", 0),

@@ -124,7 +124,7 @@ static PyMethodDef functions[] = {
     {"_cuda_memory_reset_peak", memory_reset_peak, METH_O, "Peaks begin anew from what is taken."},
     {"_cuda_memory_fraction", memory_fraction, METH_VARARGS, "_cuda_memory_fraction(index, part): no more than that part of the device is taken."},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
-    {"_cuda_library", library, METH_NOARGS, "The operations that are left to libraries, separated by blanks."},
+    {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},
     {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
     {NULL}};
 

@@ -9,9 +9,8 @@ typedef struct cuda_kernel {
     rush_kernel kernel;
 } cuda_kernel;
 
-extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[];
-int cuda_library_put(void);
-rush_kernel cuda_product(const char *op); /* product.c: by cuBLASLt; NULL: not connected */
+extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[], cuda_product_kernels[], cuda_convolve_kernels[], cuda_sort_kernels[], cuda_layer_kernels[], cuda_fft_kernels[],
+    cuda_look_kernels[];
 int cuda_host_put(void);
 void cuda_host_run(const rush_op *, const rush_value *in, rush_value *out); /* host.c: between copies */
 uint64_t cuda_random_seed(rush_device, rush_generator *); /* random.c; NULL: the device's */

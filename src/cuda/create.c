@@ -64,14 +64,6 @@ static void complex_of(const rush_op *op, const rush_value *in, rush_value *out)
 
 /* ---- running sums and the like ---- */
 
-static const char *scan_word(rush_dtype d)
-{
-    const rush_dtype_info *i = &rush_dtypes[d];
-    if (i->category < 2) return "i64";
-    if (i->category == 3) return d == RUSH_C128 ? "c128" : "c64";
-    return d == RUSH_F64 ? "f64" : "f32";
-}
-
 static int run_scan(const char *name, const rush_tensor *x, int64_t at, rush_tensor *y, rush_tensor *index)
 {
     char kernel[32];
@@ -90,8 +82,7 @@ static int run_scan(const char *name, const rush_tensor *x, int64_t at, rush_ten
         p.size[p.ndim] = x->size[d], p.in[p.ndim] = in, p.out[p.ndim] = out, p.at[p.ndim++] = to;
         p.lines *= x->size[d];
     }
-    const char *word = scan_word(y->dtype);
-    snprintf(kernel, sizeof kernel, "%s_%s", name, word);
+    snprintf(kernel, sizeof kernel, "%s_%s", name, cuda_word(y->dtype));
     return cuda_launch_blocks(x->device, kernel, &p, p.lines);
 }
 

@@ -50,6 +50,7 @@ int cuda_walk_make(cuda_walk *, int nout, int n, const rush_value *operand, cons
 int cuda_rows_run(const char *kernel, int nout, int n, const rush_value *operand, const uint8_t *compute, cuda_rows *);
 int cuda_convert(rush_tensor *to, const rush_tensor *from);
 int cuda_fill(rush_tensor *, rush_value number);
+int cuda_multiply(rush_tensor *a, rush_tensor *b, rush_tensor *d, rush_tensor *c, rush_value alpha, rush_value beta); /* product.c */
 int cuda_sample_into(rush_tensor *, const struct sampler *, rush_generator *); /* random.c */
 /* window.c */
 int cuda_pool(rush_pool_kind, const rush_pool *, const rush_tensor *x, rush_tensor *y, rush_tensor *index);
@@ -60,14 +61,19 @@ int cuda_pad(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
 int cuda_steps_run(const rush_step_work *, rush_device); /* optim.c */
 extern const rush_tables cuda_tables;
 
+/* The end of the name of a kernel that computes in the widest type of t's kind, halves in float. */
+static inline const char *cuda_word(rush_dtype d)
+{
+    const int category = rush_dtypes[d].category;
+    return category < 2 ? "i64" : category == 3 ? (d == RUSH_C128 ? "c128" : "c64") : d == RUSH_F64 ? "f64" : "f32";
+}
 static inline int64_t cuda_int(rush_value v) { return v.kind == RUSH_V_FLOAT ? (int64_t)v.f : v.kind == RUSH_V_COMPLEX ? (int64_t)v.c[0] : v.i; }
 /* name_(in...): for kernels that are written with operations. */
 static inline rush_tensor *cuda_inplace(const char *name, int n, const rush_value *in) { return rush_apply_inplace(rush_op_find(name), n, in); }
 #define CUDA_INPLACE(name, ...) cuda_inplace(name, (int)RUSH_COUNT(((const rush_value[]){__VA_ARGS__})), (const rush_value[]){__VA_ARGS__})
 
 int cuda_column(void);            /* puts the kernels into the backend's column */
-const char *cuda_library(void);   /* the operations that are left to libraries */
+const char *cuda_library(void);   /* the operations that NVIDIA's libraries do, where they are there */
 const char *cuda_host(void);      /* those that the host computes */
-void cuda_library_run(const rush_op *, const rush_value *in, rush_value *out);
 
 #endif

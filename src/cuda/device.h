@@ -197,6 +197,9 @@ template <> struct dtype_of<double> { enum { is = RUSH_F64 }; };
 template <> struct dtype_of<complex_of<float>> { enum { is = RUSH_C64 }; };
 template <> struct dtype_of<complex_of<double>> { enum { is = RUSH_C128 }; };
 
+/* The same where most often it is T already: without a call then, and what a call takes in registers. */
+template <class T> FN T element(const void *p, int dtype) { return dtype == dtype_of<T>::is ? *(const T *)p : load<T>(p, dtype); }
+
 /* ---- the walk ---- */
 
 /* How far element i lies from the first one, for each of N operands. */

@@ -32,7 +32,7 @@ template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x
             at += (rest - next * p.gone[d].size) * p.gone[d].in;
             rest = next;
         }
-        f.add(lazily(load<typename F::T>(at, p.dtype), p.lazy), i, p);
+        f.add(lazily(element<typename F::T>(at, p.dtype), p.lazy), i, p);
     }
 }
 

@@ -9,7 +9,7 @@
 /* With all overloads that have kernels. */
 static const char *const operations[] = {
     /* the host reads their numbers anyway */
-    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "one_hot", "repeat_interleave", "_unique", "_unique2", "unique_dim",
+    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "repeat_interleave", "_unique", "_unique2", "unique_dim",
     "unique_consecutive", "unique_dim_consecutive", "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
     "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "histc",
     "bincount", "multinomial", "randperm",
@@ -18,19 +18,22 @@ static const char *const operations[] = {
     "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
     /* a few numbers, made once */
     "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "audio_mel_filters", "audio_create_dct",
+    /* what NVIDIA's libraries are to do: solvers, transforms, networks' layers */
+    "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_qr", "_linalg_eigh", "linalg_eig", "_linalg_svd", "linalg_solve_triangular", "linalg_lu_solve", "linalg_lstsq",
+    "linalg_ldl_factor_ex", "linalg_ldl_solve", "geqrf", "_ctc_loss", "_ctc_loss_backward",
     /* kernels to be written */
-    "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "isin", "searchsorted", "bucketize", "segment_reduce", "_segment_reduce",
+    "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "segment_reduce", "_segment_reduce",
     "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "grid_sampler_2d",
-    "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_grid_sampler_backward_backward", "_affine_points", "_affine_pixels", "_embedding_bag",
-    "_embedding_bag_forward_only", "embedding_renorm_", "rrelu_with_noise", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
+    "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_grid_sampler_backward_backward", "_affine_points", "_affine_pixels", "embedding_renorm_", "rrelu_with_noise", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
     "_dirichlet_grad", "fake_quantize_per_tensor_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
     "fake_quantize_per_channel_affine_cachemask", "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", NULL};
 
 static const rush_device cpu = {RUSH_CPU, 0};
 
+/* With t's strides where it is dense: kernels may count on those that the shape rule gave a result. */
 static rush_tensor *copy_at(const rush_tensor *t, rush_device d)
 {
-    rush_tensor *there = t ? rush_tensor_new(t->dtype, d, t->ndim, t->size) : NULL;
+    rush_tensor *there = t ? rush_tensor_new_like(t, t->dtype, d, RUSH_PRESERVE) : NULL;
     return there && !rush_copy_into(there, t) ? there : NULL;
 }
 

@@ -66,6 +66,64 @@ typedef struct cuda_places {
     cuda_fault *fault;
 } cuda_places;
 
+enum { CUDA_PRODUCT_SIDE = 64 }; /* of the square that a block makes */
+/* c = alpha a b + beta d, `batch` times (m, k) by (k, n); strides in bytes: of the batch, of rows, of columns. */
+typedef struct cuda_product {
+    const char *a, *b, *d;
+    char *c;
+    int64_t batch, m, n, k, a_step[3], b_step[3], d_step[3], c_step[3];
+    uint8_t a_dtype, b_dtype, d_dtype, c_dtype, a_lazy, b_lazy, d_lazy;
+    double alpha[2], beta[2];
+} cuda_product;
+
+/* Rows of n elements each, contiguous, as keys with the places that they had; a tile is sorted by a block. */
+enum { CUDA_TILE = 2 * CUDA_THREADS };
+typedef struct cuda_sort {
+    const char *x;
+    uint64_t flip; /* all bits, if the order goes down */
+    uint64_t *key, *key_to;
+    int64_t *at, *at_to;
+    int64_t rows, n, run;  /* run: elements that are in order, of the parts that are merged */
+    int dtype, item, span; /* item: bytes of an element; span: of a tile what a row takes, a power of two */
+} cuda_sort;
+
+/* A step of recurrent cells: `batch` rows of `units`, all contiguous; as in kernels/cpu/rnn.h. */
+typedef struct cuda_cell {
+    const void *x, *products, *state, *state_new, *dh;
+    void *gates, *to, *more; /* what is made */
+    int64_t batch, units;
+} cuda_cell;
+
+/* A step of Fourier transforms along contiguous lines of n complex numbers: parts of `done` are, each made of `radix` of them next. */
+typedef struct cuda_fft {
+    const void *x;
+    void *y;
+    int64_t lines, n, done, radix;
+    double scale;
+    int sign;
+} cuda_fft;
+
+/* Places of values among n sorted edges, of their row or of the only one; order: the edges' own order, or NULL. */
+typedef struct cuda_search {
+    const char *edge, *value;
+    const int64_t *order;
+    int64_t *to, n, row, count; /* row: values of a row */
+    int dtype, item, by_row, right;
+    cuda_fault *fault;
+} cuda_search;
+
+/* Rows of a table joined by bag. */
+enum { CUDA_BAG_SUM, CUDA_BAG_MEAN, CUDA_BAG_MAX };
+typedef struct cuda_bag {
+    const void *table, *scale;
+    const int64_t *index, *start;
+    void *to;
+    int64_t *which, *size, *best; /* each index's bag; rows of each bag; what row is the largest, or NULL */
+    int64_t rows, width, n, bags, starts, padding;
+    int mode;
+    cuda_fault *fault;
+} cuda_bag;
+
 /* A running sum or the like along lines of `length` elements. */
 typedef struct cuda_scan {
     const char *x;

@@ -44,7 +44,7 @@ template <class F> FN void scan(const cuda_scan &p)
             int64_t i = begin + threadIdx.x;
             F f;
             f.start();
-            if (i < p.length) f.add(lazily(load<typename F::T>(p.x + in + i * p.x_step, p.dtype), p.lazy), i);
+            if (i < p.length) f.add(lazily(element<typename F::T>(p.x + in + i * p.x_step, p.dtype), p.lazy), i);
             scan_block(f, before);
             if (i >= p.length) continue;
             store<typename F::T>(p.y + out + i * p.y_step, p.y_dtype, f.value());

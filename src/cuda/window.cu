@@ -170,3 +170,59 @@ template <class T> FN void along_back(const cuda_taps &p)
 }
 KERNEL(along_back_f32, cuda_taps) { along_back<float>(p); }
 KERNEL(along_back_f64, cuda_taps) { along_back<double>(p); }
+
+/* ---- columns of a convolution's windows: (planes, kernel, result), each of three dimensions ---- */
+
+template <class T> FN void columns(const cuda_planes &p)
+{
+    ROLLED
+    for (int64_t i = FIRST; i < p.planes * volume(p.kernel) * volume(p.result); i += ALL) {
+        int64_t rest = i, far = 0, step = 1, at[3], k[3];
+        bool inside = true;
+        for (int d = 2; d >= 0; d--) at[d] = rest % p.result[d], rest /= p.result[d];
+        for (int d = 2; d >= 0; d--) k[d] = rest % p.kernel[d], rest /= p.kernel[d];
+        for (int d = 2; d >= 0; step *= p.space[d--]) {
+            const int64_t place = at[d] * p.stride[d] - p.before[d] + k[d] * p.dilation[d];
+            inside = inside && place >= 0 && place < p.space[d];
+            far += place * step;
+        }
+        T v = {};
+        if (inside) v = ((const T *)p.x)[rest * volume(p.space) + far];
+        ((T *)p.y)[i] = v;
+    }
+}
+KERNEL(columns_1, cuda_planes) { columns<uint8_t>(p); }
+KERNEL(columns_2, cuda_planes) { columns<uint16_t>(p); }
+KERNEL(columns_4, cuda_planes) { columns<uint32_t>(p); }
+KERNEL(columns_8, cuda_planes) { columns<uint64_t>(p); }
+KERNEL(columns_16, cuda_planes) { columns<sixteen>(p); }
+
+/* The way back: each element of the space is the sum of what stands for it in the columns. */
+template <class T> FN void images(const cuda_planes &p)
+{
+    const int64_t results = volume(p.result), positions = volume(p.kernel);
+    ROLLED
+    for (int64_t i = FIRST; i < p.planes * volume(p.space); i += ALL) {
+        int64_t plane = i, at[3];
+        for (int d = 2; d >= 0; d--) at[d] = plane % p.space[d], plane /= p.space[d];
+        T sum = as<T>::of(0);
+        ROLLED
+        for (int64_t k = 0; k < positions; k++) {
+            int64_t rest = k, far = 0, step = 1;
+            bool inside = true;
+            for (int d = 2; d >= 0; step *= p.result[d--]) {
+                const int64_t from = at[d] + p.before[d] - rest % p.kernel[d] * p.dilation[d], place = from / p.stride[d];
+                inside = inside && from >= 0 && from % p.stride[d] == 0 && place < p.result[d];
+                far += place * step;
+                rest /= p.kernel[d];
+            }
+            if (inside) sum = sum + ((const T *)p.x)[(plane * positions + k) * results + far];
+        }
+        ((T *)p.y)[i] = sum;
+    }
+}
+KERNEL(images_i64, cuda_planes) { images<int64_t>(p); }
+KERNEL(images_f32, cuda_planes) { images<float>(p); }
+KERNEL(images_f64, cuda_planes) { images<double>(p); }
+KERNEL(images_c64, cuda_planes) { images<complex_of<float>>(p); }
+KERNEL(images_c128, cuda_planes) { images<complex_of<double>>(p); }

@@ -28,7 +28,7 @@ typedef struct rush_cuda_interface {
     int (*memory_fraction)(rush_device, double);
     int (*memory_reset_peak)(rush_device);
     int (*peer)(rush_device, rush_device other);
-    const char *(*library)(void); /* the operations that are left to libraries, by name, separated by blanks */
+    const char *(*library)(void); /* the operations that NVIDIA's libraries do, where they are there, separated by blanks */
     const char *(*host)(void);    /* those that the host computes, between copies */
 } rush_cuda_interface;
 

@@ -98,6 +98,64 @@ same(lambda a, b: F.cross_entropy(a, (b[:, 0].abs() * 5).long()), x, y)
 """, RUSHLIGHT_CUDA_ORDER=order)
 
 
+@orders
+def test_products_and_layers_emulated(order):
+    """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
+    passes("""
+def back(f, *args, **how):
+    def run(*a):
+        a = [t.detach().requires_grad_() if t.is_floating_point() or t.is_complex() else t for t in a]; y = f(*a)
+        g = torch.autograd.grad((y * torch.arange(1., 1 + y.numel(), device=y.device, dtype=y.dtype).view(y.shape) / y.numel()).sum().abs(), [t for t in a if t.requires_grad])
+        return (y.detach(), *g)
+    same(run, *args, **how)
+torch.manual_seed(0)
+for dtype in torch.float32, torch.float64, torch.complex64, torch.int64, torch.bfloat16:
+    a, b, v = (torch.randn(70, 19) * 3).to(dtype), (torch.randn(19, 66) * 3).to(dtype), (torch.randn(19) * 3).to(dtype)
+    how = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {"atol": 1e-4}
+    for f in (lambda a, b, v: a @ b, lambda a, b, v: a.t()[:, :33].t() @ a.t(), lambda a, b, v: a @ v, lambda a, b, v: torch.addmm(a[:, :1], a, b, beta=2, alpha=3), lambda a, b, v: v @ v,
+              lambda a, b, v: torch.addmv(a[:, 0], a, v), lambda a, b, v: torch.baddbmm(b[None, :7], a[:7].expand(2, 7, 19), b.expand(2, 19, 66)),
+              lambda a, b, v: torch.addbmm(b[:7], a[:7].expand(2, 7, 19), b.expand(2, 19, 66)), lambda a, b, v: F.linear(a, b[:, :19].t(), v), lambda a, b, v: a.conj() @ b.conj()):
+        same(f, a, b, v, **how)
+    for nd, f, up in (1, F.conv1d, F.conv_transpose1d), (2, F.conv2d, F.conv_transpose2d), (3, F.conv3d, F.conv_transpose3d):
+        x, w = (torch.randn(2, 4, *[6, 5, 4][:nd]) * 2).to(dtype), (torch.randn(4, 2, *[3] * nd) * 2).to(dtype)
+        for g in lambda x, w: f(x, w, w[:, 0].reshape(4, -1)[:, 0], padding=1, groups=2), lambda x, w: f(x[:, :2], w, stride=2, padding=2, dilation=2), lambda x, w: up(x, w, stride=2, groups=2, output_padding=1):
+            (back if dtype in (torch.float32, torch.float64) else same)(g, x, w, **how)
+        same(lambda x, w: f(x, w.flatten(2)[..., :1].reshape(4, 2, *[1] * nd), groups=2), x, w, **how)
+for n in 1, 5, 512, 513, 1500:
+    for x in torch.randn(3, n), torch.randint(-9, 9, (3, n), dtype=torch.int8), torch.randn(3, n).half(), torch.rand(3, n) > 0.5:
+        same(lambda t: (*t.sort(dim=1, stable=True), *t.t().sort(dim=0, descending=True, stable=True)), x)
+        if x.dtype != torch.bool:
+            same(lambda t: (t.topk((n + 1) // 2)[0], t.kthvalue((n + 1) // 2)[0], t.median(1)[0], t.nanmedian(1, keepdim=True)[0], t.mode(1)[0]), x)
+x = torch.tensor([[2.0, float("nan"), -0.0, 0.0, 2.0, float("inf")]])
+same(lambda t: (*t.sort(stable=True), *t.sort(stable=True, descending=True), t.median(1)[0], t.nanmedian(1)[0], t.mode(1)[0]), x)
+for n in 1, 12, 60, 128, 77, 2062:
+    x = torch.randn(3, n); z = torch.complex(x, x.flip(1))
+    same(lambda t: (torch.fft.fft(t), torch.fft.ifft(t, norm="ortho"), torch.fft.fft2(t), torch.fft.irfft(t, n + 1), torch.fft.hfft(t, 2 * n)), z, atol=1e-3)
+    same(lambda t: (torch.fft.rfft(t), torch.fft.rfftn(t.t())), x, atol=1e-3)
+for kind in torch.nn.LSTM, torch.nn.GRU:
+    net = kind(5, 7, 2, bidirectional=True)
+    cuda = kind(5, 7, 2, bidirectional=True).cuda(); cuda.load_state_dict(net.state_dict())
+    back(lambda x: (cuda if x.is_cuda else net)(x)[0], torch.randn(4, 3, 5))
+edges, rows, x = torch.tensor([0.0, 1, 1, 2, float("nan")]), torch.tensor([[0, 3, 5], [2, 2, 9]]), torch.tensor([[1.0, 0.5], [float("nan"), 3]])
+for right in False, True:
+    same(lambda e, t: (torch.searchsorted(e, t, right=right), torch.bucketize(t, e, right=right, out_int32=True), torch.searchsorted(e[[3, 0, 1, 2]], t, sorter=torch.tensor([1, 2, 3, 0], device=t.device))), edges, x)
+    same(lambda r, t: (torch.searchsorted(r, t.nan_to_num(), right=right), torch.bucketize(2, r[1], right=right)), rows, x)
+same(lambda e, t: (torch.isin(t, e), torch.isin(t, e, invert=True), torch.isin(t, 3), torch.isin(2, e), torch.isin(t, e[:0])), edges, x)
+same(lambda r: (F.one_hot(r), F.one_hot(r, 12), F.one_hot(r[0, 0])), rows)
+table, bags = torch.randn(20, 6), torch.randint(0, 20, (15,))
+for mode in "sum", "mean", "max":
+    back(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=3), table, bags, torch.tensor([0, 4, 4, 9]))
+    same(lambda w, i: torch._embedding_bag(w, i, torch.tensor([0, 4, 4, 15], device=i.device), False, ["sum", "mean", "max"].index(mode), False, None, True), table.bfloat16(), bags.int())
+back(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), table, bags, torch.tensor([0, 4, 4, 9]), torch.rand(15))
+q, k, v, mask = torch.randn(2, 4, 9, 8), torch.randn(2, 4, 11, 8), torch.randn(2, 4, 11, 6), torch.rand(9, 11) > 0.5
+mask[3] = False
+for f in (F.scaled_dot_product_attention, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask.to(q.device)),
+          lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)):
+    back(f, q, k, v)
+    same(f, q.half(), k.half(), v.half(), rtol=1e-2, atol=1e-2)
+""", RUSHLIGHT_CUDA_ORDER=order, OMP_NUM_THREADS="1")
+
+
 def test_training_emulated():
     """A perceptron, a convolutional network and one with embeddings, norms and attention: the losses of the CPU."""
     passes("""
@@ -344,7 +402,7 @@ else: assert False
 
 def test_what_the_host_computes_emulated():
     passes("""
-assert "one_hot" in torch._C._cuda_host().split() and "mm" in torch._C._cuda_library().split()
+assert "linalg_eig" in torch._C._cuda_host().split() and "sort" not in torch._C._cuda_host() and "mm" in torch._C._cuda_library().split()
 same(lambda t: F.one_hot(t), torch.tensor([0, 3, 1]))
 same(lambda t: torch.unique(t, return_counts=True), torch.tensor([4, 3, 4]))
 same(lambda t: torch.cdist(t, t + 1), torch.randn(4, 3))

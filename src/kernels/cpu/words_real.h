@@ -35,7 +35,7 @@ static inline T at_least(T x, T low) { return x < low ? low : x; }
 static inline T at_most(T x, T high) { return x > high ? high : x; }
 static inline T round_even(T x) { return F(rint)(x); }
 static inline T rsqrt_of(T x) { return 1 / F(sqrt)(x); }
-static inline T one_less_square(T x) { return MULADD(-x, x, 1); }
+static inline T one_less_square(T x) { return MULADD(-x, x, K(1)); }
 static inline T odds(T x) { return x / (1 - x); }
 
 static inline T trunc_div(T x, T y) { return F(trunc)(x / y); }
@@ -120,7 +120,7 @@ static inline T erf_quick(T x)
     q = MULADD(q, t, K(0.014969289323520218));
     q = MULADD(q, t, K(0.11410945556013918));
     q = MULADD(q, t, K(0.5020768077530653));
-    q = MULADD(q, t, 1);
+    q = MULADD(q, t, K(1));
     const T r = c * p / q;
     return r > 1 ? 1 : r < -1 ? -1 : r;
 }
