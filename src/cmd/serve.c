@@ -85,6 +85,8 @@ int rush_cmd_serve(int argc, char **argv)
     sigaction(SIGINT, &ending, NULL);
     signal(SIGPIPE, SIG_IGN);
     if (serve_given.log) rush_log_to(serve_log, NULL);
+    rush_num_threads_set(RUSH_MAX(rush_num_threads() / serve_given.instances, 1));
+    rush_parallel_alone(true); /* as the web server's threads do: the instances' are the only teams */
     serve_repository_scan();
     if (serve_http_begin()) return fprintf(stderr, "rushlight: %s\n", rush_error()), 1;
     printf("serving %s at %s://%s:%d\n", serve_given.dir, serve_given.tls ? "https" : "http", serve_given.host, serve_given.port);

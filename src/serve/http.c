@@ -480,6 +480,13 @@ static int quiet(const struct mg_connection *c, const char *message)
     return 1;
 }
 
+/* Only instances compute on several threads. libgomp's wait briefly, and then sleep, as soon as all teams together have more threads than there are processors. */
+static void *begin_thread(const struct mg_context *context, int type)
+{
+    rush_parallel_alone(true);
+    return NULL;
+}
+
 int serve_http_begin(void)
 {
     char ports[128], threads[16], timeout[24];
@@ -491,7 +498,7 @@ int serve_http_begin(void)
     snprintf(timeout, sizeof timeout, "%lld", (long long)serve_given.timeout_ms);
     const char *options[] = {"listening_ports", ports, "num_threads", threads, "enable_keep_alive", "yes", "keep_alive_timeout_ms", timeout, "request_timeout_ms", timeout, "tcp_nodelay", "1",
                              "max_request_size", "16384", "enable_directory_listing", "no", pem ? "ssl_certificate" : NULL, pem, "ssl_protocol_version", "4" /* TLS 1.2 and above */, NULL};
-    const struct mg_callbacks callbacks = {.log_message = quiet};
+    const struct mg_callbacks callbacks = {.log_message = quiet, .init_thread = begin_thread};
     char why[256] = "";
     struct mg_init_data init = {.callbacks = &callbacks, .configuration_options = options};
     struct mg_error_data error = {.text = why, .text_buffer_size = sizeof why};

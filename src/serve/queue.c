@@ -300,7 +300,7 @@ static void finish(const serve_model *m, serve_job **batch, int n)
 void serve_instance_settle(void)
 {
     rush_grad_enabled_set(false);
-    rush_num_threads_set(rush_num_threads() / serve_given.instances > 0 ? rush_num_threads() / serve_given.instances : 1);
+    rush_parallel_alone(false); /* OpenMP's number is each thread's own */
 }
 
 void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n), void *arg)

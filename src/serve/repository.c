@@ -288,6 +288,7 @@ typedef struct wish { const char *name; char *error; size_t room; int result; } 
 static void *grant(void *arg)
 {
     wish *w = arg;
+    rush_parallel_alone(true);
     copy(w->error, w->room, "no such model in the repository");
     pthread_mutex_lock(&scanning);
     serve_repository_each(not_seen, NULL);
