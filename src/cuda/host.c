@@ -11,7 +11,8 @@ static const char *const operations[] = {
     /* the host reads their numbers anyway */
     "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "repeat_interleave", "_unique", "_unique2", "unique_dim",
     "unique_consecutive", "unique_dim_consecutive", "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
-    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "histc",
+    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "_grid_convolution",
+    "_grid_finish", "histc",
     "bincount", "multinomial", "randperm",
     /* coordinates of sparse tensors, sorted and joined, which says how many are left */
     "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries",

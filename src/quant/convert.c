@@ -77,6 +77,34 @@ static void channels_cpu(const rush_value *in, rush_value *out, bool forth)
 static void to_ints_channels_cpu(const rush_op *op, const rush_value *in, rush_value *out) { channels_cpu(in, out, true); }
 static void to_numbers_channels_cpu(const rush_op *op, const rush_value *in, rush_value *out) { channels_cpu(in, out, false); }
 
+static rush_memory_format format_of(const rush_tensor *t) { return t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS; }
+
+/* in: self, unit, bias, relu, scale, zero_point, dtype */
+static int finish_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_dtype dtype = (rush_dtype)I_(in[6]);
+    RUSH_CHECK(SELF->dtype == RUSH_I32 && (SELF->ndim == 2 || SELF->ndim == 4 || SELF->ndim == 5) && in[1].t->dtype == RUSH_F32 && in[1].t->numel == SELF->size[1], RUSH_RUNTIME_ERROR,
+               "%s: sums of 2, 4 or 5 dimensions in int32 and a unit for each of their channels expected", op->base);
+    return (dtype == RUSH_F32 || !need_integers(op, dtype)) && rush_out_format(out, 0, format_of(SELF), SELF, dtype, SELF->ndim, SELF->size) ? 0 : -1;
+}
+
+static void finish_cpu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_memory_format format = format_of(SELF);
+    rush_tensor *to = out[0].t, *unit = rush_contiguous_copy(in[1].t), *bias = HAS(in[2]) ? rush_contiguous_copy(in[2].t) : T("zeros_like", V(unit));
+    rush_tensor *sums = T("contiguous", in[0], rush_v_memory_format(format));
+    rush_tensor *y = rush_contiguous_as(to, format) ? to : T("empty_like", V(to), RUSH_NONE, RUSH_NONE, RUSH_NONE, RUSH_NONE, rush_v_memory_format(format));
+    if (!unit || !bias || !sums || !y || !to->numel) return;
+    rush_grid_sums s = {.rows = to->numel / to->size[1], .channels = to->size[1], .sums = rush_ptr(sums), .unit = rush_ptr(unit), .bias = rush_ptr(bias), .relu = I_(in[3]),
+                        .grid = grid_of(in[4], in[5]), .to = rush_ptr(y)};
+    (to->dtype == RUSH_F32 ? rush_k_grid->finish_f32 : rush_k_grid->finish[place(to->dtype)])(&s);
+    if (y != to) rush_copy_into(to, y);
+}
+
+static rush_op op_finish = {
+    .schema = "_grid_finish(Tensor self, Tensor unit, Tensor? bias, bool relu, float scale, int zero_point, ScalarType dtype) -> Tensor",
+    .doc = "self * unit + bias of sums in int32 (n, channels, ...) with a unit and a bias for each channel, relu'd if so: on the grid of scale and zero_point, or in "
+           "float32. The result lies with its channels last.", .shape = finish_shape, .cpu = finish_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
 static rush_op op_to_ints = {
     .schema = "_grid_integers(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor",
     .doc = "round(self / scale) + zero_point within the bounds of an integer dtype.", .shape = to_ints_shape, .cpu = to_ints_cpu, .flags = RUSH_NO_GRAD | RUSH_HIDDEN};
@@ -398,6 +426,6 @@ static rush_op op_empty_channels = {
     .schema = "_empty_per_channel_affine_quantized(SymInt[] size, *, Tensor scales, Tensor zero_points, int axis, " FACTORY "MemoryFormat? memory_format=contiguous_format) -> Tensor",
     .run = empty_channels_run, .flags = RUSH_NO_GRAD | RUSH_HIDDEN, .doc = "The same with a scale and a zero point for each index of dimension axis."};
 
-RUSH_FAMILY(quant_convert, &op_to_ints, &op_to_ints_channels, &op_to_numbers, &op_to_numbers_channels, &op_per_tensor, &op_tensor_qparams, &op_tensors, &op_dynamic,
+RUSH_FAMILY(quant_convert, &op_to_ints, &op_finish, &op_to_ints_channels, &op_to_numbers, &op_to_numbers_channels, &op_per_tensor, &op_tensor_qparams, &op_tensors, &op_dynamic,
             &op_choose, &op_per_channel, &op_dequantize, &op_dequantize_list, &op_int_repr, &op_q_scale, &op_q_zero_point, &op_q_scales, &op_q_zeros, &op_q_axis, &op_qscheme,
             &op_make, &op_make_channels, &op_over, &op_over_channels, &op_empty, &op_empty_channels)

@@ -1,7 +1,6 @@
 /* layers.c - linear layers, convolutions and embeddings with quantized weights.
  *
- * Products of integers are exact: of matrices in int32, of convolutions in float32 while sums stay below 2^24, and then to
- * 24 bits. What comes of them is scaled once, with the bias in float32, and rounded once to the output's grid.
+ * Products of integers are exact (ops/product/conv_bytes.c says where those of convolutions have 24 bits). What comes of them is scaled once, with the bias in float32, and rounded once to the output's grid.
  * These are what the operations over packed parameters (torch.ops.quantized.linear, ...) are made of.
  */
 #include "quant/quant.h"
@@ -53,14 +52,12 @@ static int need_weight(const rush_tensor *x, const rush_tensor *w)
     return 0;
 }
 
-/* What an integer of the sums stands for: a number, or one for each output channel, reshaped to lie along `dim` of ndim. */
-static rush_value unit_of(const rush_tensor *x, const rush_tensor *w, int ndim, int dim)
+/* What an integer of the sums stands for, by output channel. */
+static rush_tensor *unit_of(const rush_tensor *x, const rush_tensor *w, int64_t channels)
 {
     double sx = x->q->scale;
-    if (w->q->scheme == RUSH_PER_TENSOR) return V((double)((float)sx * (float)w->q->scale));
-    int64_t size[RUSH_MAXDIM];
-    for (int d = 0; d < ndim; ++d) size[d] = d == dim ? -1 : 1;
-    return V(T("reshape", V(to_dtype(mul(w->q->scales, sx), RUSH_F32)), rush_v_ints(size, ndim)));
+    if (w->q->scheme == RUSH_PER_TENSOR) return T("full", rush_v_ints(&channels, 1), V((double)((float)sx * (float)w->q->scale)), rush_v_dtype(RUSH_F32));
+    return T("reshape", V(to_dtype(mul(w->q->scales, sx), RUSH_F32)), INTS(-1));
 }
 
 /* Do integers of the weight stand for numbers that are not in proportion? */
@@ -69,57 +66,65 @@ static bool has_zero_points(const rush_tensor *w)
     return w->q->scheme == RUSH_PER_TENSOR ? w->q->zero_point != 0 : rush_number_of(T("any", V(w->q->zeros))) != 0;
 }
 
-static rush_tensor *with_bias(rush_tensor *y, rush_tensor *bias, int ndim, int dim)
-{
-    if (!bias || !y) return y;
-    int64_t size[RUSH_MAXDIM];
-    for (int d = 0; d < ndim; ++d) size[d] = d == dim ? -1 : 1;
-    return add(y, T("reshape", V(bias), rush_v_ints(size, ndim)));
-}
+/* A layer's grid; numbers == true: the result is of float32, on none. */
+typedef struct layer_result {
+    bool relu, numbers;
+    double scale;
+    int64_t zero_point;
+} layer_result;
 
-static int finished(rush_value *out, rush_tensor *y, bool relu, const rush_value *grid, int dtype)
+/* Sums with channels in dimension 1, of int32, or of float32 where weights have zero points. */
+static rush_tensor *finish(rush_tensor *sums, rush_tensor *unit, rush_tensor *bias, const layer_result *r, int dtype)
 {
-    if (relu && y) y = T("relu", V(y));
-    return rush_result(out, !grid || !y ? y : rush_on_grid(y, D_(grid[0]), I_(grid[1]), dtype));
+    rush_dtype store = r->numbers ? RUSH_F32 : (rush_dtype)rush_quantized_store(dtype);
+    if (!sums || !unit) return NULL;
+    if (sums->dtype == RUSH_I32 && (!bias || bias->dtype == RUSH_F32)) {
+        rush_tensor *y = T("_grid_finish", V(sums), V(unit), bias ? V(bias) : RUSH_NONE, V(r->relu), V(r->scale), V(r->zero_point), rush_v_dtype(store));
+        return y && !r->numbers ? rush_quantized_tensor(y, r->scale, r->zero_point) : y;
+    }
+    int64_t size[RUSH_MAXDIM];
+    for (int d = 0; d < sums->ndim; ++d) size[d] = d == 1 ? -1 : 1;
+    rush_tensor *y = mul(to_dtype(sums, RUSH_F32), T("reshape", V(unit), rush_v_ints(size, (size_t)sums->ndim)));
+    if (bias) y = add(y, T("reshape", V(bias), rush_v_ints(size, (size_t)sums->ndim)));
+    if (r->relu) y = T("relu", V(y));
+    return r->numbers || !y ? y : rush_on_grid(y, r->scale, r->zero_point, dtype);
 }
 
 /* ---- linear ---- */
 
-static rush_tensor *linear_numbers(rush_tensor *x, rush_tensor *w, rush_tensor *bias)
+static int linear(rush_value *out, rush_tensor *x, rush_tensor *w, rush_tensor *bias, const layer_result *r)
 {
-    if (need_weight(x, w)) return NULL;
-    RUSH_CHECK_NULL(x->ndim >= 1 && w->ndim == 2 && x->size[x->ndim - 1] == w->size[1], RUSH_RUNTIME_ERROR,
-                    "The number of columns in the input (%s) must be the number of rows in the packed weight (%s)", rush_shape_of(x), rush_shape_of(w));
+    if (need_weight(x, w)) return -1;
+    RUSH_CHECK(x->ndim >= 1 && w->ndim == 2 && x->size[x->ndim - 1] == w->size[1], RUSH_RUNTIME_ERROR,
+               "The number of columns in the input (%s) must be the number of rows in the packed weight (%s)", rush_shape_of(x), rush_shape_of(w));
     int64_t size[RUSH_MAXDIM], k = w->size[1];
     memcpy(size, x->size, sizeof *size * x->ndim);
     size[x->ndim - 1] = w->size[0];
     rush_tensor *rows = T("reshape", V(rush_quantized_ints(x)), INTS(k ? x->numel / k : 0, k));
     rush_tensor *sums = T("_grid_product", V(rows), V(x->q->zero_point), V(rush_quantized_ints(w)));
-    sums = sums ? to_dtype(sums, RUSH_F32) : NULL;
     if (sums && has_zero_points(w)) { /* less the weight's zero point times the sum of a row */
         rush_tensor *row = sub(sum_dim(rows, 1, true), V(k * x->q->zero_point));
-        sums = sub(sums, mul(to_dtype(row, RUSH_F32), w->q->scheme == RUSH_PER_TENSOR ? V((double)w->q->zero_point) : V(to_dtype(w->q->zeros, RUSH_F32))));
+        sums = sub(to_dtype(sums, RUSH_F32), mul(to_dtype(row, RUSH_F32), w->q->scheme == RUSH_PER_TENSOR ? V((double)w->q->zero_point) : V(to_dtype(w->q->zeros, RUSH_F32))));
     }
-    rush_tensor *y = sums ? T("mul.Tensor", V(sums), unit_of(x, w, 2, 1)) : NULL;
-    y = with_bias(y, bias, 2, 1);
-    return y ? T("reshape", V(y), rush_v_ints(size, x->ndim)) : NULL;
+    rush_tensor *y = finish(sums, unit_of(x, w, w->size[0]), bias, r, x->dtype);
+    return rush_result(out, y ? T("reshape", V(y), rush_v_ints(size, x->ndim)) : NULL);
 }
 
 static int linear_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return finished(out, linear_numbers(SELF, in[1].t, T_(in[2])), I_(in[5]), in + 3, SELF->dtype);
+    return linear(out, SELF, in[1].t, T_(in[2]), &(layer_result){.relu = I_(in[5]), .scale = D_(in[3]), .zero_point = I_(in[4])});
 }
 
 static int linear_numbers_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return finished(out, linear_numbers(SELF, in[1].t, T_(in[2])), I_(in[3]), NULL, 0);
+    return linear(out, SELF, in[1].t, T_(in[2]), &(layer_result){.relu = I_(in[3]), .numbers = true, .scale = 1});
 }
 
 static int linear_dynamic_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->dtype == RUSH_F32, RUSH_RUNTIME_ERROR, "linear_dynamic takes float32, not %s", rush_dtype_name(SELF->dtype));
     rush_tensor *x = T("quantize_per_tensor_dynamic", in[0], rush_v_dtype(RUSH_QUINT8), in[4]);
-    return x ? finished(out, linear_numbers(x, in[1].t, T_(in[2])), I_(in[3]), NULL, 0) : -1;
+    return x ? linear(out, x, in[1].t, T_(in[2]), &(layer_result){.relu = I_(in[3]), .numbers = true, .scale = 1}) : -1;
 }
 
 static rush_op op_linear = {
@@ -145,35 +150,47 @@ static rush_tensor *steps(rush_tensor *t)
     return has_zero_points(t) ? sub(plain, T("reshape", V(to_dtype(q->zeros, RUSH_F32)), rush_v_ints(size, t->ndim))) : plain;
 }
 
-/* in: input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, ... */
-static rush_tensor *conv_numbers(rush_tensor *x, const rush_value *in)
+/* A packed weight changes no more, so that the engine may keep what it makes of it. */
+static int settle(const rush_tensor *w)
 {
-    rush_tensor *w = in[1].t;
-    if (need_weight(x, w)) return NULL;
+    if (!w->storage) return 0;
+    rush_lock(RUSH_LOCK_SETTLE);
+    int failed = rush_storage_settle(w->storage);
+    rush_unlock(RUSH_LOCK_SETTLE);
+    return failed;
+}
+
+/* in: input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, ... */
+static rush_tensor *conv(rush_tensor *x, const rush_value *in, const layer_result *r)
+{
+    rush_tensor *w = in[1].t, *sums;
+    if (need_weight(x, w) || settle(w)) return NULL;
     RUSH_CHECK_NULL(x->ndim == w->ndim, RUSH_RUNTIME_ERROR, "a quantized convolution takes %d dimensions, with the batch, not %d", w->ndim, x->ndim);
-    rush_tensor *sums = T("convolution", V(steps(x)), V(steps(w)), RUSH_NONE, in[3], in[4], in[5], in[6], in[7], in[8]);
-    rush_tensor *y = sums ? T("mul.Tensor", V(sums), unit_of(x, w, x->ndim, 1)) : NULL;
-    return with_bias(y, T_(in[2]), x->ndim, 1);
+    if (x->ndim < 4 || has_zero_points(w)) sums = T("convolution", V(steps(x)), V(steps(w)), RUSH_NONE, in[3], in[4], in[5], in[6], in[7], in[8]);
+    else sums = T("_grid_convolution", V(rush_quantized_ints(x)), V(x->q->zero_point), V(rush_quantized_ints(w)), in[3], in[4], in[5], in[6], in[7], in[8]);
+    return sums ? finish(sums, unit_of(x, w, sums->size[1]), T_(in[2]), r, x->dtype) : NULL;
 }
 
 static int conv_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return finished(out, conv_numbers(SELF, in), I_(in[11]), in + 9, SELF->dtype);
+    return rush_result(out, conv(SELF, in, &(layer_result){.relu = I_(in[11]), .scale = D_(in[9]), .zero_point = I_(in[10])}));
 }
 
 static int conv_add_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *other = in[12].t;
     if (rush_need_per_tensor("conv_add", other)) return -1;
-    rush_tensor *y = conv_numbers(SELF, in);
-    return y ? finished(out, add(y, rush_numbers(other)), I_(in[11]), in + 9, SELF->dtype) : -1;
+    rush_tensor *y = conv(SELF, in, &(layer_result){.numbers = true, .scale = 1});
+    if (y) y = add(y, rush_numbers(other));
+    if (I_(in[11]) && y) y = T("relu", V(y));
+    return rush_result(out, rush_on_grid(y, D_(in[9]), I_(in[10]), SELF->dtype));
 }
 
 static int conv_dynamic_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(SELF->dtype == RUSH_F32, RUSH_RUNTIME_ERROR, "conv_dynamic takes float32, not %s", rush_dtype_name(SELF->dtype));
     rush_tensor *x = T("quantize_per_tensor_dynamic", in[0], rush_v_dtype(RUSH_QUINT8), in[10]);
-    return x ? finished(out, conv_numbers(x, in), I_(in[9]), NULL, 0) : -1;
+    return x ? rush_result(out, conv(x, in, &(layer_result){.relu = I_(in[9]), .numbers = true, .scale = 1})) : -1;
 }
 
 #define CONV "Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, "

@@ -66,12 +66,12 @@ static void window_dims(const rush_conv *c, int nd, const int64_t *after, dnnl_d
 /* The descriptors of a convolution: image, weight, bias (or NULL), result. */
 typedef rush_desc operands[4];
 
-static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, operands md, bool inference, const int64_t *after)
+static dnnl_status_t forward_pd(dnnl_primitive_desc_t *pd, const rush_conv *c, int nd, operands md, bool inference, const int64_t *after, const_dnnl_primitive_attr_t attr)
 {
     dnnl_dims_t dilates, strides, before, behind;
     window_dims(c, nd, after, strides, dilates, before, behind);
     return dnnl_convolution_forward_primitive_desc_create(pd, rush_onednn(), inference ? dnnl_forward_inference : dnnl_forward_training,
-                                                          dnnl_convolution_direct, md[0], md[1], md[2], md[3], strides, dilates, before, behind, NULL);
+                                                          dnnl_convolution_direct, md[0], md[1], md[2], md[3], strides, dilates, before, behind, attr);
 }
 
 static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush_conv *c, int nd, operands md, const int64_t *after,
@@ -87,13 +87,13 @@ static dnnl_status_t backward_pd(dnnl_primitive_desc_t *pd, int what, const rush
 }
 
 /* The primitive that oneDNN has for it, NULL where that is no better than our own. */
-static dnnl_primitive_desc_t choose(int what, const rush_conv *c, int nd, operands md, bool inference)
+static dnnl_primitive_desc_t choose(int what, const rush_conv *c, int nd, operands md, bool inference, const_dnnl_primitive_attr_t attr)
 {
     int64_t after[3], *end = after + 3 - nd;
     for (int i = 0; i < 3; ++i)
         after[i] = (c->result[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * c->dilation[i] + 1 - c->space[i] - c->before[i];
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    if (forward_pd(&hint, c, nd, md, inference, end) != dnnl_success) hint = NULL;
+    if (forward_pd(&hint, c, nd, md, inference, end, attr) != dnnl_success) hint = NULL;
     if (what == RUSH_CONV_FORWARD) {
         pd = hint;
         hint = NULL;
@@ -127,20 +127,34 @@ static bool add_memories(rush_primitive *made, int what, dnnl_primitive_desc_t p
            (!user[2] || rush_primitive_mem(made, pd, dnnl_query_diff_weights_md, 1, DNNL_ARG_DIFF_BIAS, user[2], true));
 }
 
-static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, bool bias, const rush_case *id)
+/* With a zero point that is told at each run. NULL: no memory. */
+static dnnl_primitive_attr_t attr_with_zero(void)
+{
+    dnnl_primitive_attr_t attr;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
+    if (dnnl_primitive_attr_set_zero_points_mask(attr, DNNL_ARG_SRC, 0) == dnnl_success) return attr;
+    dnnl_primitive_attr_destroy(attr);
+    return NULL;
+}
+
+static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, bool bias, bool zero, const rush_case *id)
 {
     dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
+    bool bytes = t == dnnl_u8 || t == dnnl_s8;
+    dnnl_data_type_t of_weight = bytes ? dnnl_s8 : t, of_result = bytes ? dnnl_s32 : t;
+    dnnl_primitive_attr_t attr = zero ? attr_with_zero() : NULL;
     int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
     rush_desc of_bias = bias ? describe(1, (dnnl_dims_t){c->out}, t, (dnnl_dims_t){1}) : NULL;
-    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(t, nd, c, weight_last, false), of_bias,
-                     image_desc(t, nd, c->n, c->out, c->result, last, false)};
-    operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(t, nd, c, false, true), of_bias,
-                   image_desc(t, nd, c->n, c->out, c->result, last, !last)};
-    bool described = user[0] && user[1] && user[3] && md[0] && md[1] && md[3] && (of_bias || !bias);
+    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(of_weight, nd, c, weight_last, false), of_bias,
+                     image_desc(of_result, nd, c->n, c->out, c->result, last, false)};
+    operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(of_weight, nd, c, false, true), of_bias,
+                   image_desc(of_result, nd, c->n, c->out, c->result, last, !last)};
+    bool described = user[0] && user[1] && user[3] && md[0] && md[1] && md[3] && (of_bias || !bias) && (attr || !zero);
     /* What oneDNN picks for training is what PyTorch runs, so the sums are the same; for float32 it is no slower. */
-    dnnl_primitive_desc_t pd = described ? choose(what, c, nd, md, what == RUSH_CONV_FORWARD && t != dnnl_f32) : NULL;
+    dnnl_primitive_desc_t pd = described ? choose(what, c, nd, md, what == RUSH_CONV_FORWARD && t != dnnl_f32, attr) : NULL;
     rush_primitive *made = rush_primitive_add(id, pd);
-    bool ok = made && add_memories(made, what, pd, user);
+    bool ok = made && add_memories(made, what, pd, user) && (!zero || rush_primitive_zero(made, DNNL_ARG_SRC));
+    if (attr) dnnl_primitive_attr_destroy(attr);
     rush_primitive_done(pd);
     if (made && !ok) rush_primitive_forget(made);
     rush_desc all[] = {user[0], user[1], user[3], md[0], md[1], md[3], of_bias};
@@ -157,8 +171,22 @@ bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last,
     rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
     bool unknown;
     rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, &id)))) return false;
+    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, false, &id)))) return false;
     void *data[4] = {(void *)a, (void *)b, to, (void *)bias};
+    return rush_primitive_run(made, data);
+}
+
+bool rush_engine_conv_bytes(const rush_conv *c, rush_dtype dtype, const void *x, int32_t zero, const void *weight, int32_t *to)
+{
+    rush_case id = {0};
+    int64_t key[] = {3, dtype, zero != 0, rush_num_threads()};
+    if (!rush_onednn_exact_bytes()) return false;
+    rush_case_add(&id, RUSH_COUNT(key), key);
+    rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
+    bool unknown;
+    rush_primitive *made = rush_primitive_find(&id, &unknown);
+    if (!made && (unknown || !(made = make(RUSH_CONV_FORWARD, c, dtype, true, false, false, zero != 0, &id)))) return false;
+    void *data[4] = {(void *)x, (void *)weight, to, &zero};
     return rush_primitive_run(made, data);
 }
 
@@ -167,6 +195,12 @@ bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last,
 bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
 {
     (void)what, (void)c, (void)dtype, (void)last, (void)weight_last, (void)a, (void)b, (void)bias, (void)to;
+    return false;
+}
+
+bool rush_engine_conv_bytes(const rush_conv *c, rush_dtype dtype, const void *x, int32_t zero, const void *weight, int32_t *to)
+{
+    (void)c, (void)dtype, (void)x, (void)zero, (void)weight, (void)to;
     return false;
 }
 

@@ -200,6 +200,17 @@ bool rush_primitive_mem(rush_primitive *p, dnnl_primitive_desc_t desc, dnnl_quer
     return m->reorder != NULL;
 }
 
+bool rush_primitive_zero(rush_primitive *p, int arg)
+{
+    rush_desc one;
+    rush_mem *m = &p->mem[p->nmem++];
+    *m = (rush_mem){.arg = DNNL_ARG_ATTR_ZERO_POINTS | arg};
+    if (dnnl_memory_desc_create_with_strides(&one, 1, (dnnl_dims_t){1}, dnnl_s32, (dnnl_dims_t){1}) != dnnl_success) return false;
+    bool ok = dnnl_memory_create(&m->mem, one, engine, NULL) == dnnl_success;
+    dnnl_memory_desc_destroy(one);
+    return ok;
+}
+
 /* Between the caller's `data` and the room `block`. */
 static bool reorder(rush_mem *m, dnnl_stream_t stream, void *data, void *block)
 {
@@ -333,7 +344,20 @@ void rush_primitive_done(dnnl_primitive_desc_t desc)
 
 int rush_onednn_dtype(rush_dtype d)
 {
-    return d == RUSH_F32 ? dnnl_f32 : d == RUSH_BF16 ? dnnl_bf16 : d == RUSH_F16 ? dnnl_f16 : d == RUSH_I8 ? dnnl_s8 : dnnl_data_type_undef;
+    return d == RUSH_F32 ? dnnl_f32 : d == RUSH_BF16 ? dnnl_bf16 : d == RUSH_F16 ? dnnl_f16 : d == RUSH_I8 ? dnnl_s8 : d == RUSH_U8 ? dnnl_u8 : dnnl_data_type_undef;
+}
+
+bool rush_onednn_exact_bytes(void)
+{
+#if defined(__x86_64__)
+#if defined(__clang__) && __clang_major__ < 18 /* does not know the second */
+    return __builtin_cpu_supports("avx512vnni");
+#else
+    return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+#endif
+#else
+    return false;
+#endif
 }
 
 bool rush_engine_has_bf16(void)

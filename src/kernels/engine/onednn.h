@@ -56,9 +56,13 @@ void rush_primitive_forget(rush_primitive *);
 /* Adds a memory: `query` (dnnl_query_src_md, ...) tells the primitive's layout, `user` the caller's. */
 bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t query, int index, int arg,
                         rush_const_desc user, bool result);
-/* Runs with the caller's pointers, in the order of rush_primitive_mem. */
+/* Adds the integer that stands for 0 in an operand. */
+bool rush_primitive_zero(rush_primitive *, int arg);
+/* Runs with the caller's pointers, in the order in which memories were added. */
 bool rush_primitive_run(rush_primitive *, void *const *data);
 void rush_primitive_done(dnnl_primitive_desc_t);
+/* Without instructions for it oneDNN adds pairs of products of bytes in 16 bits, where they may not fit. */
+bool rush_onednn_exact_bytes(void);
 int rush_onednn_dtype(rush_dtype); /* dnnl_data_type_undef where there is none */
 
 #endif

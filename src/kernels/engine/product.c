@@ -116,23 +116,9 @@ static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
     return ok ? made : NULL;
 }
 
-/* Without instructions for it oneDNN adds pairs of products of bytes in 16 bits, where they may not fit. */
-static bool exact_bytes(void)
-{
-#if defined(__x86_64__)
-#if defined(__clang__) && __clang_major__ < 18 /* does not know the second */
-    return __builtin_cpu_supports("avx512vnni");
-#else
-    return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
-#endif
-#else
-    return false;
-#endif
-}
-
 bool rush_engine_matmul(const rush_engine_product *p)
 {
-    if (p->dtype == RUSH_I8 && !exact_bytes()) return false;
+    if (p->dtype == RUSH_I8 && !rush_onednn_exact_bytes()) return false;
     if (p->cn != 1 || (p->cm < p->n && p->m > 1)) return false;
     if (!plain(p->m, p->k, p->am, p->ak) || !plain(p->k, p->n, p->bk, p->bn)) return false;
     rush_case id = {0};

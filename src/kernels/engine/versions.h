@@ -49,6 +49,12 @@ static inline dnnl_status_t dnnl_memory_desc_destroy(rush_desc desc)
     return dnnl_success;
 }
 
+static inline dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t attr, int arg, int mask)
+{
+    const int32_t later = DNNL_RUNTIME_S32_VAL;
+    return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &later);
+}
+
 static inline dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *made, dnnl_engine_t engine, rush_const_desc a, rush_const_desc b,
                                                               rush_const_desc bias, rush_const_desc c, const_dnnl_primitive_attr_t attr)
 {

@@ -15,9 +15,6 @@ enum { FORWARD, GRAD_INPUT, GRAD_WEIGHT };
 #define SMALL_SUMS 4e7 /* multiplications: half a millisecond */
 #define TINY_SUMS 2e6  /* no longer than it takes to wake a thread */
 
-/* Positions of the arguments that convolution and convolution_backward share. */
-enum { STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS };
-
 /* ---- arguments ---- */
 
 static int spread(rush_value v, int nd, int64_t *to, const char *name)
@@ -37,22 +34,20 @@ static const char *by_x(int n, const int64_t *s)
     return to;
 }
 
-/* The geometry of the plain convolution that this call is, or (transposed) is the way back of. `result` gets the
- * size of the call's result. */
-static int read_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *w, const rush_value *a, int64_t *result)
+int rush_conv_geometry(rush_conv *c, const rush_tensor *x, const rush_tensor *w, const rush_value *a, int64_t *result)
 {
     int nd = x->ndim - 2, lead = 3 - nd;
-    int64_t stride[3] = {1}, padding[3] = {0}, dilation[3] = {1}, output_padding[3] = {0}, groups = I_(a[GROUPS]);
-    bool transposed = I_(a[TRANSPOSED]);
+    int64_t stride[3] = {1}, padding[3] = {0}, dilation[3] = {1}, output_padding[3] = {0}, groups = I_(a[RUSH_CONV_GROUPS]);
+    bool transposed = I_(a[RUSH_CONV_TRANSPOSED]);
     RUSH_CHECK(nd >= 1 && nd <= 3, RUSH_RUNTIME_ERROR, "expected an input of 3 to 5 dimensions, but got size %s", rush_shape_of(x));
     RUSH_CHECK(w->ndim > 2, RUSH_RUNTIME_ERROR, "weight should have at least three dimensions");
     RUSH_CHECK(groups > 0, RUSH_RUNTIME_ERROR, "non-positive groups is not supported");
     RUSH_CHECK(w->ndim == x->ndim, RUSH_RUNTIME_ERROR,
                "Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w->ndim, w->ndim,
                rush_shape_of(w), x->ndim, rush_shape_of(x));
-    if (spread(a[STRIDE], nd, stride, "stride") || spread(a[PADDING], nd, padding, "padding") || spread(a[DILATION], nd, dilation, "dilation"))
+    if (spread(a[RUSH_CONV_STRIDE], nd, stride, "stride") || spread(a[RUSH_CONV_PADDING], nd, padding, "padding") || spread(a[RUSH_CONV_DILATION], nd, dilation, "dilation"))
         return -1;
-    if (transposed && spread(a[OUTPUT_PADDING], nd, output_padding, "output_padding")) return -1;
+    if (transposed && spread(a[RUSH_CONV_OUTPUT_PADDING], nd, output_padding, "output_padding")) return -1;
     for (int i = 0; i < nd; ++i) {
         RUSH_CHECK(padding[i] >= 0, RUSH_RUNTIME_ERROR, "negative padding is not supported");
         RUSH_CHECK(stride[i] > 0, RUSH_RUNTIME_ERROR, "non-positive stride is not supported");
@@ -309,14 +304,14 @@ static int convolution_shape(const rush_op *op, const rush_value *in, rush_value
     const rush_tensor *x = in[0].t, *w = in[1].t, *b = T_(in[2]);
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
-    if (read_geometry(&c, x, w, in + 3, size)) return -1;
+    if (rush_conv_geometry(&c, x, w, in + 3, size)) return -1;
     RUSH_CHECK(x->dtype == w->dtype, RUSH_RUNTIME_ERROR, "Input type (%s) and weight type (%s) should be the same", rush_dtype_name(x->dtype),
                rush_dtype_name(w->dtype));
     RUSH_CHECK(!b || b->dtype == x->dtype, RUSH_RUNTIME_ERROR, "Input type (%s) and bias type (%s) should be the same", rush_dtype_name(x->dtype),
                rush_dtype_name(b ? b->dtype : 0));
     RUSH_CHECK(!b || (b->ndim == 1 && b->size[0] == size[1]), RUSH_RUNTIME_ERROR,
                "Given %sweight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias of size %s instead",
-               I_(in[3 + TRANSPOSED]) ? "transposed=1, " : "", rush_shape_of(w), (long long)size[1], b ? rush_shape_of(b) : "");
+               I_(in[3 + RUSH_CONV_TRANSPOSED]) ? "transposed=1, " : "", rush_shape_of(w), (long long)size[1], b ? rush_shape_of(b) : "");
     if (convolution_dtype(x)) return -1;
     return result_of(out, 0, x, w, x->ndim, size) ? 0 : -1;
 }
@@ -325,8 +320,8 @@ static void convolution_cpu(const rush_op *op, const rush_value *in, rush_value 
 {
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
-    if (read_geometry(&c, in[0].t, in[1].t, in + 3, size)) return;
-    product(I_(in[3 + TRANSPOSED]) ? GRAD_INPUT : FORWARD, &c, in[0].t, in[1].t, T_(in[2]), out[0].t);
+    if (rush_conv_geometry(&c, in[0].t, in[1].t, in + 3, size)) return;
+    product(I_(in[3 + RUSH_CONV_TRANSPOSED]) ? GRAD_INPUT : FORWARD, &c, in[0].t, in[1].t, T_(in[2]), out[0].t);
 }
 
 static void convolution_grad(rush_grads *s)
@@ -357,7 +352,7 @@ static int backward_shape(const rush_op *op, const rush_value *in, rush_value *o
     const rush_tensor *g = in[0].t, *x = in[1].t, *w = in[2].t;
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
-    if (read_geometry(&c, x, w, in + 4, size)) return -1;
+    if (rush_conv_geometry(&c, x, w, in + 4, size)) return -1;
     RUSH_CHECK(g->ndim == x->ndim && !memcmp(g->size, size, sizeof *size * g->ndim), RUSH_RUNTIME_ERROR,
                "grad_output of size %s does not fit the convolution's result %s", rush_shape_of(g), rush_shape_text(x->ndim, size));
     RUSH_CHECK(g->dtype == x->dtype && g->dtype == w->dtype, RUSH_RUNTIME_ERROR, "expected scalar type %s but found %s",
@@ -390,10 +385,10 @@ static bool both_gradients(const rush_conv *c, rush_tensor *g, rush_tensor *x, r
 static void backward_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = in[0].t, *x = conjugate(in[1].t), *w = conjugate(in[2].t);
-    bool transposed = I_(in[4 + TRANSPOSED]);
+    bool transposed = I_(in[4 + RUSH_CONV_TRANSPOSED]);
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
-    if (!x || !w || read_geometry(&c, x, w, in + 4, size)) return;
+    if (!x || !w || rush_conv_geometry(&c, x, w, in + 4, size)) return;
     if (HAS(out[0]) && HAS(out[1])) { /* both products read g */
         g = is_last(g) ? g : rush_contiguous_copy(g);
         if (!g) return;

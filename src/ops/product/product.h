@@ -2,6 +2,7 @@
 #ifndef RUSH_PRODUCT_H
 #define RUSH_PRODUCT_H
 
+#include "kernels/cpu/conv.h"
 #include "ops/geometry.h"
 
 /* c = alpha a b + beta c (+ bias of each column). Matrices, or batches of them (3-d, a batch of 1 repeats).
@@ -14,5 +15,11 @@ int rush_product_dtype(rush_dtype, const char *kernel);
 rush_tensor *rush_adjoint(rush_tensor *);
 /* A tensor of this many rows and columns over t's memory, copied only where its strides do not allow it. */
 rush_tensor *rush_as_rows(const rush_tensor *t, int64_t rows, int64_t columns);
+
+/* Positions of the arguments that say how a convolution's window moves. */
+enum { RUSH_CONV_STRIDE, RUSH_CONV_PADDING, RUSH_CONV_DILATION, RUSH_CONV_TRANSPOSED, RUSH_CONV_OUTPUT_PADDING, RUSH_CONV_GROUPS };
+/* The geometry of the plain convolution that a call with these arguments is, or (transposed) is the way back of. `result` gets
+ * the size of the call's result. -1 and PyTorch's error. */
+int rush_conv_geometry(rush_conv *, const rush_tensor *x, const rush_tensor *weight, const rush_value *arguments, int64_t *result);
 
 #endif
