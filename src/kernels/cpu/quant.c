@@ -334,8 +334,121 @@ static void int4_columns(void *arg, int64_t begin, int64_t end)
         }
 }
 
+#if HAS_FOURS
+#pragma GCC push_options
+#pragma GCC target("avx512vnni,avx512vbmi")
+/* One row of bfloat16 by bytes: in each group its numbers are multiples of a power of two, of at most 20 bits (a number of 8 bits is exact unless the largest
+ * of the group is 4,096 times as large), which are three digits of 7 bits and a sign. Products and sums are exact from there on. */
+typedef struct digits_row {
+    int8_t *digit;       /* (3, k), the lowest first */
+    int32_t *sum8;       /* of each group: 8 times the sum of the integers */
+    float *unit, *sum;   /* of each group: what an integer stands for; the sum of the numbers */
+} digits_row;
+
+/* False: a number is infinite or none. */
+static bool digits_of(const float *a, int64_t k, int64_t group, const digits_row *to)
+{
+    for (int64_t p0 = 0; p0 < k; p0 += group) {
+        uint32_t most = 0; /* the bits of the largest */
+        int32_t sum = 0;
+        for (int64_t p = p0; p < p0 + group; ++p) {
+            uint32_t bits;
+            memcpy(&bits, a + p, 4);
+            most = RUSH_MAX(most, bits & 0x7fffffff);
+        }
+        if (most >= 0x7f800000) return false;
+        int exponent = RUSH_MAX((int)(most >> 23) - 127, -100);
+        float times = ldexpf(1, 18 - exponent);
+        for (int64_t p = p0; p < p0 + group; ++p) {
+            int32_t q = (int32_t)nearbyintf(a[p] * times), low = ((q + 64) & 127) - 64, rest = (q - low) >> 7, middle = ((rest + 64) & 127) - 64;
+            to->digit[p] = (int8_t)low;
+            to->digit[k + p] = (int8_t)middle;
+            to->digit[2 * k + p] = (int8_t)((rest - middle) >> 7);
+            sum += q;
+        }
+        to->sum8[p0 / group] = 8 * sum;
+        to->unit[p0 / group] = ldexpf(1, exponent - 18);
+        to->sum[p0 / group] = (float)sum * to->unit[p0 / group];
+    }
+    return true;
+}
+
+/* A block of 64 columns. Four p at a time: their bytes x side by side in lane x; the high halves are taken 16 times as large as they are. */
+static void int4_digits_block(const rush_weight_product *g, int64_t j, const digits_row *row, float *to)
+{
+    const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), low = _mm512_set1_epi8(15), high = _mm512_set1_epi8(-16);
+    const __m512i first = _mm512_add_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32(0x01010101)), _mm512_set1_epi32(0x20002000)), second = _mm512_add_epi8(first, _mm512_set1_epi8(16));
+    const __mmask64 upper = 0xcccccccccccccccc;
+    const uint8_t *w = (const uint8_t *)g->w + j * g->k / 2;
+    const uint16_t *pairs = (const uint16_t *)g->scale + 2 * j;
+    __m512 total[4] = {0};
+    for (int64_t p0 = 0, x = 0; p0 < g->k; p0 += g->group, ++x, pairs += 2 * g->n) {
+        __m512i s[3][4] = {0};
+        for (int64_t p = p0; p < p0 + g->group; p += 4) {
+            __builtin_prefetch(w + p * 32 + AHEAD);
+            __builtin_prefetch(w + p * 32 + 64 + AHEAD);
+            __m512i a = _mm512_loadu_si512(w + p * 32), b = _mm512_loadu_si512(w + p * 32 + 64);
+            __m512i u = _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(first, a), upper, first, b);
+            __m512i v = _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(second, a), upper, second, b);
+            __m512i q[4] = {_mm512_and_si512(u, low), _mm512_and_si512(v, low), _mm512_and_si512(u, high), _mm512_and_si512(v, high)};
+#pragma GCC unroll 3
+            for (int d = 0; d < 3; ++d) {
+                int32_t four;
+                memcpy(&four, row->digit + d * g->k + p, 4);
+#pragma GCC unroll 4
+                for (int h = 0; h < 4; ++h) s[d][h] = _mm512_dpbusd_epi32(s[d][h], q[h], _mm512_set1_epi32(four));
+            }
+        }
+        const __m512 unit = _mm512_set1_ps(row->unit[x]), sum = _mm512_set1_ps(row->sum[x]);
+        const __m512i sum8 = _mm512_set1_epi32(row->sum8[x]);
+#pragma GCC unroll 4
+        for (int h = 0; h < 4; ++h) {
+            __m512i both = _mm512_loadu_si512(pairs + 32 * h), rest = _mm512_add_epi32(s[1][h], _mm512_slli_epi32(s[2][h], 7)), all;
+            if (h < 2) all = _mm512_add_epi32(s[0][h], _mm512_slli_epi32(rest, 7));
+            else all = _mm512_add_epi32(_mm512_srai_epi32(s[0][h], 4), _mm512_slli_epi32(rest, 3));
+            __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), zero = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)));
+            total[h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(all, sum8)), _mm512_mul_ps(scale, unit), _mm512_fmadd_ps(sum, zero, total[h]));
+        }
+    }
+    for (int h = 0; h < 4; ++h) _mm512_storeu_ps(to + 16 * h, total[h]);
+}
+#pragma GCC pop_options
+
+typedef struct digits_job {
+    const rush_weight_product *g;
+    digits_row row;
+    int64_t i;
+} digits_job;
+
+static void int4_digits_columns(void *arg, int64_t begin, int64_t end)
+{
+    const digits_job *job = arg;
+    const rush_weight_product *g = job->g;
+    for (int64_t j = begin * FULL; j < RUSH_MIN(end * FULL, g->n); j += FULL)
+        if (j + FULL > g->n) int4_rest(g, job->i, j);
+        else int4_digits_block(g, j, &job->row, g->c + job->i * g->n + j);
+}
+
+/* False: the processor has not got the instructions, a number is infinite or none, or there is no memory. */
+static bool int4_digits(const rush_weight_product *g)
+{
+    int64_t groups = g->k / g->group;
+    size_t got, bytes = (size_t)(3 * g->k + 12 * groups);
+    char *room = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") ? rush_block_alloc(bytes, &got) : NULL;
+    if (!room) return false;
+    digits_job job = {g, {.unit = (float *)room, .sum = (float *)room + groups, .sum8 = (int32_t *)room + 2 * groups, .digit = (int8_t *)room + 12 * groups}, 0};
+    for (; job.i < g->m && digits_of(g->a + job.i * g->k, g->k, g->group, &job.row); ++job.i)
+        rush_parallel_for((g->n + FULL - 1) / FULL, grain(FULL, 1, g->k), int4_digits_columns, &job);
+    rush_block_free(room, got);
+    return job.i == g->m;
+}
+#else
+static bool int4_digits(const rush_weight_product *g) { return false; }
+#endif
+
 static void int4_weight(const rush_weight_product *g)
 {
+    if (g->a_bf16 && g->scale_bf16 && g->m < 4 && int4_digits(g)) return;
     rush_parallel_for((g->n + FULL - 1) / FULL, grain(FULL, g->m, g->k), int4_columns, (void *)g);
 }
 

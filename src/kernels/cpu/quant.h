@@ -26,6 +26,7 @@ typedef struct rush_weight_product {
     float *c;           /* (m, n) */
     int64_t group;      /* int4 only */
     bool scale_bf16;    /* int4 only: the pairs are bfloat16 instead of float32 */
+    bool a_bf16;        /* int4 only: a has no more bits than bfloat16 holds */
 } rush_weight_product;
 
 /* Int4 weights: for each block of 64 output columns, for each p, 32 bytes; byte x holds column x in its low half and column

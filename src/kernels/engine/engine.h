@@ -34,7 +34,7 @@ void rush_engine_share(const void *data);
 /* Until the next call, `data` lies in this storage: if that is settled, its reordered form is kept beside it. NULL ends it. */
 void rush_engine_settled(const rush_storage *, const void *data);
 
-/* Forward of bytes: images of uint8 or int8 with channels last, of which `zero` stands for 0 (and so is what they are padded with), a contiguous weight of
+/* Forward of bytes: images of uint8 or int8 with channels last, of which `zero` stands for 0 (without borders unless it is 0), a contiguous weight of
  * int8, and exact sums in int32 with channels last. */
 bool rush_engine_conv_bytes(const rush_conv *, rush_dtype, const void *x, int32_t zero, const void *weight, int32_t *to);
 

@@ -19,6 +19,20 @@ static int conv_bytes_shape(const rush_op *op, const rush_value *in, rush_value 
     return !rush_conv_geometry(&c, x, w, in + 3, size) && rush_out_format(out, 0, format_of(x), x, RUSH_I32, x->ndim, size) ? 0 : -1;
 }
 
+/* x with the borders that its windows reach over; what stands for 0 is not 0, and oneDNN 2.6 corrects that wrongly in images of three dimensions. */
+static rush_tensor *with_borders(rush_tensor *x, rush_conv *c, int64_t zero)
+{
+    int64_t border[2 * 3], nd = x->ndim - 2, any = 0;
+    for (int i = 0; i < nd; ++i) { /* the last dimension first */
+        int64_t *before = &c->before[2 - i];
+        border[2 * i] = border[2 * i + 1] = *before;
+        any |= *before;
+        c->space[2 - i] += 2 * *before;
+        *before = 0;
+    }
+    return any ? T("constant_pad_nd", V(x), rush_v_ints(border, (size_t)(2 * nd)), V(zero)) : x;
+}
+
 /* True when it is done, or there is an error. */
 static bool by_engine(const rush_value *in, rush_tensor *to)
 {
@@ -26,8 +40,10 @@ static bool by_engine(const rush_value *in, rush_tensor *to)
     rush_conv c;
     int64_t size[RUSH_MAXDIM];
     if (format == RUSH_CONTIGUOUS || I_(in[3 + RUSH_CONV_TRANSPOSED]) || !rush_contiguous_as(to, format)) return false;
-    rush_tensor *x = T("contiguous", in[0], rush_v_memory_format(format)), *w = rush_contiguous_copy(in[2].t);
-    if (!x || !w || rush_conv_geometry(&c, x, w, in + 3, size)) return true;
+    if (rush_conv_geometry(&c, in[0].t, in[2].t, in + 3, size)) return true;
+    rush_tensor *x = I_(in[1]) ? with_borders(in[0].t, &c, I_(in[1])) : in[0].t, *w = rush_contiguous_copy(in[2].t);
+    x = x ? T("contiguous", V(x), rush_v_memory_format(format)) : NULL;
+    if (!x || !w) return true;
     rush_engine_settled(w->storage, rush_ptr(w));
     bool done = rush_engine_conv_bytes(&c, x->dtype, rush_ptr(x), (int32_t)I_(in[1]), rush_ptr(w), rush_ptr(to));
     rush_engine_settled(NULL, NULL);

@@ -87,7 +87,7 @@ static void weight_product(const rush_value *in, const rush_tensor *scales, rush
     rush_tensor *to = out[0].t, *c = to->dtype == RUSH_F32 ? side_by_side(to) : rush_tensor_new(RUSH_F32, to->device, 2, to->size);
     if (!a || !scale || !c) return;
     rush_weight_product g = {.m = a->size[0], .n = c->size[1], .k = a->size[1], .a = rush_ptr(a), .w = rush_ptr(w), .scale = rush_ptr(scale), .c = rush_ptr(c), .group = group,
-                             .scale_bf16 = pairs};
+                             .scale_bf16 = pairs, .a_bf16 = in[0].t->dtype == RUSH_BF16};
     (group ? rush_k_quant->int4_weight : rush_k_quant->int8_weight)(&g);
     if (c != to) rush_copy_into(to, c);
 }
