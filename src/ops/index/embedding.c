@@ -305,6 +305,7 @@ static void bag_cpu(const rush_op *op, const rush_value *in, rush_value *out)
     if (mode == MAX) rush_zero_into(best);
     for (int64_t b = 0; b < bags; ++b)
         for (int64_t i = start[b], end = b + 1 < starts->numel ? start[b + 1] : n; i < end; ++i) bag_of[i] = b;
+    for (int64_t i = bags < starts->numel ? start[bags] : n; i < n; ++i) bag_of[i] = -1; /* behind the last offset: in no bag */
     bag_job j = {.index = index, .start = start, .nstarts = starts->numel, .n = n, .width = width, .padding = padding, .mode = mode, .size = size,
                  .winner = winner, .table = rush_ptr(table), .scale = scale ? rush_ptr(scale) : NULL, .to = rush_ptr(result),
                  .join = rush_k_index->combine[scale ? RUSH_PUT_ADD_SCALED : RUSH_PUT_ADD][d]};
@@ -372,6 +373,16 @@ static rush_op op_embedding_bag_padding = {
 };
 
 /* Every index sees its bag's gradient, over the bag's size for the mean; the maximum's goes to the winners. */
+/* Of each index the row of g that is its bag's, or zeros. */
+static rush_tensor *rows_of_bags(rush_tensor *g, rush_tensor *bag_of)
+{
+    bool all = !bag_of->numel || bag_of->device.type == RUSH_META || rush_number_of(T("select.int", V(bag_of), V((int64_t)0), V((int64_t)-1))) >= 0;
+    if (all) return T("index_select", V(g), V((int64_t)0), V(bag_of));
+    if (!g->size[0]) return T("new_zeros", V(g), INTS(bag_of->numel, g->size[1]));
+    rush_tensor *rows = T("index_select", V(g), V((int64_t)0), V(T("clamp_min", V(bag_of), V((int64_t)0))));
+    return rows ? T("masked_fill.Scalar", V(rows), V(unsqueeze(lt(bag_of, (int64_t)0), -1)), V((int64_t)0)) : NULL;
+}
+
 static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *indices = in[1].t, *bag_of = in[3].t, *sizes = in[4].t, *best = in[5].t;
@@ -387,7 +398,7 @@ static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value 
         rush_tensor *n = to_dtype(T("clamp_min", V(sizes), V((int64_t)1)), g->dtype);
         g = div_(g, unsqueeze(n, -1));
     }
-    rush_tensor *each = T("index_select", V(g), V((int64_t)0), V(bag_of));
+    rush_tensor *each = rows_of_bags(g, bag_of);
     if (each && HAS(in[10])) each = mul(each, unsqueeze(in[10].t, -1));
     return rush_result(out, each ? T("embedding_backward", V(each), V(indices), V(rows), V(padding), in[7], in[9]) : NULL);
 }
@@ -413,7 +424,7 @@ static int bag_weights_backward_run(const rush_op *op, const rush_value *in, rus
 {
     rush_tensor *g = SELF, *weight = in[1].t, *indices = in[2].t, *bag_of = in[4].t;
     int64_t padding = I_(in[6]);
-    rush_tensor *theirs = T("index_select", V(g), V((int64_t)0), V(bag_of)), *rows = T("embedding", V(weight), V(indices));
+    rush_tensor *theirs = rows_of_bags(g, bag_of), *rows = T("embedding", V(weight), V(indices));
     rush_tensor *sum = theirs && rows ? sum_dim(mul(theirs, rows), 1, false) : NULL;
     if (sum && padding >= 0) sum = T("masked_fill.Scalar", V(sum), V(eq(indices, padding)), V((int64_t)0));
     return rush_result(out, sum);
