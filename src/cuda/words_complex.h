@@ -79,6 +79,7 @@ WORD(sin) WORD(cos) WORD(tan) WORD(asin) WORD(acos) WORD(atan) WORD(sinh) WORD(c
 #undef WORD
 #define sqrt(v) root(v)
 #define exp(v) exponential(v)
+#define one_and_exp(v) (K(1) + exp(v))
 #define exp2(v) exp2_of(v)
 #define expm1(v) expm1_of(v)
 #define log(v) logarithm(v)

@@ -11,7 +11,7 @@ const char rush_c_words[] =
     "#define sign_of(x) (T)(((x) > 0) - ((x) < 0))\n#define larger(x, y) ((x) > (y) || is_nan(x) ? (x) : (y))\n#define smaller(x, y) ((x) < (y) || is_nan(x) ? (x) : (y))\n"
     "#define at_least(x, y) ((x) < (y) ? (T)(y) : (x))\n#define at_most(x, y) ((x) > (y) ? (T)(y) : (x))\n#define round_even(x) rint(x)\n#define rsqrt_of(x) (1 / sqrt(x))\n"
     "#define one_less_square(x) (1 - (x) * (x))\n#define odds(x) ((x) / (1 - (x)))\n#define trunc_div(x, y) trunc((x) / (y))\n#define trunc_mod(x, y) fmod(x, y)\n"
-    "#define floor_mod(x, y) ((x) - (y) * floor((x) / (y)))\n#define floor_div(x, y) floor((x) / (y))\n#define power(x, y) pow(x, y)\n#define erf_quick(x) erf(x)\n#define complement(x) (!(x))\n"
+    "#define floor_mod(x, y) ((x) - (y) * floor((x) / (y)))\n#define floor_div(x, y) floor((x) / (y))\n#define power(x, y) pow(x, y)\n#define one_and_exp(x) (1 + exp(x))\n#define erf_quick(x) erf(x)\n#define complement(x) (!(x))\n"
     "#define log_add_exp(x, y) (larger(x, y) + log1p(exp(-absolute((x) - (y)))))\n"
     "#define gelu_tanh_slope(y, t) (K(0.5) * (1 + (t)) + K(0.5) * (y) * (1 - (t) * (t)) * K(0.79788456080286535588) * (1 + 3 * K(0.044715) * (y) * (y)))\n"
     "#define mish_slope(y, t, s) ((t) + (y) * (s) * (1 - (t) * (t)))\n";

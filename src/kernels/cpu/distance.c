@@ -25,13 +25,13 @@ static int64_t tiles(int64_t n) { return (n + TILE - 1) / TILE; }
 #define T float
 #define FN(f) f##f32
 #define WORD(name) name##f
-#define FUSED MULADDF
+#define FUSED MULADD32
 #include "kernels/cpu/distance.inc"
 
 #define T double
 #define FN(f) f##f64
 #define WORD(name) name
-#define FUSED MULADD
+#define FUSED MULADD64
 #include "kernels/cpu/distance.inc"
 
 RUSH_KERNELS(distance) = {.all = {all_f32, all_f64}, .back = {back_f32, back_f64}};

@@ -6,12 +6,12 @@
 
 #define T float
 #define FN(f) f##f32
-#define FUSED MULADDF
+#define FUSED MULADD32
 #include "kernels/cpu/norm.inc"
 
 #define T double
 #define FN(f) f##f64
-#define FUSED MULADD
+#define FUSED MULADD64
 #include "kernels/cpu/norm.inc"
 
 RUSH_KERNELS(norm) = {

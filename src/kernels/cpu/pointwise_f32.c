@@ -8,5 +8,7 @@
 #if defined(__FMA__)
 #include "kernels/cpu/quick_pow.h"
 #define power(v, w) pow_f32(v, w)
+#include "kernels/cpu/quick_exp.h"
+#define one_and_exp(v) one_and_exp_f32(v)
 #endif
 #include "kernels/cpu/pointwise_loops.inc"

@@ -15,7 +15,7 @@ enum { WIDE = RUSH_SOFTMAX_WIDE };
 #define EXP exp_negative_f32
 #define EXP_ALONE expf
 #define LOG log_f32
-#define FMA MULADDF
+#define FMA MULADD32
 #define NAME(x) x##_f32
 #include "kernels/cpu/softmax.inc"
 #undef T
@@ -29,7 +29,7 @@ enum { WIDE = RUSH_SOFTMAX_WIDE };
 #define EXP exp_f64
 #define EXP_ALONE exp
 #define LOG log
-#define FMA MULADD
+#define FMA MULADD64
 #define NAME(x) x##_f64
 #include "kernels/cpu/softmax.inc"
 

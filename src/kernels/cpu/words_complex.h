@@ -83,6 +83,7 @@ static inline T log_add_exp2(T x, T y)
 
 #define sqrt(v) F(sqrt)(v)
 #define exp(v) F(exp)(v)
+#define one_and_exp(v) (K(1) + exp(v))
 #define exp2(v) exp2_of(v)
 #define expm1(v) expm1_of(v)
 #define log(v) F(log)(v)

@@ -105,6 +105,9 @@ static inline T log_add_exp2(T x, T y)
     return high == low && is_inf(high) ? high : high + F(log1p)(F(exp2)(low - high)) * K(1.44269504088896340736);
 }
 
+/* Floats have PyTorch's bits here: see pointwise_f32.c. */
+static inline T one_and_exp(T x) { return 1 + F(exp)(x); }
+
 /* erf for gelu: in float a quotient of polynomials that is right to 4e-7 and stays within -1..1 */
 static inline T erf_quick(T x)
 {
