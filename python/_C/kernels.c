@@ -2,14 +2,14 @@
  *
  * While there are any, the road asks about each call, as it does under a mode: composites are opened, so that a kernel is
  * reached wherever PyTorch would reach it. Kernels of devices run where the library's own would (op/watch.h), those of
- * Autograd keys and of composites in place of everything below the call. The fallback of a device type stands for the
+ * Autograd keys and of composites in place of everything below the call, those of Autocast keys before them. The fallback of a device type stands for the
  * kernels that its backend has not.
  */
 #include "ext.h"
 #include "op/watch.h"
 #include "tensor/backend.h"
 
-enum { SLOTS = 512, ALL_DEVICES = 128, ABOVE = 256 }; /* a slot: the type of a device or all of them, below autograd or above */
+enum { SLOTS = 1024, ALL_DEVICES = 128, ABOVE = 256, AUTOCAST = 512 }; /* a slot: the type of a device or all of them, below autograd, above, or before both under autocast */
 
 static PyObject *given;    /* (3 * index + form) * SLOTS + slot -> function */
 static PyObject *fallbacks; /* type of a device -> function of an OpOverload and its arguments */
@@ -61,7 +61,7 @@ static int run(PyObject *f, PyObject *func, rush_form form, const rush_op *op, c
 
 static int ask(int above, rush_form form, const rush_op *op, const rush_value *in, rush_value *out)
 {
-    if (op->index >= nnumber || !number[op->index] || (above && below) || (past && op->index == past->index)) return 1;
+    if (op->index >= nnumber || !number[op->index] || (above == ABOVE && below) || (past && op->index == past->index)) return 1;
     int failed = 1;
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *f = find(op, form, above + device_of(op, in));
@@ -110,7 +110,9 @@ static int above(rush_form form, const rush_op *op, const rush_value *in, rush_v
 {
     rush_value kept[RUSH_MAXOUT];
     memcpy(kept, out, sizeof *out * op->nout);
-    int failed = ask(ABOVE, form, op, in, out);
+    bool cast = op->index < nnumber && number[op->index] && rush_autocast_on(device_of(op, in));
+    int failed = cast ? ask(AUTOCAST, form, op, in, out) : 1;
+    if (failed > 0) failed = ask(ABOVE, form, op, in, out);
     if (failed) return failed;
     if (form == RUSH_FORM_OUT) memcpy(out, kept, sizeof *out * op->nout);
     else if (op->nout && op->nargs && (form == RUSH_FORM_INPLACE || (op->args[0].written && !op->args[0].list)) && in[0].kind == RUSH_V_TENSOR) out[0] = in[0];
@@ -134,16 +136,16 @@ static int count(const rush_op *op, int by)
     return 0;
 }
 
-/* _kernel_set(record, form, device type or -1 for all, above, f or None) -> what was there */
+/* _kernel_set(record, form, device type or -1 for all, 0 below autograd, 1 above or 2 under autocast, f or None) -> what was there */
 static PyObject *kernel_set(PyObject *module, PyObject *args)
 {
     const char *name;
-    int form, type, is_above;
+    int form, type, level;
     PyObject *f;
-    if (!PyArg_ParseTuple(args, "siipO", &name, &form, &type, &is_above, &f)) return NULL;
+    if (!PyArg_ParseTuple(args, "siiiO", &name, &form, &type, &level, &f)) return NULL;
     const rush_op *op = rush_op_find(name);
     if (!op || form < RUSH_FORM_CALL || form > RUSH_FORM_OUT) return PyErr_Format(PyExc_RuntimeError, "No such operator %s", name);
-    PyObject *key = key_of(op, (rush_form)form, (is_above ? ABOVE : 0) + (type < 0 ? ALL_DEVICES : type));
+    PyObject *key = key_of(op, (rush_form)form, level * ABOVE + (type < 0 ? ALL_DEVICES : type));
     PyObject *was = key ? PyDict_GetItemWithError(given, key) : NULL;
     bool there = was != NULL;
     int failed = !key || PyErr_Occurred();

@@ -114,7 +114,22 @@ class _Guard:
 
 
 class _ExcludeDispatchKeyGuard(_Guard):
-    pass
+    """Autocast is off inside for the devices whose key is among these; the other keys change nothing."""
+
+    def __init__(self, keys):
+        self._keys = DispatchKeySet(keys)._keys
+
+    def __enter__(self):
+        import rushlight as torch
+        self._was = [(t, torch.is_autocast_enabled(t)) for t, key in (("cpu", "AutocastCPU"), ("cuda", "AutocastCUDA")) if DispatchKey[key] in self._keys]
+        for t, on in self._was:
+            torch.set_autocast_enabled(t, False)
+        return self
+
+    def __exit__(self, *error):
+        import rushlight as torch
+        for t, on in self._was:
+            torch.set_autocast_enabled(t, on)
 
 
 class _IncludeDispatchKeyGuard(_Guard):

@@ -29,17 +29,19 @@ _ALL = -1
 
 
 def _place_of(key, composite):
-    """(device type, above autograd?) of a kernel for this key; None: PyTorch would never reach it."""
+    """(device type, 0 below autograd, 1 above it or 2 before both under autocast) of a kernel for this key; None: PyTorch would never reach it."""
     if not hasattr(torch._C.DispatchKey, key):
         raise RuntimeError("could not parse dispatch key: " + key)
     if key in _TYPES:
-        return _TYPES[key], False
+        return _TYPES[key], 0
     if key.startswith("CompositeExplicitAutograd"):
-        return _ALL, False
+        return _ALL, 0
     if key == "CompositeImplicitAutograd":
-        return (_ALL, True) if composite else None
+        return (_ALL, 1) if composite else None
     if key == "Autograd" or key.removeprefix("Autograd") in _TYPES and key.startswith("Autograd"):
-        return _TYPES.get(key.removeprefix("Autograd"), _ALL), True
+        return _TYPES.get(key.removeprefix("Autograd"), _ALL), 1
+    if key == "Autocast" or key.removeprefix("Autocast") in _TYPES and key.startswith("Autocast"):
+        return _TYPES.get(key.removeprefix("Autocast"), _TYPES["CUDA"]), 2
     raise NotImplementedError("a kernel of the library's own operators for the key %s is not supported" % key)
 
 
@@ -93,7 +95,7 @@ class Library:
             raise ValueError("%s is a reserved namespace. Please try creating a library with another name." % ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._op_defs, self._op_impls = set(), set()
-        self._kernels = {}          # (record, form, device type, above) of what it gave to the library's operators -> what was there
+        self._kernels = {}          # (record, form, device type, level) of what it gave to the library's operators -> what was there
         self._fallbacks = []        # the dispatch keys to which it gave one
         weakref.finalize(self, _take_back, self._kernels, self._fallbacks)
         self._where = _place_in_program(inspect.currentframe().f_back)

@@ -413,3 +413,26 @@ def test_a_kernel_that_was_asked_for_stays_what_it_was():
     finally:
         lib._destroy()
     assert (x + x).tolist() == [2.0, 2.0]
+
+
+def test_a_kernel_of_an_autocast_key_is_asked_first_and_only_under_autocast():
+    seen, keys = [], torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def mine(x):
+        seen.append(x.dtype)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return torch.ops.aten.sigmoid(x.float()).to(x.dtype)
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("sigmoid", mine, "AutocastCPU")
+    library.impl("sigmoid", mine, "AutocastCUDA")
+    x = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)
+    torch.sigmoid(x)
+    assert not seen
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.sigmoid(x).sum().backward()
+        assert torch.is_autocast_enabled("cpu")
+    assert seen == [torch.bfloat16] and x.grad.tolist() == [0.1962890625] * 2
+    library._destroy()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.sigmoid(x)
+    assert len(seen) == 1
