@@ -438,3 +438,17 @@ def test_adaptive_means_have_the_order_of_pytorch():
         for number in window.flatten():
             total = total + number
         assert torch.nn.functional.adaptive_avg_pool2d(y, (2, 8))[0, 0, 0, 0] == total / window.shape[0] / window.shape[1]
+
+
+@pytest.mark.parametrize("mode", (0, 1, 2))
+def test_embedding_bag_with_indices_in_no_bag(mode):
+    """Those behind the last offset, when that is included: they have no gradient, and neither have their weights."""
+    w, s = torch.randn(5, 3, dtype=torch.float64, requires_grad=True), torch.rand(5, dtype=torch.float64, requires_grad=True)
+    indices = torch.tensor([0, 1, 2, 3, 4])
+    scale = s if mode == 0 else None
+    for offsets, used in ((torch.tensor([0, 2, 3]), 3), (torch.tensor([0]), 0)):
+        got = torch._embedding_bag(w, indices, offsets, False, mode, False, scale, True)[0]
+        want = torch._embedding_bag(w, indices[:used], offsets, False, mode, False, None if scale is None else scale[:used], True)[0]
+        assert torch.equal(got, want)
+        for x in (w, s) if mode == 0 else (w,):
+            assert torch.equal(torch.autograd.grad(got.sum(), x, retain_graph=True)[0], torch.autograd.grad(want.sum(), x, retain_graph=True)[0])

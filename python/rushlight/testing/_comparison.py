@@ -225,7 +225,7 @@ class TensorLikePair(Pair):
             self._inputs_not_supported()
 
     def _check_supported(self, tensor, *, id):
-        if tensor.layout not in (torch.strided, torch.sparse_coo, *_LAYOUTS):
+        if not tensor.is_nested and tensor.layout not in (torch.strided, torch.sparse_coo, *_LAYOUTS):
             raise ErrorMeta(ValueError, "Unsupported tensor layout %s" % tensor.layout, id=id)
 
     def compare(self):
