@@ -77,20 +77,21 @@ static void channels_cpu(const rush_value *in, rush_value *out, bool forth)
 static void to_ints_channels_cpu(const rush_op *op, const rush_value *in, rush_value *out) { channels_cpu(in, out, true); }
 static void to_numbers_channels_cpu(const rush_op *op, const rush_value *in, rush_value *out) { channels_cpu(in, out, false); }
 
-static rush_memory_format format_of(const rush_tensor *t) { return t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : t->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS; }
-
 /* in: self, unit, bias, relu, scale, zero_point, dtype */
 static int finish_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_dtype dtype = (rush_dtype)I_(in[6]);
+    const rush_tensor *bias = T_(in[2]);
     RUSH_CHECK(SELF->dtype == RUSH_I32 && (SELF->ndim == 2 || SELF->ndim == 4 || SELF->ndim == 5) && in[1].t->dtype == RUSH_F32 && in[1].t->numel == SELF->size[1], RUSH_RUNTIME_ERROR,
                "%s: sums of 2, 4 or 5 dimensions in int32 and a unit for each of their channels expected", op->base);
-    return (dtype == RUSH_F32 || !need_integers(op, dtype)) && rush_out_format(out, 0, format_of(SELF), SELF, dtype, SELF->ndim, SELF->size) ? 0 : -1;
+    RUSH_CHECK(!bias || (bias->dtype == RUSH_F32 && bias->numel == SELF->size[1]), RUSH_RUNTIME_ERROR, "%s: the bias must be a float32 for each channel, but is %s", op->base,
+               bias ? rush_shape_of(bias) : "");
+    return (dtype == RUSH_F32 || !need_integers(op, dtype)) && rush_out_format(out, 0, rush_channels_last(SELF->ndim), SELF, dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
 
 static void finish_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_memory_format format = format_of(SELF);
+    rush_memory_format format = rush_channels_last(SELF->ndim);
     rush_tensor *to = out[0].t, *unit = rush_contiguous_copy(in[1].t), *bias = HAS(in[2]) ? rush_contiguous_copy(in[2].t) : T("zeros_like", V(unit));
     rush_tensor *sums = T("contiguous", in[0], rush_v_memory_format(format));
     rush_tensor *y = rush_contiguous_as(to, format) ? to : T("empty_like", V(to), RUSH_NONE, RUSH_NONE, RUSH_NONE, RUSH_NONE, rush_v_memory_format(format));

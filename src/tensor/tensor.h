@@ -170,6 +170,8 @@ RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 /* The format that results take from t: channels last where its strides are in that order, though it may have holes (a part of an image). */
 rush_memory_format rush_format_of(const rush_tensor *t);
 RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
+/* The format of images of so many dimensions that has their channels last; contiguous for what has none. */
+static inline rush_memory_format rush_channels_last(int ndim) { return ndim == 5 ? RUSH_CHANNELS_LAST_3D : ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS; }
 /* Do two tensors share any byte? 0 no, 1 exactly the same elements in the same order, 2 partly, 3 maybe (one of them has
  * holes: PyTorch does not look closer, and lets it pass). */
 int rush_overlap(const rush_tensor *, const rush_tensor *);

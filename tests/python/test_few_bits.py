@@ -81,3 +81,13 @@ def test_a_packed_weight_is_used_again():
         both.append(first.dequantize())
         assert (both[-1] - F.conv2d(x.dequantize(), w.dequantize(), padding=1).clamp(-12.5, 19.375)).abs().max() <= 0.07
     assert not torch.equal(*both)
+
+
+def test_sums_on_a_grid_refuse_what_does_not_fit():
+    sums, unit = torch.zeros(2, 3, dtype=torch.int32), torch.tensor([1.0, math.nan, 2.0])
+    assert torch._grid_finish(sums, unit, None, True, 1.0, 0, torch.float32).isnan().tolist() == [[False, True, False]] * 2
+    for bias in (torch.zeros(2), torch.zeros(3, dtype=torch.float64)):
+        with pytest.raises(RuntimeError, match="bias must be a float32 for each channel"):
+            torch._grid_finish(sums, unit, bias, True, 1.0, 0, torch.float32)
+    x, w = torch.zeros(1, 4, 5, 5, dtype=torch.uint8), torch.ones(2, 4, 3, 3, dtype=torch.int8)
+    assert torch._grid_convolution(x, 300, w, [1, 1], [0, 0], [1, 1], False, [0, 0], 1).eq(-300 * 36).all()     # beyond what a byte holds

@@ -6,7 +6,7 @@
 static inline float number_of(int32_t sum, float unit, float bias, float least)
 {
     float y = (float)sum * unit + bias;
-    return y > least ? y : least;
+    return y < least ? least : y; /* what is no number stays so */
 }
 
 static float least_of(const rush_grid_sums *s) { return s->relu ? 0 : -INFINITY; }

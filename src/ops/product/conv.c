@@ -216,14 +216,14 @@ static int add_bias(rush_tensor *y, const rush_tensor *bias)
 
 static bool is_last(const rush_tensor *t)
 {
-    return (t->ndim == 4 || t->ndim == 5) && !rush_contiguous(t) && rush_contiguous_as(t, t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST);
+    return (t->ndim == 4 || t->ndim == 5) && !rush_contiguous(t) && rush_contiguous_as(t, rush_channels_last(t->ndim));
 }
 
 static rush_tensor *as_last(rush_tensor *t)
 {
     int64_t stride[RUSH_MAXDIM];
     if (is_last(t) && !(t->flags & (RUSH_T_NEG | RUSH_T_CONJ))) return t;
-    rush_strides_for(t->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST, t->ndim, t->size, stride);
+    rush_strides_for(rush_channels_last(t->ndim), t->ndim, t->size, stride);
     rush_tensor *copy = rush_tensor_new_strided(t->dtype, t->device, t->ndim, t->size, stride);
     return copy && !rush_copy_into(copy, t) ? copy : NULL;
 }

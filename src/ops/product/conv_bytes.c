@@ -6,8 +6,6 @@
 #include "op/formula.h"
 #include "ops/product/product.h"
 
-static rush_memory_format format_of(const rush_tensor *x) { return x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : x->ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS; }
-
 /* in: self, zero_point, weight, stride, padding, dilation, transposed, output_padding, groups */
 static int conv_bytes_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -16,7 +14,7 @@ static int conv_bytes_shape(const rush_op *op, const rush_value *in, rush_value 
     int64_t size[RUSH_MAXDIM];
     RUSH_CHECK((x->dtype == RUSH_U8 || x->dtype == RUSH_I8) && w->dtype == RUSH_I8, RUSH_RUNTIME_ERROR, "convolutions are of int8 or uint8 and int8, not of %s and %s",
                rush_dtype_name(x->dtype), rush_dtype_name(w->dtype));
-    return !rush_conv_geometry(&c, x, w, in + 3, size) && rush_out_format(out, 0, format_of(x), x, RUSH_I32, x->ndim, size) ? 0 : -1;
+    return !rush_conv_geometry(&c, x, w, in + 3, size) && rush_out_format(out, 0, rush_channels_last(x->ndim), x, RUSH_I32, x->ndim, size) ? 0 : -1;
 }
 
 /* x with the borders that its windows reach over; what stands for 0 is not 0, and oneDNN 2.6 corrects that wrongly in images of three dimensions. */
@@ -36,16 +34,17 @@ static rush_tensor *with_borders(rush_tensor *x, rush_conv *c, int64_t zero)
 /* True when it is done, or there is an error. */
 static bool by_engine(const rush_value *in, rush_tensor *to)
 {
-    rush_memory_format format = format_of(in[0].t);
+    rush_memory_format format = rush_channels_last(in[0].t->ndim);
     rush_conv c;
-    int64_t size[RUSH_MAXDIM];
+    int64_t size[RUSH_MAXDIM], zero = I_(in[1]);
+    if (zero != (in[0].t->dtype == RUSH_U8 ? (uint8_t)zero : (int8_t)zero)) return false;
     if (format == RUSH_CONTIGUOUS || I_(in[3 + RUSH_CONV_TRANSPOSED]) || !rush_contiguous_as(to, format)) return false;
     if (rush_conv_geometry(&c, in[0].t, in[2].t, in + 3, size)) return true;
-    rush_tensor *x = I_(in[1]) ? with_borders(in[0].t, &c, I_(in[1])) : in[0].t, *w = rush_contiguous_copy(in[2].t);
+    rush_tensor *x = zero ? with_borders(in[0].t, &c, zero) : in[0].t, *w = rush_contiguous_copy(in[2].t);
     x = x ? T("contiguous", V(x), rush_v_memory_format(format)) : NULL;
     if (!x || !w) return true;
     rush_engine_settled(w->storage, rush_ptr(w));
-    bool done = rush_engine_conv_bytes(&c, x->dtype, rush_ptr(x), (int32_t)I_(in[1]), rush_ptr(w), rush_ptr(to));
+    bool done = rush_engine_conv_bytes(&c, x->dtype, rush_ptr(x), (int32_t)zero, rush_ptr(w), rush_ptr(to));
     rush_engine_settled(NULL, NULL);
     return done;
 }

@@ -212,8 +212,8 @@ static int resample(const mode *m, rush_tensor *x, rush_tensor *y, bool align, c
 {
     if (!y->numel) return 0;
     if (m->kind <= NEAREST_EXACT && !back && x->dtype == y->dtype) {
-        bool last = x->device.type == RUSH_CPU && x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST) &&
-                    rush_contiguous_as(y, x->ndim == 5 ? RUSH_CHANNELS_LAST_3D : RUSH_CHANNELS_LAST);
+        bool last = x->device.type == RUSH_CPU && x->ndim > 3 && !rush_contiguous(x) && rush_contiguous_as(x, rush_channels_last(x->ndim)) &&
+                    rush_contiguous_as(y, rush_channels_last(x->ndim));
         const rush_tensor *rows = last ? x : rush_contiguous_copy(x);
         rush_tensor *to = last || rush_contiguous(y) ? y : rush_tensor_new(y->dtype, y->device, y->ndim, y->size);
         if (!rows || !to || repeat_nearest(m, rows, to, given, last)) return -1;
