@@ -24,6 +24,13 @@ int rush_need_per_tensor(const char *name, const rush_tensor *t)
     return 0;
 }
 
+int rush_need_zero_point(const char *name, int64_t zero, int dtype)
+{
+    RUSH_CHECK(zero >= rush_grid_low(dtype), RUSH_RUNTIME_ERROR, "%s zero_point %lld is below lower bound.", name, (long long)zero);
+    RUSH_CHECK(zero <= rush_grid_high(dtype), RUSH_RUNTIME_ERROR, "%s zero_point %lld is above upper bound.", name, (long long)zero);
+    return 0;
+}
+
 /* ---- the kernels: integers are strided tensors of int8, uint8, int32 ---- */
 
 static int need_integers(const rush_op *op, rush_dtype dtype)
@@ -141,8 +148,7 @@ static rush_tensor *quantized(rush_tensor *x, double scale, int64_t zero, int dt
 {
     int store = store_of(rush_v_dtype(dtype), x);
     if (store < 0) return NULL;
-    RUSH_CHECK_NULL(zero >= rush_grid_low(dtype), RUSH_RUNTIME_ERROR, "%s zero_point %lld is below lower bound.", name, (long long)zero);
-    RUSH_CHECK_NULL(zero <= rush_grid_high(dtype), RUSH_RUNTIME_ERROR, "%s zero_point %lld is above upper bound.", name, (long long)zero);
+    if (rush_need_zero_point(name, zero, dtype)) return NULL;
     rush_tensor *ints = T("_grid_integers", V(x), V(scale), V(zero), rush_v_dtype(store));
     return ints ? rush_quantized_tensor(ints, scale, zero) : NULL;
 }

@@ -1,6 +1,7 @@
 /* layers.c - linear layers, convolutions and embeddings with quantized weights.
  *
- * Products of integers are exact (ops/product/conv_bytes.c says where those of convolutions have 24 bits). What comes of them is scaled once, with the bias in float32, and rounded once to the output's grid.
+ * Products of integers are exact (ops/product/conv_bytes.c says where those of convolutions have 24 bits). What comes of
+ * them is scaled once, with the bias in float32, and rounded once to the output's grid.
  * These are what the operations over packed parameters (torch.ops.quantized.linear, ...) are made of.
  */
 #include "quant/quant.h"
@@ -77,7 +78,7 @@ typedef struct layer_result {
 static rush_tensor *finish(rush_tensor *sums, rush_tensor *unit, rush_tensor *bias, const layer_result *r, int dtype)
 {
     rush_dtype store = r->numbers ? RUSH_F32 : (rush_dtype)rush_quantized_store(dtype);
-    if (!sums || !unit) return NULL;
+    if (!sums || !unit || (!r->numbers && rush_need_zero_point("quantize_tensor_per_tensor_affine", r->zero_point, dtype))) return NULL;
     if (sums->dtype == RUSH_I32 && (!bias || bias->dtype == RUSH_F32)) {
         rush_tensor *y = T("_grid_finish", V(sums), V(unit), bias ? V(bias) : RUSH_NONE, V(r->relu), V(r->scale), V(r->zero_point), rush_v_dtype(store));
         return y && !r->numbers ? rush_quantized_tensor(y, r->scale, r->zero_point) : y;

@@ -8,6 +8,8 @@
 /* Argument i is a quantized tensor; -1 and PyTorch's error that names the operation. */
 int rush_need_quantized(const char *name, const rush_tensor *);
 int rush_need_per_tensor(const char *name, const rush_tensor *);
+/* The zero point is an integer of the quantized dtype. */
+int rush_need_zero_point(const char *name, int64_t zero, int dtype);
 /* The numbers, float32; a tensor that is not quantized as it is. */
 rush_tensor *rush_numbers(rush_tensor *);
 /* Numbers on a grid, as quantized dtype. */

@@ -91,3 +91,6 @@ def test_sums_on_a_grid_refuse_what_does_not_fit():
             torch._grid_finish(sums, unit, bias, True, 1.0, 0, torch.float32)
     x, w = torch.zeros(1, 4, 5, 5, dtype=torch.uint8), torch.ones(2, 4, 3, 3, dtype=torch.int8)
     assert torch._grid_convolution(x, 300, w, [1, 1], [0, 0], [1, 1], False, [0, 0], 1).eq(-300 * 36).all()     # beyond what a byte holds
+    q, p = torch.quantize_per_tensor(x.float(), 1.0, 0, torch.quint8), torch.ops.quantized.conv2d_prepack(torch.quantize_per_tensor(w.float(), 1.0, 0, torch.qint8), None, [1, 1], [0, 0], [1, 1], 1)
+    with pytest.raises(RuntimeError, match="zero_point 256 is above upper bound"):
+        torch.ops.quantized.conv2d(q, p, 1.0, 256)
