@@ -172,6 +172,7 @@ void serve_note(serve_model *m, bool well, uint64_t begin)
     atomic_fetch_add(&s->bucket[k], 1);
 }
 
+/* Counts are made before a request is answered: who has its answer finds it in the metrics. 410, and nothing is sent: the model is being replaced. */
 static int infer_body(struct mg_connection *c, serve_model *m, const char *body, size_t n, uint64_t begin)
 {
     const char *told = mg_get_header(c, "Inference-Header-Content-Length"), *type = mg_get_header(c, "Content-Type");
@@ -179,22 +180,23 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     bool raw = !told && type && (!strncasecmp(type, "image/", 6) || !strncasecmp(type, "text/plain", 10)); /* the body is the only input */
     size_t nheader = told ? strtoull(told, &end, 10) : raw ? 0 : n, njson = 0;
     serve_stats *s = m->stats;
-    if (told && (*end || end == told || *told == '-' || nheader > n)) return serve_send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
+    if (told && (*end || end == told || *told == '-' || nheader > n))
+        return serve_note(m, false, begin), serve_send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
     serve_job *job = serve_job_new(m);
     serve_request *r = job ? serve_request_read(m, body, n, nheader, job) : NULL;
-    if (!r) return serve_job_drop(job), serve_send_failed(c);
+    if (!r) return serve_job_drop(job), serve_note(m, false, begin), serve_send_failed(c);
     uint64_t read = serve_now();
     int status = serve_job_run(job);
     if (status == 410) return serve_request_free(r), serve_job_drop(job), status;
     serve_text out = {0};
     uint64_t ran = serve_now();
-    if (status != 200) status = serve_send_error(c, status, job->why);
-    else if (serve_request_answer(r, job, &out, &njson)) status = serve_send_failed(c);
-    else status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
-    free(out.p);
-    uint64_t done = serve_now();
+    bool well = status == 200 && !serve_request_answer(r, job, &out, &njson);
     atomic_fetch_add(&s->input.n, 1), atomic_fetch_add(&s->input.ns, read - begin);
-    atomic_fetch_add(&s->output.n, 1), atomic_fetch_add(&s->output.ns, done - ran);
+    atomic_fetch_add(&s->output.n, 1), atomic_fetch_add(&s->output.ns, serve_now() - ran);
+    serve_note(m, well, begin);
+    if (well) status = send_all(c, 200, njson ? "application/octet-stream" : "application/json", out.p, out.n, njson);
+    else status = status == 200 ? serve_send_failed(c) : serve_send_error(c, status, job->why);
+    free(out.p);
     serve_request_free(r);
     serve_job_drop(job);
     return status;
@@ -214,7 +216,6 @@ static int infer(struct mg_connection *c, const char *name, const char *version)
             break;
         }
         status = infer_body(c, m, body, n, begin);
-        if (status != 410) serve_note(m, status == 200, begin);
         serve_model_drop(m);
         if (status != 410) break;
     }
