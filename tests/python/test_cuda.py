@@ -146,6 +146,8 @@ table, bags = torch.randn(20, 6), torch.randint(0, 20, (15,))
 for mode in "sum", "mean", "max":
     back(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=3), table, bags, torch.tensor([0, 4, 4, 9]))
     same(lambda w, i: torch._embedding_bag(w, i, torch.tensor([0, 4, 4, 15], device=i.device), False, ["sum", "mean", "max"].index(mode), False, None, True), table.bfloat16(), bags.int())
+    behind = lambda w, i: torch._embedding_bag(w, i, torch.tensor([0, 4, 9], device=i.device), False, ["sum", "mean", "max"].index(mode), False, None, True)
+    same(behind, table, bags); back(lambda w, i: behind(w, i)[0], table, bags)
 back(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), table, bags, torch.tensor([0, 4, 4, 9]), torch.rand(15))
 q, k, v, mask = torch.randn(2, 4, 9, 8), torch.randn(2, 4, 11, 8), torch.randn(2, 4, 11, 6), torch.rand(9, 11) > 0.5
 mask[3] = False
