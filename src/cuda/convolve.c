@@ -6,55 +6,47 @@
  */
 #include "cuda/column.h"
 #include "op/formula.h"
+#include "ops/product/product.h"
 #include <stdio.h>
 
-/* Positions of the arguments that convolution and convolution_backward share. */
-enum { STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS };
 enum { COLUMN_BYTES = 64 << 20 };
 
 /* The plain convolution of x (n, in, space) with w (out, in / groups, kernel) to y (n, out, result). */
-typedef struct geometry {
-    int64_t n, in, out, groups, kernel[3], space[3], result[3], stride[3], dilation[3], before[3];
-    int64_t positions, results, rows; /* of a kernel, of a result; rows of columns: in * positions */
-    int64_t together;                 /* images at a time */
-    bool itself;                      /* the columns are the image */
-} geometry;
+typedef struct plan {
+    rush_conv c;
+    int64_t rows, results, together; /* of columns: in * positions of a kernel, positions of a result; images at a time */
+    bool itself;                     /* the columns are the image */
+} plan;
 
 static int64_t volume(const int64_t *size) { return size[0] * size[1] * size[2]; }
 
-static geometry geometry_of(const rush_tensor *x, const rush_tensor *w, const rush_tensor *y, const rush_value *a)
+/* -1 and an error: the shape rule would have raised it before. */
+static int plan_of(plan *g, const rush_tensor *x, const rush_tensor *w, const rush_value *arguments)
 {
-    const int nd = x->ndim - 2, lead = 3 - nd;
-    const bool turned = I_(a[TRANSPOSED]);
-    const rush_tensor *image = turned ? y : x, *result = turned ? x : y;
-    geometry g = {.n = x->size[0], .in = image->size[1], .out = result->size[1], .groups = I_(a[GROUPS]), .itself = true};
-    for (int i = 0; i < 3; i++) {
-        const int d = i - lead;
-        g.kernel[i] = d < 0 ? 1 : w->size[d + 2], g.space[i] = d < 0 ? 1 : image->size[d + 2], g.result[i] = d < 0 ? 1 : result->size[d + 2];
-        g.stride[i] = d < 0 ? 1 : a[STRIDE].ints[a[STRIDE].n == 1 ? 0 : d], g.dilation[i] = d < 0 ? 1 : a[DILATION].ints[a[DILATION].n == 1 ? 0 : d];
-        g.before[i] = d < 0 ? 0 : a[PADDING].ints[a[PADDING].n == 1 ? 0 : d];
-        g.itself = g.itself && g.kernel[i] == 1 && g.stride[i] == 1 && !g.before[i] && g.space[i] == g.result[i];
-    }
-    g.positions = volume(g.kernel), g.results = volume(g.result), g.rows = g.in * g.positions;
-    const int64_t bytes = (int64_t)rush_dtypes[x->dtype].size * RUSH_MAX(g.rows * g.results, g.rows * g.out / g.groups);
-    g.together = RUSH_MAX(1, RUSH_MIN(g.n, COLUMN_BYTES / RUSH_MAX(bytes, 1)));
-    return g;
+    int64_t size[RUSH_MAXDIM];
+    rush_conv *c = &g->c;
+    if (rush_conv_geometry(c, x, w, arguments, size)) return -1;
+    g->results = volume(c->result), g->rows = c->in * volume(c->kernel), g->itself = true;
+    for (int i = 0; i < 3; i++) g->itself = g->itself && c->kernel[i] == 1 && c->stride[i] == 1 && !c->before[i] && c->space[i] == c->result[i];
+    const int64_t bytes = (int64_t)rush_dtypes[x->dtype].size * RUSH_MAX(g->rows * g->results, g->rows * c->out / c->groups);
+    g->together = RUSH_MAX(1, RUSH_MIN(c->n, COLUMN_BYTES / RUSH_MAX(bytes, 1)));
+    return 0;
 }
 
-static int run(const char *what, const char *word, const geometry *g, int64_t images, const rush_tensor *x, rush_tensor *y, int64_t work)
+static int run(const char *what, const char *word, const plan *g, int64_t images, const rush_tensor *x, rush_tensor *y, int64_t work)
 {
     char kernel[32];
-    cuda_planes p = {.x = rush_ptr(x), .y = rush_ptr(y), .planes = images * g->in};
+    cuda_planes p = {.x = rush_ptr(x), .y = rush_ptr(y), .planes = images * g->c.in};
     for (int d = 0; d < 3; d++)
-        p.kernel[d] = g->kernel[d], p.space[d] = g->space[d], p.result[d] = g->result[d], p.stride[d] = g->stride[d], p.dilation[d] = g->dilation[d], p.before[d] = g->before[d];
+        p.kernel[d] = g->c.kernel[d], p.space[d] = g->c.space[d], p.result[d] = g->c.result[d], p.stride[d] = g->c.stride[d], p.dilation[d] = g->c.dilation[d], p.before[d] = g->c.before[d];
     snprintf(kernel, sizeof kernel, "%s_%s", what, word);
     return cuda_launch(x->device, kernel, &p, work);
 }
 
 /* Contiguous images (m, in, space) as (m * groups, rows / groups, results). */
-static rush_tensor *columns_of(const geometry *g, rush_tensor *x)
+static rush_tensor *columns_of(const plan *g, rush_tensor *x)
 {
-    const int64_t m = x->size[0], size[] = {m * g->groups, g->rows / g->groups, g->results};
+    const int64_t m = x->size[0], size[] = {m * g->c.groups, g->rows / g->c.groups, g->results};
     if (g->itself) return T("view", V(x), rush_v_ints(size, 3));
     rush_tensor *c = rush_tensor_new(x->dtype, x->device, 3, size);
     char item[8];
@@ -65,29 +57,29 @@ static rush_tensor *columns_of(const geometry *g, rush_tensor *x)
 /* Images `from` to from + m of a tensor that begins with n. */
 static rush_tensor *few(rush_tensor *t, int64_t from, int64_t m) { return T("narrow", V(t), V((int64_t)0), V(from), V(m)); }
 /* Dense images of any dims, not empty, as (m * groups, channels of a group, rest) */
-static rush_tensor *grouped(const geometry *g, rush_tensor *t)
+static rush_tensor *grouped(const plan *g, rush_tensor *t)
 {
     if (!t) return NULL;
-    const int64_t channels = t->size[1] / g->groups, count = t->size[0] * g->groups;
+    const int64_t channels = t->size[1] / g->c.groups, count = t->size[0] * g->c.groups;
     return T("view", V(t), INTS(count, channels, t->numel / (count * channels)));
 }
 /* The weight as (m * groups, out / groups, rows / groups), for each of m images again. */
-static rush_tensor *weights(const geometry *g, rush_tensor *w, int64_t m)
+static rush_tensor *weights(const plan *g, rush_tensor *w, int64_t m)
 {
-    const int64_t size[] = {m, g->groups, g->out / g->groups, g->rows / g->groups};
-    rush_tensor *each = T("expand", V(T("view", V(w), rush_v_ints(size + 1, 3))), rush_v_ints(g->groups == 1 ? (const int64_t[]){m, size[2], size[3]} : size, g->groups == 1 ? 3 : 4));
-    return g->groups == 1 || !each ? each : T("reshape", V(each), INTS(m * size[1], size[2], size[3]));
+    const int64_t size[] = {m, g->c.groups, g->c.out / g->c.groups, g->rows / g->c.groups};
+    rush_tensor *each = T("expand", V(T("view", V(w), rush_v_ints(size + 1, 3))), rush_v_ints(g->c.groups == 1 ? (const int64_t[]){m, size[2], size[3]} : size, g->c.groups == 1 ? 3 : 4));
+    return g->c.groups == 1 || !each ? each : T("reshape", V(each), INTS(m * size[1], size[2], size[3]));
 }
 
 /* Columns are summed in the type that is computed in. */
 static rush_dtype sum_dtype(rush_dtype d) { return rush_dtypes[d].category < 2 ? RUSH_I64 : rush_dtypes[d].size == 2 ? RUSH_F32 : d; }
 
 /* y = w x */
-static int forward(const geometry *g, rush_tensor *x, rush_tensor *w, rush_tensor *y)
+static int forward(const plan *g, rush_tensor *x, rush_tensor *w, rush_tensor *y)
 {
-    for (int64_t i = 0; i < g->n && !rush_failed(); i += g->together)
+    for (int64_t i = 0; i < g->c.n && !rush_failed(); i += g->together)
         rush_scope() {
-            const int64_t m = RUSH_MIN(g->together, g->n - i);
+            const int64_t m = RUSH_MIN(g->together, g->c.n - i);
             rush_tensor *c = columns_of(g, few(x, i, m)), *to = grouped(g, few(y, i, m)), *by = weights(g, w, m);
             if (!rush_failed()) cuda_multiply(by, c, NULL, to, RUSH_NONE, RUSH_NONE);
         }
@@ -95,14 +87,14 @@ static int forward(const geometry *g, rush_tensor *x, rush_tensor *w, rush_tenso
 }
 
 /* x = w' y, back from columns to images */
-static int back(const geometry *g, rush_tensor *y, rush_tensor *w, rush_tensor *x)
+static int back(const plan *g, rush_tensor *y, rush_tensor *w, rush_tensor *x)
 {
     const rush_dtype d = sum_dtype(x->dtype);
-    for (int64_t i = 0; i < g->n && !rush_failed(); i += g->together)
+    for (int64_t i = 0; i < g->c.n && !rush_failed(); i += g->together)
         rush_scope() {
-            const int64_t m = RUSH_MIN(g->together, g->n - i);
+            const int64_t m = RUSH_MIN(g->together, g->c.n - i);
             rush_tensor *to = few(x, i, m), *made = to && d != x->dtype ? rush_tensor_new(d, x->device, to->ndim, to->size) : to;
-            rush_tensor *c = g->itself ? grouped(g, made) : rush_tensor_new(d, x->device, 3, (int64_t[]){m * g->groups, g->rows / g->groups, g->results});
+            rush_tensor *c = g->itself ? grouped(g, made) : rush_tensor_new(d, x->device, 3, (int64_t[]){m * g->c.groups, g->rows / g->c.groups, g->results});
             rush_tensor *from = grouped(g, few(y, i, m)), *by = weights(g, w, m);
             if (rush_failed() || cuda_multiply(transpose(by, 1, 2), from, NULL, c, RUSH_NONE, RUSH_NONE)) break;
             if (!g->itself && run("images", cuda_word(d), g, m, c, made, made->numel)) break;
@@ -112,17 +104,17 @@ static int back(const geometry *g, rush_tensor *y, rush_tensor *w, rush_tensor *
 }
 
 /* w = y x', summed over the images */
-static int weigh(const geometry *g, rush_tensor *y, rush_tensor *x, rush_tensor *w)
+static int weigh(const plan *g, rush_tensor *y, rush_tensor *x, rush_tensor *w)
 {
     const rush_dtype d = sum_dtype(w->dtype);
-    const int64_t size[] = {g->groups, g->out / g->groups, g->rows / g->groups};
+    const int64_t size[] = {g->c.groups, g->c.out / g->c.groups, g->rows / g->c.groups};
     rush_tensor *sum = rush_tensor_new(d, w->device, 3, size);
     if (!sum || rush_device_fill(sum, rush_v_int(0))) return -1;
-    for (int64_t i = 0; i < g->n && !rush_failed(); i += g->together)
+    for (int64_t i = 0; i < g->c.n && !rush_failed(); i += g->together)
         rush_scope() {
-            const int64_t m = RUSH_MIN(g->together, g->n - i);
+            const int64_t m = RUSH_MIN(g->together, g->c.n - i);
             rush_tensor *c = columns_of(g, few(x, i, m)), *from = grouped(g, few(y, i, m));
-            rush_tensor *each = rush_tensor_new(d, w->device, 3, (int64_t[]){m * g->groups, size[1], size[2]});
+            rush_tensor *each = rush_tensor_new(d, w->device, 3, (int64_t[]){m * g->c.groups, size[1], size[2]});
             if (rush_failed() || cuda_multiply(from, transpose(c, 1, 2), NULL, each, RUSH_NONE, RUSH_NONE)) break;
             rush_tensor *one = m == 1 ? each : sum_dim(T("view", V(each), INTS(m, size[0], size[1], size[2])), 0, false);
             if (one) CUDA_INPLACE("add.Tensor", V(sum), V(one));
@@ -133,7 +125,7 @@ static int weigh(const geometry *g, rush_tensor *y, rush_tensor *x, rush_tensor 
 enum { FORWARD, BACK, WEIGH };
 
 /* One of the three, whatever strides `to` has. */
-static int product(int what, const geometry *g, rush_tensor *a, rush_tensor *b, rush_tensor *to)
+static int product(int what, const plan *g, rush_tensor *a, rush_tensor *b, rush_tensor *to)
 {
     if (!to->numel) return 0;
     rush_tensor *made = rush_contiguous(to) && !(to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) ? to : rush_tensor_new(to->dtype, to->device, to->ndim, to->size);
@@ -147,8 +139,8 @@ static int product(int what, const geometry *g, rush_tensor *a, rush_tensor *b, 
 static void convolution(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *w = in[1].t, *y = out[0].t;
-    const geometry g = geometry_of(x, w, y, in + 3);
-    if (product(I_(in[3 + TRANSPOSED]) ? BACK : FORWARD, &g, x, w, y) || !HAS(in[2])) return;
+    plan g;
+    if (plan_of(&g, x, w, in + 3) || product(I_(in[3 + RUSH_CONV_TRANSPOSED]) ? BACK : FORWARD, &g, x, w, y) || !HAS(in[2])) return;
     int64_t size[5] = {1, y->size[1], 1, 1, 1};
     rush_tensor *bias = T("reshape", in[2], rush_v_ints(size, y->ndim));
     if (bias) CUDA_INPLACE("add.Tensor", V(y), V(bias));
@@ -158,10 +150,10 @@ static void convolution(const rush_op *op, const rush_value *in, rush_value *out
 static void convolution_backward(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = in[0].t, *x = in[1].t, *w = in[2].t;
-    const bool turned = I_(in[4 + TRANSPOSED]);
-    const geometry shape = geometry_of(x, w, g, in + 4);
+    const bool turned = I_(in[4 + RUSH_CONV_TRANSPOSED]);
+    plan shape;
     x = conj_(x), w = conj_(w);
-    if (!x || !w) return;
+    if (!x || !w || plan_of(&shape, x, w, in + 4)) return;
     if (HAS(out[0]) && product(turned ? FORWARD : BACK, &shape, g, w, out[0].t)) return;
     if (HAS(out[1]) && product(WEIGH, &shape, turned ? x : g, turned ? g : x, out[1].t)) return;
     if (!HAS(out[2])) return;

@@ -29,6 +29,15 @@
 #define FIRST ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
 #define ALL ((int64_t)gridDim.x * blockDim.x)
 
+/* name_1 to name_16, for elements of so many bytes that move as they are: template <class T> FN void function(const params &). */
+struct sixteen { uint64_t half[2]; };
+#define KERNELS_BY_SIZE(name, params, function)                                                             \
+    KERNEL(name##_1, params) { function<uint8_t>(p); }                                                      \
+    KERNEL(name##_2, params) { function<uint16_t>(p); }                                                     \
+    KERNEL(name##_4, params) { function<uint32_t>(p); }                                                     \
+    KERNEL(name##_8, params) { function<uint64_t>(p); }                                                     \
+    KERNEL(name##_16, params) { function<sixteen>(p); }
+
 /* As in rushlight.h. */
 enum rush_dtype_of_device {
     RUSH_BOOL, RUSH_U8, RUSH_I8, RUSH_I16, RUSH_I32, RUSH_I64, RUSH_U16, RUSH_U32, RUSH_U64, RUSH_F16, RUSH_BF16, RUSH_F32, RUSH_F64,

@@ -34,7 +34,6 @@ FN int64_t place(const cuda_places &p, const int64_t *far)
     return at;
 }
 
-struct sixteen { uint64_t half[2]; };
 template <class T> FN void take(const cuda_places &p)
 {
     ROLLED
@@ -47,11 +46,7 @@ template <class T> FN void take(const cuda_places &p)
         *(T *)((char *)p.w.p[0] + far[0]) = v;
     }
 }
-KERNEL(take_1, cuda_places) { take<uint8_t>(p); }
-KERNEL(take_2, cuda_places) { take<uint16_t>(p); }
-KERNEL(take_4, cuda_places) { take<uint32_t>(p); }
-KERNEL(take_8, cuda_places) { take<uint64_t>(p); }
-KERNEL(take_16, cuda_places) { take<sixteen>(p); }
+KERNELS_BY_SIZE(take, cuda_places, take)
 
 template <class T> FN void put_bytes(const cuda_places &p)
 {
@@ -63,11 +58,7 @@ template <class T> FN void put_bytes(const cuda_places &p)
         if (at >= 0) *(T *)((char *)p.w.p[1] + far[1] + at) = p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far[0]) : *(const T *)p.w.number[0];
     }
 }
-KERNEL(put_1, cuda_places) { put_bytes<uint8_t>(p); }
-KERNEL(put_2, cuda_places) { put_bytes<uint16_t>(p); }
-KERNEL(put_4, cuda_places) { put_bytes<uint32_t>(p); }
-KERNEL(put_8, cuda_places) { put_bytes<uint64_t>(p); }
-KERNEL(put_16, cuda_places) { put_bytes<sixteen>(p); }
+KERNELS_BY_SIZE(put, cuda_places, put_bytes)
 
 /* ---- what meets at one place is combined: by compare-and-swap, in whatever order the threads come ---- */
 
@@ -202,11 +193,7 @@ template <class T> FN void pack_chosen(const cuda_places &p)
         }
     }
 }
-KERNEL(pack_1, cuda_places) { pack_chosen<uint8_t>(p); }
-KERNEL(pack_2, cuda_places) { pack_chosen<uint16_t>(p); }
-KERNEL(pack_4, cuda_places) { pack_chosen<uint32_t>(p); }
-KERNEL(pack_8, cuda_places) { pack_chosen<uint64_t>(p); }
-KERNEL(pack_16, cuda_places) { pack_chosen<sixteen>(p); }
+KERNELS_BY_SIZE(pack, cuda_places, pack_chosen)
 
 /* The coordinates of what is not zero: rows of limit[0] numbers; w.p[0] is the tensor, contiguous in its own order of dims. */
 KERNEL(nonzero, cuda_places)

@@ -20,7 +20,6 @@ KERNEL(convert_f64, cuda_rows) { convert<double>(p); }
 KERNEL(convert_c128, cuda_rows) { convert<complex_of<double>>(p); }
 
 /* Bytes as they are, by the size of an element. */
-struct sixteen { uint64_t half[2]; };
 template <class T> FN void copy(const cuda_rows &p)
 {
     const cuda_walk &w = p.w;
@@ -31,11 +30,7 @@ template <class T> FN void copy(const cuda_rows &p)
         *(T *)((char *)w.p[0] + far[0]) = w.p[1] ? *(const T *)((const char *)w.p[1] + far[1]) : *(const T *)w.number[1];
     }
 }
-KERNEL(copy_1, cuda_rows) { copy<uint8_t>(p); }
-KERNEL(copy_2, cuda_rows) { copy<uint16_t>(p); }
-KERNEL(copy_4, cuda_rows) { copy<uint32_t>(p); }
-KERNEL(copy_8, cuda_rows) { copy<uint64_t>(p); }
-KERNEL(copy_16, cuda_rows) { copy<sixteen>(p); }
+KERNELS_BY_SIZE(copy, cuda_rows, copy)
 
 /* Operand 1 chooses between 2 and 3, which are of the result's type or numbers of it; others are converted before. */
 template <class T> FN void choose(const cuda_rows &p)
@@ -49,11 +44,7 @@ template <class T> FN void choose(const cuda_rows &p)
         *(T *)((char *)w.p[0] + far[0]) = w.p[k] ? *(const T *)((const char *)w.p[k] + far[k]) : *(const T *)w.number[k];
     }
 }
-KERNEL(where_1, cuda_rows) { choose<uint8_t>(p); }
-KERNEL(where_2, cuda_rows) { choose<uint16_t>(p); }
-KERNEL(where_4, cuda_rows) { choose<uint32_t>(p); }
-KERNEL(where_8, cuda_rows) { choose<uint64_t>(p); }
-KERNEL(where_16, cuda_rows) { choose<sixteen>(p); }
+KERNELS_BY_SIZE(where, cuda_rows, choose)
 
 /* The number next to x on the way to y, on the bits of half types: i[0] is infinity, i[1] NaN. */
 FN int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }

@@ -119,17 +119,12 @@ FN int64_t shown(const cuda_planes &p, const spot &s)
     return ((s.plane * p.space[0] + p.begin[0][s.at[0]]) * p.space[1] + p.begin[1][s.at[1]]) * p.space[2] + p.begin[2][s.at[2]];
 }
 
-struct sixteen { uint64_t half[2]; };
 template <class T> FN void show(const cuda_planes &p)
 {
     ROLLED
     for (int64_t i = FIRST; i < p.planes * volume(p.result); i += ALL) ((T *)p.y)[i] = ((const T *)p.x)[shown(p, spot_of(p, i))];
 }
-KERNEL(show_1, cuda_planes) { show<uint8_t>(p); }
-KERNEL(show_2, cuda_planes) { show<uint16_t>(p); }
-KERNEL(show_4, cuda_planes) { show<uint32_t>(p); }
-KERNEL(show_8, cuda_planes) { show<uint64_t>(p); }
-KERNEL(show_16, cuda_planes) { show<sixteen>(p); }
+KERNELS_BY_SIZE(show, cuda_planes, show)
 
 /* x is the results' gradient; complex numbers are two parts */
 template <class T> FN void show_back(const cuda_planes &p)
@@ -191,11 +186,7 @@ template <class T> FN void columns(const cuda_planes &p)
         ((T *)p.y)[i] = v;
     }
 }
-KERNEL(columns_1, cuda_planes) { columns<uint8_t>(p); }
-KERNEL(columns_2, cuda_planes) { columns<uint16_t>(p); }
-KERNEL(columns_4, cuda_planes) { columns<uint32_t>(p); }
-KERNEL(columns_8, cuda_planes) { columns<uint64_t>(p); }
-KERNEL(columns_16, cuda_planes) { columns<sixteen>(p); }
+KERNELS_BY_SIZE(columns, cuda_planes, columns)
 
 /* The way back: each element of the space is the sum of what stands for it in the columns. */
 template <class T> FN void images(const cuda_planes &p)

@@ -20,6 +20,6 @@ rush_tensor *rush_as_rows(const rush_tensor *t, int64_t rows, int64_t columns);
 enum { RUSH_CONV_STRIDE, RUSH_CONV_PADDING, RUSH_CONV_DILATION, RUSH_CONV_TRANSPOSED, RUSH_CONV_OUTPUT_PADDING, RUSH_CONV_GROUPS };
 /* The geometry of the plain convolution that a call with these arguments is, or (transposed) is the way back of. `result` gets
  * the size of the call's result. -1 and PyTorch's error. */
-int rush_conv_geometry(rush_conv *, const rush_tensor *x, const rush_tensor *weight, const rush_value *arguments, int64_t *result);
+RUSH_PY int rush_conv_geometry(rush_conv *, const rush_tensor *x, const rush_tensor *weight, const rush_value *arguments, int64_t *result);
 
 #endif
