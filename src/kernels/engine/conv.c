@@ -163,31 +163,28 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     return ok ? made : NULL;
 }
 
-bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
+/* Result `to` of two operands, by the primitive of this case, which is made if there is none yet. Bytes have a zero, floats may have a bias. */
+static bool convolve(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, const int32_t *zero, void *to)
 {
     rush_case id = {0};
-    int64_t key[] = {2, what, dtype, last, weight_last, bias != NULL, rush_num_threads()};
+    int64_t key[] = {2, what, dtype, last, weight_last, bias != NULL, zero != NULL, rush_num_threads()};
     rush_case_add(&id, RUSH_COUNT(key), key);
     rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
     bool unknown;
     rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, false, &id)))) return false;
-    void *data[4] = {(void *)a, (void *)b, to, (void *)bias};
+    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, zero != NULL, &id)))) return false;
+    void *data[4] = {(void *)a, (void *)b, to, zero ? (void *)zero : (void *)bias};
     return rush_primitive_run(made, data);
+}
+
+bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
+{
+    return convolve(what, c, dtype, last, weight_last, a, b, bias, NULL, to);
 }
 
 bool rush_engine_conv_bytes(const rush_conv *c, rush_dtype dtype, const void *x, int32_t zero, const void *weight, int32_t *to)
 {
-    rush_case id = {0};
-    int64_t key[] = {3, dtype, zero != 0, rush_num_threads()};
-    if (!rush_onednn_exact_bytes()) return false;
-    rush_case_add(&id, RUSH_COUNT(key), key);
-    rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
-    bool unknown;
-    rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(RUSH_CONV_FORWARD, c, dtype, true, false, false, zero != 0, &id)))) return false;
-    void *data[4] = {(void *)x, (void *)weight, to, &zero};
-    return rush_primitive_run(made, data);
+    return rush_onednn_exact_bytes() && convolve(RUSH_CONV_FORWARD, c, dtype, true, false, x, weight, NULL, zero ? &zero : NULL, to);
 }
 
 #else

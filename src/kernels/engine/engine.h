@@ -28,16 +28,16 @@ bool rush_engine_has_bf16(void);
  * weight is (out, in / groups, kernel), contiguous or (weight_last, but not as a result) with its inputs last. Of grad_weight `bias` is a result: the bias's gradient. */
 enum { RUSH_CONV_FORWARD, RUSH_CONV_GRAD_INPUT, RUSH_CONV_GRAD_WEIGHT };
 
-/* Until the next call, data (an operand of several products) does not change: its reordered form is kept. NULL ends it. */
-void rush_engine_share(const void *data);
-
-/* Until the next call, `data` lies in this storage: if that is settled, its reordered form is kept beside it. NULL ends it. */
-void rush_engine_settled(const rush_storage *, const void *data);
+bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to);
 
 /* Forward of bytes: images of uint8 or int8 with channels last, of which `zero` stands for 0 (without borders unless it is 0), a contiguous weight of
  * int8, and exact sums in int32 with channels last. */
 bool rush_engine_conv_bytes(const rush_conv *, rush_dtype, const void *x, int32_t zero, const void *weight, int32_t *to);
 
-bool rush_engine_conv(int what, const rush_conv *, rush_dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to);
+/* Until the next call, data (an operand of several products) does not change: its reordered form is kept. NULL ends it. */
+void rush_engine_share(const void *data);
+
+/* Until the next call, `data` lies in this storage: if that is settled, its reordered form is kept beside it. NULL ends it. */
+void rush_engine_settled(const rush_storage *, const void *data);
 
 #endif
