@@ -58,7 +58,7 @@ static rush_tensor *unit_of(const rush_tensor *x, const rush_tensor *w, int64_t 
 {
     double sx = x->q->scale;
     if (w->q->scheme == RUSH_PER_TENSOR) return T("full", rush_v_ints(&channels, 1), V((double)((float)sx * (float)w->q->scale)), rush_v_dtype(RUSH_F32));
-    return T("reshape", V(to_dtype(mul(w->q->scales, sx), RUSH_F32)), INTS(-1));
+    return to_dtype(mul(w->q->scales, sx), RUSH_F32);
 }
 
 /* Do integers of the weight stand for numbers that are not in proportion? */
@@ -151,21 +151,11 @@ static rush_tensor *steps(rush_tensor *t)
     return has_zero_points(t) ? sub(plain, T("reshape", V(to_dtype(q->zeros, RUSH_F32)), rush_v_ints(size, t->ndim))) : plain;
 }
 
-/* A packed weight changes no more, so that the engine may keep what it makes of it. */
-static int settle(const rush_tensor *w)
-{
-    if (!w->storage) return 0;
-    rush_lock(RUSH_LOCK_SETTLE);
-    int failed = rush_storage_settle(w->storage);
-    rush_unlock(RUSH_LOCK_SETTLE);
-    return failed;
-}
-
 /* in: input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, ... */
 static rush_tensor *conv(rush_tensor *x, const rush_value *in, const layer_result *r)
 {
     rush_tensor *w = in[1].t, *sums;
-    if (need_weight(x, w) || settle(w)) return NULL;
+    if (need_weight(x, w) || (w->storage && rush_storage_settle(w->storage))) return NULL; /* a packed weight changes no more */
     RUSH_CHECK_NULL(x->ndim == w->ndim, RUSH_RUNTIME_ERROR, "a quantized convolution takes %d dimensions, with the batch, not %d", w->ndim, x->ndim);
     if (x->ndim < 4 || has_zero_points(w)) sums = T("convolution", V(steps(x)), V(steps(w)), RUSH_NONE, in[3], in[4], in[5], in[6], in[7], in[8]);
     else sums = T("_grid_convolution", V(rush_quantized_ints(x)), V(x->q->zero_point), V(rush_quantized_ints(w)), in[3], in[4], in[5], in[6], in[7], in[8]);

@@ -107,7 +107,7 @@ static void end_settled(void *owner)
     rush_free(c);
 }
 
-int rush_storage_settle(rush_storage *s)
+static int settle(rush_storage *s)
 {
     if (s->own || s->release == end_settled || !rush_storage_data(s)) return rush_failed() ? -1 : 0;
     settled *c = rush_calloc(1, sizeof *c);
@@ -118,6 +118,14 @@ int rush_storage_settle(rush_storage *s)
     s->release = end_settled;
     s->owner = c;
     return 0;
+}
+
+int rush_storage_settle(rush_storage *s)
+{
+    rush_lock(RUSH_LOCK_SETTLE);
+    int failed = settle(s);
+    rush_unlock(RUSH_LOCK_SETTLE);
+    return failed;
 }
 
 _Atomic(rush_kept *) *rush_storage_kept(const rush_storage *s)

@@ -372,7 +372,6 @@ static rush_op op_embedding_bag_padding = {
     .doc = "embedding_bag() whose row padding_idx does not count.", .run = embedding_bag_padding_run,
 };
 
-/* Every index sees its bag's gradient, over the bag's size for the mean; the maximum's goes to the winners. */
 /* Of each index the row of g that is its bag's, or zeros. */
 static rush_tensor *rows_of_bags(rush_tensor *g, rush_tensor *bag_of)
 {
@@ -383,6 +382,7 @@ static rush_tensor *rows_of_bags(rush_tensor *g, rush_tensor *bag_of)
     return rows ? T("masked_fill.Scalar", V(rows), V(unsqueeze(lt(bag_of, (int64_t)0), -1)), V((int64_t)0)) : NULL;
 }
 
+/* Every index sees its bag's gradient, over the bag's size for the mean; the maximum's goes to the winners. */
 static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *g = SELF, *indices = in[1].t, *bag_of = in[3].t, *sizes = in[4].t, *best = in[5].t;
