@@ -181,6 +181,18 @@ def test_ctrl_c_at_any_moment(kind):
             assert not children_of(child.pid)
 
 
+def test_ctrl_c_while_a_worker_ends():
+    """Python's own end of a process told of it, beside what the program told."""
+    program = ("import multiprocessing.util as util, os, signal, sys\n"
+               "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+               "from test_data import DataLoader, Numbers\n"
+               "def late(worker): util.Finalize(None, os.kill, args=(os.getpid(), signal.SIGINT), exitpriority=1)\n"
+               "print(len(list(DataLoader(Numbers(), num_workers=1, worker_type='process', worker_init_fn=late))))\n")
+    path = os.pathsep.join([os.path.dirname(__file__)] + sys.path)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=dict(os.environ, PYTHONPATH=path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "20\n", "")
+
+
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_many_failures_leave_nothing(kind):
     threads, handles = threading.active_count(), len(os.listdir("/proc/self/fd"))   # a loader's threads before may still be about to end

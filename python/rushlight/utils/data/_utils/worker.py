@@ -164,12 +164,18 @@ def _short(index):
 
 
 def _worker_main(*args):
-    """What a worker process runs. On Ctrl-C all workers get it too; the program tells the user, once."""
+    """What a worker process runs. On Ctrl-C all workers get it too; the program tells the user, once.
+
+    Not a worker that ends either: Python's own end of a process, which follows, would tell of it."""
+    interrupts = {signal.SIGINT}
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        _worker_loop(*args)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
+        try:
+            _worker_loop(*args)
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
     except KeyboardInterrupt:
-        return
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
 
 
 def _say_nothing_of_lost_connections():
