@@ -137,15 +137,27 @@ static dnnl_primitive_attr_t attr_with_zero(void)
     return NULL;
 }
 
-static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, bool bias, bool zero, const rush_case *id)
+/* What is asked for; bytes have a zero, floats may have a bias. */
+typedef struct asked {
+    int what;
+    const rush_conv *c;
+    rush_dtype dtype;
+    bool last, weight_last, bias, zero;
+} asked;
+
+static rush_primitive *make(const void *arg, const rush_case *id)
 {
-    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(dtype);
+    const asked *a = arg;
+    const rush_conv *c = a->c;
+    const int what = a->what;
+    const bool last = a->last, bias = a->bias, zero = a->zero;
+    dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(a->dtype);
     bool bytes = t == dnnl_u8 || t == dnnl_s8;
     dnnl_data_type_t of_weight = bytes ? dnnl_s8 : t, of_result = bytes ? dnnl_s32 : t;
     dnnl_primitive_attr_t attr = zero ? attr_with_zero() : NULL;
     int nd = c->kernel[0] == 1 && c->space[0] == 1 && c->result[0] == 1 ? 2 : 3;
     rush_desc of_bias = bias ? describe(1, (dnnl_dims_t){c->out}, t, (dnnl_dims_t){1}) : NULL;
-    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(of_weight, nd, c, weight_last, false), of_bias,
+    operands user = {image_desc(t, nd, c->n, c->in, c->space, last, false), weight_desc(of_weight, nd, c, a->weight_last, false), of_bias,
                      image_desc(of_result, nd, c->n, c->out, c->result, last, false)};
     operands md = {image_desc(t, nd, c->n, c->in, c->space, last, !last), weight_desc(of_weight, nd, c, false, true), of_bias,
                    image_desc(of_result, nd, c->n, c->out, c->result, last, !last)};
@@ -163,28 +175,23 @@ static rush_primitive *make(int what, const rush_conv *c, rush_dtype dtype, bool
     return ok ? made : NULL;
 }
 
-/* Result `to` of two operands, by the primitive of this case, which is made if there is none yet. Bytes have a zero, floats may have a bias. */
-static bool convolve(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, const int32_t *zero, void *to)
+static bool convolve(const asked *a, void *const *data)
 {
     rush_case id = {0};
-    int64_t key[] = {2, what, dtype, last, weight_last, bias != NULL, zero != NULL, rush_num_threads()};
+    int64_t key[] = {2, a->what, a->dtype, a->last, a->weight_last, a->bias, a->zero, rush_num_threads()};
     rush_case_add(&id, RUSH_COUNT(key), key);
-    rush_case_add(&id, sizeof *c / sizeof(int64_t), &c->n);
-    bool unknown;
-    rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(what, c, dtype, last, weight_last, bias != NULL, zero != NULL, &id)))) return false;
-    void *data[4] = {(void *)a, (void *)b, to, zero ? (void *)zero : (void *)bias};
-    return rush_primitive_run(made, data);
+    rush_case_add(&id, sizeof *a->c / sizeof(int64_t), &a->c->n);
+    return rush_primitive_do(&id, make, a, data);
 }
 
 bool rush_engine_conv(int what, const rush_conv *c, rush_dtype dtype, bool last, bool weight_last, const void *a, const void *b, const void *bias, void *to)
 {
-    return convolve(what, c, dtype, last, weight_last, a, b, bias, NULL, to);
+    return convolve(&(asked){what, c, dtype, last, weight_last, .bias = bias != NULL}, (void *[]){(void *)a, (void *)b, to, (void *)bias});
 }
 
 bool rush_engine_conv_bytes(const rush_conv *c, rush_dtype dtype, const void *x, int32_t zero, const void *weight, int32_t *to)
 {
-    return rush_onednn_exact_bytes() && convolve(RUSH_CONV_FORWARD, c, dtype, true, false, x, weight, NULL, zero ? &zero : NULL, to);
+    return rush_onednn_exact_bytes() && convolve(&(asked){RUSH_CONV_FORWARD, c, dtype, .last = true, .zero = zero != 0}, (void *[]){(void *)x, (void *)weight, to, &zero});
 }
 
 #else

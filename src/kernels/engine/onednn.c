@@ -5,6 +5,9 @@
  * when its bound is reached: a model of more cases than there is room for would find none if the oldest went.
  * A primitive's memory objects are kept with it and only change their pointer, which is why threads do not share
  * them. Their code they do share: oneDNN has a cache of its own behind this one.
+ *
+ * Descriptors, primitives and the first run of each are made with a lock that a fork takes, too: oneDNN's cache has a lock of its
+ * own, and what it sets up at first use is guarded, and a forked child would wait for ever for another thread of its parent.
  */
 #include "config.h"
 #include "kernels/engine/engine.h"
@@ -116,7 +119,8 @@ static unsigned hash(const rush_case *c)
     return (unsigned)(h % BUCKETS);
 }
 
-rush_primitive *rush_primitive_find(const rush_case *id, bool *unknown)
+/* NULL: there is none yet; `unknown` tells a case that failed before. */
+static rush_primitive *find(const rush_case *id, bool *unknown)
 {
     thread_cache *c = cache();
     *unknown = !c;
@@ -140,14 +144,10 @@ static void drop_one(thread_cache *c)
     free_primitive(p);
 }
 
-/* With a lock: oneDNN's cache would make a forked child wait for what another thread of its parent was compiling. */
 static dnnl_primitive_t create(dnnl_primitive_desc_t desc)
 {
     dnnl_primitive_t p = NULL;
-    rush_lock(RUSH_LOCK_ONEDNN);
-    if (dnnl_primitive_create(&p, desc) != dnnl_success) p = NULL;
-    rush_unlock(RUSH_LOCK_ONEDNN);
-    return p;
+    return dnnl_primitive_create(&p, desc) == dnnl_success ? p : NULL;
 }
 
 rush_primitive *rush_primitive_add(const rush_case *id, dnnl_primitive_desc_t desc)
@@ -303,7 +303,7 @@ static bool keep_form(const rush_storage *s, const rush_mem *m, const void *data
 }
 
 /* Room for other layouts is taken for the run only: the allocator hands the next layer the same, still cached, block. */
-bool rush_primitive_run(rush_primitive *p, void *const *data)
+static bool run(rush_primitive *p, void *const *data)
 {
     thread_cache *c = cache();
     dnnl_stream_t stream = c->stream;
@@ -335,6 +335,19 @@ bool rush_primitive_run(rush_primitive *p, void *const *data)
         else rush_block_free(block[i], got[i]);
     }
     return ok;
+}
+
+bool rush_primitive_do(const rush_case *id, rush_primitive *(*make)(const void *arg, const rush_case *), const void *arg, void *const *data)
+{
+    bool unknown;
+    rush_primitive *p = find(id, &unknown);
+    if (p && p->ran) return run(p, data);
+    if (unknown) return false;
+    rush_lock(RUSH_LOCK_ONEDNN);
+    if (!p) p = make(arg, id);
+    bool done = p && (p->ran = run(p, data));
+    rush_unlock(RUSH_LOCK_ONEDNN);
+    return done;
 }
 
 void rush_primitive_done(dnnl_primitive_desc_t desc)

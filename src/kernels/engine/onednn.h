@@ -41,14 +41,17 @@ typedef struct rush_primitive {
     rush_mem mem[RUSH_MEMS];
     int nmem;
     size_t bytes;
+    bool ran;
     struct rush_primitive *next; /* of the same hash */
 } rush_primitive;
 
 dnnl_engine_t rush_onednn(void);                     /* NULL when it cannot be had */
 void rush_case_add(rush_case *, int n, const int64_t *);
 static inline void rush_case_one(rush_case *c, int64_t x) { c->key[c->n++] = x; }
-/* The thread's primitive of this case, NULL when there is none yet; `unknown` tells a case that failed before. */
-rush_primitive *rush_primitive_find(const rush_case *, bool *unknown);
+/* Runs the thread's primitive of this case, which `make` makes of `arg` if there is none yet (NULL: it cannot be done), with the
+ * caller's pointers in the order in which memories were added. False: it was not done. */
+bool rush_primitive_do(const rush_case *, rush_primitive *(*make)(const void *arg, const rush_case *), const void *arg, void *const *data);
+/* ---- for `make` ---- */
 /* Takes over the descriptor; NULL remembers that the case cannot be done. */
 rush_primitive *rush_primitive_add(const rush_case *, dnnl_primitive_desc_t);
 /* Remembers instead that the case cannot be done. */
@@ -58,8 +61,6 @@ bool rush_primitive_mem(rush_primitive *, dnnl_primitive_desc_t, dnnl_query_t qu
                         rush_const_desc user, bool result);
 /* Adds the integer that stands for 0 in an operand. */
 bool rush_primitive_zero(rush_primitive *, int arg);
-/* Runs with the caller's pointers, in the order in which memories were added. */
-bool rush_primitive_run(rush_primitive *, void *const *data);
 void rush_primitive_done(dnnl_primitive_desc_t);
 /* Without instructions for it oneDNN adds pairs of products of bytes in 16 bits, where they may not fit. */
 bool rush_onednn_exact_bytes(void);

@@ -94,8 +94,9 @@ static dnnl_primitive_desc_t choose_layout(const rush_engine_product *p, dnnl_da
     return desc;
 }
 
-static rush_primitive *make(const rush_engine_product *p, const rush_case *id)
+static rush_primitive *make(const void *arg, const rush_case *id)
 {
+    const rush_engine_product *p = arg;
     dnnl_data_type_t t = (dnnl_data_type_t)rush_onednn_dtype(p->dtype);
     int nd = p->batch > 1 ? 3 : 2;
     rush_desc a = describe(nd, t, p->ab ? p->batch : 1, p->m, p->k, p->ab, p->am, p->ak);
@@ -125,11 +126,8 @@ bool rush_engine_matmul(const rush_engine_product *p)
     int64_t key[] = {1, p->dtype, p->batch, p->m, p->n, p->k, p->ab, p->am, p->ak, p->bb, p->bk, p->bn, p->cb, p->cm, p->bias != NULL,
                      p->beta != 0, rush_num_threads()};
     rush_case_add(&id, RUSH_COUNT(key), key);
-    bool unknown;
-    rush_primitive *made = rush_primitive_find(&id, &unknown);
-    if (!made && (unknown || !(made = make(p, &id)))) return false;
     void *data[] = {(void *)p->a, (void *)p->b, p->c, (void *)p->bias};
-    return rush_primitive_run(made, data);
+    return rush_primitive_do(&id, make, p, data);
 }
 
 #else
