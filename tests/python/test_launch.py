@@ -75,6 +75,20 @@ def test_the_launcher_before_torchrun(tmp_path):
         assert sorted(out.splitlines()) == [f"{r} {[f'--local-rank={r}'] * told + ['--lr', '1']}" for r in ranks]
 
 
+def test_all_that_was_said_is_told(tmp_path):
+    """Also what was not yet read when all programs had ended."""
+    script = tmp_path / "job.py"
+    script.write_text("import os\nfor i in range(100): os.write(1, b'%01023d\\n' % i)\n")
+    job, size = launch("--nproc-per-node", "2", str(script)), 0
+    while size < 2 * 100 * 1024:
+        got = len(os.read(job.stdout.fileno(), 4096))
+        if size < 100 * 1024 <= size + got:
+            time.sleep(2)   # what is left fits into pipes
+        size += got
+        assert got, size
+    assert finish(job)[0] == 0
+
+
 def test_seconds_between_the_signals(tmp_path):
     script = program(tmp_path, """
 import signal

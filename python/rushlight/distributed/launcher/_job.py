@@ -165,6 +165,8 @@ class Job:
         finally:
             for w in self.workers:
                 w.send(signal.SIGKILL)
+            for w in self.workers:
+                w.finish()
             for number, handler in before.items():
                 signal.signal(number, handler)
             if self.folder is not None and not self.config.log_dir and not bits(self.config.redirects, 0) and not bits(self.config.tee, 0):

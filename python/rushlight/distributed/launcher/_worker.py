@@ -99,10 +99,11 @@ class Worker:
             if self.code is None:
                 os.kill(self.pid, number)
 
-    def finish(self):
-        """What it said is read to the end."""
+    def finish(self, seconds=5):
+        """What it said is read to the end; not longer, since a process that it left behind may keep its output open."""
+        end = time.monotonic() + seconds
         for thread in self.pumps:
-            thread.join(timeout=1)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def last_words(self):
         self.finish()
