@@ -133,6 +133,8 @@ int rush_cpu_refuse(void); /* the error that says there are none; -1 */
 int rush_lacks(const char *engine); /* the error that says what is built without, and how to get it; -1 */
 void rush_beside_library(char *path, size_t room, const char *file); /* the path of a file in the library's folder; "" where that is not known */
 bool rush_busy(void); /* do other programs want this process's processors? Asked before a parallel loop: busy.c */
+double rush_granted_processors(void);  /* by the limits of control groups; 0: they set none */
+double rush_granted_memory(void);      /* bytes that are available, or that control groups allow if that is less; 0: not known */
 RUSH_PY int rush_thread_limit(void); /* min(affinity, cgroup quota) at start, OMP_NUM_THREADS respected */
 
 /* ---- locks: those of the process, in the order in which one may be taken while another is held. A fork takes all: lock.c ---- */

@@ -20,55 +20,6 @@ static atomic_bool pool_used, forked;
 
 /* ---- how many processors are ours ---- */
 
-static double number_in(const char *path, const char *format, double *second)
-{
-    FILE *f = fopen(path, "r");
-    if (!f) return -1;
-    double first = -1;
-    int n = second ? fscanf(f, format, &first, second) : fscanf(f, format, &first);
-    fclose(f);
-    return n == (second ? 2 : 1) ? first : -1;
-}
-
-/* The processors that the control group grants, 0 for no limit. Version 2 is one hierarchy, "0::/path". */
-static double quota(void)
-{
-    double least = 0;
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    if (!f) return 0;
-    char line[4096], path[4400];
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group) continue;
-        *group++ = 0;
-        names++;
-        bool v2 = !*names;
-        if (!v2 && strcmp(names, "cpu") && strcmp(names, "cpu,cpuacct") && strcmp(names, "cpuacct,cpu")) continue;
-        /* A limit of any parent counts; within a container the path may not exist, the root then does. */
-        for (;;) {
-            const char *sub = strcmp(group, "/") ? group : "";
-            double period = 0, share;
-            if (v2) {
-                snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", sub);
-                share = number_in(path, "%lf %lf", &period);
-            } else {
-                snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", sub);
-                share = number_in(path, "%lf", NULL);
-                snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", sub);
-                period = number_in(path, "%lf", NULL);
-            }
-            if (share > 0 && period > 0 && (!least || share / period < least)) least = share / period;
-            char *cut = strrchr(group, '/');
-            if (!*sub || !cut) break;
-            if (cut == group) group[1] = 0;
-            else *cut = 0;
-        }
-    }
-    fclose(f);
-    return least;
-}
-
 int rush_thread_limit(void)
 {
     static atomic_int known;
@@ -80,7 +31,7 @@ int rush_thread_limit(void)
         n = (int)sysconf(_SC_NPROCESSORS_ONLN);
         cpu_set_t set;
         if (!sched_getaffinity(0, sizeof set, &set)) n = CPU_COUNT(&set);
-        double q = quota();
+        double q = rush_granted_processors();
         if (q > 0 && q < n) n = (int)(q + 0.999);
     }
     n = RUSH_MAX(n, 1);

@@ -246,11 +246,11 @@ static void end(void *object)
     rush_free(g);
 }
 
-rush_gguf *rush_gguf_open(const char *path)
+static rush_gguf *opened(const char *path, rush_mapping *map(const char *path))
 {
     RUSH_CHECK_NULL(path, RUSH_TYPE_ERROR, "a path is missing (NULL)");
     if (rush_failed()) return NULL;
-    rush_mapping *m = rush_map(path);
+    rush_mapping *m = map(path);
     rush_gguf *g = m ? rush_calloc(1, sizeof *g) : NULL;
     if (!g) return rush_unmap(m), NULL;
     *g = (rush_gguf){.end = end, .path = path, .map = m};
@@ -260,6 +260,9 @@ rush_gguf *rush_gguf_open(const char *path)
     g->path = strcpy(copy, path);
     return g;
 }
+
+rush_gguf *rush_gguf_open(const char *path) { return opened(path, rush_map); }
+rush_gguf *rush_gguf_open_held(const char *path) { return opened(path, rush_map_held); }
 
 const rush_gguf_tensor *rush_gguf_find(const rush_gguf *g, const char *name)
 {

@@ -34,6 +34,7 @@ typedef struct rush_gguf {
 } rush_gguf;
 
 rush_gguf *rush_gguf_open(const char *path); /* lives in the scope; the mapping lives as long as something lies over it */
+rush_gguf *rush_gguf_open_held(const char *path); /* to be read again and again: rush_map_held */
 const rush_gguf_tensor *rush_gguf_find(const rush_gguf *, const char *name); /* NULL: none, no error */
 rush_tensor *rush_gguf_tensor_of(const rush_gguf *, const rush_gguf_tensor *); /* over the mapping, or what its blocks become */
 

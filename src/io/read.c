@@ -215,6 +215,29 @@ rush_mapping *rush_map(const char *path)
     return m;
 }
 
+/* Of less than this, large pages save nothing that is felt. */
+#define HELD_FROM ((size_t)32 << 20)
+
+rush_mapping *rush_map_held(const char *path)
+{
+    rush_source s;
+    if (rush_source_open(&s, path)) return NULL;
+    bool held = s.size >= HELD_FROM && (double)s.size <= rush_granted_memory() / 2;
+    rush_mapping *m = held ? rush_calloc(1, sizeof *m) : rush_map_fd(s.fd, (size_t)s.size, false);
+    if (m && held) {
+        atomic_init(&m->refs, 1);
+        m->data = rush_block_alloc((size_t)s.size, &m->held);
+        bool failed = !m->data;
+        for (size_t n; m->size < s.size && !failed; m->size += n) { /* in steps: what is mapped to be copied counts as held, too */
+            n = RUSH_MIN((size_t)s.size - m->size, HELD_FROM);
+            failed = rush_source_read_much(&s, m->size, m->data + m->size, n, NULL);
+        }
+        if (failed) rush_unmap(m), m = NULL;
+    }
+    rush_source_close(&s);
+    return m;
+}
+
 int rush_open_to_map(const char *path, bool shared, int64_t *n)
 {
     int fd = open(path, shared ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0600), error = 0;
@@ -240,7 +263,8 @@ void rush_unmap(void *mapping)
 {
     rush_mapping *m = mapping;
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
-    if (m->data) munmap(m->data, m->size);
+    if (m->held) rush_block_free(m->data, m->held);
+    else if (m->data) munmap(m->data, m->size);
     rush_free(m);
 }
 

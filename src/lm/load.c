@@ -1,4 +1,4 @@
-/* load.c - a language model as a GGUF file has it: its sizes and weights are looked up, and stay where they are mapped.
+/* load.c - a language model as a GGUF file has it: its sizes and weights are looked up, and stay where the file was read to.
  *
  * What a family has is a row of `families`, or there if the file has it: biases, norms of queries and keys, an output of its own.
  */
@@ -237,7 +237,7 @@ rush_lm *rush_lm_load_with(const char *path, const rush_lm_options *options)
     RUSH_CHECK_NULL(o->context >= 0, RUSH_VALUE_ERROR, "a context of %lld tokens", (long long)o->context);
     RUSH_CHECK_NULL(!o->cache || !strcmp(o->cache, "int8") || !strcmp(o->cache, "float16"), RUSH_VALUE_ERROR, "a cache of '%.60s': float16 and int8 are known here", o->cache);
     if (!rush_cpu_suits()) return rush_cpu_refuse(), NULL;
-    const rush_gguf *file = rush_gguf_open(path);
+    const rush_gguf *file = rush_gguf_open_held(path);
     const family *of = file ? family_of(file) : NULL;
     rush_lm *lm = of ? rush_calloc(1, sizeof *lm) : NULL;
     if (!lm) return NULL;

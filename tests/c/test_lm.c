@@ -1,5 +1,6 @@
 /* Language models: products with blocks beside plain sums, logits beside the same model made of operations, tokens and greedy texts beside llama.cpp's. */
 #include "suite/suite.h"
+#include "io/file.h"
 #include "lm/lm.h"
 #include "nn/module.h"
 
@@ -116,6 +117,25 @@ static void a_row_among_few_is_the_row_alone(void **state)
             }
         }
     }
+}
+
+static void a_large_file_is_held_in_memory(void **state)
+{
+    enum { SIZE = 35 << 20 };
+    char name[] = "/tmp/rushlight_held_XXXXXX";
+    int f = mkstemp(name);
+    char *bytes = malloc(SIZE);
+    for (int i = 0; i < SIZE; i++) bytes[i] = (char)(i * 2654435761u >> 24);
+    for (int size = SIZE; size; size = size == SIZE ? 5000 : 0) {
+        assert_true(!ftruncate(f, 0) && pwrite(f, bytes, (size_t)size, 0) == size);
+        rush_mapping *m = rush_map_held(name);
+        assert_non_null(m);
+        assert_true(m->size == size && !memcmp(m->data, bytes, (size_t)size));
+        assert_true(size < SIZE ? !m->held : m->held >= size || rush_granted_memory() < 2 * SIZE);
+        rush_unmap(m);
+    }
+    assert_true(rush_granted_memory() > 0 || access("/proc/meminfo", R_OK));
+    close(f), unlink(name), free(bytes);
 }
 
 static void products_of_numbers(void **state)
@@ -755,7 +775,7 @@ static void wrong_models_are_errors(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(a_row_among_few_is_the_row_alone), cmocka_unit_test(products_of_numbers), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
+        cmocka_unit_test(products_of_every_block), cmocka_unit_test(products_of_the_same_rows), cmocka_unit_test(a_row_among_few_is_the_row_alone), cmocka_unit_test(products_of_numbers), cmocka_unit_test(a_large_file_is_held_in_memory), cmocka_unit_test(logits_are_those_of_operations), cmocka_unit_test(sentence_pieces),
         cmocka_unit_test(as_llama_cpp_does), cmocka_unit_test(tokens_are_drawn_as_multinomial_does), cmocka_unit_test(penalties_and_biases_change_what_is_drawn),
         cmocka_unit_test(scores_are_those_of_what_it_says), cmocka_unit_test(a_model_ends_with_its_scope),
         cmocka_unit_test(wrong_models_are_errors), cmocka_unit_test(a_draft_changes_no_text), cmocka_unit_test(a_draft_changes_no_chances), cmocka_unit_test(wrong_drafts_are_errors)};

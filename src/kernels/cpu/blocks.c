@@ -79,8 +79,6 @@ static void round_rows(const float *a, int64_t m, const rush_rounded *to)
 
 /* ---- products ---- */
 
-#define COLUMNS 4  /* rows of a weight that are multiplied side by side */
-
 static inline int32_t int_at(const void *p)
 {
     int32_t x;
@@ -116,6 +114,7 @@ typedef struct panel {
 } panel;
 
 static inline size_t panel_bytes(int64_t k, int group, int lanes) { return (size_t)(k * lanes + 8 * (k / group) * lanes); }
+static inline size_t ready_bytes(const rush_block_product *p) { return p->type->number == RUSH_BLOCK_Q4_0 ? (size_t)(p->m * (p->a->k / 128)) * 256 : 0; }
 static inline panel panel_at(char *room, int64_t k, int group, int lanes)
 {
     float *scale = (float *)(room + k * lanes);
@@ -129,6 +128,15 @@ static inline float eight_of(__m256 v)
     _mm256_storeu_ps(x, v);
     for (int i = 0; i < 8; i++) s += x[i];
     return s;
+}
+
+/* The 16 scales of Q3_K: four bits of each in eight bytes, two in four. */
+static inline __m128i six_bits_less_32(const uint8_t *s)
+{
+    __m128i low = _mm_loadl_epi64((const __m128i *)s), high = _mm_set1_epi32(int_at(s + 8)), four = _mm_set1_epi8(15);
+    low = _mm_unpacklo_epi64(_mm_and_si128(low, four), _mm_and_si128(_mm_srli_epi16(low, 4), four));
+    high = _mm_and_si128(_mm_srlv_epi32(high, _mm_setr_epi32(0, 2, 4, 6)), _mm_set1_epi8(3));
+    return _mm_sub_epi8(_mm_or_si128(low, _mm_slli_epi16(high, 4)), _mm_set1_epi8(32));
 }
 
 #define F(x) x##_pairs
@@ -163,7 +171,7 @@ typedef struct sharing {
     void (*columns)(const rush_block_product *, int64_t begin, int64_t end, char *room);
     const rush_block_product *p;
     int64_t piece, pieces; /* columns of a piece; how many pieces all products have */
-    char *room;            /* for a panel of each thread */
+    char *room;            /* of each thread, for a panel or what rows of Q4_0 ask */
     size_t room_bytes;
     int64_t threads;
     struct {
@@ -196,7 +204,7 @@ static void take_pieces(void *arg, int64_t begin, int64_t end)
 static int products(const rush_block_product *p, int n)
 {
     int64_t k = p->a->k, work = 0;
-    sharing s = {.p = p, .piece = RUSH_MAX(PIECE / RUSH_MAX(k / p->type->elements * p->type->bytes, 1) / COLUMNS, 1) * COLUMNS};
+    sharing s = {.p = p, .piece = RUSH_MAX(PIECE / RUSH_MAX(k / p->type->elements * p->type->bytes, 1), 1)};
 #if defined(__AVX2__)
     bool few = p->m < FEW;
     int lanes = 8;
@@ -205,7 +213,7 @@ static int products(const rush_block_product *p, int n)
     if (__builtin_cpu_supports("avx512vnni")) s.columns = few ? rows_fours : panels_fours, lanes = 16;
 #endif
     if (!few) s.piece = lanes;
-    for (int i = 0; i < n && !few; i++) s.room_bytes = RUSH_MAX(s.room_bytes, (panel_bytes(k, p[i].type->group, lanes) + 63) / 64 * 64);
+    for (int i = 0; i < n; i++) s.room_bytes = RUSH_MAX(s.room_bytes, ((few ? ready_bytes(&p[i]) : panel_bytes(k, p[i].type->group, lanes)) + 63) / 64 * 64);
 #else
     s.columns = rows_plain;
 #endif
