@@ -33,6 +33,7 @@
 #define LISTS (SMALL_CLASSES + QUICK_CLASSES)
 #define BIG_CLASSES 400
 #define CHUNK ((size_t)64 << 10)
+#define HELD ((size_t)64 << 10) /* of a class of tensor blocks in a thread */
 #define MAPPED_FROM ((size_t)256 << 10) /* larger blocks are pages of their own: in the heap they would leave holes */
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -193,15 +194,21 @@ static __attribute__((noinline)) void *no_memory(size_t size)
 
 /* ---- lists ---- */
 
+/* Blocks that a thread may hold, and how many it asks for when it has none: a server's many threads hold little each. */
 static inline int hold_limit(int c, size_t size)
 {
-    return c < SMALL_CLASSES ? 256 : size <= 4096 ? 64 : 8;
+    return c < SMALL_CLASSES ? 256 : RUSH_MAX(RUSH_MIN((int)(HELD / size), 64), 4);
+}
+
+static inline int fill_of(int c, size_t size)
+{
+    return c < SMALL_CLASSES ? 128 : RUSH_MAX(RUSH_MIN((int)(HELD / 4 / size), 32), 1);
 }
 
 /* Empty list: from the shared pool, or cut from a new chunk. Returns one block, the rest are on the list. */
 static __attribute__((noinline)) block *refill(thread_memory *m, int c, size_t size)
 {
-    int want = hold_limit(c, size) / 2;
+    int want = fill_of(c, size);
     rush_lock(RUSH_LOCK_MEMORY);
     block *first = gone.list[c], *last = first;
     if (first) {

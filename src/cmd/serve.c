@@ -3,6 +3,9 @@
 #include "serve/serve.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -85,6 +88,9 @@ int rush_cmd_serve(int argc, char **argv)
     sigaction(SIGINT, &ending, NULL);
     signal(SIGPIPE, SIG_IGN);
     if (serve_given.log) rush_log_to(serve_log, NULL);
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, rush_num_threads()); /* else each of many connections comes to hold what its largest request took */
+#endif
     rush_num_threads_set(RUSH_MAX(rush_num_threads() / serve_given.instances, 1));
     rush_parallel_alone(true); /* as the web server's threads do: the instances' are the only teams */
     serve_repository_scan();
