@@ -9,7 +9,8 @@
  *
  * Threads that sleep wait long to be woken beside other programs, and then the accounts look as if the machine were
  * busy. So they are read only while loops run as on a free machine: a busy time ends by itself, and the next one, if the
- * accounts show at once that it is needed, lasts twice as long.
+ * accounts show at once that it is needed, lasts twice as long. The first needs two accounts in a row: a single one may tell
+ * of a thread of ours, which the kernel has not yet given a processor of its own, or of what passes.
  */
 #include "base/base.h"
 
@@ -23,7 +24,7 @@
 #ifdef _OPENMP
 #include <omp.h>
 
-enum { LOOK_MS = 20, BUSY_MS = 500, BUSY_MS_MOST = 4000 }; /* how long the accounts run; how long a busy time lasts */
+enum { LOOK_MS = 20, BUSY_MS = 125, BUSY_MS_MOST = 4000 }; /* how long the accounts run; how long a busy time lasts */
 
 static _Atomic int64_t busy_until, busy_for; /* milliseconds of the clock; the last busy time's */
 static atomic_bool there; /* the second team */
@@ -32,6 +33,7 @@ static sem_t end;
 /* What the thread spent running and waiting for a processor at its last look. */
 static __thread struct {
     int64_t at, waited;
+    bool suspect; /* it waited long */
 } last;
 
 static int64_t now_ms(void)
@@ -83,11 +85,11 @@ bool rush_busy(void)
     if (now < until) return last.at = 0, true;
     if (last.at && since < LOOK_MS) return false;
     int64_t delay = waited();
-    bool busy = last.at && delay >= 0 && (delay - last.waited) / 1000000 > since / 4;
+    bool late = last.at && delay >= 0 && (delay - last.waited) / 1000000 > since / 4, again = until && now - until < 10 * LOOK_MS, busy = late && (again || last.suspect);
     last.at = busy ? 0 : now;
     last.waited = delay;
+    last.suspect = late && !busy;
     if (busy) {
-        bool again = until && now - until < 10 * LOOK_MS;
         atomic_store(&busy_for, again ? RUSH_MIN(2 * atomic_load(&busy_for), BUSY_MS_MOST) : BUSY_MS);
         atomic_store(&busy_until, now + atomic_load(&busy_for));
     }

@@ -22,7 +22,7 @@ typedef struct rush_lm_layer {
     rush_weight q, k, v, o, gate, up, down;
     rush_norm attention_norm, feed_norm;
     rush_norm q_norm, k_norm; /* of each head; weight NULL: none */
-    void *keys, *values;      /* (kv_heads, head, places) and (kv_heads, places, head): float16, or int8 */
+    void *keys, *values;      /* as rush_attend has them: float16, or int8 */
     float *key_scale, *value_scale; /* (kv_heads, places) of int8; NULL: float16 */
 } rush_lm_layer;
 

@@ -173,7 +173,7 @@ static int take_sizes(rush_lm *lm, const source *s, int64_t context)
     lm->eps = float_of(s, s->of->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5f);
     lm->halves = s->of->halves;
     lm->gated = s->of->gated;
-    lm->places = (RUSH_MIN(context > 0 ? context : 4096, trained) + 63) / 64 * 64;
+    lm->places = (RUSH_MIN(context > 0 ? context : 4096, trained) + RUSH_KEYS - 1) / RUSH_KEYS * RUSH_KEYS;
     lm->context = s->of->placed ? RUSH_MIN(lm->places, trained) : lm->places;
     RUSH_CHECK(lm->heads % lm->kv_heads == 0 && lm->head % 16 == 0 && lm->head <= 1024 && lm->turned <= lm->head && lm->turned % 2 == 0 && lm->layers <= 1024 && lm->width % 32 == 0 && lm->feed % 32 == 0 &&
                    size_of(s, "attention.value_length", lm->head) == lm->head,

@@ -67,7 +67,7 @@ static void remember(const rush_lm *lm, const rush_lm_layer *l, int64_t m)
     for (int64_t i = 0; i < m; i++)
         for (int64_t h = 0; h < lm->kv_heads; h++) {
             int64_t row = (i * lm->kv_heads + h) * lm->head, place = lm->position + i, at = h * lm->places + place;
-            rush_k_decoder->keep(lm->k + row, l->keys, h * lm->head * lm->places + place, lm->head, lm->places, l->key_scale ? l->key_scale + at : NULL);
+            rush_k_decoder->keep(lm->k + row, l->keys, (h * lm->places + place / RUSH_KEYS * RUSH_KEYS) * lm->head + place % RUSH_KEYS, lm->head, RUSH_KEYS, l->key_scale ? l->key_scale + at : NULL);
             rush_k_decoder->keep(lm->v + row, l->values, at * lm->head, lm->head, 1, l->value_scale ? l->value_scale + at : NULL);
         }
 }

@@ -114,7 +114,6 @@ typedef struct panel {
 } panel;
 
 static inline size_t panel_bytes(int64_t k, int group, int lanes) { return (size_t)(k * lanes + 8 * (k / group) * lanes); }
-static inline size_t ready_bytes(const rush_block_product *p) { return p->type->number == RUSH_BLOCK_Q4_0 ? (size_t)(p->m * (p->a->k / 128)) * 256 : 0; }
 static inline panel panel_at(char *room, int64_t k, int group, int lanes)
 {
     float *scale = (float *)(room + k * lanes);
@@ -163,12 +162,13 @@ static void rows_plain(const rush_block_product *p, int64_t begin, int64_t end, 
 }
 #endif
 
-enum { PIECE = 1 << 18, FEW = 6, MOST_SHARES = 64 }; /* bytes of a piece of few rows; rows that are no longer few */
+enum { PIECE = 1 << 16, FEW = 6, MOST_SHARES = 64 }; /* bytes of a piece of few rows; rows that are no longer few */
 
 /* The columns of several products in pieces. Each thread has a share that lies together, so that it reads memory in order, and helps the others when it is done:
  * processors are seldom equally fast. */
 typedef struct sharing {
     void (*columns)(const rush_block_product *, int64_t begin, int64_t end, char *room);
+    void (*ready)(const rush_rounded *, int64_t m, char *room); /* done by each thread before, or NULL */
     const rush_block_product *p;
     int64_t piece, pieces; /* columns of a piece; how many pieces all products have */
     char *room;            /* of each thread, for a panel or what rows of Q4_0 ask */
@@ -193,12 +193,14 @@ static void take_piece(const sharing *s, int64_t x, char *room)
 static void take_pieces(void *arg, int64_t begin, int64_t end)
 {
     sharing *s = arg;
-    for (int64_t thread = begin; thread < end; thread++)
+    for (int64_t thread = begin; thread < end; thread++) {
+        char *room = s->room + (size_t)thread * s->room_bytes;
+        if (s->ready) s->ready(s->p->a, s->p->m, room);
         for (int64_t i = 0; i < s->threads; i++) {
             int64_t of = (thread + i) % s->threads, x;
-            while ((x = share_begin(s, of) + atomic_fetch_add_explicit(&s->share[of].next, 1, memory_order_relaxed)) < share_begin(s, of + 1))
-                take_piece(s, x, s->room + (size_t)thread * s->room_bytes);
+            while ((x = share_begin(s, of) + atomic_fetch_add_explicit(&s->share[of].next, 1, memory_order_relaxed)) < share_begin(s, of + 1)) take_piece(s, x, room);
         }
+    }
 }
 
 static int products(const rush_block_product *p, int n)
@@ -210,10 +212,14 @@ static int products(const rush_block_product *p, int n)
     int lanes = 8;
     s.columns = few ? rows_pairs : panels_pairs;
 #if HAS_FOURS
-    if (__builtin_cpu_supports("avx512vnni")) s.columns = few ? rows_fours : panels_fours, lanes = 16;
+    if (__builtin_cpu_supports("avx512vnni")) {
+        s.columns = few ? rows_fours : panels_fours, lanes = 16;
+        for (int i = 0; i < n && few; i++)
+            if (p[i].type->number == RUSH_BLOCK_Q4_0) s.ready = make_ready, s.room_bytes = ready_bytes(p->a, p->m);
+    }
 #endif
     if (!few) s.piece = lanes;
-    for (int i = 0; i < n; i++) s.room_bytes = RUSH_MAX(s.room_bytes, ((few ? ready_bytes(&p[i]) : panel_bytes(k, p[i].type->group, lanes)) + 63) / 64 * 64);
+    for (int i = 0; i < n && !few; i++) s.room_bytes = RUSH_MAX(s.room_bytes, (panel_bytes(k, p[i].type->group, lanes) + 63) / 64 * 64);
 #else
     s.columns = rows_plain;
 #endif

@@ -108,13 +108,14 @@ static inline __attribute__((always_inline)) vf remembered(bool bytes, const voi
 /* Scores of ROWS rows with `n` keys, a multiple of WIDE vectors. */
 static inline __attribute__((always_inline)) void scores_of(bool bytes, const float *const q[ROWS], const rush_attend *a, int64_t h, int64_t n, float *to)
 {
-    const int64_t head = a->head, context = a->context, first = h * head * context;
+    const int64_t head = a->head, context = a->context;
     for (int64_t j = 0; j < n; j += WIDE * VF) {
+        const int64_t first = (h * context + j / RUSH_KEYS * RUSH_KEYS) * head + j % RUSH_KEYS;
         vf s[ROWS][WIDE] = {0};
         for (int64_t d = 0; d < head; d++) {
             vf k[WIDE];
 #pragma GCC unroll 2
-            for (int x = 0; x < WIDE; x++) k[x] = remembered(bytes, a->keys, first + d * context + j + x * VF);
+            for (int x = 0; x < WIDE; x++) k[x] = remembered(bytes, a->keys, first + d * RUSH_KEYS + x * VF);
 #pragma GCC unroll 8
             for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 2

@@ -4,12 +4,14 @@
 
 #include "kernels/cpu/isa.h"
 
+enum { RUSH_KEYS = 64 }; /* whose elements lie side by side: all of a key are near, where they are written */
+
 /* Attention of m rows, the first at `position`, over all keys and values up to their own. Heads come in groups of heads / kv_heads that share both. */
 typedef struct rush_attend {
     int64_t m, heads, kv_heads, head; /* head: elements, a multiple of 16 */
-    int64_t position, context;        /* context: places of the cache, a multiple of 64 */
+    int64_t position, context;        /* context: places of the cache, a multiple of RUSH_KEYS */
     const float *q;                   /* (m, heads, head) */
-    const void *keys;                 /* (kv_heads, head, context), float16 or int8: scores of neighbours are computed side by side */
+    const void *keys;                 /* (kv_heads, context / RUSH_KEYS, head, RUSH_KEYS), float16 or int8: scores of neighbours are computed side by side */
     const void *values;               /* (kv_heads, context, head) */
     const float *key_scale, *value_scale; /* (kv_heads, context) of int8; NULL: float16 */
     float *to;                        /* (m, heads, head) */
