@@ -372,6 +372,13 @@ static rush_op op_embedding_bag_padding = {
     .doc = "embedding_bag() whose row padding_idx does not count.", .run = embedding_bag_padding_run,
 };
 
+static int are_rows_of_bags(const rush_tensor *g, const rush_tensor *bag_of)
+{
+    RUSH_CHECK(g->ndim == 2 && bag_of->ndim == 1, RUSH_RUNTIME_ERROR, "embedding_bag: the gradient has a row for each bag (2 dims, not %d), offset2bag a number for each index (1 dim, not %d)",
+               g->ndim, bag_of->ndim);
+    return 0;
+}
+
 /* Of each index the row of g that is its bag's, or zeros. */
 static rush_tensor *rows_of_bags(rush_tensor *g, rush_tensor *bag_of)
 {
@@ -389,6 +396,7 @@ static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value 
     int64_t rows = I_(in[6]), padding = I_(in[11]);
     int mode = (int)I_(in[8]);
     RUSH_CHECK(!(mode == MAX && I_(in[9])), RUSH_RUNTIME_ERROR, "embedding_bag: max mode does not support sparse weights");
+    if (are_rows_of_bags(g, bag_of)) return -1;
     if (mode == MAX) {
         rush_tensor *zeros = T("new_zeros", V(g), INTS(rows, g->size[1]));
         rush_tensor *full = unsqueeze(ne(sizes, (int64_t)0), -1);
@@ -398,7 +406,7 @@ static int bag_backward_run(const rush_op *op, const rush_value *in, rush_value 
         rush_tensor *n = to_dtype(T("clamp_min", V(sizes), V((int64_t)1)), g->dtype);
         g = div_(g, unsqueeze(n, -1));
     }
-    rush_tensor *each = rows_of_bags(g, bag_of);
+    rush_tensor *each = g ? rows_of_bags(g, bag_of) : NULL;
     if (each && HAS(in[10])) each = mul(each, unsqueeze(in[10].t, -1));
     return rush_result(out, each ? T("embedding_backward", V(each), V(indices), V(rows), V(padding), in[7], in[9]) : NULL);
 }
@@ -424,6 +432,7 @@ static int bag_weights_backward_run(const rush_op *op, const rush_value *in, rus
 {
     rush_tensor *g = SELF, *weight = in[1].t, *indices = in[2].t, *bag_of = in[4].t;
     int64_t padding = I_(in[6]);
+    if (are_rows_of_bags(g, bag_of)) return -1;
     rush_tensor *theirs = rows_of_bags(g, bag_of), *rows = T("embedding", V(weight), V(indices));
     rush_tensor *sum = theirs && rows ? sum_dim(mul(theirs, rows), 1, false) : NULL;
     if (sum && padding >= 0) sum = T("masked_fill.Scalar", V(sum), V(eq(indices, padding)), V((int64_t)0));
