@@ -218,6 +218,7 @@ static int pictures_run(const rush_op *op, const rush_value *in, rush_value *out
 {
     enum { MOST = 1 << 14 };
     const rush_tensor *files = T_(in[0]);
+    RUSH_CHECK(in[1].n == 1 || in[1].n == 2, RUSH_VALUE_ERROR, "pictures: a size is a number or two, not %lld", (long long)in[1].n);
     int64_t height = in[1].ints[0], width = in[1].ints[in[1].n - 1], resize = I_(in[2]), channels = I_(in[3]);
     int dtype = HAS(in[6]) ? (int)in[6].i : RUSH_F32;
     bool normal = HAS(in[4]) || HAS(in[5]);
