@@ -58,13 +58,10 @@ static int whole(const char *name, int64_t a, int64_t b, script_value *out)
     }
 }
 
+/* A float of integers, too: what the language's pow gives. */
 static int power(script_value a, script_value b, script_value *out)
 {
-    if (a.kind == SCRIPT_FLOAT || b.kind == SCRIPT_FLOAT || b.i < 0) return give_float(out, pow(rush_script_double(a), rush_script_double(b)));
-    uint64_t result = 1, base = (uint64_t)a.i;
-    for (uint64_t e = (uint64_t)b.i; e; e >>= 1, base *= base)
-        if (e & 1) result *= base;
-    return give_int(out, (int64_t)result);
+    return give_float(out, pow(rush_script_double(a), rush_script_double(b)));
 }
 
 static int complex_arithmetic(const char *name, script_value a, script_value b, script_value *out)
@@ -252,7 +249,7 @@ FUNCTION(rounded)
         double p = pow(10, rush_script_double(c->in[1]));
         return give_float(out, nearbyint(rush_script_double(c->in[0]) * p) / p);
     }
-    return c->in[0].kind == SCRIPT_FLOAT ? whole_of(nearbyint(c->in[0].f), out) : given(out, c->in[0]);
+    return give_float(out, nearbyint(rush_script_double(c->in[0])));
 }
 
 FUNCTION(divmod)

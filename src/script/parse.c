@@ -841,7 +841,9 @@ static script_function *function(parser *p, const char *path, script_class *of) 
     p->f = f;
     f->body = block(p);
     p->f = NULL;
-    f->ntext = (size_t)(p->p - f->text);
+    const char *end = p->p; /* behind the token that follows the function */
+    if (p->kind != END) while (end > f->text && end[-1] != '\n') --end;
+    f->ntext = (size_t)(end - f->text);
     return f->body && !rush_failed() ? f : NULL;
 }
 

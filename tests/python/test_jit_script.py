@@ -675,3 +675,158 @@ def test_shared_objects_are_remembered_when_they_are_built(tmp_path):
     assert "LONG_BINGET" in names and all(names[i - 1] == "BUILD" for i, name in enumerate(names) if name == "LONG_BINPUT")
     again = torch.jit.load(str(tmp_path / "net.pt"))
     assert again.first.weight is again.second.weight and torch.equal(again(torch.ones(1, 2)), net(torch.ones(1, 2)))
+
+
+@torch.jit.script
+def turned(x, n: int = 1):
+    if bool(x.sum() > 0):
+        return x * n
+    return -x
+
+
+@torch.jit.script
+def grown(x) -> Tuple[Tensor, Dict[str, Tensor]]:
+    for _ in range(x.size(0)):
+        x = x + 1
+    return x, {"twice": x * 2}
+
+
+@torch.jit.script_if_tracing
+def repeated(x, n: int, more: List[int]):
+    if x.size(0) > 3:
+        return x.repeat(n) + more[0]
+    return -x * more[1]
+
+
+class Doubled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.full((2,), 3.0))
+
+    def forward(self, x):
+        while bool(x.max() < 10):
+            x = x * self.by
+        return x.reshape(x.shape[0] * 2)
+
+
+class Around(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.linear = inner, nn.Linear(2, 2, bias=False)
+        nn.init.ones_(self.linear.weight)
+
+    def forward(self, x):
+        return self.inner(self.linear(x)) - 1
+
+
+def test_a_trace_calls_what_has_a_program():
+    """Conditions, loops and sizes of scripted functions and modules stay free in a trace that calls them."""
+    traced = torch.jit.trace(lambda x: turned(x, 2) + 1, torch.ones(3))
+    assert traced(torch.ones(3)).tolist() == [3] * 3 and traced(-torch.ones(3)).tolist() == [2] * 3
+    traced = torch.jit.trace(lambda x: grown(x)[0] + grown(x)[1]["twice"], torch.ones(3))
+    assert traced(torch.ones(5)).tolist() == [18] * 5
+    traced = torch.jit.trace(lambda x: repeated(x * 2, x.shape[0], [x.shape[0], 5]), torch.ones(2))
+    assert traced(torch.ones(2)).tolist() == [-10, -10] and traced(torch.ones(4)).tolist() == [4] * 8
+    assert repeated(torch.ones(2), 2, [1, 2]).tolist() == [-2, -2]
+
+    scripted = torch.jit.script(Around(Doubled()))
+    around = Around(scripted.inner)
+    traced = torch.jit.trace(around, torch.ones(1, 2))
+    assert reloaded(scripted.inner)(torch.ones(3, 2)).tolist() == [27] * 6
+    for program in (traced, reloaded(traced), torch.jit.script(around)):
+        assert program(torch.full((3, 2), 0.1)).tolist() == pytest.approx([15.2] * 6)
+    for program in (torch.jit.trace(Around(traced), torch.ones(1, 2)), torch.jit.script(Around(traced))):
+        assert reloaded(program)(torch.full((3, 2), 0.1)).tolist() == pytest.approx([8.8] * 6)
+    with torch.no_grad():
+        scripted.inner.by.fill_(2)
+    assert traced(torch.ones(3, 2)).tolist() == [15] * 6
+    x = torch.ones(2, 2, requires_grad=True)
+    traced(x).sum().backward()
+    assert x.grad.tolist() == [[16, 16], [16, 16]] and scripted.inner.by.grad.tolist() == [48, 48]
+    with pytest.raises(RuntimeError, match="not part of the active trace"):
+        torch.jit.trace(lambda x: scripted(x), torch.ones(1, 2))
+    assert scripted.inner.code.startswith("def forward(self, x") and scripted.code.rstrip().endswith("- 1")
+
+
+def test_code_ends_with_its_method():
+    class Two(nn.Module):
+        def forward(self, x):
+            return self.more(x) * 2
+
+        def more(self, x):
+            return x + 1
+    assert torch.jit.script(Two()).code.rstrip().endswith("* 2")
+
+
+class Grid(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.register_buffer("d", torch.arange(3.0) * k)
+        self.k = k
+
+    def up(self, x):
+        return self.scaled(x) + self.d
+
+    def scaled(self, x):
+        return x * self.k
+
+    def down(self, x):
+        return x - self.d
+
+
+class Grids(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (torch.jit.script(Grid(k)) for k in (2, 3, 2))
+
+    def forward(self, x):
+        return self.a.up(x) + self.b.down(x) * self.c.up(x)
+
+
+def test_powers_and_rounded_numbers_are_floats():
+    def f(n: int, x: float):
+        return n ** 2, 2 ** n, n ** -1, round(x), round(n), math.pow(n, 2)
+    same(torch.jit.script(f)(3, 2.5), (9.0, 8.0, 1 / 3, 2.0, 3.0, 9.0))
+
+
+def test_methods_of_scripted_modules_are_compiled_when_they_are_called():
+    scripted = torch.jit.script(Grids())
+    for program in (scripted, reloaded(scripted)):
+        assert program(torch.ones(3)).tolist() == [4, -4, -24]
+
+
+def test_functions_that_python_prepares_are_prepared_in_programs(recwarn):
+    """Those of torch.functional and the pools: a dispatch on what is given, results by flags."""
+    def products(x, y, dims: List[List[int]]):
+        return torch.tensordot(x, y, ((1, 2), (1, 0)), out=None), torch.tensordot(x, y, 1), torch.tensordot(x, y, dims=dims), torch.tensordot(x, y, ([2], [0]))
+
+    def norms(x):
+        return torch.norm(x), torch.norm(x, p="fro", dim=[0, 1]), torch.norm(x, "nuc"), torch.norm(x, dim=-1), torch.norm(x, 1.0, (0, 1), True)
+
+    def distinct(x):
+        values, counts = torch.unique(x, dim=0, return_counts=True)
+        return values, counts, torch.unique(x), torch.unique(x, True, True), torch.unique(x, True, True, True)[2], torch.unique_consecutive(x), torch.unique_consecutive(x, return_inverse=True)[1]
+
+    class Unpooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+        def forward(self, x):
+            values, places = self.pool(x)
+            return self.unpool(values, places)
+
+    def pooled(x):
+        values, places = F.max_pool2d(x, 2, return_indices=True)
+        return values, F.max_unpool2d(values, places, 2), F.max_pool1d(x, 2), F.adaptive_max_pool2d(x, 2, True)[1], F.adaptive_max_pool1d(x, 2)
+
+    def spectrum(x):
+        return torch.stft(x, 8, return_complex=True).abs(), torch.stft(x, 8, 4, center=False, return_complex=True).abs()
+    torch.manual_seed(0)
+    numbers = torch.tensor([[1, 2], [1, 2], [3, 3]])
+    for f, args in ((products, (torch.randn(2, 3, 4), torch.randn(4, 3, 5), [[1, 2], [1, 0]])), (norms, (torch.randn(3, 4),)), (distinct, (numbers,)), (pooled, (torch.randn(2, 4, 4),)),
+                    (spectrum, (torch.randn(20),))):
+        same(torch.jit.script(f)(*args), f(*args))
+    x = torch.randn(2, 4, 4)
+    same(reloaded(torch.jit.script(Unpooled()))(x), Unpooled()(x))
+    assert not [w for w in recwarn if "stays in Python" in str(w.message)]

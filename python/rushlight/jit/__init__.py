@@ -52,7 +52,7 @@ class RecursiveScriptModule(ScriptModule):
         raise RuntimeError("a module with a program is made by torch.jit.load, script or trace")
 
     def forward(self, *args, **kwargs):
-        return _loaded._back(self._c.call("forward", args, kwargs))
+        return _loaded.called(self, "forward", args, kwargs)
 
     def __getattr__(self, name):
         own = self.__dict__
@@ -239,8 +239,14 @@ def script_method(fn):
 
 
 def script_if_tracing(fn):
-    """fn: nothing is traced."""
-    return fn
+    """fn, which a trace calls as a program, so that its conditions and loops stay free."""
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        return (script(fn) if is_tracing() else fn)(*args, **kwargs)
+
+    wrapper.__original_fn = fn
+    wrapper.__script_if_tracing_wrapper = True
+    return wrapper
 
 
 _script_if_tracing = script_if_tracing

@@ -10,6 +10,7 @@ import copy
 import enum
 import inspect
 import math
+import re
 import typing
 import warnings
 
@@ -226,7 +227,7 @@ class Compiler:
         if name == "training" or isinstance(m, torch.jit.RecursiveScriptModule) and name in m._fields:
             return None
         held = vars(m).get(name, inspect.getattr_static(type(m), name, self))
-        if held is self and (name in m._methods if isinstance(m, torch.jit.RecursiveScriptModule) else of.owner.found(name)):
+        if held is self and (isinstance(m, torch.jit.RecursiveScriptModule) and name in m._methods or of.owner.found(name)):
             return Method(of, name)
         if held is self or isinstance(held, property) and "__jit_unused_properties__" in dir(m) and name in m.__jit_unused_properties__:
             raise self.source.error(node, f"Module '{m._get_name()}' has no attribute '{name}' {of.owner.failed(name)}")
@@ -586,7 +587,8 @@ class Compiler:
         at = list(kinds)[at] if isinstance(at, int) and at < len(kinds) else at
         known = self.static(node)
         if kinds.get(at) in (typing.List[int], typing.Optional[typing.List[int]], typing.Optional[typing.List[float]]) and isinstance(known, Const) and isinstance(known.value, (int, float)):
-            n = int(name[-2]) if name[-1] == "d" and name[-2].isdigit() else 2 if name in ("fold", "unfold") else 1
+            dims = re.search(r"(\d)d(?:_|$)", name)
+            n = int(dims[1]) if dims else 2 if name in ("fold", "unfold") else 1
             return literal([float(known.value) if "float" in str(kinds[at]) else known.value] * n)
         return self.expr(node)
 
@@ -901,6 +903,70 @@ def _getattr(c, node):
     return ast.Attribute(raw(of.text) if isinstance(of, Mod) else c.expr(node.args[0]), name.value, ast.Load())
 
 
+def _bound(f, c, node):
+    """The arguments of a call by their names."""
+    if any(k.arg is None for k in node.keywords):
+        raise c.source.unsupported(node, "keyword-arg expansion is not supported")
+    try:
+        return inspect.signature(f).bind(*node.args, **{k.arg: k.value for k in node.keywords}).arguments
+    except TypeError as why:
+        raise c.source.error(node, f"{f.__name__}: {why}") from None
+
+
+def _by_flags(f, *flags):
+    """A function whose flags say how many results there are: for each set of them _library.py has one, with its name."""
+    def special(c, node):
+        from . import _library
+        given = _bound(f, c, node)
+        known = {name: c.static(given.pop(name)) for name in flags if name in given}
+        if not all(isinstance(x, Const) for x in known.values()):
+            raise c.source.error(node, f"{f.__name__}: {' and '.join(known)} must be constants")
+        chosen = [name.removeprefix("return_") for name in flags if name in known and known[name].value]
+        name = "_".join([f.__name__, *(["with", *chosen] if chosen else [])])
+        return ast.Call(raw(c.program.function(getattr(_library, name))), [], [ast.keyword(k, c.spread(name, k, x)) for k, x in given.items()])
+    return special
+
+
+def _stft(c, node):
+    """Of the operation's two forms the one that centers, as the function does."""
+    given = {"center": ast.Constant(True), **_bound(torch.functional.stft, c, node)}
+    return ast.Call(raw("torch.stft"), [c.expr(given.pop("input"))], [ast.keyword(k, c.expr(x)) for k, x in given.items()])
+
+
+def _dims(c, node):
+    """Dims, or one, as a list."""
+    known = c.static(node)
+    if isinstance(known, Const) and known.value is not None:
+        return literal([known.value] if isinstance(known.value, int) else list(known.value))
+    return ast.List([c.expr(x) for x in node.elts], ast.Load()) if isinstance(node, ast.Tuple) else c.expr(node)
+
+
+def _tensordot(c, node):
+    given = _bound(torch.functional.tensordot, c, node)
+    dims = given.get("dims", ast.Constant(2))
+    known = c.static(dims)
+    if isinstance(known, Const) and isinstance(known.value, int):
+        pair = [literal(list(range(-known.value, 0))), literal(list(range(known.value)))]
+    elif isinstance(known, Const):
+        pair = [literal([x] if isinstance(x, int) else list(x)) for x in known.value]
+    elif isinstance(dims, (ast.Tuple, ast.List)) and len(dims.elts) == 2:
+        pair = [_dims(c, x) for x in dims.elts]
+    else:
+        pair = [ast.Subscript(c.expr(dims), ast.Constant(i), ast.Load()) for i in range(2)]
+    return ast.Call(raw("torch.tensordot"), [c.expr(given["a"]), c.expr(given["b"]), *pair], [])
+
+
+def _norm(c, node):
+    given = _bound(torch.functional.norm, c, node)
+    order = c.static(given["p"]) if "p" in given else Const("fro")
+    order = order.value if isinstance(order, Const) else ...
+    named = [ast.keyword("dim", _dims(c, given["dim"]))] if "dim" in given else []
+    named += [ast.keyword(k, c.expr(given[k])) for k in ("keepdim", "dtype") if k in given]
+    if order == "nuc":
+        return ast.Call(raw("torch.linalg_matrix_norm"), [c.expr(given["input"]), ast.Constant("nuc")], named)
+    return ast.Call(raw("torch.linalg_vector_norm"), [c.expr(given["input"]), ast.Constant(2.0) if order in ("fro", None) else c.expr(given["p"])], named)
+
+
 def _fork(c, node):
     f = c.static(node.args[0])
     if not isinstance(f, Py) or not inspect.isfunction(f.value) and not isinstance(f.value, torch.jit.ScriptFunction):
@@ -912,4 +978,7 @@ def _fork(c, node):
 _SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
             _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node),
             typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
-            torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr}
+            torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr,
+            torch.functional.stft: _stft, torch.functional.tensordot: _tensordot, torch.functional.norm: _norm,
+            **{f: _by_flags(f, "return_inverse", "return_counts") for f in (torch.functional.unique, torch.functional.unique_consecutive)},
+            **{f: _by_flags(f, "return_indices") for f in (getattr(torch.nn.functional, f"{kind}max_pool{n}d") for kind in ("", "adaptive_") for n in (1, 2, 3))}}

@@ -277,32 +277,126 @@ def pad(input: Tensor, pad: List[int], mode: str = "constant", value: Optional[f
     return torch._C._nn.pad(input, pad, mode, value)
 
 
+def unique_with_inverse_counts(input: Tensor, sorted: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    if dim is None:
+        return torch.ops.aten._unique2(input, sorted, True, True)
+    return torch.ops.aten.unique_dim(input, dim, sorted, True, True)
+
+
+def unique(input: Tensor, sorted: bool = True, dim: Optional[int] = None) -> Tensor:
+    return unique_with_inverse_counts(input, sorted, dim)[0]
+
+
+def unique_with_inverse(input: Tensor, sorted: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    values, inverse, _ = unique_with_inverse_counts(input, sorted, dim)
+    return values, inverse
+
+
+def unique_with_counts(input: Tensor, sorted: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    values, _, counts = unique_with_inverse_counts(input, sorted, dim)
+    return values, counts
+
+
+def unique_consecutive_with_inverse_counts(input: Tensor, dim: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    return torch.ops.aten.unique_consecutive(input, True, True, dim)
+
+
+def unique_consecutive(input: Tensor, dim: Optional[int] = None) -> Tensor:
+    return unique_consecutive_with_inverse_counts(input, dim)[0]
+
+
+def unique_consecutive_with_inverse(input: Tensor, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    values, inverse, _ = unique_consecutive_with_inverse_counts(input, dim)
+    return values, inverse
+
+
+def unique_consecutive_with_counts(input: Tensor, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    values, _, counts = unique_consecutive_with_inverse_counts(input, dim)
+    return values, counts
+
+
 def _steps(stride: Optional[List[int]]) -> List[int]:
     return torch.jit.annotate(List[int], []) if stride is None else stride
 
 
 def max_pool1d(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0,), dilation: List[int] = (1,),
-               ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+               ceil_mode: bool = False) -> Tensor:
     return torch.max_pool1d(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
 
 
+def max_pool1d_with_indices(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0,), dilation: List[int] = (1,),
+                            ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.max_pool1d_with_indices(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
+
+
 def max_pool2d(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0), dilation: List[int] = (1, 1),
-               ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+               ceil_mode: bool = False) -> Tensor:
     return torch.max_pool2d(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
 
 
+def max_pool2d_with_indices(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0), dilation: List[int] = (1, 1),
+                            ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.max_pool2d_with_indices(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
+
+
 def max_pool3d(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0, 0), dilation: List[int] = (1, 1, 1),
-               ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+               ceil_mode: bool = False) -> Tensor:
     return torch.max_pool3d(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0), dilation: List[int] = (1, 1),
-                            ceil_mode: bool = False, return_indices: bool = False) -> Tuple[Tensor, Tensor]:
-    return torch._C._nn.max_pool2d_with_indices(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
+def max_pool3d_with_indices(input: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0, 0), dilation: List[int] = (1, 1, 1),
+                            ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.max_pool3d_with_indices(input, kernel_size, _steps(stride), padding, dilation, ceil_mode)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: List[int], return_indices: bool = False) -> Tensor:
-    return torch._C._nn.adaptive_max_pool2d(input, output_size)[0]
+def adaptive_max_pool1d(input: Tensor, output_size: List[int]) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool1d(input, output_size)[0]
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool1d(input, output_size)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: List[int]) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool2d(input, output_size)[0]
+
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool2d(input, output_size)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: List[int]) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool3d(input, output_size)[0]
+
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool3d(input, output_size)
+
+
+def _unpooled(input: Tensor, kernel_size: List[int], stride: List[int], padding: List[int]) -> List[int]:
+    n = len(kernel_size)
+    return [(input.size(i - n) - 1) * stride[i] - 2 * padding[i] + kernel_size[i] for i in range(n)]
+
+
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0,),
+                 output_size: Optional[List[int]] = None) -> Tensor:
+    steps = kernel_size if stride is None else stride
+    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-1:]
+    return torch.ops.aten.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), size + [1]).squeeze(-1)
+
+
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0),
+                 output_size: Optional[List[int]] = None) -> Tensor:
+    steps = kernel_size if stride is None else stride
+    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-2:]
+    return torch.ops.aten.max_unpool2d(input, indices, size)
+
+
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0, 0),
+                 output_size: Optional[List[int]] = None) -> Tensor:
+    steps = kernel_size if stride is None else stride
+    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-3:]
+    return torch.ops.aten.max_unpool3d(input, indices, size, steps, padding)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: List[int]) -> Tensor:
@@ -639,6 +733,18 @@ class modules:
             if input.dim() == self._get_no_batch_dim():
                 return instance_norm(input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, use, factor, self.eps).squeeze(0)
             return instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias, use, factor, self.eps)
+
+    class MaxUnpool1d:
+        def forward(self, input, indices, output_size: Optional[List[int]] = None):
+            return max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    class MaxUnpool2d:
+        def forward(self, input, indices, output_size: Optional[List[int]] = None):
+            return max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    class MaxUnpool3d:
+        def forward(self, input, indices, output_size: Optional[List[int]] = None):
+            return max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     class MaxPool1d:
         def forward(self, input):

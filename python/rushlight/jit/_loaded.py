@@ -16,7 +16,7 @@ class ScriptMethod:
         self.owner, self.name, self.__name__ = owner, name, name
 
     def __call__(self, *args, **kwargs):
-        return _back(self.owner._c.call(self.name, args, kwargs))
+        return called(self.owner, self.name, args, kwargs)
 
     @property
     def code(self):
@@ -25,6 +25,17 @@ class ScriptMethod:
     @property
     def graph(self):
         return Graph(self.code)
+
+
+def called(owner, name, args, kwargs):
+    """What a program gives: a method of a module or an object, or with a name of None a function. A trace has it as one call."""
+    from . import _recorder
+
+    def run(args, kwargs):
+        return _back(owner._unit.call(owner._path, args, kwargs) if name is None else owner._c.call(name, args, kwargs))
+    if _recorder.running and not isinstance(owner, ScriptObject):
+        return _recorder.running[-1].program(owner, name, run, args, kwargs)
+    return run(args, kwargs)
 
 
 class Graph:
@@ -100,6 +111,13 @@ def _module_of(inner, made):
     return module
 
 
+def programmed(module, sources, constants):
+    """The module, which knows, as all below it do, the texts and constants of its program: to save them, or to take them over into another."""
+    for m in module.modules():
+        _own(m, "_sources", (sources, tuple(constants)))
+    return module
+
+
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     """A module of an archive that torch.jit.save wrote, here or in PyTorch."""
     temporary = None
@@ -113,7 +131,7 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
         raise ValueError(f"The provided filename {f} is a directory")
     try:
         module = _module_of(_C._script_load(os.fspath(f)), {})
-        _own(module, "_sources", _sources(f, module._c))
+        programmed(module, *_sources(f, module._c))
         if _extra_files:
             _read_extra(f, _extra_files)
     finally:

@@ -20,6 +20,7 @@ class Program:
         self.texts, self.names, self.constants = {}, set(), []
         self.functions, self.classes, self.modules, self.included, self.bodies = {}, {}, {}, {}, {}
         self.running, self.plain = [], {}   # plain: the classes whose objects the program makes, by their paths
+        self.added = {}  # methods that classes of what is included got here
         self.of_included = {}  # classes of what is included: their paths here
 
     def place(self, module, name):
@@ -113,15 +114,41 @@ class Program:
 
 
 class Scripted:
-    """A module that has a program already, within one that is being made."""
+    """A module that has a program already, within one that is being made. Methods of its class that the program lacks are compiled into it here."""
     is_plain = False
+    annotations, fixed = {}, ()
 
     def __init__(self, program, module):
         self.program, self.module, self.renamed = program, module, program.include(module)
+        self.python = module.__dict__.get("_class")
+        self.added = program.added.setdefault(self.path(), set())
+
+    def found(self, name):
+        held = getattr(self.python, name, None) if not hasattr(torch.nn.Module, name) else None
+        return held if inspect.isfunction(held) else None
+
+    def failed(self, name):
+        return ""
+
+    def field(self, name, value, told):
+        raise told(f"Module '{self.module.original_name}' has no attribute '{name}'")
 
     def need(self, name, told=None):
-        if name not in self.module._methods:
+        if name in self.module._methods or name in self.added:
+            return
+        fn = self.found(name)
+        if fn is None:
             raise RuntimeError(f"Module '{self.module.original_name}' has no method '{name}'")
+        from ._compile import Compiler
+        self.added.add(name)
+        text = Compiler(self.program, Source(fn), fn, self).text(name)
+        folder, _, cls = self.path().rpartition(".")
+        head, texts = f"class {cls}(Module):\n", self.program.texts[folder]
+        at = next(i for i, known in enumerate(texts) if head in known)
+        lines = "".join(f"  {line}\n" for line in text.rstrip("\n").split("\n"))
+        before, _, rest = texts[at].partition(head)
+        end = re.search(r"^(?=\S)|\Z", rest, re.M).start()
+        texts[at] = before + head + rest[:end].rstrip("\n") + "\n" + lines + rest[end:]
 
     def path(self):
         return self.renamed(self.module._c.type)
@@ -155,6 +182,7 @@ def script_module(module):
     root.start()
     root.path()
     unit = program.unit()
-    result = _loaded._module_of(root.make(unit, {}), {})
-    _loaded._own(result, "_sources", (program.sources(), tuple(program.constants)))
+    result = _loaded.programmed(_loaded._module_of(root.make(unit, {}), {}), program.sources(), program.constants)
+    for name, m in module.named_modules():
+        _loaded._own(result.get_submodule(name), "_class", m.__dict__.get("_class") if isinstance(m, torch.jit.RecursiveScriptModule) else type(m))
     return result

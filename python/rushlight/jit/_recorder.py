@@ -8,12 +8,17 @@ import inspect
 import math
 import re
 import textwrap
+import typing
 import warnings
 
 import rushlight as torch
 from rushlight import _C
 
 from . import _loaded
+from ._program import Program, copied
+
+
+running = []  # the records of the traces that run, the innermost last
 
 
 class Untraceable(Exception):
@@ -70,9 +75,43 @@ class Record:
         self.calls.append(("numel" if dim < 0 else "size", 0, (t,) if dim < 0 else (t, dim), {}, (n,)))
         return n
 
+    def program(self, owner, name, run, args, kwargs):
+        """A call of what has a program; tensors in the place of its numbers are numbers from here on."""
+        types = _types_of(owner, name)
+        args = tuple(_numbers(x, t) for x, t in zip(args, [*types.values()] + [""] * len(args)))
+        kwargs = {k: _numbers(x, types.get(k, "")) for k, x in kwargs.items()}
+        result = _C._capture_paused(lambda: run(args, kwargs))
+        self.calls.append(ProgramCall(owner, name, args, kwargs, result))
+        return result
+
     def run(self, function, args, kwargs):
-        self.result = _C._capture(self.tell, function, tuple(args), dict(kwargs), self.size, Number)
+        running.append(self)
+        try:
+            self.result = _C._capture(self.tell, function, tuple(args), dict(kwargs), self.size, Number)
+        finally:
+            running.pop()
         return self
+
+
+class ProgramCall(typing.NamedTuple):
+    """A call of a method of a scripted module, or of a scripted function, which has no name here."""
+    owner: object
+    name: object
+    args: list
+    kwargs: dict
+    result: object
+
+
+def _types_of(owner, name):
+    """The types of a program's arguments, by their names."""
+    head = ast.parse(textwrap.dedent(owner.code if name is None else owner._c.code(name))).body[0].args
+    return {a.arg: ast.unparse(a.annotation) if a.annotation is not None else "Tensor" for a in (*head.args, *head.kwonlyargs) if a.arg != "self"}
+
+
+def _numbers(x, kind):
+    if isinstance(x, torch.Tensor):
+        return x.item() if kind in ("int", "float", "bool") else x
+    return [_numbers(v, kind[5:-1]) for v in x] if isinstance(x, (list, tuple)) and kind.startswith("List[") else x
 
 
 class State:
@@ -91,8 +130,10 @@ class State:
 class Writer:
     """Calls as lines of TorchScript."""
 
-    def __init__(self, owned):
-        self.names, self.kept, self.lines, self.constants, self.owned = {}, [], [], [], owned
+    def __init__(self, owned, modules, program):
+        """owned: how the module's tensors are written, and modules those below it; program: what else the text calls, and its constants."""
+        self.names, self.kept, self.lines, self.constants, self.owned = {}, [], [], program.constants, owned
+        self.modules, self.program = modules, program
         self.numbers, self.read = set(), set()  # names of what is computed of sizes alone; names in the line that is written
 
     def give(self, t, name):
@@ -164,6 +205,44 @@ class Writer:
             self.numbers.update(outs)
         self.lines.append(((", ".join(outs) + ("," if several else "") + " = " if outs else "") + text, outs, self.read))
 
+    def program_call(self, call):
+        if call.name is None:
+            text = self.program.include(call.owner)(call.owner._path)
+        elif id(call.owner) in self.modules:
+            text = f"{self.modules[id(call.owner)]}.{call.name}"
+        else:
+            raise RuntimeError(f"Tried to trace {call.owner} but it is not part of the active trace. Modules that are called during a trace must be registered as submodules of the thing "
+                               "being traced.")
+        self.read = set()
+        given = [self.given(x) for x in call.args] + [f"{k}={self.given(x)}" for k, x in call.kwargs.items()]
+        out = f"_{len(self.kept)}"
+        self.kept.append(call.result)
+        self.lines.append((f"{out} = {text}({', '.join(given)})", [out], self.read))
+        self.taken_apart(call.result, out)
+
+    def given(self, x):
+        """An argument of a program."""
+        if isinstance(x, dict):
+            return "{" + ", ".join(f"{self.given(k)}: {self.given(v)}" for k, v in x.items()) + "}"
+        if isinstance(x, (tuple, list)) and x:
+            inner = ", ".join(map(self.given, x))
+            return f"({inner},)" if isinstance(x, tuple) else f"[{inner}]"
+        return self.value(x)
+
+    def taken_apart(self, x, name):
+        """Names for the tensors of a program's result."""
+        if isinstance(x, torch.Tensor):
+            self.give(x, name)
+        elif isinstance(x, (tuple, list)) and torch.utils._pytree.tree_any(lambda v: isinstance(v, torch.Tensor), x):
+            outs = [f"{name}_{i}" for i in range(len(x))]
+            self.lines.append((f"{', '.join(outs)}, = {name}", outs, {name}))
+            for v, out in zip(x, outs):
+                self.taken_apart(v, out)
+        elif isinstance(x, dict):
+            for i, (k, v) in enumerate(x.items()):
+                self.lines.append((f"{name}_{i} = {name}[{self.given(k)}]", [f"{name}_{i}"], {name}))
+                self.taken_apart(v, f"{name}_{i}")
+
     def body(self, result):
         """The lines, less those that compute numbers for nobody; `result` is what was read last."""
         kept, needed = [], set(result)
@@ -199,24 +278,24 @@ def _parameters(function, args, kwargs):
     return [n for n in names[:len(args)]] + list(kwargs)
 
 
-def trace_text(name, function, args, kwargs, owned, method=True):
-    """The text of one method, and the tensors that it has as constants."""
+def trace_text(name, function, args, kwargs, program, owned, modules, method=True):
+    """The text of one method; the tensors that it has as constants are the program's."""
     tensors, lines, types = [], [], []
     names = _parameters(function, args, kwargs)
     names = [n if n not in ("self", "torch", "ops", "in", "is", "not") else n + "_" for n in names]
     for n, x in zip(names, [*args, *kwargs.values()]):
         types.append(_flatten(x, n, tensors, lines))
     record = Record().run(function, args, kwargs)
-    writer = Writer(owned)
+    writer = Writer(owned, modules, program)
     for n, t in tensors:
         writer.give(t, n)
     for call in record.calls:
-        writer.call(call)
+        (writer.program_call if isinstance(call, ProgramCall) else writer.call)(call)
     writer.read = set()
     value, type_ = writer.result(record.result)
     head = ["self"] * method + [f"{n}: {t}" for n, t in zip(names, types)]
     body = lines + writer.body(writer.read) + [f"return {value}"]
-    return f"def {name}({', '.join(head)}) -> {type_}:\n" + "".join(f"  {x}\n" for x in body), writer.constants
+    return f"def {name}({', '.join(head)}) -> {type_}:\n" + "".join(f"  {x}\n" for x in body)
 
 
 def _attribute(path):
@@ -227,19 +306,22 @@ def _attribute(path):
     return text
 
 
-def module_classes(module, root_methods, prefix="__torch__"):
-    """The text of the classes of a module and all below it, and how to fill their objects: {module: class path}."""
+def module_classes(module, root_methods, program, prefix="__torch__"):
+    """The text of the classes of a module and all below it, and how to fill their objects: {module: class path}. Those with a program keep theirs."""
     texts, paths, order = [], {}, []
 
     def visit(m):
         if id(m) in paths:
+            return
+        order.append(m)
+        if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module:
+            paths[id(m)] = program.module(m).path()
             return
         for child in m._modules.values():
             if child is not None:
                 visit(child)
         name = re.sub(r"\W", "_", type(m).__name__)
         paths[id(m)] = f"{prefix}.{name}" if m is module else f"{prefix}.{name}_{len(paths)}"
-        order.append(m)
         lines = [f"class {paths[id(m)].rsplit('.', 1)[1]}(Module):"]
         lines.append("  __parameters__ = [" + "".join(f"{_text(n)}, " for n, p in m._parameters.items() if p is not None) + "]")
         lines.append("  __buffers__ = [" + "".join(f"{_text(n)}, " for n, b in m._buffers.items() if b is not None) + "]")
@@ -255,14 +337,17 @@ def module_classes(module, root_methods, prefix="__torch__"):
     return "".join(texts), paths, order
 
 
-def build(module, root_methods, constants, prefix="__torch__", others=()):
+def build(module, root_methods, program, prefix="__torch__", others=()):
     """A module with a program, whose tensors are those of `module`; `others` are the texts of functions that it calls."""
-    text, paths, order = module_classes(module, root_methods, prefix)
+    text, paths, order = module_classes(module, root_methods, program, prefix)
     text += "".join(t for path, t, _ in others if path == prefix)
-    sources = [(prefix, text, "a traced program"), *(x for x in others if x[0] != prefix)]
-    unit = _C._ScriptUnit(sources, tuple(constants))
-    made = {}
-    for m in order:
+    sources = [(prefix, text, "a traced program"), *(x for x in others if x[0] != prefix), *program.sources()]
+    unit = _C._ScriptUnit(sources, tuple(program.constants), program.of_included)
+    made, inner = {}, {}
+    for m in reversed(order):
+        if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module:
+            made[id(m)] = copied(m._c, unit, program.module(m).renamed, inner)
+            continue
         made[id(m)] = x = unit.make(paths[id(m)])
         for table in (m._parameters, m._buffers):
             for n, t in table.items():
@@ -272,9 +357,7 @@ def build(module, root_methods, constants, prefix="__torch__", others=()):
             if c is not None:
                 x.set(n, made[id(c)])
         x.set("training", m.training)
-    result = _loaded._module_of(made[id(module)], {})
-    _loaded._own(result, "_sources", (sources, tuple(constants)))
-    return result
+    return _loaded.programmed(_loaded._module_of(made[id(module)], {}), sources, program.constants)
 
 
 def owned_tensors(module):
@@ -286,15 +369,13 @@ def owned_tensors(module):
 
 def trace_methods(module, inputs):
     """{method: (args, kwargs)} of one module."""
-    texts, constants, owned = [], [], owned_tensors(module)
+    program, owned = Program(), owned_tensors(module)
+    modules = {id(m): _attribute(name) for name, m in module.named_modules() if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module}
+    texts = []
     for name, (args, kwargs) in inputs.items():
-        function = module if name == "forward" else getattr(module, name)
-        text, more = trace_text(name, function if name != "forward" else _Forward(module), args, kwargs, owned)
-        for i in reversed(range(len(more))):
-            text = re.sub(rf"CONSTANTS\.c{i}\b", f"CONSTANTS.c{i + len(constants)}", text)
-        constants += more
-        texts.append(text)
-    return build(module, texts, constants)
+        function = _Forward(module) if name == "forward" else getattr(module, name)
+        texts.append(trace_text(name, function, args, kwargs, program, owned, modules))
+    return build(module, texts, program)
 
 
 class _Forward:
@@ -320,7 +401,7 @@ class TracedFunction:
         self.__doc__ = getattr(original, "__doc__", None)
 
     def __call__(self, *args, **kwargs):
-        return _loaded._back(self._unit.call(self._path, args, kwargs))
+        return _loaded.called(self, None, args, kwargs)
 
     @property
     def code(self):
@@ -340,9 +421,11 @@ class TracedFunction:
 def trace_function(function, args, kwargs, cls):
     name = getattr(function, "__name__", "traced")
     name = name if name.isidentifier() else "traced"
-    text, constants = trace_text(name, function, args, kwargs, {}, method=False)
-    sources = [("__torch__", text, "a traced program")]
-    return cls(_C._ScriptUnit(sources, tuple(constants)), f"__torch__.{name}", sources, constants, function)
+    program = Program()
+    text = trace_text(name, function, args, kwargs, program, {}, {}, method=False)
+    sources = [("__torch__", text, "a traced program"), *program.sources()]
+    unit = _C._ScriptUnit(sources, tuple(program.constants), program.of_included)
+    return cls(unit, f"__torch__.{name}", sources, program.constants, function)
 
 
 def function_module(f):
@@ -355,4 +438,6 @@ def function_module(f):
     head.body = [ast.parse(f"return {f._path}({given})").body[0]]
     text = ast.unparse(ast.fix_missing_locations(head))
     assert "self" not in names
-    return build(torch.nn.Module(), [text], constants, others=sources)
+    program = Program()
+    program.constants += constants
+    return build(torch.nn.Module(), [text], program, others=sources)
