@@ -190,10 +190,14 @@ def _folder(repo_or_dir, source, force_reload, verbose, skip_validation, trust_r
     return _download_repo(repo_or_dir, force_reload, verbose, skip_validation)
 
 
+def _check_module_exists(name):
+    return importlib.util.find_spec(name) is not None
+
+
 def _hubconf(folder):
     with _add_to_sys_path(folder):
         module = _import_module(MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF))
-    missing = [d for d in getattr(module, VAR_DEPENDENCY, None) or [] if importlib.util.find_spec(d) is None]
+    missing = [d for d in getattr(module, VAR_DEPENDENCY, None) or [] if not _check_module_exists(d)]
     if missing:
         raise RuntimeError("Missing dependencies: " + ", ".join(missing))
     return module

@@ -2,6 +2,7 @@
  * functions that were given to it, by the device of its arguments and by whether a gradient is wanted. */
 #include "autograd/autograd.h"
 #include "op/op.h"
+#include "op/watch.h"
 #include <rushlight/library.h>
 #include <rushlight/modes.h>
 
@@ -91,16 +92,23 @@ static int run(const rush_op *op, const rush_value *in, rush_value *out)
     const kernel *above = find(d, "Autograd", device);
     if (!above) above = find(d, "", "Autograd");
     if (above && !(rush_now.mode & RUSH_MODE_NO_GRAD) && rush_any_wants_grad(op, in)) return above->fn(above->arg, op, in, out);
+    if (rush_watch_all && rush_watcher && !(rush_now.mode & RUSH_MODE_UNWATCHED)) { /* a function of Python's for this device: to others this is a composite */
+        int taken = rush_watcher(RUSH_FORM_CALL, op, in, out);
+        if (taken <= 0) return taken;
+    }
     if (quantized && type == RUSH_CPU) device = keys[QUANTIZED];
     if (!(k = find(d, "", device))) k = find(d, "", "CompositeExplicitAutograd");
     bool below = k;
     if (!k && !(k = find(d, "", "CompositeImplicitAutograd"))) k = find(d, "", "");
     if (!k && device == keys[META] && only_writes(op)) return 0;
-    if (!k) k = above; /* it consists of others, and so it has to do when there is nothing to record */
+    static _Thread_local const rush_op *within; /* the operation whose Autograd function has to do */
+    const rush_op *was = within;
+    if (!k && within != op && (k = above)) within = op; /* when there is nothing to record, it may consist of others, but not of itself */
     RUSH_CHECK(k, RUSH_NOT_IMPLEMENTED, "Could not run '%s' with arguments from the '%s' backend: no function was given to it for that.", op->name, device);
     uint32_t mode = rush_now.mode;
     if (below) rush_now.mode |= RUSH_MODE_NO_GRAD;
     int failed = k->fn(k->arg, op, in, out);
+    within = was;
     if (below) rush_now.mode = (rush_now.mode & ~RUSH_MODE_NO_GRAD) | (mode & RUSH_MODE_NO_GRAD);
     return failed;
 }

@@ -237,6 +237,15 @@ static void messages()
     SAME(none.sizes().vec() == std::vector<int64_t>{0} && none.dim() == 1 && !none.numel() && !none.is_cpu() && !none.requires_grad() && none.is_contiguous(), true);
     SAME(none.scalar_type() == at::ScalarType::Undefined, true);
     SAME(said([&] { (void)none.item<float>(); }), "a Tensor with 0 elements cannot be converted to Scalar");
+    SAME(said([&] { (void)torch::inverse(torch::zeros({2, 2})); }), "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because the input matrix is singular.");
+    SAME(said([&] { (void)torch::zeros({-1}); }), "zeros: Dimension size must be non-negative.");
+    SAME(said([&] { torch::load(none, "/nonexistent.pt"); }), "open file failed because of errno 2 on fopen: No such file or directory, file path: /nonexistent.pt");
+    SAME(said([&] { (void)c10::IValue(3).toDouble(); }).find("please report a bug to PyTorch. expected double") != std::string::npos, true);
+    torch::Tensor w = torch::ones({2}, torch::requires_grad());
+    SAME(said([&] { (w * 1).backward(torch::ones({3})); }), "invalid gradient at index 0 - got [3] but expected shape compatible with [2]");
+    SAME(said([&] { torch::autograd::backward({w.sum(), w * 1}, {torch::Tensor(), torch::ones({3})}); }), "invalid gradient at index 1 - got [3] but expected shape compatible with [2]");
+    (w * 1).backward(torch::ones({4, 2}, torch::kDouble)); /* expanded, and of another dtype: it is summed and converted */
+    SAME(w.grad()[1].item<float>() + torch::autograd::grad({w * 2}, {w}, {torch::ones({3, 2})})[0][0].item<float>(), 10);
     SAME(rush_error() == nullptr, true); /* and nothing is left behind */
     SAME(torch::arange(0, 6, 2).numel() + torch::clamp(a, a * 2).sum().item<int64_t>() + a.any(at::OptionalIntArrayRef({0, 1})).numel(), 16);
     torch::nn::Sequential sequence(torch::nn::Linear(3, 2), torch::nn::ReLU());

@@ -242,8 +242,17 @@ static int fill(void *arg, const rush_op *op, const rush_value *in, rush_value *
     (void)arg, (void)op, (void)out;
     return rush_copy_(in[1].t, in[0].t) ? 0 : -1;
 }
+static int again(void *arg, const rush_op *op, const rush_value *in, rush_value *out)
+{
+    (void)arg;
+    bool was = rush_grad_enabled_set(false);
+    int failed = rush_call(op, in, out);
+    rush_grad_enabled_set(was);
+    return failed;
+}
 int register_operations(void)
 {
+    if (!rush_library_define("from_c::again(Tensor x) -> Tensor") || rush_library_impl("from_c::again", "Autograd", again, NULL, NULL)) return -1;
     if (!rush_library_define("from_c::fill(Tensor x, Tensor(a!) out) -> ()") || rush_library_impl("from_c::fill", "CPU", fill, NULL, NULL)) return -1;
     static const char nested[] = "from_c::nested(Dict(str, Tensor[]) a, (int, str)[]? b, bool[][] c, Dict(int, float?) d) -> (Dict(str, Tensor[]), (int, str)[]?, bool[][], Dict(int, float?))";
     if (!rush_library_define(nested) || rush_library_impl("from_c::nested", "CPU", same, NULL, NULL)) return -1;
@@ -265,6 +274,13 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     cpp_extension.load("from_c", [str(tmp_path / "twice.c")], is_python_module=False)
     torch.library.register_fake("from_c::twice", lambda x: torch.empty_like(x))
     x = torch.ones(3, requires_grad=True)
+    again, meta = torch.ops.from_c.again, torch.ones(3, device="meta")
+    for given in x, x.detach(), meta:
+        with pytest.raises(NotImplementedError, match="Could not run 'from_c::again' with arguments from the '(CPU|Meta)' backend"):
+            again(given)            # its function calls it below autograd, where nothing is
+    library = torch.library.Library("from_c", "IMPL", "Meta")
+    library.impl(again.default, lambda x: x.new_empty(7))
+    assert again(meta).shape == again(meta.clone().requires_grad_()).shape == (7,)
     y = torch.ops.from_c.twice(x)
     y.sum().backward()
     assert y.tolist() == x.grad.tolist() == [2, 2, 2]
@@ -283,6 +299,41 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     for bad in ({1: [x]}, None, [], {}), ({}, [(1, 2)], [], {}), ({}, None, [True], {}), ({}, None, [], {3: "x"}):
         with pytest.raises((TypeError, RuntimeError)):
             torch.ops.from_c.nested(*bad)
+
+
+def test_tests_of_operators_are_made_of_tests_that_call_them(tmp_path):
+    from rushlight.testing._internal import optests
+    for name, kernel in ("made_of_tests::good", torch.sin), ("made_of_tests::bad", lambda x: x.mul_(2).clone()):
+        torch.library.define(name, "(Tensor x) -> Tensor")
+        torch.library.impl(name, "CPU", kernel)
+        torch.library.register_fake(name, torch.empty_like)
+
+    class Tests:
+        def test_good(self):
+            assert not optests.is_inside_opcheck_mode()
+            return torch.ops.made_of_tests.good(torch.ones(3, requires_grad=True))
+
+        def test_bad(self):
+            return torch.ops.made_of_tests.bad.default(torch.ones(3))
+
+        @optests.dontGenerateOpCheckTests("it is slow")
+        def test_none(self):
+            return 0
+
+    statuses = {"made_of_tests::bad": {"Tests.test_faketensor__test_bad": {"status": "xfail", "comment": ""}, "Tests.test_aot_dispatch_dynamic__test_bad": {"status": "skip", "comment": ""}}}
+    (tmp_path / "failures.json").write_text('{"_description": "", "_version": 1, "data": %s}' % str(statuses).replace("'", '"'))
+    optests.generate_opcheck_tests(Tests, ["made_of_tests"], str(tmp_path / "failures.json"), {"test_schema__test_good": [lambda test: lambda self: (test(self), "seen")]})
+    tests = Tests()
+    assert len([name for name in dir(tests) if name.startswith("test_")]) == 3 + 2 * 4
+    assert tests.test_schema__test_good()[1] == "seen" and tests.test_faketensor__test_good().shape == (3,)
+    tests.test_aot_dispatch_dynamic__test_bad()
+    with pytest.raises(optests.OpCheckError, match="test_schema__test_bad, failed on operators .'made_of_tests::bad'") as failed:
+        tests.test_schema__test_bad()
+    assert "not defined as mutable" in str(failed.value.__cause__)
+    with pytest.raises(optests.OpCheckError, match="Unexpected success for operator made_of_tests::bad"):
+        tests.test_faketensor__test_bad()
+    with pytest.raises(RuntimeError, match="has a test test_schema__test_bad already"):
+        optests.generate_opcheck_tests(Tests, ["made_of_tests"], str(tmp_path / "failures.json"))
 
 
 def test_what_only_writes_needs_no_fake():

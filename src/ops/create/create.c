@@ -107,7 +107,10 @@ static int sized_shape(const rush_op *op, const rush_value *in, rush_value *out)
 static int zeros_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     factory f;
-    return rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL) ? -1 : make(out, &f, in[0]);
+    if (rush_factory_read_any(&f, in + 1, rush_default_dtype(), NULL)) return -1;
+    if (!f.layout && f.device.type != RUSH_META) /* PyTorch's zeros looks before the others do, and has words of its own */
+        for (int d = 0; d < (int)in[0].n; ++d) RUSH_CHECK(in[0].ints[d] >= 0, RUSH_RUNTIME_ERROR, "zeros: Dimension size must be non-negative.");
+    return make(out, &f, in[0]);
 }
 
 static int full_shape(const rush_op *op, const rush_value *in, rush_value *out)

@@ -283,8 +283,10 @@ static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)
     return rush_result(out, got[0].t);
 }
 
+static int inverse_run(const rush_op *op, const rush_value *in, rush_value *out) { return rush_result(out, T("linalg_inv", in[0])); }
+
 static rush_op op_linalg_inv = {.schema = "linalg_inv(Tensor A) -> Tensor", .node = "LinalgInvExBackward0", .doc = "Inverses of square matrices; LinAlgError when singular.", .run = inv_run};
-static rush_op op_inverse = {.schema = "inverse(Tensor self) -> Tensor", .method = RUSH_METHOD, .doc = "linalg_inv.", .run = inv_run};
+static rush_op op_inverse = {.schema = "inverse(Tensor self) -> Tensor", .method = RUSH_METHOD, .doc = "linalg_inv.", .run = inverse_run};
 
 /* ---- by Cholesky ---- */
 

@@ -180,13 +180,23 @@ private:
     }
 };
 
+namespace detail {
+inline variable_list first_gradients(const variable_list &roots, const variable_list &given)
+{
+    variable_list list;
+    for (size_t i = 0; i < roots.size(); ++i) list.push_back(i < given.size() ? at::detail::first_gradient(roots[i], given[i], i) : at::Tensor());
+    return list;
+}
+} // namespace detail
+
 /* Gradients of outputs by inputs; those of inputs that nothing depends on are undefined (allow_unused). */
 inline variable_list grad(const variable_list &outputs, const variable_list &inputs, const variable_list &grad_outputs = {}, std::optional<bool> retain_graph = std::nullopt,
                           bool create_graph = false, bool allow_unused = false)
 {
     std::vector<rush_tensor *> roots, grads, wanted, got(inputs.size());
+    variable_list first = detail::first_gradients(outputs, grad_outputs);
     for (const auto &x : outputs) roots.push_back(x.get());
-    for (size_t i = 0; i < outputs.size(); ++i) grads.push_back(i < grad_outputs.size() ? grad_outputs[i].get() : nullptr);
+    for (const auto &x : first) grads.push_back(x.get());
     for (const auto &x : inputs) wanted.push_back(x.get());
     at::detail::Call scope;
     c10::detail::check(rush_grad_of(static_cast<int>(roots.size()), roots.data(), grads.data(), static_cast<int>(wanted.size()), wanted.data(), got.data(),
@@ -198,8 +208,9 @@ inline variable_list grad(const variable_list &outputs, const variable_list &inp
 inline void backward(const variable_list &tensors, const variable_list &grad_tensors = {}, std::optional<bool> retain_graph = std::nullopt, bool create_graph = false)
 {
     std::vector<rush_tensor *> roots, grads;
+    variable_list first = detail::first_gradients(tensors, grad_tensors);
     for (const auto &x : tensors) roots.push_back(x.get());
-    for (size_t i = 0; i < tensors.size(); ++i) grads.push_back(i < grad_tensors.size() ? grad_tensors[i].get() : nullptr);
+    for (const auto &x : first) grads.push_back(x.get());
     c10::detail::check(rush_backward_full(static_cast<int>(roots.size()), roots.data(), grads.data(), retain_graph.value_or(create_graph), create_graph));
 }
 

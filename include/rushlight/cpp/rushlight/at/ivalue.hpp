@@ -82,7 +82,11 @@ public:
     bool isScalar() const { return isDouble() || isInt() || isBool() || std::holds_alternative<std::complex<double>>(v); }
 
     const at::Tensor &toTensor() const { return as<at::Tensor>("Tensor"); }
-    double toDouble() const { return isInt() ? static_cast<double>(toInt()) : as<double>("Double"); }
+    double toDouble() const
+    {
+        TORCH_INTERNAL_ASSERT(isDouble(), "expected double");
+        return std::get<double>(v);
+    }
     SymInt toSymInt() const { return toInt(); }
     int64_t toInt() const { return as<int64_t>("Int"); }
     bool toBool() const { return as<bool>("Bool"); }

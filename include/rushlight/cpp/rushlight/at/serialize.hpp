@@ -5,6 +5,9 @@
 #include "nn.hpp"
 #include <rushlight/checkpoint.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <unistd.h>
 
 namespace torch::serialize {
@@ -181,6 +184,8 @@ public:
     void load_from(const std::string &path, std::optional<Device> to = std::nullopt)
     {
         at::detail::Call scope;
+        if (std::FILE *file = std::fopen(path.c_str(), "rb")) std::fclose(file);
+        else TORCH_CHECK(false, "open file failed because of errno ", errno, " on fopen: ", std::strerror(errno), ", file path: ", path);
         const rush_content *read = rush_load(path.c_str());
         if (!read) c10::detail::raise();
         TORCH_CHECK(read->kind == RUSH_CONTENT_DICT, path, " is no archive of torch::save");

@@ -665,9 +665,25 @@ inline Tensor operator&(const Scalar &x, const Tensor &y) { return at::bitwise_a
 inline Tensor operator|(const Scalar &x, const Tensor &y) { return at::bitwise_or(y, x); }
 inline Tensor operator^(const Scalar &x, const Tensor &y) { return at::bitwise_xor(y, x); }
 
+namespace detail {
+/* The gradient that a pass starts with from root: as the engine's others it may be of another dtype, or of sizes that root's expand to. */
+inline Tensor first_gradient(const Tensor &root, Tensor g, size_t i)
+{
+    if (!g.defined()) return g;
+    if (!(g.sizes() == root.sizes())) {
+        bool fits = g.dim() >= root.dim();
+        for (int64_t d = 1; fits && d <= root.dim(); ++d) fits = root.size(-d) == 1 || root.size(-d) == g.size(-d);
+        TORCH_CHECK(fits, "invalid gradient at index ", i, " - got ", g.sizes(), " but expected shape compatible with ", root.sizes());
+        g = g.sum_to_size(root.sizes());
+    }
+    return g.scalar_type() == root.scalar_type() ? g : g.to(root.scalar_type());
+}
+} // namespace detail
+
 inline void Tensor::backward(const Tensor &gradient, std::optional<bool> retain_graph, bool create_graph, std::optional<TensorList> inputs) const
 {
-    rush_tensor *root = given(), *g = gradient.get();
+    Tensor first = detail::first_gradient(*this, gradient, 0);
+    rush_tensor *root = given(), *g = first.get();
     bool retain = retain_graph.value_or(create_graph);
     if (!inputs) return detail::check(rush_backward_full(1, &root, &g, retain, create_graph));
     std::vector<rush_tensor *> wanted(inputs->size()), got(inputs->size());

@@ -1,9 +1,10 @@
 """The tests of torch.library.opcheck, each of one operator (a PyOp) and the arguments of one call."""
 import rushlight as torch
 from rushlight.library import opcheck
+from rushlight.testing._internal.optests.generate import OpCheckError, dontGenerateOpCheckTests, generate_opcheck_tests, is_inside_opcheck_mode
 from rushlight.utils import _pytree as pytree
 
-__all__ = ["opcheck", "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+__all__ = ["opcheck", "generate_opcheck_tests", "dontGenerateOpCheckTests", "is_inside_opcheck_mode", "OpCheckError", "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
 
 
 def _tensors(tree):
