@@ -218,6 +218,15 @@ class OpOverloadPacket(OperatorBase):
             schema.arguments[0].alias_info = schema.returns[0].alias_info = AliasInfo(["a"], True)
         return OpOverload(self, self._op, self._op, schema, [])
 
+    def _learn(self, op, overload):
+        """An overload is a PyOp from now on; whoever holds this object, or the overload's, need not ask for them again."""
+        self._op = _choose(*self._qualified_op_name.split("::"))
+        self._overload_names = [name for name in self._overload_names if name != overload] + [overload]
+        made = self.__dict__.get(overload or "default")
+        if made is not None:
+            made._op = made._op_dk = op
+            made._schema, made._tags = op.schema, list(op.tags)
+
     def overloads(self):
         """The names of the overloads."""
         return [name if name else "default" for name in self._overload_names]
@@ -240,7 +249,7 @@ class OpOverloadPacket(OperatorBase):
         return self._qualified_op_name
 
     def __hash__(self):
-        return hash(self._op)
+        return hash(self._qualified_op_name)
 
     def __deepcopy__(self, memo=None):
         return self
@@ -423,8 +432,9 @@ class _Ops(types.ModuleType):
             op.fake = _pending_fake.pop(key)
         if key in _pending_autograd:
             op.backward, op.setup_context = _pending_autograd.pop(key)
-        # A packet made before this overload knew nothing of it.
-        self._namespace(key[0]).__dict__.pop(key[1], None)
+        packet = self._namespace(key[0]).__dict__.get(key[1])
+        if packet is not None:
+            packet._learn(op, key[2])
 
     def _remove_python_op(self, namespace, name, overload):
         _python.pop((namespace, name, overload), None)

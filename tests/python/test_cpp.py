@@ -272,8 +272,12 @@ def test_python_adds_to_operators_of_shared_objects(tmp_path, monkeypatch):
     (tmp_path / "twice.c").write_text(OPERATOR)
     torch.library.register_autograd("from_c::twice", lambda ctx, g: g * 2)     # it comes later
     cpp_extension.load("from_c", [str(tmp_path / "twice.c")], is_python_module=False)
+    packet = torch.ops.from_c.twice
+    overload, known = packet.default, {packet: 1}
     torch.library.register_fake("from_c::twice", lambda x: torch.empty_like(x))
+    assert torch.ops.from_c.twice is packet and packet.default is overload and known[packet] and packet.overloads() == ["default"]
     x = torch.ones(3, requires_grad=True)
+    assert overload(torch.ones(2, device="meta")).shape == (2,)
     again, meta = torch.ops.from_c.again, torch.ones(3, device="meta")
     for given in x, x.detach(), meta:
         with pytest.raises(NotImplementedError, match="Could not run 'from_c::again' with arguments from the '(CPU|Meta)' backend"):
@@ -334,6 +338,19 @@ def test_tests_of_operators_are_made_of_tests_that_call_them(tmp_path):
         tests.test_faketensor__test_bad()
     with pytest.raises(RuntimeError, match="has a test test_schema__test_bad already"):
         optests.generate_opcheck_tests(Tests, ["made_of_tests"], str(tmp_path / "failures.json"))
+
+
+def test_sizes_that_depend_on_data():
+    def sized(dtype):
+        return lambda x: x.new_empty((torch.library.get_ctx().new_dynamic_size(), x.dim()), dtype=dtype)
+    for name, fake, wrong in ("right", sized(torch.int64), False), ("dtype", sized(torch.int32), True), ("dims", lambda x: x.new_empty(3, 2, dtype=torch.int64), True):
+        torch.library.define("sized_by_data::" + name, "(Tensor x) -> Tensor")
+        torch.library.impl("sized_by_data::" + name, "CPU", lambda x: x.nonzero())
+        torch.library.register_fake("sized_by_data::" + name, fake)
+        result = torch.library.opcheck(getattr(torch.ops.sized_by_data, name).default, (torch.tensor([0., 2, 0, 3]),), test_utils="test_faketensor", raise_exception=False)
+        assert (result["test_faketensor"] != "SUCCESS") == wrong
+    with pytest.raises(NotImplementedError, match="sizes that depend on data"):
+        torch.ops.sized_by_data.right(torch.ones(2, device="meta"))
 
 
 def test_what_only_writes_needs_no_fake():

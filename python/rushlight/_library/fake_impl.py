@@ -8,12 +8,17 @@ class FakeImplCtx:
         self._op = op
 
     def new_dynamic_size(self, *, min=0, max=None):
-        raise NotImplementedError("new_dynamic_size: sizes that depend on data have no symbol here")
+        if standing is None:
+            raise NotImplementedError("new_dynamic_size: sizes that depend on data have no symbol here")
+        standing.append(_FIRST + len(standing))
+        return standing[-1]
 
     create_unbacked_symint = new_dynamic_size
 
 
 current = None
+standing = None         # where any number may stand for a size that depends on data: those given so far
+_FIRST = 1000003        # what no size of a test is
 
 
 def get_ctx():
