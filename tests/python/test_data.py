@@ -181,6 +181,21 @@ def test_ctrl_c_at_any_moment(kind):
             assert not children_of(child.pid)
 
 
+def test_what_workers_leave_is_dropped_without_interrupts(monkeypatch):
+    """Python loses an interruption within what it runs for an object that goes, as multiprocessing has it do."""
+    from multiprocessing import util
+    blocked, before = [], util.Finalize.__call__
+
+    def called(self, *args, **kwargs):
+        blocked.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        return before(self, *args, **kwargs)
+    monkeypatch.setattr(util.Finalize, "__call__", called)
+    assert len(list(DataLoader(Numbers(), num_workers=2, worker_type="process"))) == 20
+    gc.collect()
+    assert len(blocked) >= 2 and all(blocked)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_ctrl_c_while_a_worker_ends():
     """Python's own end of a process told of it, beside what the program told."""
     program = ("import multiprocessing.util as util, os, signal, sys\n"

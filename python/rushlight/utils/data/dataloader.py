@@ -4,6 +4,7 @@ The numbers a loader draws from the generators (one base seed per iterator, then
 the order of batches are PyTorch's.  Each worker process has its own pair of pipes; the loader waits for
 results and for the death of workers in one call, so an error names the worker and what it was reading at once.
 """
+import contextlib
 import itertools
 import logging
 import multiprocessing as python_multiprocessing
@@ -529,6 +530,17 @@ class _WorkersIter(torch._C._EndsLater, _BaseDataLoaderIter):
             return
 
 
+@contextlib.contextmanager
+def _without_interrupts():
+    """Ctrl-C waits until the block has ended: what Python runs around a fork, and when it drops what multiprocessing has made, loses it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})   # raises one that has come already
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _MultiProcessingDataLoaderIter(_WorkersIter):
     """Reads in worker processes."""
 
@@ -541,12 +553,8 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
         self._arrived = []
         self._owner = os.getpid()
         self._board = context.RawArray("q", 2 * self._num_workers)
-        # Ctrl-C waits until the workers are there: what Python runs around a fork drops it. Workers let it in again.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _without_interrupts():     # workers let them in again
             pids = self._start_processes(context)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _utils.signal_handling._set_worker_pids(id(self), pids)
         self._worker_pids_set = True
 
@@ -650,9 +658,15 @@ class _MultiProcessingDataLoaderIter(_WorkersIter):
     def _shutdown_workers(self):
         if self._shutdown or _utils is None or _utils.python_exit_status is True or self._owner != os.getpid():
             return
-        self._shutdown = True
+        with _without_interrupts():
+            self._shutdown = True
+            self._end_workers()
+            # What they were started with, which is dropped here and not with the iterator.
+            self._workers, self._result_pipes, self._board, self._workers_done_event = [], [], None, None
+
+    def _end_workers(self):
         self._workers_done_event.set()
-        for i, process in enumerate(self._workers):
+        for i in range(len(self._workers)):
             if self._task_pipes[i] is not None:
                 try:
                     self._task_pipes[i].send(None)
