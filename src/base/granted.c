@@ -2,7 +2,6 @@
 #include "base/base.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static double number_in(const char *path, const char *format, double *second)
@@ -77,7 +76,7 @@ double rush_granted_memory(void)
     double kb = 0, limit = least("memory", limit_of_memory);
     FILE *f = fopen("/proc/meminfo", "r");
     char line[256];
-    while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %lf", &kb) != 1) kb = 0;
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %lf", &kb) != 1) {}
     if (f) fclose(f);
     return limit > 0 && limit < 1024 * kb ? limit : 1024 * kb;
 }
