@@ -373,30 +373,27 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: List[int]) -> T
     return torch.ops.aten.adaptive_max_pool3d(input, output_size)
 
 
-def _unpooled(input: Tensor, kernel_size: List[int], stride: List[int], padding: List[int]) -> List[int]:
+def _unpooled(input: Tensor, kernel_size: List[int], stride: Optional[List[int]], padding: List[int], output_size: Optional[List[int]]) -> List[int]:
     n = len(kernel_size)
-    return [(input.size(i - n) - 1) * stride[i] - 2 * padding[i] + kernel_size[i] for i in range(n)]
+    steps = kernel_size if stride is None else stride
+    return [(input.size(i - n) - 1) * steps[i] - 2 * padding[i] + kernel_size[i] for i in range(n)] if output_size is None else output_size[-n:]
 
 
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0,),
                  output_size: Optional[List[int]] = None) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-1:]
+    size = _unpooled(input, kernel_size, stride, padding, output_size)
     return torch.ops.aten.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), size + [1]).squeeze(-1)
 
 
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0),
                  output_size: Optional[List[int]] = None) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-2:]
-    return torch.ops.aten.max_unpool2d(input, indices, size)
+    return torch.ops.aten.max_unpool2d(input, indices, _unpooled(input, kernel_size, stride, padding, output_size))
 
 
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: List[int], stride: Optional[List[int]] = None, padding: List[int] = (0, 0, 0),
                  output_size: Optional[List[int]] = None) -> Tensor:
-    steps = kernel_size if stride is None else stride
-    size = _unpooled(input, kernel_size, steps, padding) if output_size is None else output_size[-3:]
-    return torch.ops.aten.max_unpool3d(input, indices, size, steps, padding)
+    size = _unpooled(input, kernel_size, stride, padding, output_size)
+    return torch.ops.aten.max_unpool3d(input, indices, size, kernel_size if stride is None else stride, padding)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: List[int]) -> Tensor:
