@@ -113,7 +113,12 @@ class Job:
             w.send(signal.SIGKILL)  # the children of those that have ended, too
             while w.poll() is None:
                 time.sleep(0.01)
-            w.finish()
+        self._hear_all()
+
+    def _hear_all(self):
+        end = time.monotonic() + GRACE
+        for w in self.workers:
+            w.finish(end)
 
     def _first_failed(self):
         failed = [w for w in self.workers if w.poll()]
@@ -165,8 +170,7 @@ class Job:
         finally:
             for w in self.workers:
                 w.send(signal.SIGKILL)
-            for w in self.workers:
-                w.finish()
+            self._hear_all()
             for number, handler in before.items():
                 signal.signal(number, handler)
             if self.folder is not None and not self.config.log_dir and not bits(self.config.redirects, 0) and not bits(self.config.tee, 0):

@@ -99,14 +99,13 @@ class Worker:
             if self.code is None:
                 os.kill(self.pid, number)
 
-    def finish(self, seconds=5):
-        """What it said is read to the end; not longer, since a process that it left behind may keep its output open."""
-        end = time.monotonic() + seconds
+    def finish(self, end):
+        """What it said is read to the end; not longer than until `end`, since a process that it left behind may keep its output open."""
         for thread in self.pumps:
             thread.join(max(0.0, end - time.monotonic()))
+        self.pumps = []     # who asks again does not wait again
 
     def last_words(self):
-        self.finish()
         return "".join(self.tail)
 
 
