@@ -33,6 +33,15 @@ static const char *reason(int status)
     }
 }
 
+/* A response is counted before it is sent: who has it finds it in the metrics. */
+static _Thread_local bool counted;
+
+void serve_count_response(int status)
+{
+    if (!counted && status >= 0 && status < 600) atomic_fetch_add(&serve_responses[status], 1);
+    counted = true;
+}
+
 static int send_all(struct mg_connection *c, int status, const char *type, const char *body, size_t n, size_t nheader)
 {
     char head[512], more[64] = "", *whole;
@@ -42,6 +51,7 @@ static int send_all(struct mg_connection *c, int status, const char *type, const
     int k = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%sConnection: %s\r\n\r\n", status, reason(status), type, n, more,
                      status == 401 ? !strcmp(path, "/") ? "WWW-Authenticate: Basic realm=\"rushlight: the key is the password\"\r\n" : "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
     if (close) mg_disable_connection_keep_alive(c);
+    serve_count_response(status);
     if (n < 65536 && (whole = malloc((size_t)k + n + 1))) { /* one packet */
         memcpy(whole, head, (size_t)k);
         if (n) memcpy(whole + k, body, n);
@@ -463,12 +473,13 @@ static int handle(struct mg_connection *c, void *arg)
     uint64_t begin = serve_now();
     int status;
     atomic_fetch_add(&answering, 1);
+    counted = false;
     bool post = !strcmp(info->request_method, "POST"), get = !strcmp(info->request_method, "GET");
     if (!may(c)) status = serve_send_error(c, 401, "this server needs a key");
     else if (!post && !get) status = serve_send_error(c, 405, "only GET and POST");
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
-    if (status >= 0 && status < 600) atomic_fetch_add(&serve_responses[status], 1);
+    serve_count_response(status); /* one whose client left was never sent */
     if (serve_given.log) serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
     rush_error_clear();
     atomic_fetch_sub(&answering, 1);

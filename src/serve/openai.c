@@ -315,6 +315,7 @@ static int send_event(ask *a, serve_text *t)
     int sent = -1;
     if (!t->failed && !a->begun) {
         a->begun = true;
+        serve_count_response(200);
         if (a->plain) mg_write(a->c, plain, sizeof plain - 1);
         else mg_write(a->c, chunks, sizeof chunks - 1);
     }
@@ -398,11 +399,13 @@ static int whole_choice(ask *a, serve_job *j, int index, serve_text *out)
 /* 200, 499, 410 (the model is being replaced), or another status, and then what is wrong has been sent. */
 static int run_choice(ask *a, const rush_json *prompt, int index, serve_text *out)
 {
-    if (strcmp(a->model->platform, "gguf")) return serve_send_error(a->c, 400, "the model is no language model: it answers at /v2/models/NAME/infer");
+    uint64_t begin = serve_now();
+    if (strcmp(a->model->platform, "gguf")) return serve_note(a->model, false, begin), serve_send_error(a->c, 400, "the model is no language model: it answers at /v2/models/NAME/infer");
     serve_job *j = job_of(a, prompt, index);
-    if (!j) return serve_send_failed(a->c);
+    if (!j) return serve_note(a->model, false, begin), serve_send_failed(a->c);
     int status = serve_job_queue(j);
     if (!status) status = a->stream ? stream_choice(a, j, index) : whole_choice(a, j, index, out);
+    if (status != 410) serve_note(a->model, status == 200, begin);
     if (status == 200) a->read += index % a->choices ? 0 : j->talk->read, a->made += j->talk->made;
     else if (a->begun && status != 499) send_stream_error(a, status, j->why);
     else if (status != 410 && status != 499) serve_send_error(a->c, status, j->why);
@@ -415,7 +418,6 @@ static int choose(ask *a, const rush_json *prompt, int index, serve_text *out)
 {
     int status = 410;
     for (int tries = 0; status == 410 && tries < 8; ++tries) {
-        uint64_t begin = serve_now();
         a->model = serve_model_find(a->name, NULL);
         if (!a->model) {
             char why[256];
@@ -423,7 +425,6 @@ static int choose(ask *a, const rush_json *prompt, int index, serve_text *out)
             return a->begun ? send_stream_error(a, 404, why), 404 : serve_send_error(a->c, 404, why);
         }
         status = run_choice(a, prompt, index, out);
-        if (status != 410) serve_note(a->model, status == 200, begin);
         serve_model_drop(a->model);
     }
     if (status == 410 && !a->begun) serve_send_error(a->c, 503, "the model is being replaced");

@@ -186,6 +186,7 @@ void serve_note(serve_model *, bool well, uint64_t begin); /* a request that is 
 /* ---- counts and the log: metrics.c ---- */
 
 extern atomic_ullong serve_responses[600]; /* by status */
+void serve_count_response(int status);     /* once for each request, the first status counts */
 void serve_metrics(serve_text *, int answering, size_t held);
 void serve_log(int level, const char *message, void *); /* for rush_log_to() */
 void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from);
