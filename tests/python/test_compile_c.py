@@ -1,27 +1,17 @@
 """`rushlight compile`: a program as one C file, which the system's compiler builds without a warning and which gives the same numbers."""
-import os
 import pathlib
 import shutil
 import subprocess
 
 import numpy as np
+import places
 import pytest
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "programs"
-COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
-
-
-def rushlight_command():
-    """Where it is; skips the test if it is not built."""
-    import rushlight
-    here = COMMAND if COMMAND.exists() else pathlib.Path(os.path.realpath(rushlight._C.__file__)).parent.parent / "rushlight"
-    if not here.exists():
-        pytest.skip("the command is not there")
-    return here
 
 
 def command(*args):
-    here = rushlight_command()
+    here = places.command()
     if not shutil.which("cc"):
         pytest.skip("a compiler is not there")
     return subprocess.run([here, "compile", *args], capture_output=True, text=True)
@@ -97,7 +87,7 @@ def test_all_that_cannot_be_written_is_told_at_once(tmp_path):
 
 
 def test_pictures(tmp_path):
-    here = rushlight_command()
+    here = places.command()
     svg, dot = (subprocess.run([here, "inspect", DATA / "cnn.pt2", how], capture_output=True, text=True, check=True).stdout for how in ("--svg", "--dot"))
     import xml.etree.ElementTree
     root = xml.etree.ElementTree.fromstring(svg)
@@ -107,7 +97,7 @@ def test_pictures(tmp_path):
 @pytest.mark.parametrize("name, node", [("scan", b"Scan"), ("map", b"Scan"), ("while", b"Loop")])
 def test_loops_are_written_for_onnx(tmp_path, name, node):
     """They are not read back: as all that is missing, with their names."""
-    here = rushlight_command()
+    here = places.command()
     subprocess.run([here, "convert", DATA / f"{name}.pt2", tmp_path / "net.onnx"], check=True)
     written = (tmp_path / "net.onnx").read_bytes()
     assert node in written and b"body" in written and (b"num_scan_inputs" in written) == (node == b"Scan")
@@ -127,7 +117,7 @@ def test_an_onnx_file_with_an_attribute_without_a_proper_name_is_an_error(tmp_pa
 def test_frozen_weights_that_share_memory(tmp_path):
     """Parts of one parameter, of the same sizes: what the engine keeps of one is not taken for the other."""
     import rushlight as torch
-    here = rushlight_command()
+    here = places.command()
 
     class Net(torch.nn.Module):
         def __init__(self):

@@ -1,16 +1,15 @@
 """GGUF files: what the gguf package wrote is read bit for bit and written byte for byte; what is damaged is an error."""
-import os
 import pathlib
 import struct
 import subprocess
 
 import numpy as np
+import places
 import pytest
 import rushlight as torch
 from rushlight import io
 
 FILES = pathlib.Path(__file__).resolve().parent.parent / "data" / "gguf"
-COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
 METADATA = {"general.architecture": "llama", "llama.block_count": 2, "some.negative": -3, "llama.rope.freq_base": 10000.0, "tokenizer.ggml.add_bos_token": True,
             "general.name": "h\xe9", "tokenizer.ggml.tokens": ["<s>", "a", "\u2581b"], "tokenizer.ggml.token_type": [3, 1, 1],
             "tokenizer.ggml.scores": [0.0, -1.5, -2.0], "some.large": 1 << 40}
@@ -183,10 +182,7 @@ def test_what_cannot_be_written(tmp_path):
 
 @pytest.fixture
 def command():
-    here = COMMAND if COMMAND.is_file() else pathlib.Path(os.path.realpath(torch._C.__file__)).parent.parent / "rushlight"
-    if not here.exists():
-        pytest.skip("the command is not beside this package")
-    return here
+    return places.command()
 
 
 def test_inspect_and_convert(command, tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import places
 import pytest
 import rushlight.distributed as dist
 from test_dist import port
@@ -243,13 +244,9 @@ except ChildFailedError as error:
 
 # ---- rushlight launch
 
-COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", pathlib.Path(__file__).resolve().parent.parent.parent / "build")) / "rushlight"
-
 
 def started_by_c(*args):
-    if not COMMAND.exists():
-        pytest.skip("the command rushlight is not built")
-    return subprocess.Popen([str(COMMAND), "launch", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.Popen([places.command(), "launch", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def test_launch_of_programs(tmp_path):

@@ -1,22 +1,18 @@
 """`rushlight generate`: texts go on as llama.cpp goes on with them; what the models are is told in tests/data/gguf/models.py."""
 import json
-import os
 import pathlib
 import subprocess
 
+import places
 import pytest
 import rushlight as torch
 from rushlight import io
 
 FILES = pathlib.Path(__file__).resolve().parent.parent / "data" / "gguf"
-COMMAND = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", "")) / "rushlight"
 
 
 def run(*args, what="generate", **how):
-    here = COMMAND if COMMAND.is_file() else pathlib.Path(os.path.realpath(torch._C.__file__)).parent.parent / "rushlight"
-    if not here.exists():
-        pytest.skip("the command is not beside this package")
-    return subprocess.run([here, what, *args], capture_output=True, **how)
+    return subprocess.run([places.command(), what, *args], capture_output=True, **how)
 
 
 def out(*args, **how):

@@ -4,7 +4,6 @@ import concurrent.futures
 import http.client
 import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
@@ -13,12 +12,12 @@ import struct
 import subprocess
 import threading
 
+import places
 import pytest
 import rushlight as torch
 
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
-SERVER = BUILD / "rushlight"
-if not SERVER.exists() or "without civetweb" in subprocess.run([str(SERVER)], capture_output=True, text=True).stdout:
+SERVER = places.command(allow_module_level=True)
+if "without civetweb" in subprocess.run([SERVER], capture_output=True, text=True).stdout:
     pytest.skip("this build has no `rushlight serve`: civetweb is not installed", allow_module_level=True)
 
 
@@ -32,7 +31,7 @@ def save(path, factor):
 
 class Server:
     def __init__(self, folder, *options, key=None, env={}):
-        self.process = subprocess.Popen([str(SERVER), "serve", str(folder), "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen([SERVER, "serve", str(folder), "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, **env, **({"RUSHLIGHT_API_KEY": key} if key else {})})
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
 
@@ -212,6 +211,17 @@ def test_the_log_is_json(tmp_path):
     assert [(r["method"], r["status"]) for r in requests] == [("GET", 404), ("POST", 200)] and requests[0]["path"].startswith('/v2/"')
     assert {"at", "level", "us", "from"} <= set(requests[0])
     assert any(line["level"] == "warning" and "wrong.pt" in line["message"] for line in lines) and any("times.pt: loaded" in line.get("message", "") for line in lines)
+
+
+def test_a_library_may_have_large_thread_local_variables(tmp_path):
+    """They lie on the stacks of the server's threads: OpenBLAS of the Python index has 143 kB."""
+    cc = shutil.which("cc") or pytest.skip("there is no C compiler")
+    subprocess.run([cc, "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "large.so"], input=b"__thread char large[200000]; char *at(void) { return large; }", check=True)
+    save(tmp_path / "times.pt", 2.)
+    before = os.environ.get("LD_PRELOAD")
+    server = Server(tmp_path, env={"LD_PRELOAD": f"{before}:{tmp_path}/large.so" if before else f"{tmp_path}/large.so"})
+    assert server.infer([1, 2, 3])[0] == 200
+    server.end()
 
 
 def test_tls(tmp_path):
