@@ -57,6 +57,28 @@ def test_elementwise(name):
     same_bits(lambda: fn(LONG.double().abs()))
 
 
+PLACED = ("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sigmoid lgamma "
+          "digamma sinc logit i0").split() + [F.gelu, F.silu, F.mish, F.softplus, F.logsigmoid, F.elu, torch.special.ndtr, torch.special.entr]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("fn", PLACED, ids=lambda fn: fn if isinstance(fn, str) else fn.__name__)
+def test_place(fn, dtype):
+    """The same number gives the same bits wherever it stands: alone, in the rest that fills no vector, between others."""
+    run = getattr(torch, fn) if isinstance(fn, str) else fn
+    low, high = (1, 8) if fn == "acosh" else (0, 1) if fn in ("asin", "acos", "atanh", "erfinv", "logit") else (-9, 9) if not isinstance(fn, str) or fn[0] in "ect" else (0, 90)
+    x = (torch.rand(1 << 12, generator=torch.Generator().manual_seed(6), dtype=torch.float64) * (high - low) + low).to(dtype)
+    whole = run(x)
+    at = 0
+    for n in range(1, 71):
+        assert run(x[at:at + n].clone()).equal(whole[at:at + n]), f"{n} elements"
+        at += n
+    assert run(x[:1000].repeat_interleave(3)[::3]).equal(whole[:1000]), "strided"
+    assert run(x[1:1000:2]).equal(whole[1:1000:2]), "every other one"
+    assert run(x[:91 * 7].view(91, 7).t()).equal(whole[:91 * 7].view(91, 7).t()), "turned"
+    assert run(x[5:].clone()).equal(whole[5:]), "a part"
+
+
 @pytest.mark.parametrize("fn", [
     lambda: ROWS ** 2.5, lambda: torch.atan2(ROWS, ROWS[:1]), lambda: torch.hypot(ROWS[:, ::2], ROWS[:, 1::2][:, :1]), lambda: F.gelu(ROWS),
     lambda: LONG.sum(), lambda: LONG.mean(), lambda: ROWS.sum(0), lambda: ROWS.sum(1), lambda: ROWS.var(0), lambda: ROWS.norm(),

@@ -482,7 +482,14 @@ static bool run_directly(const rush_pw_row *row, const rush_value *x, const rush
     }
     rush_pw_kernel loop = loop_of(d, row->id);
     if (!loop) return false;
-    if (result->numel) loop(p, result->numel, args, one);
+    if (result->numel && row->is & RUSH_PW_ROUNDS && rush_dtypes[d].category >= 2) {
+        rush_block_loop even = {.loop = loop, .args = args, .nout = 1, .n = row->nx + 1, .even = true};
+        even.size[0] = rush_dtypes[result->dtype].size;
+        for (int k = 1; k < even.n; k++) even.size[k] = rush_dtypes[d].size;
+        rush_block_run(&even, p, result->numel, one);
+    } else if (result->numel) {
+        loop(p, result->numel, args, one);
+    }
     return true;
 }
 
