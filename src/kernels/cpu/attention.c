@@ -1,10 +1,11 @@
 /* attention.c - the row-wise part of attention for float and double; the bodies are in attention.inc. */
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/float_math.h"
 #include "kernels/cpu/libmvec.h"
 
 #define T float
 #define LOWEST -87.3f
-#define EXP expf
+#define EXP plain_exp
 #define LOG logf
 #define NAME(x) x##_f32
 #include "kernels/cpu/attention.inc"

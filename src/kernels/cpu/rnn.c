@@ -1,6 +1,8 @@
 /* rnn.c - recurrent cells for float and double; the bodies are in rnn.inc. */
 #include "kernels/cpu/rnn.h"
+#include "kernels/cpu/float_math.h"
 #include "kernels/cpu/libmvec.h"
+#include "kernels/cpu/quick_exp.h"
 #include "kernels/cpu/simd.h"
 
 /* Rows and vectors of the product's tile: as many accumulators as registers hold. */
@@ -13,17 +15,17 @@
 #endif
 
 #define T float
-#define EXP expf
-#define TANH tanhf
+#define ONE_AND_EXP one_and_exp_f32
+#define TANH float_tanh
 #define NAME(x) x##_f32
 #include "kernels/cpu/rnn.inc"
 #undef T
-#undef EXP
+#undef ONE_AND_EXP
 #undef TANH
 #undef NAME
 
 #define T double
-#define EXP exp
+#define ONE_AND_EXP(x) (1 + exp(x))
 #define TANH tanh
 #define NAME(x) x##_f64
 #include "kernels/cpu/rnn.inc"
