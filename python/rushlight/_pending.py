@@ -20,16 +20,26 @@ def waits():
     return found is not None and not found.busy
 
 
-def settle(why):
-    """Has the calls done that this thread has put off: a graph ends here."""
+def settle(why, real=True):
+    """Has the calls done that this thread has put off: a graph ends here. real: which fullgraph=True does not allow."""
     found = capture()
     if found is not None:
-        found.stop(why)
+        found.stop(why, real)
 
 
-def alone(why, function, args, kwargs):
+def alone(why, function, args, kwargs, real=True):
     """function(*args, **kwargs) between two graphs: its calls are done when they are made."""
     found = capture()
-    found.stop(why)
+    found.stop(why, real)
     with found.paused():
         return function(*args, **kwargs)
+
+
+def library(why, function, args, kwargs={}):
+    """function(*args, **kwargs), which the library needs for itself and fullgraph=True does not refuse."""
+    return alone(why, function, args, kwargs, real=False) if open and waits() else function(*args, **kwargs)
+
+
+def truth(tensor):
+    """bool(tensor) where the library itself chooses by a value."""
+    return library("a value is asked for", bool, (tensor,))

@@ -12,7 +12,7 @@ __all__ = ["set_rng_state", "get_rng_state", "manual_seed", "seed", "initial_see
 def _drawn():
     """Has compiled functions draw first what they put off."""
     if _pending.open:
-        _pending.settle("the state of the generator is read or set")
+        _pending.settle("the state of the generator is read or set", real=False)
 
 
 def set_rng_state(new_state):

@@ -187,6 +187,76 @@ def test_fullgraph():
         torch.compile(lambda x: (dynamo.graph_break(), x)[1], backend=Kept(), fullgraph=True)(torch.ones(2))
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+
+class Own(torch.Tensor):
+    pass
+
+
+exec("def asserted(x):\n    assert x.sum() > 0\n    return x * 2")  # as it is: pytest rewrites the assertions of its files
+
+
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    return y
+
+
+WHOLE = {
+    "a Function of autograd": lambda x: Square.apply(x.sin()) + 1,
+    "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x + 1, use_reentrant=False),
+    "reentrant checkpoint": lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x + 1, use_reentrant=True),
+    "cond": lambda x: torch.cond(x.sum() > 0, torch.cos, torch.sin, (x * 2,)),
+    "while_loop": lambda x: torch._higher_order_ops.while_loop(lambda x: x.sum() < 10, lambda x: (x + 1,), (x,))[0],
+    "func.grad": lambda x: torch.func.grad(lambda z: (z ** 3).sum())(x + 1),
+    "func.jacrev": lambda x: torch.func.jacrev(lambda z: z ** 2)(x + 1),
+    "func.hessian": lambda x: torch.func.hessian(lambda z: (z ** 3).sum())(x + 1),
+    "func.jvp": lambda x: torch.func.jvp(torch.sin, (x + 1,), (x,))[1],
+    "vmap": lambda x: torch.vmap(lambda z: z * 2)(x + 1),
+    "NumPy": lambda x: torch.from_numpy((x.detach() + 1).numpy() * 2),
+    "a class of tensors": lambda x: x.as_subclass(Own).sin() * 2,
+    "data": lambda x: x.data + 1,
+    "grad": lambda x: x * 2 if x.grad is None else x.grad,
+    "positions": lambda x: (x + 1).nonzero(),
+    "a mask": lambda x: x[x > 1.5] * 2,
+    "an assertion": asserted,
+    "a hook": hooked,
+    "a distribution": lambda x: torch.distributions.Normal(x, 1.).log_prob(x + 1),
+}
+
+
+@pytest.mark.parametrize("what", WHOLE)
+@pytest.mark.parametrize("backend", ["inductor", "eager"])
+def test_fullgraph_takes_what_can_be_traced(what, backend):
+    """As PyTorch's does: where a graph ends here is no error."""
+    if what == "NumPy":
+        pytest.importorskip("numpy")
+    def slopes(f):
+        x = torch.tensor([1., 2.], requires_grad=True)
+        y = f(x)
+        if y.requires_grad:
+            y.sum().backward()
+        return type(y), y.detach(), x.grad
+    plain, whole = slopes(WHOLE[what]), slopes(torch.compile(WHOLE[what], fullgraph=True, backend=backend))
+    assert plain[0] is whole[0] and torch.equal(plain[1], whole[1]) and (plain[2] is whole[2] is None or torch.equal(plain[2], whole[2]))
+
+
+@pytest.mark.parametrize("f", [lambda x: x.backward(), lambda x: x.requires_grad_(), lambda x: x + (x.data_ptr() > 0), lambda x: (x * 2).grad_fn, lambda x: repr(x + 1),
+                               lambda x: torch.autograd.grad(x.sum(), x), lambda x: torch.nn.Parameter(x)])
+def test_fullgraph_refuses(f):
+    with pytest.raises(Unsupported):
+        torch.compile(f, fullgraph=True)(torch.ones(2, requires_grad=True))
+
+
 def test_errors_of_backends():
     def wrong(module, inputs):
         raise ValueError("no")

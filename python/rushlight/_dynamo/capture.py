@@ -7,10 +7,12 @@ the backend; what the backend returned is run, and the tensors that wait become 
 each call, nothing is guarded, and a graph is used again only where the same calls come again on tensors of the same kind.
 """
 import contextlib
+import dis
 import enum
 import functools
 import operator
 import re
+import sys
 import threading
 import traceback
 import types
@@ -33,12 +35,13 @@ def _methods(names):
 
 
 READS = _methods("item tolist numpy __bool__ __int__ __float__ __complex__ __index__ __array__ __repr__ __str__ __format__ __contains__")
-NUMBERS = _methods("item tolist __int__ __float__ __index__")  # which fullgraph allows: what a program does with them decides
+CHOOSES = _methods("__bool__ __repr__ __str__ __format__ __contains__")  # of those, what fullgraph does not allow: the others give numbers, on which more calls may stand
 ASKS = _methods("""dim ndimension size numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex is_signed is_inference
     is_conj is_neg get_device __len__ __hash__ is_same_size""") | {torch.is_tensor, torch.is_floating_point, torch.is_complex, torch.numel}
 ALONE = _methods("""backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_ resize_ resize_as_ data_ptr untyped_storage storage
     _typed_storage share_memory_ is_shared pin_memory is_pinned __dlpack__ __dlpack_device__ __reduce_ex__ __setstate__ __deepcopy__ apply_ map_
     as_subclass _make_subclass detach_ record_stream map2_""") | {torch.autograd.backward, torch.autograd.grad}
+FINE = _methods("register_hook register_post_accumulate_grad_hook as_subclass detach_ retain_grad")  # of those, what fullgraph allows
 PROPERTIES = frozenset("""shape dtype device ndim requires_grad is_leaf layout is_sparse is_cuda is_cpu is_meta is_quantized is_mps is_xpu is_mkldnn is_nested
     itemsize nbytes names is_sparse_csr __class__""".split())
 VIEWS = frozenset("T mT H mH real imag".split())  # properties that a graph can hold
@@ -257,6 +260,11 @@ class Piece:
         return made
 
 
+def _transformed():
+    """Whether somebody else sees each call, and may make others of it."""
+    return _functorch.levels or _functorch.depth[0] or _functorch.forward[0] or _C._len_torch_dispatch_stack()
+
+
 class Capture(TorchFunctionMode):
     """One call of a compiled function."""
 
@@ -285,13 +293,13 @@ class Capture(TorchFunctionMode):
         if owner is not None:
             return self.attribute(func, owner.__name__, args, kwargs)
         if func in READS:
-            return self.at_once("Tensor.%s reads a value, which no graph has before it has run" % func.__name__, func, args, kwargs, func not in NUMBERS)
-        transformed = _functorch.levels or _functorch.depth[0] or _functorch.forward[0] or _C._len_torch_dispatch_stack()
+            return self.at_once("Tensor.%s reads a value, which no graph has before it has run" % func.__name__, func, args, kwargs, func in CHOOSES and not _asserted())
+        transformed = _transformed()
         kinds = [kind for kind in types if kind is not _Tensor]
         if kinds and func not in ALONE and not transformed and all(is_traceable_wrapper_subclass_type(kind) for kind in kinds):
             return self.by_classes(kinds, func, types, args, kwargs)
         if func in ALONE or kinds or transformed:
-            return self.at_once("%s stands in no graph" % getattr(func, "__name__", func), func, args, kwargs)
+            return self.at_once("%s stands in no graph" % getattr(func, "__name__", func), func, args, kwargs, func in ALONE - FINE and not transformed)
         if func is _Tensor.__iter__:
             return iter(self.__torch_function__(_Tensor.unbind, types, args, kwargs))
         return self.write_down(func, args, kwargs)
@@ -311,14 +319,14 @@ class Capture(TorchFunctionMode):
             return func(twin if twin is not None else args[0], *args[1:], **kwargs)
         if func.__name__ == "__get__" and name in VIEWS:
             return self.write_down(getattr, (args[0], name), {})
-        return self.at_once("Tensor.%s stands in no graph" % name, func, args, kwargs)
+        return self.at_once("Tensor.%s stands in no graph" % name, func, args, kwargs, name in ("grad_fn", "_grad_fn", "requires_grad") and not _transformed())
 
     def write_down(self, func, args, kwargs):
         try:
             self.busy = True
             return self.piece.record(func, args, kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
-            why, real = "%s depends on values, which no graph has before it has run" % getattr(func, "__name__", func), True
+            why, real = "%s depends on values, which no graph has before it has run" % getattr(func, "__name__", func), func is torch._assert
         except NotInGraph as limit:
             why, real = "%s: %s" % (getattr(func, "__name__", func), limit), False
         except Exception as error:  # whatever it is: the call itself is going to tell, or to succeed
@@ -387,6 +395,15 @@ def _become(waiting, made, inputs):
 def _place():
     stack = _stack()
     return "\n\nfrom user code:\n%s" % "".join(traceback.format_list(stack)) if stack else ""
+
+
+def _asserted():
+    """Whether the program asks for a truth in an `assert`."""
+    frame = sys._getframe(2)
+    while frame and frame.f_code.co_filename.startswith(torch.__path__[0]):
+        frame = frame.f_back
+    after = [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and not i.opname.startswith(("POP_JUMP", "NOT_TAKEN"))] if frame else []
+    return bool(after) and (after[0].opname == "LOAD_ASSERTION_ERROR" or after[0].argval is AssertionError)
 
 
 def _stack():

@@ -6,6 +6,7 @@ transforms nest. Inside vmap the differentiated inputs are expanded to the batch
 import functools
 
 import rushlight as torch
+from .. import _pending
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import depth, forward, levels, pushing
 from .batched import BatchedTensor, by_example, in_vmap, refuse_draws, top_level, unwrap
@@ -74,7 +75,8 @@ def _gradients(outputs, inputs, grad_outputs=None, retain=True):
         weights.append(torch.ones_like(raw) if g is None else g)
     raws = [_raw(x) for x in inputs]
     if outs:
-        found = torch.autograd.grad(outs, raws, weights, retain_graph=retain, create_graph=True, allow_unused=True)
+        given = {"retain_graph": retain, "create_graph": True, "allow_unused": True}
+        found = _pending.library("gradients of a function", torch.autograd.grad, (outs, raws, weights), given)
     else:
         found = [None] * len(raws)
     return [_like(torch.zeros_like(r) if g is None else g, x) for g, r, x in zip(found, raws, inputs)]

@@ -1,5 +1,6 @@
 """Operations that take functions: run as they are called, and captured as graphs in graphs (export/_blocks.py)."""
 import rushlight as torch
+from rushlight import _pending
 from rushlight._functions_first import functions_first
 from rushlight._ops import HigherOrderOperator
 from rushlight.utils import _pytree as pytree
@@ -80,7 +81,7 @@ def cond(pred, true_fn, false_fn, operands=()):
             raise RuntimeError("Expected pred to be bool or tensor, but got %s." % (pred,))
         if _capturing():
             return _captured_cond(pred, true_fn, false_fn, operands)
-        pred = bool(pred)
+        pred = _pending.truth(pred)
     if not isinstance(pred, bool):
         raise RuntimeError("Expected pred to be bool or tensor, but got %s." % (pred,))
     return true_fn(*operands) if pred else false_fn(*operands)
@@ -118,7 +119,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         held, turn = unflat(cond_fn), unflat(body)
         results = capture_functions("while_loop", [(held, leaves), (turn, leaves)], lambda: _while_loop(held, turn, leaves), (leaves,))
         return pytree.tree_unflatten(results, spec)
-    while bool(cond_fn(*carried)):
+    while _pending.truth(cond_fn(*carried)):
         carried = body(*carried)
     return carried
 

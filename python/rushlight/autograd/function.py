@@ -131,7 +131,7 @@ class Function(_SingleLevelFunction):
     def apply(cls, *args, **kwargs):
         """Run it; what happens to the result is recorded."""
         if _pending.open and _pending.waits():
-            return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, kwargs)
+            return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, kwargs, real=False)
         if cls.setup_context is not _SingleLevelFunction.setup_context and kwargs:
             import inspect
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)

@@ -2,6 +2,7 @@
 import warnings
 
 import rushlight as torch
+from rushlight import _pending
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import lazy_property
 
@@ -47,7 +48,7 @@ class Distribution:
                 continue    # computed from the parameter that was given, which is checked
             value = getattr(self, name)
             good = constraint.check(value)
-            if not torch.func.debug_unwrap(good).all():
+            if not _pending.truth(torch.func.debug_unwrap(good).all()):
                 raise ValueError("Expected parameter {} ({} of shape {}) of distribution {!r} to satisfy the constraint "
                                  "{!r}, but found invalid values:\n{}".format(
                                      name, type(value).__name__, tuple(value.shape), self, constraint, value))
@@ -171,7 +172,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is None")
-        if not torch.func.debug_unwrap(support.check(value)).all():
+        if not _pending.truth(torch.func.debug_unwrap(support.check(value)).all()):
             raise ValueError("Expected value argument ({} of shape {}) to be within the support ({!r}) of the "
                              "distribution {!r}, but found invalid values:\n{}".format(
                                  type(value).__name__, tuple(value.shape), support, self, value))
