@@ -136,9 +136,16 @@ PyObject *py_traced_sizes(PyObject *self)
     return x;
 }
 
+/* Under autocast a composite's parts are cast, not the composite: it is opened, so that the casts are told. */
+static bool is_opened(const rush_profile_event *e)
+{
+    return rush_now.mode & RUSH_MODE_AUTOCAST && e->op && e->op->run && !(e->op->flags & (RUSH_AUTOCAST_LOW | RUSH_AUTOCAST_F32 | RUSH_AUTOCAST_WIDEST));
+}
+
 static void hook(void *arg, const rush_profile_event *e, bool begins)
 {
     capture *c = arg;
+    if (!c->depth && is_opened(e)) return;
     c->depth += begins ? 1 : -1;
     if (begins || c->depth || c->type || e->how == RUSH_PROFILE_RANGE || rush_failed()) return;
     PyGILState_STATE gil = PyGILState_Ensure();

@@ -204,3 +204,52 @@ def test_sizes_of_one(least, told, taken, tmp_path):
         if taken > 1:
             with pytest.raises(AssertionError, match="Guard failed: x.size"):
                 run(torch.ones(taken - 1, 3))
+
+
+class Cast(torch.nn.Module):
+    def __init__(self, run, *parts):
+        super().__init__()
+        self.run, self.parts = run, torch.nn.ModuleList(parts)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.run(x, *self.parts)
+
+
+@pytest.mark.parametrize("run, shape, parts", [
+    (lambda x: x @ x.T, (2, 4), ()), (lambda x: torch.einsum("ij,kj->ik", x, x), (2, 4), ()), (lambda x: torch.linalg.multi_dot([x, x.T, x]), (2, 4), ()),
+    (lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x), (1, 2, 4, 8), ()), (lambda x, m: m(x), (2, 4), (torch.nn.Linear(4, 3),)),
+    (lambda x, m: m(x, x, x)[0], (3, 2, 8), (torch.nn.MultiheadAttention(8, 2),)), (lambda x, m: m(x), (2, 4), (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU()),)),
+    (lambda x: torch.nn.functional.cross_entropy(x @ x.T, torch.tensor([0, 1])), (2, 4), ())])
+def test_autocast_is_part_of_the_program(run, shape, parts):
+    """Also where a composite was called, whose parts are what is cast."""
+    module, x = Cast(run, *parts), torch.randn(shape)
+    want = module(x)
+    for made in torch.export.export(module, (x,)).module()(x), torch.jit.trace(module, x, check_trace=False)(x):
+        assert made.dtype is want.dtype and torch.equal(made, want)
+
+
+class Taking(torch.nn.Module):
+    def forward(self, a, b):
+        return a["k"] + b[0]
+
+
+@pytest.mark.parametrize("shapes, error, told", [
+    (({"k": {0: Dim("n")}},), "UserError", "`inputs` has 2 elements, but `dynamic_shapes` has 1 elements"),
+    (({"q": {0: Dim("n")}}, [None]), "UserError", r"`inputs\[0\]` has keys \['k'\], but `dynamic_shapes\[0\]` has keys \['q'\]"),
+    ((None, {"z": {0: Dim("n")}}), "UserError", r"`inputs\[1\]` is a <class 'list'>, but `dynamic_shapes\[1\]` is a <class 'dict'>"),
+    ((None, [None, None]), "UserError", r"`inputs\[1\]` has 1 elements, but `dynamic_shapes\[1\]` has 2 elements"),
+    ((None, [3]), "UserError", r"Unexpected input tensor shape 3 specified at `dynamic_shapes\[1\]\[0\]`"),
+    ((None, [{0: "n"}]), "UserError", "Unexpected dimension mapped to index 0"),
+    ((None, [(None,)]), "UserError", "expected 2, but got 1 instead"),
+    ((None, [{2: Dim("n")}]), "IndexError", "dimension 2 of a tensor of 2 dimensions"),
+    ({"c": None}, "UserError", r"must be the arg names \['a', 'b'\]")])
+def test_shapes_that_do_not_fit_the_arguments(shapes, error, told):
+    with pytest.raises(Exception, match=told) as caught:
+        torch.export.export(Taking(), ({"k": torch.ones(2, 3)}, [torch.ones(2, 3)]), dynamic_shapes=shapes)
+    assert caught.type.__name__ == error
+
+
+def test_strides_of_empty_tensors_are_no_sizes_of_their_own():
+    program = torch.export.export(nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=({1: Dim("n")},))
+    assert list(program.range_constraints) == ["s0"] and program.module()(torch.ones(2, 0)).shape == (2, 0)

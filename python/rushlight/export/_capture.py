@@ -143,13 +143,19 @@ class Builder:
         stride = [tuple(x.stride(d) for x in values) for d in range(t.dim())] if t.layout == torch.strided else []
         offset = tuple(x.storage_offset() for x in values) if t.layout == torch.strided else (0,)
         node.meta["val"] = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") if t.layout == torch.strided else t
-        node.meta["tensor"] = {"dtype": t.dtype, "size": [self.size(n) for n in size], "stride": [self.size(n) for n in stride], "offset": self.size(offset),
+        node.meta["tensor"] = {"dtype": t.dtype, "size": [self.size(n) for n in size], "stride": [self.stride(n, values) for n in stride], "offset": self.size(offset),
                                "requires_grad": t.requires_grad, "device": t.device, "hint": (list(t.shape), list(t.stride()), offset[0])}
 
     def size(self, numbers):
         """The expression of a tensor's size, for its description; a new symbol where none is found."""
         found = self.sizes.fit(numbers)
         return self.unknown.setdefault(numbers, "u%d" % len(self.unknown)) if found is None else found
+
+    def stride(self, numbers, values):
+        """As size. An empty tensor's strides are those of sizes of 1: they say nothing where others are known."""
+        gone = frozenset(i for i, x in enumerate(values) if not x.numel())
+        found = self.sizes.without(gone).fit(tuple(n for i, n in enumerate(numbers) if i not in gone)) if gone and len(values) - len(gone) > 1 else None
+        return self.size(numbers) if found is None else found
 
     def constant(self, values):
         """A tensor that no call made: its value is part of the program."""

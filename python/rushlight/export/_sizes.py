@@ -54,7 +54,13 @@ class Sizes:
     def __init__(self, symbols):
         self.symbols = symbols
         self.runs = len(next(iter(symbols.values()))) if symbols else 1
-        self.known, self._tiers, self._seen = {}, [], set()
+        self.known, self._tiers, self._seen, self._fewer = {}, [], set(), {}
+
+    def without(self, gone):
+        """The same, had these runs not been."""
+        if gone not in self._fewer:
+            self._fewer[gone] = Sizes({k: tuple(n for i, n in enumerate(v) if i not in gone) for k, v in self.symbols.items()})
+        return self._fewer[gone]
 
     def at(self, expr):
         return tuple(value_of(expr, {k: v[i] for k, v in self.symbols.items()}) for i in range(self.runs))

@@ -143,26 +143,50 @@ def leaf_specs(m, args, kwargs, dynamic_shapes):
     if isinstance(dynamic_shapes, dict):
         if set(dynamic_shapes) != set(named):
             from rushlight._dynamo.exc import UserError
-            raise UserError("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names %s of `inputs`, but here they are %s."
+            raise UserError("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names %s of `inputs`, but here they are %s. "
+                            "Alternatively, you could also ignore arg names entirely and specify `dynamic_shapes` as a list/tuple matching `inputs`."
                             % (list(named), list(dynamic_shapes)))
         specs = [dynamic_shapes[k] for k in named]
     else:
         specs = list(dynamic_shapes)
         if len(specs) != len(named):
-            raise ValueError("dynamic_shapes has %d items for %d arguments" % (len(specs), len(named)))
+            raise _mismatch("`inputs` has %d elements, but `dynamic_shapes` has %d elements" % (len(named), len(specs)))
     found = []
-    for (name, value), spec in zip(named.items(), specs):
-        _collect(value, spec, name, found)
+    for i, (value, spec) in enumerate(zip(named.values(), specs)):
+        _collect(value, spec, "[%d]" % i if not isinstance(dynamic_shapes, dict) else "[%r]" % list(named)[i], found)
     return found
+
+
+def _mismatch(what):
+    from rushlight._dynamo.exc import UserError
+    return UserError("Detected mismatch between the structure of `inputs` and `dynamic_shapes`: " + what)
+
+
+def _of_tensor(value, spec, where):
+    """What is said of a tensor's dimensions, by their numbers."""
+    from rushlight._dynamo.exc import UserError
+    if isinstance(spec, (tuple, list)):
+        if len(spec) != value.dim():
+            raise UserError("Expected dynamic shape spec %s specified at `dynamic_shapes%s` to have the same length as the actual tensor shape %s (expected %d, but got %d instead)"
+                            % (spec, where, value.shape, value.dim(), len(spec)))
+        spec = dict(enumerate(spec))
+    if spec is None:
+        return {}
+    if not isinstance(spec, dict):
+        raise UserError("Unexpected input tensor shape %s specified at `dynamic_shapes%s` (expected either a list/tuple of dimensions, or a dict mapping indices to "
+                        "dimensions, where each dimension is an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC)" % (spec, where))
+    for d, said in spec.items():
+        if not isinstance(said, (type(None), int, Dim, _DimHint)):
+            raise UserError("Unexpected dimension mapped to index %s in input tensor shape %s specified at `dynamic_shapes%s` (expected None, an int, a Dim, Dim.AUTO, "
+                            "Dim.STATIC, or Dim.DYNAMIC,  but got %r instead)" % (d, spec, where, said))
+        if not -value.dim() <= d < value.dim():
+            raise IndexError("dynamic_shapes%s says something of dimension %d of a tensor of %d dimensions" % (where, d, value.dim()))
+    return {d % value.dim(): said for d, said in spec.items()}
 
 
 def _collect(value, spec, where, found):
     if isinstance(value, torch.Tensor):
-        if isinstance(spec, (tuple, list)):
-            if len(spec) != value.dim():
-                raise ValueError("dynamic_shapes of %s has %d items for %d dimensions" % (where, len(spec), value.dim()))
-            spec = dict(enumerate(spec))
-        found.append({d % value.dim(): s for d, s in (spec or {}).items()})
+        found.append(_of_tensor(value, spec, where))
         return
     children, tree = pytree.tree_flatten(value, is_leaf=lambda x: x is not value)
     if tree.is_leaf() or (len(children) == 1 and children[0] is value):
@@ -170,9 +194,13 @@ def _collect(value, spec, where, found):
         return
     if spec is None or isinstance(spec, _DimHint):
         specs = [None] * len(children)
+    elif isinstance(value, dict) != isinstance(spec, dict):
+        raise _mismatch("`inputs%s` is a %s, but `dynamic_shapes%s` is a %s" % (where, type(value), where, type(spec)))
+    elif isinstance(value, dict) and set(value) != set(spec):
+        raise _mismatch("`inputs%s` has keys %s, but `dynamic_shapes%s` has keys %s" % (where, list(value), where, list(spec)))
     else:
         specs = [spec[k] for k in value] if isinstance(spec, dict) else list(spec)
         if len(specs) != len(children):
-            raise ValueError("dynamic_shapes of %s has %d items for %d values" % (where, len(specs), len(children)))
+            raise _mismatch("`inputs%s` has %d elements, but `dynamic_shapes%s` has %d elements" % (where, len(children), where, len(specs)))
     for i, (child, s) in enumerate(zip(children, specs)):
         _collect(child, s, "%s[%d]" % (where, i), found)
