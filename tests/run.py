@@ -104,8 +104,7 @@ def python_tests(build, names, sanitized, log):
         subprocess.run([ROOT / "tools" / "devlink", build, package], check=True)
     env = {**env, "PYTHONPATH": str(package), "RUSHLIGHT_BUILD": str(build)}
     report = build / "pytest.xml"
-    command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python",
-               "-W", "ignore::rushlight.jit.TracerWarning"]  # pytest-xdist would look for its class in the module torch, which the runner has not
+    command = [python, "-m", "pytest", "-q", "--tb=short", "--no-header", f"--junitxml={report}", "tests/python"]
     if sanitized:
         command += UNSANITIZED
     command += ["-k", " or ".join(names)] if names else ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
