@@ -7,11 +7,21 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::rushlight.jit.TracerWarning")
 
 
+def told(excinfo):
+    """What a failure tells, in its own words and in those that the test had in its hands."""
+    yield str(excinfo.value)
+    yield str(getattr(excinfo.value, "stderr", ""))
+    for value in excinfo.traceback[-1].frame.f_locals.values():
+        if isinstance(value, (str, list, tuple, BaseException)):
+            yield str(value)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    why = str(call.excinfo.value) if call.excinfo else ""
-    at = why.find("this build is without ")  # src/base/cpu.c; programs that a test runs say it, too
-    if report.failed and at >= 0:
-        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, "Skipped: " + why[at:].splitlines()[0])
+    if report.failed and call.excinfo:
+        why = next((text for text in told(call.excinfo) if "this build is without " in text), None)  # src/base/cpu.c; programs that a test runs say it, too
+        if why:
+            reason = "this build is without " + why.split("this build is without ", 1)[1].splitlines()[0]
+            report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, "Skipped: " + reason)
     return report
