@@ -19,7 +19,7 @@ typedef struct function {
 
 static const function functions[] = {
     {"exp", exp, 1}, {"exp2", exp2, 1}, {"expm1", expm1, 1}, {"log", log, 1}, {"log2", log2, 1}, {"log10", log10, 1}, {"log1p", log1p, 1},
-    {"sin", sin, 0.65}, {"cos", cos, 0.65}, {"sinh", sinh, 1}, {"cosh", cosh, 1}, {"tanh", tanh, 1}, {"erf", erf, 1}, {"atan", atan, 1}, {"asin", asin, 1}, {"acos", acos, 1},
+    {"sin", sin, 0.65}, {"cos", cos, 0.65}, {"tan", tan, 1}, {"sinh", sinh, 1}, {"cosh", cosh, 1}, {"tanh", tanh, 1}, {"erf", erf, 1}, {"atan", atan, 1}, {"asin", asin, 1}, {"acos", acos, 1},
 };
 
 /* Of the float next to the right result; a wrong sign of 0, an infinity or NaN of one alone are very many. */

@@ -57,15 +57,19 @@ INLINE float exp_fraction(float x, uint32_t *k)
     return h + l;
 }
 
-INLINE float exp2_fraction(float x, uint32_t *k)
+/* (2^r - 1 - r ln 2) / r^2 for |r| <= 1/2 */
+INLINE float exp2_series(float r)
 {
-    const float_bits t = {.f = x + FLOAT_SHIFT};
-    const float r = x - (t.f - FLOAT_SHIFT);
     float p = 0.000133317182f;
     p = STEP(p, r, 0.00133879366f);
     p = STEP(p, r, 0.00962544698f);
     p = STEP(p, r, 0.0555036627f);
-    p = STEP(p, r, 0.240225941f);
+    return STEP(p, r, 0.240225941f);
+}
+INLINE float exp2_fraction(float x, uint32_t *k)
+{
+    const float_bits t = {.f = x + FLOAT_SHIFT};
+    const float r = x - (t.f - FLOAT_SHIFT), p = exp2_series(r);
     const float h = FMA(r, 0.693147182f, 1.0f), l = FMA(r * r, p, FMA(r, 0.693147182f, 1 - h));
     *k = t.u;
     return h + l;
@@ -129,9 +133,10 @@ INLINE float float_expm1(float x)
 
 /* ---- log, log2, log10, log1p: n ln 2 + log(1 + f), sqrt(1/2) <= 1 + f <= sqrt(2) ---- */
 
-/* (log(1 + f) - f) / f^2 */
-INLINE float log_series(float f)
+/* log(1 + f) - f and `more` */
+INLINE float log_series(float f, float more)
 {
+    const float s = f * f;
     float p = -0.0764112324f;
     p = STEP(p, f, 0.127658352f);
     p = STEP(p, f, -0.131593913f);
@@ -140,7 +145,7 @@ INLINE float log_series(float f)
     p = STEP(p, f, 0.200012609f);
     p = STEP(p, f, -0.250008225f);
     p = STEP(p, f, 0.333333313f);
-    return STEP(p, f, -0.5f);
+    return STEP(s, -0.5f, STEP(f * s, p, more));
 }
 
 /* The bits of 2^n, less those of 1. */
@@ -170,11 +175,11 @@ INLINE float log_sum(float f, float n, float small)
     const float h = STEP(n, 0x1p-23f * LN2_LONG, f), l = STEP(n, 0x1p-23f * LN2_LONG, -h) + f;
     return h + (l + STEP(n, 0x1p-23f * LN2_REST, small));
 }
-INLINE float log_natural(float f, float n) { return log_sum(f, n, f * f * log_series(f)); }
+INLINE float log_natural(float f, float n) { return log_sum(f, n, log_series(f, 0)); }
 /* (f + ...) (unit + unit_rest) + n (step + step_rest) */
 INLINE float log_other(float f, float n, float unit, float unit_rest, float step, float step_rest)
 {
-    const float small = f * f * log_series(f), t = f * unit, rest = FMA(f, unit_rest, FMA(f, unit, -t));
+    const float small = log_series(f, 0), t = f * unit, rest = FMA(f, unit_rest, FMA(f, unit, -t));
     const float h = FMA(n, step, t), l = FMA(n, step, -h) + t;
     return h + (l + FMA(small, unit, FMA(n, step_rest, rest)));
 }
@@ -214,7 +219,7 @@ INLINE float float_log1p(float x)
     const int32_t down = 0x3f800000 - (int32_t)k;
     const float_bits m = {.u = y.u - k}, scale = {.i = down < 0 ? 0 : down}; /* 2^-n, which large numbers do not need */
     const float f = m.f - 1, lost = (x - (y.f - 1)) * scale.f, v = f + lost;
-    const float r = __builtin_copysignf(log_sum(f, (float)(int32_t)k, STEP(v * v, log_series(v), lost)), x);
+    const float r = __builtin_copysignf(log_sum(f, (float)(int32_t)k, log_series(v, lost)), x);
     const float_bits bad = {.u = x == -1 ? 0xff800000 : 0x7fc00000};
     const float known = x == INFINITY ? x : r;
     return x > -1 ? known : bad.f;
@@ -352,7 +357,10 @@ INLINE float float_tanh(float x)
 /* ---- erf: a + a p(a^2) up to 1, then 1 - 2^p(a - 1) ---- */
 INLINE float float_erf(float x)
 {
-    const float a = __builtin_fabsf(x), u = a * a, v = a - 1;
+    const float a = __builtin_fabsf(x), u = a * a;
+    float_bits most = {.f = a};
+    most.i = most.i < 0x407c0000 ? most.i : 0x407c0000; /* 3.94, from where it is 1 */
+    const float v = most.f - 1;
     float near = 7.80689588e-05f, far = 0.000198506968f;
     near = STEP(near, u, -0.000799785252f);
     near = STEP(near, u, 0.0051871622f);
@@ -366,8 +374,9 @@ INLINE float float_erf(float x)
     far = STEP(far, v, -1.2164011f);
     far = STEP(far, v, -3.80722141f);
     far = STEP(far, v, -2.66841674f);
-    uint32_t k;
-    const float p = exp2_fraction(far, &k), whole = a > 3.94f ? 1 : 1 - scaled(p, k);
+    const float_bits t = {.f = far + FLOAT_SHIFT};
+    const float r = far - (t.f - FLOAT_SHIFT), left = STEP(STEP(exp2_series(r), r, 0.693147182f), r, 1.0f);
+    const float whole = 1 - scaled(left, t.u);
     return __builtin_copysignf(a > 1 ? whole : STEP(a, near, a), x);
 }
 
@@ -376,24 +385,25 @@ INLINE float float_erf(float x)
 /* (atan t - t) / t^3 of t^2 */
 INLINE float atan_series(float u)
 {
-    float p = -0.00178216747f;
-    p = STEP(p, u, 0.010866343f);
-    p = STEP(p, u, -0.031093616f);
-    p = STEP(p, u, 0.0578789115f);
-    p = STEP(p, u, -0.0839920864f);
-    p = STEP(p, u, 0.109508611f);
-    p = STEP(p, u, -0.142640144f);
-    p = STEP(p, u, 0.199985296f);
-    return STEP(p, u, -0.333332986f);
+    float p = 0.00113449048f;
+    p = STEP(p, u, -0.00742524024f);
+    p = STEP(p, u, 0.0227774289f);
+    p = STEP(p, u, -0.044983115f);
+    p = STEP(p, u, 0.0676364377f);
+    p = STEP(p, u, -0.0882146135f);
+    p = STEP(p, u, 0.110612333f);
+    p = STEP(p, u, -0.142803431f);
+    p = STEP(p, u, 0.199997157f);
+    return STEP(p, u, -0.333333284f);
 }
 INLINE float float_atan(float x)
 {
     const float a = __builtin_fabsf(x), by = 1 / a, lost = FMA(-by, a, 1.0f) * -by;
     const bool far = a > 1;
-    const float t = far ? -by : a, u = t * t, w = u * t * atan_series(u);
-    const float h = 1.57079637f + t, l = 1.57079637f - h + t + (STEP(lost * -0.5f, u, lost) + w - 4.37113883e-8f);
+    const float t = far ? -by : a, u = t * t, v = u * t, p = atan_series(u), w = v * p;
+    const float h = 1.57079637f + t, l = 1.57079637f - h + t + (STEP(lost * -0.5f, u, lost) - 4.37113883e-8f) + w;
     const float y = a > 0x1p30f ? 1.57079637f : h + l;
-    return __builtin_copysignf(far ? y : t + w, x);
+    return __builtin_copysignf(far ? y : STEP(v, p, t), x);
 }
 
 /* sqrt(z) for 0 <= z <= 1/4, in two floats: Newton's steps for 1 / sqrt(z) take less time than a division and a root */
@@ -444,6 +454,34 @@ INLINE float float_acos(float x)
     const float y = h + STEP(w, by, l + rest);
     return a <= 1 ? y : NAN;
 }
+
+/* ---- tan: x = n pi/2 + r, tan r or -1 / tan r ---- */
+
+#define NEAR_QUARTER 0x1p17f
+INLINE bool ordinary_tan(float x) { return __builtin_fabsf(x) < NEAR_QUARTER; }
+INLINE float plain_tan(float x)
+{
+    const float_bits t = {.f = STEP(x, 0.636619772f, FLOAT_SHIFT)};
+    const float n = t.f - FLOAT_SHIFT, z = FMA(n, -1.57079637f, x), less = n * 4.37113883e-8f, r = z + less; /* z is exact, and of whole units of `less` */
+    const float rest = STEP(n, 1.71512451e-15f, z - r + less + FMA(n, 4.37113883e-8f, -less)), u = r * r;
+    float p = 0.00446514925f;
+    p = STEP(p, u, -8.78494538e-05f);
+    p = STEP(p, u, 0.010973501f);
+    p = STEP(p, u, 0.0212299414f);
+    p = STEP(p, u, 0.0540698655f);
+    p = STEP(p, u, 0.13332577f);
+    p = STEP(p, u, 0.333333522f);
+    const float v = r * u, h = FMA(v, p, r), l = FMA(v, p, r - h) + STEP(rest * 1.5f, u, rest), by = 1 / h;
+    const float high = t.u & 1 ? -by : h, low = t.u & 1 ? (FMA(by, h, -1.0f) + by * l) * by : l;
+    const float y = high + low;
+    return __builtin_fabsf(x) < 0x1p-60f ? x : y;
+}
+INLINE float far_tan(float x)
+{
+    uint32_t n;
+    return (float)tan(far_angle(x, 0, &n));
+}
+INLINE float float_tan(float x) { return ordinary_tan(x) ? plain_tan(x) : x - x == 0 ? far_tan(x) : x - x; }
 
 #undef INLINE
 #undef FMA

@@ -12,6 +12,7 @@
 #define log1pf(v) float_log1p(v)
 #define sinf(v) float_sin(v)
 #define cosf(v) float_cos(v)
+#define tanf(v) float_tan(v)
 #define sinhf(v) float_sinh(v)
 #define coshf(v) float_cosh(v)
 #define tanhf(v) float_tanh(v)
