@@ -12,6 +12,7 @@ import zipfile
 
 import rushlight as torch
 from rushlight import _ops
+from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from rushlight.utils import _pytree as pytree
 
 from .dynamic_shapes import UNBOUNDED
@@ -356,13 +357,15 @@ class _Reader:
 
     def __init__(self, tree, missing, names=()):
         self.tree, self.missing, self.names, self.root, self.graph, self.env = tree, missing, names, torch.nn.Module(), torch.fx.Graph(), {}
+        self.fake_mode = FakeTensorMode()
 
     def describe(self, node, name):
         tree = self.tree
         if name in tree["tensor_values"]:
             about = node.meta["tensor"] = _read_meta(tree["tensor_values"][name])
             size, stride, _ = about["hint"]
-            node.meta["val"] = torch.empty_strided(size, stride, dtype=about["dtype"], device="meta")
+            with torch.no_grad():
+                node.meta["val"] = FakeTensor(self.fake_mode, torch.empty_strided(size, stride, dtype=about["dtype"], device="meta"), about["device"])
         for kind, key in (("sym_int_values", "as_int"), ("sym_float_values", "as_float"), ("sym_bool_values", "as_bool")):
             if name in tree.get(kind, {}):
                 form = tree[kind][name]

@@ -4,12 +4,17 @@ _C._capture tells of each operation that the program calls, composites whole. To
 module is run several times, on inputs of other sizes within the ranges; the calls must be the same each time, and a number that
 differs is an expression of the sizes (_sizes.py). Between the runs the module's tensors and the random state are put back.
 """
+import contextlib
 import operator
 import sys
+import types
 
 import rushlight as torch
 from rushlight import _C, _ops
+from rushlight._alias import torch_name
 from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
 from rushlight.utils import _pytree as pytree
 
 from ._sizes import Sizes, symbols_in
@@ -17,6 +22,7 @@ from ._sizes import Sizes, symbols_in
 _FOLDER = __file__.rsplit("/", 2)[0]
 _RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "exponential", "uniform", "geometric", "cauchy", "poisson")
 _running = []          # the runs that are being captured, the innermost last
+_place = []            # where the outermost of them is
 
 
 class Differs(Exception):
@@ -25,10 +31,65 @@ class Differs(Exception):
 
 class Call:
     """One operation that was called, with everything that went in and came out."""
-    __slots__ = ("func", "args", "kwargs", "results", "grad", "where")
+    __slots__ = ("func", "args", "kwargs", "results", "grad", "where", "modules", "function")
 
     def __init__(self, func, args, kwargs, results, grad, where):
         self.func, self.args, self.kwargs, self.results, self.grad, self.where = func, args, kwargs, results, grad, where
+        self.modules, self.function = (dict(_place[-1].modules), _place[-1].function) if _place else ({}, None)
+
+
+# What the kinds of our own functions are called in PyTorch.
+_KINDS = {"function": "builtin_function_or_method", "method": "method_descriptor"}
+
+
+class _Functions(torch.overrides.TorchFunctionMode):
+    """Tells a place which function of the library the program calls. What that calls itself runs without the mode."""
+
+    def __init__(self, place):
+        self.place, self.counts = place, {}
+
+    def __torch_function__(self, func, kinds, args=(), kwargs=None):
+        name = getattr(func, "__name__", None)
+        if name == "__get__" or name is None:
+            return func(*args, **(kwargs or {}))
+        self.counts[name] = self.counts.get(name, 0) + 1
+        kind = type(func).__name__ if isinstance(func, types.FunctionType) else _KINDS.get(type(func).__name__, type(func).__name__)
+        self.place.function = ("%s_%d" % (name, self.counts[name]), "%s.%s" % (kind, name))
+        return func(*args, **(kwargs or {}))
+
+
+class Place:
+    """Where in the program a call is: the modules that it is inside of, and the function that makes it."""
+
+    def __init__(self, root):
+        self.names = {id(m): name for name, m in reversed(list(root.named_modules(remove_duplicate=False)))} if isinstance(root, torch.nn.Module) else {}
+        self.modules, self.function, self.counts, self.entered = {}, None, {}, []
+
+    def enter(self, module, args):
+        name = self.names.get(id(module))
+        if name is None:
+            return
+        again = self.counts[name] = self.counts.get(name, -1) + 1
+        key = "L__self__" + name + ("@%d" % again if again else "")
+        self.modules[key] = (name, torch_name("%s.%s" % (type(module).__module__, type(module).__qualname__)))
+        self.entered.append((module, key))
+
+    def leave(self, module, args, result):
+        if self.entered and self.entered[-1][0] is module:
+            del self.modules[self.entered.pop()[1]]
+
+    @contextlib.contextmanager
+    def watch(self):
+        from rushlight.nn.modules import module as modules
+        hooks = modules.register_module_forward_pre_hook(self.enter), modules.register_module_forward_hook(self.leave, always_call=True)
+        _place.append(self)
+        try:
+            with _Functions(self):
+                yield
+        finally:
+            _place.pop()
+            for hook in hooks:
+                hook.remove()
 
 
 class Run:
@@ -61,7 +122,8 @@ class Run:
     def capture(self, function, args, kwargs):
         _running.append(self)
         try:
-            self.result = _C._capture(self.tell, function, args, kwargs)
+            with contextlib.nullcontext() if _place else Place(function).watch():
+                self.result = _C._capture(self.tell, function, args, kwargs)
         finally:
             _running.pop()
         return self
@@ -102,6 +164,7 @@ class Builder:
         self.key = [{} for _ in runs]     # per run: id of a tensor -> key
         self.node, self.numbers, self.tainted, self.detached = {}, {}, set(), {}
         self.constants, self.blocks = {}, {}
+        self.fake_mode = outer.fake_mode if outer else FakeTensorMode()
         self.dimension = {}               # numbers that a tensor's dimension had -> (its node, which)
         self.unknown = outer.unknown if outer else {}
         self.graded = torch.is_grad_enabled()
@@ -118,8 +181,11 @@ class Builder:
         """From now on `node` stands for these tensors (of each run)."""
         first = values[0]
         if isinstance(first, (list, tuple)):
-            for i in range(len(first)):
-                self.define(self.graph.call_function(operator.getitem, (node, i)), [v[i] for v in values], tainted)
+            parts = [self.graph.call_function(operator.getitem, (node, i)) for i in range(len(first))]
+            for i, part in enumerate(parts):
+                part.meta.update(node.meta)
+                self.define(part, [v[i] for v in values], tainted)
+            node.meta["val"] = type(first)([part.meta.get("val") for part in parts])
             return
         key = key or node
         for known, value in zip(self.key, values):
@@ -142,9 +208,17 @@ class Builder:
                 self.dimension.setdefault(numbers, (node, d))
         stride = [tuple(x.stride(d) for x in values) for d in range(t.dim())] if t.layout == torch.strided else []
         offset = tuple(x.storage_offset() for x in values) if t.layout == torch.strided else (0,)
-        node.meta["val"] = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") if t.layout == torch.strided else t
+        node.meta["val"] = self.fake(t, node.op == "placeholder") if t.layout == torch.strided else t
+        if t.layout == torch.strided and not t.is_quantized:
+            node.meta["tensor_meta"] = _extract_tensor_metadata(t)
         node.meta["tensor"] = {"dtype": t.dtype, "size": [self.size(n) for n in size], "stride": [self.stride(n, values) for n in stride], "offset": self.size(offset),
                                "requires_grad": t.requires_grad, "device": t.device, "hint": (list(t.shape), list(t.stride()), offset[0])}
+
+    def fake(self, t, is_input):
+        """A tensor like t without memory: what nodes say that their value is."""
+        with torch.no_grad():
+            made = FakeTensor(self.fake_mode, torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta"), t.device)
+        return made.requires_grad_() if is_input and t.requires_grad else made
 
     def size(self, numbers):
         """The expression of a tensor's size, for its description; a new symbol where none is found."""
@@ -279,8 +353,7 @@ class Builder:
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
         node = self.graph.call_function(func, tuple(args), kwargs, name=func._schema.name.split("::")[-1])
-        if first.where:
-            node.meta["stack_trace"] = first.where
+        self.say_where(node, first)
         results = [c.results for c in calls]
         written = first.func._schema.arguments and first.func._schema.arguments[0].alias_info is not None and first.func._schema.arguments[0].alias_info.is_write
         if not written or not len(first.results):
@@ -292,9 +365,19 @@ class Builder:
         elif tainted:
             self.tainted.add(self.key[0].get(id(first.results[0])))
 
+    @staticmethod
+    def say_where(node, call):
+        if call.where:
+            node.meta["stack_trace"] = call.where
+        if call.modules:
+            node.meta["nn_module_stack"] = call.modules
+        if call.function:
+            node.meta["torch_fn"] = call.function
+
     def blocks_call(self, calls, tainted):
         from ._blocks import build
         node = build(self, calls)
+        self.say_where(node, calls[0])
         self.define(node, [c.results for c in calls], True)
 
     def build(self):

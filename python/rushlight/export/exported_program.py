@@ -192,46 +192,8 @@ class ExportedProgram:
 
     def module(self, check_guards=True):
         """A module with the program's parameters, called as the original was. It shares nothing with this program but its tensors."""
-        root = torch.nn.Module()
-        for spec in self._graph_signature.input_specs:
-            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                _place(root, spec, self._tensor_of(spec))
-        for name, child in self._graph_module.named_children():
-            root.add_module(name, child)
-        graph, values = torch.fx.Graph(), {}
-        specs, user, outputs = self._graph_signature.input_specs, [], self._graph_signature.output_specs
-        in_spec, out_spec = self.call_spec.in_spec, self.call_spec.out_spec
-        names = self._module_call_graph[0].signature.forward_arg_names
-        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
-        for node, spec in zip(placeholders, specs):
-            if spec.kind is InputKind.USER_INPUT:
-                values[node] = graph.placeholder(node.name)
-                values[node].meta = copy.copy(node.meta)
-                user.append(values[node])
-        for node, spec in zip(placeholders, specs):
-            if spec.kind is not InputKind.USER_INPUT and node.users:
-                values[node] = graph.get_attr(spec.target)
-        for node in self.graph.nodes:
-            if node.op not in ("placeholder", "output"):
-                values[node] = graph.node_copy(node, lambda n: values[n])
-        results = []
-        final = next(n for n in self.graph.nodes if n.op == "output")
-        targets = {s.target: n for n, s in zip(placeholders, specs) if s.target is not None}
-        for value, spec in zip(final.args[0], outputs):
-            value = values[value] if isinstance(value, torch.fx.Node) else value
-            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
-                results.append(value)
-            else:
-                into = targets.get(spec.target) or next(n for n in placeholders if n.name == spec.target)
-                into = values.get(into) or values.setdefault(into, graph.get_attr(spec.target))
-                graph.call_function(torch.ops.aten.copy_.default, (into, value))
-        graph.output(tuple(results))
-        checks = [_check(n, s) for n, s in zip(user, (s for s in specs if s.kind is InputKind.USER_INPUT))]
-        made = Program(torch.fx.GraphModule(root, graph), in_spec, out_spec, names, checks if check_guards else [], self._range_constraints)
-        for spec in specs:      # those that the graph does not read are the module's too
-            if spec.target is not None and _found(made, spec.target) is None:
-                _place(made, spec, self._tensor_of(spec))
-        return made
+        from ._unlift import unlift
+        return unlift(self, check_guards)
 
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
         """The same program of core operations: composites opened, changes of buffers as results."""
@@ -250,93 +212,6 @@ class ExportedProgram:
         made._graph_module = copy.deepcopy(self._graph_module, memo)
         made._state_dict = {k: copy.deepcopy(v, memo) for k, v in self._state_dict.items()}
         return made
-
-
-def _found(module, path):
-    """What the module calls "a.b.weight", or None."""
-    for name in path.split("."):
-        module = getattr(module, name, None)
-    return module
-
-
-def _place(root, spec, tensor):
-    """Gives a module the tensor "a.b.weight", with modules between."""
-    *path, last = spec.target.split(".")
-    for name in path:
-        if not hasattr(root, name):
-            root.add_module(name, torch.nn.Module())
-        root = getattr(root, name)
-    if spec.kind is InputKind.PARAMETER:
-        root.register_parameter(last, tensor if isinstance(tensor, torch.nn.Parameter) else torch.nn.Parameter(tensor, requires_grad=tensor.requires_grad))
-    else:
-        root.register_buffer(last, tensor, persistent=spec.kind is InputKind.BUFFER and spec.persistent is not False)
-
-
-def _check(node, spec):
-    """What an input is compared with: (name, its description, or the constant that it was)."""
-    return (node.name, node.meta.get("tensor"), spec.arg.value if isinstance(spec.arg, ConstantArgument) else None)
-
-
-class Program(torch.fx.GraphModule):
-    """An exported program as a module: arguments are taken apart and compared with what was captured."""
-
-    def __init__(self, made, in_spec, out_spec, names, checks, ranges):
-        super().__init__(made, made.graph, "GraphModule")
-        self.__dict__.update(_in_spec=in_spec, _out_spec=out_spec, _names=names or [], _checks=checks, _ranges=ranges)
-
-    def __call__(self, *args, **kwargs):
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        if spec != self._in_spec:
-            leaves = self._in_order(args, kwargs)
-        self._compare(leaves)
-        results = super().__call__(*leaves)
-        return pytree.tree_unflatten(list(results), self._out_spec)
-
-    def _in_order(self, args, kwargs):
-        """Arguments that are given by other names or in another order than in the capturing call."""
-        wanted = pytree.tree_unflatten(list(range(self._in_spec.num_leaves)), self._in_spec)
-        npos = len(wanted[0])
-        given = dict(zip(self._names, args), **kwargs)
-        if len(args) <= len(self._names) and set(given) == set(self._names):
-            args, kwargs = tuple(given[n] for n in self._names[:npos]), {n: given[n] for n in wanted[1]}
-            leaves, spec = pytree.tree_flatten((args, kwargs))
-            if spec == self._in_spec:
-                return leaves
-        raise ValueError("Trying to flatten user inputs with exported input tree spec: \n%s\nbut actually got inputs with tree spec of: \n%s"
-                         % (self._in_spec, pytree.tree_structure((args, kwargs))))
-
-    def _compare(self, leaves):
-        bound = {}
-        for (name, about, constant), value in zip(self._checks, leaves):
-            if about is None:
-                if value is not constant and value != constant and not isinstance(value, torch.Tensor):
-                    raise AssertionError("Guard failed: %s == %r" % (name, constant))
-                continue
-            if not isinstance(value, torch.Tensor) or value.dim() != len(about["size"]):
-                raise AssertionError("Guard failed: %s.dim() == %d" % (name, len(about["size"])))
-            if value.dtype != about["dtype"]:
-                raise AssertionError("Guard failed: %s.dtype == %s" % (name, about["dtype"]))
-            for d, (size, n) in enumerate(zip(about["size"], value.shape)):
-                self._compare_size("%s.size()[%d]" % (name, d), size, n, bound)
-
-    def _compare_size(self, what, size, n, bound):
-        if isinstance(size, int) and size != n:
-            raise AssertionError("Guard failed: %s == %d" % (what, size))
-        if not isinstance(size, str):
-            return
-        if bound.setdefault(size, (n, what))[0] != n:
-            raise AssertionError("Guard failed: %s == %s" % (what, bound[size][1]))
-        allowed = self._ranges.get(size)
-        if allowed is not None and n < allowed.lower and allowed.lower > 2:    # 2 is said of all sizes that were no 0 or 1, and not asked for
-            raise AssertionError("Guard failed: %s >= %d" % (what, allowed.lower))
-        if allowed is not None and n > allowed.upper:
-            raise AssertionError("Guard failed: %s <= %d" % (what, allowed.upper))
-
-    def train(self, mode=True):
-        raise NotImplementedError("Calling train() is not supported yet.")
-
-    def eval(self):
-        raise NotImplementedError("Calling eval() is not supported yet.")
 
 
 def free_symbols(program):

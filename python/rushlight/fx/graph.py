@@ -399,8 +399,13 @@ class _PyTreeCodeGen(CodeGen):
         line = "def %s(self, %s)%s:" % (self._func_name, ", ".join(names), maybe_return_annotation)
         if free_vars:
             plain = [v.partition(":")[0].partition("=")[0].strip() for v in free_vars if v != "self"]
-            line += "\n    %s, = fx_pytree.tree_flatten_spec(([%s], {}), self._in_spec)" % (", ".join(plain),
-                                                                                          ", ".join(names))
+            # The specification is of (args, kwargs): what it has of the second are the last of the names.
+            in_spec = info.in_spec
+            pair = in_spec.type is tuple and len(in_spec.children_specs) == 2 and in_spec.children_specs[1].type is dict
+            by_name = list(in_spec.children_specs[1].context) if pair else []
+            positional = names[:len(names) - len(by_name)]
+            line += "\n    %s, = fx_pytree.tree_flatten_spec(([%s], {%s}), self._in_spec)" % (
+                ", ".join(plain), ", ".join(positional), ", ".join("'%s':%s" % (k, k) for k in by_name))
         return line
 
     def generate_output(self, output_args, *, descs=None):
