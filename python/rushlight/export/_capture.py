@@ -52,9 +52,9 @@ class _Functions(torch.overrides.TorchFunctionMode):
         name = getattr(func, "__name__", None)
         if name == "__get__" or name is None:
             return func(*args, **(kwargs or {}))
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self.counts[func] = self.counts.get(func, 0) + 1
         kind = type(func).__name__ if isinstance(func, types.FunctionType) else _KINDS.get(type(func).__name__, type(func).__name__)
-        self.place.function = ("%s_%d" % (name, self.counts[name]), "%s.%s" % (kind, name))
+        self.place.function = ("%s_%d" % (name, self.counts[func]), "%s.%s" % (kind, name))
         return func(*args, **(kwargs or {}))
 
 
