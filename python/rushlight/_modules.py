@@ -18,7 +18,6 @@ _GPU_RANDOM = "get_rng_state get_rng_state_all set_rng_state set_rng_state_all m
 _BUNDLED = "bundled inputs belong to TorchScript files, which rushlight does not write"
 
 TABLE = {
-    "_export.": "",
     "_higher_order_ops.associative_scan": "_higher_order_ops: associative_scan",
     "_prims.": "",
     "accelerator.memory": "accelerator: empty_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats "
@@ -40,7 +39,6 @@ TABLE = {
     "fx.experimental._config": "= translation_validation=False skip_dtype_check_in_meta_registrations=False",
     "fx.experimental.const_fold": "! it is not supported: split_const_subgraphs",
     "fx.passes.param_fetch": "! it is not supported: lift_lowering_attrs_to_nodes",
-    "fx.passes.split_module": "! it is not supported: split_module",
     "jit._script": "jit: RecursiveScriptModule ScriptFunction ScriptModule interface script script_method",
     "jit._trace": "jit: ScriptFunction TopLevelTracedModule TracedModule TracerWarning TracingCheckError is_tracing script_if_tracing trace trace_module "
                   "_script_if_tracing",

@@ -20,6 +20,8 @@ _TABLE = (
     ("_assert_scalar(Scalar self, str assert_msg) -> ()", lambda self, assert_msg: torch._assert(bool(self), assert_msg)),
     ("_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
      "Layout? layout=None) -> ()", None),
+    ("sym_size(Tensor self) -> int[]", lambda self: list(self.size())),
+    ("sym_stride(Tensor self) -> int[]", lambda self: list(self.stride())),
     ("sym_size.int(Tensor self, int dim) -> int", lambda self, dim: self.size(dim)),
     ("sym_stride.int(Tensor self, int dim) -> int", lambda self, dim: self.stride(dim)),
     ("sym_numel(Tensor self) -> int", lambda self: self.numel()),
@@ -29,6 +31,12 @@ _TABLE = (
     ("_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", None),
     ("_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)", None),
     ("_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", None),
+    ("cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+     "float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)", None),
+    ("miopen_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+     "float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor)", None),
+    ("_mkldnn_transpose(Tensor self, int dim0, int dim1) -> Tensor", None),
+    ("_efficientzerotensor(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", None),
     ("empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor", None),
     ("_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
@@ -67,7 +75,10 @@ _IN_PLACE = (
     ("allgather_(Tensor[][] output_tensors, Tensor[] input_tensors, " + _GROUP + _DONE % "Tensor[][]", None),
     ("allreduce_(Tensor[] tensors, " + _GROUP + "__torch__.torch.classes.c10d.ReduceOp reduce_op, Tensor? sparse_indices, " + _DONE % "Tensor[]", None),
 )
-_TABLES = {"aten": _TABLE, "_c10d_functional": _COLLECTIVES, "c10d_functional": _OLD_COLLECTIVES, "c10d": _IN_PLACE}
+_PRIMS = (
+    ("convert_element_type(Tensor a, ScalarType dtype) -> Tensor", lambda a, dtype: a.to(dtype, copy=True)),
+)
+_TABLES = {"aten": _TABLE, "prims": _PRIMS, "_c10d_functional": _COLLECTIVES, "c10d_functional": _OLD_COLLECTIVES, "c10d": _IN_PLACE}
 
 
 def find(namespace, name):

@@ -69,7 +69,9 @@ class Argument:
         if self.name:
             text += " " + self.name
         if self._has_default:
-            text += "=" + _default_text(self.default_value)
+            value = self.default_value
+            alike = self.N is not None and isinstance(value, list) and len(value) == self.N and all(v == value[0] for v in value)
+            text += "=" + _default_text(value[0] if alike else value)
         return text
 
     __repr__ = __str__
@@ -226,6 +228,8 @@ def parse_schema(text):
                 default = reader.value()
                 if isinstance(default, str) and str(kind).rstrip("?") in ("ScalarType", "Layout", "MemoryFormat"):
                     default = getattr(torch, default)
+                if size is not None and type(default) in (int, float, bool):     # int[2] stride=1 stands for [1, 1]
+                    default = [default] * size
                 arguments.append(Argument(label, kind, default, True, kwarg_only, alias, size))
             else:
                 arguments.append(Argument(label, kind, None, False, kwarg_only, alias, size))

@@ -14,6 +14,7 @@ _COPIED, _UNLIFTED = "ExportedProgram.module()", "ExportedProgram.module().unlif
 
 class GuardsFn(torch.nn.Module):
     """Compares inputs with what was captured. `checks`: per input (its name, its description, or the constant that it was)."""
+    _is_impure = True       # nothing uses what it returns, and it stays
 
     def __init__(self, checks, ranges):
         super().__init__()

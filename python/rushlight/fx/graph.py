@@ -17,7 +17,7 @@ from collections import defaultdict
 
 import rushlight as torch
 from rushlight._alias import torch_name
-from rushlight.fx.node import Node, _get_qualified_name, _type_repr, map_arg
+from rushlight.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, map_arg  # noqa: F401
 from rushlight.utils import _pytree as pytree
 
 __all__ = ["PythonCode", "CodeGen", "Graph"]

@@ -1,0 +1,1 @@
+"""Parts of torch.export that other packages reach into."""

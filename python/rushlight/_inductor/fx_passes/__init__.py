@@ -1,0 +1,1 @@
+"""Passes of PyTorch's code generator."""
