@@ -474,6 +474,8 @@ def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, q
     """The quantized model of an observed one."""
     model = copy.deepcopy(graph_module)
     _Converting(model).run()
+    for name in _option(convert_custom_config, "preserved_attributes", ()) or ():
+        setattr(model, name, getattr(graph_module, name))
     return model
 
 

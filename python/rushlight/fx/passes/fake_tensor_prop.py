@@ -3,13 +3,11 @@ import rushlight as torch
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from rushlight.fx.node import map_aggregate
 
-from .shape_prop import _extract_tensor_metadata
-
 __all__ = ["FakeTensorProp"]
 
 
 class FakeTensorProp(torch.fx.Interpreter):
-    """propagate(*args): runs the graph on fake tensors and leaves node.meta["val"], and ["tensor_meta"] where there is a tensor."""
+    """propagate(*args): runs the graph on fake tensors and leaves node.meta["val"]."""
 
     def __init__(self, module, mode=None):
         super().__init__(module)
@@ -17,18 +15,9 @@ class FakeTensorProp(torch.fx.Interpreter):
 
     def run_node(self, n):
         result = super().run_node(n)
-        found = []
-
-        def note(x):
-            if isinstance(x, FakeTensor):
-                found.append(x)
-                return x.detach()
-            return x if isinstance(x, (int, float, bool)) else None
-        meta = map_aggregate(result, note)
+        meta = map_aggregate(result, lambda x: x.detach() if isinstance(x, FakeTensor) else x if isinstance(x, (int, float, bool)) else None)
         if meta is not None:
             n.meta["val"] = meta
-        if found:
-            n.meta["tensor_meta"] = map_aggregate(result, lambda x: _extract_tensor_metadata(x) if isinstance(x, torch.Tensor) else x)
         return result
 
     def propagate(self, *args):

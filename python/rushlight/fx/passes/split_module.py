@@ -57,7 +57,7 @@ class _Splitting:
         waits = {p.name: len(p.dependencies) for p in self.parts.values()}
         ready, order = [name for name, n in waits.items() if not n], []
         while ready:
-            name = ready.pop(0)
+            name = ready.pop()
             order.append(self.parts[name])
             for other in self.parts[name].dependents:
                 waits[other] -= 1
