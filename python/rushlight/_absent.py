@@ -14,7 +14,7 @@ _TABLE = {
     "quantization": ("it is not supported: quantize layer by layer, with torch.ao.quantization.prepare and convert", {
         "torch.ao.nn.quantized": "LSTM MultiheadAttention",
         "torch.ao.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
-        "torch.ao.quantization.quantize_fx": "convert_to_reference_fx",
+        "torch.ao.quantization.quantize_fx": "convert_to_reference_fx _convert_to_reference_decomposed_fx",
     }),
     "oneDNN's layouts": ("tensors in oneDNN's own layouts are not supported: operations choose them inside of a call", {
         "torch": "mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d",

@@ -46,7 +46,8 @@ TABLE = {
     "onnx.utils": "onnx: export is_in_onnx_export",
     "signal.windows.windows": "signal.windows: *",
     "testing._internal.inductor_utils": "= HAS_CPU=False HAS_CUDA=False HAS_GPU=False HAS_XPU=False HAS_TRITON=False HAS_MPS=False "
-                                        "HAS_CUDA_AND_TRITON=False HAS_GPU_AND_TRITON=False HAS_MULTIGPU=False GPU_TYPE='cuda'",
+                                        "HAS_CUDA_AND_TRITON=False HAS_GPU_AND_TRITON=False HAS_MULTIGPU=False GPU_TYPE='cuda'; "
+                                        "! there is no code generator: clone_preserve_strides_offset",
     "utils._cxx_pytree": "utils._pytree: *",
     "utils.bundled_inputs": "! " + _BUNDLED + ": augment_model_with_bundled_inputs bundle_inputs bundle_randn",
     _PIPES + ".callable": _PIPES + ": CollatorIterDataPipe MapperIterDataPipe",

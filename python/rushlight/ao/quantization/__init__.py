@@ -20,7 +20,7 @@ _LATER = {"fuse_modules": "fuse_modules fuse_modules_qat fuse_known_modules",
                                    "get_dynamic_quant_module_class no_observer_set DEFAULT_STATIC_QUANT_MODULE_MAPPINGS DEFAULT_QAT_MODULE_MAPPINGS "
                                    "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS get_default_float_to_quantized_operator_mappings get_quantized_operator"}
 _LATER = {name: home for home, names in _LATER.items() for name in names.split()}
-_MODULES = ("fake_quantize", "observer", "qconfig", "qconfig_mapping", "quant_type", "quantization_mappings", "quantize_fx", "stubs")
+_MODULES = ("backend_config", "fake_quantize", "fx", "utils", "observer", "qconfig", "qconfig_mapping", "quant_type", "quantization_mappings", "quantize_fx", "stubs")
 
 
 def default_eval_fn(model, calib_data):
