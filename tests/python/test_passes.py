@@ -78,6 +78,13 @@ def test_patterns_with_numbers_and_overlaps():
     assert found(pair, thrice) == [["relu_1"]] and found(pair, thrice, remove_overlapping_matches=False) == [["relu_1"], ["relu_2"]]
     with pytest.raises(ValueError, match="empty pattern"):
         SubgraphMatcher(fx.Graph())
+    dead = graph(torch.nn.ReLU())
+    with dead.inserting_before(dead.output_node()):
+        unused = dead.call_function(torch.add, (dead.output_node().args[0], 3))
+    with pytest.raises(AssertionError, match="dead code"):
+        SubgraphMatcher(dead)
+    dead.erase_node(unused)
+    assert unused.args == (None, 3) and len(SubgraphMatcher(dead).match(dead)) == 1
 
 
 def test_operators_are_compared_by_their_schemas():
@@ -113,6 +120,11 @@ def test_replacing_several_results_and_chains():
     m = symbolic_trace(twice)
     first, second = fx.subgraph_rewriter.replace_pattern_with_filters(m, lambda x, y: torch.relu(x + y), lambda x, y: torch.sigmoid(x) * y)
     assert second.nodes_map[next(n for n in second.nodes_map if n.name == "y")] in first.replacements
+    m = exported(lambda x: torch.relu(x + 1))
+    x = torch.randn(2, 6)
+    pattern, replacement = (torch.export.export(Function(f), (x,)).module() for f in (torch.relu, lambda x: torch.sigmoid(x) * 2))
+    made, = fx.subgraph_rewriter.replace_pattern_with_filters(m, pattern, replacement)      # whose guards are about their own inputs
+    assert [n.name for n in made.replacements] == ["sigmoid", "mul"] and torch.equal(m(x), torch.sigmoid(x + 1) * 2) and not hasattr(m, "_guards_fn")
     with pytest.raises(AssertionError, match="Placeholder count mismatch: 2 vs 1"):
         fx.replace_pattern(symbolic_trace(twice), lambda x, y: torch.relu(x + y), lambda x: torch.relu(x))
 

@@ -522,7 +522,8 @@ class Graph:
         # Whoever is walking over the node goes on from it.
         to_erase._erased = True
         self._len -= 1
-        to_erase._set_inputs((), {})
+        # Of its arguments only what is no node stays.
+        to_erase._set_inputs(map_arg(to_erase._args, lambda n: None), map_arg(to_erase._kwargs, lambda n: None))
 
     def inserting_before(self, n=None):
         """Context manager (or call): nodes are added before n (None: at the beginning)."""

@@ -47,7 +47,7 @@ def _take_attributes(gm, replacement):
     """The module has what the replacement's nodes name, too."""
     gm.delete_all_unused_submodules()
     for node in replacement.graph.nodes if isinstance(replacement, torch.fx.GraphModule) else ():
-        if node.op in ("call_module", "get_attr") and not torch.fx.graph_module._has_attr(gm, node.target):
+        if node.op in ("call_module", "get_attr") and not _is_guard(node) and not torch.fx.graph_module._has_attr(gm, node.target):
             torch.fx.graph_module._copy_attr(replacement, gm, node.target)
 
 
@@ -62,12 +62,20 @@ def _place_of(gm, match, inputs):
     return nodes[max(first, last_input + 1)]
 
 
+def _is_guard(node):
+    """Does a node compare an exported program's inputs with what was captured?"""
+    from rushlight.export._unlift import GuardsFn
+    owner = node.graph.owning_module
+    return node.op == "call_module" and owner is not None and isinstance(owner.get_submodule(node.target), GuardsFn)
+
+
 def _put_in(gm, source, match):
     """Replaces one match by the nodes of a graph; they come back, with the replaced nodes as new ones."""
     targets = [n for n in source.nodes if n.op == "placeholder"]
     if len(match.placeholder_nodes) != len(targets):
         raise AssertionError("Placeholder count mismatch: %d vs %d" % (len(match.placeholder_nodes), len(targets)))
     values = dict(zip(targets, match.placeholder_nodes))
+    values.update((n, None) for n in source.nodes if _is_guard(n))      # these are about the inputs of an exported replacement
     with gm.graph.inserting_before(_place_of(gm, match, match.placeholder_nodes)):
         result = gm.graph.graph_copy(source, values)
     results = []
@@ -79,7 +87,7 @@ def _put_in(gm, source, match):
     for node in reversed([n for n in gm.graph.nodes if n in inner]):
         if not node.users:
             gm.graph.erase_node(node)
-    return [values[n] for n in source.nodes if n.op not in ("placeholder", "output")], changed
+    return [values[n] for n in source.nodes if n.op not in ("placeholder", "output") and values[n] is not None], changed
 
 
 def _replace(gm, pattern, replacement, filters, ignore_literals, callback, node_name_match):

@@ -7,7 +7,8 @@ from rushlight import nn
 from . import fake_quantize as _fake
 from . import observer as _observer
 from .fake_quantize import FakeQuantize, FusedMovingAvgObsFakeQuantize
-from .observer import HistogramObserver, MovingAverageMinMaxObserver, NoopObserver, PlaceholderObserver, ReuseInputObserver
+from .observer import (HistogramObserver, MovingAverageMinMaxObserver, NoopObserver, PlaceholderObserver, ReuseInputObserver,  # noqa: F401
+                       per_channel_weight_observer_range_neg_127_to_127, weight_observer_range_neg_127_to_127)
 
 __all__ = ["QConfig", "QConfigDynamic", "default_qconfig", "default_debug_qconfig", "default_per_channel_qconfig", "default_dynamic_qconfig",
            "float16_dynamic_qconfig", "float16_static_qconfig", "per_channel_dynamic_qconfig", "float_qparams_weight_only_qconfig",

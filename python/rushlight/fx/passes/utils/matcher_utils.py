@@ -57,9 +57,8 @@ class SubgraphMatcher:
         self.pattern, self.match_output, self.match_placeholder = pattern, match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         for node in pattern.nodes:
-            if node.op != "output" and not node.users:
-                if node.op != "placeholder":
-                    raise AssertionError("SubgraphMatcher cannot be used with a pattern that has nodes without users: %s" % node)
+            if not node.users and not node.is_impure():
+                raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code: %s" % node)
         output = pattern.output_node()
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         self.pattern_returning_nodes = output.all_input_nodes
