@@ -116,9 +116,10 @@ def test_a_value_lives_as_long_as_its_references():
     out = outputs(3, """
 def main():
     box = rpc.remote("w1", Box, (5,))
-    for _ in range(200):  # more copies than a batch of weight can be halved
-        rpc.rpc_sync("w2", add, (1, 1), {}) if _ % 50 else rpc.rpc_sync("w2", keep, (box,))
-        rpc.rpc_sync("w1", value, (box,))
+    for _ in range(4):  # more copies than a batch of weight can be halved
+        rpc.rpc_sync("w2", keep, (box,))
+        for told in [rpc.rpc_async("w1", value, (box,)) for _ in range(50)]:
+            told.wait()
     del box
     time.sleep(0.6)
     print(rpc.rpc_sync("w1", kept))
