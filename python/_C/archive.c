@@ -66,16 +66,19 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     long long start = 0;
     int check = 1;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zLp:PyTorchFileReader", names, &from, &name, &start, &check)) return NULL;
-    reader *x = (reader *)type->tp_alloc(type, 0);
+    PyObject *whole = !PyObject_CheckBuffer(from) && PyObject_HasAttrString(from, "read") ? PyObject_CallMethod(from, "read", NULL) : py_ref(from); /* of a file object */
+    reader *x = whole ? (reader *)type->tp_alloc(type, 0) : NULL;
     rush_source s;
-    if (x && !open_source(x, from, name ? name : PyUnicode_Check(from) ? PyUnicode_AsUTF8(from) : NULL, start, &s)) {
+    if (x && !open_source(x, whole, name ? name : PyUnicode_Check(from) ? PyUnicode_AsUTF8(from) : NULL, start, &s)) {
         x->zip = rush_zip_open(s);
         if (x->zip) {
             x->zip->check = check;
+            Py_DECREF(whole);
             return (PyObject *)x;
         }
         py_raise();
     }
+    Py_XDECREF(whole);
     Py_XDECREF(x);
     return NULL;
 }
@@ -215,14 +218,16 @@ static PyObject *map_storage(PyObject *self, PyObject *args)
     return object;
 }
 
-/* get_storage_from_record(name, numel, dtype) -> a tensor of one dimension */
+/* get_storage_from_record(name, numel, dtype) -> a tensor of one dimension; what is no dtype, such as UntypedStorage, stands for bytes */
 static PyObject *get_storage_from_record(PyObject *self, PyObject *args)
 {
     PyObject *name, *dtype;
     long long numel;
     int d;
     if (!PyArg_ParseTuple(args, "ULO:get_storage_from_record", &name, &numel, &dtype)) return NULL;
-    if (py_to_dtype(dtype, &d) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "get_storage_from_record(): dtype expected, got %s", py_type_name(dtype));
+    int found = py_to_dtype(dtype, &d);
+    if (found < 0) return NULL;
+    if (!found) d = RUSH_U8;
     const rush_zip_entry *e = entry_of_size(self, name, numel * (long long)rush_dtypes[d].size);
     if (!e) return NULL;
     size_t mark = rush_scope_open();

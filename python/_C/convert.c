@@ -231,59 +231,39 @@ static PyObject *parse_to_function(PyObject *module, PyObject *const *args, Py_s
                          PyBool_FromLong(w.non_blocking), w.has_format ? py_memory_format(w.format) : py_ref(Py_None));
 }
 
-/* -1 and an exception unless every element of such a tensor lies within the storage; sizes come from files too. */
-static int within_storage(int ndim, const int64_t *size, const int64_t *stride, int64_t offset, int64_t item, const rush_storage *s)
-{
-    int64_t last = offset, bytes = 0;
-    bool empty = false, fits = offset >= 0;
-    for (int d = 0; d < ndim; ++d) {
-        if (size[d] < 0 || stride[d] < 0) return PyErr_SetString(PyExc_RuntimeError, "sizes and strides must not be negative"), -1;
-        empty |= size[d] == 0;
-    }
-    if (rush_numel_of(ndim, size) < 0) return py_raise_int();
-    for (int d = 0; d < ndim && !empty; ++d) {
-        int64_t span;
-        fits &= !__builtin_mul_overflow(size[d] - 1, stride[d], &span) && !__builtin_add_overflow(last, span, &last);
-    }
-    fits = fits && !__builtin_add_overflow(last, 1, &last) && !__builtin_mul_overflow(last, item, &bytes);
-    if (fits && (empty || (size_t)bytes <= s->nbytes)) return 0;
-    PyErr_Format(PyExc_RuntimeError, "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %lld requiring a storage size of %lld are out of bounds for storage of size %zu",
-                 rush_shape_text(ndim, size), rush_shape_text(ndim, stride), (long long)offset, (long long)item, fits ? (long long)bytes : -1LL, s->nbytes);
-    return -1;
-}
-
 /* set_(), set_(other), set_(storage, offset, size, stride): other memory in this tensor */
 static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"source", "storage_offset", "size", "stride", NULL};
     PyObject *source = NULL, *size = NULL, *stride = NULL;
-    long long offset = 0;
+    const long long unset = LLONG_MIN;
+    long long offset = unset;
     int64_t sizes[RUSH_MAXDIM], strides[RUSH_MAXDIM];
-    int ndim = 1, nstride = 0;
+    int ndim = 1, nstride = 1;
     rush_tensor *t = py_tensor_of(self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
     if (!rush_in_memory(t) || (source && py_is_tensor(source) && !rush_in_memory(py_tensor_of(source)))) return PyErr_Format(PyExc_NotImplementedError, "set_() of sparse tensors: they have no storage");
     /* What changes other tensors of the new storage does not change this one: its count goes on by itself. */
     if (rush_inplace_check(t, rush_wants_grad(t)) || (!t->version && rush_version_own(t, rush_version_of(t)))) return py_raise();
     if (t->ag && rush_wants_grad(t) && !(rush_now.mode & RUSH_MODE_NO_GRAD) && t->ag->fn) return PyErr_Format(PyExc_RuntimeError, "set_() of a tensor in a graph is not supported");
-    rush_storage *s = NULL;
+    if ((offset != unset) != (size != NULL)) return PyErr_Format(PyExc_TypeError, "set_(): a storage_offset and a size come together");
+    if (!size) offset = 0;
+    rush_storage *s = NULL, *made = NULL;
     if (!source) {
-        if (!(s = rush_storage_new(0, t->device))) return py_raise();
+        if (!(s = made = rush_storage_new(0, t->device))) return py_raise();
         sizes[0] = 0, strides[0] = 1;
-        rush_tensor_set_storage(t, s, 0);
-        rush_storage_drop(s);
     } else if (py_is_tensor(source)) {
         rush_tensor *from = py_tensor_of(source);
         if (from->dtype != t->dtype) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", rush_dtypes[from->dtype].name, rush_dtypes[t->dtype].name);
-        ndim = from->ndim;
+        ndim = nstride = from->ndim;
         memcpy(sizes, from->size, sizeof *sizes * ndim);
         memcpy(strides, from->stride, sizeof *strides * ndim);
+        if (size && !rush_contiguous(from)) return PyErr_Format(PyExc_RuntimeError, "passed in tensor to be used as storage must be contiguous");
         if (__builtin_add_overflow(offset, from->offset, &offset)) return PyErr_Format(PyExc_RuntimeError, "set_(): the storage offset is out of bounds");
         if (size && py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0) goto wrong;
         if (size && !stride) rush_strides_for(RUSH_CONTIGUOUS, nstride = ndim, sizes, strides);
         if (size && stride && py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0) goto wrong;
-        if (size && (nstride != ndim || !from->storage || within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, from->storage))) goto wrong;
-        rush_tensor_set_storage(t, from->storage, offset);
+        s = from->storage;
     } else {
         PyObject *untyped = py_getattr_quiet(source, "_untyped_storage");
         s = py_storage_of(untyped ? untyped : source);
@@ -291,15 +271,13 @@ static PyObject *set(PyObject *self, PyObject *args, PyObject *kwargs)
         if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be a Tensor or a storage, not %s", py_type_name(source));
         if (size && py_to_sizes(size, sizes, RUSH_MAXDIM, &ndim) <= 0) goto wrong;
         if (!size) sizes[0] = (int64_t)(s->nbytes / rush_dtypes[t->dtype].size) - offset;
-        if (stride) {
-            if (py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0 || nstride != ndim) goto wrong;
-        } else {
-            rush_strides_for(RUSH_CONTIGUOUS, ndim, sizes, strides);
-        }
-        if (within_storage(ndim, sizes, strides, offset, rush_dtypes[t->dtype].size, s)) return NULL;
-        rush_tensor_set_storage(t, s, offset);
+        if (!stride) rush_strides_for(RUSH_CONTIGUOUS, nstride = ndim, sizes, strides);
+        else if (py_to_sizes(stride, strides, RUSH_MAXDIM, &nstride) <= 0) goto wrong;
     }
-    if (rush_tensor_reshape_inplace(t, ndim, sizes, strides, offset)) return py_raise();
+    if (nstride != ndim) return PyErr_Format(PyExc_RuntimeError, "unequal size length (%d) and stride length (%d)", ndim, nstride);
+    int failed = rush_tensor_show(t, s, ndim, sizes, strides, offset);
+    if (made) rush_storage_drop(made);
+    if (failed) return py_raise();
     rush_version_bump(t);
     return py_ref(self);
 wrong:

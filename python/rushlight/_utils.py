@@ -62,7 +62,10 @@ _sparse_tensors_to_validate = []
 def _rebuild_tensor(storage, storage_offset, size, stride):
     untyped = getattr(storage, "_untyped_storage", storage)
     tensor = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
-    return tensor.set_(untyped, storage_offset, size, stride)
+    if untyped.device.type == "meta":
+        return tensor.set_(untyped, storage_offset, size, stride)
+    # Not set_() to these sizes: it would grow the storage, and sizes come from files.
+    return tensor.set_(untyped).as_strided_(size, stride, storage_offset)
 
 
 def get_tensor_metadata(tensor):

@@ -320,6 +320,34 @@ void rush_tensor_set_storage(rush_tensor *t, rush_storage *s, int64_t offset)
     t->offset = offset;
 }
 
+/* Grows s, as PyTorch does, until such a tensor lies within it. */
+static int hold(rush_storage *s, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    int64_t last = offset, numel = rush_numel_of(ndim, size);
+    bool over = false;
+    if (numel < 0) return -1;
+    RUSH_CHECK(offset >= 0, RUSH_RUNTIME_ERROR, "Tensor: invalid storage offset %lld", (long long)offset);
+    for (int d = 0; d < ndim; ++d) {
+        int64_t reach;
+        over |= stride[d] < 0 || __builtin_mul_overflow(size[d] - 1, stride[d], &reach) || __builtin_add_overflow(last, reach, &last);
+    }
+    over |= last >= INT64_MAX / 16;
+    RUSH_CHECK(!over || !numel, RUSH_RUNTIME_ERROR, "Storage size calculation overflowed with sizes=%s and strides=%s", rush_shape_text(ndim, size), rush_shape_text(ndim, stride));
+    size_t need = numel ? (size_t)(last + 1) * rush_dtypes[dtype].size : 0;
+    return need > s->nbytes ? rush_storage_resize(s, need) : 0;
+}
+
+int rush_tensor_show(rush_tensor *t, rush_storage *s, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    RUSH_CHECK(!s || rush_same_device(t->device, s->device), RUSH_RUNTIME_ERROR,
+               "Attempted to set the storage of a tensor on device \"%s\" to a storage on different device \"%s\".  This is no longer allowed; the devices must match.",
+               rush_device_text(t->device), rush_device_text(s->device));
+    RUSH_CHECK(s || !rush_numel_of(ndim, size), RUSH_NOT_IMPLEMENTED, "this tensor has no storage that could be shown");
+    if (s && hold(s, t->dtype, ndim, size, stride, offset)) return -1;
+    rush_tensor_set_storage(t, s, offset);
+    return rush_tensor_reshape_inplace(t, ndim, size, stride, offset);
+}
+
 rush_tensor *rush_tensor_over(rush_storage *s, rush_dtype dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     rush_tensor *t = rush_tensor_new(dtype, s->device, 1, (int64_t[]){0});

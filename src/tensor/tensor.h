@@ -105,7 +105,7 @@ RUSH_PY rush_tensor *rush_tensor_detach(const rush_tensor *);
 RUSH_PY rush_tensor *rush_tensor_of_number(rush_value, bool wrapped);
 RUSH_PY rush_tensor *rush_tensor_of_number_typed(rush_value, rush_dtype);
 /* Changes geometry in place (resize_, set_, t_()); storage is kept or grown. */
-RUSH_PY int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
+int rush_tensor_reshape_inplace(rush_tensor *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 int rush_tensor_resize(rush_tensor *, int ndim, const int64_t *size);
 /* A tensor over a storage of which the caller keeps its own reference; sizes and strides are believed. */
 RUSH_PY rush_tensor *rush_tensor_over(rush_storage *, rush_dtype, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
@@ -115,6 +115,7 @@ RUSH_PY void rush_tensor_refresh(rush_tensor *); /* numel and layout flags after
 RUSH_PY rush_storage *rush_storage_new(size_t nbytes, rush_device);            /* one reference, the caller's */
 RUSH_PY rush_storage *rush_storage_over(void *data, size_t nbytes, void (*release)(void *), void *owner);
 RUSH_PY int rush_storage_resize(rush_storage *, size_t nbytes);
+RUSH_PY int rush_tensor_show(rush_tensor *, rush_storage *, int ndim, const int64_t *size, const int64_t *stride, int64_t offset); /* grows the storage where it must */
 /* Keeps a storage whose memory somebody points to, at its place; and the end of that. */
 RUSH_PY rush_storage *rush_storage_lend(rush_storage *);
 RUSH_PY void rush_storage_unlend(rush_storage *);
@@ -182,7 +183,7 @@ bool rush_self_overlap(const rush_tensor *); /* two indices, one address (expand
 RUSH_PY int rush_dim_wrap(int64_t dim, int ndim);                 /* -1..: IndexError out of range; ndim 0 counts as 1 */
 int rush_broadcast(int n, const rush_tensor *const *ts, int *ndim, int64_t *size);
 int rush_broadcast_sizes(int na, const int64_t *a, int nb, const int64_t *b, int *ndim, int64_t *size);
-RUSH_PY int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
+int64_t rush_numel_of(int ndim, const int64_t *size);     /* checked; -1 */
 int64_t rush_size_times(int64_t a, int64_t b);                    /* of sizes of different tensors, or of arguments: checked; -1 */
 static inline bool rush_sizes_equal(int ndim, const int64_t *a, const int64_t *b) /* few numbers: a loop is quicker than memcmp */
 {

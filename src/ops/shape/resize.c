@@ -124,12 +124,10 @@ static int set_to(rush_tensor *self, const rush_tensor *source, int n, const int
 {
     RUSH_CHECK(self->dtype == source->dtype, RUSH_RUNTIME_ERROR, "Could not set tensor of type %s to a tensor of type %s",
                rush_dtype_name(source->dtype), rush_dtype_name(self->dtype));
-    RUSH_CHECK(rush_same_device(self->device, source->device), RUSH_RUNTIME_ERROR, "set_: the tensors must be on one device");
     RUSH_CHECK(rush_now.mode & RUSH_MODE_NO_GRAD || !rush_wants_grad(self), RUSH_RUNTIME_ERROR,
                "a leaf Variable that requires grad is being used in an in-place operation.");
     if (!self->version && rush_version_own(self, rush_version_of(self))) return -1; /* what changes source does not change self */
-    rush_tensor_set_storage(self, source->storage, offset);
-    if (rush_tensor_reshape_inplace(self, n, size, stride, offset)) return -1;
+    if (rush_tensor_show(self, source->storage, n, size, stride, offset)) return -1;
     rush_version_bump(self);
     return 0;
 }
@@ -145,28 +143,18 @@ static rush_op op_set_tensor = {
     .doc = "Makes self show the storage of source, as source does.", .run = set_tensor_run, .flags = RUSH_NO_GRAD,
 };
 
-/* Grows the storage where it is too small, as PyTorch does. */
 static int set_tensor_at_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *source = in[1].t;
-    int64_t stride[RUSH_MAXDIM], offset = I_(in[2]), last = 0, numel = rush_numel_of((int)in[3].n, in[3].ints);
+    int64_t stride[RUSH_MAXDIM];
+    int64_t offset = I_(in[2]);
     int n = (int)in[3].n;
-    if (numel < 0) return -1;
-    RUSH_CHECK(offset >= 0, RUSH_RUNTIME_ERROR, "Tensor: invalid storage offset %lld", (long long)offset);
+    if (rush_numel_of(n, in[3].ints) < 0) return -1; /* more dimensions than there may be, too */
+    RUSH_CHECK(rush_contiguous(in[1].t), RUSH_RUNTIME_ERROR, "passed in tensor to be used as storage must be contiguous");
+    RUSH_CHECK(!__builtin_add_overflow(offset, in[1].t->offset, &offset), RUSH_RUNTIME_ERROR, "set_: the storage offset is out of bounds");
     RUSH_CHECK(in[4].n == 0 || in[4].n == in[3].n, RUSH_RUNTIME_ERROR, "unequal size length (%d) and stride length (%u)", n, in[4].n);
     if (in[4].n) memcpy(stride, in[4].ints, sizeof *stride * n);
     else rush_strides_for(RUSH_CONTIGUOUS, n, in[3].ints, stride);
-    bool over = false;
-    for (int d = 0; d < n; ++d) {
-        int64_t reach;
-        over |= stride[d] < 0 || __builtin_mul_overflow(in[3].ints[d] - 1, stride[d], &reach) || __builtin_add_overflow(last, reach, &last);
-    }
-    over |= __builtin_add_overflow(last, offset, &last) || last >= INT64_MAX / 16;
-    RUSH_CHECK(!over || !numel, RUSH_RUNTIME_ERROR, "sizes %s with strides %s at %lld do not fit a storage", rush_shape_text(n, in[3].ints),
-               rush_shape_text(n, stride), (long long)offset);
-    size_t need = numel ? (size_t)(last + 1) * rush_dtypes[SELF->dtype].size : 0;
-    if (source->storage && need > source->storage->nbytes && rush_storage_resize(source->storage, need)) return -1;
-    return set_to(SELF, source, n, in[3].ints, stride, offset) ? -1 : rush_result(out, SELF);
+    return set_to(SELF, in[1].t, n, in[3].ints, stride, offset) ? -1 : rush_result(out, SELF);
 }
 
 static rush_op op_set_tensor_at = {
