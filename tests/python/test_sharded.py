@@ -81,6 +81,26 @@ if rank == 0:
     assert lines[4].startswith("RuntimeError aten.add.Tensor got mixed torch.Tensor and DTensor")
 
 
+def test_processes_leave_out_a_step_together():
+    program = """
+init()
+from rushlight.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+opt, scaler = torch.optim.SGD([p, q], lr=1.0), ShardedGradScaler("cpu", init_scale=4.0, growth_interval=2)
+for step in range(4):
+    opt.zero_grad()
+    loss = scaler.scale((p * (float("inf") if step == 1 and rank == 1 else 0.25)).sum())
+    if rank == 0 or step < 3:  # in the last step the other process has no gradients
+        loss.backward()
+    scaler.step(opt)
+    scaler.update()
+    print(p[0].item(), scaler.get_scale(), end=" ")
+print(q.grad)
+"""
+    with Ranks(2, program) as job:
+        assert job.outputs() == ["0.75 4.0 0.75 2.0 0.5 2.0 0.25 4.0 None\n", "0.75 4.0 0.75 2.0 0.5 2.0 0.5 4.0 None\n"]
+
+
 def test_states_of_models_in_pieces():
     """Whole and in pieces, and back into models in other pieces."""
     program = """

@@ -11,7 +11,7 @@ from . import _c10d  # noqa: F401
 globals().update(absent("Logger Reducer", ""))
 
 _SUBMODULES = frozenset(("algorithms", "tensor", "_tensor", "_composable", "_functional_collectives", "checkpoint", "device_mesh", "fsdp", "constants",
-                         "optim", "rpc", "nn", "autograd", "launcher", "distributed_c10d", "utils", "elastic", "pipelining", "remote_device", "run", "launch"))
+                         "optim", "rpc", "nn", "autograd", "launcher", "distributed_c10d", "utils", "elastic", "pipelining", "remote_device"))
 
 
 functions_first(__name__, "rendezvous")
@@ -19,6 +19,10 @@ functions_first(__name__, "rendezvous")
 
 def __getattr__(name):
     import importlib
+    import sys
+    put = sys.modules.get("torch.distributed." + name)  # by a program, in place of the file of that name
+    if put is not None:
+        return put
     if name == "_remote_device":
         return importlib.import_module(__name__ + ".remote_device")._remote_device
     if name == "GradBucket":

@@ -1,6 +1,4 @@
-"""Fully sharded parameters."""
-from ..._absent import absent
+"""Fully sharded parameters, under the names that they had before they were torch.distributed.fsdp."""
+from rushlight.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy  # noqa: F401
 
-globals().update(absent(
-    "FSDPModule MixedPrecisionPolicy OffloadPolicy CPUOffloadPolicy UnshardHandle",
-    "fully_shard register_fsdp_forward_method", "_composable.fsdp."))
+from .fully_shard import FSDPModule, fully_shard, register_fsdp_forward_method  # noqa: F401

@@ -1,6 +1,2 @@
-"""Fully sharded parameters."""
-from ..._absent import absent
-
-globals().update(absent(
-    "FSDPModule",
-    "fully_shard", "_composable.fsdp.fully_shard."))
+"""Fully sharded parameters, under the names that they had before they were torch.distributed.fsdp."""
+from rushlight.distributed.fsdp import FSDPModule, UnshardHandle, fully_shard, register_fsdp_forward_method  # noqa: F401
