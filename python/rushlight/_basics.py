@@ -123,7 +123,7 @@ def get_deterministic_debug_mode():
     return 0 if not _deterministic["mode"] else 1 if _deterministic["warn_only"] else 2
 
 
-_settings = {"matmul": "highest", "warn_always": False}
+_settings = {"matmul": "highest", "matmul_on_cuda": "none", "warn_always": False}
 
 
 def get_float32_matmul_precision():
@@ -136,6 +136,7 @@ def set_float32_matmul_precision(precision):
         warnings.warn("%s is not one of 'highest', 'high', or 'medium'; the current setting is left as it is" % (precision,))
         return
     _settings["matmul"] = precision
+    _settings["matmul_on_cuda"] = "ieee" if precision == "highest" else "tf32"
 
 
 def set_warn_always(b, /):

@@ -2,6 +2,7 @@
 import contextlib
 
 import rushlight as torch
+from rushlight._basics import _settings
 from rushlight.backends import _state
 
 __all__ = ["is_built", "cuFFTPlanCacheAttrContextProp", "cuFFTPlanCache", "cuFFTPlanCacheManager", "cuBLASModule",
@@ -52,18 +53,24 @@ class cuBLASModule:
     """torch.backends.cuda.matmul: switches of matrix products."""
 
     def __init__(self):
-        self.__dict__.update(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-                             allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False,
-                             fp32_precision="none")
+        self.__dict__.update(allow_fp16_reduced_precision_reduction=True,
+                             allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False)
 
     def __setattr__(self, name, value):
-        if name not in self.__dict__:
-            raise AttributeError("Unknown attribute " + name)
-        self.__dict__[name] = value
         if name == "allow_tf32":
             torch.set_float32_matmul_precision("high" if value else "highest")
+        elif name == "fp32_precision":
+            _settings["matmul_on_cuda"] = value
+        elif name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            raise AttributeError("Unknown attribute " + name)
 
     def __getattr__(self, name):
+        if name == "allow_tf32":
+            return torch.get_float32_matmul_precision() != "highest"
+        if name == "fp32_precision":
+            return _settings["matmul_on_cuda"]
         raise AttributeError("Unknown attribute " + name)
 
 
