@@ -171,7 +171,9 @@ FUNCTION(compare)
 {
     if (c->n != 2 || c->in[0].kind == SCRIPT_TENSOR || c->in[1].kind == SCRIPT_TENSOR) NOT_MINE;
     if (c->name[0] == 'e' || c->name[0] == 'n') {
-        int same = rush_script_same(c->in[0], c->in[1]);
+        /* x.shape == (2, 3): beside a list, a tuple is one. */
+        bool items = is_items(c->in[0]) && is_items(c->in[1]);
+        int same = items ? rush_script_same_items(c->in[0], c->in[1]) : rush_script_same(c->in[0], c->in[1]);
         return same < 0 ? -1 : give_bool(out, c->name[0] == 'e' ? same : !same);
     }
     int order = 0;

@@ -69,6 +69,7 @@ RUSH_PY int rush_script_dict_set(script_box *dict, script_value key, script_valu
 script_value *rush_script_dict_at(const script_box *dict, script_value key); /* NULL: not there */
 void rush_script_remove(script_box *list, size_t from, size_t n);
 int rush_script_same(script_value a, script_value b); /* 1, 0, or -1 and an error */
+int rush_script_same_items(script_value a, script_value b); /* of lists and tuples, whichever they are */
 int rush_script_order(script_value a, script_value b, int *less);
 double rush_script_double(script_value); /* of a number */
 int rush_script_truth(script_value); /* 1, 0, or -1 and an error */

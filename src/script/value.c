@@ -153,6 +153,16 @@ int rush_script_truth(script_value v)
     }
 }
 
+int rush_script_same_items(script_value a, script_value b)
+{
+    if (a.box->n != b.box->n) return 0;
+    for (size_t i = 0; i < a.box->n; ++i) {
+        int same = rush_script_same(a.box->item[i], b.box->item[i]);
+        if (same != 1) return same;
+    }
+    return 1;
+}
+
 int rush_script_same(script_value a, script_value b)
 {
     if (a.kind == SCRIPT_COMPLEX || b.kind == SCRIPT_COMPLEX)
@@ -168,13 +178,7 @@ int rush_script_same(script_value a, script_value b)
         rush_op *op = rush_op_find("equal");
         return !op || rush_call(op, in, &out) ? -1 : out.i != 0;
     }
-    case SCRIPT_LIST: case SCRIPT_TUPLE:
-        if (a.box->n != b.box->n) return 0;
-        for (size_t i = 0; i < a.box->n; ++i) {
-            int same = rush_script_same(a.box->item[i], b.box->item[i]);
-            if (same != 1) return same;
-        }
-        return 1;
+    case SCRIPT_LIST: case SCRIPT_TUPLE: return rush_script_same_items(a, b);
     case SCRIPT_DICT:
         if (a.box->n != b.box->n) return 0;
         for (size_t i = 0; i + 1 < a.box->n; i += 2) {

@@ -7,7 +7,7 @@ import rushlight as torch
 
 from .. import _jit_internal
 from . import _state, _types
-from ._compile import Compiler, Const, Method, Py, is_constant, is_own
+from ._compile import Compiler, Const, Method, Py, is_constant, is_own, plain
 from .frontend import NotSupportedError, Source
 
 
@@ -205,7 +205,7 @@ class Module:
         tensors = {n: "Tensor" for table in (m._parameters, m._buffers) for n, t in table.items() if t is not None}
         optional = [n for table in (m._parameters, m._buffers) for n, t in table.items() if n in self.annotations]
         for name, value in vars(m).items():
-            if not name.startswith("_") and name not in self.fields and name != "training" and (name in self.annotations or is_constant(value) or isinstance(value, torch.jit.Attribute)):
+            if not name.startswith("_") and name not in self.fields and name != "training" and (name in self.annotations or is_constant(plain(value)) or isinstance(value, torch.jit.Attribute)):
                 try:
                     self.field(name, value, RuntimeError)
                 except RuntimeError:

@@ -96,6 +96,13 @@ def is_constant(x):
     return isinstance(x, _NUMBERS) and not isinstance(x, enum.Enum) or type(x) in (tuple, list, torch.Size) and all(is_constant(v) for v in x)
 
 
+def plain(x):
+    """A list or tuple for what a program derives from them, at any depth."""
+    if isinstance(x, (tuple, list)) and not isinstance(x, torch.Size):
+        return (tuple if isinstance(x, tuple) else list)(plain(v) for v in x)
+    return x
+
+
 def wrapped(x):
     return Const(x) if is_constant(x) else Py(x)
 
