@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The test suites of packages built on PyTorch, under PyTorch and under rushlight: what passes there must pass here.
 
-    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N[:K]] [--again] [NAME[:ARGUMENT]...]
+    tests/suites.py CHECKOUTS [--keep FOLDER] [--part N[:K]] [--minutes M] [--ours] [--again] [NAME[:ARGUMENT]...]
 
 CHECKOUTS holds the repositories as owner+name. The Python that runs this has PyTorch, pytest with pytest-timeout, the
 packages (pip install --no-deps -e each checkout) and what their tests import. A suite runs under PyTorch once; FOLDER
 remembers the outcomes. Under rushlight run the tests that passed there, --again only those that have not passed here.
-ARGUMENT is one more for pytest (timm:--ignore=tests/test_models.py). --part 10 takes a tenth of the tests, chosen by their
-names, --part 10:1 to 10:9 the others. Every test starts from the same seeds; a process that dies or hangs fails the test that it was at, and another goes
-on after it. Ends with 1 if less than 99.5 % pass.
+ARGUMENT is one more for pytest (timm:tests/test_optim.py). --part 10 takes a tenth of the tests, chosen by their
+names, --part 10:1 to 10:9 the others. --minutes 8 takes the tests in a random order, as many as PyTorch runs in that time, and is gone on with
+when it is called again. --ours turns it round, for suites that take long: what passes here is not run under PyTorch, what fails is.
+Every test starts from the same seeds; a process that dies or hangs fails the test that it was at, and another goes on after it. Ends with 1 if less than 99.5 % pass.
 """
 import argparse
 import json
@@ -17,6 +18,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -27,7 +29,8 @@ SUITES = {
     "linear_operator": ("cornellius-gp+linear_operator", ".", ["test"]),
     "gpytorch": ("cornellius-gp+gpytorch", ".", ["test"]),
     "skorch": ("skorch-dev+skorch", ".", ["skorch/tests", "--no-cov"]),
-    "timm": ("huggingface+pytorch-image-models", ".", ["tests"]),
+    "timm": ("huggingface+pytorch-image-models", ".", ["tests", "--ignore=tests/test_models.py"]),
+    "timm_models": ("huggingface+pytorch-image-models", ".", ["tests/test_models.py"]),
     "geometric": ("pyg-team+pytorch_geometric", ".", ["test"]),
     "torchmetrics": ("Lightning-AI+torchmetrics", "tests", ["unittests", "-m", "not DDP"]),
     "torchdiffeq": ("rtqichen+torchdiffeq", "tests", ["-c", "/dev/null", "--rootdir=.", "api_tests.py", "event_tests.py", "gradient_tests.py", "norm_tests.py", "odeint_tests.py"]),
@@ -64,7 +67,8 @@ def pytest_collection_modifyitems(config, items):
     part, which = plan["part"]
     chosen = [item for item in items if _name(item.nodeid) not in done and (_name(item.nodeid) in only if only is not None else zlib.crc32(item.nodeid.encode()) % part == which)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+    items[:] = sorted(chosen, key=lambda item: zlib.crc32(b"order" + item.nodeid.encode())) if plan["until"] else chosen
+    config.until = plan["until"]
 
 
 def _note(**line):
@@ -80,6 +84,8 @@ def pytest_runtest_setup(item):
     import random
     import numpy
     import torch
+    if item.config.until and time.time() > item.config.until:
+        item.session.shouldstop = "the time is over"  # after this test
     random.seed(0)
     numpy.random.seed(0)
     torch.manual_seed(0)
@@ -104,8 +110,10 @@ def outcomes(path):
     return found
 
 
-def run(name, checkouts, results, only, part, stand_in):
-    """Run a suite to its end, through as many processes as it takes, adding to the file of results."""
+def run(name, checkouts, results, only, part, stand_in, until=None):
+    """Run a suite to its end or until a time, through as many processes as it takes, adding to the file of results what it doesn't hold yet."""
+    if only == []:
+        return
     suite, _, more = name.partition(":")
     repository, folder, arguments = SUITES[suite]
     program = [sys.executable, *(["-m", "rushlight"] if stand_in else []), "-m", "pytest", *arguments, *([more] if more else []), *(a.replace("%d", str(SECONDS)) for a in ALWAYS)]
@@ -116,9 +124,9 @@ def run(name, checkouts, results, only, part, stand_in):
     path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
            "EINOPS_TEST_BACKENDS": "numpy,torch", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
-    here = set()
+    here = {test for test, line in outcomes(results).items() if line["outcome"] != "started"}
     while True:
-        pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part}))
+        pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part, "until": until}))
         size = results.stat().st_size if results.exists() else 0
         with open(str(results) + ".log", "a") as log:
             code = subprocess.run(program, cwd=checkouts / repository / folder, env=env, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).returncode
@@ -131,6 +139,8 @@ def run(name, checkouts, results, only, part, stand_in):
                 f.write(json.dumps({"id": lines[-1]["id"], "outcome": "failed", "seconds": 0, "why": "the process ended with %d" % code}) + "\n")
         elif code in (0, 1, 5):
             return
+        if until and time.time() > until:
+            return
 
 
 def main():
@@ -139,24 +149,35 @@ def main():
     cli.add_argument("names", nargs="*")
     cli.add_argument("--keep", type=pathlib.Path, default=ROOT / "build" / "suites")
     cli.add_argument("--part", type=lambda text: [int(n) for n in (text + ":0").split(":")[:2]], default=[1, 0])
+    cli.add_argument("--minutes", type=float)
+    cli.add_argument("--ours", action="store_true")
     cli.add_argument("--again", action="store_true")
     args = cli.parse_intermixed_args()
-    keep, short = args.keep.resolve(), 0
+    keep, checkouts, short = args.keep.resolve(), args.checkouts.resolve(), 0
     keep.mkdir(parents=True, exist_ok=True)
     for name in args.names or SUITES:
-        files = "%s.%d_%d" % (re.sub(r"\W", "_", name), *args.part)
-        theirs, ours = keep / (files + ".torch"), keep / (files + ".rushlight")
-        if not theirs.exists():
-            run(name, args.checkouts.resolve(), theirs.with_suffix(".partial"), None, args.part, False)
-            theirs.with_suffix(".partial").rename(theirs)
-        passes = [test for test, line in outcomes(theirs).items() if line["outcome"] == "passed"]
-        if not args.again:
+        files = "%s.%d_%d%s" % (re.sub(r"\W", "_", name), *args.part, "_ours" if args.ours else "")
+        theirs, ours, partial = (keep / (files + end) for end in (".torch", ".rushlight", ".partial"))
+        until = args.minutes and time.time() + 60 * args.minutes
+        if not args.again and not args.minutes:
             ours.unlink(missing_ok=True)
-        before = outcomes(ours)
-        # What is run again is judged anew: the file keeps only what passed.
-        kept = {test: line for test, line in before.items() if line["outcome"] == "passed"}
+        # What is run again is judged anew: the file keeps only what passed, or what was not wrong.
+        kept = {test: line for test, line in outcomes(ours).items() if line["outcome"] == "passed" or args.ours and line["outcome"] not in ("started", *["failed"] * args.again)}
         ours.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
-        run(name, args.checkouts.resolve(), ours, [test for test in passes if test not in kept], args.part, True)
+        if args.ours:
+            run(name, checkouts, ours, None, args.part, True, until)
+            run(name, checkouts, theirs, [test for test, line in outcomes(ours).items() if line["outcome"] == "failed"], args.part, False)
+            there = {**outcomes(theirs), **{test: line for test, line in outcomes(ours).items() if line["outcome"] == "passed"}}
+        else:
+            if not theirs.exists() or args.minutes:
+                if theirs.exists():
+                    theirs.rename(partial)
+                run(name, checkouts, partial, None, args.part, False, until)
+                partial.rename(theirs)
+            there = outcomes(theirs)
+        passes = [test for test, line in there.items() if line["outcome"] == "passed"]
+        if not args.ours:
+            run(name, checkouts, ours, [test for test in passes if test not in kept], args.part, True)
         here = outcomes(ours)
         failed = [test for test in passes if here.get(test, {}).get("outcome") != "passed"]
         for test in failed:
