@@ -42,7 +42,7 @@ SUITES = {
     "x_transformers": ("lucidrains+x-transformers", ".", ["tests"]),
     "vector_quantize": ("lucidrains+vector-quantize-pytorch", ".", ["tests"]),
     "kornia": ("kornia+kornia", ".", ["tests"]),
-    "pyro": ("pyro-ppl+pyro", ".", ["tests"]),
+    "pyro": ("pyro-ppl+pyro", ".", ["tests", "--ignore=tests/test_examples.py"]),
     "botorch": ("pytorch+botorch", ".", ["test"]),
     "captum": ("pytorch+captum", ".", ["tests"]),
     "fabric": ("Lightning-AI+pytorch-lightning", "tests", ["tests_fabric"]),

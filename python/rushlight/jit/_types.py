@@ -79,7 +79,7 @@ def of_value(x, classes):
     if isinstance(x, tuple):
         if is_named_tuple(type(x)):
             return classes(type(x))
-        return f"Tuple[{', '.join(of_value(v, classes) for v in x)}]" if x else "Tuple[()]"
+        return f"Tuple[{', '.join(of_value(v, classes) for v in x)}]" if tuple.__len__(x) else "Tuple[()]"
     if isinstance(x, list):
         return f"List[{_common([of_value(v, classes) for v in x])}]"
     if isinstance(x, dict) and x:

@@ -19,10 +19,53 @@ def run(command):
     return done.returncode, done.stdout.decode(errors="replace").strip(), done.stderr.decode(errors="replace").strip()
 
 
-def _first_match(command, pattern):
-    status, output, _ = run(command)
-    found = re.search(pattern, output)
-    return found.group(1) if status == 0 and found else None
+# ---- what packages ask for by themselves; run_lambda is run(), or does what it does ----
+
+def run_and_read_all(run_lambda, command):
+    """What a command prints; None if it fails."""
+    status, output, _ = run_lambda(command)
+    return output if status == 0 else None
+
+
+def run_and_parse_first_match(run_lambda, command, regex):
+    found = re.search(regex, run_and_read_all(run_lambda, command) or "")
+    return found.group(1) if found else None
+
+
+def run_and_return_first_line(run_lambda, command):
+    output = run_and_read_all(run_lambda, command)
+    return None if output is None else output.split("\n")[0]
+
+
+def get_platform():
+    return "linux" if sys.platform.startswith("linux") else sys.platform
+
+
+def get_cpu_info(run_lambda):
+    """What the system says about its processors, a line for each thing."""
+    status, output, errors = run_lambda("lscpu" if get_platform() == "linux" else "sysctl -n machdep.cpu.brand_string")
+    return output if status == 0 else errors
+
+
+def get_gcc_version(run_lambda):
+    return run_and_parse_first_match(run_lambda, "gcc --version", r"gcc (.*)")
+
+
+def get_clang_version(run_lambda):
+    return run_and_parse_first_match(run_lambda, "clang --version", r"clang version (.*)")
+
+
+def get_cmake_version(run_lambda):
+    return run_and_parse_first_match(run_lambda, "cmake --version", r"cmake (.*)")
+
+
+def get_nvidia_driver_version(run_lambda):
+    return run_and_parse_first_match(run_lambda, "nvidia-smi", r"Driver Version: (.*?) ")
+
+
+def get_gpu_info(run_lambda):
+    """The graphics cards, a line for each; None: there are none, or they cannot be asked."""
+    return re.sub(r" \(UUID: .*?\)", "", run_and_read_all(run_lambda, "nvidia-smi -L") or "") or None
 
 
 def get_pip_packages():
@@ -65,12 +108,12 @@ def get_engines():
 
 def get_env_info():
     import rushlight as torch
-    cpu = _first_match("lscpu", r"Model name:\s*(.*)") or platform.processor()
+    cpu = run_and_parse_first_match(run, "lscpu", r"Model name:\s*(.*)") or platform.processor()
     return SystemEnv(
         torch_version="%s (rushlight %s)" % (torch.version.__version__, torch.version.rushlight),
         is_debug_build="False", cuda_compiled_version=torch.version.cuda,
-        gcc_version=_first_match("gcc --version", r"gcc (.*)"), clang_version=_first_match("clang --version", r"(.*)"),
-        cmake_version=_first_match("cmake --version", r"cmake (.*)"), os=platform.platform(),
+        gcc_version=get_gcc_version(run), clang_version=get_clang_version(run),
+        cmake_version=get_cmake_version(run), os=platform.platform(),
         libc_version="-".join(platform.libc_ver()), python_version=sys.version.replace("\n", " "),
         python_platform=platform.platform(), is_cuda_available=str(torch.cuda.is_available()),
         cuda_runtime_version=None, nvidia_gpu_models=None, cpu_info="%s x %s" % (os.cpu_count(), cpu),
