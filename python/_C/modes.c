@@ -198,6 +198,7 @@ static PyObject *set_autocast_dtype(PyObject *module, PyObject *const *args, Py_
     if (d < 0) return NULL;
     if (!py_to_dtype(args[1], &dtype)) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): a dtype was expected, not %s", py_type_name(args[1]));
     rush_autocast_dtype_set(d, dtype);
+    if (rush_failed()) return py_raise();
     Py_RETURN_NONE;
 }
 

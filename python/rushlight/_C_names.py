@@ -3,6 +3,7 @@
 The extension's module finds them here when it has no such name of its own.
 """
 import enum
+import sys
 
 from rushlight import _C
 
@@ -178,6 +179,18 @@ _opaque("Value Graph Node Block Use Argument FunctionSchema ScriptModule ScriptM
         "CompilationUnit Code CallStack Future Await TracingState GraphExecutorState Gradient DeepCopyMemoTable "
         "AliasDb ErrorReport LiteScriptModule PyTorchFileReader PyTorchFileWriter SymIntNode SymFloatNode LoggerBase NoopLogger "
         "LockingLogger StaticModule OperatorInfo _TensorBase")
+
+_state = object.__new__(TracingState)  # noqa: F821
+
+
+def _is_tracing():
+    jit = sys.modules.get("rushlight.jit")
+    return jit is not None and jit.is_tracing()
+
+
+def _get_tracing_state():
+    """Something while torch.jit.trace() records, None otherwise."""
+    return _state if _is_tracing() else None
 
 
 class JitType:

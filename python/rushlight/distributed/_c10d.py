@@ -14,7 +14,7 @@ from .distributed_c10d import (AllreduceOptions, BarrierOptions, BroadcastOption
 def _trace(collectives, only_active):
     """What the flight recorder remembers, and the groups that it is about."""
     trace = json.loads(_C._dist_recorded(collectives, only_active))
-    trace["pg_config"] = {g.group_name: {"name": g.group_name, "desc": g.group_desc, "ranks": str(g._ranks)} for g in _world.groups}
+    trace["pg_config"] = {g.group_name: {"name": g.group_name, "desc": g.group_desc, "ranks": str(g._ranks)} for g in _world.pg_map}
     trace["pg_status"] = {}
     for e in trace["entries"]:
         status = trace["pg_status"].setdefault(e["process_group"][0], {f"last_{what}_collective": -1 for what in ("enqueued", "started", "completed")})

@@ -215,14 +215,19 @@ class GroupMember(metaclass=_GroupMeta):
     NON_GROUP_MEMBER = -100
 
 
+_pg_map = {}  # group -> its backend's name and its store, in the order in which they were made
+
+
 class _World:
     """The groups of this process."""
 
     def __init__(self):
+        self.pg_map = _pg_map
         self.clear()
 
     def clear(self):
-        self.default_pg, self.groups, self.count = None, [], 0
+        self.default_pg, self.count = None, 0
+        _pg_map.clear()
 
 
 _world = _World()
@@ -379,14 +384,14 @@ def _get_pg_default_device(group=None):
 
 
 def _resolve_process_group(name):
-    for g in _world.groups:
+    for g in _pg_map:
         if g.group_name == name:
             return g
     raise ValueError(f"Could not resolve the process group registered under the name {name}")
 
 
 def _find_pg_by_ranks_and_tag(tag, ranks):
-    return next((g for g in _world.groups if g._ranks == list(ranks)), None)
+    return next((g for g in _pg_map if g._ranks == list(ranks)), None)
 
 
 # ---- making groups ----
@@ -413,7 +418,7 @@ def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None):
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
     made = _C._Group(store, rank, len(ranks), str(engine), name, timeout.total_seconds(), parent)
     whole = ProcessGroup(made, rank, ranks, str(engine if shown == Backend.UNDEFINED else shown), name, store, timeout, desc)
-    _world.groups.append(whole)
+    _pg_map[whole] = whole._backend_name, store
     return whole
 
 
@@ -448,13 +453,13 @@ def destroy_process_group(group=None):
     if group is None and _world.default_pg is None:
         raise ValueError("Invalid process group specified or has been destroyed.")
     if group is None or group is _world.default_pg:
-        for g in reversed(_world.groups):
+        for g in reversed(list(_pg_map)):
             g._group.destroy()
         _world.clear()
     else:
-        if group not in _world.groups:
+        if group not in _pg_map:
             raise ValueError("Invalid process group specified or has been destroyed.")
-        _world.groups.remove(group)
+        del _pg_map[group]
         group._group.destroy()
 
 
@@ -473,7 +478,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         return GroupMember.NON_GROUP_MEMBER
     name = str(_world.count)
     if use_local_synchronization:  # only members count, so the name is made of them
-        name = hashlib.sha1("_".join(map(str, ranks)).encode()).hexdigest() + "_" + str(sum(g._ranks == ranks for g in _world.groups))
+        name = hashlib.sha1("_".join(map(str, ranks)).encode()).hexdigest() + "_" + str(sum(g._ranks == ranks for g in _pg_map))
     _world.count += 1
     if world.rank() not in ranks:
         return GroupMember.NON_GROUP_MEMBER
