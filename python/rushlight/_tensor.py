@@ -43,13 +43,8 @@ class Tensor(_C.TensorBase):
             if self.is_sparse or self.layout is not _C.strided or self.is_quantized or self.device.type == "meta":
                 new = self.clone()
             else:
-                storage = copy.deepcopy(self.untyped_storage(), memo) if id(self.untyped_storage()) in memo else None
-                if storage is None:
-                    storage = self.untyped_storage().clone()
-                    memo[id(self.untyped_storage())] = storage
-                    memo.setdefault("_rushlight_kept", []).append(self.untyped_storage())
                 new = self.new_empty([])
-                new.set_(storage, self.storage_offset(), self.size(), self.stride())
+                new.set_(copy.deepcopy(self.untyped_storage(), memo), self.storage_offset(), self.size(), self.stride())
                 if self.is_conj():
                     new = new.conj()
             if type(self) is not Tensor:
@@ -57,10 +52,9 @@ class Tensor(_C.TensorBase):
             if self.requires_grad:
                 new.requires_grad_()
             if self.grad is not None:
-                new.grad = self.grad.__deepcopy__(memo)
+                new.grad = copy.deepcopy(self.grad, memo)
             for key, value in self.__dict__.items():
-                if key != "_rushlight_kept":
-                    new.__dict__[key] = copy.deepcopy(value, memo)
+                new.__dict__[key] = copy.deepcopy(value, memo)
         memo[id(self)] = new
         return new
 

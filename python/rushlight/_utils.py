@@ -59,13 +59,16 @@ class ExceptionWrapper:
 _sparse_tensors_to_validate = []
 
 
-def _rebuild_tensor(storage, storage_offset, size, stride):
-    untyped = getattr(storage, "_untyped_storage", storage)
-    tensor = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
+def _over(untyped, dtype, storage_offset, size, stride):
+    """A tensor that shows a storage, which must hold it: set_() to these sizes would make the storage grow, and sizes come from files."""
+    tensor = torch.empty((0,), dtype=dtype, device=untyped.device)
     if untyped.device.type == "meta":
         return tensor.set_(untyped, storage_offset, size, stride)
-    # Not set_() to these sizes: it would grow the storage, and sizes come from files.
     return tensor.set_(untyped).as_strided_(size, stride, storage_offset)
+
+
+def _rebuild_tensor(storage, storage_offset, size, stride):
+    return _over(getattr(storage, "_untyped_storage", storage), storage.dtype, storage_offset, size, stride)
 
 
 def get_tensor_metadata(tensor):
@@ -100,9 +103,7 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
 
 
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
-    untyped = getattr(storage, "_untyped_storage", storage)
-    tensor = torch.empty((0,), dtype=dtype, device=untyped.device)
-    tensor.set_(untyped, storage_offset, size, stride)
+    tensor = _over(getattr(storage, "_untyped_storage", storage), dtype, storage_offset, size, stride)
     return _finish(tensor, requires_grad, backward_hooks, metadata)
 
 
@@ -182,8 +183,7 @@ def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, re
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}.get(storage.dtype)
     if integers is None:
         raise NotImplementedError("quantized tensors of %s are not supported" % storage.dtype)
-    untyped = getattr(storage, "_untyped_storage", storage)
-    tensor = torch.empty(0, dtype=integers, device=untyped.device).set_(untyped, storage_offset, size, stride)
+    tensor = _over(getattr(storage, "_untyped_storage", storage), integers, storage_offset, size, stride)
     scheme = quantizer_params[0]
     if scheme == torch.per_tensor_affine:
         tensor = torch._quantized_over(tensor, quantizer_params[1], quantizer_params[2])

@@ -1,5 +1,6 @@
 """Tensors as Python objects: identity, garbage collection, references that must not leak, threads, memory shared with NumPy."""
 import contextlib
+import copy
 import gc
 import os
 import signal
@@ -363,3 +364,28 @@ def test_backwards_of_shared_leaves_wait_for_each_other():
     for t in threads:
         t.join(60)
     assert w.grad.tolist() == [800.0] * 4
+
+
+def test_copies_of_a_module_share_nothing_while_threads_run():
+    """What was copied is remembered by the id of an object, which must live on until the end: another thread's might come to lie in its place."""
+    ended, kept, before = threading.Event(), [], sys.getswitchinterval()
+
+    def make_storages():
+        while not ended.is_set():
+            kept.append(torch.empty(0).untyped_storage())
+            del kept[:-50]
+    others = [threading.Thread(target=make_storages) for _ in range(2)]
+    module = torch.nn.Sequential(*(torch.nn.BatchNorm1d(4) for _ in range(5)))
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in others:
+            thread.start()
+        for _ in range(300):
+            copied = copy.deepcopy(module)
+            storages = [t.untyped_storage().data_ptr() for t in (*copied.buffers(), *copied.parameters())]
+            assert len(set(storages)) == len(storages)
+    finally:
+        ended.set()
+        sys.setswitchinterval(before)
+        for thread in others:
+            thread.join()
