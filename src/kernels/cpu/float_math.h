@@ -216,7 +216,7 @@ INLINE float float_log1p(float x)
 {
     const float_bits y = {.f = 1 + x};
     const uint32_t k = exponent_of(y);
-    const int32_t down = 0x3f800000 - (int32_t)k;
+    const int32_t down = (int32_t)(0x3f800000 - k);
     const float_bits m = {.u = y.u - k}, scale = {.i = down < 0 ? 0 : down}; /* 2^-n, which large numbers do not need */
     const float f = m.f - 1, lost = (x - (y.f - 1)) * scale.f, v = f + lost;
     const float r = __builtin_copysignf(log_sum(f, (float)(int32_t)k, log_series(v, lost)), x);
@@ -307,7 +307,7 @@ typedef struct hyperbolic {
 INLINE hyperbolic hyperbolic_of(float a)
 {
     const float_bits t = {.f = STEP(a, 1.44269504f, FLOAT_SHIFT)}, up = {.u = (t.u << 23) + 0x3e800000};
-    const int32_t least = 0x3e800000 - (int32_t)(t.u << 23);
+    const int32_t least = (int32_t)(0x3e800000 - (t.u << 23));
     const float_bits down = {.i = least < 0 ? 0 : least};
     const float n = t.f - FLOAT_SHIFT, z = STEP(n, -LN2_LONG, a), less = n * LN2_REST, r = z - less, u = r * r;
     float s = 0.00836671796f, c = 0.00139330898f;
