@@ -93,32 +93,23 @@ INLINE float scaled_far(float x, float p, uint32_t k, float none, float low, flo
 }
 
 INLINE bool ordinary_exp(float x) { return (x > -87) & (x < 88.5f); }
-INLINE float plain_exp(float x)
-{
-    uint32_t k;
-    const float p = exp_fraction(x, &k);
-    return scaled(p, k);
-}
-INLINE float float_exp(float x)
-{
-    uint32_t k;
-    const float p = exp_fraction(x, &k);
-    return scaled_far(x, p, k, -104, -87, 88.7228317f);
-}
-
 INLINE bool ordinary_exp2(float x) { return (x > -126) & (x < 128); }
-INLINE float plain_exp2(float x)
-{
-    uint32_t k;
-    const float p = exp2_fraction(x, &k);
-    return scaled(p, k);
-}
-INLINE float float_exp2(float x)
-{
-    uint32_t k;
-    const float p = exp2_fraction(x, &k);
-    return scaled_far(x, p, k, -151, -126, 127.999992f);
-}
+#define EXPONENTIAL(name, none, low, high)                                                                \
+    INLINE float plain_##name(float x)                                                                    \
+    {                                                                                                     \
+        uint32_t k;                                                                                       \
+        const float p = name##_fraction(x, &k);                                                           \
+        return scaled(p, k);                                                                              \
+    }                                                                                                     \
+    INLINE float float_##name(float x)                                                                    \
+    {                                                                                                     \
+        uint32_t k;                                                                                       \
+        const float p = name##_fraction(x, &k);                                                           \
+        return scaled_far(x, p, k, none, low, high);                                                      \
+    }
+EXPONENTIAL(exp, -104, -87, 88.7228317f)
+EXPONENTIAL(exp2, -151, -126, 127.999992f)
+#undef EXPONENTIAL
 
 INLINE float float_expm1(float x)
 {
