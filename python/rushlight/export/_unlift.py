@@ -8,6 +8,7 @@ from rushlight.fx.traceback import NodeSource, NodeSourceAction
 from rushlight.utils import _pytree as pytree
 
 from .graph_signature import ConstantArgument, InputKind, OutputKind
+from .unflatten import _assign_attr, _AttrKind
 
 _COPIED, _UNLIFTED = "ExportedProgram.module()", "ExportedProgram.module().unlift()"
 
@@ -67,24 +68,13 @@ class _InOrder:
         raise ValueError("Trying to flatten user inputs with exported input tree spec: \n%s\nbut actually got inputs with tree spec of: \n%s" % (self.in_spec, spec))
 
 
-def _found(module, path):
-    """What the module calls "a.b.weight", or None."""
-    for name in path.split("."):
-        module = getattr(module, name, None)
-    return module
-
-
 def _place(root, spec, tensor):
-    """Gives a module the tensor "a.b.weight", with modules between."""
-    *path, last = spec.target.split(".")
-    for name in path:
-        if not hasattr(root, name):
-            root.add_module(name, torch.nn.Module())
-        root = getattr(root, name)
+    """Gives a module the tensor "a.b.weight"."""
     if spec.kind is InputKind.PARAMETER:
-        root.register_parameter(last, tensor if isinstance(tensor, torch.nn.Parameter) else torch.nn.Parameter(tensor, requires_grad=tensor.requires_grad))
+        parameter = tensor if isinstance(tensor, torch.nn.Parameter) else torch.nn.Parameter(tensor, requires_grad=tensor.requires_grad)
+        _assign_attr(parameter, root, spec.target, _AttrKind.PARAMETER)
     else:
-        root.register_buffer(last, tensor, persistent=spec.kind is InputKind.BUFFER and spec.persistent is not False)
+        _assign_attr(tensor, root, spec.target, _AttrKind.BUFFER, persistent=spec.kind is InputKind.BUFFER and spec.persistent is not False)
 
 
 def _came_from(made, node, graph, unlifted):

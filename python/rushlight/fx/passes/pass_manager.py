@@ -3,6 +3,8 @@ import logging
 from functools import wraps
 from inspect import unwrap
 
+from rushlight.fx.passes.infra.pass_manager import _Scheduled
+
 __all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint", "these_before_those_pass_constraint"]
 
 logger = logging.getLogger("torch.fx.passes.pass_manager")
@@ -63,23 +65,17 @@ def these_before_those_pass_constraint(these, those):
     return lambda a, b: not (unwrap(a) == those and unwrap(b) == these)
 
 
-class PassManager:
+class PassManager(_Scheduled):
     """Runs passes in their order, which constraints may forbid."""
+    _check = staticmethod(_validate_pass_schedule_constraint)
+    validate = _Scheduled._validate
 
     def __init__(self, passes=None, constraints=None):
-        self.passes, self.constraints, self._validated = passes or [], constraints or [], False
+        super().__init__(passes, constraints)
 
     @classmethod
     def build_from_passlist(cls, passes):
         return cls(passes)
-
-    def add_pass(self, _pass):
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint):
-        self.constraints.append(constraint)
-        self._validated = False
 
     def remove_pass(self, _passes):
         """Takes out the passes of these names."""
@@ -89,13 +85,6 @@ class PassManager:
     def replace_pass(self, _target, _replacement):
         self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
         self._validated = False
-
-    def validate(self):
-        """Raises an error where the order of the passes breaks a constraint."""
-        if not self._validated:
-            for constraint in self.constraints:
-                _validate_pass_schedule_constraint(constraint, self.passes)
-            self._validated = True
 
     def __call__(self, source):
         self.validate()

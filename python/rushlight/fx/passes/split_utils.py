@@ -5,7 +5,7 @@ import operator
 from typing import Optional
 
 import rushlight as torch
-from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.graph_module import GraphModule, _get_attr, _has_attr
 from rushlight.fx.passes.tools_common import CALLABLE_NODE_OPS, is_node_output_tensor
 from rushlight.fx.passes.utils import HolderModule, lift_subgraph_as_module
 
@@ -14,11 +14,7 @@ __all__ = ["getattr_recursive", "setattr_recursive", "Component", "split_by_tags
 
 def getattr_recursive(obj, name):
     """What "a.b.c" is, or None."""
-    for part in name.split("."):
-        if not hasattr(obj, part):
-            return None
-        obj = getattr(obj, part)
-    return obj
+    return _get_attr(obj, name) if _has_attr(obj, name) else None
 
 
 def setattr_recursive(obj, attr, value):

@@ -59,13 +59,12 @@ def this_before_that_pass_constraint(this, that):
     return lambda a, b: not (a == that and b == this)
 
 
-class PassManager:
-    """Runs passes `steps` times, or until none changes anything; between them, if asked, and at the end checks of the module."""
+class _Scheduled:
+    """Passes, and constraints of their order."""
+    _check = staticmethod(_validate_pass_schedule_constraint)
 
-    def __init__(self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False):
-        self.passes, self.constraints, self.steps = passes or [], constraints or [], steps or 1
-        self._validated, self._checks = False, None
-        self.run_checks_after_each_pass, self.suppress_check_failures = run_checks_after_each_pass, suppress_check_failures
+    def __init__(self, passes, constraints):
+        self.passes, self.constraints, self._validated = passes or [], constraints or [], False
 
     def add_pass(self, _pass):
         self.passes.append(_pass)
@@ -75,12 +74,23 @@ class PassManager:
         self.constraints.append(constraint)
         self._validated = False
 
-    def validate_constraints(self):
+    def _validate(self):
         """Raises an error where the order of the passes breaks a constraint."""
         if not self._validated:
             for constraint in self.constraints:
-                _validate_pass_schedule_constraint(constraint, self.passes)
+                self._check(constraint, self.passes)
             self._validated = True
+
+
+class PassManager(_Scheduled):
+    """Runs passes `steps` times, or until none changes anything; between them, if asked, and at the end checks of the module."""
+
+    def __init__(self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False):
+        super().__init__(passes, constraints)
+        self.steps, self._checks = steps or 1, None
+        self.run_checks_after_each_pass, self.suppress_check_failures = run_checks_after_each_pass, suppress_check_failures
+
+    validate_constraints = _Scheduled._validate
 
     def solve_constraints(self):
         """Puts the passes in an order that the constraints allow."""

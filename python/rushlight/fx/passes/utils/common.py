@@ -1,6 +1,6 @@
 """Parts of graphs as modules, and whether two graphs are the same."""
 import rushlight as torch
-from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.graph_module import GraphModule, _walk
 
 from .matcher_utils import SubgraphMatcher
 
@@ -22,13 +22,7 @@ def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"
     for node in subgraph.nodes:
         if node.op not in ("call_module", "get_attr"):
             continue
-        *path, last = node.target.split(".")
-        source, owner = gm, root
-        for part in path:
-            source = getattr(source, part)
-            if not hasattr(owner, part):
-                owner.add_module(part, torch.nn.Module())
-            owner = getattr(owner, part)
+        source, owner, last = gm.get_submodule(node.target.rpartition(".")[0]), *_walk(root, node.target)
         value = getattr(source, last)
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
             owner.register_buffer(last, value, persistent=last not in source._non_persistent_buffers_set)
