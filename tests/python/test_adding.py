@@ -4,15 +4,13 @@ Only the copy's one file is compiled; the library is linked again with it, and P
 """
 import json
 import os
-import pathlib
 import shlex
 import subprocess
 import sys
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 
 pytestmark = pytest.mark.skipif(not (BUILD / "compile_commands.json").exists(), reason="there is no build folder")
 

@@ -150,17 +150,18 @@ def test_random_numbers_are_drawn_in_order():
     assert all(map(torch.equal, plain, torch.compile(f, backend=Kept())(torch.ones(4))))
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+
 def test_functions_of_ones_own_parameters_and_escapes():
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, grad):
-            return 2 * ctx.saved_tensors[0] * grad
-
     def f(x):
         y = Square.apply(x + 1)
         p = nn.Parameter(torch.ones(2) * 3)
@@ -185,17 +186,6 @@ def test_fullgraph():
             assert torch.equal(whole(torch.ones(2)), torch.ones(2).sin() + 1)
     with pytest.raises(Unsupported, match="graph_break"):
         torch.compile(lambda x: (dynamo.graph_break(), x)[1], backend=Kept(), fullgraph=True)(torch.ones(2))
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return 2 * g * ctx.saved_tensors[0]
 
 
 class Own(torch.Tensor):

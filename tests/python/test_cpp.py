@@ -1,15 +1,12 @@
 """The headers for C and C++ programs: nothing is warned of, by gcc and clang, and what the typed functions promise holds."""
-import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
+from places import BUILD, ROOT
 import rushlight as torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 INCLUDE = ["-I", str(ROOT / "include"), "-I", str(BUILD / "include")]
 LINK = ["-L", str(BUILD), "-lrushlight", "-Wl,-rpath," + str(BUILD)]
 STRICT = ["-Wall", "-Wextra", "-Werror"]

@@ -1,15 +1,13 @@
 """The documents as a site: links lead somewhere, names are found; what the guides show is run, and prints what they say."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 GUIDES = sorted((ROOT / "docs/guide").glob("*.md"))
 SANITIZED = (BUILD / "build.ninja").exists() and "-fsanitize=" in (BUILD / "build.ninja").read_text()
 

@@ -2,15 +2,14 @@
 import contextlib
 import ctypes
 import io
-import os
-import pathlib
 
 import pytest
+from places import BUILD
 from test_behaviour import ROWS, answer
 
 import rushlight as torch
 
-LIBRARY = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")) / "librushlight.so.0"
+LIBRARY = BUILD / "librushlight.so.0"
 MOST = 60   # allocations of one snippet
 
 

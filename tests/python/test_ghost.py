@@ -1,14 +1,12 @@
 """A device that a backend brings: ghost (examples/ghost), whose memory the host cannot touch. Each test is a process of its own."""
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 
 
 def ghost(code, mode=""):

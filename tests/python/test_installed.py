@@ -1,14 +1,12 @@
 """What `make install` leaves: programs are built with pkg-config and with CMake, in C and in C++, shared and as one piece; the command suggests names."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 PROGRAM = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
 ANSWER = "tensor([2., 4., 6.])\n"
 sanitized = (BUILD / "build.ninja").exists() and "-fsanitize=" in (BUILD / "build.ninja").read_text()

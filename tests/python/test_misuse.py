@@ -14,9 +14,9 @@ import sys
 import tempfile
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build")) / "librushlight.so.0"
+LIBRARY = BUILD / "librushlight.so.0"
 HEADERS = [ROOT / "include" / "rushlight.h", *sorted((ROOT / "include" / "rushlight").glob("*.h"))]
 
 # name: the arguments (by number) for which NULL means something, or all of them

@@ -1,15 +1,13 @@
 """What README shows is run as it stands there: the Python program, the C program, and the commands' names."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("RUSHLIGHT_BUILD", ROOT / "build"))
 README = (ROOT / "README.md").read_text()
 
 
