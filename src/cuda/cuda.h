@@ -12,10 +12,16 @@
 
 enum { CUDA_DEVICES = 16 };
 
+typedef struct cuda_module {
+    const char *file; /* of src/cuda, without its end */
+    CUmodule module;
+    struct cuda_module *next;
+} cuda_module;
+
 typedef struct cuda_device {
     CUdevice number;
     CUcontext context;
-    CUmodule *modules;    /* one per file of kernels, loaded when a kernel is first asked for */
+    cuda_module *modules; /* those of which a kernel was asked for */
     CUstream *streams;    /* [0] NULL: the device's own */
     int nstreams, processors;
     cuda_fault *fault;    /* page-locked: what a kernel found */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const rush_cuda_driver *cuda_driver;
 cuda_device cuda_devices[CUDA_DEVICES];
@@ -51,10 +52,6 @@ CUstream cuda_stream(rush_device d)
 
 /* ---- kernels by name ---- */
 
-/* The files of kernels as nvcc left them, beside the library; the emulator has its own registry. */
-static const char *const files[] = {"pointwise_bool", "pointwise_u8", "pointwise_i32", "pointwise_i64", "pointwise_u64", "pointwise_f32", "pointwise_f64",
-                                    "pointwise_c64", "pointwise_c128", "misc", "fold", "index", "scan", "norm", "random", "window"};
-
 static char *read_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -68,23 +65,29 @@ static char *read_file(const char *path)
     return text;
 }
 
-static CUmodule module_of(cuda_device *device, size_t i)
+/* The kernels of a file of src/cuda as nvcc left them: installed in a folder beside the library, built beside the library itself. */
+static CUmodule module_of(cuda_device *device, const char *file)
 {
     Dl_info own;
     char path[4096];
-    if (!device->modules && !(device->modules = rush_calloc(RUSH_COUNT(files), sizeof *device->modules))) return NULL;
-    if (device->modules[i]) return device->modules[i];
-    if (cuda_emulated) {
-        if (cuda_check(cuda_driver->module_load(&device->modules[i], NULL), "cuModuleLoadData")) return NULL;
-        return device->modules[i];
-    }
+    cuda_module *m = device->modules;
+    while (m && strcmp(m->file, file)) m = m->next;
+    if (m) return m->module;
+    if (!(m = rush_calloc(1, sizeof *m))) return NULL;
     const char *slash = dladdr((void *)cuda_enter, &own) ? strrchr(own.dli_fname, '/') : NULL;
-    snprintf(path, sizeof path, "%.*s/rushlight_cuda/%s.fatbin", slash ? (int)(slash - own.dli_fname) : 0, slash ? own.dli_fname : "", files[i]);
-    char *image = read_file(path);
-    if (!image) return NULL;
-    int failed = cuda_check(cuda_driver->module_load(&device->modules[i], image), files[i]);
+    const int folder = slash ? (int)(slash - own.dli_fname) : 0;
+    snprintf(path, sizeof path, "%.*s/rushlight_cuda/%s.fatbin", folder, slash ? own.dli_fname : "", file);
+    if (access(path, R_OK)) snprintf(path, sizeof path, "%.*s/%s.fatbin", folder, slash ? own.dli_fname : "", file);
+    char *image = cuda_emulated ? NULL : read_file(path);
+    int failed = (!cuda_emulated && !image) || cuda_check(cuda_driver->module_load(&m->module, image), file);
     rush_free(image);
-    return failed ? NULL : device->modules[i];
+    if (failed) {
+        rush_free(m);
+        return NULL;
+    }
+    *m = (cuda_module){.file = file, .module = m->module, .next = device->modules};
+    device->modules = m;
+    return m->module;
 }
 
 typedef struct found {
@@ -135,12 +138,9 @@ static CUfunction function_of(rush_device d, cuda_device *device, const char *na
     pthread_mutex_lock(&lock);
     found *f = entry(name);
     if (f) function = f->function[d.index];
-    for (size_t i = 0; f && !function && i < (cuda_emulated ? 1 : RUSH_COUNT(files)); i++) {
-        CUmodule m = module_of(device, i);
-        if (!m) break;
-        if (!cuda_driver->module_function(&function, m, name)) f->function[d.index] = function;
-        else function = NULL;
-    }
+    const char *file = f && !function ? rush_emulator_file(name) : NULL;
+    CUmodule m = file ? module_of(device, file) : NULL;
+    if (m && !cuda_check(cuda_driver->module_function(&function, m, name), name)) f->function[d.index] = function;
     pthread_mutex_unlock(&lock);
     if (!function && !rush_failed())
         rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': there is no kernel %s.", rush_now.op ? rush_now.op->name : "(none)", name);

@@ -15,9 +15,11 @@
 #define ROLLED _Pragma("unroll 1") /* before a loop: it stays one, or hundreds of kernels grow fourfold */
 #else
 #include "cuda/emulate.h"
+#define TEXT_(word) #word
+#define TEXT(word) TEXT_(word)
 #define KERNEL_(name, params)                                                                               \
     static void kernel_##name(const params &p);                                                             \
-    static emulated::registration registered_##name(#name, [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
+    static emulated::registration registered_##name(#name, TEXT(CUDA_FILE), [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
 #define STD std
 #define ROLLED

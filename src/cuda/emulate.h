@@ -28,8 +28,8 @@ void meet_warp();
 extern uint64_t lanes[1024][2];
 typedef void (*kernel)(const void *params);
 struct registration {
-    registration(const char *name, kernel, size_t bytes);
-    const char *name;
+    registration(const char *name, const char *file, kernel, size_t bytes);
+    const char *name, *file;
     kernel run;
     size_t bytes;
     registration *next;

@@ -35,7 +35,7 @@ uint64_t lanes[1024][2];
 /* ---- the registry of kernels ---- */
 
 static registration *registered;
-registration::registration(const char *name, kernel run, size_t bytes) : name(name), run(run), bytes(bytes), next(registered) { registered = this; }
+registration::registration(const char *name, const char *file, kernel run, size_t bytes) : name(name), file(file), run(run), bytes(bytes), next(registered) { registered = this; }
 
 static registration *find(const char *name)
 {
@@ -632,4 +632,8 @@ int rush_emulator_host(int (*f)(void *arg), void *arg)
     return failed;
 }
 
-int rush_emulator_knows(const char *name) { return find(name) != nullptr; }
+const char *rush_emulator_file(const char *name)
+{
+    const registration *r = find(name);
+    return r ? r->file : nullptr;
+}
