@@ -13,6 +13,7 @@ extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_
     cuda_look_kernels[];
 int cuda_host_put(void);
 void cuda_host_run(const rush_op *, const rush_value *in, rush_value *out); /* host.c: between copies */
+int cuda_fft_by_library(rush_tensor *x, rush_tensor *y, rush_value dims, bool forward); /* cufft.c */
 uint64_t cuda_random_seed(rush_device, rush_generator *); /* random.c; NULL: the device's */
 
 #endif

@@ -79,7 +79,7 @@ const rush_cuda_driver *rush_cuda_driver_open(const char **why, int *emulated);
 
 extern const rush_cuda_driver rush_cuda_emulator;
 /* Of the emulator: calls f(arg) with the memory of all devices open to the host, after all that was queued. -1: that failed. */
-int rush_emulator_host(int (*f)(void *arg), void *arg);
+__attribute__((visibility("default"))) int rush_emulator_host(int (*f)(void *arg), void *arg);
 /* The file of src/cuda, without its end, that has the kernel with this name; NULL: none has. The same for NVIDIA's devices. */
 const char *rush_emulator_file(const char *kernel);
 

@@ -1,6 +1,6 @@
-/* fft.c - the three Fourier transforms (complex, real to complex, complex to real), dim by dim over the kernel of fft.cu.
+/* fft.c - the three Fourier transforms (complex, real to complex, complex to real): by cuFFT where it is, else dim by dim over the kernel of fft.cu.
  *
- * Lines whose length has a large prime factor are left to the host: steps of that radix are too slow.
+ * Of the latter, lines whose length has a large prime factor are left to the host: steps of that radix are too slow.
  */
 #include "cuda/column.h"
 #include "op/formula.h"
@@ -57,12 +57,22 @@ static bool is_for_host(const rush_tensor *signal, rush_value dims)
     return large;
 }
 
+/* By cuFFT, times `scale`? */
+static bool by_library(rush_tensor *x, rush_tensor *y, rush_value dims, bool forward, double scale)
+{
+    const int done = cuda_fft_by_library(x, y, dims, forward);
+    if (done == 1 && scale != 1) CUDA_INPLACE("mul.Tensor", V(y), V(scale));
+    return done != 0;
+}
+
 /* in: self, dim, normalization, forward */
 static void c2c(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t;
+    const double scale = scale_of(x, in[1], in[2].i);
+    if (by_library(x, out[0].t, in[1], in[3].i, scale)) return;
     if (is_for_host(x, in[1])) return cuda_host_run(op, in, out);
-    for (uint32_t i = 0; i < in[1].n; i++) x = transform(x, rush_dim_wrap(in[1].ints[i], in[0].t->ndim), in[3].i, i + 1 == in[1].n ? scale_of(in[0].t, in[1], in[2].i) : 1);
+    for (uint32_t i = 0; i < in[1].n; i++) x = transform(x, rush_dim_wrap(in[1].ints[i], in[0].t->ndim), in[3].i, i + 1 == in[1].n ? scale : 1);
     if (x) rush_copy_into(out[0].t, x);
 }
 
@@ -70,12 +80,25 @@ static void c2c(const rush_op *op, const rush_value *in, rush_value *out)
 static void r2c(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = out[0].t;
+    const double scale = scale_of(x, in[1], in[2].i);
+    rush_tensor *from = in[3].i ? x : to_dtype(x, y->dtype); /* both halves: as of complex numbers */
+    if (!from || by_library(from, y, in[1], true, scale)) return;
     if (is_for_host(x, in[1])) return cuda_host_run(op, in, out);
     const int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
-    rush_tensor *z = transform(to_dtype(x, y->dtype), last, true, scale_of(x, in[1], in[2].i));
+    rush_tensor *z = transform(to_dtype(x, y->dtype), last, true, scale);
     if (z && in[3].i) z = T("narrow", V(z), V((int64_t)last), V((int64_t)0), V(x->size[last] / 2 + 1));
     for (uint32_t i = 0; i + 1 < in[1].n; i++) z = transform(z, rush_dim_wrap(in[1].ints[i], x->ndim), true, 1);
     if (z) rush_copy_into(y, z);
+}
+
+/* The first n of x along a dim, behind it zeros. */
+static rush_tensor *sized(rush_tensor *x, int dim, int64_t n)
+{
+    int64_t pad[2 * RUSH_MAXDIM] = {0};
+    const int at = x->ndim - 1 - dim;
+    if (n <= x->size[dim]) return T("narrow", V(x), V((int64_t)dim), V((int64_t)0), V(n));
+    pad[2 * at + 1] = n - x->size[dim];
+    return T("constant_pad_nd", V(x), rush_v_ints(pad, 2 * (size_t)(at + 1)), V((int64_t)0));
 }
 
 /* in: self, dim, normalization, last_dim_size */
@@ -83,21 +106,18 @@ static void c2r(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *x = in[0].t, *y = out[0].t;
     if (!y->numel) return;
-    if (is_for_host(y, in[1])) return cuda_host_run(op, in, out);
     const int last = rush_dim_wrap(in[1].ints[in[1].n - 1], x->ndim);
-    const int64_t n = in[3].i, half = n / 2 + 1, lacks = half - x->size[last];
+    const int64_t n = in[3].i, half = n / 2 + 1;
+    const double scale = scale_of(y, in[1], in[2].i);
+    x = sized(x, last, half);
+    if (!x || by_library(x, y, in[1], false, scale)) return;
+    if (is_for_host(y, in[1])) return cuda_host_run(op, in, out);
     for (uint32_t i = 0; i + 1 < in[1].n; i++) x = transform(x, rush_dim_wrap(in[1].ints[i], y->ndim), false, 1);
-    if (x && lacks > 0) {
-        int64_t pad[2 * RUSH_MAXDIM] = {0};
-        const int at = x->ndim - 1 - last;
-        pad[2 * at + 1] = lacks;
-        x = T("constant_pad_nd", V(x), rush_v_ints(pad, 2 * (size_t)(at + 1)), V((int64_t)0));
-    }
     /* the other half is the conjugate, backwards; imaginary parts at both ends give nothing real */
-    rush_tensor *parts[2] = {x ? T("narrow", V(x), V((int64_t)last), V((int64_t)0), V(half)) : NULL, n > half && x ? T("narrow", V(x), V((int64_t)last), V((int64_t)1), V(n - half)) : NULL};
+    rush_tensor *parts[2] = {x, n > half && x ? T("narrow", V(x), V((int64_t)last), V((int64_t)1), V(n - half)) : NULL};
     if (parts[1]) parts[1] = conj_(T("flip", V(parts[1]), INTS(last)));
     if (rush_failed()) return;
-    x = transform(parts[1] ? T("cat", rush_v_tensors(parts, 2), V((int64_t)last)) : parts[0], last, false, scale_of(y, in[1], in[2].i));
+    x = transform(parts[1] ? T("cat", rush_v_tensors(parts, 2), V((int64_t)last)) : parts[0], last, false, scale);
     if (x) rush_copy_into(y, T("real", V(x)));
 }
 

@@ -3,6 +3,10 @@
 #include "cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool cuda_has_libraries(void) { return !cuda_emulated || getenv("RUSHLIGHT_CUDA_LIBRARIES"); }
 
 typedef struct entry {
     const char *symbol;
@@ -12,7 +16,10 @@ typedef struct entry {
 /* The symbols of so, each into its place; 0, or -1 and an error. */
 static int open_library(const char *so, const entry *entries, size_t n)
 {
-    void *library = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+    char path[4096];
+    const char *folder = getenv("RUSHLIGHT_CUDA_LIBRARIES");
+    snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", so);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return rush_fail(RUSH_RUNTIME_ERROR, "%s is needed on device 'cuda', and is not there: %s", so, dlerror());
     for (size_t i = 0; i < n; i++)
         if (!(*entries[i].to = dlsym(library, entries[i].symbol))) return rush_fail(RUSH_RUNTIME_ERROR, "%s has no %s", so, entries[i].symbol);

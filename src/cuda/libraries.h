@@ -6,6 +6,7 @@
 #ifndef RUSH_CUDA_LIBRARIES_H
 #define RUSH_CUDA_LIBRARIES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,8 @@ typedef float cufftReal;
 typedef double cufftDoubleReal;
 typedef struct { float x, y; } cufftComplex;
 typedef struct { double x, y; } cufftDoubleComplex;
-enum { /* of library_types.h, cublas_api.h, cublasLt.h */
+enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
+    CUFFT_C2C = 0x29, CUFFT_R2C = 0x2a, CUFFT_C2R = 0x2c, CUFFT_D2Z = 0x6a, CUFFT_Z2Z = 0x69, CUFFT_Z2D = 0x6c,
     CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_C_32F = 4, CUDA_C_64F = 5, CUDA_R_16BF = 14,
     CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
 };
@@ -44,6 +46,8 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h */
     F(destroy, cufftDestroy, cufftResult, (cufftHandle))                                                    \
     F(plan, cufftMakePlanMany64, cufftResult, (cufftHandle, int rank, long long *n, long long *inembed, long long istride, long long idist, \
       long long *onembed, long long ostride, long long odist, cufftType, long long batch, size_t *bytes))   \
+    F(own_room, cufftSetAutoAllocation, cufftResult, (cufftHandle, int on))                                 \
+    F(room, cufftSetWorkArea, cufftResult, (cufftHandle, void *))                                           \
     F(stream, cufftSetStream, cufftResult, (cufftHandle, cudaStream_t))                                     \
     F(c2c, cufftExecC2C, cufftResult, (cufftHandle, cufftComplex *, cufftComplex *, int direction))         \
     F(z2z, cufftExecZ2Z, cufftResult, (cufftHandle, cufftDoubleComplex *, cufftDoubleComplex *, int direction)) \
@@ -95,6 +99,8 @@ typedef struct rush_cufft { RUSH_CUFFT_FUNCTIONS(LIBRARY_MEMBER) } rush_cufft;
 typedef struct rush_cusolver { RUSH_CUSOLVER_FUNCTIONS(LIBRARY_MEMBER) } rush_cusolver;
 typedef struct rush_cudnn { RUSH_CUDNN_FUNCTIONS(LIBRARY_MEMBER) } rush_cudnn;
 
+/* Are they to be asked at all? On NVIDIA's devices; on emulated ones where RUSHLIGHT_CUDA_LIBRARIES names a folder with stand-ins. */
+bool cuda_has_libraries(void);
 /* The library with all of its functions; NULL and an error: it is not there, or lacks one. */
 const rush_cublaslt *cuda_cublaslt(void);
 const rush_cufft *cuda_cufft(void);

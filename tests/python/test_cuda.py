@@ -1,10 +1,12 @@
 """CUDA devices, emulated on the CPU: the kernels of src/cuda run by fibres. Each test is a process of its own; what is emulated says so."""
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from places import ROOT
 from rushlight import _C
 
 PRELUDE = """
@@ -34,6 +36,28 @@ def has_cuda_part():
 
 
 pytestmark = pytest.mark.skipif(not has_cuda_part(), reason="the CUDA part was not built (a C++ compiler, x86-64)")
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory):
+    """Where stand-ins for NVIDIA's libraries are, compiled from tests/cuda/stand_in.c; what is emulated uses them if RUSHLIGHT_CUDA_LIBRARIES says so."""
+    folder, source = tmp_path_factory.mktemp("libraries"), ROOT / "tests/cuda/stand_in.c"
+    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", source, "-o", folder / "libcufft.so.12", "-llapacke", "-lopenblas", "-lm", "-ldl"], capture_output=True, text=True) \
+        if source.is_file() and shutil.which("cc") else None
+    if not done or done.returncode:
+        pytest.skip("stand-ins need a C compiler, LAPACKE and OpenBLAS" + (f": {done.stderr[-300:]}" if done else ""))
+    for name in "libcusolver.so.12", "libcublas.so.13":
+        (folder / name).symlink_to("libcufft.so.12")
+    return {"RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
+
+
+def real(code):
+    """code runs on a GPU of NVIDIA's; the test is skipped where there is none."""
+    if emulated("print(torch.cuda.is_available())", RUSHLIGHT_CUDA="driver").stdout.strip() != "True":
+        pytest.skip("there is no GPU of NVIDIA's here")
+    passes(code, RUSHLIGHT_CUDA="driver")
+
+
 orders = pytest.mark.parametrize("order", ["forward", "reverse", "random:7"])
 
 
@@ -420,6 +444,32 @@ same(lambda t: (torch.fake_quantize_per_tensor_affine(t, 0.1, 0, -128, 127), tor
 same(lambda t: torch.nested.nested_tensor([t, t[:2]], layout=torch.jagged).to_padded_tensor(0.0), x)
 same(lambda t: torch.complex(t, -t).logcumsumexp(1), x)
 """)
+
+
+TRANSFORMS = """
+torch.manual_seed(0)
+fft = torch.fft
+def near(f, *args): same(f, *args, atol=1e-3)
+for wide in False, True:
+    x = torch.randn(4, 6, 5, 3, dtype=torch.float64 if wide else torch.float32); z = torch.complex(x, x.flip(1))
+    for norm in None, "ortho", "forward":
+        for dims in (3,), (0,), (1,), (2, 3), (3, 2), (0, 1), (0, 3), (1, 2, 3), (0, 2, 3), (0, 1, 2, 3), (3, 0, 2, 1):
+            near(lambda t: (fft.fftn(t, dim=dims, norm=norm), fft.ifftn(t, dim=dims, norm=norm), fft.fftn(t.transpose(0, 3)[1:, ::2], dim=dims), fft.fftn(t.conj(), dim=dims)), z)
+            near(lambda t: (fft.fftn(t, dim=dims, norm=norm), fft.rfftn(t, dim=dims, norm=norm), fft.irfftn(fft.rfftn(t, dim=dims), dim=dims, norm=norm, s=[t.shape[d] for d in dims])), x)
+    near(lambda t: (fft.irfft(fft.rfft(t), 9), fft.irfft(fft.rfft(t), 3), fft.rfft(t.flatten()[1:]), fft.rfft(t[0, 0, 0].expand(4, 3))), x)
+    near(lambda t: (fft.hfft(t), fft.fft(t[..., :1]), fft.fft2(t[..., :1, :1]), fft.fft2(t[:1, ..., :1])), z)
+    h = fft.rfft(x).cuda(); keep = h.clone(); fft.irfft(h); assert torch.equal(h, keep)
+for n in [*range(1, 101), 1, 2, 3]: near(fft.fft, torch.randn(n, dtype=torch.complex64)) # more plans than are kept
+"""
+
+
+def test_transforms_by_a_stand_in_emulated(stand_in):
+    """What cuFFT is asked for: sizes, strides, workspace, and that it may overwrite what transforms to real numbers read."""
+    passes(TRANSFORMS, **stand_in)
+
+
+def test_transforms_real():
+    real(TRANSFORMS + "same(fft.fft, torch.randn(3, 2 ** 17, dtype=torch.complex64), atol=1e-2); same(fft.fft, torch.randn(2 * 10007, dtype=torch.complex64), atol=1e-2)")
 
 
 def test_what_the_host_draws_emulated():
