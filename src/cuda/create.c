@@ -2,6 +2,7 @@
 #include "cuda/column.h"
 #include "op/formula.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 #define SELF (in[0].t)
 
@@ -64,11 +65,57 @@ static void complex_of(const rush_op *op, const rush_value *in, rush_value *out)
 
 /* ---- running sums and the like ---- */
 
+enum { SCAN_ABREAST = 16 }; /* lines side by side that are worth a thread each */
+
+/* Elements that the kernel reads and writes in whole vectors: of the type that is computed in, or of those that it knows besides. */
+static bool in_vectors(const cuda_scan *p, rush_dtype computed, int vector)
+{
+    const int x_item = (int)rush_dtypes[p->dtype].size, y_item = (int)rush_dtypes[p->y_dtype].size;
+    const bool known = p->dtype == computed || (computed == RUSH_I64 && (p->dtype == RUSH_I32 || p->dtype <= RUSH_U8)) ||
+                       (computed == RUSH_F32 && (p->dtype == RUSH_F16 || p->dtype == RUSH_BF16));
+    int64_t x = (int64_t)(size_t)p->x, y = (int64_t)(size_t)p->y;
+    for (int k = 0; k < p->ndim; k++) x |= p->in[k], y |= p->out[k];
+    return known && !p->lazy && p->x_step == x_item && p->y_step == y_item && !(x % (x_item * vector)) && !(y % (y_item * vector));
+}
+
+/* Who scans what. A line is cut while there are too few for the device. */
+static int launch_scan(rush_device d, const char *kernel, cuda_scan *p, rush_dtype computed)
+{
+    const int vector = 16 / (int)rush_dtypes[computed].size;
+    const int64_t warp = 32 * vector * SCAN_VECTORS, threads = 2048 * cuda_devices[d.index].processors;
+    p->down = p->ndim && p->size[0] >= SCAN_ABREAST && llabs(p->in[0]) < llabs(p->x_step);
+    p->plain = in_vectors(p, computed, vector);
+    int64_t unit = 1, wanted = 1; /* elements that are not cut, and pieces that are wanted */
+    if (p->down) {
+        p->lanes = 1, wanted = threads / 2 / p->lines;
+        while (unit * unit < p->length) unit++; /* as long to walk as the totals before it */
+    } else if (p->length <= warp || (p->length <= 4 * warp && p->lines >= threads / 32)) {
+        for (p->lanes = 1; p->lanes < 32 && p->lanes * vector * SCAN_VECTORS < p->length;) p->lanes *= 2;
+        unit = p->length;
+    } else {
+        p->lanes = CUDA_THREADS, unit = CUDA_THREADS * vector * SCAN_VECTORS, wanted = threads / 512 / p->lines;
+    }
+    const int64_t most = (p->length + unit - 1) / unit, pieces = RUSH_MAX(1, RUSH_MIN(wanted, most));
+    p->piece = (most + pieces - 1) / pieces * unit;
+    p->pieces = (p->length + p->piece - 1) / p->piece;
+    const int64_t blocks = (p->lines * p->pieces * p->lanes + CUDA_THREADS - 1) / CUDA_THREADS;
+    if (p->pieces > 1) {
+        rush_tensor *totals = rush_tensor_new(RUSH_C128, d, 1, (const int64_t[]){p->lines * p->pieces}); /* accumulators have 16 bytes at most */
+        if (!totals) return -1;
+        p->totals = rush_ptr(totals), p->only_totals = 1;
+        if (cuda_launch_blocks(d, kernel, p, blocks)) return -1;
+        p->only_totals = 0;
+    }
+    return cuda_launch_blocks(d, kernel, p, blocks);
+}
+
 static int run_scan(const char *name, const rush_tensor *x, int64_t at, rush_tensor *y, rush_tensor *index)
 {
     char kernel[32];
     cuda_scan p = {.x = rush_ptr(x), .y = rush_ptr(y), .index = index ? rush_ptr(index) : NULL, .dtype = x->dtype, .lazy = x->flags & (RUSH_T_CONJ | RUSH_T_NEG),
                    .y_dtype = y->dtype, .lines = 1, .length = 1};
+    const int category = rush_dtypes[y->dtype].category;
+    const rush_dtype computed = category < 2 ? RUSH_I64 : category == 2 ? (y->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32) : y->dtype == RUSH_C128 ? RUSH_C128 : RUSH_C64;
     int dim = rush_dim_wrap(at, x->ndim);
     if (!x->numel) return 0;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -82,8 +129,8 @@ static int run_scan(const char *name, const rush_tensor *x, int64_t at, rush_ten
         p.size[p.ndim] = x->size[d], p.in[p.ndim] = in, p.out[p.ndim] = out, p.at[p.ndim++] = to;
         p.lines *= x->size[d];
     }
-    snprintf(kernel, sizeof kernel, "%s_%s", name, cuda_word(y->dtype));
-    return cuda_launch_blocks(x->device, kernel, &p, p.lines);
+    snprintf(kernel, sizeof kernel, "%s_%s", name, cuda_word(computed));
+    return launch_scan(x->device, kernel, &p, computed);
 }
 
 static void cumsum(const rush_op *op, const rush_value *in, rush_value *out) { run_scan("cumsum", SELF, in[1].i, out[0].t, NULL); }

@@ -62,6 +62,33 @@ template <class T> T __shfl_down_sync(unsigned, T v, unsigned by)
     return emulated::exchange(v, lane + by < 32 ? lane + by : lane);
 }
 template <class T> T __shfl_xor_sync(unsigned, T v, unsigned mask) { return emulated::exchange(v, (emulated::thread_index.x & 31) ^ mask); }
+template <class T> T __shfl_sync(unsigned, T v, unsigned from) { return emulated::exchange(v, from); }
+inline unsigned __ballot_sync(unsigned, bool mine)
+{
+    unsigned all = 0, me = emulated::thread_index.x;
+    emulated::lanes[me][0] = mine;
+    emulated::meet_warp();
+    for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] != 0) << k;
+    emulated::meet_warp();
+    return all;
+}
+template <class T> unsigned __match_any_sync(unsigned, T v)
+{
+    unsigned all = 0, me = emulated::thread_index.x;
+    emulated::lanes[me][0] = v;
+    emulated::meet_warp();
+    for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] == v) << k;
+    emulated::meet_warp();
+    return all;
+}
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline int __ffs(int v) { return __builtin_ffs(v); }
+template <class T> T atomicOr(T *p, T v)
+{
+    T old = *p;
+    *p = old | v;
+    return old;
+}
 template <class T> T atomicAdd(T *p, T v)
 {
     T old = *p;

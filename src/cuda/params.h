@@ -124,14 +124,16 @@ typedef struct cuda_bag {
     cuda_fault *fault;
 } cuda_bag;
 
-/* A running sum or the like along lines of `length` elements. */
+/* A running sum or the like along lines of `length` elements, each in pieces of `piece`: what they sum to is found first. */
+enum { SCAN_VECTORS = 4 }; /* of 16 bytes, that a thread has at once */
 typedef struct cuda_scan {
     const char *x;
     char *y, *index;
-    uint8_t dtype, lazy, y_dtype;
-    int ndim;
+    void *totals; /* an accumulator of each piece, if there are several */
+    uint8_t dtype, lazy, y_dtype, down, plain, only_totals; /* down: neighbouring threads have neighbouring lines; plain: elements lie one behind the other, in whole vectors */
+    int ndim, lanes;                                         /* lanes: threads of a piece, a power of two of a warp, or a block */
     int64_t size[CUDA_DIMS], in[CUDA_DIMS], out[CUDA_DIMS], at[CUDA_DIMS]; /* of the lines; bytes */
-    int64_t lines, length, x_step, y_step, index_step;
+    int64_t lines, length, pieces, piece, x_step, y_step, index_step;
 } cuda_scan;
 
 /* Rows of (outer, n, inner), contiguous. */

@@ -123,6 +123,32 @@ same(lambda a, b: F.cross_entropy(a, (b[:, 0].abs() * 5).long()), x, y)
 
 
 @orders
+def test_scans_emulated(order):
+    """Lines long, short and many, side by side, of any stride and dtype; NaN and equal elements."""
+    passes("""
+torch.manual_seed(0)
+def all_of(x, dim, **how):
+    for f in ("cumsum", "cumprod", *(() if x.is_complex() else ("cummax", "cummin")), *(("logcumsumexp",) if x.is_floating_point() else ())):
+        same(lambda t: getattr(t, f)(dim), x, **how)
+for shape, dim in (((0,), 0), ((3, 0), 1), ((0, 3), 0), ((), 0), ((5,), 0), ((16385,), 0), ((3, 5000), 1), ((40, 1), 1), ((130, 7), 1), ((300, 33), 1), ((70, 128), 1), ((65, 700), 1), ((100, 40), 0),
+                   ((700, 3), 0), ((3, 90, 20), 1), ((9000, 16), 0)):
+    x = torch.rand(shape) * 0.02 + 0.99
+    for t in x, x.double(), (torch.randn(shape) * 3).long(): all_of(t, dim)
+for d in torch.float16, torch.bfloat16, torch.int32, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128:
+    how = {"rtol": 2e-2, "atol": 2e-2} if d in (torch.float16, torch.bfloat16) else {}
+    for shape, dim in ((9001,), 0), ((13, 48), 1), ((30, 40), 0):
+        x = (torch.rand(shape) * 0.02 + 0.99).to(d) if d.is_floating_point or d.is_complex else (torch.randn(shape) * 3).to(d)
+        for t in x, x[1:], x.flip(0): all_of(t, dim, **how)
+x = torch.randn(9001); x[700] = x[5000] = float("nan")
+for t in x, torch.randint(0, 3, (20000,)), torch.randint(0, 3, (20000,)).float()[1:]: all_of(t, 0)
+all_of(torch.complex(x, x).conj()[:600], 0)
+for into, of in (torch.float64, torch.float32), (torch.float64, torch.float16), (torch.float32, torch.int32), (torch.int32, torch.int64), (torch.bfloat16, torch.float16):
+    same(lambda t: t.cumsum(0, dtype=into), torch.arange(200).to(of))
+same(lambda t: (t[:, ::2].cumsum(1), t.t().cumsum(1), t.mT.cummax(0)[1]), torch.randn(40, 60))
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
+@orders
 def test_products_and_layers_emulated(order):
     """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
     passes("""
