@@ -37,6 +37,12 @@ same("transform", lambda t: torch.fft.fft(t[:, :60]).abs(), x)
 same("convolution", lambda t: F.conv2d(t, t[:, :, :3, :3].contiguous(), padding=1), images)
 same("up", lambda t: F.conv_transpose2d(t, t[0, :, None, :3, :3].contiguous(), stride=2), images)
 same("layer", lambda t: torch.gru(t[:, :4].reshape(37, 1, 4), t[:1, :4].reshape(1, 1, 4), [t[:12, :4], t[:12, :4], t[:12, 0], t[:12, 1]], True, 1, 0.0, False, False, False), x)
+def attention(t, *more):
+    q, k = (s.detach().requires_grad_() for s in (t[:, :70 * 8].reshape(1, 37, 70, 8)[:, :2], t[3:, :66 * 8].reshape(1, 34, 66, 8)[:, :2]))
+    y = F.scaled_dot_product_attention(q, k, k, *more)
+    return (y.detach(), *torch.autograd.grad((y * y).sum(), (q, k)))
+same("attention", attention, x)
+same("attention with a mask", attention, x, (torch.arange(70)[:, None] * 7 + torch.arange(66)) % 3 > 0)
 same("bags", lambda t: F.embedding_bag(torch.arange(6, device=t.device), t[:, :6].contiguous(), torch.tensor([0, 2, 2], device=t.device), mode="sum"), x)
 same("pieces", lambda t: (t.double().cumsum(1), t[0].cummax(0)[0], t.sum(), t.sum(1), t.argmax(1)), big)
 for name, f in {"max_pool": lambda t: F.max_pool2d(t, 3, 2, 1), "avg_pool": lambda t: F.avg_pool2d(t, 3, 2, 1, count_include_pad=False), "adaptive": lambda t: F.adaptive_avg_pool2d(t, (4, 3)), "pad": lambda t: F.pad(t, (2, 1, 1, 0), mode="reflect"),
@@ -73,6 +79,12 @@ FAULTS = [
     ("barrier between the steps of a tile's network", "sort.cu", BARRIER, "", 1),
     ("product leaves the last column out", "product.cu", "column + x + c >= p.n) continue", "column + x + c >= p.n - 1) continue", 0),
     ("an element is merged behind its equals' run", "sort.cu", "high = other + p.run < p.n ? other + p.run : p.n", "high = other + p.run < p.n ? other + p.run - 1 : p.n", 0),
+    ("barrier before attention's tiles are filled again", "attention.cu", BARRIER, "", 1),
+    ("barrier after attention's tiles are filled", "attention.cu", BARRIER, "", 2),
+    ("barrier between a warp's weights and their use", "attention.cu", "__syncwarp();", "", 1),
+    ("barrier before the way back fills its tiles", "attention.cu", BARRIER, "", 4),
+    ("attention sees the key behind the last one", "attention.cu", "from + BN <= p.keys &&", "from < p.keys &&", 0),
+    ("attention takes the mask of the next key", "attention.cu", "from + column + 16 * j, s[i][j]", "from + column + 16 * j + 1, s[i][j]", 0),
     ("window of a convolution begins one element late", "window.cu", "p.stride[d] - p.before[d] + k[d]", "p.stride[d] - p.before[d] + 1 + k[d]", 0),
     ("image takes what lies beside its columns", "window.cu", "place < p.result[d];\n                far", "place <= p.result[d];\n                far", 0),
     ("step of a transform turns the other way", "fft.cu", "p.radix, p.sign);", "p.radix, -p.sign);", 0),

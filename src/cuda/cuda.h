@@ -23,7 +23,8 @@ typedef struct cuda_device {
     CUcontext context;
     cuda_module *modules; /* those of which a kernel was asked for */
     CUstream *streams;    /* [0] NULL: the device's own */
-    int nstreams, processors;
+    int nstreams, processors, major;
+    int shared;           /* bytes of memory that a block can have at most */
     cuda_fault *fault;    /* page-locked: what a kernel found */
 } cuda_device;
 
@@ -40,6 +41,8 @@ CUstream cuda_stream(rush_device);    /* the thread's current one */
  * structure. An unknown name is a NotImplementedError. */
 int cuda_launch(rush_device, const char *kernel, const void *params, int64_t work);
 int cuda_launch_blocks(rush_device, const char *kernel, const void *params, int64_t blocks);
+/* A block for each piece of work, of so many threads, with so many bytes that the kernel has as shared_memory. */
+int cuda_launch_shared(rush_device, const char *kernel, const void *params, int64_t blocks, int threads, int shared);
 int cuda_fault_check(rush_device); /* after waiting: what kernels found becomes an error */
 
 /* ---- memory.c: a caching allocator in the order of the stream ---- */

@@ -158,16 +158,27 @@ static bool waits(void)
     return known == 2;
 }
 
-int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, int64_t blocks)
+static int launch(rush_device d, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
 {
     cuda_device *device = cuda_enter(d);
     CUfunction f = device ? function_of(d, device, kernel) : NULL;
     void *given[] = {(void *)params};
     if (!f) return -1;
-    int64_t most = cuda_emulated ? 3 : device->processors * 16; /* loops do the rest */
     CUstream s = cuda_stream(d);
-    if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, RUSH_MIN(blocks, most)), 1, 1, CUDA_THREADS, 1, 1, 0, s, given, NULL), kernel)) return -1;
+    if (shared > 48 << 10 && cuda_check(cuda_driver->function_set(f, CU_FUNCTION_SHARED_MEMORY_AT_MOST, shared), kernel)) return -1;
+    if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, blocks), 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, s, given, NULL), kernel)) return -1;
     return !waits() ? 0 : cuda_check(cuda_driver->stream_synchronize(s), kernel) ? -1 : cuda_fault_check(d);
+}
+
+int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, int64_t blocks)
+{
+    const int64_t most = cuda_emulated ? 3 : cuda_devices[d.index].processors * 16; /* loops do the rest */
+    return launch(d, kernel, params, RUSH_MIN(blocks, most), CUDA_THREADS, 0);
+}
+
+int cuda_launch_shared(rush_device d, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
+{
+    return launch(d, kernel, params, RUSH_MIN(blocks, cuda_emulated ? 3 : INT32_MAX), threads, shared);
 }
 
 int cuda_launch(rush_device d, const char *kernel, const void *params, int64_t work)
@@ -345,7 +356,8 @@ const rush_cuda_interface *rush_cuda_open(const char **why)
         cuda_device *d = &cuda_devices[i];
         if (!(d->streams = rush_calloc(1, sizeof *d->streams))) return NULL;
         d->nstreams = 1;
-        if (cuda_driver->device_get(&d->number, i) || cuda_driver->device_attribute(&d->processors, CU_ATTRIBUTE_MULTIPROCESSORS, d->number)) return NULL;
+        if (cuda_driver->device_get(&d->number, i) || cuda_driver->device_attribute(&d->processors, CU_ATTRIBUTE_MULTIPROCESSORS, d->number) ||
+            cuda_driver->device_attribute(&d->major, CU_ATTRIBUTE_MAJOR, d->number) || cuda_driver->device_attribute(&d->shared, CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST, d->number)) return NULL;
     }
     if (rush_backend_register(&cuda_backend) < 0 || cuda_column()) {
         static char said[256];

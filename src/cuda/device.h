@@ -10,21 +10,24 @@
 #ifdef __CUDACC__
 #include <cuda/std/complex>
 #include <cuda_fp16.h>
-#define KERNEL_(name, params) extern "C" __global__ void __launch_bounds__(CUDA_THREADS) name(const __grid_constant__ params p)
+#define KERNEL_(name, params, threads) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+#define SHARED_MEMORY extern __shared__ __align__(128) unsigned char shared_memory[]
 #define STD cuda::std
 #define ROLLED _Pragma("unroll 1") /* before a loop: it stays one, or hundreds of kernels grow fourfold */
 #else
 #include "cuda/emulate.h"
 #define TEXT_(word) #word
 #define TEXT(word) TEXT_(word)
-#define KERNEL_(name, params)                                                                               \
+#define KERNEL_(name, params, threads)                                                                      \
     static void kernel_##name(const params &p);                                                             \
     static emulated::registration registered_##name(#name, TEXT(CUDA_FILE), [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
 #define STD std
 #define ROLLED
+#define SHARED_MEMORY unsigned char *const shared_memory = emulated::shared_memory
 #endif
-#define KERNEL(name, params) KERNEL_(name, params)
+#define KERNEL(name, params) KERNEL_(name, params, CUDA_THREADS)
+#define KERNEL_OF(threads, name, params) KERNEL_(name, params, threads) /* whose blocks have that many */
 #include "cuda/params.h"
 
 #define FN __device__ __forceinline__

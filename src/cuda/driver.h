@@ -26,7 +26,7 @@ enum { /* of cuda.h, the few that are looked at */
     CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2,
     CU_ATTRIBUTE_THREADS_PER_BLOCK = 1, CU_ATTRIBUTE_WARP_SIZE = 10, CU_ATTRIBUTE_CLOCK_RATE = 13, CU_ATTRIBUTE_MULTIPROCESSORS = 16,
     CU_ATTRIBUTE_INTEGRATED = 18, CU_ATTRIBUTE_L2_CACHE = 38, CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR = 39, CU_ATTRIBUTE_MAJOR = 75,
-    CU_ATTRIBUTE_MINOR = 76
+    CU_ATTRIBUTE_MINOR = 76, CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST = 97, CU_FUNCTION_SHARED_MEMORY_AT_MOST = 8
 };
 
 /* F(member, the driver's symbol, its arguments) */
@@ -65,6 +65,7 @@ enum { /* of cuda.h, the few that are looked at */
     F(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                 \
     F(module_load, cuModuleLoadData, (CUmodule *, const void *image))                                       \
     F(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *name))                     \
+    F(function_set, cuFuncSetAttribute, (CUfunction, int attribute, int value))                              \
     F(launch, cuLaunchKernel, (CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
                                unsigned shared, CUstream, void **params, void **extra))
 

@@ -26,6 +26,8 @@ extern dim grid, block, block_index, thread_index;
 void meet_block(); /* until all threads of the block that have not ended are here */
 void meet_warp();
 extern uint64_t lanes[1024][2];
+enum { MOST_SHARED = 227 << 10 };
+extern unsigned char shared_memory[MOST_SHARED]; /* of the block that runs */
 typedef void (*kernel)(const void *params);
 struct registration {
     registration(const char *name, const char *file, kernel, size_t bytes);

@@ -31,6 +31,7 @@ namespace emulated {
 
 dim grid, block, block_index, thread_index;
 uint64_t lanes[1024][2];
+alignas(128) unsigned char shared_memory[MOST_SHARED];
 
 /* ---- the registry of kernels ---- */
 
@@ -187,7 +188,7 @@ static bool run_block()
     }
 }
 
-static bool run_grid(const registration *r, const void *params, unsigned blocks, unsigned threads_each)
+static bool run_grid(const registration *r, const void *params, unsigned blocks, unsigned threads_each, unsigned shared)
 {
     std::vector<unsigned> which(blocks);
     put_in_order(which.data(), blocks);
@@ -196,6 +197,7 @@ static bool run_grid(const registration *r, const void *params, unsigned blocks,
     bool fine = true;
     for (unsigned i = 0; i < blocks && fine; i++) {
         block_index = {which[i], 0, 0};
+        memset(shared_memory, 0xff, shared); /* as new memory of a device */
         fine = run_block();
     }
     running_kernel = nullptr;
@@ -323,7 +325,7 @@ namespace emulated {
 struct work {
     enum { LAUNCH, COPY, SET, RECORD, WAIT } kind;
     const registration *r;
-    unsigned blocks, threads, at;
+    unsigned blocks, threads, shared, at;
     std::string bytes; /* parameters, or what the host gave to copy */
     void *to;
     const void *from; /* of a copy; NULL: bytes */
@@ -366,7 +368,7 @@ static void run(work &w)
 {
     switch (w.kind) {
     case work::LAUNCH:
-        if (!run_grid(w.r, w.bytes.data(), w.blocks, w.threads)) sticky = CUDA_ERROR_LAUNCH_FAILED;
+        if (!run_grid(w.r, w.bytes.data(), w.blocks, w.threads, w.shared)) sticky = CUDA_ERROR_LAUNCH_FAILED;
         break;
     case work::COPY: memmove(w.to, w.from ? w.from : w.bytes.data(), w.n); break;
     case work::SET: memset(w.to, w.byte, w.n); break;
@@ -431,12 +433,13 @@ static CUresult set_bytes(CUdeviceptr to, unsigned char byte, size_t n, CUstream
     return add(s, std::move(w));
 }
 
+static CUresult function_set(CUfunction, int, int value) { return value > MOST_SHARED ? CUDA_ERROR_INVALID_VALUE : 0; }
 static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **params, void **extra)
 {
     const registration *r = (const registration *)f;
-    if (!gx || gy != 1 || gz != 1 || !bx || bx > MOST_THREADS || by != 1 || bz != 1 || shared || extra) return CUDA_ERROR_INVALID_VALUE;
+    if (!gx || gy != 1 || gz != 1 || !bx || bx > MOST_THREADS || by != 1 || bz != 1 || shared > MOST_SHARED || extra) return CUDA_ERROR_INVALID_VALUE;
     work w = {};
-    w.kind = work::LAUNCH, w.r = r, w.blocks = gx, w.threads = bx, w.bytes.assign((const char *)params[0], r->bytes);
+    w.kind = work::LAUNCH, w.r = r, w.blocks = gx, w.threads = bx, w.shared = shared, w.bytes.assign((const char *)params[0], r->bytes);
     return add(s, std::move(w));
 }
 
@@ -572,6 +575,7 @@ static CUresult device_attribute(int *value, int attribute, CUdevice)
     case CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
     case CU_ATTRIBUTE_MAJOR: *value = 9; break;
     case CU_ATTRIBUTE_INTEGRATED: *value = 1; break;
+    case CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST: *value = MOST_SHARED; break;
     default: *value = 0;
     }
     return 0;
@@ -619,7 +623,7 @@ extern const rush_cuda_driver rush_cuda_emulator = {
     init, version, error_text, device_count, device_get, device_name, device_attribute, device_memory_size, device_peer, context_retain,
     context_set, context_synchronize, memory_info, memory_alloc_noted, memory_free, host_alloc, host_free, copy_to_device, copy_to_host,
     copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
-    event_query, event_synchronize, event_elapsed, module_load, module_function, launch};
+    event_query, event_synchronize, event_elapsed, module_load, module_function, function_set, launch};
 
 int rush_emulator_host(int (*f)(void *arg), void *arg)
 {

@@ -1,6 +1,4 @@
-/* layer.c - layers of networks as products and kernels: recurrent ones, a product and a kernel (cell.cu) for each step; attention, whose
- * scores are kept whole.
- */
+/* layer.c - recurrent layers: a product and a kernel (cell.cu) for each step. */
 #include "cuda/column.h"
 #include "op/formula.h"
 #include <stdio.h>
@@ -88,89 +86,5 @@ static void gru_layer_backward(const rush_op *op, const rush_value *in, rush_val
         }
 }
 
-/* ---- attention over (batch, heads, rows, width) ---- */
-
-typedef struct attention {
-    rush_tensor *q, *k, *v, *scores;          /* of the type that is computed in, (batch * heads, rows, width); keys and values for each head */
-    int64_t batch, heads, group, rows, keys;
-    double scale;
-    rush_dtype dtype;
-} attention;
-
-/* (batch, heads, rows, width) as (batch * heads, rows, width) of dtype; `group` heads of queries share one of keys */
-static rush_tensor *flat(rush_tensor *t, rush_dtype dtype, int64_t group)
-{
-    t = to_dtype(t, dtype);
-    if (group > 1) t = T("repeat_interleave.self_int", V(t), V(group), V((int64_t)1));
-    return t ? T("reshape", V(t), INTS(t->size[0] * t->size[1], t->size[2], t->size[3])) : NULL;
-}
-
-static int scores_of(attention *a, const rush_value *qkv, rush_value causal, rush_value mask, rush_value scale)
-{
-    const rush_tensor *q = qkv[0].t, *k = qkv[1].t;
-    *a = (attention){.batch = q->size[0], .heads = q->size[1], .group = RUSH_MAX(q->size[1] / RUSH_MAX(k->size[1], 1), 1), .rows = q->size[2], .keys = k->size[2],
-                     .dtype = q->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32};
-    a->scale = HAS(scale) ? rush_to_double(scale) : 1 / __builtin_sqrt((double)RUSH_MAX(q->size[3], 1));
-    a->q = flat(qkv[0].t, a->dtype, 1), a->k = flat(qkv[1].t, a->dtype, a->group), a->v = flat(qkv[2].t, a->dtype, a->group);
-    rush_tensor *s = rush_failed() ? NULL : rush_tensor_new(a->dtype, q->device, 3, (int64_t[]){a->batch * a->heads, a->rows, a->keys});
-    if (!s || cuda_multiply(a->q, transpose(a->k, 1, 2), NULL, s, rush_v_float(a->scale), RUSH_NONE)) return -1;
-    if (I_(causal)) {
-        rush_tensor *seen = T("tril", V(T("ones", INTS(a->rows, a->keys), rush_v_dtype(RUSH_BOOL), ON(q))));
-        s = T("masked_fill.Scalar", V(s), V(logical_not(seen)), V(-__builtin_inf()));
-    }
-    if (HAS(mask)) {
-        rush_tensor *wide = T("view", V(s), INTS(a->batch, a->heads, a->rows, a->keys));
-        wide = mask.t->dtype == RUSH_BOOL ? T("masked_fill.Scalar", V(wide), V(logical_not(mask.t)), V(-__builtin_inf())) : add(wide, to_dtype(mask.t, a->dtype));
-        s = wide ? reshape_to(wide, s) : NULL;
-    }
-    a->scores = s;
-    return s ? 0 : -1;
-}
-
-/* The scores' softmax, which is nearer than exp(scores - lse); rows without any key, which only masks make, are zeros. */
-static rush_tensor *weights(const attention *a, rush_value mask)
-{
-    rush_tensor *p = T("_softmax", V(a->scores), V((int64_t)-1), V(false));
-    return HAS(mask) && p ? T("masked_fill.Scalar", V(p), V(T("all.dim", V(eq(a->scores, -__builtin_inf())), V((int64_t)-1), V(true))), V(0.0)) : p;
-}
-
-/* in: query, key, value, dropout_p, is_causal, attn_mask, scale. out: output, logsumexp, 0 where a row has no key */
-static void attend(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    attention a;
-    rush_tensor *to = out[0].t;
-    if (!to->numel || scores_of(&a, in, in[4], in[5], in[6])) return;
-    rush_tensor *lse = T("logsumexp", V(a.scores), INTS(-1), V(false));
-    lse = lse ? T("masked_fill.Scalar", V(lse), V(eq(lse, -__builtin_inf())), V(0.0)) : NULL;
-    rush_tensor *p = lse ? weights(&a, in[5]) : NULL, *y = p ? T("bmm", V(p), V(a.v)) : NULL;
-    if (y && !rush_copy_into(out[1].t, reshape_to(lse, out[1].t))) rush_copy_into(to, reshape_to(y, to));
-}
-
-/* Gradients of keys or values: the heads of a group are summed. */
-static void deliver(const attention *a, rush_tensor *g, rush_tensor *to)
-{
-    if (g && a->group > 1) g = sum_dim(T("view", V(g), INTS(a->batch, to->size[1], a->group, to->size[2], to->size[3])), 2, false);
-    if (g) rush_copy_into(to, reshape_to(g, to));
-}
-
-/* in: grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale */
-static void attend_backward(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    attention a;
-    for (int i = 0; i < 3; i++)
-        if (rush_device_fill(out[i].t, rush_v_int(0))) return;
-    if (!in[0].t->numel || !in[2].t->numel || scores_of(&a, in + 1, in[7], in[8], in[9])) return;
-    rush_tensor *g = flat(in[0].t, a.dtype, 1), *y = flat(in[4].t, a.dtype, 1), *p = weights(&a, in[8]);
-    if (!g || !y || !p) return;
-    rush_tensor *dp = T("bmm", V(g), V(transpose(a.v, 1, 2))), *delta = sum_dim(mul(g, y), -1, true);
-    rush_tensor *ds = dp && delta ? mul(mul(p, sub(dp, delta)), a.scale) : NULL;
-    if (!ds) return;
-    rush_tensor *dq = T("bmm", V(ds), V(a.k));
-    if (dq) rush_copy_into(out[0].t, reshape_to(dq, out[0].t));
-    deliver(&a, T("bmm", V(transpose(ds, 1, 2)), V(a.q)), out[1].t);
-    deliver(&a, T("bmm", V(transpose(p, 1, 2)), V(g)), out[2].t);
-}
-
 const cuda_kernel cuda_layer_kernels[] = {
-    {"_lstm_layer", lstm_layer}, {"_lstm_layer_backward", lstm_layer_backward}, {"_gru_layer", gru_layer}, {"_gru_layer_backward", gru_layer_backward},
-    {"_scaled_dot_product_flash_attention_for_cpu", attend}, {"_scaled_dot_product_flash_attention_for_cpu_backward", attend_backward}, {0}};
+    {"_lstm_layer", lstm_layer}, {"_lstm_layer_backward", lstm_layer_backward}, {"_gru_layer", gru_layer}, {"_gru_layer_backward", gru_layer_backward}, {0}};

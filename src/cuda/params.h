@@ -87,6 +87,21 @@ typedef struct cuda_sort {
     int dtype, item, span; /* item: bytes of an element; span: of a tile what a row takes, a power of two */
 } cuda_sort;
 
+/* Attention over (batch, heads, rows, width); `group` heads of queries share one of keys. Steps in bytes: of the batch, of heads, of rows. */
+typedef struct cuda_attention {
+    const char *q, *k, *v, *mask, *g, *y; /* g, y: the output's gradient, and the output */
+    char *out, *dq, *dk, *dv;
+    float *lse, *delta; /* of each row: the logarithm of its sum; the sum of g y */
+    int64_t q_step[3], k_step[3], v_step[3], g_step[3], y_step[3], out_step[3], dq_step[3], dk_step[3], dv_step[3], mask_step[4];
+    int64_t batch, heads, group, rows, keys;
+    int width, value_width, causal, mask_dtype; /* of the mask: bool, float32 or a half type */
+    int wide;                                   /* all rows begin at 16 bytes and are whole vectors of 16 bytes */
+    float scale;
+} cuda_attention;
+/* ATTENTION(widths up to, rows of a block's tile, rows of those that it meets), for all three dtypes. */
+enum { CUDA_ATTEND_THREADS = 128 };
+#define CUDA_ATTENTION_TILES(ATTENTION) ATTENTION(64, 64, 64) ATTENTION(128, 64, 32) ATTENTION(256, 32, 32)
+
 /* A step of recurrent cells: `batch` rows of `units`, all contiguous; as in kernels/cpu/rnn.h. */
 typedef struct cuda_cell {
     const void *x, *products, *state, *state_new, *dh;

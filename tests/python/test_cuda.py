@@ -208,6 +208,15 @@ for f in (F.scaled_dot_product_attention, lambda q, k, v: F.scaled_dot_product_a
 """, RUSHLIGHT_CUDA_ORDER=order, OMP_NUM_THREADS="1")
 
 
+@orders
+def test_attention_emulated(order):
+    """The cases that a device gets: all dtypes, masks, causal, groups, lengths and widths between tiles."""
+    where = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "attention.py")
+    env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_ORDER": order, "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-m", "rushlight", where], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
+
+
 def test_training_emulated():
     """A perceptron, a convolutional network and one with embeddings, norms and attention: the losses of the CPU."""
     passes("""
