@@ -304,86 +304,126 @@ static void put(const rush_op *op, const rush_value *in, rush_value *out)
 
 /* ---- masks ---- */
 
-/* How many elements of the mask are true up to each, in its order, and in all. */
-static rush_tensor *running_count(rush_tensor *mask, int64_t *all)
+/* Which bits of an element tell it from zero: not the signs. */
+static uint64_t telling_bits(rush_dtype d)
 {
-    rush_tensor *flat = T("reshape", V(mask->dtype == RUSH_BOOL ? mask : T("ne.Scalar", V(mask), V((int64_t)0))), INTS(-1));
-    rush_tensor *count = flat ? T("cumsum", V(flat), V((int64_t)0), rush_v_dtype(RUSH_I64)) : NULL;
-    if (!count) return NULL;
+    switch (d) {
+    case RUSH_F16: case RUSH_BF16: case RUSH_C32: return 0x7fff7fff7fff7fff;
+    case RUSH_F32: case RUSH_C64: return 0x7fffffff7fffffff;
+    case RUSH_F64: case RUSH_C128: return 0x7fffffffffffffff;
+    default: return ~(uint64_t)0;
+    }
+}
+
+/* The choice whose walk is made: the count of each piece, and of all. The host waits for it. */
+static int count_choice(cuda_choice *p, rush_dtype d, rush_device device, int64_t *all)
+{
+    char kernel[32];
+    const int64_t tiles = (p->w.n + CHOICE_TILE - 1) / CHOICE_TILE, most = RUSH_MIN(tiles, 8 * cuda_devices[device.index].processors);
     *all = 0;
-    if (!count->numel) return count;
-    rush_tensor *last = rush_tensor_alias(count, 0, NULL, NULL, count->offset + count->numel - 1);
-    *all = last ? rush_item_int(last) : 0;
-    return rush_failed() ? NULL : count;
+    if (!p->w.n) return 0;
+    p->piece = (tiles + most - 1) / most * CHOICE_TILE, p->pieces = (p->w.n + p->piece - 1) / p->piece;
+    p->bits = telling_bits(d), p->fault = cuda_devices[device.index].fault;
+    rush_tensor *counts = rush_tensor_new(RUSH_I64, device, 1, &p->pieces), *here = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &p->pieces);
+    if (!counts || !here) return -1;
+    p->counts = rush_ptr(counts);
+    snprintf(kernel, sizeof kernel, "count_chosen_%d", rush_dtypes[d].size);
+    if (cuda_launch_blocks(device, kernel, p, p->pieces) || rush_copy_into(here, counts)) return -1;
+    for (int64_t i = 0; i < p->pieces; i++) *all += ((const int64_t *)rush_ptr(here))[i];
+    return 0;
 }
 
 static void nonzero(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    places w;
     int64_t n;
     const rush_tensor *x = plain(SELF);
-    rush_tensor *count = x ? running_count((rush_tensor *)x, &n) : NULL;
-    rush_tensor *to = count ? rush_out(out, 0, RUSH_I64, x->device, 2, (const int64_t[]){n, x->ndim}) : NULL;
-    if (!to || !to->numel || !x->numel) return;
-    rush_tensor *rows = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, 2, to->size);
-    if (!rows) return;
-    begin(&w, 0, NULL, x->device);
-    w.p.w.n = x->numel, w.p.w.ndim = x->ndim, w.p.w.dtype[0] = x->dtype;
-    w.p.w.p[0] = rush_ptr(x), w.p.w.p[2] = rush_ptr(count), w.p.other = rush_ptr(rows);
+    if (!x) return;
     if (x->ndim > CUDA_DIMS) {
         rush_fail(RUSH_NOT_IMPLEMENTED, "nonzero of more than %d dimensions on device 'cuda'", CUDA_DIMS);
         return;
     }
+    cuda_choice p = {.w = {.n = x->numel, .ndim = x->ndim, .plain = rush_contiguous(x), .p = {NULL, rush_ptr(x)}}};
     for (int d = 0; d < x->ndim; d++) {
-        w.p.w.size[x->ndim - 1 - d] = x->size[d];
-        w.p.w.stride[0][x->ndim - 1 - d] = x->stride[d] * item_of(x);
+        p.w.size[x->ndim - 1 - d] = x->size[d];
+        p.w.stride[1][x->ndim - 1 - d] = x->stride[d] * item_of(x);
     }
-    if (!cuda_launch(x->device, "nonzero", &w.p, x->numel) && rows != to) rush_copy_into(to, rows);
+    if (count_choice(&p, x->dtype, x->device, &n)) return;
+    rush_tensor *to = rush_out(out, 0, RUSH_I64, x->device, 2, (const int64_t[]){n, x->ndim});
+    if (!to || !to->numel) return;
+    rush_tensor *rows = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, 2, to->size);
+    if (!rows) return;
+    char kernel[32];
+    p.other = rush_ptr(rows);
+    snprintf(kernel, sizeof kernel, "coordinates_%d", rush_dtypes[x->dtype].size);
+    if (!cuda_launch_blocks(x->device, kernel, &p, p.pieces) && rows != to) rush_copy_into(to, rows);
 }
 
-/* Elements that the mask chooses to `other`, or (back) from there. */
-static int pack(rush_tensor *t, rush_tensor *mask, const rush_tensor *count, rush_tensor *other, bool back)
+/* The choice of t's elements by a mask of its sizes, and how many it chooses. */
+static int choose(cuda_choice *p, rush_tensor *t, rush_tensor *mask, int64_t *n)
 {
     places w;
-    int64_t stride[RUSH_MAXDIM], next = 8;
+    if (mask && item_of(mask) > 1) mask = T("ne.Scalar", V(mask), V((int64_t)0));
+    if (!mask) return -1;
     begin(&w, t->ndim, t->size, t->device);
     operand_at(&w, 0, t, 0);
     operand_at(&w, 1, mask, 0);
-    for (int d = t->ndim - 1; d >= 0; d--) stride[d] = next, next *= t->size[d];
-    memcpy(w.stride[2], stride, sizeof *stride * (size_t)t->ndim);
-    w.p.w.p[2] = rush_ptr(count), w.p.w.nop = 3, w.p.other = rush_ptr(other), w.p.how = back, w.p.limit[0] = other->numel;
-    return run_sized(&w, "pack", t->dtype, t->device);
+    if (finish(&w)) return -1;
+    *p = (cuda_choice){.w = w.p.w};
+    p->w.plain = !p->w.ndim || (p->w.ndim == 1 && p->w.stride[0][0] == item_of(t) && p->w.stride[1][0] == 1);
+    return count_choice(p, RUSH_BOOL, t->device, n);
+}
+
+/* Elements that are chosen to `other`, or (back) from there. */
+static int pack(cuda_choice *p, rush_tensor *t, rush_tensor *other, bool back)
+{
+    char kernel[32];
+    p->other = rush_ptr(other), p->back = back, p->limit = other->numel;
+    snprintf(kernel, sizeof kernel, "pack_%d", rush_dtypes[t->dtype].size);
+    return cuda_launch_blocks(t->device, kernel, p, p->pieces);
+}
+
+static void select_into(rush_value *out, rush_tensor *x, rush_tensor *mask)
+{
+    int64_t n;
+    cuda_choice p;
+    if (!x || choose(&p, x, mask, &n)) return;
+    rush_tensor *to = rush_out(out, 0, x->dtype, x->device, 1, &n);
+    if (!to || !n) return;
+    rush_tensor *row = rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, 1, &n);
+    if (row && !pack(&p, x, row, false) && row != to) rush_copy_into(to, row);
 }
 
 static void masked_select(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    int64_t n, size[RUSH_MAXDIM];
+    int64_t size[RUSH_MAXDIM];
     int ndim;
-    rush_tensor *x = (rush_tensor *)plain(SELF), *mask = in[1].t;
+    const rush_tensor *x = plain(SELF), *mask = in[1].t;
     if (!x) return;
     memcpy(size, x->size, sizeof *size * x->ndim);
     if ((ndim = broadcast(x->ndim, size, mask->ndim, mask->size)) < 0) return;
-    x = T("expand", V(x), rush_v_ints(size, ndim)), mask = T("expand", V(mask), rush_v_ints(size, ndim));
-    rush_tensor *count = mask ? running_count(mask, &n) : NULL, *to = count ? rush_out(out, 0, x->dtype, x->device, 1, &n) : NULL;
-    if (!to || !n) return;
-    rush_tensor *row = rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, 1, &n);
-    if (row && !pack(x, mask, count, row, false) && row != to) rush_copy_into(to, row);
+    select_into(out, T("expand", V((rush_tensor *)x), rush_v_ints(size, ndim)), T("expand", in[1], rush_v_ints(size, ndim)));
+}
+
+/* The value where the mask is true, what was there elsewhere. */
+static int fill_where(rush_tensor *to, rush_tensor *mask, rush_value value, rush_value from)
+{
+    rush_pw_args none = {{0}};
+    const rush_value operand[4] = {V(to), V(mask), value, from};
+    return cuda_tables.row(RUSH_PW_where, 1, 4, operand, (const uint8_t[]){to->dtype, RUSH_BOOL, to->dtype, to->dtype}, &none);
 }
 
 static void masked_fill(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t;
     rush_value v = in[2];
-    rush_pw_args none = {{0}};
     if (v.kind == RUSH_V_TENSOR && v.t->device.type != RUSH_CPU && v.t->dtype != to->dtype) v = V(rush_cast_copy(v.t, to->dtype));
-    const rush_value operand[4] = {V(to), in[1], v, in[0]};
     if (rush_failed()) return;
     if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
         rush_tensor *made = T("where.self", in[1], V(T("expand", V(rush_cast_copy(v.kind == RUSH_V_TENSOR ? v.t : rush_tensor_of_number_typed(v, to->dtype), to->dtype)), rush_v_ints(to->size, to->ndim))), in[0]);
         if (made) rush_copy_into(to, made);
         return;
     }
-    cuda_tables.row(RUSH_PW_where, 1, 4, operand, (const uint8_t[]){to->dtype, RUSH_BOOL, to->dtype, to->dtype}, &none);
+    fill_where(to, in[1].t, v, in[0]);
 }
 
 static void masked_scatter(const rush_op *op, const rush_value *in, rush_value *out)
@@ -391,10 +431,10 @@ static void masked_scatter(const rush_op *op, const rush_value *in, rush_value *
     int64_t n;
     rush_tensor *made, *to = target(in, out, &made);
     rush_tensor *mask = to ? T("expand", in[1], rush_v_ints(to->size, to->ndim)) : NULL, *source = mask ? rush_contiguous_copy(in[2].t) : NULL;
-    rush_tensor *count = source ? running_count(mask, &n) : NULL;
-    if (!count) return;
+    cuda_choice p;
+    if (!source || choose(&p, to, mask, &n)) return;
     if (n > source->numel) rush_fail(RUSH_RUNTIME_ERROR, "masked_scatter: expected self and source to have same dtypes and source to have %lld elements", (long long)n);
-    else if (!n || !pack(to, mask, count, source, true)) deliver(out, made);
+    else if (!n || !pack(&p, to, source, true)) deliver(out, made);
 }
 
 /* ---- index, index_put ---- */
@@ -423,6 +463,16 @@ static int add_mask(plan *p, rush_tensor *mask, int dim)
         if (!column || add_index(p, column, dim + d)) return -1;
     }
     return rows ? 0 : -1;
+}
+
+/* The list's only index, if that is a mask of self's first dims, on self's device. */
+static rush_tensor *one_mask(const rush_tensor *self, rush_value list)
+{
+    rush_tensor *mask = list.n ? list.tensors[0] : NULL;
+    if (!mask || mask->dtype != RUSH_BOOL || mask->device.type != RUSH_CUDA || mask->ndim > self->ndim || memcmp(mask->size, self->size, sizeof *mask->size * mask->ndim)) return NULL;
+    for (uint32_t k = 1; k < list.n; k++)
+        if (list.tensors[k]) return NULL;
+    return mask;
 }
 
 static int plan_make(plan *p, const rush_tensor *self, rush_value list)
@@ -481,6 +531,8 @@ static void index_take(const rush_op *op, const rush_value *in, rush_value *out)
     plan p;
     places w;
     const rush_tensor *self = plain(SELF);
+    rush_tensor *mask = self && !HAS(out[0]) ? one_mask(self, in[1]) : NULL;
+    if (mask && mask->ndim == self->ndim) return select_into(out, (rush_tensor *)self, mask);
     if (!self || plan_make(&p, self, in[1])) return;
     rush_tensor *to = HAS(out[0]) ? out[0].t : rush_out(out, 0, self->dtype, self->device, p.n ? p.ndim : self->ndim, p.n ? p.size : self->size);
     if (!to || !to->numel) return;
@@ -504,6 +556,11 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
     }
     if (values->device.type == RUSH_CPU) values = T("_to_copy", V(values), RUSH_NONE, RUSH_NONE, rush_v_device(self->device));
     if (values && (values->flags & (RUSH_T_CONJ | RUSH_T_NEG) || values->storage == self->storage)) values = T("clone", V(rush_contiguous_copy(values)));
+    rush_tensor *mask = values && values->numel == 1 && values->dtype == self->dtype && !accumulate ? one_mask(self, list) : NULL;
+    if (mask) { /* nobody needs to know how many there are */
+        while (mask && mask->ndim < self->ndim) mask = unsqueeze(mask, -1);
+        return mask && self->numel ? fill_where(self, mask, V(rush_tensor_alias(values, 0, NULL, NULL, values->offset)), V(self)) : mask ? 0 : -1;
+    }
     if (!values || plan_make(&p, self, list)) return -1;
     while (values->ndim > p.ndim && values->size[0] == 1) values = T("squeeze.dim", V(values), V((int64_t)0));
     values = values ? T("expand", V(values), rush_v_ints(p.size, p.ndim)) : NULL;

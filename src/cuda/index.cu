@@ -1,8 +1,9 @@
-/* index.cu - elements taken from, and put to, places that index tensors name; running sums, maxima and the like.
+/* index.cu - elements taken from, and put to, places that index tensors name, or that a mask does.
  *
  * One kernel takes and one puts: w.p[0] is the other side, w.p[1] what is indexed, with strides of 0 along the dims that the index
  * tensors w.p[2], w.p[3], ... move along.
  */
+#include "cuda/lanes.h"
 #include "cuda/rows.h"
 
 template <int MOST> FN void locate_all(const cuda_walk &w, int64_t i, int64_t *far)
@@ -174,47 +175,133 @@ KERNEL(combine_float64, cuda_places) { combine<double>(p); }
 KERNEL(combine_complex64, cuda_places) { combine<complex_of<float>>(p); }
 KERNEL(combine_complex128, cuda_places) { add_parts(p); }
 
-/* ---- what a mask chooses, one behind the other: w.p[0] the elements, w.p[1] the mask, w.p[2] how many are true up to here ---- */
+/* ---- what a mask chooses, one behind the other: counts of all pieces first, then each piece begins behind those before it ---- */
 
-template <class T> FN void pack_chosen(const cuda_places &p)
+struct tally {
+    int64_t n;
+    FN void merge(tally o) { n += o.n; }
+};
+
+template <class U> FN bool is_true(U v, uint64_t bits) { return v & (U)bits; }
+template <> FN bool is_true<sixteen>(sixteen v, uint64_t bits) { return (v.half[0] | v.half[1]) & bits; }
+
+/* Which of a lane's elements are chosen, of those from `first` on that lie below `end`: a bit each. */
+template <class U> FN unsigned chosen(const cuda_choice &p, int64_t first, int64_t end)
+{
+    U v[CHOICE_ROWS];
+    unsigned which = 0;
+    for (int r = 0; r < CHOICE_ROWS; r++) {
+        const int64_t i = first + r * WARP;
+        int64_t far[2] = {0, i * (int64_t)sizeof(U)};
+        v[r] = U();
+        if (i >= end) continue;
+        if (!p.w.plain) locate<2>(p.w, i, far);
+        v[r] = *(const U *)((const char *)p.w.p[1] + far[1]);
+    }
+    for (int r = 0; r < CHOICE_ROWS; r++) which |= (unsigned)is_true(v[r], p.bits) << r;
+    return which;
+}
+
+template <class U> FN void count_chosen(const cuda_choice &p)
 {
     ROLLED
-    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far[CUDA_OPERANDS];
-        locate_all<CUDA_OPERANDS>(p.w, i, far);
-        if (!load<truth>((const char *)p.w.p[1] + far[1], p.w.dtype[1]).v) continue;
-        int64_t n = *(const int64_t *)((const char *)p.w.p[2] + far[2]) - 1;
-        T *element = (T *)((char *)p.w.p[0] + far[0]);
-        if (p.how) { /* the other way: from there to here */
-            if (n < p.limit[0]) *element = ((const T *)p.other)[n];
-            else report(p.fault, CUDA_FAULT_INDEX, n, p.limit[0]);
-        } else {
-            ((T *)p.other)[n] = *element;
+    for (int64_t piece = blockIdx.x; piece < p.pieces; piece += gridDim.x) {
+        const int64_t begin = piece * p.piece, end = begin + p.piece < p.w.n ? begin + p.piece : p.w.n;
+        tally all = {0};
+        ROLLED
+        for (int64_t base = begin; base < end; base += CHOICE_TILE) all.n += __popc(chosen<U>(p, base + MY_WARP * (WARP * (int)CHOICE_ROWS) + LANE, end));
+        all = of_block(all);
+        if (!threadIdx.x) p.counts[piece] = all.n;
+    }
+}
+KERNELS_BY_SIZE(count_chosen, cuda_choice, count_chosen)
+
+/* f(the lane's first element, which ones are chosen, the place of the warp's first one among all), tile by tile. */
+template <class U, class F> FN void each_chosen(const cuda_choice &p, F f)
+{
+    __shared__ int warps[CUDA_WARPS];
+    ROLLED
+    for (int64_t piece = blockIdx.x; piece < p.pieces; piece += gridDim.x) {
+        const int64_t begin = piece * p.piece, end = begin + p.piece < p.w.n ? begin + p.piece : p.w.n;
+        tally before = {0};
+        for (int64_t q = threadIdx.x; q < piece; q += CUDA_THREADS) before.n += p.counts[q];
+        int64_t place = of_block(before).n;
+        ROLLED
+        for (int64_t base = begin; base < end; base += CHOICE_TILE) {
+            const int64_t first = base + MY_WARP * (WARP * (int)CHOICE_ROWS) + LANE;
+            const unsigned which = chosen<U>(p, first, end);
+            int n = __popc(which);
+            for (int s = WARP / 2; s; s /= 2) n += __shfl_xor_sync(~0u, n, s);
+            if (!LANE) warps[MY_WARP] = n;
+            __syncthreads();
+            int64_t mine = place;
+            for (int w = 0; w < CUDA_WARPS; w++) {
+                if (w == MY_WARP) mine = place;
+                place += warps[w];
+            }
+            __syncthreads();
+            f(first, which, mine);
         }
     }
 }
-KERNELS_BY_SIZE(pack, cuda_places, pack_chosen)
 
-/* The coordinates of what is not zero: rows of limit[0] numbers; w.p[0] is the tensor, contiguous in its own order of dims. */
-KERNEL(nonzero, cuda_places)
+/* The place among all that row r of a lane's elements has, if it is chosen; `place` goes on to the next row's. */
+FN int64_t row_place(unsigned which, int r, int64_t &place)
 {
-    ROLLED
-    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far = 0, rest = i;
-        ROLLED
-        for (int d = 0; d < p.w.ndim; d++) {
-            int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
-            far += (rest - next * p.w.size[d]) * p.w.stride[0][d];
-            rest = next;
-        }
-        if (!load<truth>((const char *)p.w.p[0] + far, p.w.dtype[0]).v) continue;
-        int64_t n = ((const int64_t *)p.w.p[2])[i] - 1;
-        rest = i;
-        ROLLED
-        for (int d = 0; d < p.w.ndim; d++) {
-            int64_t next = d + 1 < p.w.ndim ? rest / p.w.size[d] : 0;
-            ((int64_t *)p.other)[n * p.w.ndim + p.w.ndim - 1 - d] = rest - next * p.w.size[d];
-            rest = next;
-        }
-    }
+    const unsigned row = __ballot_sync(~0u, which >> r & 1);
+    const int64_t mine = place + __popc(row & ((1u << LANE) - 1));
+    place += __popc(row);
+    return mine;
 }
+
+template <class T> FN T *element_at(const cuda_choice &p, int64_t i)
+{
+    int64_t far[2] = {i * (int64_t)sizeof(T), 0};
+    if (!p.w.plain) locate<2>(p.w, i, far);
+    return (T *)((char *)p.w.p[0] + far[0]);
+}
+
+template <class T> FN void pack_chosen(const cuda_choice &p)
+{
+    each_chosen<uint8_t>(p, [&](int64_t first, unsigned which, int64_t place) {
+        T v[CHOICE_ROWS];
+        if (p.back) {
+            for (int r = 0; r < CHOICE_ROWS; r++) {
+                const int64_t n = row_place(which, r, place);
+                if (!(which >> r & 1)) continue;
+                if (n < p.limit) *element_at<T>(p, first + r * WARP) = ((const T *)p.other)[n];
+                else report(p.fault, CUDA_FAULT_INDEX, n, p.limit);
+            }
+            return;
+        }
+        for (int r = 0; r < CHOICE_ROWS; r++)
+            if (which >> r & 1) v[r] = *element_at<T>(p, first + r * WARP);
+        for (int r = 0; r < CHOICE_ROWS; r++) {
+            const int64_t n = row_place(which, r, place);
+            if (which >> r & 1) ((T *)p.other)[n] = v[r];
+        }
+    });
+}
+KERNELS_BY_SIZE(pack, cuda_choice, pack_chosen)
+
+/* The coordinates of what is not zero, rows of ndim numbers: the walk has the dims as they are. */
+template <class U> FN void coordinates(const cuda_choice &p)
+{
+    each_chosen<U>(p, [&](int64_t first, unsigned which, int64_t place) {
+        ROLLED
+        for (int r = 0; r < CHOICE_ROWS; r++) {
+            int64_t n = row_place(which, r, place), rest = first + r * WARP;
+            if (!(which >> r & 1)) continue;
+            int64_t *to = (int64_t *)p.other + n * p.w.ndim + p.w.ndim - 1;
+            ROLLED
+            for (int d = 0; d < p.w.ndim; d++, to--) {
+                int64_t next;
+                if (d + 1 == p.w.ndim) next = 0, *to = rest;
+                else if ((rest | p.w.size[d]) >> 32) next = rest / p.w.size[d], *to = rest - next * p.w.size[d];
+                else next = (uint32_t)rest / (uint32_t)p.w.size[d], *to = rest - next * p.w.size[d];
+                rest = next;
+            }
+        }
+    });
+}
+KERNELS_BY_SIZE(coordinates, cuda_choice, coordinates)

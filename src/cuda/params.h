@@ -66,6 +66,17 @@ typedef struct cuda_places {
     cuda_fault *fault;
 } cuda_places;
 
+/* What a mask chooses, one behind the other: w.p[0] the elements, w.p[1] the mask or what is not zero, in pieces with the count of each. */
+enum { CHOICE_ROWS = 16, CHOICE_TILE = CHOICE_ROWS * CUDA_THREADS }; /* a lane looks at so many elements at once, a warp's width apart */
+typedef struct cuda_choice {
+    cuda_walk w;
+    uint64_t bits; /* of 8 bytes that tell a number from zero */
+    int64_t *counts, pieces, piece, limit;
+    void *other;
+    int back; /* the other way: from there to the elements */
+    cuda_fault *fault;
+} cuda_choice;
+
 enum { CUDA_PRODUCT_SIDE = 64 }; /* of the square that a block makes */
 /* c = alpha a b + beta d, `batch` times (m, k) by (k, n); strides in bytes: of the batch, of rows, of columns. */
 typedef struct cuda_product {

@@ -149,6 +149,31 @@ same(lambda t: (t[:, ::2].cumsum(1), t.t().cumsum(1), t.mT.cummax(0)[1]), torch.
 
 
 @orders
+def test_masks_emulated(order):
+    """What masks choose and what is not zero: of every size of elements, in several tiles and pieces, strided, repeated, none, all."""
+    passes("""
+torch.manual_seed(0)
+for n in 0, 1, 31, 4096, 4097, 70001:
+    x = torch.randn(n); same(lambda t: (t[t > 0], (t > 0).nonzero(), t.clamp(min=0).nonzero(), t[t > 9], t[t < 9], t.masked_scatter(t > 0, t.flip(0)), torch.argwhere(t > 1)), x)
+for d in torch.bool, torch.int8, torch.float16, torch.bfloat16, torch.int32, torch.float32, torch.int64, torch.float64, torch.complex64, torch.complex128:
+    x = torch.randint(-1, 2, (37, 5, 60)).to(d)
+    same(lambda t: (t.nonzero(), t[:, ::2].nonzero(), t.permute(2, 0, 1).nonzero(), t[0, 0, 1:].nonzero(), t.masked_select(t != 0), t.permute(2, 1, 0).masked_select(t.permute(2, 1, 0)[0] != 0), t[:, 1:, 3].masked_select(t[:, 1:, 3] == 1)), x)
+    same(lambda t: (t.masked_scatter(t == 1, t.flip(0)), t.permute(1, 2, 0).masked_scatter(t[:, 0, :1].mT == 0, t)), x)
+x = torch.tensor([[-0.0, 0.0, float("nan")], [1.0, -float("inf"), 5e-324]], dtype=torch.float64)
+same(lambda t: (t.nonzero(), torch.complex(t, t.flip(1)).nonzero(), t.nonzero(as_tuple=True)[1], t[0, 0].nonzero(), t[1, 0].nonzero(), t[1, 0][t[1, 0] > 0]), x)
+def put(t):
+    a, b, c, d, e = (t.clone() for _ in range(5)); m = t[:, 0] > 0
+    a[a > 0] = 7; b[m] = -1; c[m] = c[m] * 2; d.mT[d.mT > 0] = torch.tensor(3.0); e[e > 0] = e[e > 0] + 1
+    return (a, b, c, d, e, t[m], t[:, t[0] > 0], t[m, 1:3], torch.index_put(t, (t > 0,), torch.tensor(1.0, device=t.device), accumulate=True))
+same(put, torch.randn(70, 90)); same(put, torch.randn(90, 170).mT[:, ::2])
+out = torch.empty(0, device="cuda"); torch.masked_select(torch.arange(5.).cuda(), torch.tensor([True, False, True, False, True]).cuda(), out=out); assert out.tolist() == [0, 2, 4]
+try: torch.zeros(3).cuda().masked_scatter_(torch.ones(3, dtype=torch.bool).cuda(), torch.ones(2).cuda())
+except RuntimeError as e: assert "source to have 3 elements" in str(e)
+else: assert False
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
+@orders
 def test_products_and_layers_emulated(order):
     """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
     passes("""
