@@ -16,6 +16,12 @@ RUSH_CUDNN_FUNCTIONS(SAME)
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");
 _Static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_C_32F == 4 && CUDA_C_64F == 5 && CUDA_R_16BF == 14, "cudaDataType");
 _Static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_64F == 70, "cublasComputeType_t");
+_Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 && offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64, "cublasLtMatmulHeuristicResult_t");
+_Static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && CUBLAS_OP_C == 2, "cublasOperation_t");
+_Static_assert(CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLASLT_MATMUL_DESC_TRANSB == 4 && CUBLASLT_MATMUL_DESC_EPILOGUE == 7 && CUBLASLT_MATMUL_DESC_BIAS_POINTER == 8 && CUBLASLT_EPILOGUE_BIAS == 4,
+               "cublasLtMatmulDescAttributes_t");
+_Static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == 1 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES == 5 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES == 8,
+               "cublasLtMatmulPreferenceAttributes_t");
 _Static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == 5 && CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == 6, "cublasLtMatrixLayoutAttribute_t");
 _Static_assert(CUFFT_C2C == 0x29 && CUFFT_R2C == 0x2a && CUFFT_C2R == 0x2c && CUFFT_D2Z == 0x6a && CUFFT_Z2Z == 0x69 && CUFFT_Z2D == 0x6c && CUFFT_FORWARD == -1 && CUFFT_INVERSE == 1, "cufftType");
 #endif

@@ -1,12 +1,13 @@
 /* product.c - matrix products: by cuBLASLt where it is and multiplies the dtype, else by product.cu, as on emulated devices.
  *
- * The calls of cuBLASLt were compiled, with prototypes that libraries_check.c compares with NVIDIA's headers; never run. It counts
- * down columns, tensors along rows: so c = a b is asked for as c' = b' a', whose matrices lie in memory as they are.
+ * cuBLASLt counts down columns, tensors along rows: so c = a b is asked for as c' = b' a', whose matrices lie in memory as they are.
  */
 #include "cuda/column.h"
 #include "cuda/libraries.h"
 #include "op/formula.h"
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static int check(cublasStatus_t status, const char *what) { return status ? rush_fail(RUSH_RUNTIME_ERROR, "CUDA error: %s answers %d", what, status) : 0; }
 
@@ -23,21 +24,149 @@ static cudaDataType_t data_type(rush_dtype d)
     }
 }
 
-/* `batch` matrices of rows by columns, each contiguous, `apart` from each other. */
-static int layout(const rush_cublaslt *lt, cublasLtMatrixLayout_t *made, const rush_tensor *t)
+/* How cuBLASLt reads a matrix of (batch, rows, columns): its own columns lie one behind the other, so rows that do are its columns. */
+typedef struct laid {
+    uint32_t rows, columns; /* as they lie */
+    int32_t op, batch;      /* CUBLAS_OP_T: read the other way round */
+    int64_t stride, apart;  /* elements from one of its columns to the next, and from matrix to matrix */
+    uint32_t aligned, none; /* bytes; nothing */
+} laid;
+
+/* All that a plan depends on; no padding, since it is compared by its bytes. */
+typedef struct key {
+    laid a, b, c;
+    int32_t dtype, device, compute, bias;
+} key;
+
+/* What cuBLASLt was told and what it chose: asking costs it 20 to 50 microseconds. */
+typedef struct plan {
+    key of;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulHeuristicResult_t chosen;
+} plan;
+
+enum { PLANS = 1024, WORKSPACE = 32 << 20 };
+static plan *plans[PLANS]; /* by hash; the newer one stays */
+static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t alignment(const rush_tensor *t)
 {
-    const int32_t count = (int32_t)t->size[0];
-    const int64_t apart = t->stride[0];
-    return check(lt->layout_create(made, data_type(t->dtype), (uint64_t)t->size[2], (uint64_t)t->size[1], RUSH_MAX(t->size[2], 1)), "cublasLtMatrixLayoutCreate") ||
-           check(lt->layout_set(*made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute") ||
-           check(lt->layout_set(*made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof apart), "cublasLtMatrixLayoutSetAttribute") ? -1 : 0;
+    const size_t p = (size_t)rush_ptr(t) | 256;
+    return (uint32_t)(p & -p);
 }
 
-static cublasLtHandle_t handle_of(const rush_cublaslt *lt, rush_device d)
+/* Can it be read as it lies? */
+static bool side_of(laid *s, const rush_tensor *t)
 {
-    static _Thread_local cublasLtHandle_t handles[CUDA_DEVICES];
-    if (!cuda_enter(d) || (!handles[d.index] && check(lt->create(&handles[d.index]), "cublasLtCreate"))) return NULL;
-    return handles[d.index];
+    const int64_t rows = t->size[1], columns = t->size[2];
+    *s = (laid){.batch = (int32_t)t->size[0], .apart = t->size[0] == 1 ? 0 : t->stride[0], .aligned = alignment(t)};
+    if (t->flags & RUSH_T_NEG || t->size[0] > INT32_MAX || rows > INT32_MAX || columns > INT32_MAX) return false;
+    const bool lies = columns == 1 || t->stride[2] == 1, turned = rows == 1 || t->stride[1] == 1, conj = t->flags & RUSH_T_CONJ;
+    if (lies && !conj && (rows == 1 || t->stride[1] >= columns)) {
+        s->rows = (uint32_t)columns, s->columns = (uint32_t)rows, s->stride = rows == 1 ? columns : t->stride[1];
+        return true;
+    }
+    if (!turned || !(columns == 1 || t->stride[2] >= rows)) return false;
+    s->rows = (uint32_t)rows, s->columns = (uint32_t)columns, s->op = conj ? CUBLAS_OP_C : CUBLAS_OP_T, s->stride = columns == 1 ? rows : t->stride[2];
+    return true;
+}
+
+/* t as it can be read; a copy, where it cannot. */
+static rush_tensor *read_as(laid *s, rush_tensor *t)
+{
+    if (side_of(s, t)) return t;
+    t = rush_contiguous_copy(t);
+    if (t && t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) t = T("resolve_neg", V(T("resolve_conj", V(t))));
+    RUSH_CHECK_NULL(!t || side_of(s, t), RUSH_NOT_IMPLEMENTED, "matrices of more than 2^31 - 1 rows are not multiplied on device 'cuda'");
+    return t;
+}
+
+static int layout(const rush_cublaslt *lt, cublasLtMatrixLayout_t *made, rush_dtype dtype, const laid *s)
+{
+    return check(lt->layout_create(made, data_type(dtype), s->rows, s->columns, s->stride), "cublasLtMatrixLayoutCreate") ||
+           check(lt->layout_set(*made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &s->batch, sizeof s->batch), "cublasLtMatrixLayoutSetAttribute") ||
+           check(lt->layout_set(*made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &s->apart, sizeof s->apart), "cublasLtMatrixLayoutSetAttribute") ? -1 : 0;
+}
+
+static void plan_free(const rush_cublaslt *lt, plan *p)
+{
+    if (!p) return;
+    if (p->a) lt->layout_destroy(p->a);
+    if (p->b) lt->layout_destroy(p->b);
+    if (p->c) lt->layout_destroy(p->c);
+    if (p->desc) lt->desc_destroy(p->desc);
+    rush_free(p);
+}
+
+/* Its first choice among the ways that fit; 1: it has none. */
+static int choose(const rush_cublaslt *lt, cublasLtHandle_t handle, plan *p)
+{
+    const struct { int32_t what; uint32_t bytes; } least[] = {{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->of.b.aligned}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->of.a.aligned},
+                                                              {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->of.c.aligned}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->of.c.aligned}};
+    const size_t room = WORKSPACE;
+    cublasLtMatmulPreference_t preference = NULL;
+    int found = 0, failed = check(lt->preference_create(&preference), "cublasLtMatmulPreferenceCreate") ||
+                            check(lt->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room), "cublasLtMatmulPreferenceSetAttribute");
+    for (int i = 0; i < 4 && !failed; i++)
+        failed = check(lt->preference_set(preference, least[i].what, &least[i].bytes, sizeof least[i].bytes), "cublasLtMatmulPreferenceSetAttribute");
+    if (failed) return -1;
+    int status = lt->heuristic(handle, p->desc, p->b, p->a, p->c, p->c, preference, 1, &p->chosen, &found);
+    lt->preference_destroy(preference);
+    return status || !found || p->chosen.state;
+}
+
+/* The plan for a key; NULL: an error, or none without one, where there is no way. Holding plans_lock. */
+static plan *plan_for(const rush_cublaslt *lt, cublasLtHandle_t handle, const key *k, const void *bias)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof *k / 4; i++) h = (h ^ ((const uint32_t *)k)[i]) * 1099511628211u;
+    plan **at = &plans[(h >> 32) % PLANS], *p = *at;
+    if (p && !memcmp(&p->of, k, sizeof *k)) return p;
+    if (!(p = rush_calloc(1, sizeof *p))) return NULL;
+    p->of = *k;
+    const bool half = rush_dtypes[k->dtype].size == 2;
+    const int32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    int failed = check(lt->desc_create(&p->desc, k->compute, half ? CUDA_R_32F : data_type(k->dtype)), "cublasLtMatmulDescCreate") ||
+                 check(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &k->b.op, sizeof k->b.op), "cublasLtMatmulDescSetAttribute") ||
+                 check(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &k->a.op, sizeof k->a.op), "cublasLtMatmulDescSetAttribute") ||
+                 (k->bias && (check(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), "cublasLtMatmulDescSetAttribute") ||
+                              check(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute"))) ||
+                 layout(lt, &p->a, k->dtype, &k->a) || layout(lt, &p->b, k->dtype, &k->b) || layout(lt, &p->c, k->dtype, &k->c) ? -1 : choose(lt, handle, p);
+    if (failed) {
+        plan_free(lt, p);
+        return NULL;
+    }
+    plan_free(lt, *at);
+    return *at = p;
+}
+
+/* c = alpha a b + beta c, or + bias, a row. 1: the library has no way for these. */
+static int by_library(const rush_cublaslt *lt, rush_tensor *a, rush_tensor *b, rush_tensor *c, const rush_tensor *bias, const double *alpha, const double *beta)
+{
+    static cublasLtHandle_t handles[CUDA_DEVICES];
+    const bool wide = c->dtype == RUSH_F64 || c->dtype == RUSH_C128;
+    const float by[4] = {(float)alpha[0], (float)alpha[1], (float)beta[0], (float)beta[1]};
+    key k = {.dtype = c->dtype, .device = c->device.index, .compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, .bias = bias ? (int32_t)alignment(bias) : 0};
+    a = read_as(&k.a, a), b = read_as(&k.b, b);
+    const void *row = bias ? rush_ptr(bias) : NULL;
+    if (!a || !b || !cuda_enter(c->device)) return -1;
+    if (!side_of(&k.c, c) || k.c.op) return 1;
+    pthread_mutex_lock(&plans_lock);
+    cublasLtHandle_t *handle = &handles[c->device.index];
+    int failed = !*handle && check(lt->create(handle), "cublasLtCreate") ? -1 : 0;
+    plan *p = failed ? NULL : plan_for(lt, *handle, &k, row);
+    if (!p) failed = failed || rush_failed() ? -1 : 1;
+    const size_t room = p ? p->chosen.workspaceSize : 0;
+    void *workspace = room ? cuda_alloc(c->device, room) : NULL;
+    if (p && (room && !workspace)) failed = -1;
+    if (!failed && bias) failed = check(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &row, sizeof row), "cublasLtMatmulDescSetAttribute");
+    if (!failed)
+        failed = check(lt->multiply(*handle, p->desc, wide ? (const void *)alpha : by, rush_ptr(b), p->b, rush_ptr(a), p->a, wide ? (const void *)beta : by + 2, rush_ptr(c), p->c,
+                                    rush_ptr(c), p->c, &p->chosen.algo, workspace, room, cuda_stream(c->device)), "cublasLtMatmul");
+    pthread_mutex_unlock(&plans_lock);
+    if (workspace) cuda_free(c->device, workspace, room); /* in the stream's order: the product has it before anyone else */
+    return failed;
 }
 
 /* The library, if it is to multiply these; NULL without an error: it is not. */
@@ -49,28 +178,13 @@ static const rush_cublaslt *library_for(const rush_tensor *a, const rush_tensor 
     return lt;
 }
 
-/* Each matrix of (batch, rows, columns) contiguous, however the batch lies. */
-static bool is_dense(const rush_tensor *t) { return !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) && t->stride[2] == 1 && t->stride[1] == t->size[2]; }
-static rush_tensor *dense(rush_tensor *t) { return is_dense(t) ? t : rush_contiguous_copy(t); }
-
-static int by_library(const rush_cublaslt *lt, rush_tensor *a, rush_tensor *b, rush_tensor *c, const double *alpha, const double *beta)
+/* Is d a row that is added to each of c, which the library does on its way? */
+static bool is_bias(const rush_tensor *d, const rush_tensor *c, const double *beta)
 {
-    const bool wide = c->dtype == RUSH_F64 || c->dtype == RUSH_C128;
-    const float by[4] = {(float)alpha[0], (float)alpha[1], (float)beta[0], (float)beta[1]};
-    cublasLtMatmulDesc_t desc = NULL;
-    cublasLtMatrixLayout_t of_a = NULL, of_b = NULL, of_c = NULL;
-    cublasLtHandle_t handle = handle_of(lt, c->device);
-    a = dense(a), b = dense(b);
-    if (!handle || !a || !b) return -1;
-    int failed = check(lt->desc_create(&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, rush_dtypes[c->dtype].size == 2 ? CUDA_R_32F : data_type(c->dtype)),
-                       "cublasLtMatmulDescCreate") || layout(lt, &of_a, a) || layout(lt, &of_b, b) || layout(lt, &of_c, c);
-    failed = failed || check(lt->multiply(handle, desc, wide ? (const void *)alpha : by, rush_ptr(b), of_b, rush_ptr(a), of_a, wide ? (const void *)beta : by + 2, rush_ptr(c), of_c,
-                                          rush_ptr(c), of_c, NULL, NULL, 0, cuda_stream(c->device)), "cublasLtMatmul");
-    if (of_a) lt->layout_destroy(of_a);
-    if (of_b) lt->layout_destroy(of_b);
-    if (of_c) lt->layout_destroy(of_c);
-    if (desc) lt->desc_destroy(desc);
-    return failed ? -1 : 0;
+    if (c->dtype != d->dtype || (c->dtype != RUSH_F32 && rush_dtypes[c->dtype].size != 2) || d->flags & RUSH_T_NEG || beta[0] != 1 || beta[1] != 0) return false;
+    for (int i = 0; i + 1 < d->ndim; i++)
+        if (d->size[i] != 1) return false;
+    return d->ndim && d->size[d->ndim - 1] == c->size[c->ndim - 1] && d->stride[d->ndim - 1] == 1;
 }
 
 static const char *steps(const rush_tensor *t, int64_t *step, uint8_t *dtype, uint8_t *lazy)
@@ -96,18 +210,22 @@ int cuda_multiply(rush_tensor *a, rush_tensor *b, rush_tensor *d, rush_tensor *c
     rush_tensor *to = c->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_tensor_new(c->dtype, c->device, c->ndim, c->size) : c;
     if (!c->numel) return 0;
     const rush_cublaslt *lt = library_for(a, c);
-    if (lt && to && !rush_contiguous(to)) to = rush_tensor_new(c->dtype, c->device, c->ndim, c->size);
+    if (lt && to && (to->stride[to->ndim - 1] != 1 || to->stride[to->ndim - 2] < to->size[to->ndim - 1])) to = rush_tensor_new(c->dtype, c->device, c->ndim, c->size);
     cuda_product p = {.alpha = {1}, .beta = {0}};
     if (HAS(alpha)) parts(alpha, p.alpha);
     if (d) parts(beta, p.beta);
     if (d && p.beta[0] == 0 && p.beta[1] == 0) d = NULL; /* what it holds does not count, be it NaN */
-    if (d) d = T("expand", V(d), rush_v_ints(c->size, c->ndim));
-    rush_tensor *a3 = three(a), *b3 = three(b), *c3 = three(to), *d3 = three(d);
+    rush_tensor *a3 = three(a), *b3 = three(b), *c3 = three(to);
     if (rush_failed()) return -1;
     if (lt && a3->size[2]) {
-        if ((d && rush_copy_into(to, d)) || by_library(lt, a3, b3, c3, p.alpha, p.beta)) return -1;
-        return to == c ? 0 : rush_copy_into(c, to);
+        static const double none[2];
+        const bool bias = d && is_bias(d, c, p.beta);
+        int no_way = bias ? by_library(lt, a3, b3, c3, d, p.alpha, none) : 1;
+        if (no_way > 0) no_way = d && rush_copy_into(to, T("expand", V(d), rush_v_ints(c->size, c->ndim))) ? -1 : by_library(lt, a3, b3, c3, NULL, p.alpha, p.beta);
+        if (no_way <= 0) return no_way || to == c ? no_way : rush_copy_into(c, to);
     }
+    rush_tensor *d3 = d ? three(T("expand", V(d), rush_v_ints(c->size, c->ndim))) : NULL;
+    if (rush_failed()) return -1;
     uint8_t none;
     p.batch = c3->size[0], p.m = c3->size[1], p.n = c3->size[2], p.k = a3->size[2];
     p.a = steps(a3, p.a_step, &p.a_dtype, &p.a_lazy), p.b = steps(b3, p.b_step, &p.b_dtype, &p.b_lazy);
