@@ -234,7 +234,7 @@ template <int N> FN void locate(const cuda_walk &w, int64_t i, int64_t *far)
 template <class T> FN T operand(const cuda_walk &w, int k, int64_t far)
 {
     if (!w.p[k]) return *(const T *)w.number[k];
-    return lazily(load<T>((const char *)w.p[k] + far, w.dtype[k]), w.lazy[k]);
+    return lazily(element<T>((const char *)w.p[k] + far, w.dtype[k]), w.lazy[k]);
 }
 
 template <class T> struct alignas(16) pack { T v[16 / sizeof(T)]; };

@@ -15,7 +15,7 @@ template <class T> FN void convert(const cuda_rows &p)
 KERNEL(convert_truth, cuda_rows) { convert<truth>(p); }
 KERNEL(convert_i64, cuda_rows) { convert<int64_t>(p); }
 KERNEL(convert_u64, cuda_rows) { convert<uint64_t>(p); }
-KERNEL(convert_f32, cuda_rows) { convert<float>(p); }
+KERNEL(convert_f32, cuda_rows) { rows<1, float, float, float, false>(p, [](float x, float, float) { return x; }); }
 KERNEL(convert_f64, cuda_rows) { convert<double>(p); }
 KERNEL(convert_c128, cuda_rows) { convert<complex_of<double>>(p); }
 
@@ -35,10 +35,26 @@ KERNELS_BY_SIZE(copy, cuda_rows, copy)
 /* Operand 1 chooses between 2 and 3, which are of the result's type or numbers of it; others are converted before. */
 template <class T> FN void choose(const cuda_rows &p)
 {
+    enum { V = 16 / sizeof(T) };
     const cuda_walk &w = p.w;
+    const int64_t whole = w.vector ? w.n / V : 0;
+    int64_t far[4];
     ROLLED
-    for (int64_t i = FIRST; i < w.n; i += ALL) {
-        int64_t far[4];
+    for (int64_t i = FIRST; i < whole; i += ALL) {
+        results<T, V> x[2], r;
+        results<uint8_t, V> c;
+        locate<4>(w, i * V, far);
+        fetch<uint8_t, uint8_t, V>(c, w, 1, far[1]);
+        for (int k = 0; k < 2; k++) {
+            if (w.p[k + 2] && w.stride[k + 2][0]) x[k] = *(const results<T, V> *)((const char *)w.p[k + 2] + far[k + 2]);
+            else
+                for (int j = 0; j < V; j++) x[k].v[j] = w.p[k + 2] ? *(const T *)((const char *)w.p[k + 2] + far[k + 2]) : *(const T *)w.number[k + 2];
+        }
+        for (int j = 0; j < V; j++) r.v[j] = c.v[j] ? x[0].v[j] : x[1].v[j];
+        put_all<T, V>(w, far[0], r);
+    }
+    ROLLED
+    for (int64_t i = whole * V + FIRST; i < w.n; i += ALL) {
         locate<4>(w, i, far);
         int k = operand<truth>(w, 1, far[1]).v ? 2 : 3;
         *(T *)((char *)w.p[0] + far[0]) = w.p[k] ? *(const T *)((const char *)w.p[k] + far[k]) : *(const T *)w.number[k];

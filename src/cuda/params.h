@@ -25,7 +25,7 @@ typedef struct cuda_walk {
     void *p[CUDA_OPERANDS];
     uint8_t dtype[CUDA_OPERANDS], lazy[CUDA_OPERANDS]; /* RUSH_T_CONJ, RUSH_T_NEG */
     uint8_t number[CUDA_OPERANDS][16];                 /* of those whose p is NULL, in the type that is computed in */
-    int plain;                                         /* all contiguous, of the type that is computed in, aligned to 16 bytes */
+    int vector;                                        /* elements that a thread may take at once, one behind the other in each operand or the same; 0: any strides */
 } cuda_walk;
 
 typedef struct cuda_rows {

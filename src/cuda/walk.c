@@ -55,6 +55,24 @@ static int take_operand(cuda_walk *w, int k, rush_value v, uint8_t compute)
     return 0;
 }
 
+/* The elements that a thread may take at once: 16 bytes of what is computed in, when all operands allow it. */
+static int vector_of(const cuda_walk *w, int nout, int n, const uint8_t *compute)
+{
+    const int v = 16 / rush_dtypes[compute[n - 1]].size;
+    if (w->ndim == 0 || (w->ndim > 1 && w->size[0] % v)) return 0;
+    for (int k = 0; k < n; k++) {
+        const int64_t item = rush_dtypes[w->dtype[k]].size, bytes = v * item;
+        const bool half = w->dtype[k] == RUSH_F16 || w->dtype[k] == RUSH_BF16 || (w->dtype[k] == RUSH_BOOL && k >= nout);
+        if (!w->p[k]) continue;
+        if (w->lazy[k] || (w->dtype[k] != compute[k] && !(half && compute[k] == RUSH_F32))) return 0;
+        if (w->stride[k][0] == 0 && k >= nout) continue;
+        if (w->stride[k][0] != item || (int64_t)(size_t)w->p[k] % bytes) return 0;
+        for (int i = 1; i < w->ndim; i++)
+            if (w->stride[k][i] % bytes) return 0;
+    }
+    return v;
+}
+
 int cuda_walk_make(cuda_walk *w, int nout, int n, const rush_value *operand, const uint8_t *compute)
 {
     dim d[RUSH_MAXDIM];
@@ -81,13 +99,10 @@ int cuda_walk_make(cuda_walk *w, int nout, int n, const rush_value *operand, con
     ndim = dims_merged(d, ndim, n);
     RUSH_CHECK(ndim <= CUDA_DIMS, RUSH_NOT_IMPLEMENTED, "tensors of more than %d dimensions that cannot be merged are not walked on device 'cuda'", CUDA_DIMS);
     w->ndim = ndim;
-    w->plain = ndim <= 1;
     for (int i = 0; i < ndim; i++) w->size[i] = d[i].size;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < n; k++)
         for (int i = 0; i < ndim; i++) w->stride[k][i] = d[i].stride[k];
-        if (!w->p[k]) continue;
-        w->plain = w->plain && (ndim == 0 || w->stride[k][0] == rush_dtypes[w->dtype[k]].size) && w->dtype[k] == compute[k] && !w->lazy[k] && (size_t)w->p[k] % 16 == 0;
-    }
+    w->vector = vector_of(w, nout, n, compute);
     return 0;
 }
 
@@ -97,7 +112,7 @@ int cuda_rows_run(const char *kernel, int nout, int n, const rush_value *operand
     if (!first->numel) return 0;
     if (cuda_walk_make(&p->w, nout, n, operand, compute)) return -1;
     p->fault = cuda_devices[first->device.index].fault;
-    return cuda_launch(first->device, kernel, p, p->w.plain ? (p->w.n + 3) / 4 : p->w.n);
+    return cuda_launch(first->device, kernel, p, p->w.vector ? (p->w.n + p->w.vector - 1) / p->w.vector : p->w.n);
 }
 
 /* ---- rows ---- */
@@ -222,6 +237,23 @@ static uint8_t convert_type(rush_dtype from)
     return rush_dtypes[from].category == 1 ? RUSH_I64 : rush_dtypes[from].category == 3 ? RUSH_C128 : RUSH_F32;
 }
 
+/* Bytes as they are, or a number in all places; in units of 16 bytes where elements lie one behind the other. */
+static int run_copy(rush_tensor *to, rush_value from)
+{
+    char kernel[32];
+    cuda_rows p = {0};
+    cuda_walk *w = &p.w;
+    int item = rush_dtypes[to->dtype].size, v;
+    if (cuda_walk_make(w, 1, 2, (const rush_value[]){RUSH_V(to), from}, (const uint8_t[]){to->dtype, to->dtype})) return -1;
+    v = w->vector;
+    if (v > 1 && w->size[0] % v == 0 && !(w->p[1] && w->stride[1][0] == 0)) {
+        w->n /= v, w->size[0] /= v, w->stride[0][0] *= v, w->stride[1][0] *= v;
+        for (; item < 16; item *= 2) memcpy(w->number[1] + item, w->number[1], (size_t)item);
+    }
+    snprintf(kernel, sizeof kernel, "copy_%d", item);
+    return cuda_launch(to->device, kernel, &p, w->n);
+}
+
 static bool same_bytes(const rush_tensor *a, const rush_tensor *b)
 {
     return rush_contiguous(a) && rush_contiguous(b) && rush_same_sizes(a, b);
@@ -229,7 +261,6 @@ static bool same_bytes(const rush_tensor *a, const rush_tensor *b)
 
 int cuda_convert(rush_tensor *to, const rush_tensor *from)
 {
-    char kernel[32];
     cuda_rows p = {0};
     bool as_it_is = to->dtype == from->dtype && !((to->flags ^ from->flags) & (RUSH_T_CONJ | RUSH_T_NEG));
     if (!to->numel) return 0;
@@ -242,25 +273,18 @@ int cuda_convert(rush_tensor *to, const rush_tensor *from)
     }
     if (as_it_is && same_bytes(to, from)) return cuda_backend.copy(rush_ptr(to), to->device, rush_ptr(from), from->device, (size_t)to->numel * rush_dtypes[to->dtype].size);
     rush_value operand[2] = {RUSH_V(to), RUSH_V((rush_tensor *)from)};
-    if (as_it_is) {
-        snprintf(kernel, sizeof kernel, "copy_%d", rush_dtypes[to->dtype].size);
-        return cuda_rows_run(kernel, 1, 2, operand, (const uint8_t[]){to->dtype, to->dtype}, &p);
-    }
+    if (as_it_is) return run_copy(to, operand[1]);
     RUSH_CHECK(to->dtype <= RUSH_C128 && from->dtype <= RUSH_C128, RUSH_NOT_IMPLEMENTED, "%s is not converted to %s on device 'cuda'", rush_dtype_name(from->dtype),
                rush_dtype_name(to->dtype));
-    return cuda_rows_run(convert_kernel(from->dtype), 1, 2, operand, (const uint8_t[]){to->dtype, convert_type(from->dtype)}, &p);
+    return cuda_rows_run(convert_kernel(from->dtype), 1, 2, operand, (const uint8_t[]){convert_type(from->dtype), convert_type(from->dtype)}, &p);
 }
 
 int cuda_fill(rush_tensor *t, rush_value number)
 {
-    char kernel[32];
-    cuda_rows p = {0};
     if (!t->numel) return 0;
-    rush_value operand[2] = {RUSH_V(t), number};
     if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
         rush_tensor *one = rush_tensor_of_number_typed(number, t->dtype), *there = one ? rush_tensor_new(t->dtype, t->device, 0, NULL) : NULL;
         return there && !rush_copy_into(there, one) ? cuda_convert(t, there) : -1;
     }
-    snprintf(kernel, sizeof kernel, "copy_%d", rush_dtypes[t->dtype].size);
-    return cuda_rows_run(kernel, 1, 2, operand, (const uint8_t[]){t->dtype, t->dtype}, &p);
+    return run_copy(t, number);
 }
