@@ -1,7 +1,9 @@
 /* fold.cu - reductions: the folds of src/kernels/cpu/fold.h by their names.
  *
- * Each output is made by a block (long ones) or by a thread. Long reductions with few outputs are cut into pieces first, whose
- * accumulators a second kernel joins. What is joined with what depends on the shape alone, so results do not change from run to run.
+ * A team of threads makes an output: one thread for short ones, a block for long ones; a block has as many teams as fit. Its threads are
+ * numbered so that neighbours read neighbours: along what is joined, or across outputs. Long reductions with few outputs are cut into
+ * pieces first, whose accumulators a second kernel joins. What is joined with what depends on the shape alone, so results do not change
+ * from run to run.
  */
 #include "cuda/rows.h"
 
@@ -20,10 +22,35 @@ FN void output_at(const cuda_fold &p, int64_t u, const char *&x, int64_t &out)
     }
 }
 
+/* The element at p: without a call for what is read most. */
+template <class T> FN T near_by(const void *p, int dtype) { return element<T>(p, dtype); }
+template <> FN float near_by<float>(const void *p, int dtype)
+{
+    if (dtype == RUSH_BF16) return bf16_to_float(*(const uint16_t *)p);
+    if (dtype == RUSH_F16) return f16_to_float(*(const uint16_t *)p);
+    return element<float>(p, dtype);
+}
+
 template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x, int64_t begin, int64_t end, int64_t step)
 {
+    typedef typename F::T T;
+    enum { AHEAD = 4 }; /* elements that are asked for before the first is needed */
+    int64_t i = begin;
+    if (p.ngone <= 1 && !p.lazy) {
+        const int64_t far = p.ngone ? p.gone[0].in : 0;
+        const char *at = x + i * far;
+        ROLLED
+        for (; i + (AHEAD - 1) * step < end; i += AHEAD * step, at += AHEAD * step * far) {
+            T v[AHEAD];
+            for (int k = 0; k < AHEAD; k++) v[k] = near_by<T>(at + k * step * far, p.dtype);
+            for (int k = 0; k < AHEAD; k++) f.add(v[k], i + k * step, p);
+        }
+        ROLLED
+        for (; i < end; i += step, at += step * far) f.add(near_by<T>(at, p.dtype), i, p);
+        return;
+    }
     ROLLED
-    for (int64_t i = begin; i < end; i += step) {
+    for (; i < end; i += step) {
         const char *at = x;
         int64_t rest = i;
         ROLLED
@@ -32,21 +59,22 @@ template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x
             at += (rest - next * p.gone[d].size) * p.gone[d].in;
             rest = next;
         }
-        f.add(lazily(element<typename F::T>(at, p.dtype), p.lazy), i, p);
+        f.add(lazily(near_by<T>(at, p.dtype), p.lazy), i, p);
     }
 }
 
-/* The accumulators of a block's threads become the first one's; nobody else reads its place afterwards. */
-template <class F> FN void join_block(F &f)
+/* The accumulators of a team become its first thread's; nobody else reads its place afterwards. `apart`: from a thread to the next of its team. */
+template <class F> FN void join_team(F &f, unsigned member, unsigned team, unsigned apart)
 {
     __shared__ F joined[CUDA_THREADS];
+    if (team == 1) return;
     joined[threadIdx.x] = f;
     __syncthreads();
-    for (unsigned s = blockDim.x / 2; s; s /= 2) {
-        if (threadIdx.x < s) joined[threadIdx.x].merge(joined[threadIdx.x + s]);
+    for (unsigned s = team / 2; s; s /= 2) {
+        if (member < s) joined[threadIdx.x].merge(joined[threadIdx.x + s * apart]);
         __syncthreads();
     }
-    if (!threadIdx.x) f = joined[0];
+    if (!member) f = joined[threadIdx.x];
 }
 
 template <class F> FN void write(const F &f, const cuda_fold &p, int64_t out)
@@ -60,41 +88,40 @@ template <class F> FN void write(const F &f, const cuda_fold &p, int64_t out)
 
 template <class F> FN void fold(const cuda_fold &p)
 {
-    const char *x;
-    int64_t out;
-    if (!p.wide) {
-        ROLLED
-        for (int64_t u = FIRST; u < p.outputs; u += ALL) {
-            F f;
-            output_at(p, u, x, out);
-            f.start();
-            join_elements(f, p, x, 0, p.length, 1);
-            write(f, p, out);
-        }
-        return;
-    }
+    const unsigned team = p.team, teams = CUDA_THREADS / team, apart = p.across ? teams : 1;
+    const unsigned member = p.across ? threadIdx.x / teams : threadIdx.x % team, mine = p.across ? threadIdx.x % teams : threadIdx.x / team;
     ROLLED
-    for (int64_t task = blockIdx.x; task < p.outputs * p.pieces; task += gridDim.x) {
-        int64_t begin = task % p.pieces * p.piece, end = begin + p.piece < p.length ? begin + p.piece : p.length;
+    for (int64_t task = blockIdx.x; task < (p.outputs + teams - 1) / teams * p.pieces; task += gridDim.x) {
+        const int64_t u = task / p.pieces * teams + mine, k = task % p.pieces;
+        const int64_t begin = k * p.piece, end = begin + p.piece < p.length ? begin + p.piece : p.length;
+        const char *x = nullptr;
+        int64_t out = 0;
         F f;
-        output_at(p, task / p.pieces, x, out);
         f.start();
-        join_elements(f, p, x, begin + threadIdx.x, end, blockDim.x);
-        join_block(f);
-        if (threadIdx.x) continue;
-        if (p.pieces > 1) ((F *)p.partial)[task] = f;
+        if (u < p.outputs) {
+            output_at(p, u, x, out);
+            join_elements(f, p, x, begin + member, end, team);
+        }
+        join_team(f, member, team, apart);
+        if (member || u >= p.outputs) continue;
+        if (p.pieces > 1) ((F *)p.partial)[u * p.pieces + k] = f;
         else write(f, p, out);
     }
 }
 
 template <class F> FN void join_pieces(const cuda_fold &p)
 {
+    const unsigned team = p.pieces_team, teams = CUDA_THREADS / team, member = threadIdx.x % team;
     ROLLED
-    for (int64_t u = FIRST; u < p.outputs; u += ALL) {
+    for (int64_t first = (int64_t)blockIdx.x * teams; first < p.outputs; first += (int64_t)gridDim.x * teams) {
+        const int64_t u = first + threadIdx.x / team;
         const char *x;
         int64_t out;
-        F f = ((const F *)p.partial)[u * p.pieces];
-        for (int64_t k = 1; k < p.pieces; k++) f.merge(((const F *)p.partial)[u * p.pieces + k]);
+        F f;
+        f.start();
+        for (int64_t k = member; u < p.outputs && k < p.pieces; k += team) f.merge(((const F *)p.partial)[u * p.pieces + k]);
+        join_team(f, member, team, 1);
+        if (member || u >= p.outputs) continue;
         output_at(p, u, x, out);
         write(f, p, out);
     }

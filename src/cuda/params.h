@@ -45,7 +45,7 @@ typedef struct cuda_fold {
     void *out[2];
     char *partial; /* accumulators of pieces, when there are several */
     uint8_t dtype, lazy, out_dtype[2], out_size[2];
-    int nkept, ngone, wide; /* wide: a block per output, else a thread */
+    int nkept, ngone, team, across, pieces_team; /* threads that make an output; across: neighbours make neighbours; for joining pieces */
     cuda_axis kept[CUDA_DIMS], gone[CUDA_DIMS];
     int64_t outputs, length, pieces, piece;
     double count, p, correction;

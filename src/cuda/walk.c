@@ -188,6 +188,30 @@ static void fold_axes(cuda_axis *a, int *n, int64_t size, int64_t in, int64_t ou
     else a[(*n)++] = (cuda_axis){size, in, out};
 }
 
+/* Outputs that teams of so many threads make, in blocks. */
+static int64_t blocks_for(int64_t outputs, int team) { return (outputs * team + CUDA_THREADS - 1) / CUDA_THREADS; }
+
+static int team_for(int64_t length, int most)
+{
+    int team = 1;
+    while (team < most && team * 2 <= length) team *= 2;
+    return team;
+}
+
+/* Who makes what: neighbours read neighbours, and there are blocks for all of a large device if the elements suffice. */
+static void share_out(cuda_fold *p)
+{
+    enum { BLOCKS = 1024, LEAST = 16 }; /* LEAST: elements for a thread before a reduction is cut */
+    int64_t near_gone = INT64_MAX, pieces;
+    for (int d = 0; d < p->ngone; d++) near_gone = RUSH_MIN(near_gone, (int64_t)magnitude(p->gone[d].in));
+    p->across = p->nkept && (int64_t)magnitude(p->kept[0].in) < near_gone && p->kept[0].size >= 8;
+    p->team = p->across ? team_for(p->length / 4, p->outputs >= 32 ? 8 : 32) : p->length >= 1024 ? CUDA_THREADS : team_for(p->length / 2, 32);
+    pieces = RUSH_MIN(BLOCKS / blocks_for(p->outputs, p->team), p->length / (p->team * LEAST));
+    p->pieces = RUSH_MAX(pieces, 1);
+    p->piece = (p->length + p->pieces - 1) / p->pieces;
+    p->pieces_team = team_for(p->pieces, CUDA_THREADS);
+}
+
 static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rush_tensor *const out[2], const rush_fold_arg *arg)
 {
     char kernel[32];
@@ -205,16 +229,14 @@ static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rus
     memcpy(p.gone, gone, sizeof *gone * (size_t)p.ngone);
     for (int k = 0; k < 2; k++)
         if (out[k]) p.out[k] = rush_ptr(out[k]), p.out_dtype[k] = out[k]->dtype, p.out_size[k] = rush_dtypes[out[k]->dtype].size;
-    p.wide = p.length >= 64;
-    if (p.wide && p.outputs < 256 && p.length >= 65536) p.pieces = RUSH_MIN(p.length / 16384, 256);
-    p.piece = (p.length + p.pieces - 1) / p.pieces;
+    share_out(&p);
     rush_tensor *partial = p.pieces > 1 ? rush_tensor_new(RUSH_U8, x->device, 1, (const int64_t[]){p.outputs * p.pieces * FOLD_KEEPS}) : NULL;
     if (p.pieces > 1 && !partial) return -1;
     if (partial) p.partial = rush_ptr(partial);
     snprintf(kernel, sizeof kernel, "fold_%s", f->name);
-    if (p.wide ? cuda_launch_blocks(x->device, kernel, &p, p.outputs * p.pieces) : cuda_launch(x->device, kernel, &p, p.outputs)) return -1;
+    if (cuda_launch_blocks(x->device, kernel, &p, blocks_for(p.outputs, p.team) * p.pieces)) return -1;
     snprintf(kernel, sizeof kernel, "pieces_%s", f->name);
-    return p.pieces > 1 ? cuda_launch(x->device, kernel, &p, p.outputs) : 0;
+    return p.pieces > 1 ? cuda_launch_blocks(x->device, kernel, &p, blocks_for(p.outputs, p.pieces_team)) : 0;
 }
 
 const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into, .pool = cuda_pool, .pool_scatter = cuda_pool_scatter,
