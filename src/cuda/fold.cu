@@ -55,7 +55,8 @@ template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x
         int64_t rest = i;
         ROLLED
         for (int d = 0; d < p.ngone; d++) {
-            int64_t next = d + 1 < p.ngone ? rest / p.gone[d].size : 0;
+            int64_t next = 0;
+            if (d + 1 < p.ngone) next = (rest | p.gone[d].size) >> 32 ? rest / p.gone[d].size : (uint32_t)rest / (uint32_t)p.gone[d].size; /* divisions of 64 bits are slow */
             at += (rest - next * p.gone[d].size) * p.gone[d].in;
             rest = next;
         }

@@ -13,11 +13,16 @@ static void give(rush_tensor *t, rush_tensor *made)
     if (t && made && t != made && !rush_failed()) rush_copy_into(t, made);
 }
 
-static int launch(const rush_tensor *on, const char *name, rush_dtype d, const cuda_rows_norm *p)
+/* A row is a block's, or a warp's of short rows. */
+static int launch(const rush_tensor *on, const char *name, rush_dtype d, cuda_rows_norm *p)
 {
+    enum { KEPT = 16 }; /* norm.cu's EACH */
     char kernel[32];
+    p->inner = RUSH_MAX(p->inner, 1);
+    p->team = p->inner > 1 ? 8 : p->n <= 32 * KEPT ? 32 : CUDA_THREADS;
+    p->kept = p->n <= p->team * KEPT;
     snprintf(kernel, sizeof kernel, "%s_%s", name, d == RUSH_F64 ? "f64" : "f32");
-    return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, p->rows) : 0;
+    return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, (p->rows * p->team + CUDA_THREADS - 1) / CUDA_THREADS) : 0;
 }
 
 /* ---- softmax ---- */

@@ -169,7 +169,7 @@ typedef struct cuda_rows_norm {
     int64_t rows, n, inner;
     int64_t span, groups; /* of groups: runs of so many elements share a weight, rows cycle through so many sets of them */
     double eps;
-    int log;
+    int log, team, kept; /* threads of a row; whether they keep it in registers */
 } cuda_rows_norm;
 
 /* Contiguous planes of three dimensions each, as struct rush_pool, rush_pad and rush_nearest describe them (kernels/cpu). */
