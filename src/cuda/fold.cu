@@ -22,15 +22,6 @@ FN void output_at(const cuda_fold &p, int64_t u, const char *&x, int64_t &out)
     }
 }
 
-/* The element at p: without a call for what is read most. */
-template <class T> FN T near_by(const void *p, int dtype) { return element<T>(p, dtype); }
-template <> FN float near_by<float>(const void *p, int dtype)
-{
-    if (dtype == RUSH_BF16) return bf16_to_float(*(const uint16_t *)p);
-    if (dtype == RUSH_F16) return f16_to_float(*(const uint16_t *)p);
-    return element<float>(p, dtype);
-}
-
 template <class F> FN void join_elements(F &f, const cuda_fold &p, const char *x, int64_t begin, int64_t end, int64_t step)
 {
     typedef typename F::T T;

@@ -165,14 +165,6 @@ static void group_norm_back(const rush_op *op, const rush_value *in, rush_value 
 
 /* ---- batch norm: in = input, weight, bias, running_mean, running_var, training, momentum, eps ---- */
 
-static rush_tensor *per_channel(rush_tensor *t, const rush_tensor *x, rush_dtype d)
-{
-    int64_t size[RUSH_MAXDIM];
-    if (!t) return NULL;
-    for (int k = 0; k < x->ndim; k++) size[k] = k == 1 ? -1 : 1;
-    return T("reshape", V(rush_cast_copy(t, d)), rush_v_ints(size, x->ndim));
-}
-
 static rush_value all_but_channels(const rush_tensor *x, int64_t *room)
 {
     int n = 0;
@@ -200,43 +192,90 @@ static int batch_statistics(const rush_tensor *x, rush_tensor *running_mean, rus
     return follow(running_var, mul(*var, (double)count / (double)(count - 1)), momentum);
 }
 
+/* x, g or y as (n, c, hw): a copy only where the last dimensions are not one. */
+static rush_tensor *planes(rush_tensor *t, int64_t *step)
+{
+    for (int turn = 0; t && turn < 2; turn++) {
+        bool one = true;
+        for (int d = 2; d + 1 < t->ndim; d++) one &= t->size[d] == 1 || t->stride[d] == t->stride[d + 1] * t->size[d + 1];
+        if (one && !(t->flags & (RUSH_T_CONJ | RUSH_T_NEG))) {
+            int last = t->ndim - 1;
+            while (last > 2 && t->size[last] == 1) last--; /* its stride says nothing */
+            for (int k = 0; k < 3; k++) step[k] = k < 2 ? t->stride[k] : t->ndim > 2 ? t->stride[last] : 0;
+            for (int k = 0; k < 3; k++) step[k] *= (int64_t)rush_dtypes[t->dtype].size;
+            return t;
+        }
+        t = rush_cast_copy(rush_contiguous_copy(t), t->dtype);
+    }
+    return t;
+}
+
+/* Runs the kernels that are asked for; p has all but the shape. */
+static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor *y, bool sums)
+{
+    enum { BLOCKS = 1024, LEAST = 16 };
+    const rush_dtype d = compute_dtype(x);
+    const char *word = d == RUSH_F64 ? "f64" : "f32";
+    char kernel[32];
+    p->n = x->size[0], p->c = x->size[1], p->hw = p->n ? x->numel / p->n / p->c : 1, p->pieces = 1;
+    if (!(x = planes(x, p->x_step)) || (g && !(g = planes(g, p->g_step)))) return -1;
+    p->last = p->x_step[1] < p->x_step[2];
+    p->x = ptr(x), p->g = ptr(g), p->x_dtype = x->dtype, p->g_dtype = g ? g->dtype : 0;
+    rush_tensor *by = rush_tensor_new(d, x->device, 2, (const int64_t[]){4, p->c}), *partial = NULL;
+    if (!by) return -1;
+    p->by = ptr(by);
+    if (sums) {
+        const int64_t all = p->n * p->hw;
+        p->team = p->last && p->c >= 8 ? 8 : CUDA_THREADS;
+        p->pieces = RUSH_MAX(1, RUSH_MIN(BLOCKS / ((p->c * p->team + CUDA_THREADS - 1) / CUDA_THREADS), all / (p->team * LEAST)));
+        p->piece = (all + p->pieces - 1) / p->pieces;
+        if (!(partial = rush_tensor_new(RUSH_F64, x->device, 3, (const int64_t[]){p->c, p->pieces, 2}))) return -1;
+        p->partial = ptr(partial);
+        snprintf(kernel, sizeof kernel, "batch_sums_%s", word);
+        if (cuda_launch_blocks(x->device, kernel, p, (p->c * p->team + CUDA_THREADS - 1) / CUDA_THREADS * p->pieces)) return -1;
+    }
+    snprintf(kernel, sizeof kernel, "batch_finish_%s", word);
+    if (cuda_launch(x->device, kernel, p, p->c)) return -1;
+    if (!y || !y->numel) return 0;
+    rush_tensor *to = planes(y, p->y_step); /* a copy is written over whole */
+    if (!to) return -1;
+    p->y = ptr(to), p->y_dtype = to->dtype, p->team = 1;
+    const int64_t length = p->last ? p->c : p->hw, lines = x->numel / length;
+    while (p->team < CUDA_THREADS && p->team < length) p->team *= 2;
+    snprintf(kernel, sizeof kernel, "batch_apply_%s", word);
+    if (cuda_launch_blocks(x->device, kernel, p, (lines * p->team + CUDA_THREADS - 1) / CUDA_THREADS)) return -1;
+    return to == y ? 0 : rush_copy_into(y, to);
+}
+
 static void batch_norm(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *x = in[0].t, *mean = T_(in[3]), *var = T_(in[4]), *y = out[0].t;
-    rush_dtype d = compute_dtype(x);
+    rush_tensor *x = in[0].t, *mean = T_(in[3]), *var = T_(in[4]);
+    const rush_dtype d = compute_dtype(x);
     if (x->ndim < 2 || !x->size[1]) return;
-    if (in[5].i && batch_statistics(x, T_(in[3]), T_(in[4]), D_(in[6]), &mean, &var)) return;
-    rush_tensor *rstd = rsqrt(add(rush_cast_copy(var, d), D_(in[7])));
-    if (!rstd) return;
-    if (in[5].i && (rush_copy_into(out[1].t, mean) || rush_copy_into(out[2].t, rstd))) return;
-    if (!x->numel) return;
-    rush_tensor *scale = HAS(in[1]) ? mul(rstd, rush_cast_copy(in[1].t, d)) : rstd, *shift = neg(mul(rush_cast_copy(mean, d), scale));
-    if (HAS(in[2])) shift = add(shift, rush_cast_copy(in[2].t, d));
-    rush_tensor *made = T("addcmul", V(per_channel(shift, x, d)), V(rush_cast_copy(x, d)), V(per_channel(scale, x, d)));
-    if (made) rush_copy_into(y, made);
+    const bool training = in[5].i, follows = training && x->numel;
+    rush_tensor *w = rush_cast_copy(T_(in[1]), d), *b = rush_cast_copy(T_(in[2]), d), *m = rush_cast_copy(mean, d), *v = rush_cast_copy(var, d);
+    rush_tensor *saved_mean = training ? made_for(out[1].t, d) : NULL, *saved_rstd = training ? made_for(out[2].t, d) : NULL;
+    if (rush_failed()) return;
+    cuda_batch p = {.w = ptr(w), .b = ptr(b), .mean = ptr(saved_mean), .rstd = ptr(saved_rstd), .running_mean = training && !follows ? NULL : ptr(m),
+                    .running_var = training && !follows ? NULL : ptr(v), .training = training, .momentum = D_(in[6]), .eps = D_(in[7])};
+    if (batch_run(&p, x, NULL, out[0].t, training)) return;
+    give(T_(out[1]), saved_mean), give(T_(out[2]), saved_rstd);
+    if (follows) give(mean, m), give(var, v);
 }
 
 /* in = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask */
 static void batch_norm_back(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *x = in[1].t, *dx = T_(out[0]);
-    rush_dtype d = compute_dtype(x);
-    int64_t room[RUSH_MAXDIM];
+    rush_tensor *x = in[1].t, *dx = T_(out[0]), *dw = T_(out[1]), *db = T_(out[2]);
+    const rush_dtype d = compute_dtype(x);
     if (x->ndim < 2 || !x->size[1]) return;
-    double count = (double)x->numel / (double)x->size[1];
-    rush_value dims = all_but_channels(x, room);
-    rush_tensor *g = rush_cast_copy(in[0].t, d), *w = HAS(in[2]) ? rush_cast_copy(in[2].t, d) : NULL;
-    rush_tensor *mean = rush_cast_copy(in[7].i ? in[5].t : in[3].t, d), *rstd = in[7].i ? rush_cast_copy(in[6].t, d) : rsqrt(add(rush_cast_copy(in[4].t, d), D_(in[8])));
-    rush_tensor *hat = mul(sub(rush_cast_copy(x, d), per_channel(mean, x, d)), per_channel(rstd, x, d));
-    rush_tensor *dot = hat ? T("sum.dim_IntList", V(mul(g, hat)), dims) : NULL, *sum = hat ? T("sum.dim_IntList", V(g), dims) : NULL;
-    if (!dot || !sum) return;
-    if (HAS(out[1]) && rush_copy_into(out[1].t, dot)) return;
-    if (HAS(out[2]) && rush_copy_into(out[2].t, sum)) return;
-    if (!dx || !x->numel) return;
-    rush_tensor *inner = g;
-    if (in[7].i) inner = sub(sub(g, per_channel(div_(sum, count), x, d)), mul(hat, per_channel(div_(dot, count), x, d)));
-    rush_tensor *made = mul(inner, per_channel(w ? mul(rstd, w) : rstd, x, d));
-    if (made) rush_copy_into(dx, made);
+    rush_tensor *w = rush_cast_copy(T_(in[2]), d), *mean = rush_cast_copy(in[7].i ? in[5].t : in[3].t, d);
+    rush_tensor *rstd = in[7].i ? rush_cast_copy(in[6].t, d) : rsqrt(add(rush_cast_copy(in[4].t, d), D_(in[8])));
+    rush_tensor *made_dw = made_for(dw, d), *made_db = made_for(db, d);
+    if (rush_failed()) return;
+    cuda_batch p = {.w = ptr(w), .mean = ptr(mean), .rstd = ptr(rstd), .dw = ptr(made_dw), .db = ptr(made_db), .training = in[7].i};
+    if (batch_run(&p, x, in[0].t, dx, dw || db || in[7].i)) return;
+    give(dw, made_dw), give(db, made_db);
 }
 
 static void batch_norm_update(const rush_op *op, const rush_value *in, rush_value *out)

@@ -172,6 +172,28 @@ typedef struct cuda_rows_norm {
     int log, team, kept; /* threads of a row; whether they keep it in registers */
 } cuda_rows_norm;
 
+/* Batch norm of (n, c, hw), any strides; the way back when g is there. What is of one number per channel is of the type that is computed in. */
+typedef struct cuda_batch {
+    const void *x, *g, *w, *b;
+    void *y, *mean, *rstd, *running_mean, *running_var, *dw, *db;
+    void *by;        /* of each channel what batch_apply multiplies with and adds: four rows of c */
+    double *partial; /* two sums of each piece of a channel */
+    int64_t n, c, hw, x_step[3], g_step[3], y_step[3], pieces, piece; /* bytes */
+    uint8_t x_dtype, g_dtype, y_dtype;
+    int team, last, training; /* last: channels lie one behind the other */
+    double momentum, eps;
+} cuda_batch;
+
+/* Of rows (outer, n, inner) the places that labels name, (outer, inner). */
+typedef struct cuda_labels {
+    const void *x, *g, *weight, *total; /* g, total: on the way back */
+    const void *label;
+    void *y, *sum;
+    int64_t outer, n, inner, ignore;
+    int byte, reduction;
+    cuda_fault *fault;
+} cuda_labels;
+
 /* Contiguous planes of three dimensions each, as struct rush_pool, rush_pad and rush_nearest describe them (kernels/cpu). */
 typedef struct cuda_planes {
     const void *x;

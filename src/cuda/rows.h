@@ -9,6 +9,28 @@
 template <class IN, class T> struct reads { static FN T of(IN v) { return v; } };
 template <> struct reads<truth, uint8_t> { static FN uint8_t of(truth v) { return v.v; } };
 
+/* The element at p: without a call for what is read most. */
+template <class T> FN T near_by(const void *p, int dtype) { return element<T>(p, dtype); }
+template <> FN float near_by<float>(const void *p, int dtype)
+{
+    if (dtype == RUSH_BF16) return bf16_to_float(*(const uint16_t *)p);
+    if (dtype == RUSH_F16) return f16_to_float(*(const uint16_t *)p);
+    return element<float>(p, dtype);
+}
+
+template <class T> FN void store_near(void *p, int dtype, T v)
+{
+    if (dtype == dtype_of<T>::is) *(T *)p = v;
+    else store<T>(p, dtype, v);
+}
+template <> FN void store_near<float>(void *p, int dtype, float v)
+{
+    if (dtype == RUSH_F32) *(float *)p = v;
+    else if (dtype == RUSH_BF16) *(uint16_t *)p = float_to_bf16(v);
+    else if (dtype == RUSH_F16) *(uint16_t *)p = float_to_f16(v);
+    else store<float>(p, dtype, v);
+}
+
 template <class R, int N> struct alignas(sizeof(R) * N) results { R v[N]; };
 
 /* What of operand k a thread takes at once: elements of T, or of a shorter type that holds fewer bytes each. */
