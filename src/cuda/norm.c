@@ -286,58 +286,64 @@ static void batch_norm_update(const rush_op *op, const rush_value *in, rush_valu
 
 /* ---- nll_loss: in = self, target, weight, reduction, ignore_index ---- */
 
-/* Targets as (N, 1, ...), those that are ignored as 0, the weight of each, and the entries that are meant. */
-typedef struct labels {
-    rush_tensor *safe, *weight;
-    int64_t dim;
-} labels;
-
-static int labels_of(labels *l, rush_tensor *x, rush_tensor *target, rush_tensor *weight, int64_t ignore, rush_dtype d)
+/* The kernels' view of labels; *made: x, or room for its gradient, contiguous. */
+static int labels_of(cuda_labels *p, rush_tensor *x, rush_tensor *label, rush_value weight, rush_value reduction, rush_value ignore, rush_dtype d)
 {
-    l->dim = x->ndim == 1 ? 0 : 1;
-    rush_tensor *t = target->ndim == x->ndim ? target : T("unsqueeze", V(target), V(l->dim));
-    if (t && t->dtype == RUSH_U8) t = to_dtype(t, RUSH_I64);
-    rush_tensor *counts = t ? T("ne.Scalar", V(t), V(ignore)) : NULL;
-    l->safe = counts ? where(counts, t, 0) : NULL;
-    if (!l->safe) return -1;
-    if (l->safe->dtype != RUSH_I64) l->safe = to_dtype(l->safe, RUSH_I64);
-    l->weight = to_dtype(counts, d);
-    if (weight) l->weight = mul(l->weight, T("reshape", V(T("index_select", V(rush_cast_copy(weight, d)), V((int64_t)0), V(T("reshape", V(l->safe), INTS(-1))))), rush_v_ints(l->safe->size, l->safe->ndim)));
-    return l->weight ? 0 : -1;
+    const int at = x->ndim == 1 ? 0 : 1;
+    rush_tensor *l = label->dtype == RUSH_U8 || label->dtype == RUSH_I64 ? rush_contiguous_copy(label) : rush_cast_copy(label, RUSH_I64);
+    rush_tensor *w = rush_cast_copy(T_(weight), d);
+    if (rush_failed()) return -1;
+    *p = (cuda_labels){.weight = ptr(w), .label = ptr(l), .outer = at ? x->size[0] : 1, .n = x->size[at], .inner = 1, .ignore = ignore.i, .byte = l->dtype == RUSH_U8,
+                       .each = reduction.i == 0, .mean = reduction.i == 1, .fault = cuda_devices[x->device.index].fault};
+    for (int k = at + 1; k < x->ndim; k++) p->inner *= x->size[k];
+    return 0;
+}
+
+static int run_labels(const rush_tensor *on, const char *name, rush_dtype d, const cuda_labels *p, int64_t work)
+{
+    char kernel[32];
+    snprintf(kernel, sizeof kernel, "%s_%s", name, d == RUSH_F64 ? "f64" : "f32");
+    return cuda_launch(on->device, kernel, p, work);
 }
 
 static void nll(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    labels l;
-    rush_tensor *x = in[0].t, *to = out[0].t;
-    rush_dtype d = compute_dtype(x);
-    if (labels_of(&l, x, in[1].t, T_(in[2]), in[4].i, d)) return;
-    rush_tensor *picked = T("gather", V(rush_cast_copy(x, d)), V(l.dim), V(l.safe)), *loss = picked ? where(eq(l.weight, 0.0), 0, neg(mul(l.weight, picked))) : NULL;
-    rush_tensor *total = loss ? sum_all(l.weight) : NULL;
-    if (!total) return;
-    if (in[3].i == 0) {
-        rush_copy_into(to, reshape_to(loss, to));
-        rush_device_fill(out[1].t, rush_v_int(0));
-        return;
+    enum { ONE_BLOCK = 1 << 15 }; /* labels */
+    cuda_labels p;
+    rush_tensor *x = in[0].t, *to = out[0].t, *total = out[1].t;
+    const rush_dtype d = compute_dtype(x);
+    rush_tensor *xc = rush_cast_copy(x, d), *made = made_for(to, d), *sum = made_for(total, d);
+    if (rush_failed() || labels_of(&p, x, in[1].t, in[2], in[3], in[4], d)) return;
+    const int64_t n = p.outer * p.inner;
+    p.x = ptr(xc), p.y = ptr(made), p.sum = ptr(sum);
+    if (p.each) {
+        p.sum = NULL;
+        if (run_labels(x, "label_each", d, &p, n) || rush_device_fill(total, rush_v_int(0))) return;
+        give(to, made);
+    } else if (n <= ONE_BLOCK) {
+        if (run_labels(x, "label_sum", d, &p, 1)) return;
+        give(to, made), give(total, sum);
+    } else {
+        rush_tensor *losses = rush_tensor_new(d, x->device, 1, &n), *weights = rush_tensor_new(d, x->device, 1, &n);
+        if (!losses || !weights) return;
+        p.y = ptr(losses), p.sum = ptr(weights);
+        if (run_labels(x, "label_each", d, &p, n)) return;
+        rush_tensor *all = sum_all(weights), *loss = sum_all(losses);
+        if (p.mean) loss = div_(loss, all);
+        if (loss && !rush_copy_into(to, loss)) rush_copy_into(total, all);
     }
-    loss = sum_all(loss);
-    if (in[3].i == 1) loss = div_(loss, total);
-    if (loss && !rush_copy_into(to, loss)) rush_copy_into(out[1].t, total);
 }
 
 /* in = grad_output, self, target, weight, reduction, ignore_index, total_weight */
 static void nll_back(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    labels l;
-    rush_tensor *to = out[0].t, *g = in[0].t;
-    rush_dtype d = compute_dtype(to);
-    if (rush_device_fill(to, rush_v_int(0)) || labels_of(&l, to, in[2].t, T_(in[3]), in[5].i, d)) return;
-    g = rush_cast_copy(g, d);
-    if (g && in[4].i == 1) g = div_(g, rush_cast_copy(in[6].t, d));
-    g = g && in[4].i == 0 ? T("reshape", V(g), rush_v_ints(l.safe->size, l.safe->ndim)) : g;
-    rush_tensor *each = g ? where(eq(l.weight, 0.0), 0, neg(mul(l.weight, g))) : NULL, *made = each ? T("zeros_like", V(to), rush_v_dtype(d)) : NULL;
-    made = made ? CUDA_INPLACE("scatter.src", V(made), V(l.dim), V(l.safe), V(each)) : NULL;
-    if (made) rush_copy_into(to, made);
+    cuda_labels p;
+    rush_tensor *to = out[0].t;
+    const rush_dtype d = compute_dtype(to);
+    rush_tensor *g = rush_cast_copy(in[0].t, d), *total = rush_cast_copy(in[6].t, d), *made = made_for(to, d);
+    if (rush_failed() || labels_of(&p, to, in[2].t, in[3], in[4], in[5], d)) return;
+    p.g = ptr(g), p.total = ptr(total), p.y = ptr(made);
+    if (!run_labels(to, "label_back", d, &p, to->numel)) give(to, made);
 }
 
 const cuda_kernel cuda_norm_kernels[] = {

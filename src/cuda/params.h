@@ -190,7 +190,7 @@ typedef struct cuda_labels {
     const void *label;
     void *y, *sum;
     int64_t outer, n, inner, ignore;
-    int byte, reduction;
+    int byte, each, mean; /* labels of a byte, else int64; each: a loss for every label; mean: divided by the weights' sum */
     cuda_fault *fault;
 } cuda_labels;
 
