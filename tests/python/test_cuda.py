@@ -383,6 +383,76 @@ torch.testing.assert_close(p.detach().cpu(), torch.full((3,), 0.9)); assert scal
 """, RUSHLIGHT_CUDA_ORDER=order, OMP_NUM_THREADS="1")
 
 
+@orders
+def test_layouts_emulated(order):
+    """Rows, copies and reductions over random shapes, strides, repeated dimensions and dtypes: vectors, teams of threads and pieces are chosen by those."""
+    passes("""
+import random
+random.seed(0); torch.manual_seed(0)
+dtypes = [torch.float32, torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.uint8, torch.bool, torch.complex64, torch.int64]
+def operand(shape):
+    size = [n if random.random() < .7 else 1 for n in shape]
+    t = torch.randn(*[n + random.choice([0, 0, 4]) for n in size])[tuple(slice(0, n) for n in size)]
+    if random.random() < .3: t = torch.randn(*size[::-1]).permute(*range(len(size))[::-1])
+    t = (t * 3).to(random.choice(dtypes))
+    return t.expand(shape) if random.random() < .3 else t
+def near(f, *args):
+    try: want = f(*args)
+    except (RuntimeError, NotImplementedError): return 0 # not of these dtypes
+    rtol = 1e-2 if any(a.dtype in (torch.float16, torch.bfloat16) for a in args) else 2e-5
+    torch.testing.assert_close(f(*(a.cuda() for a in args)).cpu(), want, rtol=rtol, atol=rtol, equal_nan=True)
+    return 1
+done = 0
+for trial in range(150):
+    shape = [random.choice([1, 2, 4, 8, 12, 5, 16, 33]) for _ in range(random.choice([1, 2, 3]))]
+    f = random.choice([lambda x, y: x + y, lambda x, y: x * y, lambda x, y: torch.where(x != 0, y, x.to(y.dtype)), lambda x, y: x == y, lambda x, y: torch.cat([x.expand(shape), y.expand(shape)], -1),
+        lambda x, y: x.to(y.dtype), lambda x, y: torch.zeros(shape, dtype=x.dtype, device=x.device).copy_(y), lambda x, y: torch.addcmul(x.float(), y.float(), x.float()),
+        lambda x, y: torch.full(shape, 3, dtype=x.dtype, device=x.device)])
+    done += near(f, operand(shape), operand(shape))
+for trial in range(80):
+    shape = [random.choice([1, 2, 7, 8, 9, 31, 33, 64, 100, 300, 1025, 3000]) for _ in range(random.choice([1, 2, 3]))]
+    while torch.Size(shape).numel() > 100000: shape[random.randrange(len(shape))] = 3
+    t = torch.randn(*shape).permute(*random.sample(range(len(shape)), len(shape)))
+    t = (t[..., ::2] if random.random() < .3 else t).to(random.choice(dtypes[:5])); d = random.randrange(len(shape))
+    f = random.choice([lambda t: t.sum(d), lambda t: t.mean(), lambda t: t.amax(d), lambda t: t.argmax(), lambda t: t.argmin(d), lambda t: t.var(d, correction=0), lambda t: t.logsumexp(d), lambda t: t.norm(dim=d),
+        lambda t: (t > 0).any(d), lambda t: t.sum((0, -1)) if t.ndim > 1 else t.sum(), lambda t: t.softmax(d), lambda t: t.log_softmax(d), lambda t: F.layer_norm(t, t.shape[-1:])])
+    done += near(f, t)
+assert done > 180, done
+""", RUSHLIGHT_CUDA_ORDER=order, RUSHLIGHT_CUDA_GUARD="1", OMP_NUM_THREADS="1")
+
+
+@orders
+def test_batch_norm_and_labels_emulated(order):
+    """Batch norm of all layouts, and losses of labels, with their gradients and the statistics that follow."""
+    passes("""
+import itertools
+torch.manual_seed(0)
+def batch(x, device, layout, train, affine):
+    x = x.to(device); parameter = x.dtype if x.dtype == torch.float64 else torch.float32
+    torch.manual_seed(3); mean, var, w, b = ((torch.rand(x.shape[1]) + 0.5).to(parameter).to(device) for _ in range(4))
+    if layout == "last" and x.ndim == 4: x = x.contiguous(memory_format=torch.channels_last)
+    if layout == "apart": x = torch.cat([x, x], -1)[..., ::2] if x.ndim > 2 else torch.cat([x, x])[::2]
+    leaves = [t.detach().requires_grad_() for t in ((x, w, b) if affine else (x,))]
+    y = F.batch_norm(leaves[0], mean, var, *leaves[1:], training=train, momentum=0.3)
+    return [t.detach().cpu().double() for t in (y, mean, var, *torch.autograd.grad((y * torch.arange(1., 1 + y.numel()).cos().view(y.shape).to(device, y.dtype)).sum(), leaves))]
+for shape, layout, train, affine in itertools.product([(4, 3), (5, 40), (2, 16, 8, 8), (2, 64, 3, 3), (2, 3, 2, 3, 4), (40, 2, 33, 1)], ["plain", "last", "apart"], [True, False], [True, False]):
+    for dtype, error in (torch.float32, 1e-4), (torch.float64, 1e-9), (torch.bfloat16, 0.3):
+        x = (torch.randn(shape) * 2 + 3).to(dtype)
+        for a, b in zip(batch(x, "cpu", layout, train, affine), batch(x, "cuda", layout, train, affine)): torch.testing.assert_close(b, a, rtol=error, atol=error)
+for shape, reduction, weighted, ignore in itertools.product([(5,), (4, 7), (2, 5, 8, 9), (300, 3), (0, 4), (2, 3, 130, 130)], ["none", "mean", "sum"], [0, 1], [-100, 2]):
+    classes = shape[0] if len(shape) == 1 else shape[1]
+    x, labels = torch.randn(shape).log_softmax(int(len(shape) > 1)), torch.randint(0, classes, () if len(shape) == 1 else (shape[0], *shape[2:]))
+    got = []
+    for device in "cpu", "cuda":
+        leaf = x.to(device).requires_grad_(); y = F.nll_loss(leaf, labels.to(device).to(torch.uint8 if ignore > 0 else torch.int64), torch.arange(1., 1 + classes, device=device) if weighted else None, reduction=reduction, ignore_index=ignore)
+        got.append((y.detach().cpu(), torch.autograd.grad((y * torch.arange(1., 1 + y.numel(), device=device).view(y.shape)).sum(), leaf)[0].cpu()))
+    for a, b in zip(*got): torch.testing.assert_close(b, a, rtol=2e-5, atol=2e-5, equal_nan=True)
+try: F.nll_loss(torch.randn(3, 4).cuda(), torch.tensor([1, 9, 0]).cuda()).item()
+except IndexError as e: assert "index 9 is out of bounds" in str(e), e
+else: assert False
+""", RUSHLIGHT_CUDA_ORDER=order, OMP_NUM_THREADS="1")
+
+
 def test_streams_and_events_emulated():
     """Queues run late and the youngest first: what nobody waits for is not there yet, what an event orders is."""
     passes("""
