@@ -369,7 +369,7 @@ static int choose(cuda_choice *p, rush_tensor *t, rush_tensor *mask, int64_t *n)
     operand_at(&w, 1, mask, 0);
     if (finish(&w)) return -1;
     *p = (cuda_choice){.w = w.p.w};
-    p->w.plain = !p->w.ndim || (p->w.ndim == 1 && p->w.stride[0][0] == item_of(t) && p->w.stride[1][0] == 1);
+    p->plain = !p->w.ndim || (p->w.ndim == 1 && p->w.stride[0][0] == item_of(t) && p->w.stride[1][0] == 1);
     return count_choice(p, RUSH_BOOL, t->device, n);
 }
 

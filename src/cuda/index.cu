@@ -195,7 +195,7 @@ template <class U> FN unsigned chosen(const cuda_choice &p, int64_t first, int64
         int64_t far[2] = {0, i * (int64_t)sizeof(U)};
         v[r] = U();
         if (i >= end) continue;
-        if (!p.w.plain) locate<2>(p.w, i, far);
+        if (!p.plain) locate<2>(p.w, i, far);
         v[r] = *(const U *)((const char *)p.w.p[1] + far[1]);
     }
     for (int r = 0; r < CHOICE_ROWS; r++) which |= (unsigned)is_true(v[r], p.bits) << r;
@@ -257,7 +257,7 @@ FN int64_t row_place(unsigned which, int r, int64_t &place)
 template <class T> FN T *element_at(const cuda_choice &p, int64_t i)
 {
     int64_t far[2] = {i * (int64_t)sizeof(T), 0};
-    if (!p.w.plain) locate<2>(p.w, i, far);
+    if (!p.plain) locate<2>(p.w, i, far);
     return (T *)((char *)p.w.p[0] + far[0]);
 }
 

@@ -73,7 +73,7 @@ typedef struct cuda_choice {
     uint64_t bits; /* of 8 bytes that tell a number from zero */
     int64_t *counts, pieces, piece, limit;
     void *other;
-    int back; /* the other way: from there to the elements */
+    int back, plain; /* the other way: from there to the elements; all lie one behind the other */
     cuda_fault *fault;
 } cuda_choice;
 
