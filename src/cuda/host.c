@@ -18,9 +18,8 @@ static const char *const operations[] = {
     "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
     /* a few numbers, made once */
     "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "audio_mel_filters", "audio_create_dct",
-    /* what NVIDIA's libraries are to do: solvers, and the loss of sequences */
-    "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_qr", "_linalg_eigh", "linalg_eig", "_linalg_svd", "linalg_solve_triangular", "linalg_lu_solve", "linalg_lstsq",
-    "linalg_ldl_factor_ex", "linalg_ldl_solve", "geqrf", "_ctc_loss", "_ctc_loss_backward",
+    /* what NVIDIA's libraries are to do: solvers (the others: solver.c), and the loss of sequences */
+    "linalg_eig", "linalg_lstsq", "linalg_ldl_factor_ex", "linalg_ldl_solve", "_ctc_loss", "_ctc_loss_backward",
     /* kernels to be written */
     "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "segment_reduce", "_segment_reduce",
     "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "grid_sampler_2d",

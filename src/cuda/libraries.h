@@ -1,4 +1,4 @@
-/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLASLt, cuFFT, cuSOLVER, cuDNN.
+/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLAS and cuBLASLt, cuFFT, cuSOLVER, cuDNN.
  *
  * The prototypes are written in the types of their headers. Here those are plain stand-ins of the same size, so that the build needs
  * no toolkit; libraries_check.c compiles the same tables against the headers themselves, where they are installed.
@@ -13,9 +13,10 @@
 #ifndef RUSH_CUDA_HEADERS
 typedef int cublasStatus_t, cufftResult, cufftHandle, cufftType, cusolverStatus_t, cudnnStatus_t; /* 0: all is well */
 typedef int cublasComputeType_t, cudaDataType_t, cudaDataType, cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t, cublasFillMode_t;
+typedef int cublasOperation_t, cublasSideMode_t, cublasDiagType_t, cusolverEigMode_t;
 typedef int cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t;
 typedef struct CUstream_st *cudaStream_t;
-typedef void *cublasLtHandle_t, *cublasLtMatmulDesc_t, *cublasLtMatrixLayout_t, *cublasLtMatmulPreference_t, *cusolverDnHandle_t, *cusolverDnParams_t;
+typedef void *cublasLtHandle_t, *cublasLtMatmulDesc_t, *cublasLtMatrixLayout_t, *cublasLtMatmulPreference_t, *cusolverDnHandle_t, *cusolverDnParams_t, *cublasHandle_t, *gesvdjInfo_t;
 typedef void *cudnnHandle_t, *cudnnTensorDescriptor_t, *cudnnFilterDescriptor_t, *cudnnConvolutionDescriptor_t;
 typedef struct { uint64_t data[8]; } cublasLtMatmulAlgo_t;
 typedef struct {
@@ -27,9 +28,10 @@ typedef struct {
 } cublasLtMatmulHeuristicResult_t;
 typedef float cufftReal;
 typedef double cufftDoubleReal;
-typedef struct { float x, y; } cufftComplex;
-typedef struct { double x, y; } cufftDoubleComplex;
+typedef struct { float x, y; } cufftComplex, cuComplex;
+typedef struct { double x, y; } cufftDoubleComplex, cuDoubleComplex;
 enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
+    CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1, CUBLAS_SIDE_LEFT = 0, CUBLAS_SIDE_RIGHT = 1,
     CUFFT_C2C = 0x29, CUFFT_R2C = 0x2a, CUFFT_C2R = 0x2c, CUFFT_D2Z = 0x6a, CUFFT_Z2Z = 0x69, CUFFT_Z2D = 0x6c,
     CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_C_32F = 4, CUDA_C_64F = 5, CUDA_R_16BF = 14,
     CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
@@ -72,18 +74,60 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
     F(d2z, cufftExecD2Z, cufftResult, (cufftHandle, cufftDoubleReal *, cufftDoubleComplex *))               \
     F(z2d, cufftExecZ2D, cufftResult, (cufftHandle, cufftDoubleComplex *, cufftDoubleReal *))
 
+/* Those that have a function for each type: its letter, small and large, "or" or "un", the type and that of its parts. */
+#define RUSH_CUSOLVER_TYPED(F, l, L, q, N, R)                                                               \
+    F(l##potrf_batched, cusolverDn##L##potrfBatched, cusolverStatus_t, (cusolverDnHandle_t, cublasFillMode_t, int n, N *a[], int lda, int *info, int batch)) \
+    F(l##getrf_room, cusolverDn##L##getrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, int m, int n, N *a, int lda, int *room)) \
+    F(l##getrf, cusolverDn##L##getrf, cusolverStatus_t, (cusolverDnHandle_t, int m, int n, N *a, int lda, N *room, int *pivots, int *info)) \
+    F(l##getrs, cusolverDn##L##getrs, cusolverStatus_t, (cusolverDnHandle_t, cublasOperation_t, int n, int nrhs, const N *a, int lda, const int *pivots, N *b, int ldb, int *info)) \
+    F(l##q##gqr_room, cusolverDn##L##q##gqr_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, int m, int n, int k, const N *a, int lda, const N *tau, int *room)) \
+    F(l##q##gqr, cusolverDn##L##q##gqr, cusolverStatus_t, (cusolverDnHandle_t, int m, int n, int k, N *a, int lda, const N *tau, N *room, int, int *info)) \
+    F(l##gesvdj_room, cusolverDn##L##gesvdj_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverEigMode_t, int econ, int m, int n, const N *a, int lda, \
+      const R *s, const N *u, int ldu, const N *v, int ldv, int *room, gesvdjInfo_t))                       \
+    F(l##gesvdj, cusolverDn##L##gesvdj, cusolverStatus_t, (cusolverDnHandle_t, cusolverEigMode_t, int econ, int m, int n, N *a, int lda, R *s, N *u, int ldu, \
+      N *v, int ldv, N *room, int, int *info, gesvdjInfo_t))                                                \
+    F(l##gesvdj_batched_room, cusolverDn##L##gesvdjBatched_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverEigMode_t, int m, int n, const N *a, int lda, \
+      const R *s, const N *u, int ldu, const N *v, int ldv, int *room, gesvdjInfo_t, int batch))            \
+    F(l##gesvdj_batched, cusolverDn##L##gesvdjBatched, cusolverStatus_t, (cusolverDnHandle_t, cusolverEigMode_t, int m, int n, N *a, int lda, R *s, N *u, int ldu, \
+      N *v, int ldv, N *room, int, int *info, gesvdjInfo_t, int batch))
+
 #define RUSH_CUSOLVER_FUNCTIONS(F)                                                                          \
     F(create, cusolverDnCreate, cusolverStatus_t, (cusolverDnHandle_t *))                                   \
     F(stream, cusolverDnSetStream, cusolverStatus_t, (cusolverDnHandle_t, cudaStream_t))                    \
     F(params, cusolverDnCreateParams, cusolverStatus_t, (cusolverDnParams_t *))                             \
+    F(jacobi, cusolverDnCreateGesvdjInfo, cusolverStatus_t, (gesvdjInfo_t *))                               \
     F(potrf_room, cusolverDnXpotrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t n, cudaDataType, \
       const void *a, int64_t lda, cudaDataType compute, size_t *device, size_t *host))                      \
     F(potrf, cusolverDnXpotrf, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t n, cudaDataType, void *a, int64_t lda, \
       cudaDataType compute, void *device, size_t, void *host, size_t, int *info))                           \
-    F(getrf_room, cusolverDnXgetrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, const void *a, \
-      int64_t lda, cudaDataType compute, size_t *device, size_t *host))                                     \
-    F(getrf, cusolverDnXgetrf, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, void *a, int64_t lda, \
-      int64_t *pivots, cudaDataType compute, void *device, size_t, void *host, size_t, int *info))
+    F(geqrf_room, cusolverDnXgeqrf_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, const void *a, \
+      int64_t lda, cudaDataType of_tau, const void *tau, cudaDataType compute, size_t *device, size_t *host)) \
+    F(geqrf, cusolverDnXgeqrf, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, int64_t m, int64_t n, cudaDataType, void *a, int64_t lda, \
+      cudaDataType of_tau, void *tau, cudaDataType compute, void *device, size_t, void *host, size_t, int *info)) \
+    F(syevd_room, cusolverDnXsyevd_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t n, \
+      cudaDataType, const void *a, int64_t lda, cudaDataType of_values, const void *values, cudaDataType compute, size_t *device, size_t *host)) \
+    F(syevd, cusolverDnXsyevd, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t n, cudaDataType, void *a, \
+      int64_t lda, cudaDataType of_values, void *values, cudaDataType compute, void *device, size_t, void *host, size_t, int *info)) \
+    F(syev_batched_room, cusolverDnXsyevBatched_bufferSize, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, \
+      int64_t n, cudaDataType, const void *a, int64_t lda, cudaDataType of_values, const void *values, cudaDataType compute, size_t *device, size_t *host, int64_t batch)) \
+    F(syev_batched, cusolverDnXsyevBatched, cusolverStatus_t, (cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t n, \
+      cudaDataType, void *a, int64_t lda, cudaDataType of_values, void *values, cudaDataType compute, void *device, size_t, void *host, size_t, int *info, int64_t batch)) \
+    RUSH_CUSOLVER_TYPED(F, s, S, or, float, float) RUSH_CUSOLVER_TYPED(F, d, D, or, double, double)         \
+    RUSH_CUSOLVER_TYPED(F, c, C, un, cuComplex, float) RUSH_CUSOLVER_TYPED(F, z, Z, un, cuDoubleComplex, double)
+
+#define RUSH_CUBLAS_TYPED(F, l, L, N)                                                                       \
+    F(l##trsm, cublas##L##trsm_v2, cublasStatus_t, (cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, \
+      const N *alpha, const N *a, int lda, N *b, int ldb))                                                  \
+    F(l##trsm_batched, cublas##L##trsmBatched, cublasStatus_t, (cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int m, int n, \
+      const N *alpha, const N *const a[], int lda, N *const b[], int ldb, int batch))                       \
+    F(l##getrf_batched, cublas##L##getrfBatched, cublasStatus_t, (cublasHandle_t, int n, N *const a[], int lda, int *pivots, int *info, int batch)) \
+    F(l##getrs_batched, cublas##L##getrsBatched, cublasStatus_t, (cublasHandle_t, cublasOperation_t, int n, int nrhs, const N *const a[], int lda, const int *pivots, \
+      N *const b[], int ldb, int *info, int batch))
+
+#define RUSH_CUBLAS_FUNCTIONS(F)                                                                            \
+    F(create, cublasCreate_v2, cublasStatus_t, (cublasHandle_t *))                                          \
+    F(stream, cublasSetStream_v2, cublasStatus_t, (cublasHandle_t, cudaStream_t))                           \
+    RUSH_CUBLAS_TYPED(F, s, S, float) RUSH_CUBLAS_TYPED(F, d, D, double) RUSH_CUBLAS_TYPED(F, c, C, cuComplex) RUSH_CUBLAS_TYPED(F, z, Z, cuDoubleComplex)
 
 #define RUSH_CUDNN_FUNCTIONS(F)                                                                             \
     F(create, cudnnCreate, cudnnStatus_t, (cudnnHandle_t *))                                                \
@@ -113,6 +157,7 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
 typedef struct rush_cublaslt { RUSH_CUBLASLT_FUNCTIONS(LIBRARY_MEMBER) } rush_cublaslt;
 typedef struct rush_cufft { RUSH_CUFFT_FUNCTIONS(LIBRARY_MEMBER) } rush_cufft;
 typedef struct rush_cusolver { RUSH_CUSOLVER_FUNCTIONS(LIBRARY_MEMBER) } rush_cusolver;
+typedef struct rush_cublas { RUSH_CUBLAS_FUNCTIONS(LIBRARY_MEMBER) } rush_cublas;
 typedef struct rush_cudnn { RUSH_CUDNN_FUNCTIONS(LIBRARY_MEMBER) } rush_cudnn;
 
 /* Are they to be asked at all? On NVIDIA's devices; on emulated ones where RUSHLIGHT_CUDA_LIBRARIES names a folder with stand-ins. */
@@ -121,6 +166,7 @@ bool cuda_has_libraries(void);
 const rush_cublaslt *cuda_cublaslt(void);
 const rush_cufft *cuda_cufft(void);
 const rush_cusolver *cuda_cusolver(void);
+const rush_cublas *cuda_cublas(void);
 const rush_cudnn *cuda_cudnn(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* libraries_check.c - the tables of libraries.h against NVIDIA's headers: it only has to compile, and is empty where they are not
  * installed. */
-#if __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && __has_include(<cufft.h>) && __has_include(<cusolverDn.h>)
+#if __has_include(<cublasLt.h>) && __has_include(<cublas_v2.h>) && __has_include(<cudnn.h>) && __has_include(<cufft.h>) && __has_include(<cusolverDn.h>)
 #define RUSH_CUDA_HEADERS
 #include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cudnn.h>
 #include <cufft.h>
 #include <cusolverDn.h>
@@ -12,6 +13,7 @@
 RUSH_CUBLASLT_FUNCTIONS(SAME)
 RUSH_CUFFT_FUNCTIONS(SAME)
 RUSH_CUSOLVER_FUNCTIONS(SAME)
+RUSH_CUBLAS_FUNCTIONS(SAME)
 RUSH_CUDNN_FUNCTIONS(SAME)
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");
 _Static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_C_32F == 4 && CUDA_C_64F == 5 && CUDA_R_16BF == 14, "cudaDataType");
@@ -24,4 +26,6 @@ _Static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == 1 && CUBLASLT_MATMUL_
                "cublasLtMatmulPreferenceAttributes_t");
 _Static_assert(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT == 5 && CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET == 6, "cublasLtMatrixLayoutAttribute_t");
 _Static_assert(CUFFT_C2C == 0x29 && CUFFT_R2C == 0x2a && CUFFT_C2R == 0x2c && CUFFT_D2Z == 0x6a && CUFFT_Z2Z == 0x69 && CUFFT_Z2D == 0x6c && CUFFT_FORWARD == -1 && CUFFT_INVERSE == 1, "cufftType");
+_Static_assert(CUBLAS_FILL_MODE_LOWER == 0 && CUBLAS_FILL_MODE_UPPER == 1 && CUBLAS_SIDE_LEFT == 0 && CUBLAS_SIDE_RIGHT == 1, "cublasFillMode_t");
+_Static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && CUBLAS_OP_C == 2 && CUSOLVER_EIG_MODE_NOVECTOR == 0 && CUSOLVER_EIG_MODE_VECTOR == 1 && CUBLAS_DIAG_UNIT == 1, "cublasOperation_t");
 #endif

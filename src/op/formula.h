@@ -60,7 +60,7 @@ rush_tensor *rush_sum_to(rush_tensor *a, const rush_tensor *like);
 RUSH_PY rush_tensor *rush_zeros_like(const rush_tensor *like); /* contiguous zeros of like's size, dtype, device */
 rush_tensor *rush_to_device(rush_tensor *t, const rush_tensor *like); /* t itself where it is there already */
 /* The one element, by the operation item: what follows depends on data, and a device has to be waited for. NaN and an error. */
-double rush_number_of(rush_tensor *);
+RUSH_PY double rush_number_of(rush_tensor *);
 /* All elements as integers, by an operation, too; they live until the scope closes. NULL and an error. */
 const int64_t *rush_numbers_of(rush_tensor *);
 

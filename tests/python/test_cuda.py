@@ -40,12 +40,12 @@ pytestmark = pytest.mark.skipif(not has_cuda_part(), reason="the CUDA part was n
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory):
-    """Where stand-ins for NVIDIA's libraries are, compiled from tests/cuda/stand_in.c; what is emulated uses them if RUSHLIGHT_CUDA_LIBRARIES says so."""
-    folder, source = tmp_path_factory.mktemp("libraries"), ROOT / "tests/cuda/stand_in.c"
-    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", source, "-o", folder / "libcufft.so.12", "-llapacke", "-lopenblas", "-lm", "-ldl"], capture_output=True, text=True) \
-        if source.is_file() and shutil.which("cc") else None
+    """Where stand-ins for NVIDIA's libraries are, compiled from tests/cuda/stand_in.cc; what is emulated uses them if RUSHLIGHT_CUDA_LIBRARIES says so."""
+    folder, source = tmp_path_factory.mktemp("libraries"), ROOT / "tests/cuda/stand_in.cc"
+    done = subprocess.run(["c++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", source, "-o", folder / "libcufft.so.12", "-llapacke", "-lopenblas", "-lm", "-ldl"], capture_output=True, text=True) \
+        if source.is_file() and shutil.which("c++") else None
     if not done or done.returncode:
-        pytest.skip("stand-ins need a C compiler, LAPACKE and OpenBLAS" + (f": {done.stderr[-300:]}" if done else ""))
+        pytest.skip("stand-ins need a C++ compiler, LAPACKE and OpenBLAS" + (f": {done.stderr[-300:]}" if done else ""))
     for name in "libcusolver.so.12", "libcublas.so.13":
         (folder / name).symlink_to("libcufft.so.12")
     return {"RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
@@ -600,6 +600,72 @@ def test_transforms_by_a_stand_in_emulated(stand_in):
 
 def test_transforms_real():
     real(TRANSFORMS + "same(fft.fft, torch.randn(3, 2 ** 17, dtype=torch.complex64), atol=1e-2); same(fft.fft, torch.randn(2 * 10007, dtype=torch.complex64), atol=1e-2)")
+
+
+LINEAR = """
+L = torch.linalg
+torch.manual_seed(0)
+def near(f, *args):
+    same(f, *args, rtol=2e-3, atol=2e-3)
+    for w, g in zip(*((r if isinstance(r, (tuple, list)) else (r,)) for r in (f(*args), f(*(a.cuda() for a in args))))): assert w.stride() == g.stride()
+def eigh(t, uplo):
+    w, v = L.eigh(t, UPLO=uplo); return w, v * w.unsqueeze(-2) @ v.mH, v.mH @ v
+def svd(t, full):
+    u, s, vh = L.svd(t, full_matrices=full); k = s.shape[-1]
+    return s, u[..., :k] * s.unsqueeze(-2) @ vh[..., :k, :], u.mH @ u, vh @ vh.mH, vh * 0, u * 0
+for dt in torch.float32, torch.float64, torch.complex64, torch.complex128:
+    for batch in (), (2, 2):
+        for n in 1, 5, 33:
+            one = torch.eye(n, dtype=dt); x = torch.randn(*batch, n, n, dtype=dt); a, y, b, c = x @ x.mH + n * one, x + 3 * one, torch.randn(*batch, n, 4, dtype=dt), torch.randn(*batch, 4, n, dtype=dt)
+            for up in False, True:
+                near(lambda a: (*L.cholesky_ex(a, upper=up), L.cholesky(a.mT, upper=up), torch.cholesky_inverse(L.cholesky(a, upper=up), upper=up)), a)
+                near(lambda b, a: torch.cholesky_solve(b, L.cholesky(a, upper=up), upper=up), b, a)
+                for unit in False, True:
+                    z = x / n if unit else x + x.mT + 2 * n * one
+                    for f in (lambda t: t), (lambda t: t.mT), (lambda t: t.mH), (lambda t: t.mT.contiguous().mT), (lambda t: t.mT.contiguous().mH):
+                        near(lambda z, b, c: (L.solve_triangular(f(z), b, upper=up, unitriangular=unit), L.solve_triangular(f(z), c, upper=up, left=False, unitriangular=unit)), z, b, c)
+                        if batch: near(lambda z, b: (L.solve_triangular(f(z[0]), b, upper=up, unitriangular=unit), L.solve_triangular(f(z), b[0, 0], upper=up, unitriangular=unit)), z, b)
+            near(lambda y, b, c, zero: (*L.lu_factor_ex(y), *L.lu_factor_ex(b), *L.lu_factor_ex(c), *L.lu_factor_ex(zero), L.inv(y), L.det(y / n), *L.slogdet(y)), y, b, c, y * 0)
+            for left in True, False:
+                for q in y, y.mT, y.conj():
+                    r = b if left else c
+                    near(lambda q, r: [L.lu_solve(*L.lu_factor(q), r, left=left, adjoint=adjoint) for adjoint in (False, True)] + [L.lu_solve(*L.lu_factor(q), r.conj(), left=left, adjoint=True), L.solve(q, r, left=left)], q, r)
+                    if batch: near(lambda q, r: L.lu_solve(*L.lu_factor(q[0]), r, left=left), q, r)
+    for batch in (), (2, 2):
+        for m, n in (80, 66), (66, 80), (130, 3), (3, 130):
+            near(lambda t: (*L.qr(t), *L.qr(t, "complete"), L.qr(t, "r")[1], *torch.geqrf(t)), torch.randn(*batch, m, n, dtype=dt))
+    for batch, n in ((), 70), ((2,), 70), ((17,), 6), ((2,), 6):
+        x = torch.randn(*batch, n, n, dtype=dt)
+        for uplo in "LU": near(lambda t: (L.eigvalsh(t, UPLO=uplo), *eigh(t, uplo)), x)
+    for batch, m, n in ((), 150, 140), ((2,), 140, 150), ((17,), 6, 9), ((17,), 9, 6), ((2,), 9, 6), ((16,), 31, 31):
+        near(lambda t: (L.svdvals(t), *svd(t, False), *svd(t, True)), torch.randn(*batch, m, n, dtype=dt))
+def raises(f, text):
+    try: f()
+    except L.LinAlgError as e: assert text in str(e), e
+    else: assert False, text
+for batch in (), (4,):
+    z = torch.zeros(*batch, 5, 5).cuda()
+    for f, text in (lambda: L.solve(z, z), "singular"), (lambda: L.inv(z), "singular"), (lambda: L.cholesky(z), "leading minor of order 1"), (lambda: L.lu_factor(z), "U[1,1] is zero"): raises(f, text)
+x = torch.randn(150, 150).cuda(); keep = x.clone()
+L.qr(x), L.eigh(x), L.svd(x), L.lu_factor(x), L.cholesky_ex(x), L.solve(x, x); assert torch.equal(x, keep)
+x[3, 3] = float("nan"); raises(lambda: L.svd(x), "non-finite")
+for shape in (0, 0), (3, 0, 0), (0, 3, 3):
+    near(lambda t: (*L.cholesky_ex(t), *L.lu_factor_ex(t), L.solve(t, t), *L.eigh(t), *L.qr(t), *L.svd(t), L.solve_triangular(t, t, upper=True)), torch.zeros(shape))
+"""
+
+
+def test_linear_algebra_by_a_stand_in_emulated(stand_in):
+    """What cuSOLVER and cuBLAS are asked for: triangles, sides, transposes, batches, room to work, and results as the host gives them."""
+    passes(LINEAR, **stand_in)
+
+
+def test_linear_algebra_real():
+    real(LINEAR + """
+for n in 512, 700:
+    x = torch.randn(n, n, dtype=torch.float64); a = x @ x.T + n * torch.eye(n, dtype=torch.float64)
+    near(lambda x, a: (L.cholesky(a), *L.lu_factor(x), L.solve(x, a), L.inv(a), *L.qr(x), L.eigvalsh(a), L.svdvals(x), L.solve_triangular(a, x, upper=True)), x, a)
+    near(lambda x: L.solve(x, x[0]), torch.stack([x, x + 1]))
+""")
 
 
 def test_what_the_host_draws_emulated():

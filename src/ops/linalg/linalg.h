@@ -11,7 +11,7 @@ int rush_linalg_check(const rush_tensor *a, const char *name, bool square);
 /* Result i: column-major matrices m x n with like's batch; vectors of n (n < 0: numbers) with like's batch. */
 rush_tensor *rush_out_matrix(rush_value *out, int i, const rush_tensor *like, rush_dtype, int64_t m, int64_t n);
 rush_tensor *rush_out_batch(rush_value *out, int i, const rush_tensor *like, rush_dtype, int64_t n);
-int64_t rush_batches(const rush_tensor *a); /* product of all sizes but the last two */
+RUSH_PY int64_t rush_batches(const rush_tensor *a); /* product of all sizes but the last two */
 /* A LinAlgError with the first non-zero info of the batch; format has one %d for it. */
 int rush_linalg_raise(const rush_tensor *info, const char *format) RUSH_PRINTF(2, 0);
 #define rush_wants_grad_of(t) rush_requires_grad(t)
