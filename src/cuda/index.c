@@ -70,11 +70,30 @@ static int finish(places *w)
     return 0;
 }
 
+/* Can elements that go one behind the other to one place be taken `bytes` at a time? Then the walk is one over such. */
+static bool widen(cuda_places *p, int item, int bytes)
+{
+    cuda_walk *w = &p->w;
+    if (!w->ndim || !w->p[0] || w->stride[0][0] != item || w->stride[1][0] != item) return false;
+    int64_t all = w->size[0] * item | (int64_t)(size_t)w->p[0] | (int64_t)(size_t)w->p[1];
+    for (int d = 1; d < w->ndim; d++) all |= w->stride[0][d] | w->stride[1][d];
+    for (int k = 2; k < w->nop; k++) {
+        if (w->stride[k][0]) return false;
+        all |= p->scale[k - 2];
+    }
+    if (all % bytes) return false;
+    w->n = w->n / (bytes / item), w->size[0] = w->size[0] / (bytes / item);
+    w->stride[0][0] = w->stride[1][0] = bytes;
+    return true;
+}
+
 static int run_sized(places *w, const char *what, rush_dtype d, rush_device device)
 {
     char kernel[32];
+    int bytes = 16, item = rush_dtypes[d].size;
     if (finish(w)) return -1;
-    snprintf(kernel, sizeof kernel, "%s_%d", what, rush_dtypes[d].size);
+    while (bytes > item && !widen(&w->p, item, bytes)) bytes /= 2;
+    snprintf(kernel, sizeof kernel, "%s_%d", what, bytes);
     return cuda_launch(device, kernel, &w->p, w->p.w.n);
 }
 
@@ -86,7 +105,8 @@ static int run_combine(places *w, int how, rush_dtype d, rush_device device)
                rush_now.op->name, rush_dtype_name(d));
     w->p.how = how;
     if (finish(w)) return -1;
-    snprintf(kernel, sizeof kernel, "combine_%s", rush_dtype_name(d));
+    const bool runs = how == CUDA_ADD && (d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_F32) && widen(&w->p, rush_dtypes[d].size, d == RUSH_F32 ? 16 : 4);
+    snprintf(kernel, sizeof kernel, "%s_%s", runs ? "add_runs" : "combine", rush_dtype_name(d));
     return cuda_launch(device, kernel, &w->p, w->p.w.n);
 }
 

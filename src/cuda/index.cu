@@ -5,23 +5,18 @@
  */
 #include "cuda/lanes.h"
 #include "cuda/rows.h"
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#endif
 
-template <int MOST> FN void locate_all(const cuda_walk &w, int64_t i, int64_t *far)
-{
-    for (int k = 0; k < MOST; k++) far[k] = 0;
-    ROLLED
-    for (int d = 0; d < w.ndim; d++) {
-        int64_t next = d + 1 < w.ndim ? i / w.size[d] : 0, at = i - next * w.size[d];
-        for (int k = 0; k < w.nop; k++) far[k] += at * w.stride[k][d];
-        i = next;
-    }
-}
+enum { ONE_INDEX = 3 }; /* operands, then */
 
-/* Where the index tensors lead, in bytes; negative: nowhere. */
-FN int64_t place(const cuda_places &p, const int64_t *far)
+/* Where the index tensors lead, in bytes; negative: nowhere. N operands at most. */
+template <int N> FN int64_t place(const cuda_places &p, const int64_t *far)
 {
     int64_t at = 0;
-    for (int k = 2; k < p.w.nop; k++) {
+    for (int k = 2; k < N; k++) {
+        if (N > ONE_INDEX && k >= p.w.nop) break;
         int64_t v = p.w.dtype[k] == RUSH_I32 ? *(const int32_t *)((const char *)p.w.p[k] + far[k]) : *(const int64_t *)((const char *)p.w.p[k] + far[k]);
         const int64_t given = v;
         if (v == p.skip) return -1;
@@ -35,29 +30,40 @@ FN int64_t place(const cuda_places &p, const int64_t *far)
     return at;
 }
 
-template <class T> FN void take(const cuda_places &p)
+/* f(how far element i is in w.p[0], where in w.p[1], or NULL): with one index tensor, which is most often so, all stays in registers. */
+template <int N, class F> FN void each_of(const cuda_places &p, F f)
 {
     ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far[CUDA_OPERANDS];
-        locate_all<CUDA_OPERANDS>(p.w, i, far);
-        int64_t at = place(p, far);
-        T v = {};
-        if (at >= 0) v = *(const T *)((const char *)p.w.p[1] + far[1] + at);
-        *(T *)((char *)p.w.p[0] + far[0]) = v;
+        int64_t far[N];
+        locate<N>(p.w, i, far);
+        const int64_t at = place<N>(p, far);
+        f(far[0], at < 0 ? NULL : (char *)p.w.p[1] + far[1] + at);
     }
+}
+template <class F> FN void each_place(const cuda_places &p, F f)
+{
+    if (p.w.nop == ONE_INDEX) each_of<ONE_INDEX>(p, f);
+    else each_of<CUDA_OPERANDS>(p, f);
+}
+
+template <class T> FN void take(const cuda_places &p)
+{
+    each_place(p, [&](int64_t far, const char *at) {
+        T v = {};
+        if (at) v = *(const T *)at;
+        *(T *)((char *)p.w.p[0] + far) = v;
+    });
 }
 KERNELS_BY_SIZE(take, cuda_places, take)
 
+template <class T> FN T other_side(const cuda_places &p, int64_t far) { return p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far) : *(const T *)p.w.number[0]; }
+
 template <class T> FN void put_bytes(const cuda_places &p)
 {
-    ROLLED
-    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far[CUDA_OPERANDS];
-        locate_all<CUDA_OPERANDS>(p.w, i, far);
-        int64_t at = place(p, far);
-        if (at >= 0) *(T *)((char *)p.w.p[1] + far[1] + at) = p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far[0]) : *(const T *)p.w.number[0];
-    }
+    each_place(p, [&](int64_t far, char *at) {
+        if (at) *(T *)at = other_side<T>(p, far);
+    });
 }
 KERNELS_BY_SIZE(put, cuda_places, put_bytes)
 
@@ -99,8 +105,16 @@ template <class W, class T> FN W bits_of(T t)
     return u.w;
 }
 
+/* Sums that the device has an instruction for. */
+template <class T> FN bool add_at(char *at, T v) { return false; }
+template <> FN bool add_at<float>(char *at, float v) { return atomicAdd((float *)at, v), true; }
+template <> FN bool add_at<double>(char *at, double v) { return atomicAdd((double *)at, v), true; }
+template <> FN bool add_at<int32_t>(char *at, int32_t v) { return atomicAdd((int *)at, v), true; }
+template <> FN bool add_at<int64_t>(char *at, int64_t v) { return atomicAdd((unsigned long long *)at, (unsigned long long)v), true; }
+
 template <class T> FN void combine_at(char *at, T v, int how)
 {
+    if (how == CUDA_ADD && add_at<T>(at, v)) return;
     if (sizeof(T) == 8) {
         typedef unsigned long long W;
         swap_until<W, T>((W *)at, v, how, [](W w) { return bits_to<T, W>(w); }, [](W, T t) { return bits_of<W, T>(t); });
@@ -135,33 +149,55 @@ template <> FN complex_of<double> scaled_by<complex_of<double>>(complex_of<doubl
 
 template <class T> FN void combine(const cuda_places &p)
 {
-    ROLLED
-    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far[CUDA_OPERANDS];
-        locate_all<CUDA_OPERANDS>(p.w, i, far);
-        int64_t at = place(p, far);
-        if (at < 0) continue;
-        T v = p.w.p[0] ? *(const T *)((const char *)p.w.p[0] + far[0]) : *(const T *)p.w.number[0];
-        combine_at<T>((char *)p.w.p[1] + far[1] + at, p.scaled ? scaled_by<T>(v, p) : v, p.how);
-    }
+    each_place(p, [&](int64_t far, char *at) {
+        if (!at) return;
+        const T v = other_side<T>(p, far);
+        combine_at<T>(at, p.scaled ? scaled_by<T>(v, p) : v, p.how);
+    });
 }
 /* 16 bytes have no such swap: the parts of sums one after the other, other combinations not at all (the host refuses them). */
 FN void add_parts(const cuda_places &p)
 {
-    ROLLED
-    for (int64_t i = FIRST; i < p.w.n; i += ALL) {
-        int64_t far[CUDA_OPERANDS];
-        locate_all<CUDA_OPERANDS>(p.w, i, far);
-        int64_t at = place(p, far);
-        if (at < 0) continue;
-        typedef complex_of<double> C;
-        C v = p.w.p[0] ? *(const C *)((const char *)p.w.p[0] + far[0]) : *(const C *)p.w.number[0];
+    typedef complex_of<double> C;
+    each_place(p, [&](int64_t far, char *at) {
+        if (!at) return;
+        C v = other_side<C>(p, far);
         if (p.scaled) v = scaled_by<C>(v, p);
-        char *to = (char *)p.w.p[1] + far[1] + at;
-        combine_at<double>(to, v.re, CUDA_ADD);
-        combine_at<double>(to + 8, v.im, CUDA_ADD);
-    }
+        combine_at<double>(at, v.re, CUDA_ADD);
+        combine_at<double>(at + 8, v.im, CUDA_ADD);
+    });
 }
+
+/* Sums of elements that lie side by side, as many as are added at once; older devices add one at a time. */
+template <class T, int N> FN void add_run(char *at, results<T, N> v)
+{
+    for (int k = 0; k < N; k++) combine_at<T>(at + k * sizeof(T), v.v[k], CUDA_ADD);
+}
+#ifdef __CUDACC__
+template <> FN void add_run<f16, 2>(char *at, results<f16, 2> v) { atomicAdd((__half2 *)at, __halves2half2(__ushort_as_half(v.v[0].bits), __ushort_as_half(v.v[1].bits))); }
+#if __CUDA_ARCH__ >= 800
+template <> FN void add_run<bf16, 2>(char *at, results<bf16, 2> v)
+{
+    atomicAdd((__nv_bfloat162 *)at, __halves2bfloat162(__ushort_as_bfloat16(v.v[0].bits), __ushort_as_bfloat16(v.v[1].bits)));
+}
+#endif
+#if __CUDA_ARCH__ >= 900
+template <> FN void add_run<float, 4>(char *at, results<float, 4> v) { atomicAdd((float4 *)at, make_float4(v.v[0], v.v[1], v.v[2], v.v[3])); }
+#endif
+#endif
+template <class T, int N> FN void add_runs(const cuda_places &p)
+{
+    each_place(p, [&](int64_t far, char *at) {
+        if (!at) return;
+        results<T, N> v = other_side<results<T, N>>(p, far);
+        if (p.scaled)
+            for (int k = 0; k < N; k++) v.v[k] = scaled_by<T>(v.v[k], p);
+        add_run<T, N>(at, v);
+    });
+}
+KERNEL(add_runs_float16, cuda_places) { add_runs<f16, 2>(p); }
+KERNEL(add_runs_bfloat16, cuda_places) { add_runs<bf16, 2>(p); }
+KERNEL(add_runs_float32, cuda_places) { add_runs<float, 4>(p); }
 KERNEL(combine_bool, cuda_places) { combine<truth>(p); }
 KERNEL(combine_uint8, cuda_places) { combine<uint8_t>(p); }
 KERNEL(combine_int8, cuda_places) { combine<int8_t>(p); }

@@ -174,6 +174,27 @@ else: assert False
 
 
 @orders
+def test_rows_of_tables_emulated(order):
+    """Whole rows taken, put and added, as wide as their addresses allow; elements one by one; several index tensors."""
+    passes("""
+torch.manual_seed(0)
+i, j = torch.tensor([[4, 0, 3], [-2, 4, 4]]), torch.tensor([5, 0, 2])
+for d in torch.bool, torch.int8, torch.int16, torch.float16, torch.bfloat16, torch.int32, torch.float32, torch.int64, torch.complex64, torch.complex128:
+    for width in 1, 3, 4, 6, 64:
+        t, v = (torch.randint(-3, 4, (6, width)).to(d) for _ in range(2))
+        same(lambda t, i, j: (t[i], t[i, 0], t[:, None][j], t[j, None, :2], t.index_select(0, j), t.mT.index_select(1, j), t[:, 1:].index_select(0, j), F.embedding(i % 6, t), t[i % 6, j % width], t.take(i.abs()) if width > 1 else t), t, i, j)
+        same(lambda t, v, j: (t.index_copy(0, j, v[:3]), t.index_copy(0, j, v[3:].flip(1)), t.index_fill(0, j, 1), torch.index_put(t, (j,), v[0]), t.index_add(0, j, v[:3])), t, v, j)
+        if d not in (torch.bool, torch.complex128):
+            same(lambda t, v, i: (t.index_add(0, i.flatten() % 6, v, alpha=2), torch.index_put(t, (i % 6,), v[:1], accumulate=True), t.scatter_add(0, i[:, :1] % 6, v), t[:, 1:].index_add(0, i.flatten() % 6, v[:, 1:])), t, v, i)
+def grads(w, i): return torch.autograd.grad(F.embedding(i % 6, w, padding_idx=3).pow(2).sum(), w)[0]
+for d in torch.float32, torch.float16, torch.bfloat16:
+    for width in 5, 8: same(grads, torch.randint(-3, 4, (6, width)).to(d).requires_grad_(), i)
+same(lambda t, j: (t.index_add(0, j, t[3:]), t.index_add(0, j, t[3:], alpha=0.5)), torch.randn(6, 8).double(), j)
+same(lambda t, j: t.index_select(0, j[:0]), torch.randn(6, 8), j)
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
+@orders
 def test_products_and_layers_emulated(order):
     """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
     passes("""
