@@ -362,7 +362,7 @@ static void nonzero(const rush_op *op, const rush_value *in, rush_value *out)
         rush_fail(RUSH_NOT_IMPLEMENTED, "nonzero of more than %d dimensions on device 'cuda'", CUDA_DIMS);
         return;
     }
-    cuda_choice p = {.w = {.n = x->numel, .ndim = x->ndim, .plain = rush_contiguous(x), .p = {NULL, rush_ptr(x)}}};
+    cuda_choice p = {.w = {.n = x->numel, .ndim = x->ndim, .p = {NULL, rush_ptr(x)}}, .plain = rush_contiguous(x)};
     for (int d = 0; d < x->ndim; d++) {
         p.w.size[x->ndim - 1 - d] = x->size[d];
         p.w.stride[1][x->ndim - 1 - d] = x->stride[d] * item_of(x);
