@@ -114,6 +114,26 @@ static PyObject *host(PyObject *module, PyObject *unused)
     return cuda ? PyUnicode_FromString(cuda->host()) : NULL;
 }
 
+/* By name, since programs turn switches before there is a device. */
+static PyObject *switched(PyObject *module, PyObject *args)
+{
+    static const char *const names[RUSH_CUDA_SWITCHES] = {[RUSH_CUDNN_ENABLED] = "cudnn_enabled", [RUSH_CUDNN_BENCHMARK] = "cudnn_benchmark",
+                                                          [RUSH_CUDNN_BENCHMARK_LIMIT] = "cudnn_benchmark_limit", [RUSH_CUDNN_DETERMINISTIC] = "cudnn_deterministic",
+                                                          [RUSH_CUDNN_TF32] = "cudnn_tf32", [RUSH_DETERMINISTIC] = "deterministic"};
+    const char *name;
+    int value = -1;
+    if (!PyArg_ParseTuple(args, "s|i", &name, &value)) return NULL;
+    for (int k = 0; k < RUSH_CUDA_SWITCHES; k++)
+        if (!strcmp(name, names[k])) return PyLong_FromLong(rush_cuda_switch(k, value));
+    return PyErr_Format(PyExc_ValueError, "there is no switch '%s'", name);
+}
+
+static PyObject *cudnn_version(PyObject *module, PyObject *unused)
+{
+    const rush_cuda_interface *cuda = rush_cuda(NULL);
+    return PyLong_FromSize_t(cuda ? cuda->cudnn_version() : 0);
+}
+
 static PyMethodDef functions[] = {
     {"_cuda_opened", opened, METH_NOARGS, "Has the CUDA part been opened? It is when a device is first asked for."},
     {"_cuda_why", why, METH_NOARGS, "Why there is no CUDA device; None when there is one."},
@@ -126,6 +146,8 @@ static PyMethodDef functions[] = {
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},
     {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
+    {"_cuda_switch", switched, METH_VARARGS, "_cuda_switch(name[, value]): what a switch of the CUDA part was before, a number; with a value it is turned."},
+    {"_cuda_cudnn_version", cudnn_version, METH_NOARGS, "cuDNN's version as one number; 0 where it is not used: no device, an emulated one, or no such library."},
     {NULL}};
 
 int py_cuda_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -239,6 +239,24 @@ def _is_autocast_available(device_type):
                            _C._get_privateuse1_backend_name())
 
 
+def _cudnn_switch(name, kind):
+    """The functions that read and write a switch of cuDNN's."""
+    def read():
+        return kind(_C._cuda_switch("cudnn_" + name))
+
+    def write(value):
+        if type(value) is not kind:
+            raise RuntimeError("set_%s_cudnn expects %s, but got %s" % (name, "a bool" if kind is bool else "an int", type(value).__name__))
+        _C._cuda_switch("cudnn_" + name, value)
+    return read, write
+
+
+_get_cudnn_enabled, _set_cudnn_enabled = _cudnn_switch("enabled", bool)
+_get_cudnn_benchmark, _set_cudnn_benchmark = _cudnn_switch("benchmark", bool)
+_get_cudnn_deterministic, _set_cudnn_deterministic = _cudnn_switch("deterministic", bool)
+_cuda_get_cudnn_benchmark_limit, _cuda_set_cudnn_benchmark_limit = _cudnn_switch("benchmark_limit", int)
+
+
 def _nothing(*args, **kwargs):
     """A setting of TorchScript's executor: there is none."""
 
@@ -252,11 +270,11 @@ _SETTINGS = ("_jit_set_texpr_fuser_enabled _jit_set_profiling_mode _jit_set_prof
              "_jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode _debug_set_fusion_group_inlining _jit_set_emit_hooks "
              "_set_backcompat_broadcast_warn _set_backcompat_keepdim_warn _set_warnAlways _set_deterministic_algorithms "
              "_set_deterministic_fill_uninitialized_memory _clear_caching_allocator _cuda_clearCublasWorkspaces "
-             "_set_cudnn_enabled _set_cudnn_benchmark _set_mkldnn_enabled _set_graph_executor_optimize "
+             "_set_mkldnn_enabled _set_graph_executor_optimize "
              "_set_math_sdp_allow_fp16_bf16_reduction _jit_set_nvfuser_guard_mode").split()
 for _name in _SETTINGS:
     globals()[_name] = _nothing
-for _name in ("_get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic _cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
+for _name in ("_cuda_isInBadFork _cuda_init _is_any_autocast_enabled "
               "_jit_texpr_fuser_enabled _get_deterministic_fill_uninitialized_memory _functorch_in_tree "
               "_is_alias_of _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _has_kleidiai _has_mkldnn _is_key_in_tls _supported_qengines").split():
     globals()[_name] = _false

@@ -93,7 +93,7 @@ def set_default_tensor_type(t, /):
     _C._set_default_dtype(t.dtype)
 
 
-# ---- determinism: everything here is deterministic; the settings are kept for those who ask
+# ---- determinism: everything here is deterministic but for some sums of cuDNN's, which then choose others; the settings are kept for those who ask
 
 _deterministic = {"mode": False, "warn_only": False}
 
@@ -101,6 +101,7 @@ _deterministic = {"mode": False, "warn_only": False}
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Ask for deterministic operations; all operations of this library are."""
     _deterministic.update(mode=bool(mode), warn_only=bool(warn_only))
+    _C._cuda_switch("deterministic", _deterministic["mode"])
 
 
 def are_deterministic_algorithms_enabled():
@@ -239,8 +240,9 @@ def sym_fresh_size(expr):
 
 
 def cudnn_is_acceptable(tensor):
-    """Would the vendor's library take it? There is none."""
-    return False
+    """Would cuDNN take it, if it is there?"""
+    from rushlight.backends import cudnn
+    return cudnn.is_acceptable(tensor)
 
 
 def sym_max(a, b):

@@ -122,17 +122,17 @@ static int weigh(const plan *g, rush_tensor *y, rush_tensor *x, rush_tensor *w)
     return rush_failed() ? -1 : rush_copy_into(w, reshape_to(sum, w));
 }
 
-enum { FORWARD, BACK, WEIGH };
-
 /* One of the three, whatever strides `to` has. */
 static int product(int what, const plan *g, rush_tensor *a, rush_tensor *b, rush_tensor *to)
 {
     if (!to->numel) return 0;
+    if (!a->numel || !b->numel) return rush_device_fill(to, rush_v_int(0));
+    const int done = cuda_cudnn_convolve(what, &g->c, a, b, to);
+    if (done) return done < 0 ? -1 : 0;
     rush_tensor *made = rush_contiguous(to) && !(to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) ? to : rush_tensor_new(to->dtype, to->device, to->ndim, to->size);
     a = rush_contiguous_copy(a), b = rush_contiguous_copy(b);
     if (rush_failed()) return -1;
-    if (!a->numel || !b->numel) return rush_device_fill(to, rush_v_int(0));
-    if (what == FORWARD ? forward(g, a, b, made) : what == BACK ? back(g, a, b, made) : weigh(g, a, b, made)) return -1;
+    if (what == CUDA_CONV_FORWARD ? forward(g, a, b, made) : what == CUDA_CONV_BACK ? back(g, a, b, made) : weigh(g, a, b, made)) return -1;
     return made == to ? 0 : rush_copy_into(to, made);
 }
 
@@ -140,7 +140,7 @@ static void convolution(const rush_op *op, const rush_value *in, rush_value *out
 {
     rush_tensor *x = in[0].t, *w = in[1].t, *y = out[0].t;
     plan g;
-    if (plan_of(&g, x, w, in + 3) || product(I_(in[3 + RUSH_CONV_TRANSPOSED]) ? BACK : FORWARD, &g, x, w, y) || !HAS(in[2])) return;
+    if (plan_of(&g, x, w, in + 3) || product(I_(in[3 + RUSH_CONV_TRANSPOSED]) ? CUDA_CONV_BACK : CUDA_CONV_FORWARD, &g, x, w, y) || !HAS(in[2])) return;
     int64_t size[5] = {1, y->size[1], 1, 1, 1};
     rush_tensor *bias = T("reshape", in[2], rush_v_ints(size, y->ndim));
     if (bias) CUDA_INPLACE("add.Tensor", V(y), V(bias));
@@ -154,8 +154,8 @@ static void convolution_backward(const rush_op *op, const rush_value *in, rush_v
     plan shape;
     x = conj_(x), w = conj_(w);
     if (!x || !w || plan_of(&shape, x, w, in + 4)) return;
-    if (HAS(out[0]) && product(turned ? FORWARD : BACK, &shape, g, w, out[0].t)) return;
-    if (HAS(out[1]) && product(WEIGH, &shape, turned ? x : g, turned ? g : x, out[1].t)) return;
+    if (HAS(out[0]) && product(turned ? CUDA_CONV_FORWARD : CUDA_CONV_BACK, &shape, g, w, out[0].t)) return;
+    if (HAS(out[1]) && product(CUDA_CONV_WEIGH, &shape, turned ? x : g, turned ? g : x, out[1].t)) return;
     if (!HAS(out[2])) return;
     const int64_t dims[4] = {0, 2, 3, 4};
     rush_tensor *sum = T("sum.dim_IntList", V(g), rush_v_ints(dims, (size_t)g->ndim - 1), V(false));

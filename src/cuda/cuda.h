@@ -84,5 +84,6 @@ static inline rush_tensor *cuda_inplace(const char *name, int n, const rush_valu
 int cuda_column(void);            /* puts the kernels into the backend's column */
 const char *cuda_library(void);   /* the operations that NVIDIA's libraries do, where they are there */
 const char *cuda_host(void);      /* those that the host computes */
+size_t cuda_cudnn_version(void);  /* 0: it is not there, or not for these devices */
 
 #endif

@@ -340,7 +340,7 @@ rush_backend cuda_backend = {
 
 static const rush_cuda_interface interface = {.properties = properties, .memory = cuda_memory_read, .memory_info = memory_info, .memory_empty = cuda_memory_empty,
                                               .memory_fraction = cuda_memory_fraction, .memory_reset_peak = cuda_memory_reset_peak, .peer = peer,
-                                              .library = cuda_library, .host = cuda_host};
+                                              .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version};
 
 RUSH_API const rush_cuda_interface *rush_cuda_open(const char **why);
 const rush_cuda_interface *rush_cuda_open(const char **why)

@@ -32,10 +32,16 @@ static int open_library(const char *so, const entry *entries, size_t n)
     {                                                                                                       \
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;                                            \
         static type opened;                                                                                 \
-        static bool done;                                                                                   \
+        static bool done, missed;                                                                           \
+        static char why[512];                                                                               \
         const entry entries[] = {functions(ENTRY)};                                                         \
         pthread_mutex_lock(&lock);                                                                          \
-        if (!done) done = !open_library(so, entries, RUSH_COUNT(entries));                                  \
+        if (!done && missed) {                                                                              \
+            rush_fail(RUSH_RUNTIME_ERROR, "%s", why); /* it is not looked for again: that would take longer than many an operation */ \
+        } else if (!done && !(done = !open_library(so, entries, RUSH_COUNT(entries)))) {                    \
+            snprintf(why, sizeof why, "%s", rush_error());                                                  \
+            missed = true;                                                                                  \
+        }                                                                                                   \
         const type *answer = done ? &opened : NULL;                                                         \
         pthread_mutex_unlock(&lock);                                                                        \
         return answer;                                                                                      \

@@ -10,14 +10,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The numbers of cudnn_graph.h that are used. N(name, value) */
+#define RUSH_CUDNN_NUMBERS(N) \
+    N(CUDNN_STATUS_NOT_SUPPORTED, 3000) N(CUDNN_STATUS_INTERNAL_ERROR, 4000) N(CUDNN_DATA_FLOAT, 0) N(CUDNN_DATA_DOUBLE, 1) N(CUDNN_DATA_HALF, 2) \
+    N(CUDNN_DATA_BFLOAT16, 9) N(CUDNN_CROSS_CORRELATION, 1) N(CUDNN_HEUR_MODE_FALLBACK, 2) N(CUDNN_HEUR_MODE_A, 3) \
+    N(CUDNN_NUMERICAL_NOTE_TENSOR_CORE, 0) N(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, 1) N(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, 4) \
+    N(CUDNN_TYPE_HANDLE, 0) N(CUDNN_TYPE_DATA_TYPE, 1) N(CUDNN_TYPE_INT64, 3) N(CUDNN_TYPE_FLOAT, 4) N(CUDNN_TYPE_DOUBLE, 5) N(CUDNN_TYPE_VOID_PTR, 6) \
+    N(CUDNN_TYPE_CONVOLUTION_MODE, 7) N(CUDNN_TYPE_HEUR_MODE, 8) N(CUDNN_TYPE_NUMERICAL_NOTE, 11) N(CUDNN_TYPE_BACKEND_DESCRIPTOR, 15) \
+    N(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, 1) N(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 2) N(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 3) \
+    N(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, 4) N(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, 5) \
+    N(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 10) N(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 11) \
+    N(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 12) N(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, 15) \
+    N(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, 16) N(CUDNN_BACKEND_TENSOR_DESCRIPTOR, 17) N(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 100) \
+    N(CUDNN_ATTR_CONVOLUTION_CONV_MODE, 101) N(CUDNN_ATTR_CONVOLUTION_DILATIONS, 102) N(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 103) \
+    N(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 104) N(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 105) N(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 106) \
+    N(CUDNN_ATTR_ENGINEHEUR_MODE, 200) N(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 201) N(CUDNN_ATTR_ENGINEHEUR_RESULTS, 202) \
+    N(CUDNN_ATTR_ENGINECFG_ENGINE, 300) N(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 400) N(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 401) \
+    N(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 402) N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 700) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 701) N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, 702) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, 703) N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, 704) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, 705) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 706) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 707) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, 708) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, 709) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, 710) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, 711) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 712) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 713) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, 714) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, 715) N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, 716) \
+    N(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, 717) N(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 800) N(CUDNN_ATTR_OPERATIONGRAPH_OPS, 801) \
+    N(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 900) N(CUDNN_ATTR_TENSOR_DATA_TYPE, 901) N(CUDNN_ATTR_TENSOR_DIMENSIONS, 902) \
+    N(CUDNN_ATTR_TENSOR_STRIDES, 903) N(CUDNN_ATTR_TENSOR_UNIQUE_ID, 906) N(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303) \
+    N(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 1000) N(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 1001) N(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1003)
+
 #ifndef RUSH_CUDA_HEADERS
 typedef int cublasStatus_t, cufftResult, cufftHandle, cufftType, cusolverStatus_t, cudnnStatus_t; /* 0: all is well */
 typedef int cublasComputeType_t, cudaDataType_t, cudaDataType, cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t, cublasFillMode_t;
 typedef int cublasOperation_t, cublasSideMode_t, cublasDiagType_t, cusolverEigMode_t;
-typedef int cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t;
+typedef int cudnnDataType_t, cudnnConvolutionMode_t, cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendHeurMode_t, cudnnBackendNumericalNote_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef void *cublasLtHandle_t, *cublasLtMatmulDesc_t, *cublasLtMatrixLayout_t, *cublasLtMatmulPreference_t, *cusolverDnHandle_t, *cusolverDnParams_t, *cublasHandle_t, *gesvdjInfo_t;
-typedef void *cudnnHandle_t, *cudnnTensorDescriptor_t, *cudnnFilterDescriptor_t, *cudnnConvolutionDescriptor_t;
+typedef void *cudnnHandle_t, *cudnnBackendDescriptor_t;
 typedef struct { uint64_t data[8]; } cublasLtMatmulAlgo_t;
 typedef struct {
     cublasLtMatmulAlgo_t algo;
@@ -30,7 +60,9 @@ typedef float cufftReal;
 typedef double cufftDoubleReal;
 typedef struct { float x, y; } cufftComplex, cuComplex;
 typedef struct { double x, y; } cufftDoubleComplex, cuDoubleComplex;
-enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
+enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h, and RUSH_CUDNN_NUMBERS of cudnn_graph.h */
+#define LIBRARY_NUMBER(name, value) name = value,
+    RUSH_CUDNN_NUMBERS(LIBRARY_NUMBER)
     CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1, CUBLAS_SIDE_LEFT = 0, CUBLAS_SIDE_RIGHT = 1,
     CUFFT_C2C = 0x29, CUFFT_R2C = 0x2a, CUFFT_C2R = 0x2c, CUFFT_D2Z = 0x6a, CUFFT_Z2Z = 0x69, CUFFT_Z2D = 0x6c,
     CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_C_32F = 4, CUDA_C_64F = 5, CUDA_R_16BF = 14,
@@ -129,29 +161,22 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h */
     F(stream, cublasSetStream_v2, cublasStatus_t, (cublasHandle_t, cudaStream_t))                           \
     RUSH_CUBLAS_TYPED(F, s, S, float) RUSH_CUBLAS_TYPED(F, d, D, double) RUSH_CUBLAS_TYPED(F, c, C, cuComplex) RUSH_CUBLAS_TYPED(F, z, Z, cuDoubleComplex)
 
+/* Of cuDNN the graph API alone: a descriptor of any kind is made, given attributes, finished, asked. */
 #define RUSH_CUDNN_FUNCTIONS(F)                                                                             \
+    F(version, cudnnGetVersion, size_t, (void))                                                             \
+    F(status_text, cudnnGetErrorString, const char *, (cudnnStatus_t))                                      \
+    F(last_error, cudnnGetLastErrorString, void, (char *text, size_t room))                                 \
     F(create, cudnnCreate, cudnnStatus_t, (cudnnHandle_t *))                                                \
+    F(destroy, cudnnDestroy, cudnnStatus_t, (cudnnHandle_t))                                                \
     F(stream, cudnnSetStream, cudnnStatus_t, (cudnnHandle_t, cudaStream_t))                                 \
-    F(tensor_create, cudnnCreateTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t *))               \
-    F(tensor_set, cudnnSetTensorNdDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t, cudnnDataType_t, int n, const int *size, const int *stride)) \
-    F(tensor_destroy, cudnnDestroyTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t))               \
-    F(filter_create, cudnnCreateFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t *))               \
-    F(filter_set, cudnnSetFilterNdDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t, cudnnDataType_t, cudnnTensorFormat_t, int n, const int *size)) \
-    F(filter_destroy, cudnnDestroyFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t))               \
-    F(conv_create, cudnnCreateConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t *))       \
-    F(conv_set, cudnnSetConvolutionNdDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t, int n, const int *pad, const int *stride, const int *dilation, \
-      cudnnConvolutionMode_t, cudnnDataType_t))                                                             \
-    F(conv_groups, cudnnSetConvolutionGroupCount, cudnnStatus_t, (cudnnConvolutionDescriptor_t, int))       \
-    F(conv_destroy, cudnnDestroyConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t))       \
-    F(forward, cudnnConvolutionForward, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnTensorDescriptor_t, const void *x, \
-      const cudnnFilterDescriptor_t, const void *w, const cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t, void *workspace, size_t, const void *beta, \
-      const cudnnTensorDescriptor_t, void *y))                                                              \
-    F(backward_data, cudnnConvolutionBackwardData, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnFilterDescriptor_t, const void *w, \
-      const cudnnTensorDescriptor_t, const void *dy, const cudnnConvolutionDescriptor_t, cudnnConvolutionBwdDataAlgo_t, void *workspace, size_t, \
-      const void *beta, const cudnnTensorDescriptor_t, void *dx))                                           \
-    F(backward_filter, cudnnConvolutionBackwardFilter, cudnnStatus_t, (cudnnHandle_t, const void *alpha, const cudnnTensorDescriptor_t, const void *x, \
-      const cudnnTensorDescriptor_t, const void *dy, const cudnnConvolutionDescriptor_t, cudnnConvolutionBwdFilterAlgo_t, void *workspace, size_t, \
-      const void *beta, const cudnnFilterDescriptor_t, void *dw))
+    F(make, cudnnBackendCreateDescriptor, cudnnStatus_t, (cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t *)) \
+    F(drop, cudnnBackendDestroyDescriptor, cudnnStatus_t, (cudnnBackendDescriptor_t))                       \
+    F(set, cudnnBackendSetAttribute, cudnnStatus_t, (cudnnBackendDescriptor_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t n, \
+      const void *))                                                                                        \
+    F(get, cudnnBackendGetAttribute, cudnnStatus_t, (cudnnBackendDescriptor_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t room, \
+      int64_t *n, void *))                                                                                  \
+    F(finish, cudnnBackendFinalize, cudnnStatus_t, (cudnnBackendDescriptor_t))                              \
+    F(execute, cudnnBackendExecute, cudnnStatus_t, (cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
 #define LIBRARY_MEMBER(member, symbol, result, args) result (*member) args;
 typedef struct rush_cublaslt { RUSH_CUBLASLT_FUNCTIONS(LIBRARY_MEMBER) } rush_cublaslt;

@@ -15,6 +15,10 @@ RUSH_CUFFT_FUNCTIONS(SAME)
 RUSH_CUSOLVER_FUNCTIONS(SAME)
 RUSH_CUBLAS_FUNCTIONS(SAME)
 RUSH_CUDNN_FUNCTIONS(SAME)
+#define IS(name, value) _Static_assert(name == value, #name " is another number");
+RUSH_CUDNN_NUMBERS(IS)
+_Static_assert(sizeof(cudnnDataType_t) == 4 && sizeof(cudnnConvolutionMode_t) == 4 && sizeof(cudnnBackendHeurMode_t) == 4 && sizeof(cudnnBackendNumericalNote_t) == 4,
+               "attributes of other sizes");
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");
 _Static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_C_32F == 4 && CUDA_C_64F == 5 && CUDA_R_16BF == 14, "cudaDataType");
 _Static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_64F == 70, "cublasComputeType_t");

@@ -112,6 +112,12 @@ static const rush_cuda_interface *open_cuda(const char **why)
     return NULL;
 }
 
+int rush_cuda_switch(enum rush_cuda_switches which, int value)
+{
+    static atomic_int switches[RUSH_CUDA_SWITCHES] = {[RUSH_CUDNN_ENABLED] = 1, [RUSH_CUDNN_BENCHMARK_LIMIT] = 10, [RUSH_CUDNN_TF32] = 1};
+    return value < 0 ? atomic_load_explicit(&switches[which], memory_order_relaxed) : atomic_exchange(&switches[which], value);
+}
+
 const rush_cuda_interface *rush_cuda(const char **why)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

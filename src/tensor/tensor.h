@@ -169,7 +169,7 @@ static inline bool rush_in_memory(const rush_tensor *t) { return t->layout == RU
 static inline bool rush_contiguous(const rush_tensor *t) { return t->flags & RUSH_T_CONTIGUOUS; }
 RUSH_PY bool rush_contiguous_as(const rush_tensor *, rush_memory_format);
 /* The format that results take from t: channels last where its strides are in that order, though it may have holes (a part of an image). */
-rush_memory_format rush_format_of(const rush_tensor *t);
+RUSH_PY rush_memory_format rush_format_of(const rush_tensor *t);
 RUSH_PY void rush_strides_for(int f, int ndim, const int64_t *size, int64_t *stride);
 /* The format of images of so many dimensions that has their channels last; contiguous for what has none. */
 static inline rush_memory_format rush_channels_last(int ndim) { return ndim == 5 ? RUSH_CHANNELS_LAST_3D : ndim == 4 ? RUSH_CHANNELS_LAST : RUSH_CONTIGUOUS; }

@@ -46,6 +46,8 @@ def stand_in(tmp_path_factory):
         if source.is_file() and shutil.which("c++") else None
     if not done or done.returncode:
         pytest.skip("stand-ins need a C++ compiler, LAPACKE and OpenBLAS" + (f": {done.stderr[-300:]}" if done else ""))
+    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-I", ROOT / "src", source.with_name("stand_in_cudnn.c"), "-o", folder / "libcudnn.so.9", "-ldl"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     for name in "libcusolver.so.12", "libcublas.so.13":
         (folder / name).symlink_to("libcufft.so.12")
     return {"RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
@@ -261,6 +263,106 @@ def test_attention_emulated(order):
     env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_ORDER": order, "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-m", "rushlight", where], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
+
+
+def convolutions(**env):
+    """What tests/gpu/convolution.py says: the cases that a device gets, of all dtypes, layouts, groups, strides, dilations, transposed ones, in threads."""
+    env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", **env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-m", "rushlight", ROOT / "tests/gpu/convolution.py"], env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return done.stdout
+
+
+@orders
+def test_convolutions_emulated(order):
+    assert "cuDNN None on emulated" in convolutions(RUSHLIGHT_CUDA_ORDER=order)
+
+
+def test_convolutions_by_a_stand_in_emulated(stand_in):
+    assert "cuDNN 90000 on emulated" in convolutions(**stand_in)
+
+
+def test_convolutions_real():
+    real("")
+    print(convolutions(RUSHLIGHT_CUDA="driver"))
+
+
+def test_plans_of_convolutions_emulated(stand_in):
+    """Which ways of cuDNN's are taken, that plans are kept, how many, and that those of a thread go with it."""
+    passes("""
+import ctypes, os, threading, time
+library = ctypes.CDLL(os.environ["RUSHLIGHT_CUDA_LIBRARIES"] + "/libcudnn.so.9")
+def counted():
+    global before
+    now = [ctypes.c_int.in_dll(library, "stand_in_live").value // 2, ctypes.c_int.in_dll(library, "stand_in_plans").value, *(ctypes.c_int * 4).in_dll(library, "stand_in_runs")]
+    before, told = now, [a - b for a, b in zip(now, before)]
+    return told
+before, cudnn = [0] * 6, torch.backends.cudnn
+x, w = torch.randn(2, 3, 8, 8).cuda(), torch.randn(4, 3, 3, 3).cuda()
+assert cudnn.is_available() and cudnn.version() == 90000 and cudnn.is_acceptable(x) and not cudnn.is_acceptable(x.cpu())
+rounded = F.conv2d(x, w)
+assert counted() == [1, 1, 1, 0, 0, 0]                            # on tensor cores
+F.conv2d(x, w), F.conv2d(x + 1, w * 2)
+assert counted() == [0, 0, 2, 0, 0, 0]                            # as before
+cudnn.allow_tf32 = False
+exact = F.conv2d(x, w)
+assert counted() == [1, 2, 0, 0, 1, 0] and 1e-4 < (exact - rounded).abs().max() < 0.1 # one is not supported
+with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+    assert torch.equal(F.conv2d(x, w), exact) and counted() == [1, 2, 0, 0, 0, 1]
+with cudnn.flags(enabled=True, benchmark=True, allow_tf32=False): # two are timed, after a run each; only one is allowed
+    F.conv2d(x, w)
+    assert counted() == [1, 3, 0, 0, 4, 4]
+    F.conv2d(x, w)
+    assert sum(counted()[2:]) == 1
+    cudnn.benchmark_limit = 1
+    F.conv2d(x, w[:2])
+    assert counted() == [1, 2, 0, 0, 4, 0]
+with cudnn.flags(enabled=False):
+    assert torch.allclose(F.conv2d(x, w), exact, atol=1e-4) and counted() == [0] * 6
+same(lambda a, b: F.conv3d(a, b, groups=2), torch.randn(2, 4, 3, 3, 3), torch.randn(4, 2, 3, 3, 3))
+same(lambda a, b: F.conv2d(a, b), torch.randint(9, (1, 2, 4, 4)), torch.randint(9, (2, 2, 3, 3)))
+assert counted() == [0] * 6                                       # columns
+thread = threading.Thread(target=lambda: F.conv2d(x, w)); thread.start(); thread.join()
+for _ in range(100):
+    if ctypes.c_int.in_dll(library, "stand_in_live").value // 2 == before[0]: break
+    time.sleep(0.01)
+assert counted() == [0, 2, 0, 0, 1, 0]
+for i in range(2100): F.conv2d(x[:1, :1, :1, :1], w[:1, :1, :1, :1].expand(i % 50 + 1, 1, 1, 1), padding=i // 50)
+live, made, *_ = counted()
+assert live < 200 and made == 4200, (live, made)                  # 2048 of a thread are kept, then it begins anew
+""", RUSHLIGHT_CUDA_GUARD="1", **stand_in)
+
+
+def test_switches_of_cudnn():
+    """They are the library's own, and can be turned before there is a device."""
+    passes("""
+b, switch = torch.backends, torch._C._cuda_switch
+names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+read = lambda: tuple(getattr(b.cudnn, name) for name in names)
+inside = lambda: tuple(switch("cudnn_" + name) for name in ("enabled", "benchmark", "benchmark_limit", "deterministic", "tf32"))
+assert read() == inside() == (True, False, 10, False, True) and b.cudnn.version() is None and not b.cudnn.is_available()
+with b.cudnn.flags(enabled=False, benchmark=True, benchmark_limit=3, deterministic=True, allow_tf32=False):
+    assert read() == inside() == (False, True, 3, True, False) and b.cudnn.conv.fp32_precision == "none"
+assert read() == inside() == (True, False, 10, False, True) and b.cudnn.conv.fp32_precision == "tf32"
+assert b.cudnn.set_flags(_benchmark=True) == (True, False, 10, False, True, "none") and switch("cudnn_benchmark")
+b.cudnn.conv.fp32_precision = "ieee"
+assert not switch("cudnn_tf32")
+try: b.cudnn.allow_tf32
+except RuntimeError as e: assert "fp32_precision" in str(e)
+else: assert False
+b.cudnn.conv.fp32_precision = b.cudnn.rnn.fp32_precision = "none"
+b.fp32_precision = "tf32"
+assert switch("cudnn_tf32") and b.cudnn.conv.fp32_precision == "tf32" and b.cudnn.allow_tf32
+b.cudnn.fp32_precision = "ieee"
+assert not switch("cudnn_tf32") and b.cudnn.rnn.fp32_precision == "ieee"
+for f, text in ((lambda: setattr(b.cudnn, "benchmark", 3), "set_benchmark_cudnn expects a bool, but got int"), (lambda: setattr(b.cudnn, "allow_tf32", 1), "expects a bool"),
+                (lambda: setattr(b.cudnn.conv, "fp32_precision", "x"), "Unknown precision: x"), (lambda: setattr(b.cudnn.conv, "fp32_precision", "bf16"), "'cuda' does not support")):
+    try: f()
+    except RuntimeError as e: assert text in str(e), e
+    else: assert False, text
+torch.use_deterministic_algorithms(True)
+assert switch("deterministic") == 1 and not b.cudnn.deterministic
+""", RUSHLIGHT_CUDA="off")
 
 
 def test_training_emulated():

@@ -1,6 +1,6 @@
 """torch.backends: what the libraries underneath can do, and their switches.
 
-A switch of a library that is not there (TF32, cuDNN's algorithms) can be set and read; nothing else happens.
+A switch of a library that is not there can be set and read; nothing else happens.
 """
 import contextlib
 import importlib
@@ -79,25 +79,45 @@ def _set(name, value):
 
 
 class _FP32Precision:
-    def __init__(self, backend, op):
-        self.__dict__["backend"], self.__dict__["op"] = backend, op
-        self.__dict__["value"] = "none"
+    """What an operation of a backend may round float32 to: its own setting or, where that is "none", what `otherwise` answers."""
+
+    def __init__(self, backend, op, value="none", otherwise=lambda: "none", changed=lambda: None):
+        self.__dict__.update(backend=backend, op=op, value=value, otherwise=otherwise, changed=changed)
+
+    @staticmethod
+    def check(value, backend):
+        if value not in ("none", "ieee", "tf32", "bf16"):
+            raise RuntimeError("Unknown precision: %s" % (value,))
+        if backend == "cuda" and value == "bf16":
+            raise RuntimeError("backend 'cuda' does not support precision 'bf16'")
 
     def __setattr__(self, name, value):
         if name != "fp32_precision":
             raise AttributeError("Unknown attribute " + name)
+        self.check(value, self.__dict__["backend"])
         self.__dict__["value"] = value
+        self.__dict__["changed"]()
 
     def __getattr__(self, name):
         if name == "fp32_precision":
-            return self.__dict__["value"]
+            return self.__dict__["value"] if self.__dict__["value"] != "none" else self.__dict__["otherwise"]()
         raise AttributeError("Unknown attribute " + name)
+
+
+_state.update({"fp32_precision": "none", "fp32_precision changed": []})
+
+
+def _write_fp32_precision(value):
+    _FP32Precision.check(value, "generic")
+    _state["fp32_precision"] = value
+    for changed in _state["fp32_precision changed"]:
+        changed()
 
 
 class _Backends(types.ModuleType):
     """The module itself: fp32_precision is a switch of it."""
 
-    fp32_precision = switch("fp32_precision", "none")
+    fp32_precision = ContextProp(lambda: _state["fp32_precision"], _write_fp32_precision)
 
     def __getattr__(self, name):
         if name in _SUBMODULES:
