@@ -146,6 +146,15 @@ static void convolution(const rush_op *op, const rush_value *in, rush_value *out
     if (bias) CUDA_INPLACE("add.Tensor", V(y), V(bias));
 }
 
+/* g, or a copy in y's format where it has holes or repeats itself, since two products read it. */
+static rush_tensor *whole(rush_tensor *g, const rush_tensor *x, const rush_tensor *w)
+{
+    const rush_memory_format f = rush_format_of(x);
+    if (g->flags & RUSH_T_DENSE) return g;
+    rush_tensor *made = rush_tensor_new_like(g, g->dtype, g->device, f == RUSH_CONTIGUOUS ? rush_format_of(w) : f);
+    return made && !rush_copy_into(made, g) ? made : NULL;
+}
+
 /* in = grad_output, input, weight, bias_sizes, then as convolution's, output_mask */
 static void convolution_backward(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -153,7 +162,7 @@ static void convolution_backward(const rush_op *op, const rush_value *in, rush_v
     const bool turned = I_(in[4 + RUSH_CONV_TRANSPOSED]);
     plan shape;
     x = conj_(x), w = conj_(w);
-    if (!x || !w || plan_of(&shape, x, w, in + 4)) return;
+    if (!x || !w || plan_of(&shape, x, w, in + 4) || !(g = whole(g, x, w))) return;
     if (HAS(out[0]) && product(turned ? CUDA_CONV_FORWARD : CUDA_CONV_BACK, &shape, g, w, out[0].t)) return;
     if (HAS(out[1]) && product(CUDA_CONV_WEIGH, &shape, turned ? x : g, turned ? g : x, out[1].t)) return;
     if (!HAS(out[2])) return;

@@ -24,6 +24,7 @@ typedef struct plan {
     key key;
     part way, steps;  /* NULL: cuDNN does not compute it */
     int64_t bytes;    /* of workspace */
+    bool lacked;      /* memory, for some way: another time there may be more */
 } plan;
 
 typedef struct thread {
@@ -221,13 +222,13 @@ static int run(tried *t, cudnnHandle_t handle, const plan *p, void *const *memor
 }
 
 /* Milliseconds of some runs after a first one, 0 where they are not asked for; negative: it does not run. */
-static float time_of(tried *t, cudnnHandle_t handle, const plan *p, void *const *memory)
+static float time_of(tried *t, cudnnHandle_t handle, plan *p, void *const *memory)
 {
     const rush_device d = {RUSH_CUDA, (int8_t)p->key.device};
     CUevent begin = NULL, end = NULL;
     float ms = 0;
-    if (run(t, handle, p, memory)) rush_error_clear(), t->status = CUDNN_STATUS_NOT_SUPPORTED; /* another way may take less memory */
-    if (t->status || !p->key.benchmark) return t->status ? -1 : 0;
+    if (run(t, handle, p, memory)) p->lacked = true, rush_error_clear(); /* another way may take less */
+    if (t->status || p->lacked || !p->key.benchmark) return t->status || p->lacked ? -1 : 0;
     int bad = cuda_driver->event_create(&begin, 0) || cuda_driver->event_create(&end, 0) || cuda_driver->event_record(begin, cuda_stream(d));
     for (int i = 0; i < TIMED && !bad; i++) bad = run(t, handle, p, memory) || t->status;
     bad = bad || cuda_driver->event_record(end, cuda_stream(d)) || cuda_driver->event_synchronize(end) || cuda_driver->event_elapsed(&ms, begin, end);
@@ -253,6 +254,7 @@ static void choose(tried *first, cudnnHandle_t handle, plan *p, part graph, void
         if (wanted && may_be(dnn, ways[i], &p->key)) {
             one.steps = steps_of(&t, handle, ways[i], &one.bytes);
             if (!t.status) ms = time_of(&t, handle, &one, memory);
+            p->lacked = p->lacked || one.lacked;
             if (ms >= 0) timed++;
             else if (t.status && !is_unsupported(t.status) && !first->status) *first = t;
         }
@@ -370,8 +372,10 @@ static int convolve(const rush_cudnn *dnn, const key *k, void *const *memory)
     if (p) return run(&t, *handle, p, memory) || (t.status && raise(&t)) ? -1 : 1;
     if (own->n >= PLANS) forget(dnn, own), at = place(own, k);
     if (!(p = plan_new(dnn, *handle, k, memory))) return -1;
-    *at = p, own->n++;
-    return p->steps ? 1 : 0;
+    const bool runs = p->steps;
+    if (runs || !p->lacked) *at = p, own->n++;
+    else rush_free(p);
+    return runs;
 }
 
 int cuda_cudnn_convolve(int what, const rush_conv *c, rush_tensor *a, rush_tensor *b, rush_tensor *to)

@@ -1,7 +1,9 @@
 /* libraries.c - opens NVIDIA's libraries: each once, when an operation first needs it. */
+#define _GNU_SOURCE
 #include "cuda/libraries.h"
 #include "cuda/cuda.h"
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +15,47 @@ typedef struct entry {
     void **to;
 } entry;
 
+static void *opened_in(const char *folder, int length, const char *so)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s/%s", length, folder, so);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Where NVIDIA's Python packages put it, if they are installed where this library is. */
+static void *opened_beside(const char *so)
+{
+    Dl_info own;
+    char pattern[4096];
+    void *library = NULL;
+    int length = dladdr((void *)cuda_has_libraries, &own) ? (int)strlen(own.dli_fname) : 0;
+    for (int up = 0; up < 4 && length > 0 && !library; up++) {
+        glob_t found;
+        while (length > 0 && own.dli_fname[--length] != '/');
+        snprintf(pattern, sizeof pattern, "%.*s/nvidia/*/lib/%s", length, own.dli_fname, so);
+        if (glob(pattern, GLOB_NOSORT, NULL, &found)) continue;
+        library = dlopen(found.gl_pathv[0], RTLD_NOW | RTLD_LOCAL);
+        globfree(&found);
+    }
+    return library;
+}
+
+/* In the folders that RUSHLIGHT_CUDA_LIBRARIES names and nowhere else, or where the system looks, or beside. */
+static void *open_somewhere(const char *so)
+{
+    const char *folder = getenv("RUSHLIGHT_CUDA_LIBRARIES");
+    void *library = folder ? NULL : dlopen(so, RTLD_NOW | RTLD_LOCAL);
+    if (!folder) return library ? library : opened_beside(so);
+    for (size_t length; !library && *folder; folder += length + (folder[length] == ':')) library = opened_in(folder, (int)(length = strcspn(folder, ":")), so);
+    return library;
+}
+
 /* The symbols of so, each into its place; 0, or -1 and an error. */
 static int open_library(const char *so, const entry *entries, size_t n)
 {
-    char path[4096];
-    const char *folder = getenv("RUSHLIGHT_CUDA_LIBRARIES");
-    snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", so);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return rush_fail(RUSH_RUNTIME_ERROR, "%s is needed on device 'cuda', and is not there: %s", so, dlerror());
+    void *library = open_somewhere(so);
+    const char *why = library ? NULL : dlerror();
+    if (!library) return rush_fail(RUSH_RUNTIME_ERROR, "%s is needed on device 'cuda', and is not there: %s", so, why ? why : "RUSHLIGHT_CUDA_LIBRARIES names no folder");
     for (size_t i = 0; i < n; i++)
         if (!(*entries[i].to = dlsym(library, entries[i].symbol))) return rush_fail(RUSH_RUNTIME_ERROR, "%s has no %s", so, entries[i].symbol);
     return 0;

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from places import ROOT
+from places import BUILD, ROOT
 from rushlight import _C
 
 PRELUDE = """
@@ -331,6 +331,40 @@ for i in range(2100): F.conv2d(x[:1, :1, :1, :1], w[:1, :1, :1, :1].expand(i % 5
 live, made, *_ = counted()
 assert live < 200 and made == 4200, (live, made)                  # 2048 of a thread are kept, then it begins anew
 """, RUSHLIGHT_CUDA_GUARD="1", **stand_in)
+
+
+def test_lack_of_memory_is_not_remembered_emulated(stand_in):
+    """Where there was no room for a workspace, cuDNN is asked again when the same comes again."""
+    passes("""
+import ctypes, os
+library = ctypes.CDLL(os.environ["RUSHLIGHT_CUDA_LIBRARIES"].split(":")[1] + "/libcudnn.so.9")
+counted = lambda: (ctypes.c_int.in_dll(library, "stand_in_plans").value, (ctypes.c_int * 4).in_dll(library, "stand_in_runs")[3])
+x, w, held = torch.randn(2, 3, 8, 8).cuda(), torch.randn(4, 3, 3, 3).cuda(), []
+torch.backends.cudnn.set_flags(_deterministic=True, _allow_tf32=False)
+torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / torch.cuda.get_device_properties(0).total_memory)
+try:
+    while True: held.append(torch.empty(128, device="cuda"))
+except torch.OutOfMemoryError: del held[:3] # the result has room, nothing else
+try: F.conv2d(x, w)
+except torch.OutOfMemoryError: pass
+else: assert False
+assert counted() == (2, 0)
+held.clear()
+F.conv2d(x, w)
+assert counted() == (4, 1)
+""", RUSHLIGHT_CUDA_LIBRARIES="/nowhere:" + stand_in["RUSHLIGHT_CUDA_LIBRARIES"])
+
+
+def test_plans_for_a_described_device(tmp_path):
+    """cuDNN itself finds a plan for each kind of convolution on an H100 that is only described to it."""
+    if not shutil.which("cc") or not (BUILD / "librushlight.so").exists():
+        pytest.skip("it is linked with the library by a C compiler")
+    subprocess.run(["cc", "-O1", "-w", "-std=gnu11", "-D_GNU_SOURCE", "-I", ROOT / "src", "-I", ROOT / "include", ROOT / "tests/cuda/plans.c", "-o", tmp_path / "plans", "-L", BUILD, "-lrushlight",
+                    f"-Wl,-rpath,{BUILD}", "-lpthread", "-ldl"], check=True)
+    done = subprocess.run([tmp_path / "plans"], capture_output=True, text=True, timeout=240)
+    if done.returncode == 77:
+        pytest.skip("there is no cuDNN of 9.8 or later here")
+    assert done.returncode == 0 and done.stdout.startswith("240 plans found"), done.stdout + done.stderr
 
 
 def test_switches_of_cudnn():
