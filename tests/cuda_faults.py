@@ -19,10 +19,10 @@ ORDERS = ["forward", "reverse", "random:7", "guards"]  # guards: forward, and wh
 
 PROGRAM = """
 import rushlight as torch, rushlight.nn.functional as F
-def same(name, f, *args):
+def same(name, f, *args, rtol=1e-4, atol=1e-5):
     want, got = f(*args), f(*(a.cuda() for a in args))
     for w, g in zip(*((r if isinstance(r, (tuple, list)) else (r,)) for r in (want, got))):
-        torch.testing.assert_close(g.cpu(), w, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda m: name + ": " + m)
+        torch.testing.assert_close(g.cpu(), w, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: name + ": " + m)
 torch.manual_seed(0)
 x, big, images = torch.randn(37, 600), torch.randn(3, 70000), torch.randn(2, 3, 9, 10)
 for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": lambda t: t.sum(1), "max": lambda t: t.max(1), "var": lambda t: t.var(0), "softmax": lambda t: t.softmax(1),
@@ -42,6 +42,7 @@ def attention(t, *more):
     y = F.scaled_dot_product_attention(q, k, k, *more)
     return (y.detach(), *torch.autograd.grad((y * y).sum(), (q, k)))
 same("attention", attention, x)
+same("attention of halves", lambda t: attention(t.bfloat16()), x, rtol=0.05, atol=0.05)
 same("attention with a mask", attention, x, (torch.arange(70)[:, None] * 7 + torch.arange(66)) % 3 > 0)
 same("bags", lambda t: F.embedding_bag(torch.arange(6, device=t.device), t[:, :6].contiguous(), torch.tensor([0, 2, 2], device=t.device), mode="sum"), x)
 same("pieces", lambda t: (t.double().cumsum(1), t[0].cummax(0)[0], t.sum(), t.sum(1), t.argmax(1)), big)
@@ -85,6 +86,12 @@ FAULTS = [
     ("barrier before the way back fills its tiles", "attention.cu", BARRIER, "", 4),
     ("attention sees the key behind the last one", "attention.cu", "from + BN <= p.keys &&", "from < p.keys &&", 0),
     ("attention takes the mask of the next key", "attention.cu", "from + column + 16 * j, s[i][j]", "from + column + 16 * j + 1, s[i][j]", 0),
+    ("tensor cores begin before their keys are there", "attention_mma.cu", "copies_wait<0>();", "", 0),
+    ("barrier before values are fetched again", "attention_mma.cu", BARRIER, "", 1),
+    ("barrier before keys are fetched again", "attention_mma.cu", BARRIER, "", 2),
+    ("barrier of the way back's tiles", "attention_mma.cu", BARRIER, "", 6),
+    ("matrices of a product are exchanged", "attention_mma.cu", "multiply_add<T>(to[m][2 * n], w[m][k], y[0], y[1]);", "multiply_add<T>(to[m][2 * n], w[m][k], y[1], y[0]);", 0),
+    ("tensor cores see one key less", "attention_mma.cu", "smaller(p.keys, row + 1) : p.keys) - from : 0;", "smaller(p.keys, row + 1) : p.keys) - from - 1 : 0;", 0),
     ("window of a convolution begins one element late", "window.cu", "p.stride[d] - p.before[d] + k[d]", "p.stride[d] - p.before[d] + 1 + k[d]", 0),
     ("image takes what lies beside its columns", "window.cu", "place < p.result[d];\n                far", "place <= p.result[d];\n                far", 0),
     ("step of a transform turns the other way", "fft.cu", "p.radix, p.sign);", "p.radix, -p.sign);", 0),

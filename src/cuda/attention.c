@@ -1,4 +1,4 @@
-/* attention.c - attention: kernels that keep no scores (attention.cu), and for what they do not take, doubles and widths above 256, products and
+/* attention.c - attention: kernels that keep no scores (attention.cu, attention_mma.cu), and for what they do not take, doubles and widths above 256, products and
  * softmax, with the scores kept whole.
  */
 #include "cuda/column.h"
@@ -8,21 +8,29 @@
 /* ---- kernels ---- */
 
 typedef struct tile {
-    int width, own, other; /* up to this width; rows of a block's tile, and of those that it meets */
+    const char *kernel; /* the beginning of its name */
+    int width, rows, shared; /* up to this width; rows of a block's tile; bytes of shared memory */
 } tile;
-#define TILE(width, own, other) {width, own, other},
-static const tile tiles[] = {CUDA_ATTENTION_TILES(TILE)};
-
-/* Bytes of floats: `n` of the block's own tiles, m of others, with the weights. */
-static int shared_for(const tile *t, int n, int m) { return 4 * ((n * t->own + m * t->other) * (t->width + 4) + t->own * (t->other + 4)); }
+enum { FLOATS = 4, HALVES = 2, WARPS = CUDA_ATTEND_THREADS / 32, MMA_ROWS = 64 };
+/* Rows of W numbers with the weights; attention.cu */
+#define TILE(width, own, other) {"attend", width, own, FLOATS * ((own + 2 * other) * (width + 4) + own * (other + 4))},
+#define TILE_BACK(width, own, other) {"attend_back", width, own, FLOATS * (2 * (own + other) * (width + 4) + own * (other + 4))},
+/* attention_mma.cu */
+#define MMA(width, sixteens, stages) {"attend_mma", width, 16 * sixteens * WARPS, HALVES * width * (16 * sixteens * WARPS + 2 * MMA_ROWS)},
+#define MMA_BACK(width, sixteens, stages) {"attend_mma_back", width, MMA_ROWS, HALVES * width * (2 + 2 * stages) * MMA_ROWS + FLOATS * 2 * stages * MMA_ROWS},
+static const tile tiles[2][2][3] = {{{CUDA_ATTENTION_TILES(TILE)}, {CUDA_ATTENTION_TILES(TILE_BACK)}}, {{CUDA_ATTENTION_MMA_TILES(MMA)}, {CUDA_ATTENTION_MMA_TILES(MMA_BACK)}}};
 
 /* The tile for these; NULL: no kernel takes them. */
 static const tile *tile_for(const rush_tensor *q, const rush_tensor *v, bool back)
 {
     const int64_t width = RUSH_MAX(q->size[3], v->size[3]);
+    const cuda_device *device = &cuda_devices[q->device.index];
+    const bool mma = rush_dtypes[q->dtype].size == 2 && device->major >= 8; /* tensor cores with bfloat16 and copies that are waited for later */
     if (q->dtype == RUSH_F64) return NULL;
-    for (size_t i = 0; i < RUSH_COUNT(tiles); i++)
-        if (width <= tiles[i].width) return shared_for(&tiles[i], back ? 2 : 1, 2) <= cuda_devices[q->device.index].shared ? &tiles[i] : NULL;
+    for (size_t i = 0; i < RUSH_COUNT(tiles[0][0]); i++) {
+        const tile *t = &tiles[mma][back][i];
+        if (width <= t->width) return t->shared <= device->shared ? t : NULL;
+    }
     return NULL;
 }
 
@@ -64,11 +72,11 @@ static int start(cuda_attention *p, rush_value *qkv, rush_value causal, rush_val
     return 0;
 }
 
-static int launch(const char *kernel, const rush_tensor *q, const tile *t, const cuda_attention *p, int64_t blocks, int shared)
+static int launch(const tile *t, const rush_tensor *q, const cuda_attention *p, int64_t blocks)
 {
     char name[32];
-    snprintf(name, sizeof name, "%s_%s_%d", kernel, name_of(q->dtype), t->width);
-    return cuda_launch_shared(q->device, name, p, blocks, CUDA_ATTEND_THREADS, shared);
+    snprintf(name, sizeof name, "%s_%s_%d", t->kernel, name_of(q->dtype), t->width);
+    return cuda_launch_shared(q->device, name, p, blocks, CUDA_ATTEND_THREADS, t->shared);
 }
 
 static int64_t pieces(int64_t rows, int of) { return (rows + of - 1) / of; }
@@ -79,7 +87,7 @@ static void attend_tiles(const tile *t, const rush_value *in, rush_value *out)
     rush_value qkv[3] = {in[0], in[1], in[2]};
     if (start(&p, qkv, in[4], in[5], in[6])) return;
     p.out = lay(&p, out[0].t, p.out_step), p.lse = rush_ptr(out[1].t);
-    launch("attend", out[0].t, t, &p, p.batch * p.heads * pieces(p.rows, t->own), shared_for(t, 1, 2));
+    launch(t, out[0].t, &p, p.batch * p.heads * pieces(p.rows, t->rows));
 }
 
 static void attend_tiles_back(const tile *t, const rush_value *in, rush_value *out)
@@ -93,8 +101,9 @@ static void attend_tiles_back(const tile *t, const rush_value *in, rush_value *o
     p.dq = lay(&p, out[0].t, p.dq_step), p.dk = lay(&p, out[1].t, p.dk_step), p.dv = lay(&p, out[2].t, p.dv_step);
     snprintf(name, sizeof name, "attend_delta_%s", name_of(g->dtype));
     if (cuda_launch(lse->device, name, &p, delta->numel * 32)) return;
-    const int64_t of_keys = p.batch * (p.heads / p.group) * pieces(p.keys, t->own), of_queries = p.batch * p.heads * pieces(p.rows, t->own);
-    launch("attend_back", g, t, &p, of_keys + of_queries, shared_for(t, 2, 2));
+    const bool apart = t->width == 256 && strstr(t->kernel, "mma"); /* dk and dv are of two blocks */
+    const int64_t of_keys = p.batch * (p.heads / p.group) * pieces(p.keys, t->rows), of_queries = p.batch * p.heads * pieces(p.rows, t->rows);
+    launch(t, g, &p, (1 + apart) * of_keys + of_queries);
 }
 
 /* ---- products and softmax over (batch, heads, rows, width) ---- */

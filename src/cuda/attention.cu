@@ -260,8 +260,14 @@ template <class T, int W, int BM, int BN, int THREADS> FN void attend_back_all(c
 #define ATTENTION_OF(type, T, W, BM, BN)                                                                    \
     KERNEL_OF(CUDA_ATTEND_THREADS, attend_##type##_##W, cuda_attention) { attend<T, W, BM, BN, CUDA_ATTEND_THREADS>(p); } \
     KERNEL_OF(CUDA_ATTEND_THREADS, attend_back_##type##_##W, cuda_attention) { attend_back_all<T, W, BM, BN, CUDA_ATTEND_THREADS>(p); }
-#define ATTENTION(W, BM, BN) ATTENTION_OF(f32, float, W, BM, BN) ATTENTION_OF(f16, f16, W, BM, BN) ATTENTION_OF(bf16, bf16, W, BM, BN)
+#ifdef HALVES /* attention_half.cu */
+#define ATTENTION(W, BM, BN) ATTENTION_OF(f16, f16, W, BM, BN) ATTENTION_OF(bf16, bf16, W, BM, BN)
+#else
+#define ATTENTION(W, BM, BN) ATTENTION_OF(f32, float, W, BM, BN)
+#endif
 CUDA_ATTENTION_TILES(ATTENTION)
+
+#ifndef HALVES
 
 /* A warp to each row. */
 template <class T> FN void attend_delta(const cuda_attention &p)
@@ -280,3 +286,4 @@ template <class T> FN void attend_delta(const cuda_attention &p)
 KERNEL(attend_delta_f32, cuda_attention) { attend_delta<float>(p); }
 KERNEL(attend_delta_f16, cuda_attention) { attend_delta<f16>(p); }
 KERNEL(attend_delta_bf16, cuda_attention) { attend_delta<bf16>(p); }
+#endif

@@ -3,7 +3,8 @@
  * Memory of a device is an arena without access rights, opened while queued work runs, so that a host which reads or writes an
  * element is stopped. Streams are queues that run late: at a synchronisation, the youngest stream first, and only events put
  * streams in order. RUSHLIGHT_CUDA_ORDER is the order of the threads of a block and of the blocks: forward, reverse, random or
- * random:SEED. RUSHLIGHT_CUDA_DEVICES and RUSHLIGHT_CUDA_MEMORY (bytes) say what is there.
+ * random:SEED. RUSHLIGHT_CUDA_DEVICES, RUSHLIGHT_CUDA_MEMORY (bytes) and RUSHLIGHT_CUDA_MAJOR (of the compute capability) say
+ * what is there.
  */
 #include "cuda/driver.h"
 #include "cuda/emulate.h"
@@ -167,6 +168,21 @@ static bool release()
     return any || !live;
 }
 
+/* A warp goes on by itself as far as it comes, or what it needs from other warps would be there without a barrier. In random order all go in turn. */
+static void run_warp(unsigned first)
+{
+    const unsigned end = std::min(first + 32, threads);
+    while (how != RANDOM) {
+        for (unsigned t = first; t < end; t++)
+            if (states[t] != AT_WARP && states[t] != ENDED) return;
+        unsigned any = 0, which[32];
+        for (unsigned i = 0; i < nfibres; i++)
+            if (fibres[i].thread - first < end - first && states[fibres[i].thread] == AT_WARP) states[fibres[i].thread] = READY, which[any++] = i;
+        for (unsigned i = 0; i < any; i++) resume(&fibres[which[i]]);
+        if (!any) return;
+    }
+}
+
 static bool run_block()
 {
     memset(states, READY, threads);
@@ -176,12 +192,16 @@ static bool run_block()
         if (!fibre_new(&fibres[nfibres])) return failure = "no memory for the stacks of threads", false;
         fibre *f = &fibres[nfibres++];
         resume(f);
+        run_warp(f->thread & ~31u);
     }
     for (;;) {
         bool left = false;
         if (!release()) return failure = "threads of a block wait at different barriers", false;
         for (unsigned i = 0; i < nfibres; i++) {
-            if (states[fibres[i].thread] == READY) resume(&fibres[i]);
+            if (states[fibres[i].thread] == READY) {
+                resume(&fibres[i]);
+                run_warp(fibres[i].thread & ~31u);
+            }
             left |= states[fibres[i].thread] != ENDED;
         }
         if (!left) return true;
@@ -573,7 +593,7 @@ static CUresult device_attribute(int *value, int attribute, CUdevice)
     case CU_ATTRIBUTE_WARP_SIZE: *value = 32; break;
     case CU_ATTRIBUTE_MULTIPROCESSORS: *value = 1; break;
     case CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
-    case CU_ATTRIBUTE_MAJOR: *value = 9; break;
+    case CU_ATTRIBUTE_MAJOR: *value = getenv("RUSHLIGHT_CUDA_MAJOR") ? atoi(getenv("RUSHLIGHT_CUDA_MAJOR")) : 9; break;
     case CU_ATTRIBUTE_INTEGRATED: *value = 1; break;
     case CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST: *value = MOST_SHARED; break;
     default: *value = 0;

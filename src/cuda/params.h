@@ -112,6 +112,8 @@ typedef struct cuda_attention {
 /* ATTENTION(widths up to, rows of a block's tile, rows of those that it meets), for all three dtypes. */
 enum { CUDA_ATTEND_THREADS = 128 };
 #define CUDA_ATTENTION_TILES(ATTENTION) ATTENTION(64, 64, 64) ATTENTION(128, 64, 32) ATTENTION(256, 32, 32)
+/* By tensor cores: ATTENTION(widths up to, sixteens of rows that a warp has forward, tiles under way back); of 64 rows of keys, and of all there are on the way back. */
+#define CUDA_ATTENTION_MMA_TILES(ATTENTION) ATTENTION(64, 2, 2) ATTENTION(128, 2, 2) ATTENTION(256, 1, 1)
 
 /* A step of recurrent cells: `batch` rows of `units`, all contiguous; as in kernels/cpu/rnn.h. */
 typedef struct cuda_cell {

@@ -261,8 +261,9 @@ def test_attention_emulated(order):
     """The cases that a device gets: all dtypes, masks, causal, groups, lengths and widths between tiles."""
     where = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "attention.py")
     env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_ORDER": order, "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-m", "rushlight", where], env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
+    for major, words in ("9", []), ("7", ["float16", "bfloat16"]): # with tensor cores for half types, and without
+        done = subprocess.run([sys.executable, "-m", "rushlight", where, *words], env={**env, "RUSHLIGHT_CUDA_MAJOR": major}, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
 
 
 def convolutions(**env):
