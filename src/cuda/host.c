@@ -12,7 +12,7 @@ static const char *const operations[] = {
     "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "repeat_interleave", "_unique", "_unique2", "unique_dim",
     "unique_consecutive", "unique_dim_consecutive", "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
     "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "_grid_convolution",
-    "_grid_finish", "histc", "bincount", "multinomial", "randperm",
+    "_grid_finish", "histc", "bincount",
     /* coordinates of sparse tensors, sorted and joined, which says how many are left */
     "_coo_keys", "_coo_group", "_coo_find", "_coo_common", "_coo_merge", "_coo_within", "_compressed_within", "_compressed_validate", "_row_starts", "_row_entries",
     "_compressed_coordinates", "_compressed_starts", "_rows_dense", "_rows_sparse",
@@ -24,7 +24,7 @@ static const char *const operations[] = {
     "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "segment_reduce", "_segment_reduce",
     "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "grid_sampler_2d",
     "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_grid_sampler_backward_backward", "_affine_points", "_affine_pixels",
-    "embedding_renorm_", "rrelu_with_noise", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
+    "embedding_renorm_", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
     "_dirichlet_grad", "fake_quantize_per_tensor_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
     "fake_quantize_per_channel_affine_cachemask", "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", NULL};
 

@@ -225,6 +225,14 @@ typedef struct cuda_steps {
     rush_step_job job[CUDA_STEP_JOBS];
 } cuda_steps;
 
+/* Places that were sorted by random keys: those whose keys are equal are permuted again. */
+typedef struct cuda_islands {
+    const void *key;
+    int64_t *place, n;
+    uint64_t seed, offset;
+    int dtype;
+} cuda_islands;
+
 /* Numbers of a distribution into w.p[0], in the order of memory; of: as in ops/create/random.h. */
 typedef struct cuda_sample {
     cuda_walk w;

@@ -5,6 +5,7 @@
 #include "cuda/column.h"
 #include "op/formula.h"
 #include "ops/create/random.h"
+#include <math.h>
 #include <pthread.h>
 
 static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER; /* generators of devices draw nowhere else */
@@ -19,39 +20,46 @@ static int64_t threads_for(rush_device d, int64_t n)
     return CUDA_THREADS * RUSH_MIN(blocks, at_once);
 }
 
+/* The seed, and the offset that the generator stands at (NULL: the device's), which counts on by `by`. */
+static int take(rush_device d, rush_generator *g, double by, uint64_t *seed, uint64_t *offset)
+{
+    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(d);
+    if (!g) return -1;
+    pthread_mutex_lock(&drawing);
+    *seed = g->seed;
+    *offset = (uint64_t)g->normal_double;
+    g->has_normal_double = true; /* states carry it then */
+    g->normal_double += by;
+    pthread_mutex_unlock(&drawing);
+    return 0;
+}
+
 /* What a generator of the host begins with that draws for the device: other words each time, the same after the same seed. */
 uint64_t cuda_random_seed(rush_device d, rush_generator *g)
 {
-    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(d);
-    if (!g) return 0;
-    pthread_mutex_lock(&drawing);
-    uint64_t seed = g->seed ^ (uint64_t)g->normal_double * 0x9e3779b97f4a7c15u;
-    g->has_normal_double = true;
-    g->normal_double += 4;
-    pthread_mutex_unlock(&drawing);
-    return seed;
+    uint64_t seed, offset;
+    return take(d, g, 4, &seed, &offset) ? 0 : seed ^ offset * 0x9e3779b97f4a7c15u;
 }
 
-static int sample_into(rush_tensor *t, const sampler *s, rush_generator *g, bool together)
+/* Which elements have the numbers of one draw: those that lie a launch's threads apart, or neighbours; or neighbours in one draw of as many
+ * threads as it takes. */
+enum { APART, TOGETHER, ONE_DRAW };
+#define UNIT ((distribution)DISTRIBUTIONS) /* the number as it was drawn, (0, 1] */
+
+static int sample_into(rush_tensor *t, const sampler *s, rush_generator *g, int how)
 {
-    cuda_sample p = {.of = (int)s->of, .a = s->a, .b = s->b, .base = s->base, .range = s->range, .wide = s->wide, .together = together};
+    cuda_sample p = {.of = (int)s->of, .a = s->a, .b = s->b, .base = s->base, .range = s->range, .wide = s->wide, .together = how != APART};
     rush_value operand[1] = {V(t)};
     if (!t->numel) return 0;
-    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(t->device);
-    if (!g || cuda_walk_make(&p.w, 1, 1, operand, &t->dtype)) return -1;
+    if (cuda_walk_make(&p.w, 1, 1, operand, &t->dtype)) return -1;
     bool wide = s->of == INTEGER ? s->wide : t->dtype == RUSH_F64; /* whatever the CPU draws in */
     p.unroll = wide ? 2 : 4;
-    p.stride = threads_for(t->device, t->numel);
-    pthread_mutex_lock(&drawing);
-    p.seed = g->seed;
-    p.offset = (uint64_t)g->normal_double;
-    g->has_normal_double = true; /* states carry it then */
-    g->normal_double += 4 * (double)((t->numel - 1) / (p.stride * p.unroll) + 1);
-    pthread_mutex_unlock(&drawing);
+    p.stride = how == ONE_DRAW ? (t->numel + p.unroll - 1) / p.unroll : threads_for(t->device, t->numel);
+    if (take(t->device, g, how == ONE_DRAW ? 12 : 4 * (double)((t->numel - 1) / (p.stride * p.unroll) + 1), &p.seed, &p.offset)) return -1;
     return cuda_launch(t->device, wide && s->of != INTEGER ? "sample_f64" : "sample_f32", &p, t->numel);
 }
 
-int cuda_sample_into(rush_tensor *t, const struct sampler *s, rush_generator *g) { return sample_into(t, s, g, false); }
+int cuda_sample_into(rush_tensor *t, const struct sampler *s, rush_generator *g) { return sample_into(t, s, g, APART); }
 
 /* in = input, p, train: four elements side by side of each draw */
 static void native_dropout(const rush_op *op, const rush_value *in, rush_value *out)
@@ -63,22 +71,83 @@ static void native_dropout(const rush_op *op, const rush_value *in, rush_value *
         return;
     }
     sampler s = {.of = BERNOULLI, .block = RUSH_F32, .dtype = RUSH_BOOL, .a = 1 - p};
-    if (sample_into(mask, &s, NULL, x->numel % 4 == 0)) return;
+    if (sample_into(mask, &s, NULL, x->numel % 4 == 0 ? TOGETHER : APART)) return;
     rush_tensor *made = T("native_dropout_backward", V(x), V(mask), V(p == 1 ? 0 : 1 / (1 - p)));
     if (made) rush_copy_into(y, made);
 }
 
-/* ones where a uniform number is not above p */
+static rush_generator *generator_of(rush_value v) { return v.kind == RUSH_V_GENERATOR ? v.gen : NULL; }
+
+/* ones where a number is not above p */
 static void bernoulli_tensor(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *to = out[0].t, *p = in[op->nargs - 2].kind == RUSH_V_TENSOR ? in[op->nargs - 2].t : in[0].t;
-    rush_dtype d = p->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    sampler s = {.of = UNIFORM, .block = d, .dtype = d, .a = 0, .b = 1};
-    rush_tensor *u = rush_tensor_new(d, to->device, to->ndim, to->size);
-    if (!u || sample_into(u, &s, in[op->nargs - 1].kind == RUSH_V_GENERATOR ? in[op->nargs - 1].gen : NULL, false)) return;
-    rush_tensor *ones = lt(u, p);
+    const sampler s = {.of = UNIT, .block = RUSH_F32, .dtype = RUSH_F32};
+    rush_tensor *u = rush_tensor_new_like(to, RUSH_F32, to->device, RUSH_PRESERVE);
+    if (!u || sample_into(u, &s, generator_of(in[op->nargs - 1]), ONE_DRAW)) return;
+    rush_tensor *ones = le(u, to_dtype(p, to->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32));
     if (ones) rush_copy_into(to, ones);
 }
 
+/* in: self, noise, lower, upper, training, generator. Slopes are computed in double from numbers of self's dtype. */
+static void rrelu(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *x = in[0].t, *noise = in[1].t;
+    const double lower = D_(in[2]), upper = D_(in[3]);
+    if (!I_(in[4])) {
+        rush_tensor *plain = T("leaky_relu", V(x), V((lower + upper) / 2));
+        if (plain) rush_copy_into(out[0].t, plain);
+        return;
+    }
+    const sampler s = {.of = UNIT, .block = x->dtype, .dtype = x->dtype};
+    rush_tensor *u = rush_tensor_new(x->dtype, x->device, x->ndim, x->size);
+    if (!u || sample_into(u, &s, generator_of(in[5]), APART)) return;
+    rush_tensor *slopes = to_dtype(add(mul(to_dtype(u, RUSH_F64), upper - lower), lower), x->dtype);
+    slopes = where(le(x, 0.0), slopes, ones_like(u));
+    rush_tensor *y = mul(x, slopes);
+    if (!y || rush_copy_into(noise, slopes) || rush_copy_into(out[0].t, y)) return;
+    rush_version_bump(noise);
+}
+
+/* in: self, num_samples, replacement, generator. Without replacement: the largest of p / e, e exponential. */
+static void multinomial(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *p = in[0].t, *e;
+    const int64_t n = I_(in[1]);
+    if ((I_(in[2]) && n > 1) || !p->numel) return cuda_host_run(op, in, out);
+    rush_tensor *right = T("all", V(logical_and(ge(p, 0.0), lt(p, INFINITY)))), *empty = T("any", V(eq(sum_dim(p, -1, false), 0.0)));
+    if (rush_failed()) return;
+    if (rush_number_of(right) == 0 || rush_number_of(empty) != 0) return cuda_host_run(op, in, out); /* it says what is wrong */
+    const sampler s = {.of = EXPONENTIAL, .block = p->dtype, .dtype = p->dtype, .a = 1};
+    if (!(e = rush_tensor_new_like(p, p->dtype, p->device, RUSH_PRESERVE)) || sample_into(e, &s, generator_of(in[3]), APART)) return;
+    rush_value best[RUSH_MAXOUT];
+    rush_tensor *shares = div_(p, e);
+    if (n == 1) best[1].t = T("argmax", V(shares), V(-1), V(true));
+    else if (TN(best, "topk", V(shares), V(n))) return;
+    if (best[1].t) rush_copy_into(out[0].t, best[1].t);
+}
+
+/* 0 ... n - 1 sorted by random keys of so many bits that most often no two are equal; with a chance of 0.9, by the formula of a birthday. */
+static void randperm(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *to = out[0].t;
+    const int64_t n = to->numel;
+    const double size = (double)n;
+    const int bits = (int)fmin(64, ceil(log2(size - (6 * size * size + 1) / (12 * log(0.9)))));
+    const bool narrow = bits <= 32;
+    const sampler s = {.of = INTEGER, .wide = true, .base = narrow ? INT32_MIN : INT64_MIN, .range = narrow ? UINT32_MAX : UINT64_MAX};
+    rush_generator *g = op->nargs > 1 ? generator_of(in[1]) : NULL;
+    if (!n) return;
+    rush_tensor *keys = rush_tensor_new(narrow ? RUSH_I32 : RUSH_I64, to->device, 1, &n);
+    if (!keys || sample_into(keys, &s, g, APART)) return;
+    if (bits != 32 && bits != 64) keys = T("bitwise_and.Scalar", V(keys), V((int64_t)(((uint64_t)1 << bits) - 1)));
+    rush_value sorted[RUSH_MAXOUT];
+    cuda_islands p = {.n = n, .dtype = narrow ? RUSH_I32 : RUSH_I64};
+    if (!keys || TN(sorted, "sort.stable", V(keys), V(true)) || take(to->device, g, (double)((n + 3) / 4 * 4), &p.seed, &p.offset)) return;
+    p.key = rush_ptr(sorted[0].t), p.place = rush_ptr(sorted[1].t);
+    if (!cuda_launch(to->device, "shuffle_islands", &p, n)) rush_copy_into(to, sorted[1].t);
+}
+
 const cuda_kernel cuda_random_kernels[] = {{"native_dropout", native_dropout}, {"bernoulli", bernoulli_tensor}, {"bernoulli_.Tensor", bernoulli_tensor},
-                                           {"bernoulli.Tensor", bernoulli_tensor}, {0}};
+                                           {"bernoulli.Tensor", bernoulli_tensor}, {"rrelu_with_noise", rrelu}, {"multinomial", multinomial},
+                                           {"randperm", randperm}, {"randperm.generator", randperm}, {0}};

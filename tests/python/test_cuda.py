@@ -677,6 +677,74 @@ torch.manual_seed(0); begins(torch.rand(9, 4, device="cuda"), [0.3990, 0.5167, 0
     0.2093, 0.1940, 0.8909, 0.4387, 0.3570, 0.5454, 0.8299, 0.2099, 0.7684, 0.4290, 0.2117, 0.6606, 0.1654, 0.4250, 0.9927, 0.6964, 0.2472, 0.7028, 0.7494, 0.9303, 0.0494, 0.0750])
 torch.manual_seed(0); begins(torch.randn(8, 8, device="cuda"), [-0.9247, -0.4253, -2.6438, 0.1452, -0.1209, -0.5797, -0.6229, -0.3284, -1.0745, -0.3631, -1.6711, 2.2655,
     0.3117, -0.1842, 1.2866, 1.1820, -0.1271, 1.2169, 1.4353, 1.0605, -0.4941, -1.4244, -0.7244, -1.2973, 0.0697, -0.0074])
+""" + DRAWN)
+
+
+# What PyTorch 2.11 printed on an H200 after manual_seed(42), and what no order of draws may change.
+DRAWN = """
+def drawn(f, want):
+    torch.manual_seed(42); got = f()
+    assert all(abs(g - w) <= 2e-5 * max(1, abs(w)) for g, w in zip(got.flatten().tolist(), want)), got
+def filled(name, *args): return lambda: getattr(torch.empty(4, device="cuda"), name)(*args)
+drawn(lambda: torch.randn(4, device="cuda"), [0.19402, 2.16137, -0.17205, 0.84906])
+drawn(filled("exponential_"), [0.48946, 4.5993, 0.92026, 3.2112])
+drawn(filled("cauchy_"), [0.37056, -31.63421, -0.33044, -7.85461])
+drawn(filled("log_normal_"), [4.00698, 204.94615, 1.92687, 14.85179])
+drawn(lambda: torch.bernoulli(torch.full((4,), 0.4, device="cuda")), [0, 0, 1, 1])
+drawn(lambda: torch.multinomial(torch.ones(1000, device="cuda"), 10), [493, 679, 664, 329])
+torch.manual_seed(42); slopes = -F.rrelu(torch.full((4,), -1.0, device="cuda"), training=True)
+assert [round(v, 4) for v in slopes.tolist()] == [0.2527, 0.1271, 0.208, 0.1334]
+for d in torch.float16, torch.bfloat16: # what is rounded to 1 is the other end
+    u = torch.rand(100000, dtype=d, device="cuda"); assert 0 <= u.min().item() and u.max().item() < 1
+    u = torch.empty(100000, dtype=d, device="cuda").uniform_(-3, 5); assert -3 <= u.min().item() and u.max().item() < 5
+    x = torch.randn(50, dtype=d, device="cuda"); noise = torch.empty_like(x); y = F.rrelu(x, 0.25, 0.75, True)
+    assert ((y == x) | (x < 0)).all().item() and ((y <= x * 0.25) & (y >= x * 0.75) | (x >= 0)).all().item()
+assert torch.rand(1000, 30, device="cuda").bernoulli().dtype == torch.float32
+p = torch.rand(300, 100, device="cuda"); assert abs(torch.bernoulli(p).mean().item() - 0.5) < 0.02 and abs(p.t().bernoulli().mean().item() - 0.5) < 0.02
+assert (torch.empty(100, device="cuda", dtype=torch.float64).bernoulli_(torch.ones(100).cuda()) == 1).all().item() and (torch.bernoulli(torch.zeros(100).cuda()) == 0).all().item()
+counts = torch.stack([torch.multinomial(torch.tensor([1.0, 0, 3]).cuda(), 1) for _ in range(200)]).flatten().bincount(minlength=3).tolist()
+assert counts[1] == 0 and 25 < counts[0] < 75
+for p in [-1.0, 2], [float("inf"), 1], [0.0, 0]:
+    try: torch.multinomial(torch.tensor(p).cuda(), 1)
+    except RuntimeError as e: assert "probability tensor contains" in str(e) or "sum of probabilities <= 0" in str(e)
+    else: assert False
+"""
+
+
+def test_random_numbers_real():
+    real(DRAWN)
+
+
+def test_permutations_emulated():
+    """Sorted by random keys of the bits that a birthday asks for; equal keys are permuted again. Here in plain loops."""
+    passes("""
+import math
+def philox(seed, thread, draw):
+    c, k = [draw, 0, thread, 0], [seed, 0]
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [q >> 32 ^ c[1] ^ k[0], q & 0xffffffff, p >> 32 ^ c[3] ^ k[1], p & 0xffffffff]
+        k = [(k[0] + 0x9E3779B9) & 0xffffffff, (k[1] + 0xBB67AE85) & 0xffffffff]
+    return c
+def permuted(seed, n):
+    bits = math.ceil(math.log2(n - (6 * n * n + 1) / (12 * math.log(0.9)))); words = [philox(seed, i, 0) for i in range(n)]
+    keys = [((w[0] << 32 | w[1]) % (2 ** 32 - 1) - 2 ** 31) % 2 ** bits for w in words]
+    order = sorted(range(n), key=lambda i: keys[i]); islands = 0
+    for i in range(n):
+        if i and keys[order[i - 1]] == keys[order[i]]: continue
+        size = sum(keys[j] == keys[order[i]] for j in range(n)); islands += size > 1
+        for last in range(size - 1, 0, -1):
+            r = philox(seed, i, 1)[size - 1 - last] % (last + 1); order[i + last], order[i + r] = order[i + r], order[i + last]
+    return order, islands
+seen = 0
+for n in 1, 2, 3, 7, 60:
+    for seed in range(150):
+        torch.manual_seed(seed); want, islands = permuted(seed, n); seen += islands
+        assert torch.randperm(n, device="cuda").tolist() == want, (seed, n)
+assert seen > 5
+for n in 1000, 31000:
+    x = torch.randperm(n, device="cuda", dtype=torch.int32); assert x.sort()[0].tolist() == list(range(n)) and x.dtype == torch.int32
+assert torch.randperm(0, device="cuda").shape == (0,)
 """)
 
 
