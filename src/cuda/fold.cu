@@ -215,15 +215,15 @@ template <class V, bool MOST> struct best {
     V value;
     int64_t index;
     FN void start() { value = 0, index = -1; }
-    FN void take(V v, int64_t at)
+    /* a thread's elements come in their order */
+    FN void add(T v, int64_t at, const cuda_fold &p)
     {
-        const bool bad = v != v, better = MOST ? v > value : v < value;
-        if (index < 0 || (value != value ? bad && at < index : bad || better || (v == value && at < index))) value = v, index = at;
+        if (index < 0 || (MOST ? v > value : v < value) || (v != v && value == value)) value = v, index = at;
     }
-    FN void add(T x, int64_t at, const cuda_fold &p) { take(x, at); }
     FN void merge(const best &o)
     {
-        if (o.index >= 0) take(o.value, o.index);
+        const bool bad = o.value != o.value, better = MOST ? o.value > value : o.value < value, before = o.index < index;
+        if (o.index >= 0 && (index < 0 || (value != value ? bad && before : bad || better || (o.value == value && before)))) *this = o;
     }
     FN void finish(const cuda_fold &p, R &y, S &at) const { y = value, at = index; }
 };
@@ -236,34 +236,52 @@ BEST(int64_t, i64)
 BEST(float, f32)
 BEST(double, f64)
 
-/* ---- variance (Welford, merged by Chan's formula) and mean; the logarithm of the sum of exponentials ---- */
+/* ---- variance and mean; the logarithm of the sum of exponentials ---- */
 
+/* Sums of what elements are off the first one, so that a thread need not divide; merged by Chan's formula. */
 template <class V> struct variance {
     typedef V T;
     typedef V R;
     typedef V S;
-    double mean, squares, count;
-    FN void start() { mean = squares = count = 0; }
+    double origin, sum, squares, count;
+    FN void start() { origin = sum = squares = count = 0; }
     FN void add(T x, int64_t at, const cuda_fold &p)
     {
-        const double off = x - mean;
+        if (count == 0) origin = x;
+        const double off = x - origin;
         count += 1;
-        mean += off / count;
-        squares += off * (x - mean);
+        sum += off;
+        squares += off * off;
     }
-    FN void merge(const variance &o)
+    FN void centre() /* origin becomes the mean */
     {
+        const double off = sum / count;
+        squares -= off * sum;
+        origin += off;
+        sum = 0;
+    }
+    FN void merge(const variance &other)
+    {
+        variance o = other;
         if (o.count == 0) return;
-        const double all = count + o.count, off = o.mean - mean, share = o.count / all;
-        mean += off * share;
+        o.centre();
+        if (count == 0) {
+            *this = o;
+            return;
+        }
+        centre();
+        const double all = count + o.count, off = o.origin - origin, share = o.count / all;
+        origin += off * share;
         squares += o.squares + off * off * (count * share);
         count = all;
     }
     FN void finish(const cuda_fold &p, R &y, S &m) const
     {
-        const double by = count - p.correction, v = squares / (by > 0 ? by : 0);
+        variance f = *this;
+        if (count > 0) f.centre();
+        const double by = count - p.correction, v = (f.squares > 0 || f.squares != f.squares ? f.squares : 0) / (by > 0 ? by : 0);
         y = (R)(p.root ? sqrt(v) : v);
-        m = (S)(count == 0 ? (double)NAN : mean);
+        m = (S)(count == 0 ? (double)NAN : f.origin);
     }
 };
 KERNELS(var_f32, variance<float>)

@@ -13,15 +13,20 @@ static void give(rush_tensor *t, rush_tensor *made)
     if (t && made && t != made && !rush_failed()) rush_copy_into(t, made);
 }
 
-/* A row is a block's, or a warp's of short rows. */
+/* Rows of floats that 256 threads can hold have kernels of their own. */
 static int launch(const rush_tensor *on, const char *name, rush_dtype d, cuda_rows_norm *p)
 {
-    enum { KEPT = 16 }; /* norm.cu's EACH */
+    enum { EACH = 16 }; /* of norm.cu */
     char kernel[32];
+    const char *word = d == RUSH_F64 ? "f64" : "f32";
     p->inner = RUSH_MAX(p->inner, 1);
-    p->team = p->inner > 1 ? 8 : p->n <= 32 * KEPT ? 32 : CUDA_THREADS;
-    p->kept = p->n <= p->team * KEPT;
-    snprintf(kernel, sizeof kernel, "%s_%s", name, d == RUSH_F64 ? "f64" : "f32");
+    p->team = p->inner > 1 ? 8 : CUDA_THREADS;
+    if (p->inner == 1 && p->n <= CUDA_THREADS * EACH && d == RUSH_F32 && !p->span) {
+        const size_t all = (size_t)p->x | (size_t)p->dy | (size_t)p->w | (size_t)p->b | (size_t)p->y | (size_t)p->n * sizeof(float);
+        word = all % 16 ? "held" : "lined";
+        for (p->team = 32; p->team * EACH < p->n;) p->team *= 2;
+    }
+    snprintf(kernel, sizeof kernel, "%s_%s", name, word);
     return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, (p->rows * p->team + CUDA_THREADS - 1) / CUDA_THREADS) : 0;
 }
 

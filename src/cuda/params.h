@@ -171,7 +171,7 @@ typedef struct cuda_rows_norm {
     int64_t rows, n, inner;
     int64_t span, groups; /* of groups: runs of so many elements share a weight, rows cycle through so many sets of them */
     double eps;
-    int log, team, kept; /* threads of a row; whether they keep it in registers */
+    int log, team; /* team: threads of a row */
 } cuda_rows_norm;
 
 /* Batch norm of (n, c, hw), any strides; the way back when g is there. What is of one number per channel is of the type that is computed in. */

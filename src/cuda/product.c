@@ -102,14 +102,15 @@ static void plan_free(const rush_cublaslt *lt, plan *p)
 /* Its first choice among the ways that fit; 1: it has none. */
 static int choose(const rush_cublaslt *lt, cublasLtHandle_t handle, plan *p)
 {
-    const struct { int32_t what; uint32_t bytes; } least[] = {{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->of.b.aligned}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->of.a.aligned},
+    const struct { int32_t what; uint32_t value; } asked[] = {{CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}, /* sums of halves are not halves before the end */
+                                                              {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->of.b.aligned}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->of.a.aligned},
                                                               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->of.c.aligned}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->of.c.aligned}};
     const size_t room = WORKSPACE;
     cublasLtMatmulPreference_t preference = NULL;
     int found = 0, failed = check(lt->preference_create(&preference), "cublasLtMatmulPreferenceCreate") ||
                             check(lt->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room), "cublasLtMatmulPreferenceSetAttribute");
-    for (int i = 0; i < 4 && !failed; i++)
-        failed = check(lt->preference_set(preference, least[i].what, &least[i].bytes, sizeof least[i].bytes), "cublasLtMatmulPreferenceSetAttribute");
+    for (size_t i = 0; i < RUSH_COUNT(asked) && !failed; i++)
+        failed = check(lt->preference_set(preference, asked[i].what, &asked[i].value, sizeof asked[i].value), "cublasLtMatmulPreferenceSetAttribute");
     if (failed) return -1;
     int status = lt->heuristic(handle, p->desc, p->b, p->a, p->c, p->c, preference, 1, &p->chosen, &found);
     lt->preference_destroy(preference);

@@ -96,7 +96,9 @@ template <int NX, class IN, class T, class R, bool TRUTH, class F> FN void rows(
     for (int64_t i = FIRST; i < whole; i += ALL) {
         results<T, V> x[NX];
         results<R, V> r;
-        locate<NX + 1>(w, i * V, far);
+        if (w.ndim == 1)
+            for (int k = 0; k <= NX; k++) far[k] = i * (int64_t)V * w.stride[k][0];
+        else locate<NX + 1>(w, i * V, far);
         for (int k = 0; k < NX; k++) fetch<IN, T, V>(x[k], w, k + 1, far[k + 1]);
         for (int j = 0; j < V; j++) r.v[j] = f(x[0].v[j], x[NX > 1 ? 1 : 0].v[j], x[NX > 2 ? 2 : 0].v[j]);
         put_all<R, V>(w, far[0], r);
