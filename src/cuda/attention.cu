@@ -7,33 +7,58 @@
  */
 #include "cuda/attention.h"
 
-/* Rows from..from+ROWS of a tensor as floats, LEAD apart; zeros behind the last row, and up to the next four columns. */
-template <class T, int ROWS, int W, int THREADS> FN void fill(float *to, const char *x, int64_t step, int64_t have, int width, bool wide)
-{
+/* ROWS rows of a tensor, which become floats W + 4 apart: zeros behind the last row, and up to the next four columns. */
+template <class T, int ROWS, int W, int THREADS> struct rows_of {
     enum { LEAD = W + 4, V = 16 / sizeof(T), EACH = ROWS * W / V / THREADS };
-    if (wide) {
-        pack<T> got[EACH];
+    const char *x;
+    int64_t step, have;
+    int width;
+    FN int row(int e) const { return ((int)threadIdx.x + e * THREADS) / (W / V); }
+    FN int column() const { return (int)threadIdx.x % (W / V) * V; }
+    FN void load(pack<T> *got) const
+    {
         UNROLLED
         for (int e = 0; e < EACH; e++) {
-            const int i = (int)threadIdx.x + e * THREADS, r = i / (W / V), c = i % (W / V) * V;
-            if (r < have && c < width) got[e] = *(const pack<T> *)(x + r * step + c * (int)sizeof(T));
+            if (row(e) < have && column() < width) got[e] = *(const pack<T> *)(x + row(e) * step + column() * (int)sizeof(T));
             else got[e] = pack<T>{};
         }
+    }
+    FN void store(float *to, const pack<T> *got) const
+    {
         UNROLLED
-        for (int e = 0; e < EACH; e++) {
-            const int i = (int)threadIdx.x + e * THREADS, r = i / (W / V), c = i % (W / V) * V;
-            if (c >= width) continue;
+        for (int e = 0; e < EACH; e++)
             UNROLLED
-            for (int v = 0; v < V; v += 4) *(pack<float> *)(to + r * LEAD + c + v) = {as_float(got[e].v[v]), as_float(got[e].v[v + 1]), as_float(got[e].v[v + 2]), as_float(got[e].v[v + 3])};
+            for (int v = 0; v < V; v += 4)
+                if (column() < width)
+                    *(pack<float> *)(to + row(e) * LEAD + column() + v) = {as_float(got[e].v[v]), as_float(got[e].v[v + 1]), as_float(got[e].v[v + 2]), as_float(got[e].v[v + 3])};
+    }
+    FN void move(float *to) const /* what is not of vectors */
+    {
+        const int padded = (width + 3) & ~3;
+        ROLLED
+        for (int i = (int)threadIdx.x; i < ROWS * W; i += THREADS) {
+            const int r = i / W, c = i % W;
+            if (c < padded) to[r * LEAD + c] = r < have && c < width ? as_float(*(const T *)(x + r * step + c * (int)sizeof(T))) : 0;
         }
-        return;
     }
-    const int padded = (width + 3) & ~3;
-    ROLLED
-    for (int i = (int)threadIdx.x; i < ROWS * W; i += THREADS) {
-        const int r = i / W, c = i % W;
-        if (c < padded) to[r * LEAD + c] = r < have && c < width ? as_float(*(const T *)(x + r * step + c * (int)sizeof(T))) : 0;
+};
+
+/* Two tiles, when nobody reads what was there; both are under way before one is waited for. */
+template <class T, int ROWS, int W, int THREADS> FN void fill(float *to, const rows_of<T, ROWS, W, THREADS> &rows, float *to_other, const rows_of<T, ROWS, W, THREADS> &other, bool wide)
+{
+    if (wide) {
+        pack<T> got[rows_of<T, ROWS, W, THREADS>::EACH], got_other[rows_of<T, ROWS, W, THREADS>::EACH];
+        rows.load(got);
+        other.load(got_other);
+        __syncthreads();
+        rows.store(to, got);
+        other.store(to_other, got_other);
+    } else {
+        __syncthreads();
+        rows.move(to);
+        other.move(to_other);
     }
+    __syncthreads();
 }
 
 /* s[i][j] = a[row + i * GROUPS] . b[column + 16 j], of rows LEAD apart */
@@ -128,14 +153,18 @@ template <class T, int W, int BM, int BN, int THREADS> FN void attend(const cuda
         float o[R][4 * COLUMNS] = {}, s[R][C], most[R], sum[R] = {};
         UNROLLED
         for (int i = 0; i < R; i++) most[i] = -INFINITY;
+        const rows_of<T, BM, W, THREADS> queries = {p.q + b * p.q_step[0] + h * p.q_step[1] + first * p.q_step[2], p.q_step[2], p.rows - first, p.width};
         __syncthreads();
-        fill<T, BM, W, THREADS>(q, p.q + b * p.q_step[0] + h * p.q_step[1] + first * p.q_step[2], p.q_step[2], p.rows - first, p.width, p.wide);
+        if (p.wide) {
+            pack<T> got[queries.EACH];
+            queries.load(got);
+            queries.store(q, got);
+        } else {
+            queries.move(q);
+        }
         ROLLED
         for (int64_t from = 0; from < end; from += BN) {
-            __syncthreads();
-            fill<T, BN, W, THREADS>(k, of_k + from * p.k_step[2], p.k_step[2], p.keys - from, p.width, p.wide);
-            fill<T, BN, W, THREADS>(v, of_v + from * p.v_step[2], p.v_step[2], p.keys - from, p.value_width, p.wide);
-            __syncthreads();
+            fill<T, BN, W, THREADS>(k, {of_k + from * p.k_step[2], p.k_step[2], p.keys - from, p.width}, v, {of_v + from * p.v_step[2], p.v_step[2], p.keys - from, p.value_width}, p.wide);
             dot_rows<R, C, GROUPS, LEAD>(s, q, k, width);
             const bool whole = from + BN <= p.keys && !(p.causal && from + BN > first + 1) && !p.mask;
             UNROLLED
@@ -143,7 +172,7 @@ template <class T, int W, int BM, int BN, int THREADS> FN void attend(const cuda
                 float now = -INFINITY;
                 UNROLLED
                 for (int j = 0; j < C; j++) {
-                    s[i][j] = whole ? s[i][j] * p.scale : score(p, b, h, first + row + i * GROUPS, from + column + 16 * j, s[i][j] * p.scale);
+                    s[i][j] = whole ? s[i][j] * p.scale : score(p, (int)b, (int)h, (int)first + row + i * GROUPS, (int)from + column + 16 * j, s[i][j] * p.scale);
                     now = fmaxf(now, s[i][j]);
                 }
                 for (int far = 8; far; far /= 2) now = fmaxf(now, __shfl_xor_sync(~0u, now, far));
@@ -182,14 +211,9 @@ template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend
     const int64_t begin = KEYS && p.causal ? first / BN * BN : 0, end = !KEYS && p.causal ? smaller(other, first + BM) : other;
     float dx[R][4 * COLUMNS] = {}, dy[KEYS ? R : 1][4 * COLUMNS] = {}, s[R][C], d[R][C], lse[KEYS ? C : R], delta[KEYS ? C : R];
     const char *of_q = p.q + b * p.q_step[0], *of_k = p.k + b * p.k_step[0], *of_v = p.v + b * p.v_step[0], *of_g = p.g + b * p.g_step[0];
-    __syncthreads();
-    if (KEYS) {
-        fill<T, BM, W, THREADS>(x, of_k + own_head * p.k_step[1] + first * p.k_step[2], p.k_step[2], own - first, p.width, p.wide);
-        fill<T, BM, W, THREADS>(y, of_v + own_head * p.v_step[1] + first * p.v_step[2], p.v_step[2], own - first, p.value_width, p.wide);
-    } else {
-        fill<T, BM, W, THREADS>(x, of_q + own_head * p.q_step[1] + first * p.q_step[2], p.q_step[2], own - first, p.width, p.wide);
-        fill<T, BM, W, THREADS>(y, of_g + own_head * p.g_step[1] + first * p.g_step[2], p.g_step[2], own - first, p.value_width, p.wide);
-    }
+    const char *own_x = KEYS ? of_k + own_head * p.k_step[1] + first * p.k_step[2] : of_q + own_head * p.q_step[1] + first * p.q_step[2];
+    const char *own_y = KEYS ? of_v + own_head * p.v_step[1] + first * p.v_step[2] : of_g + own_head * p.g_step[1] + first * p.g_step[2];
+    fill<T, BM, W, THREADS>(x, {own_x, KEYS ? p.k_step[2] : p.q_step[2], own - first, p.width}, y, {own_y, KEYS ? p.v_step[2] : p.g_step[2], own - first, p.value_width}, p.wide);
     ROLLED
     for (int64_t h = KEYS ? own_head * p.group : own_head, last = KEYS ? h + p.group : h + 1; h < last; h++) {
         const float *of_lse = p.lse + (b * p.heads + h) * p.rows, *of_delta = p.delta + (b * p.heads + h) * p.rows;
@@ -200,20 +224,14 @@ template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend
         }
         ROLLED
         for (int64_t from = begin; from < end; from += BN) {
-            __syncthreads();
-            if (KEYS) {
-                fill<T, BN, W, THREADS>(u, of_q + h * p.q_step[1] + from * p.q_step[2], p.q_step[2], other - from, p.width, p.wide);
-                fill<T, BN, W, THREADS>(z, of_g + h * p.g_step[1] + from * p.g_step[2], p.g_step[2], other - from, p.value_width, p.wide);
-                UNROLLED
-                for (int j = 0; j < C; j++) {
-                    const int64_t at = smaller(from + column + 16 * j, p.rows - 1);
-                    lse[j] = of_lse[at], delta[j] = of_delta[at];
-                }
-            } else {
-                fill<T, BN, W, THREADS>(u, of_k + h / p.group * p.k_step[1] + from * p.k_step[2], p.k_step[2], other - from, p.width, p.wide);
-                fill<T, BN, W, THREADS>(z, of_v + h / p.group * p.v_step[1] + from * p.v_step[2], p.v_step[2], other - from, p.value_width, p.wide);
+            const char *its_u = KEYS ? of_q + h * p.q_step[1] + from * p.q_step[2] : of_k + h / p.group * p.k_step[1] + from * p.k_step[2];
+            const char *its_z = KEYS ? of_g + h * p.g_step[1] + from * p.g_step[2] : of_v + h / p.group * p.v_step[1] + from * p.v_step[2];
+            UNROLLED
+            for (int j = 0; j < C && KEYS; j++) {
+                const int64_t at = smaller(from + column + 16 * j, p.rows - 1);
+                lse[j] = of_lse[at], delta[j] = of_delta[at];
             }
-            __syncthreads();
+            fill<T, BN, W, THREADS>(u, {its_u, KEYS ? p.q_step[2] : p.k_step[2], other - from, p.width}, z, {its_z, KEYS ? p.g_step[2] : p.v_step[2], other - from, p.value_width}, p.wide);
             dot_rows<R, C, GROUPS, LEAD>(s, x, u, width);
             dot_rows<R, C, GROUPS, LEAD>(d, y, z, value_width);
             const bool inside = first + BM <= own && from + BN <= other, seen = !p.causal || (KEYS ? first + BM <= from + 1 : from + BN <= first + 1), whole = inside && seen && !p.mask;
@@ -221,8 +239,8 @@ template <class T, int W, int BM, int BN, int THREADS, bool KEYS> FN void attend
             for (int i = 0; i < R; i++)
                 UNROLLED
                 for (int j = 0; j < C; j++) {
-                    const int64_t mine = first + row + i * GROUPS, its = from + column + 16 * j;
-                    const float v = whole ? s[i][j] * p.scale : score(p, b, h, KEYS ? its : mine, KEYS ? mine : its, s[i][j] * p.scale);
+                    const int mine = (int)first + row + i * GROUPS, its = (int)from + column + 16 * j;
+                    const float v = whole ? s[i][j] * p.scale : score(p, (int)b, (int)h, KEYS ? its : mine, KEYS ? mine : its, s[i][j] * p.scale);
                     s[i][j] = exp2f((v - lse[KEYS ? j : i]) * LOG2E);
                     d[i][j] = s[i][j] * (d[i][j] - delta[KEYS ? j : i]);
                 }

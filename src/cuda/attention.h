@@ -27,9 +27,9 @@ template <> FN bf16 from_float<bf16>(float v) { return {float_to_bf16(v)}; }
 FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The scaled score of a query and a key with what the mask says: -inf if the row does not see the key, or one of them is not there. */
-FN float score(const cuda_attention &p, int64_t b, int64_t h, int64_t row, int64_t key, float v)
+FN float score(const cuda_attention &p, int b, int h, int row, int key, float v)
 {
-    if (row >= p.rows || key >= p.keys || (p.causal && key > row)) return -INFINITY;
+    if (row >= (int)p.rows || key >= (int)p.keys || (p.causal && key > row)) return -INFINITY;
     if (!p.mask) return v;
     const char *m = p.mask + b * p.mask_step[0] + h * p.mask_step[1] + row * p.mask_step[2] + key * p.mask_step[3];
     switch (p.mask_dtype) {

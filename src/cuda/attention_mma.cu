@@ -15,13 +15,15 @@ template <class T, int ROWS, int W> FN void fetch(T *to, const char *x, int64_t 
     enum { EIGHTS = W / 8, HOP = THREADS / EIGHTS };
     const int c = (int)threadIdx.x % EIGHTS, row = (int)threadIdx.x / EIGHTS;
     x += row * step + c * 16;
-    UNROLLED_BY(8)
-    for (int r = row; r < ROWS; r += HOP, x += HOP * step) {
-        T *at = to + place<W>(r, c);
-        if (wide) copy_later<16>(at_shared(at), x, r < have && c * 8 < width);
-        else
-            for (int u = 0; u < 8; u++) at[u] = r < have && c * 8 + u < width ? ((const T *)x)[u] : T{0};
+    if (wide) {
+        UNROLLED
+        for (int r = 0; r < ROWS; r += HOP, x += HOP * step) copy_later<16>(at_shared(to + place<W>(row + r, c)), x, row + r < have && c * 8 < width);
+        return;
     }
+    ROLLED
+    for (int r = row; r < ROWS; r += HOP, x += HOP * step)
+        ROLLED
+        for (int u = 0; u < 8; u++) to[place<W>(r, c) + u] = r < have && c * 8 + u < width ? ((const T *)x)[u] : T{0};
 }
 
 /* Where a lane's row begins of the four matrices at (row, 0): `across` of those of a second operand's rows, else a first operand's. */
