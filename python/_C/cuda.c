@@ -119,7 +119,7 @@ static PyObject *switched(PyObject *module, PyObject *args)
 {
     static const char *const names[RUSH_CUDA_SWITCHES] = {[RUSH_CUDNN_ENABLED] = "cudnn_enabled", [RUSH_CUDNN_BENCHMARK] = "cudnn_benchmark",
                                                           [RUSH_CUDNN_BENCHMARK_LIMIT] = "cudnn_benchmark_limit", [RUSH_CUDNN_DETERMINISTIC] = "cudnn_deterministic",
-                                                          [RUSH_CUDNN_TF32] = "cudnn_tf32", [RUSH_DETERMINISTIC] = "deterministic"};
+                                                          [RUSH_CUDNN_TF32] = "cudnn_tf32", [RUSH_DETERMINISTIC] = "deterministic", [RUSH_PRODUCT_TF32] = "product_tf32"};
     const char *name;
     int value = -1;
     if (!PyArg_ParseTuple(args, "s|i", &name, &value)) return NULL;

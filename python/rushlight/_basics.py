@@ -132,12 +132,13 @@ def get_float32_matmul_precision():
 
 
 def set_float32_matmul_precision(precision):
-    """"highest", "high" or "medium": float32 products are computed in float32 in any case."""
+    """"highest", or "high" or "medium", where products of a CUDA device may be of TF32; elsewhere they are computed in float32 in any case."""
     if precision not in ("highest", "high", "medium"):
         warnings.warn("%s is not one of 'highest', 'high', or 'medium'; the current setting is left as it is" % (precision,))
         return
     _settings["matmul"] = precision
     _settings["matmul_on_cuda"] = "ieee" if precision == "highest" else "tf32"
+    _C._cuda_switch("product_tf32", precision != "highest")
 
 
 def set_warn_always(b, /):

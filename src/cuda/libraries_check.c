@@ -21,7 +21,7 @@ _Static_assert(sizeof(cudnnDataType_t) == 4 && sizeof(cudnnConvolutionMode_t) ==
                "attributes of other sizes");
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");
 _Static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_C_32F == 4 && CUDA_C_64F == 5 && CUDA_R_16BF == 14, "cudaDataType");
-_Static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_64F == 70, "cublasComputeType_t");
+_Static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_32F_FAST_TF32 == 77 && CUBLAS_COMPUTE_64F == 70, "cublasComputeType_t");
 _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 && offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64, "cublasLtMatmulHeuristicResult_t");
 _Static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && CUBLAS_OP_C == 2, "cublasOperation_t");
 _Static_assert(CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLASLT_MATMUL_DESC_TRANSB == 4 && CUBLASLT_MATMUL_DESC_EPILOGUE == 7 && CUBLASLT_MATMUL_DESC_BIAS_POINTER == 8 && CUBLASLT_EPILOGUE_BIAS == 4,

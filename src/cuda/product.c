@@ -147,8 +147,9 @@ static int by_library(const rush_cublaslt *lt, rush_tensor *a, rush_tensor *b, r
 {
     static cublasLtHandle_t handles[CUDA_DEVICES];
     const bool wide = c->dtype == RUSH_F64 || c->dtype == RUSH_C128;
+    const bool tf32 = (c->dtype == RUSH_F32 || c->dtype == RUSH_C64) && rush_cuda_switch(RUSH_PRODUCT_TF32, -1);
     const float by[4] = {(float)alpha[0], (float)alpha[1], (float)beta[0], (float)beta[1]};
-    key k = {.dtype = c->dtype, .device = c->device.index, .compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, .bias = bias ? (int32_t)alignment(bias) : 0};
+    key k = {.dtype = c->dtype, .device = c->device.index, .compute = wide ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, .bias = bias ? (int32_t)alignment(bias) : 0};
     a = read_as(&k.a, a), b = read_as(&k.b, b);
     const void *row = bias ? rush_ptr(bias) : NULL;
     if (!a || !b || !cuda_enter(c->device)) return -1;

@@ -33,8 +33,9 @@ typedef struct rush_cuda_interface {
     size_t (*cudnn_version)(void); /* 0: it is not used */
 } rush_cuda_interface;
 
-/* Switches that a program may turn before there is a device: those of torch.backends.cudnn, and torch.use_deterministic_algorithms. */
-enum rush_cuda_switches { RUSH_CUDNN_ENABLED, RUSH_CUDNN_BENCHMARK, RUSH_CUDNN_BENCHMARK_LIMIT, RUSH_CUDNN_DETERMINISTIC, RUSH_CUDNN_TF32, RUSH_DETERMINISTIC, RUSH_CUDA_SWITCHES };
+/* Switches that a program may turn before there is a device: those of torch.backends.cudnn, torch.use_deterministic_algorithms,
+ * and whether float32 products may be of TF32. */
+enum rush_cuda_switches { RUSH_CUDNN_ENABLED, RUSH_CUDNN_BENCHMARK, RUSH_CUDNN_BENCHMARK_LIMIT, RUSH_CUDNN_DETERMINISTIC, RUSH_CUDNN_TF32, RUSH_DETERMINISTIC, RUSH_PRODUCT_TF32, RUSH_CUDA_SWITCHES };
 RUSH_PY int rush_cuda_switch(enum rush_cuda_switches, int value); /* what it was; a negative value only asks */
 
 /* The answers; NULL: there is no CUDA device, and `why` says why (without an error). */

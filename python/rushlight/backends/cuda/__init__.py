@@ -61,6 +61,7 @@ class cuBLASModule:
             torch.set_float32_matmul_precision("high" if value else "highest")
         elif name == "fp32_precision":
             _settings["matmul_on_cuda"] = value
+            torch._C._cuda_switch("product_tf32", value == "tf32")
         elif name in self.__dict__:
             self.__dict__[name] = value
         else:
