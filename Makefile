@@ -101,10 +101,14 @@ cuda:                               ## compile the kernels of CUDA devices with 
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@ninja -C $(BUILD) cuda
 
+gpu: all cuda                       ## tests and figures on a GPU of NVIDIA's; PEER=a Python that has PyTorch, to compare with
+	@$(PYTHON) tests/run.py --build $(BUILD) real
+	@$(PYTHON) bench/ratios.py --device cuda $(if $(PEER),--peer $(PEER)) calls kernels training
+
 clean:
 	@rm -rf build build-bare build-tools build-san build-tsan build-fuzz build-parity build-pip build-pip-venv
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs cuda fmt install clean help
+.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs cuda gpu fmt install clean help

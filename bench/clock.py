@@ -2,26 +2,42 @@
 
 A program calls `run` with cases of the form (name, statement, work, unit). Without `work` the result is the time of one
 run in `unit` (us, ms, s); with it, work per second. What is printed is one JSON object a line; ratios.py reads it.
+With BENCH_DEVICE=cuda tensors are made there, times are from one synchronisation to another, and a case that fails says so on stderr.
 """
 import json
+import os
 import sys
 import time
 
+DEVICE = os.environ.get("BENCH_DEVICE")
+if DEVICE:
+    import torch
+    torch.set_default_device(DEVICE)
+
 SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
+
+
+def wait():
+    """For what is under way on the device."""
+    if DEVICE:
+        torch.cuda.synchronize()
 
 
 def best_time(fn, budget, batches=6):
     """Seconds of one fn(), the best of some batches that take about `budget` seconds together."""
     fn()
     fn()
+    wait()
     begin = time.perf_counter()
     fn()
+    wait()
     n = max(1, int(budget / batches / max(time.perf_counter() - begin, 1e-7)))
     fastest = float("inf")
     for _ in range(batches):
         begin = time.perf_counter()
         for _ in range(n):
             fn()
+        wait()
         fastest = min(fastest, (time.perf_counter() - begin) / n)
     return fastest
 
@@ -36,7 +52,13 @@ def show(name, value, unit):
 
 
 def measure(name, fn, work=None, unit="us", budget=0.5):
-    seconds = best_time(fn, budget)
+    try:
+        seconds = best_time(fn, budget / 4 if DEVICE else budget) # a device's time is dear
+    except (RuntimeError, NotImplementedError) as error:
+        if not DEVICE:
+            raise
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return
     show(name, work / seconds if work else seconds * SCALE[unit], unit)
 
 

@@ -1,7 +1,7 @@
 """How fast single operations run on all cores: GB/s where memory bounds them, GFLOP/s where arithmetic does."""
 import torch
 import torch.nn.functional as F
-from clock import run
+from clock import DEVICE, run
 
 torch.manual_seed(1)
 big, square = torch.randn(4_000_000), torch.randn(2048, 2048)
@@ -16,10 +16,11 @@ table, ids = torch.randn(50_000, 256), torch.randint(50_000, (4096,))
 q, k, v = (torch.randn(4, 8, 256, 64) for _ in range(3))
 half = m[1024].bfloat16()
 spd = m[512] @ m[512].t() + 512 * torch.eye(512)
-bytes_, few, nibbles = (torch.randint(0, n, (4096, 4096), dtype=torch.int32) for n in (100, 100, 16))
-bytes_, few = bytes_.to(torch.int8), few[:32].to(torch.int8)
-nibbles, pairs = torch._convert_weight_to_int4pack_for_cpu(nibbles, 2), torch.rand(128, 4096, 2).bfloat16()
-token, scales = torch.randn(1, 4096).bfloat16(), torch.rand(4096).bfloat16()
+if not DEVICE: # products of small integers are the CPU's
+    bytes_, few, nibbles = (torch.randint(0, n, (4096, 4096), dtype=torch.int32) for n in (100, 100, 16))
+    bytes_, few = bytes_.to(torch.int8), few[:32].to(torch.int8)
+    nibbles, pairs = torch._convert_weight_to_int4pack_for_cpu(nibbles, 2), torch.rand(128, 4096, 2).bfloat16()
+    token, scales = torch.randn(1, 4096).bfloat16(), torch.rand(4096).bfloat16()
 MB4 = 4e-9 * big.numel()
 conv, att = 2 * 8 * 64 * 64 * 9 * 56 * 56e-9, 4 * 4 * 8 * 256 * 256 * 64e-9
 
@@ -44,9 +45,6 @@ run([
     ("product 1024, bfloat16", "half @ half", 2e-9 * 1024**3, "GFLOP/s"),
     ("64 products 128x64x128", "torch.bmm(stack, stack2)", 2e-9 * 64 * 128 * 64 * 128, "GFLOP/s"),
     ("row times 2048x2048", "row @ square", 4e-9 * 2048 * 2048, "GB/s"),
-    ("int8 32x4096 by 4096x4096", "torch._int_mm(few, bytes_.t())", 2e-9 * 32 * 4096**2, "GFLOP/s"),
-    ("row times int8 4096x4096", "torch._weight_int8pack_mm(token, bytes_, scales)", 1e-9 * 4096**2, "GB/s"),
-    ("row times int4 4096x4096", "torch._weight_int4pack_mm_for_cpu(token, nibbles, 32, pairs)", 0.625e-9 * 4096**2, "GB/s"),
     ("conv2d 3x3", "F.conv2d(image, filters, padding=1)", conv, "GFLOP/s"),
     ("conv2d 3x3, forward and backward", "conv_back()", 3 * conv, "GFLOP/s"),
     ("conv2d 3x3, depthwise", "F.conv2d(image, thin, padding=1, groups=64)", conv / 64, "GFLOP/s"),
@@ -91,4 +89,8 @@ run([
     ("solve 512", "torch.linalg.solve(spd, m[512])", 8 / 3e9 * 512**3, "GFLOP/s"),
     ("svd 256", "torch.linalg.svd(m[256])", 1.0, "1/s"),
     ("fft 2^20", "torch.fft.fft(big[:1 << 20])", 1.0, "1/s"),
-], {**globals(), "unique": torch.randint(100_000, (1_000_000,))}, 0.6)
+] + ([] if DEVICE else [
+    ("int8 32x4096 by 4096x4096", "torch._int_mm(few, bytes_.t())", 2e-9 * 32 * 4096**2, "GFLOP/s"),
+    ("row times int8 4096x4096", "torch._weight_int8pack_mm(token, bytes_, scales)", 1e-9 * 4096**2, "GB/s"),
+    ("row times int4 4096x4096", "torch._weight_int4pack_mm_for_cpu(token, nibbles, 32, pairs)", 0.625e-9 * 4096**2, "GB/s"),
+]), {**globals(), "unique": torch.randint(100_000, (1_000_000,))}, 0.6)

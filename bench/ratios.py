@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print how much faster rushlight is than PyTorch: the programs of this folder run under both, in turn.
 
-    bench/ratios.py [--peer PYTHON] [--rounds N] [--threads N] [--json FILE] PROGRAM... [-- WORD...]
+    bench/ratios.py [--peer PYTHON] [--rounds N] [--threads N] [--device cuda] [--json FILE] PROGRAM... [-- WORD...]
 
 PROGRAM is calls, kernels, breadth, training, inference, compiled, memory, around or scaling. PYTHON is an interpreter that has PyTorch; without
 one only rushlight's own figures are printed. WORDs choose cases by a part of their name. A ratio above 1 means that rushlight
@@ -23,8 +23,8 @@ LESS_IS_BETTER = ("us", "ms", "s", "MB")
 def figures(command, program, words, env):
     """What one run of a program printed: {case: (value, unit)}."""
     done = subprocess.run([*command, str(HERE / f"{program}.py"), *words], env=env, text=True, capture_output=True)
-    if done.returncode:
-        print(f"{program}: {' '.join(command)} failed\n{done.stderr[-2000:]}", file=sys.stderr)
+    if done.returncode or "BENCH_DEVICE" in env:
+        print(f"{program}: {' '.join(command)} {'failed' if done.returncode else 'said'}\n{done.stderr[-2000:]}" if done.stderr else "", end="", file=sys.stderr)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {row["name"]: (row["value"], row["unit"]) for row in rows}
 
@@ -32,6 +32,8 @@ def figures(command, program, words, env):
 def compare(program, opt, words):
     """{case: {"ours", "peer", "unit", "ratio"}}; without a peer the last two numbers are missing."""
     env = dict(os.environ, PYTHONPATH=str(HERE.parent / "python"))
+    if opt.device:
+        env["BENCH_DEVICE"] = opt.device
     if opt.threads:
         env["OMP_NUM_THREADS"] = str(opt.threads)
     ours, peer = [], []
@@ -57,6 +59,7 @@ def main():
     args.add_argument("--peer")
     args.add_argument("--rounds", type=int, default=1)
     args.add_argument("--threads", type=int)
+    args.add_argument("--device")
     args.add_argument("--json")
     argv = sys.argv[1:]
     cut = argv.index("--") if "--" in argv else len(argv)

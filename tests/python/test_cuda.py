@@ -1,4 +1,6 @@
-"""CUDA devices, emulated on the CPU: the kernels of src/cuda run by fibres. Each test is a process of its own; what is emulated says so."""
+"""CUDA devices: emulated on the CPU, where the kernels of src/cuda are run by fibres, and real ones (`make gpu`); the name of a test says which.
+Each test is a process of its own."""
+import functools
 import os
 import shutil
 import subprocess
@@ -19,10 +21,24 @@ def same(f, *args, rtol=1e-4, atol=1e-5):
 """
 
 
+def run(arguments, timeout=120, **env):
+    """The process that Python ran with emulated devices; of a GPU, if the order of threads is "real". Without one the test is skipped."""
+    kind = {"RUSHLIGHT_CUDA": "emulated"}
+    if env.get("RUSHLIGHT_CUDA_ORDER") == "real":
+        if not has_gpu():
+            pytest.skip("there is no GPU of NVIDIA's here")
+        kind, env = {"RUSHLIGHT_CUDA": "driver"}, {name: value for name, value in env.items() if not name.startswith("RUSHLIGHT_CUDA_")}
+    env = {**os.environ, **kind, **env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, timeout=timeout)
+
+
 def emulated(code, **env):
-    """The process that ran code with emulated devices."""
-    env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", **env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run([sys.executable, "-c", PRELUDE + code], env=env, capture_output=True, text=True, timeout=120)
+    return run(["-c", PRELUDE + code], **env)
+
+
+@functools.cache
+def has_gpu():
+    return emulated("print(torch.cuda.is_available())", RUSHLIGHT_CUDA="driver").stdout.strip() == "True"
 
 
 def passes(code, **env):
@@ -53,14 +69,9 @@ def stand_in(tmp_path_factory):
     return {"RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
 
 
-def real(code):
-    """code runs on a GPU of NVIDIA's; the test is skipped where there is none."""
-    if emulated("print(torch.cuda.is_available())", RUSHLIGHT_CUDA="driver").stdout.strip() != "True":
-        pytest.skip("there is no GPU of NVIDIA's here")
-    passes(code, RUSHLIGHT_CUDA="driver")
-
-
-orders = pytest.mark.parametrize("order", ["forward", "reverse", "random:7"])
+ORDERS = [pytest.param(order, id=f"emulated {order}") for order in ("forward", "reverse", "random:7")]
+orders = pytest.mark.parametrize("order", [*ORDERS, "real"]) # of threads and blocks; a GPU has its own
+both = pytest.mark.parametrize("order", [ORDERS[0], "real"])
 
 
 def test_without_a_device():
@@ -97,7 +108,7 @@ else: assert False
 
 
 @orders
-def test_kernels_emulated(order):
+def test_kernels(order):
     """Every kind of kernel, in three orders of the threads of a block."""
     passes("""
 torch.manual_seed(0)
@@ -125,7 +136,7 @@ same(lambda a, b: F.cross_entropy(a, (b[:, 0].abs() * 5).long()), x, y)
 
 
 @orders
-def test_scans_emulated(order):
+def test_scans(order):
     """Lines long, short and many, side by side, of any stride and dtype; NaN and equal elements."""
     passes("""
 torch.manual_seed(0)
@@ -151,7 +162,7 @@ same(lambda t: (t[:, ::2].cumsum(1), t.t().cumsum(1), t.mT.cummax(0)[1]), torch.
 
 
 @orders
-def test_masks_emulated(order):
+def test_masks(order):
     """What masks choose and what is not zero: of every size of elements, in several tiles and pieces, strided, repeated, none, all."""
     passes("""
 torch.manual_seed(0)
@@ -176,7 +187,7 @@ else: assert False
 
 
 @orders
-def test_rows_of_tables_emulated(order):
+def test_rows_of_tables(order):
     """Whole rows taken, put and added, as wide as their addresses allow; elements one by one; several index tensors."""
     passes("""
 torch.manual_seed(0)
@@ -197,7 +208,7 @@ same(lambda t, j: t.index_select(0, j[:0]), torch.randn(6, 8), j)
 
 
 @orders
-def test_products_and_layers_emulated(order):
+def test_products_and_layers(order):
     """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
     passes("""
 def back(f, *args, **how):
@@ -257,35 +268,29 @@ for f in (F.scaled_dot_product_attention, lambda q, k, v: F.scaled_dot_product_a
 
 
 @orders
-def test_attention_emulated(order):
+def test_attention(order):
     """The cases that a device gets: all dtypes, masks, causal, groups, lengths and widths between tiles."""
     where = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "attention.py")
-    env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_ORDER": order, "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     for major, words in ("9", []), ("7", ["float16", "bfloat16"]): # with tensor cores for half types, and without
-        done = subprocess.run([sys.executable, "-m", "rushlight", where, *words], env={**env, "RUSHLIGHT_CUDA_MAJOR": major}, capture_output=True, text=True, timeout=120)
+        done = run(["-m", "rushlight", where, *words], RUSHLIGHT_CUDA_ORDER=order, RUSHLIGHT_CUDA_GUARD="1", RUSHLIGHT_CUDA_MAJOR=major, OMP_NUM_THREADS="1")
         assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
 
 
 def convolutions(**env):
     """What tests/gpu/convolution.py says: the cases that a device gets, of all dtypes, layouts, groups, strides, dilations, transposed ones, in threads."""
-    env = {**os.environ, "RUSHLIGHT_CUDA": "emulated", "RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", **env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-m", "rushlight", ROOT / "tests/gpu/convolution.py"], env=env, capture_output=True, text=True, timeout=240)
+    done = run(["-m", "rushlight", ROOT / "tests/gpu/convolution.py"], 240, **{"RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", **env})
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout
 
 
 @orders
-def test_convolutions_emulated(order):
-    assert "cuDNN None on emulated" in convolutions(RUSHLIGHT_CUDA_ORDER=order)
+def test_convolutions(order):
+    said = convolutions(RUSHLIGHT_CUDA_ORDER=order)
+    assert order == "real" or "cuDNN None on emulated" in said # a GPU's are by cuDNN, where it is installed
 
 
 def test_convolutions_by_a_stand_in_emulated(stand_in):
     assert "cuDNN 90000 on emulated" in convolutions(**stand_in)
-
-
-def test_convolutions_real():
-    real("")
-    print(convolutions(RUSHLIGHT_CUDA="driver"))
 
 
 def test_plans_of_convolutions_emulated(stand_in):
@@ -400,7 +405,8 @@ assert switch("deterministic") == 1 and not b.cudnn.deterministic
 """, RUSHLIGHT_CUDA="off")
 
 
-def test_training_emulated():
+@both
+def test_training(order):
     """A perceptron, a convolutional network and one with embeddings, norms and attention: the losses of the CPU."""
     passes("""
 import copy
@@ -426,7 +432,7 @@ for model, x, y in jobs:
                 losses[-1].append(loss.item())
         assert max(abs(a - b) for a, b in zip(*losses)) < 1e-5, losses
         assert losses[1][-1] < losses[1][0]
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
 NETWORKS = """
@@ -507,14 +513,15 @@ def train(name):
 """
 
 
+@both
 @pytest.mark.parametrize("part", range(4))
-def test_networks_emulated(part):
+def test_networks(part, order):
     """Twenty-one networks under two optimizers: the losses of the CPU, within 1e-5."""
-    passes(f"{NETWORKS}\nassert len(networks) == 21\nfor name in list(networks)[{part}::4]: train(name)", OMP_NUM_THREADS="1")
+    passes(f"{NETWORKS}\nassert len(networks) == 21\nfor name in list(networks)[{part}::4]: train(name)", OMP_NUM_THREADS="1", RUSHLIGHT_CUDA_ORDER=order)
 
 
 @orders
-def test_optimizers_emulated(order):
+def test_optimizers(order):
     """The steps of optimizers are one kernel for all parameters, lie they as they may: to the bit the CPU's for half types."""
     passes("""
 O = torch.optim
@@ -542,7 +549,7 @@ torch.testing.assert_close(p.detach().cpu(), torch.full((3,), 0.9)); assert scal
 
 
 @orders
-def test_layouts_emulated(order):
+def test_layouts(order):
     """Rows, copies and reductions over random shapes, strides, repeated dimensions and dtypes: vectors, teams of threads and pieces are chosen by those."""
     passes("""
 import random
@@ -580,7 +587,7 @@ assert done > 180, done
 
 
 @orders
-def test_batch_norm_and_labels_emulated(order):
+def test_batch_norm_and_labels(order):
     """Batch norm of all layouts, and losses of labels, with their gradients and the statistics that follow."""
     passes("""
 import itertools
@@ -712,10 +719,11 @@ for p in [-1.0, 2], [float("inf"), 1], [0.0, 0]:
 
 
 def test_random_numbers_real():
-    real(DRAWN)
+    passes(DRAWN, RUSHLIGHT_CUDA_ORDER="real")
 
 
-def test_permutations_emulated():
+@both
+def test_permutations(order):
     """Sorted by random keys of the bits that a birthday asks for; equal keys are permuted again. Here in plain loops."""
     passes("""
 import math
@@ -745,10 +753,11 @@ assert seen > 5
 for n in 1000, 31000:
     x = torch.randperm(n, device="cuda", dtype=torch.int32); assert x.sort()[0].tolist() == list(range(n)) and x.dtype == torch.int32
 assert torch.randperm(0, device="cuda").shape == (0,)
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
-def test_amp_emulated():
+@both
+def test_amp(order):
     passes("""
 m = torch.nn.Linear(8, 4).cuda(); opt = torch.optim.SGD(m.parameters(), lr=0.1); scaler = torch.amp.GradScaler("cuda")
 x, y = torch.randn(5, 8).cuda(), torch.randn(5, 4).cuda()
@@ -759,7 +768,7 @@ for step in range(5):
         loss = F.mse_loss(out.float(), y)
     opt.zero_grad(); scaler.scale(loss).backward(); scaler.step(opt); scaler.update(); losses.append(loss.item())
 assert losses[-1] < losses[0] and 1024 <= scaler.get_scale() <= 65536
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
 def test_the_host_cannot_touch_its_memory_emulated():
@@ -782,7 +791,8 @@ else: assert False
 """, CUDA_LAUNCH_BLOCKING="1")
 
 
-def test_what_the_host_computes_emulated():
+@both
+def test_what_the_host_computes(order):
     passes("""
 assert "linalg_eig" in torch._C._cuda_host().split() and "sort" not in torch._C._cuda_host() and "mm" in torch._C._cuda_library().split()
 same(lambda t: F.one_hot(t), torch.tensor([0, 3, 1]))
@@ -799,7 +809,7 @@ same(lambda t: (torch.hann_window(9, device=t.device), torch.kaiser_window(9, pe
 same(lambda t: (torch.fake_quantize_per_tensor_affine(t, 0.1, 0, -128, 127), torch.quantize_per_tensor(t, 0.1, 3, torch.qint8).int_repr()), x)
 same(lambda t: torch.nested.nested_tensor([t, t[:2]], layout=torch.jagged).to_padded_tensor(0.0), x)
 same(lambda t: torch.complex(t, -t).logcumsumexp(1), x)
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
 TRANSFORMS = """
@@ -825,7 +835,7 @@ def test_transforms_by_a_stand_in_emulated(stand_in):
 
 
 def test_transforms_real():
-    real(TRANSFORMS + "same(fft.fft, torch.randn(3, 2 ** 17, dtype=torch.complex64), atol=1e-2); same(fft.fft, torch.randn(2 * 10007, dtype=torch.complex64), atol=1e-2)")
+    passes(TRANSFORMS + "same(fft.fft, torch.randn(3, 2 ** 17, dtype=torch.complex64), atol=1e-2); same(fft.fft, torch.randn(2 * 10007, dtype=torch.complex64), atol=1e-2)", RUSHLIGHT_CUDA_ORDER="real")
 
 
 LINEAR = """
@@ -889,15 +899,16 @@ for batch in (), (4,):
 
 
 def test_linear_algebra_real():
-    real(LINEAR + """
+    passes(LINEAR + """
 for n in 512, 700:
     x = torch.randn(n, n, dtype=torch.float64); a = x @ x.T + n * torch.eye(n, dtype=torch.float64)
     near(lambda x, a: (L.cholesky(a), *L.lu_factor(x), L.solve(x, a), L.inv(a), *L.qr(x), L.eigvalsh(a), L.svdvals(x), L.solve_triangular(a, x, upper=True)), x, a)
     near(lambda x: L.solve(x, x[0]), torch.stack([x, x + 1]))
-""")
+""", RUSHLIGHT_CUDA_ORDER="real")
 
 
-def test_what_the_host_draws_emulated():
+@both
+def test_what_the_host_draws(order):
     """It follows the device's seed, and the host's own generator stays where it is."""
     passes("""
 def draw():
@@ -911,10 +922,11 @@ for x, y, z in zip(a, b, c): assert x.is_cuda and torch.equal(x, z) and not torc
 assert 2 < a[0].mean() < 4 and 1.7 < a[1].mean() < 3.7 and 2 < a[3].mean() < 4 and (a[4].sum(1) - 1).abs().max() < 1e-5
 g = torch.Generator("cuda").manual_seed(3); x = torch.randperm(50, device="cuda", generator=g)
 assert torch.equal(torch.randperm(50, device="cuda", generator=g.manual_seed(3)), x)
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
-def test_sparse_emulated():
+@both
+def test_sparse(order):
     """Sparse tensors on a device: layouts, products, sums, gradients and optimizers as on the CPU."""
     passes("""
 x = torch.randn(5, 7); x[x < 0.3] = 0
@@ -939,7 +951,7 @@ def trained(make):
         return w.detach()
     return run
 for make in (lambda p: torch.optim.SparseAdam(p, lr=0.1), lambda p: torch.optim.SGD(p, lr=0.1), lambda p: torch.optim.Adagrad(p, lr=0.1)): same(trained(make), x)
-""")
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
 def test_faults_are_found_emulated():
