@@ -114,6 +114,13 @@ static PyObject *host(PyObject *module, PyObject *unused)
     return cuda ? PyUnicode_FromString(cuda->host()) : NULL;
 }
 
+static PyObject *needed(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    if (!need(-1, &d)) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* By name, since programs turn switches before there is a device. */
 static PyObject *switched(PyObject *module, PyObject *args)
 {
@@ -146,6 +153,7 @@ static PyMethodDef functions[] = {
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},
     {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
+    {"_cuda_need", needed, METH_NOARGS, "_cuda_need(): an error that says why, where there is no CUDA device."},
     {"_cuda_switch", switched, METH_VARARGS, "_cuda_switch(name[, value]): what a switch of the CUDA part was before, a number; with a value it is turned."},
     {"_cuda_cudnn_version", cudnn_version, METH_NOARGS, "cuDNN's version as one number; 0 where it is not used: no device, an emulated one, or no such library."},
     {NULL}};

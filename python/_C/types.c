@@ -141,13 +141,22 @@ int py_to_device(PyObject *x, rush_device *out)
     return 0;
 }
 
+/* PyTorch's words where there is no driver, with the reason for who asked for it; the driver's where that has no device, or fails. */
+static void no_cuda(void)
+{
+    const char *why = NULL, *asked = getenv("RUSHLIGHT_CUDA");
+    rush_cuda(&why);
+    if (why && !strcmp(why, "the driver finds no device")) PyErr_SetString(PyExc_RuntimeError, "No CUDA GPUs are available");
+    else if (why && !strncmp(why, "the driver ", 11)) PyErr_Format(PyExc_RuntimeError, "CUDA: %s", why);
+    else PyErr_Format(PyExc_AssertionError, "Torch not compiled with CUDA enabled%s%s", why && asked ? ": " : "", why && asked ? why : "");
+}
+
 int py_device_ready(rush_device d)
 {
-    const char *why = NULL, *asked = getenv("RUSHLIGHT_CUDA"); /* who asked for it is told the reason; others hear PyTorch's words */
     int count = rush_device_count(d.type);
     if (d.type == RUSH_CPU || d.type == RUSH_META || (count && d.index < count)) return 0;
     if (count) PyErr_Format(PyExc_RuntimeError, "device %s is not there: the number of devices is %d", rush_device_text(d), count);
-    else if (d.type == RUSH_CUDA) rush_cuda(&why), PyErr_Format(PyExc_AssertionError, "Torch not compiled with CUDA enabled%s%s", why && asked ? ": " : "", why && asked ? why : "");
+    else if (d.type == RUSH_CUDA) no_cuda();
     else PyErr_Format(PyExc_NotImplementedError, "this build has no device of type %s", rush_device_name(d.type));
     return -1;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cuda/driver.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,12 @@ const rush_cuda_driver *rush_cuda_driver_open(const char **why, int *emulated)
     const rush_cuda_driver *driver = *emulated ? &rush_cuda_emulator : open_libcuda(why);
     CUresult failed = driver ? driver->init(0) : 0;
     if (failed) {
-        *why = failed == CUDA_ERROR_NO_DEVICE ? "the driver finds no device" : "the driver does not start";
+        static char said[256];
+        const char *text = NULL;
+        if (driver->error_text(failed, &text) || !text) text = "unknown error";
+        snprintf(said, sizeof said, "the driver does not start: %s (code %d)%s", text, failed,
+                 failed == CUDA_ERROR_NOT_INITIALIZED ? "; was it started in a process that this one was forked from? Such processes need the 'spawn' start method" : "");
+        *why = failed == CUDA_ERROR_NO_DEVICE ? "the driver finds no device" : said;
         return NULL;
     }
     return driver;

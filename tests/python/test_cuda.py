@@ -2,6 +2,7 @@
 Each test is a process of its own."""
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,22 @@ for f in torch.cuda.init, torch.ones(1).cuda, lambda: torch.ones(1, device="cuda
     else: assert False
 """, RUSHLIGHT_CUDA="off")
     assert not hasattr(_C, "no_such_name")
+
+
+@pytest.mark.parametrize("code, words", [(3, "the 'spawn' start method"), (100, "No CUDA GPUs are available"), (999, "(code 999)")])
+def test_a_driver_that_does_not_start(tmp_path, code, words):
+    """As in a process forked from one that used it, or where there is no device: what the driver answers is told."""
+    symbols = set(re.findall(r"F\(\w+, (cu\w+)", (ROOT / "src/cuda/driver.h").read_text())) - {"cuInit"} if shutil.which("cc") else pytest.skip("no C compiler")
+    source = tmp_path / "driver.c"
+    source.write_text("int cuInit(unsigned flags) { return %d; }\n" % code + "".join("int %s(void) { return 999; }\n" % name for name in symbols))
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", tmp_path / "libcuda.so.1"], check=True)
+    passes(f"""
+assert not torch.cuda.is_available()
+for f in torch.cuda.init, torch.ones(1).cuda:
+    try: f()
+    except RuntimeError as e: assert {words!r} in str(e), e
+    else: assert False
+""", RUSHLIGHT_CUDA="", LD_LIBRARY_PATH=str(tmp_path))
 
 
 def test_first_steps_emulated():

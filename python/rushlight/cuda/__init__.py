@@ -79,8 +79,7 @@ def _lazy_init():
     if _initialized:
         return
     if not _is_compiled():
-        why = ": %s" % _C._cuda_why() if "RUSHLIGHT_CUDA" in os.environ else ""
-        raise AssertionError("Torch not compiled with CUDA enabled" + why)
+        _C._cuda_need()  # says why
     with _initialization_lock:
         if not _initialized:
             _pid, _initialized = os.getpid(), True
