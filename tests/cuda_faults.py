@@ -32,6 +32,8 @@ for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": la
     same(name, f, x)
 same("product", lambda t: t[:, :70] @ t[:, :70].t(), x)
 same("sorted", lambda t: t.sort(stable=True), x)
+same("sorted pieces", lambda t: t.sort(stable=True), big)
+same("selected", lambda t: (t.topk(7), t.kthvalue(99))[0], big)
 same("sorted columns", lambda t: t[:, :37].sort(0), x)
 same("transform", lambda t: torch.fft.fft(t[:, :60]).abs(), x)
 same("convolution", lambda t: F.conv2d(t, t[:, :, :3, :3].contiguous(), padding=1), images)
@@ -79,7 +81,8 @@ FAULTS = [
     ("barrier after a tile is filled", "sort.cu", BARRIER, "", 0),
     ("barrier between the steps of a tile's network", "sort.cu", BARRIER, "", 1),
     ("product leaves the last column out", "product.cu", "column + x + c >= p.n) continue", "column + x + c >= p.n - 1) continue", 0),
-    ("an element is merged behind its equals' run", "sort.cu", "high = other + p.run < p.n ? other + p.run : p.n", "high = other + p.run < p.n ? other + p.run - 1 : p.n", 0),
+    ("a piece's elements go before those of the piece before it", "sort.cu", "q < piece; q++) next +=", "q < piece - 1; q++) next +=", 0),
+    ("barrier after a row's elements are put by their digits", "sort.cu", BARRIER, "", 7),
     ("barrier before attention's tiles are filled again", "attention.cu", BARRIER, "", 0),
     ("barrier after attention's tiles are filled", "attention.cu", BARRIER, "", 2),
     ("barrier between a warp's weights and their use", "attention.cu", "__syncwarp();", "", 1),

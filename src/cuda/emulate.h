@@ -77,14 +77,13 @@ inline unsigned __ballot_sync(unsigned, bool mine)
 template <class T> unsigned __match_any_sync(unsigned, T v)
 {
     unsigned all = 0, me = emulated::thread_index.x;
-    emulated::lanes[me][0] = v;
+    emulated::lanes[me][0] = (uint64_t)v;
     emulated::meet_warp();
-    for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] == v) << k;
+    for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] == (uint64_t)v) << k;
     emulated::meet_warp();
     return all;
 }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
-inline int __ffs(int v) { return __builtin_ffs(v); }
 template <class T> T atomicOr(T *p, T v)
 {
     T old = *p;

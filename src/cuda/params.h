@@ -87,15 +87,20 @@ typedef struct cuda_product {
     double alpha[2], beta[2];
 } cuda_product;
 
-/* Rows of n elements each, contiguous, as keys with the places that they had; a tile is sorted by a block. */
-enum { CUDA_TILE = 2 * CUDA_THREADS };
+/* Rows of n elements each, contiguous, in the order of their keys. */
+enum { CUDA_TILE = 2 * CUDA_THREADS, SORT_ROWS = 16, SORT_TILE = SORT_ROWS * CUDA_THREADS, SORT_GROUP = 16 }; /* pieces of a group */
+enum { SORT_RANK, SORT_MEDIAN, SORT_NANMEDIAN };
 typedef struct cuda_sort {
-    const char *x;
-    uint64_t flip; /* all bits, if the order goes down */
-    uint64_t *key, *key_to;
-    int64_t *at, *at_to;
-    int64_t rows, n, run;  /* run: elements that are in order, of the parts that are merged */
-    int dtype, item, span; /* item: bytes of an element; span: of a tile what a row takes, a power of two */
+    const void *x;
+    const int64_t *from; /* the places that x's elements had, or NULL: where they stand in their rows */
+    void *value;         /* what is made: elements in order, and their places */
+    int64_t *at;
+    void *swap[2]; /* between the passes, one for each digit of 8 bits: elements and places */
+    uint32_t *place[2], *counts, *groups; /* elements with each digit: of pieces; of groups of pieces, for each pass */
+    uint64_t *differ;                     /* bits in which keys of a row differ, or NULL: all are taken to do so */
+    uint64_t sign, infinity, flip;        /* the bit of the sign, if there is one; infinity, if there is one; all bits, if the order goes down */
+    int64_t rows, n, pieces, piece, ngroups, k; /* k: how many of the first ones are wanted */
+    int span, pass, passes, middle, one;        /* span: of a tile what a row takes, a power of two; one: of the first ones only the last */
 } cuda_sort;
 
 /* Attention over (batch, heads, rows, width); `group` heads of queries share one of keys. Steps in bytes: of the batch, of heads, of rows. */

@@ -225,6 +225,37 @@ same(lambda t, j: t.index_select(0, j[:0]), torch.randn(6, 8), j)
 
 
 @orders
+def test_sorted_rows(order):
+    """Tiles, rows of a block, pieces; every size of keys; stable; both zeros equal, NaN above all; what is selected without sorting all."""
+    passes("""
+torch.manual_seed(0)
+def equal(got, want):
+    for g, w in zip(got, want): torch.testing.assert_close(g.cpu(), w, rtol=0, atol=0, equal_nan=True)
+for d in torch.bool, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.int32, torch.float32, torch.int64, torch.float64:
+    for shape in (33, 20), (2, 513), (1, 4097), *([(1,), (1, 4096), (2, 12300)] if d.itemsize % 4 == 0 else []):
+        x, n = torch.randn(shape) * 40, shape[-1]
+        x = x > 0 if d == torch.bool else x.abs().to(d) if d == torch.uint8 else x.to(d)
+        if d.is_floating_point:
+            for i, v in (0, float("nan")), (1, 0.0), (2, -0.0), (3, float("inf")), (4, -float("inf")): x.flatten()[i::17] = v
+        for down in False, True:
+            v, i = x.sort(dim=-1, descending=down, stable=True)
+            got = x.cuda().sort(dim=-1, descending=down, stable=True)
+            equal(got, (v, i)); assert not d.is_floating_point or torch.equal(got[0].cpu().signbit(), v.signbit())
+            if d == torch.bool: continue
+            for k in {1, min(70, n), (n + 1) // 2}:
+                equal(x.cuda().topk(k, largest=down), (v[..., :k], i[..., :k]))
+                if not down: equal(x.cuda().kthvalue(k), (v[..., k - 1], i[..., k - 1]))
+        if d != torch.bool: same(lambda t: (t.median(-1)[0], t.nanmedian(-1)[0], t.mode(-1)[0], t.median(), t.flatten()[3:].median()), x)
+x = torch.randint(-5, 5, (2, 74000))
+same(lambda t: (*t.sort(dim=1, stable=True), *(t << 40).sort(dim=1, stable=True), *t[:, :5000].t().sort(dim=0, stable=True), t.flatten().to(torch.int8).sort()[0]), x)
+same(lambda t: (*t.topk(7), *t.topk(7, largest=False), *t.kthvalue(1234), t.median()), torch.randperm(100000).float())
+same(lambda t: (*t.sort(), *t.topk(1), *t.kthvalue(1), t.topk(0)[0] if t.dim() else t), torch.tensor(3.0))
+assert sorted(torch.arange(3000.).cuda().topk(3, sorted=False)[1].tolist()) == [2997, 2998, 2999]
+x = torch.randn(5000); y = x.cuda(); torch.sort(y, out=(y, torch.empty(0, dtype=torch.int64, device="cuda"))); assert torch.equal(y.cpu(), x.sort()[0])
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
+@orders
 def test_products_and_layers(order):
     """Products of all dtypes and strides, sorted rows, convolutions, transforms, recurrent layers and attention, with their gradients."""
     passes("""
