@@ -12,9 +12,9 @@
 
 /* From this size on a call per matrix fills the device; below, one call for the batch. PyTorch's choice, too. */
 enum { LARGE = 512 };
-/* What takes a call per matrix, and steps that wait for each other, is quicker on the host for small ones: a reflection or rotation is a
- * launch of microseconds on the device. */
-enum { SMALL_QR = 64, SMALL_EIGH = 64, SMALL_SVD = 128, JACOBI_BATCHED = 32, BATCH_THAT_PAYS = 16 };
+/* What takes a call per matrix, and steps that wait for each other, is quicker on the host for small ones: a column, reflection or rotation is
+ * a launch of microseconds on the device. */
+enum { SMALL_LU = 64, SMALL_QR = 64, SMALL_EIGH = 64, SMALL_SVD = 128, JACOBI_BATCHED = 32, BATCH_THAT_PAYS = 16 };
 
 typedef struct solver {
     const rush_cusolver *lib;
@@ -157,6 +157,7 @@ static void lu_factor(const rush_op *op, const rush_value *in, rush_value *out)
     const int m = ROWS(lu), n = COLS(lu), k = RUSH_MIN(m, n);
     const int64_t batch = rush_batches(lu);
     const bool together = batch > 1 && m == n && n < LARGE;
+    if (batch > 1 && !together && RUSH_MAX(m, n) <= SMALL_LU) return cuda_host_run(op, in, out);
     if (rush_copy_into(lu, in[0].t)) return;
     int *pivots = rush_ptr(out[1].t), *info = rush_ptr(out[2].t), count;
     void *all = together ? pointers(lu, batch) : NULL;
