@@ -331,23 +331,23 @@ static void eigh(const rush_op *op, const rush_value *in, rush_value *out)
 }
 
 /* By Jacobi's rotations, as PyTorch does it: A = U diag(values) V^H; a is overwritten. U and V are square, or have as many columns as there are values. */
-static int factor_svd(rush_tensor *a, rush_tensor *u, rush_tensor *values, rush_tensor *v, rush_tensor *infos, bool together)
+static int factor_svd(rush_tensor *a, rush_tensor *u, rush_tensor *values, rush_tensor *v, rush_tensor *infos, bool vectors, bool together)
 {
-    const int m = ROWS(a), n = COLS(a), k = RUSH_MIN(m, n), econ = u && COLS(u) == k && COLS(v) == k;
+    const int m = ROWS(a), n = COLS(a), k = RUSH_MIN(m, n), econ = COLS(u) == k && COLS(v) == k;
     const int64_t batch = rush_batches(a);
     int *info = rush_ptr(infos), count;
-    void *to_u = u ? rush_ptr(u) : NULL, *to_v = v ? rush_ptr(v) : NULL;
+    void *to_u = rush_ptr(u), *to_v = rush_ptr(v);
     solver *s = enter(a);
     if (!s) return -1;
     if (together) {
-        if (!TYPED(lib, gesvdj_batched_room, s->handle, u != NULL, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, &count, s->jacobi, (int)batch)) {
+        if (!TYPED(lib, gesvdj_batched_room, s->handle, vectors, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, &count, s->jacobi, (int)batch)) {
             void *room = room_of(s, (size_t)count * BYTES(a));
-            if (!rush_failed()) TYPED(lib, gesvdj_batched, s->handle, u != NULL, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, room, count, info, s->jacobi, (int)batch);
+            if (!rush_failed()) TYPED(lib, gesvdj_batched, s->handle, vectors, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, room, count, info, s->jacobi, (int)batch);
         }
-    } else if (!TYPED(lib, gesvdj_room, s->handle, u != NULL, econ, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, &count, s->jacobi)) {
+    } else if (!TYPED(lib, gesvdj_room, s->handle, vectors, econ, m, n, rush_ptr(a), m, rush_ptr(values), to_u, m, to_v, n, &count, s->jacobi)) {
         void *room = room_of(s, (size_t)count * BYTES(a));
         for (int64_t b = 0; b < batch && !rush_failed(); b++)
-            TYPED(lib, gesvdj, s->handle, u != NULL, econ, m, n, (void *)matrix(a, b), m, (void *)batch_row(values, b, k), u ? (void *)matrix(u, b) : NULL, m, v ? (void *)matrix(v, b) : NULL, n,
+            TYPED(lib, gesvdj, s->handle, vectors, econ, m, n, (void *)matrix(a, b), m, (void *)batch_row(values, b, k), (void *)matrix(u, b), m, (void *)matrix(v, b), n,
                   room, count, info + b, s->jacobi);
     }
     leave();
@@ -366,9 +366,10 @@ static void svd(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *finite = T("all", V(T("isfinite", V(a))));
     if (!finite || rush_number_of(finite) == 0) return rush_failed() ? (void)0 : cuda_host_run(op, in, out);
     const int of_u = in[1].i || together ? m : k, of_v = in[1].i || together ? n : k;
-    rush_tensor *work = new_columns(a, m, n), *u = vectors ? new_columns(a, m, of_u) : NULL, *v = vectors ? new_columns(a, n, of_v) : NULL;
+    /* gesvdj ends with an internal error where it has no place for vectors, even if none are asked for */
+    rush_tensor *work = new_columns(a, m, n), *u = new_columns(a, m, of_u), *v = new_columns(a, n, of_v);
     rush_tensor *info = rush_tensor_new(RUSH_I32, a->device, a->ndim - 2, a->size);
-    if (rush_failed() || rush_copy_into(work, a) || factor_svd(work, u, out[1].t, v, info, together)) return;
+    if (rush_failed() || rush_copy_into(work, a) || factor_svd(work, u, out[1].t, v, info, vectors, together)) return;
     if (any_failed(info)) return rush_failed() ? (void)0 : cuda_host_run(op, in, out);
     if (vectors && !rush_copy_into(out[0].t, part(u, -1, 0, COLS(out[0].t)))) rush_copy_into(out[2].t, mH(part(v, -1, 0, ROWS(out[2].t))));
 }

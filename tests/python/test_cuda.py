@@ -34,7 +34,8 @@ def run(arguments, timeout=120, **env):
 
 
 def emulated(code, **env):
-    return run(["-c", PRELUDE + code], **env)
+    exact = "torch.backends.cudnn.allow_tf32 = False\n" if env.get("RUSHLIGHT_CUDA_ORDER") == "real" else "" # its numbers are compared
+    return run(["-c", PRELUDE + exact + code], **env)
 
 
 @functools.cache
