@@ -7,7 +7,11 @@
  */
 #include "cuda/rows.h"
 
-/* ---- the machine: F is what is kept, with start(), add() of an element, merge() of another one, finish() ---- */
+/* ---- the machine: F is what is kept, with start(), add() of an element, merge() of another one, finish(); variances begin() with an element ---- */
+
+template <class F> FN void begin_at(F &f, const cuda_fold &p, const char *x) {}
+template <class V> struct variance;
+template <class V> FN void begin_at(variance<V> &f, const cuda_fold &p, const char *x) { f.begin(p, x); }
 
 FN void output_at(const cuda_fold &p, int64_t u, const char *&x, int64_t &out)
 {
@@ -92,6 +96,7 @@ template <class F> FN void fold(const cuda_fold &p)
         f.start();
         if (u < p.outputs) {
             output_at(p, u, x, out);
+            if (p.length) begin_at(f, p, x);
             join_elements(f, p, x, begin + member, end, team);
         }
         join_team(f, member, team, apart);
@@ -238,50 +243,34 @@ BEST(double, f64)
 
 /* ---- variance and mean; the logarithm of the sum of exponentials ---- */
 
-/* Sums of what elements are off the first one, so that a thread need not divide; merged by Chan's formula. */
+/* Sums of what elements are off the first one of all: that is at most the root of their number times the deviation off the mean, so doubles
+ * have digits to spare, and nobody divides before the end. */
 template <class V> struct variance {
     typedef V T;
     typedef V R;
     typedef V S;
     double origin, sum, squares, count;
     FN void start() { origin = sum = squares = count = 0; }
+    FN void begin(const cuda_fold &p, const char *x) { origin = near_by<V>(x, p.dtype); }
     FN void add(T x, int64_t at, const cuda_fold &p)
     {
-        if (count == 0) origin = x;
         const double off = x - origin;
         count += 1;
         sum += off;
         squares += off * off;
     }
-    FN void centre() /* origin becomes the mean */
+    FN void merge(const variance &o)
     {
-        const double off = sum / count;
-        squares -= off * sum;
-        origin += off;
-        sum = 0;
-    }
-    FN void merge(const variance &other)
-    {
-        variance o = other;
-        if (o.count == 0) return;
-        o.centre();
-        if (count == 0) {
-            *this = o;
-            return;
-        }
-        centre();
-        const double all = count + o.count, off = o.origin - origin, share = o.count / all;
-        origin += off * share;
-        squares += o.squares + off * off * (count * share);
-        count = all;
+        if (count == 0) origin = o.origin;
+        sum += o.sum;
+        squares += o.squares;
+        count += o.count;
     }
     FN void finish(const cuda_fold &p, R &y, S &m) const
     {
-        variance f = *this;
-        if (count > 0) f.centre();
-        const double by = count - p.correction, v = (f.squares > 0 || f.squares != f.squares ? f.squares : 0) / (by > 0 ? by : 0);
+        const double off = sum / count, all = squares - off * sum, by = count - p.correction, v = (all > 0 || all != all ? all : 0) / (by > 0 ? by : 0);
         y = (R)(p.root ? sqrt(v) : v);
-        m = (S)(count == 0 ? (double)NAN : f.origin);
+        m = (S)(count == 0 ? (double)NAN : origin + off);
     }
 };
 KERNELS(var_f32, variance<float>)
