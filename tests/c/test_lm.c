@@ -68,7 +68,7 @@ static void products_of_every_block(void **state)
 
 static void products_of_the_same_rows(void **state)
 {
-    enum { K = 256, MOST = 9, N = 300 };
+    enum { K = 256, MOST = 9, N = 3000 }; /* several pieces a thread */
     const rush_block_type *t[] = {rush_block_type_of(RUSH_BLOCK_Q4_K), rush_block_type_of(RUSH_BLOCK_Q6_K), rush_block_type_of(RUSH_BLOCK_Q5_K)};
     const int64_t n[] = {N, 5, 129};
     float a[MOST * K], alone[3][MOST * N], together[3][MOST * N];

@@ -165,7 +165,7 @@ static void rows_plain(const rush_block_product *p, int64_t begin, int64_t end, 
 enum { PIECE = 1 << 16, FEW = 6, MOST_SHARES = 64 }; /* bytes of a piece of few rows; rows that are no longer few */
 
 /* The columns of several products in pieces. Each thread has a share that lies together, so that it reads memory in order, and helps the others when it is done:
- * processors are seldom equally fast. */
+ * processors are seldom equally fast. Of a few rows it takes a third of what is left at a time, in the end single pieces. */
 typedef struct sharing {
     void (*columns)(const rush_block_product *, int64_t begin, int64_t end, char *room);
     void (*ready)(const rush_rounded *, int64_t m, char *room); /* done by each thread before, or NULL */
@@ -197,8 +197,14 @@ static void take_pieces(void *arg, int64_t begin, int64_t end)
         char *room = s->room + (size_t)thread * s->room_bytes;
         if (s->ready) s->ready(s->p->a, s->p->m, room);
         for (int64_t i = 0; i < s->threads; i++) {
-            int64_t of = (thread + i) % s->threads, x;
-            while ((x = share_begin(s, of) + atomic_fetch_add_explicit(&s->share[of].next, 1, memory_order_relaxed)) < share_begin(s, of + 1)) take_piece(s, x, room);
+            int64_t of = (thread + i) % s->threads, first = share_begin(s, of), n = share_begin(s, of + 1) - first;
+            long long at = atomic_load_explicit(&s->share[of].next, memory_order_relaxed);
+            while (at < n) {
+                int64_t many = s->p->m < FEW ? (n - at + 2) / 3 : 1; /* to take one waits for all of memory that was asked for */
+                if (!atomic_compare_exchange_weak_explicit(&s->share[of].next, &at, at + many, memory_order_relaxed, memory_order_relaxed)) continue;
+                for (int64_t x = first + at; many; x++, many--) take_piece(s, x, room);
+                at = atomic_load_explicit(&s->share[of].next, memory_order_relaxed);
+            }
         }
     }
 }
