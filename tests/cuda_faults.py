@@ -25,7 +25,8 @@ def same(name, f, *args, rtol=1e-4, atol=1e-5):
         torch.testing.assert_close(g.cpu(), w, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: name + ": " + m)
 torch.manual_seed(0)
 x, big, images = torch.randn(37, 600), torch.randn(3, 70000), torch.randn(2, 3, 9, 10)
-for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": lambda t: t.sum(1), "max": lambda t: t.max(1), "var": lambda t: t.var(0), "softmax": lambda t: t.softmax(1),
+for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": lambda t: t.sum(1), "max": lambda t: t.max(1), "var": lambda t: t.var(0), "softmax": lambda t: t.softmax(1), "softmax of columns": lambda t: (t.softmax(0), torch._softmax_backward_data(t, t, 0, t.dtype)),
+                "batch norm": lambda t: F.batch_norm(t[:, :590].reshape(37, 10, 59), None, None, training=True), "labels": lambda t: F.nll_loss(t.repeat(8, 1), (t[:, 0].abs() * 100).long().repeat(8)),
                 "layer_norm": lambda t: F.layer_norm(t, (600,)), "cumsum": lambda t: t[:, 1:].cumsum(1), "cummax": lambda t: t.cummax(1), "nonzero": lambda t: (t > 1).nonzero(),
                 "masked": lambda t: t[t > 0], "take": lambda t: t[[3, 1], :5], "gather": lambda t: t.gather(1, (t.abs() * 100).long()), "index_select": lambda t: t.index_select(1, torch.tensor([2, 0], device=t.device)), "sort": lambda t: t.sort(1), "dropout": lambda t: F.dropout(t, 0.0),
                 "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float()}.items():
@@ -71,9 +72,13 @@ BARRIER = "__syncthreads();"
 FAULTS = [
     ("barrier after fold's threads have put their accumulators down", "fold.cu", BARRIER, "", 0),
     ("barrier between the steps of fold's tree", "fold.cu", BARRIER, "", 1),
-    ("barrier after a row's threads have put their sums down", "norm.cu", BARRIER, "", 0),
-    ("barrier between the steps of a row's tree", "norm.cu", BARRIER, "", 1),
-    ("barrier before a row's memory is used again", "norm.cu", BARRIER, "", 2),
+    ("barrier after the threads of columns have put their sums down", "norm.cu", BARRIER, "", 0),
+    ("barrier between the steps of columns' tree", "norm.cu", BARRIER, "", 1),
+    ("barrier before columns' memory is used again", "norm.cu", BARRIER, "", 2),
+    ("barrier after the warps of a row have put their sums down", "norm.cu", BARRIER, "", 3),
+    ("barrier before a row's memory is used again", "norm.cu", BARRIER, "", 4),
+    ("barrier after the sums of a channel are put down", "batch.cu", BARRIER, "", 0),
+    ("barrier after the losses of labels are put down", "label.cu", BARRIER, "", 0),
     ("barrier after a scan's warps have put their sums down", "scan.cu", BARRIER, "", 0),
     ("barrier that only some threads reach", "norm.cu", BARRIER, "if (threadIdx.x & 1) __syncthreads();", 1),
     ("barrier after a product's slices are read", "product.cu", BARRIER, "", 0),
@@ -102,7 +107,7 @@ FAULTS = [
     ("scan writes one element too many", "scan.cu", "have[j] = i + V <= limit ?", "have[j] = i + V <= limit + 1 ?", 0),
     ("conversion writes one element too many", "misc.cu", "i < w.n; i += ALL", "i <= w.n; i += ALL", 0),
     ("fold leaves the last element out", "fold.cu", "i < end; i += step", "i < end - 1; i += step", 0),
-    ("softmax reads one element too many", "norm.cu", "i < p.n; i += blockDim.x) sum += exp", "i <= p.n; i += blockDim.x) sum += exp", 0),
+    ("softmax reads one element too many", "norm.cu", "i < p.n; i += at.team) if (mine)", "i <= p.n; i += at.team) if (mine)", 0),
     ("window begins one element early", "window.cu", "p.begin[d][k], end", "p.begin[d][k] - (k > 0), end", 0),
     ("padding shows the neighbour", "window.cu", "p.begin[2][s.at[2]];", "p.begin[2][s.at[2]] + 1;", 0),
     ("waiting for an event does nothing", "device.c", "cuda_check(cuda_driver->stream_wait(s, e, 0), \"cuStreamWaitEvent\")", "0", 0),
