@@ -29,7 +29,7 @@ for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": la
                 "batch norm": lambda t: F.batch_norm(t[:, :590].reshape(37, 10, 59), None, None, training=True), "labels": lambda t: F.nll_loss(t.repeat(8, 1), (t[:, 0].abs() * 100).long().repeat(8)),
                 "layer_norm": lambda t: F.layer_norm(t, (600,)), "cumsum": lambda t: t[:, 1:].cumsum(1), "cummax": lambda t: t.cummax(1), "nonzero": lambda t: (t > 1).nonzero(),
                 "masked": lambda t: t[t > 0], "take": lambda t: t[[3, 1], :5], "gather": lambda t: t.gather(1, (t.abs() * 100).long()), "index_select": lambda t: t.index_select(1, torch.tensor([2, 0], device=t.device)), "sort": lambda t: t.sort(1), "dropout": lambda t: F.dropout(t, 0.0),
-                "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float()}.items():
+                "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float(), "double": lambda t: (t * 9).double().int()}.items():
     same(name, f, x)
 same("product", lambda t: t[:, :70] @ t[:, :70].t(), x)
 same("sorted", lambda t: t.sort(stable=True), x)

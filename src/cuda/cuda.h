@@ -10,7 +10,7 @@
 #include "tensor/cuda.h"
 #include <rushlight/backend.h>
 
-enum { CUDA_DEVICES = 16 };
+enum { CUDA_DEVICES = 16, CUDA_POOL = 32, CUDA_STREAMS = 1 + 2 * CUDA_POOL };
 
 typedef struct cuda_module {
     const char *file; /* of src/cuda, without its end */
@@ -22,8 +22,9 @@ typedef struct cuda_device {
     CUdevice number;
     CUcontext context;
     cuda_module *modules; /* those of which a kernel was asked for */
-    CUstream *streams;    /* [0] NULL: the device's own */
-    int nstreams, processors, major;
+    CUstream streams[CUDA_STREAMS]; /* [0] NULL: the device's own; then a pool of normal ones and one of those with priority, made when they are asked for */
+    unsigned asked[2];    /* how often streams of each pool were */
+    int processors, major;
     int shared;           /* bytes of memory that a block can have at most */
     cuda_fault *fault;    /* page-locked: what a kernel found */
 } cuda_device;

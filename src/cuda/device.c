@@ -47,7 +47,7 @@ CUstream cuda_stream(rush_device d)
 {
     int stream = rush_device_stream(d);
     const cuda_device *device = &cuda_devices[d.index];
-    return stream < device->nstreams ? device->streams[stream] : NULL;
+    return stream < CUDA_STREAMS ? device->streams[stream] : NULL;
 }
 
 /* ---- kernels by name ---- */
@@ -203,27 +203,24 @@ static int cuda_synchronize(rush_device d)
     return !cuda_enter(d) || cuda_check(cuda_driver->context_synchronize(), "cuCtxSynchronize") ? -1 : cuda_fault_check(d);
 }
 
+/* One of a pool, in turn, as PyTorch gives them out: a program that makes them in a loop does not make ever more. Threads read the
+ * numbers that they were given while others are made. */
 static int stream_new(rush_device d, int priority)
 {
     cuda_device *device = cuda_enter(d);
-    CUstream s = NULL;
-    if (!device || cuda_check(cuda_driver->stream_create(&s, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreate")) return -1;
+    if (!device) return -1;
     pthread_mutex_lock(&lock);
-    CUstream *more = rush_realloc(device->streams, sizeof *more * (size_t)(device->nstreams + 1));
-    int number = -1;
-    if (more) {
-        device->streams = more;
-        number = device->nstreams++;
-        more[number] = s;
-    }
+    const int pool = priority < 0, number = 1 + pool * CUDA_POOL + (int)(device->asked[pool]++ % CUDA_POOL);
+    CUstream *s = &device->streams[number];
+    int failed = !*s && cuda_check(cuda_driver->stream_create(s, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreate");
     pthread_mutex_unlock(&lock);
-    return number;
+    return failed ? -1 : number;
 }
 
 static int stream_of(rush_device d, int stream, CUstream *s)
 {
     cuda_device *device = cuda_enter(d);
-    RUSH_CHECK(device && stream >= 0 && stream < device->nstreams, RUSH_RUNTIME_ERROR, "%s has no stream %d", rush_device_text(d), stream);
+    RUSH_CHECK(device && stream >= 0 && stream < CUDA_STREAMS && (!stream || device->streams[stream]), RUSH_RUNTIME_ERROR, "%s has no stream %d", rush_device_text(d), stream);
     *s = device->streams[stream];
     return 0;
 }
@@ -354,8 +351,6 @@ const rush_cuda_interface *rush_cuda_open(const char **why)
     *why = "a device does not answer";
     for (int i = 0; i < n; i++) {
         cuda_device *d = &cuda_devices[i];
-        if (!(d->streams = rush_calloc(1, sizeof *d->streams))) return NULL;
-        d->nstreams = 1;
         if (cuda_driver->device_get(&d->number, i) || cuda_driver->device_attribute(&d->processors, CU_ATTRIBUTE_MULTIPROCESSORS, d->number) ||
             cuda_driver->device_attribute(&d->major, CU_ATTRIBUTE_MAJOR, d->number) || cuda_driver->device_attribute(&d->shared, CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST, d->number)) return NULL;
     }

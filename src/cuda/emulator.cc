@@ -228,7 +228,7 @@ static bool run_grid(const registration *r, const void *params, unsigned blocks,
 
 #define ARENA ((size_t)1 << 35) /* addresses of a device; pages come as they are written */
 #define CLASSES 36
-enum { MOST_DEVICES = 8, STREAMS = 64 };
+enum { MOST_DEVICES = 8, STREAMS = 96 };
 
 static char *arenas; /* of all devices, one after the other */
 static int devices = 2, open_now;

@@ -685,6 +685,29 @@ torch.cuda.synchronize(); assert torch.cuda.current_stream().query()
 """)
 
 
+@both
+def test_streams_are_given_out_in_turn(order):
+    """To threads that go on with theirs, too; a program that makes them in a loop has 32 at most."""
+    passes("""
+import threading
+failed = []
+def work(k):
+    try:
+        for i in range(60):
+            with torch.cuda.stream(torch.cuda.Stream()):
+                x = torch.full((5,), float(k), device="cuda")
+                for _ in range(3): x = x + 1
+                assert x.sum().item() == 5 * (k + 3)
+    except BaseException as e: failed.append(e)
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert not failed, failed
+first, more = torch.cuda.Stream(), [torch.cuda.Stream() for _ in range(32)]
+assert more[-1] == first and len({s.stream_id for s in more}) == 32 and torch.cuda.Stream(priority=-1) not in more
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
 def test_memory_emulated():
     """Counts, reuse, the limit, and what is said when there is no more."""
     passes("""
