@@ -57,7 +57,7 @@ template <class T> FN void batch_finish(const cuda_batch &p)
         }
         if (p.training) {
             mean = a / count;
-            const double square = b / count - mean * mean, variance = square > 0 ? square : square == square ? 0 : square;
+            const double square = b / count - mean * mean, variance = square < 0 ? 0 : square; /* NaN stays */
             rstd = 1 / sqrt(variance + p.eps);
             if (p.running_mean) ((T *)p.running_mean)[c] = (T)((1 - p.momentum) * ((T *)p.running_mean)[c] + p.momentum * mean);
             if (p.running_var) ((T *)p.running_var)[c] = (T)((1 - p.momentum) * ((T *)p.running_var)[c] + p.momentum * variance * (count / (count - 1)));

@@ -98,7 +98,7 @@ static int launch_scan(rush_device d, const char *kernel, cuda_scan *p, rush_dty
     const int64_t most = (p->length + unit - 1) / unit, pieces = RUSH_MAX(1, RUSH_MIN(wanted, most));
     p->piece = (most + pieces - 1) / pieces * unit;
     p->pieces = (p->length + p->piece - 1) / p->piece;
-    const int64_t blocks = (p->lines * p->pieces * p->lanes + CUDA_THREADS - 1) / CUDA_THREADS;
+    const int64_t blocks = cuda_blocks_of(p->lines * p->pieces, p->lanes);
     if (p->pieces > 1) {
         rush_tensor *totals = rush_tensor_new(RUSH_C128, d, 1, (const int64_t[]){p->lines * p->pieces}); /* accumulators have 16 bytes at most */
         if (!totals) return -1;

@@ -44,6 +44,15 @@ int cuda_launch(rush_device, const char *kernel, const void *params, int64_t wor
 int cuda_launch_blocks(rush_device, const char *kernel, const void *params, int64_t blocks);
 /* A block for each piece of work, of so many threads, with so many bytes that the kernel has as shared_memory. */
 int cuda_launch_shared(rush_device, const char *kernel, const void *params, int64_t blocks, int threads, int shared);
+/* Blocks that hold so many teams of threads; and pieces that long work is cut into while there are blocks too few for a large device, a
+ * number of elements for each thread at the least. Both depend on the shape alone, and so do results. */
+static inline int64_t cuda_blocks_of(int64_t teams, int64_t team) { return (teams * team + CUDA_THREADS - 1) / CUDA_THREADS; }
+static inline int64_t cuda_pieces_of(int64_t teams, int64_t team, int64_t length)
+{
+    enum { BLOCKS = 1024, LEAST = 16 };
+    const int64_t pieces = RUSH_MIN(BLOCKS / cuda_blocks_of(teams, team), length / (team * LEAST));
+    return RUSH_MAX(pieces, 1);
+}
 int cuda_fault_check(rush_device); /* after waiting: what kernels found becomes an error */
 
 /* ---- memory.c: a caching allocator in the order of the stream ---- */

@@ -183,7 +183,7 @@ int cuda_launch_shared(rush_device d, const char *kernel, const void *params, in
 
 int cuda_launch(rush_device d, const char *kernel, const void *params, int64_t work)
 {
-    return work ? cuda_launch_blocks(d, kernel, params, (work + CUDA_THREADS - 1) / CUDA_THREADS) : 0;
+    return work ? cuda_launch_blocks(d, kernel, params, cuda_blocks_of(work, 1)) : 0;
 }
 
 int cuda_fault_check(rush_device d)

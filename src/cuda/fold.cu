@@ -268,7 +268,7 @@ template <class V> struct variance {
     }
     FN void finish(const cuda_fold &p, R &y, S &m) const
     {
-        const double off = sum / count, all = squares - off * sum, by = count - p.correction, v = (all > 0 || all != all ? all : 0) / (by > 0 ? by : 0);
+        const double off = sum / count, all = squares - off * sum, by = count - p.correction, v = (all < 0 ? 0 : all) / (by > 0 ? by : 0); /* NaN stays */
         y = (R)(p.root ? sqrt(v) : v);
         m = (S)(count == 0 ? (double)NAN : origin + off);
     }

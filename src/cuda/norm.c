@@ -16,18 +16,17 @@ static void give(rush_tensor *t, rush_tensor *made)
 /* Rows of floats that 256 threads can hold have kernels of their own. */
 static int launch(const rush_tensor *on, const char *name, rush_dtype d, cuda_rows_norm *p)
 {
-    enum { EACH = 16 }; /* of norm.cu */
     char kernel[32];
     const char *word = d == RUSH_F64 ? "f64" : "f32";
     p->inner = RUSH_MAX(p->inner, 1);
     p->team = p->inner > 1 ? 8 : CUDA_THREADS;
-    if (p->inner == 1 && p->n <= CUDA_THREADS * EACH && d == RUSH_F32 && !p->span) {
+    if (p->inner == 1 && p->n <= CUDA_THREADS * CUDA_HELD && d == RUSH_F32 && !p->span) {
         const size_t all = (size_t)p->x | (size_t)p->dy | (size_t)p->w | (size_t)p->b | (size_t)p->y | (size_t)p->n * sizeof(float);
         word = all % 16 ? "held" : "lined";
-        for (p->team = 32; p->team * EACH < p->n;) p->team *= 2;
+        for (p->team = 32; p->team * CUDA_HELD < p->n;) p->team *= 2;
     }
     snprintf(kernel, sizeof kernel, "%s_%s", name, word);
-    return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, (p->rows * p->team + CUDA_THREADS - 1) / CUDA_THREADS) : 0;
+    return p->rows && p->n ? cuda_launch_blocks(on->device, kernel, p, cuda_blocks_of(p->rows, p->team)) : 0;
 }
 
 /* ---- softmax ---- */
@@ -218,7 +217,6 @@ static rush_tensor *planes(rush_tensor *t, int64_t *step)
 /* Runs the kernels that are asked for; p has all but the shape. */
 static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor *y, bool sums)
 {
-    enum { BLOCKS = 1024, LEAST = 16 };
     const rush_dtype d = compute_dtype(x);
     const char *word = d == RUSH_F64 ? "f64" : "f32";
     char kernel[32];
@@ -232,12 +230,12 @@ static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor 
     if (sums) {
         const int64_t all = p->n * p->hw;
         p->team = p->last && p->c >= 8 ? 8 : CUDA_THREADS;
-        p->pieces = RUSH_MAX(1, RUSH_MIN(BLOCKS / ((p->c * p->team + CUDA_THREADS - 1) / CUDA_THREADS), all / (p->team * LEAST)));
+        p->pieces = cuda_pieces_of(p->c, p->team, all);
         p->piece = (all + p->pieces - 1) / p->pieces;
         if (!(partial = rush_tensor_new(RUSH_F64, x->device, 3, (const int64_t[]){p->c, p->pieces, 2}))) return -1;
         p->partial = ptr(partial);
         snprintf(kernel, sizeof kernel, "batch_sums_%s", word);
-        if (cuda_launch_blocks(x->device, kernel, p, (p->c * p->team + CUDA_THREADS - 1) / CUDA_THREADS * p->pieces)) return -1;
+        if (cuda_launch_blocks(x->device, kernel, p, cuda_blocks_of(p->c, p->team) * p->pieces)) return -1;
     }
     snprintf(kernel, sizeof kernel, "batch_finish_%s", word);
     if (cuda_launch(x->device, kernel, p, p->c)) return -1;
@@ -248,7 +246,7 @@ static int batch_run(cuda_batch *p, rush_tensor *x, rush_tensor *g, rush_tensor 
     const int64_t length = p->last ? p->c : p->hw, lines = x->numel / length;
     while (p->team < CUDA_THREADS && p->team < length) p->team *= 2;
     snprintf(kernel, sizeof kernel, "batch_apply_%s", word);
-    if (cuda_launch_blocks(x->device, kernel, p, (lines * p->team + CUDA_THREADS - 1) / CUDA_THREADS)) return -1;
+    if (cuda_launch_blocks(x->device, kernel, p, cuda_blocks_of(lines, p->team))) return -1;
     return to == y ? 0 : rush_copy_into(y, to);
 }
 

@@ -6,7 +6,7 @@
  */
 #include "cuda/rows.h"
 
-enum { EACH = 16 }; /* elements of a row that a thread keeps */
+enum { EACH = CUDA_HELD };
 #ifdef __CUDACC__
 #define UNROLLED _Pragma("unroll")
 #else

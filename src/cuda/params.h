@@ -169,6 +169,7 @@ typedef struct cuda_scan {
     int64_t lines, length, pieces, piece, x_step, y_step, index_step;
 } cuda_scan;
 
+enum { CUDA_HELD = 16 }; /* elements of a row that a thread can hold in registers */
 /* Rows of (outer, n, inner), contiguous. */
 typedef struct cuda_rows_norm {
     const void *x, *dy, *w, *b;

@@ -16,7 +16,7 @@ static int64_t threads_for(rush_device d, int64_t n)
     static int per_processor[CUDA_DEVICES];
     int *most = &per_processor[d.index];
     if (!*most && (cuda_driver->device_attribute(most, CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR, cuda_devices[d.index].number) || *most < CUDA_THREADS)) *most = 2048;
-    int64_t blocks = (n + CUDA_THREADS - 1) / CUDA_THREADS, at_once = (int64_t)cuda_devices[d.index].processors * (*most / CUDA_THREADS);
+    int64_t blocks = cuda_blocks_of(n, 1), at_once = (int64_t)cuda_devices[d.index].processors * (*most / CUDA_THREADS);
     return CUDA_THREADS * RUSH_MIN(blocks, at_once);
 }
 

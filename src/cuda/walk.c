@@ -188,9 +188,6 @@ static void fold_axes(cuda_axis *a, int *n, int64_t size, int64_t in, int64_t ou
     else a[(*n)++] = (cuda_axis){size, in, out};
 }
 
-/* Outputs that teams of so many threads make, in blocks. */
-static int64_t blocks_for(int64_t outputs, int team) { return (outputs * team + CUDA_THREADS - 1) / CUDA_THREADS; }
-
 static int team_for(int64_t length, int most)
 {
     int team = 1;
@@ -201,13 +198,11 @@ static int team_for(int64_t length, int most)
 /* Who makes what: neighbours read neighbours, and there are blocks for all of a large device if the elements suffice. */
 static void share_out(cuda_fold *p)
 {
-    enum { BLOCKS = 1024, LEAST = 16 }; /* LEAST: elements for a thread before a reduction is cut */
-    int64_t near_gone = INT64_MAX, pieces;
+    int64_t near_gone = INT64_MAX;
     for (int d = 0; d < p->ngone; d++) near_gone = RUSH_MIN(near_gone, (int64_t)magnitude(p->gone[d].in));
     p->across = p->nkept && (int64_t)magnitude(p->kept[0].in) < near_gone && p->kept[0].size >= 8;
     p->team = p->across ? team_for(p->length / 4, p->outputs >= 32 ? 8 : 32) : p->length >= 1024 ? CUDA_THREADS : team_for(p->length / 2, 32);
-    pieces = RUSH_MIN(BLOCKS / blocks_for(p->outputs, p->team), p->length / (p->team * LEAST));
-    p->pieces = RUSH_MAX(pieces, 1);
+    p->pieces = cuda_pieces_of(p->outputs, p->team, p->length);
     p->piece = (p->length + p->pieces - 1) / p->pieces;
     p->pieces_team = team_for(p->pieces, CUDA_THREADS);
 }
@@ -234,9 +229,9 @@ static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rus
     if (p.pieces > 1 && !partial) return -1;
     if (partial) p.partial = rush_ptr(partial);
     snprintf(kernel, sizeof kernel, "fold_%s", f->name);
-    if (cuda_launch_blocks(x->device, kernel, &p, blocks_for(p.outputs, p.team) * p.pieces)) return -1;
+    if (cuda_launch_blocks(x->device, kernel, &p, cuda_blocks_of(p.outputs, p.team) * p.pieces)) return -1;
     snprintf(kernel, sizeof kernel, "pieces_%s", f->name);
-    return p.pieces > 1 ? cuda_launch_blocks(x->device, kernel, &p, blocks_for(p.outputs, p.pieces_team)) : 0;
+    return p.pieces > 1 ? cuda_launch_blocks(x->device, kernel, &p, cuda_blocks_of(p.outputs, p.pieces_team)) : 0;
 }
 
 const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into, .pool = cuda_pool, .pool_scatter = cuda_pool_scatter,
