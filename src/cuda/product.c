@@ -5,6 +5,7 @@
 #include "cuda/column.h"
 #include "cuda/libraries.h"
 #include "op/formula.h"
+#include "ops/product/product.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -241,6 +242,10 @@ int cuda_multiply(rush_tensor *a, rush_tensor *b, rush_tensor *d, rush_tensor *c
 /* mm, bmm, _int_mm: in = self, mat2 */
 static void product(const rush_op *op, const rush_value *in, rush_value *out) { cuda_multiply(in[0].t, in[1].t, NULL, out[0].t, RUSH_NONE, RUSH_NONE); }
 
+/* _grouped_mm: in = self, mat2, offs */
+static int multiply(rush_tensor *c, rush_tensor *a, rush_tensor *b) { return cuda_multiply(a, b, NULL, c, RUSH_NONE, RUSH_NONE); }
+static void product_grouped(const rush_op *op, const rush_value *in, rush_value *out) { rush_grouped(out[0].t, in[0].t, in[1].t, T_(in[2]), multiply); }
+
 /* addmm, baddbmm: in = self, a, b, beta, alpha */
 static void product_added(const rush_op *op, const rush_value *in, rush_value *out) { cuda_multiply(in[1].t, in[2].t, in[0].t, out[0].t, in[4], in[3]); }
 
@@ -277,7 +282,7 @@ static void linear(const rush_op *op, const rush_value *in, rush_value *out)
     if (!rush_failed() && !cuda_multiply(x, turned, T_(in[2]), flat, RUSH_NONE, rush_v_int(1)) && y != to) rush_copy_into(to, y);
 }
 
-const cuda_kernel cuda_product_kernels[] = {{"mm", product}, {"bmm", product}, {"_int_mm", product}, {"addmm", product_added}, {"baddbmm", product_added}, {"addbmm", product_summed},
+const cuda_kernel cuda_product_kernels[] = {{"mm", product}, {"bmm", product}, {"_int_mm", product}, {"addmm", product_added}, {"baddbmm", product_added}, {"addbmm", product_summed}, {"_grouped_mm", product_grouped},
                                             {"mv", product_vector}, {"addmv", product_vector_added}, {"dot", dot}, {"linear", linear}, {0}};
 
 const char *cuda_library(void)

@@ -30,7 +30,6 @@ _TABLE = (
     ("sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", lambda size, min=None, max=None: None),
     ("_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", None),
     ("_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)", None),
-    ("_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", None),
     ("cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
      "float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, Tensor)", None),
     ("miopen_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "

@@ -9,6 +9,8 @@
  * c has the dtype of a and b, any strides without overlap. Reads conjugated and negated tensors.
  * Numbers that are no real float (complex, or exact integers) are the caller's. */
 int rush_product(rush_tensor *c, const rush_tensor *a, const rush_tensor *b, double alpha, double beta, const rush_tensor *bias);
+/* c = the product of each group, by `multiply`; offs is NULL where both factors have three dims (grouped.c). */
+RUSH_PY int rush_grouped(rush_tensor *c, rush_tensor *a, rush_tensor *b, rush_tensor *offs, int (*multiply)(rush_tensor *c, rush_tensor *a, rush_tensor *b));
 /* Raises PyTorch's NotImplementedError for types without products. */
 int rush_product_dtype(rush_dtype, const char *kernel);
 /* The conjugate transpose: what every derivative of a product is made of. */
