@@ -27,6 +27,23 @@ def get_rng_state():
     return default_generator.get_state()
 
 
+def _states():
+    """States of all generators that programs draw from without naming one: the CPU's and, once CUDA is in use, its devices'."""
+    return [get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ())]
+
+
+def _go_on_from(states):
+    """Continue from what _states() gave."""
+    set_rng_state(states[0])
+    if states[1:]:
+        torch.cuda.set_rng_state_all(states[1:])
+
+
+def _drawn_since(states):
+    """Has anything been drawn since _states() gave these?"""
+    return not all(map(torch.equal, states, _states()))
+
+
 def manual_seed(seed):
     """Start the random numbers that belong to a seed, on all devices."""
     _drawn()

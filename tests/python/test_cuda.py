@@ -843,6 +843,35 @@ assert losses[-1] < losses[0] and 1024 <= scaler.get_scale() <= 65536
 """, RUSHLIGHT_CUDA_ORDER=order)
 
 
+@both
+def test_draws_are_repeated_and_noticed(order):
+    """Checkpoints draw the same numbers again and under the same autocast; vmap knows whether a device drew."""
+    passes("""
+from rushlight.utils.checkpoint import checkpoint
+for reentrant in (False, True):
+    x = torch.arange(1., 101.).cuda().requires_grad_()
+    y = checkpoint(lambda x: 2 * F.dropout(x, 0.5).exp().log(), x, use_reentrant=reentrant)
+    drawn = torch.rand(4, device="cuda"); y.sum().backward()
+    assert torch.equal(x.grad != 0, y != 0) and 20 < (y != 0).sum() < 80 and not torch.equal(drawn, torch.rand(4, device="cuda"))
+    w = torch.randn(4, 4, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        y = checkpoint(lambda w: (w @ w).sin(), w, use_reentrant=reentrant)
+    y.float().sum().backward(); assert y.dtype == torch.bfloat16 and w.grad.dtype == torch.float32
+x = torch.ones(3, 50, device="cuda")
+y = torch.vmap(F.dropout, randomness="same")(x); assert torch.equal(y[0], y[1]) and torch.equal(y[0], y[2])
+y = torch.vmap(F.dropout, randomness="different")(x); assert not torch.equal(y[0], y[1])
+y = torch.vmap(F.dropout, randomness="same", chunk_size=1)(x); assert torch.equal(y[0], y[2])
+try: torch.vmap(lambda x: x + torch.rand(50, device="cuda"))(x); assert False
+except RuntimeError as e: assert "randomness error mode" in str(e)
+G = lambda *s: torch.arange(0., torch.Size(s).numel()).view(s) / 16 - 2
+for a, b in ((G(8, 4), G(3, 4, 4)), (G(4, 8), G(8, 4)), (G(3, 4, 4), G(4, 8))):
+    def product(a, b, ends):
+        a, b = a.clone().requires_grad_(), b.clone().requires_grad_(); y = torch._grouped_mm(a, b, ends)
+        return y, *torch.autograd.grad(y.square().sum(), (a, b))
+    same(product, a, b, torch.tensor([1, 4, 7], dtype=torch.int32))
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
 def test_the_host_cannot_touch_its_memory_emulated():
     done = emulated("import ctypes\nx = torch.ones(3, device='cuda'); torch.cuda.synchronize()\nctypes.c_float.from_address(x.data_ptr()).value")
     assert done.returncode < 0 and "cuda (emulated): the host touched device memory" in done.stderr

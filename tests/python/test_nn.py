@@ -452,3 +452,35 @@ def test_embedding_bag_with_indices_in_no_bag(mode):
         assert torch.equal(got, want)
         for x in (w, s) if mode == 0 else (w,):
             assert torch.equal(torch.autograd.grad(got.sum(), x, retain_graph=True)[0], torch.autograd.grad(want.sum(), x, retain_graph=True)[0])
+
+
+def test_attention_of_packed_sequences():
+    """varlen_attn is attention sequence by sequence: windows, shared heads, what it returns beside, pages, gradients."""
+    from rushlight.nn.attention.varlen import AuxRequest, varlen_attn
+    q, k, v = torch.randn(9, 4, 8, requires_grad=True), torch.randn(12, 2, 8, requires_grad=True), torch.randn(12, 2, 8, requires_grad=True)
+    ends_q, ends_k = torch.tensor([0, 2, 5, 9], dtype=torch.int32), torch.tensor([0, 3, 6, 12], dtype=torch.int32)
+
+    def plain(left, right):
+        out, sums = [], []
+        for (a, b), (c, d) in zip(((0, 2), (2, 5), (5, 9)), ((0, 3), (3, 6), (6, 12))):
+            i, j = torch.arange(b - a)[:, None] + (d - c) - (b - a), torch.arange(d - c)
+            seen = ((j >= i - left) if left >= 0 else j >= -1) & ((j <= i + right) if right >= 0 else j >= -1)
+            scores = torch.einsum("qhd,khd->hqk", q[a:b], k[c:d].repeat_interleave(2, 1)) / 8 ** 0.5
+            scores = scores.masked_fill(~seen, float("-inf"))
+            out.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[c:d].repeat_interleave(2, 1)))
+            sums.append(scores.logsumexp(-1).t())
+        return torch.cat(out), torch.cat(sums)
+    for window in ((-1, -1), (-1, 0), (1, 0), (2, 1)):
+        wanted, sums = plain(*window)
+        out, lse = varlen_attn(q, k, v, ends_q, ends_k, 4, 6, window_size=window, enable_gqa=True, return_aux=AuxRequest(lse=True))
+        torch.testing.assert_close(out, wanted)
+        torch.testing.assert_close(lse, sums)
+        torch.testing.assert_close(torch.autograd.grad(out.square().sum(), (q, k, v)), torch.autograd.grad(wanted.square().sum(), (q, k, v)))
+    pool_k, pool_v = torch.randn(5, 4, 2, 8), torch.randn(5, 4, 2, 8)
+    table, used = torch.tensor([[3, 0], [1, 4], [2, 3]], dtype=torch.int32), torch.tensor([3, 6, 8])
+    paged = varlen_attn(q.detach(), pool_k, pool_v, ends_q, None, 4, 8, enable_gqa=True, seqused_k=used, block_table=table, window_size=(-1, 0))
+    keys, values = (torch.cat([pool[table[n].long()].flatten(0, 1)[:used[n]] for n in range(3)]) for pool in (pool_k, pool_v))
+    ends = torch.tensor([0, 3, 9, 17], dtype=torch.int32)
+    torch.testing.assert_close(paged, varlen_attn(q.detach(), keys, values, ends_q, ends, 4, 8, enable_gqa=True, window_size=(-1, 0)))
+    with pytest.raises(ValueError, match="enable_gqa"):
+        varlen_attn(q, k, v, ends_q, ends_k, 4, 6)

@@ -61,3 +61,17 @@ def test_a_compiled_program(tmp_path):
         file.writestr("x/archive_format", "pt2")
     with pytest.raises(RuntimeError, match="no program 'model'"):
         torch._inductor.aoti_load_package(str(tmp_path / "none.pt2"))
+
+
+def test_a_package_made_here(tmp_path):
+    """A program that was packaged by the library runs in it, and is a .pt2 file of its own."""
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(net, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+    with pytest.raises(AssertionError, match="ending in .pt2"):
+        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "net.so"))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "net.pt2"))
+    x = torch.randn(5, 4)
+    y = torch._inductor.aoti_load_package(path)(x)
+    assert torch.equal(y, net(x)) and not y.requires_grad
+    assert torch.equal(torch.export.load(path).module()(x), net(x))

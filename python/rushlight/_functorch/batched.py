@@ -184,7 +184,7 @@ def by_example(func, args, kwargs, level):
     """The road that is always right: each example by itself. Draws are noticed by what they do to the generator."""
     flat, spec = tree_flatten((args, kwargs))
     results, kind, size = [], None, levels[level]
-    state = torch.get_rng_state() if draw_modes[level] != "different" else None
+    state = torch.random._states() if draw_modes[level] != "different" else None
 
     def example(x, k):
         """One of the batch; of an empty batch one that matrices can be inverted with."""
@@ -196,13 +196,13 @@ def by_example(func, args, kwargs, level):
         return made
     for k in range(size or 1):
         if k and draw_modes[level] == "same":
-            torch.set_rng_state(state)
+            torch.random._go_on_from(state)
         one = [example(x, k) if isinstance(x, BatchedTensor) and x.level == level else x for x in flat]
         a, kw = tree_unflatten(one, spec)
         leaves, kind = tree_flatten(func(*a, **kw))
         results.append(leaves)
-        if not k and draw_modes[level] == "error" and not torch.equal(state, torch.get_rng_state()):
-            torch.set_rng_state(state)
+        if not k and draw_modes[level] == "error" and torch.random._drawn_since(state):
+            torch.random._go_on_from(state)
             refuse_draws()
     stacked = []
     for leaves in zip(*results):

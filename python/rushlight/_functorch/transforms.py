@@ -431,11 +431,11 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
         inside = _Inside(primals)
         with inside:
-            state = torch.get_rng_state()
+            state = torch.random._states()
             linear = _Linear(partial, primals, has_aux, "jvp(f, primals, tangents)")
             inside.notice((linear.outs, linear.aux), linear.leaves)
-            if randomness == "error" and not torch.equal(state, torch.get_rng_state()):
-                torch.set_rng_state(state)
+            if randomness == "error" and torch.random._drawn_since(state):
+                torch.random._go_on_from(state)
                 refuse_draws()
             _real("jacfwd", linear.outs, "outputs")
             drawn, left = linear, total

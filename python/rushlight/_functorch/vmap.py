@@ -129,11 +129,11 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
         if chunk_size is None or chunk_size >= size:
             return run(flat, size)
-        outs, state = [], torch.get_rng_state()
+        outs, state = [], torch.random._states()
         for begin in range(0, size, chunk_size):
             k = min(chunk_size, size - begin)
             if randomness == "same":
-                torch.set_rng_state(state)
+                torch.random._go_on_from(state)
             outs.append(run([x.narrow(d, begin, k) if d is not None else x for x, d in zip(flat, dims)], k))
         kinds = _output_dims(out_dims, outs[0])
         leaves = [tree_flatten(o) for o in outs]

@@ -6,6 +6,19 @@ import weakref
 import zipfile
 
 
+class InterpretedModel:
+    """A program that aoti_compile_and_package wrote here: the library runs its graph as it is, without gradients."""
+
+    def __init__(self, path):
+        from rushlight import export
+        self._module = export.load(path).module()
+
+    def __call__(self, *args, **kwargs):
+        from rushlight import no_grad
+        with no_grad():
+            return self._module(*args, **kwargs)
+
+
 class AOTICompiledModel:
     """A compiled program; called as the module was that it was made of."""
 
@@ -40,7 +53,32 @@ class AOTICompiledModel:
 
 def load_package(path, model_name="model", run_single_threaded=False, num_runners=1, device_index=-1):
     """The program of a package; runners and devices are chosen by the library."""
-    return AOTICompiledModel(path, model_name)
+    if hasattr(path, "seek"):
+        path.seek(0)
+    with zipfile.ZipFile(path) as file:
+        compiled = any("/aotinductor/" in name for name in file.namelist())
+    if hasattr(path, "seek"):
+        path.seek(0)
+    return AOTICompiledModel(path, model_name) if compiled else InterpretedModel(path)
+
+
+def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _deprecated_unused_kwargs=None, *, package_path=None, inductor_configs=None):
+    """Writes an exported program where aoti_load_package() and rush_program_load() read it, and returns the path.
+
+    exported_program: of torch.export.export; package_path: a file's name that ends with .pt2 (one in the folder for temporary files if not given), or a file
+    that is open; inductor_configs: settings of a code generator, which the library does not need. The package holds the program's graph and weights, and no
+    code of a machine: PyTorch reads it by torch.export.load. `rushlight compile` writes C.
+    """
+    from rushlight import export
+    if not isinstance(exported_program, export.ExportedProgram):
+        raise ValueError("Only ExportedProgram is supported")
+    if package_path is None:
+        handle, package_path = tempfile.mkstemp(".pt2")
+        os.close(handle)
+    elif not hasattr(package_path, "write") and not os.fspath(package_path).endswith(".pt2"):
+        raise AssertionError("Expect package path to be a file ending in .pt2, is None, or is a buffer. Instead got %s" % package_path)
+    export.save(exported_program, package_path)
+    return package_path
 
 
 def aoti_load_package(path, run_single_threaded=False, device_index=-1):

@@ -109,11 +109,11 @@ class Capturing:
         """The module's tensors and the random state are afterwards as they were."""
         with torch.no_grad():
             before = [(t, t._version, t.detach().clone()) for t in tensors]     # statistics change without a new version
-        state = torch.get_rng_state()
+        state = torch.random._states()
         try:
             yield
         finally:
-            torch.set_rng_state(state)
+            torch.random._go_on_from(state)
             with torch.no_grad():
                 for t, version, value in before:
                     if t._version != version or not isinstance(t, torch.nn.Parameter):

@@ -1,6 +1,7 @@
 """Where nodes came from: metadata kept while graphs are transformed."""
 import contextlib
 import enum
+import functools
 
 _current_meta = {}
 _preserve = False
@@ -79,6 +80,17 @@ def annotate(annotation_dict):
     finally:
         _current_meta.clear()
         _current_meta.update(before)
+
+
+def annotate_fn(annotation_dict):
+    """A decorator: the function runs within annotate(annotation_dict)."""
+    def decorate(fn):
+        @functools.wraps(fn)
+        def annotated(*args, **kwargs):
+            with annotate(annotation_dict):
+                return fn(*args, **kwargs)
+        return annotated
+    return decorate
 
 
 @contextlib.contextmanager

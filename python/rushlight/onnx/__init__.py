@@ -19,6 +19,12 @@ class TrainingMode(enum.IntEnum):
     EVAL, PRESERVE, TRAINING = range(3)
 
 
+class TensorProtoDataType(enum.IntEnum):
+    """Types of elements by the numbers that ONNX files have for them."""
+    UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16, \
+        FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ = range(21)
+
+
 dynamo_export = export
 
 

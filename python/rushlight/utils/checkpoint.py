@@ -1,8 +1,11 @@
 """Checkpointing: a segment's intermediate results are not kept but computed again on the way back. Chen et al., 2016."""
 import contextlib
+import enum
 import warnings
 
 import rushlight as torch
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._pytree import tree_leaves, tree_map
 
 __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable",
            "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop", "DefaultDeviceType",
@@ -10,6 +13,7 @@ __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "Checkpoint
 
 
 _early_stop = None  # of set_checkpoint_early_stop; None: the argument decides
+_debug = None  # of set_checkpoint_debug_enabled, as well
 
 
 class CheckpointError(RuntimeError):
@@ -45,38 +49,66 @@ def check_backward_validity(inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
+def _on_accelerators(args):
+    """Tensors among the arguments, nested too, that lie on an accelerator."""
+    return [x for x in tree_leaves(args) if isinstance(x, torch.Tensor) and x.device.type not in ("cpu", "meta")]
+
+
+def _device_type(args):
+    kinds = sorted({x.device.type for x in _on_accelerators(args)})
+    if len(kinds) > 1:
+        warnings.warn("torch.utils.checkpoint: arguments on several kinds of device (%s): the random state of %s alone is kept" % (", ".join(kinds), kinds[0]), stacklevel=4)
+    return kinds[0] if kinds else DefaultDeviceType.get_device_type()
+
+
 def get_device_states(*args):
-    """Random states of accelerators among the arguments: there are none."""
-    return [], []
+    """Numbers of the accelerators that hold arguments, and the states of their generators."""
+    kind = _device_type(args)
+    devices = sorted({x.get_device() for x in _on_accelerators(args) if x.device.type == kind})
+    return devices, [torch.get_device_module(kind).get_rng_state(device) for device in devices]
 
 
 def set_device_states(devices, states, *, device_type=None):
-    """Nothing to restore without accelerators."""
+    """Generators of these accelerators go on from states that get_device_states() gave."""
+    for device, state in zip(devices, states):
+        torch.get_device_module(device_type or DefaultDeviceType.get_device_type()).set_rng_state(state, device)
 
 
 def noop_context_fn():
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-class _Circumstances:
-    """What a run depends on besides its arguments: random state, autocast."""
+def _autocast_of(kind):
+    return {"device_type": kind, "enabled": torch.is_autocast_enabled(kind), "dtype": torch.get_autocast_dtype(kind), "cache_enabled": torch.is_autocast_cache_enabled()}
 
-    def __init__(self, preserve_rng_state):
-        self.rng = torch.get_rng_state() if preserve_rng_state else None
-        self.autocast = {"device_type": "cpu", "enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
-                         "cache_enabled": torch.is_autocast_cache_enabled()}
+
+class _Circumstances:
+    """What a run depends on besides its arguments: random states of the CPU and of the arguments' devices, autocast."""
+
+    def __init__(self, preserve_rng_state, args):
+        self.kind = _device_type(args)
+        self.rng = (torch.get_rng_state(), *get_device_states(*args)) if preserve_rng_state else None
+        self.autocast = [_autocast_of(kind) for kind in ("cpu", self.kind) if torch.amp.is_autocast_available(kind)]
+
+    def _go_on_from(self, rng):
+        torch.set_rng_state(rng[0])
+        set_device_states(*rng[1:], device_type=self.kind)
 
     @contextlib.contextmanager
     def again(self):
-        state = torch.get_rng_state() if self.rng is not None else None
+        now = None
         if self.rng is not None:
-            torch.set_rng_state(self.rng)
+            module = torch.get_device_module(self.kind) if self.rng[1] else None
+            now = torch.get_rng_state(), self.rng[1], [module.get_rng_state(device) for device in self.rng[1]]
+            self._go_on_from(self.rng)
         try:
-            with torch.autocast(**self.autocast):
+            with contextlib.ExitStack() as stack:
+                for autocast in self.autocast:
+                    stack.enter_context(torch.autocast(**autocast))
                 yield
         finally:
-            if state is not None:
-                torch.set_rng_state(state)
+            if now is not None:
+                self._go_on_from(now)
 
 
 class CheckpointFunction(torch.autograd.Function):
@@ -85,7 +117,7 @@ class CheckpointFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
-        ctx.run_function, ctx.circumstances = run_function, _Circumstances(preserve_rng_state)
+        ctx.run_function, ctx.circumstances = run_function, _Circumstances(preserve_rng_state, args)
         ctx.inputs, ctx.tensor_at, tensors = [], [], []
         for k, x in enumerate(args):
             if isinstance(x, torch.Tensor):
@@ -115,12 +147,28 @@ class CheckpointFunction(torch.autograd.Function):
         return (None, None) + tuple(x.grad if isinstance(x, torch.Tensor) else None for x in inputs)
 
 
+class _Calls(TorchDispatchMode):
+    """The operations of a run, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **kwargs or {})
+
+    def __str__(self):
+        return "".join("    %s\n" % name for name in self.names)
+
+
 class _Frame:
     """One segment of the other form: what it saved, by number, made again when first asked for."""
 
-    def __init__(self, run, circumstances, contexts, check, early_stop):
+    def __init__(self, run, circumstances, contexts, check, early_stop, debug):
         self.run, self.circumstances, self.contexts, self.check, self.early_stop = run, circumstances, contexts, check, early_stop
         self.count, self.kinds, self.held = 0, [], None
+        self.first, self.second = (_Calls(), _Calls()) if debug else (contextlib.nullcontext(), contextlib.nullcontext())
 
     def pack(self, tensor):
         self.kinds.append((tensor.shape, tensor.dtype))
@@ -129,7 +177,12 @@ class _Frame:
 
     def unpack(self, number):
         if self.held is None or number not in self.held:
-            self.recompute()
+            try:
+                self.recompute()
+            except CheckpointError as error:
+                if not isinstance(self.first, _Calls):
+                    raise
+                raise CheckpointError("%s\nThe first run of the segment called\n%sand the second\n%s" % (error, self.first, self.second)) from error
         if number not in self.held:
             raise CheckpointError("torch.utils.checkpoint: trying to backward through the same buffers a second time, or the second run of the segment "
                                   f"saved {len(self.held)} tensors where the first saved {self.count}")
@@ -148,7 +201,7 @@ class _Frame:
             if self.early_stop and len(made) == self.count:
                 raise _AllMade
             return number
-        with contextlib.suppress(_AllMade), torch.enable_grad(), self.circumstances.again(), self.contexts[1], \
+        with contextlib.suppress(_AllMade), torch.enable_grad(), self.circumstances.again(), self.contexts[1], self.second, \
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda number: made[number]):
             self.run()
         if len(made) != self.count and self.check:
@@ -162,7 +215,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     """function(*args, **kwargs), of whose intermediate results none is kept: they are computed again on the way back.
 
     use_reentrant=True runs the segment's backward inside the outer one; False (better) makes saved tensors again when
-    they are asked for. The random state of the first run is restored for the second unless preserve_rng_state is False.
+    they are asked for. The random state of the first run, on the CPU and on the devices of the arguments, is restored for the
+    second unless preserve_rng_state is False. debug=True lists the operations of both runs in an error about their difference.
     """
     if use_reentrant is None:
         warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended.", stacklevel=2)
@@ -176,9 +230,9 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     contexts = context_fn()
-    frame = _Frame(lambda: function(*args, **kwargs), _Circumstances(preserve_rng_state), contexts, determinism_check != "none",
-                   early_stop if _early_stop is None else _early_stop)
-    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), contexts[0]:
+    frame = _Frame(lambda: function(*args, **kwargs), _Circumstances(preserve_rng_state, (args, kwargs)), contexts, determinism_check != "none",
+                   early_stop if _early_stop is None else _early_stop, debug if _debug is None else _debug)
+    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), contexts[0], frame.first:
         return function(*args, **kwargs)
 
 
@@ -217,19 +271,101 @@ def set_checkpoint_early_stop(enable):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    yield
+    """Checkpoints of the block are as with debug=enabled; None leaves it to their arguments."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
 
 
-class CheckpointPolicy:
-    """What selective checkpointing does with an operation's result."""
-    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE = range(4)
+class CheckpointPolicy(enum.Enum):
+    """What selective checkpointing does with an operation's result: those to save are kept (on the CPU, to offload), others are computed again."""
+    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE, MUST_CPU_OFFLOAD, PREFER_CPU_OFFLOAD = range(6)
+
+
+_OFFLOADED = CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD
+_SAVED = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, *_OFFLOADED
+SAC_IGNORED_OPS = {torch.ops.aten.detach.default}  # what autograd itself calls, not the segment
 
 
 class SelectiveCheckpointContext:
-    def __init__(self, *, is_recompute):
-        self.is_recompute = is_recompute
+    """What a policy is told of a call: whether it is the second run's, and what it returned."""
+
+    def __init__(self, *, is_recompute, op_output=None):
+        self.is_recompute, self.op_output = is_recompute, op_output
+
+
+class _Kept:
+    """A result that waits for the second run."""
+
+    def __init__(self, x, offload):
+        self.tensor, self.device = (x.detach().to("cpu", copy=x.device.type == "cpu") if offload else x.detach()), x.device
+        self.version = None if offload else x._version
+
+    def given(self, mutated):
+        if self.version is not None and self.tensor._version != self.version and not mutated:
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+        return self.tensor.to(self.device)
+
+
+class _CachingTorchDispatchMode(TorchDispatchMode):
+    """The first run: for each call of an operation, its result or None."""
+
+    def __init__(self, policy, kept):
+        super().__init__()
+        self.policy, self.kept = policy, kept
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if func not in SAC_IGNORED_OPS:
+            policy = self.policy(SelectiveCheckpointContext(is_recompute=False, op_output=out), func, *args, **kwargs)
+            saved = policy in _SAVED or policy is True
+            self.kept.setdefault(func, []).append(
+                tree_map(lambda x: _Kept(x, policy in _OFFLOADED) if isinstance(x, torch.Tensor) else x, (out,)) if saved else None)
+        return out
+
+
+class _CachedTorchDispatchMode(TorchDispatchMode):
+    """The second run: what was kept is not computed again."""
+
+    def __init__(self, kept, allow_cache_entry_mutation):
+        super().__init__()
+        self.kept, self.mutated = kept, allow_cache_entry_mutation
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in SAC_IGNORED_OPS:
+            return func(*args, **kwargs or {})
+        if not self.kept.get(func):
+            if func in self.kept:
+                raise RuntimeError("Trying to backward an extra time. You are only allowed to backward once on any region computed under selective activation checkpoint.")
+            raise RuntimeError("%s was called by the second run of a segment under selective activation checkpoint, and not by the first" % func)
+        held = self.kept[func].pop(0)
+        if held is None:
+            return func(*args, **kwargs or {})
+        return tree_map(lambda x: x.given(self.mutated) if isinstance(x, _Kept) else x, held)[0]
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
-    """Contexts for checkpoint(context_fn=...): everything is computed again, whatever the policy prefers to save."""
-    return noop_context_fn()
+    """Contexts for checkpoint(context_fn=...) that keep the results of some operations; the others are computed again.
+
+    policy_fn_or_list: operations (torch.ops.aten.mm.default) whose results are kept, or policy(context, op, *args, **kwargs) that returns a
+    CheckpointPolicy, or True to keep; it is asked during the first run, after each call. allow_cache_entry_mutation: without it a result that was
+    kept and changed in place since is an error.
+    """
+    if isinstance(policy_fn_or_list, list):
+        for op in policy_fn_or_list:
+            if not isinstance(op, torch._ops.OpOverload):
+                raise ValueError("Expected op in `op_list` to be an OpOverload but got: %s of type %s. %s" % (op, type(op), (
+                    "Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops.aten.mm`, change it to "
+                    "`torch.ops.aten.mm.default`.") if isinstance(op, torch._ops.OpOverloadPacket) else ""))
+        ops = set(policy_fn_or_list)
+        policy = lambda context, op, *args, **kwargs: op in ops  # noqa: E731
+    elif callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept = {}
+    return _CachingTorchDispatchMode(policy, kept), _CachedTorchDispatchMode(kept, allow_cache_entry_mutation)

@@ -82,11 +82,11 @@ def set_rng_seed(seed=SEED):
 @contextlib.contextmanager
 def freeze_rng_state():
     """Random numbers drawn inside do not change those that follow."""
-    state = torch.get_rng_state()
+    state = torch.random._states()
     try:
         yield
     finally:
-        torch.set_rng_state(state)
+        torch.random._go_on_from(state)
 
 
 @contextlib.contextmanager
