@@ -32,6 +32,8 @@ for name, f in {"exp": torch.exp, "strided": lambda t: t.t()[::3] + 1, "sum": la
                 "scatter": lambda t: torch.zeros_like(t).scatter_add(1, (t.abs() * 100).long(), t), "half": lambda t: t.half().float(), "double": lambda t: (t * 9).double().int()}.items():
     same(name, f, x)
 same("product", lambda t: t[:, :70] @ t[:, :70].t(), x)
+same("distances", lambda t: torch.cdist(t[:, :300], t[:, 300:], p=1), x)
+same("points", lambda t: F.grid_sample(t, t[:, :2].permute(0, 2, 3, 1).contiguous(), align_corners=False), images)
 same("sorted", lambda t: t.sort(stable=True), x)
 same("sorted pieces", lambda t: t.sort(stable=True), big)
 same("selected", lambda t: (t.topk(7), t.kthvalue(99))[0], big)
@@ -85,6 +87,9 @@ FAULTS = [
     ("barrier before a product's slices are written again", "product.cu", BARRIER, "", 1),
     ("barrier after a tile is filled", "sort.cu", BARRIER, "", 0),
     ("barrier between the steps of a tile's network", "sort.cu", BARRIER, "", 1),
+    ("barrier after slices of rows are read for distances", "distance.cu", BARRIER, "", 0),
+    ("barrier before those slices are written again", "distance.cu", BARRIER, "", 1),
+    ("a point's rightmost neighbour is not inside", "grid.cu", "row >= 0 && column >= 0) f(", "row >= 0 && column >= 0 && column + 1 < g.space[2]) f(", 0),
     ("product leaves the last column out", "product.cu", "column + x + c >= p.n) continue", "column + x + c >= p.n - 1) continue", 0),
     ("a piece's elements go before those of the piece before it", "sort.cu", "q < piece; q++) next +=", "q < piece - 1; q++) next +=", 0),
     ("barrier after a row's elements are put by their digits", "sort.cu", BARRIER, "", 7),

@@ -17,6 +17,7 @@ static const char *const same_as_cpu[] = {
     "unfold_backward", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "_max_pool1d_values", "_max_pool2d_values",
     "_max_pool3d_values", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
     "adaptive_max_pool2d", "max_unpool2d", "fractional_max_pool2d", "fractional_max_pool2d_backward", "reflection_pad2d", "replication_pad2d", "_pad_circular", "_pad_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
+    "grid_sampler_2d", "grid_sampler_2d_backward", "_grid_sampler_backward_backward", "_affine_points", "frexp.Tensor", "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward",
     "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg",
     "_fused_adam_"};
 
@@ -34,7 +35,7 @@ static int put_all_like(const char *name)
 int cuda_column(void)
 {
     static const cuda_kernel *const families[] = {cuda_index_kernels, cuda_create_kernels, cuda_norm_kernels, cuda_random_kernels, cuda_product_kernels, cuda_convolve_kernels, cuda_sort_kernels, cuda_layer_kernels, cuda_fft_kernels,
-                                                 cuda_look_kernels, cuda_solver_kernels, cuda_attention_kernels, NULL};
+                                                 cuda_look_kernels, cuda_solver_kernels, cuda_attention_kernels, cuda_compose_kernels, NULL};
     for (size_t i = 0; i < RUSH_COUNT(same_as_cpu); i++)
         if (put_all_like(same_as_cpu[i])) return -1;
     for (int f = 0; families[f]; f++)

@@ -11,7 +11,7 @@ typedef struct cuda_kernel {
 } cuda_kernel;
 
 extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[], cuda_product_kernels[], cuda_convolve_kernels[], cuda_sort_kernels[], cuda_layer_kernels[], cuda_fft_kernels[],
-    cuda_look_kernels[], cuda_solver_kernels[], cuda_attention_kernels[];
+    cuda_look_kernels[], cuda_solver_kernels[], cuda_attention_kernels[], cuda_compose_kernels[];
 int cuda_host_put(void);
 void cuda_host_run(const rush_op *, const rush_value *in, rush_value *out); /* host.c: between copies */
 int cuda_fft_by_library(rush_tensor *x, rush_tensor *y, rush_value dims, bool forward); /* cufft.c */

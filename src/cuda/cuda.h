@@ -77,6 +77,10 @@ int cuda_pool_scatter(int64_t planes, int64_t result, int64_t space, const rush_
 int cuda_along(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
 int cuda_nearest(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
 int cuda_pad(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
+int cuda_grid_run(rush_grid_pass, const rush_grid *, rush_dtype, rush_device, const rush_grid_data *);
+/* look.c */
+int cuda_distances_run(const rush_distances *, const rush_tensor *a, const rush_tensor *b, rush_tensor *to);
+int cuda_distances_back(const rush_distances *, const rush_tensor *weight, const rush_tensor *a, const rush_tensor *b, const rush_tensor *distance, rush_tensor *ga);
 int cuda_steps_run(const rush_step_work *, rush_device); /* optim.c */
 extern const rush_tables cuda_tables;
 

@@ -13,6 +13,7 @@
 #define KERNEL_(name, params, threads) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
 #define SHARED_MEMORY extern __shared__ __align__(128) unsigned char shared_memory[]
 #define STD cuda::std
+#define UNROLLED _Pragma("unroll") /* whatever its body takes: arrays that it indexes are registers then */
 #define ROLLED _Pragma("unroll 1") /* before a loop: it stays one, or hundreds of kernels grow fourfold */
 #else
 #include "cuda/emulate.h"
@@ -23,6 +24,7 @@
     static emulated::registration registered_##name(#name, TEXT(CUDA_FILE), [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
 #define STD std
+#define UNROLLED
 #define ROLLED
 #define SHARED_MEMORY unsigned char *const shared_memory = emulated::shared_memory
 #endif

@@ -9,8 +9,8 @@
 /* With all overloads that have kernels. */
 static const char *const operations[] = {
     /* the host reads their numbers anyway */
-    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "repeat_interleave", "_unique", "_unique2", "unique_dim",
-    "unique_consecutive", "unique_dim_consecutive", "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
+    "_linalg_first_failure", "_pivots_to_permutation", "_int_list", "_combination_places", "repeat_interleave",
+    "_multilabel_listed", "nonzero_static", "histogram", "histogramdd", "_histogramdd_bin_edges",
     "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_histogram_range", "_grid_of_range", "_grid_integers", "_grid_numbers", "_grid_product", "_grid_convolution",
     "_grid_finish", "histc", "bincount",
     /* coordinates of sparse tensors, sorted and joined, which says how many are left */
@@ -21,12 +21,9 @@ static const char *const operations[] = {
     /* what NVIDIA's libraries are to do: solvers (the others: solver.c), and the loss of sequences */
     "linalg_eig", "linalg_lstsq", "linalg_ldl_factor_ex", "linalg_ldl_solve", "_ctc_loss", "_ctc_loss_backward",
     /* kernels to be written */
-    "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward", "frexp", "segment_reduce", "_segment_reduce",
-    "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "grid_sampler_2d",
-    "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "_grid_sampler_backward_backward", "_affine_points", "_affine_pixels",
-    "embedding_renorm_", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet",
-    "_dirichlet_grad", "fake_quantize_per_tensor_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-    "fake_quantize_per_channel_affine_cachemask", "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", NULL};
+    "segment_reduce", "_segment_reduce",
+    "_segment_reduce_backward", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "_jagged_to_padded_dense_backward", "_affine_pixels",
+    "vision_adjust_hue", "torchaudio::_lfilter_core_loop", "torchaudio::_overdrive_core_loop", NULL};
 
 static const rush_device cpu = {RUSH_CPU, 0};
 

@@ -1,4 +1,4 @@
-/* look.c - over the kernels of look.cu: searchsorted, bucketize, isin, embedding_bag; and one_hot. */
+/* look.c - over the kernels of look.cu and distance.cu: searchsorted, bucketize, isin, embedding_bag, distances of rows; and one_hot. */
 #include "cuda/column.h"
 #include "op/formula.h"
 #include <stdio.h>
@@ -89,6 +89,36 @@ static void embedding_bag(const rush_op *op, const rush_value *in, rush_value *o
     snprintf(kernel, sizeof kernel, "bag_%s", cuda_word(d));
     if (cuda_launch(to->device, kernel, &p, bags * p.width)) return;
     if (!rush_copy_into(to, made) && !rush_copy_into(out[1].t, which) && !rush_copy_into(out[2].t, size)) rush_copy_into(out[3].t, best);
+}
+
+/* ---- distances, as src/op/tables.h asks for them ---- */
+
+static cuda_distances distances_of(const rush_distances *d, const rush_tensor *a, const rush_tensor *b, rush_tensor *to)
+{
+    return (cuda_distances){.a = rush_ptr(a), .b = rush_ptr(b), .to = rush_ptr(to), .batch = d->batch, .n = d->n, .m = d->m, .width = d->width, .pieces = 1, .piece = d->m, .p = d->p, .pairs = d->pairs,
+                            .kind = d->p == 0 ? DISTANCE_COUNT : d->p == 1 ? DISTANCE_ONE : d->p == 2 ? DISTANCE_TWO : d->p == __builtin_inf() ? DISTANCE_LARGEST : DISTANCE_OTHER};
+}
+
+int cuda_distances_run(const rush_distances *d, const rush_tensor *a, const rush_tensor *b, rush_tensor *to)
+{
+    const cuda_distances p = distances_of(d, a, b, to);
+    const int64_t down = (d->n + CUDA_PRODUCT_SIDE - 1) / CUDA_PRODUCT_SIDE, across = (d->m + CUDA_PRODUCT_SIDE - 1) / CUDA_PRODUCT_SIDE;
+    return cuda_launch_blocks(to->device, to->dtype == RUSH_F64 ? "distances_f64" : "distances_f32", &p, d->batch * down * across);
+}
+
+/* A thread has an element of ga, and a piece of b's rows where there are few such. */
+int cuda_distances_back(const rush_distances *d, const rush_tensor *weight, const rush_tensor *a, const rush_tensor *b, const rush_tensor *distance, rush_tensor *ga)
+{
+    cuda_distances p = distances_of(d, a, b, ga);
+    p.weight = rush_ptr(weight), p.distance = rush_ptr(distance);
+    const int64_t pieces = cuda_pieces_of(ga->numel, 1, d->m);
+    p.piece = (d->m + pieces - 1) / pieces, p.pieces = (d->m + p.piece - 1) / p.piece;
+    rush_tensor *parts = p.pieces > 1 ? rush_tensor_new(ga->dtype, ga->device, 2, (const int64_t[]){p.pieces, ga->numel}) : ga;
+    if (!parts) return -1;
+    p.to = rush_ptr(parts);
+    if (cuda_launch(ga->device, ga->dtype == RUSH_F64 ? "distances_back_f64" : "distances_back_f32", &p, parts->numel)) return -1;
+    rush_tensor *sum = parts == ga ? ga : T("sum.dim_IntList", V(parts), INTS(0), V(false));
+    return sum == ga ? 0 : sum ? rush_copy_into(ga, reshape_to(sum, ga)) : -1;
 }
 
 const cuda_kernel cuda_look_kernels[] = {

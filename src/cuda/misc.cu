@@ -83,6 +83,22 @@ KERNEL(nextafter_half, cuda_rows)
     }
 }
 
+/* Operand 2's mantissas to 0, exponents to 1. */
+template <class T> FN void parts(const cuda_rows &p)
+{
+    const cuda_walk &w = p.w;
+    ROLLED
+    for (int64_t i = FIRST; i < w.n; i += ALL) {
+        int64_t far[3];
+        int exponent = 0;
+        locate<3>(w, i, far);
+        store<T>((char *)w.p[0] + far[0], w.dtype[0], frexp(operand<T>(w, 2, far[2]), &exponent));
+        *(int32_t *)((char *)w.p[1] + far[1]) = exponent;
+    }
+}
+KERNEL(frexp_f32, cuda_rows) { parts<float>(p); }
+KERNEL(frexp_f64, cuda_rows) { parts<double>(p); }
+
 /* i[0] + i * i[1], or re[0] + i * re[1]: the mth from the end counted from there when i[2] elements are spaced between two ends. */
 KERNEL(range_i64, cuda_rows)
 {

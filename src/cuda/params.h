@@ -2,6 +2,7 @@
 #ifndef RUSH_CUDA_PARAMS_H
 #define RUSH_CUDA_PARAMS_H
 
+#include "kernels/cpu/grid_axis.h"
 #include "kernels/cpu/step.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -221,6 +222,23 @@ typedef struct cuda_taps {
     const int64_t *begin, *count;
     const double *weight;
 } cuda_taps;
+
+/* Images read at points, and the ways back; a point's channels are shared by so many threads. */
+typedef struct cuda_grid {
+    rush_grid g;
+    rush_grid_data d;
+    int64_t groups;
+} cuda_grid;
+
+/* Distances of the n rows of a from the m rows of b, of `width` numbers each; pairs: a is b, and those of j > i stand one behind the other. */
+enum { DISTANCE_COUNT, DISTANCE_ONE, DISTANCE_TWO, DISTANCE_LARGEST, DISTANCE_OTHER }; /* p is 0, 1, 2, infinity, any other */
+typedef struct cuda_distances {
+    const void *a, *b, *weight, *distance; /* of gradients: what a distance's differences share, and the distance */
+    void *to;
+    int64_t batch, n, m, width, pieces, piece; /* pieces of b's rows, of gradients */
+    double p;
+    int kind, pairs;
+} cuda_distances;
 
 /* A step of an optimizer over several parameters of one dtype, `elements` together. */
 enum { CUDA_STEP_JOBS = 16 };

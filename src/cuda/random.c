@@ -148,6 +148,42 @@ static void randperm(const rush_op *op, const rush_value *in, rush_value *out)
     if (!cuda_launch(to->device, "shuffle_islands", &p, n)) rush_copy_into(to, sorted[1].t);
 }
 
-const cuda_kernel cuda_random_kernels[] = {{"native_dropout", native_dropout}, {"bernoulli", bernoulli_tensor}, {"bernoulli_.Tensor", bernoulli_tensor},
+/* Each element from a sequence of its own, with parameters a and b: numbers that PyTorch does not draw. */
+static int draw_each(const char *kernel, rush_tensor *to, rush_value a, rush_value b, rush_value generator)
+{
+    uint64_t seed, offset;
+    if (!to->numel || take(to->device, generator_of(generator), 4, &seed, &offset)) return 0;
+    cuda_rows p = {.i = {(int64_t)seed, (int64_t)offset}};
+    return cuda_rows_run(kernel, 1, 3, (const rush_value[]){V(to), a, b}, (const uint8_t[]){RUSH_F64, RUSH_F64, RUSH_F64}, &p);
+}
+static void poisson(const rush_op *op, const rush_value *in, rush_value *out) { draw_each("draw_poisson", out[0].t, in[0], rush_v_float(0), in[1]); }
+static void binomial(const rush_op *op, const rush_value *in, rush_value *out) { draw_each("draw_binomial", out[0].t, in[0], in[1], in[2]); }
+static void gamma_(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    draw_each(in[0].t->dtype == RUSH_F64 ? "draw_gamma" : "draw_gamma_narrow", out[0].t, in[0], rush_v_float(rush_dtypes[in[0].t->dtype].tiny), in[1]);
+}
+
+/* Gamma numbers in double over their sum; not 0 and not 1, whatever the dtype. */
+static void dirichlet(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    const rush_dtype_info *info = &rush_dtypes[in[0].t->dtype];
+    rush_tensor *x = in[0].t, *g = rush_tensor_new(RUSH_F64, x->device, x->ndim, x->size);
+    if (!g || !x->numel || draw_each("draw_gamma", g, in[0], rush_v_float(rush_dtypes[RUSH_F64].tiny), in[1])) return;
+    rush_tensor *y = div_(g, sum_dim(g, -1, true));
+    if (y && (y = T("clamp", V(y), V(info->tiny), V(1 - info->eps / 2)))) rush_copy_into(out[0].t, y);
+}
+
+static void slopes(const char *kernel, int n, const rush_value *in, rush_value *out)
+{
+    cuda_rows p = {0};
+    const rush_value operand[4] = {out[0], in[0], in[1], n > 2 ? in[2] : RUSH_NONE};
+    cuda_rows_run(kernel, 1, n + 1, operand, (const uint8_t[]){RUSH_F64, RUSH_F64, RUSH_F64, RUSH_F64}, &p);
+}
+static void gamma_slope(const rush_op *op, const rush_value *in, rush_value *out) { slopes("slope_gamma", 2, in, out); }
+static void dirichlet_slope(const rush_op *op, const rush_value *in, rush_value *out) { slopes("slope_dirichlet", 3, in, out); }
+
+const cuda_kernel cuda_random_kernels[] = {{"poisson", poisson}, {"binomial", binomial}, {"_standard_gamma", gamma_}, {"_sample_dirichlet", dirichlet},
+                                           {"_standard_gamma_grad", gamma_slope}, {"_dirichlet_grad", dirichlet_slope},
+                                           {"native_dropout", native_dropout}, {"bernoulli", bernoulli_tensor}, {"bernoulli_.Tensor", bernoulli_tensor},
                                            {"bernoulli.Tensor", bernoulli_tensor}, {"rrelu_with_noise", rrelu}, {"multinomial", multinomial},
                                            {"randperm", randperm}, {"randperm.generator", randperm}, {0}};

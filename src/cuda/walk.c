@@ -168,6 +168,7 @@ static int run_row(int id, int nout, int n, const rush_value *operand, const uin
     memcpy(p.im, args->im, sizeof p.im);
     memcpy(p.i, args->i, sizeof p.i);
     if (id == RUSH_PW_where) return run_where(operand, &p);
+    if (id == RUSH_PW_frexp) return cuda_rows_run(compute[0] == RUSH_F64 ? "frexp_f64" : "frexp_f32", nout, n, operand, compute, &p);
     if (id == RUSH_PW_nextafter && !word) {
         p.i[0] = compute[0] == RUSH_F16 ? 0x7c00 : 0x7f80;
         p.i[1] = compute[0] == RUSH_F16 ? 0x7e00 : 0x7fc0;
@@ -235,7 +236,8 @@ static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rus
 }
 
 const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into, .pool = cuda_pool, .pool_scatter = cuda_pool_scatter,
-                                 .along = cuda_along, .nearest = cuda_nearest, .pad = cuda_pad, .steps = cuda_steps_run};
+                                 .along = cuda_along, .nearest = cuda_nearest, .pad = cuda_pad, .grid = cuda_grid_run,
+                                 .distances = cuda_distances_run, .distances_back = cuda_distances_back, .steps = cuda_steps_run};
 
 /* ---- copies with dtype, numbers in all places ---- */
 

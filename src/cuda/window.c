@@ -90,3 +90,15 @@ int cuda_along(const rush_taps *t, int64_t outer, int64_t inner, const rush_tens
     if (back) rush_device_fill(y, rush_v_int(0));
     return start(back ? "along_back" : "along", x, &p, outer * t->m * inner);
 }
+
+/* Points are shared while there are threads too few for a large device. */
+int cuda_grid_run(rush_grid_pass pass, const rush_grid *g, rush_dtype d, rush_device device, const rush_grid_data *data)
+{
+    static const char *const passes[] = {"read", "back", "twice"}, *const modes[] = {"linear", "nearest", "cubic"};
+    enum { ENOUGH = 1 << 18, LEAST = 4 }; /* threads; channels of each */
+    char kernel[32];
+    const int64_t points = g->n * g->points;
+    const cuda_grid p = {*g, *data, RUSH_MAX(1, RUSH_MIN(ENOUGH / RUSH_MAX(points, 1), g->channels / LEAST))};
+    snprintf(kernel, sizeof kernel, "grid_%s_%s_%dd_%s", passes[pass], d == RUSH_F64 ? "f64" : "f32", g->nd, modes[g->mode]);
+    return cuda_launch(device, kernel, &p, points * p.groups);
+}

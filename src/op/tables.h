@@ -6,6 +6,7 @@
 #ifndef RUSH_TABLES_H
 #define RUSH_TABLES_H
 
+#include "kernels/cpu/distance.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/pad.h"
 #include "kernels/cpu/pointwise.h"
@@ -32,6 +33,10 @@ typedef struct rush_tables {
     int (*along)(const rush_taps *, int64_t outer, int64_t inner, const rush_tensor *x, rush_tensor *y, bool back);
     int (*nearest)(const rush_nearest *, const rush_tensor *x, rush_tensor *y);
     int (*pad)(const rush_pad *, const rush_tensor *x, rush_tensor *y, bool back);
+    int (*grid)(rush_grid_pass, const rush_grid *, rush_dtype, rush_device, const rush_grid_data *); /* as rush_k_resample->grid_f32 and grid_f64 */
+    /* as rush_k_distance->all; and ga from `weight`, each distance's gradient over what its norm has left of it, as distance.c makes it */
+    int (*distances)(const rush_distances *, const rush_tensor *a, const rush_tensor *b, rush_tensor *to);
+    int (*distances_back)(const rush_distances *, const rush_tensor *weight, const rush_tensor *a, const rush_tensor *b, const rush_tensor *distance, rush_tensor *ga);
     int (*steps)(const rush_step_work *, rush_device); /* of an optimizer, over all its parameters */
 } rush_tables;
 

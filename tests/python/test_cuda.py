@@ -325,6 +325,14 @@ def test_attention(order):
         assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
 
 
+@orders
+@pytest.mark.parametrize("what", ["distances", "grids", "unique", "draws", "others"])
+def test_operations(what, order):
+    """cdist and pdist; grid_sample and affine_grid, twice differentiated; unique and its like; numbers of distributions that reject; fake quantization and others."""
+    done = run(["-m", "rushlight", ROOT / "tests/gpu/operations.py", what], RUSHLIGHT_CUDA_ORDER=order, RUSHLIGHT_CUDA_GUARD="1", OMP_NUM_THREADS="1")
+    assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
+
+
 def convolutions(**env):
     """What tests/gpu/convolution.py says: the cases that a device gets, of all dtypes, layouts, groups, strides, dilations, transposed ones, in threads."""
     done = run(["-m", "rushlight", ROOT / "tests/gpu/convolution.py"], 240, **{"RUSHLIGHT_CUDA_GUARD": "1", "OMP_NUM_THREADS": "1", **env})

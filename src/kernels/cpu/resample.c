@@ -175,6 +175,8 @@ static void along_u8(const rush_taps *t, const int16_t *weight, int bits, int64_
     else rush_parallel_for(outer * t->m, most(1, 16384 / most(1, inner)), bytes_rows, &j);
 }
 
+#define AXIS_FN static inline
+#define AXIS_UNROLL
 #define T float
 #define I int32_t
 #define F(x) x##_f32
@@ -194,5 +196,4 @@ static void along_u8(const rush_taps *t, const int16_t *weight, int bits, int64_
 #include "kernels/cpu/resample.inc"
 
 RUSH_KERNELS(resample) = {.nearest = nearest, .along_u8 = along_u8, .along_f32 = along_f32, .along_f64 = along_f64, .along_back_f32 = along_back_f32, .along_back_f64 = along_back_f64,
-                          .grid_f32 = grid_f32, .grid_f64 = grid_f64, .grid_back_f32 = grid_back_f32, .grid_back_f64 = grid_back_f64,
-                          .grid_twice_f32 = grid_twice_f32, .grid_twice_f64 = grid_twice_f64};
+                          .grid_f32 = grid_f32, .grid_f64 = grid_f64};

@@ -2,6 +2,7 @@
 #ifndef RUSH_RESAMPLE_H
 #define RUSH_RESAMPLE_H
 
+#include "kernels/cpu/grid_axis.h"
 #include "kernels/cpu/isa.h"
 
 /* Element o of the result is the sum of weight[o * most + t] * x[begin[o] + t], t < count[o]. */
@@ -22,15 +23,6 @@ typedef struct rush_nearest {
     const int64_t *from[3];
 } rush_nearest;
 
-/* Points of a grid in images (n, channels, space), 2-d ones having space[0] = 1. */
-typedef struct rush_grid {
-    int64_t n, channels, points; /* points per image */
-    int64_t space[3];
-    int nd;                      /* 2 or 3 coordinates per point: x, y, z */
-    int mode, padding;           /* 0 linear, 1 nearest, 2 cubic; 0 zeros, 1 border, 2 reflection */
-    bool align;
-} rush_grid;
-
 struct rush_resample_kernels {
     void (*nearest)(const rush_nearest *, const void *x, void *y); /* (outer, space) -> (outer, space) */
     /* Bytes (outer, n, inner) -> (outer, m, inner) in whole numbers: the sum of weights in units of 2^-bits, rounded and kept within a byte. */
@@ -40,16 +32,8 @@ struct rush_resample_kernels {
     void (*along_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *x, double *y);
     void (*along_back_f32)(const rush_taps *, int64_t outer, int64_t inner, const float *g, float *gx);
     void (*along_back_f64)(const rush_taps *, int64_t outer, int64_t inner, const double *g, double *gx);
-    void (*grid_f32)(const rush_grid *, const float *x, const float *grid, float *y);
-    void (*grid_f64)(const rush_grid *, const double *x, const double *grid, double *y);
-    /* gx and ggrid may be NULL; gx is zero before */
-    void (*grid_back_f32)(const rush_grid *, const float *g, const float *x, const float *grid, float *gx, float *ggrid);
-    void (*grid_back_f64)(const rush_grid *, const double *g, const double *x, const double *grid, double *gx, double *ggrid);
-    /* The gradients of grid_back's arguments from those of its results: any of ggx, ggrid, to_... may be NULL; to_gy and to_x are zero before */
-    void (*grid_twice_f32)(const rush_grid *, const float *g, const float *x, const float *grid, const float *ggx, const float *ggrid, float *to_gy,
-                           float *to_x, float *to_grid);
-    void (*grid_twice_f64)(const rush_grid *, const double *g, const double *x, const double *grid, const double *ggx, const double *ggrid,
-                           double *to_gy, double *to_x, double *to_grid);
+    void (*grid_f32)(rush_grid_pass, const rush_grid *, const rush_grid_data *);
+    void (*grid_f64)(rush_grid_pass, const rush_grid *, const rush_grid_data *);
 };
 RUSH_KERNEL_TABLE(resample);
 

@@ -1,15 +1,18 @@
 /* sample.c - numbers drawn with a parameter per element: bernoulli(p), poisson, binomial, gamma, Dirichlet, multinomial.
  *
- * The methods are the published ones that PyTorch uses, step by step, so that each draws the same numbers of the
- * generator: Hoermann's transformed rejection for poisson (PTRS, 1993) and binomial (BTRS, 1993), Marsaglia and
- * Tsang for gamma (2000). Derivatives of samples by their parameters come from implicit differentiation: the
- * distribution function is differentiated along with its series (Figurnov et al., 2018).
+ * The methods are in kernels/cpu/draws.inc, of which each draws the same numbers of the generator as PyTorch does.
  */
 #include "ops/create/random.h"
 #include "kernels/cpu/random.h"
 #include "ops/geometry.h"
 
 #include <math.h>
+
+#define DRAW_FN static
+#define DRAW_SOURCE rush_generator
+#define DRAW_UNIFORM rush_uniform_one
+#define DRAW_NORMAL rush_normal_one
+#include "kernels/cpu/draws.inc"
 
 /* ---- walking a result and its parameters in step, one element after the other ---- */
 
@@ -129,28 +132,6 @@ static rush_op op_bernoulli_tensor = {
 
 /* ---- poisson ---- */
 
-static double poisson_one(rush_generator *g, double lambda, double unused)
-{
-    if (lambda == 0) return 0;
-    if (lambda < 10) { /* arrivals until the product of uniforms falls below exp(-lambda) */
-        double floor_at = exp(-lambda), product = 1;
-        for (int64_t k = 0;; k++) {
-            product *= rush_uniform_one(g);
-            if (!(product > floor_at)) return (double)k;
-        }
-    }
-    double root = sqrt(lambda), log_lambda = log(lambda);
-    double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
-    double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
-    for (;;) {
-        double u = rush_uniform_one(g) - 0.5, v = rush_uniform_one(g), us = 0.5 - fabs(u);
-        double k = floor((2 * a / us + b) * u + lambda + 0.43);
-        if (us >= 0.07 && v <= v_r) return (double)(int64_t)k;
-        if (k < 0 || (us < 0.013 && v > us)) continue;
-        if (log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= -lambda + k * log_lambda - lgamma(k + 1)) return (double)(int64_t)k;
-    }
-}
-
 static int poisson_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "poisson_cpu") || rush_generator_check(in[1], in[0].t->device)) return -1;
@@ -171,49 +152,6 @@ static rush_op op_poisson = {
     .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT};
 
 /* ---- binomial ---- */
-
-static double stirling_rest(double k) /* what Stirling's formula leaves of log k! */
-{
-    static const double exact[] = {0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
-                                   0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
-    if (k <= 9) return exact[(int)k];
-    double square = (k + 1) * (k + 1);
-    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1);
-}
-
-static double binomial_small(rush_generator *g, double n, double p) /* p <= 1/2 */
-{
-    if (n * p < 10) { /* jumps from success to success */
-        double sum = 0, log_fail = log1p(-p);
-        for (int64_t k = 0;; k++) {
-            sum += ceil(log(rush_uniform_one(g)) / log_fail);
-            if (sum > n) return (double)k;
-        }
-    }
-    double deviation = sqrt(n * p * (1 - p));
-    double b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p, c = n * p + 0.5;
-    double v_r = 0.92 - 4.2 / b, r = p / (1 - p), alpha = (2.83 + 5.1 / b) * deviation, m = floor((n + 1) * p);
-    for (;;) {
-        double u = rush_uniform_one(g) - 0.5, v = rush_uniform_one(g), us = 0.5 - fabs(u);
-        double k = floor((2 * a / us + b) * u + c);
-        if (us >= 0.07 && v <= v_r) return k;
-        if (k < 0 || k > n) continue;
-        v = log(v * alpha / (a / (us * us) + b));
-        double most = (m + 0.5) * log((m + 1) / (r * (n - m + 1))) + (n + 1) * log((n - m + 1) / (n - k + 1)) +
-                      (k + 0.5) * log(r * (n - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(n - m) - stirling_rest(k) -
-                      stirling_rest(n - k);
-        if (v <= most) return k;
-    }
-}
-
-static double binomial_one(rush_generator *g, double n, double p)
-{
-    if (n <= 0 || p <= 0) return 0;
-    if (p >= 1 || !isfinite(n)) return n; /* more trials than numbers, or NaN */
-    if (p <= 0.5) return binomial_small(g, n, p);
-    if (p > 0.5) return n - binomial_small(g, n, 1 - p);
-    return NAN;
-}
 
 static int binomial_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -245,44 +183,6 @@ static rush_op op_binomial = {
 
 /* ---- gamma ---- */
 
-/* d is what varies with the result's dtype: a third is subtracted in it, and that third is a float's. */
-static double gamma_with(rush_generator *g, double scale, double d, double least)
-{
-    double c = 1 / sqrt(9 * d);
-    for (;;) {
-        double x, y;
-        do {
-            x = rush_normal_one(g);
-            y = 1 + c * x;
-        } while (y <= 0);
-        double v = y * y * y, u = 1 - rush_uniform_one(g), xx = x * x;
-        if (u < 1 - 0.0331 * xx * xx || log(u) < 0.5 * xx + d * (1 - v + log(v))) return RUSH_MAX(scale * d * v, least);
-    }
-}
-
-static double gamma_one(rush_generator *g, double alpha, double least)
-{
-    if (alpha == 0) return least;
-    double scale = 1;
-    if (alpha < 1) { /* a sample of alpha + 1, brought down */
-        scale = pow(1 - rush_uniform_one(g), 1 / alpha);
-        alpha += 1;
-    }
-    return gamma_with(g, scale, alpha - (double)(1.0f / 3), least);
-}
-
-static double gamma_one_narrow(rush_generator *g, double concentration, double least)
-{
-    float alpha = (float)concentration;
-    if (alpha == 0) return least;
-    double scale = 1;
-    if (alpha < 1) {
-        scale = pow(1 - rush_uniform_one(g), (double)(1 / alpha));
-        alpha += 1;
-    }
-    return gamma_with(g, scale, (double)(alpha - 1.0f / 3), least);
-}
-
 static int gamma_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "gamma") || rush_generator_check(in[1], in[0].t->device)) return -1;
@@ -305,56 +205,6 @@ static rush_op op_gamma = {
     .schema = "_standard_gamma(Tensor self, Generator? generator=None) -> Tensor",
     .doc = "Samples of the gamma distributions of rate 1 with the concentrations that self gives.", .shape = gamma_shape,
     .cpu = gamma_cpu, .grad = gamma_grad, .saves = "self, result", .flags = RUSH_SIDE_EFFECT};
-
-/* A number and its derivative. */
-typedef struct dual {
-    double v, d;
-} dual;
-
-static dual times(dual a, dual b) { return (dual){a.v * b.v, a.v * b.d + a.d * b.v}; }
-static dual over(dual a, dual b) { return (dual){a.v / b.v, (a.d - a.v / b.v * b.d) / b.v}; }
-static dual plus(dual a, dual b) { return (dual){a.v + b.v, a.d + b.d}; }
-
-static double digamma(double x)
-{
-    if (x < 0) return digamma(1 - x) - M_PI / tan(M_PI * x);
-    double r = 0;
-    for (; x < 10; x++) r -= 1 / x;
-    double f = 1 / (x * x);
-    return r + log(x) - 0.5 / x - f * (1.0 / 12 - f * (1.0 / 120 - f * (1.0 / 252 - f * (1.0 / 240 - f * (1.0 / 132)))));
-}
-
-#define LARGE 1e7 /* parameters from which a distribution is normal to that many digits; below, the sums end within thousands of steps */
-
-/* dx/dalpha of a sample x = F^-1(u; alpha): minus dF/dalpha over the density. F is x^a e^-x / Gamma(a) times a sum,
- * so the density cancels: with F = x f(x) S, dx/dalpha = -x ((log x - digamma(a)) S + S'). */
-static double gamma_slope(double a, double x)
-{
-    if (!(x > 0) || !(a > 0)) return x == 0 ? 0 : NAN;
-    if (a > LARGE) return 1 + (x - a) / (2 * a); /* x = a + sqrt(a) z */
-    double by_a = log(x) - digamma(a);
-    if (x < a + 1) { /* S = sum x^k / (a (a+1) ... (a+k)) */
-        dual term = over((dual){1, 0}, (dual){a, 1}), sum = term;
-        for (int64_t k = 1; k < 1000000; k++) {
-            term = over(times(term, (dual){x, 0}), (dual){a + (double)k, 1});
-            sum = plus(sum, term);
-            if (!(term.v > sum.v * 1e-17 || fabs(term.d) > fabs(sum.d) * 1e-17)) break;
-        }
-        return -x * (by_a * sum.v + sum.d);
-    }
-    /* 1 - F by Lentz's evaluation of its continued fraction */
-    dual b = {x + 1 - a, -1}, c = {1e300, 0}, d = over((dual){1, 0}, b), h = d;
-    for (int64_t i = 1; i < 1000000; i++) {
-        dual an = {-(double)i * ((double)i - a), (double)i};
-        b.v += 2;
-        d = over((dual){1, 0}, plus(times(an, d), b));
-        c = plus(b, over(an, c));
-        dual step = times(c, d);
-        h = times(h, step);
-        if (!(fabs(step.v - 1) > 4e-16 || fabs(step.d) > 1e-16)) break;
-    }
-    return x * (by_a * h.v + h.d);
-}
 
 static double gamma_slope_one(rush_generator *g, double a, double x) { return gamma_slope(a, x); }
 
@@ -420,49 +270,6 @@ static rush_op op_dirichlet = {
     .schema = "_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor",
     .doc = "Samples of the Dirichlet distributions whose concentrations are self's rows.", .shape = dirichlet_shape,
     .cpu = dirichlet_cpu, .grad = dirichlet_grad, .saves = "self, result", .flags = RUSH_SIDE_EFFECT};
-
-/* Continued fraction of the incomplete beta function, with its derivatives by a and (sign -1) by b. */
-static dual beta_fraction(dual a, dual b, double x)
-{
-    dual one = {1, 0}, ab = plus(a, b), ap = plus(a, one), am = {a.v - 1, a.d}, c = one;
-    dual t = over(times(ab, (dual){x, 0}), ap), d = over(one, (dual){1 - t.v, -t.d}), h = d;
-    for (int m = 1; m < 100000; m++) {
-        double k = m;
-        dual two = {2 * k, 0};
-        dual even = over(times((dual){k * (b.v - k) * x, k * b.d * x}, one), times(plus(am, two), plus(a, two)));
-        d = over(one, plus(one, times(even, d)));
-        c = plus(one, over(even, c));
-        h = times(h, times(d, c));
-        dual odd = times(times((dual){-(a.v + k), -a.d}, (dual){ab.v + k, ab.d}), (dual){x, 0});
-        odd = over(odd, times(plus(a, two), plus(ap, two)));
-        d = over(one, plus(one, times(odd, d)));
-        c = plus(one, over(odd, c));
-        dual step = times(d, c);
-        h = times(h, step);
-        if (!(fabs(step.v - 1) > 4e-16 || fabs(step.d) > 1e-16)) break;
-    }
-    return h;
-}
-
-/* dx/dalpha of a Beta(alpha, beta) sample, over 1 - x. I_x(a, b) = x^a (1-x)^b / (a B(a, b)) * h, and the density is
- * x^(a-1) (1-x)^(b-1) / B(a, b). */
-static double dirichlet_slope(double x, double a, double total)
-{
-    double b = total - a;
-    if (!(x > 0 && x < 1 && a > 0 && b > 0)) return x == 0 || x == 1 ? 0 : NAN;
-    if (RUSH_MIN(a, b) > LARGE) { /* x = m + s z, s^2 = m (1 - m) / total */
-        double m = a / total, z = (x - m) / sqrt(m * (1 - m) / total), slope = (1 - m) / total;
-        double of_spread = sqrt(m * (1 - m) / total) / 2 * (slope * (1 - 2 * m) / (m * (1 - m)) - 1 / total);
-        return (slope + z * of_spread) / (1 - x);
-    }
-    if (x < (a + 1) / (total + 2)) {
-        dual h = over(beta_fraction((dual){a, 1}, (dual){b, 0}, x), (dual){a, 1});
-        return -x * ((log(x) - digamma(a) + digamma(total)) * h.v + h.d);
-    }
-    dual h = beta_fraction((dual){b, 0}, (dual){a, 1}, 1 - x);
-    h = over(h, (dual){b, 0});
-    return x * ((log(x) - digamma(a) + digamma(total)) * h.v + h.d);
-}
 
 static void dirichlet_each(char **p, const int64_t *stride, int64_t n, const void *arg)
 {

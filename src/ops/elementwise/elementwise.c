@@ -279,8 +279,10 @@ static void frexp_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     uint8_t d = SELF->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
     rush_value operand[3] = {out[0], out[1], in[0]};
-    rush_pw_run_loop(d == RUSH_F64 ? rush_k_pw_misc->frexp_f64 : rush_k_pw_misc->frexp_f32, 2, 3, operand,
-                     (const uint8_t[]){d, RUSH_I32, d}, &no_args);
+    const uint8_t compute[3] = {d, RUSH_I32, d};
+    const rush_tables *tables = rush_tables_of[SELF->device.type];
+    if (tables) tables->row(RUSH_PW_frexp, 2, 3, operand, compute, &no_args);
+    else rush_pw_run_loop(d == RUSH_F64 ? rush_k_pw_misc->frexp_f64 : rush_k_pw_misc->frexp_f32, 2, 3, operand, compute, &no_args);
 }
 static void frexp_grad(rush_grads *s)
 {

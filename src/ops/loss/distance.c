@@ -3,8 +3,9 @@
  * cdist of many rows with p = 2 is one product, as PyTorch's is; all else takes differences.
  */
 #include "op/formula.h"
-#include "kernels/cpu/distance.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
+#include <math.h>
 
 /* |a - b|^2 = |a|^2 - 2 a b + |b|^2 as one product, which PyTorch takes for more than 25 rows. */
 static rush_tensor *distances_by_product(rush_tensor *a, rush_tensor *b)
@@ -56,22 +57,37 @@ static void distances(const rush_distances *d, rush_tensor *a, rush_tensor *b, r
     rush_dtype t = computed_in(to);
     rush_tensor *y = to->dtype == t && rush_contiguous(to) ? to : rush_tensor_new(t, to->device, to->ndim, to->size);
     const rush_tensor *x = rush_cast_copy(a, t), *other = a == b ? x : rush_cast_copy(b, t);
-    if (!x || !other || !y) return;
-    if (!y->numel) return;
-    if (d->width) rush_k_distance->all[t == RUSH_F64](d, rush_ptr(x), rush_ptr(other), rush_ptr(y));
-    else rush_zero_into(y);
-    if (y != to) rush_copy_into(to, y);
+    const rush_tables *tables = rush_tables_of[to->device.type];
+    if (!x || !other || !y || !y->numel) return;
+    if (!d->width) rush_zero_into(y);
+    else if (RUSH_UNLIKELY(tables != NULL)) tables->distances(d, x, other, y);
+    else rush_k_distance->all[t == RUSH_F64](d, rush_ptr(x), rush_ptr(other), rush_ptr(y));
+    if (y != to && !rush_failed()) rush_copy_into(to, y);
+}
+
+/* The part of a distance's gradient that all of its differences share: g over |distance| to the power p - 1, 0 where the distance is. */
+static rush_tensor *shared_part(rush_tensor *g, rush_tensor *distance, double p)
+{
+    if (p == 1 || p == INFINITY) return g;
+    rush_tensor *w = div_(g, p == 2 ? distance : T("pow.Tensor_Scalar", V(distance), V(p - 1)));
+    return w ? T("masked_fill.Scalar", V(w), V(eq(distance, 0.0)), V(0.0)) : NULL;
 }
 
 static void gradient(const rush_distances *d, rush_tensor *g, rush_tensor *a, rush_tensor *b, rush_tensor *distance, rush_tensor *to)
 {
     rush_dtype t = computed_in(to);
     rush_tensor *ga = to->dtype == t && rush_contiguous(to) ? to : rush_tensor_new(t, to->device, to->ndim, to->size);
-    const rush_tensor *x[4] = {rush_cast_copy(g, t), rush_cast_copy(a, t), rush_cast_copy(b, t), rush_cast_copy(distance, t)};
+    rush_tensor *x[4] = {rush_cast_copy(g, t), rush_cast_copy(a, t), rush_cast_copy(b, t), rush_cast_copy(distance, t)};
+    const rush_tables *tables = rush_tables_of[to->device.type];
     if (rush_failed()) return;
     rush_zero_into(ga);
-    rush_k_distance->back[t == RUSH_F64](d, rush_ptr(x[0]), rush_ptr(x[1]), rush_ptr(x[2]), rush_ptr(x[3]), rush_ptr(ga));
-    if (ga != to) rush_copy_into(to, ga);
+    if (!RUSH_UNLIKELY(tables != NULL)) {
+        rush_k_distance->back[t == RUSH_F64](d, rush_ptr(x[0]), rush_ptr(x[1]), rush_ptr(x[2]), rush_ptr(x[3]), rush_ptr(ga));
+    } else if (d->p != 0 && ga->numel && g->numel) {
+        rush_tensor *weight = shared_part(x[0], x[3], d->p);
+        if (weight) tables->distances_back(d, weight, x[1], x[2], x[3], ga);
+    }
+    if (ga != to && !rush_failed()) rush_copy_into(to, ga);
 }
 
 /* The derivative once more, through operations: of `distance`, made of n inputs, into gin. */

@@ -1,6 +1,6 @@
 /* grid.c - reading images at the points of a grid (spatial transformers, Jaderberg et al., 2015), and making such grids. */
 #include "op/formula.h"
-#include "kernels/cpu/resample.h"
+#include "op/tables.h"
 #include "ops/geometry.h"
 
 /* input, grid, interpolation_mode, padding_mode, align_corners; `from` is where input stands. */
@@ -49,18 +49,42 @@ static int sampler_shape(const rush_op *op, const rush_value *in, rush_value *ou
     return rush_out_t(out, 0, x, x->dtype, nd + 2, size) ? 0 : -1;
 }
 
+static rush_dtype computed_in(const rush_tensor *x) { return x->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32; }
+
+static int run(rush_grid_pass pass, const rush_grid *g, const rush_tensor *x, const rush_grid_data *d)
+{
+    const rush_tables *tables = rush_tables_of[x->device.type];
+    if (RUSH_UNLIKELY(tables != NULL)) return tables->grid(pass, g, computed_in(x), x->device, d);
+    if (computed_in(x) == RUSH_F32) rush_k_resample->grid_f32(pass, g, d);
+    else rush_k_resample->grid_f64(pass, g, d);
+    return 0;
+}
+
+/* What a pass reads; NULL: it is not there, or an error. */
+static const void *given(rush_value v, rush_dtype d)
+{
+    const rush_tensor *t = HAS(v) ? rush_cast_copy(v.t, d) : NULL;
+    return t ? rush_ptr(t) : NULL;
+}
+
+/* Zeros that become out. */
+static void *zeros_for(rush_value out, rush_dtype d, rush_tensor **made)
+{
+    *made = HAS(out) ? rush_tensor_new(d, out.t->device, out.t->ndim, out.t->size) : NULL;
+    if (!*made) return NULL;
+    rush_zero_into(*made);
+    return rush_ptr(*made);
+}
+
 static void sampler_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
     rush_tensor *y = out[0].t;
-    rush_dtype d = y->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
+    const rush_dtype d = computed_in(y);
     if (!y->numel || read_grid(&g, in, dims_of(op))) return;
-    rush_tensor *x = rush_cast_copy(in[0].t, d), *p = rush_cast_copy(in[1].t, d);
     rush_tensor *to = y->dtype == d && rush_contiguous(y) ? y : rush_tensor_new(d, y->device, y->ndim, y->size);
-    if (rush_failed()) return;
-    if (d == RUSH_F32) rush_k_resample->grid_f32(&g, rush_ptr(x), rush_ptr(p), rush_ptr(to));
-    else rush_k_resample->grid_f64(&g, rush_ptr(x), rush_ptr(p), rush_ptr(to));
-    if (to != y) rush_copy_into(y, to);
+    const rush_grid_data data = {.x = given(in[0], d), .points = given(in[1], d), .y = to ? rush_ptr(to) : NULL};
+    if (!rush_failed() && !run(RUSH_GRID_READ, &g, y, &data) && to != y) rush_copy_into(y, to);
 }
 
 static void sampler_grad(rush_grads *s)
@@ -89,22 +113,13 @@ static int sampler_back_shape(const rush_op *op, const rush_value *in, rush_valu
 static void sampler_back_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
+    rush_tensor *made[2];
+    const rush_dtype d = computed_in(in[1].t);
     if (read_grid(&g, in + 1, dims_of(op))) return;
-    rush_dtype d = in[1].t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    rush_tensor *gy = rush_cast_copy(in[0].t, d), *x = rush_cast_copy(in[1].t, d), *p = rush_cast_copy(in[2].t, d);
-    rush_tensor *gx = HAS(out[0]) ? rush_tensor_new(d, x->device, x->ndim, x->size) : NULL;
-    rush_tensor *gp = HAS(out[1]) ? rush_tensor_new(d, p->device, p->ndim, p->size) : NULL;
-    if (rush_failed()) return;
-    if (gx) rush_zero_into(gx);
-    if (gp) rush_zero_into(gp);
-    if (gy->numel) {
-        if (d == RUSH_F32)
-            rush_k_resample->grid_back_f32(&g, rush_ptr(gy), rush_ptr(x), rush_ptr(p), gx ? rush_ptr(gx) : NULL, gp ? rush_ptr(gp) : NULL);
-        else
-            rush_k_resample->grid_back_f64(&g, rush_ptr(gy), rush_ptr(x), rush_ptr(p), gx ? rush_ptr(gx) : NULL, gp ? rush_ptr(gp) : NULL);
-    }
-    if (gx) rush_copy_into(out[0].t, gx);
-    if (gp) rush_copy_into(out[1].t, gp);
+    const rush_grid_data data = {.g = given(in[0], d), .x = given(in[1], d), .points = given(in[2], d), .image = zeros_for(out[0], d, &made[0]), .to_points = zeros_for(out[1], d, &made[1])};
+    if (rush_failed() || (in[0].t->numel && run(RUSH_GRID_BACK, &g, in[1].t, &data))) return;
+    for (int i = 0; i < 2; ++i)
+        if (made[i]) rush_copy_into(out[i].t, made[i]);
 }
 
 static void sampler_back_grad(rush_grads *s)
@@ -136,28 +151,12 @@ static int sampler_twice_shape(const rush_op *op, const rush_value *in, rush_val
 static void sampler_twice_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_grid g;
+    rush_tensor *made[3];
+    const rush_dtype d = computed_in(in[1].t);
     if (read_grid(&g, in + 1, in[1].t->ndim == 5 ? 3 : 2)) return;
-    rush_dtype d = in[1].t->dtype == RUSH_F64 ? RUSH_F64 : RUSH_F32;
-    const int given[5] = {0, 1, 2, 6, 7};
-    void *from[5] = {NULL}, *to[3] = {NULL};
-    rush_tensor *made[3] = {NULL};
-    for (int i = 0; i < 5; ++i) {
-        if (!HAS(in[given[i]])) continue;
-        rush_tensor *t = rush_cast_copy(in[given[i]].t, d);
-        if (!t) return;
-        from[i] = rush_ptr(t);
-    }
-    for (int i = 0; i < 3; ++i) {
-        if (!HAS(out[i])) continue;
-        made[i] = rush_tensor_new(d, in[i].t->device, in[i].t->ndim, in[i].t->size);
-        if (!made[i]) return;
-        rush_zero_into(made[i]);
-        to[i] = rush_ptr(made[i]);
-    }
-    if (in[0].t->numel) {
-        if (d == RUSH_F32) rush_k_resample->grid_twice_f32(&g, from[0], from[1], from[2], from[3], from[4], to[0], to[1], to[2]);
-        else rush_k_resample->grid_twice_f64(&g, from[0], from[1], from[2], from[3], from[4], to[0], to[1], to[2]);
-    }
+    const rush_grid_data data = {.g = given(in[0], d), .x = given(in[1], d), .points = given(in[2], d), .gg_image = given(in[6], d), .gg_points = given(in[7], d),
+                                 .y = zeros_for(out[0], d, &made[0]), .image = zeros_for(out[1], d, &made[1]), .to_points = zeros_for(out[2], d, &made[2])};
+    if (rush_failed() || (in[0].t->numel && run(RUSH_GRID_TWICE, &g, in[1].t, &data))) return;
     for (int i = 0; i < 3; ++i)
         if (made[i]) rush_copy_into(out[i].t, made[i]);
 }
@@ -208,22 +207,21 @@ static int points_shape(const rush_op *op, const rush_value *in, rush_value *out
 
 static void points_cpu(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    const int64_t *space = in[0].ints;
-    int nd = (int)in[0].n;
-    bool align = I_(in[1]);
-    rush_tensor *to = out[0].t, *t = rush_tensor_new(RUSH_F64, to->device, 2, to->size);
-    if (!t) return;
-    double *p = rush_ptr(t);
-    for (int64_t k = 0; k < to->size[0]; ++k) {
-        int64_t rest = k;
-        for (int d = 0; d < nd; ++d) { /* x is the last dimension of space */
-            int64_t n = space[nd - 1 - d], i = rest % n;
-            rest /= n;
-            *p++ = n < 2 ? 0 : align ? 2 * (double)i / (double)(n - 1) - 1 : (2 * (double)i + 1) / (double)n - 1;
-        }
-        *p++ = 1;
+    const int nd = (int)in[0].n;
+    rush_tensor *to = out[0].t;
+    int64_t size[RUSH_MAXDIM + 1];
+    memcpy(size, in[0].ints, sizeof *size * (size_t)nd);
+    size[nd] = nd + 1;
+    rush_tensor *grid = T("view", V(rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, 2, to->size)), rush_v_ints(size, (size_t)nd + 1));
+    for (int d = 0; d <= nd && grid; ++d) { /* x is the last dimension of space */
+        const int64_t n = d < nd ? size[nd - 1 - d] : 1;
+        rush_tensor *k = T("arange", V(n), rush_v_dtype(RUSH_F64), ON(to)), *part = T("select.int", V(grid), V(-1), V((int64_t)d));
+        if (d == nd) k = add(k, 1);
+        else k = n < 2 ? mul(k, 0) : I_(in[1]) ? sub(div_(mul(k, 2), (double)(n - 1)), 1) : sub(div_(add(mul(k, 2), 1), (double)n), 1);
+        for (int behind = 0; behind < d && d < nd && k; ++behind) k = unsqueeze(k, -1);
+        if (!k || !part || rush_copy_into(part, T("expand", V(k), rush_v_ints(size, (size_t)nd)))) return;
     }
-    rush_copy_into(to, t);
+    if (grid && !rush_contiguous(to)) rush_copy_into(to, T("view", V(grid), rush_v_ints(to->size, 2)));
 }
 
 static rush_op op_points = {
