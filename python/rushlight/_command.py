@@ -5,6 +5,7 @@ import sys
 USAGE = """usage: rushlight run [script.py | -m module | -c command | -] [arguments...]
                                a program with `import torch` meaning rushlight
        rushlight flags         what compiling and linking against the library takes
+       rushlight extension NAME FILES...   compiles C, C++ and CUDA files (.cu) to NAME.so here, for torch.ops.load_library or import
        rushlight stubs FOLDER  types for programs that say `import torch`: pyright finds them in `typings`, mypy by MYPYPATH=FOLDER
 """
 
@@ -34,6 +35,9 @@ def main():
         from rushlight.utils import cpp_extension
         print(" ".join(cpp_extension.flags()))
         return 0
+    if arguments[:1] == ["extension"] and len(arguments) > 2:
+        from rushlight.utils import cpp_extension
+        return cpp_extension.build(arguments[1], arguments[2:])
     if arguments[:1] == ["stubs"] and len(arguments) == 2:
         return write_stubs(arguments[1])
     if not arguments or arguments[0] in ("-h", "--help"):

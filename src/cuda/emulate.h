@@ -37,11 +37,14 @@ struct registration {
     registration *next;
 };
 
+/* A thread's number in its block, whose threads are in three dimensions, in extensions' kernels. */
+inline unsigned number() { return thread_index.x + block.x * (thread_index.y + block.y * thread_index.z); }
+
 /* The lanes of a warp put a value down each, and take that of another one. */
 template <class T> T exchange(T mine, unsigned from)
 {
     static_assert(sizeof(T) <= 16, "values of up to 16 bytes go from lane to lane");
-    unsigned me = thread_index.x;
+    unsigned me = number();
     T got;
     memcpy(lanes[me], &mine, sizeof mine);
     meet_warp();
@@ -60,14 +63,14 @@ inline void __syncthreads() { emulated::meet_block(); }
 inline void __syncwarp() { emulated::meet_warp(); }
 template <class T> T __shfl_down_sync(unsigned, T v, unsigned by)
 {
-    unsigned lane = emulated::thread_index.x & 31;
+    unsigned lane = emulated::number() & 31;
     return emulated::exchange(v, lane + by < 32 ? lane + by : lane);
 }
-template <class T> T __shfl_xor_sync(unsigned, T v, unsigned mask) { return emulated::exchange(v, (emulated::thread_index.x & 31) ^ mask); }
+template <class T> T __shfl_xor_sync(unsigned, T v, unsigned mask) { return emulated::exchange(v, (emulated::number() & 31) ^ mask); }
 template <class T> T __shfl_sync(unsigned, T v, unsigned from) { return emulated::exchange(v, from); }
 inline unsigned __ballot_sync(unsigned, bool mine)
 {
-    unsigned all = 0, me = emulated::thread_index.x;
+    unsigned all = 0, me = emulated::number();
     emulated::lanes[me][0] = mine;
     emulated::meet_warp();
     for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] != 0) << k;
@@ -76,7 +79,7 @@ inline unsigned __ballot_sync(unsigned, bool mine)
 }
 template <class T> unsigned __match_any_sync(unsigned, T v)
 {
-    unsigned all = 0, me = emulated::thread_index.x;
+    unsigned all = 0, me = emulated::number();
     emulated::lanes[me][0] = (uint64_t)v;
     emulated::meet_warp();
     for (unsigned k = 0; k < 32; k++) all |= (unsigned)(emulated::lanes[(me & ~31u) | k][0] == (uint64_t)v) << k;

@@ -1,16 +1,20 @@
 """CUDA devices: emulated on the CPU, where the kernels of src/cuda are run by fibres, and real ones (`make gpu`); the name of a test says which.
 Each test is a process of its own."""
+import base64
 import functools
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
 from places import BUILD, ROOT
 from rushlight import _C
+from test_cpp import sanitizers
 
 PRELUDE = """
 import rushlight as torch, rushlight.nn.functional as F
@@ -331,6 +335,70 @@ def test_operations(what, order):
     """cdist and pdist; grid_sample and affine_grid, twice differentiated; unique and its like; numbers of distributions that reject; fake quantization and others."""
     done = run(["-m", "rushlight", ROOT / "tests/gpu/operations.py", what], RUSHLIGHT_CUDA_ORDER=order, RUSHLIGHT_CUDA_GUARD="1", OMP_NUM_THREADS="1")
     assert done.returncode == 0 and "are as on the CPU" in done.stdout, done.stderr[-3000:]
+
+
+EXTENSION = """
+import sys
+from rushlight.utils import cpp_extension
+cpp_extension.load("mine", [sys.argv[1]], is_python_module=False, build_directory=sys.argv[2])
+mine, x = torch.ops.mine, torch.arange(6000.).reshape(60, 100)
+for d in torch.float32, torch.float64: assert torch.equal(mine.scale(x.cuda().to(d), 3.0).cpu(), x.to(d) * 3)
+y = (x.cuda() + 1) * 2
+assert torch.equal(mine.sums(y).cpu(), y.cpu().sum(1)) and torch.equal(mine.turned(y).cpu(), y.cpu().t()) and torch.equal((mine.turned(y[:13]) + 1).cpu(), y[:13].cpu().t() + 1)
+other = mine.scale(y.to("cuda:%d" % (torch.cuda.device_count() - 1)), 2.0)
+assert torch.equal(other.cpu(), y.cpu() * 2) and torch.cuda.current_device() == 0
+s = torch.cuda.Stream()
+with torch.cuda.stream(s): z = mine.scale(y + 1, 2.0)
+s.synchronize(); assert torch.equal(z.cpu(), (y.cpu() + 1) * 2)
+for f, text in (lambda: mine.too_many(y), "invalid"), (lambda: mine.scale(x, 2.0), "on a CUDA device"):
+    try: f()
+    except RuntimeError as e: assert text in str(e), e
+    else: assert False
+"""
+
+
+@pytest.fixture(scope="session")
+def extension(tmp_path_factory):
+    """The arguments of EXTENSION: a .cu file, and the folder that the first test builds it in."""
+    if sanitizers() or not shutil.which("c++"):
+        pytest.skip("extensions need a C++ compiler, and no sanitizers")
+    return [ROOT / "tests/cuda/extension.cu", tmp_path_factory.mktemp("extension")]
+
+
+@orders
+def test_extension(extension, order):
+    """A .cu file with kernels, their launches and operators: built, registered and called; barriers, warps, shared memory, blocks of two dimensions, streams, devices."""
+    source, folder = extension
+    done = run(["-c", PRELUDE + EXTENSION, source, folder / ("real" if order == "real" else "emulated")], RUSHLIGHT_CUDA_ORDER=order)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_launches_as_calls():
+    from rushlight.utils.cpp_extension import _launches_as_calls as changed
+    for before, after in (("k<<<1, n>>>(x, y);", "::emulated::start(::emulated::shape(1, n), [&](auto... given) { k(given...); }, x, y);"),
+                          ("a::k<T, (N > 2)> <<<f(1), g<2>()>>> ( );", "::emulated::start(::emulated::shape(f(1), g<2>()), [&](auto... given) { a::k<T, (N > 2)>(given...); });"),
+                          ("if (x) k<<<1, 2, 3, s>>>(a); std::cout << b;", "if (x) ::emulated::start(::emulated::shape(1, 2, 3, s), [&](auto... given) { k(given...); }, a); std::cout << b;"),
+                          ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char *const s = (unsigned char *)::emulated::shared_memory;")):
+        assert changed(before) == after
+
+
+def test_the_wheel_emulated(tmp_path):
+    """rushlight-cuda, unpacked beside the library."""
+    if not (BUILD / "librushlight_cuda.so").is_file() or not shutil.which("strip"):
+        pytest.skip("there is no build folder here, or no strip")
+    done = subprocess.run([sys.executable, ROOT / "tools/cuda_wheel", BUILD, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0 and "MB unpacked" in done.stdout, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(tmp_path)
+        for line in files.read(next(name for name in files.namelist() if name.endswith("RECORD"))).decode().splitlines()[:-1]:
+            path, digest, size = line.split(",")
+            data = files.read(path)
+            assert len(data) == int(size) and digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    part = tmp_path / "rushlight/lib/librushlight_cuda.so"
+    (part.parent / "librushlight.so").symlink_to(BUILD.resolve() / "librushlight.so")
+    assert str(ROOT).encode() not in part.read_bytes()
+    passes("assert (torch.ones(3).cuda() + 1).tolist() == [2, 2, 2]; assert %r in open('/proc/self/maps').read()" % str(part), RUSHLIGHT_CUDA_LIBRARY=str(part))
 
 
 def convolutions(**env):

@@ -1,12 +1,14 @@
 """Extensions in C and C++: compiled against the library's headers, loaded here or built by a setup script.
 
 C++ sources see PyTorch's headers (torch/extension.h, ATen/ATen.h, ...), which here are thin ones over rushlight.h. A C file either
-registers operators (register_operations; is_python_module=False) or is a CPython module. CUDA sources are refused.
+registers operators (register_operations; is_python_module=False) or is a CPython module. CUDA's files (.cu) are compiled by nvcc; where devices
+are emulated (RUSHLIGHT_CUDA=emulated) by the C++ compiler, whose launches are calls then.
 """
 import concurrent.futures
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,8 @@ import sysconfig
 CUDA_HOME = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
 if CUDA_HOME is None and shutil.which("nvcc"):
     CUDA_HOME = os.path.dirname(os.path.dirname(shutil.which("nvcc")))
+if CUDA_HOME is None and os.path.exists("/usr/local/cuda/bin/nvcc"):
+    CUDA_HOME = "/usr/local/cuda"
 ROCM_HOME = None
 ROCM_VERSION = None
 SYCL_HOME = None
@@ -25,7 +29,7 @@ LIB_EXT = ".so"
 COMMON_NVCC_FLAGS = []
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_WHY = "extensions with CUDA or SYCL sources need a compiler and a backend for such a device, which rushlight does not have"
+_WHY = "extensions with SYCL sources need a compiler and a backend for such a device, which rushlight does not have"
 
 
 def _build_folder():
@@ -69,9 +73,94 @@ def _is_c(source):
     return str(source).endswith(".c")
 
 
+def _is_cuda(source):
+    return str(source).endswith(".cu")
+
+
+def _emulated():
+    return os.environ.get("RUSHLIGHT_CUDA") == "emulated"
+
+
 def _check(what, sources, *others):
-    if any(others) or any(str(source).endswith((".cu", ".cuh", ".sycl")) for source in sources):
+    if any(others) or any(str(source).endswith(".sycl") for source in sources):
         _refuse(what)
+    if any(map(_is_cuda, sources)) and not _emulated() and _nvcc() is None:
+        raise RuntimeError("torch.utils.cpp_extension.%s: CUDA sources need nvcc, which was not found (CUDA_HOME says where the toolkit is), or emulated devices "
+                           "(RUSHLIGHT_CUDA=emulated)" % what)
+
+
+def _nvcc():
+    found = os.path.join(CUDA_HOME, "bin", "nvcc") if CUDA_HOME else None
+    return found if found and os.path.exists(found) else None
+
+
+def _cuda_includes():
+    """The toolkit's headers, or, of emulated devices, those that stand for them."""
+    if not _emulated():
+        return [os.path.join(CUDA_HOME, "include")] if CUDA_HOME else []
+    own = [os.path.join(path, "emulated") for path in include_paths() if os.path.isdir(os.path.join(path, "emulated"))]
+    source = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "src")    # cuda/emulate.h, which is installed beside the headers
+    return own + [source] * os.path.exists(os.path.join(source, "cuda", "emulate.h"))
+
+
+def _cuda_flags(own):
+    """What nvcc takes: for the architectures of TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), or those of the devices here, or its own choice."""
+    wanted = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(" ", ";").split(";")
+    if not any(wanted):
+        import rushlight
+        wanted = sorted({"%d.%d" % rushlight.cuda.get_device_capability(i) for i in range(rushlight.cuda.device_count())}) if rushlight.cuda.is_available() else []
+    made = []
+    for word in filter(None, wanted):
+        number = word.replace("+PTX", "").replace(".", "")
+        made.append("-gencode=arch=compute_%s,code=%s_%s" % (number, "sm", number))
+        made += ["-gencode=arch=compute_%s,code=compute_%s" % (number, number)] * word.endswith("+PTX")
+    own = list(own)
+    return [] if any(flag.startswith(("-gencode", "-arch")) for flag in own) else made
+
+
+_KERNEL_NAME = re.compile(r"[\w:]*[A-Za-z_]\w*\s*$")
+
+
+def _launches_as_calls(text):
+    """The text of a .cu file for a C++ compiler: kernel<<<grid, block>>>(arguments) is emulated::start(shape(grid, block), kernel, arguments)."""
+    text = re.sub(r"extern\s+__shared__\s+(?:__align__\(\w+\)\s*|alignas\(\w+\)\s*)?([\w:<>\s]+?)\s*\b(\w+)\s*\[\s*\]\s*;", r"\1 *const \2 = (\1 *)::emulated::shared_memory;", text)
+    text = re.sub(r"(?<![\w(])__noinline__\b", "__attribute__((noinline))", text)
+    at = 0
+    while (opening := text.find("<<<", at)) >= 0:
+        begin = end = len(text[:opening].rstrip())
+        if text[end - 1] == ">":        # of a template: its name stands before the bracket that matches
+            depth = inside = 0
+            while begin and not (begin < end and depth == 0):
+                begin -= 1
+                inside += {")": 1, "(": -1}.get(text[begin], 0)
+                depth += {">": 1, "<": -1}.get(text[begin], 0) * (inside == 0)
+        name = _KERNEL_NAME.search(text[:begin])
+        closing = text.find(">>>", opening)
+        after = re.compile(r"\s*\(\s*(\))?").match(text, closing + 3) if closing > 0 else None
+        if not name or not after:
+            at = opening + 3
+            continue
+        call = "::emulated::start(::emulated::shape(%s), [&](auto... given) { %s(given...); }%s" % (
+            text[opening + 3:closing], text[name.start():end], ")" if after[1] else ", ")
+        text = text[:name.start()] + call + text[after.end():]
+        at = name.start() + len(call)
+    return text
+
+
+def _cuda_command(source, made, name, own, search, folder):
+    """What compiles a .cu file to an object; of emulated devices the changed text is written beside it first."""
+    if not _emulated():
+        host = [flag for option in ("-fPIC", "-O2") for flag in ("-Xcompiler", option)]
+        return [_nvcc(), "-ccbin", get_cxx_compiler()] + _cxx_flags(name, own) + ["--expt-relaxed-constexpr", "--expt-extended-lambda"] + _cuda_flags(own) + list(own) + host + search + \
+            ["-c", source, "-o", made]
+    changed = os.path.join(folder, os.path.basename(made)[:-2] + ".emulated.cc")
+    with open(source, encoding="utf-8") as file:
+        text = '#include <cuda_runtime.h>\n#line 1 "%s"\n' % source + _launches_as_calls(file.read())
+    if not os.path.exists(changed) or open(changed, encoding="utf-8").read() != text:
+        with open(changed, "w", encoding="utf-8") as file:
+            file.write(text)
+    own = [flag for flag in own if flag.startswith(("-D", "-U", "-I"))]
+    return [get_cxx_compiler()] + _cxx_flags(name, own) + ["-fPIC", "-O2", "-w", "-I" + os.path.dirname(source)] + own + search + ["-c", changed, "-o", made]
 
 
 def flags():
@@ -95,18 +184,31 @@ def _run(command, name, verbose):
         raise RuntimeError("Error building extension '%s': %s" % (name, done.stderr))
 
 
+def _cuda_libraries():
+    """What a linker takes for CUDA's runtime, which nothing that is emulated needs."""
+    if _emulated():
+        return ["-ldl"]
+    folders = [os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64")]
+    return ["-L" + folder for folder in folders] + ["-Wl,-rpath," + folder for folder in folders] + ["-lcudart", "-ldl"]
+
+
 def _workers():
     return concurrent.futures.ThreadPoolExecutor(max(1, int(os.environ.get("MAX_JOBS", 0)) or os.cpu_count() or 1))
 
 
-def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, executable=False):
+def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, executable=False, cuda_flags=(), with_cuda=False):
     """Objects side by side, then one link; nothing is done where sources and commands are those of the last time."""
     os.makedirs(folder, exist_ok=True)
     sources = [os.path.abspath(source) for source in sources]
-    search = ["-I" + path for path in list(includes or []) + include_paths() + [sysconfig.get_path("include")]]
+    with_cuda = with_cuda or any(map(_is_cuda, sources))
+    search = ["-I" + path for path in list(includes or []) + include_paths() + [sysconfig.get_path("include")] + (_cuda_includes() if with_cuda else [])]
+    ldflags = list(ldflags) + (_cuda_libraries() if with_cuda else [])
     commands = []
     for i, source in enumerate(sources):
         made = os.path.join(folder, "%s_%d.o" % (os.path.splitext(os.path.basename(source))[0], i))
+        if _is_cuda(source):
+            commands.append(_cuda_command(source, made, name, cuda_flags, search, folder))
+            continue
         compiler = [get_c_compiler()] if _is_c(source) else [get_cxx_compiler()] + _cxx_flags(name, cflags)
         commands.append(compiler + ["-fPIC", "-O2"] + list(cflags) + search + ["-c", source, "-o", made])
     linker = get_c_compiler() if all(map(_is_c, sources)) else get_cxx_compiler()
@@ -135,16 +237,17 @@ def _compile(name, sources, folder, target, cflags, ldflags, includes, verbose, 
 def load(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_sycl_cflags=None, extra_ldflags=None,
          extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None, with_sycl=None,
          is_python_module=True, is_standalone=False, keep_intermediates=True):
-    """Compile C and C++ files, unless that was done before, and load the result: a module, or (is_python_module=False) a
+    """Compile C, C++ and CUDA files, unless that was done before, and load the result: a module, or (is_python_module=False) a
     library of operators, or (is_standalone=True) a program, whose path comes back.
 
     >>> my_module = torch.utils.cpp_extension.load("my_module", ["my_module.cpp"])   # doctest: +SKIP
     """
     sources = [sources] if isinstance(sources, str) else list(sources)
-    _check("load(%r)" % name, sources, with_cuda, with_sycl)
+    _check("load(%r)" % name, sources, with_sycl)
     folder = build_directory or _get_build_directory(name, verbose)
     target = os.path.join(folder, name + (EXEC_EXT if is_standalone else LIB_EXT))
-    _compile(name, sources, folder, target, list(extra_cflags or []), list(extra_ldflags or []), extra_include_paths, verbose, is_standalone)
+    _compile(name, sources, folder, target, list(extra_cflags or []), list(extra_ldflags or []), extra_include_paths, verbose, is_standalone,
+             list(extra_cuda_cflags or []), with_cuda)
     if is_standalone:
         return target
     if not is_python_module:
@@ -157,12 +260,24 @@ def load(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_sycl_cf
     return module
 
 
+def build(name, sources):
+    """`rushlight extension`: NAME.so in this folder; objects are where load() has them."""
+    try:
+        _check("build(%r)" % name, sources)
+        _compile(name, sources, _get_build_directory(name), os.path.abspath(name + LIB_EXT), [], [], None, False)
+    except (RuntimeError, OSError) as error:
+        print("rushlight: %s" % error, file=sys.stderr)
+        return 1
+    print(os.path.abspath(name + LIB_EXT))
+    return 0
+
+
 def load_inline(name, cpp_sources, cuda_sources=None, sycl_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
                 extra_sycl_cflags=None, extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False,
                 with_cuda=None, with_sycl=None, is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True,
                 use_pch=False, no_implicit_headers=False):
-    """load() of C++ source texts. functions: names, or names with their docstrings, that become the module's functions."""
-    _check("load_inline(%r)" % name, [], cuda_sources, sycl_sources, with_cuda, with_sycl)
+    """load() of C++ and CUDA source texts. functions: names, or names with their docstrings, that become the module's functions."""
+    _check("load_inline(%r)" % name, ["cuda.cu"] if cuda_sources else [], sycl_sources, with_sycl)
     texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
     lines = [] if no_implicit_headers else ["#include <torch/extension.h>"]
     lines += texts
@@ -174,12 +289,19 @@ def load_inline(name, cpp_sources, cuda_sources=None, sycl_sources=None, functio
         lines.append("}")
     folder = build_directory or _get_build_directory(name, verbose)
     os.makedirs(folder, exist_ok=True)
-    path, text = os.path.join(folder, "main.cpp"), "\n".join(lines) + "\n"
-    if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return load(name, [path], extra_cflags=extra_cflags, extra_ldflags=extra_ldflags, extra_include_paths=extra_include_paths,
-                build_directory=folder, verbose=verbose, is_python_module=is_python_module)
+    files = {"main.cpp": lines}
+    if cuda_sources:
+        given = [cuda_sources] if isinstance(cuda_sources, str) else list(cuda_sources)
+        files["cuda.cu"] = ([] if no_implicit_headers else ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]) + given
+    paths = []
+    for file, content in files.items():
+        path, text = os.path.join(folder, file), "\n".join(content) + "\n"
+        paths.append(path)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            with open(path, "w", encoding="utf-8") as written:
+                written.write(text)
+    return load(name, paths, extra_cflags=extra_cflags, extra_cuda_cflags=extra_cuda_cflags, extra_ldflags=extra_ldflags, extra_include_paths=extra_include_paths,
+                build_directory=folder, verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module)
 
 
 def CppExtension(name, sources, *args, **kwargs):
@@ -194,7 +316,11 @@ def CppExtension(name, sources, *args, **kwargs):
 
 
 def CUDAExtension(name, sources, *args, **kwargs):
-    _refuse("CUDAExtension(%r)" % name)
+    """A CppExtension that may have .cu files; extra_compile_args may be a dict with the keys "cxx" and "nvcc"."""
+    _check("CUDAExtension(%r)" % name, sources)
+    kwargs["include_dirs"] = list(kwargs.get("include_dirs") or []) + _cuda_includes()
+    kwargs["extra_link_args"] = list(kwargs.get("extra_link_args") or []) + _cuda_libraries()
+    return CppExtension(name, sources, *args, **kwargs)
 
 
 def SyclExtension(name, sources, *args, **kwargs):
@@ -225,10 +351,14 @@ class BuildExtension(_build_ext):
         return WithOptions
 
     def build_extensions(self):
+        cuda_files = {}     # of each the module and its flags
         for extension in self.extensions:
             _check("BuildExtension: %s" % extension.name, extension.sources)
             own = extension.extra_compile_args
+            cuda = list(own.get("nvcc", [])) if isinstance(own, dict) else []
             own = list(own.get("cxx", [])) if isinstance(own, dict) else list(own or [])
+            for source in filter(_is_cuda, extension.sources):
+                cuda_files[os.path.abspath(source)] = extension.name.split(".")[-1], cuda
             if not all(map(_is_c, extension.sources)):
                 own += _cxx_flags(extension.name.split(".")[-1], own)
             extension.extra_compile_args = own
@@ -237,6 +367,18 @@ class BuildExtension(_build_ext):
         def side_by_side(sources, *args, **kwargs):
             with _workers() as pool:
                 return [made for each in pool.map(lambda source: compiled([source], *args, **kwargs), sources) for made in each]
+        one = self.compiler._compile
+
+        def one_or_cuda(made, source, ext, cc_args, own, pp_opts):
+            if not _is_cuda(source):
+                return one(made, source, ext, cc_args, own, pp_opts)
+            source = os.path.abspath(source)
+            name, flags = cuda_files[source]
+            command = _cuda_command(source, made, name, flags, [option for option in pp_opts if option.startswith(("-I", "-D"))], os.path.dirname(made))
+            self.spawn(command)
+        if cuda_files:
+            self.compiler.src_extensions.append(".cu")
+            self.compiler._compile = one_or_cuda
         self.compiler.compile = side_by_side
         super().build_extensions()
 

@@ -263,7 +263,7 @@ class CppFunction {
     CppFunction() = default;
 
 public:
-    template <class F, class = std::void_t<decltype(&c10::detail::Signature<std::decay_t<F>>::schema)>>
+    template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, CppFunction>>, class = std::void_t<decltype(&c10::detail::Signature<std::decay_t<F>>::schema)>>
     CppFunction(F &&f) : its_schema(c10::detail::Signature<std::decay_t<F>>::schema())
     {
         give = [f = std::decay_t<F>(std::forward<F>(f))](const std::string &op, const char *k) { c10::detail::give(op, k, f); };

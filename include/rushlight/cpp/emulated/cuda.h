@@ -1,0 +1,2 @@
+/* cuda.h - what is emulated of CUDA */
+#include "cuda_runtime.h"

@@ -1,0 +1,2 @@
+/* device_launch_parameters.h - what is emulated of CUDA */
+#include "cuda_runtime.h"
