@@ -101,6 +101,10 @@ cuda:                               ## compile the kernels of CUDA devices with 
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@ninja -C $(BUILD) cuda
 
+cuda-wheel: cuda                    ## a wheel rushlight-cuda with CUDA devices for the package of the wheel, in dist/
+	@ninja -C $(BUILD) librushlight_cuda.so
+	@$(PYTHON) tools/cuda_wheel $(BUILD)
+
 gpu: all cuda                       ## tests and figures on a GPU of NVIDIA's; PEER=a Python that has PyTorch, to compare with
 	@$(PYTHON) tests/run.py --build $(BUILD) real
 	@$(PYTHON) bench/ratios.py --device cuda $(if $(PEER),--peer $(PEER)) calls kernels training
@@ -111,4 +115,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs cuda gpu fmt install clean help
+.PHONY: all demo wheel test san fuzz fuzz-operations tsan parity parity-san mutate bench docs cuda cuda-wheel gpu fmt install clean help
