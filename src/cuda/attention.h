@@ -6,10 +6,8 @@
 
 #ifdef __CUDACC__
 #define PRAGMA_(x) _Pragma(#x)
-#define UNROLLED _Pragma("unroll")
 #define UNROLLED_BY(n) PRAGMA_(unroll n)
 #else
-#define UNROLLED
 #define UNROLLED_BY(n)
 #endif
 #define LOG2E 1.44269504088896340736f

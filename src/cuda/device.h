@@ -10,7 +10,7 @@
 #ifdef __CUDACC__
 #include <cuda/std/complex>
 #include <cuda_fp16.h>
-#define KERNEL_(name, params, threads) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+#define KERNEL_(name, params, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const __grid_constant__ params p)
 #define SHARED_MEMORY extern __shared__ __align__(128) unsigned char shared_memory[]
 #define STD cuda::std
 #define UNROLLED _Pragma("unroll") /* whatever its body takes: arrays that it indexes are registers then */
@@ -19,7 +19,7 @@
 #include "cuda/emulate.h"
 #define TEXT_(word) #word
 #define TEXT(word) TEXT_(word)
-#define KERNEL_(name, params, threads)                                                                      \
+#define KERNEL_(name, params, ...)                                                                          \
     static void kernel_##name(const params &p);                                                             \
     static emulated::registration registered_##name(#name, TEXT(CUDA_FILE), [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
@@ -30,6 +30,7 @@
 #endif
 #define KERNEL(name, params) KERNEL_(name, params, CUDA_THREADS)
 #define KERNEL_OF(threads, name, params) KERNEL_(name, params, threads) /* whose blocks have that many */
+#define KERNEL_WIDE(name, params) KERNEL_(name, params, CUDA_THREADS, 3) /* of whose blocks three are on a multiprocessor, not four: it has registers for all that it keeps */
 #include "cuda/params.h"
 
 #define FN __device__ __forceinline__
@@ -239,7 +240,9 @@ template <class T> FN T operand(const cuda_walk &w, int k, int64_t far)
     return lazily(element<T>((const char *)w.p[k] + far, w.dtype[k]), w.lazy[k]);
 }
 
-template <class T> struct alignas(16) pack { T v[16 / sizeof(T)]; };
+/* N elements side by side, that are read and written at once; as many as 16 bytes hold. */
+template <class T, int N> struct alignas(sizeof(T) * N) results { T v[N]; };
+template <class T> using pack = results<T, 16 / sizeof(T)>;
 
 FN void report(cuda_fault *fault, unsigned code, int64_t value, int64_t limit)
 {

@@ -299,8 +299,8 @@ template <class T> FN T *element_at(const cuda_choice &p, int64_t i)
 
 template <class T> FN void pack_chosen(const cuda_choice &p)
 {
+    enum { AT_ONCE = sizeof(T) < 16 ? CHOICE_ROWS / 2 : CHOICE_ROWS / 4 }; /* as many as registers hold */
     each_chosen<uint8_t>(p, [&](int64_t first, unsigned which, int64_t place) {
-        T v[CHOICE_ROWS];
         if (p.back) {
             for (int r = 0; r < CHOICE_ROWS; r++) {
                 const int64_t n = row_place(which, r, place);
@@ -310,11 +310,15 @@ template <class T> FN void pack_chosen(const cuda_choice &p)
             }
             return;
         }
-        for (int r = 0; r < CHOICE_ROWS; r++)
-            if (which >> r & 1) v[r] = *element_at<T>(p, first + r * WARP);
-        for (int r = 0; r < CHOICE_ROWS; r++) {
-            const int64_t n = row_place(which, r, place);
-            if (which >> r & 1) ((T *)p.other)[n] = v[r];
+        ROLLED
+        for (int at = 0; at < CHOICE_ROWS; at += AT_ONCE) {
+            T v[AT_ONCE];
+            for (int r = 0; r < AT_ONCE; r++)
+                if (which >> (at + r) & 1) v[r] = *element_at<T>(p, first + (at + r) * WARP);
+            for (int r = 0; r < AT_ONCE; r++) {
+                const int64_t n = row_place(which, at + r, place);
+                if (which >> (at + r) & 1) ((T *)p.other)[n] = v[r];
+            }
         }
     });
 }

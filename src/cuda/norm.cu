@@ -7,11 +7,6 @@
 #include "cuda/rows.h"
 
 enum { EACH = CUDA_HELD };
-#ifdef __CUDACC__
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED
-#endif
 
 template <class T> struct larger_of { static FN T join(T a, T b) { return b > a || b != b ? b : a; } };
 template <class T> struct sum_of { static FN T join(T a, T b) { return a + b; } };

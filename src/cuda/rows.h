@@ -31,8 +31,6 @@ template <> FN void store_near<float>(void *p, int dtype, float v)
     else store<float>(p, dtype, v);
 }
 
-template <class R, int N> struct alignas(sizeof(R) * N) results { R v[N]; };
-
 /* What of operand k a thread takes at once: elements of T, or of a shorter type that holds fewer bytes each. */
 template <class IN, class T, int V> FN void fetch(results<T, V> &x, const cuda_walk &w, int k, int64_t far)
 {

@@ -278,5 +278,5 @@ template <class V> struct log_sum {
     FN V value() const { return (V)(log(sum) + most); }
     FN int64_t place() const { return 0; }
 };
-KERNEL(logcumsumexp_f32, cuda_scan) { scan<log_sum<float>>(p); }
-KERNEL(logcumsumexp_f64, cuda_scan) { scan<log_sum<double>>(p); }
+KERNEL_WIDE(logcumsumexp_f32, cuda_scan) { scan<log_sum<float>>(p); }
+KERNEL_WIDE(logcumsumexp_f64, cuda_scan) { scan<log_sum<double>>(p); }
