@@ -34,7 +34,7 @@ static int put_all_like(const char *name)
 
 int cuda_column(void)
 {
-    static const cuda_kernel *const families[] = {cuda_index_kernels, cuda_create_kernels, cuda_norm_kernels, cuda_random_kernels, cuda_product_kernels, cuda_convolve_kernels, cuda_sort_kernels, cuda_layer_kernels, cuda_fft_kernels,
+    static const cuda_kernel *const families[] = {cuda_index_kernels, cuda_mask_kernels, cuda_create_kernels, cuda_norm_kernels, cuda_random_kernels, cuda_product_kernels, cuda_convolve_kernels, cuda_sort_kernels, cuda_layer_kernels, cuda_fft_kernels,
                                                  cuda_look_kernels, cuda_solver_kernels, cuda_attention_kernels, cuda_compose_kernels, NULL};
     for (size_t i = 0; i < RUSH_COUNT(same_as_cpu); i++)
         if (put_all_like(same_as_cpu[i])) return -1;

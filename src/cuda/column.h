@@ -10,7 +10,7 @@ typedef struct cuda_kernel {
     rush_kernel kernel;
 } cuda_kernel;
 
-extern const cuda_kernel cuda_index_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[], cuda_product_kernels[], cuda_convolve_kernels[], cuda_sort_kernels[], cuda_layer_kernels[], cuda_fft_kernels[],
+extern const cuda_kernel cuda_index_kernels[], cuda_mask_kernels[], cuda_create_kernels[], cuda_norm_kernels[], cuda_random_kernels[], cuda_product_kernels[], cuda_convolve_kernels[], cuda_sort_kernels[], cuda_layer_kernels[], cuda_fft_kernels[],
     cuda_look_kernels[], cuda_solver_kernels[], cuda_attention_kernels[], cuda_compose_kernels[];
 int cuda_host_put(void);
 void cuda_host_run(const rush_op *, const rush_value *in, rush_value *out); /* host.c: between copies */

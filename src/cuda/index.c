@@ -1,74 +1,9 @@
-/* index.c - operations that index, over the kernels of index.cu: gather, scatter, index, embedding, masks. */
-#include "cuda/column.h"
+/* index.c - operations that index, over the kernels of index.cu: gather, scatter, take, put, index, embedding. */
+#include "cuda/places.h"
 #include "op/formula.h"
 #include <stdio.h>
 
 #define SELF (in[0].t)
-
-/* ---- a walk by hand: sizes, and the strides of each operand in elements ---- */
-
-enum { MOST_INDICES = CUDA_OPERANDS - 2 };
-
-/* The sizes that (n, size) and (m, more) broadcast to, in size; their number, or -1: they differ. */
-static int broadcast(int n, int64_t *size, int m, const int64_t *more)
-{
-    int ndim = RUSH_MAX(n, m);
-    memmove(size + ndim - n, size, sizeof *size * (size_t)n);
-    for (int d = 0; d < ndim - n; d++) size[d] = 1;
-    for (int d = 0; d < m; d++) {
-        int64_t *s = &size[ndim - m + d];
-        RUSH_CHECK(*s == more[d] || *s == 1 || more[d] == 1, RUSH_INDEX_ERROR, "sizes %lld and %lld differ at dimension %d", (long long)*s, (long long)more[d], d);
-        if (*s == 1) *s = more[d];
-    }
-    return ndim;
-}
-
-typedef struct places {
-    cuda_places p;
-    int ndim;
-    int64_t size[RUSH_MAXDIM], stride[CUDA_OPERANDS][RUSH_MAXDIM]; /* outermost first; bytes */
-} places;
-
-static void begin(places *w, int ndim, const int64_t *size, rush_device d)
-{
-    *w = (places){.ndim = ndim};
-    memcpy(w->size, size, sizeof *size * (size_t)ndim);
-    w->p.fault = cuda_devices[d.index].fault;
-    w->p.skip = INT64_MIN;
-}
-
-/* Operand k is t, whose dims stand at `first` and behind; sizes of one are repeated. */
-static void operand_at(places *w, int k, const rush_tensor *t, int first)
-{
-    w->p.w.p[k] = rush_ptr(t);
-    w->p.w.dtype[k] = t->dtype;
-    w->p.w.nop = RUSH_MAX(w->p.w.nop, k + 1);
-    for (int d = 0; d < t->ndim; d++)
-        if (t->size[d] > 1 || w->size[first + d] == 1) w->stride[k][first + d] = t->size[d] > 1 ? t->stride[d] * (int64_t)rush_dtypes[t->dtype].size : 0;
-}
-
-static int finish(places *w)
-{
-    cuda_walk *to = &w->p.w;
-    to->n = 1;
-    to->ndim = 0;
-    for (int d = w->ndim - 1; d >= 0; d--) {
-        to->n *= w->size[d];
-        if (w->size[d] == 1) continue;
-        int last = to->ndim - 1;
-        bool one = last >= 0;
-        for (int k = 0; k < to->nop && one; k++) one = w->stride[k][d] == to->stride[k][last] * to->size[last];
-        if (one) {
-            to->size[last] *= w->size[d];
-            continue;
-        }
-        RUSH_CHECK(to->ndim < CUDA_DIMS, RUSH_NOT_IMPLEMENTED, "tensors of more than %d dimensions are not indexed on device 'cuda'", CUDA_DIMS);
-        to->size[to->ndim] = w->size[d];
-        for (int k = 0; k < to->nop; k++) to->stride[k][to->ndim] = w->stride[k][d];
-        to->ndim++;
-    }
-    return 0;
-}
 
 /* Can elements that go one behind the other to one place be taken `bytes` at a time? Then the walk is one over such. */
 static bool widen(cuda_places *p, int item, int bytes)
@@ -91,7 +26,7 @@ static int run_sized(places *w, const char *what, rush_dtype d, rush_device devi
 {
     char kernel[32];
     int bytes = 16, item = rush_dtypes[d].size;
-    if (finish(w)) return -1;
+    if (cuda_places_finish(w)) return -1;
     while (bytes > item && !widen(&w->p, item, bytes)) bytes /= 2;
     snprintf(kernel, sizeof kernel, "%s_%d", what, bytes);
     return cuda_launch(device, kernel, &w->p, w->p.w.n);
@@ -104,15 +39,13 @@ static int run_combine(places *w, int how, rush_dtype d, rush_device device)
                    (rush_dtypes[d].category < 3 || how < CUDA_MAX), RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': elements of %s are not combined there.",
                rush_now.op->name, rush_dtype_name(d));
     w->p.how = how;
-    if (finish(w)) return -1;
+    if (cuda_places_finish(w)) return -1;
     const bool runs = how == CUDA_ADD && (d == RUSH_F16 || d == RUSH_BF16 || d == RUSH_F32) && widen(&w->p, rush_dtypes[d].size, d == RUSH_F32 ? 16 : 4);
     snprintf(kernel, sizeof kernel, "%s_%s", runs ? "add_runs" : "combine", rush_dtype_name(d));
     return cuda_launch(device, kernel, &w->p, w->p.w.n);
 }
 
-static const rush_tensor *plain(const rush_tensor *t) { return t->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_contiguous_copy(t) : t; }
 static rush_tensor *wide_index(rush_tensor *t) { return t->dtype == RUSH_I64 || t->dtype == RUSH_I32 ? t : rush_cast_copy(t, RUSH_I64); }
-static int64_t item_of(const rush_tensor *t) { return rush_dtypes[t->dtype].size; }
 
 /* x as a vector if it has no dims. */
 static const rush_tensor *at_least_1d(const rush_tensor *x)
@@ -128,15 +61,15 @@ static int along(places *w, const rush_tensor *other, const rush_tensor *self, i
     const rush_tensor *x = at_least_1d(self), *o = other ? at_least_1d(other) : NULL, *at = index ? at_least_1d(index) : NULL;
     if (!x || (other && !o) || !at) return -1;
     const rush_tensor *shape = whole ? at : o;
-    begin(w, shape->ndim, shape->size, self->device);
-    operand_at(w, 1, x, 0);
+    cuda_places_begin(w, shape->ndim, shape->size, self->device);
+    cuda_places_operand(w, 1, x, 0);
     for (int d = 0; d < x->ndim; d++) w->stride[1][d] = d == dim ? 0 : x->stride[d] * item_of(x);
     if (o) {
-        operand_at(w, 0, o, 0);
+        cuda_places_operand(w, 0, o, 0);
         for (int d = 0; d < o->ndim; d++) w->stride[0][d] = o->stride[d] * item_of(o);
     }
     if (whole) {
-        operand_at(w, 2, at, 0);
+        cuda_places_operand(w, 2, at, 0);
         for (int d = 0; d < at->ndim; d++) w->stride[2][d] = at->stride[d] * item_of(at);
     } else {
         w->p.w.p[2] = rush_ptr(at);
@@ -193,22 +126,10 @@ static int put_along(rush_tensor *to, int64_t at, rush_tensor *index, rush_tenso
     return how == ASSIGN ? run_sized(&w, "put", to->dtype, to->device) : run_combine(&w, how, to->dtype, to->device);
 }
 
-/* out[0] with self's elements, lazily conjugated ones settled; what is put goes there. */
-static rush_tensor *target(const rush_value *in, rush_value *out, rush_tensor **made)
-{
-    rush_tensor *to = out[0].t;
-    *made = to->flags & (RUSH_T_CONJ | RUSH_T_NEG) ? rush_tensor_new(to->dtype, to->device, to->ndim, to->size) : to;
-    return *made && (*made == SELF || !rush_copy_into(*made, SELF)) ? *made : NULL;
-}
-static void deliver(rush_value *out, rush_tensor *made)
-{
-    if (made != out[0].t && !rush_failed()) rush_copy_into(out[0].t, made);
-}
-
 static void scatter_with(const rush_value *in, rush_value *out, rush_tensor *src, rush_value number, int how)
 {
-    rush_tensor *made, *to = target(in, out, &made);
-    if (to && !put_along(to, in[1].i, in[2].t, src, number, how, true, NULL)) deliver(out, made);
+    rush_tensor *made, *to = cuda_target(in, out, &made);
+    if (to && !put_along(to, in[1].i, in[2].t, src, number, how, true, NULL)) cuda_deliver(out, made);
 }
 static void scatter_src(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, in[3].t, RUSH_NONE, ASSIGN); }
 static void scatter_value(const rush_op *op, const rush_value *in, rush_value *out) { scatter_with(in, out, NULL, in[3], ASSIGN); }
@@ -240,7 +161,7 @@ static rush_tensor *repeated(rush_value number, const rush_tensor *like, const i
 /* in = self, dim, index, src, reduce, include_self; whole: the index has all dims */
 static void reduce_into(const rush_value *in, rush_value *out, bool whole)
 {
-    rush_tensor *made, *to = target(in, out, &made), *index = in[2].t, *src = in[3].t;
+    rush_tensor *made, *to = cuda_target(in, out, &made), *index = in[2].t, *src = in[3].t;
     int how = how_of(in[4].s), put = how == MEAN ? CUDA_ADD : how;
     bool include = in[5].i;
     if (!to || how == NONE) return;
@@ -257,36 +178,36 @@ static void reduce_into(const rush_value *in, rush_value *out, bool whole)
         rush_tensor *mean = !count ? NULL : whole_numbers ? T("div.Tensor_mode", V(to), V(count), V("floor")) : T("div.Tensor", V(to), V(count));
         if (!mean || rush_copy_into(to, mean)) return;
     }
-    deliver(out, made);
+    cuda_deliver(out, made);
 }
 static void scatter_reduce(const rush_op *op, const rush_value *in, rush_value *out) { reduce_into(in, out, true); }
 static void index_reduce(const rush_op *op, const rush_value *in, rush_value *out) { reduce_into(in, out, false); }
 
 static void index_add(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *made, *to = target(in, out, &made);
+    rush_tensor *made, *to = cuda_target(in, out, &made);
     bool one = in[4].kind == RUSH_V_INT && in[4].i == 1;
-    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, CUDA_ADD, false, one ? NULL : &in[4])) deliver(out, made);
+    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, CUDA_ADD, false, one ? NULL : &in[4])) cuda_deliver(out, made);
 }
 static void index_copy(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    rush_tensor *made, *to = target(in, out, &made);
-    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, ASSIGN, false, NULL)) deliver(out, made);
+    rush_tensor *made, *to = cuda_target(in, out, &made);
+    if (to && !put_along(to, in[1].i, in[2].t, in[3].t, RUSH_NONE, ASSIGN, false, NULL)) cuda_deliver(out, made);
 }
 
 static void fill_along(const rush_value *in, rush_value *out, rush_value number)
 {
-    rush_tensor *made, *to = target(in, out, &made), *index = in[2].t;
+    rush_tensor *made, *to = cuda_target(in, out, &made), *index = in[2].t;
     int64_t size[RUSH_MAXDIM];
     if (!to || !index->numel) {
-        if (to) deliver(out, made);
+        if (to) cuda_deliver(out, made);
         return;
     }
     for (int d = 0; d < to->ndim; d++) size[d] = to->size[d];
     int dim = rush_dim_wrap(in[1].i, to->ndim);
     if (to->ndim) size[dim] = index->numel;
     rush_tensor *all = repeated(number, to, size);
-    if (all && !put_along(to, in[1].i, index, all, RUSH_NONE, ASSIGN, false, NULL)) deliver(out, made);
+    if (all && !put_along(to, in[1].i, index, all, RUSH_NONE, ASSIGN, false, NULL)) cuda_deliver(out, made);
 }
 static void index_fill(const rush_op *op, const rush_value *in, rush_value *out) { fill_along(in, out, in[3]); }
 
@@ -297,10 +218,10 @@ static void take(const rush_op *op, const rush_value *in, rush_value *out)
     places w;
     rush_tensor *flat = rush_contiguous_copy(SELF), *index = rush_contiguous_copy(in[1].t), *to = out[0].t;
     if (!to->numel || !flat || !index) return;
-    begin(&w, to->ndim, to->size, to->device);
-    operand_at(&w, 0, to, 0);
+    cuda_places_begin(&w, to->ndim, to->size, to->device);
+    cuda_places_operand(&w, 0, to, 0);
     w.p.w.p[1] = rush_ptr(flat);
-    operand_at(&w, 2, index, 0);
+    cuda_places_operand(&w, 2, index, 0);
     w.p.wrap = true, w.p.scale[0] = item_of(flat), w.p.limit[0] = flat->numel;
     run_sized(&w, "take", flat->dtype, flat->device);
 }
@@ -312,152 +233,19 @@ static void put(const rush_op *op, const rush_value *in, rush_value *out)
     rush_tensor *index = rush_contiguous_copy(in[1].t), *source = rush_contiguous_copy(in[2].t);
     if (!flat || !index || !source || (flat != SELF && rush_copy_into(flat, SELF))) return;
     if (index->numel) {
-        begin(&w, 1, &index->numel, to->device);
+        cuda_places_begin(&w, 1, &index->numel, to->device);
         w.p.w.p[0] = rush_ptr(source), w.p.w.p[1] = rush_ptr(flat), w.p.w.p[2] = rush_ptr(index);
         w.p.w.dtype[2] = index->dtype, w.p.w.nop = 3;
         w.stride[0][0] = item_of(source), w.stride[2][0] = item_of(index);
         w.p.wrap = true, w.p.scale[0] = item_of(flat), w.p.limit[0] = flat->numel;
         if (in[3].i ? run_combine(&w, CUDA_ADD, to->dtype, to->device) : run_sized(&w, "put", to->dtype, to->device)) return;
     }
-    deliver(out, flat);
-}
-
-/* ---- masks ---- */
-
-/* Which bits of an element tell it from zero: not the signs. */
-static uint64_t telling_bits(rush_dtype d)
-{
-    switch (d) {
-    case RUSH_F16: case RUSH_BF16: case RUSH_C32: return 0x7fff7fff7fff7fff;
-    case RUSH_F32: case RUSH_C64: return 0x7fffffff7fffffff;
-    case RUSH_F64: case RUSH_C128: return 0x7fffffffffffffff;
-    default: return ~(uint64_t)0;
-    }
-}
-
-/* The choice whose walk is made: the count of each piece, and of all. The host waits for it. */
-static int count_choice(cuda_choice *p, rush_dtype d, rush_device device, int64_t *all)
-{
-    char kernel[32];
-    const int64_t tiles = (p->w.n + CHOICE_TILE - 1) / CHOICE_TILE, most = RUSH_MIN(tiles, 8 * cuda_devices[device.index].processors);
-    *all = 0;
-    if (!p->w.n) return 0;
-    p->piece = (tiles + most - 1) / most * CHOICE_TILE, p->pieces = (p->w.n + p->piece - 1) / p->piece;
-    p->bits = telling_bits(d), p->fault = cuda_devices[device.index].fault;
-    rush_tensor *counts = rush_tensor_new(RUSH_I64, device, 1, &p->pieces), *here = rush_tensor_new(RUSH_I64, (rush_device){RUSH_CPU, -1}, 1, &p->pieces);
-    if (!counts || !here) return -1;
-    p->counts = rush_ptr(counts);
-    snprintf(kernel, sizeof kernel, "count_chosen_%d", rush_dtypes[d].size);
-    if (cuda_launch_blocks(device, kernel, p, p->pieces) || rush_copy_into(here, counts)) return -1;
-    for (int64_t i = 0; i < p->pieces; i++) *all += ((const int64_t *)rush_ptr(here))[i];
-    return 0;
-}
-
-static void nonzero(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    int64_t n;
-    const rush_tensor *x = plain(SELF);
-    if (!x) return;
-    if (x->ndim > CUDA_DIMS) {
-        rush_fail(RUSH_NOT_IMPLEMENTED, "nonzero of more than %d dimensions on device 'cuda'", CUDA_DIMS);
-        return;
-    }
-    cuda_choice p = {.w = {.n = x->numel, .ndim = x->ndim, .p = {NULL, rush_ptr(x)}}, .plain = rush_contiguous(x)};
-    for (int d = 0; d < x->ndim; d++) {
-        p.w.size[x->ndim - 1 - d] = x->size[d];
-        p.w.stride[1][x->ndim - 1 - d] = x->stride[d] * item_of(x);
-    }
-    if (count_choice(&p, x->dtype, x->device, &n)) return;
-    rush_tensor *to = rush_out(out, 0, RUSH_I64, x->device, 2, (const int64_t[]){n, x->ndim});
-    if (!to || !to->numel) return;
-    rush_tensor *rows = rush_contiguous(to) ? to : rush_tensor_new(RUSH_I64, to->device, 2, to->size);
-    if (!rows) return;
-    char kernel[32];
-    p.other = rush_ptr(rows);
-    snprintf(kernel, sizeof kernel, "coordinates_%d", rush_dtypes[x->dtype].size);
-    if (!cuda_launch_blocks(x->device, kernel, &p, p.pieces) && rows != to) rush_copy_into(to, rows);
-}
-
-/* The choice of t's elements by a mask of its sizes, and how many it chooses. */
-static int choose(cuda_choice *p, rush_tensor *t, rush_tensor *mask, int64_t *n)
-{
-    places w;
-    if (mask && item_of(mask) > 1) mask = T("ne.Scalar", V(mask), V((int64_t)0));
-    if (!mask) return -1;
-    begin(&w, t->ndim, t->size, t->device);
-    operand_at(&w, 0, t, 0);
-    operand_at(&w, 1, mask, 0);
-    if (finish(&w)) return -1;
-    *p = (cuda_choice){.w = w.p.w};
-    p->plain = !p->w.ndim || (p->w.ndim == 1 && p->w.stride[0][0] == item_of(t) && p->w.stride[1][0] == 1);
-    return count_choice(p, RUSH_BOOL, t->device, n);
-}
-
-/* Elements that are chosen to `other`, or (back) from there. */
-static int pack(cuda_choice *p, rush_tensor *t, rush_tensor *other, bool back)
-{
-    char kernel[32];
-    p->other = rush_ptr(other), p->back = back, p->limit = other->numel;
-    snprintf(kernel, sizeof kernel, "pack_%d", rush_dtypes[t->dtype].size);
-    return cuda_launch_blocks(t->device, kernel, p, p->pieces);
-}
-
-static void select_into(rush_value *out, rush_tensor *x, rush_tensor *mask)
-{
-    int64_t n;
-    cuda_choice p;
-    if (!x || choose(&p, x, mask, &n)) return;
-    rush_tensor *to = rush_out(out, 0, x->dtype, x->device, 1, &n);
-    if (!to || !n) return;
-    rush_tensor *row = rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, 1, &n);
-    if (row && !pack(&p, x, row, false) && row != to) rush_copy_into(to, row);
-}
-
-static void masked_select(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    int64_t size[RUSH_MAXDIM];
-    int ndim;
-    const rush_tensor *x = plain(SELF), *mask = in[1].t;
-    if (!x) return;
-    memcpy(size, x->size, sizeof *size * x->ndim);
-    if ((ndim = broadcast(x->ndim, size, mask->ndim, mask->size)) < 0) return;
-    select_into(out, T("expand", V((rush_tensor *)x), rush_v_ints(size, ndim)), T("expand", in[1], rush_v_ints(size, ndim)));
-}
-
-/* The value where the mask is true, what was there elsewhere. */
-static int fill_where(rush_tensor *to, rush_tensor *mask, rush_value value, rush_value from)
-{
-    rush_pw_args none = {{0}};
-    const rush_value operand[4] = {V(to), V(mask), value, from};
-    return cuda_tables.row(RUSH_PW_where, 1, 4, operand, (const uint8_t[]){to->dtype, RUSH_BOOL, to->dtype, to->dtype}, &none);
-}
-
-static void masked_fill(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    rush_tensor *to = out[0].t;
-    rush_value v = in[2];
-    if (v.kind == RUSH_V_TENSOR && v.t->device.type != RUSH_CPU && v.t->dtype != to->dtype) v = V(rush_cast_copy(v.t, to->dtype));
-    if (rush_failed()) return;
-    if (to->flags & (RUSH_T_CONJ | RUSH_T_NEG)) {
-        rush_tensor *made = T("where.self", in[1], V(T("expand", V(rush_cast_copy(v.kind == RUSH_V_TENSOR ? v.t : rush_tensor_of_number_typed(v, to->dtype), to->dtype)), rush_v_ints(to->size, to->ndim))), in[0]);
-        if (made) rush_copy_into(to, made);
-        return;
-    }
-    fill_where(to, in[1].t, v, in[0]);
-}
-
-static void masked_scatter(const rush_op *op, const rush_value *in, rush_value *out)
-{
-    int64_t n;
-    rush_tensor *made, *to = target(in, out, &made);
-    rush_tensor *mask = to ? T("expand", in[1], rush_v_ints(to->size, to->ndim)) : NULL, *source = mask ? rush_contiguous_copy(in[2].t) : NULL;
-    cuda_choice p;
-    if (!source || choose(&p, to, mask, &n)) return;
-    if (n > source->numel) rush_fail(RUSH_RUNTIME_ERROR, "masked_scatter: expected self and source to have same dtypes and source to have %lld elements", (long long)n);
-    else if (!n || !pack(&p, to, source, true)) deliver(out, made);
+    cuda_deliver(out, flat);
 }
 
 /* ---- index, index_put ---- */
+
+enum { MOST_INDICES = CUDA_OPERANDS - 2 };
 
 typedef struct plan {
     rush_tensor *index[MOST_INDICES];
@@ -471,7 +259,7 @@ static int add_index(plan *p, rush_tensor *t, int dim)
     RUSH_CHECK(p->n < MOST_INDICES, RUSH_NOT_IMPLEMENTED, "more than %d index tensors on device 'cuda'", MOST_INDICES);
     p->index[p->n] = t;
     p->dim[p->n++] = dim;
-    p->nindex = broadcast(p->nindex, p->broadcast, t->ndim, t->size);
+    p->nindex = cuda_broadcast(p->nindex, p->broadcast, t->ndim, t->size);
     return p->nindex < 0 ? -1 : 0;
 }
 
@@ -529,7 +317,7 @@ static int plan_make(plan *p, const rush_tensor *self, rush_value list)
 
 static void plan_operands(places *w, const plan *p, const rush_tensor *self)
 {
-    begin(w, p->ndim, p->size, self->device);
+    cuda_places_begin(w, p->ndim, p->size, self->device);
     w->p.w.p[1] = rush_ptr(self);
     w->p.w.nop = 2 + p->n;
     w->p.wrap = true;
@@ -552,7 +340,7 @@ static void index_take(const rush_op *op, const rush_value *in, rush_value *out)
     places w;
     const rush_tensor *self = plain(SELF);
     rush_tensor *mask = self && !HAS(out[0]) ? one_mask(self, in[1]) : NULL;
-    if (mask && mask->ndim == self->ndim) return select_into(out, (rush_tensor *)self, mask);
+    if (mask && mask->ndim == self->ndim) return cuda_select_into(out, (rush_tensor *)self, mask);
     if (!self || plan_make(&p, self, in[1])) return;
     rush_tensor *to = HAS(out[0]) ? out[0].t : rush_out(out, 0, self->dtype, self->device, p.n ? p.ndim : self->ndim, p.n ? p.size : self->size);
     if (!to || !to->numel) return;
@@ -561,7 +349,7 @@ static void index_take(const rush_op *op, const rush_value *in, rush_value *out)
         return;
     }
     plan_operands(&w, &p, self);
-    operand_at(&w, 0, to, 0);
+    cuda_places_operand(&w, 0, to, 0);
     w.p.w.nop = 2 + p.n;
     run_sized(&w, "take", self->dtype, self->device);
 }
@@ -579,7 +367,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
     rush_tensor *mask = values && values->numel == 1 && values->dtype == self->dtype && !accumulate ? one_mask(self, list) : NULL;
     if (mask) { /* nobody needs to know how many there are */
         while (mask && mask->ndim < self->ndim) mask = unsqueeze(mask, -1);
-        return mask && self->numel ? fill_where(self, mask, V(rush_tensor_alias(values, 0, NULL, NULL, values->offset)), V(self)) : mask ? 0 : -1;
+        return mask && self->numel ? cuda_fill_where(self, mask, V(rush_tensor_alias(values, 0, NULL, NULL, values->offset)), V(self)) : mask ? 0 : -1;
     }
     if (!values || plan_make(&p, self, list)) return -1;
     while (values->ndim > p.ndim && values->size[0] == 1) values = T("squeeze.dim", V(values), V((int64_t)0));
@@ -587,7 +375,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
     if (!values || !values->numel) return values ? 0 : -1;
     if (!p.n) return accumulate ? (CUDA_INPLACE("add.Tensor", V(self), V(values)) ? 0 : -1) : rush_copy_into(self, values);
     plan_operands(&w, &p, self);
-    operand_at(&w, 0, values, 0);
+    cuda_places_operand(&w, 0, values, 0);
     w.p.w.nop = 2 + p.n;
     return accumulate ? run_combine(&w, CUDA_ADD, self->dtype, self->device) : run_sized(&w, "put", self->dtype, self->device);
 }
@@ -606,11 +394,11 @@ static void embedding(const rush_op *op, const rush_value *in, rush_value *out)
     const rush_tensor *weight = plain(SELF), *index = in[1].t;
     rush_tensor *to = out[0].t;
     if (!to->numel || !weight) return;
-    begin(&w, to->ndim, to->size, to->device);
-    operand_at(&w, 0, to, 0);
+    cuda_places_begin(&w, to->ndim, to->size, to->device);
+    cuda_places_operand(&w, 0, to, 0);
     w.p.w.p[1] = rush_ptr(weight);
     w.stride[1][to->ndim - 1] = weight->stride[1] * item_of(weight);
-    operand_at(&w, 2, index, 0);
+    cuda_places_operand(&w, 2, index, 0);
     w.p.scale[0] = weight->stride[0] * item_of(weight), w.p.limit[0] = weight->size[0];
     run_sized(&w, "take", weight->dtype, weight->device);
 }
@@ -630,11 +418,11 @@ static void embedding_dense_backward(const rush_op *op, const rush_value *in, ru
         g = each && g ? T("reshape", V(g), rush_v_ints(SELF->size, SELF->ndim)) : NULL;
         if (!g) return;
     }
-    begin(&w, g->ndim, g->size, g->device);
-    operand_at(&w, 0, g, 0);
+    cuda_places_begin(&w, g->ndim, g->size, g->device);
+    cuda_places_operand(&w, 0, g, 0);
     w.p.w.p[1] = rush_ptr(to);
     w.stride[1][g->ndim - 1] = to->stride[1] * item_of(to);
-    operand_at(&w, 2, index, 0);
+    cuda_places_operand(&w, 2, index, 0);
     w.p.scale[0] = to->stride[0] * item_of(to), w.p.limit[0] = to->size[0];
     if (in[3].i >= 0) w.p.skip = in[3].i;
     run_combine(&w, CUDA_ADD, to->dtype, to->device);
@@ -643,8 +431,7 @@ static void embedding_dense_backward(const rush_op *op, const rush_value *in, ru
 const cuda_kernel cuda_index_kernels[] = {
     {"gather", gather}, {"index_select", index_select}, {"scatter.src", scatter_src}, {"scatter.value", scatter_value}, {"scatter_add", scatter_add},
     {"scatter.reduce", scatter_reduce_old}, {"scatter.value_reduce", scatter_value_reduce}, {"scatter_reduce.two", scatter_reduce}, {"index_reduce", index_reduce}, {"index_add", index_add},
-    {"index_copy", index_copy}, {"index_fill.int_Scalar", index_fill}, {"index_fill.int_Tensor", index_fill}, {"take", take}, {"put", put}, {"nonzero", nonzero},
-    {"argwhere", nonzero}, {"masked_select", masked_select}, {"masked_fill.Scalar", masked_fill}, {"masked_fill.Tensor", masked_fill},
-    {"masked_scatter", masked_scatter}, {"index.Tensor", index_take}, {"_unsafe_index.Tensor", index_take}, {"index_put_", index_put_inplace},
+    {"index_copy", index_copy}, {"index_fill.int_Scalar", index_fill}, {"index_fill.int_Tensor", index_fill}, {"take", take}, {"put", put},
+    {"index.Tensor", index_take}, {"_unsafe_index.Tensor", index_take}, {"index_put_", index_put_inplace},
     {"_index_put_impl_", index_put_inplace}, {"index_put", index_put}, {"_unsafe_index_put", index_put}, {"embedding", embedding},
     {"embedding_dense_backward", embedding_dense_backward}, {0}};
