@@ -56,10 +56,10 @@ def load_package(path, model_name="model", run_single_threaded=False, num_runner
     if hasattr(path, "seek"):
         path.seek(0)
     with zipfile.ZipFile(path) as file:
-        compiled = any("/aotinductor/" in name for name in file.namelist())
+        graph = any("/models/" in name for name in file.namelist()) and not any("/aotinductor/" in name for name in file.namelist())
     if hasattr(path, "seek"):
         path.seek(0)
-    return AOTICompiledModel(path, model_name) if compiled else InterpretedModel(path)
+    return InterpretedModel(path) if graph else AOTICompiledModel(path, model_name)
 
 
 def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _deprecated_unused_kwargs=None, *, package_path=None, inductor_configs=None):
