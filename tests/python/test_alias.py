@@ -5,7 +5,7 @@ import textwrap
 
 
 def run(*args, text=None):
-    done = subprocess.run([sys.executable] + list(args), input=text, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable] + list(args), input=text, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -26,7 +26,7 @@ def same(f, *args, rtol=1e-4, atol=1e-5):
 """
 
 
-def run(arguments, timeout=120, **env):
+def run(arguments, timeout=600, **env):
     """The process that Python ran with emulated devices; of a GPU, if the order of threads is "real". Without one the test is skipped."""
     kind = {"RUSHLIGHT_CUDA": "emulated"}
     if env.get("RUSHLIGHT_CUDA_ORDER") == "real":
@@ -492,7 +492,7 @@ def test_plans_for_a_described_device(tmp_path):
         pytest.skip("it is linked with the library by a C compiler")
     subprocess.run(["cc", "-O1", "-w", "-std=gnu11", "-D_GNU_SOURCE", "-I", ROOT / "src", "-I", ROOT / "include", ROOT / "tests/cuda/plans.c", "-o", tmp_path / "plans", "-L", BUILD, "-lrushlight",
                     f"-Wl,-rpath,{BUILD}", "-lpthread", "-ldl"], check=True)
-    done = subprocess.run([tmp_path / "plans"], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([tmp_path / "plans"], capture_output=True, text=True, timeout=600)
     if done.returncode == 77:
         pytest.skip("there is no cuDNN of 9.8 or later here")
     assert done.returncode == 0 and done.stdout.startswith("240 plans found"), done.stdout + done.stderr

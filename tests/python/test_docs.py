@@ -73,5 +73,5 @@ def test_search_in_a_browser(tmp_path):
     subprocess.run([sys.executable, ROOT / "tools/site", BUILD, tmp_path / "site"], check=True, capture_output=True)
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}  # the sanitizers are for the library, not for a browser
     page = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=%s" % (tmp_path / "user"), "--virtual-time-budget=5000",
-                           "--dump-dom", "file://%s?q=conv2d" % (tmp_path / "site/guide/c.html")], env=env, capture_output=True, text=True, timeout=120).stdout
+                           "--dump-dom", "file://%s?q=conv2d" % (tmp_path / "site/guide/c.html")], env=env, capture_output=True, text=True, timeout=600).stdout
     assert re.search(r'<ul id="found"><li><a href="\.\./ops/c\.html#conv2d">conv2d</a>', page)

@@ -13,7 +13,7 @@ def ghost(code, mode=""):
     """The process that ran code with the device loaded."""
     env = {**os.environ, "RUSHLIGHT_GHOST": mode, "RUSHLIGHT_GHOST_LIBRARY": str(BUILD / "examples/ghost.so"),
            "PYTHONPATH": os.pathsep.join([str(ROOT / "examples/ghost"), *sys.path])}
-    return subprocess.run([sys.executable, "-c", "import rushlight as torch, torch_ghost\n" + code], env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", "import rushlight as torch, torch_ghost\n" + code], env=env, capture_output=True, text=True, timeout=600)
 
 
 def passes(code, mode=""):

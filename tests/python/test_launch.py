@@ -238,7 +238,7 @@ try:
 except ChildFailedError as error:
     print(error.get_first_failure()[0], "ValueError: this is the cause" in str(error))
 """
-    done = subprocess.run([sys.executable, "-m", "rushlight", "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-m", "rushlight", "-c", text], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout == "{0: 40, 1: 41}\n1 True\n", done.stderr
 
 
