@@ -919,6 +919,27 @@ assert losses[-1] < losses[0] and 1024 <= scaler.get_scale() <= 65536
 """, RUSHLIGHT_CUDA_ORDER=order)
 
 
+def test_copies_between_devices_emulated():
+    passes("""
+from rushlight.cuda import comm
+x = torch.arange(6.).view(2, 3).cuda()
+a, b = comm.broadcast(x, [0, 1]); assert a is x and b.device.index == 1 and torch.equal(b.cpu(), x.cpu())
+to = [torch.zeros(2, 3, device="cuda:1"), torch.zeros(2, 3, device="cuda:0")]
+assert comm.broadcast(x, out=to)[0] is to[0] and all(torch.equal(t.cpu(), x.cpu()) for t in to)
+both = comm.broadcast_coalesced([x, x * 2], [0, 1]); assert [[t.device.index for t in on] for on in both] == [[0, 0], [1, 1]] and torch.equal(both[1][1].cpu(), x.cpu() * 2)
+total = comm.reduce_add([a, b, a], 1); assert total.device.index == 1 and torch.equal(total.cpu(), x.cpu() * 3) and torch.equal(b.cpu(), x.cpu())
+assert [t.tolist() for t in comm.reduce_add_coalesced([[a, a], [b, b * 2]])] == [(x * 2).tolist(), (x * 3).tolist()]
+pieces = comm.scatter(x, [0, 1], [1, 2], 1); assert [(p.device.index, p.shape[1]) for p in pieces] == [(0, 1), (1, 2)]
+assert torch.equal(comm.gather(pieces, 1).cpu(), x.cpu()) and comm.gather(pieces, 1, "cpu").device.type == "cpu" and comm.gather(pieces, 1, 1).device.index == 1
+out = [torch.zeros(2, 2, device="cuda:1"), torch.zeros(2, 1, device="cuda")]
+comm.scatter(x, dim=1, out=out); assert torch.equal(comm.gather(out, 1, out=torch.empty(2, 3, device="cuda")).cpu(), x.cpu())
+stream = torch.cuda.Stream(); assert torch.equal(comm.scatter(x, [1, 0], streams=[None, stream])[1].cpu(), x.cpu()[1:])
+for wrong in (lambda: comm.broadcast(x), lambda: comm.broadcast(x, [0], out=[x]), lambda: comm.gather(pieces, 1, 0, out=x)):
+    try: wrong(); assert False
+    except RuntimeError as e: assert "specified" in str(e), e
+""")
+
+
 @both
 def test_draws_are_repeated_and_noticed(order):
     """Checkpoints draw the same numbers again and under the same autocast; vmap knows whether a device drew."""
