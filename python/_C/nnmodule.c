@@ -172,7 +172,9 @@ static PyObject *tp_call(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    module_object *x = (module_object *)type->tp_alloc(type, 0);
+    PyObject *none = PyTuple_New(0); /* __init__ reads the arguments; object's own refuses classes with abstract methods */
+    module_object *x = none ? (module_object *)PyBaseObject_Type.tp_new(type, none, NULL) : NULL;
+    Py_XDECREF(none);
     if (x) x->call = vectorcall;
     return (PyObject *)x;
 }

@@ -14,6 +14,7 @@ static PyObject *s_torch_function;
 /* ---- wrapping ---- */
 
 #define KEPT 256 /* objects of ended tensors kept for reuse */
+static void tensor_dealloc(PyObject *self);
 static PyObject *kept[KEPT];
 static int nkept;
 
@@ -25,6 +26,7 @@ static inline __attribute__((always_inline)) PyObject *wrap(PyTypeObject *type, 
         _Py_NewReference((PyObject *)x);
         PyObject_GC_Track(x);
     } else {
+        type->tp_dealloc = tensor_dealloc; /* of a class, too, whose metaclass does not call its base's __init__ */
         x = (py_tensor *)type->tp_alloc(type, 0);
         if (!x) return NULL;
     }
@@ -236,24 +238,23 @@ static int tensor_clear(PyObject *self)
 
 /* ---- the types ---- */
 
-/* Classes derived from TensorBase get our end instead of Python's, which would not survive the turn of ownership. */
-static PyObject *meta_new(PyTypeObject *meta, PyObject *args, PyObject *kwargs)
+/* In __init__, since a metaclass that derives from Python's ABCMeta, too, may not have a __new__ of C's beside type's.
+   Classes derived from TensorBase get our end instead of Python's, which would not survive the turn of ownership. */
+static int meta_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    PyTypeObject *type = (PyTypeObject *)PyType_Type.tp_new(meta, args, kwargs);
-    if (!type) return NULL;
+    if (PyType_Type.tp_init(self, args, kwargs)) return -1;
+    PyTypeObject *type = (PyTypeObject *)self;
     type->tp_dealloc = tensor_dealloc;
     /* A class that answers for operations is not asked for functions, too, unless it says so. */
     PyObject *f = py_answers_itself(type) ? _PyType_Lookup(type, s_torch_function) : NULL;
-    if (f && f == _PyType_Lookup(&py_type_TensorBase, s_torch_function) && PyObject_SetAttr((PyObject *)type, s_torch_function, py_disabled_torch_function))
-        Py_CLEAR(type);
-    return (PyObject *)type;
+    return f && f == _PyType_Lookup(&py_type_TensorBase, s_torch_function) ? PyObject_SetAttr(self, s_torch_function, py_disabled_torch_function) : 0;
 }
 
 PyTypeObject py_type_TensorMeta = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._TensorMeta",
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "The class of Tensor and its subclasses.",
-    .tp_new = meta_new,
+    .tp_init = meta_init,
 };
 
 static PyMappingMethods mapping; /* filled below: its functions are elsewhere */

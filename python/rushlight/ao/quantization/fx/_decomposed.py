@@ -91,7 +91,7 @@ def dequantize_per_tensor_tensor2(input, scale, zero_point, quant_min, quant_max
 
 
 def _choose(input, quant_min, quant_max, eps, dtype, qscheme):
-    from rushlight.ao.quantization.observer import UniformQuantizationObserverBase
+    from rushlight.ao.quantization.observer import MinMaxObserver
     if input.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise AssertionError("Expecting input to have dtype torch.float32/16/b16, but got dtype: %s" % input.dtype)
     _quant_min_max_bounds_check(quant_min, quant_max, dtype)
@@ -100,7 +100,7 @@ def _choose(input, quant_min, quant_max, eps, dtype, qscheme):
     if quant_min >= quant_max:
         raise AssertionError("qmin must be strictly less than qmax for user-specified quantization range.")
     least, most = torch.aminmax(input)
-    observer = UniformQuantizationObserverBase(dtype=torch.qint8, qscheme=qscheme, eps=eps)
+    observer = MinMaxObserver(dtype=torch.qint8, qscheme=qscheme, eps=eps)
     observer.quant_min, observer.quant_max = quant_min, quant_max
     observer.dtype = {torch.uint8: torch.quint8, torch.int8: torch.qint8}.get(dtype, dtype)
     scale, zero_point = observer._calculate_qparams(least, most)
