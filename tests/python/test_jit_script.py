@@ -830,3 +830,19 @@ def test_functions_that_python_prepares_are_prepared_in_programs(recwarn):
     x = torch.randn(2, 4, 4)
     same(reloaded(torch.jit.script(Unpooled()))(x), Unpooled()(x))
     assert not [w for w in recwarn if "stays in Python" in str(w.message)]
+
+
+def test_a_method_that_an_instance_chose_is_its_forward():
+    class Chosen(nn.Module):
+        def __init__(self, once):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.forward = self.once if once else self.twice
+
+        def once(self, x):
+            return self.layer(x)
+
+        def twice(self, x):
+            return self.layer(self.layer(x))
+    net, x = nn.Sequential(Chosen(True), Chosen(False)), torch.randn(3, 2)
+    same(reloaded(torch.jit.script(net))(x), net(x))

@@ -134,8 +134,10 @@ class Module:
     def found(self, name):
         """The function behind a method: the user's, or the one of the library in _library.py."""
         from . import _library
-        if name in vars(self.module) and inspect.isfunction(inspect.unwrap(vars(self.module)[name])):
-            return vars(self.module)[name]
+        own = vars(self.module).get(name)
+        own = own.__func__ if inspect.ismethod(own) else own  # self.forward = self.forward_without_copies
+        if inspect.isfunction(inspect.unwrap(own)):
+            return own
         for cls in type(self.module).__mro__:
             written = vars(getattr(_library.modules, cls.__name__, object)).get(name) if is_own(cls) else None
             if written is not None or name in vars(cls):
