@@ -846,3 +846,15 @@ def test_a_method_that_an_instance_chose_is_its_forward():
             return self.layer(self.layer(x))
     net, x = nn.Sequential(Chosen(True), Chosen(False)), torch.randn(3, 2)
     same(reloaded(torch.jit.script(net))(x), net(x))
+
+
+def test_a_message_shows_the_class_of_a_tensor():
+    def checked(x: torch.Tensor, raises: bool = True):
+        if x.dim() < 2:
+            if raises:
+                raise TypeError(f"a matrix was expected, not {type(x)}")
+            return x
+        return x + 1
+    same(reloaded(torch.jit.script(checked))(torch.ones(2, 2)), torch.full((2, 2), 2.0))
+    with pytest.raises(Exception, match="not <class '.*Tensor'>"):
+        torch.jit.script(checked)(torch.ones(2))

@@ -890,6 +890,13 @@ def _isinstance(c, node):
     return ast.Call(raw("isinstance"), [c.expr(node.args[0]), raw(names[0] if len(names) == 1 else f"({', '.join(names)})")], [])
 
 
+def _type(c, node):
+    """The class of a tensor, as messages of errors show it."""
+    if len(node.args) != 1 or not c.is_tensor(node.args[0]):
+        raise c.source.error(node, "python value of type 'type' cannot be used as a value: type")
+    return ast.Constant(str(torch.Tensor))
+
+
 def _warn(c, node):
     return ast.Call(raw("torch.warn"), [c.message(node.args[0])], [])
 
@@ -982,7 +989,7 @@ def _fork(c, node):
     return ast.Call(raw("fork"), [raw(path), *(c.expr(a) for a in node.args[1:])], [ast.keyword(k.arg, c.expr(k.value)) for k in node.keywords])
 
 
-_SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
+_SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, type: _type, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
             _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node),
             typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
             torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr,
