@@ -46,6 +46,12 @@ SUITES = {
     "botorch": ("pytorch+botorch", ".", ["test"]),
     "captum": ("pytorch+captum", ".", ["tests"]),
     "fabric": ("Lightning-AI+pytorch-lightning", "tests", ["tests_fabric"]),
+    "lightning": ("Lightning-AI+pytorch-lightning", "tests", ["tests_pytorch"]),
+    "metric_learning": ("KevinMusgrave+pytorch-metric-learning", ".", ["tests"]),
+    "segmentation": ("qubvel-org+segmentation_models.pytorch", ".", ["tests"]),
+    "peft": ("huggingface+peft", ".", ["tests"]),
+    "diffusers": ("huggingface+diffusers", ".", ["tests/schedulers", "tests/models", "tests/others"]),
+    "tensordict": ("pytorch+tensordict", ".", ["test"]),
     "ignite": ("pytorch+ignite", ".", ["tests"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
@@ -123,7 +129,7 @@ def run(name, checkouts, results, only, part, stand_in, until=None):
     (plugin / "suites.py").write_text(pathlib.Path(__file__).read_text())
     path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
-           "EINOPS_TEST_BACKENDS": "numpy,torch", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
+           "EINOPS_TEST_BACKENDS": "numpy,torch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
     here = {test for test, line in outcomes(results).items() if line["outcome"] != "started"}
     while True:
         pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part, "until": until}))

@@ -91,25 +91,31 @@ static PyObject *inference_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     static char *names[] = {"mode", NULL};
     PyObject *mode = Py_True;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:inference_mode", names, &mode)) return NULL;
-    if (!PyBool_Check(mode) && PyCallable_Check(mode)) return new_or_decorate(type, args, NULL);
-    PyObject *x = context_new(type, NULL, NULL);
-    if (x) ((mode_context *)x)->on = PyObject_IsTrue(mode) > 0;
-    return x;
+    return !PyBool_Check(mode) && PyCallable_Check(mode) ? new_or_decorate(type, args, NULL) : context_new(type, NULL, NULL);
+}
+
+static int inference_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"mode", NULL};
+    PyObject *mode = Py_True;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:inference_mode", names, &mode)) return -1;
+    int on = PyObject_IsTrue(mode);
+    ((mode_context *)self)->on = on;
+    return on < 0 ? -1 : 0;
 }
 
 /* set_grad_enabled(mode) has its effect at once, and undoes it when it is left as a context. */
-static PyObject *set_grad_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static int set_grad_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"mode", NULL};
-    PyObject *mode;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:set_grad_enabled", names, &mode)) return NULL;
+    PyObject *mode, *none;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:set_grad_enabled", names, &mode)) return -1;
     int on = PyObject_IsTrue(mode);
-    PyObject *x = on < 0 ? NULL : context_new(type, NULL, NULL), *none;
-    if (!x) return NULL;
-    ((mode_context *)x)->on = on;
-    none = on ? enter(x, RUSH_MODE_NO_GRAD, 0) : enter(x, 0, always ? 0 : RUSH_MODE_NO_GRAD);
+    if (on < 0) return -1;
+    ((mode_context *)self)->on = on;
+    none = on ? enter(self, RUSH_MODE_NO_GRAD, 0) : enter(self, 0, always ? 0 : RUSH_MODE_NO_GRAD);
     Py_XDECREF(none);
-    return x;
+    return none ? 0 : -1;
 }
 
 /* Decorating: the immediate effect is taken back. */
@@ -129,22 +135,53 @@ static PyObject *get_mode(PyObject *self, void *unused) { return PyBool_FromLong
 static PyObject *get_prev(PyObject *self, void *unused)
 {
     mode_context *x = (mode_context *)self;
-    return PyBool_FromLong(!((x->depth ? x->before[x->depth - 1] : rush_now.mode) & RUSH_MODE_NO_GRAD));
+    return PyBool_FromLong(x->depth && !(x->before[x->depth - 1] & RUSH_MODE_NO_GRAD));
+}
+
+/* Copies and pickles of contexts, which modules hold: what PyTorch's classes have in their dictionaries. */
+static PyObject *get_state(PyObject *self, PyObject *unused)
+{
+    PyObject *own = PyObject_GetAttrString(self, "__dict__"), *mode = get_mode(self, NULL), *prev = get_prev(self, NULL), *state = own ? PyDict_Copy(own) : NULL;
+    if (!own && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        state = PyDict_New();
+    }
+    if (state && (PyDict_SetItemString(state, "mode", mode) || PyDict_SetItemString(state, "prev", prev))) Py_CLEAR(state);
+    Py_XDECREF(own);
+    Py_DECREF(mode);
+    Py_DECREF(prev);
+    return state;
+}
+
+static PyObject *set_state(PyObject *self, PyObject *state)
+{
+    mode_context *x = (mode_context *)self;
+    if (!PyDict_Check(state)) return PyErr_Format(PyExc_TypeError, "the state of a context is a dict");
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(state, &at, &key, &value);) {
+        bool mode = PyUnicode_Check(key) && !PyUnicode_CompareWithASCIIString(key, "mode");
+        bool prev = PyUnicode_Check(key) && !PyUnicode_CompareWithASCIIString(key, "prev");
+        if (mode) x->on = value == Py_True;
+        else if (prev) x->before[0] = value == Py_True ? 0 : RUSH_MODE_NO_GRAD, x->depth = 1;
+        else if (PyObject_SetAttr(self, key, value)) return NULL;
+    }
+    Py_RETURN_NONE;
 }
 static PyGetSetDef context_getset[] = {{"mode", get_mode, NULL, NULL}, {"prev", get_prev, NULL, NULL}, {NULL}};
 
-#define CONTEXT(c_name, py_name, text, make, enter_with, clone_with, call_with)                              \
+#define CONTEXT(c_name, py_name, text, make, init, enter_with, clone_with, call_with)                        \
     static PyMethodDef c_name##_methods[] = {{"__enter__", enter_with, METH_NOARGS, NULL}, {"__exit__", context_exit, METH_VARARGS, NULL}, \
-                                             {"clone", clone_with, METH_NOARGS, "Another context like it."}, {NULL}}; \
+                                             {"clone", clone_with, METH_NOARGS, "Another context like it."}, \
+                                             {"__getstate__", get_state, METH_NOARGS, NULL}, {"__setstate__", set_state, METH_O, NULL}, {NULL}}; \
     static PyTypeObject type_##c_name = {                                                                    \
         PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.grad_mode." py_name, .tp_basicsize = sizeof(mode_context), \
-        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_doc = text, .tp_new = make, .tp_call = call_with, \
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_doc = text, .tp_new = make, .tp_init = init, .tp_call = call_with, \
         .tp_methods = c_name##_methods, .tp_getset = context_getset,                                         \
     };
-CONTEXT(no_grad, "no_grad", "Context and decorator: operations are not recorded.", new_or_decorate, no_grad_enter, clone_context, decorate)
-CONTEXT(enable_grad, "enable_grad", "Context and decorator: operations are recorded again.", new_or_decorate, enable_grad_enter, clone_context, decorate)
-CONTEXT(inference_mode, "inference_mode", "Context and decorator: like no_grad, and results can take no part in graphs later.", inference_new, inference_enter, clone_context, decorate)
-CONTEXT(set_grad_enabled, "set_grad_enabled", "set_grad_enabled(mode): as a call, a context or a decorator.", set_grad_new, set_grad_enter, set_grad_clone, set_grad_decorate)
+CONTEXT(no_grad, "no_grad", "Context and decorator: operations are not recorded.", new_or_decorate, NULL, no_grad_enter, clone_context, decorate)
+CONTEXT(enable_grad, "enable_grad", "Context and decorator: operations are recorded again.", new_or_decorate, NULL, enable_grad_enter, clone_context, decorate)
+CONTEXT(inference_mode, "inference_mode", "Context and decorator: like no_grad, and results can take no part in graphs later.", inference_new, inference_init, inference_enter, clone_context, decorate)
+CONTEXT(set_grad_enabled, "set_grad_enabled", "set_grad_enabled(mode): as a call, a context or a decorator.", context_new, set_grad_init, set_grad_enter, set_grad_clone, set_grad_decorate)
 
 /* ---- functions ---- */
 
