@@ -28,6 +28,7 @@ RUSH_HOT int rush_composite_opened(rush_form form, const rush_op *op, rush_rule 
     if (!inplace) return 0;
     if (out[0].kind != RUSH_V_TENSOR || rush_given_fits(in[0].t, out[0].t)) return -1;
     rush_tensor *self = in[0].t, *result = out[0].t, *changed = self;
+    if (wants && result == values[0].t) return rush_result(out, self); /* nothing was done: dropout with probability 0 */
     if (result != self && !self->base && self->dtype == result->dtype && rush_wants_grad(result)) { /* its history is that of the result */
         if (rush_copy_into(self, result)) return -1;
         rush_version_bump(self);
