@@ -93,7 +93,7 @@ static int outer(int nx, const rush_value *x, int ndim, const int64_t *size, int
         int64_t sq = t->size[q - lead] == 1 && size[q] != 1 ? 0 : t->stride[q - lead];
         if (sp == 0 || sq == 0) continue;
         if (sp != sq) return sp > sq ? 1 : -1;
-        if (size[p] > size[q]) return -1; /* of equal strides the longer is the outer one, unless it was so already */
+        if (size[p] > size[q]) return 1; /* of equal strides the longer is the outer one */
     }
     return 0;
 }
