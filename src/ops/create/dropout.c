@@ -182,7 +182,7 @@ static int rrelu_noise_shape(const rush_op *op, const rush_value *in, rush_value
         RUSH_CHECK(noise->dtype == x->dtype && rush_same_sizes(x, noise), RUSH_RUNTIME_ERROR,
                    "noise tensor shape must match self tensor shape. Got self.shape = %s and noise.shape = %s", rush_shape_of(x), rush_shape_of(noise));
     if (rush_generator_check(in[5], in[0].t->device)) return -1;
-    return rush_out_like(out, 0, x, x->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, x, x->dtype, x->ndim, x->size) ? 0 : -1;
 }
 
 static void rrelu_noise_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -247,7 +247,7 @@ static rush_op op_rrelu_with_noise_backward = {
 static int rrelu_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     RUSH_CHECK(D_(in[1]) <= D_(in[2]), RUSH_RUNTIME_ERROR, "Lower bound should be less than or equal to the upper bound");
-    rush_tensor *noise = rush_tensor_new_like(in[0].t, in[0].t->dtype, in[0].t->device, RUSH_PRESERVE);
+    rush_tensor *noise = rush_tensor_new(in[0].t->dtype, in[0].t->device, in[0].t->ndim, in[0].t->size);
     return noise ? rush_result(out, T("rrelu_with_noise", in[0], V(noise), in[1], in[2], in[3], in[4])) : -1;
 }
 

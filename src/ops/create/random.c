@@ -382,11 +382,20 @@ static int inplace_shape(const rush_op *op, const rush_value *in, rush_value *ou
     return 0;
 }
 
-static int like_shape(const rush_op *op, const rush_value *in, rush_value *out)
+static int like_check(const rush_op *op, const rush_value *in)
 {
     sampler s;
-    if (rush_generator_check(in[op->nargs - 1], in[0].t->device) || prepared(op, &s, in[0].t->dtype, in)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return rush_generator_check(in[op->nargs - 1], in[0].t->device) || prepared(op, &s, in[0].t->dtype, in) ? -1 : 0;
+}
+
+static int like_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return like_check(op, in) || !rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? -1 : 0;
+}
+
+static int contiguous_shape(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    return like_check(op, in) || !rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? -1 : 0;
 }
 
 static void sample_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -423,7 +432,7 @@ static rush_op op_normal_functional = {
     .flags = RUSH_SIDE_EFFECT | RUSH_HIDDEN, .row = (const void *)p_normal};
 static rush_op op_bernoulli_p = {
     .schema = "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor", .method = RUSH_METHOD,
-    .doc = "A tensor like self of ones with probability p and zeros.", .shape = like_shape, .cpu = sample_cpu,
+    .doc = "A tensor like self of ones with probability p and zeros.", .shape = contiguous_shape, .cpu = sample_cpu,
     .grad = rush_zero_grad, .flags = RUSH_SIDE_EFFECT, .row = (const void *)p_bernoulli};
 
 /* ---- factories: the positions of their arguments are the row ---- */

@@ -80,7 +80,7 @@ static void bernoulli_into(rush_tensor *to, rush_value p, rush_value gen)
 
 static int bernoulli_self_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    return needs_float(in[0].t, "bernoulli_tensor_cpu_p_") || !rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? -1 : 0;
+    return needs_float(in[0].t, "bernoulli_tensor_cpu_p_") || !rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? -1 : 0;
 }
 
 static void bernoulli_self_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[0], in[1]); }
@@ -106,7 +106,7 @@ static int bernoulli_inplace_shape(const rush_op *op, const rush_value *in, rush
 static int bernoulli_tensor_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (fits(in[0].t, in[1].t)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
 }
 
 static void bernoulli_tensor_cpu(const rush_op *op, const rush_value *in, rush_value *out) { bernoulli_into(out[0].t, in[1], in[2]); }
@@ -135,7 +135,7 @@ static rush_op op_bernoulli_tensor = {
 static int poisson_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "poisson_cpu") || rush_generator_check(in[1], in[0].t->device)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
 }
 
 static void poisson_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -186,7 +186,7 @@ static rush_op op_binomial = {
 static int gamma_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "gamma") || rush_generator_check(in[1], in[0].t->device)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
 }
 
 static void gamma_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -235,7 +235,7 @@ static rush_op op_gamma_slope = {
 static int dirichlet_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (needs_float(in[0].t, "dirichlet") || rush_generator_check(in[1], in[0].t->device)) return -1;
-    return rush_out_like(out, 0, in[0].t, in[0].t->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, in[0].t, in[0].t->dtype, in[0].t->ndim, in[0].t->size) ? 0 : -1;
 }
 
 static void dirichlet_cpu(const rush_op *op, const rush_value *in, rush_value *out)
@@ -339,7 +339,7 @@ static void without(const rush_tensor *p, int64_t *to, int64_t n, rush_generator
 {
     sampler s;
     rush_value best[RUSH_MAXOUT];
-    rush_tensor *e = rush_tensor_new(p->dtype, p->device, p->ndim, p->size);
+    rush_tensor *e = rush_tensor_new_like(p, p->dtype, p->device, RUSH_PRESERVE); /* drawn in the order of memory */
     if (!e || rush_sampler_exponential(&s, p->dtype, 1)) return;
     rush_sample_into(e, &s, g);
     rush_tensor *q = T("div.Tensor", V((rush_tensor *)p), V(e));

@@ -235,7 +235,7 @@ static int scatter_into(rush_tensor *to, int64_t at, const rush_tensor *index, r
 static int scatter_result(const rush_value *in, rush_value *out, const rush_tensor *src)
 {
     if (scatter_check(SELF, I_(in[1]), in[2].t, src, "scatter")) return -1;
-    return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
 
 static void scatter_run(const rush_value *in, rush_value *out, rush_tensor *src, rush_value number, int how)

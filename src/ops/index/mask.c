@@ -187,7 +187,6 @@ static int masked_shape(const rush_value *in, rush_value *out)
     RUSH_CHECK(both[1]->dtype == RUSH_BOOL, RUSH_RUNTIME_ERROR, "masked_fill_ only supports boolean masks, but got mask with dtype %s",
                rush_dtype_name(both[1]->dtype));
     if (rush_broadcast(2, both, &ndim, size)) return -1;
-    if (rush_numel_of(ndim, size) == SELF->numel && ndim == SELF->ndim) return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
     return rush_out_t(out, 0, SELF, SELF->dtype, ndim, size) ? 0 : -1;
 }
 

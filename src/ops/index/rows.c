@@ -168,7 +168,7 @@ static int slices_check(const char *name, const rush_tensor *self, int64_t at, c
 static int index_add_shape(const rush_op *op, const rush_value *in, rush_value *out)
 {
     if (slices_check("index_add_", SELF, I_(in[1]), in[2].t, in[3].t) || rush_number_fits(in[4], SELF->dtype)) return -1;
-    return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
 
 /* The target as something whose memory is what it shows, and how it gets back. */
@@ -237,7 +237,7 @@ static int index_reduce_shape(const rush_op *op, const rush_value *in, rush_valu
     if (slices_check("index_reduce_", SELF, I_(in[1]), in[2].t, in[3].t)) return -1;
     RUSH_CHECK(!rush_dtype_is_complex(SELF->dtype) && SELF->dtype != RUSH_BOOL, RUSH_NOT_IMPLEMENTED, "\"index_reduce\" not implemented for '%s'",
                rush_dtype_word(SELF->dtype));
-    return rush_out_like(out, 0, SELF, SELF->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, SELF, SELF->dtype, SELF->ndim, SELF->size) ? 0 : -1;
 }
 
 /* The number that a reduction starts from where self does not count. */
@@ -379,7 +379,7 @@ static int index_copy_shape(const rush_op *op, const rush_value *in, rush_value 
     RUSH_CHECK(source->ndim == 0 || index->numel == source->size[RUSH_MIN(dim, source->ndim - 1)], RUSH_INDEX_ERROR,
                "index_copy_(): Number of indices (%lld) should be equal to source.size(dim) (%lld)", (long long)index->numel,
                (long long)source->size[RUSH_MIN(dim, source->ndim - 1)]);
-    return rush_out_like(out, 0, self, self->dtype) ? 0 : -1;
+    return rush_out_t(out, 0, self, self->dtype, self->ndim, self->size) ? 0 : -1;
 }
 
 static void index_copy_cpu(const rush_op *op, const rush_value *in, rush_value *out)
