@@ -67,6 +67,24 @@ with torch.cuda.stream(s):
     c = b.cuda() + 1
 s.synchronize()
 assert c.tolist() == [1, 2, 3, 4, 5, 6] and (c + 0).to("cuda:1").add(1).tolist() == [2, 3, 4, 5, 6, 7], "streams: synchronize() did not wait"
+graph, drawn, picture = torch.cuda.CUDAGraph(), torch.ones(999, device="cuda"), images.cuda()
+torch.cuda.manual_seed(1)
+drops = [F.dropout(drawn, 0.5).tolist() for _ in range(3)]
+torch.cuda.manual_seed(1)
+with torch.cuda.graph(graph):
+    d, up = F.dropout(drawn, 0.5), F.interpolate(picture, (13, 7))
+    for _ in range(5):
+        d = d + 1
+with torch.cuda.stream(torch.cuda.graph.default_capture_stream):
+    kept = [torch.full((999,), 7., device="cuda") for _ in range(40)]
+for size in range(1, 60): # the host uses its memory for other numbers
+    F.interpolate(images, (size, 60 - size))
+torch.cuda.synchronize()
+for want in drops:
+    graph.replay()
+    assert d.tolist() == [w + 5 for w in want], "graphs: a launch draws other numbers than a call"
+assert all(k.tolist() == [7] * 999 for k in kept), "graphs: a launch wrote into memory of others"
+assert up.tolist() == F.interpolate(images, (13, 7)).tolist(), "graphs: numbers of the host are gone"
 """
 
 # (what, file, text, what it becomes); the text may stand in several places: `nth`, from 0, says which one is meant
@@ -118,6 +136,9 @@ FAULTS = [
     ("waiting for an event does nothing", "device.c", "cuda_check(cuda_driver->stream_wait(s, e, 0), \"cuStreamWaitEvent\")", "0", 0),
     ("copies to the host are not waited for", "device.c", "return cuda_check(cuda_driver->stream_synchronize(s), \"cuStreamSynchronize\") ? -1 : cuda_fault_check(d);", "return 0;", 0),
     ("copies between devices do not wait for the first one", "device.c", "if (cuda_synchronize(fd) || !(device", "if (!(device", 0),
+    ("what is captured takes memory that everybody has", "memory.c", "graph ? cuda_graph_memory(graph) : pool_chosen(d)", "pool_chosen(d)", 0),
+    ("a graph draws the same numbers each time", "graph.c", "cuda_random_take(own->generator, own->by, ", "cuda_random_take(own->generator, 0, ", 0),
+    ("a graph reads numbers that the host has no more", "graph.c", "memcpy(kept, numbers, bytes), bytes", "numbers, bytes", 0),
     ("the host reads a tensor's element", "norm.c", "    if (!launch(out, g ?", "    if (*(volatile float *)rush_ptr(xc) == 7) return;\n    if (!launch(out, g ?", 0),
     ("the host reads the index", "index.c", "    if (!out[0].t->numel || !self || along(&w, out[0].t, self, rush_dim_wrap(in[1].i, self->ndim), wide_index(in[2].t), false)) return;",
      "    if (!out[0].t->numel || *(volatile int64_t *)rush_ptr(in[2].t) < 0) return;", 0),

@@ -89,6 +89,203 @@ static PyObject *memory_fraction(PyObject *module, PyObject *args)
     return cuda ? done(cuda->memory_fraction(d, fraction)) : NULL;
 }
 
+/* ---- pools of memory ---- */
+
+static PyObject *pool_pair(rush_pool_id id) { return Py_BuildValue("KK", (unsigned long long)id.graph, (unsigned long long)id.user); }
+
+static PyObject *pool_handle(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    return cuda ? pool_pair(cuda->pool_id(false)) : NULL;
+}
+
+static PyObject *pool_new(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    int last_resort, whole;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda || !PyArg_ParseTuple(args, "pp", &last_resort, &whole)) return NULL;
+    const rush_pool_id id = cuda->pool_id(false);
+    return cuda->pool_new(id, whole, last_resort) ? py_raise() : pool_pair(id);
+}
+
+static PyObject *pool_free(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    unsigned long long a, b;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda || !PyArg_ParseTuple(args, "(KK)", &a, &b)) return NULL;
+    return done(cuda->pool_free((rush_pool_id){a, b}));
+}
+
+static PyObject *pool_users(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    unsigned long long a, b;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda || !PyArg_ParseTuple(args, "(KK)", &a, &b)) return NULL;
+    return PyLong_FromLong(cuda->pool_users((rush_pool_id){a, b}));
+}
+
+static PyObject *pool_route(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    long index;
+    int on;
+    unsigned long long a, b;
+    if (!PyArg_ParseTuple(args, "l(KK)p", &index, &a, &b, &on)) return NULL;
+    const rush_cuda_interface *cuda = need(index, &d);
+    return cuda ? done((on ? cuda->pool_begin : cuda->pool_end)(d, (rush_pool_id){a, b})) : NULL;
+}
+
+/* A list of tuples, piece by piece: address, bytes, busy, first, stream, pool, operation. */
+static PyObject *memory_blocks(PyObject *module, PyObject *x)
+{
+    rush_device d;
+    const rush_cuda_interface *cuda = need_at(x, &d);
+    if (!cuda) return NULL;
+    const size_t room = cuda->memory_blocks(d, NULL, 0) + 64; /* what the list itself frees or takes meanwhile */
+    rush_cuda_block *blocks = PyMem_Calloc(room, sizeof *blocks);
+    if (!blocks) return PyErr_NoMemory();
+    const size_t n = RUSH_MIN(room, cuda->memory_blocks(d, blocks, room));
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++) {
+        const rush_cuda_block *b = &blocks[i];
+        PyObject *one = Py_BuildValue("NnNNiNz", PyLong_FromVoidPtr((void *)b->p), (Py_ssize_t)b->bytes, PyBool_FromLong(b->busy), PyBool_FromLong(b->first), b->stream,
+                                      pool_pair(b->pool), b->op);
+        if (!one || PyList_Append(list, one)) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    PyMem_Free(blocks);
+    return list;
+}
+
+/* ---- graphs ---- */
+
+typedef struct graph_object {
+    PyObject_HEAD
+    rush_cuda_graph *graph;
+} graph_object;
+#define GRAPH(x) (((graph_object *)(x))->graph)
+#define GRAPHS (rush_cuda(NULL)->graphs)
+
+static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"keep_graph", NULL};
+    int keep = 0;
+    rush_device d;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda || !PyArg_ParseTupleAndKeywords(args, kwargs, "|p:CUDAGraph", names, &keep)) return NULL;
+    graph_object *self = (graph_object *)type->tp_alloc(type, 0);
+    if (self && !(self->graph = cuda->graphs->make(keep))) {
+        Py_DECREF(self);
+        return py_raise();
+    }
+    return (PyObject *)self;
+}
+
+static void graph_dealloc(PyObject *self)
+{
+    if (GRAPH(self)) GRAPHS->drop(GRAPH(self));
+    rush_error_clear(); /* nobody can be told */
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *capture_begin(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"pool", "capture_error_mode", NULL};
+    static const char *const modes[] = {[RUSH_CAPTURE_GLOBAL] = "global", [RUSH_CAPTURE_THREAD_LOCAL] = "thread_local", [RUSH_CAPTURE_RELAXED] = "relaxed"};
+    PyObject *pool = Py_None;
+    const char *mode = "global";
+    unsigned long long a = 0, b = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Os:capture_begin", names, &pool, &mode) || (pool != Py_None && !PyArg_ParseTuple(pool, "KK", &a, &b))) return NULL;
+    for (int k = 0; k < (int)RUSH_COUNT(modes); k++)
+        if (!strcmp(mode, modes[k])) return done(GRAPHS->begin(GRAPH(self), (rush_pool_id){a, b}, k));
+    return PyErr_Format(PyExc_RuntimeError, "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got %s", mode);
+}
+
+static PyObject *capture_end(PyObject *self, PyObject *unused)
+{
+    const int empty = GRAPHS->end(GRAPH(self));
+    if (empty > 0 && PyErr_WarnEx(PyExc_UserWarning, "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream.", 1)) return NULL;
+    return done(empty < 0);
+}
+
+static PyObject *graph_pool(PyObject *self, PyObject *unused)
+{
+    rush_pool_id id;
+    return GRAPHS->pool(GRAPH(self), &id) ? py_raise() : pool_pair(id);
+}
+
+static PyObject *debug_dump(PyObject *self, PyObject *args)
+{
+    const char *path;
+    if (!PyArg_ParseTuple(args, "s:debug_dump", &path)) return NULL;
+    const int off = GRAPHS->dump(GRAPH(self), path);
+    if (off > 0 && PyErr_WarnEx(PyExc_UserWarning, "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", 1)) return NULL;
+    return done(off < 0);
+}
+
+static PyObject *enable_debug(PyObject *self, PyObject *unused)
+{
+    GRAPHS->debug();
+    Py_RETURN_NONE;
+}
+
+static PyObject *register_state(PyObject *self, PyObject *x)
+{
+    if (!py_is_generator(x)) return PyErr_Format(PyExc_TypeError, "a Generator was expected, not %s", py_type_name(x));
+    return done(GRAPHS->draws(GRAPH(self), py_generator_of(x)));
+}
+
+static PyObject *raw(PyObject *self, bool exec)
+{
+    void *p;
+    return GRAPHS->raw(GRAPH(self), exec, &p) ? py_raise() : PyLong_FromVoidPtr(p);
+}
+static PyObject *raw_graph(PyObject *self, PyObject *unused) { return raw(self, false); }
+static PyObject *raw_exec(PyObject *self, PyObject *unused) { return raw(self, true); }
+static PyObject *instantiate(PyObject *self, PyObject *unused) { return done(GRAPHS->instantiate(GRAPH(self))); }
+static PyObject *replay(PyObject *self, PyObject *unused) { return done(GRAPHS->replay(GRAPH(self))); }
+static PyObject *reset(PyObject *self, PyObject *unused) { return done(GRAPHS->reset(GRAPH(self))); }
+
+static PyMethodDef graph_methods[] = {
+    {"capture_begin", (PyCFunction)(void (*)(void))capture_begin, METH_VARARGS | METH_KEYWORDS, "What the current stream is given from now on is kept, not run."},
+    {"capture_end", capture_end, METH_NOARGS, "The end of it."},
+    {"instantiate", instantiate, METH_NOARGS, "Makes it ready to run, again if it was changed."},
+    {"replay", replay, METH_NOARGS, "Gives all that was kept to the current stream."},
+    {"reset", reset, METH_NOARGS, "Forgets what was kept, and gives its memory up."},
+    {"pool", graph_pool, METH_NOARGS, "The number of its pool of memory, for graphs that may share it."},
+    {"register_generator_state", register_state, METH_O, "The graph may draw from that generator, too."},
+    {"enable_debug_mode", enable_debug, METH_NOARGS, "Graphs can be dumped from now on."},
+    {"debug_dump", debug_dump, METH_VARARGS, "Writes the graph as text for Graphviz."},
+    {"raw_cuda_graph", raw_graph, METH_NOARGS, "The driver's graph, as a number."},
+    {"raw_cuda_graph_exec", raw_exec, METH_NOARGS, "The driver's graph as it is launched, as a number."},
+    {NULL}};
+
+static PyTypeObject graph_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C._CUDAGraph",
+    .tp_basicsize = sizeof(graph_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "What a stream was given, kept to be launched again.",
+    .tp_new = graph_new,
+    .tp_dealloc = graph_dealloc,
+    .tp_methods = graph_methods,
+};
+
+/* _cuda_isCurrentStreamCapturing() of the current stream; with (index, stream) of that one. */
+static PyObject *is_capturing(PyObject *module, PyObject *args)
+{
+    rush_device d = {RUSH_CUDA, (int8_t)rush_device_current(RUSH_CUDA)};
+    int index = d.index, stream = -1;
+    if (!PyArg_ParseTuple(args, "|ii", &index, &stream)) return NULL;
+    if (!rush_backend_of(d)) Py_RETURN_FALSE;
+    d.index = (int8_t)index;
+    const int answer = GRAPHS->is_capturing(d, stream < 0 ? rush_device_stream(d) : stream);
+    return answer < 0 ? py_raise() : PyBool_FromLong(answer);
+}
+
 static PyObject *peer(PyObject *module, PyObject *args)
 {
     rush_device d, other;
@@ -150,6 +347,13 @@ static PyMethodDef functions[] = {
     {"_cuda_memory_empty", memory_empty, METH_O, "Gives what is cached back to the device."},
     {"_cuda_memory_reset_peak", memory_reset_peak, METH_O, "Peaks begin anew from what is taken."},
     {"_cuda_memory_fraction", memory_fraction, METH_VARARGS, "_cuda_memory_fraction(index, part): no more than that part of the device is taken."},
+    {"_graph_pool_handle", pool_handle, METH_NOARGS, "The number of a new pool of memory."},
+    {"_cuda_pool_new", pool_new, METH_VARARGS, "_cuda_pool_new(last_resort, whole): a pool; its number."},
+    {"_cuda_pool_free", pool_free, METH_VARARGS, "_cuda_pool_free(number): one user less."},
+    {"_cuda_pool_users", pool_users, METH_VARARGS, "_cuda_pool_users(number): how many there are."},
+    {"_cuda_pool_route", pool_route, METH_VARARGS, "_cuda_pool_route(index, number, on): this thread's allocations come from the pool, or no more."},
+    {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation) of all pieces of memory."},
+    {"_cuda_isCurrentStreamCapturing", is_capturing, METH_VARARGS, "Is a graph being captured from the current stream, or from (index, stream)?"},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},
     {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
@@ -158,4 +362,8 @@ static PyMethodDef functions[] = {
     {"_cuda_cudnn_version", cudnn_version, METH_NOARGS, "cuDNN's version as one number; 0 where it is not used: no device, an emulated one, or no such library."},
     {NULL}};
 
-int py_cuda_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+int py_cuda_init(PyObject *module)
+{
+    if (PyType_Ready(&graph_type) || PyModule_AddFunctions(module, functions)) return -1;
+    return py_add(module, "_CUDAGraph", py_ref((PyObject *)&graph_type));
+}

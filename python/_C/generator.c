@@ -129,7 +129,26 @@ static PyObject *clone_state(PyObject *self, PyObject *unused)
 
 static PyObject *random_bits(PyObject *self, PyObject *unused) { return PyLong_FromUnsignedLongLong(rush_random64(GEN(self))); }
 
-static PyObject *set_offset(PyObject *self, PyObject *x) { return PyErr_Format(PyExc_RuntimeError, "CPU Generator does not use offset"); }
+/* Of generators of CUDA devices: how far the sequence is, as src/cuda/random.c keeps it. */
+static bool has_offset(PyObject *self)
+{
+    if (GEN(self)->device.type == RUSH_CUDA) return true;
+    PyErr_Format(PyExc_RuntimeError, "%s Generator does not use offset", GEN(self)->device.type == RUSH_CPU ? "CPU" : rush_device_name(GEN(self)->device.type));
+    return false;
+}
+
+static PyObject *get_offset(PyObject *self, PyObject *unused) { return has_offset(self) ? PyLong_FromDouble(GEN(self)->normal_double) : NULL; }
+
+static PyObject *set_offset(PyObject *self, PyObject *x)
+{
+    if (!has_offset(self)) return NULL;
+    const unsigned long long offset = PyLong_AsUnsignedLongLong(x);
+    if (offset == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
+    if (offset % 4) return PyErr_Format(PyExc_RuntimeError, "offset must be a multiple of 4");
+    GEN(self)->has_normal_double = true;
+    GEN(self)->normal_double = (double)offset;
+    return py_ref(self);
+}
 
 static PyObject *generator_setstate(PyObject *self, PyObject *args)
 {
@@ -193,8 +212,8 @@ static PyMethodDef methods[] = {
     {"set_state", set_state, METH_O, "Continues from a state that get_state() gave."},
     {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
     {"graphsafe_get_state", clone_state, METH_NOARGS, "Another generator in the same state."},
-    {"get_offset", (PyCFunction)set_offset, METH_NOARGS, "An error: only CUDA generators have one."},
-    {"set_offset", set_offset, METH_O, "An error: only CUDA generators have one."},
+    {"get_offset", get_offset, METH_NOARGS, "How far the sequence is: of generators of CUDA devices."},
+    {"set_offset", set_offset, METH_O, "Goes on from there: of generators of CUDA devices, multiples of 4."},
     {"_random64", random_bits, METH_NOARGS, "The next 64 random bits."},
     {"__setstate__", generator_setstate, METH_VARARGS, NULL},
     {"__reduce__", generator_reduce, METH_NOARGS, NULL},

@@ -40,9 +40,9 @@ class Stream:
     def native_handle(self):
         return self.stream_id
 
-    @property
     def is_capturing(self):
-        return False
+        """Is a graph recorded from it?"""
+        return self.device.type == "cuda" and _C._cuda_isCurrentStreamCapturing(self.device.index, self.stream_id)
 
     def query(self):
         """Is all its work done?"""

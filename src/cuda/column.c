@@ -18,7 +18,7 @@ static const char *const same_as_cpu[] = {
     "_max_pool3d_values", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
     "adaptive_max_pool2d", "max_unpool2d", "fractional_max_pool2d", "fractional_max_pool2d_backward", "reflection_pad2d", "replication_pad2d", "_pad_circular", "_pad_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
     "grid_sampler_2d", "grid_sampler_2d_backward", "_grid_sampler_backward_backward", "_affine_points", "frexp.Tensor", "_cdist_forward", "_cdist_backward", "pdist", "_pdist_backward",
-    "uniform_", "rand", "_amp_update_scale_", "item", "_assert_async", "_assert_async.msg",
+    "uniform_", "rand", "item",
     "_fused_adam_"};
 
 static void as_cpu(const rush_op *op, const rush_value *in, rush_value *out) { op->cpu(op, in, out); }

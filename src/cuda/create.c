@@ -33,7 +33,9 @@ static void made_on_host(const rush_op *op, const rush_value *in, rush_value *ou
     there[0] = rush_v_tensor(rush_tensor_new(to->dtype, (rush_device){RUSH_CPU, -1}, to->ndim, to->size));
     if (!there[0].t) return;
     op->cpu(op, args, there);
-    if (!rush_failed()) rush_copy_into(to, there[0].t);
+    rush_tensor *packed = rush_contiguous(to) ? to : rush_tensor_new(to->dtype, to->device, to->ndim, to->size);
+    if (rush_failed() || !to->numel) return;
+    if (!cuda_upload(to->device, rush_ptr(packed), rush_ptr(there[0].t), (size_t)to->numel * rush_dtypes[to->dtype].size) && packed != to) rush_copy_into(to, packed);
 }
 
 /* ---- triangles ---- */
@@ -151,6 +153,15 @@ static void all_true(const rush_op *op, const rush_value *in, rush_value *out)
     if (all) out[0] = rush_v_bool(rush_item(all) != 0);
 }
 
+/* In a graph the device itself looks, at each launch. */
+static void assert_async(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    if (!cuda_capture(SELF->device)) return op->cpu(op, in, out);
+    rush_tensor *truth = to_dtype(SELF, RUSH_BOOL);
+    const cuda_assertion p = {.truth = truth ? rush_ptr(truth) : NULL, .fault = cuda_devices[SELF->device.index].fault};
+    if (truth) cuda_launch(SELF->device, "assert_true", &p, 1);
+}
+
 /* Gradients times inv_scale; found_inf becomes 1 when one of them is not finite. Nobody waits for it. */
 static void unscale(const rush_op *op, const rush_value *in, rush_value *out)
 {
@@ -164,8 +175,19 @@ static void unscale(const rush_op *op, const rush_value *in, rush_value *out)
     }
 }
 
+/* in: scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval. Nobody waits for it, either. */
+static void update_scale(const rush_op *op, const rush_value *in, rush_value *out)
+{
+    rush_tensor *scale = in[0].t, *tracker = in[1].t, *bad = ne(reshape_to(in[2].t, scale), 0.0), *count = add(reshape_to(tracker, scale), (int64_t)1), *grown = mul(scale, in[3].f);
+    rush_tensor *full = eq(count, I_(in[5])), *grows = full && grown ? logical_and(full, T("isfinite", V(grown))) : NULL;
+    rush_tensor *next = grows ? where(bad, mul(scale, in[4].f), where(grows, grown, scale)) : NULL;
+    rush_tensor *left = next ? where(T("logical_or", V(bad), V(full)), T("zeros_like", V(count)), count) : NULL;
+    if (left && !rush_copy_into(scale, next)) rush_copy_into(tracker, reshape_to(left, tracker));
+}
+
 const cuda_kernel cuda_create_kernels[] = {
-    {"_all_true", all_true}, {"_amp_foreach_non_finite_check_and_unscale_", unscale},
+    {"_all_true", all_true}, {"_amp_foreach_non_finite_check_and_unscale_", unscale}, {"_amp_update_scale_", update_scale},
+    {"_assert_async", assert_async}, {"_assert_async.msg", assert_async},
     {"arange", arange_end}, {"arange.start", arange_start}, {"arange.start_step", arange_step}, {"range", arange_start}, {"range.step", arange_step},
     {"linspace", made_on_host}, {"linspace.Tensor_Tensor", made_on_host}, {"linspace.Tensor_Scalar", made_on_host}, {"linspace.Scalar_Tensor", made_on_host},
     {"logspace", made_on_host}, {"logspace.Tensor_Tensor", made_on_host}, {"logspace.Tensor_Scalar", made_on_host}, {"logspace.Scalar_Tensor", made_on_host},

@@ -33,6 +33,7 @@ extern const rush_cuda_driver *cuda_driver;
 extern cuda_device cuda_devices[CUDA_DEVICES];
 extern int cuda_emulated;
 extern rush_backend cuda_backend;
+extern const rush_cuda_graphs cuda_graphs;
 
 /* 0, or -1 and an error with the driver's text. */
 int cuda_check(CUresult, const char *what);
@@ -53,9 +54,32 @@ static inline int64_t cuda_pieces_of(int64_t teams, int64_t team, int64_t length
     const int64_t pieces = RUSH_MIN(BLOCKS / cuda_blocks_of(teams, team), length / (team * LEAST));
     return RUSH_MAX(pieces, 1);
 }
+int cuda_launched(rush_device, const char *what); /* with CUDA_LAUNCH_BLOCKING: waits */
 int cuda_fault_check(rush_device); /* after waiting: what kernels found becomes an error */
 
+/* ---- graph.c: what a stream is given, kept and launched again ---- */
+int cuda_captures(void);                  /* how many are underway in the process */
+rush_cuda_graph *cuda_capture(rush_device); /* the graph that the thread's current stream is captured for; NULL: none */
+/* Between the two a capture of this thread's stream allows calls of the driver that nothing in it depends on: allocations, plans of libraries. */
+int cuda_relaxed(rush_device);
+void cuda_strict(int mode);
+struct memory_pool *cuda_graph_memory(const rush_cuda_graph *);
+/* Where the numbers stand that it draws next from a generator, `by` of them: at *offset behind what *state says at each launch. */
+int cuda_graph_draw(rush_cuda_graph *, rush_generator *, uint64_t by, const uint64_t **state, uint64_t *offset);
+int cuda_upload(rush_device, void *to, const void *numbers, size_t bytes); /* of the host, which may be gone when a graph is launched */
+
 /* ---- memory.c: a caching allocator in the order of the stream ---- */
+typedef struct memory_pool memory_pool;
+rush_pool_id cuda_pool_id(bool of_a_graph); /* a new one */
+memory_pool *cuda_pool_keep(rush_pool_id);  /* made if there is none */
+void cuda_pool_drop(memory_pool *);
+int cuda_pool_pin(memory_pool *, void *);   /* memory of the driver's host_alloc is freed with the pool */
+int cuda_pool_new(rush_pool_id, bool whole, bool last_resort);
+int cuda_pool_free(rush_pool_id);
+int cuda_pool_users(rush_pool_id);
+int cuda_pool_begin(rush_device, rush_pool_id);
+int cuda_pool_end(rush_device, rush_pool_id);
+size_t cuda_memory_blocks(rush_device, rush_cuda_block *, size_t room);
 void *cuda_alloc(rush_device, size_t bytes);
 void cuda_free(rush_device, void *, size_t bytes);
 int cuda_memory_read(rush_device, rush_cuda_memory *);
@@ -71,6 +95,7 @@ int cuda_convert(rush_tensor *to, const rush_tensor *from);
 int cuda_fill(rush_tensor *, rush_value number);
 int cuda_multiply(rush_tensor *a, rush_tensor *b, rush_tensor *d, rush_tensor *c, rush_value alpha, rush_value beta); /* product.c */
 int cuda_sample_into(rush_tensor *, const struct sampler *, rush_generator *); /* random.c */
+void cuda_random_take(rush_generator *, uint64_t by, uint64_t *seed, uint64_t *offset); /* where it stands; it counts on */
 /* window.c */
 int cuda_pool(rush_pool_kind, const rush_pool *, const rush_tensor *x, rush_tensor *y, rush_tensor *index);
 int cuda_pool_scatter(int64_t planes, int64_t result, int64_t space, const rush_tensor *g, const rush_tensor *index, rush_tensor *gx, bool add);

@@ -26,6 +26,7 @@ typedef struct plan {
     cufftHandle handle;
     size_t room; /* bytes of workspace */
     uint64_t used;
+    bool captured; /* a graph reads its tables: it stays */
 } plan;
 
 static plan plans[PLANS];
@@ -78,20 +79,20 @@ static rush_tensor *in_order(rush_tensor *t, int rank, const int *dim, bool fill
 /* The plan of that shape, with the lock held; NULL without an error: cuFFT refuses it. */
 static plan *plan_of(const rush_cufft *lib, const shape *s)
 {
-    plan *oldest = &plans[0], made = {.of = *s};
+    plan *oldest = NULL, made = {.of = *s};
     shape own = *s; /* cuFFT does not say that it leaves its arguments */
     for (int i = 0; i < nplans; i++) {
         if (!memcmp(&plans[i].of, s, sizeof *s)) return &plans[i];
-        if (plans[i].used < oldest->used) oldest = &plans[i];
+        if (!plans[i].captured && (!oldest || plans[i].used < oldest->used)) oldest = &plans[i];
     }
-    if (lib->create(&made.handle)) return NULL;
+    if ((nplans == PLANS && !oldest) || lib->create(&made.handle)) return NULL;
     if (lib->own_room(made.handle, 0) ||
         lib->plan(made.handle, s->rank, own.size, own.from.inside, own.from.step, own.from.apart, own.to.inside, own.to.step, own.to.apart, s->kind, own.batch, &made.room)) {
         lib->destroy(made.handle);
         return NULL;
     }
     plan *to = nplans < PLANS ? &plans[nplans++] : oldest;
-    if (to->used) lib->destroy(to->handle);
+    if (to == oldest) lib->destroy(to->handle);
     *to = made;
     return to;
 }
@@ -137,7 +138,10 @@ static int transform(const rush_cufft *lib, rush_tensor *x, rush_tensor *y, int 
     void *room = NULL;
     int done = 0;
     pthread_mutex_lock(&lock);
+    const int mode = cuda_relaxed(y->device);
     plan *p = plan_of(lib, &s);
+    cuda_strict(mode);
+    if (p && cuda_capture(y->device)) p->captured = true;
     if (p && (!p->room || (room = cuda_alloc(y->device, p->room)))) {
         p->used = ++uses;
         cufftResult answer = lib->stream(p->handle, cuda_stream(y->device));

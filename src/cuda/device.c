@@ -139,8 +139,10 @@ static CUfunction function_of(rush_device d, cuda_device *device, const char *na
     found *f = entry(name);
     if (f) function = f->function[d.index];
     const char *file = f && !function ? rush_emulator_file(name) : NULL;
+    const int mode = file ? cuda_relaxed(d) : -1; /* what is loaded is no part of a graph */
     CUmodule m = file ? module_of(device, file) : NULL;
     if (m && !cuda_check(cuda_driver->module_function(&function, m, name), name)) f->function[d.index] = function;
+    cuda_strict(mode);
     pthread_mutex_unlock(&lock);
     if (!function && !rush_failed())
         rush_fail(RUSH_NOT_IMPLEMENTED, "Could not run 'aten::%s' on device 'cuda': there is no kernel %s.", rush_now.op ? rush_now.op->name : "(none)", name);
@@ -167,7 +169,12 @@ static int launch(rush_device d, const char *kernel, const void *params, int64_t
     CUstream s = cuda_stream(d);
     if (shared > 48 << 10 && cuda_check(cuda_driver->function_set(f, CU_FUNCTION_SHARED_MEMORY_AT_MOST, shared), kernel)) return -1;
     if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, blocks), 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, s, given, NULL), kernel)) return -1;
-    return !waits() ? 0 : cuda_check(cuda_driver->stream_synchronize(s), kernel) ? -1 : cuda_fault_check(d);
+    return cuda_launched(d, kernel);
+}
+
+int cuda_launched(rush_device d, const char *what)
+{
+    return !waits() || cuda_capture(d) ? 0 : cuda_check(cuda_driver->stream_synchronize(cuda_stream(d)), what) ? -1 : cuda_fault_check(d);
 }
 
 int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, int64_t blocks)
@@ -193,6 +200,7 @@ int cuda_fault_check(rush_device d)
     was = *fault;
     memset(fault, 0, sizeof *fault);
     if (was.code == CUDA_FAULT_DIVISION) return rush_fail(RUSH_RUNTIME_ERROR, "ZeroDivisionError: found on %s when it was waited for", rush_device_text(d));
+    if (was.code == CUDA_FAULT_ASSERTION) return rush_fail(RUSH_RUNTIME_ERROR, "CUDA error: device-side assert triggered: found on %s when it was waited for", rush_device_text(d));
     return rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension with size %lld: found on %s when it was waited for", was.value, was.limit, rush_device_text(d));
 }
 
@@ -273,7 +281,13 @@ static int event_elapsed(rush_device d, void *begin, void *end, double *ms)
 
 /* ---- bytes ---- */
 
-/* To and from the host it waits: the host may use its side again. */
+static bool is_pinned(const void *p)
+{
+    unsigned type = 0;
+    return !cuda_driver->pointer_attribute(&type, CU_POINTER_MEMORY_TYPE, (CUdeviceptr)(size_t)p) && type == CU_MEMORY_HOST;
+}
+
+/* To and from the host it waits: the host may use its side again. What is captured uses it at each launch, and so it has to be page-locked. */
 static int cuda_copy(void *to, rush_device td, const void *from, rush_device fd, size_t bytes)
 {
     rush_device d = td.type == RUSH_CUDA ? td : fd;
@@ -281,12 +295,16 @@ static int cuda_copy(void *to, rush_device td, const void *from, rush_device fd,
     if (!device) return -1;
     CUstream s = cuda_stream(d);
     if (td.type == RUSH_CPU) {
+        const bool captured = cuda_capture(d) && is_pinned(to);
         if (cuda_check(cuda_driver->copy_to_host(to, (CUdeviceptr)(size_t)from, bytes, s), "cuMemcpyDtoH")) return -1;
-        return cuda_check(cuda_driver->stream_synchronize(s), "cuStreamSynchronize") ? -1 : cuda_fault_check(d);
+        return captured ? 0 : cuda_check(cuda_driver->stream_synchronize(s), "cuStreamSynchronize") ? -1 : cuda_fault_check(d);
     }
     if (fd.type == RUSH_CPU) {
+        const bool captured = cuda_capture(d);
+        RUSH_CHECK(!captured || is_pinned(from), RUSH_RUNTIME_ERROR, "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+                   "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True.");
         if (cuda_check(cuda_driver->copy_to_device((CUdeviceptr)(size_t)to, from, bytes, s), "cuMemcpyHtoD")) return -1;
-        return cuda_emulated ? 0 : cuda_check(cuda_driver->stream_synchronize(s), "cuStreamSynchronize"); /* the emulator has taken the bytes */
+        return cuda_emulated || captured ? 0 : cuda_check(cuda_driver->stream_synchronize(s), "cuStreamSynchronize"); /* the emulator has taken the bytes */
     }
     if (td.index == fd.index) return cuda_check(cuda_driver->copy_within((CUdeviceptr)(size_t)to, (CUdeviceptr)(size_t)from, bytes, s), "cuMemcpyDtoD");
     if (cuda_synchronize(fd) || !(device = cuda_enter(td))) return -1;
@@ -299,12 +317,18 @@ static void *pin(size_t bytes)
 {
     void *p;
     rush_device d = {RUSH_CUDA, (int8_t)rush_device_current(RUSH_CUDA)};
-    return !cuda_enter(d) || cuda_check(cuda_driver->host_alloc(&p, bytes), "cuMemAllocHost") ? NULL : p;
+    if (!cuda_enter(d)) return NULL;
+    const int mode = cuda_relaxed(d), failed = cuda_check(cuda_driver->host_alloc(&p, bytes), "cuMemAllocHost");
+    cuda_strict(mode);
+    return failed ? NULL : p;
 }
 static void unpin(void *p, size_t bytes)
 {
     rush_device d = {RUSH_CUDA, (int8_t)rush_device_current(RUSH_CUDA)};
-    if (cuda_enter(d)) cuda_check(cuda_driver->host_free(p), "cuMemFreeHost");
+    if (!cuda_enter(d)) return;
+    const int mode = cuda_relaxed(d);
+    cuda_check(cuda_driver->host_free(p), "cuMemFreeHost");
+    cuda_strict(mode);
 }
 
 /* ---- what a device is ---- */
@@ -337,7 +361,9 @@ rush_backend cuda_backend = {
 
 static const rush_cuda_interface interface = {.properties = properties, .memory = cuda_memory_read, .memory_info = memory_info, .memory_empty = cuda_memory_empty,
                                               .memory_fraction = cuda_memory_fraction, .memory_reset_peak = cuda_memory_reset_peak, .peer = peer,
-                                              .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version};
+                                              .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version, .graphs = &cuda_graphs, .pool_id = cuda_pool_id,
+                                              .pool_new = cuda_pool_new, .pool_free = cuda_pool_free, .pool_users = cuda_pool_users, .pool_begin = cuda_pool_begin,
+                                              .pool_end = cuda_pool_end, .memory_blocks = cuda_memory_blocks};
 
 RUSH_API const rush_cuda_interface *rush_cuda_open(const char **why);
 const rush_cuda_interface *rush_cuda_open(const char **why)

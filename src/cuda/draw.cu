@@ -12,7 +12,7 @@ struct sequence {
     philox_words words;
     double other; /* of a pair of normal numbers */
     bool has_other;
-    FN sequence(uint64_t seed, uint64_t offset, uint64_t element) : seed(seed), draw(offset / 4), element(element), taken(0), has_other(false) {}
+    FN sequence(uint64_t seed, uint64_t draw, uint64_t element) : seed(seed), draw(draw), element(element), taken(0), has_other(false) {}
 };
 static __device__ double uniform_of(sequence *s) /* of 53 bits, [0, 1) */
 {
@@ -42,13 +42,14 @@ static __device__ double normal_of(sequence *s) /* Box and Muller's */
 #define DRAW_NORMAL normal_of
 #include "kernels/cpu/draws.inc"
 
-/* i[0], i[1]: the seed and the generator's offset; operands 1 and 2 the distribution's parameters */
+/* i[0] to i[2]: where the numbers begin, as cuda_philox has it; operands 1 and 2 the distribution's parameters */
 template <class F> FN void draw(const cuda_rows &p, F f)
 {
+    const cuda_philox from = begun({(uint64_t)p.i[0], (uint64_t)p.i[1], (const uint64_t *)p.i[2]});
     ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[3];
-        sequence s((uint64_t)p.i[0], (uint64_t)p.i[1], (uint64_t)i);
+        sequence s(from.seed, from.offset, (uint64_t)i);
         locate<3>(p.w, i, far);
         store<double>((char *)p.w.p[0] + far[0], p.w.dtype[0], f(&s, operand<double>(p.w, 1, far[1]), operand<double>(p.w, 2, far[2])));
     }

@@ -19,10 +19,19 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 
 enum { /* of cuda.h, the few that are looked at */
     CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_FAILED = 719,
+    CUDA_ERROR_ILLEGAL_STATE = 401, CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_FAILED = 719,
+    CUDA_ERROR_CAPTURE_UNSUPPORTED = 900, CUDA_ERROR_CAPTURE_INVALIDATED = 901, CUDA_ERROR_CAPTURE_MERGE = 902, CUDA_ERROR_CAPTURE_UNMATCHED = 903,
+    CUDA_ERROR_CAPTURE_UNJOINED = 904, CUDA_ERROR_CAPTURE_ISOLATION = 905, CUDA_ERROR_CAPTURE_IMPLICIT = 906, CUDA_ERROR_CAPTURED_EVENT = 907,
+    CUDA_ERROR_CAPTURE_WRONG_THREAD = 908,
+    CU_CAPTURE_NONE = 0, CU_CAPTURE_ACTIVE = 1, CU_CAPTURE_INVALIDATED = 2,           /* the state of a stream */
+    CU_CAPTURE_GLOBAL = 0, CU_CAPTURE_THREAD_LOCAL = 1, CU_CAPTURE_RELAXED = 2,       /* whose calls that are not safe are refused meanwhile */
+    CU_GRAPH_AUTO_FREE = 1, CU_GRAPH_NODE_PRIORITY = 8, CU_GRAPH_DOT_VERBOSE = 1, CU_POINTER_MEMORY_TYPE = 2, CU_MEMORY_HOST = 1,
     CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2,
     CU_ATTRIBUTE_THREADS_PER_BLOCK = 1, CU_ATTRIBUTE_WARP_SIZE = 10, CU_ATTRIBUTE_CLOCK_RATE = 13, CU_ATTRIBUTE_MULTIPROCESSORS = 16,
     CU_ATTRIBUTE_INTEGRATED = 18, CU_ATTRIBUTE_L2_CACHE = 38, CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR = 39, CU_ATTRIBUTE_MAJOR = 75,
@@ -63,6 +72,17 @@ enum { /* of cuda.h, the few that are looked at */
     F(event_query, cuEventQuery, (CUevent))                                                                 \
     F(event_synchronize, cuEventSynchronize, (CUevent))                                                     \
     F(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                 \
+    F(pointer_attribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr))                  \
+    F(capture_begin, cuStreamBeginCapture_v2, (CUstream, int mode))                                         \
+    F(capture_end, cuStreamEndCapture, (CUstream, CUgraph *))                                               \
+    F(capture_info, cuStreamGetCaptureInfo_v2, (CUstream, int *state, unsigned long long *id, CUgraph *, const CUgraphNode **, size_t *)) \
+    F(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                                         \
+    F(graph_nodes, cuGraphGetNodes, (CUgraph, CUgraphNode *, size_t *count))                                \
+    F(graph_dot, cuGraphDebugDotPrint, (CUgraph, const char *path, unsigned flags))                         \
+    F(graph_destroy, cuGraphDestroy, (CUgraph))                                                             \
+    F(graph_instantiate, cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long flags))   \
+    F(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))                                                 \
+    F(exec_destroy, cuGraphExecDestroy, (CUgraphExec))                                                      \
     F(module_load, cuModuleLoadData, (CUmodule *, const void *image))                                       \
     F(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *name))                     \
     F(function_set, cuFuncSetAttribute, (CUfunction, int attribute, int value))                              \

@@ -2,17 +2,20 @@
  *
  * Memory of a device is an arena without access rights, opened while queued work runs, so that a host which reads or writes an
  * element is stopped. Streams are queues that run late: at a synchronisation, the youngest stream first, and only events put
- * streams in order. RUSHLIGHT_CUDA_ORDER is the order of the threads of a block and of the blocks: forward, reverse, random or
+ * streams in order. A stream that is captured keeps its work as nodes of a graph, whose order is that of the threads, as far as what
+ * they wait for allows. RUSHLIGHT_CUDA_ORDER is the order of the threads of a block and of the blocks: forward, reverse, random or
  * random:SEED. RUSHLIGHT_CUDA_DEVICES, RUSHLIGHT_CUDA_MEMORY (bytes) and RUSHLIGHT_CUDA_MAJOR (of the compute capability) say
  * what is there.
  */
 #include "cuda/driver.h"
-#include "cuda/emulate.h"
+#include <map>
+#include <memory>
+#include "cuda/emulate.h" /* its words for __noinline__ and the like would be theirs, too */
+#include <algorithm>
 #include <mutex>
 #include <random>
 #include <string>
 #include <vector>
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -289,18 +292,29 @@ static CUresult memory_alloc(CUdeviceptr *p, size_t bytes)
 
 struct block_size { CUdeviceptr p; size_t bytes; };
 static std::vector<block_size> sizes; /* of blocks in use: few, since an allocator stands above */
+static std::map<char *, size_t> pinned; /* memory of the host that was asked for here */
+
+static CUresult unsafe();
+static bool any_capture();
 
 static CUresult memory_alloc_noted(CUdeviceptr *p, size_t bytes)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
-    CUresult failed = memory_alloc(p, bytes);
-    if (!failed) sizes.push_back({*p, bytes});
-    return failed;
+    CUresult failed = unsafe();
+    if (failed || (failed = memory_alloc(p, bytes))) return failed;
+    sizes.push_back({*p, bytes});
+    if (any_capture()) { /* a graph does not fill it: what it reads before it writes shows all the same */
+        open_memory();
+        memset((void *)*p, 0xff, bytes);
+        close_memory();
+    }
+    return 0;
 }
 
 static CUresult memory_free(CUdeviceptr p)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
     for (size_t i = 0; i < sizes.size(); i++) {
         if (sizes[i].p != p) continue;
         device_memory &m = memory[((char *)p - arenas) / ARENA];
@@ -321,14 +335,40 @@ static CUresult memory_info(size_t *free, size_t *total)
     return 0;
 }
 
-static CUresult host_alloc(void **p, size_t bytes) { return (*p = malloc(bytes)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY; }
+static CUresult host_alloc(void **p, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
+    if (!(*p = malloc(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+    pinned[(char *)*p] = bytes;
+    return 0;
+}
 static CUresult host_free(void *p)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
+    pinned.erase((char *)p);
     free(p);
+    return 0;
+}
+static bool is_pinned(const void *p)
+{
+    auto behind = pinned.upper_bound((char *)p);
+    return behind != pinned.begin() && (char *)p < std::prev(behind)->first + std::prev(behind)->second;
+}
+static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr p)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (attribute != CU_POINTER_MEMORY_TYPE || !is_pinned((void *)p)) return CUDA_ERROR_INVALID_VALUE;
+    *(unsigned *)value = CU_MEMORY_HOST;
     return 0;
 }
 
 /* ---- queues ---- */
+
+struct capture;
+struct node;
+typedef std::vector<unsigned> places; /* of nodes, in order */
 
 }
 
@@ -338,12 +378,14 @@ struct CUevent_st {
     unsigned at; /* a later record is another point */
     double ms;
     CUstream stream;
+    std::shared_ptr<emulated::capture> in; /* it was recorded in that one, behind these nodes */
+    emulated::places after;
 };
 
 namespace emulated {
 
 struct work {
-    enum { LAUNCH, COPY, SET, RECORD, WAIT } kind;
+    enum { LAUNCH, COPY, SET, RECORD, WAIT, GRAPH } kind;
     const registration *r;
     unsigned blocks, threads, shared, at;
     std::string bytes; /* parameters, or what the host gave to copy */
@@ -352,6 +394,22 @@ struct work {
     size_t n;
     unsigned char byte;
     CUevent event;
+    std::shared_ptr<const std::vector<node>> graph;
+};
+
+struct node {
+    work what;
+    places after;
+};
+
+/* What is recorded between capture_begin and capture_end, from one stream and those that wait for its events. */
+struct capture {
+    unsigned long long id;
+    int mode, device;
+    const void *thread;
+    CUstream begun_by;
+    bool broken, over;
+    std::vector<node> nodes;
 };
 
 }
@@ -360,6 +418,13 @@ struct CUstream_st {
     int device;
     std::vector<emulated::work> queue;
     size_t begun; /* of the queue */
+    std::shared_ptr<emulated::capture> in; /* what it is given now is recorded there, behind these nodes */
+    emulated::places after;
+};
+struct CUgraph_st { std::shared_ptr<const std::vector<emulated::node>> nodes; };
+struct CUgraphExec_st {
+    std::shared_ptr<const std::vector<emulated::node>> nodes;
+    CUevent last; /* launches wait for the one before */
 };
 
 namespace emulated {
@@ -383,8 +448,9 @@ static void event_drop(CUevent e)
 }
 
 static void drain(CUstream s, CUevent until, unsigned at);
+static void run_graph(const std::vector<node> &);
 
-static void run(work &w)
+static void run(const work &w)
 {
     switch (w.kind) {
     case work::LAUNCH:
@@ -400,6 +466,27 @@ static void run(work &w)
         if (!w.event->done && w.event->at == w.at) drain(w.event->stream, w.event, w.at);
         event_drop(w.event);
         break;
+    case work::GRAPH: run_graph(*w.graph); break;
+    }
+}
+
+/* Of the nodes that wait for nothing any more one after the other runs: the first, the last or any. */
+static void run_graph(const std::vector<node> &nodes)
+{
+    std::vector<size_t> left(nodes.size());
+    std::vector<places> then(nodes.size());
+    places ready;
+    for (unsigned i = 0; i < nodes.size(); i++) {
+        for (unsigned k : nodes[i].after) then[k].push_back(i);
+        if (!(left[i] = nodes[i].after.size())) ready.push_back(i);
+    }
+    while (!ready.empty()) {
+        const size_t k = how == FORWARD ? 0 : how == REVERSE ? ready.size() - 1 : shuffler() % ready.size();
+        const unsigned i = ready[k];
+        ready.erase(ready.begin() + (ptrdiff_t)k);
+        run(nodes[i].what);
+        for (unsigned next : then[i])
+            if (!--left[next]) ready.insert(std::upper_bound(ready.begin(), ready.end(), next), next);
     }
 }
 
@@ -423,19 +510,126 @@ static void drain_device(int device)
     for (int i = nstreams[device] - 1; i >= 0; i--) drain(&streams[device][i], nullptr, 0);
 }
 
+/* ---- captures ---- */
+
+static std::vector<std::shared_ptr<capture>> captures; /* those underway */
+static thread_local int thread_mode = CU_CAPTURE_GLOBAL;
+
+static CUresult break_off(const std::shared_ptr<capture> &c, CUresult why)
+{
+    c->broken = true;
+    return why;
+}
+static bool any_capture() { return !captures.empty(); }
+
+/* Calls that no stream sees, such as cuMemAlloc, end captures that forbid them; with the lock held. */
+static CUresult unsafe()
+{
+    CUresult refused = 0;
+    for (auto &c : captures)
+        if (thread_mode != CU_CAPTURE_RELAXED && (c->thread == &thread_mode ? c->mode != CU_CAPTURE_RELAXED : thread_mode == CU_CAPTURE_GLOBAL && c->mode == CU_CAPTURE_GLOBAL))
+            refused = break_off(c, CUDA_ERROR_CAPTURE_UNSUPPORTED);
+    return refused;
+}
+
+/* What a host may not ask of a stream that is captured, or of any meanwhile. */
+static CUresult unsafe_for(CUstream s) { return s->in ? break_off(s->in, CUDA_ERROR_CAPTURE_UNSUPPORTED) : unsafe(); }
+static CUresult unsafe_for(CUevent e) { return e->in ? break_off(e->in, CUDA_ERROR_CAPTURED_EVENT) : unsafe(); }
+
+static void join(places &to, const places &more)
+{
+    places all;
+    std::set_union(to.begin(), to.end(), more.begin(), more.end(), std::back_inserter(all));
+    to = std::move(all);
+}
+
+static CUresult record(CUstream s, work &&w)
+{
+    capture &c = *s->in;
+    if (c.broken) return CUDA_ERROR_CAPTURE_INVALIDATED;
+    c.nodes.push_back({std::move(w), s->after});
+    s->after = {(unsigned)c.nodes.size() - 1};
+    return 0;
+}
+
+static CUresult capture_begin(CUstream s, int mode)
+{
+    static unsigned long long id;
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (!s || s == &streams[s->device][0]) return CUDA_ERROR_CAPTURE_UNSUPPORTED;
+    if (s->in) return CUDA_ERROR_ILLEGAL_STATE;
+    if (mode < CU_CAPTURE_GLOBAL || mode > CU_CAPTURE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    s->in.reset(new capture{++id, mode, s->device, &thread_mode, s, false, false, {}});
+    s->after.clear();
+    captures.push_back(s->in);
+    return 0;
+}
+
+/* Does all that was recorded come before the end of the stream where it began? */
+static bool is_joined(const capture &c, const places &end)
+{
+    std::vector<bool> seen(c.nodes.size());
+    for (unsigned k : end) seen[k] = true;
+    for (size_t i = seen.size(); i-- > 0;) {
+        if (!seen[i]) return false;
+        for (unsigned k : c.nodes[i].after) seen[k] = true;
+    }
+    return true;
+}
+
+static CUresult capture_end(CUstream s, CUgraph *graph)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    std::shared_ptr<capture> c = stream_of(s)->in;
+    *graph = nullptr;
+    if (!c) return CUDA_ERROR_ILLEGAL_STATE;
+    if (c->begun_by != s) return break_off(c, CUDA_ERROR_CAPTURE_UNMATCHED);
+    if (c->mode != CU_CAPTURE_RELAXED && c->thread != &thread_mode) return break_off(c, CUDA_ERROR_CAPTURE_WRONG_THREAD);
+    const CUresult failed = c->broken ? CUDA_ERROR_CAPTURE_INVALIDATED : !is_joined(*c, s->after) ? CUDA_ERROR_CAPTURE_UNJOINED : 0;
+    if (!failed) *graph = new CUgraph_st{std::make_shared<const std::vector<node>>(std::move(c->nodes))};
+    for (int d = 0; d < devices; d++)
+        for (int i = 0; i < nstreams[d]; i++)
+            if (streams[d][i].in == c) streams[d][i].in.reset();
+    c->over = c->broken = true;
+    captures.erase(std::find(captures.begin(), captures.end(), c));
+    return failed;
+}
+
+static CUresult capture_info(CUstream s, int *state, unsigned long long *id, CUgraph *, const CUgraphNode **, size_t *)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    const capture *c = stream_of(s)->in.get();
+    *state = !c ? CU_CAPTURE_NONE : c->broken ? CU_CAPTURE_INVALIDATED : CU_CAPTURE_ACTIVE;
+    if (c && !c->broken && id) *id = c->id;
+    return 0;
+}
+
+static CUresult capture_mode(int *mode)
+{
+    std::swap(*mode, thread_mode);
+    return 0;
+}
+
+/* ---- what streams are given ---- */
+
 static CUresult add(CUstream s, work &&w)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
     s = stream_of(s);
+    if (s->in) return record(s, std::move(w));
     s->queue.push_back(std::move(w));
     if (s->queue.size() - s->begun >= 512) drain(s, nullptr, 0); /* such a queue is long enough */
     return sticky;
 }
 
+/* A graph reads memory of the host each time that it runs, wherever that is then. */
 static CUresult copy_to_device(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
     work w = {};
-    w.kind = work::COPY, w.to = (void *)to, w.n = n, w.bytes.assign((const char *)from, n);
+    w.kind = work::COPY, w.to = (void *)to, w.n = n;
+    if (stream_of(s)->in) w.from = from;
+    else w.bytes.assign((const char *)from, n);
     return add(s, std::move(w));
 }
 static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n, CUstream s)
@@ -473,6 +667,8 @@ static CUresult stream_create(CUstream *s, unsigned flags, int priority)
 }
 static CUresult stream_synchronize(CUstream s)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe_for(stream_of(s))) return failed;
     drain(stream_of(s), nullptr, 0);
     return sticky;
 }
@@ -480,12 +676,13 @@ static CUresult stream_query(CUstream s)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
     s = stream_of(s);
+    if (CUresult failed = unsafe_for(s)) return failed;
     return sticky ? sticky : s->begun < s->queue.size() ? CUDA_ERROR_NOT_READY : 0;
 }
 
 static CUresult event_create(CUevent *e, unsigned flags)
 {
-    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr};
+    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr, nullptr, {}};
     return 0;
 }
 static CUresult event_destroy(CUevent e)
@@ -499,9 +696,14 @@ static CUresult event_record(CUevent e, CUstream s)
     std::lock_guard<std::recursive_mutex> held(lock);
     work w = {};
     s = stream_of(s);
+    if (s->in && s->in->broken) return CUDA_ERROR_CAPTURE_INVALIDATED;
+    e->in = s->in, e->recorded = true;
+    if (e->in) {
+        e->after = s->after, e->done = false, e->at++;
+        return 0;
+    }
     w.kind = work::RECORD, w.event = e, w.at = ++e->at;
     e->refs++;
-    e->recorded = true;
     e->stream = s;
     if ((e->done = s->begun == s->queue.size())) {
         e->ms = now_ms();
@@ -513,15 +715,34 @@ static CUresult event_record(CUevent e, CUstream s)
 static CUresult stream_wait(CUstream s, CUevent e, unsigned flags)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
-    if (!e->recorded || e->done) return sticky;
+    if (!e->recorded) return sticky;
+    s = stream_of(s);
+    if (e->in) { /* the stream belongs to that capture from now on */
+        if (e->in->broken) return e->in->over ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_CAPTURE_INVALIDATED;
+        if (s == &streams[s->device][0]) return break_off(e->in, CUDA_ERROR_CAPTURE_IMPLICIT);
+        if (s->in && s->in != e->in) return break_off(s->in, break_off(e->in, CUDA_ERROR_CAPTURE_MERGE));
+        if (!s->in) s->after.clear();
+        s->in = e->in;
+        join(s->after, e->after);
+        return 0;
+    }
+    if (s->in) return break_off(s->in, CUDA_ERROR_CAPTURE_ISOLATION);
+    if (e->done) return sticky;
     work w = {};
     w.kind = work::WAIT, w.event = e, w.at = e->at;
     e->refs++;
     return add(s, std::move(w));
 }
-static CUresult event_query(CUevent e) { return sticky ? sticky : !e->recorded || e->done ? 0 : CUDA_ERROR_NOT_READY; }
+static CUresult event_query(CUevent e)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe_for(e)) return failed;
+    return sticky ? sticky : !e->recorded || e->done ? 0 : CUDA_ERROR_NOT_READY;
+}
 static CUresult event_synchronize(CUevent e)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe_for(e)) return failed;
     if (e->recorded && !e->done) drain(e->stream, e, e->at);
     return sticky;
 }
@@ -529,6 +750,66 @@ static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
 {
     if (!begin->done || !end->done) return CUDA_ERROR_NOT_READY;
     *ms = (float)(end->ms - begin->ms);
+    return 0;
+}
+
+/* ---- graphs ---- */
+
+static CUresult graph_nodes(CUgraph g, CUgraphNode *, size_t *n)
+{
+    *n = g->nodes->size();
+    return 0;
+}
+
+static CUresult graph_dot(CUgraph g, const char *path, unsigned flags)
+{
+    static const char *const kinds[] = {"", "copy", "set", "", "", "graph"};
+    FILE *f = fopen(path, "w");
+    if (!f) return CUDA_ERROR_INVALID_VALUE;
+    fprintf(f, "digraph graph_1 {\n");
+    for (size_t i = 0; i < g->nodes->size(); i++) {
+        const node &n = (*g->nodes)[i];
+        fprintf(f, "    node_%zu [label=\"%zu %s\"];\n", i, i, n.what.kind == work::LAUNCH ? n.what.r->name : kinds[n.what.kind]);
+        for (unsigned k : n.after) fprintf(f, "    node_%u -> node_%zu;\n", k, i);
+    }
+    fprintf(f, "}\n");
+    return fclose(f) ? CUDA_ERROR_INVALID_VALUE : 0;
+}
+
+static CUresult graph_destroy(CUgraph g)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
+    delete g;
+    return 0;
+}
+
+static CUresult graph_instantiate(CUgraphExec *e, CUgraph g, unsigned long long flags)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
+    *e = new CUgraphExec_st{g->nodes, nullptr};
+    return event_create(&(*e)->last, 0);
+}
+
+static CUresult graph_launch(CUgraphExec e, CUstream s)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    const bool recorded = stream_of(s)->in != nullptr;
+    CUresult failed = recorded ? 0 : stream_wait(s, e->last, 0);
+    work w = {};
+    w.kind = work::GRAPH, w.graph = e->nodes;
+    if (!failed) failed = add(s, std::move(w));
+    return failed || recorded ? failed : event_record(e->last, s);
+}
+
+/* Launches that have not run yet keep the nodes. */
+static CUresult exec_destroy(CUgraphExec e)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
+    event_drop(e->last);
+    delete e;
     return 0;
 }
 
@@ -567,6 +848,13 @@ static CUresult version(int *v)
 }
 static CUresult error_text(CUresult code, const char **text)
 {
+    static const char *const of_captures[] = {
+        "operation not permitted when stream is capturing", "operation failed due to a previous error during capture",
+        "operation would result in a merge of separate capture sequences", "capture was not ended in the same stream as it began", "capturing stream has unjoined work",
+        "dependency created on uncaptured work in another stream", "operation would make the legacy stream depend on a capturing blocking stream",
+        "operation not permitted on an event last recorded in a capturing stream", "attempt to terminate a thread-local capture sequence from another thread"};
+    if (code >= CUDA_ERROR_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_CAPTURE_WRONG_THREAD) return *text = of_captures[code - CUDA_ERROR_CAPTURE_UNSUPPORTED], 0;
+    if (code == CUDA_ERROR_ILLEGAL_STATE) return *text = "the operation cannot be performed in the present state", 0;
     *text = code == 0 ? "no error" : code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : code == CUDA_ERROR_LAUNCH_FAILED && failure ? failure
             : code == CUDA_ERROR_NOT_READY ? "device not ready" : code == CUDA_ERROR_NOT_FOUND ? "named symbol not found" : "invalid argument";
     return 0;
@@ -622,11 +910,18 @@ static CUresult context_set(CUcontext c)
 }
 static CUresult context_synchronize(void)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    CUresult failed = unsafe();
+    for (auto &c : captures)
+        if (c->device == current) failed = break_off(c, CUDA_ERROR_CAPTURE_UNSUPPORTED);
+    if (failed) return failed;
     drain_device(current);
     return sticky;
 }
 static CUresult module_load(CUmodule *m, const void *image)
 {
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (CUresult failed = unsafe()) return failed;
     *m = (CUmodule)&registered;
     return 0;
 }
@@ -643,7 +938,8 @@ extern const rush_cuda_driver rush_cuda_emulator = {
     init, version, error_text, device_count, device_get, device_name, device_attribute, device_memory_size, device_peer, context_retain,
     context_set, context_synchronize, memory_info, memory_alloc_noted, memory_free, host_alloc, host_free, copy_to_device, copy_to_host,
     copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
-    event_query, event_synchronize, event_elapsed, module_load, module_function, function_set, launch};
+    event_query, event_synchronize, event_elapsed, pointer_attribute, capture_begin, capture_end, capture_info, capture_mode, graph_nodes, graph_dot,
+    graph_destroy, graph_instantiate, graph_launch, exec_destroy, module_load, module_function, function_set, launch};
 
 int rush_emulator_host(int (*f)(void *arg), void *arg)
 {

@@ -354,6 +354,14 @@ static void index_take(const rush_op *op, const rush_value *in, rush_value *out)
     run_sized(&w, "take", self->dtype, self->device);
 }
 
+/* Values of the host, which need not be waited for if they are one number. */
+static rush_tensor *there(rush_tensor *values, rush_device d)
+{
+    if (values->numel != 1) return T("_to_copy", V(values), RUSH_NONE, RUSH_NONE, rush_v_device(d));
+    rush_tensor *made = rush_tensor_new(values->dtype, d, values->ndim, values->size), *yes = made ? T("ones_like", V(made), rush_v_dtype(RUSH_BOOL)) : NULL;
+    return yes && !cuda_fill_where(made, yes, V(values), V(made)) ? made : NULL;
+}
+
 static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, bool accumulate)
 {
     plan p;
@@ -362,7 +370,7 @@ static int put_into(rush_tensor *self, rush_value list, rush_tensor *values, boo
         rush_tensor *made = rush_tensor_new(self->dtype, self->device, self->ndim, self->size);
         return made && !rush_copy_into(made, self) && !put_into(made, list, values, accumulate) ? rush_copy_into(self, made) : -1;
     }
-    if (values->device.type == RUSH_CPU) values = T("_to_copy", V(values), RUSH_NONE, RUSH_NONE, rush_v_device(self->device));
+    if (values->device.type == RUSH_CPU) values = there(values, self->device);
     if (values && (values->flags & (RUSH_T_CONJ | RUSH_T_NEG) || values->storage == self->storage)) values = T("clone", V(rush_contiguous_copy(values)));
     rush_tensor *mask = values && values->numel == 1 && values->dtype == self->dtype && !accumulate ? one_mask(self, list) : NULL;
     if (mask) { /* nobody needs to know how many there are */

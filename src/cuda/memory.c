@@ -3,6 +3,9 @@
  * The driver gives segments: of 2 MiB for requests below 1 MiB, of 20 MiB below 10 MiB, else as large as the request. A segment is
  * cut into blocks, neighbours that are free become one again. A block belongs to the stream that it was allocated on, so what
  * was queued before it was freed is done before what is queued after it is handed out again.
+ *
+ * Segments of a pool serve that pool alone: those of graphs, whose memory has to stay where it is as long as they are launched, and
+ * those of torch.cuda.MemPool. A pool that nobody uses any more is given back with the rest.
  */
 #include "cuda/cuda.h"
 #include <pthread.h>
@@ -13,11 +16,26 @@
 #define GRAIN ((size_t)512)
 #define MIB ((size_t)1 << 20)
 
+typedef struct pinned {
+    void *p;
+    struct pinned *next;
+} pinned;
+
+struct memory_pool {
+    rush_pool_id id;
+    int users;       /* graphs, programs and threads that have it */
+    size_t segments;
+    bool whole, last_resort; /* segments are not cut; others take from it before there is no memory at all */
+    pinned *host;    /* memory of the host that is kept as long */
+    memory_pool *next;
+};
+
 typedef struct block {
     char *p;
     size_t bytes;
-    bool busy;
+    bool busy, guarded;
     int stream;
+    memory_pool *pool;            /* that its segment is of; NULL: everybody's */
     const char *op;               /* that asked for it */
     struct block *before, *after; /* neighbours in the segment */
     struct block *next;           /* in the list of free blocks, or in a bucket of busy ones */
@@ -29,7 +47,16 @@ static struct heap {
     size_t reserved, peak, active, segments, retries, out_of_memory;
     double fraction; /* 0: all */
 } heaps[CUDA_DEVICES];
+static memory_pool *pools;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Where this thread's allocations on a device go: the pool that was chosen last. */
+typedef struct choice {
+    memory_pool *pool;
+    int8_t device;
+    struct choice *before;
+} choice;
+static _Thread_local choice *chosen;
 
 static size_t bucket(const void *p) { return ((size_t)p / GRAIN * 2654435761u >> 7) % BUCKETS; }
 
@@ -58,11 +85,11 @@ static void put_busy(struct heap *h, block *b, const char *op)
 }
 
 /* The smallest free block of the stream that is large enough; requests below 1 MiB and others have segments of their own. */
-static block *fitting(struct heap *h, size_t bytes, int stream)
+static block *fitting(struct heap *h, size_t bytes, int stream, const memory_pool *pool)
 {
     block *best = NULL;
     for (block *b = h->idle; b; b = b->next)
-        if (b->stream == stream && b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
+        if (b->pool == pool && b->stream == stream && b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
     return best && best->bytes > bytes + 20 * MIB ? NULL : best;
 }
 
@@ -78,18 +105,22 @@ static bool may_take(const struct heap *h, size_t bytes)
 }
 
 /* A new segment as one block; NULL without an error when the driver has none. */
-static block *segment(struct heap *h, size_t bytes, int stream)
+static block *segment(struct heap *h, rush_device d, size_t bytes, int stream, memory_pool *pool)
 {
     CUdeviceptr p;
     size_t n = segment_size(bytes);
     if (!may_take(h, n)) return NULL;
     block *b = rush_calloc(1, sizeof *b);
     if (!b) return NULL;
-    if (cuda_driver->memory_alloc(&p, n)) {
+    const int mode = cuda_relaxed(d);
+    const CUresult failed = cuda_driver->memory_alloc(&p, n);
+    cuda_strict(mode);
+    if (failed) {
         rush_free(b);
         return NULL;
     }
-    *b = (block){.p = (char *)(size_t)p, .bytes = n, .stream = stream};
+    *b = (block){.p = (char *)(size_t)p, .bytes = n, .stream = stream, .pool = pool};
+    if (pool) pool->segments++;
     h->reserved += n;
     h->segments++;
     h->peak = RUSH_MAX(h->peak, h->reserved);
@@ -97,30 +128,48 @@ static block *segment(struct heap *h, size_t bytes, int stream)
     return b;
 }
 
-/* Whole segments that are free go back to the driver. */
+static void pool_end(memory_pool *pool)
+{
+    memory_pool **at = &pools;
+    while (*at != pool) at = &(*at)->next;
+    *at = pool->next;
+    for (pinned *p = pool->host, *next; p; p = next) {
+        next = p->next;
+        cuda_driver->host_free(p->p);
+        rush_free(p);
+    }
+    rush_free(pool);
+}
+
+/* Whole segments that are free go back to the driver, unless they are of a pool in use; not while a graph is captured, which it would end. */
 static void give_back(struct heap *h)
 {
-    cuda_driver->context_synchronize();
+    if (cuda_captures() || cuda_driver->context_synchronize()) return;
     for (block *b = h->idle, *next; b; b = next) {
         next = b->next;
-        if (b->before || b->after || cuda_driver->memory_free((CUdeviceptr)(size_t)b->p)) continue;
+        if (b->before || b->after || (b->pool && b->pool->users) || cuda_driver->memory_free((CUdeviceptr)(size_t)b->p)) continue;
+        if (b->pool) b->pool->segments--;
         take_idle(h, b);
         h->reserved -= b->bytes;
         h->segments--;
         rush_free(b);
+    }
+    for (memory_pool *p = pools, *next; p; p = next) {
+        next = p->next;
+        if (!p->users && !p->segments) pool_end(p);
     }
 }
 
 /* The first bytes of a free block; what is left stays free. */
 static void cut(struct heap *h, block *b, size_t bytes)
 {
-    if (b->bytes - bytes < (bytes < MIB ? GRAIN : MIB)) return;
+    if (b->bytes - bytes < (bytes < MIB ? GRAIN : MIB) || (b->pool && b->pool->whole)) return;
     block *rest = rush_calloc(1, sizeof *rest);
     if (!rest) {
         rush_error_clear(); /* it stays whole */
         return;
     }
-    *rest = (block){.p = b->p + bytes, .bytes = b->bytes - bytes, .stream = b->stream, .before = b, .after = b->after};
+    *rest = (block){.p = b->p + bytes, .bytes = b->bytes - bytes, .stream = b->stream, .pool = b->pool, .before = b, .after = b->after};
     if (b->after) b->after->before = rest;
     b->after = rest;
     b->bytes = bytes;
@@ -193,30 +242,49 @@ static int look_at_guard(void *arg)
     return 0;
 }
 
+static memory_pool *pool_chosen(rush_device d)
+{
+    const choice *c = chosen;
+    while (c && c->device != d.index) c = c->before;
+    return c ? c->pool : NULL;
+}
+
+/* A free block of n bytes, with the lock held; NULL without an error. */
+static block *find(struct heap *h, rush_device d, size_t n, int stream, memory_pool *pool)
+{
+    block *b = fitting(h, n, stream, pool);
+    if (b || (b = segment(h, d, n, stream, pool))) return b;
+    h->retries++;
+    give_back(h);
+    if ((b = fitting(h, n, stream, pool)) || (b = segment(h, d, n, stream, pool)) || pool) return b;
+    for (const memory_pool *p = pools; p && !b; p = p->next)
+        if (p->last_resort) b = fitting(h, n, stream, p);
+    return b;
+}
+
 void *cuda_alloc(rush_device d, size_t bytes)
 {
     struct heap *h = &heaps[d.index];
     size_t n = padded(bytes);
     int stream = rush_device_stream(d);
     if (!cuda_enter(d)) return NULL;
+    const rush_cuda_graph *graph = cuda_capture(d);
+    memory_pool *pool = graph ? cuda_graph_memory(graph) : pool_chosen(d);
+    const bool fills = cuda_emulated && !graph; /* a graph would do so at each launch */
     pthread_mutex_lock(&lock);
-    block *b = n >= bytes ? fitting(h, n, stream) : NULL;
-    if (!b && n >= bytes && !(b = segment(h, n, stream))) {
-        h->retries++;
-        give_back(h);
-        if (!(b = fitting(h, n, stream))) b = segment(h, n, stream);
-    }
+    block *b = n >= bytes ? find(h, d, n, stream, pool) : NULL;
     if (b) {
         take_idle(h, b);
         cut(h, b, n);
         put_busy(h, b, rush_now.op ? rush_now.op->name : "(none)");
+        b->guarded = fills && guarded();
     } else {
         refuse(h, d, bytes);
     }
     char *p = b ? b->p : NULL;
     pthread_mutex_unlock(&lock);
     /* What is read before it is written shows: NaN, and -1 */
-    if (p && cuda_emulated) cuda_check(cuda_driver->set_bytes((CUdeviceptr)(size_t)p, 0xff, n, cuda_stream(d)), "cuMemsetD8");
+    if (p && fills) cuda_check(cuda_driver->set_bytes((CUdeviceptr)(size_t)p, 0xff, n, cuda_stream(d)), "cuMemsetD8");
     return p;
 }
 
@@ -240,7 +308,7 @@ void cuda_free(rush_device d, void *p, size_t bytes)
         pthread_mutex_unlock(&lock);
         return;
     }
-    if (guarded()) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
+    if (b->guarded) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
     *at = b->next;
     h->active -= b->bytes;
     if (b->after && !b->after->busy) {
@@ -284,4 +352,118 @@ int cuda_memory_reset_peak(rush_device d)
 {
     heaps[d.index].peak = heaps[d.index].reserved;
     return 0;
+}
+
+/* ---- pools ---- */
+
+static memory_pool *pool_of(rush_pool_id id)
+{
+    memory_pool *p = pools;
+    while (p && memcmp(&p->id, &id, sizeof id)) p = p->next;
+    return p;
+}
+
+rush_pool_id cuda_pool_id(bool of_a_graph)
+{
+    static atomic_uint_least64_t last[2];
+    const uint64_t number = atomic_fetch_add(&last[of_a_graph], 1) + 1;
+    return of_a_graph ? (rush_pool_id){number, 0} : (rush_pool_id){0, number};
+}
+
+memory_pool *cuda_pool_keep(rush_pool_id id)
+{
+    pthread_mutex_lock(&lock);
+    memory_pool *p = pool_of(id);
+    if (!p && (p = rush_calloc(1, sizeof *p))) *p = (memory_pool){.id = id, .next = pools}, pools = p;
+    if (p) p->users++;
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+void cuda_pool_drop(memory_pool *p)
+{
+    pthread_mutex_lock(&lock);
+    p->users--; /* the rest is done by give_back(), after what still runs */
+    pthread_mutex_unlock(&lock);
+}
+
+int cuda_pool_pin(memory_pool *pool, void *p)
+{
+    pinned *one = rush_calloc(1, sizeof *one);
+    if (!one) return -1;
+    pthread_mutex_lock(&lock);
+    *one = (pinned){p, pool->host};
+    pool->host = one;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuda_pool_new(rush_pool_id id, bool whole, bool last_resort)
+{
+    memory_pool *p = cuda_pool_keep(id);
+    if (p) p->whole = whole, p->last_resort = last_resort;
+    return p ? 0 : -1;
+}
+
+int cuda_pool_free(rush_pool_id id)
+{
+    memory_pool *p = pool_of(id);
+    RUSH_CHECK(p && p->users, RUSH_RUNTIME_ERROR, "there is no pool (%llu, %llu)", (unsigned long long)id.graph, (unsigned long long)id.user);
+    cuda_pool_drop(p);
+    return 0;
+}
+
+int cuda_pool_users(rush_pool_id id)
+{
+    pthread_mutex_lock(&lock);
+    const memory_pool *p = pool_of(id);
+    const int users = p ? p->users : 0;
+    pthread_mutex_unlock(&lock);
+    return users;
+}
+
+int cuda_pool_begin(rush_device d, rush_pool_id id)
+{
+    choice *c = rush_calloc(1, sizeof *c);
+    memory_pool *p = c ? cuda_pool_keep(id) : NULL;
+    if (!p) return rush_free(c), -1;
+    *c = (choice){p, d.index, chosen};
+    chosen = c;
+    return 0;
+}
+
+int cuda_pool_end(rush_device d, rush_pool_id id)
+{
+    choice **at = &chosen;
+    while (*at && ((*at)->device != d.index || memcmp(&(*at)->pool->id, &id, sizeof id))) at = &(*at)->before;
+    choice *c = *at;
+    RUSH_CHECK(c, RUSH_RUNTIME_ERROR, "this thread does not allocate from the pool (%llu, %llu)", (unsigned long long)id.graph, (unsigned long long)id.user);
+    *at = c->before;
+    cuda_pool_drop(c->pool);
+    rush_free(c);
+    return 0;
+}
+
+/* ---- what there is ---- */
+
+static void show(const block *first, rush_cuda_block *to, size_t room, size_t *n)
+{
+    for (const block *b = first; b; b = b->after, ++*n)
+        if (*n < room)
+            to[*n] = (rush_cuda_block){.p = b->p, .bytes = b->bytes, .busy = b->busy, .first = b == first, .stream = b->stream, .op = b->busy ? b->op : NULL,
+                                       .pool = b->pool ? b->pool->id : (rush_pool_id){0, 0}};
+}
+
+size_t cuda_memory_blocks(rush_device d, rush_cuda_block *to, size_t room)
+{
+    const struct heap *h = &heaps[d.index];
+    size_t n = 0;
+    pthread_mutex_lock(&lock);
+    for (const block *b = h->idle; b; b = b->next)
+        if (!b->before) show(b, to, room, &n);
+    for (int i = 0; i < BUCKETS; i++)
+        for (const block *b = h->busy[i]; b; b = b->next)
+            if (!b->before) show(b, to, room, &n);
+    pthread_mutex_unlock(&lock);
+    return n;
 }

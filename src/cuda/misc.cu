@@ -118,3 +118,8 @@ KERNEL(range_f64, cuda_rows)
         store<double>((char *)p.w.p[0] + far[0], p.w.dtype[0], p.re[0] + (double)i * p.re[1]);
     }
 }
+
+KERNEL(assert_true, cuda_assertion)
+{
+    if (FIRST == 0 && !*p.truth) report(p.fault, CUDA_FAULT_ASSERTION, 0, 0);
+}

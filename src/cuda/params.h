@@ -15,7 +15,7 @@ typedef struct cuda_fault {
     unsigned op;   /* rush_op.index + 1 of the first one */
     long long value, limit;
 } cuda_fault;
-enum { CUDA_FAULT_NONE, CUDA_FAULT_INDEX, CUDA_FAULT_DIVISION };
+enum { CUDA_FAULT_NONE, CUDA_FAULT_INDEX, CUDA_FAULT_DIVISION, CUDA_FAULT_ASSERTION };
 
 /* A walk over a broadcast shape, innermost dimension first; strides in bytes. */
 typedef struct cuda_walk {
@@ -52,6 +52,12 @@ typedef struct cuda_fold {
     double count, p, correction;
     int mean, root;
 } cuda_fold;
+
+/* A fault where the byte is zero. */
+typedef struct cuda_assertion {
+    const uint8_t *truth;
+    cuda_fault *fault;
+} cuda_assertion;
 
 enum { CUDA_ADD, CUDA_MUL, CUDA_MAX, CUDA_MIN };
 
@@ -249,11 +255,20 @@ typedef struct cuda_steps {
     rush_step_job job[CUDA_STEP_JOBS];
 } cuda_steps;
 
+/* Where random numbers begin. In a graph the seed, and what the offset adds to, are in memory that is written before each launch. */
+typedef struct cuda_philox {
+    uint64_t seed, offset;
+    const uint64_t *state; /* both; NULL: seed and offset are all */
+} cuda_philox;
+typedef struct cuda_philox_state {
+    uint64_t *to, seed, offset;
+} cuda_philox_state;
+
 /* Places that were sorted by random keys: those whose keys are equal are permuted again. */
 typedef struct cuda_islands {
     const void *key;
     int64_t *place, n;
-    uint64_t seed, offset;
+    cuda_philox from;
     int dtype;
 } cuda_islands;
 
@@ -261,7 +276,8 @@ typedef struct cuda_islands {
 typedef struct cuda_sample {
     cuda_walk w;
     int of, unroll, together, wide; /* numbers of one draw; those of a draw lie together, or `stride` apart; integers of 64 bits */
-    uint64_t seed, offset, range;
+    uint64_t range;
+    cuda_philox from;
     int64_t stride, base;
     double a, b;
 } cuda_sample;

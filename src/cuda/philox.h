@@ -27,4 +27,11 @@ FN philox_words philox(philox_words c, uint32_t key0, uint32_t key1)
     return c;
 }
 
+#ifdef __cplusplus
+#include "cuda/params.h"
+
+/* The seed, and how many draws there were before. */
+FN cuda_philox begun(const cuda_philox &p) { return {p.state ? p.state[0] : p.seed, (p.state ? p.state[1] + p.offset : p.offset) / 4, nullptr}; }
+#endif
+
 #endif

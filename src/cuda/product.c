@@ -157,8 +157,10 @@ static int by_library(const rush_cublaslt *lt, rush_tensor *a, rush_tensor *b, r
     if (!side_of(&k.c, c) || k.c.op) return 1;
     pthread_mutex_lock(&plans_lock);
     cublasLtHandle_t *handle = &handles[c->device.index];
+    const int mode = cuda_relaxed(c->device);
     int failed = !*handle && check(lt->create(handle), "cublasLtCreate") ? -1 : 0;
     plan *p = failed ? NULL : plan_for(lt, *handle, &k, row);
+    cuda_strict(mode);
     if (!p) failed = failed || rush_failed() ? -1 : 1;
     const size_t room = p ? p->chosen.workspaceSize : 0;
     void *workspace = room ? cuda_alloc(c->device, room) : NULL;

@@ -20,25 +20,32 @@ static int64_t threads_for(rush_device d, int64_t n)
     return CUDA_THREADS * RUSH_MIN(blocks, at_once);
 }
 
-/* The seed, and the offset that the generator stands at (NULL: the device's), which counts on by `by`. */
-static int take(rush_device d, rush_generator *g, double by, uint64_t *seed, uint64_t *offset)
+void cuda_random_take(rush_generator *g, uint64_t by, uint64_t *seed, uint64_t *offset)
 {
-    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(d);
-    if (!g) return -1;
     pthread_mutex_lock(&drawing);
     *seed = g->seed;
     *offset = (uint64_t)g->normal_double;
     g->has_normal_double = true; /* states carry it then */
-    g->normal_double += by;
+    g->normal_double += (double)by;
     pthread_mutex_unlock(&drawing);
+}
+
+/* The seed, and the offset that the generator stands at (NULL: the device's), which counts on by `by`; what is captured takes them when it is launched. */
+static int take(rush_device d, rush_generator *g, int64_t by, cuda_philox *from)
+{
+    rush_cuda_graph *graph = cuda_capture(d);
+    if (!g || g->device.type == RUSH_CPU) g = rush_device_generator(d);
+    if (!g) return -1;
+    if (graph) return cuda_graph_draw(graph, g, (uint64_t)by, &from->state, &from->offset);
+    cuda_random_take(g, (uint64_t)by, &from->seed, &from->offset);
     return 0;
 }
 
 /* What a generator of the host begins with that draws for the device: other words each time, the same after the same seed. */
 uint64_t cuda_random_seed(rush_device d, rush_generator *g)
 {
-    uint64_t seed, offset;
-    return take(d, g, 4, &seed, &offset) ? 0 : seed ^ offset * 0x9e3779b97f4a7c15u;
+    cuda_philox from = {0};
+    return take(d, g, 4, &from) ? 0 : from.seed ^ from.offset * 0x9e3779b97f4a7c15u;
 }
 
 /* Which elements have the numbers of one draw: those that lie a launch's threads apart, or neighbours; or neighbours in one draw of as many
@@ -55,7 +62,7 @@ static int sample_into(rush_tensor *t, const sampler *s, rush_generator *g, int 
     bool wide = s->of == INTEGER ? s->wide : t->dtype == RUSH_F64; /* whatever the CPU draws in */
     p.unroll = wide ? 2 : 4;
     p.stride = how == ONE_DRAW ? (t->numel + p.unroll - 1) / p.unroll : threads_for(t->device, t->numel);
-    if (take(t->device, g, how == ONE_DRAW ? 12 : 4 * (double)((t->numel - 1) / (p.stride * p.unroll) + 1), &p.seed, &p.offset)) return -1;
+    if (take(t->device, g, how == ONE_DRAW ? 12 : 4 * ((t->numel - 1) / (p.stride * p.unroll) + 1), &p.from)) return -1;
     return cuda_launch(t->device, wide && s->of != INTEGER ? "sample_f64" : "sample_f32", &p, t->numel);
 }
 
@@ -117,7 +124,10 @@ static void multinomial(const rush_op *op, const rush_value *in, rush_value *out
     if ((I_(in[2]) && n > 1) || !p->numel) return cuda_host_run(op, in, out);
     rush_tensor *right = T("all", V(logical_and(ge(p, 0.0), lt(p, INFINITY)))), *empty = T("any", V(eq(sum_dim(p, -1, false), 0.0)));
     if (rush_failed()) return;
-    if (rush_number_of(right) == 0 || rush_number_of(empty) != 0) return cuda_host_run(op, in, out); /* it says what is wrong */
+    if (cuda_capture(p->device)) {
+        rush_value none[RUSH_MAXOUT];
+        if (TN(none, "_assert_async", V(logical_and(right, logical_not(empty))))) return;
+    } else if (rush_number_of(right) == 0 || rush_number_of(empty) != 0) return cuda_host_run(op, in, out); /* it says what is wrong */
     const sampler s = {.of = EXPONENTIAL, .block = p->dtype, .dtype = p->dtype, .a = 1};
     if (!(e = rush_tensor_new_like(p, p->dtype, p->device, RUSH_PRESERVE)) || sample_into(e, &s, generator_of(in[3]), APART)) return;
     rush_value best[RUSH_MAXOUT];
@@ -143,7 +153,7 @@ static void randperm(const rush_op *op, const rush_value *in, rush_value *out)
     if (bits != 32 && bits != 64) keys = T("bitwise_and.Scalar", V(keys), V((int64_t)(((uint64_t)1 << bits) - 1)));
     rush_value sorted[RUSH_MAXOUT];
     cuda_islands p = {.n = n, .dtype = narrow ? RUSH_I32 : RUSH_I64};
-    if (!keys || TN(sorted, "sort.stable", V(keys), V(true)) || take(to->device, g, (double)((n + 3) / 4 * 4), &p.seed, &p.offset)) return;
+    if (!keys || TN(sorted, "sort.stable", V(keys), V(true)) || take(to->device, g, (n + 3) / 4 * 4, &p.from)) return;
     p.key = rush_ptr(sorted[0].t), p.place = rush_ptr(sorted[1].t);
     if (!cuda_launch(to->device, "shuffle_islands", &p, n)) rush_copy_into(to, sorted[1].t);
 }
@@ -151,9 +161,9 @@ static void randperm(const rush_op *op, const rush_value *in, rush_value *out)
 /* Each element from a sequence of its own, with parameters a and b: numbers that PyTorch does not draw. */
 static int draw_each(const char *kernel, rush_tensor *to, rush_value a, rush_value b, rush_value generator)
 {
-    uint64_t seed, offset;
-    if (!to->numel || take(to->device, generator_of(generator), 4, &seed, &offset)) return 0;
-    cuda_rows p = {.i = {(int64_t)seed, (int64_t)offset}};
+    cuda_philox from = {0};
+    if (!to->numel || take(to->device, generator_of(generator), 4, &from)) return 0;
+    cuda_rows p = {.i = {(int64_t)from.seed, (int64_t)from.offset, (int64_t)(size_t)from.state}};
     return cuda_rows_run(kernel, 1, 3, (const rush_value[]){V(to), a, b}, (const uint8_t[]){RUSH_F64, RUSH_F64, RUSH_F64}, &p);
 }
 static void poisson(const rush_op *op, const rush_value *in, rush_value *out) { draw_each("draw_poisson", out[0].t, in[0], rush_v_float(0), in[1]); }

@@ -75,15 +75,21 @@ template <class T> FN T transformed(const cuda_sample &p, T u, T normal)
     }
 }
 
+KERNEL(philox_begin, cuda_philox_state)
+{
+    if (FIRST == 0) p.to[0] = p.seed, p.to[1] = p.offset;
+}
+
 template <class T> FN void sample(const cuda_sample &p)
 {
+    const cuda_philox from = begun(p.from);
     ROLLED
     for (int64_t i = FIRST; i < p.w.n; i += ALL) {
         int64_t far[1], round = p.together ? i / p.unroll / p.stride : i / p.stride, thread = p.together ? i / p.unroll % p.stride : i % p.stride;
         const int k = (int)(p.together ? i % p.unroll : round % p.unroll);
-        const uint64_t draw = p.offset / 4 + (uint64_t)(p.together ? round : round / p.unroll);
+        const uint64_t draw = from.offset + (uint64_t)(p.together ? round : round / p.unroll);
         philox_words c = {{(uint32_t)draw, (uint32_t)(draw >> 32), (uint32_t)thread, (uint32_t)((uint64_t)thread >> 32)}};
-        const philox_words r = philox(c, (uint32_t)p.seed, (uint32_t)(p.seed >> 32));
+        const philox_words r = philox(c, (uint32_t)from.seed, (uint32_t)(from.seed >> 32));
         locate<1>(p.w, i, far);
         char *to = (char *)p.w.p[0] + far[0];
         if (p.of == INTEGER) {
@@ -103,6 +109,7 @@ KERNEL(sample_f64, cuda_sample) { sample<double>(p); }
 KERNEL(shuffle_islands, cuda_islands)
 {
     const size_t item = p.dtype == RUSH_I32 ? 4 : 8;
+    const cuda_philox from = begun(p.from);
     ROLLED
     for (int64_t i = FIRST; i < p.n - 1; i += ALL) {
         const char *key = (const char *)p.key + (size_t)i * item;
@@ -112,9 +119,9 @@ KERNEL(shuffle_islands, cuda_islands)
         while (i + size < p.n && load<int64_t>(key + (size_t)size * item, p.dtype) == own) size++;
         philox_words r = {{0}};
         for (int64_t last = size - 1, drawn = 0; last > 0; last--, drawn++) {
-            const uint64_t draw = p.offset / 4 + (uint64_t)drawn / 4;
+            const uint64_t draw = from.offset + (uint64_t)drawn / 4;
             const philox_words c = {{(uint32_t)draw, (uint32_t)(draw >> 32), (uint32_t)i, (uint32_t)((uint64_t)i >> 32)}};
-            if (drawn % 4 == 0) r = philox(c, (uint32_t)p.seed, (uint32_t)(p.seed >> 32));
+            if (drawn % 4 == 0) r = philox(c, (uint32_t)from.seed, (uint32_t)(from.seed >> 32));
             const int64_t with = r.w[drawn % 4] % (uint32_t)(last + 1), swap = p.place[i + last];
             p.place[i + last] = p.place[i + with];
             p.place[i + with] = swap;

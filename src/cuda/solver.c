@@ -33,12 +33,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a handle has one str
 static int check(int status, const char *what) { return status ? rush_fail(RUSH_RUNTIME_ERROR, "CUDA error: %s answers %d", what, status) : 0; }
 #define CALL(f, ...) check(s->f(__VA_ARGS__), #f)
 
-static int create(solver *s)
+static int create(solver *s, rush_device d)
 {
     s->lib = cuda_cusolver();
     s->blas = s->lib ? cuda_cublas() : NULL;
     if (!s->blas) return -1;
-    return CALL(lib->create, &s->handle) || CALL(lib->params, &s->params) || CALL(lib->jacobi, &s->jacobi) || CALL(blas->create, &s->products) ? -1 : 0;
+    const int mode = cuda_relaxed(d);
+    const int failed = CALL(lib->create, &s->handle) || CALL(lib->params, &s->params) || CALL(lib->jacobi, &s->jacobi) || CALL(blas->create, &s->products);
+    cuda_strict(mode);
+    return failed ? -1 : 0;
 }
 
 /* The libraries, on the current stream, for this thread alone until leave(); NULL and an error. */
@@ -47,7 +50,7 @@ static solver *enter(const rush_tensor *t)
     static solver solvers[CUDA_DEVICES];
     solver *s = &solvers[t->device.index];
     pthread_mutex_lock(&lock);
-    if (!cuda_enter(t->device) || (!s->products && create(s)) || CALL(lib->stream, s->handle, cuda_stream(t->device)) ||
+    if (!cuda_enter(t->device) || (!s->products && create(s, t->device)) || CALL(lib->stream, s->handle, cuda_stream(t->device)) ||
         CALL(blas->stream, s->products, cuda_stream(t->device))) {
         pthread_mutex_unlock(&lock);
         return NULL;

@@ -7,7 +7,7 @@ static void *there(rush_device d, const void *numbers, int64_t n)
 {
     rush_tensor *t = rush_tensor_new(RUSH_I64, d, 1, &n);
     if (!t || !n) return NULL;
-    return cuda_backend.copy(rush_ptr(t), d, numbers, (rush_device){RUSH_CPU, 0}, (size_t)n * sizeof(int64_t)) ? NULL : rush_ptr(t);
+    return cuda_upload(d, rush_ptr(t), numbers, (size_t)n * sizeof(int64_t)) ? NULL : rush_ptr(t);
 }
 
 static const char *word(const rush_tensor *t) { return t->dtype == RUSH_F64 || t->dtype == RUSH_C128 ? "f64" : t->dtype == RUSH_I64 ? "i64" : "f32"; }

@@ -20,6 +20,41 @@ typedef struct rush_cuda_memory {
     double fraction;                /* of the device's memory, that may be taken */
 } rush_cuda_memory;
 
+/* Of a pool of memory, as PyTorch numbers them: those that graphs make for themselves, and others; both 0: none. */
+typedef struct rush_pool_id {
+    uint64_t graph, user;
+} rush_pool_id;
+
+/* A piece of memory that the allocator has; pieces of a segment lie one behind the other. */
+typedef struct rush_cuda_block {
+    const void *p;
+    size_t bytes;
+    bool busy, first; /* of its segment */
+    int stream;
+    rush_pool_id pool;
+    const char *op;   /* that asked for it; NULL: it is free */
+} rush_cuda_block;
+
+typedef struct rush_cuda_graph rush_cuda_graph;
+enum rush_capture_mode { RUSH_CAPTURE_GLOBAL, RUSH_CAPTURE_THREAD_LOCAL, RUSH_CAPTURE_RELAXED }; /* the driver's */
+
+/* torch.cuda.CUDAGraph's methods; all but the first two return -1 and leave an error when they fail. */
+typedef struct rush_cuda_graphs {
+    rush_cuda_graph *(*make)(bool keep); /* keep: instantiate() is the program's to call */
+    void (*drop)(rush_cuda_graph *);
+    int (*begin)(rush_cuda_graph *, rush_pool_id, enum rush_capture_mode);
+    int (*end)(rush_cuda_graph *);
+    int (*instantiate)(rush_cuda_graph *);
+    int (*replay)(rush_cuda_graph *);
+    int (*reset)(rush_cuda_graph *);
+    int (*pool)(rush_cuda_graph *, rush_pool_id *);
+    int (*draws)(rush_cuda_graph *, rush_generator *); /* it may draw from this one, too */
+    int (*dump)(rush_cuda_graph *, const char *path);
+    void (*debug)(void); /* graphs are kept for dump() from now on */
+    int (*raw)(rush_cuda_graph *, bool exec, void **);
+    int (*is_capturing)(rush_device, int stream);
+} rush_cuda_graphs;
+
 typedef struct rush_cuda_interface {
     int (*properties)(rush_device, rush_cuda_properties *);
     int (*memory)(rush_device, rush_cuda_memory *);
@@ -31,6 +66,14 @@ typedef struct rush_cuda_interface {
     const char *(*library)(void); /* the operations that NVIDIA's libraries do, where they are there, separated by blanks */
     const char *(*host)(void);    /* those that the host computes, between copies */
     size_t (*cudnn_version)(void); /* 0: it is not used */
+    const rush_cuda_graphs *graphs;
+    rush_pool_id (*pool_id)(bool of_a_graph);
+    int (*pool_new)(rush_pool_id, bool whole, bool last_resort); /* whole: segments are not cut; last_resort: others take from it when there is no memory */
+    int (*pool_free)(rush_pool_id);
+    int (*pool_users)(rush_pool_id);
+    int (*pool_begin)(rush_device, rush_pool_id); /* the thread's allocations come from it */
+    int (*pool_end)(rush_device, rush_pool_id);
+    size_t (*memory_blocks)(rush_device, rush_cuda_block *, size_t room); /* how many there are */
 } rush_cuda_interface;
 
 /* Switches that a program may turn before there is a device: those of torch.backends.cudnn, torch.use_deterministic_algorithms,

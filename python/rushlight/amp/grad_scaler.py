@@ -136,6 +136,14 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         return None
 
+    def _step_unless_found(self, optimizer, optimizer_state, *args, **kwargs):
+        """The same where the host cannot know: in a graph."""
+        optimizer.found_inf = sum(v.to(self._scale.device, non_blocking=True) for v in optimizer_state["found_inf_per_device"].values())
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.found_inf
+
     def step(self, optimizer, *args, **kwargs):
         """optimizer.step(), unless a gradient is infinite or NaN."""
         if not self._enabled:
@@ -156,7 +164,10 @@ class GradScaler:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False) and torch.cuda.is_current_stream_capturing():
+            result = self._step_unless_found(optimizer, state, *args, **kwargs)
+        else:
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 

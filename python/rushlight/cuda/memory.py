@@ -110,8 +110,28 @@ def get_per_process_memory_fraction(device=None):
     return torch._C._cuda_memory(torch.cuda._device(device).index)["fraction"]
 
 
-def memory_snapshot(mempool_id=None):
-    return []
+def memory_snapshot(mempool_id=None, include_traces=True):
+    """A list of what the allocator has from the driver, segment by segment, with the blocks of each; of one pool if it is given."""
+    segments = []
+    if not torch.cuda.is_initialized():
+        return segments
+    for device in range(torch.cuda.device_count()):
+        for address, size, busy, first, stream, pool, op in torch._C._cuda_memory_blocks(device):
+            if mempool_id not in (None, pool):
+                continue
+            if first:
+                segments.append({"device": device, "address": address, "total_size": 0, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": stream,
+                                 "segment_type": "large", "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": []})
+            segment = segments[-1]
+            segment["blocks"].append({"address": address, "size": size, "requested_size": size if busy else 0,
+                                      "state": "active_allocated" if busy else "inactive", "frames": [{"name": op, "filename": "??", "line": 0}] if busy else []})
+            segment["total_size"] += size
+            for name in ("allocated_size", "active_size", "requested_size"):
+                segment[name] += size if busy else 0
+    for segment in segments:
+        if segment["total_size"] <= 2 << 20:
+            segment["segment_type"] = "small"
+    return segments
 
 
 def memory_summary(device=None, abbreviated=False):
@@ -125,7 +145,7 @@ def get_allocator_backend():
 
 
 def _snapshot(device=None):
-    return {"segments": [], "device_traces": []}
+    return {"segments": memory_snapshot(), "device_traces": []}
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle"):
@@ -159,12 +179,39 @@ def change_current_allocator(allocator):
 
 
 class MemPool:
-    def __init__(self, *args, **kwargs):
+    """Memory of devices that is used for nothing but what use_mem_pool() surrounds.
+
+    use_on_oom: others take from it when there is no memory left; no_split: a segment of the driver's is one block.
+    """
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        self._id = None
         torch.cuda._lazy_init()
-        raise NotImplementedError("MemPool is not supported")
+        if allocator is not None:
+            raise NotImplementedError("torch.cuda.MemPool: an allocator of one's own is not supported")
+        self._id = torch._C._cuda_pool_new(use_on_oom, no_split)
+
+    def __del__(self):
+        if self._id is not None:
+            torch._C._cuda_pool_free(self._id)
+
+    @property
+    def id(self):
+        return self._id
+
+    def use_count(self):
+        return torch._C._cuda_pool_users(self._id)
+
+    def snapshot(self, include_traces=True):
+        return memory_snapshot(self._id, include_traces)
 
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    raise NotImplementedError("use_mem_pool is not supported")
-    yield
+    """This thread's tensors of the device are in the pool inside."""
+    index = torch.cuda._device(device).index
+    torch._C._cuda_pool_route(index, pool.id, True)
+    try:
+        yield
+    finally:
+        torch._C._cuda_pool_route(index, pool.id, False)

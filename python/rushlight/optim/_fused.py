@@ -68,6 +68,7 @@ that of the plain path (`_single_tensor_*` beside each optimizer), operation by 
 import functools
 
 import rushlight as torch
+from rushlight.optim.optimizer import _get_value
 
 # Tests switch this off to compare the two paths.
 enabled = True
@@ -93,6 +94,25 @@ def advance(state_steps):
     else:
         for step in state_steps:
             step += 1
+
+
+def add_times(p, step, lr, capturable):
+    """p - lr * step; a graph reads lr each time, so the host does not."""
+    if capturable and isinstance(lr, torch.Tensor):
+        p.add_(step * -lr)
+    else:
+        p.add_(step, alpha=-_get_value(lr))
+
+
+def unless_infinite(step, grads, written, grad_scale, found_inf):
+    """A step of plain operations by gradients that are divided by grad_scale; where found_inf is 1 nothing changes. The host waits for nothing."""
+    if grad_scale is not None:
+        for grad in grads:
+            grad.div_(grad_scale.to(grad.device))
+    before = [t.clone() for t in written] if found_inf is not None else []
+    step()
+    for t, old in zip(written, before):
+        t.copy_(torch.where(found_inf.to(t.device).reshape(()) == 1, old, t))
 
 
 def evaluate(closure):

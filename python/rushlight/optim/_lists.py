@@ -59,6 +59,7 @@ class ListOptimizer(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
+        self._accelerator_graph_capture_health_check()
         loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = tuple([] for _ in range(3 + len(self._state_names)))

@@ -72,4 +72,4 @@ def _single_tensor_adadelta(params, grads, square_avgs, acc_deltas, state_steps,
         acc.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         if torch.is_complex(p):
             delta = torch.view_as_complex(delta)
-        p.add_(delta, alpha=-_get_value(lr))
+        _fused.add_times(p, delta, lr, capturable)

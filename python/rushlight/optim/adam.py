@@ -83,6 +83,7 @@ class Adam(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure=None):
         """Change the parameters once."""
+        self._accelerator_graph_capture_health_check()
         loss = _fused.evaluate(closure)
         for group in self.param_groups:
             lists = [], [], [], [], [], []
@@ -118,12 +119,17 @@ def adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, for
     op = None
     if fused is not False:
         op = _fused.operator("_fused_adamw_" if decoupled_weight_decay else "_fused_adam_", params, grads,
-                             differentiable, capturable and not fused, fused)
+                             differentiable, capturable, fused)
     if op is None:
-        _single_tensor_adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, grad_scale, found_inf,
-                            amsgrad=amsgrad, has_complex=has_complex, beta1=beta1, beta2=beta2, lr=lr,
-                            weight_decay=weight_decay, eps=eps, maximize=maximize, capturable=capturable,
-                            differentiable=differentiable, decoupled_weight_decay=decoupled_weight_decay)
+        def plain(grad_scale=None, found_inf=None):
+            _single_tensor_adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, grad_scale, found_inf,
+                                amsgrad=amsgrad, has_complex=has_complex, beta1=beta1, beta2=beta2, lr=lr,
+                                weight_decay=weight_decay, eps=eps, maximize=maximize, capturable=capturable,
+                                differentiable=differentiable, decoupled_weight_decay=decoupled_weight_decay)
+        if fused and capturable:
+            _fused.unless_infinite(plain, grads, [*params, *exp_avgs, *exp_avg_sqs, *max_exp_avg_sqs, *state_steps], grad_scale, found_inf)
+        else:
+            plain(grad_scale, found_inf)
         return
     _fused.advance(state_steps)
     op(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr=_fused.number(lr),

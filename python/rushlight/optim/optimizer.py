@@ -156,7 +156,6 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-        # Nothing is captured here, so there is nothing to warn of.
         self._warned_capturable_if_run_uncaptured = True
 
     def _make_hook_dicts(self):
@@ -227,10 +226,20 @@ class Optimizer:
         if not getattr(step, "hooked", None):
             type(self).step = self.profile_hook_step(step)
 
-    def _cuda_graph_capture_health_check(self):
-        """Nothing is captured here."""
+    def _accelerator_graph_capture_health_check(self):
+        """A graph repeats what the device does: numbers that the host counts would stay as they are."""
+        capturable = all(group["capturable"] for group in self.param_groups)
+        capturing = torch._C._cuda_isCurrentStreamCapturing()
+        if capturing and not capturable:
+            raise RuntimeError(f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} but param_groups' "
+                               "capturable is False.")
+        if capturable and not capturing and not getattr(self, "_warned_capturable_if_run_uncaptured", False) and torch._C._cuda_opened():
+            self._warned_capturable_if_run_uncaptured = True
+            warnings.warn("This instance was constructed with capturable=True or some of all the param_groups came with capturable=True, "
+                          "but step() is running without CUDA graph capture. If you never intend to graph-capture this instance, "
+                          "capturable=True can impair performance, and you should set capturable=False.", stacklevel=2)
 
-    _accelerator_graph_capture_health_check = _cuda_graph_capture_health_check
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
 
     def _optimizer_step_code(self):
         """A place for debuggers and profilers to stop at."""

@@ -88,6 +88,8 @@ def _single_tensor_rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffe
         if momentum > 0:
             buffer = real(momentum_buffer_list[i])
             buffer.mul_(momentum).addcdiv_(g, deviation)
-            p.add_(buffer, alpha=-_get_value(lr))
+            _fused.add_times(p, buffer, lr, capturable)
+        elif capturable and isinstance(lr, torch.Tensor):
+            _fused.add_times(p, g / deviation, lr, capturable)
         else:
             p.addcdiv_(g, deviation, value=-_get_value(lr))

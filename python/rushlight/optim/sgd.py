@@ -77,12 +77,19 @@ def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=N
     if not params:
         return
     op = None
-    if fused is not False and not has_sparse_grad:
+    scaled = fused and (grad_scale is not None or found_inf is not None) and torch.cuda.is_current_stream_capturing()
+    if fused is not False and not has_sparse_grad and not scaled:
         op = _fused.operator("_fused_sgd_", params, d_p_list, fused=fused)
     if op is None:
-        _single_tensor_sgd(params, d_p_list, momentum_buffer_list, grad_scale, found_inf, weight_decay=weight_decay,
-                           momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,
-                           has_sparse_grad=has_sparse_grad)
+        def plain(grad_scale=None, found_inf=None):
+            _single_tensor_sgd(params, d_p_list, momentum_buffer_list, grad_scale, found_inf, weight_decay=weight_decay,
+                               momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,
+                               has_sparse_grad=has_sparse_grad)
+        if scaled:
+            buffers = [b for b in momentum_buffer_list if b is not None]
+            _fused.unless_infinite(plain, d_p_list, [*params, *buffers], grad_scale, found_inf)
+        else:
+            plain(grad_scale, found_inf)
         return
     options = dict(weight_decay=_fused.number(weight_decay), momentum=momentum, lr=_fused.number(lr),
                    dampening=dampening, nesterov=bool(nesterov), maximize=bool(maximize), grad_scale=grad_scale,
