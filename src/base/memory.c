@@ -65,6 +65,8 @@ typedef struct thread_memory {
 
 static _Thread_local thread_memory *mine RUSH_QUICK_TLS;
 static thread_memory *threads;
+static int nthreads;
+static atomic_int crowd;           /* how often 8 threads are doubled by those that there are */
 static thread_memory gone;         /* sums over threads that ended; its lists are the shared pool */
 static big *big_free[BIG_CLASSES];
 static big *youngest, *oldest;
@@ -105,6 +107,15 @@ static void raise_peak(void)
 
 /* ---- threads come and go ---- */
 
+/* Called with the lock. */
+static void count_threads(int by)
+{
+    int doubled = 0;
+    nthreads += by;
+    while (nthreads >> doubled > 8) ++doubled;
+    atomic_store_explicit(&crowd, doubled, memory_order_relaxed);
+}
+
 static void thread_ends(void *arg)
 {
     thread_memory *m = arg;
@@ -125,6 +136,7 @@ static void thread_ends(void *arg)
     if (m->prev) m->prev->next = m->next;
     else threads = m->next;
     if (m->next) m->next->prev = m->prev;
+    count_threads(-1);
     rush_unlock(RUSH_LOCK_MEMORY);
     free(m);
 }
@@ -148,6 +160,7 @@ static thread_memory *arrive(void)
     m->next = threads;
     if (threads) threads->prev = m;
     threads = m;
+    count_threads(1);
     rush_unlock(RUSH_LOCK_MEMORY);
     pthread_setspecific(at_exit, m);
     return mine = m;
@@ -195,15 +208,18 @@ static __attribute__((noinline)) void *no_memory(size_t size)
 
 /* ---- lists ---- */
 
-/* Blocks that a thread may hold, and how many it asks for when it has none: a server's many threads hold little each. */
+/* Blocks that a thread may hold, and how many it asks for when it has none. Where many threads are, as in a server, each holds
+ * less: what they hold together stays about what 8 may, and is soon reached. */
 static inline int hold_limit(int c, size_t size)
 {
-    return c < SMALL_CLASSES ? 256 : RUSH_MAX(RUSH_MIN((int)(HELD / size), 64), 4);
+    int few = c < SMALL_CLASSES ? 256 : RUSH_MAX(RUSH_MIN((int)(HELD / size), 64), 4);
+    return few >> atomic_load_explicit(&crowd, memory_order_relaxed);
 }
 
 static inline int fill_of(int c, size_t size)
 {
-    return c < SMALL_CLASSES ? 128 : RUSH_MAX(RUSH_MIN((int)(HELD / 4 / size), 32), 1);
+    int few = c < SMALL_CLASSES ? 128 : RUSH_MIN((int)(HELD / 4 / size), 32);
+    return RUSH_MAX(few >> atomic_load_explicit(&crowd, memory_order_relaxed), 1);
 }
 
 /* Empty list: from the shared pool, or cut from a new chunk. Returns one block, the rest are on the list. */
@@ -261,9 +277,10 @@ static inline void *take(thread_memory *m, int c, size_t size)
     return b;
 }
 
+/* Half of what it may hold stays. */
 static void hand_over(thread_memory *m, int c, size_t size)
 {
-    int n = hold_limit(c, size) / 2;
+    int n = m->held[c] - hold_limit(c, size) / 2;
     block *first = m->list[c], *last = first;
     for (int i = 1; i < n; i++) last = last->next;
     m->list[c] = last->next;

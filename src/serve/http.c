@@ -54,7 +54,7 @@ static int send_all(struct mg_connection *c, int status, const char *type, const
                      status == 401 ? !strcmp(path, "/") ? "WWW-Authenticate: Basic realm=\"rushlight: the key is the password\"\r\n" : "WWW-Authenticate: Bearer\r\n" : status == 429 ? "Retry-After: 1\r\n" : "", close ? "close" : "keep-alive");
     if (close) mg_disable_connection_keep_alive(c);
     serve_count_response(status);
-    if (n < 65536 && (whole = malloc((size_t)k + n + 1))) { /* one packet */
+    if (n < 65536 && (whole = malloc(SERVE_ROOM((size_t)k + n + 1)))) { /* one packet */
         memcpy(whole, head, (size_t)k);
         if (n) memcpy(whole + k, body, n);
         mg_write(c, whole, (size_t)k + n);
@@ -136,7 +136,7 @@ int serve_body_read(struct mg_connection *c, char **body, size_t *n)
     for (size_t counted = 0;;) {
         size_t have = atomic_fetch_add(&held, room - counted) + room - counted;
         counted = room;
-        char *more = have > serve_given.max_held ? NULL : realloc(*body, room + 1);
+        char *more = have > serve_given.max_held ? NULL : realloc(*body, SERVE_ROOM(room + 1));
         if (!more) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 429;
         *body = more;
         while (*n < room) {

@@ -27,6 +27,15 @@ typedef struct serve_options {
 } serve_options;
 extern serve_options serve_given;
 
+/* Bytes of a block for what is n bytes long in this request and of another length in the next. The C library keeps some free blocks of every size up to a kilobyte
+ * for each thread, so that the memory of many threads would grow slowly, until each had some of all. The sanitizer is to see each byte beyond. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SERVE_LEAST = 1 };
+#else
+enum { SERVE_LEAST = 2048 };
+#endif
+#define SERVE_ROOM(n) RUSH_MAX((size_t)(n), (size_t)SERVE_LEAST)
+
 uint64_t serve_now(void); /* nanoseconds, of a clock that only goes forward */
 struct timespec serve_time_of(uint64_t);
 

@@ -15,7 +15,7 @@ static bool grow(serve_text *t, size_t n)
 {
     if (t->failed) return false;
     if (t->room - t->n > n) return true;
-    size_t room = (t->room + n) * 2 + 256;
+    size_t room = SERVE_ROOM((t->room + n) * 2);
     char *p = realloc(t->p, room);
     if (!p) return !(t->failed = true);
     t->p = p;
@@ -135,7 +135,7 @@ static rush_tensor *tensor_of_json(const rush_json *data, rush_dtype dtype, int 
     RUSH_CHECK_NULL(rush_json_is(data, RUSH_JSON_LIST) && n >= 0, RUSH_VALUE_ERROR, "'data' must be an array of numbers");
     RUSH_CHECK_NULL(n == numel, RUSH_VALUE_ERROR, "'data' has %lld numbers, the shape %lld", (long long)n, (long long)numel);
     bool whole = !rush_dtype_is_float(dtype);
-    void *room = malloc((size_t)n * 8 + 8);
+    void *room = malloc(SERVE_ROOM((size_t)n * 8));
     if (!room) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
     double *f = whole ? NULL : room;
     int64_t *i = whole ? room : NULL;
@@ -169,8 +169,8 @@ static rush_tensor *tensor_of_texts(const rush_json *data, const char *p, const 
     int64_t most = (int64_t)serve_given.max_bytes, whole[RUSH_MAXDIM + 1];
     bool fits = data ? rush_json_is(data, RUSH_JSON_LIST) && data->n == numel : numel <= (end - p) / 4;
     RUSH_CHECK_NULL(fits && ndim < RUSH_MAXDIM, RUSH_VALUE_ERROR, "there are not the %lld texts that the shape tells of", (long long)numel);
-    const char **text = malloc(((size_t)numel + 1) * sizeof *text);
-    size_t *length = malloc(((size_t)numel + 1) * sizeof *length);
+    const char **text = malloc(SERVE_ROOM((size_t)numel * sizeof *text));
+    size_t *length = malloc(SERVE_ROOM((size_t)numel * sizeof *length));
     const rush_json *x = data ? data->first : NULL;
     int failed = text && length ? 0 : rush_fail(RUSH_MEMORY_ERROR, "out of memory");
     int64_t longest = 1;

@@ -8,8 +8,10 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +105,52 @@ static void other_threads_may_free(void **state)
     rush_memory_stats_read(&after);
     assert_int_equal(before.small_live, after.small_live);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) /* under which threads keep nothing */
+enum { CROWD = 64, SET = 200 };
+static struct { void *block[SET], *small[SET]; size_t got; sem_t freed; pthread_barrier_t end; } crowd;
+
+static void *free_one_set(void *arg)
+{
+    for (int i = 0; i < SET; i++) rush_block_free(crowd.block[i], crowd.got), rush_small_free(crowd.small[i], 96);
+    sem_post(&crowd.freed);
+    pthread_barrier_wait(&crowd.end);
+    return NULL;
+}
+
+static int by_address(const void *a, const void *b) { return (*(char *const *)a > *(char *const *)b) - (*(char *const *)a < *(char *const *)b); }
+
+static int count_different(void **p, int n)
+{
+    int different = n > 0;
+    qsort(p, (size_t)n, sizeof *p, by_address);
+    for (int i = 1; i < n; i++) different += p[i] != p[i - 1];
+    return different;
+}
+
+/* Each of many threads frees what another one needs again: what they keep of it is bounded for all together. */
+static void many_threads_keep_little(void **state)
+{
+    static void *blocks[CROWD * SET], *smalls[CROWD * SET];
+    pthread_t t[CROWD];
+    if (suite_failing()) return;
+    sem_init(&crowd.freed, 0, 0);
+    pthread_barrier_init(&crowd.end, NULL, CROWD + 1);
+    for (int k = 0; k < CROWD; k++) {
+        for (int i = 0; i < SET; i++) {
+            blocks[k * SET + i] = crowd.block[i] = rush_block_alloc(4096, &crowd.got);
+            smalls[k * SET + i] = crowd.small[i] = rush_small_alloc(96);
+        }
+        pthread_create(&t[k], NULL, free_one_set, NULL);
+        sem_wait(&crowd.freed);
+    }
+    pthread_barrier_wait(&crowd.end);
+    for (int k = 0; k < CROWD; k++) pthread_join(t[k], NULL);
+    pthread_barrier_destroy(&crowd.end);
+    assert_in_range(count_different(blocks, CROWD * SET), SET, SET + CROWD * 8);
+    assert_in_range(count_different(smalls, CROWD * SET), SET, SET + CROWD * 80);
+}
+#endif
 
 static void every_kind_of_allocation_can_be_made_to_fail(void **state)
 {
@@ -459,6 +507,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(blocks_are_aligned_and_large_enough),
         cmocka_unit_test(cache_is_bounded_and_reused),
         cmocka_unit_test(other_threads_may_free),
+#if !defined(__SANITIZE_ADDRESS__)
+        cmocka_unit_test(many_threads_keep_little),
+#endif
         cmocka_unit_test(every_kind_of_allocation_can_be_made_to_fail),
         cmocka_unit_test(first_error_stays),
         cmocka_unit_test(loops_cover_everything_once),
