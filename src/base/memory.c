@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "base/base.h"
 #include "base/buried.h"
+#include "base/wide.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -59,6 +60,7 @@ typedef struct thread_memory {
     _Atomic int64_t quick_bytes;   /* taken less returned, in blocks up to QUICK_MAX */
     char words[8][RUSH_WORDS];           /* of rush_words() */
     unsigned turn;
+    int wider;                     /* classes beyond its own from which a large block may come */
     int64_t seen;                  /* quick_bytes when the peak was last looked at */
     struct thread_memory *next, *prev;
 } thread_memory;
@@ -458,19 +460,18 @@ static void free_all(big *b)
     }
 }
 
-static void *big_alloc(int c, size_t size)
+static void *big_alloc(const thread_memory *m, int c, size_t *size)
 {
+    big *b = NULL;
     rush_lock(RUSH_LOCK_MEMORY);
-    big *b = big_free[c];
-    if (b) unlink_big(b, c);
+    for (int k = c; !b && k <= c + m->wider && k < BIG_CLASSES; ++k)
+        if ((b = big_free[k])) unlink_big(b, k);
     rush_unlock(RUSH_LOCK_MEMORY);
-    void *p = b;
-    if (!p) p = big_from_system(size);
-    if (!p) {
-        rush_memory_trim();
-        p = big_from_system(size);
-    }
-    return p;
+    if (b) return *size = b->size, b;
+    void *p = big_from_system(*size);
+    if (p) return p;
+    rush_memory_trim();
+    return big_from_system(*size);
 }
 
 static void big_give(int c, void *p, size_t size)
@@ -510,11 +511,11 @@ static __attribute__((noinline)) void *look_at_peak(thread_memory *m, void *p)
     return p;
 }
 
-static __attribute__((noinline)) void *big_block(thread_memory *m, int c, size_t size)
+static __attribute__((noinline)) void *big_block(thread_memory *m, int c, size_t *size)
 {
-    void *p = PLAIN ? exactly(size) : big_alloc(c, size);
-    if (!p) return no_memory(size);
-    atomic_fetch_add(&big_bytes, size);
+    void *p = PLAIN ? exactly(*size) : big_alloc(m, c, size);
+    if (!p) return no_memory(*size);
+    atomic_fetch_add(&big_bytes, *size);
     add(&m->blocks_taken, 1);
     raise_peak();
     return p;
@@ -525,7 +526,7 @@ RUSH_HOT static inline void *block_of(thread_memory *m, size_t head, size_t size
     if (RUSH_UNLIKELY(size > (size_t)1 << 62)) return no_memory(size);
     int c = class_of(size, got);
     if (PLAIN) *got = size ? size : 1;
-    if (*got > QUICK_MAX) return big_block(m, c, *got); /* large blocks have no head */
+    if (*got > QUICK_MAX) return big_block(m, c, got); /* large blocks have no head */
     void *p = PLAIN ? exactly(*got) : take(m, SMALL_CLASSES + c, *got);
     if (RUSH_UNLIKELY(!p)) return no_memory(size);
     add(&m->quick_bytes, (int64_t)(*got - head));
@@ -581,6 +582,12 @@ void rush_memory_stats_read(rush_memory_stats *s)
     s->live_blocks = (size_t)blocks;
     s->small_live = (size_t)small;
     s->peak_bytes = atomic_load(&peak_bytes);
+}
+
+void rush_memory_wide(bool wide)
+{
+    thread_memory *m = me();
+    if (m) m->wider = wide ? 8 : 0;
 }
 
 void rush_memory_trim(void)

@@ -1,5 +1,6 @@
 /* queue.c - jobs of a model: a queue with a bound, threads that take batches from it, answers that are waited for. */
 #include "serve/serve.h"
+#include "base/wide.h"
 #include <rushlight/ops.h>
 
 #include <errno.h>
@@ -157,15 +158,52 @@ static bool fits(const serve_job *a, const serve_job *b)
     return true;
 }
 
+/* ---- how large a batch pays: nanoseconds for a row in batches of at most 1, 2, 4 ... rows; all with the lock ---- */
+
+static int size_of(int64_t rows) { return rows > 1 ? RUSH_MIN(64 - __builtin_clzll((unsigned long long)rows - 1), SERVE_SIZES - 1) : 0; }
+
+static bool is_known(const serve_model *m, int k) { return m->pace[k].runs >= 3; } /* the first ones prepare what later ones use */
+
+/* The least that was seen, which is slowly forgotten: what else the machine has to do makes runs slower, none faster. */
+static void note_pace(serve_model *m, int64_t rows, uint64_t ns)
+{
+    if (rows < 1) return;
+    serve_pace *p = &m->pace[size_of(rows)];
+    uint64_t each = ns / (uint64_t)rows + 1;
+    p->ns = p->ns ? RUSH_MIN(each, p->ns + p->ns / 16 + 1) : each;
+    p->runs += p->runs < 3;
+}
+
+/* The smallest size that is about as fast for a row as the fastest; as many as may be while nothing says that more are no faster. */
+static int64_t rows_that_pay(const serve_model *m)
+{
+    uint64_t best = UINT64_MAX;
+    int paying = 0, largest = 0;
+    for (int k = 0; k < SERVE_SIZES; ++k)
+        if (is_known(m, k)) best = RUSH_MIN(best, m->pace[k].ns), largest = k;
+    while (paying < largest && (!is_known(m, paying) || m->pace[paying].ns > best + best / 16)) ++paying;
+    return paying < largest ? RUSH_MIN(INT64_C(1) << paying, m->max_batch) : m->max_batch;
+}
+
+/* Sizes that are not known are tried first, as soon as there are so many rows; later each 16th batch tries one again. */
+static int64_t rows_to_take(serve_model *m)
+{
+    int top = size_of(m->max_batch), most = size_of(RUSH_MIN(m->rows, m->max_batch));
+    unsigned turn = m->turn++;
+    for (int k = 0; k <= most; ++k)
+        if (!is_known(m, k) && m->pace[k].tries < 4) return ++m->pace[k].tries, RUSH_MIN(INT64_C(1) << k, m->max_batch);
+    return turn % 16 == 15 ? RUSH_MIN(INT64_C(1) << turn / 16 % (unsigned)(top + 1), m->max_batch) : rows_that_pay(m);
+}
+
 /* Takes what fits behind the first job, as it stands in the queue. Called with the lock. */
 static int take(serve_model *m, serve_job **batch)
 {
     int n = 0;
-    int64_t rows = 0;
+    int64_t rows = 0, most = rows_to_take(m);
     uint64_t now = serve_now();
     for (serve_job **at = &m->first; *at && n < MOST_JOBS;) {
         serve_job *j = *at;
-        if (n && (batch[0]->rows < 0 || j->rows < 0 || rows + j->rows > m->max_batch || !fits(batch[0], j))) {
+        if (n && (batch[0]->rows < 0 || j->rows < 0 || rows + j->rows > most || !fits(batch[0], j))) {
             at = &j->next;
             continue;
         }
@@ -178,12 +216,13 @@ static int take(serve_model *m, serve_job **batch)
     return n;
 }
 
-/* While a batch could grow, its first job is held back for at most delay_us. */
+/* While a batch could grow, its first job is held back for at most delay_us, and no longer than computing what is there would take. */
 static void wait_for_more(serve_model *m)
 {
     if (!serve_given.delay_us || m->max_batch <= 1) return;
-    struct timespec until = serve_time_of(m->first->queued_at + (uint64_t)serve_given.delay_us * 1000u);
-    while (m->first && m->rows < m->max_batch && !m->ending)
+    uint64_t all = m->pace[size_of(m->rows)].ns * (uint64_t)RUSH_MAX(m->rows, 1);
+    struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)serve_given.delay_us * 1000u, all));
+    while (m->first && m->rows < rows_that_pay(m) && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
 }
 
@@ -300,6 +339,7 @@ static void finish(const serve_model *m, serve_job **batch, int n)
 void serve_instance_settle(void)
 {
     rush_grad_enabled_set(false);
+    rush_memory_wide(true);
     rush_parallel_alone(false); /* OpenMP's number is each thread's own */
 }
 
@@ -314,8 +354,12 @@ void serve_each_batch(serve_model *m, void (*run)(void *arg, serve_job **, int n
         int n = take(m, batch);
         if (m->first) pthread_cond_signal(&m->more); /* what did not fit, for another instance */
         pthread_mutex_unlock(&m->lock);
-        if (n) run(arg, batch, n), finish(m, batch, n);
+        uint64_t begin = serve_now(), took = 0;
+        int64_t rows = 0;
+        for (int i = 0; i < n; ++i) rows += batch[i]->rows;
+        if (n) run(arg, batch, n), took = serve_now() - begin, finish(m, batch, n);
         pthread_mutex_lock(&m->lock);
+        if (n) note_pace(m, rows, took);
     }
     pthread_mutex_unlock(&m->lock);
 }

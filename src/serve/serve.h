@@ -65,6 +65,9 @@ typedef struct serve_stats {
     atomic_ullong bucket[SERVE_BUCKETS]; /* requests that took at most 2^k * 100 us */
 } serve_stats;
 
+enum { SERVE_SIZES = 16 };
+typedef struct serve_pace { uint64_t ns; int runs, tries; } serve_pace; /* for a row; runs: at most 3 are counted; tries: a job may have more rows than were tried */
+
 typedef struct serve_job serve_job;
 typedef struct serve_talk serve_talk;
 typedef struct serve_model {
@@ -79,6 +82,8 @@ typedef struct serve_model {
     int waiting, instances;  /* jobs in the queue                                        */
     int64_t rows;            /* of them                                                  */
     bool ending;
+    unsigned turn;           /* batches that were taken                                  */
+    serve_pace pace[SERVE_SIZES]; /* of batches of at most 2^k rows                      */
 } serve_model;
 
 /* A model whose threads run; one reference. NULL and an error. */

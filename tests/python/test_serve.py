@@ -11,6 +11,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 import places
 import pytest
@@ -159,6 +160,33 @@ def test_many_reloads_under_load(tmp_path):
         loads = [server.ask("POST", "/v2/repository/models/again/load")[0] for _ in range(40)]
         ended.set()
         assert loads == [200] * 40 and all(a.result() for a in askers)
+    server.end()
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_batches_are_as_large_as_it_pays(tmp_path, pays):
+    """A model that reads many weights for whatever number of rows, and one whose time grows with the square of it."""
+    torch.manual_seed(0)
+    weight = torch.randn(3, 2048) @ torch.randn(2048, 2048)
+
+    def heavy(x):
+        return x * 2 + (x @ weight @ weight.T @ weight @ weight.T)[:, :3] * 0 if pays else x * 2 + (x[:, None] * x[None]).unsqueeze(-1).expand(-1, -1, -1, 20000).exp().sum() * 0
+    torch.jit.trace(heavy, torch.ones(2, 3)).save(tmp_path / "times.pt")
+    server = Server(tmp_path, "--max-batch", "16")
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for i, (status, content, _) in enumerate(pool.map(lambda i: server.infer([i / 400, 0, 1]), range(400))):
+            assert status == 200 and abs(json.loads(content)["outputs"][0]["data"][0] - i / 200) < 1e-6
+    stats = json.loads(server.ask("GET", "/v2/models/times/stats")[1])["model_stats"][0]
+    assert stats["inference_count"] == 400 and (stats["execution_count"] < 240) == pays
+    server.end()
+
+
+def test_a_delay_is_no_longer_than_the_model(tmp_path):
+    save(tmp_path / "times.pt", 2.)
+    server = Server(tmp_path, "--delay-us", "30000000", "--timeout-ms", "60000")
+    begin = time.monotonic()
+    assert all(server.infer([1, 2, 3])[0] == 200 for _ in range(10))
+    assert time.monotonic() - begin < 30
     server.end()
 
 
