@@ -38,11 +38,11 @@ def names(library):
     assert not unknown, f"exported, but neither in a public header nor marked RUSH_PY: {sorted(unknown)[:10]}"
     extension = next((library.parent / "python").glob("_C.*.so"), None)
     if extension:
-        users = [extension, *library.parent.glob("librushlight_cuda.so")]
+        users = [extension, library.parent / "rushlight", *library.parent.glob("librushlight_cuda.so")]
         wanted = "".join(subprocess.run(["nm", "-D", "--undefined-only", user], capture_output=True, text=True, check=True).stdout for user in users)
         asked = (ROOT / "tests/python/test_failing.py").read_text()  # makes allocations fail
         idle = inner - set(re.findall(r"\brush_\w+", wanted + asked))
-        assert not idle, f"marked RUSH_PY, but neither the extension, nor the CUDA part, nor a test asks for it: {sorted(idle)[:10]}"
+        assert not idle, f"marked RUSH_PY, but neither the extension, nor the command, nor the CUDA part, nor a test asks for it: {sorted(idle)[:10]}"
     return f"{len(exported)} names exported, {len(inner)} of them for the extension"
 
 

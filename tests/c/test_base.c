@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "base/wide.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -82,6 +83,26 @@ static void cache_is_bounded_and_reused(void **state)
     rush_memory_stats_read(&s);
     assert_true(s.cached_bytes <= (size_t)2 << 20);
     rush_memory_limit_cache((size_t)256 << 20);
+}
+
+static void larger_blocks_for_threads_that_take_them(void **state)
+{
+    size_t got, got_again, got_exact;
+    if (suite_failing()) return;
+    rush_memory_trim();
+    void *p = rush_block_alloc((size_t)1 << 20, &got);
+    rush_block_free(p, got);
+    rush_memory_wide(true);
+    void *again = rush_block_alloc((size_t)300 << 10, &got_again);
+    rush_memory_wide(false);
+    bool reused = again == p && got_again == got;
+    rush_block_free(again, got_again);
+    rush_block_free(rush_block_alloc((size_t)300 << 10, &got_exact), got_exact);
+    assert_true(got_exact < (size_t)400 << 10);
+#if !defined(__SANITIZE_ADDRESS__) /* under which nothing is cached */
+    assert_true(reused);
+#endif
+    (void)reused;
 }
 
 static void *free_all_of(void *arg)
@@ -506,6 +527,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(small_blocks_come_back),
         cmocka_unit_test(blocks_are_aligned_and_large_enough),
         cmocka_unit_test(cache_is_bounded_and_reused),
+        cmocka_unit_test(larger_blocks_for_threads_that_take_them),
         cmocka_unit_test(other_threads_may_free),
 #if !defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(many_threads_keep_little),
