@@ -198,9 +198,10 @@ static void rrelu_noise_cpu(const rush_op *op, const rush_value *in, rush_value 
     rush_generator *g = rush_generator_of(in[5]);
     rush_dtype d = x->dtype;
     int64_t size = rush_dtypes[d].size, n = x->numel;
-    const char *from = rush_ptr(rush_contiguous_copy(x));
+    const rush_tensor *read = rush_contiguous_copy(x);
     rush_tensor *slopes = rush_tensor_new(d, x->device, x->ndim, x->size), *result = rush_tensor_new(d, x->device, x->ndim, x->size);
-    if (!slopes || !result || (!from && n)) return;
+    if (!read || !slopes || !result) return;
+    const char *from = rush_ptr(read);
     rush_generator_lock(g);
     for (int64_t i = 0; i < n; i++) {
         double v, slope = 1;
