@@ -105,12 +105,12 @@ def add_times(p, step, lr, capturable):
 
 
 def unless_infinite(step, grads, written, grad_scale, found_inf):
-    """A step of plain operations by gradients that are divided by grad_scale; where found_inf is 1 nothing changes. The host waits for nothing."""
+    """step(None, None), of plain operations, by gradients that are divided by grad_scale; where found_inf is 1 nothing changes. The host waits for nothing."""
     if grad_scale is not None:
         for grad in grads:
             grad.div_(grad_scale.to(grad.device))
     before = [t.clone() for t in written] if found_inf is not None else []
-    step()
+    step(None, None)
     for t, old in zip(written, before):
         t.copy_(torch.where(found_inf.to(t.device).reshape(()) == 1, old, t))
 

@@ -1,4 +1,6 @@
 """Adam."""
+import functools
+
 import rushlight as torch
 from rushlight.optim import _fused
 from rushlight.optim.optimizer import Optimizer, _get_value, _to_scalar, _use_grad_for_differentiable
@@ -121,11 +123,10 @@ def adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, for
         op = _fused.operator("_fused_adamw_" if decoupled_weight_decay else "_fused_adam_", params, grads,
                              differentiable, capturable, fused)
     if op is None:
-        def plain(grad_scale=None, found_inf=None):
-            _single_tensor_adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, grad_scale, found_inf,
-                                amsgrad=amsgrad, has_complex=has_complex, beta1=beta1, beta2=beta2, lr=lr,
-                                weight_decay=weight_decay, eps=eps, maximize=maximize, capturable=capturable,
-                                differentiable=differentiable, decoupled_weight_decay=decoupled_weight_decay)
+        plain = functools.partial(_single_tensor_adam, params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps,
+                                  amsgrad=amsgrad, has_complex=has_complex, beta1=beta1, beta2=beta2, lr=lr,
+                                  weight_decay=weight_decay, eps=eps, maximize=maximize, capturable=capturable,
+                                  differentiable=differentiable, decoupled_weight_decay=decoupled_weight_decay)
         if fused and capturable:
             _fused.unless_infinite(plain, grads, [*params, *exp_avgs, *exp_avg_sqs, *max_exp_avg_sqs, *state_steps], grad_scale, found_inf)
         else:

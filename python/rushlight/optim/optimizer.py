@@ -228,12 +228,14 @@ class Optimizer:
 
     def _accelerator_graph_capture_health_check(self):
         """A graph repeats what the device does: numbers that the host counts would stay as they are."""
+        if not torch._C._cuda_opened():
+            return
         capturable = all(group["capturable"] for group in self.param_groups)
         capturing = torch._C._cuda_isCurrentStreamCapturing()
         if capturing and not capturable:
             raise RuntimeError(f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} but param_groups' "
                                "capturable is False.")
-        if capturable and not capturing and not getattr(self, "_warned_capturable_if_run_uncaptured", False) and torch._C._cuda_opened():
+        if capturable and not capturing and not getattr(self, "_warned_capturable_if_run_uncaptured", False):
             self._warned_capturable_if_run_uncaptured = True
             warnings.warn("This instance was constructed with capturable=True or some of all the param_groups came with capturable=True, "
                           "but step() is running without CUDA graph capture. If you never intend to graph-capture this instance, "

@@ -1,4 +1,6 @@
 """Stochastic gradient descent with momentum."""
+import functools
+
 import rushlight as torch
 from rushlight.optim import _fused
 from rushlight.optim.optimizer import Optimizer, _to_scalar, _use_grad_for_differentiable
@@ -81,10 +83,9 @@ def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=N
     if fused is not False and not has_sparse_grad and not scaled:
         op = _fused.operator("_fused_sgd_", params, d_p_list, fused=fused)
     if op is None:
-        def plain(grad_scale=None, found_inf=None):
-            _single_tensor_sgd(params, d_p_list, momentum_buffer_list, grad_scale, found_inf, weight_decay=weight_decay,
-                               momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,
-                               has_sparse_grad=has_sparse_grad)
+        plain = functools.partial(_single_tensor_sgd, params, d_p_list, momentum_buffer_list, weight_decay=weight_decay,
+                                  momentum=momentum, lr=lr, dampening=dampening, nesterov=nesterov, maximize=maximize,
+                                  has_sparse_grad=has_sparse_grad)
         if scaled:
             buffers = [b for b in momentum_buffer_list if b is not None]
             _fused.unless_infinite(plain, d_p_list, [*params, *buffers], grad_scale, found_inf)
