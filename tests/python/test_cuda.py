@@ -1163,3 +1163,11 @@ else: assert False
 torch.cuda.synchronize(); assert (x + 1).tolist() == [2, 2, 2]
 assert torch.empty(4, device="cuda").isnan().all()
 """)
+
+
+def test_faults_have_their_places():
+    """What tests/cuda_faults.py plants stands in the sources: it takes minutes, so it is not run here."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import cuda_faults
+    for what, file, old, _, nth in cuda_faults.FAULTS:
+        assert (ROOT / "src/cuda" / file).read_text().count(old) > nth, what
