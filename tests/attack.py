@@ -229,6 +229,19 @@ def ending(port, process, n=8):
     return counts
 
 
+def served(command, folder, *options, **how):
+    """A server of three models, which it puts in the folder, and its port."""
+    sys.path.insert(0, str(ROOT / "python"))
+    import rushlight as torch
+    torch.jit.trace(lambda x: x * 2., torch.ones(2, 3)).save(f"{folder}/times.pt")
+    shutil.copy(ROOT / "tests/data/gguf/gpt2.gguf", folder)
+    save_cats(command, torch, pathlib.Path(folder))
+    process = subprocess.Popen([command, "serve", folder, "--port", "0", *options], stdout=subprocess.PIPE, text=True, **how)
+    port = int(process.stdout.readline().rsplit(":", 1)[1])
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    return process, port
+
+
 def main():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--build", type=pathlib.Path, default=ROOT / "build-san")
@@ -236,18 +249,10 @@ def main():
     cli.add_argument("--workers", type=int, default=4)
     cli.add_argument("--seed", type=int, default=1)
     args = cli.parse_args()
-    sys.path.insert(0, str(ROOT / "python"))
-    import rushlight as torch
     with tempfile.TemporaryDirectory() as folder:
-        torch.jit.trace(lambda x: x * 2., torch.ones(2, 3)).save(f"{folder}/times.pt")
-        shutil.copy(ROOT / "tests/data/gguf/gpt2.gguf", folder)
-        save_cats(args.build / "rushlight", torch, pathlib.Path(folder))
         reports = f"{folder}/reports"
         env = {**os.environ, "ASAN_OPTIONS": f"detect_leaks=1:quarantine_size_mb=16:log_path={reports}", "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}"}
-        process = subprocess.Popen([args.build / "rushlight", "serve", folder, "--port", "0", "--max-mb", "4", "--timeout-ms", "3000"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True, env=env)
-        port = int(process.stdout.readline().rsplit(":", 1)[1])
-        threading.Thread(target=process.stdout.read, daemon=True).start()
+        process, port = served(args.build / "rushlight", folder, "--max-mb", "4", "--timeout-ms", "3000", stderr=subprocess.DEVNULL, env=env)
         assert right(port)
         done, wrong = multiprocessing.Value("q", 0), multiprocessing.Value("q", 0)
         workers = [multiprocessing.Process(target=worker, args=(port, args.requests // args.workers, args.seed * 1000 + k, done, wrong)) for k in range(args.workers)]

@@ -10,15 +10,12 @@ import json
 import multiprocessing
 import pathlib
 import random
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-from attack import PNG, ROOT, save_cats
+from attack import PNG, ROOT, served
 
 
 def tensor(rng):
@@ -65,15 +62,8 @@ def main():
     cli.add_argument("--clients", type=int, default=8)
     cli.add_argument("--every", type=float, default=10)
     args = cli.parse_args()
-    sys.path.insert(0, str(ROOT / "python"))
-    import rushlight as torch
     with tempfile.TemporaryDirectory() as folder:
-        torch.jit.trace(lambda x: x * 2., torch.ones(2, 3)).save(f"{folder}/times.pt")
-        shutil.copy(ROOT / "tests/data/gguf/gpt2.gguf", folder)
-        save_cats(args.build / "rushlight", torch, pathlib.Path(folder))
-        process = subprocess.Popen([args.build / "rushlight", "serve", folder, "--port", "0"], stdout=subprocess.PIPE, text=True)
-        port = int(process.stdout.readline().rsplit(":", 1)[1])
-        threading.Thread(target=process.stdout.read, daemon=True).start()
+        process, port = served(args.build / "rushlight", folder)
         began = time.time()
         until, done, failed = multiprocessing.Value("d", began + args.minutes * 60), multiprocessing.Value("q", 0), multiprocessing.Value("q", 0)
         clients = [multiprocessing.Process(target=client, args=(port, k, until, done, failed)) for k in range(args.clients)]
