@@ -64,12 +64,10 @@ void cuda_strict(int mode)
 int cuda_upload(rush_device d, void *to, const void *numbers, size_t bytes)
 {
     rush_cuda_graph *g = cuda_capture(d);
-    void *kept = NULL;
     if (!g) return cuda_backend.copy(to, d, numbers, (rush_device){RUSH_CPU, -1}, bytes);
-    const int mode = cuda_relaxed(d);
-    const int failed = cuda_check(cuda_driver->host_alloc(&kept, bytes), "cuMemAllocHost");
-    cuda_strict(mode);
-    if (failed || cuda_pool_pin(g->pool, kept)) return -1;
+    void *kept = cuda_backend.pin(bytes);
+    if (!kept) return -1;
+    if (cuda_pool_pin(g->pool, kept)) return cuda_backend.unpin(kept, bytes), -1;
     return cuda_check(cuda_driver->copy_to_device((CUdeviceptr)(size_t)to, memcpy(kept, numbers, bytes), bytes, cuda_stream(d)), "cuMemcpyHtoD");
 }
 

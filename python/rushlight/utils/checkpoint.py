@@ -90,25 +90,16 @@ class _Circumstances:
         self.rng = (torch.get_rng_state(), *get_device_states(*args)) if preserve_rng_state else None
         self.autocast = [_autocast_of(kind) for kind in ("cpu", self.kind) if torch.amp.is_autocast_available(kind)]
 
-    def _go_on_from(self, rng):
-        torch.set_rng_state(rng[0])
-        set_device_states(*rng[1:], device_type=self.kind)
-
     @contextlib.contextmanager
     def again(self):
-        now = None
-        if self.rng is not None:
-            module = torch.get_device_module(self.kind) if self.rng[1] else None
-            now = torch.get_rng_state(), self.rng[1], [module.get_rng_state(device) for device in self.rng[1]]
-            self._go_on_from(self.rng)
-        try:
-            with contextlib.ExitStack() as stack:
-                for autocast in self.autocast:
-                    stack.enter_context(torch.autocast(**autocast))
-                yield
-        finally:
-            if now is not None:
-                self._go_on_from(now)
+        with contextlib.ExitStack() as stack:
+            if self.rng is not None:
+                stack.enter_context(torch.random.fork_rng(self.rng[1], device_type=self.kind))
+                torch.set_rng_state(self.rng[0])
+                set_device_states(*self.rng[1:], device_type=self.kind)
+            for autocast in self.autocast:
+                stack.enter_context(torch.autocast(**autocast))
+            yield
 
 
 class CheckpointFunction(torch.autograd.Function):

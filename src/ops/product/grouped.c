@@ -73,19 +73,17 @@ static void grouped_cpu(const rush_op *op, const rush_value *in, rush_value *out
 
 static bool by_columns(const rush_tensor *t) { return t->stride[t->ndim - 2] == 1 && t->stride[t->ndim - 1] >= t->size[t->ndim - 2]; }
 
-static rush_tensor *turned(rush_tensor *t) { return t ? transpose(t, -2, -1) : NULL; }
-
 /* a b; computed as the transpose of its transpose where the gradient's factor lies by columns, since then the gradient does. */
 static rush_tensor *grouped(rush_tensor *a, rush_tensor *b, rush_value offs, const rush_tensor *like)
 {
-    return by_columns(like) ? turned(T("_grouped_mm", V(turned(b)), V(turned(a)), offs, RUSH_NONE, RUSH_NONE)) : T("_grouped_mm", V(a), V(b), offs, RUSH_NONE, RUSH_NONE);
+    return by_columns(like) ? rush_adjoint(T("_grouped_mm", V(rush_adjoint(b)), V(rush_adjoint(a)), offs, RUSH_NONE, RUSH_NONE)) : T("_grouped_mm", V(a), V(b), offs, RUSH_NONE, RUSH_NONE);
 }
 
 static void grouped_grad(rush_grads *s)
 {
     rush_tensor *g = s->g[0];
-    if (rush_needs(s, 0)) s->gin[0] = grouped(g, turned(s->in[1].t), s->in[2], s->in[0].t);
-    if (rush_needs(s, 1)) s->gin[1] = grouped(turned(s->in[0].t), g, s->in[2], s->in[1].t);
+    if (rush_needs(s, 0)) s->gin[0] = grouped(g, rush_adjoint(s->in[1].t), s->in[2], s->in[0].t);
+    if (rush_needs(s, 1)) s->gin[1] = grouped(rush_adjoint(s->in[0].t), g, s->in[2], s->in[1].t);
 }
 
 static rush_op op_grouped_mm = {
