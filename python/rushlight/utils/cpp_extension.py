@@ -104,7 +104,9 @@ def _cuda_includes():
 
 
 def _cuda_flags(own):
-    """What nvcc takes: for the architectures of TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), or those of the devices here, or its own choice."""
+    """What nvcc takes beside `own`: for the architectures of TORCH_CUDA_ARCH_LIST ("8.0;9.0+PTX"), or those of the devices here, or its own choice."""
+    if any(flag.startswith(("-gencode", "-arch")) for flag in own):
+        return []
     wanted = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(" ", ";").split(";")
     if not any(wanted):
         import rushlight
@@ -112,10 +114,9 @@ def _cuda_flags(own):
     made = []
     for word in filter(None, wanted):
         number = word.replace("+PTX", "").replace(".", "")
-        made.append("-gencode=arch=compute_%s,code=%s_%s" % (number, "sm", number))
+        made.append("-gencode=arch=compute_%s,code=sm_%s" % (number, number))
         made += ["-gencode=arch=compute_%s,code=compute_%s" % (number, number)] * word.endswith("+PTX")
-    own = list(own)
-    return [] if any(flag.startswith(("-gencode", "-arch")) for flag in own) else made
+    return made
 
 
 _KERNEL_NAME = re.compile(r"[\w:]*[A-Za-z_]\w*\s*$")
@@ -188,8 +189,8 @@ def _cuda_libraries():
     """What a linker takes for CUDA's runtime, which nothing that is emulated needs."""
     if _emulated():
         return ["-ldl"]
-    folders = [os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64")]
-    return ["-L" + folder for folder in folders] + ["-Wl,-rpath," + folder for folder in folders] + ["-lcudart", "-ldl"]
+    folder = os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64")
+    return ["-L" + folder, "-Wl,-rpath," + folder, "-lcudart", "-ldl"]
 
 
 def _workers():
