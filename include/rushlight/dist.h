@@ -71,7 +71,8 @@ typedef struct rush_group rush_group;
 typedef struct rush_work rush_work;
 
 typedef struct rush_group_options {
-    const char *backend RUSH_ZERO;  /* "gloo" (NULL), or "fake": one process plays a rank, nobody else is asked */
+    const char *backend RUSH_ZERO;  /* of tensors of the CPU: "gloo" (NULL), "mpi", or "fake": one process plays a rank, nobody else is asked; "none" */
+    const char *device_backend RUSH_ZERO; /* of tensors of devices: "nccl", or as above. NULL: the same; "nccl" as `backend` means devices only */
     const char *name RUSH_ZERO;     /* NULL: "0", PyTorch's name of the first group; each group of a job has another one */
     int rank RUSH_ZERO, size RUSH_ZERO;
     double timeout RUSH_ZERO;       /* seconds for each call; 0: 1800                                */
@@ -123,6 +124,7 @@ typedef struct rush_collective {
     uint32_t tag;              /* SEND, RECEIVE */
     double timeout;            /* 0: the group's */
     bool wait_all;             /* MONITORED_BARRIER: names all who are missing, not only the first */
+    rush_device device;        /* BARRIER: of the devices whose backend is to do it */
 } rush_collective;
 
 /* Begins a call; the work is the caller's. Tensors are read and written until it is done. */
@@ -135,7 +137,7 @@ RUSH_API void rush_work_drop(rush_work *);
 RUSH_API int rush_dist_run(rush_group *, const rush_collective *); /* begins it and waits */
 RUSH_API rush_work *rush_dist_do(rush_group *, const rush_collective *); /* the same, and the work; it may have failed */
 
-static inline rush_collective rush_collective_of(rush_dist_kind kind) { rush_collective c = {kind, 0, 0, NULL, NULL, 0, RUSH_REDUCE_SUM, NULL, NULL, 0, 0, false}; return c; }
+static inline rush_collective rush_collective_of(rush_dist_kind kind) { rush_collective c = {kind, 0, 0, NULL, NULL, 0, RUSH_REDUCE_SUM, NULL, NULL, 0, 0, false, {RUSH_CPU, -1}}; return c; }
 static inline int rush_dist_all_reduce(rush_group *g, rush_tensor *t, rush_reduce op) { rush_collective c = rush_collective_of(RUSH_DIST_ALL_REDUCE); c.out = &t; c.nout = 1; c.reduce = op; return rush_dist_run(g, &c); }
 static inline int rush_dist_broadcast(rush_group *g, rush_tensor *t, int root) { rush_collective c = rush_collective_of(RUSH_DIST_BROADCAST); c.out = &t; c.nout = 1; c.root = root; return rush_dist_run(g, &c); }
 static inline int rush_dist_reduce(rush_group *g, rush_tensor *t, int root, rush_reduce op) { rush_collective c = rush_collective_of(RUSH_DIST_REDUCE); c.out = &t; c.nout = 1; c.root = root; c.reduce = op; return rush_dist_run(g, &c); }

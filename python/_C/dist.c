@@ -23,10 +23,10 @@ static PyTypeObject *group_type;
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", NULL};
+    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", NULL};
     PyObject *store, *parent = Py_None;
     rush_group_options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dO", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOz", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend)) return NULL;
     if (parent != Py_None && !PyObject_TypeCheck(parent, group_type)) return PyErr_SetString(PyExc_TypeError, "parent is no group"), NULL;
     if (parent != Py_None) o.parent = ((py_group *)parent)->g;
     rush_store *s = store == Py_None ? NULL : py_store_of(store);
@@ -153,15 +153,16 @@ static rush_work *start(rush_group *g, rush_collective *call, bool waits, PyObje
 
 static PyObject *work_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", "waits", NULL};
-    PyObject *group, *in, *out, *in_splits = Py_None, *out_splits = Py_None;
+    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", "waits", "device", NULL};
+    PyObject *group, *in, *out, *in_splits = Py_None, *out_splits = Py_None, *device = NULL;
     int kind, reduce = 0, wait_all = 0, waits = 0;
     unsigned tag = 0;
-    rush_collective call = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdpp", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
-                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all, &waits)) return NULL;
+    rush_collective call = {.device = {RUSH_CPU, -1}};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdppO", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
+                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all, &waits, &device)) return NULL;
     rush_group *g = ((py_group *)group)->g;
     if (!g) return PyErr_SetString(PyExc_ValueError, "the process group was destroyed"), NULL;
+    if (device && py_to_device(device, &call.device) != 1) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_TypeError, "device is no device"), NULL);
     call.kind = (rush_dist_kind)kind;
     call.reduce = (rush_reduce)reduce;
     call.tag = tag;
@@ -411,7 +412,7 @@ static PyObject *backend_missing(PyObject *module, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8(name);
     if (!text) return NULL;
-    if (!strcmp(text, "mpi") ? rush_mpi_available() : rush_engine_load(text) != NULL) Py_RETURN_NONE;
+    if (!strcmp(text, "mpi") ? rush_mpi_available() : !strcmp(text, "nccl") ? !rush_nccl_available() : rush_engine_load(text) != NULL) Py_RETURN_NONE;
     PyObject *why = PyUnicode_FromString(rush_error());
     rush_error_clear();
     return why;
@@ -456,7 +457,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyType_Slot group_slots[] = {{Py_tp_new, group_new}, {Py_tp_dealloc, group_end}, {Py_tp_methods, group_methods},
-                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800)"}, {0, NULL}};
+                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None)"}, {0, NULL}};
 static PyType_Slot work_slots[] = {{Py_tp_new, work_new}, {Py_tp_dealloc, work_end}, {Py_tp_methods, work_methods},
                                    {Py_tp_doc, "A call in a group, begun by making it."}, {0, NULL}};
 

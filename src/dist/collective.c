@@ -346,11 +346,12 @@ int rush_collective_run(rush_work *w)
 
 /* ---- checks ---- */
 
-static int check_tensors(const char *name, rush_tensor *const *t, int n, rush_dtype dtype)
+static int check_tensors(const char *name, rush_tensor *const *t, int n, rush_dtype dtype, rush_device device)
 {
     for (int i = 0; i < n; i++) {
         RUSH_CHECK(t[i], RUSH_TYPE_ERROR, "%s: tensor %d is missing", name, i);
-        RUSH_CHECK(rush_device_of(t[i]).type == RUSH_CPU && t[i]->layout == RUSH_STRIDED, RUSH_RUNTIME_ERROR, "%s: only dense tensors on the CPU can be communicated", name);
+        RUSH_CHECK(rush_has_data(t[i]) && t[i]->layout == RUSH_STRIDED, RUSH_RUNTIME_ERROR, "%s: only dense tensors can be communicated", name);
+        RUSH_CHECK(rush_same_device(t[i]->device, device), RUSH_RUNTIME_ERROR, "%s: tensors of different devices, %s and %s", name, rush_device_text(device), rush_device_text(t[i]->device));
         RUSH_CHECK(rush_dtype_of(t[i]) == dtype, RUSH_RUNTIME_ERROR, "%s: tensors of different dtypes, %s and %s", name, rush_dtype_name(dtype), rush_dtype_name(rush_dtype_of(t[i])));
     }
     return 0;
@@ -439,7 +440,8 @@ int rush_collective_check(rush_group *g, const rush_collective *k, char *what, s
     RUSH_CHECK(!needs_in || k->nin > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty input tensor list", name);
     RUSH_CHECK(!needs_out || k->nout > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty output tensor list", name);
     rush_tensor *t = k->nout ? k->out[0] : k->nin ? k->in[0] : NULL;
-    if (t && (check_tensors(name, k->in, k->nin, rush_dtype_of(t)) || check_tensors(name, k->out, k->nout, rush_dtype_of(t)))) return -1;
+    if (t && (check_tensors(name, k->in, k->nin, rush_dtype_of(t), rush_device_of(t)) || check_tensors(name, k->out, k->nout, rush_dtype_of(t), rush_device_of(t))))
+        return -1;
     if (reduces_ && check_reduce(name, rush_dtype_of(t), k->reduce)) return -1;
     if (t && check_shapes(g, k, name, root)) return -1;
     bool from_in = k->kind == RUSH_DIST_ALL_GATHER || k->kind == RUSH_DIST_GATHER; /* the side that is the same everywhere */

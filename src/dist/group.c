@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "dist/mpi.h"
 #include "dist/recorder.h"
+#include "tensor/cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,8 +21,7 @@ typedef struct loadable { /* an engine in a shared object of its own */
     const rush_engine *engine;   /* once it is open */
 } loadable;
 
-static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "install libgloo-dev and build again", NULL},
-                               {"nccl", "RUSHLIGHT_NCCL", "it is built where nccl.h and the CUDA toolkit are", NULL}};
+static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "install libgloo-dev and build again", NULL}};
 
 /* The shared object lies beside the library, or where the loader looks, or where the environment says. */
 static int load(loadable *l)
@@ -54,6 +54,21 @@ const rush_engine *rush_engine_load(const char *name)
     return loadables[i].engine;
 }
 
+/* Emulated devices have an emulated NCCL, too, where no library is to take its place: what serves the host, by way of its memory. */
+static bool emulates_nccl(const char **why)
+{
+    rush_cuda_properties p;
+    const rush_cuda_interface *cuda = rush_cuda(why);
+    return cuda && !cuda->properties((rush_device){RUSH_CUDA, 0}, &p) && p.emulated && !getenv("RUSHLIGHT_CUDA_LIBRARIES");
+}
+
+int rush_nccl_available(void)
+{
+    const char *why = NULL;
+    if (emulates_nccl(&why)) return 0;
+    return rush_fail(RUSH_DIST_BACKEND_ERROR, "the backend 'nccl' is not in this installation (%s)", why ? why : "NCCL is not connected");
+}
+
 static void *wire_buffer(void *mesh, void *data, size_t n) { return rush_mesh_buffer_new(mesh, data, n, NULL, NULL); }
 static void wire_drop(void *b) { rush_mesh_buffer_drop(b); }
 static int wire_send(void *b, int to, uint64_t slot, size_t offset, size_t n) { return rush_mesh_send(b, to, slot, offset, n); }
@@ -69,6 +84,7 @@ static void group_release(rush_group *g)
 {
     if (atomic_fetch_sub_explicit(&g->alive, 1, memory_order_acq_rel) > 1) return;
     if (g->mesh) rush_mesh_free(g->mesh);
+    rush_stage_free(&g->stage);
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
     rush_free(g->seen);
@@ -105,6 +121,7 @@ void rush_work_drop(rush_work *w)
     for (int i = 0; i < w->call.nin; i++) rush_drop(w->call.in[i]);
     for (int i = 0; i < w->call.nout; i++) rush_drop(w->call.out[i]);
     rush_drop(w->dense);
+    rush_event_free(w->ready);
     rush_free(w->call.in);
     rush_free((void *)w->call.in_splits);
     rush_free((void *)w->call.out_splits);
@@ -122,6 +139,12 @@ static int copy_splits(const int64_t **splits, int size)
     return own ? 0 : -1;
 }
 
+static int served(const rush_group *g, int type)
+{
+    RUSH_CHECK(type == RUSH_CPU ? g->backend : g->device_backend, RUSH_RUNTIME_ERROR, "No backend type associated with device type %s", rush_device_name(type));
+    return 0;
+}
+
 static rush_work *work_new(rush_group *g, const rush_collective *call)
 {
     rush_work *w = rush_calloc(1, sizeof *w);
@@ -132,6 +155,7 @@ static rush_work *work_new(rush_group *g, const rush_collective *call)
     w->call = *call;
     if (!(call->timeout > 0)) w->call.timeout = g->timeout;
     w->call.nin = w->call.nout = 0; /* until they are kept */
+    w->device = (rush_device){RUSH_CPU, -1};
     w->number = -1;
     w->source = call->root;
     rush_tensor **t = rush_malloc((size_t)(call->nin + call->nout + 1) * sizeof *t);
@@ -144,6 +168,8 @@ static rush_work *work_new(rush_group *g, const rush_collective *call)
     for (int i = 0; i < call->nout; i++) w->call.out[i] = rush_keep(call->out[i]);
     w->call.nin = call->nin;
     w->call.nout = call->nout;
+    if (call->nin + call->nout) w->device = rush_device_of(t[0]); /* the others' too: they were checked */
+    if (served(g, call->kind == RUSH_DIST_BARRIER ? call->device.type : w->device.type)) return rush_work_drop(w), NULL;
     return w;
 }
 
@@ -187,7 +213,7 @@ static void do_work(rush_work *w)
     rush_recorder_start(w);
     rush_scope() {
         int failed = g->mesh && rush_mesh_begin(g->mesh, w->number, w->what, w->told);
-        failed = failed || rush_collective_run(w);
+        failed = failed || rush_stage_run(w, rush_collective_run);
         if (!failed) continue;
         if (!rush_error()) rush_fail(RUSH_DIST_BACKEND_ERROR, "it failed for an unknown reason");
         if (g->mesh) rush_mesh_break(g->mesh, "%s of rank %d failed: %s", w->what, g->rank, rush_error());
@@ -251,10 +277,10 @@ static void *run(void *arg)
 
 static void release_work(void *w) { rush_work_drop(w); }
 
-/* The memory of a message: that of a contiguous tensor, else of a copy. */
+/* The memory of a message: that of a contiguous tensor of the host, else of a copy there. */
 static rush_tensor *dense_of(rush_work *w, rush_tensor *t, bool filled)
 {
-    if (rush_is_contiguous(t)) return t;
+    if (rush_is_contiguous(t) && w->device.type == RUSH_CPU) return t;
     rush_scope() {
         rush_tensor *dense = rush_tensor_new(rush_dtype_of(t), (rush_device){RUSH_CPU, -1}, rush_ndim(t), rush_sizes(t));
         if (dense && !(filled && rush_copy_into(dense, t))) w->dense = rush_keep(dense);
@@ -337,6 +363,7 @@ static rush_work *start(rush_group *g, const rush_collective *call, bool waits)
         w->error = (rush_error_state){0};
         return rush_work_drop(w), NULL;
     }
+    if (rush_stage_mark(w)) return rush_work_drop(w), NULL;
     enqueue(g, w, waits);
     if (w->direct) do_directly(w);
     return w;
@@ -460,7 +487,7 @@ int rush_group_rank(const rush_group *g) { return there(g, "group") ? g->rank : 
 int rush_group_size(const rush_group *g) { return there(g, "group") ? g->size : -1; }
 bool rush_group_foreign(const rush_group *g) { return g->mesh && rush_mesh_foreign(g->mesh); }
 const char *rush_group_name(const rush_group *g) { return g->name; }
-const char *rush_group_backend(const rush_group *g) { return g->backend; }
+const char *rush_group_backend(const rush_group *g) { return g->backend ? g->backend : g->device_backend; }
 
 /* Keys as PyTorch has them: "0//cpu//0/1" is what rank 1 of group "0" leaves. */
 static rush_mesh *meet(rush_group *g, rush_store *store, rush_group *parent, const rush_offer *mine, rush_offer *first)
@@ -476,14 +503,14 @@ static rush_mesh *meet(rush_group *g, rush_store *store, rush_group *parent, con
     return m;
 }
 
-/* Meets the others; where all are on one machine they share memory, else gloo talks over the mesh. */
-static int open_engine(rush_group *g, rush_store *store, rush_group *parent)
+/* Meets the others; where all are on one machine they share memory, else gloo talks over the mesh. `host`: what serves its memory. */
+static int open_engine(rush_group *g, const char *host, rush_store *store, rush_group *parent)
 {
     char why[512];
     rush_shared *made = NULL;
-    bool gloo = !strcmp(g->backend, "gloo");
+    bool gloo = !strcmp(host, "gloo");
     rush_offer mine = gloo ? rush_shared_offer(g->rank, g->size, &made) : (rush_offer){.fd = -1}, first;
-    if (!gloo && !rush_engine_load(g->backend)) return -1; /* before anybody waits */
+    if (!gloo && !rush_engine_load(host)) return -1; /* before anybody waits */
     g->mesh = meet(g, store, parent, &mine, &first);
     if (g->mesh && first.machine) {
         g->opened = rush_shared_join(made, g->mesh, g->rank, g->size, &first, g->timeout);
@@ -492,7 +519,7 @@ static int open_engine(rush_group *g, rush_store *store, rush_group *parent)
         rush_shared_free(made);
     }
     if (g->opened) return 0;
-    if (rush_failed() || !(g->engine = rush_engine_load(g->backend))) return -1;
+    if (rush_failed() || !(g->engine = rush_engine_load(host))) return -1;
     g->opened = g->engine->open(&wire, g->mesh, g->rank, g->size, g->timeout, why, sizeof why);
     RUSH_CHECK(g->opened, RUSH_DIST_BACKEND_ERROR, "%s", why);
     return 0;
@@ -500,30 +527,49 @@ static int open_engine(rush_group *g, rush_store *store, rush_group *parent)
 
 static int group_open(rush_group *g, rush_store *store, rush_group *parent)
 {
-    if (strcmp(g->backend, "fake") && open_engine(g, store, parent)) return -1;
+    const char *host = g->backend ? g->backend : g->device_backend;
+    if (!strcmp(host, "nccl")) host = "gloo";
+    if (strcmp(host, "fake") && open_engine(g, host, store, parent)) return -1;
     int code = pthread_create(&g->thread, NULL, run, g);
     RUSH_CHECK(!code, RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
     g->running = true;
     return 0;
 }
 
+static int backend_of(const char *name, const char **known)
+{
+    static const char *const backends[] = {"gloo", "mpi", "nccl", "fake"};
+    *known = NULL;
+    for (size_t i = 0; i < RUSH_COUNT(backends) && !*known; i++)
+        if (!strcmp(name, backends[i])) *known = backends[i];
+    RUSH_CHECK(*known || !strcmp(name, "none"), RUSH_VALUE_ERROR, "there is no backend '%s' here; 'gloo', 'mpi', 'nccl' and 'fake' are", name);
+    return 0;
+}
+
+/* Who serves tensors of the CPU, and of devices. Both may be the host's, but then the same: a group has one engine for its memory. */
+static int backends_of(const rush_group_options *o, const char **host, const char **device)
+{
+    const char *given = o->backend ? o->backend : "gloo";
+    if (backend_of(given, host) || backend_of(o->device_backend ? o->device_backend : given, device)) return -1;
+    bool nccl = *device && !strcmp(*device, "nccl");
+    if (*host && !strcmp(*host, "nccl")) *host = NULL;
+    RUSH_CHECK(*host || *device, RUSH_VALUE_ERROR, "a group without a backend");
+    RUSH_CHECK(nccl || !*host || !*device || *host == *device, RUSH_NOT_IMPLEMENTED, "a group whose tensors of the CPU are served by '%s', those of devices by '%s'", *host, *device);
+    return nccl ? rush_nccl_available() : 0;
+}
+
 rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
 {
     if (rush_failed() || !there(o, "group's options") || !rush_store_keep(store)) return rush_fail(RUSH_TYPE_ERROR, "a group needs a store to meet in"), NULL;
     rush_store_drop(store);
-    const char *name = o->name ? o->name : "0", *backend = o->backend ? o->backend : "gloo", *detail = getenv("TORCH_DISTRIBUTED_DEBUG");
-    static const char *const backends[] = {"gloo", "mpi", "nccl", "fake"};
-    if (rush_failed()) return NULL;
-    const char *known = "gloo";
-    for (size_t i = 0; i < RUSH_COUNT(backends); i++)
-        if (!strcmp(backend, backends[i])) known = backends[i];
-    RUSH_CHECK_NULL(!strcmp(backend, known), RUSH_VALUE_ERROR, "there is no backend '%s' here; 'gloo', 'mpi', 'nccl' and 'fake' are", backend);
+    const char *name = o->name ? o->name : "0", *detail = getenv("TORCH_DISTRIBUTED_DEBUG"), *host, *device;
+    if (rush_failed() || backends_of(o, &host, &device)) return NULL;
     RUSH_CHECK_NULL(o->size > 0 && o->rank >= 0 && o->rank < o->size, RUSH_VALUE_ERROR, "rank %d of a group of %d", o->rank, o->size);
     rush_bytes text;
     if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
     rush_group *g = rush_calloc(1, sizeof *g);
     if (!g) return rush_bytes_free(&text), NULL;
-    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = known, .rank = o->rank, .size = o->size, .forks = rush_forks(),
+    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = host, .device_backend = device, .rank = o->rank, .size = o->size, .forks = rush_forks(),
                       .timeout = o->timeout > 0 ? o->timeout : 1800, .detail = detail && !strcmp(detail, "DETAIL")};
     g->last = &g->first;
     pthread_mutex_init(&g->lock, NULL);

@@ -5,18 +5,19 @@
 #include "dist/engine.h"
 #include "dist/mesh.h"
 #include "dist/shared.h"
-#include "tensor/tensor.h"
+#include "dist/stage.h"
 
 struct rush_group {
     atomic_int refs, alive;      /* who uses it; one for those and one per work */
     rush_store *store;           /* kept: in one rank it serves the others      */
     char *name;
-    const char *backend;         /* "gloo", "fake" */
+    const char *backend, *device_backend; /* of tensors of the CPU, of devices: "gloo", "mpi", "nccl", "fake"; NULL: none */
     int rank, size, forks;
     double timeout;
     rush_mesh *mesh;             /* NULL: fake */
-    const rush_engine *engine;
+    const rush_engine *engine;   /* of the host's memory; NULL: fake */
     void *opened;                /* the engine's */
+    rush_stage stage;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -35,6 +36,8 @@ struct rush_work {
     rush_work *next;
     rush_group *group;
     rush_collective call;         /* its tensors are kept, its arrays copied */
+    rush_device device;          /* of its tensors */
+    rush_event *ready;           /* on a device: when it may begin */
     int64_t number;              /* of the collective; -1: a message to or from one rank */
     uint32_t tag;
     char what[192];              /* "all_reduce(SUM) of float32, 20 numbers, shape [4, 5]" */
@@ -44,7 +47,7 @@ struct rush_work {
     rush_error_state error;      /* RUSH_OK: it went well */
     int source;                  /* of a message: whose it was */
     rush_mesh_buffer *message;
-    rush_tensor *dense;          /* what a message is received into, when that is not the tensor itself */
+    rush_tensor *dense;          /* what a message is sent from or received into, when that is not the tensor itself */
 };
 
 const char *rush_group_name(const rush_group *);
@@ -52,6 +55,7 @@ const char *rush_group_backend(const rush_group *);
 RUSH_PY bool rush_group_foreign(const rush_group *); /* is a rank not ours? */
 uint64_t rush_work_number(const rush_work *);
 RUSH_PY const rush_engine *rush_engine_load(const char *name);
+RUSH_PY int rush_nccl_available(void); /* 0, or -1 and an error that says what is missing */
 
 rush_reduction rush_reduction_of(rush_dtype, rush_reduce); /* NULL: there is none */
 void rush_average(void *data, rush_dtype, size_t n, int ranks);

@@ -75,7 +75,7 @@ void rush_recorder_begin(rush_work *w)
     pthread_mutex_lock(&all.lock);
     if (!rush_failed() && open_ring()) {
         record *r = &all.ring[all.count % all.room];
-        *r = (record){.id = all.count++, .number = w->number, .created = now(), .name = rush_collective_name(w->call.kind), .backend = g->backend, .word = t ? rush_dtype_word(rush_dtype_of(t)) : NULL,
+        *r = (record){.id = all.count++, .number = w->number, .created = now(), .name = rush_collective_name(w->call.kind), .backend = w->device.type == RUSH_CPU && g->backend ? g->backend : g->device_backend, .word = t ? rush_dtype_word(rush_dtype_of(t)) : NULL,
                       .timeout = w->call.timeout, .message = w->number < 0};
         snprintf(r->group, sizeof r->group, "%s", g->name);
         bool in_place = w->call.kind == RUSH_DIST_ALL_REDUCE || w->call.kind == RUSH_DIST_BROADCAST || w->call.kind == RUSH_DIST_REDUCE;

@@ -239,6 +239,8 @@ def main():
     else:
         import rushlight as T
         import rushlight.distributed as d
+    if os.environ.get("DEVICE"):
+        T.set_default_device(f"{os.environ['DEVICE']}:{rank % T.accelerator.device_count()}")
     if url == "mpi":
         d.init_process_group("mpi", timeout=datetime.timedelta(seconds=60))
         rank, size = d.get_rank(), d.get_world_size()

@@ -132,7 +132,7 @@ dist.destroy_process_group(); print(dist.is_initialized())
 """
     with Ranks(2, program, url="env" if method == "env" else f"file://{tmp_path}/meet", env={"MASTER_PORT": at}) as job:
         outs = job.outputs()
-    assert outs == [("[2.0, 2.0] %s\nFalse\n" % ("undefined" if False else "gloo"))] * 2
+    assert outs == ["[2.0, 2.0] %s\nFalse\n" % ("undefined" if method == "env" else "gloo")] * 2
 
 
 @contextlib.contextmanager

@@ -68,7 +68,8 @@ class Backend(str):
     """The name of a communication library, in lower case."""
     UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL, FAKE = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl", "fake"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
+    backend_capability = {GLOO: ["cpu", "cuda"], NCCL: ["cuda"], XCCL: ["xpu"], UCC: ["cpu", "cuda"], MPI: ["cpu", "cuda"], FAKE: ["cpu", "cuda", "hpu", "xpu"]}
 
     def __new__(cls, name):
         if not isinstance(name, str):
@@ -80,17 +81,25 @@ class BackendConfig:
     """Which backend serves which type of device: of "gloo" or "cpu:gloo,cuda:nccl"."""
 
     def __init__(self, backend):
+        backend = str(backend)
         if backend == Backend.UNDEFINED:
-            self.device_backend_map = dict(Backend.default_device_backend_map)
+            device = torch.accelerator.current_accelerator(check_available=True)
+            kind = "cpu" if device is None else device.type
+            if kind not in Backend.default_device_backend_map:
+                raise ValueError(f"We detected accelerator {kind} on your machine. But we don't know which communication backend to use for this accelerator. "
+                                 "Please specify the `backend` argument in the `init_process_group` call.")
+            self.device_backend_map = {kind: Backend(Backend.default_device_backend_map[kind])}
         elif ":" in backend:
             self.device_backend_map = {}
             for pair in backend.lower().split(","):
-                device, colon, name = pair.partition(":")
-                if not colon or not name or device in self.device_backend_map:
-                    raise ValueError(f"Invalid device:backend pairing: '{pair}'.")
-                self.device_backend_map[device] = Backend(name)
+                parts = pair.split(":")
+                if len(parts) != 2:
+                    raise ValueError(f"Invalid device:backend pairing: {pair}. The custom backend string argument is invalid: {backend}.")
+                if parts[0] in self.device_backend_map:
+                    raise ValueError(f"Duplicate device type {parts[0]} in backend string: {backend}.")
+                self.device_backend_map[parts[0]] = Backend(parts[1])
         else:
-            self.device_backend_map = {device: Backend(backend) for device in ("cpu", "cuda")}
+            self.device_backend_map = dict.fromkeys(Backend.backend_capability.get(backend.lower(), ("cpu", "cuda", "xpu")), Backend(backend))
 
     def get_device_backend_map(self):
         return self.device_backend_map
@@ -141,9 +150,10 @@ _Work = Work
 class ProcessGroup:
     """Some of the processes, numbered from 0. Made by init_process_group() and new_group()."""
 
-    def __init__(self, group, rank, ranks, backend, name, store, timeout, desc):
+    def __init__(self, group, rank, ranks, backend, name, store, timeout, desc, config, device):
         self._group, self._rank, self._ranks, self._backend_name = group, rank, ranks, backend
         self.group_name, self.group_desc, self._store, self._timeout = name, desc, store, timeout
+        self._config, self.bound_device_id = config, device
 
     def rank(self):
         return self._rank
@@ -152,7 +162,9 @@ class ProcessGroup:
         return len(self._ranks)
 
     def name(self):
-        return self._backend_name
+        """The backend's name; of several that of devices."""
+        served = self._config.get_device_backend_map()
+        return str(next((b for d, b in served.items() if d != "cpu"), served.get("cpu")))
 
     def __len__(self):
         return len(self._ranks)
@@ -168,7 +180,13 @@ class ProcessGroup:
 
     @property
     def _device_types(self):
-        return [torch.device("cpu")]
+        served = self._config.get_device_backend_map()
+        return [torch.device(d) for d in ("cuda", "cpu") if d in served]
+
+    def _get_backend(self, device):
+        if torch.device(device).type not in self._config.get_device_backend_map():
+            raise RuntimeError(f"No backend type associated with device type {torch.device(device).type}")
+        return self
 
     # The methods that programs call on a group; the functions below have the same arguments, and more.
     def allreduce(self, tensors, op=ReduceOp.SUM):
@@ -352,7 +370,7 @@ def get_backend(group=None):
 
 
 def get_backend_config(group=None):
-    return repr(BackendConfig(Backend(_of(group)._backend_name)))
+    return repr(_of(group)._config)
 
 
 def get_default_backend_for_device(device):
@@ -379,8 +397,23 @@ def _get_process_group_name(group):
     return group.group_name
 
 
+def _device_capability(group=None):
+    """The types of devices whose tensors the group takes."""
+    return [d.type for d in _of(group)._device_types]
+
+
+def _get_object_coll_device(group=None):
+    """Where objects are communicated: the CPU, if the group takes its tensors."""
+    kinds = _device_capability(group)
+    return kinds[0] if kinds and "cpu" not in kinds else "cpu"
+
+
 def _get_pg_default_device(group=None):
-    return torch.device("cpu")
+    return torch.device(_get_object_coll_device(group))
+
+
+def _object_device(group, device=None):
+    return torch.device(_get_object_coll_device(group) if device is None else device)
 
 
 def _resolve_process_group(name):
@@ -396,30 +429,46 @@ def _find_pg_by_ranks_and_tag(tag, ranks):
 
 # ---- making groups ----
 
-def _backend_of_cpu(backend):
-    """The library that serves tensors on the CPU."""
-    if backend is None:
-        return Backend.GLOO, Backend.UNDEFINED
-    whole = Backend(backend)
-    name = BackendConfig(whole).get_device_backend_map().get("cpu", Backend.GLOO)
-    if name == Backend.NCCL and not torch.cuda.is_available():
+def _need(backend):
+    """An error, where a backend is not there."""
+    if backend not in Backend.backend_capability or backend in (Backend.UCC, Backend.XCCL):
+        raise AssertionError(f"Unknown backend type {backend}")
+    if backend == Backend.NCCL and not torch.cuda.is_available():
         raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
-    if name == Backend.MPI and not is_mpi_available():
-        raise RuntimeError("Distributed package doesn't have MPI: " + _C._dist_missing("mpi"))
-    if name not in (Backend.GLOO, Backend.MPI, Backend.NCCL, Backend.FAKE):
-        raise ValueError(f"Unknown backend: {name}")
-    return name, whole
+    if backend != Backend.FAKE and _C._dist_missing(str(backend)) is not None:
+        raise RuntimeError(f"Distributed package doesn't have {backend.upper()}: {_C._dist_missing(str(backend))}")
 
 
-def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None):
-    engine, shown = _backend_of_cpu(backend)
-    timeout = timeout or default_pg_timeout
+def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, device=None):
+    shown = Backend(Backend.UNDEFINED if backend is None else backend)
+    config = BackendConfig(shown)
+    served = config.get_device_backend_map()
+    for one in served.values():
+        _need(one)
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
-    made = _C._Group(store, rank, len(ranks), str(engine), name, timeout.total_seconds(), parent)
-    whole = ProcessGroup(made, rank, ranks, str(engine if shown == Backend.UNDEFINED else shown), name, store, timeout, desc)
+    made = _C._Group(store, rank, len(ranks), str(served.get("cpu", "none")), name, timeout.total_seconds(), parent,
+                     next((str(b) for d, b in served.items() if d != "cpu"), "none"))
+    whole = ProcessGroup(made, rank, ranks, str(shown), name, store, timeout, desc, config, device)
     _pg_map[whole] = whole._backend_name, store
     return whole
+
+
+def _get_default_timeout(backend):
+    return default_pg_nccl_timeout if backend == Backend.NCCL else default_pg_timeout
+
+
+def _check_device_id(device):
+    """The accelerator that a process is bound to."""
+    device = torch.device(torch.accelerator.current_accelerator().type, device) if isinstance(device, int) else device
+    if device.type == "cpu":
+        raise ValueError("init_process_group device_id parameter must be an accelerator with an index")
+    if device.index is None:
+        raise ValueError("Please use a device_id with index.")
+    if device.index >= torch.accelerator.device_count():
+        raise ValueError(f"device_id {device} is out of range. Please use a device index less than the number of accelerators available: "
+                         f"{torch.accelerator.device_count()}.")
+    return device
 
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None,
@@ -431,18 +480,22 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         raise AssertionError("Cannot specify both init_method and store.")
     if store is not None and (world_size <= 0 or rank < 0):
         raise AssertionError("world_size and rank must be positive if using store")
+    if device_id is not None:
+        device_id = _check_device_id(device_id)
+        backend = backend or get_default_backend_for_device(device_id)
+    timeout = timeout or _get_default_timeout(backend and Backend(backend))
     if backend is not None and Backend(backend) == Backend.FAKE and store is None:
         store = HashStore()
         world_size, rank = max(world_size, 1), max(rank, 0)
     if backend is not None and Backend(backend) == Backend.MPI and store is None and init_method is None:
-        _backend_of_cpu(backend)  # an error, where it is not there
-        store, rank, world_size = _C._dist_meet_by_mpi((timeout or default_pg_timeout).total_seconds())
+        _need(Backend(backend))
+        store, rank, world_size = _C._dist_meet_by_mpi(timeout.total_seconds())
         store = PrefixStore("default_pg", store)
     elif store is None:
-        store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size, timeout=timeout or default_pg_timeout)))
-        store.set_timeout(timeout or default_pg_timeout)
+        store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size, timeout=timeout)))
+        store.set_timeout(timeout)
         store = PrefixStore("default_pg", store)
-    _world.default_pg = _make_group(store, rank, list(range(world_size)), backend, timeout, "0", "default_pg")
+    _world.default_pg = _make_group(store, rank, list(range(world_size)), backend, timeout, "0", "default_pg", device=device_id)
     _world.count = 1
 
 
@@ -484,7 +537,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         return GroupMember.NON_GROUP_MEMBER
     below = PrefixStore(world.group_name + "/", world._store)
     return _make_group(below, ranks.index(world.rank()), ranks, backend or world._backend_name, timeout or world._timeout, name,
-                       group_desc or "undefined", world._group)
+                       group_desc or "undefined", world._group, device_id or world.bound_device_id)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
@@ -502,6 +555,8 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
     """Groups of group_size neighbouring processes each."""
     world = get_world_size()
+    if group_size is None and torch.cuda.is_available():
+        group_size = torch.cuda.device_count()
     if group_size is None:
         raise ValueError("Default group size only takes effect when CUDA is available. If your subgroup using a backend that does not depend on CUDA, "
                          "please pass in 'group_size' correctly.")
@@ -581,9 +636,9 @@ def _all_reduce_sparse(tensor, op, group, async_op):
     parts = [None] * get_world_size(group)
     tensor = tensor.coalesce_() if hasattr(tensor, "coalesce_") else tensor
     c = tensor.coalesce()
-    all_gather_object(parts, (c.indices(), c.values()), group)
+    all_gather_object(parts, (c.indices().cpu(), c.values().cpu()), group)
     total = torch.sparse_coo_tensor(torch.cat([i for i, _ in parts], 1), torch.cat([v for _, v in parts]), tensor.shape).coalesce()
-    tensor.copy_(total)
+    tensor.copy_(total.to(tensor.device))
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
@@ -725,13 +780,25 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Returns when all processes have called it."""
     if _outside(group, "barrier"):
         return None
-    return _call(async_op, _BARRIER, group, timeout=timeout)
+    group, device = _of(group), torch.device("cpu")
+    if isinstance(device_ids, list):
+        device = torch.device(torch.accelerator.current_accelerator().type, device_ids[0])
+    elif group.bound_device_id is not None:
+        device = group.bound_device_id
+    elif _get_object_coll_device(group) != "cpu":
+        device = torch.device("cuda", torch.cuda.current_device())
+        if group.rank() == 0:
+            warnings.warn("barrier(): using the device under current context. You can specify `device_id` in `init_process_group` to mute this warning.",
+                          stacklevel=2)
+    return _call(async_op, _BARRIER, group, timeout=timeout, device=device)
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
     """A barrier whose error names the processes that did not come."""
     if _outside(group, "monitored_barrier"):
         return
+    if "cpu" not in _device_capability(group):
+        raise ValueError("monitored_barrier is only implemented for GLOO backend.")
     _begin(_MONITORED_BARRIER, group, timeout=timeout, wait_all=wait_all_ranks).wait()
 
 
@@ -835,26 +902,27 @@ class _Pickler(pickle.Pickler):
     pass
 
 
-def _to_tensor(obj):
+def _to_tensor(obj, device):
     """(bytes as a tensor, their number as a tensor)"""
     buffer = io.BytesIO()
     _Pickler(buffer).dump(obj)
-    data = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
-    return data, torch.tensor([data.numel()], dtype=torch.int64)
+    data = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8).to(device)
+    return data, torch.tensor([data.numel()], dtype=torch.int64, device=device)
 
 
 def _from_tensor(data, size):
+    data = data.cpu()
     return pickle.loads(ctypes.string_at(data.data_ptr(), int(size)))  # data is contiguous
 
 
 def _padded(data, n):
-    out = torch.zeros(n, dtype=torch.uint8)
+    out = torch.zeros(n, dtype=torch.uint8, device=data.device)
     out[:data.numel()] = data
     return out
 
 
 def _sizes(size, group):
-    sizes = torch.zeros(get_world_size(group), dtype=torch.int64)
+    sizes = torch.zeros(get_world_size(group), dtype=torch.int64, device=size.device)
     all_gather_into_tensor(sizes, size, group)
     return sizes.tolist()
 
@@ -863,9 +931,9 @@ def all_gather_object(object_list, obj, group=None):
     """Every process gets the picklable objects of all."""
     if _outside(group, "all_gather_object"):
         return
-    data, size = _to_tensor(obj)
+    data, size = _to_tensor(obj, _object_device(group))
     sizes = _sizes(size, group)
-    parts = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes]
+    parts = [torch.empty(max(sizes), dtype=torch.uint8, device=data.device) for _ in sizes]
     all_gather(parts, _padded(data, max(sizes)), group)
     for i, (part, n) in enumerate(zip(parts, sizes)):
         object_list[i] = _from_tensor(part, n)
@@ -880,9 +948,9 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
     if rank != root and object_gather_list:
         raise ValueError("Argument ``object_gather_list`` must NOT be specified on non-destination ranks.")
-    data, size = _to_tensor(obj)
+    data, size = _to_tensor(obj, _object_device(group))
     sizes = _sizes(size, group)
-    parts = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes] if rank == root else None
+    parts = [torch.empty(max(sizes), dtype=torch.uint8, device=data.device) for _ in sizes] if rank == root else None
     gather(_padded(data, max(sizes)), parts, group=group, group_dst=root)
     for i, part in enumerate(parts or ()):
         object_gather_list[i] = _from_tensor(part, sizes[i])
@@ -893,11 +961,11 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     if _outside(group, "broadcast_object_list"):
         return
     root = _root(group, src, group_src, "src")
-    own = get_rank(group) == root
-    packed = [_to_tensor(o) for o in object_list] if own else []
-    sizes = torch.cat([n for _, n in packed]) if own else torch.empty(len(object_list), dtype=torch.int64)
+    own, device = get_rank(group) == root, _object_device(group, device)
+    packed = [_to_tensor(o, device) for o in object_list] if own else []
+    sizes = torch.cat([n for _, n in packed]) if own else torch.empty(len(object_list), dtype=torch.int64, device=device)
     broadcast(sizes, group=group, group_src=root)
-    data = torch.cat([d for d, _ in packed]) if own else torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    data = torch.cat([d for d, _ in packed]) if own else torch.empty(int(sizes.sum()), dtype=torch.uint8, device=device)
     broadcast(data, group=group, group_src=root)
     if not own:
         for i, part in enumerate(data.split(sizes.tolist())):
@@ -911,11 +979,11 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     if not isinstance(scatter_object_output_list, list) or len(scatter_object_output_list) < 1:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
     root = _root(group, src, group_src, "src")
-    own = get_rank(group) == root
-    packed = [_to_tensor(o) for o in scatter_object_input_list] if own else []
-    most = torch.tensor([max(int(n) for _, n in packed)] if own else [0], dtype=torch.int64)
+    own, device = get_rank(group) == root, _object_device(group)
+    packed = [_to_tensor(o, device) for o in scatter_object_input_list] if own else []
+    most = torch.tensor([max(int(n) for _, n in packed)] if own else [0], dtype=torch.int64, device=device)
     broadcast(most, group=group, group_src=root)
-    data, size = torch.empty(int(most), dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
+    data, size = torch.empty(int(most), dtype=torch.uint8, device=device), torch.zeros(1, dtype=torch.int64, device=device)
     scatter(data, [_padded(d, int(most)) for d, _ in packed] if own else None, group=group, group_src=root)
     scatter(size, [n for _, n in packed] if own else None, group=group, group_src=root)
     scatter_object_output_list[0] = _from_tensor(data, size)
@@ -925,7 +993,7 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
     """Sends picklable objects to a process."""
     if _outside(group, "send_object_list"):
         return
-    packed = [_to_tensor(o) for o in object_list]
+    packed = [_to_tensor(o, _object_device(group, device)) for o in object_list]
     where = {"group": group, "group_dst": _root(group, dst, group_dst, "dst")}
     send(torch.cat([n for _, n in packed]), **where)
     send(torch.cat([d for d, _ in packed]), **where)
@@ -935,9 +1003,10 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
     """Receives picklable objects, in place, from a process or from any; returns from which."""
     if _outside(group, "recv_object_list"):
         return -1
-    sizes = torch.empty(len(object_list), dtype=torch.int64)
+    device = _object_device(group, device)
+    sizes = torch.empty(len(object_list), dtype=torch.int64, device=device)
     source = recv(sizes, group=group, group_src=_root(group, src, group_src, "src", -1))
-    data = torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    data = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=device)
     recv(data, group=group, group_src=get_group_rank(_of(group), source))
     for i, part in enumerate(data.split(sizes.tolist())):
         object_list[i] = _from_tensor(part, part.numel())
@@ -984,10 +1053,10 @@ def _verify_params_across_processes(process_group, tensors, logger=None):
 
 def _broadcast_coalesced(process_group, tensors, buffer_size, src=0):
     """Process src's tensors for all, in place, several at a time."""
-    by_dtype = collections.defaultdict(list)
+    alike = collections.defaultdict(list)
     for t in tensors:
-        by_dtype[t.dtype].append(t.detach())
-    for group_ in by_dtype.values():
+        alike[t.dtype, t.device].append(t.detach())
+    for group_ in alike.values():
         _begin(_BROADCAST, process_group, outputs=group_, root=src).wait()
 
 
