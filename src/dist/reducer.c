@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "dist/reducer.h"
 #include "autograd/autograd.h"
+#include "op/op.h"
 
 #include <stdio.h>
 
@@ -40,8 +41,9 @@ struct rush_reducer {
 
 static rush_tensor *view_of(const slot *s, rush_tensor *like)
 {
-    char *p = (char *)rush_data(s->r->buckets[s->bucket].flat) + (size_t)s->at * rush_dtype_size(rush_dtype_of(s->t));
-    return rush_from_blob(p, rush_dtype_of(s->t), rush_ndim(like), rush_sizes(like), NULL, NULL, NULL);
+    int64_t stride[RUSH_MAXDIM];
+    rush_strides_for(RUSH_CONTIGUOUS, like->ndim, like->size, stride);
+    return rush_tensor_alias(s->r->buckets[s->bucket].flat, like->ndim, like->size, stride, s->at);
 }
 
 static void rearm(rush_reducer *r)
@@ -63,7 +65,9 @@ static int begin_bucket(rush_reducer *r, int i)
     bucket *b = &r->buckets[i];
     b->begun = true;
     if (r->o.begin) return r->o.begin(r->o.arg, i);
-    rush_scale(rush_data(b->flat), rush_dtype_of(b->flat), (size_t)rush_numel(b->flat), 1.0 / r->group->size);
+    double part = 1.0 / r->group->size;
+    if (rush_device_of(b->flat).type == RUSH_CPU) rush_scale(rush_data(b->flat), rush_dtype_of(b->flat), (size_t)rush_numel(b->flat), part);
+    else if (!T_INPLACE("mul.Tensor", V(b->flat), V(part))) return -1;
     b->work = rush_dist_start(r->group, &(rush_collective){.kind = RUSH_DIST_ALL_REDUCE, .nout = 1, .out = &b->flat});
     return b->work ? 0 : -1;
 }
@@ -82,11 +86,12 @@ static int finish_bucket(rush_reducer *r, int i)
 static int share_used(rush_reducer *r)
 {
     if (!r->o.find_unused) return 0;
-    rush_tensor *used = rush_tensor_new(RUSH_I32, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){r->n});
+    rush_tensor *used = rush_tensor_new(RUSH_I32, (rush_device){RUSH_CPU, -1}, 1, (int64_t[]){r->n}), *sum = used;
     if (!used) return -1;
     int32_t *p = rush_data(used);
     for (int i = 0; i < r->n; i++) p[i] = r->slots[i].used;
-    if (rush_dist_all_reduce(r->group, used, RUSH_REDUCE_SUM)) return -1;
+    if (!r->group->backend) sum = rush_tensor_new(RUSH_I32, rush_device_of(r->buckets[0].flat), 1, rush_sizes(used)); /* it takes tensors of devices only */
+    if (!sum || (sum != used && rush_copy_into(sum, used)) || rush_dist_all_reduce(r->group, sum, RUSH_REDUCE_SUM) || (sum != used && rush_copy_into(used, sum))) return -1;
     for (int i = 0; i < r->n; i++) r->slots[i].used = p[i] > 0;
     return 0;
 }
@@ -179,6 +184,15 @@ static int see(seen *s, rush_node *node)
     return 0;
 }
 
+static int zero(const slot *s)
+{
+    rush_tensor *view = view_of(s, s->t);
+    if (!view) return -1;
+    if (view->device.type != RUSH_CPU) return rush_device_fill(view, (rush_value){.kind = RUSH_V_INT});
+    memset(rush_data(view), 0, (size_t)s->n * rush_dtype_size(rush_dtype_of(view)));
+    return 0;
+}
+
 static int mark_unused(rush_reducer *r, int n, rush_tensor *const *results)
 {
     seen s = {0};
@@ -192,10 +206,7 @@ static int mark_unused(rush_reducer *r, int n, rush_tensor *const *results)
     for (int i = 0; i < r->n && !failed; i++) {
         rush_node *own = r->slots[i].t->ag ? r->slots[i].t->ag->accumulator : NULL;
         if (own && s.room && !insert(&s, own)) continue; /* it was there */
-        size_t size = rush_dtype_size(rush_dtype_of(r->slots[i].t));
-        char *p = (char *)rush_data(r->buckets[r->slots[i].bucket].flat) + (size_t)r->slots[i].at * size;
-        memset(p, 0, (size_t)r->slots[i].n * size);
-        failed = ready(&r->slots[i]);
+        rush_scope() failed = zero(&r->slots[i]) || ready(&r->slots[i]);
     }
     rush_free(s.set);
     rush_free(s.stack);
@@ -220,25 +231,27 @@ int rush_reducer_prepare(rush_reducer *r, int n, rush_tensor *const *results)
 
 /* ---- making one ---- */
 
-/* Parameters in their order; a bucket ends when it is full, and where the dtype changes. */
+/* Parameters in their order; a bucket ends when it is full, and where the dtype or the device changes. */
 static int deal(rush_reducer *r)
 {
     double full = r->o.first_bucket > 0 ? r->o.first_bucket : 1 << 20;
     for (int i = 0; i < r->n;) {
         bucket *b = &r->buckets[r->nbuckets];
         rush_dtype dtype = rush_dtype_of(r->slots[r->order[i]].t);
+        rush_device device = rush_device_of(r->slots[r->order[i]].t);
         int64_t numbers = 0;
         bool more = true;
         b->first = i;
-        for (; more && i < r->n && rush_dtype_of(r->slots[r->order[i]].t) == dtype; i++) {
+        for (; more && i < r->n; i++) {
             slot *s = &r->slots[r->order[i]];
+            if (rush_dtype_of(s->t) != dtype || !rush_same_device(rush_device_of(s->t), device)) break;
             s->bucket = r->nbuckets;
             s->at = numbers;
             numbers += s->n;
             b->n++;
             more = r->o.nbuckets ? b->n < r->o.counts[RUSH_MIN(r->nbuckets, r->o.nbuckets - 1)] : (double)numbers * (double)rush_dtype_size(dtype) < full;
         }
-        b->flat = rush_keep(rush_tensor_new(dtype, (rush_device){RUSH_CPU, -1}, 1, &numbers));
+        b->flat = rush_keep(rush_tensor_new(dtype, device, 1, &numbers));
         if (!b->flat) return -1;
         r->nbuckets++;
         full = r->o.bucket > 0 ? r->o.bucket : 25 << 20;

@@ -2,10 +2,11 @@
 
     ddp_cases.py LIBRARY CASE URL RANK SIZE     prints "loss<TAB>..." of each step, then "weights<TAB>..."
 
-Each rank takes its part of the same batches, so that the weights do not depend on the number of ranks. SIZE 1 trains without
+DEVICE is a type of devices, of which each rank takes one, BACKEND their backend. Each rank takes its part of the same batches, so that the weights do not depend on the number of ranks. SIZE 1 trains without
 DistributedDataParallel.
 """
 import datetime
+import os
 import sys
 
 STEPS, BATCH = 20, 24
@@ -56,10 +57,15 @@ def main():
         import rushlight.distributed as dist
     T.manual_seed(rank if size > 1 and case != "hook" else 0)  # rank 0's weights are everyone's
     net = {"cnn": cnn, "unused": unused, "norm": norm}.get(case, mlp)(T)
+    device, where = T.device("cpu"), {}
+    if os.environ.get("DEVICE"):
+        device = T.device(os.environ["DEVICE"], rank % T.accelerator.device_count())
+        T.accelerator.set_device_index(device.index)
+        where, net = {"device_ids": [device.index]}, net.to(device)
     model = net
     if size > 1:
-        dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
-        model = T.nn.parallel.DistributedDataParallel(net, find_unused_parameters=case == "unused", bucket_cap_mb=0.001)
+        dist.init_process_group(os.environ.get("BACKEND", "gloo"), init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+        model = T.nn.parallel.DistributedDataParallel(net, find_unused_parameters=case == "unused", bucket_cap_mb=0.001, **where)
         if case == "hook":
             from importlib import import_module
             hooks = import_module(T.__name__ + ".distributed.algorithms.ddp_comm_hooks.default_hooks")
@@ -67,7 +73,8 @@ def main():
         assert [k[:7] for k in model.state_dict()] == ["module."] * len(net.state_dict())
     optimizer = T.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step, (x, y) in enumerate(data(T, case)):
-        x, y = x.chunk(size)[rank], y.chunk(size)[rank]
+        x, y = x.chunk(size)[rank], y.chunk(size)[rank].to(device)  # DistributedDataParallel moves what the module gets
+        x = x if size > 1 else x.to(device)
         if case == "no_sync" and size > 1:  # two halves, of which only the second is averaged
             with model.no_sync():
                 (T.nn.functional.cross_entropy(model(x[::2]), y[::2]) / 2).backward()

@@ -6,6 +6,7 @@ A case is WAY-MODEL. Every rank also trains the model alone, on whole batches: a
 that round gradients (LOSSY). A way that ends in "clip" cuts the norm of all gradients.
 """
 import datetime
+import os
 import sys
 from importlib import import_module
 
@@ -15,6 +16,8 @@ dist, tensor, parallel, fsdp = (import_module(T.__name__ + ".distributed" + name
 nn, F = T.nn, T.nn.functional
 
 
+KIND = os.environ.get("DEVICE", "cpu")  # of the devices, of which each rank takes one
+DEVICE = T.device("cpu") if KIND == "cpu" else T.device(KIND, int(sys.argv[4]) % T.accelerator.device_count())
 CLIP, clipping = 0.3, False  # the norm, and whether the case that runs cuts to it
 
 
@@ -61,7 +64,7 @@ class GPT(nn.Module):
         self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, WORDS)
 
     def forward(self, i, at=None):
-        x = self.tok(i) + self.pos(T.arange(LENGTH) if at is None else at)
+        x = self.tok(i) + self.pos(T.arange(LENGTH, device=i.device) if at is None else at)
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
@@ -75,13 +78,14 @@ MODELS = {"mlp": mlp, "cnn": cnn, "gpt": GPT, "mlp9": mlp9, "cnn9": cnn9, "gpt8"
 
 
 def batches(model):
-    g = T.Generator().manual_seed(1)
+    g = T.Generator("cpu").manual_seed(1)
     for _ in range(STEPS):
         if model.startswith("gpt"):
-            text = T.randint(0, WORDS, (BATCH, LENGTH + 1), generator=g)
+            text = T.randint(0, WORDS, (BATCH, LENGTH + 1), generator=g, device="cpu").to(DEVICE)
             yield text[:, :-1], text[:, 1:]
         else:
-            yield T.randn((BATCH, 1, 8, 8) if model in ("cnn", "cnn9", "bn") else (BATCH, 10), generator=g), T.randint(0, 3, (BATCH,), generator=g)
+            x = T.randn((BATCH, 1, 8, 8) if model in ("cnn", "cnn9", "bn") else (BATCH, 10), generator=g, device="cpu")
+            yield x.to(DEVICE), T.randint(0, 3, (BATCH,), generator=g, device="cpu").to(DEVICE)
 
 
 def loss_of(out, y):
@@ -90,7 +94,8 @@ def loss_of(out, y):
 
 def made(model):
     T.manual_seed(0)
-    return MODELS[model]()
+    with T.device("cpu"):
+        return MODELS[model]().to(DEVICE)
 
 
 def optimizer_of(params):
@@ -175,9 +180,9 @@ def fsdp2(model, mesh):
 def both(model, mesh):
     """Tensor parallel by pairs of processes, whose pieces are in pieces again."""
     if mesh.size() == 4:
-        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        mesh = dist.init_device_mesh(KIND, (2, 2), mesh_dim_names=("dp", "tp"))
     else:
-        mesh = dist.init_device_mesh("cpu", (1, mesh.size()), mesh_dim_names=("dp", "tp"))
+        mesh = dist.init_device_mesh(KIND, (1, mesh.size()), mesh_dim_names=("dp", "tp"))
     net = made(model)
     parallel.parallelize_module(net, mesh["tp"], {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()})
     fsdp.fully_shard(net, mesh=mesh["dp"])
@@ -189,7 +194,7 @@ def wrapped(strategy, original):
     def case(model, mesh):
         wrap = import_module(T.__name__ + ".distributed.fsdp.wrap")
         kinds = {Block} if model.startswith("gpt") else {nn.Linear, nn.Conv2d}
-        net = fsdp.FullyShardedDataParallel(made(model), auto_wrap_policy=wrap.ModuleWrapPolicy(kinds), device_id=T.device("cpu"),
+        net = fsdp.FullyShardedDataParallel(made(model), auto_wrap_policy=wrap.ModuleWrapPolicy(kinds), device_id=DEVICE,
                                             sharding_strategy=fsdp.ShardingStrategy[strategy], use_orig_params=original)
         losses = train(net, optimizer_of(net.parameters()), model, rows, True)
         with fsdp.FullyShardedDataParallel.state_dict_type(net, fsdp.StateDictType.FULL_STATE_DICT):
@@ -201,7 +206,7 @@ full, gradop, noshard, original = wrapped("FULL_SHARD", False), wrapped("SHARD_G
 
 
 def spread(net, **options):
-    return nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.001, **options)
+    return nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.001, device_ids=None if KIND == "cpu" else [DEVICE.index], **options)
 
 
 def ddp(model, mesh):
@@ -254,7 +259,7 @@ def cp(model, mesh):
     net, losses = made(model), []
     optimizer = optimizer_of(net.parameters())
     for x, y in batches(model):
-        x, y, at = x.clone(), y.clone(), T.arange(LENGTH)
+        x, y, at = x.clone(), y.clone(), T.arange(LENGTH, device=DEVICE)
         with experimental.context_parallel(mesh, buffers=[x, y, at], buffer_seq_dims=[1, 1, 0], no_restore_buffers={x, y, at}):
             loss = loss_of(net(x, at), y)
             loss.backward()
@@ -287,7 +292,7 @@ def stages(model, n):
 
             def forward(self, x):
                 if "tok" in self.parts:
-                    x = self.parts["tok"](x) + self.parts["pos"](T.arange(LENGTH))
+                    x = self.parts["tok"](x) + self.parts["pos"](T.arange(LENGTH, device=x.device))
                 for block in self.parts["blocks"].values():
                     x = block(x)
                 return self.parts["head"](self.parts["norm"](x)) if "head" in self.parts else x
@@ -314,16 +319,16 @@ def pipe(kind, loops=1):
         n, rank = mesh.size() * loops, dist.get_rank()
         parts, prefix = stages(model, n)
         own = [s for s in range(n) if s % mesh.size() == rank]
-        made_stages = [pp.PipelineStage(parts[s], s, n, T.device("cpu")) for s in own]
+        made_stages = [pp.PipelineStage(parts[s], s, n, DEVICE) for s in own]
         schedule = getattr(pp, kind)(made_stages[0] if loops == 1 else made_stages, 4, loss_fn=loss_of)
-        optimizer = optimizer_of([p for s in own for p in parts[s].parameters()] or [nn.Parameter(T.zeros(1))])
+        optimizer = optimizer_of([p for s in own for p in parts[s].parameters()] or [nn.Parameter(T.zeros(1, device=DEVICE))])
         last, all_losses = (n - 1) % mesh.size(), []
         for x, y in batches(model):
             losses = []
             schedule.step(*([x] if rank == 0 else []), **({"target": y, "losses": losses} if rank == last else {}))
             optimizer.step()
             optimizer.zero_grad()
-            total = T.tensor(sum(v.item() for v in losses) / 4)
+            total = T.tensor(sum(v.item() for v in losses) / 4, device=DEVICE)
             dist.broadcast(total, last)
             all_losses.append(total.item())
         return {k[len(prefix):]: v for s in own for k, v in parts[s].state_dict().items()}, all_losses
@@ -337,8 +342,10 @@ PIPES, LOSSY = ("gpipe", "pipe1f1b", "loopedbfs", "interleaved"), ("fp16", "bf16
 def main():
     global clipping
     cases, url, rank, size = sys.argv[2].split(","), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=120))
-    mesh = dist.init_device_mesh("cpu", (size,))
+    if KIND != "cpu":
+        T.accelerator.set_device_index(DEVICE.index)
+    dist.init_process_group(os.environ.get("BACKEND", "gloo"), init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=120))
+    mesh = dist.init_device_mesh(KIND, (size,))
     alone = {}
     for case in cases:
         how, model = case.split("-")

@@ -1,5 +1,7 @@
 """torch.distributed with tensors on devices, emulated ones: each rank is a process that has two of its own."""
 import os
+import subprocess
+import sys
 
 import pytest
 import rushlight.distributed as dist
@@ -117,3 +119,162 @@ print(s.to_dense().tolist())
     with Ranks(2, program, env=EMULATED) as job:
         outs = job.outputs()
     assert outs[0] == "[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] [{'a': 1}]\n" + outs[1] and outs[1] == "[1.0, 1.0, 4.0, 0.0]\n"
+
+
+def numbers(text, name):
+    return [[float(v) for v in line.split("\t")[1].split()] for line in text.splitlines() if line.startswith(name)]
+
+
+@pytest.mark.parametrize("case, size, backend", [("mlp", 2, "nccl"), ("norm", 2, "gloo"), ("unused", 3, "nccl"), ("hook", 2, "cpu:gloo,cuda:nccl"), ("no_sync", 2, "gloo"), ("cnn", 2, "nccl")])
+def test_training_on_devices_is_that_on_the_cpu(case, size, backend):
+    program = os.path.join(HERE, "ddp_cases.py")
+    with Ranks(size, program, "rushlight", case) as plain, Ranks(size, program, "rushlight", case, env={**EMULATED, "DEVICE": "cuda", "BACKEND": backend}) as job:
+        want, got = plain.outputs(), job.outputs()
+    for name, n in ("loss", 20), ("weights", 1):
+        assert len({tuple(map(tuple, numbers(out, name))) for out in got}) == 1
+        a, b = numbers(want[0], name), numbers(got[0], name)
+        assert len(a) == n and max(abs(x - y) for p, q in zip(a, b) for x, y in zip(p, q)) < 1e-5
+
+
+def test_spread_on_devices():
+    """Each way trains as one device alone."""
+    cases = ["sync-bn", "powersgd-mlp", "joined-mlp", "zero-mlp", "fsdp2-mlp", "full-cnn", "original-mlp", "noshard-mlp", "fsdp2clip-mlp", "fullclip-mlp", "tp-mlp", "sp-mlp",
+             "pipe1f1b-mlp", "fp16-mlp"]
+    with Ranks(2, os.path.join(HERE, "sharded_cases.py"), "rushlight", ",".join(cases), env={**EMULATED, "DEVICE": "cuda", "BACKEND": "nccl"}) as job:
+        for out in job.outputs():
+            lines = [line.split("\t") for line in out.splitlines()]
+            assert [case for case, _, _ in lines] == cases
+            assert {case: worst for case, _, worst in lines if not float(worst) < (5e-6 if case not in ("powersgd-mlp", "joined-mlp", "fp16-mlp") else 0.1)} == {}
+
+
+def test_arguments_of_distributed_data_parallel():
+    program = """
+import warnings
+init()
+nn, DDP = torch.nn, torch.nn.parallel.DistributedDataParallel
+def told(f):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            made = f()
+        except Exception as e:
+            return f"{type(e).__name__} {e}"
+    return [str(w.message)[:60] for w in seen if w.category is FutureWarning], made
+net = lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to(f"cuda:{rank}")
+print(told(lambda: DDP(net(), device_ids=[0, 1]))); print(told(lambda: DDP(nn.Linear(2, 2), device_ids=[0]))[:60])
+both = nn.Sequential(nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1"))
+print(told(lambda: DDP(both, device_ids=[0]))[:60]); print(told(lambda: DDP(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).to("cuda:1"))))[:60])
+for options in {}, {"broadcast_buffers": False}, {"forward_sync_buffers": False}, {"broadcast_buffers": True, "forward_sync_buffers": False}, {"forward_sync_buffers": True, "batched_grad_copy": True}:
+    m = net()
+    m[1].running_mean.fill_(rank + 1.)
+    said, ddp = told(lambda: DDP(m, device_ids=[rank], **options))
+    at_init = m[1].running_mean[0].item()
+    m[1].running_mean.fill_(rank + 1.)
+    m[1].momentum = 0.
+    ddp([torch.ones(2, 2)][0])
+    print(said, at_init, m[1].running_mean[0].item(), ddp.broadcast_buffers, ddp.device_ids, ddp.output_device, ddp.device_type, ddp.device)
+two = DDP(both)  # on both devices of each process
+two.module.forward = lambda x: two.module[1](two.module[0](x.cuda(0)).cuda(1))
+two(torch.full((3, 2), rank + 1.)).sum().backward()
+print(*(p.grad.device.index for p in two.parameters()), two.module[1].bias.grad.tolist(), len(two._reducer.buckets()))
+"""
+    with Ranks(2, program, env=EMULATED) as job:
+        outs = [out.splitlines() for out in job.outputs()]
+    older, ignored = "`broadcast_buffers` is deprecated. Use `forward_sync_buffers`", "Both `broadcast_buffers` and `forward_sync_buffers` were spe"
+    for rank, lines in enumerate(outs):
+        own, where = rank + 1.0, f"[{rank}] {rank} cuda cuda:{rank}"
+        assert lines[0] == "ValueError device_ids can only be None or contain a single element."
+        assert lines[1].startswith("ValueError DistributedDataParallel device_ids and output") and lines[2].startswith("ValueError DistributedDataParallel device_ids and output")
+        assert lines[3].startswith("ValueError DistributedDataParallel's input module must be on")
+        assert lines[4:9] == [f"[] 1.0 1.0 True {where}", f"{[older[:60]]} {own} {own} False {where}", f"[] 1.0 {own} False {where}", f"{[ignored[:60]]} 1.0 {own} False {where}",
+                              f"[] 1.0 1.0 True {where}"]
+        assert lines[9] == "0 0 1 1 [3.0, 3.0] 2"
+
+
+def test_a_program_of_the_launcher(tmp_path):
+    """DistributedDataParallel, mixed precision and checkpoints, as such programs are written: on devices as on the CPU."""
+    program = tmp_path / "train.py"
+    program.write_text("""
+import os, sys
+import torch, torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+kind, folder = sys.argv[1], sys.argv[2]
+dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+rank, local = dist.get_rank(), int(os.environ["LOCAL_RANK"])
+device = torch.device("cpu")
+if kind == "cuda":
+    torch.cuda.set_device(local)
+    device = torch.device("cuda", local)
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+sampler = DistributedSampler(data)
+loader = DataLoader(data, batch_size=8, sampler=sampler, pin_memory=kind == "cuda")
+
+def made():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).to(device)
+    model = DDP(model, device_ids=[local] if kind == "cuda" else None)
+    return model, torch.optim.AdamW(model.parameters(), lr=0.01)
+
+def epoch(n):
+    sampler.set_epoch(n)
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(kind, dtype=torch.bfloat16, enabled=n > 1):
+            loss = F.cross_entropy(model(x).float(), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        total = loss.detach().clone()
+        dist.all_reduce(total, op=dist.ReduceOp.AVG)
+        if rank == 0:
+            print("loss", n, total.item(), norm.item(), flush=True)
+
+model, optimizer = made()
+scaler = torch.amp.GradScaler(kind, init_scale=1024.0)
+epoch(0), epoch(1)
+if rank == 0:
+    torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, folder + "/one.pt")
+state = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+dcp.save(state, checkpoint_id=folder + "/pieces")
+dist.barrier(device_ids=[local] if kind == "cuda" else None)
+epoch(2)
+model, optimizer = made()
+state = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+dcp.load(state, checkpoint_id=folder + "/pieces")
+set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+epoch(2)
+one = torch.load(folder + "/one.pt", map_location=device)
+model.module.load_state_dict(one["model"]); optimizer.load_state_dict(one["optimizer"])
+epoch(2)
+with torch.no_grad():  # infinities of one rank are everyone's
+    model.module[0].weight.grad = None
+optimizer.zero_grad()
+before = model.module[0].weight.detach().clone()
+scaler.scale((model(torch.full((2, 6), float("inf") if rank else 1.0, device=device))).sum()).backward()
+scaler.step(optimizer); scaler.update()
+print("scale", scaler.get_scale(), torch.equal(before, model.module[0].weight), flush=True)
+dist.destroy_process_group()
+""")
+    outs = {}
+    for kind in "cpu", "cuda":
+        (tmp_path / kind).mkdir()
+        done = subprocess.run([sys.executable, "-m", "rushlight.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", str(program), kind, str(tmp_path / kind)],
+                              capture_output=True, text=True, env={**os.environ, **EMULATED, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=300)
+        assert done.returncode == 0, done.stderr[-3000:]
+        outs[kind] = [line.split() for line in done.stdout.splitlines()]
+    losses = {kind: [[float(v) for v in line[1:]] for line in out if line[0] == "loss"] for kind, out in outs.items()}
+    assert len(losses["cpu"]) == len(losses["cuda"]) == 20
+    assert max(abs(a - b) for p, q in zip(losses["cpu"][:8], losses["cuda"][:8]) for a, b in zip(p, q)) < 1e-5
+    assert max(abs(p[1] - q[1]) for p, q in zip(losses["cpu"][8:], losses["cuda"][8:])) < 2e-2  # bfloat16
+    for kind in losses:
+        assert losses[kind][8:12] == losses[kind][12:16] == losses[kind][16:] and [line for line in outs[kind] if line[0] == "scale"] == [["scale", "512.0", "True"]] * 2

@@ -1,4 +1,6 @@
 """Meshes: the processes in rows, columns, ..., with a group for each line of them."""
+import os
+
 import rushlight as torch
 import rushlight.distributed as dist
 
@@ -32,11 +34,21 @@ class DeviceMesh:
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
         if not dist.is_initialized():
             dist.init_process_group()
+        if _init_backend:
+            self._choose_device()
         if self.mesh.numel() > dist.get_world_size():
             raise RuntimeError(f"Mesh should not be bigger than default world size {dist.get_world_size()}, but found {self.mesh.numel()} ranks!")
         here = (self.mesh == dist.get_rank()).nonzero()
         self._coordinate = here[0].tolist() if len(here) else None
         self._groups = [self._make_groups(d) for d in range(self.mesh.ndim)] if _init_backend else []
+
+    def _choose_device(self):
+        """This process's device, if none was chosen or used: by its number on its machine."""
+        kind, count = self.device_type, 0 if self.device_type in ("cpu", "meta") else torch._C._device_count(self.device_type)
+        used = getattr(getattr(torch, kind), "_initialized", True) or any(torch._C._device_memory_stats(torch.device(kind, i))["allocations"] for i in range(count)) \
+            if count else True
+        if not used:
+            getattr(torch, kind).set_device(int(os.environ.get("LOCAL_RANK", dist.get_rank())) % count)
 
     def _make_groups(self, dim):
         """A group for each line along a dimension; all processes make all of them. That of this process."""

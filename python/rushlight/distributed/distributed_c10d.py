@@ -699,7 +699,7 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
     if _outside(group, "all_gather_coalesced"):
         return None
     flat = [t for one in output_tensor_lists for t in one]
-    buffers = [torch.empty(sum(t.numel() for t in input_tensor_list), dtype=input_tensor_list[0].dtype) for _ in output_tensor_lists]
+    buffers = [torch.empty(sum(t.numel() for t in input_tensor_list), dtype=input_tensor_list[0].dtype, device=input_tensor_list[0].device) for _ in output_tensor_lists]
     work = _begin(_ALL_GATHER, group, [torch.cat([t.reshape(-1) for t in input_tensor_list])], buffers)
     work.wait()
     for t, part in zip(flat, torch.cat(buffers).split([t.numel() for t in flat])):

@@ -78,7 +78,8 @@ class Join:
 
     def _count(self, running, flags=(True, True)):
         """How many processes still have batches, and what they will do."""
-        n = torch.tensor([1.0 if running else 0.0] + [1.0 if running and flag else 0.0 for flag in flags])
+        n = torch.tensor([1.0 if running else 0.0] + [1.0 if running and flag else 0.0 for flag in flags],
+                         device=self._joinables[0].join_device)
         dist.all_reduce(n, group=self._group)
         self.flags = [v > 0 for v in n[1:].tolist()]
         return int(n[0].item())
@@ -141,6 +142,6 @@ class _DDPJoinHook(JoinHook):
         for p, grad in zip(self.ddp._parameters_of_ddp, self.own or ()):
             p.grad = grad
         group = self.ddp.process_group
-        rank = torch.tensor([float(dist.get_rank(group)) if is_last_joiner else -1.0])
+        rank = torch.tensor([float(dist.get_rank(group)) if is_last_joiner else -1.0], device=self.ddp.join_device)
         dist.all_reduce(rank, dist.ReduceOp.MAX, group)
         self.ddp._broadcast(list(self.ddp.module.state_dict(keep_vars=True).values()), int(rank.item()))

@@ -96,10 +96,22 @@ def _shard_dims(mesh):
     raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
 
 
-def _as_shard(layout, number, p, mesh, placements):
+def _move(modules, ignored, mesh):
+    """Parameters and buffers to this process's device of the mesh, which is returned; those of DTensors are there."""
+    device = torch.device(mesh.device_type) if mesh.device_type == "cpu" else torch.device(mesh.device_type, torch.accelerator.current_device_index())
+    for m in modules:
+        for t in (*m._parameters.values(), *m._buffers.values()):
+            if t is not None and t not in ignored and not isinstance(t, DTensor) and t.device != device and t.device.type != "meta":
+                t.data = t.data.to(device)
+    return device
+
+
+def _as_shard(layout, number, p, mesh, placements, offload):
     """The DTensor that a process keeps of a parameter."""
     d = layout.dims[number]
     local = layout.cut(number, layout.local_of(p))
+    if isinstance(offload, CPUOffloadPolicy) and local.device.type != "cpu":
+        local = local.cpu().pin_memory() if offload.pin_memory else local.cpu()
     placements = [Shard(d) if place == "cut" else Replicate() for place in placements]
     if isinstance(p, DTensor):  # spread already: that comes first, these pieces are pieces of its pieces
         mesh, placements = p.device_mesh._beside(mesh), [*p.placements, *placements]
@@ -115,20 +127,23 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         raise ValueError(f"fully_shard does not support containers that do not implement forward: {module}")
     if isinstance(module, FSDPModule):
         raise ValueError("fully_shard was called on this module already")
-    mesh = mesh if mesh is not None else init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    if mesh is None:
+        kind = torch.accelerator.current_accelerator(check_available=True)
+        mesh = init_device_mesh("cpu" if kind is None else kind.type, (torch.distributed.get_world_size(),))
     cut, copied = _shard_dims(mesh)
     modules = own_modules(module, lambda m: isinstance(m, FSDPModule))
+    device = _move(modules, set(ignored_params or ()), mesh)
     places = Places(modules, ignored_params or ())
     dims = [placement.dim if placement is not None else 0
             for placement in (shard_placement_fn(p) if shard_placement_fn is not None else None for p in places.params)]
     module._fsdp_group, module._fsdp_policy = None, mp_policy
     if places.params:
         layout = ByParameter(places, mesh, cut, dims)
-        group = Group(layout, places.params, mesh.get_group(cut), mesh.get_group(copied) if copied is not None else None,
+        group = Group(layout, places.params, device, mesh.get_group(cut), mesh.get_group(copied) if copied is not None else None,
                       reshard_after_forward is not False, mp_policy.param_dtype, mp_policy.reduce_dtype)
         kinds = ["cut" if d == cut else "copied" for d in range(mesh.ndim)]
         for number, p in enumerate(places.params):
-            places.put(number, _as_shard(layout, number, p, mesh, kinds))
+            places.put(number, _as_shard(layout, number, p, mesh, kinds, offload_policy))
         module._fsdp_group = group
     module.__class__ = type("FSDP" + type(module).__name__, (FSDPModule, type(module)), {"__module__": type(module).__module__})
     module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)

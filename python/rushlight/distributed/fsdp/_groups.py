@@ -43,15 +43,15 @@ def in_backward():
 class Group:
     """`layout` says how whole tensors are cut: see ByParameter and Flat."""
 
-    def __init__(self, layout, params, shard_group, copy_group, reshard, param_dtype=None, reduce_dtype=None, offload=False):
+    def __init__(self, layout, params, device, shard_group, copy_group, reshard, param_dtype=None, reduce_dtype=None):
         self.layout, self.shard_group, self.copy_group, self.reshard_after_forward = layout, shard_group, copy_group, reshard
         self.param_dtype, self.reduce_dtype, self.params = param_dtype, reduce_dtype, params
         self.reshard_after_backward, self.sync, self.is_whole, self.arrived = True, True, False, set()
-        self.fulls = []
+        self.fulls, self.device = [], device  # of whole parameters; pieces may be kept elsewhere
         for p in params:
             local = layout.local_of(p)
             dtype = param_dtype if param_dtype is not None and local.is_floating_point() else local.dtype
-            memory = torch.empty(local.shape, dtype=dtype)
+            memory = torch.empty(local.shape, dtype=dtype, device=device)
             memory.untyped_storage().resize_(0)
             full = DTensor(memory, p.device_mesh, p.placements, p.shape, p.stride()) if isinstance(p, DTensor) else memory
             full = nn.Parameter(full, p.requires_grad)
@@ -66,7 +66,7 @@ class Group:
         if self.is_whole:
             return
         with torch.no_grad():
-            row = self.layout.row(self.param_dtype)
+            row = self.layout.row(self.param_dtype).to(self.device)
             n = self.layout.parts
             buffer = row
             if n > 1:
@@ -138,7 +138,7 @@ class Group:
         rows, n = self.layout.rows(grads, self.reduce_dtype), self.layout.parts
         out = rows.view(-1)
         if n > 1:
-            out = torch.empty(rows.size(1), dtype=rows.dtype)
+            out = rows.new_empty(rows.size(1))
             dist.reduce_scatter_tensor(out, rows.view(-1), group=self.shard_group)
         if self.copy_group is not None:
             dist.all_reduce(out, group=self.copy_group)
@@ -264,7 +264,7 @@ class ByParameter:
                 continue
             shard = shards[number]
             local = shard._local_tensor
-            made = part.view(self.each[number])[tuple(slice(0, n) for n in local.shape)].to(local.dtype).clone()
+            made = part.view(self.each[number])[tuple(slice(0, n) for n in local.shape)].to(local.device, local.dtype, copy=True)
             if shard.grad is not None:
                 shard.grad._local_tensor.add_(made)
             else:
@@ -327,7 +327,7 @@ class Flat:
         return full.grad
 
     def rows(self, grads, dtype):
-        flat = torch.cat([torch.zeros(size, dtype=self.flat.dtype) if g is None else g.reshape(-1) for g, size in zip(grads, self.sizes)])
+        flat = torch.cat([self.flat.new_zeros(size) if g is None else g.reshape(-1) for g, size in zip(grads, self.sizes)])
         flat = flat if dtype is None else flat.to(dtype)
         return torch.cat([flat, flat.new_zeros(self.each * self.parts - flat.numel())]).view(self.parts, self.each)
 

@@ -7,6 +7,7 @@ import rushlight.distributed as dist
 from rushlight import nn
 
 from ..device_mesh import DeviceMesh
+from ..utils import _to_kwargs
 from ..tensor import DTensor, Shard, distribute_tensor
 from ._groups import Flat, Group, Places, cast
 from ._traversal_utils import own_modules
@@ -59,11 +60,15 @@ class FullyShardedDataParallel(nn.Module):
         left_out = {p for p in ignored_states or () if isinstance(p, nn.Parameter)}
         if auto_wrap_policy is not None:
             given = dict(process_group=process_group, device_mesh=device_mesh, sharding_strategy=sharding_strategy, cpu_offload=cpu_offload,
-                         mixed_precision=mixed_precision, ignored_modules=ignored_modules, param_init_fn=param_init_fn,
+                         mixed_precision=mixed_precision, ignored_modules=ignored_modules, param_init_fn=param_init_fn, device_id=device_id,
                          sync_module_states=sync_module_states, use_orig_params=use_orig_params, ignored_states=ignored_states)
             wrap_children(module, auto_wrap_policy, lambda child, **options: type(self)(child, **{**given, **options}), ignored)
         own = [m for m in own_modules(module, lambda m: isinstance(m, FullyShardedDataParallel)) if m not in ignored]
-        self._materialize(own, param_init_fn)
+        device = self._device_of(device_id)
+        self._materialize(own, param_init_fn, device or torch.accelerator.current_accelerator(check_available=True) or "cpu")
+        if device is not None:
+            for t in (t for m in own for t in (*m._parameters.values(), *m._buffers.values()) if t is not None and t not in left_out):
+                t.data = t.data.to(device)
         if sync_module_states:
             self._synchronize(own)
         for m in own:
@@ -75,6 +80,14 @@ class FullyShardedDataParallel(nn.Module):
         if places.params:
             self._make_handle(places)
 
+    @staticmethod
+    def _device_of(device_id):
+        """The device that the argument means, with its index."""
+        if device_id is None:
+            return None
+        device = torch.device(torch.accelerator.current_accelerator().type, device_id) if isinstance(device_id, int) else torch.device(device_id)
+        return torch.device(device.type, torch.accelerator.current_device_index()) if device.type != "cpu" and device.index is None else device
+
     def _groups_of(self, group, mesh):
         """(the group over which parameters are cut, that over which they are copied)"""
         if mesh is not None:
@@ -85,13 +98,13 @@ class FullyShardedDataParallel(nn.Module):
         return world, None
 
     @staticmethod
-    def _materialize(modules, param_init_fn):
+    def _materialize(modules, param_init_fn, device):
         for m in modules:
             if any(p is not None and p.device.type == "meta" for p in (*m._parameters.values(), *m._buffers.values())):
                 if param_init_fn is not None:
                     param_init_fn(m)
                 else:
-                    m.to_empty(device="cpu", recurse=False)
+                    m.to_empty(device=device, recurse=False)
                     m.reset_parameters()
 
     def _synchronize(self, modules):
@@ -109,7 +122,7 @@ class FullyShardedDataParallel(nn.Module):
             group, copies = None, group
         layout = Flat(places, group.size() if group is not None else 1, group.rank() if group is not None else 0, self._use_orig_params)
         keeps = strategy in (ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy._HYBRID_SHARD_ZERO2, ShardingStrategy.NO_SHARD)
-        handle = Group(layout, places.params, group, copies, not keeps, self.mixed_precision.param_dtype, self.mixed_precision.reduce_dtype)
+        handle = Group(layout, places.params, layout.flat.device, group, copies, not keeps, self.mixed_precision.param_dtype, self.mixed_precision.reduce_dtype)
         layout.place(None)
         if not self._use_orig_params:
             self._fsdp_wrapped_module._parameters[FLAT_PARAM] = layout.flat
@@ -139,6 +152,8 @@ class FullyShardedDataParallel(nn.Module):
     def forward(self, *args, **kwargs):
         if self._handle is not None:
             self._handle.before_forward()
+            if self._handle.device.type != "cpu":
+                (args,), (kwargs,) = _to_kwargs(args, kwargs, self._handle.device, False)
         if self.mixed_precision.param_dtype is not None:
             args, kwargs = cast(args, self.mixed_precision.param_dtype), cast(kwargs, self.mixed_precision.param_dtype)
         out = self._fsdp_wrapped_module(*args, **kwargs)
@@ -195,7 +210,7 @@ class FullyShardedDataParallel(nn.Module):
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm, norm_type=2.0):
         """The norm of all gradients of all processes, which are scaled so that it is at most max_norm."""
-        order, total, grads, seen = float(norm_type), torch.zeros(()), [], set()
+        order, total, grads, seen = float(norm_type), torch.zeros((), device=self._own_device()), [], set()
         for w in self.fsdp_modules(self):
             if w._handle is not None and w._handle.layout.flat.grad is not None:
                 grad = w._handle.layout.flat.grad
@@ -251,9 +266,13 @@ class FullyShardedDataParallel(nn.Module):
         for name, p in super().named_parameters(*args, **kwargs):
             yield (_clean(name) if _whole_names else name), p
 
+    def _own_device(self):
+        """Where its parameters, or those of a wrapper inside, are."""
+        return next((w._handle.device for w in self.fsdp_modules(self) if w._handle is not None), torch.device("cpu"))
+
     def _mesh(self):
         if self._device_mesh is None:
-            self._device_mesh = DeviceMesh.from_group(self.process_group, "cpu")
+            self._device_mesh = DeviceMesh.from_group(self.process_group, self._own_device().type)
         return self._device_mesh
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
@@ -315,8 +334,8 @@ class FullyShardedDataParallel(nn.Module):
         layout = self._handle.layout
         if not layout.original:
             return optim.state[layout.flat][key]
-        return torch.cat([optim.state[p][key].reshape(-1) if key in optim.state.get(p, {}) else torch.zeros(end - first)
-                          for p, (first, end) in zip(layout.pieces, layout.spans())] + [torch.zeros(layout.each - sum(b - a for a, b in layout.spans()))])
+        return torch.cat([optim.state[p][key].reshape(-1) if key in optim.state.get(p, {}) else layout.flat.new_zeros(end - first)
+                          for p, (first, end) in zip(layout.pieces, layout.spans())] + [layout.flat.new_zeros(layout.each - sum(b - a for a, b in layout.spans()))])
 
     def _whole_states(self, optim):
         layout, states = self._handle.layout, {name: {} for name in self._names}
@@ -358,7 +377,7 @@ class FullyShardedDataParallel(nn.Module):
                     for p in layout.pieces or [layout.flat]:
                         state.setdefault(numbers[p], {})[key] = value.clone() if isinstance(value, torch.Tensor) else value
                     continue
-                wholes = [values[key] if key in values else torch.zeros(shape) for values, shape in zip(given, layout.shapes)]
+                wholes = [values[key] if key in values else layout.flat.new_zeros(shape) for values, shape in zip(given, layout.shapes)]
                 flat = torch.cat([(v.full_tensor() if isinstance(v, DTensor) else v).reshape(-1) for v in wholes])
                 flat = torch.cat([flat, flat.new_zeros(layout.each * layout.parts - flat.numel())])
                 row = flat[layout.rank * layout.each:(layout.rank + 1) * layout.each].clone()

@@ -113,7 +113,7 @@ class _AllToAll(Function):
     @staticmethod
     def forward(ctx, group, shapes, *parts):
         ctx.group, ctx.shapes = group, [p.shape for p in parts]
-        out = tuple(torch.empty(s, dtype=parts[0].dtype) for s in shapes)
+        out = tuple(torch.empty(s, dtype=parts[0].dtype, device=parts[0].device) for s in shapes)
         dist.all_to_all(list(out), list(_dense(parts)), group)
         return out
 

@@ -52,7 +52,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @property
     def join_device(self):
-        return torch.device("cpu")
+        return self.param_groups[0]["params"][0].device
 
     @property
     def join_process_group(self):

@@ -64,7 +64,7 @@ class PipelineStage:
             self._shapes[backward] = box[0]
         out = []
         for shape, dtype, requires_grad in self._shapes[backward]:
-            t = torch.empty(shape, dtype=dtype)
+            t = torch.empty(shape, dtype=dtype, device=self.device)
             dist.recv(t, group=self.group, group_src=source, tag=self._tag(self.stage_index, microbatch, backward))
             out.append(t)
         return out

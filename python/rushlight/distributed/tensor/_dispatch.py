@@ -102,7 +102,7 @@ def _embedding(func, args, kwargs, mesh, spec, local):
     index = index - first[0]
     inside = (index >= 0) & (index < rows[0])
     if not rows[0]:
-        return torch.zeros((*index.shape, weight.size(1)), dtype=weight.dtype)
+        return torch.zeros((*index.shape, weight.size(1)), dtype=weight.dtype, device=weight.device)
     out = func(weight, index.clamp(0, rows[0] - 1))
     return out.masked_fill(~inside.unsqueeze(-1), 0)
 
@@ -159,7 +159,7 @@ def _piece(t, mesh, placements):
     if not t.dim():
         return t
     if not torch._C._has_storage(t) or not t.untyped_storage().nbytes() and t.numel():
-        return torch.empty(compute_local_shape_and_global_offset(t.shape, mesh, placements)[0], dtype=t.dtype)
+        return torch.empty(compute_local_shape_and_global_offset(t.shape, mesh, placements)[0], dtype=t.dtype, device=t.device)
     return redistributed(t, t.shape, mesh, (Replicate(),) * mesh.ndim, placements)
 
 

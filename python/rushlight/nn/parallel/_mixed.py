@@ -14,22 +14,23 @@ def needed(group):
     return group._group.foreign()
 
 
-def state(module):
+def state(module, buffers=True):
     """Parameters, then buffers, but for those that are to be ignored."""
     ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-    return [t for n, t in itertools.chain(module.named_parameters(), module.named_buffers()) if n not in ignored]
+    return [t for n, t in itertools.chain(module.named_parameters(), module.named_buffers() if buffers else ()) if n not in ignored]
 
 
 def verify(group, parameters):
     """An error where the processes' parameters differ."""
     dist, rank = torch.distributed, group.rank()
-    counts = [torch.zeros(1, dtype=torch.int64) for _ in range(group.size())]
-    dist.all_gather(counts, torch.tensor([len(parameters)]), group)
+    where = dist.distributed_c10d._object_device(group)
+    counts = [torch.zeros(1, dtype=torch.int64, device=where) for _ in range(group.size())]
+    dist.all_gather(counts, torch.tensor([len(parameters)], device=where), group)
     for other, count in enumerate(counts):
         if count.item() != len(parameters):
             raise RuntimeError(f"DDP expects same model across all ranks, but Rank {rank} has {len(parameters)} params, while rank {other} has inconsistent "
                                f"{count.item()} params.")
-    mine = torch.tensor([x for p in parameters for x in (*p.shape, *p.stride())], dtype=torch.int64)
+    mine = torch.tensor([x for p in parameters for x in (*p.shape, *p.stride())], dtype=torch.int64, device=where)
     first = mine.clone()
     dist.broadcast(first, group=group, group_src=0)
     if not torch.equal(mine, first):

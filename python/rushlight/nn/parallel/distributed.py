@@ -2,10 +2,12 @@
 import contextlib
 import dataclasses
 import sys
+import warnings
 
 import rushlight as torch
 from rushlight import _C
 from rushlight.nn.modules.module import Module
+from rushlight.nn.parallel.scatter_gather import _recursive_to
 
 from . import _mixed
 
@@ -54,11 +56,11 @@ class GradBucket:
 class DistributedDataParallel(Module):
     """Averages the gradients of `module` over all processes of a group during each backward pass."""
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True,
+    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None, init_sync=True,
                  process_group=None, bucket_cap_mb=None, find_unused_parameters=False, check_reduction=False,
                  gradient_as_bucket_view=False, static_graph=False, delay_all_reduce_named_params=None,
                  param_to_hook_all_reduce=None, mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False,
-                 bucket_cap_mb_list=None):
+                 bucket_cap_mb_list=None, batched_grad_copy=False, forward_sync_buffers=None):
         super().__init__()
         distributed = torch.distributed
         if process_group is not None and device_mesh is not None:
@@ -66,18 +68,19 @@ class DistributedDataParallel(Module):
         self.device_mesh = device_mesh
         self.process_group = process_group or (device_mesh.get_group(mesh_dim=0) if device_mesh is not None else
                                                distributed.distributed_c10d._get_default_group())
-        named = [(n, p) for n, p in module.named_parameters() if n not in getattr(module, "_ddp_params_and_buffers_to_ignore", ())]
-        self._parameters_of_ddp = [p for _, p in named if p.requires_grad]
+        ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
+        every = [p for n, p in module.named_parameters() if n not in ignored]
+        self._parameters_of_ddp = [p for p in every if p.requires_grad]
         if not self._parameters_of_ddp:
             raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient.")
-        if any(p.device.type != "cpu" for p in self._parameters_of_ddp):
-            raise ValueError("DistributedDataParallel: parameters on the CPU only")
-        if device_ids:
-            raise ValueError("DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU modules "
-                             "or CPU modules, but got device_ids %s of a CPU module." % (device_ids,))
-        self.module, self.device_ids, self.output_device, self.dim = module, None, None, dim
-        self.device = self._parameters_of_ddp[0].device
-        self.broadcast_buffers, self.static_graph = broadcast_buffers, static_graph
+        self.module, self.dim = module, dim
+        self._choose_devices({p.device for p in every}, device_ids, output_device)
+        self.device = every[0].device
+        at_init = self._choose_buffers(broadcast_buffers, forward_sync_buffers)
+        if check_reduction:
+            warnings.warn("The `check_reduction` argument in `DistributedDataParallel` module is deprecated. Please avoid using it.", FutureWarning,
+                          stacklevel=2)
+        self.static_graph, self.batched_grad_copy, self.skip_all_reduce_unused_params = static_graph, batched_grad_copy, skip_all_reduce_unused_params
         self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * 1024 * 1024)
         self._mixed = _mixed.needed(self.process_group)  # some of the processes are PyTorch's
@@ -87,8 +90,51 @@ class DistributedDataParallel(Module):
         self._hook, self._futures, self._joining = None, {}, None
         if init_sync:
             (_mixed.verify if self._mixed else distributed.distributed_c10d._verify_params_across_processes)(self.process_group, self._parameters_of_ddp)
-            self._broadcast(_mixed.state(module) if self._mixed else list(module.state_dict(keep_vars=True).values()))
+            self._broadcast(_mixed.state(module, at_init))
         self._make_reducer(_mixed.first_buckets(self._parameters_of_ddp, [sys.maxsize] if self._rebuilds else self._limits) if self._mixed else None)
+
+    def _choose_devices(self, devices, device_ids, output_device):
+        """Where inputs are moved: to the one device of the parameters, if it is given."""
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
+        kinds = {d.type for d in devices}
+        if len(kinds) != 1:
+            raise ValueError("DistributedDataParallel's input module must be on the same type of devices, but input module parameters locate in "
+                             f"{kinds}.")
+        self.device_type, = kinds
+        self.is_multi_device_module = len(devices) > 1
+        self.device_ids = self.output_device = None
+        if not device_ids or self.device_type == "cpu" or self.is_multi_device_module:
+            if device_ids or output_device:
+                raise ValueError("DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU modules "
+                                 f"or CPU modules, but got device_ids {device_ids}, output_device {output_device}, and module parameters {devices}.")
+            return
+        index = torch._utils._get_device_index
+        self.device_ids = [index(device_ids[0], True)]
+        self.output_device = index(device_ids[0] if output_device is None else output_device, True)
+
+    def _choose_buffers(self, broadcast_buffers, forward_sync_buffers):
+        """Whether rank 0's buffers are everyone's in each forward pass; returns whether they are at the beginning."""
+        if broadcast_buffers is not None and forward_sync_buffers is not None:
+            warnings.warn("Both `broadcast_buffers` and `forward_sync_buffers` were specified. `broadcast_buffers` is deprecated and its value is ignored "
+                          "when `forward_sync_buffers` is provided.", FutureWarning, stacklevel=3)
+        elif broadcast_buffers is not None:
+            warnings.warn("`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead. Unlike `broadcast_buffers=False`, "
+                          "`forward_sync_buffers=False` still syncs buffers at init.", FutureWarning, stacklevel=3)
+        if forward_sync_buffers is not None:
+            self.forward_sync_buffers = forward_sync_buffers
+            return True
+        self.forward_sync_buffers = broadcast_buffers is None or broadcast_buffers
+        return self.forward_sync_buffers
+
+    @property
+    def broadcast_buffers(self):
+        """The older name of forward_sync_buffers."""
+        return self.forward_sync_buffers
+
+    @broadcast_buffers.setter
+    def broadcast_buffers(self, value):
+        self.forward_sync_buffers = value
 
     def _make_reducer(self, buckets=None):
         first = min(1 << 20, self.bucket_bytes_cap) or 1
@@ -121,11 +167,14 @@ class DistributedDataParallel(Module):
             context.averages(self._parameters_of_ddp)
         if self._rebuilds and torch.is_grad_enabled() and len(self._reducer.came()) == len(self._parameters_of_ddp):
             self._rebuild()
-        buffers = self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
+        buffers = self.require_forward_param_sync and self.forward_sync_buffers and bool(self._buffers_to_share())
         if self._joining is not None:
             self._joining.notify((synchronised, buffers))
         if buffers:
             self._broadcast(self._buffers_to_share())
+        if self.device_ids:
+            inputs, kwargs = (_recursive_to(x, torch.device(self.device_type, self.device_ids[0]), False) for x in (inputs, kwargs))
+            inputs, kwargs = inputs[0], kwargs[0]
         out = self.module(*inputs, **kwargs)
         self._reducer.sync(synchronised)
         if synchronised:
@@ -196,7 +245,8 @@ class DistributedDataParallel(Module):
             pending.append(self._hook[1](self._hook[0], GradBucket(i, flat, parameters, i == len(buckets) - 1)) if self._hook is not None else
                            distributed.all_reduce(flat, group=self.process_group, async_op=True))
         if self.find_unused_parameters or self.static_graph:
-            distributed.all_reduce(torch.zeros(len(self._parameters_of_ddp), dtype=torch.int32), group=self.process_group)
+            where = "cpu" if "cpu" in distributed.distributed_c10d._device_capability(self.process_group) else self.device
+            distributed.all_reduce(torch.zeros(len(self._parameters_of_ddp), dtype=torch.int32, device=where), group=self.process_group)
         for work, (flat, numbers) in zip(pending, buckets):
             value = work.wait()
             flat = flat if self._hook is None else value[0] if isinstance(value, (list, tuple)) else value

@@ -16,14 +16,11 @@ def _device(target):
     return torch.device(target) if not isinstance(target, int) else torch.device("cuda", target)
 
 
-def scatter(inputs, target_gpus, dim=0):
-    """Tensors are cut along dim, a piece for each device; other values are repeated."""
-    targets = [_device(t) for t in target_gpus]
-
+def _deal(obj, pieces, n):
+    """n things like obj, with pieces(tensor) in the places of its tensors; other values are repeated."""
     def cut(obj):
-        if isinstance(obj, torch.Tensor):
-            pieces = obj.chunk(len(targets), dim)
-            return [piece.to(device) for piece, device in zip(pieces, targets)]
+        if isinstance(obj, (torch.Tensor, torch.nn.utils.rnn.PackedSequence)):
+            return pieces(obj)
         if is_namedtuple(obj):
             return [type(obj)(*values) for values in zip(*map(cut, obj))]
         if isinstance(obj, tuple) and obj:
@@ -32,9 +29,25 @@ def scatter(inputs, target_gpus, dim=0):
             return [list(values) for values in zip(*map(cut, obj))]
         if isinstance(obj, dict) and obj:
             return [type(obj)(pairs) for pairs in zip(*map(cut, obj.items()))]
-        return [obj for _ in targets]
+        return [obj for _ in range(n)]
 
-    return cut(inputs)
+    return cut(obj)
+
+
+def scatter(inputs, target_gpus, dim=0):
+    """Tensors are cut along dim, a piece for each device; other values are repeated."""
+    targets = [_device(t) for t in target_gpus]
+
+    def pieces(x):
+        cut = x.chunk(len(targets), dim) if isinstance(x, torch.Tensor) else [x] * len(targets)
+        return [piece.to(device) for piece, device in zip(cut, targets)]
+
+    return _deal(inputs, pieces, len(targets))
+
+
+def _recursive_to(inputs, target_device, use_side_stream_for_tensor_copies):
+    """The same with its tensors on a device, in a list of one. The copies are on the current stream, which needs nobody to wait for another."""
+    return _deal(inputs, lambda x: [x.to(target_device)], 1)
 
 
 def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):

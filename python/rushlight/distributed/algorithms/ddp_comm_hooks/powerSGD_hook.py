@@ -50,13 +50,13 @@ class _Random:
     def __init__(self, state):
         self.state, self.generator = state, None
 
-    def draw(self, rows, columns, dtype):
+    def draw(self, rows, columns, dtype, device):
         if self.generator is None:
             seed = 10 ** 9
             while seed >= 10 ** 9:  # NumPy's randint(10 ** 9)
-                seed = torch.empty((), dtype=torch.int32).random_(generator=self.state.generator).item() % 2 ** 30
-            self.generator = torch.Generator().manual_seed(seed)
-        return torch.randn(rows, columns, generator=self.generator, dtype=dtype)
+                seed = torch.empty((), dtype=torch.int32, device="cpu").random_(generator=self.state.generator).item() % 2 ** 30
+            self.generator = torch.Generator("cpu").manual_seed(seed)
+        return torch.randn(rows, columns, generator=self.generator, dtype=dtype, device="cpu").to(device)
 
 
 def _compressed(state, key, m, group, random):
@@ -65,7 +65,7 @@ def _compressed(state, key, m, group, random):
     rank = min(rows, columns, state.matrix_approximation_rank)
     q = state.q_memory_dict.get(key) if state.warm_start else None
     if q is None or q.shape != (columns, rank):
-        q = random.draw(columns, rank, m.dtype)
+        q = random.draw(columns, rank, m.dtype, m.device)
     q = torch.linalg.qr(q + state.orthogonalization_epsilon)[0]
     p = m @ q
     dist.all_reduce(p, group=group)

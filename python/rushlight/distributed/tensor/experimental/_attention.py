@@ -176,7 +176,7 @@ def _gathered_attention(query, key, value, causal, scale, group, n, rank):
     keys, values = (torch.cat(all_gather(t.contiguous(), group), 2) for t in (key, value))
     mask = None
     if causal:
-        pieces = torch.arange(n * length).chunk(2 * n if balanced else n)
+        pieces = torch.arange(n * length, device=query.device).chunk(2 * n if balanced else n)
         at = torch.cat([pieces[p] for p in _order(n, balanced)])
         mask = at[rank * length:(rank + 1) * length, None] >= at[None, :]
     return _plain(query, keys, values, attn_mask=mask, scale=scale)
