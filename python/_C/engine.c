@@ -152,7 +152,7 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *detach(PyObject *self, PyObject *unused)
 {
     size_t mark = rush_scope_open();
-    rush_tensor *t = py_tensor_of(self), *r = rush_is_watched(t) ? T("detach", V(t)) : rush_tensor_detach(t);
+    rush_tensor *t = py_tensor_of(self), *r = rush_is_watched(t) || rush_now.mode & RUSH_MODE_PROFILE ? T("detach", V(t)) : rush_tensor_detach(t);
     PyObject *x = r ? py_wrap(r) : py_raise();
     rush_scope_close(mark);
     return x;

@@ -167,8 +167,9 @@ class _Traits:
         if self.out:
             base = "default" if overload == "out" else overload[:-4]
             self.pure = _overload(name, base) or (_overload(name, "Tensor") if base == "default" else None)
-        elif self.writes and name.endswith("_"):
-            self.pure = _overload(name[:-1], overload)
+        elif self.writes:       # of in-place forms; "_functional" returns what it would have written behind its results
+            self.pure = (_overload(name[:-1], overload) if name.endswith("_") else None) or _overload(name.removesuffix("_") + "_functional", overload)
+        self.behind = len(func._schema.returns) if self.writes and not self.out and not name.endswith("_") else 0
 
 
 def _overload(name, overload):
@@ -269,6 +270,7 @@ class FunctionalizeMode(TorchDispatchMode):
             values, named = tree_map(self.read, (args, {k: v for k, v in kwargs.items() if k not in names}))
             made = traits.pure(*values, **named)
             made = tree_flatten(made)[0]
+            results, made = self.wrap(tuple(made[:traits.behind])), made[traits.behind:]
         else:       # no pure form: it changes a copy
             flat, spec = tree_flatten((args, kwargs))
             copies = {id(t): aten.clone.default(self.read(t)) for t in changed if t is not None}
@@ -278,6 +280,8 @@ class FunctionalizeMode(TorchDispatchMode):
         for t, value in zip(changed, made):
             if t is not None:
                 self.set(t, value)
+        if traits.behind:
+            return results
         if not func._schema.returns:
             return None
         return given[0] if len(given) == 1 else tuple(given)

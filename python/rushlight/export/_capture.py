@@ -177,6 +177,15 @@ class Builder:
         self.define(node, values, tainted)
         return node
 
+    def input(self, name, values):
+        """The placeholder of an input; calls use the first of the names of one tensor."""
+        known = [key.get(id(v)) for key, v in zip(self.key, values)] if isinstance(values[0], torch.Tensor) else [None]
+        node = self.placeholder(name, values)
+        if None not in known:
+            for key, v, first in zip(self.key, values, known):
+                key[id(v)] = first
+        return node
+
     def define(self, node, values, tainted, key=None):
         """From now on `node` stands for these tensors (of each run)."""
         first = values[0]
@@ -320,7 +329,7 @@ class Builder:
                 raise Differs("the length of a list")
             return type(first)([self.argument([v[i] for v in values], grad) for i in range(len(first))]) if type(first) in (list, tuple) else \
                 [self.argument([v[i] for v in values], grad) for i in range(len(first))]
-        if type(first) in (int, float) and any(type(v) is type(first) and v != first for v in values):
+        if type(first) in (int, float) and any(type(v) is type(first) and v != first and v == v for v in values):
             return self.number(tuple(values))
         if any(v is not first and v != first and v == v for v in values):
             raise Differs("the argument %r" % (first,))

@@ -1,19 +1,31 @@
-"""run_decompositions: the program is run again, and what is written down are the operations that composites are made of."""
-import rushlight as torch
-from rushlight.utils import _pytree as pytree
-from rushlight.utils._python_dispatch import TorchDispatchMode
+"""run_decompositions: the nodes of a program are run again, and what is written down are the operations that they are made of.
 
-from ._capture import Differs, Run, _running
-from ._export import Capturing, Varying
-from .graph_signature import ConstantArgument, InputKind, TensorArgument
+Three things happen to each node, from the top down: an operation that the table has a rule for is given to that rule (_Interpreted.call, and _Above
+inside of composites); changes in place become results (FunctionalizeMode); what arrives below is given to its rule, too, or is written down (_Below).
+"""
+import rushlight as torch
+from rushlight import _C, _decomp
+from rushlight._functorch.functional import FunctionalizeMode
+from rushlight._ops import HigherOrderOperator, OpOverload
+from rushlight.utils import _pytree as pytree
+from rushlight.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, _pop_mode, _push_mode
+
+from ._capture import Builder, Differs, Run, Sizes, _running, without_dead
+from ._export import Capturing, Varying, lift_constants
+from .exported_program import ExportedProgram
+from .graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 class _Below(TorchDispatchMode):
-    """Sees operations below autograd, where composites are open."""
+    """Writes down operations below autograd and below functionalization. `self.node` is the node of the program that they come from."""
+
+    _mode_key = _C._TorchDispatchModeKey.PROXY
 
     def __init__(self, run, table):
         super().__init__()
-        self.run, self.table = run, table
+        self.run, self.table, self.node = run, table, None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs, rule = kwargs or {}, self.table.get(func)
@@ -23,36 +35,136 @@ class _Below(TorchDispatchMode):
             if out is not NotImplemented:
                 return out
         out = func(*args, **kwargs)
-        self.run.add(func, args, kwargs, tuple(out) if len(func._schema.returns) > 1 else (out,), True)
+        self.write(func, args, kwargs, tuple(out) if len(func._schema.returns) > 1 else (out,))
         return out
 
+    def write(self, func, args, kwargs, results):
+        self.run.add(func, args, kwargs, results, True)
+        call, meta = self.run.calls[-1], self.node.meta if self.node is not None else {}
+        call.where, call.modules, call.function = meta.get("stack_trace"), meta.get("nn_module_stack"), meta.get("torch_fn")
 
-class _OpenRun(Run):
-    table = {}
 
-    def capture(self, function, args, kwargs):
+class _Above(TorchDispatchMode):
+    """Gives what has a rule to it while changes in place are still what they are: the rules' own are taken apart below, too."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs, rule = kwargs or {}, self.table.get(func)
+        if rule is not None:
+            with self:
+                out = rule(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        return func(*args, **kwargs)
+
+
+class _Interpreted(Run):
+    """One run of a graph with these values of its inputs. `changed`: what inputs have become, by number."""
+
+    def __init__(self, module, table, values):
+        super().__init__([v for v in values if isinstance(v, torch.Tensor)])
+        self.module, self.table, self.operands = module, table, list(values)
+
+    def capture(self):
         _running.append(self)
+        self.below, self.pure = _Below(self, self.table), FunctionalizeMode()
+        given = [self.pure.own(v) if isinstance(v, torch.Tensor) else v for v in self.operands]
         try:
-            with _Below(self, self.table):
-                self.result = function(*args, **kwargs)
+            with torch.no_grad(), self.below:
+                with self.pure, _Above(self.table):
+                    out = self.interpret(iter(given))
+                self.result = [self.pure.read(x) for x in out]
+                self.changed = {i: self.pure.read(x) for i, x in enumerate(given) if isinstance(x, torch.Tensor) and x.store.raised}
         finally:
             _running.pop()
         return self
+
+    def interpret(self, given):
+        values = {}
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = getattr(self.module, node.target)
+            elif node.op == "output":
+                return torch.fx.node.map_arg(node.args[0], lambda n: values[n])
+            else:
+                self.below.node = node
+                args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
+                values[node] = self.call(node.target, tuple(args), kwargs)
+
+    def call(self, target, args, kwargs):
+        if isinstance(target, HigherOrderOperator):
+            return self.blocks(target, args)
+        if not isinstance(target, OpOverload):
+            return target(*args, **kwargs)
+        if target is torch.ops.aten.sym_size.int:
+            return args[0].shape[args[1]]
+        rule = self.table.get(target)
+        if rule is not None:
+            out = rule(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        elif _decomp.stays_whole(target):
+            return self.whole(target, args, kwargs)
+        return target(*args, **kwargs)
+
+    def read(self, values):
+        """The pure tensors that values are now; what has to be computed for that is written down."""
+        above, pure = _pop_mode(), _pop_mode(FunctionalizeMode._mode_key)
+        try:
+            return pytree.tree_map(self.pure.read, values)
+        finally:
+            _push_mode(pure)
+            _push_mode(above)
+
+    def whole(self, func, args, kwargs):
+        """A composite that the table has no rule for: one call."""
+        args, kwargs = self.read((args, kwargs))
+        with _disable_current_modes():
+            out = func(*args, **kwargs)
+        self.below.write(func, args, kwargs, tuple(out) if len(func._schema.returns) > 1 else (out,))
+        return self.pure.wrap(out)
+
+    def blocks(self, target, args):
+        """An operator that takes graphs: each is interpreted with values that it could get."""
+        name, args = target._name, self.read(args)
+        graphs = [a for a in args if isinstance(a, torch.fx.GraphModule)]
+        lists = [list(a) for a in args if isinstance(a, (list, tuple))]
+        if name not in ("cond", "while_loop", "scan", "map_impl"):
+            raise NotImplementedError("run_decompositions: a graph of %s" % name)
+        leads, free = ([args[0], *lists], []) if name == "cond" else (lists, []) if name == "map_impl" else (lists[:-1], lists[-1])
+        with _disable_current_modes():
+            if name == "scan":
+                operands = [*lists[0], *(x[0] for x in lists[1])]
+            else:
+                operands = [*(x[0] for x in lists[0]), *lists[1]] if name == "map_impl" else lists[0]
+            blocks = [_Interpreted(graph, self.table, [*operands, *free]).capture() for graph in graphs]
+            results = [x.clone() for x in target(*args)]
+        if any(block.changed for block in blocks):
+            raise RuntimeError("run_decompositions: a graph of %s changes what it is given" % name)
+        for block in blocks:
+            block.operands = operands
+        self.below.write(name, (leads, free), {"blocks": blocks}, tuple(results))
+        return self.pure.wrap(tuple(results))
 
 
 class _Again(Capturing):
     """A program that was captured, captured again: its sizes are known."""
 
     def __init__(self, program, table):
-        self.origin, self.module, self.run_type = program, program.module(), type("_Run", (_OpenRun,), {"table": table})
-        nodes = [n for n in program.graph.nodes if n.op == "placeholder"]
-        user = [(n, s) for n, s in zip(nodes, program.graph_signature.input_specs) if s.kind is InputKind.USER_INPUT]
-        self.labels = [n.name for n, _ in user]
-        self.spec, self.symbols, self.sizes = program.call_spec.in_spec, {}, []
-        given = pytree.tree_leaves(program.example_inputs) if program.example_inputs is not None else [self.invented(n, s) for n, s in user]
-        self.leaves, self.argument_names = given, program.module_call_graph[0].signature.forward_arg_names
-        for (node, _), leaf in zip(user, given):
-            self.sizes.append(self.varying(node.meta.get("tensor"), leaf) if isinstance(leaf, torch.Tensor) else {})
+        self.origin, self.table = program, table
+        self.nodes = [n for n in program.graph.nodes if n.op == "placeholder"]
+        self.specs = program.graph_signature.input_specs
+        self.symbols, self.sizes, self.leaves = {}, [], []
+        given = iter(pytree.tree_leaves(program.example_inputs)) if program.example_inputs is not None else None
+        for node, spec in zip(self.nodes, self.specs):
+            leaf = program._tensor_of(spec) if spec.kind in _STATE else next(given) if given is not None else self.invented(node, spec)
+            self.leaves.append(leaf)
+            self.sizes.append(self.varying(node.meta.get("tensor"), leaf) if isinstance(leaf, torch.Tensor) and spec.kind not in _STATE else {})
 
     def invented(self, node, spec):
         about = node.meta.get("tensor")
@@ -73,28 +185,46 @@ class _Again(Capturing):
                 found[d] = (self.symbols[symbol], factor, term)
         return found
 
-    def names(self):
-        return self.labels
+    def run(self, numbers):
+        state = torch.random._states()
+        try:
+            return _Interpreted(self.origin.graph_module, self.table, self.inputs(numbers)).capture()
+        finally:
+            torch.random._go_on_from(state)
 
     def find_ranges(self, first):
         pass
 
+    def build(self, runs, symbols, rough=False):
+        b, specs = Builder(runs, Sizes(symbols)), []
+        for i, (node, spec) in enumerate(zip(self.nodes, self.specs)):
+            made = b.input(node.name, [run.operands[i] for run in runs])
+            arg = ConstantArgument(made.name, spec.arg.value) if isinstance(spec.arg, ConstantArgument) else type(spec.arg)(made.name)
+            specs.append(InputSpec(spec.kind, arg, spec.target, spec.persistent))
+        b.build()
+        changed = [i for i in runs[0].changed if self.specs[i].kind is not InputKind.PARAMETER]
+        results = b.argument([[run.changed[i] for i in changed] + list(run.result) for run in runs])
+        b.graph.output(tuple(results))
+        without_dead(b.graph)
+        constants = lift_constants(b, specs)
+        outputs = []
+        for i, r in zip(changed, results):
+            buffer = self.specs[i].kind is InputKind.BUFFER
+            outputs.append(OutputSpec(OutputKind.BUFFER_MUTATION if buffer else OutputKind.USER_INPUT_MUTATION, TensorArgument(r.name), self.specs[i].target if buffer else self.nodes[i].name))
+        outputs += [self.result(r) for r in results[len(changed):]]
+        return self.program(b, specs, constants, outputs)
+
+    def program(self, b, specs, constants, outputs):
+        from rushlight.export.graph_signature import ExportGraphSignature
+        origin, root = self.origin, torch.nn.Module()
+        for name, block in b.blocks.items():
+            root.add_module(name, block)
+        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, ExportGraphSignature(specs, outputs), dict(origin.state_dict), dict(origin.range_constraints),
+                               origin.module_call_graph, origin.example_inputs, {**origin.constants, **constants})
+
 
 def decompose(program, table):
-    for node in program.graph.nodes:
-        if node.op == "get_attr":
-            raise NotImplementedError("run_decompositions: of a program with graphs inside (%s)" % node.target)
-    again = _Again(program, dict(table))
     try:
-        made = again.capture()
+        return _Again(program, {**_decomp.always_opened(), **table}).capture()
     except Differs as error:
         raise RuntimeError("run_decompositions: %s" % error) from error
-    constants = set(program.graph_signature.lifted_tensor_constants)
-    for spec in made.graph_signature.input_specs:
-        if spec.kind is InputKind.BUFFER and spec.target in constants:
-            spec.kind, spec.persistent, spec.arg = InputKind.CONSTANT_TENSOR, None, TensorArgument(spec.arg.name)
-    names = set(made.graph_signature.parameters) | set(made.graph_signature.buffers)
-    made._state_dict = {k: v for k, v in program.state_dict.items() if k in names}
-    made._constants = {**{k: v for k, v in program.constants.items()}, **made._constants}
-    made._module_call_graph, made._dialect = program.module_call_graph, "TRAINING"
-    return made

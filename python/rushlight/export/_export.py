@@ -81,15 +81,19 @@ class Capturing:
 
     def inputs(self, numbers):
         """The example's leaves, of these sizes: repeated or cut."""
-        made = []
+        made, known = [], {}
         for leaf, sizes in zip(self.leaves, self.sizes):
-            if isinstance(leaf, torch.Tensor):
+            same = next((t for other, t in known.get(id(leaf), ()) if other == sizes), None)
+            if same is not None:
+                leaf = same
+            elif isinstance(leaf, torch.Tensor):
                 t = leaf.detach()
                 for d, (symbol, factor, term) in sizes.items():
                     n = numbers[symbol.name] * factor + term
                     if n != t.shape[d]:
                         t = t.index_select(d, torch.arange(n, device=t.device) % max(t.shape[d], 1))
-                leaf = (t.clone() if t is not leaf and t._base is not None else t).requires_grad_(leaf.requires_grad)
+                given, leaf = leaf, (t.clone() if t is not leaf and t._base is not None else t).requires_grad_(leaf.requires_grad)
+                known.setdefault(id(given), []).append((sizes, leaf))
             made.append(leaf)
         return made
 
@@ -246,15 +250,10 @@ class Capturing:
         return self.program(b, specs, constants, [self.result(r) for r in results], flat[0][1])
 
     def state(self, b, prefix, name, t, runs):
-        known = b.key[0].get(id(t))
-        node = b.placeholder(_identifier(prefix + name.replace(".", "_")), [t for _ in runs])
-        if known is not None:      # tied: calls use the first of the names
-            for key in b.key:
-                key[id(t)] = known
-        return TensorArgument(node.name)
+        return TensorArgument(b.input(_identifier(prefix + name.replace(".", "_")), [t for _ in runs]).name)
 
     def user_input(self, b, name, values):
-        node = b.placeholder(name, values)
+        node = b.input(name, values)
         constant = not isinstance(values[0], torch.Tensor)
         return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, values[0]) if constant else TensorArgument(node.name), None)
 

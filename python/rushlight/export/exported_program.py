@@ -198,7 +198,7 @@ class ExportedProgram:
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
         """The same program of core operations: composites opened, changes of buffers as results."""
         from ._decompose import decompose
-        return decompose(self, decomp_table or {})
+        return decompose(self, default_decompositions() if decomp_table is None else decomp_table)
 
     def _update(self, graph_module, graph_signature, **changes):
         made = copy.copy(self)

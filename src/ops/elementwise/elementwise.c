@@ -324,7 +324,7 @@ static int ldexp_run(const rush_op *op, const rush_value *in, rush_value *out)
         e = V(to_dtype(e, SELF->dtype));
     return rush_result(out, mul(in[0], pow_(2.0, e)));
 }
-static rush_op op_ldexp = {.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", .method = RUSH_ALL_FORMS, .node = "LdexpBackward0", .doc = "self * 2 ** other.", .run = ldexp_run, .flags = RUSH_OUT_CASTS};
+static rush_op op_ldexp = {.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", .method = RUSH_ALL_FORMS, .node = "LdexpBackward0", .doc = "self * 2 ** other.", .run = ldexp_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE};
 
 static int max_other_run(const rush_op *op, const rush_value *in, rush_value *out)
 {

@@ -156,7 +156,7 @@ static rush_op op_linalg_cholesky = {
 static rush_op op_cholesky = {
     .schema = "cholesky(Tensor self, bool upper=False) -> Tensor", .method = RUSH_METHOD, .node = "CholeskyBackward0",
     .doc = "The older name of linalg_cholesky.",
-    .run = cholesky_run, .flags = RUSH_OUT_CASTS,
+    .run = cholesky_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE,
 };
 
 /* ---- LU ---- */
@@ -318,7 +318,7 @@ static int lu_unpack_run(const rush_op *op, const rush_value *in, rush_value *ou
 static rush_op op_lu_unpack = {
     .schema = "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
     .doc = "The factors P, L, U of a packed LU factorisation.",
-    .run = lu_unpack_run,
+    .run = lu_unpack_run, .flags = RUSH_WHOLE,
 };
 
 static int lu_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -330,7 +330,7 @@ static int lu_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_lu = {
     .schema = "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
     .doc = "A = P L U with partial pivoting.",
-    .run = lu_run,
+    .run = lu_run, .flags = RUSH_WHOLE,
 };
 
 /* ---- QR ---- */
@@ -503,7 +503,7 @@ static int householder_run(const rush_op *op, const rush_value *in, rush_value *
 static rush_op op_linalg_householder_product = {
     .schema = "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     .doc = "The first n columns of the product of Householder reflectors, as geqrf gives them.",
-    .run = householder_run, .flags = RUSH_OUT_CASTS,
+    .run = householder_run, .flags = RUSH_OUT_CASTS | RUSH_WHOLE,
 };
 static rush_op op_orgqr = {
     .schema = "orgqr(Tensor self, Tensor input2) -> Tensor", .method = RUSH_METHOD,
@@ -535,7 +535,7 @@ static rush_op op_ormqr = {
     .schema = "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
     .method = RUSH_METHOD, .node = "OrmqrBackward0",
     .doc = "input3 times the Q of geqrf's reflectors (self, input2), from the left or right, or times its conjugate transpose.",
-    .run = ormqr_run,
+    .run = ormqr_run, .flags = RUSH_WHOLE,
 };
 
 /* ---- LDL ---- */

@@ -344,7 +344,7 @@ static int matrix_exp_run(const rush_op *op, const rush_value *in, rush_value *o
     return rush_result(out, r);
 }
 
-static rush_op op_linalg_matrix_exp = {.schema = "linalg_matrix_exp(Tensor self) -> Tensor", .node = "LinalgMatrixExpBackward0", .doc = "Matrix exponential of square matrices.", .run = matrix_exp_run};
+static rush_op op_linalg_matrix_exp = {.schema = "linalg_matrix_exp(Tensor self) -> Tensor", .node = "LinalgMatrixExpBackward0", .doc = "Matrix exponential of square matrices.", .run = matrix_exp_run, .flags = RUSH_WHOLE};
 static rush_op op_matrix_exp = {.schema = "matrix_exp(Tensor self) -> Tensor", .method = RUSH_METHOD, .node = "LinalgMatrixExpBackward0", .doc = "linalg_matrix_exp.", .run = matrix_exp_run};
 
 RUSH_FAMILY(matrix, &op_linalg_pinv_atol_rtol_float, &op_linalg_pinv_atol_rtol_tensor, &op_linalg_pinv, &op_linalg_pinv_rcond_tensor, &op_pinverse,

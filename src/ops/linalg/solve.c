@@ -113,7 +113,7 @@ static rush_op op_triangular_solve = {
     .schema = "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
     .method = RUSH_METHOD, .node = "TriangularSolveBackward0",
     .doc = "The older form of linalg_solve_triangular.",
-    .run = triangular_old_run,
+    .run = triangular_old_run, .flags = RUSH_WHOLE,
 };
 
 /* ---- systems by LU ---- */
@@ -224,7 +224,7 @@ static int solve_ex_run(const rush_op *op, const rush_value *in, rush_value *out
 static rush_op op__linalg_solve_ex = {
     .schema = "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)",
     .doc = "linalg_solve_ex with the factorisation that was used.",
-    .run = solve_ex_run,
+    .run = solve_ex_run, .flags = RUSH_WHOLE,
 };
 
 static int solve_info_run(const rush_op *op, const rush_value *in, rush_value *out)
@@ -272,7 +272,7 @@ static int inv_ex_run(const rush_op *op, const rush_value *in, rush_value *out)
 static rush_op op_linalg_inv_ex = {
     .schema = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", .node = "LinalgInvExBackward0",
     .doc = "Inverses of square matrices, and LAPACK's info of each.",
-    .run = inv_ex_run,
+    .run = inv_ex_run, .flags = RUSH_WHOLE,
 };
 
 static int inv_run(const rush_op *op, const rush_value *in, rush_value *out)

@@ -449,21 +449,21 @@ static rush_op op_batch_norm = {
 static rush_op op_legit = {
     .schema = "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, "
               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    .doc = "native_batch_norm, whose signature says what it changes.", .run = legit_run, .flags = RUSH_HIDDEN,
+    .doc = "native_batch_norm, whose signature says what it changes.", .run = legit_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 static rush_op op_legit_no_stats = {
     .schema = "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    .doc = "native_batch_norm without running statistics.", .run = no_stats_run, .flags = RUSH_HIDDEN,
+    .doc = "native_batch_norm without running statistics.", .run = no_stats_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 static rush_op op_legit_no_training = {
     .schema = "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    .doc = "native_batch_norm by the running statistics.", .run = no_training_run, .flags = RUSH_HIDDEN,
+    .doc = "native_batch_norm by the running statistics.", .run = no_training_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 static rush_op op_legit_functional = {
     .schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, "
               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    .doc = "native_batch_norm that returns the new running statistics instead of changing the old.", .run = functional_run, .flags = RUSH_HIDDEN,
+    .doc = "native_batch_norm that returns the new running statistics instead of changing the old.", .run = functional_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 static rush_op op_with_update = {
     .schema = "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, "

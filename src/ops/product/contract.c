@@ -415,7 +415,7 @@ static int trilinear_run(const rush_op *op, const rush_value *in, rush_value *ou
 
 static rush_op op_trilinear = {
     .schema = "_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
-    .doc = "Product of three tensors, each given size-1 dimensions, summed over sumdim.", .run = trilinear_run, .flags = RUSH_HIDDEN,
+    .doc = "Product of three tensors, each given size-1 dimensions, summed over sumdim.", .run = trilinear_run, .flags = RUSH_HIDDEN | RUSH_WHOLE,
 };
 
 /* ---- kron, cross, vecdot, vander ---- */

@@ -173,7 +173,7 @@ static int dist_run(const rush_op *op, const rush_value *in, rush_value *out)
 }
 static rush_op op_dist = {
     .schema = "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", .method = RUSH_METHOD, .node = "DistBackward0",
-    .doc = "The p-norm of self - other.", .run = dist_run,
+    .doc = "The p-norm of self - other.", .run = dist_run, .flags = RUSH_WHOLE,
 };
 
 RUSH_FAMILY(vector_norm, &op_vector_norm, &op_norm, &op_norm_dim, &op_norm_dim_dtype, &op_norm_dtype, &op_frobenius, &op_nuclear,

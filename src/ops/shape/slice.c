@@ -346,7 +346,7 @@ static int narrow_copy_run(const rush_op *op, const rush_value *in, rush_value *
 
 static rush_op op_narrow_copy = {
     .schema = "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", .method = RUSH_METHOD, .node = "NarrowCopyBackward0",
-    .doc = "A copy of narrow().", .run = narrow_copy_run,
+    .doc = "A copy of narrow().", .run = narrow_copy_run, .flags = RUSH_WHOLE,
 };
 
 /* ---- diagonal ---- */
