@@ -212,20 +212,20 @@ def _entry(module, model):
     return function
 
 
-def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True):
+def list(github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True):
     """The names of a repository's models."""
     source = "local" if os.path.isdir(github) else "github"
     module = _hubconf(_folder(github, source, force_reload, verbose, skip_validation, trust_repo))
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github, model, force_reload=False, skip_validation=False, trust_repo=None):
+def help(github, model, force_reload=False, skip_validation=False, trust_repo="check"):
     """The docstring of a model."""
     source = "local" if os.path.isdir(github) else "github"
     return _entry(_hubconf(_folder(github, source, force_reload, True, skip_validation, trust_repo)), model).__doc__
 
 
-def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_reload=False, verbose=True,
+def load(repo_or_dir, model, *args, source="github", trust_repo="check", force_reload=False, verbose=True,
          skip_validation=False, **kwargs):
     """Make a model of a repository ("owner/name[:ref]", or a folder with source="local")."""
     folder = _folder(repo_or_dir, source, force_reload, verbose, skip_validation, trust_repo)

@@ -118,6 +118,9 @@ typedef struct rush_memory_stats {
 RUSH_PY void rush_memory_stats_read(rush_memory_stats *);
 RUSH_PY void rush_memory_trim(void);                 /* gives the cache back to the system */
 void rush_memory_limit_cache(size_t bytes);
+/* From now on a large block of the calling thread may be up to four times what it asks for, where such a one lies idle: for threads whose tensors live
+ * briefly and change their sizes, as a server's do. Else a set of blocks for each size that a batch has would come from the system and go back all the time. */
+RUSH_PY void rush_memory_wide(bool);
 /* For tests: the n-th allocation from now fails (once, or with `all` every one from then on); 0 switches off. */
 RUSH_PY void rush_memory_fail_at(uint64_t n, bool all);
 RUSH_PY uint64_t rush_memory_count(void);    /* allocations so far */

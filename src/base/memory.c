@@ -9,7 +9,6 @@
 #define _GNU_SOURCE
 #include "base/base.h"
 #include "base/buried.h"
-#include "base/wide.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

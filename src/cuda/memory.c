@@ -407,9 +407,12 @@ int cuda_pool_new(rush_pool_id id, bool whole, bool last_resort)
 
 int cuda_pool_free(rush_pool_id id)
 {
+    pthread_mutex_lock(&lock);
     memory_pool *p = pool_of(id);
-    RUSH_CHECK(p && p->users, RUSH_RUNTIME_ERROR, "there is no pool (%llu, %llu)", (unsigned long long)id.graph, (unsigned long long)id.user);
-    cuda_pool_drop(p);
+    const bool used = p && p->users;
+    if (used) p->users--;
+    pthread_mutex_unlock(&lock);
+    RUSH_CHECK(used, RUSH_RUNTIME_ERROR, "there is no pool (%llu, %llu)", (unsigned long long)id.graph, (unsigned long long)id.user);
     return 0;
 }
 

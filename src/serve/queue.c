@@ -1,6 +1,5 @@
 /* queue.c - jobs of a model: a queue with a bound, threads that take batches from it, answers that are waited for. */
 #include "serve/serve.h"
-#include "base/wide.h"
 #include <rushlight/ops.h>
 
 #include <errno.h>

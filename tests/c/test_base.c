@@ -4,7 +4,6 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "base/wide.h"
 
 #include <math.h>
 #include <pthread.h>

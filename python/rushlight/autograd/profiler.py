@@ -234,7 +234,7 @@ class profile:
 
     def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False, with_flops=False,
                  profile_memory=False, with_stack=False, with_modules=False, use_kineto=False, use_cpu=True,
-                 experimental_config=None, acc_events=False, custom_trace_id_callback=None, post_processing_timeout_s=None):
+                 experimental_config=None, acc_events=False, custom_trace_id_callback=None, post_processing_timeout_s=None, activity_filters=None):
         self.enabled = enabled
         self.use_cuda, self.use_device = use_cuda, use_device
         self.record_shapes = record_shapes or with_flops

@@ -8,7 +8,9 @@ import rushlight as torch
 
 __all__ = ["compile", "assume_constant_result", "reset", "allow_in_graph", "substitute_in_graph", "list_backends", "disable", "set_stance",
            "set_enable_guard_collectives", "cudagraph_mark_step_begin", "wrap_numpy", "is_compiling", "is_dynamo_compiling", "is_exporting",
-           "save_cache_artifacts", "load_cache_artifacts", "skip_guard_on_inbuilt_nn_modules_unsafe", "nested_compile_region"]
+           "save_cache_artifacts", "load_cache_artifacts", "skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe",
+           "keep_tensor_guards_unsafe", "keep_portable_guards_unsafe", "skip_guard_on_globals_unsafe", "skip_all_guards_unsafe", "nested_compile_region",
+           "set_default_backend", "get_default_backend"]
 
 
 _PLAIN = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition")  # operations run at their calls, which is what graphs of them would do
@@ -43,7 +45,24 @@ def _runner(backend, fullgraph, mode, options):
     return RunWhole(run) if fullgraph else run
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+_default_backend = "inductor"
+
+
+def set_default_backend(backend):
+    """The backend, a name or a function, of compile() where none is given; None: "inductor" again."""
+    global _default_backend
+    if backend is not None and not isinstance(backend, str) and not callable(backend):
+        raise TypeError(f"backend must be a string or callable, got {type(backend)}")
+    _default_backend = "inductor" if backend is None else backend
+
+
+def get_default_backend():
+    """What set_default_backend() has set."""
+    return _default_backend
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False, recompile_limit=None,
+            isolate_recompiles=False, shapes_spec=None):
     """The function or module (in an OptimizedModule), faster where chains of elementwise operations work on large tensors.
 
     Python runs as always, in every call: results, side effects and errors are those of the plain function, bit
@@ -51,18 +70,20 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     operation at its call. A backend that is a function, or registered as one, is given (GraphModule, example inputs) for the calls on tensors between two
     places where Python needs a value, and what it returns runs in their place. fullgraph=True: such a place is an error.
 
-    dynamic is taken and changes nothing: graphs are made again for sizes that were not seen. mode and options are inductor's names.
+    backend: get_default_backend() where none is given. mode and options are inductor's names. dynamic, name, recompile_limit, isolate_recompiles
+    and shapes_spec are taken and change nothing: graphs are made again for sizes that were not seen, as often as need be.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     assert dynamic is None or isinstance(dynamic, bool), f"Expected enable to be a bool, got {type(dynamic)}"
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, name=name,
+                                 recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)
     assert callable(model), f"A callable function is expected, but {type(model)} is provided."
     if disable:
         return model
     from rushlight._dynamo.eval_frame import OptimizedModule, compiled
-    run = _runner(backend, fullgraph, mode, options)
+    run = _runner(_default_backend if backend is None else backend, fullgraph, mode, options)
     if isinstance(model, torch.nn.Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model, run)
     return compiled(model, run)
@@ -85,11 +106,11 @@ def is_exporting():
     return capture is not None and capture.running() is not None
 
 
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
     """fn, which runs operation by operation inside compiled functions, too. A decorator when called without one."""
     from rushlight._dynamo.eval_frame import eagerly, innermost_fn
     if fn is None:
-        return functools.partial(disable, recursive=recursive, reason=reason)
+        return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if isinstance(fn, (type, torch.nn.Module)):
         fn.forward = eagerly(fn.forward, reason) if hasattr(fn, "forward") else None
         return fn
@@ -111,7 +132,7 @@ def assume_constant_result(fn):
     return aside(fn)
 
 
-def nested_compile_region(fn=None):
+def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
     return (lambda f: f) if fn is None else fn
 
 
@@ -119,7 +140,7 @@ def wrap_numpy(fn):
     return fn
 
 
-def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False):
     """A decorator that gives back the function that it decorates."""
     return lambda fn: fn
 
@@ -167,4 +188,13 @@ def load_cache_artifacts(serialized_artifacts):
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
+    """For options={"guard_filter_fn": ...}: what a compiled function relies on is looked at in each call, so that no guard is kept or left out."""
+    return [True] * len(guard_entries)
+
+
+skip_guard_on_all_nn_modules_unsafe = skip_guard_on_globals_unsafe = skip_all_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_inbuilt_nn_modules_unsafe
+
+
+def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
+    """The same."""
     return [True] * len(guard_entries)

@@ -10,7 +10,7 @@ __all__ = ["caching_allocator_alloc", "caching_allocator_delete", "set_per_proce
            "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached",
            "memory_snapshot", "memory_summary", "mem_get_info", "get_allocator_backend", "CUDAPluggableAllocator",
            "change_current_allocator", "MemPool", "use_mem_pool", "get_per_process_memory_fraction",
-           "host_memory_stats", "reset_peak_host_memory_stats"]
+           "host_memory_stats", "host_memory_stats_as_nested_dict", "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"]
 
 
 def _stats(device=None):
@@ -88,8 +88,16 @@ def host_memory_stats():
     return collections.OrderedDict()
 
 
+def host_memory_stats_as_nested_dict():
+    """host_memory_stats() by the parts of its names."""
+    return {}
+
+
 def reset_peak_host_memory_stats():
     return None
+
+
+reset_accumulated_host_memory_stats = reset_peak_host_memory_stats
 
 
 def mem_get_info(device=None):

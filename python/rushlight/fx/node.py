@@ -246,14 +246,14 @@ class Node:
             return new_input if node is old_input else node
         self._set_inputs(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
-    def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
+    def replace_all_uses_with(self, replace_with, delete_user_cb=None, *, propagate_meta=False):
         """Whoever used this node uses replace_with; the users come back."""
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError("Called node.replace_all_uses_with(replace_with, propagate_meta=True), but replace_with "
                                      "already has .meta keys")
             replace_with.meta.update(self.meta)
-        changed = [user for user in list(self.users) if delete_user_cb(user)]
+        changed = [user for user in list(self.users) if delete_user_cb is None or delete_user_cb(user)]
         for user in changed:
             user.replace_input_with(self, replace_with)
         return changed

@@ -14,7 +14,7 @@ from rushlight.optim.adamw import AdamW
 from rushlight.optim.asgd import ASGD
 from rushlight.optim.lbfgs import LBFGS
 from rushlight.optim.nadam import NAdam
-from rushlight.optim.optimizer import Optimizer
+from rushlight.optim.optimizer import Optimizer, swap_in_optimizer_params_and_state
 from rushlight.optim.radam import RAdam
 from rushlight.optim.rmsprop import RMSprop
 from rushlight.optim.rprop import Rprop
@@ -22,7 +22,7 @@ from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
-           "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils"]
+           "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils", "swap_in_optimizer_params_and_state"]
 
 
 def __getattr__(name):

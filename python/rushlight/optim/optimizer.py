@@ -4,6 +4,7 @@ A concrete optimizer validates its options, makes the state of a parameter when 
 and hands lists over all parameters of a group to one function (see `_fused.py`).  The base class keeps
 groups, state dicts that PyTorch can read, and hooks around the step.
 """
+import contextlib
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
@@ -12,7 +13,7 @@ from copy import deepcopy
 
 import rushlight as torch
 
-__all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
+__all__ = ["Optimizer", "swap_in_optimizer_params_and_state", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
 
 
 def __getattr__(name):
@@ -419,3 +420,33 @@ class Optimizer:
         if not known.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
+
+
+@contextlib.contextmanager
+def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
+    """While the context lasts, the optimizer's parameters, state and options are others; what a step does to their tensors stays in them.
+
+    swapin_parameters: {name: tensor}, in the order of the optimizer's parameters. swapin_optim_state: as the optimizer's state_dict().
+    """
+    if not optimizer.state:
+        raise RuntimeError("swap_in_optimizer_params_and_state requires initialized optimizer state.")
+    groups = swapin_optim_state.get("param_groups")
+    if not isinstance(groups, list):
+        raise RuntimeError("swap_in_optimizer_params_and_state requires swapin_optim_state['param_groups'] to be a list of param-group dicts, "
+                           f"got {type(groups).__name__}.")
+    if len(groups) != len(optimizer.param_groups):
+        raise RuntimeError("swapin_optim_state has a different number of parameter groups than the live optimizer.")
+    params = list(swapin_parameters.values())
+    if len(params) != sum(len(group["params"]) for group in optimizer.param_groups) or \
+            any(len(new["params"]) != len(group["params"]) for new, group in zip(groups, optimizer.param_groups)):
+        raise RuntimeError("swap_in_optimizer_params_and_state requires the explicit parameter state to match optimizer.param_groups ordering.")
+    numbers = [number for group in groups for number in group["params"]]
+    owner, rest = dict(zip(numbers, params)), iter(params)
+    before = optimizer.param_groups, optimizer.state
+    try:
+        optimizer.param_groups = [{**new, "params": [next(rest) for _ in new["params"]]} for new in groups]
+        optimizer.state = defaultdict(dict, {owner.get(number, number): dict(values) if isinstance(values, dict) else values
+                                             for number, values in swapin_optim_state["state"].items()})
+        yield
+    finally:
+        optimizer.param_groups, optimizer.state = before

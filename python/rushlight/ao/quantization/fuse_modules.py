@@ -5,7 +5,8 @@ from rushlight import nn
 from rushlight.ao.nn import intrinsic
 from rushlight.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-__all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
+__all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat", "fuse_conv_bn", "fuse_conv_bn_relu", "fuse_linear_bn", "fuse_convtranspose_bn",
+           "get_fuser_method"]
 
 _CONVS = {nn.Conv1d: (nn.BatchNorm1d, 1), nn.Conv2d: (nn.BatchNorm2d, 2), nn.Conv3d: (nn.BatchNorm3d, 3)}
 _TRANSPOSED = {nn.ConvTranspose1d: nn.BatchNorm1d, nn.ConvTranspose2d: nn.BatchNorm2d, nn.ConvTranspose3d: nn.BatchNorm3d}
@@ -15,7 +16,18 @@ _PAIRS = {(nn.Linear, nn.ReLU): intrinsic.LinearReLU, (nn.Linear, nn.LeakyReLU):
 
 def _one_mode(parts):
     if len({part.training for part in parts}) != 1:
-        raise AssertionError("Conv and BN both must be in the same mode (train or eval).")
+        raise AssertionError("%s and BN both must be in the same mode (train or eval)." % ("Linear" if isinstance(parts[0], nn.Linear) else "Conv"))
+
+
+def _fits(conv, norm):
+    """For training, where the two stay as they are."""
+    name = type(norm).__name__
+    if conv.out_channels != norm.num_features:
+        raise AssertionError(f"Output channel of {type(conv).__name__} must match num_features of {name}.")
+    if not norm.affine:
+        raise AssertionError(f"Only support fusing {name} with affine set to True")
+    if not norm.track_running_stats:
+        raise AssertionError(f"Only support fusing {name} with tracking_running_stats set to True")
 
 
 def _fuse_conv(parts, kinds, is_qat):
@@ -26,6 +38,7 @@ def _fuse_conv(parts, kinds, is_qat):
         return None
     _one_mode(parts)
     if is_qat:
+        _fits(*parts[:2])
         return getattr(intrinsic, f"ConvBn{n}d" if len(kinds) == 2 else f"ConvBnReLU{n}d")(*parts)
     conv = fuse_conv_bn_eval(parts[0], parts[1])
     return conv if len(kinds) == 2 else getattr(intrinsic, f"ConvReLU{n}d")(conv, parts[2])
@@ -44,11 +57,44 @@ def _fuse(parts, is_qat):
     elif len(kinds) == 2 and _TRANSPOSED.get(kinds[0]) is kinds[1]:
         _one_mode(parts)
         if is_qat:
-            raise AssertionError("Fusing ConvTranspose+BatchNorm not yet supported in QAT.")
+            raise Exception("Fusing ConvTranspose+BatchNorm not yet supported in QAT.")
         fused = fuse_conv_bn_eval(*parts, transpose=True)
     if fused is None:
         raise AssertionError(f"did not find fuser method for: {kinds} ")
     return fused
+
+
+def fuse_conv_bn(is_qat, conv, bn):
+    """The convolution with the normalisation in its weights (both in evaluation), or for training a module of the two."""
+    return _fuse([conv, bn], is_qat)
+
+
+def fuse_conv_bn_relu(is_qat, conv, bn, relu):
+    """The same, and ReLU behind it."""
+    return _fuse([conv, bn, relu], is_qat)
+
+
+def fuse_linear_bn(is_qat, linear, bn):
+    """The same of a linear layer."""
+    return _fuse([linear, bn], is_qat)
+
+
+def fuse_convtranspose_bn(is_qat, convt, bn):
+    """The same of a transposed convolution, in evaluation only."""
+    return _fuse([convt, bn], is_qat)
+
+
+def get_fuser_method(op_list, additional_fuser_method_mapping=None):
+    """f(is_qat, *modules) that fuses modules of these types; additional_fuser_method_mapping: {types: such a function}."""
+    kinds, additional = tuple(op_list), additional_fuser_method_mapping or {}
+    known = {(nn.Linear, nn.BatchNorm1d): fuse_linear_bn, **{(conv, norm): fuse_convtranspose_bn for conv, norm in _TRANSPOSED.items()},
+             **dict.fromkeys(_PAIRS, lambda is_qat, *parts: _fuse(parts, is_qat))}
+    for conv, (norm, _) in _CONVS.items():
+        known.update({(conv, norm): fuse_conv_bn, (conv, norm, nn.ReLU): fuse_conv_bn_relu, (conv, nn.ReLU): known[nn.Linear, nn.ReLU]})
+    found = {**known, **additional}.get(kinds)
+    if found is None:
+        raise AssertionError(f"did not find fuser method for: {kinds} ")
+    return found
 
 
 def fuse_known_modules(mod_list, is_qat, additional_fuser_method_mapping=None):

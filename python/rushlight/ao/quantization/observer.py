@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 import rushlight as torch
 from rushlight import nn
+from .granularity import (Granularity, MappingType, PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken, TorchAODType,  # noqa: F401
+                          ZeroPointDomain, get_block_size)
 
 __all__ = ["default_affine_fixed_qparams_observer", "default_debug_observer", "default_dynamic_quant_observer", "default_fixed_qparams_range_0to1_observer",
            "default_fixed_qparams_range_neg1to1_observer", "default_float_qparams_observer", "default_float_qparams_observer_4bit", "default_histogram_observer",

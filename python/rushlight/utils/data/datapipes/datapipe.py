@@ -22,35 +22,35 @@ class _Functional:
         raise AttributeError("'%s' object has no attribute '%s'" % (type(self).__name__, name))
 
     @classmethod
-    def register_function(cls, name, function):
-        cls.functions[name] = function
+    def register_function(cls, function_name, function):
+        cls.functions[function_name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, name, pipe_class, enable_df_api_tracing=False):
-        if name in cls.functions:
-            raise Exception("Unable to add DataPipe function name %s as it is already taken" % name)
+    def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
+        if function_name in cls.functions:
+            raise Exception("Unable to add DataPipe function name %s as it is already taken" % function_name)
 
-        @functools.wraps(pipe_class.__init__, assigned=("__doc__",))
+        @functools.wraps(cls_to_register.__init__, assigned=("__doc__",))
         def make(source, *args, **kwargs):
-            return pipe_class(source, *args, **kwargs)
+            return cls_to_register(source, *args, **kwargs)
 
-        cls.functions[name] = make
+        cls.functions[function_name] = make
 
     def __getstate__(self):
         hook = type(self).getstate_hook
         return hook(self.__dict__) if hook is not None else self.__dict__
 
     @classmethod
-    def set_reduce_ex_hook(cls, hook):
-        if cls.reduce_ex_hook is not None and hook is not None:
+    def set_reduce_ex_hook(cls, hook_fn):
+        if cls.reduce_ex_hook is not None and hook_fn is not None:
             raise RuntimeError("Attempt to override existing reduce_ex_hook")
-        cls.reduce_ex_hook = hook
+        cls.reduce_ex_hook = hook_fn
 
     @classmethod
-    def set_getstate_hook(cls, hook):
-        if cls.getstate_hook is not None and hook is not None:
+    def set_getstate_hook(cls, hook_fn):
+        if cls.getstate_hook is not None and hook_fn is not None:
             raise RuntimeError("Attempt to override existing getstate_hook")
-        cls.getstate_hook = hook
+        cls.getstate_hook = hook_fn
 
     def __reduce_ex__(self, protocol):
         hook = type(self).reduce_ex_hook

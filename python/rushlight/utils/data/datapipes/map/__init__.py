@@ -22,9 +22,9 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe):
-    """fn applied to each item."""
+    """fn applied to each item; without one the items as they are."""
 
-    def __init__(self, datapipe, fn):
+    def __init__(self, datapipe, fn=lambda item: item):
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index):
