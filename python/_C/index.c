@@ -128,7 +128,12 @@ static bool is_tuple_like(PyObject *x)
     if (n >= 32) return false;
     for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject *item = PyList_GET_ITEM(x, i);
-        if (py_is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None || PyList_Check(item) || PyTuple_Check(item)) return true;
+        if (py_is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None || PyList_Check(item) || PyTuple_Check(item)) {
+            RUSH_WARN_ONCE("Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] instead "
+                           "of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an error or "
+                           "a different result");
+            return true;
+        }
     }
     return false;
 }

@@ -327,6 +327,12 @@ static bool overridden(const char *name, PyObject *data, PyObject *const *args, 
     return true;
 }
 
+static int warn_of_copy(PyObject *data, const char *who)
+{
+    return py_is_tensor(data) ? PyErr_WarnFormat(PyExc_UserWarning, 1, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                                                 "sourceTensor.detach().clone().requires_grad_(True), rather than %s(sourceTensor).", who) : 0;
+}
+
 static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     static const char *const names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "names", NULL};
@@ -334,8 +340,7 @@ static PyObject *tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, P
     PyObject *result;
     if (parse(&m, "tensor", names, 1, args, n, kwnames)) return NULL;
     if (py_overrides.nmodes && overridden("tensor", NULL, args, n, kwnames, &result)) return result;
-    if (py_is_tensor(m.data) && PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                                             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1)) return NULL;
+    if (warn_of_copy(m.data, "torch.tensor")) return NULL;
     size_t mark = rush_scope_open();
     rush_tensor *t = py_tensor_from_data(m.data, m.dtype, m.device, true);
     if (t && RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_WATCH || py_capturing)) t = T("lift_fresh", V(t));
@@ -491,7 +496,7 @@ static PyObject *new_tensor(PyObject *self, PyObject *const *args, Py_ssize_t n,
 {
     static const char *const names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
     making m;
-    if (parse(&m, "new_tensor", names, 1, args, n, kwnames)) return NULL;
+    if (parse(&m, "new_tensor", names, 1, args, n, kwnames) || warn_of_copy(m.data, "tensor.new_tensor")) return NULL;
     rush_tensor *like = py_tensor_of(self);
     if (!m.has_device) m.device = like->device;
     size_t mark = rush_scope_open();

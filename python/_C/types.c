@@ -475,6 +475,12 @@ static PyObject *set_public_name(PyObject *module, PyObject *x)
 
 static PyObject *get_default_dtype(PyObject *module, PyObject *unused) { return py_dtype(rush_default_dtype()); }
 
+static PyObject *warn_always(PyObject *module, PyObject *x)
+{
+    rush_warn_always(x == Py_True);
+    return py_ref(Py_None);
+}
+
 static PyObject *set_default_dtype(PyObject *module, PyObject *x)
 {
     int d;
@@ -528,6 +534,7 @@ static PyMethodDef functions[] = {
     {"_get_default_device", get_default_device_type, METH_NOARGS, "The type of the device of factories, as a string."},
     {"_set_default_device", set_default_device, METH_O, "Sets the device of factories; None: back to the CPU."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating point tensors made without saying one."},
+    {"_warn_always", warn_always, METH_O, "Whether warnings that are given once are given each time."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Sets the default floating point dtype."},
     {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL, "The dtype that holds what both dtypes hold."},
     {"result_type", (PyCFunction)(void (*)(void))result_type, METH_VARARGS | METH_KEYWORDS, "The dtype of an operation on both."},

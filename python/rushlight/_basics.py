@@ -88,6 +88,8 @@ def set_default_dtype(d, /):
 
 def set_default_tensor_type(t, /):
     """Of old: set dtype and device by a tensor type such as torch.DoubleTensor."""
+    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and torch.set_default_device() as "
+                  "alternatives.", stacklevel=2)
     if isinstance(t, str):
         t = _C._make_tensortype(t)
     _C._set_default_dtype(t.dtype)
@@ -143,6 +145,7 @@ def set_float32_matmul_precision(precision):
 
 def set_warn_always(b, /):
     _settings["warn_always"] = bool(b)
+    _C._warn_always(_settings["warn_always"])
 
 
 def is_warn_always_enabled():

@@ -292,6 +292,13 @@ class Tensor(_C.TensorBase):
         warnings.warn("non-inplace resize is deprecated", stacklevel=2)
         return self.reshape(sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
 
+    @_handled
+    def resize_as(self, tensor):
+        """Of old: a tensor of another's size over the same elements."""
+        import warnings
+        warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+        return self.reshape(tensor.shape)
+
     def dim_order(self, *, ambiguity_check=False):
         """The dimensions from the outermost in memory to the innermost.
 

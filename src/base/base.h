@@ -70,6 +70,15 @@ extern RUSH_PY _Thread_local rush_thread rush_now RUSH_QUICK_TLS;
     do {                                                                                                    \
         if (RUSH_UNLIKELY(!(cond))) rush_assert_failed(#cond, __FILE__, __LINE__);                          \
     } while (0)
+/* A warning that is given the first time only, or each time where rush_warn_always(true) asked for that. */
+#define RUSH_WARN_ONCE(...)                                         \
+    do {                                                            \
+        static atomic_flag said_ = ATOMIC_FLAG_INIT;                \
+        if (rush_warn_now(&said_)) rush_log(1, __VA_ARGS__);        \
+    } while (0)
+RUSH_PY bool rush_warn_now(atomic_flag *said) RUSH_COLD;
+RUSH_PY void rush_warn_always(bool);
+
 _Noreturn RUSH_COLD void rush_assert_failed(const char *what, const char *file, int line);
 
 /* The pending error's details for callers that save and restore it (a destructor that runs code). */

@@ -49,3 +49,9 @@ void rush_log(int level, const char *format, ...)
     if (fn) fn(level, text, arg);
     else fprintf(stderr, "rushlight %s: %s\n", names[RUSH_MAX(0, RUSH_MIN(level, 3))], text);
 }
+
+static atomic_bool each_time;
+
+void rush_warn_always(bool always) { atomic_store(&each_time, always); }
+
+bool rush_warn_now(atomic_flag *said) { return !atomic_flag_test_and_set(said) || atomic_load(&each_time); }

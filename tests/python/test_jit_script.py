@@ -1,4 +1,5 @@
 """torch.jit.script: functions, classes and modules become programs that compute what Python computes."""
+import copy
 import enum
 import io
 import math
@@ -858,3 +859,68 @@ def test_a_message_shows_the_class_of_a_tensor():
     same(reloaded(torch.jit.script(checked))(torch.ones(2, 2)), torch.full((2, 2), 2.0))
     with pytest.raises(Exception, match="not <class '.*Tensor'>"):
         torch.jit.script(checked)(torch.ones(2))
+
+
+class _Stages(nn.Module):
+    """A list of modules, of which only what stands for it in programs has a ModuleList."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.stages = ("a", "b"), [nn.Linear(2, 2), nn.Sequential(nn.ReLU())]
+        for name, stage in zip(self.names, self.stages):
+            self.add_module(name, stage)
+
+    def forward(self, x: torch.Tensor):
+        for _, stage in zip(self.names, self.stages):
+            x = stage(x)
+        return x
+
+    def __prepare_scriptable__(self):
+        made = copy.deepcopy(self)
+        made.stages = nn.ModuleList(made.stages)
+        for name in self.names:
+            delattr(made, name)
+        return made
+
+
+def test_modules_below_one_are_prepared_for_scripting():
+    net = nn.Sequential(_Stages(), nn.Linear(2, 1))
+    x = torch.randn(3, 2)
+    assert torch.equal(torch.jit.script(net)(x), net(x)) and isinstance(net[0].stages, list)
+
+
+class _Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("0", torch.ones(2))
+        self.register_buffer("none", None)
+        self.bn = nn.BatchNorm1d(2)
+        self.rest = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))
+
+    def forward(self, x: torch.Tensor):
+        return x
+
+
+class _Walks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = _Parts()
+
+    def forward(self):
+        modules: List[str] = []
+        for name, m in self.named_modules():
+            modules.append(name)
+        count = 0
+        for i, m in enumerate(self.parts.modules()):
+            count += i
+        children: List[str] = []
+        for name, m in self.parts.named_children():
+            children.append(name)
+        return modules, count, children, [b for name, b in self.parts.named_buffers()], [t[0] for t in self.parts.named_buffers()]
+
+
+def test_programs_walk_modules_and_buffers():
+    modules, count, children, buffers, names = torch.jit.script(_Walks())()
+    assert modules == ["", "parts", "parts.bn", "parts.rest", "parts.rest.0", "parts.rest.1", "parts.rest.1.0"]
+    assert count == 15 and children == ["bn", "rest"] and names == ["0", "none"]
+    assert torch.equal(buffers[0], torch.ones(2)) and buffers[1] is None

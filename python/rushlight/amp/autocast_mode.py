@@ -39,11 +39,11 @@ class autocast:
         if cache_enabled is None:
             cache_enabled = torch.is_autocast_cache_enabled()
         if device_type == "cuda" and enabled and not torch.cuda.is_available():
-            warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=2)
+            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             enabled = False
         if device_type == "cpu" and enabled and self.fast_dtype not in (torch.bfloat16, torch.float16):
             warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only "
-                          "supports dtype of torch.bfloat16, torch.float16 currently.", stacklevel=2)
+                          "supports dtypes of torch.bfloat16, torch.float16 currently.", stacklevel=2)
             enabled = False
         self._enabled, self._cache_enabled = enabled, cache_enabled
 

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 import rushlight as torch
 from rushlight import _C
@@ -236,6 +237,11 @@ class profile:
                  profile_memory=False, with_stack=False, with_modules=False, use_kineto=False, use_cpu=True,
                  experimental_config=None, acc_events=False, custom_trace_id_callback=None, post_processing_timeout_s=None, activity_filters=None):
         self.enabled = enabled
+        if use_cuda:
+            warnings.warn("The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.", FutureWarning, stacklevel=2)
+            if not torch.cuda.is_available():
+                warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
+                use_cuda = False
         self.use_cuda, self.use_device = use_cuda, use_device
         self.record_shapes = record_shapes or with_flops
         self.with_flops, self.profile_memory = with_flops, profile_memory

@@ -1,5 +1,6 @@
 """torch.jit: programs that load, script, trace and CompilationUnit make (_loaded.py, _compile.py, _recorder.py); src/script runs them."""
 import contextlib
+import copy
 import functools
 import inspect
 import io
@@ -229,8 +230,15 @@ def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None
 
 
 def _prepared(module):
-    """The module, or what its __prepare_scriptable__ gives in its place."""
-    return module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
+    """The module, with what __prepare_scriptable__ gives in place of it and of those below it."""
+    made = module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
+    if _builtin_isinstance(made, ScriptModule):
+        return made
+    below = {name: m if m is None else _prepared(m) for name, m in made._modules.items()}
+    if any(m is not made._modules[name] for name, m in below.items()):
+        made = copy.copy(made)
+        made.__dict__["_modules"] = below
+    return made
 
 
 def script_method(fn):

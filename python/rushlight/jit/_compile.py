@@ -36,6 +36,10 @@ class Py:
         self.value = value
 
 
+def _reach(text, name):
+    return f"{text}.{name}" if name.isidentifier() else f'getattr({text}, "{name}")'
+
+
 class Mod:
     """A module, and the expression that reaches it."""
 
@@ -43,11 +47,21 @@ class Mod:
         self.text, self.owner, self.module = text, owner, owner.module
 
     def child(self, name):
-        text = f"{self.text}.{name}" if name.isidentifier() else f'getattr({self.text}, "{name}")'
-        return Mod(text, self.owner.program.module(self.module._modules[name]))
+        return Mod(_reach(self.text, name), self.owner.program.module(self.module._modules[name]))
 
     def children(self):
         return [self.child(n) for n, m in self.module._modules.items() if m is not None]
+
+    def below(self, prefix=""):
+        """(name, Mod) of this module and all below it."""
+        yield prefix, self
+        for n, m in self.module._modules.items():
+            if m is not None:
+                yield from self.child(n).below(f"{prefix}.{n}" if prefix else n)
+
+    def buffers(self):
+        """(name, what holds it) of this module's own."""
+        return [(n, _Held(_reach(self.text, n)) if b is not None else Const(None)) for n, b in self.module._buffers.items()]
 
 
 class Method:
@@ -80,6 +94,8 @@ def _is_repeated(node):
     return bool(sides) and isinstance(node.op, ast.Add) and any(map(_is_repeated, sides))
 
 
+_WALKS = {name: give for give, names in ((lambda name, x: Items([name, x]), "items named_children named_modules named_buffers"),
+                                         (lambda name, x: x, "values children modules"), (lambda name, x: name, "keys")) for name in names.split()}
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 
@@ -328,12 +344,13 @@ class Compiler:
                     return Const(there) if f.value is hasattr else known[2]
                 return self.attribute(known[0], known[1].value, node)
             return self.static_items(f.value, known)
-        if isinstance(f, Method) and f.name in ("items", "values", "keys", "children", "named_children") and f.of.module._modules:
-            own = inspect.getattr_static(type(f.of.module), f.name)
-            if is_own(own):
-                names = [n for n, m in f.of.module._modules.items() if m is not None]
-                kids = [f.of.child(n) for n in names]
-                return Items(kids if f.name in ("values", "children") else [Const(n) for n in names] if f.name == "keys" else [Items([Const(n), k]) for n, k in zip(names, kids)])
+        if isinstance(f, Method) and f.name in _WALKS and not f.of.owner.is_plain and is_own(inspect.getattr_static(type(f.of.module), f.name, self.static_Call)):
+            if node.args or node.keywords:
+                raise self.source.error(node, f"{f.name} method does not accept any arguments")
+            pairs = f.of.below() if f.name.endswith("modules") else f.of.buffers() if f.name == "named_buffers" else \
+                [(n, f.of.child(n)) for n, m in f.of.module._modules.items() if m is not None]
+            give = _WALKS[f.name]
+            return Items([give(Const(n), x) for n, x in pairs])
         return None
 
     def static_items(self, f, known):
@@ -375,7 +392,7 @@ class Compiler:
             return self.written(Const(known.value.value), node)
         if isinstance(known, Method) and isinstance(inspect.getattr_static(type(known.of.module), known.name, None), property):
             return ast.Call(raw(f"{known.of.text}.{known.of.owner.need(known.name)}"), [], [])
-        if isinstance(known, Mod) and known.owner.is_plain:
+        if isinstance(known, _Held) or isinstance(known, Mod) and known.owner.is_plain:
             return raw(known.text)
         what = known.module if isinstance(known, Mod) else known.value if isinstance(known, Py) else known
         raise self.source.error(node, f"python value of type '{type(what).__name__}' cannot be used as a value. Perhaps it is a closed over global variable? "
@@ -693,6 +710,9 @@ class Compiler:
             if isinstance(known, _At):
                 self.env.pop(target.id, None)
                 self.emit(ast.Assign([raw(self.name(target.id))], ast.Subscript(raw(known.text), ast.Constant(known.i), ast.Load())))
+            elif isinstance(known, _Held):
+                self.env.pop(target.id, None)
+                self.emit(ast.Assign([raw(self.name(target.id))], raw(known.text)))
             else:
                 self.env[target.id] = known
         elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(known, (Items, Const)):
@@ -871,6 +891,13 @@ class Compiler:
     def refusal(self, name):
         text = ast.Constant(f"{name} is marked unused and was called")
         return [ast.Expr(ast.Call(raw("ops.prim.RaiseException"), [text, ast.Constant("builtins.NotImplementedError")], [])), ast.Assert(ast.Constant(False), text)]
+
+
+class _Held:
+    """A tensor of a module, by the expression that reads it."""
+
+    def __init__(self, text):
+        self.text = text
 
 
 class _At:

@@ -64,7 +64,8 @@ class Record:
 
     def tell(self, name, form, args, kwargs, results, grad):
         if name == "_local_scalar_dense":
-            warnings.warn("Converting a tensor to a Python number might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be "
+            kind = {bool: "boolean", int: "integer", float: "float"}.get(type(results[0] if isinstance(results, (tuple, list)) else results), "number")
+            warnings.warn(f"Converting a tensor to a Python {kind} might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be "
                           "treated as a constant in the future. This means that the trace might not generalize to other inputs!", torch.jit.TracerWarning, stacklevel=2)
             return
         self.calls.append((name, form, args, dict(kwargs or {}), results))

@@ -6,6 +6,7 @@ which inputs it takes; the first class that takes them has them. Programs' own t
 import abc
 import cmath
 import collections.abc
+import warnings
 
 import rushlight as torch
 
@@ -377,6 +378,8 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """assert_close by its old name, which converts and compares less strictly."""
+    warnings.warn("`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
+                  "`torch.testing.assert_close()` instead.", FutureWarning, stacklevel=2)
     if not isinstance(actual, torch.Tensor):
         actual = torch.tensor(actual)
     if not isinstance(expected, torch.Tensor):

@@ -8,6 +8,12 @@
 
 #define SELF (in[0].t)
 
+static void warn_of_imaginary(const rush_tensor *from, rush_dtype to)
+{
+    if (rush_dtype_is_complex(from->dtype) && !rush_dtype_is_complex(to) && to != RUSH_BOOL && from->device.type != RUSH_META && rush_numel(from))
+        RUSH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+}
+
 /* ---- copy_ ---- */
 
 static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *out)
@@ -21,6 +27,7 @@ static int copy_into_shape(const rush_op *op, const rush_value *in, rush_value *
                    "output with shape %s doesn't match the broadcast shape %s", rush_shape_of(SELF), rush_shape_text(ndim, size));
         RUSH_CHECK(src->device.type != RUSH_META || SELF->device.type == RUSH_META, RUSH_NOT_IMPLEMENTED,
                    "Cannot copy out of meta tensor; no data!");
+        if (SELF->device.type != RUSH_META) warn_of_imaginary(src, SELF->dtype);
     }
     if (in[1].kind == RUSH_V_TENSOR && in[1].t != SELF && rush_overlap(SELF, in[1].t) == 2) return rush_overlaps_input();
     RUSH_CHECK(!rush_self_overlap(SELF), RUSH_RUNTIME_ERROR,
@@ -104,6 +111,7 @@ static int to_copy_shape(const rush_op *op, const rush_value *in, rush_value *ou
     RUSH_CHECK(SELF->device.type != RUSH_META || device.type == RUSH_META, RUSH_NOT_IMPLEMENTED,
                "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() "
                "when moving module from meta to a different device.");
+    if (device.type != RUSH_META) warn_of_imaginary(SELF, d);
     return like_shape(out, SELF, d, device, in[6]);
 }
 static void to_copy_grad(rush_grads *s)

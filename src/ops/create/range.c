@@ -201,8 +201,14 @@ static rush_op op_arange_step = {
     .flags = RUSH_NO_GRAD | RUSH_STRIDED_OUT,
 };
 
-static int range_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 2, in[0], in[1], rush_v_int(1), true); }
-static int range_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return arange_make(out, in + 3, in[0], in[1], in[2], true); }
+static int range_make(rush_value *out, const rush_value *options, rush_value start, rush_value end, rush_value step)
+{
+    RUSH_WARN_ONCE("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
+                   "Instead, use torch.arange, which produces values in [start, end).");
+    return arange_make(out, options, start, end, step, true);
+}
+static int range_shape(const rush_op *op, const rush_value *in, rush_value *out) { return range_make(out, in + 2, in[0], in[1], rush_v_int(1)); }
+static int range_step_shape(const rush_op *op, const rush_value *in, rush_value *out) { return range_make(out, in + 3, in[0], in[1], in[2]); }
 static void range_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], rush_v_int(1), true); }
 static void range_step_cpu(const rush_op *op, const rush_value *in, rush_value *out) { arange_fill(out[0].t, in[0], in[2], true); }
 

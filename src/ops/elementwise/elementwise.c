@@ -178,6 +178,9 @@ static int where_shape(const rush_op *op, const rush_value *in, rush_value *out)
     if (is_tensor(in[0]))
         RUSH_CHECK(in[0].t->dtype == RUSH_BOOL || in[0].t->dtype == RUSH_U8, RUSH_RUNTIME_ERROR,
                    "where expected condition to be a boolean tensor, but got a tensor with dtype %s", rush_dtype_word(in[0].t->dtype));
+    if (is_tensor(in[0]) && in[0].t->dtype == RUSH_U8)
+        RUSH_WARN_ONCE("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+                       "Use a boolean condition instead.");
     return rush_pw_result(out, 0, rush_result_type(2, in + 1), 3, in);
 }
 static void where_cpu(const rush_op *op, const rush_value *in, rush_value *out)

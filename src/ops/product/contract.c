@@ -476,9 +476,7 @@ static int cross_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     rush_tensor *a = in[0].t;
     if (HAS(in[2])) return rush_result(out, cross(a, in[1].t, I_(in[2])));
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said))
-        rush_log(1, "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply use "
+    RUSH_WARN_ONCE("Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply use "
                         "torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future release.");
     int d = 0;
     while (d < a->ndim && a->size[d] != 3) ++d;
@@ -639,9 +637,7 @@ static rush_op op_linalg_multi_dot = {
 
 static int chain_matmul_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said))
-        rush_log(1, "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
+    RUSH_WARN_ONCE("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
                     "accepts a list of two or more tensors rather than multiple parameters.");
     RUSH_CHECK(in[0].n, RUSH_RUNTIME_ERROR, "chain_matmul(): Expected one or more matrices");
     for (uint32_t i = 0; i < in[0].n; ++i)

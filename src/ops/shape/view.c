@@ -308,10 +308,10 @@ static int numpy_T_run(const rush_op *op, const rush_value *in, rush_value *out)
 {
     int64_t order[RUSH_MAXDIM];
     int n = SELF->ndim;
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (n != 2 && n != 0 && !atomic_flag_test_and_set(&said))
-        rush_log(1, "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider `x.mT` to "
-                    "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.");
+    if (n == 0) RUSH_WARN_ONCE("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.");
+    else if (n != 2)
+        RUSH_WARN_ONCE("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider `x.mT` to "
+                       "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.");
     for (int d = 0; d < n; ++d) order[d] = n - 1 - d;
     return rush_result(out, T("permute", V(SELF), rush_v_ints(order, n)));
 }
@@ -354,6 +354,7 @@ static int matrix_H_run(const rush_op *op, const rush_value *in, rush_value *out
 {
     RUSH_CHECK(SELF->ndim == 2 || SELF->ndim == 0, RUSH_RUNTIME_ERROR, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s",
                SELF->ndim, SELF->ndim > 2 ? " For batches of matrices, consider using tensor.mH" : "");
+    if (!SELF->ndim) RUSH_WARN_ONCE("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().");
     return conjugate_transpose(in, out);
 }
 

@@ -664,6 +664,10 @@ static int stft_run(const rush_op *op, const rush_value *in, rush_value *out)
     RUSH_CHECK(rush_dtypes[x->dtype].category >= 2, RUSH_RUNTIME_ERROR, "expected a tensor of floating point or complex values");
     RUSH_CHECK(x->ndim == 1 || x->ndim == 2, RUSH_RUNTIME_ERROR, "expected a 1D or 2D tensor");
     RUSH_CHECK(n > 0, RUSH_RUNTIME_ERROR, "expected 0 < n_fft < %lld, but got n_fft=%lld", (long long)x->size[x->ndim - 1], (long long)n);
+    if (!window)
+        RUSH_WARN_ONCE("A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. Other windows such as "
+                       "torch.hann_window or torch.hamming_window are recommended to reduce spectral leakage. To suppress this warning and use a rectangular "
+                       "window, explicitly set `window=torch.ones(n_fft, device=<device>)`.");
     bool single = x->ndim == 1;
     if (single) x = unsqueeze(x, 0);
     if (in[5].i && x) { /* center */
@@ -729,6 +733,9 @@ static int istft_run(const rush_op *op, const rush_value *in, rush_value *out)
                one ? "True" : "False", (long long)x->size[1]);
     RUSH_CHECK(0 < hop && hop <= win, RUSH_RUNTIME_ERROR, "expected 0 < hop_length <= win_length");
     RUSH_CHECK(0 < win && win <= n, RUSH_RUNTIME_ERROR, "expected 0 < win_length <= n_fft");
+    if (!window)
+        RUSH_WARN_ONCE("A window was not provided. A rectangular window will be applied. Please provide the same window used by stft to make the inversion "
+                       "lossless. To suppress this warning and use a rectangular window, explicitly set `window=torch.ones(n_fft, device=<device>)`.");
     RUSH_CHECK(!window || (window->ndim == 1 && window->size[0] == win), RUSH_RUNTIME_ERROR, "Invalid window shape. window has to be 1D and length of `win_length`");
     rush_dtype real = rush_dtype_real(x->dtype);
     if (!window) window = T("ones", INTS(win), rush_v_dtype(real), ON(x));

@@ -1,5 +1,6 @@
 """torch.backends.cuda"""
 import contextlib
+import warnings
 
 import rushlight as torch
 from rushlight._basics import _settings
@@ -146,9 +147,15 @@ def can_use_flash_attention(params, debug=False):
 can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 
 
-@contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """Which ways of computing attention may be used inside."""
+    warnings.warn("`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please see "
+                  "`torch.nn.attention.sdpa_kernel()` for the new context manager, with updated signature.", FutureWarning, stacklevel=2)
+    return _sdp_kernel(enable_flash, enable_math, enable_mem_efficient, enable_cudnn)
+
+
+@contextlib.contextmanager
+def _sdp_kernel(enable_flash, enable_math, enable_mem_efficient, enable_cudnn):
     names = ("flash_sdp", "math_sdp", "mem_efficient_sdp", "cudnn_sdp")
     before = [_state[name] for name in names]
     _state.update(zip(names, (enable_flash, enable_math, enable_mem_efficient, enable_cudnn)))

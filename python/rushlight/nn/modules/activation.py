@@ -109,11 +109,11 @@ class Hardtanh(Module):
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
         if min_value is not None:
-            warnings.warn("keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning,
+            warnings.warn("keyword argument `min_value` is deprecated and renamed to `min_val`", FutureWarning,
                           stacklevel=2)
             min_val = min_value
         if max_value is not None:
-            warnings.warn("keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning,
+            warnings.warn("keyword argument `max_value` is deprecated and renamed to `max_val`", FutureWarning,
                           stacklevel=2)
             max_val = max_value
         self.min_val = min_val
@@ -591,11 +591,11 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
-        separate = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        same = self._qkv_same_embed_dim
-        for name, width in zip(separate, (embed_dim, self.kdim, self.vdim)):
-            maybe_parameter(self, name, not same, (embed_dim, width), **made)
-        maybe_parameter(self, "in_proj_weight", same, (3 * embed_dim, embed_dim), **made)
+        packed = {"in_proj_weight": (3 * embed_dim, embed_dim)}
+        separate = {name: (embed_dim, width) for name, width in (("q_proj_weight", embed_dim), ("k_proj_weight", self.kdim), ("v_proj_weight", self.vdim))}
+        have, lack = (packed, separate) if self._qkv_same_embed_dim else (separate, packed)
+        for name, shape in {**have, **lack}.items():
+            maybe_parameter(self, name, name in have, shape, **made)
         maybe_parameter(self, "in_proj_bias", bias, 3 * embed_dim, **made)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
         if add_bias_kv:

@@ -71,7 +71,7 @@ def _functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, 
 
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """The old home of `torch.func.functional_call`."""
-    warnings.warn("This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please "
-                  "use torch.func.functional_call instead which is a drop-in replacement for this API.",
+    warnings.warn("`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. "
+                  "Please use `torch.func.functional_call` instead which is a drop-in replacement.",
                   FutureWarning, stacklevel=2)
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
