@@ -924,3 +924,37 @@ def test_programs_walk_modules_and_buffers():
     assert modules == ["", "parts", "parts.bn", "parts.rest", "parts.rest.0", "parts.rest.1", "parts.rest.1.0"]
     assert count == 15 and children == ["bn", "rest"] and names == ["0", "none"]
     assert torch.equal(buffers[0], torch.ones(2)) and buffers[1] is None
+
+
+class _Numbers(nn.Module):
+    """Numbers where functions take lists: of an attribute, an argument, an optional one, a size, an expression."""
+
+    def __init__(self):
+        super().__init__()
+        self.n, self.f = 2, 2.0
+
+    def forward(self, x: Tensor, k: int, s: Optional[float], size: Optional[int] = None):
+        width = x.shape[3]
+        return (F.interpolate(x, scale_factor=self.f, mode="bilinear", align_corners=False), F.interpolate(x, scale_factor=1.0 / self.f),
+                F.interpolate(x, scale_factor=s) if size is None else F.interpolate(x, size), F.interpolate(x, size=x.size(2) * 2),
+                F.avg_pool2d(x, k, stride=k - 1, padding=self.n // 2), F.avg_pool2d(x, width), F.unfold(x, self.n))
+
+
+def test_a_number_stands_for_a_list_of_it():
+    net, x = _Numbers(), torch.randn(1, 2, 4, 4)
+    program = torch.jit.script(net)
+    for given in ((2, 2.0), (2, None, 3)):
+        same(net(x, *given), program(x, *given))
+        same(net(x, *given), reloaded(program)(x, *given))
+
+
+def test_what_a_class_says_is_final_decides_branches():
+    class Net(nn.Module):
+        training: torch.jit.Final[bool]
+
+        def forward(self, x: Tensor):
+            if self.training:
+                return in_python_only(x)
+            return x + 1
+
+    assert torch.jit.script(Net().eval())(torch.ones(1)).item() == 2

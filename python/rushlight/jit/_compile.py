@@ -83,7 +83,7 @@ _BUILTINS = {len, range, print, min, max, abs, sum, any, all, sorted, zip, enume
 _LISTED = {"einsum": 1, "meshgrid": 0, "broadcast_tensors": 0, "block_diag": 0, "cartesian_prod": 0, "chain_matmul": 0}
 _CASTS = {"bool": torch.bool, "byte": torch.uint8, "char": torch.int8, "short": torch.int16, "int": torch.int32, "long": torch.int64, "half": torch.float16,
           "bfloat16": torch.bfloat16, "float": torch.float32, "double": torch.float64, "cfloat": torch.complex64, "cdouble": torch.complex128}  # methods of tensors
-_MODES = {"is_scripting", "is_tracing", "is_compiling", "is_dynamo_compiling", "is_exporting"}  # questions that a program knows the answer to
+_MODES = {"is_scripting", "is_tracing", "_get_tracing_state", "is_compiling", "is_dynamo_compiling", "is_exporting"}  # questions that a program knows the answer to
 
 
 def _is_repeated(node):
@@ -94,6 +94,7 @@ def _is_repeated(node):
     return bool(sides) and isinstance(node.op, ast.Add) and any(map(_is_repeated, sides))
 
 
+_NUMERIC = ("int", "float", "Optional[int]", "Optional[float]")
 _WALKS = {name: give for give, names in ((lambda name, x: Items([name, x]), "items named_children named_modules named_buffers"),
                                          (lambda name, x: x, "values children modules"), (lambda name, x: name, "keys")) for name in names.split()}
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
@@ -173,6 +174,7 @@ class Compiler:
         self.locals = {a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
         self.stores = collections.Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.locals |= set(self.stores)
+        self.numbers = {}  # names of numbers and their types, of arguments and of what is assigned once
         self.tensors, self.objects = set(), {}  # arguments that are tensors, or of a class of the program, by their annotation, and stay what they are
 
     # ---- names and types ----
@@ -247,7 +249,7 @@ class Compiler:
         for table in (m._parameters, m._buffers):
             if name in table:
                 return None if table[name] is not None or name in of.owner.annotations else Const(None)
-        if name == "training" or isinstance(m, torch.jit.RecursiveScriptModule) and name in m._fields:
+        if name == "training" and name not in of.owner.fixed or isinstance(m, torch.jit.RecursiveScriptModule) and name in m._fields:
             return None
         held = vars(m).get(name, inspect.getattr_static(type(m), name, self))
         if held is self and (isinstance(m, torch.jit.RecursiveScriptModule) and name in m._methods or of.owner.found(name)):
@@ -610,11 +612,43 @@ class Compiler:
         kinds = inspect.get_annotations(getattr(_library, name))
         at = list(kinds)[at] if isinstance(at, int) and at < len(kinds) else at
         known = self.static(node)
-        if kinds.get(at) in (typing.List[int], typing.Optional[typing.List[int]], typing.Optional[typing.List[float]]) and isinstance(known, Const) and isinstance(known.value, (int, float)):
-            dims = re.search(r"(\d)d(?:_|$)", name)
-            n = int(dims[1]) if dims else 2 if name in ("fold", "unfold") else 1
-            return literal([float(known.value) if "float" in str(kinds[at]) else known.value] * n)
-        return self.expr(node)
+        kind = self.number(node) if kinds.get(at) in (typing.List[int], typing.Optional[typing.List[int]], typing.Optional[typing.List[float]]) else None
+        if kind is None:
+            return self.expr(node)
+        dims = re.search(r"(\d)d(?:_|$)", name)
+        n = int(dims[1]) if dims else 2 if name in ("fold", "unfold") else 1
+        wanted = float if "float" in str(kinds[at]) else int
+        if isinstance(known, Const):
+            return literal([wanted(known.value)] * n)
+        value = self.expr(node)
+        one = value if wanted.__name__ in kind else ast.Call(raw(wanted.__name__), [value], [])
+        several = ast.List([one] * n, ast.Load())
+        return ast.IfExp(ast.Compare(value, [ast.Is()], [ast.Constant(None)]), ast.Constant(None), several) if kind.startswith("Optional") else several
+
+    def number(self, node):
+        """The type of what is a number, as far as is known without running."""
+        known = self.static(node)
+        if isinstance(known, Const):
+            return type(known.value).__name__ if isinstance(known.value, (int, float)) else None
+        if isinstance(node, ast.Name):
+            return self.numbers.get(node.id)
+        if isinstance(node, ast.Attribute):
+            of = self.static(node.value)
+            kind = of.owner.fields.get(node.attr) if isinstance(of, Mod) and not isinstance(of.module, torch.jit.RecursiveScriptModule) else None
+            return kind if kind in _NUMERIC else None
+        if isinstance(node, ast.UnaryOp):
+            return self.number(node.operand)
+        if isinstance(node, ast.BinOp):
+            sides = self.number(node.left), self.number(node.right)
+            return None if None in sides else "float" if "float" in sides or isinstance(node.op, ast.Div) else "int"
+        if isinstance(node, ast.Call):
+            f = self.static(node.func)
+            if isinstance(f, Py) and f.value in (int, float, len):
+                return "float" if f.value is float else "int"
+            return "int" if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and node.args and self.is_tensor(node.func.value) else None
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not isinstance(node.slice, ast.Slice):
+            return "int" if self.is_tensor(node.value.value) else None
+        return None
 
     # ---- statements ----
 
@@ -732,6 +766,8 @@ class Compiler:
         if isinstance(known, Const) and known.value is None and isinstance(node.targets[0], ast.Name) and self.stores[node.targets[0].id] == 1:
             self.env[node.targets[0].id] = known
             return None
+        if isinstance(node.targets[0], ast.Name) and self.stores[node.targets[0].id] == 1 and (kind := self.number(node.value)):
+            self.numbers[node.targets[0].id] = kind
         line = self.source.lines[node.end_lineno - 1]
         _, mark, comment = line.partition("# type:")
         value = self.expr(node.value)
@@ -870,6 +906,8 @@ class Compiler:
             kind = kinds.get(arg.arg) if kinds is not None else single.get(arg.arg, arg.annotation)
             text = self.overloaded(arg.arg) or (self.type(kind, arg) if kind is not None else None)
             made.append(ast.arg(self.name(arg.arg), raw(text) if text else None))
+            if arg.arg not in self.stores and text in _NUMERIC:
+                self.numbers[arg.arg] = text
             if arg.arg not in self.stores and arg.arg not in defaults:
                 if text == "Tensor":
                     self.tensors.add(arg.arg)
