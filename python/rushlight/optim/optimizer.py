@@ -427,6 +427,17 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
     """While the context lasts, the optimizer's parameters, state and options are others; what a step does to their tensors stays in them.
 
     swapin_parameters: {name: tensor}, in the order of the optimizer's parameters. swapin_optim_state: as the optimizer's state_dict().
+
+    >>> import copy
+    >>> net, tried = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    >>> optimizer = torch.optim.Adam(net.parameters())
+    >>> net(torch.ones(1)).backward()
+    >>> optimizer.step()
+    >>> tried(torch.ones(1)).backward()
+    >>> with torch.optim.swap_in_optimizer_params_and_state(optimizer, dict(tried.named_parameters()), copy.deepcopy(optimizer.state_dict())):
+    ...     optimizer.step()
+    >>> optimizer.state[net.weight]["step"].item()
+    1.0
     """
     if not optimizer.state:
         raise RuntimeError("swap_in_optimizer_params_and_state requires initialized optimizer state.")
