@@ -154,7 +154,7 @@ def lists(T, d, r, n):
 
 
 def barriers(T, d, r, n):
-    d.barrier()
+    d.barrier(device_ids=[r])
     d.monitored_barrier(timeout=datetime.timedelta(seconds=60))
     w = d.barrier(async_op=True)
     w.wait()

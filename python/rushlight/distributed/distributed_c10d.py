@@ -460,7 +460,11 @@ def _get_default_timeout(backend):
 
 def _check_device_id(device):
     """The accelerator that a process is bound to."""
-    device = torch.device(torch.accelerator.current_accelerator().type, device) if isinstance(device, int) else device
+    if isinstance(device, int):
+        if torch.accelerator.current_accelerator() is None:
+            raise ValueError("device_id is an int, but no accelerator support is found from the current compilation. Please use a different compiled version "
+                             "that supports your accelerator.")
+        device = torch.device(torch.accelerator.current_accelerator().type, device)
     if device.type == "cpu":
         raise ValueError("init_process_group device_id parameter must be an accelerator with an index")
     if device.index is None:
@@ -782,7 +786,8 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
         return None
     group, device = _of(group), torch.device("cpu")
     if isinstance(device_ids, list):
-        device = torch.device(torch.accelerator.current_accelerator().type, device_ids[0])
+        accelerator = torch.accelerator.current_accelerator()
+        device = torch.device("cpu") if accelerator is None else torch.device(accelerator.type, device_ids[0])
     elif group.bound_device_id is not None:
         device = group.bound_device_id
     elif _get_object_coll_device(group) != "cpu":
