@@ -494,6 +494,21 @@ FUNCTION(ordinal)
     return give_int(out, (unsigned char)c->in[0].box->text[0]);
 }
 
+/* hex, oct, bin */
+FUNCTION(digits)
+{
+    if (!has(c, 0, SCRIPT_INT)) NOT_MINE;
+    const int bits = *c->name == 'h' ? 4 : *c->name == 'o' ? 3 : 1;
+    uint64_t rest = c->in[0].i < 0 ? -(uint64_t)c->in[0].i : (uint64_t)c->in[0].i;
+    char text[68], *at = text + sizeof text; /* sign, 0x, at most 64 digits, and one to spare */
+    do *--at = "0123456789abcdef"[rest & ((1u << bits) - 1)];
+    while (rest >>= bits);
+    *--at = bits == 4 ? 'x' : bits == 3 ? 'o' : 'b';
+    *--at = '0';
+    if (c->in[0].i < 0) *--at = '-';
+    return give(out, rush_script_text(at, (size_t)(text + sizeof text - at)));
+}
+
 FUNCTION(letter)
 {
     if (!has(c, 0, SCRIPT_INT) || c->in[0].i < 0 || c->in[0].i > 127) NOT_MINE;
@@ -1209,7 +1224,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"unchecked_unwrap_optional", unwrap}, {"_unwrap_optional", unwrap}, {"wait", same_value}, {"data", same_value},
     {"format", format}, {"join", join}, {"upper", text_case}, {"lower", text_case}, {"title", text_case}, {"capitalize", text_case}, {"startswith", text_ends}, {"endswith", text_ends},
     {"strip", strip}, {"lstrip", strip}, {"rstrip", strip}, {"split", split_text}, {"replace", replace}, {"find", find}, {"isdigit", text_is}, {"isalpha", text_is}, {"isalnum", text_is},
-    {"isspace", text_is}, {"ord", ordinal}, {"chr", letter},
+    {"isspace", text_is}, {"ord", ordinal}, {"chr", letter}, {"hex", digits}, {"oct", digits}, {"bin", digits},
     {"len", length}, {"append", append}, {"extend", extend}, {"insert", insert}, {"pop", pop}, {"Delete", delete_item}, {"_delete", delete_item}, {"clear", clear}, {"copy", copy}, {"list", to_list},
     {"tuple", to_tuple}, {"reverse", reversed}, {"reversed", reversed}, {"sort", sort}, {"sorted", sort}, {"index", index_of}, {"remove", remove_item}, {"count", count},
     {"__contains__", contains}, {"__is__", identical}, {"__isnot__", identical}, {"keys", dict_part}, {"values", dict_part}, {"items", dict_part}, {"get", get}, {"setdefault", get},

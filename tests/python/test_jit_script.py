@@ -958,3 +958,16 @@ def test_what_a_class_says_is_final_decides_branches():
             return x + 1
 
     assert torch.jit.script(Net().eval())(torch.ones(1)).item() == 2
+
+
+def _numbers_as_text(n: int):
+    torch.manual_seed(3)
+    return hex(n), oct(n), bin(-n), pow(2.0, n), torch.rand(2)
+
+
+def test_programs_write_numbers_and_seed():
+    program = torch.jit.script(_numbers_as_text)
+    assert isinstance(program, torch.jit.ScriptFunction)
+    for n in (0, 5, 255):
+        same(_numbers_as_text(n), program(n))
+    assert program(2**63 - 1)[2] == bin(1 - 2**63)

@@ -1055,7 +1055,8 @@ def _fork(c, node):
 
 
 _SPECIAL = {torch.jit.annotate: _annotate, torch.jit.isinstance: _isinstance, isinstance: _isinstance, type: _type, warnings.warn: _warn, torch._assert: _assert, torch.Size: _same,
-            _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node),
+            _C._set_grad_enabled: lambda c, node: c.called("torch.set_grad_enabled", node), pow: lambda c, node: c.called("torch.pow", node),
+            torch.manual_seed: lambda c, node: c.called("torch.manual_seed", node),
             typing.cast: lambda c, node: c.expr(node.args[1]), torch.jit.fork: _fork, torch.jit.wait: lambda c, node: c.called("torch.wait", node),
             torch.device: lambda c, node: c.called("torch.device", node), getattr: _getattr,
             torch.functional.stft: _stft, torch.functional.tensordot: _tensordot, torch.functional.norm: _norm,
