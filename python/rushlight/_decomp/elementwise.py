@@ -212,7 +212,8 @@ def _product_with_log(fn):
     return with_numbers
 
 
-rule("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy", "special_xlogy.self_scalar", "special_xlogy.other_scalar")(_product_with_log(torch.log))
+rule("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other")(_product_with_log(torch.log))
+rule("special_xlogy", "special_xlogy.self_scalar", "special_xlogy.other_scalar")(_product_with_log(torch.log))
 rule("special_xlog1py", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar")(_product_with_log(torch.log1p))
 
 
@@ -405,6 +406,17 @@ def log_sigmoid_backward(grad_output, self, buffer):
     most, sign = pick(low, number(1, self), number(0, self)), pick(low, number(1, self), number(-1, self))
     z = self.abs().neg().exp()
     return grad_output * (most - sign * (z / (1 + z)))
+
+
+rule("_log_sigmoid_slope")(lambda grad_output, self: log_sigmoid_backward(grad_output, self, None))
+
+
+@rule("logit_backward")
+@wide
+def logit_backward(grad_output, self, eps=None):
+    low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
+    inside = aten.bitwise_and.Tensor(self >= low, self <= high)
+    return pick(inside, grad_output / (self * (1.0 - self)), math.nan if eps is None else 0.0)
 
 
 @rule("mish_backward")

@@ -177,7 +177,7 @@ def _weight_norm_interface(v, g, dim=0):
 # ---- attention
 
 def _attention(query, key, value, attn_mask, dropout_p, is_causal, scale):
-    """softmax(q k' scale + mask) v, both factors of the product scaled by the root of the scale; and the weights, and their logarithms up to a constant of the row."""
+    """(softmax(q k' scale + mask) v, the weights, what the softmax was taken of); both factors of the product are scaled by the root of the scale."""
     root = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     query = aten.mul.Scalar(query, root)
     if is_causal:

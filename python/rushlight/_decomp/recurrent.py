@@ -33,12 +33,12 @@ def _elman_step(activation):
 def _one_direction(step, input, state, weights, has_biases, reverse):
     w, u, *biases = weights
     b, d = biases[:2] if has_biases else (None, None)
-    rows = linear(input, w, b).unbind(0)
     outputs = []
-    for x in reversed(rows) if reverse else rows:
+    for x in linear(input.flip(0) if reverse else input, w, b).unbind(0):
         state = step(x, state, u, d)
         outputs.append(state[0])
-    return torch.stack(outputs[::-1] if reverse else outputs, 0), state
+    outputs = torch.stack(outputs, 0)
+    return outputs.flip(0) if reverse else outputs, state
 
 
 def _layers(step, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):

@@ -343,3 +343,31 @@ def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
         return z.mean()
     z = z.sum() / z.shape[1] if reduction == 2 else z.mean([1])
     return z if reduction == 2 or self.dim() == 2 else z.squeeze(0)
+
+
+@rule("multilabel_margin_loss")
+@wide
+def multilabel_margin_loss(self, target, reduction=1):
+    """The sum of 1 - x[t] + x[i] over targets t in front of the first -1 and all i that are none, by the number of classes."""
+    x, target = (self, target) if self.dim() == 2 else (self.reshape([1, -1]), target.reshape([1, -1]))
+    n = x.shape[1]
+    place = torch.arange(n, device=x.device)
+    first = pick(target == -1, place, n).amin([-1], True)
+    named = place < first
+    chosen = x.gather(1, pick(named, target, 0)).transpose(0, 1).unsqueeze(-1)          # (targets, batch, 1)
+    listed = pick(named, target, -1)
+    hinge = (1.0 - chosen + x).clamp_min(0) / n
+    hinge = pick(named.transpose(0, 1).unsqueeze(-1), hinge, 0)
+    loss = pick((place == listed.unsqueeze(-1)).any(1), 0, hinge).sum([0, -1])
+    return loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss if self.dim() == 2 else loss.squeeze(0)
+
+
+@rule("_fused_rms_norm_backward")
+@wide
+def _fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask):
+    outer = list(range(input.dim() - len(normalized_shape)))
+    inner = list(range(len(outer), input.dim()))
+    z = input * rstd
+    g = grad_out if weight is None else grad_out * weight
+    return ((g - z * (g * z).mean(inner, True)) * rstd if output_mask[0] else None,
+            _sum_of_batch(grad_out * z, outer) if output_mask[1] and weight is not None else None)

@@ -35,11 +35,13 @@ def count(end, device, start=0, step=None, dtype=torch.int64):
 # ---- tensors of one number, and counting
 
 def _factory(dtype, layout, device, pin_memory):
-    return {"dtype": dtype or torch.get_default_dtype(), "layout": layout or torch.strided, "device": device or torch.get_default_device(), "pin_memory": bool(pin_memory)}
+    return {"dtype": dtype or torch.get_default_dtype(), "layout": layout or torch.strided, "device": device or torch.get_default_device(),
+            "pin_memory": bool(pin_memory)}
 
 
 def _filled(value):
-    return lambda size, *, dtype=None, layout=None, device=None, pin_memory=None: aten.full.default(list(size), value, **_factory(dtype, layout, device, pin_memory))
+    return lambda size, *, dtype=None, layout=None, device=None, pin_memory=None: \
+        aten.full.default(list(size), value, **_factory(dtype, layout, device, pin_memory))
 
 
 def _filled_like(value):
@@ -187,9 +189,22 @@ def stack(tensors, dim=0):
     return aten.view.default(aten.cat.default(list(tensors), dim), shape[:dim] + [len(tensors)] + shape[dim:])
 
 
-rule("select_backward")(lambda grad_output, input_sizes, dim, index: select_scatter(grad_output.new_zeros(list(input_sizes)), grad_output, dim, index))
-rule("slice_backward")(lambda grad_output, input_sizes, dim, start, end, step: aten.slice_scatter.default(grad_output.new_zeros(list(input_sizes)), grad_output, dim, start, end, step))
-rule("diagonal_backward")(lambda grad_output, input_sizes, offset, dim1, dim2: aten.diagonal_scatter.default(grad_output.new_zeros(list(input_sizes)), grad_output, offset, dim1, dim2))
+def _into_zeros(scatter):
+    """The gradient of a view: nothing around what the view showed."""
+    return lambda grad_output, input_sizes, *where: scatter(grad_output.new_zeros(list(input_sizes)), grad_output, *where)
+
+
+rule("select_backward")(_into_zeros(aten.select_scatter.default))
+rule("slice_backward")(_into_zeros(aten.slice_scatter.default))
+rule("diagonal_backward")(_into_zeros(aten.diagonal_scatter.default))
+
+
+@rule("unfold_backward")
+def unfold_backward(grad_in, input_sizes, dim, size, step):
+    dim = dim % len(input_sizes) if input_sizes else 0
+    places = aten.arange.start_step(0, input_sizes[dim] if input_sizes else 1, device=grad_in.device).unfold(0, size, step)
+    grad = grad_in.movedim(-1, dim + 1) if input_sizes else grad_in
+    return _of_a_row(grad_in.new_zeros(list(input_sizes)), lambda x: aten.index_put.default(x, _at(dim, places), grad, True))
 
 
 @rule("select_scatter")
@@ -211,8 +226,8 @@ def _copies(name, overload="default"):
     return copy
 
 
-for _name, _overload in (("alias", ""), ("expand", ""), ("diagonal", ""), ("t", ""), ("transpose", "int"), ("squeeze", ""), ("squeeze", "dim"), ("squeeze", "dims"),
-                         ("unsqueeze", ""), ("unfold", "")):
+for _name, _overload in (("alias", ""), ("expand", ""), ("diagonal", ""), ("t", ""), ("transpose", "int"), ("squeeze", ""), ("squeeze", "dim"),
+                         ("squeeze", "dims"), ("unsqueeze", ""), ("unfold", "")):
     rule(_name + "_copy" + (_overload and "." + _overload))(_copies(_name, _overload or "default"))
 for _name, _overload in (("permute", ""), ("view", ""), ("view", "dtype")):
     rule(_name + "_copy" + (_overload and "." + _overload), table="asked")(_copies(_name, _overload or "default"))
@@ -407,9 +422,21 @@ def take_along_dim(self, indices, dim=None):
 def one_hot(self, num_classes=-1):
     if num_classes < 0 or not self.numel():
         return NotImplemented
-    for holds, text in ((self >= 0, "one_hot: Class values must be non-negative."), (self < num_classes, "one_hot: Class values must be smaller than num_classes.")):
-        aten._assert_async.msg(holds.all(), text)
+    aten._assert_async.msg((self >= 0).all(), "one_hot: Class values must be non-negative.")
+    aten._assert_async.msg((self < num_classes).all(), "one_hot: Class values must be smaller than num_classes.")
     return (self.unsqueeze(-1) == count(num_classes, self.device)).to(torch.int64)
+
+
+@rule("combinations")
+def combinations(self, r=2, with_replacement=False):
+    """Of the grid of all tuples those whose places rise."""
+    if r == 0:
+        return NotImplemented
+    n = self.shape[0]
+    place, mask = count(n, self.device), torch.ones([n] * r, dtype=torch.bool, device=self.device)
+    for a, b in zip(torch.meshgrid(*[place] * r, indexing="ij"), torch.meshgrid(*[place] * r, indexing="ij")[1:]):
+        mask = aten.logical_and.default(mask, a <= b if with_replacement else a < b)
+    return torch.stack([x.masked_select(mask) for x in torch.meshgrid(*[self] * r, indexing="ij")], 1)
 
 
 @rule("isin.Tensor_Tensor", "isin.Tensor_Scalar", "isin.Scalar_Tensor")

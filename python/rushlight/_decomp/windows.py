@@ -21,9 +21,13 @@ def _as_line(x):
     return aten.squeeze.dims(x, [-2])
 
 
+def pair(one, n):
+    """The number of a line, which comes as a list or alone, behind that of the other dimension."""
+    return [one, *(n if isinstance(n, (list, tuple)) else [n])]
+
+
 @rule("avg_pool1d")
 def avg_pool1d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True):
-    pair = lambda one, n: [one, *(n if isinstance(n, (list, tuple)) else [n])]
     more = [] if not any(pair(0, padding)) and not ceil_mode and count_include_pad else [pair(0, padding), ceil_mode, count_include_pad]
     return _as_line(aten.avg_pool2d.default(_as_plane(self), pair(1, kernel_size), pair(1, stride or kernel_size), *more))
 
@@ -40,9 +44,8 @@ def adaptive_max_pool1d(self, output_size):
 
 @rule("max_pool1d_with_indices")
 def max_pool1d_with_indices(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    pair = lambda one, n: [one, *(n if isinstance(n, (list, tuple)) else [n])]
-    found = aten.max_pool2d_with_indices.default(_as_plane(self), pair(1, kernel_size), pair(1, stride or kernel_size), pair(0, padding), pair(1, dilation), ceil_mode)
-    return tuple(_as_line(x) for x in found)
+    window = pair(1, kernel_size), pair(1, stride or kernel_size), pair(0, padding), pair(1, dilation), ceil_mode
+    return tuple(_as_line(x) for x in aten.max_pool2d_with_indices.default(_as_plane(self), *window))
 
 
 rule("max_pool1d")(lambda self, *args, **kwargs: max_pool1d_with_indices(self, *args, **kwargs)[0])
@@ -81,8 +84,33 @@ def _mirrored(where, n):
     return aten.sub.Tensor(n - 1, aten.sub.Tensor(n - 1, where.abs()).abs())
 
 
+def _clamped(where, n):
+    return where.clamp(0, n - 1)
+
+
+def _unpadded(grad, size, padding, places):
+    """The gradient of _padded: what an element showed in several places is summed."""
+    n = len(padding) // 2
+    for k in reversed(range(n)):
+        d = grad.dim() - n + k
+        before, after = padding[2 * (n - 1 - k):2 * (n - 1 - k) + 2]
+        where = places(aten.arange.start_step(-before, size[d] + after, device=grad.device), size[d])
+        nothing = grad.new_zeros([size[e] if e == d else m for e, m in enumerate(grad.shape)])
+        grad = aten.index_put.default(nothing, [where if d == e else None for e in range(grad.dim())], grad, True)
+    return grad
+
+
 rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")(lambda self, padding: _padded(self, padding, _mirrored))
-rule("replication_pad1d", "replication_pad2d", "replication_pad3d")(lambda self, padding: _padded(self, padding, lambda where, n: where.clamp(0, n - 1)))
+rule("replication_pad1d", "replication_pad2d", "replication_pad3d")(lambda self, padding: _padded(self, padding, _clamped))
+rule(*("reflection_pad%dd_backward" % n for n in (1, 2, 3)))(lambda grad_output, self, padding: _unpadded(grad_output, self.shape, padding, _mirrored))
+rule(*("replication_pad%dd_backward" % n for n in (1, 2, 3)), table="asked")(
+    lambda grad_output, self, padding: _unpadded(grad_output, self.shape, padding, _clamped))
+
+
+@rule("_pad_backward")
+def _pad_backward(grad, input_sizes, padding, mode):
+    """The library's own name for what is common to borders that reflect, repeat and go round."""
+    return _unpadded(grad, input_sizes, padding, (_mirrored, _clamped, lambda where, n: where % n)[mode])
 
 
 @rule("_pad_circular")
@@ -168,7 +196,7 @@ for _n in (1, 2, 3):
 
 
 @wide
-def _linear(self, output_size, align_corners, scales):
+def _interpolated(self, output_size, align_corners, scales):
     """Between the two nearest of each dimension, one dimension after the other, the last first."""
     n, places, shares = len(output_size), [], []
     for d in range(n):
@@ -188,10 +216,19 @@ def _linear(self, output_size, align_corners, scales):
     return corners[0]
 
 
+def _linear(self, *how):
+    return _interpolated(self, *how) if self.is_floating_point() else NotImplemented
+
+
+def _linear_of(input, size, scales, align_corners):
+    return _linear(input, size, align_corners, scales)
+
+
 for _n, _name in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
-    rule("upsample_" + _name, table="core" if _n == 1 else "asked")(lambda self, output_size, align_corners, *scales, n=_n: _linear(self, output_size, align_corners, scales or [None] * n))
+    rule("upsample_" + _name, table="core" if _n == 1 else "asked")(
+        lambda self, output_size, align_corners, *scales, n=_n: _linear(self, output_size, align_corners, scales or [None] * n))
     rule("upsample_%s.vec" % _name, table="core" if _n != 2 else "asked")(
-        lambda input, output_size, align_corners, scale_factors, n=_n: (lambda size, scales: _linear(input, size, align_corners, scales))(*_given(output_size, scale_factors, input, n)))
+        lambda input, output_size, align_corners, scale_factors, n=_n: _linear_of(input, *_given(output_size, scale_factors, input, n), align_corners))
 
 
 def _cubic_shares(t, a=-0.75):
@@ -202,7 +239,7 @@ def _cubic_shares(t, a=-0.75):
 
 
 @wide
-def _bicubic(self, output_size, align_corners, scales):
+def _cubic(self, output_size, align_corners, scales):
     index, shares = [], []
     for d in range(2):
         size, out = self.shape[2 + d], output_size[d]
@@ -219,6 +256,10 @@ def _bicubic(self, output_size, align_corners, scales):
     mixed = lambda parts, s: parts[0] * s[0] + parts[1] * s[1] + parts[2] * s[2] + parts[3] * s[3]
     rows = [mixed([aten.index.Tensor(self, [None, None, y, x]) for x in index[1]], shares[1]) for y in index[0]]
     return mixed(rows, shares[0])
+
+
+def _bicubic(self, *how):
+    return _cubic(self, *how) if self.is_floating_point() else NotImplemented
 
 
 rule("upsample_bicubic2d", table="asked")(lambda self, output_size, align_corners, *scales: _bicubic(self, output_size, align_corners, scales or [None] * 2))

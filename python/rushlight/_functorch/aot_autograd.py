@@ -9,7 +9,8 @@ import rushlight as torch
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.utils import _pytree as pytree
 
-from .partitioners import default_partition
+from .functional import functionalize
+from .partitioners import _changes, default_partition
 
 
 def make_boxed_func(f):
@@ -42,10 +43,21 @@ class _Compilers:
         self.inference, self.decompositions = inference_compiler or fw_compiler, decompositions
 
 
+def _traced(f, decompositions, *args):
+    """The graph of f, pure but for what it makes of its arguments at its end."""
+    module = make_fx(f, decompositions, tracing_mode="fake")(*args)
+    if any(_changes(n) for n in module.graph.nodes):
+        def again(*args):
+            return module(*args)
+        with torch.no_grad():
+            module = make_fx(functionalize(functools.wraps(f)(again)), decompositions, tracing_mode="fake")(*args)
+    return module
+
+
 def _compile_inference(flat, args, compilers):
     with torch.no_grad():
         plain = [a.detach() for a in args]
-        module = make_fx(lambda *xs: tuple(flat(*xs)), compilers.decompositions, tracing_mode="fake")(*plain)
+        module = _traced(lambda *xs: tuple(flat(*xs)), compilers.decompositions, *plain)
         run = _called(compilers.inference(module, plain))
 
     def call(args):
@@ -68,7 +80,7 @@ def _joint(flat, args, compilers):
         made = flat(*primals)
         grads = torch.autograd.grad([made[i] for i in graded], [primals[i] for i in wanted], tangents, allow_unused=True)
         return [*made, *grads]
-    module = make_fx(joint, compilers.decompositions, tracing_mode="fake")(fresh, tangents)
+    module = _traced(joint, compilers.decompositions, fresh, tangents)
     module.graph.set_codegen(torch.fx.graph.CodeGen())
     module.recompile()
     return module, fresh, tangents, graded, wanted, len(results)

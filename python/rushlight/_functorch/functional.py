@@ -162,11 +162,14 @@ class _Traits:
         self.out = bool(self.writes) and (overload == "out" or overload.endswith("_out"))
         self.same = name in ("detach", "alias")     # the value itself, outside of a history that it has not
         self.becomes = _BECOMES.get(name)
+        self.statistics = name == "native_batch_norm"   # it changes those that run along, which its schema does not say
         self.copies = _overload(name + "_copy", overload) if self.view else None
         self.pure = None
         if self.out:
             base = "default" if overload == "out" else overload[:-4]
             self.pure = _overload(name, base) or (_overload(name, "Tensor") if base == "default" else None)
+        elif name == "bernoulli_" and overload == "float":
+            self.pure = lambda x, p=0.5, **how: aten.bernoulli.p(x, p, **how)
         elif self.writes:       # of in-place forms; "_functional" returns what it would have written behind its results
             self.pure = (_overload(name[:-1], overload) if name.endswith("_") else None) or _overload(name.removesuffix("_") + "_functional", overload)
         self.behind = len(func._schema.returns) if self.writes and not self.out and not name.endswith("_") else 0
@@ -193,6 +196,8 @@ class FunctionalizeMode(TorchDispatchMode):
         if traits is None:
             traits = _traits[func] = _Traits(func)
         with torch.set_grad_enabled(self.grad):
+            if traits.statistics and args[3] is not None and args[5]:
+                return self.change(aten._native_batch_norm_legit.default, _Traits(aten._native_batch_norm_legit.default), args, kwargs or {})
             if traits.writes:
                 return self.change(func, traits, args, kwargs or {})
             if traits.view and isinstance(args[0], FunctionalTensor):

@@ -35,23 +35,30 @@ def _taken(joint, inputs, outputs, also=()):
 
 
 def default_partition(joint_module, _joint_inputs, *, num_fwd_outputs, **more):
-    """(forward, backward): what does not depend on the gradients of the results runs forward, and what of it backward reads is saved.
+    """(forward, backward): what the results need runs forward, and what of it backward reads is saved.
 
     forward returns the results and then what is saved; backward takes that, and the gradients of the results.
     """
     nodes = list(joint_module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     results, grads = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
-    late = set()  # what follows from gradients
+    tangible = set()    # what follows from gradients
     for node in nodes[:-1]:
-        if _is_tangent(node) or any(n in late for n in node.all_input_nodes):
-            late.add(node)
+        if _is_tangent(node) or any(n in tangible for n in node.all_input_nodes):
+            tangible.add(node)
+    changes = [n for n in nodes if n not in tangible and _changes(n)]
+    early, stack = set(), [n for n in (*results, *changes) if isinstance(n, torch.fx.Node)]     # what results need
+    while stack:
+        node = stack.pop()
+        if node not in early:
+            early.add(node)
+            stack += node.all_input_nodes
+    late = {n for n in nodes[:-1] if n in tangible or n not in early and n.op == "call_function"}
     saved = dict.fromkeys(n for node in nodes[:-1] if node in late for n in node.all_input_nodes if n not in late)
     saved.update(dict.fromkeys(n for n in grads if isinstance(n, torch.fx.Node) and n not in late))
     kept = _values_only(list(saved))
     primals = [n for n in nodes if n.op == "placeholder" and not _is_tangent(n)]
     tangents = [n for n in nodes if _is_tangent(n)]
-    changes = [n for n in nodes if n not in late and _changes(n)]
     return _taken(joint_module, primals, results + kept, changes), _taken(joint_module, kept + tangents, grads)
 
 

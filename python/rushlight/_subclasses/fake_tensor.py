@@ -106,10 +106,9 @@ class FakeTensorConverter:
     def from_real_tensor(self, fake_mode, t, **ignored):
         if t.layout is not torch.strided:
             raise UnsupportedFakeTensorException("a tensor of layout %s" % t.layout)
-        storage = t.untyped_storage() if t.device.type != "meta" else None
-        with torch.no_grad():
-            elem = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=_META) if storage is None or t.storage_offset() == 0 \
-                else torch.empty(storage.nbytes() // t.element_size(), dtype=t.dtype, device=_META).as_strided(
+        with torch.no_grad():   # of what a derivative saved there may be the shape alone, without a storage
+            elem = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=_META) if t.device.type == "meta" or t.storage_offset() == 0 \
+                else torch.empty(t.untyped_storage().nbytes() // t.element_size(), dtype=t.dtype, device=_META).as_strided(
                     t.shape, t.stride(), t.storage_offset())
         fake = FakeTensor(fake_mode, elem, t.device)
         if t.requires_grad:

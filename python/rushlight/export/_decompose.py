@@ -13,7 +13,7 @@ from rushlight.utils._python_dispatch import TorchDispatchMode, _disable_current
 from ._capture import Builder, Differs, Run, Sizes, _running, without_dead
 from ._export import Capturing, Varying, lift_constants
 from .exported_program import ExportedProgram
-from .graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -168,7 +168,9 @@ class _Again(Capturing):
 
     def invented(self, node, spec):
         about = node.meta.get("tensor")
-        return spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch.zeros(about["hint"][0], dtype=about["dtype"], requires_grad=about["requires_grad"])
+        if isinstance(spec.arg, ConstantArgument):
+            return spec.arg.value
+        return torch.zeros(about["hint"][0], dtype=about["dtype"], requires_grad=about["requires_grad"])
 
     def varying(self, about, leaf):
         found = {}
@@ -209,17 +211,17 @@ class _Again(Capturing):
         constants = lift_constants(b, specs)
         outputs = []
         for i, r in zip(changed, results):
-            buffer = self.specs[i].kind is InputKind.BUFFER
-            outputs.append(OutputSpec(OutputKind.BUFFER_MUTATION if buffer else OutputKind.USER_INPUT_MUTATION, TensorArgument(r.name), self.specs[i].target if buffer else self.nodes[i].name))
+            kind, target = (OutputKind.BUFFER_MUTATION, self.specs[i].target) if self.specs[i].kind is InputKind.BUFFER else (OutputKind.USER_INPUT_MUTATION, self.nodes[i].name)
+            outputs.append(OutputSpec(kind, TensorArgument(r.name), target))
         outputs += [self.result(r) for r in results[len(changed):]]
         return self.program(b, specs, constants, outputs)
 
     def program(self, b, specs, constants, outputs):
-        from rushlight.export.graph_signature import ExportGraphSignature
         origin, root = self.origin, torch.nn.Module()
         for name, block in b.blocks.items():
             root.add_module(name, block)
-        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, ExportGraphSignature(specs, outputs), dict(origin.state_dict), dict(origin.range_constraints),
+        signature = ExportGraphSignature(specs, outputs)
+        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, signature, dict(origin.state_dict), dict(origin.range_constraints),
                                origin.module_call_graph, origin.example_inputs, {**origin.constants, **constants})
 
 

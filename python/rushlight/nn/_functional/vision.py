@@ -125,8 +125,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
             f"nearest-exact (got {mode})")
     op = getattr(torch._C._nn, name)
     if mode.startswith("nearest"):
-        return op(input, sizes, factors)
-    return op(input, sizes, align_corners, factors)
+        return op(input, sizes, scale_factors=factors)
+    return op(input, sizes, align_corners, scale_factors=factors)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
