@@ -56,6 +56,24 @@ def test_gradients_pass_through_and_are_taken_inside():
     assert functionalize(torch.func.vmap(lambda row: row.clone().mul_(2)))(torch.ones(2, 3)).tolist() == [[2] * 3] * 2
 
 
+def test_statistics_and_draws_are_results():
+    """What batch_norm changes without saying so in its schema, and draws that have a pure form of another name."""
+    from rushlight.fx.experimental.proxy_tensor import make_fx
+
+    def f(x, mean, var):
+        y = torch.nn.functional.batch_norm(x, mean, var, training=True)
+        return y + torch.empty(3).normal_() + torch.empty(3).bernoulli_(0.5)
+    called = [str(n.target) for n in make_fx(functionalize(f))(torch.randn(4, 3), torch.zeros(3), torch.ones(3)).graph.nodes if n.op == "call_function"]
+    assert {"aten._native_batch_norm_legit_functional.default", "aten.normal_functional.default", "aten.bernoulli.p"} <= set(called)
+    assert [c for c in called if c.partition(".")[2].partition(".")[0].endswith("_")] == ["aten.copy_.default"] * 2
+    x, one, other = torch.randn(4, 3), [torch.zeros(3), torch.ones(3)], [torch.zeros(3), torch.ones(3)]
+    torch.manual_seed(0)
+    want = f(x, *one)
+    torch.manual_seed(0)
+    torch.testing.assert_close(functionalize(f)(x, *other), want)
+    torch.testing.assert_close(other, one)
+
+
 def test_what_is_refused():
     outside = torch.zeros(2)
     with pytest.raises(RuntimeError, match="mutating a non-functional tensor"):

@@ -1,7 +1,7 @@
 """torch._decomp: rules that say an operation in others, for compilers.
 
 A rule is a function of the operation's arguments, written with operations of torch (elementwise.py, shapes.py, reductions.py, products.py, windows.py,
-recurrent.py). The tables are {OpOverload: rule}; they are made when one is first asked for.
+recurrent.py, spectra.py). The tables are {OpOverload: rule}; they are made when one is first asked for.
 """
 import functools
 import importlib
@@ -12,7 +12,7 @@ from rushlight import _C, _ops
 __all__ = ["decomposition_table", "pre_autograd_decomposition_table", "meta_table", "register_decomposition", "get_decompositions", "core_aten_decompositions",
            "_should_decompose_because_unsafe_op"]
 
-_FILES = ("elementwise", "shapes", "reductions", "products", "windows", "recurrent")
+_FILES = ("elementwise", "shapes", "reductions", "products", "windows", "recurrent", "spectra")
 _written = []       # (names, rule, table): the rules of _FILES in their order
 
 # Composites here that are operations of the core set there.

@@ -47,6 +47,12 @@ def pick(condition, a, b):
     return aten.where.self(condition, a, b)
 
 
+def together(*tensors):
+    """Tensors of one size; those of a single number stay it."""
+    size = list(torch.broadcast_shapes(*(t.shape for t in tensors)))
+    return tensors if all(list(t.shape) == size for t in tensors if t.dim()) else [aten.expand.default(t, size) if t.dim() else t for t in tensors]
+
+
 # ---- arithmetic
 
 @rule("addcmul")
@@ -122,6 +128,7 @@ def logit(self, eps=None):
 
 @rule("heaviside")
 def heaviside(self, values):
+    self, values = together(self, values)
     nothing = aten.logical_or.default(self < 0, self.isnan())
     return pick(self == 0, values, pick(nothing, number(0, self), number(1, self)))
 
@@ -182,6 +189,7 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 @wide
 def logaddexp(self, other):
     """The larger one, and what the smaller one adds to it; equal infinities are themselves."""
+    self, other = together(self, other)
     larger = self >= other
     high, low = pick(larger, self, other), pick(larger, other, self)
     same = aten.logical_and.default(finite(self).logical_not(), self == other)
@@ -191,6 +199,7 @@ def logaddexp(self, other):
 @rule("logaddexp2")
 @wide
 def logaddexp2(self, other):
+    self, other = together(self, other)
     larger = self >= other
     high, low = pick(larger, self, other), pick(larger, other, self)
     same = aten.logical_and.default(self.isinf(), self == other)
@@ -481,6 +490,27 @@ def huber_loss(self, target, reduction=1, delta=1.0):
 @wide
 def soft_margin_loss(self, target, reduction=1):
     return _reduced((self.neg() * target).exp().log1p(), reduction)
+
+
+@rule("hinge_embedding_loss")
+def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
+    """self where the target is 1, what it lacks of the margin where it is -1."""
+    nothing = torch.zeros_like(self, memory_format=torch.contiguous_format)
+    lacking = (aten.fill.Scalar(torch.empty_like(self), margin) - self).clamp_min(0)
+    return _reduced(pick(target != 1, lacking, nothing) + pick(target != -1, self, nothing), reduction)
+
+
+@rule("cosine_embedding_loss")
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    """1 - cos of what belongs together, what cos has above the margin of the rest."""
+    if target.dim() > 1 or input1.dim() - target.dim() != 1:
+        return NotImplemented
+    d, eps = [target.dim()], 9.999999960041972e-13
+    sizes = [aten.add.Scalar((x * x).sum(d), eps) for x in (input1, input2)]
+    cos = (input1 * input2).sum(d) / (sizes[0] * sizes[1]).sqrt()
+    nothing = torch.zeros_like(cos, memory_format=torch.contiguous_format)
+    apart, near = aten.fill.Scalar(torch.empty_like(cos), 1) - cos, aten.sub.Scalar(cos, margin).clamp_min(0)
+    return _reduced(pick(target == 1, apart, nothing) + pick(target == -1, near, nothing), reduction)
 
 
 @rule("binary_cross_entropy")

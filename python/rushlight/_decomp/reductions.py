@@ -4,7 +4,7 @@ import math
 import rushlight as torch
 
 from . import rule
-from .elementwise import pick, real, wide
+from .elementwise import number, pick, real, wide
 from .shapes import flat
 
 aten = torch.ops.aten
@@ -93,6 +93,45 @@ def renorm(self, p, dim, maxnorm):
     dims = [d for d in range(self.dim()) if d != dim % self.dim()]
     size = aten.linalg_vector_norm.default(self, p, dims, True)
     return self * pick(size > maxnorm, (size + 1e-7).reciprocal() * maxnorm, 1.0)
+
+
+def _swapped(x, a, b):
+    order = list(range(x.dim()))
+    order[a], order[b] = order[b], order[a]
+    return aten.permute.default(x, order)
+
+
+def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
+    """The value at place q (n - 1) of the n that are sorted, between two neighbours where that is no whole number."""
+    q = q if isinstance(q, torch.Tensor) else number(q, self)
+    if not self.numel() or q.dim() > 1 or q.dtype != self.dtype:
+        return NotImplemented
+    if dim is None or not self.dim():
+        rest, values = [1] * self.dim() if keepdim else [], flat(self, [self.numel()])
+    else:
+        dim = dim % self.dim()
+        rest = [1 if d == dim else n for d, n in enumerate(self.shape) if d != dim or keepdim]
+        values = _swapped(aten.unsqueeze.default(self, -1), dim, self.dim())
+    n = values.shape[-1]
+    values = flat(aten.sort.default(values)[0], rest + [n])
+    if ignore_nan:
+        place = q * aten.sub.Scalar(values.isnan().logical_not().sum([-1], True), 1)
+        place = pick(place < 0, 0.0, place)
+    else:
+        place, unknown = torch.broadcast_tensors(aten.mul.Scalar(q, n - 1), aten.any.dim(values.isnan(), -1, True))
+        place = pick(unknown, n - 1.0, place)
+    place = {"lower": torch.floor, "higher": torch.ceil, "nearest": torch.round}.get(interpolation, lambda x: x)(place)
+    below = place.to(torch.int64)
+    out = values.gather(-1, below)
+    if interpolation in ("linear", "midpoint"):
+        share = torch.full_like(place, 0.5) if interpolation == "midpoint" else place - below
+        out = torch.lerp(out, values.gather(-1, place.ceil().to(torch.int64)), share)
+    out = out if not q.dim() else _swapped(aten.unsqueeze.default(out, 0), 0, out.dim())
+    return aten.squeeze.dims(out, [-1])
+
+
+rule("quantile", "quantile.scalar")(lambda self, q, dim=None, keepdim=False, *, interpolation="linear": _quantile(self, q, dim, keepdim, interpolation, False))
+rule("nanquantile", "nanquantile.scalar")(lambda self, q, dim=None, keepdim=False, *, interpolation="linear": _quantile(self, q, dim, keepdim, interpolation, True))
 
 
 @rule("mean", table="asked")

@@ -213,7 +213,9 @@ class _Again(Capturing):
         for i, r in zip(changed, results):
             kind, target = (OutputKind.BUFFER_MUTATION, self.specs[i].target) if self.specs[i].kind is InputKind.BUFFER else (OutputKind.USER_INPUT_MUTATION, self.nodes[i].name)
             outputs.append(OutputSpec(kind, TensorArgument(r.name), target))
-        outputs += [self.result(r) for r in results[len(changed):]]
+        for r, spec in zip(results[len(changed):], self.origin.graph_signature.output_specs):
+            known = spec.kind is not OutputKind.USER_OUTPUT     # the program was made pure before
+            outputs.append(OutputSpec(spec.kind, TensorArgument(r.name), spec.target) if known else self.result(r))
         return self.program(b, specs, constants, outputs)
 
     def program(self, b, specs, constants, outputs):
