@@ -25,7 +25,7 @@ OTHERS = {
       "nn.functional.pad nn.functional.rrelu nn.functional.instance_norm pinverse tensordot "
       "ops.aten.native_dropout_backward.default t_copy t").split(),
     # operations that we have in another form
-    *"cdist histogramdd nn.functional.pdist nn.functional.interpolate".split(),
+    *"cdist histogramdd nn.functional.embedding_bag nn.functional.pdist nn.functional.interpolate".split(),
 }
 DRAWN = ("rand", "dropout", "bernoulli", "normal", "multinomial", "exponential", "uniform", "geometric", "cauchy", "rrelu", "empty", "poisson", "fractional",
          "multi_head_attention_forward", "scaled_dot_product_attention/float1")
@@ -83,6 +83,7 @@ NETWORKS = {
     "encoder": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (X,),
                 "_softmax*1 add.Tensor*3 addmm*3 any.dim*1 bmm*3 clone*5 eq.Scalar*1 expand*6 full_like*1 getitem*2 logical_not*2 mul.Scalar*2 native_layer_norm*2 "
                 "permute*14 relu*1 select.int*3 squeeze.dims*1 unsqueeze*1 view*22 where.self*1"),
+    "bag": (nn.EmbeddingBag(11, 4), (torch.tensor([[1, 2, 4], [4, 3, 9]]),), "_embedding_bag*1 arange.start_step*1 getitem*1 view*1"),
     "causal": (Of(lambda a: F.scaled_dot_product_attention(a[None], a[None], a[None], is_causal=True)), (X,),
                "_softmax*1 add.Tensor*1 any.dim*1 arange.start_step*2 bmm*2 clone*1 eq.Scalar*1 expand*4 full*1 full_like*1 le.Scalar*1 logical_and*1 logical_not*2 "
                "mul.Scalar*2 permute*3 scalar_tensor*2 sub.Tensor*1 unsqueeze*5 view*6 where.self*2"),

@@ -456,12 +456,6 @@ def argwhere(self):
     return self.nonzero()
 
 
-@rule("embedding_bag", "embedding_bag.padding_idx")
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
-    return aten._embedding_bag_forward_only.default(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
-                                                    -1 if padding_idx is None else padding_idx % weight.shape[0])
-
-
 @rule("embedding_dense_backward")
 @wide
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
