@@ -76,6 +76,7 @@ typedef struct rush_group_options {
     const char *name RUSH_ZERO;     /* NULL: "0", PyTorch's name of the first group; each group of a job has another one */
     int rank RUSH_ZERO, size RUSH_ZERO;
     double timeout RUSH_ZERO;       /* seconds for each call; 0: 1800                                */
+    rush_device device RUSH_ZERO;   /* of "nccl": the one device that this process uses; the ranks' devices meet at once then. Type RUSH_CPU: none */
     rush_group *parent RUSH_ZERO;   /* a group that all these ranks are in: when it fails, so does the meeting; NULL: none */
 } rush_group_options;
 
@@ -102,7 +103,7 @@ RUSH_API rush_store *rush_dist_meet(const char *init_method, int *rank, int *wor
 
 typedef enum rush_reduce { /* ORDER: PyTorch's */
     RUSH_REDUCE_SUM, RUSH_REDUCE_AVG, RUSH_REDUCE_PRODUCT, RUSH_REDUCE_MIN, RUSH_REDUCE_MAX, RUSH_REDUCE_BAND, RUSH_REDUCE_BOR,
-    RUSH_REDUCE_BXOR, RUSH_REDUCE_OPS
+    RUSH_REDUCE_BXOR, RUSH_REDUCE_OPS, RUSH_REDUCE_PREMUL_SUM = RUSH_REDUCE_OPS /* NCCL's: a sum of products */
 } rush_reduce;
 
 typedef enum rush_dist_kind {
@@ -125,6 +126,7 @@ typedef struct rush_collective {
     double timeout;            /* 0: the group's */
     bool wait_all;             /* MONITORED_BARRIER: names all who are missing, not only the first */
     rush_device device;        /* BARRIER: of the devices whose backend is to do it */
+    double factor;             /* of PREMUL_SUM, which NCCL has: what this rank's numbers are multiplied by before */
 } rush_collective;
 
 /* Begins a call; the work is the caller's. Tensors are read and written until it is done. */
@@ -134,10 +136,14 @@ RUSH_API bool rush_work_done(rush_work *);
 RUSH_API int rush_work_source(const rush_work *);          /* of RECEIVE: whose message it was */
 RUSH_API rush_work *rush_work_keep(rush_work *);
 RUSH_API void rush_work_drop(rush_work *);
+/* Calls that this thread begins on devices between the two are given to these as one step, where the backend has such steps: so messages
+ * in both directions do not wait for one another. End: 0, or -1 and an error; the works exist already. */
+RUSH_API int rush_dist_step_begin(void);
+RUSH_API int rush_dist_step_end(void);
 RUSH_API int rush_dist_run(rush_group *, const rush_collective *); /* begins it and waits */
 RUSH_API rush_work *rush_dist_do(rush_group *, const rush_collective *); /* the same, and the work; it may have failed */
 
-static inline rush_collective rush_collective_of(rush_dist_kind kind) { rush_collective c = {kind, 0, 0, NULL, NULL, 0, RUSH_REDUCE_SUM, NULL, NULL, 0, 0, false, {RUSH_CPU, -1}}; return c; }
+static inline rush_collective rush_collective_of(rush_dist_kind kind) { rush_collective c = {kind, 0, 0, NULL, NULL, 0, RUSH_REDUCE_SUM, NULL, NULL, 0, 0, false, {RUSH_CPU, -1}, 1}; return c; }
 static inline int rush_dist_all_reduce(rush_group *g, rush_tensor *t, rush_reduce op) { rush_collective c = rush_collective_of(RUSH_DIST_ALL_REDUCE); c.out = &t; c.nout = 1; c.reduce = op; return rush_dist_run(g, &c); }
 static inline int rush_dist_broadcast(rush_group *g, rush_tensor *t, int root) { rush_collective c = rush_collective_of(RUSH_DIST_BROADCAST); c.out = &t; c.nout = 1; c.root = root; return rush_dist_run(g, &c); }
 static inline int rush_dist_reduce(rush_group *g, rush_tensor *t, int root, rush_reduce op) { rush_collective c = rush_collective_of(RUSH_DIST_REDUCE); c.out = &t; c.nout = 1; c.root = root; c.reduce = op; return rush_dist_run(g, &c); }

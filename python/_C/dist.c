@@ -23,10 +23,11 @@ static PyTypeObject *group_type;
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", NULL};
-    PyObject *store, *parent = Py_None;
+    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", "device", NULL};
+    PyObject *store, *parent = Py_None, *device = Py_None;
     rush_group_options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOz", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOzO", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend, &device)) return NULL;
+    if (device != Py_None && py_to_device(device, &o.device) != 1) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_TypeError, "device is no device"), NULL);
     if (parent != Py_None && !PyObject_TypeCheck(parent, group_type)) return PyErr_SetString(PyExc_TypeError, "parent is no group"), NULL;
     if (parent != Py_None) o.parent = ((py_group *)parent)->g;
     rush_store *s = store == Py_None ? NULL : py_store_of(store);
@@ -141,7 +142,9 @@ static rush_work *start(rush_group *g, rush_collective *call, bool waits, PyObje
             Py_END_ALLOW_THREADS
             if (rush_failed()) rush_work_drop(w), w = NULL;
         } else {
+            Py_BEGIN_ALLOW_THREADS /* devices may have to meet first */
             w = rush_dist_start(g, call);
+            Py_END_ALLOW_THREADS
         }
         if (!w) py_raise();
     }
@@ -153,13 +156,13 @@ static rush_work *start(rush_group *g, rush_collective *call, bool waits, PyObje
 
 static PyObject *work_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", "waits", "device", NULL};
+    static char *names[] = {"group", "kind", "inputs", "outputs", "root", "reduce", "in_splits", "out_splits", "tag", "timeout", "wait_all", "waits", "device", "factor", NULL};
     PyObject *group, *in, *out, *in_splits = Py_None, *out_splits = Py_None, *device = NULL;
     int kind, reduce = 0, wait_all = 0, waits = 0;
     unsigned tag = 0;
-    rush_collective call = {.device = {RUSH_CPU, -1}};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdppO", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
-                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all, &waits, &device)) return NULL;
+    rush_collective call = {.device = {RUSH_CPU, -1}, .factor = 1};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iiOOIdppOd", names, group_type, &group, &kind, &PyTuple_Type, &in, &PyTuple_Type, &out,
+                                     &call.root, &reduce, &in_splits, &out_splits, &tag, &call.timeout, &wait_all, &waits, &device, &call.factor)) return NULL;
     rush_group *g = ((py_group *)group)->g;
     if (!g) return PyErr_SetString(PyExc_ValueError, "the process group was destroyed"), NULL;
     if (device && py_to_device(device, &call.device) != 1) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_TypeError, "device is no device"), NULL);
@@ -418,6 +421,12 @@ static PyObject *backend_missing(PyObject *module, PyObject *name)
     return why;
 }
 
+static PyObject *nccl_version(PyObject *module, PyObject *unused)
+{
+    int version = rush_nccl_version();
+    return version < 0 ? py_raise() : PyLong_FromLong(version);
+}
+
 static PyObject *meet_by_mpi(PyObject *module, PyObject *args)
 {
     double seconds;
@@ -429,6 +438,22 @@ static PyObject *meet_by_mpi(PyObject *module, PyObject *args)
     Py_END_ALLOW_THREADS
     PyObject *store = s ? py_store_new_tcp(s) : py_raise();
     return store ? Py_BuildValue("(Nii)", store, rank, size) : NULL;
+}
+
+static PyObject *step_begin(PyObject *module, PyObject *unused)
+{
+    rush_dist_step_begin();
+    Py_RETURN_NONE;
+}
+
+static PyObject *step_end(PyObject *module, PyObject *unused)
+{
+    int failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = rush_dist_step_end();
+    Py_END_ALLOW_THREADS
+    if (failed) return py_raise();
+    Py_RETURN_NONE;
 }
 
 static PyObject *recorded(PyObject *module, PyObject *args)
@@ -451,13 +476,16 @@ static PyObject *forget_recorded(PyObject *module, PyObject *unused)
 static PyMethodDef functions[] = {
     {"_dist_missing", backend_missing, METH_O, "None, or why the backend of this name is not there: gloo, mpi, nccl."},
     {"_dist_meet_by_mpi", meet_by_mpi, METH_VARARGS, "(seconds) -> (store, rank, number of ranks) of the processes that mpiexec has started."},
+    {"_nccl_version", nccl_version, METH_NOARGS, "Of the library, as 10000 * major + 100 * minor + patch."},
+    {"_dist_step_begin", step_begin, METH_NOARGS, "What is begun from here on goes to the devices together:"},
+    {"_dist_step_end", step_end, METH_NOARGS, "now."},
     {"_dist_recorded", recorded, METH_VARARGS, "(collectives, only_active) -> what the flight recorder remembers, as JSON."},
     {"_dist_forget_recorded", forget_recorded, METH_NOARGS, "Empties the flight recorder."},
     {NULL},
 };
 
 static PyType_Slot group_slots[] = {{Py_tp_new, group_new}, {Py_tp_dealloc, group_end}, {Py_tp_methods, group_methods},
-                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None)"}, {0, NULL}};
+                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None, device=None)"}, {0, NULL}};
 static PyType_Slot work_slots[] = {{Py_tp_new, work_new}, {Py_tp_dealloc, work_end}, {Py_tp_methods, work_methods},
                                    {Py_tp_doc, "A call in a group, begun by making it."}, {0, NULL}};
 

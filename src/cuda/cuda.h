@@ -27,6 +27,7 @@ typedef struct cuda_device {
     int processors, major;
     int shared;           /* bytes of memory that a block can have at most */
     cuda_fault *fault;    /* page-locked: what a kernel found */
+    char *_Atomic spoiled; /* why what it computed cannot be relied on; NULL: it can */
 } cuda_device;
 
 extern const rush_cuda_driver *cuda_driver;

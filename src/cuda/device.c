@@ -1,5 +1,6 @@
 /* device.c - CUDA devices as a backend: contexts, launches, streams, events, copies. */
 #define _GNU_SOURCE
+#include "cuda/libraries.h"
 #include "cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -193,15 +194,28 @@ int cuda_launch(rush_device d, const char *kernel, const void *params, int64_t w
     return work ? cuda_launch_blocks(d, kernel, params, cuda_blocks_of(work, 1)) : 0;
 }
 
+static _Thread_local bool untold; /* errors that are other threads' */
+
 int cuda_fault_check(rush_device d)
 {
     cuda_fault *fault = cuda_devices[d.index].fault, was;
+    char *spoiled = cuda_devices[d.index].spoiled && !untold ? atomic_exchange(&cuda_devices[d.index].spoiled, NULL) : NULL;
+    if (spoiled) {
+        rush_fail(RUSH_DIST_BACKEND_ERROR, "%s: %s", rush_device_text(d), spoiled);
+        return free(spoiled), -1;
+    }
     if (!fault || !fault->code) return 0;
     was = *fault;
     memset(fault, 0, sizeof *fault);
     if (was.code == CUDA_FAULT_DIVISION) return rush_fail(RUSH_RUNTIME_ERROR, "ZeroDivisionError: found on %s when it was waited for", rush_device_text(d));
     if (was.code == CUDA_FAULT_ASSERTION) return rush_fail(RUSH_RUNTIME_ERROR, "CUDA error: device-side assert triggered: found on %s when it was waited for", rush_device_text(d));
     return rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension with size %lld: found on %s when it was waited for", was.value, was.limit, rush_device_text(d));
+}
+
+static void spoil(rush_device d, const char *why)
+{
+    if (why) free(atomic_exchange(&cuda_devices[d.index].spoiled, strdup(why)));
+    else untold = true;
 }
 
 /* ---- streams and events ---- */
@@ -245,6 +259,12 @@ static int stream_synchronize(rush_device d, int stream)
 {
     CUstream s = NULL;
     return stream_of(d, stream, &s) || cuda_check(cuda_driver->stream_synchronize(s), "cuStreamSynchronize") ? -1 : cuda_fault_check(d);
+}
+
+static void *raw_stream(rush_device d, int stream)
+{
+    CUstream s = NULL;
+    return stream_of(d, stream, &s) ? NULL : s;
 }
 
 static void *event_new(rush_device d, bool timing)
@@ -363,7 +383,8 @@ static const rush_cuda_interface interface = {.properties = properties, .memory 
                                               .memory_fraction = cuda_memory_fraction, .memory_reset_peak = cuda_memory_reset_peak, .peer = peer,
                                               .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version, .graphs = &cuda_graphs, .pool_id = cuda_pool_id,
                                               .pool_new = cuda_pool_new, .pool_free = cuda_pool_free, .pool_users = cuda_pool_users, .pool_begin = cuda_pool_begin,
-                                              .pool_end = cuda_pool_end, .memory_blocks = cuda_memory_blocks};
+                                              .pool_end = cuda_pool_end, .memory_blocks = cuda_memory_blocks, .libraries = cuda_has_libraries, .nccl = cuda_nccl,
+                                              .stream = raw_stream, .spoil = spoil};
 
 RUSH_API const rush_cuda_interface *rush_cuda_open(const char **why);
 const rush_cuda_interface *rush_cuda_open(const char **why)

@@ -101,6 +101,8 @@ const rush_cuda_driver *rush_cuda_driver_open(const char **why, int *emulated);
 extern const rush_cuda_driver rush_cuda_emulator;
 /* Of the emulator: calls f(arg) with the memory of all devices open to the host, after all that was queued. -1: that failed. */
 __attribute__((visibility("default"))) int rush_emulator_host(int (*f)(void *arg), void *arg);
+/* Puts a call of f(arg) into a stream, with that memory open: of stand-ins for libraries. What else uses devices waits meanwhile. */
+__attribute__((visibility("default"))) int rush_emulator_queue(CUstream, void (*f)(void *arg), void *arg);
 /* The file of src/cuda, without its end, that has the kernel with this name; NULL: none has. The same for NVIDIA's devices. */
 const char *rush_emulator_file(const char *kernel);
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include "cuda/emulate.h" /* its words for __noinline__ and the like would be theirs, too */
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <random>
 #include <string>
@@ -374,7 +375,9 @@ typedef std::vector<unsigned> places; /* of nodes, in order */
 
 struct CUevent_st {
     int refs;
-    bool recorded, done, ended;
+    bool recorded;
+    std::atomic<bool> done;
+    bool ended;
     unsigned at; /* a later record is another point */
     double ms;
     CUstream stream;
@@ -385,7 +388,7 @@ struct CUevent_st {
 namespace emulated {
 
 struct work {
-    enum { LAUNCH, COPY, SET, RECORD, WAIT, GRAPH } kind;
+    enum { LAUNCH, COPY, SET, RECORD, WAIT, GRAPH, HOST } kind;
     const registration *r;
     unsigned blocks, threads, shared, at;
     std::string bytes; /* parameters, or what the host gave to copy */
@@ -395,6 +398,7 @@ struct work {
     unsigned char byte;
     CUevent event;
     std::shared_ptr<const std::vector<node>> graph;
+    void (*call)(void *); /* with `to` */
 };
 
 struct node {
@@ -467,6 +471,7 @@ static void run(const work &w)
         event_drop(w.event);
         break;
     case work::GRAPH: run_graph(*w.graph); break;
+    case work::HOST: w.call(w.to); break;
     }
 }
 
@@ -672,9 +677,11 @@ static CUresult stream_synchronize(CUstream s)
     drain(stream_of(s), nullptr, 0);
     return sticky;
 }
+/* Who asks does not wait: while another thread runs what was queued, the answer is no. */
 static CUresult stream_query(CUstream s)
 {
-    std::lock_guard<std::recursive_mutex> held(lock);
+    std::unique_lock<std::recursive_mutex> held(lock, std::try_to_lock);
+    if (!held) return CUDA_ERROR_NOT_READY;
     s = stream_of(s);
     if (CUresult failed = unsafe_for(s)) return failed;
     return sticky ? sticky : s->begun < s->queue.size() ? CUDA_ERROR_NOT_READY : 0;
@@ -735,7 +742,8 @@ static CUresult stream_wait(CUstream s, CUevent e, unsigned flags)
 }
 static CUresult event_query(CUevent e)
 {
-    std::lock_guard<std::recursive_mutex> held(lock);
+    std::unique_lock<std::recursive_mutex> held(lock, std::try_to_lock);
+    if (!held) return e->done ? 0 : CUDA_ERROR_NOT_READY;
     if (CUresult failed = unsafe_for(e)) return failed;
     return sticky ? sticky : !e->recorded || e->done ? 0 : CUDA_ERROR_NOT_READY;
 }
@@ -763,7 +771,7 @@ static CUresult graph_nodes(CUgraph g, CUgraphNode *, size_t *n)
 
 static CUresult graph_dot(CUgraph g, const char *path, unsigned flags)
 {
-    static const char *const kinds[] = {"", "copy", "set", "", "", "graph"};
+    static const char *const kinds[] = {"", "copy", "set", "", "", "graph", "host"};
     FILE *f = fopen(path, "w");
     if (!f) return CUDA_ERROR_INVALID_VALUE;
     fprintf(f, "digraph graph_1 {\n");
@@ -940,6 +948,13 @@ extern const rush_cuda_driver rush_cuda_emulator = {
     copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
     event_query, event_synchronize, event_elapsed, pointer_attribute, capture_begin, capture_end, capture_info, capture_mode, graph_nodes, graph_dot,
     graph_destroy, graph_instantiate, graph_launch, exec_destroy, module_load, module_function, function_set, launch};
+
+int rush_emulator_queue(CUstream s, void (*f)(void *arg), void *arg)
+{
+    work w = {};
+    w.kind = work::HOST, w.call = f, w.to = arg;
+    return add(s, std::move(w)) ? -1 : 0;
+}
 
 int rush_emulator_host(int (*f)(void *arg), void *arg)
 {

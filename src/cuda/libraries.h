@@ -1,4 +1,4 @@
-/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLAS and cuBLASLt, cuFFT, cuSOLVER, cuDNN.
+/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLAS and cuBLASLt, cuFFT, cuSOLVER, cuDNN, NCCL.
  *
  * The prototypes are written in the types of their headers. Here those are plain stand-ins of the same size, so that the build needs
  * no toolkit; libraries_check.c compiles the same tables against the headers themselves, where they are installed.
@@ -39,6 +39,20 @@
     N(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 900) N(CUDNN_ATTR_TENSOR_DATA_TYPE, 901) N(CUDNN_ATTR_TENSOR_DIMENSIONS, 902) \
     N(CUDNN_ATTR_TENSOR_STRIDES, 903) N(CUDNN_ATTR_TENSOR_UNIQUE_ID, 906) N(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303) \
     N(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 1000) N(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 1001) N(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1003)
+
+/* Those of nccl.h. */
+#define RUSH_NCCL_NUMBERS(N) \
+    N(ncclSuccess, 0) N(ncclInProgress, 7) N(ncclSum, 0) N(ncclProd, 1) N(ncclMax, 2) N(ncclMin, 3) N(ncclAvg, 4) N(ncclInt8, 0) N(ncclUint8, 1) N(ncclInt32, 2) N(ncclUint32, 3) \
+    N(ncclInt64, 4) N(ncclUint64, 5) N(ncclFloat16, 6) N(ncclFloat32, 7) N(ncclFloat64, 8) N(ncclBfloat16, 9) N(ncclScalarHostImmediate, 1)
+
+#ifndef RUSH_NCCL_HEADER
+typedef int ncclResult_t, ncclRedOp_t, ncclDataType_t, ncclScalarResidence_t;
+typedef struct ncclComm *ncclComm_t;
+typedef struct { char internal[128]; } ncclUniqueId;
+#define NCCL_NUMBER(name, value) name = value,
+enum { RUSH_NCCL_NUMBERS(NCCL_NUMBER) };
+#undef NCCL_NUMBER
+#endif
 
 #ifndef RUSH_CUDA_HEADERS
 typedef int cublasStatus_t, cufftResult, cufftHandle, cufftType, cusolverStatus_t, cudnnStatus_t; /* 0: all is well */
@@ -178,12 +192,34 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h, and RUSH_CUDNN_
     F(finish, cudnnBackendFinalize, cudnnStatus_t, (cudnnBackendDescriptor_t))                              \
     F(execute, cudnnBackendExecute, cudnnStatus_t, (cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
+#define RUSH_NCCL_FUNCTIONS(F)                                                                              \
+    F(version, ncclGetVersion, ncclResult_t, (int *))                                                       \
+    F(error_text, ncclGetErrorString, const char *, (ncclResult_t))                                         \
+    F(last_error, ncclGetLastError, const char *, (ncclComm_t))                                             \
+    F(unique_id, ncclGetUniqueId, ncclResult_t, (ncclUniqueId *))                                           \
+    F(init, ncclCommInitRank, ncclResult_t, (ncclComm_t *, int ranks, ncclUniqueId, int rank))              \
+    F(destroy, ncclCommDestroy, ncclResult_t, (ncclComm_t))                                                 \
+    F(abort, ncclCommAbort, ncclResult_t, (ncclComm_t))                                                     \
+    F(async_error, ncclCommGetAsyncError, ncclResult_t, (ncclComm_t, ncclResult_t *))                       \
+    F(premul_create, ncclRedOpCreatePreMulSum, ncclResult_t, (ncclRedOp_t *, void *scalar, ncclDataType_t, ncclScalarResidence_t, ncclComm_t)) \
+    F(op_destroy, ncclRedOpDestroy, ncclResult_t, (ncclRedOp_t, ncclComm_t))                                \
+    F(all_reduce, ncclAllReduce, ncclResult_t, (const void *, void *, size_t n, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)) \
+    F(broadcast, ncclBroadcast, ncclResult_t, (const void *, void *, size_t n, ncclDataType_t, int root, ncclComm_t, cudaStream_t)) \
+    F(reduce, ncclReduce, ncclResult_t, (const void *, void *, size_t n, ncclDataType_t, ncclRedOp_t, int root, ncclComm_t, cudaStream_t)) \
+    F(all_gather, ncclAllGather, ncclResult_t, (const void *, void *, size_t n, ncclDataType_t, ncclComm_t, cudaStream_t)) \
+    F(reduce_scatter, ncclReduceScatter, ncclResult_t, (const void *, void *, size_t n, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)) \
+    F(send, ncclSend, ncclResult_t, (const void *, size_t n, ncclDataType_t, int to, ncclComm_t, cudaStream_t)) \
+    F(receive, ncclRecv, ncclResult_t, (void *, size_t n, ncclDataType_t, int from, ncclComm_t, cudaStream_t)) \
+    F(group_start, ncclGroupStart, ncclResult_t, (void))                                                    \
+    F(group_end, ncclGroupEnd, ncclResult_t, (void))
+
 #define LIBRARY_MEMBER(member, symbol, result, args) result (*member) args;
 typedef struct rush_cublaslt { RUSH_CUBLASLT_FUNCTIONS(LIBRARY_MEMBER) } rush_cublaslt;
 typedef struct rush_cufft { RUSH_CUFFT_FUNCTIONS(LIBRARY_MEMBER) } rush_cufft;
 typedef struct rush_cusolver { RUSH_CUSOLVER_FUNCTIONS(LIBRARY_MEMBER) } rush_cusolver;
 typedef struct rush_cublas { RUSH_CUBLAS_FUNCTIONS(LIBRARY_MEMBER) } rush_cublas;
 typedef struct rush_cudnn { RUSH_CUDNN_FUNCTIONS(LIBRARY_MEMBER) } rush_cudnn;
+typedef struct rush_nccl_library { RUSH_NCCL_FUNCTIONS(LIBRARY_MEMBER) } rush_nccl_library;
 
 /* Are they to be asked at all? On NVIDIA's devices; on emulated ones where RUSHLIGHT_CUDA_LIBRARIES names a folder with stand-ins. */
 bool cuda_has_libraries(void);
@@ -193,5 +229,6 @@ const rush_cufft *cuda_cufft(void);
 const rush_cusolver *cuda_cusolver(void);
 const rush_cublas *cuda_cublas(void);
 const rush_cudnn *cuda_cudnn(void);
+const rush_nccl_library *cuda_nccl(void);
 
 #endif

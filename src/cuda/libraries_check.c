@@ -7,6 +7,10 @@
 #include <cudnn.h>
 #include <cufft.h>
 #include <cusolverDn.h>
+#if __has_include(<nccl.h>)
+#define RUSH_NCCL_HEADER
+#include <nccl.h>
+#endif
 #include "cuda/libraries.h"
 
 #define SAME(member, symbol, result, args) _Static_assert(__builtin_types_compatible_p(__typeof__(symbol), result args), #symbol " has another type");
@@ -15,8 +19,11 @@ RUSH_CUFFT_FUNCTIONS(SAME)
 RUSH_CUSOLVER_FUNCTIONS(SAME)
 RUSH_CUBLAS_FUNCTIONS(SAME)
 RUSH_CUDNN_FUNCTIONS(SAME)
+RUSH_NCCL_FUNCTIONS(SAME)
 #define IS(name, value) _Static_assert(name == value, #name " is another number");
 RUSH_CUDNN_NUMBERS(IS)
+RUSH_NCCL_NUMBERS(IS)
+_Static_assert(sizeof(ncclUniqueId) == 128, "ncclUniqueId");
 _Static_assert(sizeof(cudnnDataType_t) == 4 && sizeof(cudnnConvolutionMode_t) == 4 && sizeof(cudnnBackendHeurMode_t) == 4 && sizeof(cudnnBackendNumericalNote_t) == 4,
                "attributes of other sizes");
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cufftHandle) == 4, "the stand-ins have other sizes");

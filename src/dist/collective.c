@@ -1,4 +1,4 @@
-/* collective.c - a collective from tensors to the engine and back.
+/* collective.c - a collective from tensors to the engine and back. Tensors may be on a device whose memory the engine knows.
  *
  * Engines know dense arrays of numbers of 1, 2, 4 or 8 bytes. So several tensors, and those that are not contiguous, are
  * packed into memory that lasts for the call, but for a tensor per rank where the engine takes parts; complex numbers are two
@@ -11,7 +11,7 @@
 
 static const char *const names[RUSH_DIST_KINDS] = {"all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all",
                                                    "barrier", "monitored_barrier", "send", "recv"};
-static const char *const reduces[RUSH_REDUCE_OPS] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
+static const char *const reduces[RUSH_REDUCE_OPS + 1] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
 
 const char *rush_collective_name(rush_dist_kind kind) { return names[kind]; }
 
@@ -19,7 +19,7 @@ const char *rush_collective_name(rush_dist_kind kind) { return names[kind]; }
 
 typedef struct dense { /* tensors as one array */
     char *p;
-    size_t got;  /* bytes of a block of its own, 0: it is the tensor's */
+    rush_tensor *own; /* whose memory it is; NULL: the tensor's that was given */
     char **parts; /* (ranks) where the engine takes parts and it has one for each */
 } dense;
 
@@ -31,17 +31,19 @@ static int64_t numel(rush_tensor *const *t, int n)
 }
 
 /* Copies between tensors and the array behind each other. */
-static int move(rush_tensor *const *t, int n, char *p, bool out)
+static int move(rush_tensor *const *t, int n, rush_tensor *all, bool out)
 {
-    for (int i = 0; i < n; i++) {
-        size_t bytes = (size_t)rush_numel(t[i]) * rush_dtype_size(rush_dtype_of(t[i]));
-        if (rush_is_contiguous(t[i])) {
-            if (bytes) memcpy(out ? (char *)rush_data(t[i]) : p, out ? p : (char *)rush_data(t[i]), bytes);
-        } else {
-            rush_tensor *flat = rush_from_blob(p, rush_dtype_of(t[i]), rush_ndim(t[i]), rush_sizes(t[i]), NULL, NULL, NULL);
-            if (!flat || (out ? rush_copy_into(t[i], flat) : rush_copy_into(flat, t[i]))) return -1;
+    int64_t at = 0, stride[RUSH_MAXDIM];
+    const size_t item = rush_dtype_size(rush_dtype_of(all));
+    for (int i = 0; i < n; at += t[i++]->numel) {
+        if (all->device.type == RUSH_CPU && rush_is_contiguous(t[i])) { /* quicker than an operation */
+            char *own = rush_data(t[i]), *p = (char *)rush_data(all) + (size_t)at * item;
+            if (t[i]->numel) memcpy(out ? own : p, out ? p : own, (size_t)t[i]->numel * item);
+            continue;
         }
-        p += bytes;
+        rush_strides_for(RUSH_CONTIGUOUS, t[i]->ndim, t[i]->size, stride);
+        rush_tensor *part = rush_tensor_alias(all, t[i]->ndim, t[i]->size, stride, all->offset + at);
+        if (!part || (out ? rush_copy_into(t[i], part) : rush_copy_into(part, t[i]))) return -1;
     }
     return 0;
 }
@@ -59,6 +61,16 @@ static bool is_dense(const rush_tensor *t)
     return expected == rush_numel(t);
 }
 
+/* An array of its own, of all numbers of the tensors. */
+static int dense_own(dense *d, rush_tensor *const *t, int n, bool read)
+{
+    int64_t all = numel(t, n);
+    *d = (dense){.own = rush_keep(rush_tensor_new(rush_dtype_of(t[0]), rush_device_of(t[0]), 1, &all))};
+    if (!d->own) return -1;
+    d->p = rush_data(d->own);
+    return read ? move(t, n, d->own, false) : 0;
+}
+
 /* any: the order does not matter, as it is the same on all ranks (so PyTorch takes it, too). */
 static int dense_open(dense *d, rush_tensor *const *t, int n, bool read, bool any)
 {
@@ -67,16 +79,13 @@ static int dense_open(dense *d, rush_tensor *const *t, int n, bool read, bool an
         d->p = rush_data(t[0]);
         return 0;
     }
-    size_t bytes = n ? (size_t)numel(t, n) * rush_dtype_size(rush_dtype_of(t[0])) : 0;
-    d->p = rush_block_alloc(RUSH_MAX(bytes, 1), &d->got);
-    if (!d->p) d->got = 0;
-    return !d->p || (read && move(t, n, d->p, false)) ? -1 : 0;
+    return n ? dense_own(d, t, n, read) : 0;
 }
 
 static int dense_close(dense *d, rush_tensor *const *t, int n, bool write)
 {
-    int failed = d->got && write ? move(t, n, d->p, true) : 0;
-    if (d->got) rush_block_free(d->p, d->got);
+    int failed = d->own && write ? move(t, n, d->own, true) : 0;
+    rush_drop(d->own);
     rush_free(d->parts);
     *d = (dense){0};
     return failed;
@@ -101,10 +110,10 @@ static bool stays(rush_work *w, rush_tensor *const *list)
 }
 
 /* Of a side with a part for each rank, of `each` bytes, or as many numbers as `counts` says. */
-static int parts_open(dense *d, rush_work *w, rush_tensor *const *t, int n, bool read, size_t each, const int64_t *counts, size_t item)
+static int parts_open(dense *d, rush_work *w, rush_engine_kind kind, rush_tensor *const *t, int n, bool read, size_t each, const int64_t *counts, size_t item)
 {
     int size = w->group->size;
-    bool parts = w->group->engine && w->group->engine->takes_parts, apart = parts && n == size && stays(w, t);
+    bool parts = w->engine && (w->engine->takes_parts >> kind & 1), apart = parts && n == size && stays(w, t);
     *d = (dense){0};
     if (!apart && dense_open(d, t, n, read, false)) return -1;
     if (!parts) return 0;
@@ -126,9 +135,11 @@ static int engine_run(rush_work *w, rush_engine_call *c)
     c->tag = w->tag;
     c->seconds = w->call.timeout;
     c->reduce = (int)w->call.reduce;
+    c->factor = w->call.factor;
+    c->ranks = g->size;
     c->what = w->what;
     c->direct = w->direct;
-    if (!g->engine || !g->engine->run(g->opened, c, why, sizeof why)) return 0;
+    if (!w->engine || !w->engine->run(w->opened, c, why, sizeof why)) return 0;
     return why[0] ? rush_fail(RUSH_DIST_BACKEND_ERROR, "%s", why) : -1;
 }
 
@@ -140,6 +151,8 @@ static void set_numbers(rush_engine_call *c, rush_dtype dtype, int64_t n)
     c->n = (size_t)n << pairs;
     c->size = rush_dtype_size(dtype) >> pairs;
 }
+
+static bool divides(const rush_work *w) { return w->call.reduce == RUSH_REDUCE_AVG && !(w->engine && w->engine->averages); }
 
 /* Of one side that goes on in place: ALL_REDUCE, BROADCAST. */
 static int in_place(rush_work *w, rush_engine_kind kind)
@@ -153,7 +166,7 @@ static int in_place(rush_work *w, rush_engine_kind kind)
     int failed = dense_open(&d, k->out, k->nout, reads, true);
     c.out = d.p;
     if (!failed && (c.n || kind == RUSH_ENGINE_BROADCAST)) failed = engine_run(w, &c); /* PyTorch sends nothing, too, but does send it */
-    if (!failed && kind == RUSH_ENGINE_ALL_REDUCE && k->reduce == RUSH_REDUCE_AVG) rush_average(d.p, number, c.n, w->group->size);
+    if (!failed && kind == RUSH_ENGINE_ALL_REDUCE && divides(w)) rush_average(d.p, number, c.n, w->group->size);
     return dense_close(&d, k->out, k->nout, !failed && !(kind == RUSH_ENGINE_BROADCAST && reads)) || failed ? -1 : 0;
 }
 
@@ -164,7 +177,7 @@ static int reduce(rush_work *w)
     rush_engine_call c = {.kind = RUSH_ENGINE_REDUCE, .root = k->root, .reduction = rush_reduction_of(number, k->reduce)};
     set_numbers(&c, dtype, numel(k->out, k->nout));
     size_t bytes = RUSH_MAX(c.n * c.size, 1), got = 0;
-    bool in_place = !w->group->engine || w->group->engine->reduces_in_place, root = w->group->rank == k->root;
+    bool in_place = !w->engine || w->engine->reduces_in_place, root = w->group->rank == k->root;
     dense d;
     char *result = in_place ? NULL : rush_block_alloc(bytes, &got);
     int failed = (!in_place && !result) || dense_open(&d, k->out, k->nout, true, true);
@@ -172,7 +185,7 @@ static int reduce(rush_work *w)
         c.in = d.p;
         c.out = in_place ? d.p : result;
         if (c.n) failed = engine_run(w, &c);
-        if (!failed && root && k->reduce == RUSH_REDUCE_AVG) rush_average(c.out, number, c.n, w->group->size);
+        if (!failed && root && divides(w)) rush_average(c.out, number, c.n, w->group->size);
         if (!failed && root && c.n && !in_place) memcpy(d.p, result, c.n * c.size);
         failed = dense_close(&d, k->out, k->nout, !failed && root) || failed;
     }
@@ -191,19 +204,19 @@ static int between(rush_work *w, rush_engine_call *c, int64_t each)
     size_t part = c->n * c->size / (c->kind == RUSH_ENGINE_ALL_TO_ALL ? (size_t)w->group->size : 1);
     dense in = {0}, out = {0};
     int failed = 0;
-    if (k->nin) failed = ins ? parts_open(&in, w, k->in, k->nin, true, part, c->in_counts, c->size) : dense_open(&in, k->in, k->nin, true, false);
-    if (k->nout && !failed) failed = outs ? parts_open(&out, w, k->out, k->nout, false, part, c->out_counts, c->size) : dense_open(&out, k->out, k->nout, false, false);
+    if (k->nin) failed = ins ? parts_open(&in, w, c->kind, k->in, k->nin, true, part, c->in_counts, c->size) : dense_open(&in, k->in, k->nin, true, false);
+    if (k->nout && !failed) failed = outs ? parts_open(&out, w, c->kind, k->out, k->nout, false, part, c->out_counts, c->size) : dense_open(&out, k->out, k->nout, false, false);
     c->in = in.p;
     c->out = out.p;
     c->ins = in.parts;
     c->outs = out.parts;
-    bool fake = !w->group->engine;
+    bool fake = !w->engine;
     if (!failed && each && !fake) failed = engine_run(w, c);
     if (!failed && fake && k->nin && k->nout) { /* as if all ranks had what this one has */
         size_t item = rush_dtype_size(rush_dtype_of(k->out[0])), from = (size_t)numel(k->in, k->nin) * item, to = (size_t)numel(k->out, k->nout) * item;
         for (size_t at = 0; from && at < to; at += from) memcpy(out.p + at, in.p, RUSH_MIN(from, to - at));
     }
-    if (!failed && c->reduction && k->reduce == RUSH_REDUCE_AVG) rush_average(out.p, (rush_dtype)c->dtype, c->n, w->group->size);
+    if (!failed && c->reduction && divides(w)) rush_average(out.p, (rush_dtype)c->dtype, c->n, w->group->size);
     failed = dense_close(&out, k->out, k->nout, !failed) || failed;
     dense_close(&in, k->in, k->nin, false);
     return failed ? -1 : 0;
@@ -215,24 +228,26 @@ static int reduce_scatter(rush_work *w)
 {
     rush_collective *k = &w->call;
     rush_dtype dtype = rush_dtype_of(k->out[0]), number = rush_dtype_real(dtype);
-    if (w->group->engine && w->group->engine->reduces_scattered)
+    if (w->engine && w->engine->reduces_scattered)
         return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_REDUCE_SCATTER, .reduction = rush_reduction_of(number, k->reduce)}, rush_numel(k->out[0]));
     int64_t mine = rush_numel(k->out[0]), parts = k->nin;
     size_t part = (size_t)mine * rush_dtype_size(dtype);
     rush_engine_call c = {.kind = RUSH_ENGINE_ALL_REDUCE, .reduction = rush_reduction_of(number, k->reduce)};
     set_numbers(&c, dtype, mine * w->group->size / parts);
-    char *all = rush_malloc(RUSH_MAX(part * (size_t)w->group->size, 1)), *own = all + part * (size_t)w->group->rank;
-    int failed = !all || move(k->in, k->nin, all, false);
+    dense all;
+    int failed = dense_own(&all, k->in, k->nin, true);
+    char *own = failed ? NULL : all.p + part * (size_t)w->group->rank;
     uint32_t tag = w->tag;
     for (int i = 0; i < parts && !failed && c.n; i++) {
-        c.out = all + (size_t)i * c.n * c.size;
+        c.out = all.p + (size_t)i * c.n * c.size;
         w->tag = tag + (uint32_t)i;
         failed = engine_run(w, &c);
     }
     size_t numbers = part / RUSH_MAX(c.size, 1);
-    if (!failed && k->reduce == RUSH_REDUCE_AVG) rush_average(own, number, numbers, w->group->size);
-    failed = failed || move(k->out, 1, own, true);
-    rush_free(all);
+    if (!failed && divides(w)) rush_average(own, number, numbers, w->group->size);
+    rush_tensor *result = failed ? NULL : rush_tensor_alias(all.own, 1, &mine, &(int64_t){1}, mine * w->group->rank);
+    failed = failed || !result || move(k->out, 1, result, true);
+    dense_close(&all, NULL, 0, false);
     return failed ? -1 : 0;
 }
 
@@ -338,7 +353,7 @@ int rush_collective_run(rush_work *w)
     case RUSH_DIST_SCATTER: return between(w, &(rush_engine_call){.kind = RUSH_ENGINE_SCATTER, .root = k->root}, numel(k->out, k->nout));
     case RUSH_DIST_REDUCE_SCATTER: return reduce_scatter(w);
     case RUSH_DIST_ALL_TO_ALL: return all_to_all(w);
-    case RUSH_DIST_BARRIER: return size > 1 ? engine_run(w, &(rush_engine_call){.kind = RUSH_ENGINE_BARRIER, .size = 1}) : 0;
+    case RUSH_DIST_BARRIER: return size > 1 ? engine_run(w, &(rush_engine_call){.kind = RUSH_ENGINE_BARRIER, .size = 1, .out = w->dense ? rush_data(w->dense) : NULL}) : 0;
     case RUSH_DIST_MONITORED_BARRIER: return monitored_barrier(w);
     default: return rush_fail(RUSH_NOT_IMPLEMENTED, "a collective of unknown kind %d", k->kind);
     }
@@ -398,10 +413,12 @@ static int check_shapes(rush_group *g, const rush_collective *k, const char *nam
     }
 }
 
-static int check_reduce(const char *name, rush_dtype dtype, rush_reduce op)
+static int check_reduce(const rush_group *g, const char *name, rush_device device, rush_dtype dtype, rush_reduce op)
 {
     static const char *const why = "%s: Cannot use ReduceOp.%s with %s";
-    RUSH_CHECK(op >= 0 && op < RUSH_REDUCE_OPS, RUSH_RUNTIME_ERROR, "%s: unknown reduction %d", name, op);
+    RUSH_CHECK(op >= 0 && op <= RUSH_REDUCE_PREMUL_SUM, RUSH_RUNTIME_ERROR, "%s: unknown reduction %d", name, op);
+    if (device.type != RUSH_CPU && !strcmp(g->device_backend, "nccl")) return rush_nccl_reduces(name, dtype, op);
+    RUSH_CHECK(op != RUSH_REDUCE_PREMUL_SUM, RUSH_RUNTIME_ERROR, "Cannot use ReduceOp.PREMUL_SUM with Gloo");
     if (rush_dtype_is_complex(dtype))
         RUSH_CHECK(op <= RUSH_REDUCE_AVG, RUSH_VALUE_ERROR, "%s does not support RedOpType.%s on complex tensors", name, reduces[op]);
     else if (op >= RUSH_REDUCE_BAND && rush_dtype_is_float(dtype))
@@ -433,6 +450,8 @@ int rush_collective_check(rush_group *g, const rush_collective *k, char *what, s
     bool reduces_ = k->kind == RUSH_DIST_ALL_REDUCE || k->kind == RUSH_DIST_REDUCE || k->kind == RUSH_DIST_REDUCE_SCATTER;
     bool root = g->rank == k->root, any = k->kind == RUSH_DIST_RECEIVE && k->root == -1;
     RUSH_CHECK(!rooted || any || (k->root >= 0 && k->root < g->size), RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: invalid root rank: %d", name, k->root);
+    RUSH_CHECK(!any || rush_device_of(k->out[0]).type == RUSH_CPU || !g->device_backend || strcmp(g->device_backend, "nccl"), RUSH_RUNTIME_ERROR,
+               "ProcessGroupNCCL does not support recvAnysource");
     RUSH_CHECK(!one || !root, RUSH_VALUE_ERROR, "%s: a rank cannot communicate with itself", name);
     bool needs_in = k->kind == RUSH_DIST_ALL_GATHER || k->kind == RUSH_DIST_GATHER || (k->kind == RUSH_DIST_SCATTER && root) ||
                     k->kind == RUSH_DIST_REDUCE_SCATTER || k->kind == RUSH_DIST_ALL_TO_ALL || k->kind == RUSH_DIST_SEND;
@@ -440,9 +459,11 @@ int rush_collective_check(rush_group *g, const rush_collective *k, char *what, s
     RUSH_CHECK(!needs_in || k->nin > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty input tensor list", name);
     RUSH_CHECK(!needs_out || k->nout > 0, RUSH_RUNTIME_ERROR, "ProcessGroupGloo::%s: requires non-empty output tensor list", name);
     rush_tensor *t = k->nout ? k->out[0] : k->nin ? k->in[0] : NULL;
+    int type = t ? t->device.type : k->kind == RUSH_DIST_BARRIER ? k->device.type : RUSH_CPU;
+    RUSH_CHECK(type == RUSH_CPU ? g->backend : g->device_backend, RUSH_RUNTIME_ERROR, "No backend type associated with device type %s", rush_device_name(type));
     if (t && (check_tensors(name, k->in, k->nin, rush_dtype_of(t), rush_device_of(t)) || check_tensors(name, k->out, k->nout, rush_dtype_of(t), rush_device_of(t))))
         return -1;
-    if (reduces_ && check_reduce(name, rush_dtype_of(t), k->reduce)) return -1;
+    if (reduces_ && check_reduce(g, name, t->device, rush_dtype_of(t), k->reduce)) return -1;
     if (t && check_shapes(g, k, name, root)) return -1;
     bool from_in = k->kind == RUSH_DIST_ALL_GATHER || k->kind == RUSH_DIST_GATHER; /* the side that is the same everywhere */
     if (from_in) t = k->in[0];

@@ -41,6 +41,8 @@ typedef struct rush_engine_call {
     int64_t *in_counts, *out_counts; /* ALL_TO_ALL_V: elements per rank                           */
     rush_reduction reduction;
     int dtype, reduce;           /* rush_dtype of the numbers, rush_reduce; for engines that reduce by themselves */
+    double factor;               /* of PREMUL_SUM */
+    int ranks;
     const char *what;            /* which call, in words */
     bool direct;                 /* the caller's thread does it: it hears signals */
 } rush_engine_call;
@@ -52,7 +54,8 @@ typedef struct rush_engine {
     int (*run)(void *, const rush_engine_call *, char *why, size_t room); /* -1 and a text, or none: then the wire has failed */
     bool reduces_scattered;      /* run() knows REDUCE_SCATTER: n numbers for each rank in, n out */
     bool reduces_in_place;       /* of REDUCE, `out` may be `in` */
-    bool takes_parts;            /* what lies apart for each rank, as in a list of tensors, need not be one array */
+    unsigned takes_parts;        /* a bit for each kind: what lies apart for each rank, as in a list of tensors, need not be one array */
+    bool averages;               /* run() divides, too */
 } rush_engine;
 
 #ifdef __cplusplus

@@ -266,4 +266,4 @@ int run(void *opened, const rush_engine_call *c, char *why, size_t room)
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const rush_engine rush_engine_gloo = {"gloo", open, close, run, false, false, false};
+extern "C" __attribute__((visibility("default"))) const rush_engine rush_engine_gloo = {"gloo", open, close, run, false, false, 0, false};

@@ -54,19 +54,12 @@ const rush_engine *rush_engine_load(const char *name)
     return loadables[i].engine;
 }
 
-/* Emulated devices have an emulated NCCL, too, where no library is to take its place: what serves the host, by way of its memory. */
-static bool emulates_nccl(const char **why)
-{
-    rush_cuda_properties p;
-    const rush_cuda_interface *cuda = rush_cuda(why);
-    return cuda && !cuda->properties((rush_device){RUSH_CUDA, 0}, &p) && p.emulated && !getenv("RUSHLIGHT_CUDA_LIBRARIES");
-}
-
 int rush_nccl_available(void)
 {
     const char *why = NULL;
-    if (emulates_nccl(&why)) return 0;
-    return rush_fail(RUSH_DIST_BACKEND_ERROR, "the backend 'nccl' is not in this installation (%s)", why ? why : "NCCL is not connected");
+    if (rush_nccl_is_emulated(&why)) return 0;
+    RUSH_CHECK(!why, RUSH_DIST_BACKEND_ERROR, "the backend 'nccl' is not in this installation (%s)", why);
+    return rush_cuda(NULL)->nccl() ? 0 : -1;
 }
 
 static void *wire_buffer(void *mesh, void *data, size_t n) { return rush_mesh_buffer_new(mesh, data, n, NULL, NULL); }
@@ -122,6 +115,7 @@ void rush_work_drop(rush_work *w)
     for (int i = 0; i < w->call.nout; i++) rush_drop(w->call.out[i]);
     rush_drop(w->dense);
     rush_event_free(w->ready);
+    rush_event_free(w->end);
     rush_free(w->call.in);
     rush_free((void *)w->call.in_splits);
     rush_free((void *)w->call.out_splits);
@@ -137,12 +131,6 @@ static int copy_splits(const int64_t **splits, int size)
     if (own) memcpy(own, *splits, (size_t)size * sizeof *own);
     *splits = own;
     return own ? 0 : -1;
-}
-
-static int served(const rush_group *g, int type)
-{
-    RUSH_CHECK(type == RUSH_CPU ? g->backend : g->device_backend, RUSH_RUNTIME_ERROR, "No backend type associated with device type %s", rush_device_name(type));
-    return 0;
 }
 
 static rush_work *work_new(rush_group *g, const rush_collective *call)
@@ -169,7 +157,9 @@ static rush_work *work_new(rush_group *g, const rush_collective *call)
     w->call.nin = call->nin;
     w->call.nout = call->nout;
     if (call->nin + call->nout) w->device = rush_device_of(t[0]); /* the others' too: they were checked */
-    if (served(g, call->kind == RUSH_DIST_BARRIER ? call->device.type : w->device.type)) return rush_work_drop(w), NULL;
+    else if (g->nccl && call->kind == RUSH_DIST_BARRIER && call->device.type != RUSH_CPU) w->device = call->device.index < 0 ? rush_nccl_device(g->nccl) : call->device;
+    w->engine = g->engine;
+    w->opened = g->opened;
     return w;
 }
 
@@ -212,8 +202,7 @@ static void do_work(rush_work *w)
     rush_group *g = w->group;
     rush_recorder_start(w);
     rush_scope() {
-        int failed = g->mesh && rush_mesh_begin(g->mesh, w->number, w->what, w->told);
-        failed = failed || rush_stage_run(w, rush_collective_run);
+        int failed = w->end ? rush_nccl_watch(w) : (g->mesh && rush_mesh_begin(g->mesh, w->number, w->what, w->told)) || rush_stage_run(w, rush_collective_run);
         if (!failed) continue;
         if (!rush_error()) rush_fail(RUSH_DIST_BACKEND_ERROR, "it failed for an unknown reason");
         if (g->mesh) rush_mesh_break(g->mesh, "%s of rank %d failed: %s", w->what, g->rank, rush_error());
@@ -325,17 +314,21 @@ static int wait_message(rush_work *w, double seconds)
 
 /* ---- calls ---- */
 
+static bool is_message(const rush_work *w) { return w->call.kind == RUSH_DIST_SEND || w->call.kind == RUSH_DIST_RECEIVE; }
+
 /* Gives the work its number, and leaves it to the group's thread; or to the caller, who waits, if nothing is before it. */
 static void enqueue(rush_group *g, rush_work *w, bool waits)
 {
     pthread_mutex_lock(&g->lock);
-    w->number = g->number++;
-    w->tag = g->tag;
-    /* PyTorch's count: two messages, and one reduction for each tensor */
-    g->tag += w->call.kind == RUSH_DIST_MONITORED_BARRIER ? 2 : w->call.kind == RUSH_DIST_REDUCE_SCATTER ? (uint32_t)w->call.nin : 1;
-    w->told = is_new(g, w->what) || g->detail;
+    if (!is_message(w)) {
+        w->number = g->number++;
+        w->tag = g->tag;
+        /* PyTorch's count: two messages, and one reduction for each tensor */
+        g->tag += w->call.kind == RUSH_DIST_MONITORED_BARRIER ? 2 : w->call.kind == RUSH_DIST_REDUCE_SCATTER ? (uint32_t)w->call.nin : 1;
+        w->told = is_new(g, w->what) || g->detail;
+    }
     rush_recorder_begin(w);
-    w->direct = waits && g->engine == &rush_engine_shared && !g->now && !g->first;
+    w->direct = waits && w->engine == &rush_engine_shared && !g->now && !g->first;
     rush_work_keep(w);
     if (w->direct) {
         g->now = w;
@@ -347,6 +340,54 @@ static void enqueue(rush_group *g, rush_work *w, bool waits)
     pthread_mutex_unlock(&g->lock);
 }
 
+void rush_group_enqueue(rush_work *w) { enqueue(w->group, w, false); }
+
+/* Works for devices that this thread has begun and not launched yet. */
+static _Thread_local struct {
+    int depth, n, room;
+    rush_work **works;
+} step;
+
+static int keep_for_step(rush_work *w)
+{
+    if (step.n == step.room) {
+        int room = step.room ? 2 * step.room : 16;
+        rush_work **works = rush_realloc(step.works, (size_t)room * sizeof *works);
+        if (!works) return -1;
+        step.works = works;
+        step.room = room;
+    }
+    step.works[step.n++] = rush_work_keep(w);
+    return 0;
+}
+
+int rush_dist_step_begin(void)
+{
+    step.depth++;
+    return 0;
+}
+
+/* Those of each group and device by themselves, in the order of their first calls. */
+int rush_dist_step_end(void)
+{
+    RUSH_CHECK(step.depth > 0, RUSH_RUNTIME_ERROR, "the end of a step that was not begun");
+    if (--step.depth) return 0;
+    int failed = rush_failed();
+    rush_work **of_one = step.n && !failed ? rush_malloc((size_t)step.n * sizeof *of_one) : NULL;
+    for (int i = 0; i < step.n && of_one && !failed; i++) {
+        const rush_work *first = step.works[i];
+        int n = 0;
+        for (int k = i; k < step.n; k++)
+            if (step.works[k]->group == first->group && rush_same_device(step.works[k]->device, first->device) && !step.works[k]->end) of_one[n++] = step.works[k];
+        if (n) failed = rush_nccl_launch(of_one, n);
+    }
+    rush_free(of_one);
+    for (int i = 0; i < step.n; i++) rush_work_drop(step.works[i]);
+    rush_free(step.works);
+    memset(&step, 0, sizeof step);
+    return failed || rush_failed() ? -1 : 0;
+}
+
 static rush_work *start(rush_group *g, const rush_collective *call, bool waits)
 {
     if (rush_failed()) return NULL;
@@ -355,7 +396,11 @@ static rush_work *start(rush_group *g, const rush_collective *call, bool waits)
     reap(g);
     rush_work *w = work_new(g, call);
     if (!w) return NULL;
-    if (call->kind == RUSH_DIST_SEND || call->kind == RUSH_DIST_RECEIVE) {
+    if (g->nccl && w->device.type != RUSH_CPU) {
+        if (!rush_stage_mark(w) && !(step.depth ? keep_for_step(w) : rush_nccl_launch(&w, 1))) return w;
+        return rush_work_drop(w), NULL;
+    }
+    if (is_message(w)) {
         rush_recorder_begin(w);
         if (!start_message(w)) return w;
         take_error(w);
@@ -404,9 +449,29 @@ static int wait_collective(rush_work *w, double seconds)
     return 0;
 }
 
+static bool is_done(rush_work *w)
+{
+    pthread_mutex_lock(&w->group->lock);
+    bool done = w->done;
+    pthread_mutex_unlock(&w->group->lock);
+    return done;
+}
+
+/* What a device does: the caller's stream waits for it. The caller itself does for a barrier, or if it says how long. */
+static int wait_device(rush_work *w, double seconds)
+{
+    const char *told = getenv("TORCH_NCCL_BLOCKING_WAIT");
+    if (seconds > 0) return wait_collective(w, seconds);
+    if (w->call.kind == RUSH_DIST_BARRIER || (told && *told && strcmp(told, "0"))) return rush_event_synchronize(w->end) || wait_collective(w, 0) ? -1 : 0;
+    return rush_event_wait(w->end, rush_device_stream(w->device));
+}
+
 int rush_work_wait(rush_work *w, double seconds)
 {
-    if (rush_failed() || !there(w, "work") || (w->number < 0 ? wait_message(w, seconds) : wait_collective(w, seconds))) return -1;
+    if (rush_failed() || !there(w, "work")) return -1;
+    RUSH_CHECK(w->end || !w->group->nccl || w->device.type == RUSH_CPU, RUSH_RUNTIME_ERROR, "%s waits for the end of the step that it is part of", w->what);
+    if (w->end && !is_done(w)) return wait_device(w, seconds);
+    if (!w->end && (w->number < 0 ? wait_message(w, seconds) : wait_collective(w, seconds))) return -1;
     if (!w->error.kind) return 0;
     return rush_fail(w->error.kind, "%s", w->error.message ? w->error.message : "not enough memory");
 }
@@ -414,11 +479,9 @@ int rush_work_wait(rush_work *w, double seconds)
 bool rush_work_done(rush_work *w)
 {
     if (!there(w, "work")) return false;
-    if (w->number < 0) return w->done || rush_mesh_done(w->message, w->call.kind == RUSH_DIST_RECEIVE);
-    pthread_mutex_lock(&w->group->lock);
-    bool done = w->done;
-    pthread_mutex_unlock(&w->group->lock);
-    return done;
+    if (w->end) return is_done(w) || rush_event_query(w->end) == 1;
+    if (w->number < 0 && w->message) return w->done || rush_mesh_done(w->message, w->call.kind == RUSH_DIST_RECEIVE);
+    return is_done(w);
 }
 
 int rush_work_source(const rush_work *w) { return there(w, "work") ? w->source : -1; }
@@ -469,6 +532,7 @@ void rush_group_drop(rush_group *g)
 {
     if (!g || !rush_refs_drop(&g->refs)) return;
     stop_thread(g);
+    rush_nccl_free(g->nccl, g->mesh && rush_mesh_broken(g->mesh));
     if (g->opened) g->engine->close(g->opened);
     g->opened = NULL;
     if (g->mesh) rush_mesh_close(g->mesh);
@@ -530,6 +594,8 @@ static int group_open(rush_group *g, rush_store *store, rush_group *parent)
     const char *host = g->backend ? g->backend : g->device_backend;
     if (!strcmp(host, "nccl")) host = "gloo";
     if (strcmp(host, "fake") && open_engine(g, host, store, parent)) return -1;
+    if (g->device_backend && !strcmp(g->device_backend, "nccl") && !rush_nccl_is_emulated(NULL) && !(g->nccl = rush_nccl_new())) return -1;
+    if (g->nccl && g->bound.type != RUSH_CPU && rush_nccl_open(g, g->bound)) return -1;
     int code = pthread_create(&g->thread, NULL, run, g);
     RUSH_CHECK(!code, RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
     g->running = true;
@@ -569,7 +635,7 @@ rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
     if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
     rush_group *g = rush_calloc(1, sizeof *g);
     if (!g) return rush_bytes_free(&text), NULL;
-    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = host, .device_backend = device, .rank = o->rank, .size = o->size, .forks = rush_forks(),
+    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = host, .device_backend = device, .bound = o->device, .rank = o->rank, .size = o->size, .forks = rush_forks(),
                       .timeout = o->timeout > 0 ? o->timeout : 1800, .detail = detail && !strcmp(detail, "DETAIL")};
     g->last = &g->first;
     pthread_mutex_init(&g->lock, NULL);

@@ -4,6 +4,7 @@
 
 #include "dist/engine.h"
 #include "dist/mesh.h"
+#include "dist/nccl.h"
 #include "dist/shared.h"
 #include "dist/stage.h"
 
@@ -18,6 +19,8 @@ struct rush_group {
     const rush_engine *engine;   /* of the host's memory; NULL: fake */
     void *opened;                /* the engine's */
     rush_stage stage;
+    rush_device bound;           /* the one that it was made for; of type RUSH_CPU: none */
+    rush_nccl *nccl;             /* NULL: nobody's, or emulated: tensors of devices are staged on the host */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -37,7 +40,9 @@ struct rush_work {
     rush_group *group;
     rush_collective call;         /* its tensors are kept, its arrays copied */
     rush_device device;          /* of its tensors */
-    rush_event *ready;           /* on a device: when it may begin */
+    const rush_engine *engine;   /* that does it; NULL: fake */
+    void *opened;                /* the engine's */
+    rush_event *ready, *end;     /* on a device: when it may begin; when it is through, where the device does it itself */
     int64_t number;              /* of the collective; -1: a message to or from one rank */
     uint32_t tag;
     char what[192];              /* "all_reduce(SUM) of float32, 20 numbers, shape [4, 5]" */
@@ -47,15 +52,17 @@ struct rush_work {
     rush_error_state error;      /* RUSH_OK: it went well */
     int source;                  /* of a message: whose it was */
     rush_mesh_buffer *message;
-    rush_tensor *dense;          /* what a message is sent from or received into, when that is not the tensor itself */
+    rush_tensor *dense;          /* what a message is sent from or received into, when that is not the tensor itself; of a barrier of devices */
 };
 
+void rush_group_enqueue(rush_work *); /* of devices: the group's thread looks after it from now on */
 const char *rush_group_name(const rush_group *);
 const char *rush_group_backend(const rush_group *);
 RUSH_PY bool rush_group_foreign(const rush_group *); /* is a rank not ours? */
 uint64_t rush_work_number(const rush_work *);
 RUSH_PY const rush_engine *rush_engine_load(const char *name);
 RUSH_PY int rush_nccl_available(void); /* 0, or -1 and an error that says what is missing */
+RUSH_PY int rush_nccl_version(void);   /* -1 and an error */
 
 rush_reduction rush_reduction_of(rush_dtype, rush_reduce); /* NULL: there is none */
 void rush_average(void *data, rush_dtype, size_t n, int ranks);

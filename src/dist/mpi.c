@@ -333,4 +333,4 @@ static int mpi_run(void *x, const rush_engine_call *c, char *why, size_t room)
     return failed ? -1 : 0;
 }
 
-const rush_engine rush_engine_mpi = {"mpi", mpi_open, mpi_close, mpi_run, true, false, false};
+const rush_engine rush_engine_mpi = {"mpi", mpi_open, mpi_close, mpi_run, true, false, 0, false};

@@ -54,6 +54,7 @@ static const rush_reduction reductions[RUSH_DTYPES][RUSH_REDUCE_OPS] = {
 
 rush_reduction rush_reduction_of(rush_dtype dtype, rush_reduce op)
 {
+    if (op == RUSH_REDUCE_PREMUL_SUM) op = RUSH_REDUCE_SUM;
     return op >= 0 && op < RUSH_REDUCE_OPS ? reductions[dtype][op] : NULL;
 }
 

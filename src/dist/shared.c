@@ -599,4 +599,4 @@ static int shared_run(void *opened, const rush_engine_call *c, char *why, size_t
 
 static void shared_close(void *s) { rush_shared_free(s); }
 
-const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true, true, true};
+const rush_engine rush_engine_shared = {"shared", NULL, shared_close, shared_run, true, true, ~0u, false};

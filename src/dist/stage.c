@@ -63,11 +63,17 @@ static int with_copies(rush_work *w, rush_tensor **host, int (*run)(rush_work *)
         if (!(host[i] = on_host(k->in[i], &at)) || rush_copy_into(host[i], k->in[i])) return -1;
     for (int i = 0; i < k->nout; i++)
         if (!(host[k->nin + i] = on_host(k->out[i], &at)) || (reads_out && rush_copy_into(host[k->nin + i], k->out[i]))) return -1;
+    if (k->reduce == RUSH_REDUCE_PREMUL_SUM) { /* of an NCCL that is emulated */
+        rush_tensor **scaled = k->nin ? host : host + k->nin;
+        for (int i = 0; i < (k->nin ? k->nin : k->nout); i++) rush_scale(rush_data(scaled[i]), rush_dtype_of(scaled[i]), (size_t)rush_numel(scaled[i]), k->factor);
+        k->reduce = RUSH_REDUCE_SUM;
+    }
     k->in = host;
     k->out = host + k->nin;
     int failed = run(w);
     k->in = given.in;
     k->out = given.out;
+    k->reduce = given.reduce;
     for (int i = 0; i < k->nout && !failed; i++) failed = rush_copy_into(k->out[i], host[k->nin + i]);
     return failed || rush_stream_synchronize(w->device, w->group->stage.stream) ? -1 : 0;
 }

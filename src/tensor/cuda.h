@@ -74,6 +74,10 @@ typedef struct rush_cuda_interface {
     int (*pool_begin)(rush_device, rush_pool_id); /* the thread's allocations come from it */
     int (*pool_end)(rush_device, rush_pool_id);
     size_t (*memory_blocks)(rush_device, rush_cuda_block *, size_t room); /* how many there are */
+    bool (*libraries)(void);                       /* are NVIDIA's asked? Not on emulated devices, but for stand-ins */
+    const struct rush_nccl_library *(*nccl)(void); /* NULL and an error: it is not there */
+    void *(*stream)(rush_device, int number);      /* the driver's */
+    void (*spoil)(rush_device, const char *why);   /* what it computed cannot be relied on: who next waits for it is told why. NULL: this thread is not to be told */
 } rush_cuda_interface;
 
 /* Switches that a program may turn before there is a device: those of torch.backends.cudnn, torch.use_deterministic_algorithms,

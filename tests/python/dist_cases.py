@@ -1,6 +1,7 @@
 """What the ranks of a job do: each case by its name, the same program under PyTorch and under rushlight.
 
-    dist_cases.py LIBRARY STORE RANK SIZE     LIBRARY is torch or rushlight, STORE a url of init_process_group, or "mpi" (under mpiexec)
+    dist_cases.py LIBRARY STORE RANK SIZE     LIBRARY is torch or rushlight, STORE a url of init_process_group, or "mpi" (under mpiexec);
+                                              DEVICE is a type of devices, of which each rank takes one, BACKEND their backend, CASES some cases
 
 prints a line "case<TAB>values" per case. dist.tsv has what PyTorch prints, with the size and the rank before it; tests/parity/ranks.py writes
 it, and lets ranks of both libraries do the cases together.
@@ -30,6 +31,11 @@ def all_reduce_ops(T, d, r, n):
             t = (T.arange(1, 6) + r).to(dtype)
             d.all_reduce(t, getattr(d.ReduceOp, op))
             out.append(t.double())
+    return out
+
+
+def all_reduce_bits(T, d, r, n):
+    out = []
     for dtype in (T.int8, T.uint8, T.int32, T.int64):
         for op in ("BAND", "BOR", "BXOR"):
             t = (T.arange(5) + 3 * r).to(dtype)
@@ -227,7 +233,7 @@ def empty(T, d, r, n):
     return [t, d.get_rank(), d.get_world_size(), d.get_backend()]
 
 
-CASES = [all_reduce_ops, all_reduce_complex, all_reduce_strided, all_reduce_large, all_reduce_coalesced, asynchronous, broadcast, reduce_, all_gather,
+CASES = [all_reduce_ops, all_reduce_bits, all_reduce_complex, all_reduce_strided, all_reduce_large, all_reduce_coalesced, asynchronous, broadcast, reduce_, all_gather,
          gather_scatter, reduce_scatter, all_to_all, lists, barriers, messages, message_from_any, batch, objects, groups, empty]
 
 
@@ -240,15 +246,17 @@ def main():
         import rushlight as T
         import rushlight.distributed as d
     if os.environ.get("DEVICE"):
+        T.accelerator.set_device_index(rank % T.accelerator.device_count())
         T.set_default_device(f"{os.environ['DEVICE']}:{rank % T.accelerator.device_count()}")
     if url == "mpi":
         d.init_process_group("mpi", timeout=datetime.timedelta(seconds=60))
         rank, size = d.get_rank(), d.get_world_size()
         sys.stdout = open(f"{os.environ['ANSWERS']}/{rank}", "w")
     else:
-        d.init_process_group("gloo", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+        d.init_process_group(os.environ.get("BACKEND", "gloo"), init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+    some = os.environ["CASES"].split() if "CASES" in os.environ else sys.argv[5:]
     for case in CASES:
-        if len(sys.argv) <= 5 or case.__name__ in sys.argv[5:]:
+        if not some or case.__name__ in some:
             print(case.__name__, values(case(T, d, rank, size)), sep="\t", flush=True)
     d.barrier()
     d.destroy_process_group()

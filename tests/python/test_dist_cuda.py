@@ -1,16 +1,30 @@
 """torch.distributed with tensors on devices, emulated ones: each rank is a process that has two of its own."""
 import os
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 import rushlight.distributed as dist
+from places import ROOT
 from test_cuda import has_cuda_part
 from test_dist import HERE, Ranks, errors, expected
 
 pytestmark = [pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)"),
               pytest.mark.skipif(not has_cuda_part(), reason="the CUDA part was not built (a C++ compiler, x86-64)")]
 EMULATED = {"RUSHLIGHT_CUDA": "emulated"}
+
+
+@pytest.fixture(scope="session")
+def nccl(tmp_path_factory):
+    """The environment in which a stand-in for NCCL, compiled from tests/cuda/stand_in_nccl.c, serves emulated devices."""
+    folder, source = tmp_path_factory.mktemp("nccl"), ROOT / "tests/cuda/stand_in_nccl.c"
+    if not source.is_file() or not shutil.which("cc"):
+        pytest.skip("the stand-in for NCCL needs its source and a C compiler")
+    done = subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-I", ROOT / "src", source, "-o", folder / "libnccl.so.2", "-ldl"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {**EMULATED, "RUSHLIGHT_CUDA_LIBRARIES": str(folder)}
 
 
 @pytest.mark.parametrize("size, env", [(2, {}), (3, {"RUSHLIGHT_CUDA_ORDER": "reverse"}), (2, {"RUSHLIGHT_DIST_SHARED": "0", "RUSHLIGHT_CUDA_ORDER": "random:3"})])
@@ -278,3 +292,177 @@ dist.destroy_process_group()
     assert max(abs(p[1] - q[1]) for p, q in zip(losses["cpu"][8:], losses["cuda"][8:])) < 2e-2  # bfloat16
     for kind in losses:
         assert losses[kind][8:12] == losses[kind][12:16] == losses[kind][16:] and [line for line in outs[kind] if line[0] == "scale"] == [["scale", "512.0", "True"]] * 2
+
+
+BY_NCCL = """all_reduce_ops all_reduce_complex all_reduce_strided all_reduce_large all_reduce_coalesced broadcast reduce_ all_gather gather_scatter reduce_scatter all_to_all lists batch
+objects groups"""
+
+
+@pytest.mark.parametrize("size, order", [(2, "forward"), (3, "reverse"), (2, "random:3")])
+def test_every_collective_by_nccl(nccl, size, order):
+    """By the functions of the library, on streams of their own."""
+    with Ranks(size, os.path.join(HERE, "dist_cases.py"), "rushlight", env={**nccl, "DEVICE": "cuda", "BACKEND": "nccl", "RUSHLIGHT_CUDA_ORDER": order, "CASES": BY_NCCL}) as job:
+        outputs = job.outputs()
+    for rank, want in expected(size).items():
+        got = dict(line.split("\t", 1) for line in outputs[rank].splitlines())
+        assert {k: v for k, v in got.items() if v != want.get(k)} == {} and sorted(got) == sorted(BY_NCCL.split())
+
+
+STREAMS = """
+import ctypes
+if "RUSHLIGHT_CUDA_LIBRARIES" in os.environ:
+    assert torch.cuda.nccl.version() == (2, 28, 3)
+torch.cuda.set_device(rank % 2)
+dist.init_process_group("nccl", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+def counted():
+    if "RUSHLIGHT_CUDA_LIBRARIES" not in os.environ:
+        return ()
+    library = ctypes.CDLL(os.environ["RUSHLIGHT_CUDA_LIBRARIES"] + "/libnccl.so.2")
+    return [ctypes.c_int.in_dll(library, "stand_in_nccl_" + name).value for name in ("calls", "steps", "live", "aborted")]
+def same(what, t, want):
+    got = t.unique().tolist()
+    assert got == [want], (what, got, want)
+t = torch.full((1000,), 1., device="cuda")
+for i in range(3):
+    t = t * 2 + rank
+work = dist.all_reduce(t, async_op=True)
+u = torch.ones(1000, device="cuda") * 5
+work.wait()
+v = t + u                                # behind the call
+same("all_reduce", v, 8*size + 7*sum(range(size)) + 5.)
+s = torch.cuda.Stream()
+with torch.cuda.stream(s):
+    a = torch.full((500,), rank + 1., device="cuda") * 3
+    dist.broadcast(a, 1)
+    b = a + 1
+s.synchronize()
+same("broadcast", b, 7.)
+o = torch.empty(size * 300, device="cuda")
+dist.all_gather_into_tensor(o, torch.full((300,), 2., device="cuda") * (rank + 1))
+same("all_gather", o.view(size, 300)[1] + 0, 4.)
+x = torch.zeros(20, 30, device="cuda").t()
+x += rank + 1
+dist.all_reduce(x[:, ::2])
+same("strided", x[:, ::2] * 1, float(sum(range(1, size + 1))))
+r = [torch.full((50,), float(10 * rank + i), device="cuda") * 2 for i in range(size)]
+got = [torch.zeros(50, device="cuda") for _ in range(size)]
+dist.all_to_all(got, r)
+for i in range(size): same("all_to_all", got[i] + 0, 2. * (10 * i + rank))
+nxt, prv = (rank + 1) % size, (rank - 1) % size
+big, into = torch.full((300000,), rank + 1., device="cuda") * 2, torch.zeros(300000, device="cuda")
+for w in dist.batch_isend_irecv([dist.P2POp(dist.isend, big, nxt), dist.P2POp(dist.irecv, into, prv)]): w.wait()
+same("batch", into + 0, 2. * (prv + 1))
+st = torch.zeros(6, 4, device="cuda").t()
+for w in dist.batch_isend_irecv([dist.P2POp(dist.isend, (torch.full((6, 4), rank + 1., device="cuda") * 2).t(), nxt), dist.P2POp(dist.irecv, st, prv), dist.P2POp(dist.isend, big[:7], nxt), dist.P2POp(dist.irecv, (q := torch.zeros(7, device="cuda")), prv)]): w.wait()
+same("batch with gaps", st + 0, 2. * (prv + 1)); same("second", q + 0, 2. * (prv + 1))
+with dist.distributed_c10d._coalescing_manager(async_ops=True) as cm:
+    c1, c2 = torch.full((9,), rank + 1., device="cuda") * 2, torch.full((9, 2), 1., device="cuda").t()
+    dist.all_reduce(c1); dist.all_reduce(c2)
+cm.wait()
+same("coalesced", c1 + 0, 2. * sum(range(1, size + 1))); same("coalesced with gaps", c2 + 0, float(size))
+p = torch.full((4,), 2., device="cuda")
+dist.all_reduce(p, dist.distributed_c10d._make_nccl_premul_sum(0.5 * (rank + 1)))
+same("premul", p, 1. * sum(range(1, size + 1)))
+for dtype in torch.float16, torch.bfloat16, torch.float64:
+    p = torch.full((4,), 2., device="cuda", dtype=dtype)
+    dist.all_reduce(p, dist.distributed_c10d._make_nccl_premul_sum(0.5)); same(dtype, p, 1. * size)
+bb = torch.tensor([rank == 0, False], device="cuda"); dist.all_reduce(bb)
+assert bb.tolist() == [True, False]
+for f in (lambda: dist.all_reduce(torch.ones(2, device="cuda", dtype=torch.int32), dist.ReduceOp.BAND), lambda: dist.all_reduce(torch.ones(2, device="cuda", dtype=torch.int16)),
+          lambda: dist.recv(torch.ones(2, device="cuda")), lambda: dist.all_reduce(torch.ones(2))):
+    try:
+        f()
+    except Exception as e:
+        print(type(e).__name__, str(e))
+dist.barrier()
+works = [dist.isend(torch.full((5,), 3. + rank, device="cuda"), nxt)] if rank % 2 == 0 else []
+if rank % 2 == 1:
+    into = torch.zeros(5, device="cuda")
+    dist.recv(into, prv)
+    same("message", into, 3. + prv)
+for w in works:
+    w.wait(timeout=datetime.timedelta(seconds=20))
+torch.cuda.synchronize()
+print(*counted())
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("size, order", [(2, "forward"), (2, "reverse"), (3, "random:3"), (2, "host")])
+def test_calls_of_nccl_are_in_the_order_of_streams(nccl, size, order):
+    """A call sees what its stream was given before, and what is given later sees the call; emulated streams run late, so what is not ordered shows."""
+    with Ranks(size, STREAMS, env=EMULATED if order == "host" else {**nccl, "RUSHLIGHT_CUDA_ORDER": order}) as job:
+        for out in job.outputs():
+            lines = out.splitlines()
+            assert lines[:4] == ["ValueError all_reduce: Cannot use ReduceOp.BAND with NCCL", "TypeError all_reduce: Input tensor data type is not supported for NCCL process group: int16",
+                                 "RuntimeError ProcessGroupNCCL does not support recvAnysource", "RuntimeError No backend type associated with device type cpu"]
+            if order != "host":
+                calls, steps, live, aborted = map(int, lines[4].split())
+                assert steps < calls and live >= 2 and aborted == 0  # batches are one step each
+
+
+def test_training_by_nccl(nccl):
+    for case in "norm", "unused":
+        program = os.path.join(HERE, "ddp_cases.py")
+        with Ranks(2, program, "rushlight", case) as plain, Ranks(2, program, "rushlight", case, env={**nccl, "DEVICE": "cuda", "BACKEND": "nccl"}) as job:
+            want, got = plain.outputs()[0], job.outputs()
+        assert got[0].splitlines()[-1] == got[1].splitlines()[-1]
+        assert max(abs(x - y) for name in ("loss", "weights") for p, q in zip(numbers(want, name), numbers(got[0], name)) for x, y in zip(p, q)) < 1e-5
+    cases = ["zero-mlp", "fsdp2-mlp", "full-cnn", "tp-mlp", "pipe1f1b-mlp"]
+    with Ranks(2, os.path.join(HERE, "sharded_cases.py"), "rushlight", ",".join(cases), env={**nccl, "DEVICE": "cuda", "BACKEND": "cpu:gloo,cuda:nccl"}) as job:
+        for out in job.outputs():
+            lines = [line.split("\t") for line in out.splitlines()]
+            assert [case for case, _, _ in lines] == cases and all(float(worst) < 1e-6 for _, _, worst in lines)
+
+
+LOST = """
+torch.cuda.set_device(rank % 2)
+how = os.environ["HOW"]
+dist.init_process_group("nccl", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=3 if how == "late" else 60))
+t = torch.ones(4, device="cuda")
+dist.all_reduce(t); torch.cuda.synchronize()
+if rank == 1:
+    if how == "die": os._exit(3)
+    if how == "late": time.sleep(6)
+    if how == "leave": sys.exit(0)
+    if how == "differ": dist.all_reduce(torch.ones(5, device="cuda"))
+def told(f):
+    try: return f()
+    except Exception as e: return f"{type(e).__name__}: {e}"
+w = told(lambda: dist.all_reduce(t, async_op=True))
+print(told(lambda: w.wait()) if not isinstance(w, str) else w)
+print(told(lambda: (t + 1).sum().item()))
+print(told(lambda: w.wait()) if not isinstance(w, str) else w)
+until = time.monotonic() + 20  # a call that is begun before the error is known goes on
+while (said := told(lambda: dist.all_reduce(t))) is None and time.monotonic() < until:
+    time.sleep(0.1)
+print(said)
+
+"""
+
+
+@pytest.mark.parametrize("silent", [{}, {"STAND_IN_NCCL_SILENT": "1"}], ids=["", "silent"])
+def test_a_call_of_nccl_that_cannot_end(nccl, silent):
+    """The device is let go, who waits for it is told, and so is each later call: who is gone or late, and in which call."""
+    words = {"die": "rank 1 on host .* is gone", "leave": "rank 1 on host .* has left the group", "late": "not done after 3.0 s", "differ": "the ranks do not agree"}
+    for how, words in words.items():
+        with Ranks(2, LOST, env={**nccl, **silent, "HOW": how}) as job:
+            lines = job.ends(60)[0][0].splitlines()
+        said = words if silent else f"{words}|remote process exited"
+        assert len(lines) == 4 and re.search(said + "|aborted", lines[3]), (how, lines)
+        if how != "differ":
+            assert lines[0] == "True" and re.search(f"DistBackendError: cuda:0: all_reduce.* void: .*({said})", lines[1]), (how, lines)
+
+
+def test_programs_that_set_no_device(nccl):
+    """The parameters' device is used for all that DistributedDataParallel says, and for a barrier; the current one is not of this job."""
+    program = """
+dist.init_process_group("nccl", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2).to(rank), device_ids=[rank])
+ddp(torch.full((2, 3), rank + 1.)).sum().backward()
+dist.barrier()
+print(ddp.module.weight.grad.tolist(), torch.cuda.current_device(), [torch.cuda.memory_reserved(i) > 0 for i in range(2)])
+dist.destroy_process_group()
+"""
+    with Ranks(2, program, env=nccl) as job:
+        assert job.outputs() == [f"[[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]] 0 [{rank == 0}, {rank == 1}]\n" for rank in range(2)]

@@ -9,13 +9,15 @@ def is_available(tensors):
 
 
 def version():
+    """Of the library, as (major, minor, patch)."""
     torch.cuda._lazy_init()
-    raise NotImplementedError("torch.cuda.nccl: NCCL is not connected")
+    n = torch._C._nccl_version()
+    return n // 10000, n % 10000 // 100, n % 100
 
 
 def _refuse(*args, **kwargs):
     torch.cuda._lazy_init()
-    raise NotImplementedError("torch.cuda.nccl: NCCL is not connected")
+    raise NotImplementedError("torch.cuda.nccl: collectives between the devices of one process")
 
 
 all_reduce = reduce = broadcast = all_gather = reduce_scatter = _refuse

@@ -448,7 +448,7 @@ def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, d
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
     made = _C._Group(store, rank, len(ranks), str(served.get("cpu", "none")), name, timeout.total_seconds(), parent,
-                     next((str(b) for d, b in served.items() if d != "cpu"), "none"))
+                     next((str(b) for d, b in served.items() if d != "cpu"), "none"), device)
     whole = ProcessGroup(made, rank, ranks, str(shown), name, store, timeout, desc, config, device)
     _pg_map[whole] = whole._backend_name, store
     return whole
@@ -584,7 +584,23 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
 
 # ---- collectives ----
 
+class _PremulSum(int):
+    """ReduceOp.PREMUL_SUM with its factor."""
+
+    def __new__(cls, factor):
+        made = super().__new__(cls, RedOpType.PREMUL_SUM)
+        made.factor = float(factor)
+        return made
+
+
+def _make_nccl_premul_sum(factor):
+    """A sum of tensors that each process multiplies by its factor before."""
+    return _PremulSum(factor)
+
+
 def _op(op):
+    if isinstance(op, _PremulSum):
+        return op
     op = RedOpType(op)
     if op > RedOpType.BXOR:
         raise RuntimeError(f"Cannot use ReduceOp.{op.name} with Gloo")
@@ -602,6 +618,8 @@ def _check(x, name, many=False):
 def _begin(kind, group, inputs=(), outputs=(), timeout=None, **options):
     group = _of(group)
     seconds = (timeout or group._timeout).total_seconds()
+    if isinstance(options.get("reduce"), _PremulSum):
+        options["factor"] = options["reduce"].factor
     return Work(group._group, kind, tuple(inputs), tuple(outputs), timeout=seconds, **options)
 
 
@@ -791,7 +809,7 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     elif group.bound_device_id is not None:
         device = group.bound_device_id
     elif _get_object_coll_device(group) != "cpu":
-        device = torch.device("cuda", torch.cuda.current_device())
+        device = torch.device("cuda")  # that the group has used first, or the current one
         if group.rank() == 0:
             warnings.warn("barrier(): using the device under current context. You can specify `device_id` in `init_process_group` to mute this warning.",
                           stacklevel=2)
@@ -866,7 +884,18 @@ def batch_isend_irecv(p2p_op_list):
     """Begins several messages; returns their works."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(o, P2POp) for o in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
-    return [o.op(o.tensor, group=o.group, tag=o.tag, **{"group_dst" if o.op is isend else "group_src": o.group_peer}) for o in p2p_op_list]
+    with _one_step():
+        return [o.op(o.tensor, group=o.group, tag=o.tag, **{"group_dst" if o.op is isend else "group_src": o.group_peer}) for o in p2p_op_list]
+
+
+@contextlib.contextmanager
+def _one_step():
+    """What is begun inside goes to the devices together, where their backend can do that."""
+    _C._dist_step_begin()
+    try:
+        yield
+    finally:
+        _C._dist_step_end()
 
 
 class _Coalescing:
@@ -894,7 +923,8 @@ def _coalescing_manager(group=None, device=None, async_ops=False):
     manager, before = _CoalescingManager(), _coalescing.works
     _coalescing.works = manager.works
     try:
-        yield manager
+        with _one_step():
+            yield manager
     finally:
         _coalescing.works = before
     if not async_ops:
@@ -934,9 +964,12 @@ def _sizes(size, group):
 
 def all_gather_object(object_list, obj, group=None):
     """Every process gets the picklable objects of all."""
-    if _outside(group, "all_gather_object"):
-        return
-    data, size = _to_tensor(obj, _object_device(group))
+    if not _outside(group, "all_gather_object"):
+        _gather_objects(object_list, obj, group)
+
+
+def _gather_objects(object_list, obj, group, device=None):
+    data, size = _to_tensor(obj, _object_device(group, device))
     sizes = _sizes(size, group)
     parts = [torch.empty(max(sizes), dtype=torch.uint8, device=data.device) for _ in sizes]
     all_gather(parts, _padded(data, max(sizes)), group)
@@ -1046,7 +1079,8 @@ def breakpoint(rank=0, skip=0, timeout_s=3600):
 
 def _verify_params_across_processes(process_group, tensors, logger=None):
     shapes = [None] * get_world_size(process_group)
-    all_gather_object(shapes, [(tuple(t.shape), str(t.dtype)) for t in tensors], process_group)
+    device = None if "cpu" in _device_capability(process_group) else tensors[0].device
+    _gather_objects(shapes, [(tuple(t.shape), str(t.dtype)) for t in tensors], process_group, device)
     for rank, other in enumerate(shapes):
         for i, (a, b) in enumerate(zip(shapes[get_rank(process_group)], other)):
             if a != b:
