@@ -415,7 +415,9 @@ static PyObject *backend_missing(PyObject *module, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8(name);
     if (!text) return NULL;
-    if (!strcmp(text, "mpi") ? rush_mpi_available() : !strcmp(text, "nccl") ? !rush_nccl_available() : rush_engine_load(text) != NULL) Py_RETURN_NONE;
+    if (!strcmp(text, "gloo")) Py_RETURN_NONE; /* processes of one machine share memory; those of several are told what is missing */
+    if (!strcmp(text, "mpi") ? rush_mpi_available() : !strcmp(text, "nccl") ? !rush_nccl_available() : rush_engine_load(!strcmp(text, "libgloo") ? "gloo" : text) != NULL)
+        Py_RETURN_NONE;
     PyObject *why = PyUnicode_FromString(rush_error());
     rush_error_clear();
     return why;
@@ -474,7 +476,7 @@ static PyObject *forget_recorded(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    {"_dist_missing", backend_missing, METH_O, "None, or why the backend of this name is not there: gloo, mpi, nccl."},
+    {"_dist_missing", backend_missing, METH_O, "None, or why the backend of this name is not there: gloo, mpi, nccl; of libgloo, which gloo needs between machines."},
     {"_dist_meet_by_mpi", meet_by_mpi, METH_VARARGS, "(seconds) -> (store, rank, number of ranks) of the processes that mpiexec has started."},
     {"_nccl_version", nccl_version, METH_NOARGS, "Of the library, as 10000 * major + 100 * minor + patch."},
     {"_dist_step_begin", step_begin, METH_NOARGS, "What is begun from here on goes to the devices together:"},

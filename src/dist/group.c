@@ -21,7 +21,7 @@ typedef struct loadable { /* an engine in a shared object of its own */
     const rush_engine *engine;   /* once it is open */
 } loadable;
 
-static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "install libgloo-dev and build again", NULL}};
+static loadable loadables[] = {{"gloo", "RUSHLIGHT_GLOO", "between machines it needs libgloo: install libgloo-dev and build again", NULL}};
 
 /* The shared object lies beside the library, or where the loader looks, or where the environment says. */
 static int load(loadable *l)

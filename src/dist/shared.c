@@ -115,7 +115,7 @@ static rush_shared *memory_new(int size, uint64_t *token)
 
 rush_offer rush_shared_offer(int rank, int size, rush_shared **made)
 {
-    rush_offer o = {.machine = size > 1 ? machine() : 0, .fd = -1};
+    rush_offer o = {.machine = machine(), .fd = -1};
     *made = NULL;
     if (rank || !o.machine) return o;
     *made = memory_new(size, &o.token);
@@ -479,7 +479,7 @@ static int scatter(run *r)
 {
     rush_shared *s = r->s;
     const rush_engine_call *c = r->c;
-    size_t all = c->n * c->size, ranks = (size_t)s->size, most = s->room / (ranks - 1), turn = (size_t)(s->rank - c->root) + ranks - 1; /* of this rank in the slot */
+    size_t all = c->n * c->size, ranks = (size_t)s->size, most = s->room / RUSH_MAX(ranks - 1, 1), turn = (size_t)(s->rank - c->root) + ranks - 1; /* of this rank in the slot */
     bool root = s->rank == c->root;
     for (size_t at = 0, n; at < all; at += n) {
         n = RUSH_MIN(all - at, most);

@@ -109,7 +109,6 @@ def test_in_the_background(tmp_path):
         dcp.async_save({"b": Fails()}, checkpoint_id=tmp_path).result()
 
 
-@pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
 def test_ranks_save_together(tmp_path):
     """What both have is written once; an error of one is both's, and the checkpoint before stays."""
     program = """
@@ -138,7 +137,6 @@ print(state["a"].tolist(), state["n"])
     assert outs == ["5 2 ['.metadata', '__0_0.distcp', '__1_0.distcp']\n[0] True\n[0.0, 1.0, 2.0, 3.0] 7\n"] * 2
 
 
-@pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
 def test_a_whole_state_dict_gives_a_model_its_memory():
     """A model on the meta device is filled from what the first rank has."""
     program = """

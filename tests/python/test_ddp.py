@@ -6,8 +6,6 @@ import rushlight as torch
 import rushlight.distributed as dist
 from test_dist import HERE, Ranks, errors
 
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
-
 
 def trained(case, size):
     with Ranks(size, os.path.join(HERE, "ddp_cases.py"), "rushlight", case) as job:

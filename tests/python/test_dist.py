@@ -11,11 +11,11 @@ import threading
 import time
 
 import pytest
+import rushlight as torch
 import rushlight.distributed as dist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 120
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
 
 
 def port():
@@ -61,6 +61,7 @@ class Ranks:
 
 HEAD = """
 import datetime, os, sys, time
+import rushlight as torch
 import rushlight as torch
 import rushlight.distributed as dist
 url, rank, size = sys.argv[-3], int(sys.argv[-2]), int(sys.argv[-1])
@@ -163,6 +164,25 @@ def slow_way(to):
         yield listener.getsockname()[1]
 
 
+@pytest.mark.parametrize("size", (1, 2))
+def test_on_one_machine_libgloo_is_not_needed(size):
+    """Not by a group of one, either."""
+    program = """
+init()
+n = dist.get_world_size()
+x, part = torch.ones(3), torch.empty(3)
+dist.all_reduce(x)
+dist.scatter(part, [x * i for i in range(n)] if rank == 0 else None)
+parts = [torch.empty(3) for _ in range(n)] if rank == 0 else None
+dist.gather(part, parts)
+dist.all_to_all_single(torch.empty(n), torch.ones(n))
+print(parts[-1].tolist() == [n * (n - 1.)] * 3 if rank == 0 else True, dist.is_gloo_available())
+"""
+    with Ranks(size, program, env={"RUSHLIGHT_GLOO": "/nowhere/librushlight_gloo.so"}) as job:
+        assert all(out.split() == ["True", "True"] for out in job.outputs())
+
+
+@pytest.mark.skipif(torch._C._dist_missing("libgloo") is not None, reason="no libgloo in this build (libgloo-dev)")
 def test_nobody_leaves_before_all_have_met():
     """Rank 0, which serves the store, ends at once, while rank 2 still reads it."""
     for _ in range(4):

@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
-import rushlight.distributed as dist
+import rushlight as torch
 from places import ROOT
 from test_cuda import has_cuda_part
 from test_dist import HERE, Ranks, errors, expected
 
-pytestmark = [pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)"),
+pytestmark = [pytest.mark.skipif(torch._C._dist_missing("libgloo") is not None, reason="no libgloo in this build (libgloo-dev)"),
               pytest.mark.skipif(not has_cuda_part(), reason="the CUDA part was not built (a C++ compiler, x86-64)")]
 EMULATED = {"RUSHLIGHT_CUDA": "emulated"}
 

@@ -11,8 +11,6 @@ import pytest
 import rushlight.distributed as dist
 from test_dist import port
 
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
-
 
 def launch(*args, **options):
     return subprocess.Popen([sys.executable, "-m", "rushlight.distributed.run", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -5,12 +5,10 @@ import subprocess
 import sys
 import time
 
-import pytest
 import rushlight as torch
 import rushlight.distributed as dist
 from test_dist import Ranks, port
 
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
 
 WORKERS = """
 import time

@@ -5,8 +5,6 @@ import pytest
 import rushlight.distributed as dist
 from test_dist import HERE, Ranks
 
-pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="no gloo in this build (libgloo-dev)")
-
 
 def pytorch():
     """{case: losses} that ranks of PyTorch print (sharded_cases.py torch ...)."""
