@@ -125,12 +125,10 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
         py_raise();
         goto end;
     }
-    if (graph && into) {
+    if (graph && into)
         RUSH_WARN_ONCE("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory "
                        "leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset "
                        "the .grad fields of your parameters to None after use to break the cycle and avoid the leak.");
-        if (PyErr_Occurred()) goto end;
-    }
     request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, PyObject_IsTrue(args[5]) > 0, out};
     if (run(&r)) goto end;
     result = returns ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);

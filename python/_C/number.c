@@ -295,20 +295,13 @@ static PyObject *to_int(PyObject *self)
     return x;
 }
 
-/* item() says that the number is meant to leave the graph, float(x) does not. */
-static int warn_of_graph(PyObject *self)
-{
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (RUSH_LIKELY(!rush_requires_grad(py_tensor_of(self))) || !rush_warn_now(&said)) return 0;
-    return PyErr_WarnEx(PyExc_UserWarning, "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-                                           "Consider using tensor.detach() first.", 1);
-}
-
 static PyObject *to_float(PyObject *self)
 {
     PyObject *result, *x;
     if (py_asks(self) && py_method_overridden(self, "__float__", NULL, 0, NULL, &result)) return result;
-    x = warn_of_graph(self) ? NULL : item(self, one_element);
+    if (rush_requires_grad(py_tensor_of(self))) /* item() says that the number is meant to leave the graph, this does not */
+        RUSH_WARN_ONCE("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first.");
+    x = rush_failed() ? py_raise() : item(self, one_element);
     if (x && PyComplex_Check(x) && PyComplex_ImagAsDouble(x) == 0) Py_SETREF(x, PyFloat_FromDouble(PyComplex_RealAsDouble(x)));
     if (x) Py_SETREF(x, PyNumber_Float(x));
     return x;

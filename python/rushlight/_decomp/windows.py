@@ -195,18 +195,22 @@ for _n in (1, 2, 3):
             lambda input, output_size, scale_factors, middle=_middle, n=_n: _nearest(input, *_given(output_size, scale_factors, input, n), middle))
 
 
+def _wanted(self, size, out, align_corners, scale):
+    """Where between `size` elements the `out` of the result lie."""
+    where = aten.arange.start_step(0, out, device=self.device).to(self.dtype)
+    if align_corners:
+        return where * ((size - 1) / (out - 1) if out > 1 else 0.0)
+    return (where + 0.5) * (size / out if scale is None else 1 / scale) - 0.5
+
+
 @wide
 def _interpolated(self, output_size, align_corners, scales):
     """Between the two nearest of each dimension, one dimension after the other, the last first."""
     n, places, shares = len(output_size), [], []
     for d in range(n):
         size, out = self.shape[2 + d], output_size[d]
-        where = aten.arange.start_step(0, out, device=self.device).to(self.dtype)
-        if align_corners:
-            where = where * ((size - 1) / (out - 1) if out > 1 else 0.0)
-        else:
-            where = (where + 0.5) * (size / out if scales[d] is None else 1 / scales[d]) - 0.5
-        where = aten.view.default(aten.clamp.default(where, 0.0), [out] + [1] * (n - 1 - d))
+        where = aten.clamp.default(_wanted(self, size, out, align_corners, scales[d]), 0.0)
+        where = aten.view.default(where, [out] + [1] * (n - 1 - d))
         low = where.to(torch.int64)
         places.append((low, aten.clamp.default(low + 1, None, size - 1)))
         shares.append(aten.clamp.default(where - low, 0.0, 1.0))
@@ -242,13 +246,8 @@ def _cubic_shares(t, a=-0.75):
 def _cubic(self, output_size, align_corners, scales):
     index, shares = [], []
     for d in range(2):
-        size, out = self.shape[2 + d], output_size[d]
-        where = aten.arange.start_step(0, out, device=self.device).to(self.dtype)
-        if align_corners:
-            where = where * ((size - 1) / (out - 1) if out > 1 else 0.0)
-        else:
-            where = (where + 0.5) * (size / out if scales[d] is None else 1 / scales[d]) - 0.5
-        where = _along(where, d, 2)
+        size = self.shape[2 + d]
+        where = _along(_wanted(self, size, output_size[d], align_corners, scales[d]), d, 2)
         low = where.floor()
         shares.append(_cubic_shares(aten.clamp.default(where - low, 0.0, 1.0)))
         low = low.to(torch.int64)

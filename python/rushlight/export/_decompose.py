@@ -18,22 +18,36 @@ from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
-class _Below(TorchDispatchMode):
+class _ByRules(TorchDispatchMode):
+    """What its subclasses share: calls of operations that a table has rules for."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def ruled(self, func, args, kwargs):
+        """What the rule gives, or NotImplemented."""
+        rule = self.table.get(func)
+        if rule is None:
+            return NotImplemented
+        with self:
+            return rule(*args, **kwargs)
+
+
+class _Below(_ByRules):
     """Writes down operations below autograd and below functionalization. `self.node` is the node of the program that they come from."""
 
     _mode_key = _C._TorchDispatchModeKey.PROXY
 
     def __init__(self, run, table):
-        super().__init__()
-        self.run, self.table, self.node = run, table, None
+        super().__init__(table)
+        self.run, self.node = run, None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs, rule = kwargs or {}, self.table.get(func)
-        if rule is not None:
-            with self:
-                out = rule(*args, **kwargs)
-            if out is not NotImplemented:
-                return out
+        kwargs = kwargs or {}
+        out = self.ruled(func, args, kwargs)
+        if out is not NotImplemented:
+            return out
         out = func(*args, **kwargs)
         self.write(func, args, kwargs, tuple(out) if len(func._schema.returns) > 1 else (out,))
         return out
@@ -44,21 +58,13 @@ class _Below(TorchDispatchMode):
         call.where, call.modules, call.function = meta.get("stack_trace"), meta.get("nn_module_stack"), meta.get("torch_fn")
 
 
-class _Above(TorchDispatchMode):
+class _Above(_ByRules):
     """Gives what has a rule to it while changes in place are still what they are: the rules' own are taken apart below, too."""
 
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs, rule = kwargs or {}, self.table.get(func)
-        if rule is not None:
-            with self:
-                out = rule(*args, **kwargs)
-            if out is not NotImplemented:
-                return out
-        return func(*args, **kwargs)
+        kwargs = kwargs or {}
+        out = self.ruled(func, args, kwargs)
+        return func(*args, **kwargs) if out is NotImplemented else out
 
 
 class _Interpreted(Run):
