@@ -314,13 +314,11 @@ static int wait_message(rush_work *w, double seconds)
 
 /* ---- calls ---- */
 
-static bool is_message(const rush_work *w) { return w->call.kind == RUSH_DIST_SEND || w->call.kind == RUSH_DIST_RECEIVE; }
-
 /* Gives the work its number, and leaves it to the group's thread; or to the caller, who waits, if nothing is before it. */
 static void enqueue(rush_group *g, rush_work *w, bool waits)
 {
     pthread_mutex_lock(&g->lock);
-    if (!is_message(w)) {
+    if (!rush_work_is_message(w)) {
         w->number = g->number++;
         w->tag = g->tag;
         /* PyTorch's count: two messages, and one reduction for each tensor */
@@ -400,7 +398,7 @@ static rush_work *start(rush_group *g, const rush_collective *call, bool waits)
         if (!rush_stage_mark(w) && !(step.depth ? keep_for_step(w) : rush_nccl_launch(&w, 1))) return w;
         return rush_work_drop(w), NULL;
     }
-    if (is_message(w)) {
+    if (rush_work_is_message(w)) {
         rush_recorder_begin(w);
         if (!start_message(w)) return w;
         take_error(w);

@@ -56,6 +56,7 @@ struct rush_work {
 };
 
 void rush_group_enqueue(rush_work *); /* of devices: the group's thread looks after it from now on */
+static inline bool rush_work_is_message(const rush_work *w) { return w->call.kind == RUSH_DIST_SEND || w->call.kind == RUSH_DIST_RECEIVE; }
 const char *rush_group_name(const rush_group *);
 const char *rush_group_backend(const rush_group *);
 RUSH_PY bool rush_group_foreign(const rush_group *); /* is a rank not ours? */

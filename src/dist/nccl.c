@@ -230,8 +230,6 @@ static const rush_engine engine = {.name = "nccl", .run = run, .reduces_scattere
 
 /* ---- calls ---- */
 
-static bool is_message(const rush_work *w) { return w->call.kind == RUSH_DIST_SEND || w->call.kind == RUSH_DIST_RECEIVE; }
-
 /* One tensor without gaps goes as it is, so that nothing has to be done between the parts of one step. */
 static bool goes_as_it_is(const rush_work *w)
 {
@@ -245,7 +243,7 @@ static int prepare(rush_work *w)
     if (w->call.kind == RUSH_DIST_BARRIER) {
         made = rush_tensor_new(RUSH_I32, w->device, 1, (int64_t[]){1});
         if (!made || rush_device_fill(made, rush_v_int(1))) return -1;
-    } else if (is_message(w) && !goes_as_it_is(w)) {
+    } else if (rush_work_is_message(w) && !goes_as_it_is(w)) {
         rush_tensor *t = in ? in : w->call.out[0];
         made = rush_tensor_new(t->dtype, w->device, t->ndim, t->size);
         if (!made || (in && rush_copy_into(made, in))) return -1;
@@ -258,7 +256,7 @@ static int give(rush_work *w)
 {
     comm *c = w->opened;
     const rush_nccl *n = c->owner;
-    if (!is_message(w)) return rush_collective_run(w);
+    if (!rush_work_is_message(w)) return rush_collective_run(w);
     const bool sends = w->call.kind == RUSH_DIST_SEND;
     const int other = c->peer < 0 ? w->call.root : !c->rank;
     const rush_tensor *t = w->dense ? w->dense : sends ? w->call.in[0] : w->call.out[0];
@@ -299,7 +297,7 @@ static int open_comms(rush_group *g, rush_work **w, int n)
 {
     for (int peer = -1; peer < g->size; peer++)
         for (int i = 0; i < n; i++) {
-            if ((is_message(w[i]) && g->bound.type == RUSH_CPU ? w[i]->call.root : -1) != peer) continue;
+            if ((rush_work_is_message(w[i]) && g->bound.type == RUSH_CPU ? w[i]->call.root : -1) != peer) continue;
             comm *c = comm_of(g, w[i]->device, peer);
             if (!c) return -1;
             RUSH_CHECK(!c->aborted, RUSH_DIST_BACKEND_ERROR, "%s: the group's communicators were aborted", w[i]->what);
@@ -316,12 +314,12 @@ static int launch(rush_group *g, rush_work **w, int n)
     const int stream = failed ? 0 : ((comm *)w[0]->opened)->stream;
     for (int i = 0; i < n && !failed; i++) {
         failed = order(w[i]->device, ((comm *)w[i]->opened)->stream, stream) || rush_event_wait(w[i]->ready, stream) || on_stream(stream, w[i], prepare);
-        if (!failed && !is_message(w[i]) && !goes_as_it_is(w[i])) failed = on_stream(stream, w[i], give);
+        if (!failed && !rush_work_is_message(w[i]) && !goes_as_it_is(w[i])) failed = on_stream(stream, w[i], give);
         else together++;
     }
     if (!failed && together > 1) failed = check(g->nccl, NULL, g->nccl->library->group_start(), "ncclGroupStart"), started = !failed;
     for (int i = 0; i < n && !failed; i++)
-        if (is_message(w[i]) || goes_as_it_is(w[i])) failed = on_stream(stream, w[i], give);
+        if (rush_work_is_message(w[i]) || goes_as_it_is(w[i])) failed = on_stream(stream, w[i], give);
     if (started) failed = check(g->nccl, NULL, g->nccl->library->group_end(), "ncclGroupEnd") || failed;
     for (int i = 0; i < n && !failed; i++) failed = on_stream(stream, w[i], finish_step) || order(w[i]->device, stream, ((comm *)w[i]->opened)->stream);
     for (int i = 0; i < n && !failed; i++) rush_group_enqueue(w[i]);
