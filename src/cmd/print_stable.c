@@ -3,7 +3,8 @@
  *     print stable
  *
  * A function's name is the operation's, its overload behind an underscore; "_out" behind it says that results are written into
- * tensors that come first. Those of which the library has no operation are left out: a program that needs one does not load.
+ * tensors that come first, of whose dtype and device nothing is said then. One that writes into its first argument has no result.
+ * Those of which the library has no operation are left out: a program that needs one does not load.
  */
 #include "cmd/print.h"
 #include <stdio.h>
@@ -120,21 +121,38 @@ static void print_value(const rush_arg *a)
     if (a->optional) printf(" : rush_v_none()");
 }
 
+/* fill_.Scalar, which is a record of its own. */
+static bool is_inplace(const rush_op *op)
+{
+    return op->base[strlen(op->base) - 1] == '_' && op->args[0].written;
+}
+
+/* Of those that make a tensor, what says how: of out= it is not asked. */
+static bool is_option(const rush_op *op, const rush_arg *a)
+{
+    bool makes = false;
+    for (int i = 0; i < op->nargs; ++i) makes |= !strcmp(op->args[i].name, "pin_memory");
+    return makes && (a->type == RUSH_A_DTYPE || a->type == RUSH_A_LAYOUT || a->type == RUSH_A_DEVICE || !strcmp(a->name, "pin_memory"));
+}
+
 static void print_function(const char *name, const rush_op *op, char way)
 {
-    int nout = way == '_' ? 0 : op->nout;
+    int nout = way == '_' || is_inplace(op) ? 0 : op->nout;
     bool any = false;
     printf("STABLE(int32_t, aoti_torch_%s, ", name);
     for (int i = 0; way == 'o' && i < nout; ++i) printf("stable_tensor *ret%d, ", i);
-    for (int i = 0; i < op->nargs; ++i, any = true) {
+    for (int i = 0; i < op->nargs; ++i) {
+        if (way == 'o' && is_option(op, &op->args[i])) continue;
         if (any) printf(", ");
+        any = true;
         print_parameter(&op->args[i]);
     }
     for (int i = 0; !way && i < nout; ++i) printf(", stable_tensor **ret%d", i);
     printf(")\n{\n    int32_t failed = 1;\n    rush_scope() {\n        const rush_value given_[] = {");
     for (int i = 0; i < op->nargs; ++i) {
         if (i) printf(", ");
-        print_value(&op->args[i]);
+        if (way == 'o' && is_option(op, &op->args[i])) printf("rush_v_none()");
+        else print_value(&op->args[i]);
     }
     printf("};\n        stable_tensor **const made_[] = {");
     for (int i = 0; i < nout; ++i) printf("%sret%d, ", way == 'o' ? "&" : "", i);

@@ -27,6 +27,9 @@ int32_t aoti_torch_empty_strided(int64_t, const int64_t *, const int64_t *, int3
 int32_t aoti_torch_delete_tensor_object(Tensor *);
 int32_t aoti_torch_cpu_addmm_out(Tensor *, Tensor *, Tensor *, Tensor *, double, double);
 int32_t aoti_torch_aten_subtract_Tensor(Tensor *, Tensor *, double, Tensor **);
+// The last argument of these two is one too many: whoever looks at it takes what is not given.
+int32_t aoti_torch_aten_fill__Scalar(Tensor *, double, Tensor **);
+int32_t aoti_torch_cpu_randint_low_out(Tensor *, int64_t, int64_t, const int64_t *, int64_t, int32_t *);
 }
 
 #ifndef PROGRAM
@@ -57,6 +60,17 @@ static void mix(uint64_t *stack, uint64_t n, uint64_t nout)
     check(torch_string_c_str(how, &text) || torch_list_size(dims, &count) || aoti_torch_get_dtype(x, &dtype));
     if (dtype != aoti_torch_dtype_float32()) throw std::runtime_error("mix takes float32");
     if (std::string(text) == "sub" && more) check(aoti_torch_aten_subtract_Tensor(x, as<Tensor *>(*more), k, &x));
+    if (std::string(text) == "fill") {
+        Tensor *none = nullptr;
+        int64_t size[] = {2, 3};
+        int32_t wrong = -7;
+        check(aoti_torch_cpu_randint_low_out(x, 5, 6, size, 2, &wrong));
+        float *p;
+        check(aoti_torch_get_data_ptr(x, reinterpret_cast<void **>(&p)));
+        if (p[0] != 5 || p[5] != 5) throw std::runtime_error("randint.low_out drew another number");
+        check(aoti_torch_aten_fill__Scalar(x, k, &none));
+        if (none) throw std::runtime_error("fill_ gives a result that nobody asked for");
+    }
     uint64_t sum[] = {raw(x), raw(dims), 0, 0}; // both are given away
     check(torch_call_dispatcher("aten::amax", "", sum, 0));
     if (more) check(aoti_torch_delete_tensor_object(as<Tensor *>(*more)));

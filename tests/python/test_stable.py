@@ -26,6 +26,8 @@ def test_an_extension(tmp_path):
     x = torch.arange(6.).reshape(2, 3)
     assert mix(x, 2., None, [1], "none").tolist() == [2, 5]
     assert mix(x, 2., torch.ones(3), [0, 1], "sub").item() == 3
+    filled = x.clone()
+    assert mix(filled, 7., None, [1], "fill").tolist() == [7, 7] and (filled == 7).all()
     for bad, why in ((x.double(), "takes float32"), (x, "Dimension out of range")):
         with pytest.raises(RuntimeError, match=why):
             mix(bad, 1., x, [7], "none")
