@@ -8,6 +8,10 @@ import rushlight as torch
 __all__ = ["gradcheck", "gradgradcheck", "GradcheckError"]
 
 
+_REENTRANT = ("Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although analytical "
+              "gradient matches numerical gradient.The tolerance for nondeterminism was %s.")
+
+
 class GradcheckError(RuntimeError):
     """Derivatives disagree."""
 
@@ -31,18 +35,27 @@ def _real_view(t):
     return torch.view_as_real(t).reshape(-1) if t.is_complex() else t.reshape(-1)
 
 
-def _numerical_columns(func, inputs, x, eps):
-    """For each real component of x: the outputs' change over 2 eps."""
-    data = x.data    # changes of it do not count as changes of x
-    values = data
+def _parts(x):
+    """The real numbers that x is made of, to be changed in place: changes of them do not count as changes of x."""
+    values = data = x.data
     if data.layout is not torch.strided:
         values = (data._values() if data.layout is torch.sparse_coo else data.values()).data
-    parts = torch.view_as_real(values) if values.is_complex() else values
+    return torch.view_as_real(values) if values.is_complex() else values
+
+
+def _results(func, inputs):
+    """The function may itself take gradients: they stay switched on."""
+    return [_real_view(o).clone() for o in _tensors(func(*inputs))]
+
+
+def _numerical_columns(func, inputs, x, eps):
+    """For each real component of x: the outputs' change over 2 eps."""
+    parts = _parts(x)
+
     def at(index, value):
         with torch.no_grad():
             parts[index] = value
-        # The function may itself take gradients: they stay switched on.
-        return [_real_view(o).clone() for o in _tensors(func(*inputs))]
+        return _results(func, inputs)
 
     for index in _indices(parts.shape):
         before = parts[index].item()
@@ -50,6 +63,22 @@ def _numerical_columns(func, inputs, x, eps):
         with torch.no_grad():
             parts[index] = before
         yield [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
+
+
+def _numerical_along(func, inputs, x, direction, eps):
+    """The outputs' change over 2 eps when x goes along a direction of length 1."""
+    parts = _parts(x)
+    before = parts.clone()
+
+    def at(step):
+        with torch.no_grad():
+            parts.copy_(before + direction * step)
+        return _results(func, inputs)
+
+    plus, minus = at(eps), at(-eps)
+    with torch.no_grad():
+        parts.copy_(before)
+    return [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
 
 
 def _indices(shape):
@@ -71,19 +100,20 @@ def _pattern(x, grad):
     return _real_view(grad)
 
 
-def _analytical_rows(output, inputs, rows, retain=True):
-    """Gradients for unit gradient k of the output, as real vectors per input."""
+def _gradients_along(output, inputs, direction):
+    """Gradients, as real vectors per input, for that gradient of the output."""
     dense = _dense(output)
+    unit = torch.view_as_complex(direction.view(dense.shape + (2,))) if dense.is_complex() else direction.view(dense.shape)
+    grads = torch.autograd.grad(dense, inputs, unit, retain_graph=True, allow_unused=True)
+    return [_pattern(x, g) for x, g in zip(inputs, grads)]
+
+
+def _analytical_rows(output, inputs, rows):
+    """The same for unit gradient k of the output, for each k."""
     for k in range(rows):
-        unit = torch.zeros_like(dense)
-        flat = torch.view_as_real(unit).reshape(-1) if unit.is_complex() else unit.reshape(-1)
-        flat[k] = 1
-        if unit.is_complex():
-            unit = torch.view_as_complex(flat.view(dense.shape + (2,)))
-        else:
-            unit = flat.view(dense.shape)
-        grads = torch.autograd.grad(dense, inputs, unit, retain_graph=True, allow_unused=True)
-        yield [_pattern(x, g) for x, g in zip(inputs, grads)]
+        unit = torch.zeros_like(_real_view(output))
+        unit[k] = 1
+        yield _gradients_along(output, inputs, unit)
 
 
 def _fail(raise_exception, message):
@@ -126,7 +156,13 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         if any(o.layout is not torch.strided for o in outputs):
             raise ValueError("Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the "
                              "output of fn for gradcheck.")
-        # Numerical Jacobian: columns[i][component of input i][output]
+        if fast_mode and _agree_along(func, inputs, checked, outputs, eps, atol, rtol, nondet_tol, check_backward_ad, check_forward_ad):
+            for output in outputs if check_backward_ad and check_grad_dtypes else ():
+                _check_dtypes(output, checked)
+            if check_backward_ad and check_undefined_grad:
+                _check_undefined(func, inputs, checked)
+            return True
+        # Numerical Jacobian: columns[i][component of input i][output]. What fast mode finds wrong is looked at in full, too.
         numerical = [list(_numerical_columns(func, inputs, x, eps)) for x in checked]
         if check_backward_ad:
             _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nondet_tol, check_grad_dtypes)
@@ -134,6 +170,8 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
                 _check_undefined(func, inputs, checked)
         if check_forward_ad:
             _check_forward(func, inputs, checked, numerical, atol, rtol)
+        if fast_mode:
+            raise GradcheckError("Along one direction gradients and differences are not the same, element by element they are: fast_mode=False says so.")
     except GradcheckError as error:
         return _fail(raise_exception, str(error))
     return True
@@ -162,17 +200,52 @@ def _check_backward(func, inputs, checked, numerical, outputs, atol, rtol, nonde
             have = torch.stack([row[i] for row in analytical]) if rows else x.new_zeros(0, width).real
             second = torch.stack([row[i] for row in again]) if rows else have
             if not torch.allclose(have, second, rtol=0, atol=nondet_tol + 1e-300, equal_nan=True):
-                raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                     "multiple times gives different values, although analytical gradient matches numerical "
-                                     "gradient.The tolerance for nondeterminism was %s." % nondet_tol)
+                raise GradcheckError(_REENTRANT % nondet_tol)
             want = torch.stack([column[j] for column in numerical[i]], dim=1) if width else have
             _compare(want, have, i, j, atol, rtol)
-            if check_grad_dtypes:
-                grad, = torch.autograd.grad(_dense(output).sum() if not output.is_complex() else
-                                            torch.view_as_real(_dense(output)).sum(), [x], retain_graph=True,
-                                            allow_unused=True)
-                if grad is not None and grad.dtype != x.dtype:
-                    raise GradcheckError("Gradient has dtype mismatch")
+        if check_grad_dtypes:
+            _check_dtypes(output, checked)
+
+
+def _check_dtypes(output, checked):
+    if not output.requires_grad:
+        return
+    total = torch.view_as_real(_dense(output)).sum() if output.is_complex() else _dense(output).sum()
+    for x, grad in zip(checked, torch.autograd.grad(total, checked, retain_graph=True, allow_unused=True)):
+        if grad is not None and grad.dtype != x.dtype:
+            raise GradcheckError("Gradient has dtype mismatch")
+
+
+def _agree_along(func, inputs, checked, outputs, eps, atol, rtol, nondet_tol, backward, forward):
+    """Fast mode: is u (J v) the same by differences and by gradients, for one direction v of each input and one u of each output?
+
+    That takes two calls of the function for each input, where the whole Jacobian takes two for each of its numbers. The error that is allowed in each
+    entry of J may add up in the product, so that atol counts as often as u and v do.
+    """
+    generator = torch.Generator()    # its numbers are its own: those of the caller stay what they are
+
+    def direction(like):
+        v = torch.rand(like.shape, generator=generator, dtype=torch.float64).to(like)
+        return v / v.norm() if v.numel() else v
+
+    def agree(i, j, have):
+        want = (us[j] * numerical[i][j]).sum().to(torch.float64)
+        return torch.allclose(have.to(torch.float64), want, rtol, atol * vs[i].sum().item() * us[j].sum().item(), equal_nan=True)
+
+    vs, us = [direction(_parts(x)) for x in checked], [direction(_real_view(o)) for o in outputs]
+    numerical = [_numerical_along(func, inputs, x, v, eps) for x, v in zip(checked, vs)]
+    for j, output in enumerate(outputs) if backward else ():
+        rows = [[None] * len(checked)]
+        if output.requires_grad:
+            rows = [_gradients_along(output, checked, us[j]) for _ in range(2 if nondet_tol >= 0 else 1)]
+            for a, b in zip(rows[0], rows[-1]):
+                if not torch.allclose(a, b, rtol=0, atol=nondet_tol + 1e-300, equal_nan=True):
+                    raise GradcheckError(_REENTRANT % nondet_tol)
+        for i, row in enumerate(rows[0]):
+            if not agree(i, j, torch.zeros(()) if row is None else (row * vs[i].reshape(-1)).sum()):
+                return False
+    return not forward or all(agree(i, j, (tangent * us[j]).sum()) for i, x in enumerate(checked)
+                              for j, tangent in enumerate(_tangents(func, inputs, x, vs[i])))
 
 
 def _check_undefined(func, inputs, checked):
@@ -192,26 +265,27 @@ def _check_undefined(func, inputs, checked):
                                  "zero.")
 
 
-def _check_forward(func, inputs, checked, numerical, atol, rtol):
+def _tangents(func, inputs, x, direction):
+    """What becomes of a direction of x in the outputs, as real vectors."""
     fwAD = torch.autograd.forward_ad
+    direction = torch.view_as_complex(direction) if x.is_complex() else direction
+    with fwAD.dual_level():
+        duals = tuple(fwAD.make_dual(y.detach(), direction) if y is x else y for y in inputs)
+        found = [fwAD.unpack_dual(out) for out in _tensors(func(*duals))]
+        return [_real_view(torch.zeros_like(primal) if tangent is None else tangent) for primal, tangent in found]
+
+
+def _check_forward(func, inputs, checked, numerical, atol, rtol):
     for i, x in enumerate(checked):
-        component = 0
         shape = tuple(x.shape) + ((2,) if x.is_complex() else ())
-        for index in _indices(shape):
+        for component, index in enumerate(_indices(shape)):
             direction = torch.zeros(shape, dtype=x.real.dtype if x.is_complex() else x.dtype, device=x.device)
             direction[index] = 1
-            if x.is_complex():
-                direction = torch.view_as_complex(direction)
-            with fwAD.dual_level():
-                duals = tuple(fwAD.make_dual(y.detach(), direction) if y is x else y for y in inputs)
-                for j, out in enumerate(_tensors(func(*duals))):
-                    primal, tangent = fwAD.unpack_dual(out)
-                    have = _real_view(torch.zeros_like(primal) if tangent is None else tangent)
-                    want = numerical[i][component][j]
-                    if not torch.allclose(have.to(torch.float64), want.to(torch.float64), rtol, atol, equal_nan=True):
-                        raise GradcheckError("Jacobian computed with forward mode mismatch for output %d with respect to "
-                                             "input %d,\nnumerical:%s\nanalytical:%s\n" % (j, i, want, have))
-            component += 1
+            for j, have in enumerate(_tangents(func, inputs, x, direction)):
+                want = numerical[i][component][j]
+                if not torch.allclose(have.to(torch.float64), want.to(torch.float64), rtol, atol, equal_nan=True):
+                    raise GradcheckError("Jacobian computed with forward mode mismatch for output %d with respect to "
+                                         "input %d,\nnumerical:%s\nanalytical:%s\n" % (j, i, want, have))
 
 
 def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
