@@ -7,6 +7,8 @@ to end while it is busy: every request that it has taken must be answered. It pr
 the sanitizers (of a build that has them), a leak, a wrong answer or memory that grows without bound ends this with 1.
 """
 import argparse
+import base64
+import gzip
 import json
 import multiprocessing
 import os
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INFER, RIGHT = "/v2/models/times/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}]}
@@ -105,8 +108,44 @@ def files(rng):
     return request("POST", "/v2/models/cats/infer", head + (damaged(texts, rng) if texts and rng.random() < .3 else texts), [f"Inference-Header-Content-Length: {len(head)}"])
 
 
+def compressed(rng):
+    """Bodies that say they are compressed: whole, cut, damaged, or a thousand times as large as they come."""
+    body = json.dumps(RIGHT).encode() if rng.random() < .9 else b" " * rng.choice([1 << 16, 5 << 20])
+    body = rng.choice([gzip.compress, zlib.compress])(body, 1)
+    if rng.random() < .6:
+        body = damaged(body, rng)
+    return request("POST", INFER, body, [f"Content-Encoding: {rng.choice(['gzip', 'deflate', 'gzip', 'br', 'gzip, gzip', ''])}"])
+
+
+def beside(rng):
+    """Regions of shared memory, classes, settings, and models that come with the request, with odd values in them."""
+    odd, region = rng.choice(ODD), {"shared_memory_region": "a", "shared_memory_byte_size": 24, "shared_memory_offset": 8}
+    kind = rng.randrange(6)
+    if kind == 0:
+        how = {"key": "/attack", "byte_size": 56, "offset": 8}
+        how[rng.choice(list(how))] = odd
+        return request("POST", f"/v2/systemsharedmemory/{rng.choice(['region/a/', 'region/b/', 'region/' + 'a' * 300 + '/', ''])}{rng.choice(['register', 'register', 'unregister', 'status'])}", json.dumps(how).encode())
+    if kind == 1:
+        region[rng.choice(list(region))] = odd
+        whole = json.loads(json.dumps(RIGHT))
+        if rng.random() < .5:
+            del whole["inputs"][0]["data"]
+            whole["inputs"][0]["parameters"] = region
+        else:
+            whole["outputs"] = [{"name": "OUTPUT__0", "parameters": region}]
+        return request("POST", INFER, json.dumps(whole).encode())
+    if kind == 2:
+        return request("POST", INFER, json.dumps({**RIGHT, "outputs": [{"name": "OUTPUT__0", "parameters": {"classification": odd, "binary_data": rng.random() < .5}}] * rng.choice([1, 3])}).encode())
+    if kind == 3:
+        return request("POST", "/v2/logging", json.dumps({rng.choice(["log_error", "log_verbose_level", "log_file", "log_format", "x"]): odd}).encode())
+    parameters = {"config": rng.choice([odd, "{}", '{"max_batch_size": -1}', "[" * 2000])}
+    if kind == 5:
+        parameters[rng.choice(["file:1/model.pt", "file:2/model.pt2", "file:1/model.gguf", "file:1/model.onnx", "file:../model.pt", "file:"])] = rng.choice([odd, base64.b64encode(os.urandom(300)).decode(), "===="])
+    return request("POST", f"/v2/repository/models/{rng.choice(['sent', 'sent', 'none', '..', 'a' * 200])}/load", json.dumps({"parameters": parameters}).encode())
+
+
 def malformed(rng):
-    kind = rng.randrange(11)
+    kind = rng.randrange(13)
     body = json.dumps(RIGHT).encode()
     if kind == 0:
         return os.urandom(rng.choice([1, 16, 500])) + rng.choice([b"", b"\r\n\r\n"])
@@ -132,6 +171,10 @@ def malformed(rng):
         return text(rng)
     if kind == 9:
         return files(rng)
+    if kind == 10:
+        return compressed(rng)
+    if kind == 11:
+        return beside(rng)
     return damaged(request("POST", INFER, body), rng)
 
 
@@ -252,8 +295,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         reports = f"{folder}/reports"
         env = {**os.environ, "ASAN_OPTIONS": f"detect_leaks=1:quarantine_size_mb=16:log_path={reports}", "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}"}
-        process, port = served(args.build / "rushlight", folder, "--max-mb", "4", "--timeout-ms", "3000", stderr=subprocess.DEVNULL, env=env)
+        process, port = served(args.build / "rushlight", folder, "--max-mb", "4", "--timeout-ms", "3000", "--shared-memory", stderr=subprocess.DEVNULL, env=env)
         assert right(port)
+        pathlib.Path("/dev/shm/attack").write_bytes(bytes(64))
         done, wrong = multiprocessing.Value("q", 0), multiprocessing.Value("q", 0)
         workers = [multiprocessing.Process(target=worker, args=(port, args.requests // args.workers, args.seed * 1000 + k, done, wrong)) for k in range(args.workers)]
         for w in workers:
@@ -271,6 +315,7 @@ def main():
         fine = alive and right(port)
         counts = ending(port, process) if alive else {}
         code = process.wait(timeout=120)
+        os.remove("/dev/shm/attack")
         found = "".join(p.read_text(errors="replace") for p in pathlib.Path(folder).glob("reports*"))
     early = max([m for n, m in sizes if n <= args.requests // 4] or [0])
     most = max(m for _, m in sizes)

@@ -19,10 +19,11 @@ serve_options serve_given = {.host = "127.0.0.1", .port = 8000, .connections = 6
 static int usage(void)
 {
     printf("usage: rushlight serve DIR [--host 127.0.0.1] [--port 8000] [--api-key KEY] [--tls FILE] [--instances 1] [--max-batch 32] [--delay-us 0]\n"
-           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log]\n"
+           "                           [--queue 256] [--timeout-ms 30000] [--grace-ms 10000] [--connections 64] [--max-mb 64] [--context 0] [--log] [--shared-memory]\n"
            "Serves DIR/NAME.pt2 (.onnx, .pt, .gguf) and DIR/NAME/VERSION/model.pt2 by the KServe v2 protocol, language models (.gguf) by OpenAI's; /metrics is for\n"
            "Prometheus. --context: the tokens that a language model remembers; 0: as many as it was trained for, at most 4096.\n"
            "--tls: HTTPS with the certificate and key in one file of PEM. --log: a line of JSON for each request and each model that is loaded, on standard error.\n"
+           "--shared-memory: clients on this machine may name shared memory, of which the server reads and writes what its user may.\n"
            "The key may also stand in RUSHLIGHT_API_KEY. A changed file is loaded again; SIGTERM ends when all is answered.\n");
     return 2;
 }
@@ -38,8 +39,8 @@ static int read_options(int argc, char **argv)
     o->key = getenv("RUSHLIGHT_API_KEY");
     for (int i = 0; i < argc; ++i) {
         size_t k = 0, n = sizeof known / sizeof *known;
-        if (!strcmp(argv[i], "--log")) {
-            o->log = true;
+        if (!strcmp(argv[i], "--log") || !strcmp(argv[i], "--shared-memory")) {
+            *(argv[i][2] == 'l' ? &o->log : &o->shared) = true;
             continue;
         }
         while (k < n && strcmp(known[k].name, argv[i])) ++k;
@@ -87,7 +88,7 @@ int rush_cmd_serve(int argc, char **argv)
     sigaction(SIGTERM, &ending, NULL);
     sigaction(SIGINT, &ending, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (serve_given.log) rush_log_to(serve_log, NULL);
+    if (serve_given.log) serve_log_all();
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, rush_num_threads()); /* else each of many connections comes to hold what its largest request took */
 #endif

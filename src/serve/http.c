@@ -1,15 +1,20 @@
 /* http.c - paths of the protocol, on civetweb: who may ask, what is read, what is answered. */
 #include "serve/serve.h"
+#include "config.h"
 
 #include <civetweb.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#if RUSH_HAS_ZLIB
+#include <zlib.h>
+#endif
 
 atomic_bool serve_draining;
 static struct mg_context *server;
@@ -28,6 +33,7 @@ static const char *reason(int status)
     case 405: return "Method Not Allowed";
     case 411: return "Length Required";
     case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
     case 429: return "Too Many Requests";
     case 503: return "Service Unavailable";
     case 504: return "Gateway Timeout";
@@ -123,6 +129,50 @@ static int too_large(struct mg_connection *c)
     return 413;
 }
 
+#if RUSH_HAS_ZLIB
+/* What the n bytes were before gzip or zlib, counted in `held` in their place. An HTTP status; 0. */
+static int expand(char **body, size_t *n)
+{
+    z_stream z = {.next_in = (Bytef *)*body, .avail_in = (uInt)*n};
+    char *whole = NULL;
+    size_t room = 0, given = *n;
+    int status = *n < UINT_MAX && inflateInit2(&z, 15 + 32) == Z_OK ? 0 : 400, state = Z_OK; /* 32: either of both */
+    while (!status && state == Z_OK) {
+        size_t more = RUSH_MIN(RUSH_MAX(room, (size_t)65536), serve_given.max_bytes + 1 - room); /* one more than is allowed, to see that there is more */
+        char *p = atomic_fetch_add(&held, more) + more > serve_given.max_held ? NULL : realloc(whole, room + more + 1);
+        if (!p) atomic_fetch_sub(&held, more), status = 429;
+        else {
+            whole = p;
+            z.next_out = (Bytef *)whole + room;
+            z.avail_out = (uInt)more;
+            room += more;
+            state = inflate(&z, Z_NO_FLUSH);
+            if (state == Z_OK && room > serve_given.max_bytes) status = 413;
+            else if (state == Z_BUF_ERROR || (state == Z_OK && z.avail_out)) status = 400; /* the bytes end before what they say */
+        }
+    }
+    size_t have = room - z.avail_out;
+    inflateEnd(&z);
+    if (!status && (state != Z_STREAM_END || z.avail_in || have > serve_given.max_bytes)) status = have > serve_given.max_bytes ? 413 : 400;
+    atomic_fetch_sub(&held, given + room - (status ? 0 : have));
+    free(*body);
+    if (status) return free(whole), *body = NULL, *n = 0, status;
+    whole[have] = 0;
+    return *body = whole, *n = have, 0;
+}
+#else
+static int expand(char **body, size_t *n) { return atomic_fetch_sub(&held, *n), free(*body), *body = NULL, *n = 0, 415; }
+#endif
+
+/* What a client has compressed becomes what it was. */
+static int decode(struct mg_connection *c, char **body, size_t *n)
+{
+    const char *how = mg_get_header(c, "Content-Encoding");
+    if (!how || !strcasecmp(how, "identity")) return 0;
+    if (!strcasecmp(how, "gzip") || !strcasecmp(how, "deflate")) return expand(body, n);
+    return atomic_fetch_sub(&held, *n), free(*body), *body = NULL, *n = 0, 415;
+}
+
 /* The whole body with a zero behind it, counted in `held`. An HTTP status; 0. */
 int serve_body_read(struct mg_connection *c, char **body, size_t *n)
 {
@@ -148,7 +198,7 @@ int serve_body_read(struct mg_connection *c, char **body, size_t *n)
             if (told >= 0 && *n < room) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 400;
             atomic_fetch_sub(&held, counted - *n);
             (*body)[*n] = 0;
-            return 0;
+            return decode(c, body, n);
         }
         if (room >= serve_given.max_bytes) return free(*body), *body = NULL, atomic_fetch_sub(&held, counted), *n = 0, 413;
         room = room * 2 < serve_given.max_bytes ? room * 2 : serve_given.max_bytes;
@@ -163,7 +213,7 @@ void serve_body_free(char *body, size_t n)
 
 const char *serve_body_why(int status)
 {
-    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : "the body was cut short";
+    return status == 413 ? "the request is larger than the server allows" : status == 429 ? "the server is busy with other large requests" : status == 415 ? "bodies are compressed by gzip or deflate, or not at all" : "the body was cut short, or its compression is damaged";
 }
 
 static int body_failed(struct mg_connection *c, int status) { return serve_send_error(c, status, serve_body_why(status)); }
@@ -184,6 +234,13 @@ void serve_note(serve_model *m, bool well, uint64_t begin)
     atomic_fetch_add(&s->bucket[k], 1);
 }
 
+/* Of a client on this machine. */
+static bool is_near(struct mg_connection *c)
+{
+    const char *from = mg_get_request_info(c)->remote_addr;
+    return !strncmp(from, "127.", 4) || !strcmp(from, "::1") || !strcmp(from, "[::1]") || !strncmp(from, "::ffff:127.", 11);
+}
+
 /* Counts are made before a request is answered: who has its answer finds it in the metrics. 410, and nothing is sent: the model is being replaced. */
 static int infer_body(struct mg_connection *c, serve_model *m, const char *body, size_t n, uint64_t begin)
 {
@@ -195,7 +252,7 @@ static int infer_body(struct mg_connection *c, serve_model *m, const char *body,
     if (told && (*end || end == told || *told == '-' || nheader > n))
         return serve_note(m, false, begin), serve_send_error(c, 400, "Inference-Header-Content-Length is no length within the body");
     serve_job *job = serve_job_new(m);
-    serve_request *r = job ? serve_request_read(m, body, n, nheader, job) : NULL;
+    serve_request *r = job ? serve_request_read(m, body, n, nheader, is_near(c), job) : NULL;
     if (!r) return serve_job_drop(job), serve_note(m, false, begin), serve_send_failed(c);
     uint64_t read = serve_now();
     int status = serve_job_run(job);
@@ -259,7 +316,7 @@ static int describe(struct mg_connection *c, const char *name, const char *versi
     serve_print(&t, "{\"name\":\"%s\"", m->name);
     if (config) serve_print(&t, ",\"platform\":\"%s\",\"backend\":\"rushlight\",\"max_batch_size\":0,\"instance_group\":[{\"name\":\"cpu\",\"kind\":\"KIND_CPU\",\"count\":%d}],"
                                 "\"dynamic_batching\":{\"preferred_batch_size\":[%d],\"max_queue_delay_microseconds\":%lld}",
-                            m->platform, m->instances, m->max_batch, (long long)serve_given.delay_us);
+                            m->platform, m->instances, m->max_batch, (long long)m->delay_us);
     else serve_print(&t, ",\"versions\":[\"%s\"],\"platform\":\"%s\"", m->version, m->platform);
     serve_print(&t, config ? ",\"input\":[" : ",\"inputs\":[");
     put_values(&t, m->in, m->nin, config);
@@ -329,14 +386,11 @@ static int change(struct mg_connection *c, const char *name, bool load)
     int status = serve_body_read(c, &body, &n);
     if (status) return body_failed(c, status);
     rush_json *json = n ? rush_json_read(body, n) : NULL;
-    const rush_json *parameters = rush_json_get(json, "parameters");
-    bool carries = false;
-    rush_json_each(x, parameters) carries |= x->name && (!strcmp(x->name, "config") || !strncmp(x->name, "file:", 5));
+    serve_body_free(body, n);
+    int failed = load ? serve_repository_load(name, rush_json_get(json, "parameters"), why, sizeof why) : 0;
     rush_free(json);
     rush_error_clear();
-    serve_body_free(body, n);
-    if (load && carries) return serve_send_error(c, 400, "models are loaded from the repository's folder: configurations and files in a request are not supported");
-    if (load && serve_repository_load(name, why, sizeof why)) return serve_send_error(c, 400, why);
+    if (failed) return serve_send_error(c, 400, why);
     if (!load && serve_repository_unload(name)) return not_found(c, name);
     return send_all(c, 200, "application/json", "", 0, 0);
 }
@@ -356,12 +410,65 @@ static int list_models(struct mg_connection *c)
     return send_json(c, &t);
 }
 
+/* ---- logging and shared memory ---- */
+
+static int logging(struct mg_connection *c, bool post)
+{
+    char *body = NULL;
+    size_t n = 0;
+    serve_text t = {0};
+    int status = post ? serve_body_read(c, &body, &n) : 0;
+    if (status) return body_failed(c, status);
+    rush_json *json = post ? rush_json_read(body, n) : NULL;
+    int failed = post ? serve_log_change(json) : 0;
+    rush_free(json);
+    serve_body_free(body, n);
+    if (failed) return serve_send_failed(c);
+    serve_log_settings(&t);
+    return send_json(c, &t);
+}
+
+static int register_region(struct mg_connection *c, const char *name)
+{
+    char *body;
+    size_t n;
+    int status = serve_body_read(c, &body, &n);
+    if (status) return body_failed(c, status);
+    rush_json *json = rush_json_read(body, n);
+    int failed = serve_shared_register(name, json);
+    rush_free(json);
+    serve_body_free(body, n);
+    return failed ? serve_send_failed(c) : send_all(c, 200, "application/json", "", 0, 0);
+}
+
+/* [region/NAME/]status, register, unregister */
+static int shared_path(struct mg_connection *c, char *path, bool post)
+{
+    char *rest = NULL, *what = strtok_r(path, "/", &rest), *name = NULL;
+    if (what && !strcmp(what, "region")) name = strtok_r(NULL, "/", &rest), what = strtok_r(NULL, "/", &rest);
+    if (!what || strtok_r(NULL, "/", &rest)) return serve_send_error(c, 404, "no such path");
+    if (post && !strcmp(what, "unregister")) return serve_shared_unregister(name), send_all(c, 200, "application/json", "", 0, 0);
+    if (post && name && !strcmp(what, "register")) {
+        if (!serve_given.shared) return serve_send_error(c, 400, "shared memory is for servers that are started with --shared-memory");
+        return is_near(c) ? register_region(c, name) : serve_send_error(c, 400, "shared memory is for clients on the server's machine");
+    }
+    if (post || strcmp(what, "status")) return serve_send_error(c, 404, "no such path");
+    serve_text t = {0};
+    serve_print(&t, "[");
+    int n = serve_shared_list(name, &t);
+    serve_print(&t, "]");
+    if (!name || n) return send_json(c, &t);
+    free(t.p);
+    return serve_send_error(c, 404, "no such shared memory region");
+}
+
 /* ---- paths ---- */
 
 static int about(struct mg_connection *c)
 {
     serve_text t = {0};
-    serve_print(&t, "{\"name\":\"rushlight\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"model_repository(unload_dependents)\",\"statistics\"]}", rush_version());
+    serve_print(&t, "{\"name\":\"rushlight\",\"version\":\"%s\",\"extensions\":[\"classification\",\"binary_tensor_data\",\"model_configuration\",\"model_repository\",\"model_repository(unload_dependents)\",\"statistics\",\"logging\"%s]}", rush_version(),
+                serve_given.shared ? ",\"system_shared_memory\"" : "");
     return send_json(c, &t);
 }
 
@@ -426,11 +533,13 @@ static int route(struct mg_connection *c, char *path, bool post)
     if (!strncmp(path, "/v1/", 4)) return serve_openai(c, path + 4, post);
     if (!strncmp(path, "/v2/models/", 11)) return model_path(c, path + 11, post);
     if (!strncmp(path, "/v2/repository/", 15) && post) return repository_path(c, path + 15);
-    if (!strcmp(path, "/v2/trace/setting") && !post) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
-    if (!strcmp(path, "/v2/logging") && !post) return send_all(c, 200, "application/json", "{\"log_info\":true,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":0}", 76, 0);
-    if (!strncmp(path, "/v2/systemsharedmemory", 22) || !strncmp(path, "/v2/cudasharedmemory", 20)) {
+    if (!strcmp(path, "/v2/trace/setting") && post) return serve_send_error(c, 400, "traces are not supported");
+    if (!strcmp(path, "/v2/trace/setting")) return send_all(c, 200, "application/json", "{\"trace_level\":[\"OFF\"]}", 23, 0);
+    if (!strcmp(path, "/v2/logging")) return logging(c, post);
+    if (!strncmp(path, "/v2/systemsharedmemory/", 23)) return shared_path(c, path + 23, post);
+    if (!strncmp(path, "/v2/cudasharedmemory/", 21)) {
         if (!post) return send_all(c, 200, "application/json", "[]", 2, 0);
-        return strstr(path, "/unregister") ? send_all(c, 200, "application/json", "", 0, 0) : serve_send_error(c, 400, "shared memory is not supported");
+        return strstr(path, "/unregister") ? send_all(c, 200, "application/json", "", 0, 0) : serve_send_error(c, 400, "this server computes on no CUDA device");
     }
     return serve_send_error(c, 404, "no such path");
 }
@@ -447,14 +556,9 @@ static bool same(const char *a, const char *key)
 /* The key as a browser sends it: the password of a user of any name. */
 static bool is_password(const char *told, const char *key)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char text[512];
-    size_t n = 0;
-    unsigned bits = 0, have = 0;
-    for (const char *d; *told && *told != '=' && n + 1 < sizeof text && (d = strchr(digits, *told)); ++told) {
-        bits = bits << 6 | (unsigned)(d - digits);
-        if ((have += 6) >= 8) text[n++] = (char)(bits >> (have -= 8));
-    }
+    size_t n = strlen(told);
+    if (n / 4 * 3 + 3 >= sizeof text || !serve_base64(told, n, text, &n)) return false;
     text[n] = 0;
     const char *colon = strchr(text, ':');
     return colon && same(colon + 1, key);
@@ -482,7 +586,7 @@ static int handle(struct mg_connection *c, void *arg)
     else if ((size_t)snprintf(path, sizeof path, "%s", info->local_uri) >= sizeof path) status = serve_send_error(c, 404, "no such path");
     else status = route(c, path, post);
     serve_count_response(status); /* one whose client left was never sent */
-    if (serve_given.log) serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
+    serve_log_request(info->request_method, info->local_uri ? info->local_uri : "", status, serve_now() - begin, info->remote_addr);
     rush_error_clear();
     atomic_fetch_sub(&answering, 1);
     return status;

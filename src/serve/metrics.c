@@ -137,11 +137,51 @@ static void end_line(serve_text *t)
     free(t->p);
 }
 
+/* ---- what is logged, which requests may change ---- */
+
+static atomic_bool shown[4] = {true, true, false, false}; /* errors, warnings, what happens, details */
+static const char *const shown_names[] = {"log_error", "log_warning", "log_info", "log_verbose_level"};
+
+static int setting_of(const rush_json *x)
+{
+    for (int k = 0; x->name && k < 4; ++k)
+        if (!strcmp(x->name, shown_names[k])) return k;
+    return -1;
+}
+
+/* Either all of it is done, or nothing. */
+int serve_log_change(const rush_json *settings)
+{
+    RUSH_CHECK(rush_json_is(settings, RUSH_JSON_OBJECT), RUSH_VALUE_ERROR, "the settings are no JSON object");
+    rush_json_each(x, settings) {
+        int k = setting_of(x);
+        bool same = (!strcmp(x->name, "log_file") && rush_json_text(x) && !*x->text) || (!strcmp(x->name, "log_format") && rush_json_text(x) && !strcmp(x->text, "default"));
+        RUSH_CHECK(k >= 0 || same, RUSH_VALUE_ERROR, "'%.100s' cannot be changed", x->name);
+        RUSH_CHECK(k < 0 || (k == 3 ? rush_json_is(x, RUSH_JSON_WHOLE) && x->i >= 0 : rush_json_is(x, RUSH_JSON_BOOL)), RUSH_VALUE_ERROR, "'%s' is %s", x->name, k == 3 ? "a whole number" : "true or false");
+    }
+    rush_json_each(x, settings)
+        if (setting_of(x) >= 0) atomic_store(&shown[setting_of(x)], x->i > 0);
+    rush_log_to(serve_log, NULL);
+    return 0;
+}
+
+void serve_log_all(void)
+{
+    atomic_store(&shown[2], true);
+    rush_log_to(serve_log, NULL);
+}
+
+void serve_log_settings(serve_text *t)
+{
+    serve_print(t, "{\"log_file\":\"\",\"log_info\":%s,\"log_warning\":%s,\"log_error\":%s,\"log_verbose_level\":%d,\"log_format\":\"default\"}", shown[2] ? "true" : "false",
+                shown[1] ? "true" : "false", shown[0] ? "true" : "false", (int)shown[3]);
+}
+
 void serve_log(int level, const char *message, void *arg)
 {
-    static const char *const names[] = {"error", "warning", "info"};
+    static const char *const names[] = {"error", "warning", "info", "debug"};
     serve_text t = {0};
-    if (level > 2) return;
+    if (level > 3 || !atomic_load(&shown[level])) return;
     begin_line(&t, names[level]);
     serve_print(&t, ",\"message\":");
     serve_put_json(&t, message);
@@ -152,6 +192,7 @@ void serve_log(int level, const char *message, void *arg)
 void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from)
 {
     serve_text t = {0};
+    if (!atomic_load(&shown[2])) return;
     begin_line(&t, "info");
     serve_print(&t, ",\"method\":");
     serve_put_json(&t, method);

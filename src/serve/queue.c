@@ -218,9 +218,9 @@ static int take(serve_model *m, serve_job **batch)
 /* While a batch could grow, its first job is held back for at most delay_us, and no longer than computing what is there would take. */
 static void wait_for_more(serve_model *m)
 {
-    if (!serve_given.delay_us || m->max_batch <= 1) return;
+    if (!m->delay_us || m->max_batch <= 1) return;
     uint64_t all = m->pace[size_of(m->rows)].ns * (uint64_t)RUSH_MAX(m->rows, 1);
-    struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)serve_given.delay_us * 1000u, all));
+    struct timespec until = serve_time_of(m->first->queued_at + RUSH_MIN((uint64_t)m->delay_us * 1000u, all));
     while (m->first && m->rows < rows_that_pay(m) && !m->ending)
         if (pthread_cond_timedwait(&m->more, &m->lock, &until) == ETIMEDOUT) return;
 }

@@ -115,6 +115,7 @@ serve_model *serve_model_load(const char *name, const char *version, const char 
     atomic_init(&m->refs, 1);
     m->last = &m->first;
     m->stats = stats;
+    m->delay_us = serve_given.delay_us;
     copy(m->name, sizeof m->name, name);
     copy(m->version, sizeof m->version, version);
     const char *dot = strrchr(path, '.');
@@ -184,6 +185,8 @@ static int refresh(serve_entry *e, bool anyway)
     memcpy(e->stamp, stamp, sizeof stamp);
     serve_model *fresh = serve_model_load(e->name, e->version, e->path, &e->stats);
     if (fresh) {
+        if (e->max_batch && fresh->max_batch > 1) fresh->max_batch = e->max_batch; /* nobody asks it yet */
+        if (e->delay_us >= 0) fresh->delay_us = e->delay_us;
         atomic_fetch_add(&e->stats.loads, 1);
         rush_log(2, "%s: loaded", e->path);
         return replace(e, fresh, ""), 1;
@@ -219,10 +222,11 @@ static void see(const char *name, const char *version, const char *path)
     if (!e && (e = calloc(1, sizeof *e))) {
         copy(e->name, sizeof e->name, name);
         copy(e->version, sizeof e->version, version);
+        e->delay_us = -1;
         e->next = entries;
         entries = e;
     }
-    if (e) {
+    if (e && !e->sent) {
         e->seen = true;
         copy(e->path, sizeof e->path, path);
     }
@@ -275,7 +279,7 @@ int serve_repository_scan(void)
     serve_repository_each(not_seen, NULL);
     each_file(serve_given.dir, see_model, NULL);
     for (serve_entry *e = entries; e; e = e->next) { /* only this thread changes the list */
-        if (e->unloaded) continue;
+        if (e->unloaded || e->sent) continue;
         if (!e->seen && e->model) replace(e, NULL, "the file is gone"), memset(e->stamp, 0, sizeof e->stamp), ++changed;
         else if (e->seen) changed += refresh(e, false) > 0;
     }
@@ -283,30 +287,113 @@ int serve_repository_scan(void)
     return changed;
 }
 
-typedef struct wish { const char *name; char *error; size_t room; int result; } wish;
+/* ---- what a request asks for ---- */
 
-static void *grant(void *arg)
+typedef struct wish { const char *name; const rush_json *parameters; char *error; size_t room; int result; } wish;
+
+/* How a model is run: Triton's names for it. The rest of a configuration says what the file says itself. */
+static int configure(const wish *w, int *max_batch, int64_t *delay_us)
 {
-    wish *w = arg;
-    rush_parallel_alone(true);
-    copy(w->error, w->room, "no such model in the repository");
-    pthread_mutex_lock(&scanning);
+    const rush_json *text = rush_json_get(w->parameters, "config");
+    *max_batch = 0;
+    *delay_us = -1;
+    if (!text) return 0;
+    rush_json *json = rush_json_text(text) ? rush_json_read(text->text, strlen(text->text)) : NULL;
+    const rush_json *batch = rush_json_get(json, "max_batch_size"), *delay = rush_json_get(rush_json_get(json, "dynamic_batching"), "max_queue_delay_microseconds");
+    bool well = rush_json_is(json, RUSH_JSON_OBJECT) && (!batch || (rush_json_is(batch, RUSH_JSON_WHOLE) && batch->i >= 0 && batch->i <= 1 << 20)) &&
+                (!delay || (rush_json_is(delay, RUSH_JSON_WHOLE) && delay->i >= 0 && delay->i <= 1000000000));
+    if (well && batch && batch->i) *max_batch = (int)batch->i;
+    if (well && delay) *delay_us = delay->i;
+    rush_free(json);
+    rush_error_clear();
+    if (!well) copy(w->error, w->room, "'config' is no configuration of a model");
+    return well ? 0 : -1;
+}
+
+/* The bytes of a file that was sent, in a file of the same name. 0; -1. */
+static int write_sent(const wish *w, const rush_json *file, const char *path)
+{
+    const char *text = rush_json_text(file);
+    size_t n = text ? strlen(text) : 0;
+    char *bytes = malloc(n / 4 * 3 + 3);
+    FILE *f = bytes && text && serve_base64(text, n, bytes, &n) ? fopen(path, "wxe") : NULL;
+    bool well = f && fwrite(bytes, 1, n, f) == n;
+    if (f && fclose(f)) well = false;
+    free(bytes);
+    if (!well) snprintf(w->error, w->room, "'%.100s' is not sent in base64, or there is no room for it", file->name);
+    return well ? 0 : -1;
+}
+
+/* "file:1/model.pt2": loaded from a folder that is gone afterwards, in place of a model of that name and version. */
+static int load_sent(const wish *w, const rush_json *file, int max_batch, int64_t delay_us)
+{
+    char folder[] = "/tmp/rushlight-XXXXXX", path[64], version[24];
+    const char *slash = strchr(file->name + 5, '/'), *ending = slash ? model_ending(slash + 1) : NULL;
+    size_t digits = strspn(file->name + 5, "0123456789");
+    if (!ending || !digits || digits > 19 || file->name + 5 + digits != slash || strncmp(slash + 1, "model.", 6) || strlen(slash + 1) > 16)
+        return snprintf(w->error, w->room, "'%.100s' is not file:VERSION/model.pt2 (.onnx, .pt, .gguf)", file->name), -1;
+    snprintf(version, sizeof version, "%.*s", (int)digits, file->name + 5);
+    if (!mkdtemp(folder)) return copy(w->error, w->room, "there is no room for files"), -1;
+    snprintf(path, sizeof path, "%s/%s", folder, slash + 1);
+    int failed = write_sent(w, file, path);
+    if (!failed) {
+        see(w->name, version, path);
+        for (serve_entry *e = entries; e; e = e->next) {
+            if (strcmp(e->name, w->name) || strcmp(e->version, version)) continue;
+            e->sent = true, e->unloaded = false, e->max_batch = max_batch, e->delay_us = delay_us;
+            copy(e->path, sizeof e->path, path);
+            failed = refresh(e, true) > 0 ? 0 : -1;
+            if (failed) copy(w->error, w->room, e->reason);
+        }
+    }
+    unlink(path);
+    rmdir(folder);
+    return failed;
+}
+
+static void grant_files(wish *w, int max_batch, int64_t delay_us)
+{
+    w->result = 0;
+    rush_json_each(x, w->parameters)
+        if (!w->result && !strncmp(x->name, "file:", 5)) w->result = load_sent(w, x, max_batch, delay_us);
+    for (serve_entry *e = entries; e && !w->result; e = e->next) /* other versions give way */
+        if (!strcmp(e->name, w->name) && !e->sent) e->unloaded = true, replace(e, NULL, "another was sent");
+}
+
+static void grant_folder(wish *w, int max_batch, int64_t delay_us)
+{
+    for (serve_entry *e = entries; e; e = e->next)
+        if (!strcmp(e->name, w->name) && e->sent) e->sent = e->seen = false, replace(e, NULL, "the file is gone");
     serve_repository_each(not_seen, NULL);
     each_file(serve_given.dir, see_model, NULL);
     for (serve_entry *e = entries; e; e = e->next) {
         if (strcmp(e->name, w->name) || !e->seen) continue;
-        e->unloaded = false;
+        e->unloaded = false, e->max_batch = max_batch, e->delay_us = delay_us;
         if (refresh(e, true) > 0) w->result = 0;
         else copy(w->error, w->room, e->reason);
     }
+}
+
+static void *grant(void *arg)
+{
+    wish *w = arg;
+    int max_batch;
+    int64_t delay_us;
+    bool files = false;
+    rush_parallel_alone(true);
+    copy(w->error, w->room, "no such model in the repository");
+    if (!is_name(w->name) || configure(w, &max_batch, &delay_us)) return NULL;
+    rush_json_each(x, w->parameters) files |= x->name && !strncmp(x->name, "file:", 5);
+    pthread_mutex_lock(&scanning);
+    (files ? grant_files : grant_folder)(w, max_batch, delay_us);
     pthread_mutex_unlock(&scanning);
     return NULL;
 }
 
 /* Files are read on a thread of its own: that of the web server has a small stack. */
-int serve_repository_load(const char *name, char *error, size_t room)
+int serve_repository_load(const char *name, const rush_json *parameters, char *error, size_t room)
 {
-    wish w = {name, error, room, -1};
+    wish w = {name, rush_json_is(parameters, RUSH_JSON_OBJECT) ? parameters : NULL, error, room, -1};
     pthread_t thread;
     if (pthread_create(&thread, NULL, grant, &w)) return copy(error, room, "no more threads"), -1;
     pthread_join(thread, NULL);

@@ -24,6 +24,7 @@ typedef struct serve_options {
     int64_t delay_us, timeout_ms, grace_ms, context; /* context: tokens that language models remember; 0: the model's own */
     size_t max_bytes, max_held; /* of one request; of all that are being answered */
     bool log;
+    bool shared;                /* clients on this machine may name shared memory */
 } serve_options;
 extern serve_options serve_given;
 
@@ -46,6 +47,7 @@ void serve_put(serve_text *, const void *, size_t);
 void serve_print(serve_text *, const char *format, ...) RUSH_PRINTF(2, 3);
 void serve_put_json(serve_text *, const char *text); /* in quotes; bytes that are no UTF-8 become U+FFFD */
 void serve_put_json_bytes(serve_text *, const char *, size_t); /* a zero stands behind them */
+bool serve_base64(const char *text, size_t n, char *to, size_t *length); /* `to` has room for n / 4 * 3 + 3 bytes; false: it is something else */
 
 /* ---- models ---- */
 
@@ -74,6 +76,7 @@ typedef struct serve_model {
     atomic_int refs;
     char name[SERVE_NAME], version[24], platform[16];
     int nin, nout, max_batch; /* max_batch 1: the first dimension is not one of samples */
+    int64_t delay_us;
     serve_value *in, *out;
     serve_stats *stats;       /* of the name and version: it outlives a reload           */
     pthread_mutex_t lock;
@@ -160,7 +163,8 @@ int serve_talk_instance(serve_model *, const char *path); /* a thread that has t
 
 int serve_repository_scan(void);                                         /* how many models changed; prints what went wrong */
 serve_model *serve_model_find(const char *name, const char *version);    /* held; version NULL: the latest. NULL: there is none */
-int serve_repository_load(const char *name, char *error, size_t room);   /* 0; -1 */
+/* 0; -1. Parameters may hold "config" (how it is run) and files to be served instead of those in the folder, "file:VERSION/model.ENDING". */
+int serve_repository_load(const char *name, const rush_json *parameters, char *error, size_t room);
 int serve_repository_unload(const char *name);                           /* 0; -1: there is none */
 void serve_repository_end(void);
 
@@ -170,6 +174,9 @@ typedef struct serve_entry {
     serve_stats stats;
     int64_t stamp[4];        /* of the file that was loaded or tried */
     bool unloaded, seen;     /* unloaded: by request                 */
+    bool sent;               /* it came with a request, and is in no folder */
+    int max_batch;           /* asked for; 0: the server's           */
+    int64_t delay_us;        /* the same; -1: the server's           */
     struct serve_entry *next;
 } serve_entry;
 void serve_repository_each(void (*fn)(serve_entry *, void *), void *arg); /* under the lock */
@@ -181,10 +188,18 @@ int serve_dtype_named(const char *datatype);         /* -1 */
 
 typedef struct serve_request serve_request;
 /* The tensors of a body, whose first nheader bytes are JSON, and what is asked for; without JSON the body is the only text. NULL and an error. */
-serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, serve_job *into);
+serve_request *serve_request_read(const serve_model *, const char *body, size_t n, size_t nheader, bool near, serve_job *into); /* near: from this machine */
 void serve_request_free(serve_request *);
-/* The answer; nheader: the length of its JSON, 0 when there is nothing else. 0; -1 and an error. */
+/* The answer; nheader: the length of its JSON, 0 when there is nothing else; results for shared memory are there then. 0; -1 and an error. */
 int serve_request_answer(const serve_request *, const serve_job *, serve_text *out, size_t *nheader);
+
+/* ---- shared memory: shared.c ---- */
+
+int serve_shared_register(const char *name, const rush_json *how);                     /* 0; -1 and an error */
+void serve_shared_unregister(const char *name);                                        /* NULL: all          */
+int serve_shared_list(const char *name, serve_text *);                                 /* how many; NULL: of all */
+int serve_shared_read(const char *name, uint64_t offset, void *to, uint64_t n);        /* 0; -1 and an error */
+int serve_shared_write(const char *name, uint64_t offset, const void *from, uint64_t n);
 
 /* ---- HTTP: http.c ---- */
 
@@ -203,6 +218,9 @@ extern atomic_ullong serve_responses[600]; /* by status */
 void serve_count_response(int status);     /* once for each request, the first status counts */
 void serve_metrics(serve_text *, int answering, size_t held);
 void serve_log(int level, const char *message, void *); /* for rush_log_to() */
+int serve_log_change(const rush_json *settings);        /* 0; -1 and an error */
+void serve_log_all(void);                               /* as with --log      */
+void serve_log_settings(serve_text *);
 void serve_log_request(const char *method, const char *path, int status, uint64_t ns, const char *from);
 
 /* ---- OpenAI's paths: openai.c ---- */

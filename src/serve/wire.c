@@ -59,6 +59,20 @@ void serve_put_json_bytes(serve_text *t, const char *p, size_t n)
 
 void serve_put_json(serve_text *t, const char *text) { serve_put_json_bytes(t, text, strlen(text)); }
 
+bool serve_base64(const char *text, size_t n, char *to, size_t *length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned bits = 0, have = 0;
+    const char *d, *end = text + n;
+    *length = 0;
+    for (; text < end && *text && (d = strchr(digits, *text)); ++text) {
+        bits = bits << 6 | (unsigned)(d - digits);
+        if ((have += 6) >= 8) to[(*length)++] = (char)(bits >> (have -= 8));
+    }
+    while (text < end && (*text == '=' || *text == '\n')) ++text;
+    return text == end;
+}
+
 /* ---- dtypes ---- */
 
 static const struct { const char *name; int dtype; } datatypes[] = {
@@ -81,10 +95,14 @@ int serve_dtype_named(const char *name)
 
 /* ---- requests ---- */
 
-typedef struct wanted { int k; bool binary; } wanted; /* result k */
+enum { MOST_CLASSES = 1000 };
+
+/* Result k, in JSON or behind it, or in shared memory (region); classes: as texts of the largest so many. */
+typedef struct wanted { int k; bool binary; int classes; const char *region; uint64_t offset, room; } wanted;
 struct serve_request {
     rush_json *json;
     const char *id;
+    bool near; /* of a client on this machine, which may name shared memory */
     wanted out[SERVE_TENSORS];
     int nout;
 };
@@ -213,8 +231,41 @@ static int check_value(const serve_value *v, int dtype, int ndim, const int64_t 
     return 0;
 }
 
+/* Bytes of a tensor, which are n. */
+static rush_tensor *tensor_of_bytes(const serve_value *v, int dtype, int ndim, const int64_t *size, int64_t numel, const char *p, int64_t n)
+{
+    int64_t item = dtype == SERVE_BYTES ? 0 : (int64_t)rush_dtype_size((rush_dtype)dtype);
+    RUSH_CHECK_NULL(!item || n == numel * item, RUSH_VALUE_ERROR, "unexpected total byte size %lld for input '%s', expecting %lld", (long long)n, v->name, (long long)(numel * item));
+    for (int64_t k = 0; dtype == RUSH_BOOL && k < n; ++k) RUSH_CHECK_NULL((unsigned char)p[k] <= 1, RUSH_VALUE_ERROR, "input '%s': a byte of a bool is neither 0 nor 1", v->name);
+    return item ? rush_from_data(p, (rush_dtype)dtype, ndim, size) : tensor_of_texts(NULL, p, p + n, ndim, size, numel);
+}
+
+/* The region that parameters name, and which of its bytes; NULL: none, or an error. */
+static const char *region_of(const rush_json *parameters, bool near, uint64_t *offset, uint64_t *n)
+{
+    const char *name = rush_json_text_of(parameters, "shared_memory_region");
+    const rush_json *at = rush_json_get(parameters, "shared_memory_offset"), *size = rush_json_get(parameters, "shared_memory_byte_size");
+    if (!rush_json_get(parameters, "shared_memory_region")) return NULL;
+    RUSH_CHECK_NULL(serve_given.shared, RUSH_NOT_IMPLEMENTED, "shared memory is for servers that are started with --shared-memory");
+    RUSH_CHECK_NULL(near, RUSH_VALUE_ERROR, "shared memory is for clients on the server's machine");
+    RUSH_CHECK_NULL(name && whole_of(size) >= 0 && (!at || whole_of(at) >= 0), RUSH_VALUE_ERROR, "shared memory needs a region, an offset and a size in bytes");
+    *offset = at ? (uint64_t)at->i : 0;
+    *n = (uint64_t)size->i;
+    return name;
+}
+
+static rush_tensor *tensor_of_shared(const serve_value *v, int dtype, int ndim, const int64_t *size, int64_t numel, const char *region, uint64_t offset, uint64_t n)
+{
+    RUSH_CHECK_NULL(n <= serve_given.max_bytes, RUSH_VALUE_ERROR, "input '%s' is larger than the server allows", v->name);
+    char *room = malloc(SERVE_ROOM(n));
+    if (!room) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    rush_tensor *t = serve_shared_read(region, offset, room, n) ? NULL : tensor_of_bytes(v, dtype, ndim, size, numel, room, (int64_t)n);
+    free(room);
+    return t;
+}
+
 /* One input; binary: where the bytes that are left begin. */
-static int read_input(const serve_model *m, const rush_json *x, const char **binary, const char *end, serve_job *job)
+static int read_input(const serve_model *m, const rush_json *x, bool near, const char **binary, const char *end, serve_job *job)
 {
     const char *name = rush_json_text_of(x, "name");
     int64_t size[RUSH_MAXDIM], numel = 0;
@@ -227,17 +278,16 @@ static int read_input(const serve_model *m, const rush_json *x, const char **bin
     int ndim = read_shape(rush_json_get(x, "shape"), size, &numel);
     if (ndim < 0 || check_value(&m->in[i], dtype, ndim, size)) return -1;
     const rush_json *parameters = rush_json_get(x, "parameters"), *bytes = rush_json_get(parameters, "binary_data_size");
-    RUSH_CHECK(!rush_json_get(parameters, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "input '%s': shared memory is not supported", m->in[i].name);
+    uint64_t offset = 0, nshared = 0;
+    const char *region = region_of(parameters, near, &offset, &nshared);
+    if (!region && rush_error()) return -1;
     rush_tensor *t;
-    if (bytes) {
+    if (region) {
+        t = tensor_of_shared(&m->in[i], dtype, ndim, size, numel, region, offset, nshared);
+    } else if (bytes) {
         int64_t n = whole_of(bytes);
         RUSH_CHECK(n >= 0 && n <= end - *binary, RUSH_VALUE_ERROR, "input '%s': the body has not the %lld bytes that it says", m->in[i].name, (long long)n);
-        int64_t item = dtype == SERVE_BYTES ? 0 : (int64_t)rush_dtype_size((rush_dtype)dtype);
-        RUSH_CHECK(!item || n == numel * item, RUSH_VALUE_ERROR, "unexpected total byte size %lld for input '%s', expecting %lld", (long long)n, m->in[i].name,
-                   (long long)(numel * item));
-        for (int64_t k = 0; dtype == RUSH_BOOL && k < n; ++k)
-            RUSH_CHECK((unsigned char)(*binary)[k] <= 1, RUSH_VALUE_ERROR, "input '%s': a byte of a bool is neither 0 nor 1", m->in[i].name);
-        t = item ? rush_from_data(*binary, (rush_dtype)dtype, ndim, size) : tensor_of_texts(NULL, *binary, *binary + n, ndim, size, numel);
+        t = tensor_of_bytes(&m->in[i], dtype, ndim, size, numel, *binary, n);
         *binary += n;
     } else if (dtype == SERVE_BYTES) {
         const rush_json *data = rush_json_get(x, "data");
@@ -263,7 +313,7 @@ static int read_outputs(const serve_model *m, serve_request *r)
     const rush_json *list = rush_json_get(r->json, "outputs"), *all = rush_json_get(r->json, "parameters");
     bool binary = rush_json_is_true(rush_json_get(all, "binary_data_output"));
     RUSH_CHECK(!list || rush_json_is(list, RUSH_JSON_LIST), RUSH_VALUE_ERROR, "'outputs' must be an array");
-    for (int k = 0; !list && k < m->nout; ++k) r->out[r->nout++] = (wanted){k, binary};
+    for (int k = 0; !list && k < m->nout; ++k) r->out[r->nout++] = (wanted){k, binary, 0, NULL, 0, 0};
     rush_json_each(x, list) {
         const char *name = rush_json_text_of(x, "name");
         const rush_json *p = rush_json_get(x, "parameters"), *classes = rush_json_get(p, "classification");
@@ -271,9 +321,13 @@ static int read_outputs(const serve_model *m, serve_request *r)
         while (name && k < m->nout && strcmp(m->out[k].name, name)) ++k;
         RUSH_CHECK(name && k < m->nout, RUSH_VALUE_ERROR, "unexpected inference output '%.100s' for model '%s'", name ? name : "", m->name);
         RUSH_CHECK(r->nout < SERVE_TENSORS, RUSH_VALUE_ERROR, "too many outputs are asked for");
-        RUSH_CHECK(!rush_json_get(p, "shared_memory_region"), RUSH_NOT_IMPLEMENTED, "output '%s': shared memory is not supported", name);
-        RUSH_CHECK(!classes || whole_of(classes) <= 0, RUSH_NOT_IMPLEMENTED, "output '%s': classification is not supported", name);
-        r->out[r->nout++] = (wanted){k, is_binary(p, binary)};
+        wanted w = {k, is_binary(p, binary), 0, NULL, 0, 0};
+        w.region = region_of(p, r->near, &w.offset, &w.room);
+        if (!w.region && rush_error()) return -1;
+        RUSH_CHECK(!classes || (whole_of(classes) >= 0 && classes->i <= MOST_CLASSES), RUSH_VALUE_ERROR, "output '%s': classification is of at most %d classes", name, MOST_CLASSES);
+        RUSH_CHECK(!classes || m->out[k].dtype != SERVE_BYTES, RUSH_VALUE_ERROR, "output '%s': classification is of numbers", name);
+        w.classes = classes ? (int)classes->i : 0;
+        r->out[r->nout++] = w;
     }
     return 0;
 }
@@ -299,20 +353,21 @@ static int read_all(const serve_model *m, serve_request *r, const char *body, si
     list = rush_json_get(r->json, "inputs");
     RUSH_CHECK(rush_json_is(list, RUSH_JSON_LIST), RUSH_VALUE_ERROR, "'inputs' must be an array");
     rush_json_each(x, list)
-        if (read_input(m, x, &binary, body + n, job)) return -1;
+        if (read_input(m, x, r->near, &binary, body + n, job)) return -1;
     RUSH_CHECK(binary == body + n, RUSH_VALUE_ERROR, "the body has %zu bytes more than its inputs", (size_t)(body + n - binary));
     for (int i = 0; i < m->nin; ++i) RUSH_CHECK(job->in[i], RUSH_VALUE_ERROR, "expected %d inputs, and input '%s' is missing", m->nin, m->in[i].name);
     return read_outputs(m, r);
 }
 
-serve_request *serve_request_read(const serve_model *m, const char *body, size_t n, size_t nheader, serve_job *job)
+serve_request *serve_request_read(const serve_model *m, const char *body, size_t n, size_t nheader, bool near, serve_job *job)
 {
     serve_request *r = calloc(1, sizeof *r);
     if (!r) return rush_fail(RUSH_MEMORY_ERROR, "out of memory"), NULL;
+    r->near = near;
     job->n = m->nin;
     int failed = 0;
     rush_scope() failed = !nheader && n ? read_raw(m, r, body, n, job) : read_all(m, r, body, n, nheader, job);
-    for (int k = 0; k < r->nout; ++k) job->shown |= (uint64_t)!r->out[k].binary << r->out[k].k;
+    for (int k = 0; k < r->nout; ++k) job->shown |= (uint64_t)((!r->out[k].binary && !r->out[k].region) || r->out[k].classes) << r->out[k].k;
     if (!failed) return r;
     serve_request_free(r);
     return NULL;
@@ -372,42 +427,105 @@ static size_t size_of(const rush_tensor *t, bool texts)
     return sum;
 }
 
-static int put_output(serve_text *out, const serve_model *m, const wanted *w, const rush_tensor *t, const rush_tensor *numbers)
+/* ---- classification: the largest of each row as texts "value:place" ---- */
+
+typedef struct ranked { double value; int64_t at; } ranked;
+
+static int rank(const void *a, const void *b)
 {
-    bool texts = m->out[w->k].dtype == SERVE_BYTES;
-    const char *type = serve_datatype(texts ? SERVE_BYTES : (int)rush_dtype_of(t));
+    const ranked *x = a, *y = b;
+    if (x->value != y->value && !(isnan(x->value) && isnan(y->value))) return isnan(y->value) || x->value > y->value ? -1 : 1; /* NaN behind all */
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int rank_row(const rush_tensor *numbers, int64_t row, int64_t n, int classes, ranked *all, char (*text)[64])
+{
+    bool whole = rush_dtype_of(numbers) == RUSH_I64;
+    const int64_t *i = rush_data(numbers);
+    const double *f = rush_data(numbers);
+    for (int64_t k = 0; k < n; ++k) all[k] = (ranked){whole ? (double)i[row * n + k] : f[row * n + k], k};
+    qsort(all, (size_t)n, sizeof *all, rank);
+    for (int k = 0; k < classes; ++k)
+        if (whole) snprintf(text[k], sizeof text[k], "%lld:%lld", (long long)i[row * n + all[k].at], (long long)all[k].at);
+        else snprintf(text[k], sizeof text[k], fabs(all[k].value) < 1e30 ? "%f:%lld" : "%g:%lld", all[k].value, (long long)all[k].at);
+    return 0;
+}
+
+/* Parked texts, a row for each of the first dimension where the model has samples there. */
+static rush_tensor *classes_of(const serve_model *m, const rush_tensor *numbers, int classes)
+{
+    bool batched = m->max_batch > 1 && rush_ndim(numbers) > 0;
+    int64_t rows = batched ? rush_size(numbers, 0) : 1, n = rows ? rush_numel(numbers) / rows : 0, k = RUSH_MIN(classes, n), longest = sizeof(char[64]);
+    RUSH_CHECK_NULL(k > 0 && rows * k <= (int64_t)serve_given.max_bytes / longest, RUSH_VALUE_ERROR, "classification of no numbers, or of too many");
+    ranked *all = malloc(SERVE_ROOM((size_t)n * sizeof *all));
+    char (*text)[64] = calloc((size_t)(rows * k), sizeof *text);
+    int failed = all && text ? 0 : rush_fail(RUSH_MEMORY_ERROR, "out of memory");
+    for (int64_t row = 0; !failed && row < rows; ++row) failed = rank_row(numbers, row, n, (int)k, all, text + row * k);
+    rush_tensor *t = failed ? NULL : rush_from_data(text, RUSH_U8, 2 + batched, batched ? (int64_t[]){rows, k, longest} : (int64_t[]){k, longest});
+    free(all);
+    free(text);
+    return t;
+}
+
+/* ---- what is answered of one result ---- */
+
+typedef struct shown { const rush_tensor *t; bool texts; } shown;
+
+static int put_output(serve_text *out, const serve_model *m, const wanted *w, shown x, const rush_tensor *numbers)
+{
+    const char *type = serve_datatype(x.texts ? SERVE_BYTES : (int)rush_dtype_of(x.t));
     RUSH_CHECK(type, RUSH_NOT_IMPLEMENTED, "output '%s' is of a dtype that the protocol has no name for", m->out[w->k].name);
     serve_print(out, "{\"name\":");
     serve_put_json(out, m->out[w->k].name);
     serve_print(out, ",\"datatype\":\"%s\",\"shape\":[", type);
-    for (int d = 0; d < rush_ndim(t) - texts; ++d) serve_print(out, d ? ",%lld" : "%lld", (long long)rush_size(t, d));
+    for (int d = 0; d < rush_ndim(x.t) - x.texts; ++d) serve_print(out, d ? ",%lld" : "%lld", (long long)rush_size(x.t, d));
     serve_put(out, "]", 1);
-    if (w->binary) serve_print(out, ",\"parameters\":{\"binary_data_size\":%zu}", size_of(t, texts));
-    else if (texts) put_texts(out, t);
-    else put_data(out, t, numbers);
+    if (w->region) {
+        serve_print(out, ",\"parameters\":{\"shared_memory_region\":");
+        serve_put_json(out, w->region);
+        serve_print(out, ",\"shared_memory_offset\":%llu,\"shared_memory_byte_size\":%zu}", (unsigned long long)w->offset, size_of(x.t, x.texts));
+    } else if (w->binary) serve_print(out, ",\"parameters\":{\"binary_data_size\":%zu}", size_of(x.t, x.texts));
+    else if (x.texts) put_texts(out, x.t);
+    else put_data(out, x.t, numbers);
     serve_put(out, "}", 1);
     return 0;
+}
+
+static int put_shared(const serve_model *m, const wanted *w, shown x)
+{
+    size_t n = size_of(x.t, x.texts);
+    RUSH_CHECK(n <= w->room, RUSH_VALUE_ERROR, "output '%s' takes %zu bytes, and %llu of shared memory were given", m->out[w->k].name, n, (unsigned long long)w->room);
+    if (!x.texts) return serve_shared_write(w->region, w->offset, rush_data(x.t), n);
+    serve_text bytes = {0};
+    put_binary_texts(&bytes, x.t);
+    int failed = bytes.failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory") : serve_shared_write(w->region, w->offset, bytes.p, bytes.n);
+    free(bytes.p);
+    return failed;
 }
 
 static int answer(const serve_request *r, const serve_job *job, serve_text *out, size_t *nheader)
 {
     const serve_model *m = job->model;
+    shown all[SERVE_TENSORS];
     bool binary = false;
     serve_print(out, "{\"model_name\":\"%s\",\"model_version\":\"%s\"", m->name, m->version);
     if (r->id) serve_print(out, ",\"id\":"), serve_put_json(out, r->id);
     serve_print(out, ",\"outputs\":[");
-    for (int k = 0; k < r->nout; ++k) {
-        RUSH_CHECK(r->out[k].k < job->nout, RUSH_RUNTIME_ERROR, "the model gave %d results, and result %d was asked for", job->nout, r->out[k].k);
-        if (k) serve_put(out, ",", 1);
-        if (put_output(out, m, &r->out[k], job->out[r->out[k].k], job->numbers[r->out[k].k])) return -1;
-        binary |= r->out[k].binary;
+    for (int i = 0; i < r->nout; ++i) {
+        const wanted *w = &r->out[i];
+        RUSH_CHECK(w->k < job->nout, RUSH_RUNTIME_ERROR, "the model gave %d results, and result %d was asked for", job->nout, w->k);
+        all[i] = (shown){w->classes ? classes_of(m, job->numbers[w->k], w->classes) : job->out[w->k], w->classes || m->out[w->k].dtype == SERVE_BYTES};
+        if (!all[i].t) return -1;
+        if (i) serve_put(out, ",", 1);
+        if (put_output(out, m, w, all[i], job->numbers[w->k]) || (w->region && put_shared(m, w, all[i]))) return -1;
+        binary |= w->binary && !w->region;
     }
     serve_print(out, "]}");
     *nheader = binary ? out->n : 0;
-    for (int k = 0; k < r->nout; ++k) {
-        const rush_tensor *t = job->out[r->out[k].k];
-        if (r->out[k].binary && m->out[r->out[k].k].dtype == SERVE_BYTES) put_binary_texts(out, t);
-        else if (r->out[k].binary) serve_put(out, rush_data(t), size_of(t, false));
+    for (int i = 0; i < r->nout; ++i) {
+        if (!r->out[i].binary || r->out[i].region) continue;
+        if (all[i].texts) put_binary_texts(out, all[i].t);
+        else serve_put(out, rush_data(all[i].t), size_of(all[i].t, false));
     }
     return out->failed ? rush_fail(RUSH_MEMORY_ERROR, "out of memory") : 0;
 }

@@ -283,6 +283,9 @@ static void checked()
     list[1] = 5;
     SAME(list.get(1) + list[0], 6);
     TORCH_CHECK(list.size() == 2) // it needs no semicolon
+    int counted = 0;
+    SAME(said([&] { TORCH_CHECK_EQ(++counted, 2); }), "Check failed: ++counted == 2 (1 vs. 2). ");
+    SAME(counted, 1);
     auto items = c10::IValue(std::vector<int64_t>{4, 5}).toList();
     SAME(items[1].get().toSymInt() + static_cast<int64_t>(items.size()), 7);
     int64_t was = a._version();

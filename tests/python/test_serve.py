@@ -1,8 +1,10 @@
 """`rushlight serve`: the KServe v2 protocol by plain HTTP, and by tritonclient where that is installed."""
 import base64
 import concurrent.futures
+import gzip
 import http.client
 import json
+import multiprocessing.shared_memory
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ import struct
 import subprocess
 import threading
 import time
+import zlib
 
 import places
 import pytest
@@ -287,6 +290,135 @@ def test_tls(tmp_path):
     server.end()
 
 
+def test_bodies_that_are_compressed(server):
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [100, 3], "data": [1] * 300}]}).encode()
+
+    def ask(data, how):
+        return server.ask("POST", "/v2/models/times/infer", data, {"Content-Encoding": how})[0]
+    if ask(gzip.compress(body), "gzip") == 415:
+        pytest.skip("this build has no zlib")
+    assert ask(gzip.compress(body), "gzip") == ask(zlib.compress(body), "deflate") == ask(body, "identity") == 200
+    assert ask(body, "br") == 415
+    for damaged in (body, b"", gzip.compress(body)[:-5], gzip.compress(body) + b"more", gzip.compress(body)[:20] + b"\0" * 20):
+        assert ask(damaged, "gzip") == 400
+    assert ask(gzip.compress(b" " * (1 << 28)), "gzip") == 413       # small as it comes
+    assert ask(gzip.compress(body), "gzip") == 200
+    held = [line for line in server.ask("GET", "/metrics")[1].decode().splitlines() if line.startswith("rushlight_http_held_bytes")]
+    assert held == ["rushlight_http_held_bytes 0"]
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    save(folder / "times.pt", 2.)
+    made = Server(folder, "--shared-memory")
+    yield made
+    made.end()
+
+
+def test_shared_memory(sharing):
+    x = {"name": "x", "datatype": "FP32", "shape": [2, 3]}
+
+    def place(region, n=24, offset=0):
+        return {"parameters": {"shared_memory_region": region, "shared_memory_byte_size": n, "shared_memory_offset": offset}}
+
+    def infer(given, wanted):
+        return sharing.ask("POST", "/v2/models/times/infer", json.dumps({"inputs": [{**x, **given}], "outputs": [{"name": "OUTPUT__0", **wanted}]}))[:2]
+
+    def change(name, what, **body):
+        return sharing.ask("POST", f"/v2/systemsharedmemory/region/{name}/{what}", json.dumps(body))[0]
+    memory = multiprocessing.shared_memory.SharedMemory(create=True, size=64)
+    try:
+        memory.buf[:32] = struct.pack("<8f", *range(8))
+        assert change("a", "register", key="/" + memory.name, offset=8, byte_size=56) == 200
+        assert change("a", "register", key="/" + memory.name, offset=8, byte_size=56) == 400       # is there
+        assert json.loads(sharing.ask("GET", "/v2/systemsharedmemory/region/a/status")[1]) == [{"name": "a", "key": "/" + memory.name, "offset": 8, "byte_size": 56}]
+        status, content = infer(place("a"), place("a", offset=32))
+        assert status == 200 and json.loads(content)["outputs"] == [{"name": "OUTPUT__0", "datatype": "FP32", "shape": [2, 3], "parameters":
+                                                                     {"shared_memory_region": "a", "shared_memory_offset": 32, "shared_memory_byte_size": 24}}]
+        assert struct.unpack("<6f", memory.buf[40:64]) == (4, 6, 8, 10, 12, 14)
+        for given, wanted, why in ((place("b"), {}, "no shared memory region"), (place("a", 24, 40), {}, "beyond"), (place("a", 24, 2 ** 62), {}, "beyond"), (place("a", 20), {}, "byte size"),
+                                   (place("a", -1), {}, "size in bytes"), (place(7), {}, "size in bytes"), (place("a"), place("a", 20), "takes 24 bytes"), (place("a"), place("b"), "no shared memory region")):
+            status, content = infer(given, wanted)
+            assert status == 400 and why in json.loads(content)["error"]
+        os.truncate(f"/dev/shm/{memory.name}", 16)       # a client may cut what it has registered
+        assert infer(place("a"), {})[0] == 400 and sharing.infer([1, 2, 3])[0] == 200
+        for key in ("/nowhere", "../etc/passwd", "/a/b", "", "/.."):
+            assert change("c", "register", key=key, byte_size=8) == 400
+        assert change("a", "unregister") == 200 and infer(place("a"), {})[0] == 400
+    finally:
+        memory.close()
+        memory.unlink()
+    assert sharing.ask("GET", "/v2/systemsharedmemory/status")[1] == b"[]"
+
+
+def test_shared_memory_is_asked_for(server):
+    assert server.ask("POST", "/v2/systemsharedmemory/region/a/register", '{"key":"/a","byte_size":4}')[0] == 400
+    where = {"parameters": {"shared_memory_region": "a", "shared_memory_byte_size": 12}}
+    status, content, _ = server.ask("POST", "/v2/models/times/infer", json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], **where}]}))
+    assert status == 400 and "--shared-memory" in json.loads(content)["error"]
+
+
+def test_classification(server):
+    def classes(n, values=(1, 3, 2, 9, 8, 10)):
+        return server.infer(list(values), outputs=[{"name": "OUTPUT__0", "parameters": {"classification": n}}])
+    answer = json.loads(classes(2)[1])["outputs"][0]
+    assert answer == {"name": "OUTPUT__0", "datatype": "BYTES", "shape": [2, 2], "data": ["6.000000:1", "4.000000:2", "20.000000:2", "18.000000:0"]}
+    assert json.loads(classes(9)[1])["outputs"][0]["shape"] == [2, 3]
+    assert json.loads(classes(3, (1, 1, 1))[1])["outputs"][0]["data"] == ["2.000000:0", "2.000000:1", "2.000000:2"]
+    assert classes(0)[0] == 200 and {classes(n)[0] for n in (-1, 10 ** 9, "2", 1.5)} == {400}
+    head = json.dumps({"inputs": [{"name": "x", "datatype": "INT64", "shape": [1, 2], "data": [5, 7]}], "outputs": [{"name": "OUTPUT__0", "parameters": {"classification": 1, "binary_data": True}}]})
+    assert server.ask("POST", "/v2/models/times/infer", head)[1].endswith(struct.pack("<I", 11) + b"14.000000:1")
+
+
+def test_logging_is_changed(tmp_path):
+    save(tmp_path / "times.pt", 2.)
+    server = Server(tmp_path)
+
+    def settings(**changes):
+        status, content, _ = server.ask("POST", "/v2/logging", json.dumps(changes)) if changes else server.ask("GET", "/v2/logging")
+        return status, json.loads(content)
+    assert settings() == (200, {"log_file": "", "log_info": False, "log_warning": True, "log_error": True, "log_verbose_level": 0, "log_format": "default"})
+    assert settings(log_info=True, log_verbose_level=1)[1]["log_info"] and settings()[1]["log_verbose_level"] == 1
+    assert settings(log_info=False, log_file="/tmp/a")[0] == settings(log_info=1)[0] == settings(log_verbose_level=-1)[0] == 400
+    assert server.infer([1, 2, 3])[0] == 200
+    assert not settings(log_info=False)[1]["log_info"] and server.infer([1, 2, 3])[0] == 200
+    server.end()
+    lines = [json.loads(line) for line in server.process.stderr.read().splitlines()]
+    assert sum(line.get("path") == "/v2/models/times/infer" for line in lines) == 1
+
+
+def test_a_model_comes_with_a_request(tmp_path):
+    save(tmp_path / "times.pt", 2.)
+    save(tmp_path / "other.pt", 5.)
+    sent = base64.b64encode((tmp_path / "other.pt").read_bytes()).decode()
+    os.remove(tmp_path / "other.pt")
+    server = Server(tmp_path)
+
+    def load(name="times", **parameters):
+        status, content, _ = server.ask("POST", f"/v2/repository/models/{name}/load", json.dumps({"parameters": parameters}))
+        return content.decode() if status == 400 else status
+
+    def value(model="times"):
+        status, content, _ = server.infer([1, 2, 3], model)
+        return json.loads(content)["outputs"][0]["data"][0] if status == 200 else status
+    assert load(config='{"max_batch_size": 4, "dynamic_batching": {"max_queue_delay_microseconds": 70}}') == 200
+    assert json.loads(server.ask("GET", "/v2/models/times/config")[1])["dynamic_batching"] == {"preferred_batch_size": [4], "max_queue_delay_microseconds": 70}
+    assert load(config="{}", **{"file:3/model.pt": sent}) == 200 and value() == 5
+    assert json.loads(server.ask("GET", "/v2/models/times")[1])["versions"] == ["3"]
+    time.sleep(1.5)       # the folder has been looked at again
+    assert value() == 5
+    for name in ("file:x/model.pt", "file:1/../model.pt", "file:1/model.py", "file:1", "file:/model.pt"):
+        assert "file:" in load(config="{}", **{name: sent})
+    assert "base64" in load(config="{}", **{"file:3/model.pt": "?"}) and "config" in load(config="[")
+    assert load(config="{}", **{"file:3/model.pt": base64.b64encode(b"no model").decode()}) != 200 and value() == 5
+    assert load("new", config="{}", **{"file:1/model.pt": sent}) == 200 and value("new") == 5
+    assert load("..", config="{}", **{"file:1/model.pt": sent}) != 200
+    assert load() == 200 and value() == 2       # what is in the folder
+    assert server.ask("POST", "/v2/repository/models/new/unload", "{}")[0] == 200 and value("new") == 404
+    server.end()
+
+
 def test_tritonclient(server):
     client_module = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
     numpy = pytest.importorskip("numpy")
@@ -309,7 +441,10 @@ def test_tritonclient(server):
     assert client.async_infer("times", [given]).get_result().as_numpy("OUTPUT__0").shape == (2, 3)
     assert client.get_inference_statistics("times")["model_stats"][0]["name"] == "times"
     assert client.get_system_shared_memory_status() == [] and client.get_cuda_shared_memory_status() == []
-    assert client.get_log_settings() and client.get_trace_settings()
+    assert client.get_log_settings() and client.get_trace_settings() and client.update_log_settings({"log_error": True})["log_error"]
+    assert (client.infer("times", [given], request_compression_algorithm="gzip", response_compression_algorithm="gzip").as_numpy("OUTPUT__0") == 2).all()
+    classes = client.infer("times", [given], outputs=[client_module.InferRequestedOutput("OUTPUT__0", class_count=1)])
+    assert classes.as_numpy("OUTPUT__0").tolist() == [[b"2.000000:0"]] * 2
 
 
 def test_key_and_end(tmp_path):

@@ -157,6 +157,12 @@ template <class E, class... Args> [[noreturn]] C10_NOINLINE void fail(const char
     throw E(sizeof...(args) ? detail::str(args...) : std::string(otherwise));
 }
 
+/* Values are computed once, though they are compared and printed. */
+template <class A, class B, class Compared> void compare(const A &a, const B &b, Compared compared, const char *text)
+{
+    if (C10_UNLIKELY(!compared(a, b))) fail<Error>("", "Check failed: ", text, " (", a, " vs. ", b, "). ");
+}
+
 } // namespace detail
 
 template <class... Args> std::string str(const Args &...args) { return detail::str(args...); }
@@ -172,7 +178,7 @@ template <class... Args> std::string str(const Args &...args) { return detail::s
 #define TORCH_CHECK_TYPE(condition, ...) C10_CHECK_(::c10::TypeError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_LINALG(condition, ...) C10_CHECK_(::c10::LinAlgError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) C10_CHECK_(::c10::NotImplementedError, condition, ##__VA_ARGS__)
-#define C10_COMPARE_(a, op, b) TORCH_CHECK((a) op (b), "Check failed: " #a " " #op " " #b " (", (a), " vs. ", (b), "). ")
+#define C10_COMPARE_(a, op, b) ::c10::detail::compare(a, b, [](const auto &x_, const auto &y_) { return x_ op y_; }, #a " " #op " " #b)
 #define TORCH_CHECK_EQ(a, b) C10_COMPARE_(a, ==, b)
 #define TORCH_CHECK_NE(a, b) C10_COMPARE_(a, !=, b)
 #define TORCH_CHECK_LT(a, b) C10_COMPARE_(a, <, b)
