@@ -138,7 +138,7 @@ static int expand(char **body, size_t *n)
     size_t room = 0, given = *n;
     int status = *n < UINT_MAX && inflateInit2(&z, 15 + 32) == Z_OK ? 0 : 400, state = Z_OK; /* 32: either of both */
     while (!status && state == Z_OK) {
-        size_t more = RUSH_MIN(RUSH_MAX(room, (size_t)65536), serve_given.max_bytes + 1 - room); /* one more than is allowed, to see that there is more */
+        size_t most = RUSH_MIN(serve_given.max_bytes + 1 - room, (size_t)1 << 30), more = RUSH_MIN(RUSH_MAX(room, (size_t)65536), most); /* one more than is allowed: is there more? */
         char *p = atomic_fetch_add(&held, more) + more > serve_given.max_held ? NULL : realloc(whole, room + more + 1);
         if (!p) atomic_fetch_sub(&held, more), status = 429;
         else {

@@ -289,6 +289,8 @@ int serve_repository_scan(void)
 
 /* ---- what a request asks for ---- */
 
+enum { MOST_ENTRIES = 4096 }; /* names that came with requests are remembered: not without end */
+
 typedef struct wish { const char *name; const rush_json *parameters; char *error; size_t room; int result; } wish;
 
 /* How a model is run: Triton's names for it. The rest of a configuration says what the file says itself. */
@@ -324,6 +326,20 @@ static int write_sent(const wish *w, const rush_json *file, const char *path)
     return well ? 0 : -1;
 }
 
+/* One that cannot be loaded leaves what was there; a name that was not there before is then one that nobody waits for. */
+static int take_sent(const wish *w, serve_entry *e, const char *path, int max_batch, int64_t delay_us)
+{
+    int old_batch = e->max_batch;
+    int64_t old_delay = e->delay_us;
+    e->max_batch = max_batch, e->delay_us = delay_us;
+    copy(e->path, sizeof e->path, path);
+    if (refresh(e, true) > 0) return e->sent = true, e->unloaded = false, 0;
+    e->max_batch = old_batch, e->delay_us = old_delay;
+    e->unloaded |= !e->model;
+    copy(w->error, w->room, e->reason);
+    return -1;
+}
+
 /* "file:1/model.pt2": loaded from a folder that is gone afterwards, in place of a model of that name and version. */
 static int load_sent(const wish *w, const rush_json *file, int max_batch, int64_t delay_us)
 {
@@ -338,13 +354,9 @@ static int load_sent(const wish *w, const rush_json *file, int max_batch, int64_
     int failed = write_sent(w, file, path);
     if (!failed) {
         see(w->name, version, path);
-        for (serve_entry *e = entries; e; e = e->next) {
-            if (strcmp(e->name, w->name) || strcmp(e->version, version)) continue;
-            e->sent = true, e->unloaded = false, e->max_batch = max_batch, e->delay_us = delay_us;
-            copy(e->path, sizeof e->path, path);
-            failed = refresh(e, true) > 0 ? 0 : -1;
-            if (failed) copy(w->error, w->room, e->reason);
-        }
+        serve_entry *e = entries;
+        while (e && (strcmp(e->name, w->name) || strcmp(e->version, version))) e = e->next;
+        failed = e ? take_sent(w, e, path, max_batch, delay_us) : -1;
     }
     unlink(path);
     rmdir(folder);
@@ -353,6 +365,9 @@ static int load_sent(const wish *w, const rush_json *file, int max_batch, int64_
 
 static void grant_files(wish *w, int max_batch, int64_t delay_us)
 {
+    int n = 0;
+    for (serve_entry *e = entries; e; e = e->next) ++n;
+    if (n >= MOST_ENTRIES) return copy(w->error, w->room, "the server knows too many models");
     w->result = 0;
     rush_json_each(x, w->parameters)
         if (!w->result && !strncmp(x->name, "file:", 5)) w->result = load_sent(w, x, max_batch, delay_us);

@@ -412,9 +412,11 @@ def test_a_model_comes_with_a_request(tmp_path):
         assert "file:" in load(config="{}", **{name: sent})
     assert "base64" in load(config="{}", **{"file:3/model.pt": "?"}) and "config" in load(config="[")
     assert load(config="{}", **{"file:3/model.pt": base64.b64encode(b"no model").decode()}) != 200 and value() == 5
+    assert load("broken", config="{}", **{"file:1/model.pt": base64.b64encode(b"no model").decode()}) != 200 and server.ask("GET", "/v2/health/ready")[0] == 200
+    save(tmp_path / "times.pt", 7.)       # not looked at: another was sent
     assert load("new", config="{}", **{"file:1/model.pt": sent}) == 200 and value("new") == 5
     assert load("..", config="{}", **{"file:1/model.pt": sent}) != 200
-    assert load() == 200 and value() == 2       # what is in the folder
+    assert load() == 200 and value() == 7       # what is in the folder
     assert server.ask("POST", "/v2/repository/models/new/unload", "{}")[0] == 200 and value("new") == 404
     server.end()
 
