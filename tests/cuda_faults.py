@@ -85,6 +85,12 @@ for want in drops:
     assert d.tolist() == [w + 5 for w in want], "graphs: a launch draws other numbers than a call"
 assert all(k.tolist() == [7] * 999 for k in kept), "graphs: a launch wrote into memory of others"
 assert up.tolist() == F.interpolate(images, (13, 7)).tolist(), "graphs: numbers of the host are gone"
+torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+kept, gone = torch.full((5 << 18,), 7., device="cuda"), torch.empty(40 << 18, device="cuda")
+gone.fill_(1)
+del gone
+torch.cuda.empty_cache()
+assert kept.min().item() == kept.max().item() == 7, "segments that grow: memory in use is gone"
 """
 
 # (what, file, text, what it becomes); the text may stand in several places: `nth`, from 0, says which one is meant
@@ -137,6 +143,8 @@ FAULTS = [
     ("copies to the host are not waited for", "device.c", "return captured ? 0 : cuda_check(cuda_driver->stream_synchronize(s), \"cuStreamSynchronize\") ? -1 : cuda_fault_check(d);", "return 0;", 0),
     ("copies between devices do not wait for the first one", "device.c", "if (cuda_synchronize(fd) || !(device", "if (!(device", 0),
     ("what is captured takes memory that everybody has", "memory.c", "graph ? cuda_graph_memory(graph) : pool_chosen(d)", "pool_chosen(d)", 0),
+    ("a segment that grows gives back a piece of which a part is used", "memory.c", "first = (from + piece - 1) / piece * piece", "first = from / piece * piece", 0),
+    ("memory goes back before what is queued is done", "memory.c", "if (cuda_captures() || cuda_driver->context_synchronize()) return;\n    for (block *b", "if (cuda_captures()) return;\n    for (block *b", 0),
     ("a graph draws the same numbers each time", "graph.c", "cuda_random_take(own->generator, own->by, ", "cuda_random_take(own->generator, 0, ", 0),
     ("a graph reads numbers that the host has no more", "graph.c", "memcpy(kept, numbers, bytes), bytes", "numbers, bytes", 0),
     ("the host reads a tensor's element", "norm.c", "    if (!launch(out, g ?", "    if (*(volatile float *)rush_ptr(xc) == 7) return;\n    if (!launch(out, g ?", 0),

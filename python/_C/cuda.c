@@ -16,6 +16,12 @@ static const rush_cuda_interface *need_at(PyObject *x, rush_device *d)
     return index == -1 && PyErr_Occurred() ? NULL : need(index, d);
 }
 
+static PyObject *used(PyObject *module, PyObject *unused)
+{
+    const rush_cuda_interface *cuda = rush_backend_of((rush_device){RUSH_CUDA, 0}) ? rush_cuda(NULL) : NULL;
+    return PyBool_FromLong(cuda && cuda->used());
+}
+
 static PyObject *opened(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_backend_of((rush_device){RUSH_CUDA, 0}) != NULL); }
 
 static PyObject *why(PyObject *module, PyObject *unused)
@@ -44,7 +50,7 @@ static PyObject *memory(PyObject *module, PyObject *x)
     const rush_cuda_interface *cuda = need_at(x, &d);
     if (!cuda) return NULL;
     if (cuda->memory(d, &m)) return py_raise();
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:d}", "reserved", (Py_ssize_t)m.reserved, "peak_reserved", (Py_ssize_t)m.peak_reserved, "cached",
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:d}", "active", (Py_ssize_t)m.active, "peak_active", (Py_ssize_t)m.peak_active, "reserved", (Py_ssize_t)m.reserved, "peak_reserved", (Py_ssize_t)m.peak_reserved, "cached",
                          (Py_ssize_t)m.cached, "largest_free", (Py_ssize_t)m.largest_free, "segments", (Py_ssize_t)m.segments, "retries", (Py_ssize_t)m.retries,
                          "out_of_memory", (Py_ssize_t)m.out_of_memory, "fraction", m.fraction);
 }
@@ -77,6 +83,12 @@ static PyObject *memory_reset_peak(PyObject *module, PyObject *x)
     rush_device d;
     const rush_cuda_interface *cuda = need_at(x, &d);
     return cuda ? done(cuda->memory_reset_peak(d) || rush_device_stats_reset_peak(d)) : NULL;
+}
+
+static PyObject *settings(PyObject *module, PyObject *text)
+{
+    const char *words = PyUnicode_AsUTF8(text);
+    return words ? done(rush_cuda_set(words)) : NULL;
 }
 
 static PyObject *memory_fraction(PyObject *module, PyObject *args)
@@ -139,7 +151,7 @@ static PyObject *pool_route(PyObject *module, PyObject *args)
     return cuda ? done((on ? cuda->pool_begin : cuda->pool_end)(d, (rush_pool_id){a, b})) : NULL;
 }
 
-/* A list of tuples, piece by piece: address, bytes, busy, first, stream, pool, operation. */
+/* A list of tuples, piece by piece: address, bytes, busy, first, stream, pool, operation, small, expandable. */
 static PyObject *memory_blocks(PyObject *module, PyObject *x)
 {
     rush_device d;
@@ -152,8 +164,8 @@ static PyObject *memory_blocks(PyObject *module, PyObject *x)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++) {
         const rush_cuda_block *b = &blocks[i];
-        PyObject *one = Py_BuildValue("NnNNiNz", PyLong_FromVoidPtr((void *)b->p), (Py_ssize_t)b->bytes, PyBool_FromLong(b->busy), PyBool_FromLong(b->first), b->stream,
-                                      pool_pair(b->pool), b->op);
+        PyObject *one = Py_BuildValue("NnNNiNzNN", PyLong_FromVoidPtr((void *)b->p), (Py_ssize_t)b->bytes, PyBool_FromLong(b->busy), PyBool_FromLong(b->first), b->stream,
+                                      pool_pair(b->pool), b->op, PyBool_FromLong(b->small), PyBool_FromLong(b->expandable));
         if (!one || PyList_Append(list, one)) Py_CLEAR(list);
         Py_XDECREF(one);
     }
@@ -340,6 +352,7 @@ static PyObject *cudnn_version(PyObject *module, PyObject *unused)
 
 static PyMethodDef functions[] = {
     {"_cuda_opened", opened, METH_NOARGS, "Has the CUDA part been opened? It is when a device is first asked for."},
+    {"_cuda_used", used, METH_NOARGS, "Does the process use a device? It does not by asking how many there are."},
     {"_cuda_why", why, METH_NOARGS, "Why there is no CUDA device; None when there is one."},
     {"_cuda_properties", properties, METH_O, "A dict of what the device of that index is."},
     {"_cuda_memory", memory, METH_O, "A dict of what the caching allocator has taken."},
@@ -347,12 +360,13 @@ static PyMethodDef functions[] = {
     {"_cuda_memory_empty", memory_empty, METH_O, "Gives what is cached back to the device."},
     {"_cuda_memory_reset_peak", memory_reset_peak, METH_O, "Peaks begin anew from what is taken."},
     {"_cuda_memory_fraction", memory_fraction, METH_VARARGS, "_cuda_memory_fraction(index, part): no more than that part of the device is taken."},
+    {"_accelerator_setAllocatorSettings", settings, METH_O, "What PYTORCH_ALLOC_CONF would say, from now on."},
     {"_graph_pool_handle", pool_handle, METH_NOARGS, "The number of a new pool of memory."},
     {"_cuda_pool_new", pool_new, METH_VARARGS, "_cuda_pool_new(last_resort, whole): a pool; its number."},
     {"_cuda_pool_free", pool_free, METH_VARARGS, "_cuda_pool_free(number): one user less."},
     {"_cuda_pool_users", pool_users, METH_VARARGS, "_cuda_pool_users(number): how many there are."},
     {"_cuda_pool_route", pool_route, METH_VARARGS, "_cuda_pool_route(index, number, on): this thread's allocations come from the pool, or no more."},
-    {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation) of all pieces of memory."},
+    {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation, small, expandable) of all pieces of memory."},
     {"_cuda_isCurrentStreamCapturing", is_capturing, METH_VARARGS, "Is a graph being captured from the current stream, or from (index, stream)?"},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},

@@ -88,6 +88,16 @@ int cuda_memory_empty(rush_device);
 int cuda_memory_fraction(rush_device, double fraction);
 int cuda_memory_reset_peak(rush_device);
 
+/* ---- span.c: addresses whose memory comes and goes piece by piece ---- */
+typedef struct cuda_span cuda_span;
+cuda_span *cuda_span_new(rush_device, size_t piece); /* room for all that the device has; NULL without an error */
+void cuda_span_free(cuda_span *);                    /* which has no memory any more */
+char *cuda_span_base(const cuda_span *);
+size_t cuda_span_room(const cuda_span *);
+size_t cuda_span_piece(const cuda_span *);
+bool cuda_span_map(cuda_span *, char *p, size_t bytes); /* whole pieces; false: the driver has no more */
+void cuda_span_unmap(cuda_span *, char *p, size_t bytes);
+
 /* ---- walk.c: operands to parameters ---- */
 /* operand[0..nout) are written; compute[k] is the type that a kernel reads k as. */
 int cuda_walk_make(cuda_walk *, int nout, int n, const rush_value *operand, const uint8_t *compute);

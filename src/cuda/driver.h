@@ -9,9 +9,15 @@
 #include <stddef.h>
 
 #ifdef __cplusplus
+#define _Static_assert static_assert
 extern "C" {
 #endif
 
+#define RUSH_CUDA_NUMBERS(N) \
+    N(CU_MEM_ALLOCATION_TYPE_PINNED, 1) N(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) N(CU_MEM_LOCATION_TYPE_DEVICE, 1) N(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3) \
+    N(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1)
+
+#ifndef RUSH_CUDA_HEADER /* cuda.h, which driver_check.c compares with this */
 typedef int CUresult, CUdevice; /* CUresult 0: all is well */
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
@@ -23,7 +29,21 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef int CUmemAllocationHandleType, CUmemAllocationGranularity_flags;
+typedef struct CUmemLocation_st { int type, id; } CUmemLocation;
+typedef struct CUmemAllocationProp_st {
+    int type, requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct { unsigned char compressionType, gpuDirectRDMACapable; unsigned short usage; unsigned char reserved[4]; } allocFlags;
+} CUmemAllocationProp;
+typedef struct CUmemAccessDesc_st { CUmemLocation location; int flags; } CUmemAccessDesc;
+
 enum { /* of cuda.h, the few that are looked at */
+#define DRIVER_NUMBER(name, value) name = value,
+    RUSH_CUDA_NUMBERS(DRIVER_NUMBER)
+#undef DRIVER_NUMBER
     CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_ILLEGAL_STATE = 401, CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_FAILED = 719,
     CUDA_ERROR_CAPTURE_UNSUPPORTED = 900, CUDA_ERROR_CAPTURE_INVALIDATED = 901, CUDA_ERROR_CAPTURE_MERGE = 902, CUDA_ERROR_CAPTURE_UNMATCHED = 903,
@@ -37,6 +57,23 @@ enum { /* of cuda.h, the few that are looked at */
     CU_ATTRIBUTE_INTEGRATED = 18, CU_ATTRIBUTE_L2_CACHE = 38, CU_ATTRIBUTE_THREADS_PER_MULTIPROCESSOR = 39, CU_ATTRIBUTE_MAJOR = 75,
     CU_ATTRIBUTE_MINOR = 76, CU_ATTRIBUTE_SHARED_MEMORY_AT_MOST = 97, CU_FUNCTION_SHARED_MEMORY_AT_MOST = 8
 };
+#endif
+_Static_assert(sizeof(CUmemAllocationProp) == 32 && offsetof(CUmemAllocationProp, requestedHandleTypes) == 4 && offsetof(CUmemAllocationProp, location) == 8 &&
+               offsetof(CUmemAllocationProp, win32HandleMetaData) == 16 && offsetof(CUmemAllocationProp, allocFlags) == 24, "CUmemAllocationProp");
+_Static_assert(sizeof(CUmemAccessDesc) == 12 && offsetof(CUmemAccessDesc, flags) == 8 && sizeof(CUmemLocation) == 8 && offsetof(CUmemLocation, id) == 4, "CUmemAccessDesc");
+
+/* Memory apart from the addresses where it is seen, with cuda.h's own types. */
+#define RUSH_CUDA_SPAN_FUNCTIONS(F)                                                                         \
+    F(address_reserve, cuMemAddressReserve, (CUdeviceptr *, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags)) \
+    F(address_free, cuMemAddressFree, (CUdeviceptr, size_t bytes))                                          \
+    F(physical_create, cuMemCreate, (CUmemGenericAllocationHandle *, size_t bytes, const CUmemAllocationProp *, unsigned long long flags)) \
+    F(physical_release, cuMemRelease, (CUmemGenericAllocationHandle))                                       \
+    F(physical_map, cuMemMap, (CUdeviceptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle, unsigned long long flags)) \
+    F(physical_unmap, cuMemUnmap, (CUdeviceptr, size_t bytes))                                              \
+    F(physical_access, cuMemSetAccess, (CUdeviceptr, size_t bytes, const CUmemAccessDesc *, size_t count))  \
+    F(physical_grain, cuMemGetAllocationGranularity, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags)) \
+    F(physical_export, cuMemExportToShareableHandle, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long flags)) \
+    F(physical_import, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType))
 
 /* F(member, the driver's symbol, its arguments) */
 #define RUSH_CUDA_FUNCTIONS(F)                                                                              \
@@ -87,7 +124,8 @@ enum { /* of cuda.h, the few that are looked at */
     F(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *name))                     \
     F(function_set, cuFuncSetAttribute, (CUfunction, int attribute, int value))                              \
     F(launch, cuLaunchKernel, (CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-                               unsigned shared, CUstream, void **params, void **extra))
+                               unsigned shared, CUstream, void **params, void **extra))                     \
+    RUSH_CUDA_SPAN_FUNCTIONS(F)
 
 #define MEMBER(member, symbol, args) CUresult (*member) args;
 typedef struct rush_cuda_driver {

@@ -21,7 +21,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -242,13 +244,37 @@ static std::recursive_mutex lock;
 static struct sigaction before;
 static thread_local int current;
 
+/* Memory apart from addresses: a file without a name, which other processes may be given. */
+struct physical { int fd, device, uses; size_t bytes; };
+struct mapping { size_t bytes; physical *of; bool accessible; };
+static std::map<char *, size_t> reserved; /* addresses, PROT_NONE where nothing is mapped */
+static std::map<char *, mapping> mapped;
+
+static void protect(int how)
+{
+    mprotect(arenas, ARENA * devices, how);
+    for (auto &m : mapped)
+        if (m.second.accessible) mprotect(m.first, m.second.bytes, how);
+}
 static void open_memory()
 {
-    if (open_now++ == 0) mprotect(arenas, ARENA * devices, PROT_READ | PROT_WRITE);
+    if (open_now++ == 0) protect(PROT_READ | PROT_WRITE);
 }
 static void close_memory()
 {
-    if (--open_now == 0) mprotect(arenas, ARENA * devices, PROT_NONE);
+    if (--open_now == 0) protect(PROT_NONE);
+}
+
+/* Those that were asked for and hold an address; NULL: none. */
+template <class T> static typename std::map<char *, T>::iterator holder(std::map<char *, T> &of, const void *p)
+{
+    auto behind = of.upper_bound((char *)p);
+    return behind == of.begin() ? of.end() : std::prev(behind);
+}
+static bool is_reserved(const void *p, size_t bytes = 1)
+{
+    auto at = holder(reserved, p);
+    return at != reserved.end() && (char *)p + bytes <= at->first + at->second;
 }
 
 static void touched(int sig, siginfo_t *info, void *context)
@@ -257,7 +283,9 @@ static void touched(int sig, siginfo_t *info, void *context)
     int n = 0;
     if (running_kernel)
         n = snprintf(text, sizeof text, "cuda (emulated): thread %u of block %u of kernel %s has no memory at %p\n", thread_index.x, block_index.x, running_kernel, (void *)at);
-    else if (at >= arenas && at < arenas + ARENA * devices)
+    else if (open_now)
+        n = snprintf(text, sizeof text, "cuda (emulated): what a stream was given has no memory at %p\n", (void *)at);
+    else if ((at >= arenas && at < arenas + ARENA * devices) || is_reserved(at))
         n = snprintf(text, sizeof text, "cuda (emulated): the host touched device memory at %p\n", (void *)at);
     if (n > 0 && write(2, text, (size_t)n) < n) n = 0;
     sigaction(SIGSEGV, &before, nullptr); /* the access comes again, and is dealt with as ever */
@@ -363,6 +391,145 @@ static CUresult pointer_attribute(void *value, int attribute, CUdeviceptr p)
     if (attribute != CU_POINTER_MEMORY_TYPE || !is_pinned((void *)p)) return CUDA_ERROR_INVALID_VALUE;
     *(unsigned *)value = CU_MEMORY_HOST;
     return 0;
+}
+
+/* ---- memory apart from addresses ---- */
+
+enum : size_t { PIECE = 2 << 20 };
+static bool is_pieces(size_t bytes) { return bytes && bytes % PIECE == 0; }
+
+static CUresult physical_grain(size_t *bytes, const CUmemAllocationProp *, CUmemAllocationGranularity_flags)
+{
+    *bytes = PIECE;
+    return 0;
+}
+
+static CUresult address_reserve(CUdeviceptr *p, size_t bytes, size_t, CUdeviceptr, unsigned long long)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (!is_pieces(bytes)) return CUDA_ERROR_INVALID_VALUE;
+    char *all = (char *)mmap(nullptr, bytes + PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    const size_t before = -(size_t)all % PIECE;
+    if (before) munmap(all, before);
+    munmap(all + before + bytes, PIECE - before);
+    reserved[all + before] = bytes;
+    *p = (CUdeviceptr)(all + before);
+    return 0;
+}
+
+static CUresult address_free(CUdeviceptr p, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    auto at = reserved.find((char *)p);
+    auto inside = mapped.lower_bound((char *)p);
+    if (at == reserved.end() || at->second != bytes || (inside != mapped.end() && inside->first < (char *)p + bytes)) return CUDA_ERROR_INVALID_VALUE;
+    munmap((void *)p, bytes);
+    reserved.erase(at);
+    return 0;
+}
+
+static CUresult physical_new(CUmemGenericAllocationHandle *h, int fd, int device, size_t bytes)
+{
+    *h = (CUmemGenericAllocationHandle)new physical{fd, device, 1, bytes};
+    return 0;
+}
+
+static CUresult physical_create(CUmemGenericAllocationHandle *h, size_t bytes, const CUmemAllocationProp *prop, unsigned long long)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    if (!is_pieces(bytes) || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->location.id < 0 || prop->location.id >= devices)
+        return CUDA_ERROR_INVALID_VALUE;
+    device_memory &m = memory[prop->location.id];
+    const int fd = m.live + bytes > capacity ? -1 : memfd_create("emulated device", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes)) return fd < 0 || close(fd), CUDA_ERROR_OUT_OF_MEMORY;
+    m.live += bytes;
+    return physical_new(h, fd, prop->location.id, bytes);
+}
+
+static void physical_drop(physical *of)
+{
+    if (--of->uses) return;
+    if (of->device >= 0) memory[of->device].live -= of->bytes; /* of another process: it counts there */
+    close(of->fd);
+    delete of;
+}
+
+static CUresult physical_release(CUmemGenericAllocationHandle h)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    physical_drop((physical *)h);
+    return 0;
+}
+
+static CUresult physical_map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    physical *of = (physical *)h;
+    auto before = holder(mapped, (char *)p + bytes - 1);
+    if (!is_pieces(bytes) || p % PIECE || offset || bytes != of->bytes || !is_reserved((void *)p, bytes) ||
+        (before != mapped.end() && before->first + before->second.bytes > (char *)p)) return CUDA_ERROR_INVALID_VALUE;
+    if (mmap((void *)p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, of->fd, 0) == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    of->uses++;
+    mapped[(char *)p] = {bytes, of, false};
+    return 0;
+}
+
+/* All mappings that lie wholly in a piece of addresses, which they fill; false: they do not. */
+static bool filling(char *p, size_t bytes, std::vector<char *> &found)
+{
+    char *const end = p + bytes;
+    for (auto at = mapped.find(p); p < end && at != mapped.end() && at->first == p; at++) {
+        found.push_back(p);
+        p += at->second.bytes;
+    }
+    return p == end;
+}
+
+static CUresult physical_unmap(CUdeviceptr p, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    std::vector<char *> found;
+    if (!filling((char *)p, bytes, found)) return CUDA_ERROR_INVALID_VALUE;
+    mmap((void *)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    for (char *at : found) {
+        physical_drop(mapped[at].of);
+        mapped.erase(at);
+    }
+    return 0;
+}
+
+static CUresult physical_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *desc, size_t n)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    std::vector<char *> found;
+    if (!n || desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || !filling((char *)p, bytes, found)) return CUDA_ERROR_INVALID_VALUE;
+    for (char *at : found) {
+        mapping &m = mapped[at];
+        m.accessible = true;
+        if (open_now) mprotect(at, m.bytes, PROT_READ | PROT_WRITE);
+    }
+    if (any_capture()) {
+        open_memory();
+        memset((void *)p, 0xff, bytes);
+        close_memory();
+    }
+    return 0;
+}
+
+static CUresult physical_export(void *fd, CUmemGenericAllocationHandle h, CUmemAllocationHandleType type, unsigned long long)
+{
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+    *(int *)fd = fcntl(((physical *)h)->fd, F_DUPFD_CLOEXEC, 0);
+    return *(int *)fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+static CUresult physical_import(CUmemGenericAllocationHandle *h, void *fd, CUmemAllocationHandleType type)
+{
+    struct stat file;
+    const int own = fcntl((int)(size_t)fd, F_DUPFD_CLOEXEC, 0);
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || own < 0 || fstat(own, &file)) return CUDA_ERROR_INVALID_VALUE;
+    return physical_new(h, own, -1, (size_t)file.st_size);
 }
 
 /* ---- queues ---- */
@@ -947,7 +1114,8 @@ extern const rush_cuda_driver rush_cuda_emulator = {
     context_set, context_synchronize, memory_info, memory_alloc_noted, memory_free, host_alloc, host_free, copy_to_device, copy_to_host,
     copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
     event_query, event_synchronize, event_elapsed, pointer_attribute, capture_begin, capture_end, capture_info, capture_mode, graph_nodes, graph_dot,
-    graph_destroy, graph_instantiate, graph_launch, exec_destroy, module_load, module_function, function_set, launch};
+    graph_destroy, graph_instantiate, graph_launch, exec_destroy, module_load, module_function, function_set, launch,
+    address_reserve, address_free, physical_create, physical_release, physical_map, physical_unmap, physical_access, physical_grain, physical_export, physical_import};
 
 int rush_emulator_queue(CUstream s, void (*f)(void *arg), void *arg)
 {

@@ -1,8 +1,11 @@
 /* memory.c - a caching allocator in the order of streams, as PyTorch's: freed blocks are used again by the same stream at once.
  *
- * The driver gives segments: of 2 MiB for requests below 1 MiB, of 20 MiB below 10 MiB, else as large as the request. A segment is
- * cut into blocks, neighbours that are free become one again. A block belongs to the stream that it was allocated on, so what
+ * The driver gives segments: of 2 MiB for requests up to 1 MiB, of 20 MiB below 10 MiB, else as large as the request. A segment is
+ * cut into blocks, for requests up to 1 MiB or for others, and neighbours that are free become one again. A block belongs to the stream that it was allocated on, so what
  * was queued before it was freed is done before what is queued after it is handed out again.
+ *
+ * With expandable_segments a stream has addresses for all that there is (span.c), whose memory comes as it is needed, so that
+ * what was cut for other sizes becomes one again; what is free goes back in whole pieces, wherever it lies.
  *
  * Segments of a pool serve that pool alone: those of graphs, whose memory has to stay where it is as long as they are launched, and
  * those of torch.cuda.MemPool. A pool that nobody uses any more is given back with the rest.
@@ -33,18 +36,30 @@ struct memory_pool {
 typedef struct block {
     char *p;
     size_t bytes;
-    bool busy, guarded;
+    bool busy, guarded, small;    /* small: of a segment for requests up to 1 MiB */
+    bool bare;                    /* addresses without memory, which are in no list */
     int stream;
     memory_pool *pool;            /* that its segment is of; NULL: everybody's */
+    struct range *of;             /* that it lies in; NULL: a segment of the driver's */
+    uint64_t freed;               /* the higher, the later */
     const char *op;               /* that asked for it */
     struct block *before, *after; /* neighbours in the segment */
     struct block *next;           /* in the list of free blocks, or in a bucket of busy ones */
 } block;
 
+/* An expandable segment: its blocks lie one behind the other from the first on, and those that are bare consist of whole pieces. */
+typedef struct range {
+    cuda_span *span;
+    block *first;
+    struct range *next;
+} range;
+
 enum { BUCKETS = 4096, TOP = 5 };
 static struct heap {
     block *idle, *busy[BUCKETS];
-    size_t reserved, peak, active, segments, retries, out_of_memory;
+    range *ranges;
+    size_t reserved, peak, active, peak_active, segments, retries, out_of_memory;
+    uint64_t frees;
     double fraction; /* 0: all */
 } heaps[CUDA_DEVICES];
 static memory_pool *pools;
@@ -82,34 +97,47 @@ static void put_busy(struct heap *h, block *b, const char *op)
     b->next = *at;
     *at = b;
     h->active += b->bytes;
+    h->peak_active = RUSH_MAX(h->peak_active, h->active);
 }
 
-/* The smallest free block of the stream that is large enough; requests below 1 MiB and others have segments of their own. */
-static block *fitting(struct heap *h, size_t bytes, int stream, const memory_pool *pool)
+static bool is_idle(const block *b) { return b && !b->busy && !b->bare; }
+
+/* The smallest free block of the stream that is large enough; NULL: there is none, or it is larger than the settings allow. */
+static block *fitting(struct heap *h, size_t bytes, int stream, const memory_pool *pool, const rush_cuda_settings *s)
 {
     block *best = NULL;
     for (block *b = h->idle; b; b = b->next)
-        if (b->pool == pool && b->stream == stream && b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
-    return best && best->bytes > bytes + 20 * MIB ? NULL : best;
+        if (b->pool == pool && b->stream == stream && b->small == (bytes <= MIB) && b->bytes >= bytes && (!best || b->bytes < best->bytes) && (!b->of || s->expandable)) best = b;
+    if (!best || best->of) return best;
+    return bytes < s->max_split ? best->bytes < s->max_split ? best : NULL : best->bytes < bytes + s->max_rounding ? best : NULL;
 }
 
-static size_t segment_size(size_t bytes)
+static size_t segment_size(size_t bytes, const rush_cuda_settings *s)
 {
-    return bytes <= MIB ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : (bytes + 2 * MIB - 1) / (2 * MIB) * 2 * MIB;
+    return bytes <= MIB ? 2 * MIB : bytes < 10 * MIB ? s->large_segment : (bytes + 2 * MIB - 1) / (2 * MIB) * 2 * MIB;
 }
 
-static bool may_take(const struct heap *h, size_t bytes)
+static double fraction_of(const struct heap *h, const rush_cuda_settings *s) { return h->fraction == 0 ? s->fraction : h->fraction; }
+
+static bool may_take(const struct heap *h, size_t bytes, const rush_cuda_settings *s)
 {
     size_t free, total;
-    return h->fraction == 0 || cuda_driver->memory_info(&free, &total) || (double)(h->reserved + bytes) <= h->fraction * (double)total;
+    const double fraction = fraction_of(h, s);
+    return fraction == 0 || cuda_driver->memory_info(&free, &total) || (double)(h->reserved + bytes) <= fraction * (double)total;
+}
+
+static void reserve(struct heap *h, size_t bytes)
+{
+    h->reserved += bytes;
+    h->peak = RUSH_MAX(h->peak, h->reserved);
 }
 
 /* A new segment as one block; NULL without an error when the driver has none. */
-static block *segment(struct heap *h, rush_device d, size_t bytes, int stream, memory_pool *pool)
+static block *segment(struct heap *h, rush_device d, size_t bytes, int stream, memory_pool *pool, const rush_cuda_settings *s)
 {
     CUdeviceptr p;
-    size_t n = segment_size(bytes);
-    if (!may_take(h, n)) return NULL;
+    size_t n = segment_size(bytes, s);
+    if (!may_take(h, n, s)) return NULL;
     block *b = rush_calloc(1, sizeof *b);
     if (!b) return NULL;
     const int mode = cuda_relaxed(d);
@@ -119,13 +147,141 @@ static block *segment(struct heap *h, rush_device d, size_t bytes, int stream, m
         rush_free(b);
         return NULL;
     }
-    *b = (block){.p = (char *)(size_t)p, .bytes = n, .stream = stream, .pool = pool};
+    *b = (block){.p = (char *)(size_t)p, .bytes = n, .small = bytes <= MIB, .stream = stream, .pool = pool};
     if (pool) pool->segments++;
-    h->reserved += n;
     h->segments++;
-    h->peak = RUSH_MAX(h->peak, h->reserved);
+    reserve(h, n);
     put_idle(h, b);
     return b;
+}
+
+/* ---- segments that grow ---- */
+
+/* What lies behind the first bytes of a block, as one that is in no list; NULL without an error. */
+static block *split(block *b, size_t bytes)
+{
+    block *rest = rush_calloc(1, sizeof *rest);
+    if (!rest) return rush_error_clear(), NULL; /* it stays whole */
+    *rest = *b;
+    rest->p += bytes, rest->bytes -= bytes, rest->before = b;
+    if (b->after) b->after->before = rest;
+    b->after = rest;
+    b->bytes = bytes;
+    return rest;
+}
+
+static block *join(block *a, block *b)
+{
+    a->bytes += b->bytes;
+    a->after = b->after;
+    if (b->after) b->after->before = a;
+    rush_free(b);
+    return a;
+}
+
+static range *range_new(struct heap *h, rush_device d, bool small, int stream, memory_pool *pool, const rush_cuda_settings *s)
+{
+    range *r = rush_calloc(1, sizeof *r);
+    block *b = r ? rush_calloc(1, sizeof *b) : NULL;
+    cuda_span *span = b ? cuda_span_new(d, small ? 2 * MIB : s->large_segment) : NULL;
+    if (!span) return rush_free(b), rush_free(r), NULL;
+    *b = (block){.p = cuda_span_base(span), .bytes = cuda_span_room(span), .bare = true, .small = small, .stream = stream, .pool = pool, .of = r};
+    *r = (range){span, b, h->ranges};
+    h->ranges = r;
+    h->segments++;
+    if (pool) pool->segments++;
+    return r;
+}
+
+static bool is_bare(const range *r) { return r->first->bare && !r->first->after; }
+
+static void range_end(struct heap *h, range *r)
+{
+    range **at = &h->ranges;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    h->segments--;
+    if (r->first->pool) r->first->pool->segments--;
+    cuda_span_free(r->span);
+    rush_free(r->first);
+    rush_free(r);
+}
+
+/* The first of blocks side by side that nobody has, with room for so many bytes together. */
+static block *room_in(const range *r, size_t bytes)
+{
+    size_t n = 0;
+    block *first = NULL;
+    for (block *b = r->first; b && n < bytes; b = b->after) {
+        if (b->busy) n = 0;
+        else if (!n) first = b;
+        n += b->busy ? 0 : b->bytes;
+    }
+    return n >= bytes ? first : NULL;
+}
+
+/* Memory for the first `bytes` of a bare block, in whole pieces. */
+static bool clothe(struct heap *h, block *b, size_t bytes, const rush_cuda_settings *s)
+{
+    const size_t piece = cuda_span_piece(b->of->span), n = RUSH_MIN(b->bytes, (bytes + piece - 1) / piece * piece);
+    if (!may_take(h, n, s) || (n < b->bytes && !split(b, n))) return false;
+    if (cuda_span_map(b->of->span, b->p, n)) {
+        b->bare = false;
+        put_idle(h, b);
+        reserve(h, n);
+        return true;
+    }
+    if (b->after && b->after->bare) join(b, b->after);
+    return false;
+}
+
+/* A block of so many bytes where addresses have memory or get it; NULL without an error: there is none. */
+static block *grow(struct heap *h, rush_device d, size_t bytes, int stream, memory_pool *pool, const rush_cuda_settings *s)
+{
+    const bool small = bytes <= MIB;
+    block *b = NULL;
+    range *r = h->ranges;
+    for (; r; r = r->next)
+        if (r->first->stream == stream && r->first->pool == pool && r->first->small == small && (b = room_in(r, bytes))) break;
+    if (!r && !((r = range_new(h, d, small, stream, pool, s)) && (b = room_in(r, bytes)))) return NULL;
+    const int mode = cuda_relaxed(d);
+    bool fine = !b->bare || clothe(h, b, bytes, s);
+    while (fine && b->bytes < bytes && (fine = !b->after->bare || clothe(h, b->after, bytes - b->bytes, s))) {
+        take_idle(h, b->after);
+        join(b, b->after);
+    }
+    cuda_strict(mode);
+    if (fine && is_idle(b->after)) {
+        take_idle(h, b->after);
+        join(b, b->after);
+    }
+    if (!fine && is_bare(r)) range_end(h, r);
+    return fine ? b : NULL;
+}
+
+/* The pieces that lie wholly in a free block lose their memory. The block may be gone then. */
+static void strip(struct heap *h, block *b)
+{
+    const cuda_span *span = b->of->span;
+    const size_t piece = cuda_span_piece(span), from = (size_t)(b->p - cuda_span_base(span));
+    const size_t first = (from + piece - 1) / piece * piece, end = (from + b->bytes) / piece * piece;
+    block *rest;
+    if (first >= end) return;
+    if (end < from + b->bytes) {
+        if (!(rest = split(b, end - from))) return;
+        put_idle(h, rest);
+    }
+    if (first > from) {
+        if (!(rest = split(b, first - from))) return;
+        b = rest;
+    } else {
+        take_idle(h, b);
+    }
+    cuda_span_unmap(b->of->span, b->p, b->bytes);
+    b->bare = true;
+    h->reserved -= b->bytes;
+    if (b->after && b->after->bare) join(b, b->after);
+    if (b->before && b->before->bare) join(b->before, b);
 }
 
 static void pool_end(memory_pool *pool)
@@ -141,18 +297,33 @@ static void pool_end(memory_pool *pool)
     rush_free(pool);
 }
 
-/* Whole segments that are free go back to the driver, unless they are of a pool in use; not while a graph is captured, which it would end. */
+/* A segment that is free as a whole goes back to the driver, with all that is queued done; false: it is needed. */
+static bool segment_end(struct heap *h, block *b)
+{
+    if (b->of || b->before || b->after || (b->pool && b->pool->users) || cuda_driver->memory_free((CUdeviceptr)(size_t)b->p)) return false;
+    if (b->pool) b->pool->segments--;
+    take_idle(h, b);
+    h->reserved -= b->bytes;
+    h->segments--;
+    rush_free(b);
+    return true;
+}
+
+/* What is free goes back to the driver, segments as a whole, unless it is of a pool in use; not while a graph is captured, which it would end. */
 static void give_back(struct heap *h)
 {
     if (cuda_captures() || cuda_driver->context_synchronize()) return;
     for (block *b = h->idle, *next; b; b = next) {
         next = b->next;
-        if (b->before || b->after || (b->pool && b->pool->users) || cuda_driver->memory_free((CUdeviceptr)(size_t)b->p)) continue;
-        if (b->pool) b->pool->segments--;
-        take_idle(h, b);
-        h->reserved -= b->bytes;
-        h->segments--;
-        rush_free(b);
+        segment_end(h, b);
+    }
+    for (range *r = h->ranges, *next; r; r = next) {
+        next = r->next;
+        for (block *b = r->first, *after; b && !(b->pool && b->pool->users); b = after) {
+            after = b->after && b->after->bare ? b->after->after : b->after; /* that is joined with what becomes bare */
+            if (is_idle(b)) strip(h, b);
+        }
+        if (is_bare(r)) range_end(h, r);
     }
     for (memory_pool *p = pools, *next; p; p = next) {
         next = p->next;
@@ -160,20 +331,29 @@ static void give_back(struct heap *h)
     }
 }
 
-/* The first bytes of a free block; what is left stays free. */
-static void cut(struct heap *h, block *b, size_t bytes)
+/* Segments that have been free for longest go back, down to the part of the memory that garbage_collection_threshold says. */
+static void collect(struct heap *h, const rush_cuda_settings *s)
 {
-    if (b->bytes - bytes < (bytes < MIB ? GRAIN : MIB) || (b->pool && b->pool->whole)) return;
-    block *rest = rush_calloc(1, sizeof *rest);
-    if (!rest) {
-        rush_error_clear(); /* it stays whole */
-        return;
+    size_t free, total;
+    const double fraction = fraction_of(h, s);
+    if (s->collect == 0 || fraction == 0 || cuda_captures() || cuda_driver->memory_info(&free, &total)) return;
+    const double most = s->collect * fraction * (double)total;
+    if ((double)h->reserved <= most || cuda_driver->context_synchronize()) return;
+    for (block *oldest = (block[1]){{0}}; oldest && (double)h->reserved > most;) {
+        oldest = NULL;
+        for (block *b = h->idle; b; b = b->next)
+            if (!b->of && !b->before && !b->after && !(b->pool && b->pool->users) && (!oldest || b->freed < oldest->freed)) oldest = b;
+        if (oldest && !segment_end(h, oldest)) return;
     }
-    *rest = (block){.p = b->p + bytes, .bytes = b->bytes - bytes, .stream = b->stream, .pool = b->pool, .before = b, .after = b->after};
-    if (b->after) b->after->before = rest;
-    b->after = rest;
-    b->bytes = bytes;
-    put_idle(h, rest);
+}
+
+/* The first bytes of a free block; what is left stays free. */
+static void cut(struct heap *h, block *b, size_t bytes, const rush_cuda_settings *s)
+{
+    const size_t left = b->bytes - bytes;
+    if ((b->small || b->of ? left < GRAIN : bytes >= s->max_split || left <= MIB) || (b->pool && b->pool->whole)) return;
+    block *rest = split(b, bytes);
+    if (rest) put_idle(h, rest);
 }
 
 static size_t largest_idle(const struct heap *h)
@@ -226,6 +406,15 @@ static size_t guarded(void)
 /* What is taken for so many bytes. */
 static size_t padded(size_t bytes) { return (bytes + guarded() + GRAIN - 1) / GRAIN * GRAIN; }
 
+/* As roundup_power2_divisions has it: up to the next of so many steps between powers of two. */
+static size_t rounded(size_t bytes, const rush_cuda_settings *s)
+{
+    enum { FIRST = 20 }; /* the first number is for what is below 2^21 */
+    const int power = 63 - __builtin_clzll(bytes | 1);
+    const size_t steps = s->divisions[RUSH_MIN(RUSH_MAX(power - FIRST, 0), RUSH_CUDA_DIVISIONS - 1)], step = ((size_t)1 << power) / RUSH_MAX(steps, 1);
+    return steps > 1 && bytes > GRAIN * steps ? (bytes + step - 1) / step * step : bytes;
+}
+
 typedef struct guard {
     const unsigned char *begin, *end;
     const char *op;
@@ -250,32 +439,35 @@ static memory_pool *pool_chosen(rush_device d)
 }
 
 /* A free block of n bytes, with the lock held; NULL without an error. */
-static block *find(struct heap *h, rush_device d, size_t n, int stream, memory_pool *pool)
+static block *find(struct heap *h, rush_device d, size_t n, int stream, memory_pool *pool, const rush_cuda_settings *s)
 {
-    block *b = fitting(h, n, stream, pool);
-    if (b || (b = segment(h, d, n, stream, pool))) return b;
+    block *(*const more)(struct heap *, rush_device, size_t, int, memory_pool *, const rush_cuda_settings *) = s->expandable && !(pool && pool->whole) ? grow : segment;
+    block *b = fitting(h, n, stream, pool, s);
+    if (!b) collect(h, s);
+    if (b || (b = more(h, d, n, stream, pool, s))) return b;
     h->retries++;
     give_back(h);
-    if ((b = fitting(h, n, stream, pool)) || (b = segment(h, d, n, stream, pool)) || pool) return b;
+    if ((b = fitting(h, n, stream, pool, s)) || (b = more(h, d, n, stream, pool, s)) || pool) return b;
     for (const memory_pool *p = pools; p && !b; p = p->next)
-        if (p->last_resort) b = fitting(h, n, stream, p);
+        if (p->last_resort) b = fitting(h, n, stream, p, s);
     return b;
 }
 
 void *cuda_alloc(rush_device d, size_t bytes)
 {
     struct heap *h = &heaps[d.index];
-    size_t n = padded(bytes);
+    const rush_cuda_settings *s = rush_cuda_settings_now();
+    if (!s || !cuda_enter(d)) return NULL;
+    size_t n = rounded(padded(bytes), s);
     int stream = rush_device_stream(d);
-    if (!cuda_enter(d)) return NULL;
     const rush_cuda_graph *graph = cuda_capture(d);
     memory_pool *pool = graph ? cuda_graph_memory(graph) : pool_chosen(d);
     const bool fills = cuda_emulated && !graph; /* a graph would do so at each launch */
     pthread_mutex_lock(&lock);
-    block *b = n >= bytes ? find(h, d, n, stream, pool) : NULL;
+    block *b = n >= bytes ? find(h, d, n, stream, pool, s) : NULL;
     if (b) {
         take_idle(h, b);
-        cut(h, b, n);
+        cut(h, b, n, s);
         put_busy(h, b, rush_now.op ? rush_now.op->name : "(none)");
         b->guarded = fills && guarded();
     } else {
@@ -286,15 +478,6 @@ void *cuda_alloc(rush_device d, size_t bytes)
     /* What is read before it is written shows: NaN, and -1 */
     if (p && fills) cuda_check(cuda_driver->set_bytes((CUdeviceptr)(size_t)p, 0xff, n, cuda_stream(d)), "cuMemsetD8");
     return p;
-}
-
-static block *join(struct heap *h, block *a, block *b)
-{
-    a->bytes += b->bytes;
-    a->after = b->after;
-    if (b->after) b->after->before = a;
-    rush_free(b);
-    return a;
 }
 
 void cuda_free(rush_device d, void *p, size_t bytes)
@@ -311,14 +494,15 @@ void cuda_free(rush_device d, void *p, size_t bytes)
     if (b->guarded) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
     *at = b->next;
     h->active -= b->bytes;
-    if (b->after && !b->after->busy) {
+    if (is_idle(b->after)) {
         take_idle(h, b->after);
-        b = join(h, b, b->after);
+        join(b, b->after);
     }
-    if (b->before && !b->before->busy) {
+    if (is_idle(b->before)) {
         take_idle(h, b->before);
-        b = join(h, b->before, b);
+        b = join(b->before, b);
     }
+    b->freed = ++h->frees;
     put_idle(h, b);
     pthread_mutex_unlock(&lock);
 }
@@ -326,9 +510,12 @@ void cuda_free(rush_device d, void *p, size_t bytes)
 int cuda_memory_read(rush_device d, rush_cuda_memory *m)
 {
     struct heap *h = &heaps[d.index];
+    const rush_cuda_settings *s = rush_cuda_settings_now();
+    if (!s) return -1;
     pthread_mutex_lock(&lock);
-    *m = (rush_cuda_memory){.reserved = h->reserved, .peak_reserved = h->peak, .cached = h->reserved - h->active, .largest_free = largest_idle(h),
-                            .segments = h->segments, .retries = h->retries, .out_of_memory = h->out_of_memory, .fraction = h->fraction == 0 ? 1 : h->fraction};
+    const double fraction = fraction_of(h, s);
+    *m = (rush_cuda_memory){.reserved = h->reserved, .peak_reserved = h->peak, .active = h->active, .peak_active = h->peak_active, .cached = h->reserved - h->active, .largest_free = largest_idle(h),
+                            .segments = h->segments, .retries = h->retries, .out_of_memory = h->out_of_memory, .fraction = fraction == 0 ? 1 : fraction};
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -351,6 +538,7 @@ int cuda_memory_fraction(rush_device d, double fraction)
 int cuda_memory_reset_peak(rush_device d)
 {
     heaps[d.index].peak = heaps[d.index].reserved;
+    heaps[d.index].peak_active = heaps[d.index].active;
     return 0;
 }
 
@@ -449,12 +637,16 @@ int cuda_pool_end(rush_device d, rush_pool_id id)
 
 /* ---- what there is ---- */
 
+/* What has memory of blocks one behind the other; of a segment that grows each run is one. */
 static void show(const block *first, rush_cuda_block *to, size_t room, size_t *n)
 {
-    for (const block *b = first; b; b = b->after, ++*n)
+    for (const block *b = first; b; b = b->after) {
+        if (b->bare) continue;
         if (*n < room)
-            to[*n] = (rush_cuda_block){.p = b->p, .bytes = b->bytes, .busy = b->busy, .first = b == first, .stream = b->stream, .op = b->busy ? b->op : NULL,
-                                       .pool = b->pool ? b->pool->id : (rush_pool_id){0, 0}};
+            to[*n] = (rush_cuda_block){.p = b->p, .bytes = b->bytes, .busy = b->busy, .first = b == first || b->before->bare, .stream = b->stream, .op = b->busy ? b->op : NULL,
+                                       .expandable = b->of, .small = b->small, .pool = b->pool ? b->pool->id : (rush_pool_id){0, 0}};
+        ++*n;
+    }
 }
 
 size_t cuda_memory_blocks(rush_device d, rush_cuda_block *to, size_t room)
@@ -463,10 +655,11 @@ size_t cuda_memory_blocks(rush_device d, rush_cuda_block *to, size_t room)
     size_t n = 0;
     pthread_mutex_lock(&lock);
     for (const block *b = h->idle; b; b = b->next)
-        if (!b->before) show(b, to, room, &n);
+        if (!b->before && !b->of) show(b, to, room, &n);
     for (int i = 0; i < BUCKETS; i++)
         for (const block *b = h->busy[i]; b; b = b->next)
-            if (!b->before) show(b, to, room, &n);
+            if (!b->before && !b->of) show(b, to, room, &n);
+    for (const range *r = h->ranges; r; r = r->next) show(r->first, to, room, &n);
     pthread_mutex_unlock(&lock);
     return n;
 }

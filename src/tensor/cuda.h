@@ -15,6 +15,7 @@ typedef struct rush_cuda_properties {
 
 typedef struct rush_cuda_memory {
     size_t reserved, peak_reserved; /* taken from the driver */
+    size_t active, peak_active;     /* of it: in use, as blocks are large */
     size_t cached, largest_free;    /* of it: not in use     */
     size_t segments, retries, out_of_memory;
     double fraction;                /* of the device's memory, that may be taken */
@@ -30,6 +31,8 @@ typedef struct rush_cuda_block {
     const void *p;
     size_t bytes;
     bool busy, first; /* of its segment */
+    bool small;       /* the segment is for requests up to 1 MiB */
+    bool expandable;  /* the segment is a part of addresses that are kept for more */
     int stream;
     rush_pool_id pool;
     const char *op;   /* that asked for it; NULL: it is free */
@@ -56,6 +59,7 @@ typedef struct rush_cuda_graphs {
 } rush_cuda_graphs;
 
 typedef struct rush_cuda_interface {
+    bool (*used)(void); /* is there a device that work or memory was asked of? */
     int (*properties)(rush_device, rush_cuda_properties *);
     int (*memory)(rush_device, rush_cuda_memory *);
     int (*memory_info)(rush_device, size_t *free, size_t *total);
@@ -84,6 +88,19 @@ typedef struct rush_cuda_interface {
  * and whether float32 products may be of TF32. */
 enum rush_cuda_switches { RUSH_CUDNN_ENABLED, RUSH_CUDNN_BENCHMARK, RUSH_CUDNN_BENCHMARK_LIMIT, RUSH_CUDNN_DETERMINISTIC, RUSH_CUDNN_TF32, RUSH_DETERMINISTIC, RUSH_PRODUCT_TF32, RUSH_CUDA_SWITCHES };
 RUSH_PY int rush_cuda_switch(enum rush_cuda_switches, int value); /* what it was; a negative value only asks */
+
+/* What PYTORCH_ALLOC_CONF says, as text, or torch.cuda.memory._set_allocator_settings. */
+enum { RUSH_CUDA_DIVISIONS = 16 };
+typedef struct rush_cuda_settings {
+    bool expandable;     /* segments grow: addresses are kept for all of a stream's memory */
+    size_t max_split;    /* larger blocks are not cut, and serve requests that are smaller by max_rounding at the most */
+    size_t max_rounding, large_segment;
+    double collect;      /* part of the memory that may be taken from which on blocks are given back, the oldest first; 0: none */
+    double fraction;     /* of the device's memory, that may be taken; 0: all */
+    size_t divisions[RUSH_CUDA_DIVISIONS]; /* steps between powers of two, to which sizes are rounded up: below 2 MiB, 4 MiB and so on. 0: 512 bytes */
+} rush_cuda_settings;
+RUSH_PY int rush_cuda_set(const char *text); /* names that are not in it stay as they are */
+RUSH_PY const rush_cuda_settings *rush_cuda_settings_now(void); /* NULL and an error: the environment says what cannot be */
 
 /* The answers; NULL: there is no CUDA device, and `why` says why (without an error). */
 RUSH_PY const rush_cuda_interface *rush_cuda(const char **why);

@@ -68,7 +68,7 @@ def device_count():
 
 
 def is_initialized():
-    return _C._cuda_opened() and not _is_in_bad_fork()
+    return (_initialized or _C._cuda_used()) and not _is_in_bad_fork()
 
 
 def _lazy_init():

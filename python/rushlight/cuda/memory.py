@@ -1,6 +1,7 @@
 """Memory of CUDA devices: zeros before one is used."""
 import collections
 import contextlib
+import warnings
 
 import rushlight as torch
 
@@ -22,7 +23,8 @@ def _stats(device=None):
 
     def of(current, peak, allocated=0, freed=0):
         return {"all": {"current": current, "peak": peak, "allocated": allocated, "freed": freed}}
-    return {"allocated_bytes": of(tensors["live_bytes"], tensors["peak_bytes"]), "active_bytes": of(tensors["live_bytes"], tensors["peak_bytes"]),
+    return {"allocated_bytes": of(taken["active"], taken["peak_active"]), "active_bytes": of(taken["active"], taken["peak_active"]),
+            "requested_bytes": of(tensors["live_bytes"], tensors["peak_bytes"]),
             "allocation": of(tensors["live_blocks"], tensors["peak_blocks"], tensors["allocations"], tensors["frees"]),
             "reserved_bytes": of(taken["reserved"], taken["peak_reserved"]), "segment": of(taken["segments"], taken["segments"]),
             "inactive_split_bytes": of(taken["cached"], taken["cached"]), "num_alloc_retries": taken["retries"], "num_ooms": taken["out_of_memory"]}
@@ -124,21 +126,18 @@ def memory_snapshot(mempool_id=None, include_traces=True):
     if not torch.cuda.is_initialized():
         return segments
     for device in range(torch.cuda.device_count()):
-        for address, size, busy, first, stream, pool, op in torch._C._cuda_memory_blocks(device):
+        for address, size, busy, first, stream, pool, op, small, expandable in torch._C._cuda_memory_blocks(device):
             if mempool_id not in (None, pool):
                 continue
             if first:
                 segments.append({"device": device, "address": address, "total_size": 0, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": stream,
-                                 "segment_type": "large", "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": []})
+                                 "segment_type": "small" if small else "large", "segment_pool_id": pool, "is_expandable": expandable, "frames": [], "blocks": []})
             segment = segments[-1]
             segment["blocks"].append({"address": address, "size": size, "requested_size": size if busy else 0,
                                       "state": "active_allocated" if busy else "inactive", "frames": [{"name": op, "filename": "??", "line": 0}] if busy else []})
             segment["total_size"] += size
             for name in ("allocated_size", "active_size", "requested_size"):
                 segment[name] += size if busy else 0
-    for segment in segments:
-        if segment["total_size"] <= 2 << 20:
-            segment["segment_type"] = "small"
     return segments
 
 
@@ -150,6 +149,12 @@ def memory_summary(device=None, abbreviated=False):
 
 def get_allocator_backend():
     return "native"
+
+
+def _set_allocator_settings(env):
+    """What PYTORCH_ALLOC_CONF would say, from now on."""
+    warnings.warn("torch.cuda._set_allocator_settings is deprecated. Use torch._C._accelerator_setAllocatorSettings instead.", FutureWarning, stacklevel=2)
+    return torch._C._accelerator_setAllocatorSettings(env)
 
 
 def _snapshot(device=None):
