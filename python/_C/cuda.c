@@ -173,6 +173,67 @@ static PyObject *memory_blocks(PyObject *module, PyObject *x)
     return list;
 }
 
+/* ---- what other processes are given ---- */
+
+/* _cuda_share(storage) -> device, handle, bytes, offset, counter, its place, event, whether that has to be waited for */
+static PyObject *share(PyObject *module, PyObject *x)
+{
+    rush_cuda_shared to;
+    rush_storage *s = py_storage_of(x);
+    if (!s || s->device.type != RUSH_CUDA) return PyErr_Format(PyExc_TypeError, "_share_cuda_(): only available on CUDA");
+    const rush_cuda_sharing *sharing = rush_cuda(NULL)->sharing;
+    if (sharing->is_taken(s))
+        return PyErr_Format(PyExc_RuntimeError, "Attempted to send CUDA tensor received from another process; this is not currently supported. Consider cloning before sending.");
+    if (!s->nbytes) return Py_BuildValue("iOniOiOO", s->device.index, Py_None, (Py_ssize_t)0, 0, Py_None, 0, Py_None, Py_False);
+    if (!rush_storage_show(s) || sharing->give(s->device, s->data, &to)) return py_raise();
+    PyObject *all = Py_BuildValue("iy#nnyiy#O", s->device.index, to.handle, (Py_ssize_t)to.handle_bytes, (Py_ssize_t)s->nbytes, (Py_ssize_t)to.offset, to.counter, to.slot,
+                                  to.event, (Py_ssize_t)sizeof to.event, Py_True);
+    rush_free(to.handle);
+    return all;
+}
+
+/* _cuda_open_shared(what _cuda_share() gave) -> a storage */
+static PyObject *open_shared(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    rush_cuda_shared from = {0};
+    long index;
+    const char *counter, *event;
+    Py_ssize_t handle_bytes, bytes, offset, event_bytes;
+    int waits;
+    if (!PyArg_ParseTuple(args, "ly#nnyiz#p", &index, &from.handle, &handle_bytes, &bytes, &offset, &counter, &from.slot, &event, &event_bytes, &waits)) return NULL;
+    const rush_cuda_interface *cuda = need(index, &d);
+    if (!cuda) return NULL;
+    if (strlen(counter) >= sizeof from.counter || (waits && event_bytes != sizeof from.event) || handle_bytes < 1 || bytes < 0 || offset < 0)
+        return PyErr_Format(PyExc_ValueError, "not what _share_cuda_() gave");
+    strcpy(from.counter, counter);
+    if (waits) memcpy(from.event, event, sizeof from.event);
+    from.handle_bytes = (size_t)handle_bytes, from.offset = (size_t)offset, from.waits = waits;
+    rush_storage *s = cuda->sharing->take(d, &from, (size_t)bytes);
+    PyObject *made = s ? py_storage(s) : py_raise();
+    rush_storage_drop(s);
+    return made;
+}
+
+static PyObject *release_shared(PyObject *module, PyObject *args)
+{
+    rush_device d;
+    const char *counter;
+    int slot;
+    if (!PyArg_ParseTuple(args, "yi", &counter, &slot)) return NULL;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    return cuda ? done(cuda->sharing->back(counter, slot)) : NULL;
+}
+
+static PyObject *collect_shared(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda) return NULL;
+    cuda->sharing->collect();
+    Py_RETURN_NONE;
+}
+
 /* ---- graphs ---- */
 
 typedef struct graph_object {
@@ -367,6 +428,10 @@ static PyMethodDef functions[] = {
     {"_cuda_pool_users", pool_users, METH_VARARGS, "_cuda_pool_users(number): how many there are."},
     {"_cuda_pool_route", pool_route, METH_VARARGS, "_cuda_pool_route(index, number, on): this thread's allocations come from the pool, or no more."},
     {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation, small, expandable) of all pieces of memory."},
+    {"_cuda_share", share, METH_O, "_cuda_share(storage): what another process opens it by."},
+    {"_cuda_open_shared", open_shared, METH_VARARGS, "_cuda_open_shared(...): a storage of another process, by what _cuda_share() gave there."},
+    {"_cuda_release_shared", release_shared, METH_VARARGS, "_cuda_release_shared(counter, place): it was not needed."},
+    {"_cuda_ipc_collect", collect_shared, METH_NOARGS, "Frees what other processes are done with."},
     {"_cuda_isCurrentStreamCapturing", is_capturing, METH_VARARGS, "Is a graph being captured from the current stream, or from (index, stream)?"},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},

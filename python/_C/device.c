@@ -1,6 +1,7 @@
 /* device.c - kinds of devices that backends bring (include/rushlight/backend.h): what torch.NAME modules and torch.accelerator ask. */
 #include "ext.h"
 #include "tensor/backend.h"
+#include "tensor/cuda.h"
 
 /* A device of a kind that is there, from whatever Python gave. */
 static int ready_device(PyObject *x, rush_device *d)
@@ -170,6 +171,13 @@ static PyObject *stream_synchronize(PyObject *module, PyObject *args)
 
 static void event_end(PyObject *capsule) { rush_event_free(PyCapsule_GetPointer(capsule, "rush_event")); }
 
+static PyObject *event_capsule(rush_event *e)
+{
+    PyObject *capsule = e ? PyCapsule_New(e, "rush_event", event_end) : py_raise();
+    if (e && !capsule) rush_event_free(e);
+    return capsule;
+}
+
 /* _event_new(device, timing) -> what the other functions take */
 static PyObject *event_new(PyObject *module, PyObject *args)
 {
@@ -177,10 +185,32 @@ static PyObject *event_new(PyObject *module, PyObject *args)
     rush_device d;
     int timing;
     if (!PyArg_ParseTuple(args, "Op", &x, &timing) || ready_device(x, &d)) return NULL;
-    rush_event *e = rush_event_new(d, timing);
-    PyObject *capsule = e ? PyCapsule_New(e, "rush_event", event_end) : py_raise();
-    if (e && !capsule) rush_event_free(e);
-    return capsule;
+    return event_capsule(rush_event_new(d, timing));
+}
+
+/* _event_shared(device[, handle]) -> one that other processes may wait for, or one of theirs */
+static PyObject *event_shared(PyObject *module, PyObject *args)
+{
+    PyObject *x;
+    rush_device d;
+    const unsigned char *handle = NULL;
+    Py_ssize_t n = 64;
+    if (!PyArg_ParseTuple(args, "O|y#", &x, &handle, &n) || ready_device(x, &d)) return NULL;
+    if (d.type != RUSH_CUDA || n != 64) return PyErr_Format(PyExc_ValueError, d.type == RUSH_CUDA ? "not a handle of an event" : "events of this device are not shared between processes");
+    const rush_cuda_sharing *sharing = rush_cuda(NULL)->sharing;
+    void *own = handle ? sharing->event_import(d, handle) : sharing->event_new(d);
+    return own ? event_capsule(rush_event_of(d, own, handle != NULL)) : py_raise();
+}
+
+static PyObject *event_handle(PyObject *module, PyObject *args)
+{
+    PyObject *x, *capsule;
+    rush_device d;
+    unsigned char handle[64];
+    if (!PyArg_ParseTuple(args, "OO", &x, &capsule) || ready_device(x, &d)) return NULL;
+    rush_event *e = PyCapsule_GetPointer(capsule, "rush_event");
+    if (!e) return NULL;
+    return rush_cuda(NULL)->sharing->event_export(d, rush_event_own(e), handle) ? py_raise() : PyBytes_FromStringAndSize((char *)handle, sizeof handle);
 }
 
 static PyObject *event_at(PyObject *args, int (*what)(rush_event *, int stream))
@@ -244,6 +274,8 @@ static PyMethodDef functions[] = {
     {"_stream_query", stream_query, METH_VARARGS, "Is all work of a stream done?"},
     {"_stream_synchronize", stream_synchronize, METH_VARARGS, "Waits for the work of a stream."},
     {"_event_new", event_new, METH_VARARGS, "_event_new(device, timing): a point in a stream, to be recorded."},
+    {"_event_shared", event_shared, METH_VARARGS, "_event_shared(device[, handle]): an event that other processes may wait for, or one of theirs."},
+    {"_event_handle", event_handle, METH_VARARGS, "_event_handle(device, event): what another process opens it by."},
     {"_event_record", event_record, METH_VARARGS, "_event_record(event, stream): it is where the stream's work ends now."},
     {"_event_wait", event_wait, METH_VARARGS, "_event_wait(event, stream): the stream's further work waits for it."},
     {"_event_query", event_query, METH_O, "Is it passed?"},

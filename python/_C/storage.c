@@ -183,6 +183,7 @@ static PyObject *is_shared(PyObject *self, PyObject *unused)
 {
     rush_storage *s = STORAGE(self);
     mapping *m = mapping_of(s);
+    if (s->device.type == RUSH_CUDA) Py_RETURN_TRUE;
     return PyBool_FromLong(m ? m->shared : s->release == rush_unmap && ((rush_mapping *)s->owner)->shared);
 }
 

@@ -513,6 +513,9 @@ def _complete_untyped():
     methods = {
         "__repr__": _untyped_repr, "__str__": _untyped_repr, "clone": _untyped_clone, "__copy__": _untyped_clone,
         "__deepcopy__": _untyped_deepcopy, "__reduce__": _untyped_reduce, "byteswap": _untyped_byteswap,
+        "_share_cuda_": lambda self: torch._C._cuda_share(self), "_new_shared_cuda": classmethod(lambda cls, *args: torch._C._cuda_open_shared(*args)),
+        "_release_ipc_counter_cuda": classmethod(lambda cls, *args: torch._C._cuda_release_shared(*args)),
+        "_release_ipc_counter": classmethod(lambda cls, *args, device=None: torch._C._cuda_release_shared(*args)),
         "share_memory_": _untyped_share_memory_, "untyped": lambda self: self,
         "tolist": lambda self: _untyped_tensor(self).tolist(),
         "cpu": lambda self: self if self.device.type == "cpu" else torch._utils._to(self, torch.device("cpu")),

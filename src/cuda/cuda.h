@@ -88,6 +88,22 @@ int cuda_memory_empty(rush_device);
 int cuda_memory_fraction(rush_device, double fraction);
 int cuda_memory_reset_peak(rush_device);
 
+/* ---- ipc.c: memory that other processes have ---- */
+typedef struct cuda_ticket cuda_ticket;
+bool cuda_tickets_back(cuda_ticket **); /* is nothing lent any more? Those that are back are gone */
+void cuda_tickets_add(cuda_ticket **, cuda_ticket *);
+extern const rush_cuda_sharing cuda_sharing;
+typedef struct cuda_home { /* where memory lies */
+    char *p;         /* the block, */
+    size_t bytes;
+    char *segment;   /* the driver's allocation that it is of, */
+    struct cuda_span *span; /* or the addresses; NULL */
+    cuda_ticket **tickets;
+} cuda_home;
+int cuda_memory_home(rush_device, const void *, cuda_home *);
+void cuda_memory_lend(const cuda_home *, cuda_ticket *); /* the block stays until it is back */
+void cuda_memory_collect(void); /* frees what other processes are done with */
+
 /* ---- span.c: addresses whose memory comes and goes piece by piece ---- */
 typedef struct cuda_span cuda_span;
 cuda_span *cuda_span_new(rush_device, size_t piece); /* room for all that the device has; NULL without an error */
@@ -95,6 +111,8 @@ void cuda_span_free(cuda_span *);                    /* which has no memory any 
 char *cuda_span_base(const cuda_span *);
 size_t cuda_span_room(const cuda_span *);
 size_t cuda_span_piece(const cuda_span *);
+CUresult cuda_span_access(rush_device, CUdeviceptr, size_t bytes); /* the device may read and write there */
+int cuda_span_export(cuda_span *, size_t first, size_t n, int *fds); /* descriptors of pieces, which stay open as long as these have their memory */
 bool cuda_span_map(cuda_span *, char *p, size_t bytes); /* whole pieces; false: the driver has no more */
 void cuda_span_unmap(cuda_span *, char *p, size_t bytes);
 

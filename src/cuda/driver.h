@@ -15,7 +15,7 @@ extern "C" {
 
 #define RUSH_CUDA_NUMBERS(N) \
     N(CU_MEM_ALLOCATION_TYPE_PINNED, 1) N(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) N(CU_MEM_LOCATION_TYPE_DEVICE, 1) N(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3) \
-    N(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1)
+    N(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1) N(CU_EVENT_INTERPROCESS, 4) N(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, 1)
 
 #ifndef RUSH_CUDA_HEADER /* cuda.h, which driver_check.c compares with this */
 typedef int CUresult, CUdevice; /* CUresult 0: all is well */
@@ -39,6 +39,8 @@ typedef struct CUmemAllocationProp_st {
     struct { unsigned char compressionType, gpuDirectRDMACapable; unsigned short usage; unsigned char reserved[4]; } allocFlags;
 } CUmemAllocationProp;
 typedef struct CUmemAccessDesc_st { CUmemLocation location; int flags; } CUmemAccessDesc;
+typedef struct CUipcEventHandle_st { char reserved[64]; } CUipcEventHandle;
+typedef struct CUipcMemHandle_st { char reserved[64]; } CUipcMemHandle;
 
 enum { /* of cuda.h, the few that are looked at */
 #define DRIVER_NUMBER(name, value) name = value,
@@ -61,8 +63,9 @@ enum { /* of cuda.h, the few that are looked at */
 _Static_assert(sizeof(CUmemAllocationProp) == 32 && offsetof(CUmemAllocationProp, requestedHandleTypes) == 4 && offsetof(CUmemAllocationProp, location) == 8 &&
                offsetof(CUmemAllocationProp, win32HandleMetaData) == 16 && offsetof(CUmemAllocationProp, allocFlags) == 24, "CUmemAllocationProp");
 _Static_assert(sizeof(CUmemAccessDesc) == 12 && offsetof(CUmemAccessDesc, flags) == 8 && sizeof(CUmemLocation) == 8 && offsetof(CUmemLocation, id) == 4, "CUmemAccessDesc");
+_Static_assert(sizeof(CUipcMemHandle) == 64 && sizeof(CUipcEventHandle) == 64, "CUipcMemHandle");
 
-/* Memory apart from the addresses where it is seen, with cuda.h's own types. */
+/* Memory apart from the addresses where it is seen, and what processes give one another, with cuda.h's own types. */
 #define RUSH_CUDA_SPAN_FUNCTIONS(F)                                                                         \
     F(address_reserve, cuMemAddressReserve, (CUdeviceptr *, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags)) \
     F(address_free, cuMemAddressFree, (CUdeviceptr, size_t bytes))                                          \
@@ -73,7 +76,12 @@ _Static_assert(sizeof(CUmemAccessDesc) == 12 && offsetof(CUmemAccessDesc, flags)
     F(physical_access, cuMemSetAccess, (CUdeviceptr, size_t bytes, const CUmemAccessDesc *, size_t count))  \
     F(physical_grain, cuMemGetAllocationGranularity, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags)) \
     F(physical_export, cuMemExportToShareableHandle, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long flags)) \
-    F(physical_import, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType))
+    F(physical_import, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType)) \
+    F(event_export, cuIpcGetEventHandle, (CUipcEventHandle *, CUevent))                                     \
+    F(event_import, cuIpcOpenEventHandle, (CUevent *, CUipcEventHandle))                                    \
+    F(memory_export, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr))                                    \
+    F(memory_import, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned flags))                \
+    F(memory_unimport, cuIpcCloseMemHandle, (CUdeviceptr))
 
 /* F(member, the driver's symbol, its arguments) */
 #define RUSH_CUDA_FUNCTIONS(F)                                                                              \

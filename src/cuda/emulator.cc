@@ -16,6 +16,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 #include <csignal>
 #include <cstdio>
@@ -306,6 +307,7 @@ static CUresult memory_alloc(CUdeviceptr *p, size_t bytes)
     size_t room = (size_t)512 << c;
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     if (m.live + bytes > capacity) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (room >= 4096) m.top = (m.top + 4095) & ~(size_t)4095; /* whole pages, which another process may be given */
     if (!m.idle[c].empty()) {
         *p = (CUdeviceptr)m.idle[c].back();
         m.idle[c].pop_back();
@@ -340,6 +342,8 @@ static CUresult memory_alloc_noted(CUdeviceptr *p, size_t bytes)
     return 0;
 }
 
+static void unexport(char *);
+
 static CUresult memory_free(CUdeviceptr p)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
@@ -348,6 +352,7 @@ static CUresult memory_free(CUdeviceptr p)
         if (sizes[i].p != p) continue;
         device_memory &m = memory[((char *)p - arenas) / ARENA];
         m.live -= sizes[i].bytes;
+        unexport((char *)p);
         madvise((void *)((p + 4095) & ~(CUdeviceptr)4095), sizes[i].bytes & ~(size_t)4095, MADV_DONTNEED);
         m.idle[class_of(sizes[i].bytes)].push_back((void *)p);
         sizes[i] = sizes.back();
@@ -537,6 +542,7 @@ static CUresult physical_import(CUmemGenericAllocationHandle *h, void *fd, CUmem
 struct capture;
 struct node;
 typedef std::vector<unsigned> places; /* of nodes, in order */
+struct shared_event { std::atomic<unsigned> recorded, done; }; /* how often it was, by any process */
 
 }
 
@@ -550,6 +556,8 @@ struct CUevent_st {
     CUstream stream;
     std::shared_ptr<emulated::capture> in; /* it was recorded in that one, behind these nodes */
     emulated::places after;
+    emulated::shared_event *shared; /* with other processes, by a file; NULL: it is this one's */
+    int file, owner;
 };
 
 namespace emulated {
@@ -615,10 +623,49 @@ static double now_ms()
 
 static void event_drop(CUevent e)
 {
-    if (--e->refs == 0) delete e;
+    if (--e->refs) return;
+    if (e->shared) munmap((void *)e->shared, sizeof *e->shared), close(e->file);
+    delete e;
+}
+
+static void pass(shared_event *e, unsigned times)
+{
+    for (unsigned n = e->done; n < times && !e->done.compare_exchange_weak(n, times);) {}
+}
+
+/* A process that has ended, or will be gone once its parent looks, does nothing more. */
+static bool is_alive(int process)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    FILE *f = fopen(path, "r");
+    if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 'Z';
+    if (f) fclose(f);
+    return state != 'Z' && state != 'X';
 }
 
 static void drain(CUstream s, CUevent until, unsigned at);
+
+/* Until some process has done what came before that record. */
+static void await(CUevent e, unsigned times)
+{
+    if (e->stream && !e->done) drain(e->stream, e, e->at);
+    while (e->shared->done < times && is_alive(e->owner)) usleep(500);
+}
+
+/* Another process cannot run what is queued here: that is done soon, without being asked for. */
+static void run_soon(CUstream s, CUevent e)
+{
+    static const bool once = (atexit([] { lock.lock(); }), true); /* no thread goes on where things are taken down */
+    (void)once;
+    std::thread([s, e, at = e->at] {
+        usleep(100000);
+        std::lock_guard<std::recursive_mutex> held(lock);
+        drain(s, e, at);
+        event_drop(e);
+    }).detach();
+}
+
 static void run_graph(const std::vector<node> &);
 
 static void run(const work &w)
@@ -631,10 +678,12 @@ static void run(const work &w)
     case work::SET: memset(w.to, w.byte, w.n); break;
     case work::RECORD:
         if (w.event->at == w.at) w.event->done = true, w.event->ms = now_ms();
+        if (w.event->shared) pass(w.event->shared, (unsigned)w.n);
         event_drop(w.event);
         break;
     case work::WAIT:
-        if (!w.event->done && w.event->at == w.at) drain(w.event->stream, w.event, w.at);
+        if (w.event->shared) await(w.event, (unsigned)w.n);
+        else if (!w.event->done && w.event->at == w.at) drain(w.event->stream, w.event, w.at);
         event_drop(w.event);
         break;
     case work::GRAPH: run_graph(*w.graph); break;
@@ -854,10 +903,23 @@ static CUresult stream_query(CUstream s)
     return sticky ? sticky : s->begun < s->queue.size() ? CUDA_ERROR_NOT_READY : 0;
 }
 
+static bool share(CUevent e, int file, int owner)
+{
+    void *p = mmap(nullptr, sizeof(shared_event), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (p == MAP_FAILED) return false;
+    e->shared = (shared_event *)p, e->file = file, e->owner = owner;
+    return true;
+}
+
 static CUresult event_create(CUevent *e, unsigned flags)
 {
-    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr, nullptr, {}};
-    return 0;
+    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr, nullptr, {}, nullptr, -1, 0};
+    if (!(flags & CU_EVENT_INTERPROCESS)) return 0;
+    const int file = flags & CU_EVENT_DISABLE_TIMING ? memfd_create("emulated event", MFD_CLOEXEC) : -1;
+    if (file >= 0 && !ftruncate(file, sizeof(shared_event)) && share(*e, file, getpid())) return 0;
+    if (file >= 0) close(file);
+    delete *e;
+    return CUDA_ERROR_INVALID_VALUE;
 }
 static CUresult event_destroy(CUevent e)
 {
@@ -877,19 +939,24 @@ static CUresult event_record(CUevent e, CUstream s)
         return 0;
     }
     w.kind = work::RECORD, w.event = e, w.at = ++e->at;
+    if (e->shared) w.n = ++e->shared->recorded;
     e->refs++;
     e->stream = s;
     if ((e->done = s->begun == s->queue.size())) {
         e->ms = now_ms();
+        if (e->shared) pass(e->shared, (unsigned)w.n);
         event_drop(e);
         return sticky;
     }
+    if (e->shared) e->refs++, run_soon(s, e);
     return add(s, std::move(w));
 }
+static bool is_passed(CUevent e) { return e->shared->done >= e->shared->recorded || (e->owner != getpid() && !is_alive(e->owner)); }
+
 static CUresult stream_wait(CUstream s, CUevent e, unsigned flags)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
-    if (!e->recorded) return sticky;
+    if (!e->recorded && !e->shared) return sticky;
     s = stream_of(s);
     if (e->in) { /* the stream belongs to that capture from now on */
         if (e->in->broken) return e->in->over ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_CAPTURE_INVALIDATED;
@@ -901,24 +968,27 @@ static CUresult stream_wait(CUstream s, CUevent e, unsigned flags)
         return 0;
     }
     if (s->in) return break_off(s->in, CUDA_ERROR_CAPTURE_ISOLATION);
-    if (e->done) return sticky;
+    if (e->shared ? is_passed(e) : e->done.load()) return sticky;
     work w = {};
     w.kind = work::WAIT, w.event = e, w.at = e->at;
+    if (e->shared) w.n = e->shared->recorded;
     e->refs++;
     return add(s, std::move(w));
 }
 static CUresult event_query(CUevent e)
 {
     std::unique_lock<std::recursive_mutex> held(lock, std::try_to_lock);
-    if (!held) return e->done ? 0 : CUDA_ERROR_NOT_READY;
+    if (!held) return (e->shared ? is_passed(e) : e->done.load()) ? 0 : CUDA_ERROR_NOT_READY;
     if (CUresult failed = unsafe_for(e)) return failed;
+    if (e->shared) return sticky ? sticky : is_passed(e) ? 0 : CUDA_ERROR_NOT_READY;
     return sticky ? sticky : !e->recorded || e->done ? 0 : CUDA_ERROR_NOT_READY;
 }
 static CUresult event_synchronize(CUevent e)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
     if (CUresult failed = unsafe_for(e)) return failed;
-    if (e->recorded && !e->done) drain(e->stream, e, e->at);
+    if (e->shared) await(e, e->shared->recorded);
+    else if (e->recorded && !e->done) drain(e->stream, e, e->at);
     return sticky;
 }
 static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
@@ -926,6 +996,97 @@ static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
     if (!begin->done || !end->done) return CUDA_ERROR_NOT_READY;
     *ms = (float)(end->ms - begin->ms);
     return 0;
+}
+
+/* ---- what processes give one another: files of this one, which the other opens ---- */
+
+struct file_handle { int process, file; size_t bytes; };
+static std::map<char *, int> exported; /* allocations that are in files now */
+
+static int open_file(const file_handle &h)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
+    return h.process == getpid() ? -1 : open(path, O_RDWR | O_CLOEXEC);
+}
+
+static CUresult event_export(CUipcEventHandle *to, CUevent e)
+{
+    if (!e->shared) return CUDA_ERROR_INVALID_VALUE;
+    const file_handle h = {e->owner, e->file, sizeof *e->shared};
+    memcpy(memset(to, 0, sizeof *to), &h, sizeof h);
+    return e->owner == getpid() ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult event_import(CUevent *e, CUipcEventHandle from)
+{
+    file_handle h;
+    memcpy(&h, &from, sizeof h);
+    const int file = open_file(h);
+    *e = new CUevent_st{1, false, false, false, 0, 0, nullptr, nullptr, {}, nullptr, -1, 0};
+    if (file >= 0 && share(*e, file, h.process)) return 0;
+    if (file >= 0) close(file);
+    delete *e;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The allocation moves into a file, at its place. */
+static CUresult memory_export(CUipcMemHandle *to, CUdeviceptr p)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    auto is_of = [p](const block_size &b) { return p >= b.p && p < b.p + b.bytes; };
+    auto of = std::find_if(sizes.begin(), sizes.end(), is_of);
+    if (of == sizes.end() || of->bytes < 4096) return CUDA_ERROR_INVALID_VALUE;
+    char *const at = (char *)of->p;
+    const size_t bytes = (of->bytes + 4095) & ~(size_t)4095;
+    if (!exported.count(at)) {
+        const int file = memfd_create("emulated device", MFD_CLOEXEC);
+        open_memory();
+        const bool fine = file >= 0 && !ftruncate(file, (off_t)bytes) && pwrite(file, at, bytes, 0) == (ssize_t)bytes &&
+                          mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+        close_memory();
+        if (!fine) return file < 0 || close(file), CUDA_ERROR_OUT_OF_MEMORY;
+        exported[at] = file;
+    }
+    const file_handle h = {getpid(), exported[at], bytes};
+    memcpy(memset(to, 0, sizeof *to), &h, sizeof h);
+    return 0;
+}
+
+static CUresult memory_import(CUdeviceptr *p, CUipcMemHandle from, unsigned)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    file_handle h;
+    memcpy(&h, &from, sizeof h);
+    const int file = open_file(h);
+    char *at = file < 0 ? (char *)MAP_FAILED : (char *)mmap(nullptr, h.bytes, open_now ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) return file < 0 || close(file), CUDA_ERROR_INVALID_VALUE;
+    reserved[at] = h.bytes;
+    mapped[at] = {h.bytes, new physical{file, -1, 1, h.bytes}, true};
+    *p = (CUdeviceptr)at;
+    return 0;
+}
+
+static CUresult memory_unimport(CUdeviceptr p)
+{
+    std::lock_guard<std::recursive_mutex> held(lock);
+    auto at = mapped.find((char *)p);
+    if (at == mapped.end() || reserved[(char *)p] != at->second.bytes) return CUDA_ERROR_INVALID_VALUE;
+    munmap((void *)p, at->second.bytes);
+    physical_drop(at->second.of);
+    mapped.erase(at);
+    reserved.erase((char *)p);
+    return 0;
+}
+
+static void unexport(char *p)
+{
+    auto at = exported.find(p);
+    struct stat file;
+    if (at == exported.end()) return;
+    if (!fstat(at->second, &file)) mmap(p, (size_t)file.st_size, open_now ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    close(at->second);
+    exported.erase(at);
 }
 
 /* ---- graphs ---- */
@@ -1115,7 +1276,8 @@ extern const rush_cuda_driver rush_cuda_emulator = {
     copy_within, copy_peer, set_bytes, stream_create, stream_synchronize, stream_query, stream_wait, event_create, event_destroy, event_record,
     event_query, event_synchronize, event_elapsed, pointer_attribute, capture_begin, capture_end, capture_info, capture_mode, graph_nodes, graph_dot,
     graph_destroy, graph_instantiate, graph_launch, exec_destroy, module_load, module_function, function_set, launch,
-    address_reserve, address_free, physical_create, physical_release, physical_map, physical_unmap, physical_access, physical_grain, physical_export, physical_import};
+    address_reserve, address_free, physical_create, physical_release, physical_map, physical_unmap, physical_access, physical_grain, physical_export, physical_import,
+    event_export, event_import, memory_export, memory_import, memory_unimport};
 
 int rush_emulator_queue(CUstream s, void (*f)(void *arg), void *arg)
 {

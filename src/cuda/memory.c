@@ -37,6 +37,8 @@ typedef struct block {
     char *p;
     size_t bytes;
     bool busy, guarded, small;    /* small: of a segment for requests up to 1 MiB */
+    bool left;                    /* nobody here has it any more, but others that it was sent to */
+    cuda_ticket *tickets;
     bool bare;                    /* addresses without memory, which are in no list */
     int stream;
     memory_pool *pool;            /* that its segment is of; NULL: everybody's */
@@ -58,6 +60,7 @@ enum { BUCKETS = 4096, TOP = 5 };
 static struct heap {
     block *idle, *busy[BUCKETS];
     range *ranges;
+    size_t left; /* how many blocks only other processes have */
     size_t reserved, peak, active, peak_active, segments, retries, out_of_memory;
     uint64_t frees;
     double fraction; /* 0: all */
@@ -438,11 +441,17 @@ static memory_pool *pool_chosen(rush_device d)
     return c ? c->pool : NULL;
 }
 
+static void collect_left(struct heap *h);
+
 /* A free block of n bytes, with the lock held; NULL without an error. */
 static block *find(struct heap *h, rush_device d, size_t n, int stream, memory_pool *pool, const rush_cuda_settings *s)
 {
     block *(*const more)(struct heap *, rush_device, size_t, int, memory_pool *, const rush_cuda_settings *) = s->expandable && !(pool && pool->whole) ? grow : segment;
     block *b = fitting(h, n, stream, pool, s);
+    if (!b && h->left) {
+        collect_left(h);
+        b = fitting(h, n, stream, pool, s);
+    }
     if (!b) collect(h, s);
     if (b || (b = more(h, d, n, stream, pool, s))) return b;
     h->retries++;
@@ -480,20 +489,14 @@ void *cuda_alloc(rush_device d, size_t bytes)
     return p;
 }
 
-void cuda_free(rush_device d, void *p, size_t bytes)
+/* A busy block is free, and one with its neighbours that are. */
+static void put_back(struct heap *h, block *b)
 {
-    struct heap *h = &heaps[d.index];
-    pthread_mutex_lock(&lock);
-    block **at = &h->busy[bucket(p)];
-    while (*at && (*at)->p != p) at = &(*at)->next;
-    block *b = *at;
-    if (!b) { /* not of this heap: nothing that could be given back */
-        pthread_mutex_unlock(&lock);
-        return;
-    }
-    if (b->guarded) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
+    block **at = &h->busy[bucket(b->p)];
+    while (*at != b) at = &(*at)->next;
     *at = b->next;
     h->active -= b->bytes;
+    b->busy = false;
     if (is_idle(b->after)) {
         take_idle(h, b->after);
         join(b, b->after);
@@ -504,7 +507,62 @@ void cuda_free(rush_device d, void *p, size_t bytes)
     }
     b->freed = ++h->frees;
     put_idle(h, b);
+}
+
+void cuda_free(rush_device d, void *p, size_t bytes)
+{
+    struct heap *h = &heaps[d.index];
+    pthread_mutex_lock(&lock);
+    block *b = h->busy[bucket(p)];
+    while (b && b->p != p) b = b->next;
+    if (b && b->guarded) rush_emulator_host(look_at_guard, &(guard){(unsigned char *)p + bytes, (unsigned char *)p + padded(bytes), b->op});
+    if (b && !cuda_tickets_back(&b->tickets)) b->left = true, h->left++;
+    else if (b) put_back(h, b); /* else it is not of this heap: nothing that could be given back */
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- what other processes have ---- */
+
+static void collect_left(struct heap *h)
+{
+    for (int i = 0; i < BUCKETS && h->left; i++)
+        for (block *b = h->busy[i], *next; b; b = next) {
+            next = b->next;
+            if (!cuda_tickets_back(&b->tickets) || !b->left) continue;
+            b->left = false;
+            h->left--;
+            put_back(h, b);
+        }
+}
+
+void cuda_memory_collect(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < cuda_backend.devices; i++) collect_left(&heaps[i]);
+    pthread_mutex_unlock(&lock);
+}
+
+void cuda_memory_lend(const cuda_home *home, cuda_ticket *t)
+{
+    pthread_mutex_lock(&lock);
+    cuda_tickets_add(home->tickets, t);
+    pthread_mutex_unlock(&lock);
+}
+
+int cuda_memory_home(rush_device d, const void *p, cuda_home *home)
+{
+    const char *at = p;
+    block *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < BUCKETS && !found; i++)
+        for (block *b = heaps[d.index].busy[i]; b && !found; b = b->next)
+            if (at >= b->p && at < b->p + b->bytes) found = b;
+    block *first = found;
+    while (first && first->before) first = first->before;
+    if (found) *home = (cuda_home){found->p, found->bytes, first->p, found->of ? found->of->span : NULL, &found->tickets};
+    pthread_mutex_unlock(&lock);
+    RUSH_CHECK(found, RUSH_RUNTIME_ERROR, "%p is not memory that this process has from %s", p, rush_device_text(d));
+    return 0;
 }
 
 int cuda_memory_read(rush_device d, rush_cuda_memory *m)

@@ -19,6 +19,9 @@ int rush_device_copy(rush_tensor *dst, const rush_tensor *src);
 RUSH_PY int rush_device_fill(rush_tensor *, rush_value number);
 /* Where the host can read the first element: in the tensor or, from a device, in `room` of 16 bytes. NULL and an error. */
 RUSH_PY const void *rush_first_element(const rush_tensor *, void *room);
+/* An event of the backend's own, which goes with it; and what it is to the backend. */
+RUSH_PY rush_event *rush_event_of(rush_device, void *own, bool recorded);
+RUSH_PY void *rush_event_own(const rush_event *);
 /* t itself on the CPU, else a copy there. */
 RUSH_PY const rush_tensor *rush_on_host(const rush_tensor *);
 

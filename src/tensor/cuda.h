@@ -58,7 +58,30 @@ typedef struct rush_cuda_graphs {
     int (*is_capturing)(rush_device, int stream);
 } rush_cuda_graphs;
 
+/* Memory of a device as another process opens it. */
+typedef struct rush_cuda_shared {
+    unsigned char *handle; /* whoever was given it frees it */
+    size_t handle_bytes, offset;
+    char counter[64];      /* where that process says that it is done, */
+    int slot;              /* at this place */
+    unsigned char event[64];
+    bool waits;            /* for the event */
+} rush_cuda_shared;
+
+/* -1 or NULL, and an error. */
+typedef struct rush_cuda_sharing {
+    int (*give)(rush_device, void *p, rush_cuda_shared *); /* memory that a storage has: it stays until the other is done */
+    rush_storage *(*take)(rush_device, const rush_cuda_shared *, size_t bytes);
+    bool (*is_taken)(const rush_storage *);
+    int (*back)(const char *counter, int slot); /* it was not needed: the storage was there already */
+    void (*collect)(void);
+    void *(*event_new)(rush_device);
+    int (*event_export)(rush_device, void *, unsigned char *handle); /* of 64 bytes */
+    void *(*event_import)(rush_device, const unsigned char *handle);
+} rush_cuda_sharing;
+
 typedef struct rush_cuda_interface {
+    const rush_cuda_sharing *sharing;
     bool (*used)(void); /* is there a device that work or memory was asked of? */
     int (*properties)(rush_device, rush_cuda_properties *);
     int (*memory)(rush_device, rush_cuda_memory *);

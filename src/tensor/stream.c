@@ -81,6 +81,15 @@ rush_event *rush_event_new(rush_device d, bool timing)
     return e;
 }
 
+rush_event *rush_event_of(rush_device d, void *own, bool recorded)
+{
+    rush_event *e = rush_calloc(1, sizeof *e);
+    if (e) *e = (rush_event){.device = d, .own = own, .recorded = recorded};
+    return e;
+}
+
+void *rush_event_own(const rush_event *e) { return e->own; }
+
 void rush_event_free(rush_event *e)
 {
     if (!e) return;

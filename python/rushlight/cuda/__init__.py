@@ -202,7 +202,9 @@ def synchronize(device=None):
 
 
 def ipc_collect():
+    """Free the memory of tensors that other processes were sent and are done with."""
     _lazy_init()
+    _C._cuda_ipc_collect()
 
 
 def current_blas_handle():

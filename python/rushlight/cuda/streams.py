@@ -34,9 +34,25 @@ class Event(torch.Event):
     """A point in a stream."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
+        self = super().__new__(cls, torch.cuda._device(), enable_timing=enable_timing)
+        if interprocess and enable_timing:
+            raise RuntimeError("CUDA error: invalid argument: events that processes share have no time")
         if interprocess:
-            raise NotImplementedError("torch.cuda.Event: events are not shared between processes")
-        return super().__new__(cls, torch.cuda._device(), enable_timing=enable_timing)
+            self._event = torch._C._event_shared(self.device)
+        return self
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """The event of another process, by what ipc_handle() gave there."""
+        self = super().__new__(cls, torch.cuda._device(device))
+        self._event = torch._C._event_shared(self.device, handle)
+        return self
+
+    def ipc_handle(self):
+        """Bytes by which another process opens this event, which was made with interprocess=True."""
+        if self._event is None:
+            raise RuntimeError("CUDA error: invalid argument: the event was not made with interprocess=True")
+        return torch._C._event_handle(self.device, self._event)
 
     def __repr__(self):
         return "<torch.cuda.Event>"

@@ -117,6 +117,8 @@ def reduce_tensor(tensor):
     if kind == "meta":
         return rebuild_meta_tensor, (type(tensor), tensor.size(), tensor.stride(), tensor.storage_offset(),
                                      tensor.dtype, tensor.untyped_storage().nbytes(), tensor.requires_grad)
+    if kind == "cuda":
+        return reduce_cuda_tensor(tensor)
     if kind != "cpu":
         raise NotImplementedError("sending tensors on device '%s' to another process is not supported: "
                                   "send tensor.cpu()" % kind)
@@ -126,6 +128,40 @@ def reduce_tensor(tensor):
     storage = torch.storage.TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
     return rebuild_tensor, (type(tensor), storage,
                             (tensor.storage_offset(), tensor.size(), tensor.stride(), tensor.requires_grad))
+
+
+def rebuild_cuda_storage(device, handle, size, offset, counter, slot, event, waits):
+    """The storage of another process, or the one that was opened for it before."""
+    if handle is None or not size:
+        return torch.UntypedStorage(0, device=torch.device("cuda", device))
+    storage = storage_from_cache(torch.UntypedStorage, (handle, offset))
+    if storage is None:
+        torch.cuda._lazy_init()
+        storage = torch.UntypedStorage._new_shared_cuda(device, handle, size, offset, counter, slot, event, waits)
+        _remember((handle, offset), storage)
+    else:
+        torch.UntypedStorage._release_ipc_counter(counter, slot, device=device)
+    return storage
+
+
+def share_cuda_storage(storage):
+    """What rebuild_cuda_storage() is given in the other process; this one keeps the memory until that is done."""
+    shared = storage._share_cuda_()
+    if shared[1] is not None:
+        _remember((shared[1], shared[3]), storage)
+    return shared
+
+
+def rebuild_cuda_tensor(cls, size, stride, offset, storage_cls, dtype, device, handle, storage_bytes, storage_offset, requires_grad, counter, slot, event, waits):
+    storage = rebuild_cuda_storage(device, handle, storage_bytes, storage_offset, counter, slot, event, waits)
+    return rebuild_tensor(cls, torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True), (offset, size, stride, requires_grad))
+
+
+def reduce_cuda_tensor(tensor):
+    tensor = tensor.detach().resolve_conj().resolve_neg().requires_grad_(tensor.requires_grad) if tensor.is_conj() or tensor.is_neg() else tensor
+    device, handle, storage_bytes, storage_offset, counter, slot, event, waits = share_cuda_storage(tensor.untyped_storage())
+    return rebuild_cuda_tensor, (type(tensor), tensor.size(), tensor.stride(), tensor.storage_offset(), torch.storage.TypedStorage, tensor.dtype, device, handle, storage_bytes,
+                                 storage_offset, tensor.requires_grad, counter, slot, event, waits)
 
 
 def reduce_nested_tensor(nt):
@@ -218,6 +254,8 @@ def reduce_typed_storage_child(storage):
 def reduce_storage(storage):
     if storage.device.type == "meta":
         raise RuntimeError("Cannot pickle meta storage; try pickling a meta tensor instead")
+    if storage.device.type == "cuda":
+        return rebuild_cuda_storage, share_cuda_storage(storage)
     if storage.device.type != "cpu":
         raise NotImplementedError("sending storages on device '%s' to another process" % storage.device.type)
     if storage.size() == 0:
@@ -243,6 +281,7 @@ def reduce_event(event):
 
 def init_reductions():
     """Teach the pickler of queues and pipes about tensors and storages."""
+    ForkingPickler.register(torch.cuda.Event, reduce_event)
     ForkingPickler.register(torch.Tensor, reduce_tensor)
     ForkingPickler.register(torch.nn.parameter.Parameter, reduce_tensor)
     ForkingPickler.register(torch.UntypedStorage, reduce_storage)
