@@ -173,6 +173,43 @@ static PyObject *memory_blocks(PyObject *module, PyObject *x)
     return list;
 }
 
+/* ---- what devices did, for the profiler ---- */
+
+static PyObject *trace_begin(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    uint32_t thread;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda) return NULL;
+    return cuda->trace_begin(&thread) ? py_raise() : PyLong_FromUnsignedLong(thread);
+}
+
+static PyObject *of_record(const rush_cuda_record *r)
+{
+    return Py_BuildValue("isiiIIKKK(iii)(iii)ii", (int)r->kind, r->name ? r->name : "", r->device, r->stream, r->correlation, r->thread, (unsigned long long)r->start, (unsigned long long)r->end,
+                         (unsigned long long)r->bytes, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2], r->shared, r->registers);
+}
+
+/* _cuda_trace_end() -> (kind, name, device, stream, correlation, thread, start, end, bytes, grid, block, shared, registers) of each */
+static PyObject *trace_end(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    rush_cuda_record *records = NULL;
+    size_t n = 0;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    if (!cuda) return NULL;
+    const int failed = cuda->trace_end(&records, &n);
+    PyObject *list = failed ? py_raise() : PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; i < n; i++) {
+        PyObject *one = list ? of_record(&records[i]) : NULL;
+        if (one) PyList_SET_ITEM(list, (Py_ssize_t)i, one);
+        else Py_CLEAR(list);
+        free(records[i].name);
+    }
+    free(records);
+    return list;
+}
+
 /* ---- what other processes are given ---- */
 
 /* _cuda_share(storage) -> device, handle, bytes, offset, counter, its place, event, whether that has to be waited for */
@@ -428,6 +465,8 @@ static PyMethodDef functions[] = {
     {"_cuda_pool_users", pool_users, METH_VARARGS, "_cuda_pool_users(number): how many there are."},
     {"_cuda_pool_route", pool_route, METH_VARARGS, "_cuda_pool_route(index, number, on): this thread's allocations come from the pool, or no more."},
     {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation, small, expandable) of all pieces of memory."},
+    {"_cuda_trace_begin", trace_begin, METH_NOARGS, "What devices do is recorded from now on; the number of this thread in records."},
+    {"_cuda_trace_end", trace_end, METH_NOARGS, "Waits for all devices; what they did."},
     {"_cuda_share", share, METH_O, "_cuda_share(storage): what another process opens it by."},
     {"_cuda_open_shared", open_shared, METH_VARARGS, "_cuda_open_shared(...): a storage of another process, by what _cuda_share() gave there."},
     {"_cuda_release_shared", release_shared, METH_VARARGS, "_cuda_release_shared(counter, place): it was not needed."},

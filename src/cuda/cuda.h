@@ -116,6 +116,10 @@ int cuda_span_export(cuda_span *, size_t first, size_t n, int *fds); /* descript
 bool cuda_span_map(cuda_span *, char *p, size_t bytes); /* whole pieces; false: the driver has no more */
 void cuda_span_unmap(cuda_span *, char *p, size_t bytes);
 
+/* ---- trace.c: when devices did what ---- */
+int cuda_trace_begin(uint32_t *thread);
+int cuda_trace_end(rush_cuda_record **, size_t *n);
+
 /* ---- walk.c: operands to parameters ---- */
 /* operand[0..nout) are written; compute[k] is the type that a kernel reads k as. */
 int cuda_walk_make(cuda_walk *, int nout, int n, const rush_value *operand, const uint8_t *compute);

@@ -386,7 +386,7 @@ static bool in_use(void)
     return false;
 }
 
-static const rush_cuda_interface interface = {.used = in_use, .sharing = &cuda_sharing, .properties = properties, .memory = cuda_memory_read, .memory_info = memory_info, .memory_empty = cuda_memory_empty,
+static const rush_cuda_interface interface = {.used = in_use, .trace_begin = cuda_trace_begin, .trace_end = cuda_trace_end, .sharing = &cuda_sharing, .properties = properties, .memory = cuda_memory_read, .memory_info = memory_info, .memory_empty = cuda_memory_empty,
                                               .memory_fraction = cuda_memory_fraction, .memory_reset_peak = cuda_memory_reset_peak, .peer = peer,
                                               .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version, .graphs = &cuda_graphs, .pool_id = cuda_pool_id,
                                               .pool_new = cuda_pool_new, .pool_free = cuda_pool_free, .pool_users = cuda_pool_users, .pool_begin = cuda_pool_begin,

@@ -7,7 +7,9 @@
  * random:SEED. RUSHLIGHT_CUDA_DEVICES, RUSHLIGHT_CUDA_MEMORY (bytes) and RUSHLIGHT_CUDA_MAJOR (of the compute capability) say
  * what is there.
  */
+#include "cuda/cupti.h"
 #include "cuda/driver.h"
+#include "cuda/emulator.h"
 #include <map>
 #include <memory>
 #include "cuda/emulate.h" /* its words for __noinline__ and the like would be theirs, too */
@@ -236,6 +238,7 @@ static bool run_grid(const registration *r, const void *params, unsigned blocks,
 #define ARENA ((size_t)1 << 35) /* addresses of a device; pages come as they are written */
 #define CLASSES 36
 enum { MOST_DEVICES = 8, STREAMS = 96 };
+enum : unsigned char { PAGEABLE = 1, PINNED, DEVICE }; /* kinds of memory, as CUPTI counts them */
 
 static char *arenas; /* of all devices, one after the other */
 static int devices = 2, open_now;
@@ -574,6 +577,8 @@ struct work {
     CUevent event;
     std::shared_ptr<const std::vector<node>> graph;
     void (*call)(void *); /* with `to` */
+    uint32_t asked;       /* the number of the driver's call, if what is done is recorded */
+    unsigned char way[3]; /* of a copy, as CUPTI counts: how, from, to */
 };
 
 struct node {
@@ -668,6 +673,26 @@ static void run_soon(CUstream s, CUevent e)
 
 static void run_graph(const std::vector<node> &);
 
+static place running_on;    /* device and stream of what runs */
+static uint32_t launched_by; /* the call that launched the graph of what runs; 0: none */
+
+static void trace(const work &w, uint64_t start)
+{
+    const uint32_t call = launched_by ? launched_by : w.asked;
+    const unsigned size[] = {w.blocks, w.threads, w.shared};
+    const int copy = w.way[0] == CUPTI_ACTIVITY_MEMCPY_KIND_PTOP ? CUPTI_ACTIVITY_KIND_MEMCPY2 : CUPTI_ACTIVITY_KIND_MEMCPY;
+    if (w.kind == work::LAUNCH) trace_kernel(call, running_on, w.r->name, size, start);
+    else if (w.kind == work::COPY || w.kind == work::SET) trace_copy(call, running_on, w.kind == work::SET ? CUPTI_ACTIVITY_KIND_MEMSET : copy, w.way, w.n, start);
+}
+
+static void run(const work &w);
+static void run_traced(const work &w)
+{
+    const uint64_t start = tracing ? trace_clock() : 0;
+    run(w);
+    if (start && tracing) trace(w, start);
+}
+
 static void run(const work &w)
 {
     switch (w.kind) {
@@ -686,7 +711,11 @@ static void run(const work &w)
         else if (!w.event->done && w.event->at == w.at) drain(w.event->stream, w.event, w.at);
         event_drop(w.event);
         break;
-    case work::GRAPH: run_graph(*w.graph); break;
+    case work::GRAPH:
+        launched_by = w.asked;
+        run_graph(*w.graph);
+        launched_by = 0;
+        break;
     case work::HOST: w.call(w.to); break;
     }
 }
@@ -705,7 +734,7 @@ static void run_graph(const std::vector<node> &nodes)
         const size_t k = how == FORWARD ? 0 : how == REVERSE ? ready.size() - 1 : shuffler() % ready.size();
         const unsigned i = ready[k];
         ready.erase(ready.begin() + (ptrdiff_t)k);
-        run(nodes[i].what);
+        run_traced(nodes[i].what);
         for (unsigned next : then[i])
             if (!--left[next]) ready.insert(std::upper_bound(ready.begin(), ready.end(), next), next);
     }
@@ -719,7 +748,10 @@ static void drain(CUstream s, CUevent until, unsigned at)
     open_memory();
     while (s->begun < s->queue.size() && !(until && (until->done || until->at != at))) {
         work w = std::move(s->queue[s->begun++]);
-        run(w);
+        const place before = running_on;
+        running_on = {s->device, (int)(s - streams[s->device])};
+        run_traced(w);
+        running_on = before;
     }
     if (s->begun == s->queue.size()) s->queue.clear(), s->begun = 0;
     close_memory();
@@ -843,29 +875,49 @@ static CUresult add(CUstream s, work &&w)
     return sticky;
 }
 
+/* Notes the call, if what is done is recorded. */
+static CUresult add_asked(unsigned function, CUstream s, work &&w)
+{
+    if (tracing) w.asked = trace_call(function, trace_clock());
+    return add(s, std::move(w));
+}
+
 /* A graph reads memory of the host each time that it runs, wherever that is then. */
 static CUresult copy_to_device(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
     std::lock_guard<std::recursive_mutex> held(lock);
     work w = {};
     w.kind = work::COPY, w.to = (void *)to, w.n = n;
+    w.way[0] = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, w.way[1] = is_pinned(from) ? PINNED : PAGEABLE, w.way[2] = DEVICE;
     if (stream_of(s)->in) w.from = from;
     else w.bytes.assign((const char *)from, n);
-    return add(s, std::move(w));
+    return add_asked(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2, s, std::move(w));
+}
+static CUresult copy(void *to, const void *from, size_t n, CUstream s, unsigned function, unsigned char how, unsigned char where)
+{
+    work w = {};
+    w.kind = work::COPY, w.to = to, w.from = from, w.n = n;
+    w.way[0] = how, w.way[1] = DEVICE, w.way[2] = where;
+    return add_asked(function, s, std::move(w));
 }
 static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n, CUstream s)
 {
-    work w = {};
-    w.kind = work::COPY, w.to = to, w.from = (const void *)from, w.n = n;
-    return add(s, std::move(w));
+    std::lock_guard<std::recursive_mutex> held(lock);
+    return copy(to, (const void *)from, n, s, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, is_pinned(to) ? PINNED : PAGEABLE);
 }
-static CUresult copy_within(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return copy_to_host((void *)to, from, n, s); }
-static CUresult copy_peer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream s) { return copy_to_host((void *)to, from, n, s); }
+static CUresult copy_within(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
+{
+    return copy((void *)to, (const void *)from, n, s, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, DEVICE);
+}
+static CUresult copy_peer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream s)
+{
+    return copy((void *)to, (const void *)from, n, s, CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync, CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, DEVICE);
+}
 static CUresult set_bytes(CUdeviceptr to, unsigned char byte, size_t n, CUstream s)
 {
     work w = {};
     w.kind = work::SET, w.to = (void *)to, w.byte = byte, w.n = n;
-    return add(s, std::move(w));
+    return add_asked(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, s, std::move(w));
 }
 
 static CUresult function_set(CUfunction, int, int value) { return value > MOST_SHARED ? CUDA_ERROR_INVALID_VALUE : 0; }
@@ -875,7 +927,7 @@ static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsi
     if (!gx || gy != 1 || gz != 1 || !bx || bx > MOST_THREADS || by != 1 || bz != 1 || shared > MOST_SHARED || extra) return CUDA_ERROR_INVALID_VALUE;
     work w = {};
     w.kind = work::LAUNCH, w.r = r, w.blocks = gx, w.threads = bx, w.shared = shared, w.bytes.assign((const char *)params[0], r->bytes);
-    return add(s, std::move(w));
+    return add_asked(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, s, std::move(w));
 }
 
 static CUresult stream_create(CUstream *s, unsigned flags, int priority)
@@ -1135,7 +1187,7 @@ static CUresult graph_launch(CUgraphExec e, CUstream s)
     CUresult failed = recorded ? 0 : stream_wait(s, e->last, 0);
     work w = {};
     w.kind = work::GRAPH, w.graph = e->nodes;
-    if (!failed) failed = add(s, std::move(w));
+    if (!failed) failed = add_asked(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, s, std::move(w));
     return failed || recorded ? failed : event_record(e->last, s);
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cuda/libraries.h"
 #include "cuda/cuda.h"
+#include "cuda/cupti.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>
@@ -87,4 +88,5 @@ LIBRARY(cuda_cufft, rush_cufft, "libcufft.so.12", RUSH_CUFFT_FUNCTIONS)
 LIBRARY(cuda_cusolver, rush_cusolver, "libcusolver.so.12", RUSH_CUSOLVER_FUNCTIONS)
 LIBRARY(cuda_cublas, rush_cublas, "libcublas.so.13", RUSH_CUBLAS_FUNCTIONS)
 LIBRARY(cuda_cudnn, rush_cudnn, "libcudnn.so.9", RUSH_CUDNN_FUNCTIONS)
+LIBRARY(cuda_cupti, rush_cupti, "libcupti.so.13", RUSH_CUPTI_FUNCTIONS)
 LIBRARY(cuda_nccl, rush_nccl_library, "libnccl.so.2", RUSH_NCCL_FUNCTIONS)

@@ -55,6 +55,7 @@ class _Recorder:
     ranges = []
     lock = threading.Lock()
     options = (False, False, False)
+    device_thread = None    # the number of the profile's thread in records of devices; None: these are not asked for
     start_ns = 0
 
 
@@ -78,9 +79,10 @@ def kineto_available():
     return True
 
 
-def _start(record_shapes, profile_memory, with_stack):
+def _start(record_shapes, profile_memory, with_stack, use_device=None):
     if _Recorder.active:
         raise RuntimeError("Profiler is already enabled on this thread")
+    _Recorder.device_thread = _C._cuda_trace_begin() if use_device == "cuda" else None
     _Recorder.options = (bool(record_shapes), bool(profile_memory), bool(with_stack))
     _Recorder.ranges = []
     _C._profiler_start(*_Recorder.options)
@@ -96,6 +98,9 @@ _EVALUATE, _NODE, _RANGE = 3, 4, 5
 def _stop():
     """The events recorded since _start."""
     raw = _C._profiler_stop()
+    records, device = [], None if _Recorder.device_thread is None else "cuda"
+    if device:
+        records = _C._cuda_trace_end()
     thread = threading.get_native_id()
     _Recorder.active -= 1
     _set_is_profiler_enabled(_Recorder.active > 0)
@@ -118,10 +123,53 @@ def _stop():
     for name, other, begin, finish in _Recorder.ranges:
         made.append(FunctionEvent(0, name, other, (begin - base) / 1000.0, (finish - base) / 1000.0, overload_name="",
                                   device_type=DeviceType.CPU, scope=7, is_user_annotation=True, flops=0))
+    if device:
+        made += _device_events(records, made, thread, base)
+        for event in made:
+            event.use_device = device
     made.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
     for i, event in enumerate(made):
         event.id = i
     return made
+
+
+_CALL = 3   # of enum rush_cuda_record_kind: a call of the driver; what is below it ran on a device
+
+
+def _device_events(records, made, thread, base):
+    """Events of what devices did and of the calls that asked for it; each is told to the innermost of `made` that made the call."""
+    calls = {}
+    for kind, name, _, _, number, caller, start, end, *_ in records:
+        if kind == _CALL:
+            calls.setdefault(number, (start, end, name, caller == _Recorder.device_thread))
+    events, asked = [], {}
+    for kind, name, device, stream, number, _, start, end, nbytes, grid, block, shared, registers in records:
+        if kind == _CALL:
+            continue
+        event = FunctionEvent(0, name, stream, (start - base) / 1000.0, (end - base) / 1000.0, overload_name="", device_type=DeviceType.CUDA, device_index=device,
+                              device_resource_id=stream, flops=0, linked_correlation_id=number)
+        event.extra_meta = {"stream": stream, "device": device, "correlation": number}
+        event.extra_meta.update({"bytes": nbytes} if nbytes or not grid[0] else {"grid": list(grid), "block": list(block), "shared memory": shared, "registers per thread": registers})
+        event.activity_type = ("kernel", "gpu_memcpy", "gpu_memset")[kind]
+        events.append(event)
+        if number in calls:
+            asked.setdefault(number, []).append(event)
+    for number, work in asked.items():
+        start, end, name, own = calls[number]
+        call = FunctionEvent(0, name, thread if own else 0, (start - base) / 1000.0, (end - base) / 1000.0, overload_name="", device_type=DeviceType.CPU, flops=0,
+                             linked_correlation_id=number, is_async=not own)
+        call.activity_type, call.asked_for = "cuda_driver", work
+        events.append(call)
+    inside = []
+    for event in sorted((e for e in [*made, *events] if e.device_type == DeviceType.CPU and e.thread == thread and not e.is_async), key=lambda e: (e.time_range.start, -e.time_range.end)):
+        while inside and event.time_range.start >= inside[-1].time_range.end:
+            inside.pop()
+        if event.activity_type == "cuda_driver":
+            for work in event.asked_for:
+                (inside[-1] if inside else event).append_kernel(work.name, work.device_index, work.time_range.elapsed_us())
+        else:
+            inside.append(event)
+    return events
 
 
 def _memory_event(thread, at, nbytes, live):
@@ -242,6 +290,11 @@ class profile:
             if not torch.cuda.is_available():
                 warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
                 use_cuda = False
+            else:
+                use_device = "cuda"
+        elif use_device == "cuda" and not torch.cuda.is_available():
+            warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
+            use_device = None
         self.use_cuda, self.use_device = use_cuda, use_device
         self.record_shapes = record_shapes or with_flops
         self.with_flops, self.profile_memory = with_flops, profile_memory
@@ -269,7 +322,7 @@ class profile:
 
     def _start_trace(self):
         self.entered = True
-        _start(self.record_shapes, self.profile_memory, self.with_stack)
+        _start(self.record_shapes, self.profile_memory, self.with_stack, self.use_device)
         self.profiling_start_time_ns = _Recorder.start_ns
 
     def __exit__(self, exc_type, exc_value, traceback):

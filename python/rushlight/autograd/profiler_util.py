@@ -107,6 +107,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.device_type = device_type
         self.self_cpu_percent = -1
         self.live_bytes = 0     # in use when it ended
+        self.asked_for = []     # of a call of the driver: what ran on a device for it
 
     def append_kernel(self, name, device, duration):
         self.kernels.append(Kernel(name, device, duration))
@@ -118,8 +119,13 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_parent = parent
 
     @property
+    def on_device(self):
+        """Did it run there? What the others asked for is counted by their kernels."""
+        return self.device_type.name != "CPU"
+
+    @property
     def cpu_time_total(self):
-        return self.time_range.elapsed_us()
+        return 0 if self.on_device else self.time_range.elapsed_us()
 
     @property
     def self_cpu_time_total(self):
@@ -135,7 +141,9 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def device_time_total(self):
-        return sum(kernel.duration for kernel in self.kernels)
+        if self.on_device:
+            return self.time_range.elapsed_us()
+        return sum(kernel.duration for kernel in self.kernels) + sum(child.device_time_total for child in self.cpu_children)
 
     cuda_time_total = device_time_total
 
@@ -236,7 +244,7 @@ class EventList(list):
             event.cpu_children, event.cpu_parent = [], None
         threads = defaultdict(list)
         for event in self:
-            if not event.is_async:
+            if not event.is_async and not event.on_device:
                 threads[event.thread].append(event)
         for events in threads.values():
             events.sort(key=lambda e: (e.time_range.start, -e.time_range.end))
@@ -262,7 +270,7 @@ class EventList(list):
         for event in self:
             key = (event.key, str(event.input_shapes) if group_by_input_shapes else "",
                    tuple(event.stack[:group_by_stack_n]), event.overload_name if group_by_overload_name else "",
-                   event.is_user_annotation)
+                   event.is_user_annotation, event.device_type)
             groups.setdefault(key, FunctionEventAvg()).add(event)
         result = EventList(groups.values(), use_device=self._use_device, profile_memory=self._profile_memory,
                            with_flops=self._with_flops)
@@ -297,7 +305,10 @@ class EventList(list):
         lines += [layout.rule, layout.line([column.title for column in layout.columns]), layout.rule]
         for event in shown[:row_limit if row_limit >= 0 else None]:
             lines += layout.rows(event)
-        lines += [layout.rule, "Self CPU time total: " + _format_time(layout.total, time_unit), ""]
+        lines += [layout.rule, "Self CPU time total: " + _format_time(layout.total, time_unit)]
+        if layout.device:
+            lines.append("Self %s time total: %s" % (layout.device, _format_time(layout.device_total, time_unit)))
+        lines.append("")
         return "\n".join(lines)
 
     def export_chrome_trace(self, path):
@@ -335,6 +346,7 @@ class _Layout:
 
     def __init__(self, events, memory, flops, source_width, name_width, shapes_width, unit):
         self.total = total = sum(e.self_cpu_time_total for e in events)
+        self.device_total = device_total = sum(e.self_device_time_total for e in events if e.device_type is not None and e.device_type.name != "CPU" and not e.is_user_annotation)
         self.source_width = _column_width([frame for e in events for frame in e.stack], source_width)
         shapes = _column_width([str(e.input_shapes) for e in events if e.input_shapes], shapes_width)
         scale, title = _flops_scale([e.flops for e in events if e.flops])
@@ -342,12 +354,16 @@ class _Layout:
         def spent(name):
             return lambda e: _format_time(getattr(e, name), unit)
 
-        def share(name):
-            return lambda e: _format_time_share(getattr(e, name), total)
+        def share(name, of=total):
+            return lambda e: _format_time_share(getattr(e, name), of)
         columns = [_Column("Name", lambda e: _cut(e.key, name_width), _column_width([e.key for e in events], name_width)),
                    _Column("Self CPU %", share("self_cpu_time_total")), _Column("Self CPU", spent("self_cpu_time_total")),
                    _Column("CPU total %", share("cpu_time_total") if any(not e.is_async for e in events) else lambda e: "0.00%"),
                    _Column("CPU total", spent("cpu_time_total")), _Column("CPU time avg", spent("cpu_time"))]
+        self.device = next((e.use_device.upper() for e in events if e.use_device and e.self_device_time_total > 0), None)
+        if self.device:
+            columns += [_Column("Self " + self.device, spent("self_device_time_total")), _Column("Self %s %%" % self.device, share("self_device_time_total", device_total)),
+                        _Column(self.device + " total", spent("device_time_total")), _Column(self.device + " time avg", spent("device_time"))]
         if memory:
             columns += [_Column("CPU Mem", lambda e: _format_memory(e.cpu_memory_usage)),
                         _Column("Self CPU Mem", lambda e: _format_memory(e.self_cpu_memory_usage))]

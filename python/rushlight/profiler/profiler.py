@@ -20,7 +20,7 @@ PROFILER_STEP_NAME = "ProfilerStep"
 
 
 def supported_activities():
-    return {ProfilerActivity.CPU}
+    return {ProfilerActivity.CPU, ProfilerActivity.CUDA} if torch.cuda.is_available() else {ProfilerActivity.CPU}
 
 
 class ProfilerAction(enum.Enum):
@@ -91,7 +91,7 @@ class _KinetoProfile:
         self.profiler = None
         self._metadata = {}
         self.has_cudagraphs = False
-        self.use_device = None
+        self.use_device = "cuda" if ProfilerActivity.CUDA in self.activities else None
 
     def start(self):
         self.prepare_trace()
@@ -102,7 +102,7 @@ class _KinetoProfile:
 
     def prepare_trace(self):
         if self.profiler is None or not self.acc_events:
-            self.profiler = prof.profile(record_shapes=self.record_shapes, with_flops=self.with_flops,
+            self.profiler = prof.profile(use_device=self.use_device, record_shapes=self.record_shapes, with_flops=self.with_flops,
                                          profile_memory=self.profile_memory, with_stack=self.with_stack,
                                          with_modules=self.with_modules, acc_events=self.acc_events)
         self.profiler._prepare_trace()
