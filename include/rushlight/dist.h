@@ -77,6 +77,7 @@ typedef struct rush_group_options {
     int rank RUSH_ZERO, size RUSH_ZERO;
     double timeout RUSH_ZERO;       /* seconds for each call; 0: 1800                                */
     rush_device device RUSH_ZERO;   /* of "nccl": the one device that this process uses; the ranks' devices meet at once then. Type RUSH_CPU: none */
+    bool urgent RUSH_ZERO;          /* of "nccl": its streams come before others                     */
     rush_group *parent RUSH_ZERO;   /* a group that all these ranks are in: when it fails, so does the meeting; NULL: none */
 } rush_group_options;
 

@@ -414,6 +414,13 @@ static PyObject *library(PyObject *module, PyObject *unused)
     return cuda ? PyUnicode_FromString(cuda->library()) : NULL;
 }
 
+static PyObject *has_libraries(PyObject *module, PyObject *unused)
+{
+    rush_device d;
+    const rush_cuda_interface *cuda = need(-1, &d);
+    return cuda ? PyBool_FromLong(cuda->libraries()) : NULL;
+}
+
 static PyObject *host(PyObject *module, PyObject *unused)
 {
     rush_device d;
@@ -474,6 +481,7 @@ static PyMethodDef functions[] = {
     {"_cuda_isCurrentStreamCapturing", is_capturing, METH_VARARGS, "Is a graph being captured from the current stream, or from (index, stream)?"},
     {"_cuda_peer", peer, METH_VARARGS, "Can one device reach the memory of the other?"},
     {"_cuda_library", library, METH_NOARGS, "The operations that NVIDIA's libraries do, where they are there, separated by blanks."},
+    {"_cuda_has_libraries", has_libraries, METH_NOARGS, "Are NVIDIA's libraries asked? Not on emulated devices, but for stand-ins."},
     {"_cuda_host", host, METH_NOARGS, "The operations that the host computes, between copies, separated by blanks."},
     {"_cuda_need", needed, METH_NOARGS, "_cuda_need(): an error that says why, where there is no CUDA device."},
     {"_cuda_switch", switched, METH_VARARGS, "_cuda_switch(name[, value]): what a switch of the CUDA part was before, a number; with a value it is turned."},

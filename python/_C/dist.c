@@ -23,10 +23,12 @@ static PyTypeObject *group_type;
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", "device", NULL};
+    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", "device", "urgent", NULL};
     PyObject *store, *parent = Py_None, *device = Py_None;
     rush_group_options o = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOzO", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend, &device)) return NULL;
+    int urgent = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOzOp", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend, &device, &urgent)) return NULL;
+    o.urgent = urgent;
     if (device != Py_None && py_to_device(device, &o.device) != 1) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_TypeError, "device is no device"), NULL);
     if (parent != Py_None && !PyObject_TypeCheck(parent, group_type)) return PyErr_SetString(PyExc_TypeError, "parent is no group"), NULL;
     if (parent != Py_None) o.parent = ((py_group *)parent)->g;
@@ -423,6 +425,34 @@ static PyObject *backend_missing(PyObject *module, PyObject *name)
     return why;
 }
 
+/* _nccl_devices(kind, inputs, outputs, op, root, streams): tuples of tensors, None for no output, and of numbers of streams, or None. */
+static PyObject *nccl_devices(PyObject *module, PyObject *args)
+{
+    enum { MOST = 64 };
+    PyObject *ins, *outs, *streams;
+    rush_tensor *in[MOST], *out[MOST];
+    int kind, op, root, stream[MOST];
+    if (!PyArg_ParseTuple(args, "iO!O!iiO", &kind, &PyTuple_Type, &ins, &PyTuple_Type, &outs, &op, &root, &streams)) return NULL;
+    const Py_ssize_t n = PyTuple_GET_SIZE(ins);
+    if (n > MOST || PyTuple_GET_SIZE(outs) != n || (streams != Py_None && (!PyTuple_Check(streams) || PyTuple_GET_SIZE(streams) != n)))
+        return PyErr_Format(PyExc_RuntimeError, "number of streams and outputs does not match number of inputs (%zd)", n);
+    if (tensors_of(ins, in, (int)n, "inputs")) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(outs, i);
+        out[i] = py_is_tensor(x) ? py_tensor_of(x) : NULL;
+        if (!out[i] && x != Py_None) return PyErr_Format(PyExc_TypeError, "outputs must be tensors");
+        stream[i] = streams == Py_None ? 0 : (int)PyLong_AsLong(PyTuple_GET_ITEM(streams, i));
+    }
+    if (PyErr_Occurred()) return NULL;
+    const rush_nccl_call call = {(rush_nccl_kind)kind, (int)n, root, op, in, out, streams == Py_None ? NULL : stream};
+    int failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = rush_nccl_devices(&call);
+    Py_END_ALLOW_THREADS
+    if (failed) return py_raise();
+    Py_RETURN_NONE;
+}
+
 static PyObject *nccl_version(PyObject *module, PyObject *unused)
 {
     int version = rush_nccl_version();
@@ -478,6 +508,7 @@ static PyObject *forget_recorded(PyObject *module, PyObject *unused)
 static PyMethodDef functions[] = {
     {"_dist_missing", backend_missing, METH_O, "None, or why the backend of this name is not there: gloo, mpi, nccl; of libgloo, which gloo needs between machines."},
     {"_dist_meet_by_mpi", meet_by_mpi, METH_VARARGS, "(seconds) -> (store, rank, number of ranks) of the processes that mpiexec has started."},
+    {"_nccl_devices", nccl_devices, METH_VARARGS, "_nccl_devices(kind, inputs, outputs, op, root, streams): a collective between devices of this process."},
     {"_nccl_version", nccl_version, METH_NOARGS, "Of the library, as 10000 * major + 100 * minor + patch."},
     {"_dist_step_begin", step_begin, METH_NOARGS, "What is begun from here on goes to the devices together:"},
     {"_dist_step_end", step_end, METH_NOARGS, "now."},
@@ -487,7 +518,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyType_Slot group_slots[] = {{Py_tp_new, group_new}, {Py_tp_dealloc, group_end}, {Py_tp_methods, group_methods},
-                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None, device=None)"}, {0, NULL}};
+                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None, device=None, urgent=False)"}, {0, NULL}};
 static PyType_Slot work_slots[] = {{Py_tp_new, work_new}, {Py_tp_dealloc, work_end}, {Py_tp_methods, work_methods},
                                    {Py_tp_doc, "A call in a group, begun by making it."}, {0, NULL}};
 

@@ -149,6 +149,8 @@ extern const rush_cuda_driver rush_cuda_emulator;
 __attribute__((visibility("default"))) int rush_emulator_host(int (*f)(void *arg), void *arg);
 /* Puts a call of f(arg) into a stream, with that memory open: of stand-ins for libraries. What else uses devices waits meanwhile. */
 __attribute__((visibility("default"))) int rush_emulator_queue(CUstream, void (*f)(void *arg), void *arg);
+/* Runs what a stream was given: of stand-ins, when it is waited for inside of such a call. */
+__attribute__((visibility("default"))) void rush_emulator_run(CUdevice, CUstream);
 /* The file of src/cuda, without its end, that has the kernel with this name; NULL: none has. The same for NVIDIA's devices. */
 const char *rush_emulator_file(const char *kernel);
 

@@ -1338,6 +1338,8 @@ int rush_emulator_queue(CUstream s, void (*f)(void *arg), void *arg)
     return add(s, std::move(w)) ? -1 : 0;
 }
 
+void rush_emulator_run(CUdevice d, CUstream s) { drain(s ? s : &streams[d][0], nullptr, 0); }
+
 int rush_emulator_host(int (*f)(void *arg), void *arg)
 {
     std::lock_guard<std::recursive_mutex> held(lock);

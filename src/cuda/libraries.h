@@ -198,6 +198,7 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h, and RUSH_CUDNN_
     F(last_error, ncclGetLastError, const char *, (ncclComm_t))                                             \
     F(unique_id, ncclGetUniqueId, ncclResult_t, (ncclUniqueId *))                                           \
     F(init, ncclCommInitRank, ncclResult_t, (ncclComm_t *, int ranks, ncclUniqueId, int rank))              \
+    F(init_all, ncclCommInitAll, ncclResult_t, (ncclComm_t *, int n, const int *devices))                   \
     F(destroy, ncclCommDestroy, ncclResult_t, (ncclComm_t))                                                 \
     F(abort, ncclCommAbort, ncclResult_t, (ncclComm_t))                                                     \
     F(async_error, ncclCommGetAsyncError, ncclResult_t, (ncclComm_t, ncclResult_t *))                       \

@@ -633,7 +633,7 @@ rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
     if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
     rush_group *g = rush_calloc(1, sizeof *g);
     if (!g) return rush_bytes_free(&text), NULL;
-    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = host, .device_backend = device, .bound = o->device, .rank = o->rank, .size = o->size, .forks = rush_forks(),
+    *g = (rush_group){.refs = 1, .alive = 1, .store = rush_store_keep(store), .name = text.data, .backend = host, .device_backend = device, .bound = o->device, .urgent = o->urgent, .rank = o->rank, .size = o->size, .forks = rush_forks(),
                       .timeout = o->timeout > 0 ? o->timeout : 1800, .detail = detail && !strcmp(detail, "DETAIL")};
     g->last = &g->first;
     pthread_mutex_init(&g->lock, NULL);

@@ -20,6 +20,7 @@ struct rush_group {
     void *opened;                /* the engine's */
     rush_stage stage;
     rush_device bound;           /* the one that it was made for; of type RUSH_CPU: none */
+    bool urgent;                 /* its streams of devices come before others */
     rush_nccl *nccl;             /* NULL: nobody's, or emulated: tensors of devices are staged on the host */
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -100,7 +100,7 @@ static comm *comm_of(rush_group *g, rush_device d, int peer)
     ncclUniqueId id;
     c = rush_calloc(1, sizeof *c);
     if (!c) return NULL;
-    *c = (comm){.owner = g->nccl, .device = d, .peer = peer, .stream = rush_stream_new(d, 0), .rank = peer < 0 ? g->rank : g->rank > peer};
+    *c = (comm){.owner = g->nccl, .device = d, .peer = peer, .stream = rush_stream_new(d, g->urgent ? -1 : 0), .rank = peer < 0 ? g->rank : g->rank > peer};
     if (c->stream < 0 || share_id(g, &id, peer) || check(g->nccl, NULL, g->nccl->library->init(&c->comm, peer < 0 ? g->size : 2, id, c->rank), "ncclCommInitRank")) return rush_free(c), NULL;
     c->next = g->nccl->comms;
     return g->nccl->comms = c;
@@ -139,7 +139,7 @@ void rush_nccl_free(rush_nccl *n, bool broken)
 /* ---- what the library gets ---- */
 
 /* Our dtypes and reductions as NCCL has them; truth values are numbers of which the largest is their sum. */
-static int numbers_of(const char *what, rush_dtype dtype, rush_reduce reduce, ncclDataType_t *type, ncclRedOp_t *op)
+int rush_nccl_numbers(const char *what, rush_dtype dtype, rush_reduce reduce, int *type, int *op)
 {
     static const struct { rush_dtype ours; ncclDataType_t its; } dtypes[] = {
         {RUSH_I8, ncclInt8}, {RUSH_U8, ncclUint8}, {RUSH_BOOL, ncclUint8}, {RUSH_I32, ncclInt32}, {RUSH_U32, ncclUint32}, {RUSH_I64, ncclInt64}, {RUSH_U64, ncclUint64},
@@ -165,7 +165,7 @@ int rush_nccl_reduces(const char *what, rush_dtype dtype, rush_reduce reduce)
 {
     ncclDataType_t type;
     ncclRedOp_t op;
-    return numbers_of(what, rush_dtype_real(dtype), reduce, &type, &op);
+    return rush_nccl_numbers(what, rush_dtype_real(dtype), reduce, &type, &op);
 }
 
 /* A sum of numbers that are multiplied before, on each rank by its own factor. */
@@ -217,7 +217,7 @@ static int run(void *x, const rush_engine_call *e, char *why, size_t room)
     ncclDataType_t type = ncclUint8;
     ncclRedOp_t op = ncclSum, made = ncclSum;
     why[0] = 0;
-    if (e->reduction && numbers_of(e->what, (rush_dtype)e->dtype, (rush_reduce)e->reduce, &type, &op)) return -1;
+    if (e->reduction && rush_nccl_numbers(e->what, (rush_dtype)e->dtype, (rush_reduce)e->reduce, &type, &op)) return -1;
     ncclResult_t code = e->reduction && e->reduce == RUSH_REDUCE_PREMUL_SUM ? scaled_sum(c, type, e->dtype, e->factor, &made) : ncclSuccess;
     if (made != ncclSum) op = made;
     if (code == ncclSuccess) code = begin(c, n->cuda->stream(c->device, rush_device_stream(c->device)), e->ranks, e, type, op);

@@ -16,10 +16,21 @@ rush_device rush_nccl_device(rush_nccl *); /* the one that was used first, else 
 void rush_nccl_free(rush_nccl *, bool broken);
 /* Has NCCL this reduction, of this dtype? 0, or -1 and an error. */
 int rush_nccl_reduces(const char *what, rush_dtype, rush_reduce);
+int rush_nccl_numbers(const char *what, rush_dtype, rush_reduce, int *type, int *op); /* and which numbers are these? */
 
 /* Gives the works, of this thread's devices, to the devices, several of them as one step, and to the group's thread, which waits for them. 0, or -1 and an error. */
 int rush_nccl_launch(rush_work **, int n);
 /* In the group's thread: until a work is done. 0, or -1 and an error: the communicators are aborted then. */
 int rush_nccl_watch(rush_work *);
+
+/* Between devices of this process: of torch.cuda.nccl. */
+typedef enum rush_nccl_kind { RUSH_NCCL_ALL_REDUCE, RUSH_NCCL_BROADCAST, RUSH_NCCL_REDUCE, RUSH_NCCL_ALL_GATHER, RUSH_NCCL_REDUCE_SCATTER } rush_nccl_kind;
+typedef struct rush_nccl_call {
+    rush_nccl_kind kind;
+    int n, root, op;              /* op: NCCL's number */
+    rush_tensor *const *in, *const *out; /* out: NULL, where a reduction has none */
+    const int *stream;            /* numbers of streams, of each tensor's device; NULL: the current ones */
+} rush_nccl_call;
+RUSH_PY int rush_nccl_devices(const rush_nccl_call *);
 
 #endif

@@ -27,6 +27,10 @@ struct ncclComm {
     int rank, size, fd[MOST];
     atomic_int aborted, error, refs; /* refs: of who made it, and of calls in streams */
     struct { int type; double factor; } made[OPS]; /* reductions from 5 on */
+    struct ncclComm **mates;       /* of devices of one process, all of them; NULL: processes */
+    struct call *now;              /* of such: what its stream has come to */
+    cudaStream_t stream;
+    int device;
 };
 
 typedef struct call {
@@ -206,6 +210,41 @@ static void run_collective(const call *k)
     free(in);
 }
 
+/* All ranks of one process have come to the same call. */
+static void run_together(struct ncclComm *const *mates, int size)
+{
+    const call *first = mates[0]->now;
+    const size_t bytes = first->n * size_of(first->type), given = first->kind == REDUCE_SCATTER ? bytes * (size_t)size : bytes;
+    char *parts[MOST];
+    for (int r = 0; r < size; r++) memcpy(parts[r] = malloc(given + 1), mates[r]->now->in, given);
+    for (int r = 0; r < size; r++) {
+        const call *k = mates[r]->now;
+        char *own[MOST];
+        for (int i = 0; i < size; i++) own[i] = parts[i] + (k->kind == REDUCE_SCATTER ? (size_t)r * bytes : 0);
+        if (k->kind == ALL_REDUCE || k->kind == REDUCE_SCATTER || (k->kind == REDUCE && r == k->root)) reduce(k, own, size, k->out, k->n);
+        if (k->kind == BROADCAST) memcpy(k->out, parts[k->root], bytes);
+        for (int i = 0; i < size && k->kind == ALL_GATHER; i++) memcpy((char *)k->out + (size_t)i * bytes, parts[i], bytes);
+    }
+    for (int r = 0; r < size; r++) free(parts[r]), mates[r]->now = NULL;
+}
+
+static void *emulator(const char *name);
+
+/* A stream of one of them has come to its part: the others' streams run until they have, and the last one does it for all. */
+static void meet(void *arg)
+{
+    static void (*run_stream)(int device, cudaStream_t);
+    call *k = arg;
+    struct ncclComm *c = k->comm, *const *mates = c->mates;
+    if (!run_stream) *(void **)&run_stream = emulator("rush_emulator_run");
+    c->now = k;
+    for (int r = 0; r < c->size && c->now; r++)
+        if (!mates[r]->now) run_stream(mates[r]->device, mates[r]->stream);
+    if (c->now) run_together(mates, c->size);
+    c->refs--;
+    free(k);
+}
+
 static void drop(struct ncclComm *c)
 {
     if (--c->refs) return;
@@ -264,18 +303,24 @@ static void run(void *arg)
 
 /* ---- NCCL's functions ---- */
 
-static int find_emulator(struct dl_phdr_info *one, size_t bytes, void *queue)
+static int find_emulator(struct dl_phdr_info *one, size_t bytes, void *part)
 {
-    void *part = strstr(one->dlpi_name, "librushlight_cuda.so") ? dlopen(one->dlpi_name, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    return part && (*(void **)queue = dlsym(part, "rush_emulator_queue"));
+    return strstr(one->dlpi_name, "librushlight_cuda.so") && (*(void **)part = dlopen(one->dlpi_name, RTLD_NOW | RTLD_NOLOAD));
+}
+
+static void *emulator(const char *name)
+{
+    void *part = NULL, *found = dl_iterate_phdr(find_emulator, &part) ? dlsym(part, name) : NULL;
+    if (!found) abort();
+    return found;
 }
 
 static ncclResult_t queue(call *k, cudaStream_t s)
 {
     static int (*put)(cudaStream_t, void (*)(void *), void *);
-    if (!put && !dl_iterate_phdr(find_emulator, &put)) abort();
+    if (!put) *(void **)&put = emulator("rush_emulator_queue");
     stand_in_nccl_steps++;
-    return put(s, run, k) ? SYSTEM : ncclSuccess;
+    return put(s, k->comm->mates ? meet : run, k) ? SYSTEM : ncclSuccess;
 }
 
 static ncclResult_t add(call given, cudaStream_t s)
@@ -288,6 +333,7 @@ static ncclResult_t add(call given, cudaStream_t s)
     *k = given;
     c->refs++;
     stand_in_nccl_calls++;
+    if (c->mates) return c->stream = s, queue(k, s);
     if (!depth) return queue(k, s);
     if (step && s != step_stream) abort(); /* it does not order streams */
     step_stream = s;
@@ -364,6 +410,18 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
     close(listener);
     stand_in_nccl_live++;
     return *comm = c, ncclSuccess;
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int size, const int *devices)
+{
+    if (size > MOST) return INVALID;
+    struct ncclComm **mates = calloc((size_t)size, sizeof *mates);
+    for (int r = 0; r < size; r++) {
+        comm[r] = mates[r] = calloc(1, sizeof **mates);
+        mates[r]->rank = r, mates[r]->size = size, mates[r]->refs = 1, mates[r]->mates = mates, mates[r]->device = devices[r];
+        stand_in_nccl_live++;
+    }
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) { return drop(c), ncclSuccess; }

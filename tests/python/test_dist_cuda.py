@@ -466,3 +466,88 @@ dist.destroy_process_group()
 """
     with Ranks(2, program, env=nccl) as job:
         assert job.outputs() == [f"[[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]] 0 [{rank == 0}, {rank == 1}]\n" for rank in range(2)]
+
+
+def test_options_of_nccl(nccl):
+    """Streams that come before others (of the second pool), and what cannot be told to NCCL."""
+    program = """
+import warnings
+torch.cuda.set_device(rank)
+def streams(options):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        group = dist.new_group(pg_options=options)
+    dist.barrier(group)
+    torch.cuda.synchronize()
+    return sorted({s["stream"] > 32 for s in torch.cuda.memory_snapshot() if s["stream"]}), [str(w.message)[:35] for w in said if "backend_options" in str(w.message)]
+dist.init_process_group("nccl", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+print(streams(None), streams(dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)))
+for wrong in "urgent", dist.ProcessGroupNCCL.Options():
+    if wrong != "urgent":
+        wrong.config.max_ctas = 4
+    try:
+        dist.new_group(pg_options=wrong)
+    except (AssertionError, NotImplementedError) as e:
+        print(e)
+dist.destroy_process_group()
+"""
+    with Ranks(2, program, env=nccl) as job:
+        assert job.outputs() == ["([False], []) ([False, True], ['backend_options._timeout was specif'])\nExpected backend_options argument to be of type ProcessGroupNCCL.Options\n"
+                                 "ProcessGroupNCCL.Options: config.max_ctas is not told to NCCL\n"] * 2
+
+
+DEVICES = """
+import pytest, warnings
+import rushlight as torch
+from rushlight.cuda import nccl
+def spread(*rows, dtype=torch.float32):
+    return [torch.tensor(row, dtype=dtype, device=f"cuda:{i}") for i, row in enumerate(rows)]
+def lists(tensors):
+    return [t.tolist() for t in tensors]
+a = spread([1, 2, 3, 4], [10, 20, 30, 40])
+for _ in range(3): # what the streams have to do before comes first
+    a[1] = a[1] + 0
+assert nccl.is_available(a) and not nccl.is_available([a[0], a[0]]) and not nccl.is_available([a[0].cpu()]) and not nccl.is_available([a[0][::2]])
+out = spread([0] * 4, [0] * 4)
+nccl.all_reduce(a, out)
+assert lists(out) == [[11, 22, 33, 44]] * 2 and lists(a) == [[1, 2, 3, 4], [10, 20, 30, 40]]
+for op, want in (1, [10, 40, 90, 160]), (2, [10, 20, 30, 40]), (3, [1, 2, 3, 4]), (4, [5.5, 11, 16.5, 22]):
+    nccl.all_reduce(a, out, op)
+    assert lists(out) == [want] * 2, (op, lists(out))
+nccl.reduce(a, output=out[1], root=1)
+assert lists(out) == [[5.5, 11, 16.5, 22], [11, 22, 33, 44]]
+with pytest.warns(FutureWarning, match="single output tensor"):
+    nccl.reduce(a, spread([0] * 4, [0] * 4))
+parts = spread([0] * 2, [0] * 2)
+nccl.reduce_scatter(a, parts)
+assert lists(parts) == [[11, 22], [33, 44]]
+all = spread([0] * 8, [0] * 8)
+nccl.all_gather(a, all)
+assert lists(all) == [[1, 2, 3, 4, 10, 20, 30, 40]] * 2
+b = spread([1, 2], [3, 4], dtype=torch.int64)
+nccl.all_reduce(b)
+assert lists(b) == [[4, 6]] * 2
+side = [torch.cuda.Stream(0), torch.cuda.Stream(1)]
+c = spread([1.], [2.])
+torch.cuda.synchronize(0); torch.cuda.synchronize(1)
+for s, t in zip(side, c):
+    with torch.cuda.stream(s):
+        t.mul_(3)
+nccl.broadcast(c, root=1, streams=side)
+for s in side:
+    s.synchronize()
+assert lists(c) == [[6.], [6.]]
+for wrong in (lambda: nccl.all_reduce(a[0]), lambda: nccl.all_reduce([a[0].cpu()])), (lambda: nccl.all_reduce([a[0], a[0]]),), (lambda: nccl.all_reduce([a[0][::2], a[1][::2]]),), (lambda: nccl.all_reduce(a, a[:1]),):
+    for f in wrong:
+        with pytest.raises((TypeError, RuntimeError)):
+            f()
+"""
+
+
+@pytest.mark.parametrize("library", [False, True], ids=["by copies", "by a stand-in"])
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+def test_devices_of_one_process(nccl, library, order):
+    """torch.cuda.nccl, each call behind what its streams were given before."""
+    done = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **(nccl if library else EMULATED), "RUSHLIGHT_CUDA_ORDER": order, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 0, done.stderr[-3000:]

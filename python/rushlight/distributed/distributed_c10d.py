@@ -208,7 +208,46 @@ class ProcessGroup:
         return _begin(_RECEIVE, self, outputs=tensors, root=src, tag=tag)
 
 
+class _NCCLConfig:
+    """What PyTorch tells NCCL when communicators are made; here they are made as NCCL likes, so nothing can be changed."""
+
+    _standard = {"blocking": -1, "cga_cluster_size": -1, "min_ctas": -1, "max_ctas": -1, "split_share": -1, "net_name": None, "traffic_class": -1, "comm_name": None,
+                 "collnet_enable": -1, "CTA_policy": -1, "shrink_share": -1, "nvls_ctas": -1}
+
+    def __init__(self):
+        vars(self).update(self._standard)
+
+    def _changed(self):
+        return [name for name, value in vars(self).items() if value != self._standard.get(name, value)]
+
+
+class _NCCLOptions:
+    """pg_options of groups with "nccl": is_high_priority_stream, and the timeout, which init_process_group's own argument replaces."""
+
+    def __init__(self, is_high_priority_stream=False):
+        self.is_high_priority_stream = is_high_priority_stream
+        self._timeout = default_pg_nccl_timeout
+        self.config = _NCCLConfig()
+        self.backend, self.group_name, self.global_ranks_in_group = "nccl", "", []
+        self.split_from, self.split_color = None, -1
+
+
+ProcessGroup.Options = _NCCLOptions
 ProcessGroupGloo = ProcessGroupNCCL = ProcessGroup
+
+
+def _is_urgent(options, backends, timeout):
+    """Checks pg_options of a group with these backends: do its streams come before others?"""
+    if options is None or Backend.NCCL not in backends:
+        return False
+    if not isinstance(options, _NCCLOptions):
+        raise AssertionError("Expected backend_options argument to be of type ProcessGroupNCCL.Options")
+    if options.config._changed():
+        raise NotImplementedError("ProcessGroupNCCL.Options: config.%s is not told to NCCL" % options.config._changed()[0])
+    if options._timeout != timeout:
+        warnings.warn("backend_options._timeout was specified, but timeout kwarg has a default value that will always override it. ", stacklevel=4)
+    options._timeout = timeout
+    return options.is_high_priority_stream
 
 
 def _list(x):
@@ -439,7 +478,7 @@ def _need(backend):
         raise RuntimeError(f"Distributed package doesn't have {backend.upper()}: {_C._dist_missing(str(backend))}")
 
 
-def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, device=None):
+def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, device=None, options=None):
     shown = Backend(Backend.UNDEFINED if backend is None else backend)
     config = BackendConfig(shown)
     served = config.get_device_backend_map()
@@ -447,8 +486,9 @@ def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, d
         _need(one)
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
+    urgent = _is_urgent(options, served.values(), timeout)
     made = _C._Group(store, rank, len(ranks), str(served.get("cpu", "none")), name, timeout.total_seconds(), parent,
-                     next((str(b) for d, b in served.items() if d != "cpu"), "none"), device)
+                     next((str(b) for d, b in served.items() if d != "cpu"), "none"), device, urgent)
     whole = ProcessGroup(made, rank, ranks, str(shown), name, store, timeout, desc, config, device)
     _pg_map[whole] = whole._backend_name, store
     return whole
@@ -499,7 +539,7 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         store, rank, world_size = next(iter(rendezvous(init_method or "env://", rank, world_size, timeout=timeout)))
         store.set_timeout(timeout)
         store = PrefixStore("default_pg", store)
-    _world.default_pg = _make_group(store, rank, list(range(world_size)), backend, timeout, "0", "default_pg", device=device_id)
+    _world.default_pg = _make_group(store, rank, list(range(world_size)), backend, timeout, "0", "default_pg", device=device_id, options=pg_options)
     _world.count = 1
 
 
@@ -541,7 +581,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         return GroupMember.NON_GROUP_MEMBER
     below = PrefixStore(world.group_name + "/", world._store)
     return _make_group(below, ranks.index(world.rank()), ranks, backend or world._backend_name, timeout or world._timeout, name,
-                       group_desc or "undefined", world._group, device_id or world.bound_device_id)
+                       group_desc or "undefined", world._group, device_id or world.bound_device_id, pg_options)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
