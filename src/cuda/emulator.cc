@@ -1093,11 +1093,14 @@ static CUresult memory_export(CUipcMemHandle *to, CUdeviceptr p)
     const size_t bytes = (of->bytes + 4095) & ~(size_t)4095;
     if (!exported.count(at)) {
         const int file = memfd_create("emulated device", MFD_CLOEXEC);
+        void *copy = file >= 0 && !ftruncate(file, (off_t)bytes) ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+        if (copy == MAP_FAILED) return file < 0 || close(file), CUDA_ERROR_OUT_OF_MEMORY;
         open_memory();
-        const bool fine = file >= 0 && !ftruncate(file, (off_t)bytes) && pwrite(file, at, bytes, 0) == (ssize_t)bytes &&
-                          mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+        memcpy(copy, at, bytes);
+        munmap(copy, bytes);
+        const bool fine = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
         close_memory();
-        if (!fine) return file < 0 || close(file), CUDA_ERROR_OUT_OF_MEMORY;
+        if (!fine) return close(file), CUDA_ERROR_OUT_OF_MEMORY;
         exported[at] = file;
     }
     const file_handle h = {getpid(), exported[at], bytes};

@@ -326,11 +326,11 @@ static void opened_drop(opened *o)
     pthread_mutex_unlock(&lock);
 }
 
-/* With all that was asked of the memory done. */
+/* With all that was asked of the memory done, but while a graph is captured, which that would end. */
 static void release(void *owner)
 {
     taken *t = owner;
-    if (cuda_enter(t->of->device)) cuda_driver->context_synchronize();
+    if (cuda_enter(t->of->device) && !cuda_captures()) cuda_driver->context_synchronize();
     opened_drop(t->of);
     mark(t->in, t->slot, F_UNLCK, BACK);
     rush_free(t);
