@@ -8,7 +8,8 @@
 
 typedef struct capture {
     PyObject *tell;                  /* tell(op's name, form, args, kwargs, results, grad) */
-    PyObject *size, *number;         /* of traces: size(tensor, dim) is a tensor; number(tensor) stands for it among arguments */
+    PyObject *size, *number;         /* size(tensor, dim) is a size, in traces a tensor; number(x) stands for one among arguments */
+    PyObject *item, *symbol;         /* of exports: item(tensor, value) is what item() returns; the type of numbers that follow from data */
     PyObject *type, *value, *trace;  /* the first exception of it                          */
     int depth;
 } capture;
@@ -31,11 +32,60 @@ int py_traces;
 
 bool py_tracing(void) { return RUSH_UNLIKELY(py_traces) && listening && listening->size; }
 
-void py_trace_number(const void *at, int arg, PyObject *tensor)
+bool py_is_symbol(PyObject *x) { return py_tracing() && listening->symbol && PyType_IsSubtype(Py_TYPE(x), (PyTypeObject *)listening->symbol); }
+bool py_is_traced(PyObject *x) { return py_tracing() && (py_is_tensor(x) || py_is_symbol(x)); }
+
+/* Of a slice that takes all there is: is it one because the number happens to be what it is? */
+bool py_traced_end(PyObject *slice) { return py_tracing() && (!listening->symbol || py_is_traced(((PySliceObject *)slice)->stop)); }
+
+static void remember(const void *at, int arg, int64_t value, PyObject *x)
 {
-    const rush_tensor *t = py_tensor_of(tensor);
-    if (nnumbers == RUSH_COUNT(numbers) || !py_tracing() || t->numel != 1) return;
-    numbers[nnumbers++] = (traced){at, arg, rush_dtypes[t->dtype].category < 2 ? rush_item_int(t) : 0, py_ref(tensor)};
+    enum { MOST = RUSH_COUNT(numbers) };
+    if (nnumbers == MOST) { /* of calls that never came */
+        for (int i = 0; i < MOST / 2; ++i) Py_DECREF(numbers[i].tensor);
+        memmove(numbers, numbers + MOST / 2, sizeof *numbers * (MOST - MOST / 2));
+        nnumbers = MOST - MOST / 2;
+    }
+    numbers[nnumbers++] = (traced){at, arg, value, py_ref(x)};
+}
+
+/* As it is compared: a float's bits. */
+static int64_t bits_of(const rush_value *v)
+{
+    int64_t bits = v->i;
+    if (v->kind == RUSH_V_FLOAT) memcpy(&bits, &v->f, sizeof bits);
+    return bits;
+}
+
+static int symbol_value(PyObject *x, rush_value *out)
+{
+    PyObject *value = PyObject_GetAttrString(x, "_value");
+    int ok = value ? py_plain_number(value, out) : -1;
+    Py_XDECREF(value);
+    return ok;
+}
+
+void py_trace_number(const void *at, int arg, PyObject *x)
+{
+    rush_value v = rush_v_int(0);
+    if (!py_tracing()) return;
+    if (py_is_tensor(x)) {
+        const rush_tensor *t = py_tensor_of(x);
+        if (t->numel != 1) return;
+        if (rush_dtypes[t->dtype].category < 2) v.i = rush_item_int(t);
+        else if (listening->symbol) v = rush_v_float(rush_item(t));
+    } else if (symbol_value(x, &v) <= 0) {
+        return PyErr_Clear();
+    }
+    remember(at, arg, bits_of(&v), x);
+}
+
+/* The number that a symbol has in this run. */
+int py_symbol_number(PyObject *x, rush_value *out)
+{
+    int ok = symbol_value(x, out);
+    if (ok > 0) remember(out, -1, bits_of(out), x);
+    return ok;
 }
 
 static void forget_numbers(void)
@@ -55,7 +105,14 @@ static PyObject *number_at(const void *at, int arg, const int64_t *value)
 static PyObject *number_of(const rush_value *v, int arg)
 {
     PyObject *t = v->kind == RUSH_V_INT ? number_at(&v->i, arg, &v->i) : NULL;
-    return t ? t : v->kind == RUSH_V_INT || v->kind == RUSH_V_FLOAT ? number_at(v, arg, v->kind == RUSH_V_INT ? &v->i : NULL) : NULL;
+    if (v->kind == RUSH_V_TENSOR && v->t && v->t->flags & RUSH_T_WRAPPED && rush_ptr(v->t)) { /* a number in a tensor's place */
+        rush_value in = v->t->dtype == RUSH_I64 ? rush_v_int(rush_item_int(v->t)) : rush_v_float(rush_item(v->t));
+        int64_t bits = bits_of(&in);
+        return number_at(v, -1, &bits);
+    }
+    if (t || (v->kind != RUSH_V_INT && v->kind != RUSH_V_FLOAT)) return t;
+    int64_t bits = bits_of(v);
+    return number_at(v, arg, v->kind == RUSH_V_INT || listening->symbol ? &bits : NULL);
 }
 
 bool py_holds_traced(const rush_value *v, int arg)
@@ -124,6 +181,20 @@ PyObject *py_traced_size(PyObject *self, int dim)
     return t;
 }
 
+/* What is read of a tensor in an export: its one number, stolen; with NULL all of them, as lists. */
+PyObject *py_traced_item(PyObject *self, PyObject *value)
+{
+    capture *c = py_tracing() && listening->item ? listening : NULL;
+    if (!c) return value;
+    if (value) listen(NULL);
+    PyObject *x = PyObject_CallFunctionObjArgs(c->item, self, value ? value : Py_None, NULL);
+    if (value) listen(c);
+    Py_XDECREF(value);
+    return x;
+}
+
+bool py_reads_are_told(void) { return py_tracing() && listening->item; }
+
 PyObject *py_traced_sizes(PyObject *self)
 {
     int n = py_tensor_of(self)->ndim;
@@ -161,12 +232,13 @@ static void hook(void *arg, const rush_profile_event *e, bool begins)
     PyGILState_Release(gil);
 }
 
-/* _capture(tell, function, args, kwargs[, size, number]): the function's result; its calls are told. */
+/* _capture(tell, function, args, kwargs[, size, number[, item, symbol]]): the function's result; its calls are told. */
 static PyObject *run(PyObject *module, PyObject *arguments)
 {
     PyObject *function, *args, *kwargs;
     capture c = {0};
-    if (!PyArg_ParseTuple(arguments, "OOO!O!|OO", &c.tell, &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &c.size, &c.number)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "OOO!O!|OOOO", &c.tell, &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &c.size, &c.number, &c.item, &c.symbol)) return NULL;
+    if (c.item == Py_None) c.item = NULL;
     if (rush_now.mode & RUSH_MODE_PROFILE) return PyErr_Format(PyExc_RuntimeError, "calls are being recorded already: by a profiler, or another capture");
     capture *outer = capturing; /* paused */
     py_traces += c.size != NULL;
@@ -199,8 +271,9 @@ static PyObject *paused(PyObject *module, PyObject *function)
 }
 
 static PyMethodDef functions[] = {
-    {"_capture", run, METH_VARARGS, "_capture(tell, function, args, kwargs, size, number): calls the function, and tells of the operations that it calls. With size(tensor, dim), sizes are "
-                                                "tensors; as an argument that is a number, one is told as number(tensor)."},
+    {"_capture", run, METH_VARARGS, "_capture(tell, function, args, kwargs, size, number, item, symbol): calls the function, and tells of the operations that it calls. With size(tensor, dim), "
+                                                "sizes are what that gives, and item(tensor, number) is what item() gives; as an argument that is a number, a tensor or an object of the type "
+                                                "`symbol` is told as number(object)."},
     {"_capture_paused", paused, METH_O, "_capture_paused(function): calls it, and tells nothing."},
     {NULL},
 };

@@ -355,6 +355,11 @@ static PyObject *numpy_method(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!force && rush_grad_enabled() && rush_wants_grad(t)) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     if (!force && t->flags & RUSH_T_CONJ) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead.");
     if (!force && t->flags & RUSH_T_NEG) return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead.");
+    if (py_reads_are_told()) { /* refused, where it follows from inputs */
+        PyObject *asked = py_traced_item(self, py_ref(Py_Ellipsis));
+        if (!asked) return NULL;
+        Py_DECREF(asked);
+    }
     size_t mark = rush_scope_open();
     if (t->flags & (RUSH_T_CONJ | RUSH_T_NEG)) t = rush_contiguous_copy(t);
     PyObject *x = t ? py_to_ndarray(t == py_tensor_of(self) ? self : NULL, t) : py_raise();

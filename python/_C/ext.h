@@ -155,7 +155,13 @@ extern _Thread_local bool py_capturing; /* calls are told: what goes around the 
 extern int py_traces;
 bool py_tracing(void);
 /* A tensor is taken for a number, which goes to this place, or to argument `arg` of the next call (else -1). */
-void py_trace_number(const void *at, int arg, PyObject *tensor);
+void py_trace_number(const void *at, int arg, PyObject *x);
+bool py_is_symbol(PyObject *x); /* a number that follows from data, in an export */
+bool py_is_traced(PyObject *x); /* that, or a tensor */
+bool py_traced_end(PyObject *slice);
+int py_symbol_number(PyObject *x, rush_value *out);
+bool py_reads_are_told(void);
+PyObject *py_traced_item(PyObject *self, PyObject *value);
 PyObject *py_traced_size(PyObject *self, int dim); /* a tensor; dim -1: how many elements */
 PyObject *py_traced_sizes(PyObject *self);
 bool py_holds_traced(const rush_value *, int arg); /* is argument `arg`, or one of its items, such a number? */

@@ -42,7 +42,7 @@ static int slice_bounds(PyObject *s, int64_t *start, int64_t *stop, int64_t *ste
         }
         if (ok < 0) return -1;
         if (!ok) return PyErr_Format(PyExc_TypeError, "slice indices must be integers or None or have an __index__ method"), -1;
-        if (RUSH_UNLIKELY(py_traces) && py_is_tensor(part[i])) py_trace_number(NULL, 2 + i, part[i]);
+        if (RUSH_UNLIKELY(py_traces) && py_is_traced(part[i])) py_trace_number(NULL, 2 + i, part[i]);
     }
     if (value[2] <= 0) return PyErr_Format(PyExc_ValueError, "step must be greater than zero"), -1;
     *start = value[0], *stop = value[1], *step = value[2];
@@ -53,7 +53,7 @@ static rush_tensor *take_slice(rush_tensor *t, int64_t dim, PyObject *s)
 {
     int64_t start, stop, step;
     if (slice_bounds(s, &start, &stop, &step)) return NULL;
-    if (start == 0 && stop >= t->size[dim] && step == 1 && !py_tracing()) return t;
+    if (start == 0 && stop >= t->size[dim] && step == 1 && !(RUSH_UNLIKELY(py_traces) && py_traced_end(s))) return t;
     rush_tensor *r = slice(t, dim, start, stop, step);
     return r ? r : py_raise();
 }
@@ -76,6 +76,11 @@ static bool is_int(PyObject *x, int64_t *i, int *ok)
     }
     if (PyBool_Check(x) || x == Py_None || PySlice_Check(x) || x == Py_Ellipsis || PyList_Check(x) || PyTuple_Check(x) || py_is_ndarray(x)) return false;
     if (py_is_tensor(x)) return false;
+    if (RUSH_UNLIKELY(py_traces) && py_is_symbol(x)) {
+        *ok = py_to_int(x, i);
+        py_trace_number(NULL, 2, x);
+        return true;
+    }
     if (!PyIndex_Check(x) || (py_is_numpy_scalar(x) && !strncmp(Py_TYPE(x)->tp_name, "numpy.bool", 10))) return false;
     *ok = py_to_int(x, i);
     return true;

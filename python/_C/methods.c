@@ -95,6 +95,12 @@ Py_ssize_t py_tensor_length(PyObject *self)
         Py_XDECREF(result);
         return n;
     }
+    if (py_reads_are_told() && self_of(self)->ndim) { /* a size that follows from data is no int */
+        PyObject *size = py_traced_size(self, 0);
+        Py_ssize_t n = size ? PyNumber_AsSsize_t(size, PyExc_OverflowError) : -1;
+        Py_XDECREF(size);
+        return n;
+    }
     if (!self_of(self)->ndim) return PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor"), -1;
     return (Py_ssize_t)self_of(self)->size[0];
 }
@@ -191,6 +197,7 @@ static PyObject *tolist(PyObject *self, PyObject *unused)
     if (t->device.type == RUSH_META) return PyErr_Format(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     if (t->layout == RUSH_ELSEWHERE) return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses, got %s", py_type_name(self));
     if (has_no_storage(t)) return NULL;
+    if (py_reads_are_told()) return py_traced_item(self, NULL);
     size_t mark = rush_scope_open();
     if (rush_is_quantized(t)) t = T("dequantize.self", V(t));
     const rush_tensor *host = t ? rush_on_host(t) : NULL;

@@ -270,7 +270,7 @@ static PyObject *item(PyObject *self, const char *why)
         rush_value in[1] = {rush_v_tensor(t)}, out[RUSH_MAXOUT];
         PyObject *x = rush_call(rush_op_find("_local_scalar_dense"), in, out) ? py_raise() : py_from_value(&out[0]);
         rush_scope_close(mark);
-        return x;
+        return x ? py_traced_item(self, x) : NULL;
     }
     if (t->layout) { /* the values of the one place, added up; what an integer stands for */
         size_t mark = rush_scope_open();

@@ -67,7 +67,7 @@ static int take_ints(py_call *c, const rush_arg *a, PyObject *x, rush_value *v)
             if (!(p = room_for_ints(c, (size_t)a->fixed))) return py_raise_int();
             for (int k = 0; k < a->fixed; ++k) {
                 p[k] = i;
-                if (RUSH_UNLIKELY(py_traces) && py_is_tensor(x)) py_trace_number(&p[k], -1, x);
+                if (RUSH_UNLIKELY(py_traces) && py_is_traced(x)) py_trace_number(&p[k], -1, x);
             }
             *v = rush_v_ints(p, (size_t)a->fixed);
         }

@@ -79,6 +79,14 @@ RUSH_HOT int py_to_int(PyObject *x, int64_t *out)
         if (RUSH_UNLIKELY(py_traces)) py_trace_number(out, -1, x);
         return rush_failed() ? py_raise_int() : 1;
     }
+    if (RUSH_UNLIKELY(py_traces) && py_is_symbol(x)) {
+        rush_value v;
+        int ok = py_symbol_number(x, &v);
+        if (ok <= 0 || v.kind != RUSH_V_INT) return RUSH_MIN(ok, 0);
+        *out = v.i;
+        py_trace_number(out, -1, x);
+        return 1;
+    }
     if (!PyIndex_Check(x)) return 0;
     if (py_is_numpy_scalar(x) && !strncmp(Py_TYPE(x)->tp_name, "numpy.bool", 10)) return 0;
     PyObject *i = PyNumber_Index(x);
@@ -101,6 +109,7 @@ int py_plain_number(PyObject *x, rush_value *out)
         return ok;
     }
     if (PyBool_Check(x)) return *out = rush_v_bool(x == Py_True), 1;
+    if (RUSH_UNLIKELY(py_traces) && py_is_symbol(x)) return py_symbol_number(x, out);
     if (x == Py_None || PyUnicode_Check(x) || PyTuple_Check(x) || PyList_Check(x) || py_is_tensor(x)) return 0;
     if (PyComplex_Check(x)) {
         Py_complex c = PyComplex_AsCComplex(x);

@@ -197,20 +197,22 @@ def set_autocast_gpu_dtype(dtype):
     _C.set_autocast_dtype("cuda", dtype)
 
 
-# ---- symbolic numbers: code that is ready for them gets plain numbers, but for the sizes of ragged dimensions
+# ---- symbolic numbers: code that is ready for them gets plain numbers, but for the sizes of ragged dimensions and in exports
 
 class SymInt:
-    """The size of a ragged dimension of a nested tensor (torch.nested); all other sizes are plain ints."""
+    """The size of a ragged dimension of a nested tensor (torch.nested), or what follows from data while a program is exported; all others are plain ints."""
 
     __slots__ = ()
 
 
 class SymFloat:
-    """No object is one: numbers are plain floats."""
+    """A number that follows from data, while a program is exported; all others are plain floats."""
+
+    __slots__ = ()
 
 
 class SymBool:
-    """No object is one: truth values are plain bools."""
+    """What is said of such a number; other truth values are plain bools."""
 
 
 def sym_int(a):
@@ -230,6 +232,9 @@ def sym_constrain_range(size, *, min=None, max=None):
     low, high = -2**63 if min is None else min, 2**63 - 1 if max is None else max
     if low > high:
         raise RuntimeError("max must be greater than or equal to min, got min=%d max=%d" % (low, high))
+    if isinstance(size, SymInt):
+        _check(size >= low)
+        return _check(size <= high) if max is not None else None
     if not low <= size <= high:
         raise RuntimeError("Invalid value range for %d between [%d, %d]." % (size, low, high))
 
@@ -274,7 +279,7 @@ def sym_sum(args):
 def _check_with(error_type, cond, message=None):
     if isinstance(cond, Tensor):
         raise TypeError("cond must be a bool, but got <class 'torch.Tensor'>")
-    if not cond:
+    if not (cond.assume() if isinstance(cond, SymBool) else cond):
         raise error_type("Expected cond to be True, but got False. (Could this error message be improved? If so, please "
                          "report an enhancement request to PyTorch.)" if message is None else str(message()))
 
@@ -316,7 +321,9 @@ def _assert_async(input, assert_msg=None):
 
 
 def _check_is_size(i, message=None, *, max=None):
-    _check(i >= 0 and (max is None or i <= max), message)
+    _check(i >= 0, message)
+    if max is not None:
+        _check(i <= max, message)
 
 
 def _assert(condition, message):

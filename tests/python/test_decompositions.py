@@ -126,6 +126,15 @@ class Counting(nn.Module):
         return y.view(-1)[2:] + self.seen[0]
 
 
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_stay_where_the_length_varies(layer):
+    net = nn.Sequential(layer(4, 5, num_layers=2))
+    program = torch.export.export(net, (torch.randn(3, 2, 4),), dynamic_shapes=({0: Dim("t", min=2, max=9)},))
+    again, x = program.run_decompositions(), torch.randn(7, 2, 4)
+    torch.testing.assert_close(again.module()(x), net(x))
+    assert len(again.graph.nodes) < 25 and "full" in {n.target._opname for n in again.graph.nodes if hasattr(n.target, "_opname")}
+
+
 def test_changes_are_results():
     """Of buffers and of what is given; through views, too."""
     x = torch.randn(3, 4)
@@ -228,6 +237,15 @@ def test_graphs_of_aot_are_pure():
     alike(torch.autograd.grad((out * weights).sum(), parameters), torch.autograd.grad((want * weights).sum(), parameters))
     assert not {w for graph in made for w in graph if w.partition(".")[2].partition(".")[0].endswith("_")}
     assert {"aten.relu.default", "aten.native_layer_norm.default"} <= made[0] and "aten.le.Scalar" not in made[0]
+
+
+def test_the_debugging_backend_takes_operations_apart(monkeypatch):
+    from rushlight._dynamo.backends import debugging
+    nop, seen = debugging.boxed_nop, set()
+    monkeypatch.setattr(debugging, "boxed_nop", lambda graph, given: seen.update(str(n.target) for n in graph.graph.nodes if n.op == "call_function") or nop(graph, given))
+    net, x = nn.Sequential(nn.Linear(3, 4), nn.SiLU()), torch.randn(2, 3)
+    torch.testing.assert_close(torch.compile(net, backend=lambda graph, given: debugging.aot_eager_decomp_partition(graph, given))(x), net(x))
+    assert {"aten.addmm.default", "aten.sigmoid.default"} <= seen and "aten.silu.default" not in seen
 
 
 def test_make_fx_and_aot_use_the_same_table():

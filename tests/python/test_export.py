@@ -106,6 +106,87 @@ def test_values_that_change_the_program_are_refused():
         torch.export.export(Branch(), (torch.randn(8),))
 
 
+class Body(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, *args):
+        return self.body(*args)
+
+
+def _rows(n, low=0, high=3):
+    """n, said to be within."""
+    torch._check(n >= low)
+    torch._check(n <= high)
+    return n
+
+
+# x: 3 x 4 numbers, b: 3 truth values, k: a whole number, f: a number, i: 3 whole numbers
+FROM_DATA = {
+    "a number": lambda x, b, k, f, i: (x * f.item() + k.item(), torch.full((2,), f.item()), x ** k.item(), k.item() - x, x.masked_fill(x > k.item(), f.item())),
+    "arithmetic": lambda x, b, k, f, i: x * (k.item() * k.item() - 2 * k.item() + (k.item() + 7) // 2 + k.item() % 2) + 1 / (k.item() + 1),
+    "returned": lambda x, b, k, f, i: k.item() + 1,
+    "a list": lambda x, b, k, f, i: sum(x[n] * v for n, v in enumerate(i.tolist())),
+    "sizes": lambda x, b, k, f, i: (torch.ones(_rows(k.item()) + 1, 2).cumsum(0), torch.arange(k.item() * 2), x.narrow(1, k.item(), 1)),
+    "a slice": lambda x, b, k, f, i: x[:_rows(k.item())].sum(0),
+    "an index": lambda x, b, k, f, i: (x[k], x[_rows(k.item(), 0, 2), 1:]),
+    "a mask": lambda x, b, k, f, i: (x[b], x[b] * 2 + x[b].shape[0], x / x[b].numel(), torch.cat([x[b], x])),
+    "places": lambda x, b, k, f, i: (b.nonzero(), x[b.nonzero()[:, 0]], torch.zeros(3, 4).index_add(0, b.nonzero()[:, 0], x[b])),
+    "shapes": lambda x, b, k, f, i: (x[b].reshape(-1) * 2, x[b].flatten(), x[b].view(-1, 2, 2).sum(1), torch.arange(4.).expand_as(x[b]), x[b].T @ x[b]),
+    "layers": lambda x, b, k, f, i: (nn.functional.linear(x[b], torch.ones(5, 4)), x[b].softmax(0), nn.functional.layer_norm(x[b], (4,)), nn.functional.pad(x[b], (1, 1, 0, 2))),
+    "others": lambda x, b, k, f, i: (torch.unique(i), x.masked_select(x > 0), torch.repeat_interleave(i), x.repeat_interleave(i, 0), torch.where(b)[0]),
+}
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_numbers_follow_from_data(name):
+    body = FROM_DATA[name]
+    program = torch.export.export(Body(body), (torch.randn(3, 4), torch.tensor([True, False, True]), torch.tensor(2), torch.tensor(2.5), torch.tensor([1, 0, 3])))
+    for p in (program, through_a_file(program), program.run_decompositions()):
+        for b, k in (([True, True, True], 0), ([False, False, True], 1), ([True, True, False], 2)):
+            args = torch.randn(3, 4), torch.tensor(b), torch.tensor(k), torch.randn(()), torch.randint(0, 3, (3,))
+            torch.testing.assert_close(p.module()(*args), body(*args))
+
+
+def test_what_was_said_of_numbers_is_asserted():
+    def body(x, k):
+        n = k.item()
+        torch._check(n >= 1)
+        torch._check(n <= x.shape[0])
+        return x[:n].sum()
+
+    program = torch.export.export(Body(body), (torch.ones(6), torch.tensor(2)), dynamic_shapes={"args": ({0: Dim("n", min=2, max=9)}, None)})
+    said = [n.args[1] for n in program.graph.nodes if "_assert_scalar" in str(n.target)]
+    assert said == ["Runtime assertion failed for expression u0 >= 1 on node 'ge'", "Runtime assertion failed for expression u0 <= s0 on node 'le'"]
+    assert str(program.range_constraints) == "{s0: VR[2, 9], u0: VR[1, int_oo]}"
+    for p in (program, through_a_file(program), program.run_decompositions()):
+        assert p.module()(torch.ones(5), torch.tensor(4)) == 4
+        for x, k in ((torch.ones(5), 0), (torch.ones(3), 4)):
+            with pytest.raises((RuntimeError, AssertionError), match="Runtime assertion failed for expression u0"):
+                p.module()(x, torch.tensor(k))
+
+
+@pytest.mark.parametrize("body", [lambda x: x * float(x.sum()), lambda x: sum(range(x.argmax().item())) + x, lambda x: x if x.sum().item() > 3 else -x,
+                                  lambda x: x if torch.equal(x, x + 1) else -x, lambda x: x + len(x[x > 0]), lambda x: x if x[x > 0].shape[0] else -x,
+                                  lambda x: [1, 2, 3, 4][x.argmax().item()] + x, lambda x: x + float(x.numpy().sum()), lambda x: x if x.sum().item() else -x])
+def test_python_does_not_go_on_by_data(body):
+    with pytest.raises((RuntimeError, TypeError), match="data-dependent|numpy"):
+        torch.export.export(Body(body), (torch.arange(4.),))
+
+
+def test_conversions_are_written_whether_they_change_anything_or_not():
+    def body(x):
+        return x.half(), x.float(), x.to("cpu"), x.to("cpu", torch.float64), x.to(torch.float32, copy=True), x.to(x.half())
+
+    program = torch.export.export(Body(body), (torch.ones(2),))
+    calls = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+    assert [c for c in calls if "assert" not in c] == ["aten.to.dtype", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.dtype", "aten.to.device"]
+    assert sum("_assert_tensor_metadata" in c for c in calls) == 7
+    same(Body(body), program, torch.ones(2))
+    assert "_to_copy" in {n.target._opname for n in program.run_decompositions().graph.nodes if n.op == "call_function"}
+
+
 def test_other_sizes_than_captured_are_refused():
     module = torch.export.export(nn.Linear(3, 2), (torch.randn(4, 3),)).module()
     with pytest.raises(AssertionError, match=r"Guard failed: input\w*.size\(\)\[0\] == 4"):

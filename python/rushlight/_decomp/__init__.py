@@ -34,6 +34,12 @@ def _found(name):
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
+def computes_inside(op, rule):
+    """Is it a composite that the library takes apart itself, in plain numbers?"""
+    name = _record(op) if rule is None or getattr(rule, "opens", False) else None
+    return name is not None and _C._is_composite(name) and not any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+
+
 def stays_whole(op):
     """Is it a composite that is one call where the table has no rule? Those that may be views are not."""
     name = _record(op)
@@ -65,7 +71,7 @@ def _opened(op):
             return op(*args, **kwargs)
         finally:
             inside.pop()
-    opened.__name__ = op._opname
+    opened.__name__, opened.opens = op._opname, True
     return opened
 
 

@@ -15,6 +15,7 @@ from rushlight import _ops
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from rushlight.utils import _pytree as pytree
 
+from ._sizes import symbols_in
 from .dynamic_shapes import UNBOUNDED
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Symbol, ValueRanges
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument, SymFloatArgument,
@@ -39,6 +40,8 @@ _HIGHER = "torch.ops.higher_order."
 def _sympy(expr):
     """As PyTorch writes expressions: constructors of SymPy."""
     if isinstance(expr, str):
+        if expr.startswith("zuf"):
+            return "Symbol('%s')" % expr
         return "Symbol('%s', positive=True, integer=True)" % expr if not expr.startswith("u") else "Symbol('%s', integer=True)" % expr
     if isinstance(expr, int):
         return "Integer(%d)" % expr
@@ -47,11 +50,12 @@ def _sympy(expr):
     name, *args = expr
     if name == "truediv":
         return "Mul(%s, Pow(%s, Integer(-1)))" % (_sympy(args[0]), _sympy(args[1]))
-    return "%s(%s)" % ({"add": "Add", "mul": "Mul", "floordiv": "FloorDiv", "pow": "Pow"}[name], ", ".join(map(_sympy, args)))
+    return "%s(%s)" % ({"add": "Add", "mul": "Mul", "floordiv": "FloorDiv", "pow": "Pow", "mod": "PythonMod"}[name], ", ".join(map(_sympy, args)))
 
 
 def _size(expr, hint):
-    return {"as_int": expr} if isinstance(expr, int) else {"as_expr": {"expr_str": _sympy(expr), "hint": {"as_int": hint}}}
+    follows = not isinstance(expr, int) and any(name.startswith(("u", "zuf")) for name in symbols_in(expr))     # from data: nobody knows it
+    return {"as_int": expr} if isinstance(expr, int) else {"as_expr": {"expr_str": _sympy(expr), "hint": None if follows else {"as_int": hint}}}
 
 
 def _parse_sympy(text):
@@ -68,7 +72,7 @@ def _parse_sympy(text):
         name, args = node.func.id, [walk(a) for a in node.args]
         if name in ("Integer", "Float", "Symbol"):
             return float(args[0]) if name == "Float" else args[0]
-        known = {"Add": "add", "Mul": "mul", "FloorDiv": "floordiv", "Pow": "pow"}.get(name)
+        known = {"Add": "add", "Mul": "mul", "FloorDiv": "floordiv", "Pow": "pow", "PythonMod": "mod"}.get(name)
         if known is None:
             raise ValueError(text)
         numbers, others = [a for a in args if not isinstance(a, (str, tuple))], [a for a in args if isinstance(a, (str, tuple))]
@@ -122,7 +126,8 @@ class _Writer:
             self.bools[node.name] = {"as_bool": val} if number is None else {"as_expr": {"expr_str": _sympy(number), "hint": {"as_bool": val}}}
             return {"as_sym_bool": {"as_name": node.name}}
         if isinstance(val, float):
-            self.floats[node.name] = {"as_expr": {"expr_str": _sympy(number), "hint": {"as_float": val}}} if isinstance(number, (str, tuple)) else {"as_float": val}
+            follows = isinstance(number, (str, tuple)) and any(name.startswith(("u", "zuf")) for name in symbols_in(number))
+            self.floats[node.name] = {"as_expr": {"expr_str": _sympy(number), "hint": None if follows else {"as_float": val}}} if isinstance(number, (str, tuple)) else {"as_float": val}
             return {"as_sym_float": {"as_name": node.name}}
         if isinstance(val, int):
             self.ints[node.name] = _size(number if number is not None else val, val)
@@ -282,7 +287,8 @@ def _program_json(program):
     graph = {"graph": graph_json(program.graph_module), "signature": {"input_specs": [_input_json(s) for s in signature.input_specs],
                                                                       "output_specs": [_output_json(s) for s in signature.output_specs]},
              "module_call_graph": calls, "metadata": {}, "treespec_namedtuple_fields": {}}
-    ranges = {str(k): {"min_val": v.lower, "max_val": None if v.upper == UNBOUNDED else v.upper} for k, v in program.range_constraints.items()}
+    ends = {UNBOUNDED: None, -UNBOUNDED: None, math.inf: None, -math.inf: None}
+    ranges = {str(k): {"min_val": ends.get(v.lower, v.lower), "max_val": ends.get(v.upper, v.upper)} for k, v in program.range_constraints.items()}
     return {"graph_module": graph, "opset_version": {"aten": 10}, "range_constraints": ranges, "schema_version": {"major": 8, "minor": 20}, "verifiers": [program.dialect],
             "torch_version": torch.__version__.split("+")[0], "guards_code": []}
 
@@ -585,7 +591,7 @@ def load(f, *, extra_files=None, expected_opset_version=None):
     for entry in graph["module_call_graph"]:
         s = entry.get("signature")
         calls.append(ModuleCallEntry(entry["fqn"], s and ModuleCallSignature([], [], pytree.treespec_loads(s["in_spec"]), pytree.treespec_loads(s["out_spec"]), s.get("forward_arg_names"))))
-    ranges = {Symbol(k): ValueRanges(v.get("min_val") or 0, UNBOUNDED if v.get("max_val") is None else v["max_val"]) for k, v in tree.get("range_constraints", {}).items()}
+    ranges = {Symbol(k): ValueRanges((-UNBOUNDED if k.startswith(("u", "zuf")) else 0) if v.get("min_val") is None else v["min_val"], UNBOUNDED if v.get("max_val") is None else v["max_val"]) for k, v in tree.get("range_constraints", {}).items()}
     return ExportedProgram(module, module.graph, signature, state, ranges, calls, None, constants, verifiers=tree.get("verifiers") or ["TRAINING"])
 
 

@@ -26,6 +26,8 @@ def capture_functions(name, functions, run, leads=()):
         blocks = []
         for function, operands in functions:
             block = Run(operands)
+            block.within = True
+            block.sizes = {i: None for i, e in outer.sizes.items() if e is None or any(isinstance(n, (str, tuple)) for n in e)}
             block.operands = operands
             block.capture(lambda *x, f=function: pytree.tree_leaves(f(*x)), tuple(operands), {})
             blocks.append(block)

@@ -3,31 +3,54 @@
 Three things happen to each node, from the top down: an operation that the table has a rule for is given to that rule (_Interpreted.call, and _Above
 inside of composites); changes in place become results (FunctionalizeMode); what arrives below is given to its rule, too, or is written down (_Below).
 """
+import math
+
 import rushlight as torch
 from rushlight import _C, _decomp
+from rushlight._dynamo.exc import UserError
 from rushlight._functorch.functional import FunctionalizeMode
 from rushlight._ops import HigherOrderOperator, OpOverload
+from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from rushlight.utils import _pytree as pytree
 from rushlight.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, _pop_mode, _push_mode
 
 from ._capture import Builder, Differs, Run, Sizes, _running, without_dead
 from ._export import Capturing, Varying, lift_constants
 from .exported_program import ExportedProgram
+from ._symbols import Number, Relation
 from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
+aten = torch.ops.aten
+# Composites that may be views, of numbers that follow from data: with the sizes that were asked for.
+_WITH_NUMBERS = {
+    aten.narrow.default: lambda x, dim, start, length: aten.slice.Tensor(x, dim, start, start + length),
+    aten.reshape.default: lambda x, shape: aten.view.default(x if x.is_contiguous() else aten.clone.default(x, memory_format=torch.contiguous_format), shape),
+    aten.view_as.default: lambda x, other: aten.view.default(x, other.shape),
+    aten.expand_as.default: lambda x, other: aten.expand.default(x, other.shape),
+    aten.flatten.using_ints: lambda x, start=0, end=-1: _WITH_NUMBERS[aten.reshape.default](x, _flat(x, start % max(x.dim(), 1), end % max(x.dim(), 1))),
+}
+
+
+def _flat(x, start, end):
+    sizes = list(x.shape)
+    return [*sizes[:start], math.prod(sizes[start:end + 1]), *sizes[end + 1:]]
+
+
 class _ByRules(TorchDispatchMode):
     """What its subclasses share: calls of operations that a table has rules for."""
 
-    def __init__(self, table):
+    def __init__(self, run, table):
         super().__init__()
-        self.table = table
+        self.run, self.table = run, table
 
     def ruled(self, func, args, kwargs):
         """What the rule gives, or NotImplemented."""
         rule = self.table.get(func)
+        if self.run.follows_data(args, kwargs) and _decomp.computes_inside(func, rule):
+            return self.run.kept(func, args, kwargs)
         if rule is None:
             return NotImplemented
         with self:
@@ -40,8 +63,8 @@ class _Below(_ByRules):
     _mode_key = _C._TorchDispatchModeKey.PROXY
 
     def __init__(self, run, table):
-        super().__init__(table)
-        self.run, self.node = run, None
+        super().__init__(run, table)
+        self.node = None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -75,18 +98,42 @@ class _Interpreted(Run):
         self.module, self.table, self.operands = module, table, list(values)
 
     def capture(self):
+        self.within = bool(_running)
         _running.append(self)
         self.below, self.pure = _Below(self, self.table), FunctionalizeMode()
         given = [self.pure.own(v) if isinstance(v, torch.Tensor) else v for v in self.operands]
         try:
             with torch.no_grad(), self.below:
-                with self.pure, _Above(self.table):
-                    out = self.interpret(iter(given))
+                with self.pure, _Above(self, self.table):
+                    if self.within:
+                        out = _C._capture_paused(lambda: self.interpret(iter(given)))
+                    else:       # so that numbers that follow from data may be arguments
+                        out = _C._capture(lambda *told: None, self.interpret, (iter(given),), {}, self.size, self.number, None, Number)
                 self.result = [self.pure.read(x) for x in out]
                 self.changed = {i: self.pure.read(x) for i, x in enumerate(given) if isinstance(x, torch.Tensor) and x.store.raised}
         finally:
             _running.pop()
         return self
+
+    def size(self, t, dim):
+        return super().size(getattr(t, "value", t), dim)
+
+    def take(self, t):
+        """item(): a number that follows from data, if the tensor does."""
+        pure = self.read(t)
+        with _disable_current_modes():
+            value = pure.item()
+        if id(pure) not in self.tainted:
+            return value
+        if type(value) not in (int, float) or self.within:
+            self.below.write(aten._local_scalar_dense.default, (pure,), {}, (value,))
+            return value
+        return self.known.once("item", pure, lambda: self.first_item(pure, value))
+
+    def first_item(self, pure, value):
+        made = self.known.fresh(value)
+        self.below.write(aten._local_scalar_dense.default, (pure,), {}, (made,))
+        return made
 
     def interpret(self, given):
         values = {}
@@ -109,14 +156,36 @@ class _Interpreted(Run):
             return target(*args, **kwargs)
         if target is torch.ops.aten.sym_size.int:
             return args[0].shape[args[1]]
+        if target in (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default):
+            return self.take(args[0])
+        if target is torch.ops.aten._assert_scalar.default:     # Builder writes what it says again
+            if isinstance(args[0], Relation):
+                self.known.learn(args[0])
+            return None
         rule = self.table.get(target)
+        if self.follows_data(args, kwargs) and _decomp.computes_inside(target, rule):
+            return self.kept(target, args, kwargs)
         if rule is not None:
-            out = rule(*args, **kwargs)
+            try:
+                out = rule(*args, **kwargs)
+            except GuardOnDataDependentSymNode:     # the rule goes on as sizes say, and they are not known
+                if not self.follows_data(args, kwargs):
+                    raise
+                return self.kept(target, args, kwargs)
             if out is not NotImplemented:
                 return out
         elif _decomp.stays_whole(target):
             return self.whole(target, args, kwargs)
         return target(*args, **kwargs)
+
+    def follows_data(self, args, kwargs):
+        """Are there numbers, or sizes, that follow from data?"""
+        return bool(self.known.values) and any(isinstance(x, Number) or id(getattr(x, "value", x)) in self.sizes for x in pytree.tree_leaves((args, kwargs)))
+
+    def kept(self, func, args, kwargs):
+        """A composite whose own arithmetic would make plain numbers of those that follow from data: what it is made of is said here, or it stays one call."""
+        made_of = _WITH_NUMBERS.get(func)
+        return made_of(*args, **kwargs) if made_of is not None else self.whole(func, args, kwargs)
 
     def read(self, values):
         """The pure tensors that values are now; what has to be computed for that is written down."""
@@ -229,12 +298,24 @@ class _Again(Capturing):
         for name, block in b.blocks.items():
             root.add_module(name, block)
         signature = ExportGraphSignature(specs, outputs)
-        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, signature, dict(origin.state_dict), dict(origin.range_constraints),
+        return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, signature, dict(origin.state_dict), {**self.ranges(b), **origin.range_constraints},
                                origin.module_call_graph, origin.example_inputs, {**origin.constants, **constants})
 
 
+def _unrolled(op):
+    """Recurrent layers are taken apart step by step: as many as the length says."""
+    return op._opname in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
 def decompose(program, table):
+    table = {**_decomp.always_opened(), **table}
     try:
-        return _Again(program, {**_decomp.always_opened(), **table}).capture()
+        try:
+            return _Again(program, table).capture()
+        except (Differs, UserError):
+            kept = {op: rule for op, rule in table.items() if not _unrolled(op)}
+            if not any(isinstance(n.target, OpOverload) and _unrolled(n.target) for n in program.graph.nodes):
+                raise
+            return _Again(program, kept).capture()      # the length varies: the layers stay one call
     except Differs as error:
         raise RuntimeError("run_decompositions: %s" % error) from error

@@ -263,6 +263,18 @@ class Capturing:
         kind = TensorArgument if r.meta.get("tensor") else SymFloatArgument if isinstance(r.meta.get("val"), float) else SymIntArgument
         return OutputSpec(OutputKind.USER_OUTPUT, kind(r.name), None)
 
+    def ranges(self, b):
+        found = {Symbol(n): ValueRanges(s.least, s.most) for n, s in self.symbols.items()}
+        for n in b.unknown.values():
+            found[Symbol(n)] = ValueRanges(0, UNBOUNDED)
+        for n in b.roots:
+            lows, highs = zip(*(run.known.ranges[n] for run in b.runs))     # where runs differ the end follows from a size
+            low, high = lows[0] if len(set(lows)) == 1 else -UNBOUNDED, highs[0] if len(set(highs)) == 1 else UNBOUNDED
+            if not isinstance(b.runs[0].known.values[n], float):
+                low, high = max(low, -UNBOUNDED), min(high, UNBOUNDED)
+            found[Symbol(n)] = ValueRanges(low, high)
+        return found
+
     def program(self, b, specs, constants, outputs, out_spec):
         module = self.module
         args, kwargs = pytree.tree_unflatten(self.leaves, self.spec)
@@ -273,9 +285,7 @@ class Capturing:
         root = torch.nn.Module()
         for name, block in b.blocks.items():
             root.add_module(name, block)
-        ranges = {Symbol(n): ValueRanges(s.least, s.most) for n, s in self.symbols.items()}
-        for n in b.unknown.values():
-            ranges[Symbol(n)] = ValueRanges(0, UNBOUNDED)
+        ranges = self.ranges(b)
         entry = ModuleCallEntry("", ModuleCallSignature([], [], self.spec, out_spec, self.argument_names))
         calls = [entry] + [ModuleCallEntry(name) for name, _ in module.named_modules() if name]
         return ExportedProgram(torch.fx.GraphModule(root, b.graph), b.graph, ExportGraphSignature(specs, outputs), state, ranges, calls, (args, kwargs), constants)

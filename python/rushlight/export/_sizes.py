@@ -8,7 +8,7 @@ import math
 import operator
 from fractions import Fraction
 
-OPERATORS = {"add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "truediv": operator.truediv, "pow": operator.pow}
+OPERATORS = {"add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "truediv": operator.truediv, "pow": operator.pow, "mod": operator.mod}
 
 
 def value_of(expr, symbols):
@@ -37,7 +37,7 @@ def as_text(expr):
         a, b = ("(%s)" % x if " " in x and not x.startswith("(") else x for x in (a, b))
         return "%s*%s" % ((b, a) if isinstance(expr[2], int) else (a, b))
     a, b = ("(%s)" % x if " " in x else x for x in (a, b))
-    return "(%s//%s)" % (a, b) if name == "floordiv" else "%s%s%s" % (a, {"truediv": "/", "pow": "**"}[name], b)
+    return "(%s//%s)" % (a, b) if name == "floordiv" else "%s%s%s" % (a, {"truediv": "/", "pow": "**", "mod": "%"}[name], b)
 
 
 def plus(expr, n):

@@ -1,6 +1,7 @@
 """ExportedProgram: a graph without Python, with its tensors and what its inputs and outputs are."""
 import copy
 import dataclasses
+import math
 from typing import Any, Optional
 
 import rushlight as torch
@@ -53,7 +54,8 @@ class ValueRanges:
         return isinstance(other, ValueRanges) and (self.lower, self.upper) == (other.lower, other.upper)
 
     def __repr__(self):
-        return "VR[%s, %s]" % (self.lower, "int_oo" if self.upper == UNBOUNDED else self.upper)
+        names = {UNBOUNDED: "int_oo", -UNBOUNDED: "-int_oo", math.inf: "oo", -math.inf: "-oo"}
+        return "VR[%s, %s]" % (names.get(self.lower, self.lower), names.get(self.upper, self.upper))
 
 
 class Symbol(str):

@@ -28,4 +28,10 @@ def boxed_nop(fx_g, example_inputs):
 
 
 aot_eager = register(aot_autograd(fw_compiler=boxed_nop), name="aot_eager")
-aot_eager_decomp_partition = register(aot_autograd(fw_compiler=boxed_nop), name="aot_eager_decomp_partition")
+
+
+@register
+def aot_eager_decomp_partition(gm, fake_tensor_inputs, **kwargs):
+    """As aot_eager, of core operations."""
+    from rushlight._decomp import core_aten_decompositions
+    return aot_autograd(fw_compiler=boxed_nop, decompositions=core_aten_decompositions())(gm, fake_tensor_inputs, **kwargs)

@@ -1,4 +1,4 @@
-"""Symbolic sizes: sizes are always numbers here."""
+"""Symbolic sizes: sizes are always numbers here, but for those that follow from data while a program is exported (export/_symbols.py)."""
 
 __all__ = ["GuardOnDataDependentSymNode", "free_symbols", "free_unbacked_symbols", "guard_size_oblivious",
            "statically_known_true", "guard_or_false", "guard_or_true", "definitely_true", "is_symbolic", "ShapeEnv", "DimDynamic"]
@@ -24,15 +24,24 @@ def is_symbolic(val):
     return False
 
 
+def _decided(x):
+    """True, False, or None: it follows from data."""
+    return x.decided() if hasattr(x, "decided") else bool(x)
+
+
 def statically_known_true(x):
-    return bool(x)
+    return _decided(x) is True
 
 
-guard_size_oblivious = guard_or_false = guard_or_true = definitely_true = sym_and = statically_known_true
+guard_size_oblivious = guard_or_false = definitely_true = sym_and = statically_known_true
+
+
+def guard_or_true(x):
+    return _decided(x) is not False
 
 
 def definitely_false(x):
-    return not x
+    return _decided(x) is False
 
 
 def guard_int(x):
