@@ -52,6 +52,12 @@ typedef struct rush_onnx_held {
     uint8_t what;    /* a slot_kind */
 } rush_onnx_held;
 
+typedef struct rush_onnx_sequence { /* a list that SplitToSequence makes: its node is read again where one of it is taken */
+    const char *name;
+    rush_wire node;
+    struct rush_onnx_sequence *next;
+} rush_onnx_sequence;
+
 typedef struct rush_onnx_reader rush_onnx_reader;
 struct rush_onnx_reader { /* one graph: the program's, or a branch */
     const rush_onnx_file *file;
@@ -65,6 +71,7 @@ struct rush_onnx_reader { /* one graph: the program's, or a branch */
     uint32_t *from;               /* of a branch's inputs: the value outside   */
     uint32_t in_room, nheld, held_room;
     rush_onnx_held *held;         /* of the program's graph                    */
+    rush_onnx_sequence *sequences;
 };
 
 int rush_onnx_graph(rush_onnx_reader *, rush_wire graph);

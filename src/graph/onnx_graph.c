@@ -364,11 +364,29 @@ static int bind_attributes(rush_onnx_reader *r, const node *n, rush_graph_node *
     return 0;
 }
 
+static const rush_onnx_sequence *sequence_of(const rush_onnx_reader *r, const char *name)
+{
+    for (; r; r = r->outer)
+        for (const rush_onnx_sequence *s = r->sequences; s; s = s->next)
+            if (!strcmp(s->name, name)) return s;
+    return NULL;
+}
+
+/* The name of an input or result, or NULL; field 1 has inputs, 2 results. */
+static const char *nth_name(rush_onnx_reader *r, rush_wire node, uint32_t field, int n)
+{
+    rush_wire_field f;
+    while (rush_wire_next(&node, &f) > 0)
+        if (f.number == field && f.type == 2 && !n--) return rush_wire_text(r->g, f.bytes);
+    return NULL;
+}
+
 static int read_input(rush_onnx_reader *r, const node *n, rush_wire name, rush_operand *o)
 {
     if (name.p == name.end) return constant(o, RUSH_NONE), 0;
     const char *text = rush_wire_text(r->g, name);
     uint32_t v = text ? look_up(r, text) : RUSH_NO_VALUE;
+    if (v == RUSH_NO_VALUE && text && sequence_of(r, text)) return lacks(r, n, "of a sequence", text);
     if (v == RUSH_NO_VALUE) return rush_failed() ? -1 : damaged("a node uses a name that nothing before it makes", text);
     *o = (rush_operand){.kind = RUSH_OPERAND_VALUE, .value = v};
     rush_onnx_reader *root = root_of(r);
@@ -388,7 +406,7 @@ static int bind_inputs(rush_onnx_reader *r, const node *n, rush_graph_node *to, 
         rush_operand o;
         if (f.number != 1 || f.type != 2) continue;
         int held = read_input(r, n, f.bytes, &o);
-        if (held < 0) return -1;
+        if (held < 0 || held == 1) return held;
         if (held >= 2 && nth >= 3) root_of(r)->held[held - 2].what = SLOT_BUFFER; /* running mean and variance */
         ++nth;
         const rush_arg *a = at < to->op->nargs ? &to->op->args[at] : NULL;
@@ -531,6 +549,32 @@ static int read_constant(rush_onnx_reader *r, const node *n)
     return !rush_wire_find(n->whole, 2, &f) || f.type != 2 ? damaged("a constant has no name", n->name) : hold(r, rush_wire_text(r->g, f.bytes), t, SLOT_SCRATCH);
 }
 
+static int read_sequence(rush_onnx_reader *r, const node *n)
+{
+    rush_onnx_sequence *s = rush_graph_alloc(r->g, sizeof *s);
+    const char *name = s ? nth_name(r, n->whole, 2, 0) : NULL;
+    if (!name) return rush_failed() ? -1 : damaged("a sequence has no name", n->name);
+    *s = (rush_onnx_sequence){name, n->whole, r->sequences};
+    r->sequences = s;
+    return 0;
+}
+
+/* One of a sequence: the inputs and attributes of the node that makes it, and the position. */
+static int bind_piece(rush_onnx_reader *r, const node *n, rush_graph_node *to)
+{
+    const char *name = nth_name(r, n->whole, 1, 0);
+    const rush_onnx_sequence *s = name ? sequence_of(r, name) : NULL;
+    node maker;
+    if (!s) return rush_failed() ? -1 : lacks(r, n, "of another sequence", name ? name : "");
+    if (read_head(r, s->node, &maker)) return -1;
+    int failed = bind(r, &maker, to);
+    rush_wire w = n->whole;
+    rush_wire_field f;
+    for (int nth = 0; !failed && rush_wire_next(&w, &f) > 0;)
+        if (f.number == 1 && f.type == 2 && nth++ == 1) failed = read_input(r, n, f.bytes, &to->in[2]);
+    return failed < 0 || rush_failed() ? -1 : failed == 1;
+}
+
 static int read_node(rush_onnx_reader *r, rush_wire w)
 {
     node n;
@@ -538,13 +582,14 @@ static int read_node(rush_onnx_reader *r, rush_wire w)
     rush_graph_node made = {.target = n.type, .where = *n.name ? n.name : NULL, .nout = n.nresults};
     int failed = 0;
     if (!*n.domain && !strcmp(n.type, "Constant") && !(failed = read_constant(r, &n))) return 0;
+    if (!*n.domain && !strcmp(n.type, "SplitToSequence")) return read_sequence(r, &n);
     if (!*n.domain && !strcmp(n.type, "If")) {
         made.form = RUSH_NODE_COND;
         failed = rush_wire_count(w, 1) != 1 ? damaged("a condition has other than one input", n.name) : read_if(r, &n, &made);
     } else if (!failed) {
         made.op = operation(&n);
         if (made.op) made.target = made.op->name;
-        failed = made.op ? bind(r, &n, &made) : lacks(r, &n, "", "");
+        failed = !made.op ? lacks(r, &n, "", "") : strcmp(n.type, "SequenceAt") || *n.domain ? bind(r, &n, &made) : bind_piece(r, &n, &made);
     }
     if (failed < 0 || read_results(r, &n, &made)) return -1; /* of what is missing, too: others use it, and may be missing themselves */
     r->g->node[r->g->nnodes++] = made;

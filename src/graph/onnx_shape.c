@@ -145,6 +145,25 @@ RULE(Split)
 static rush_op op_Split = {.schema = "onnx::Split(Tensor input, Tensor? split_input=None, *, int axis=0, int[]? split=None, int? num_outputs=None, int results=0) -> Tensor[]",
                            .doc = "Pieces along axis: of given sizes, or equal but for the last.", .run = Split_run, .flags = RUSH_HIDDEN};
 
+/* The piece at a position of what SplitToSequence makes: pieces of one size, of given sizes, or of one element each. */
+RULE(SequenceAt)
+{
+    rush_tensor *x = in[0].t;
+    ints s = ints_of(in[1], RUSH_NONE), position = ints_of(in[2], RUSH_NONE);
+    int d = axis_of(I_(in[3]), x);
+    if (rush_failed() || d < 0) return -1;
+    bool each = HAS(in[1]) && in[1].t->ndim; /* given sizes */
+    int64_t piece = s.n < 0 ? 1 : s.n && !each ? s.at[0] : 0, n = each ? s.n : piece > 0 ? (x->size[d] + piece - 1) / piece : 0, from = 0;
+    RUSH_CHECK(position.n == 1 && (each || piece > 0), RUSH_VALUE_ERROR, "a sequence of pieces of %lld, and %lld positions in it", (long long)piece, (long long)position.n);
+    int64_t at = position.at[0] < 0 ? position.at[0] + n : position.at[0];
+    RUSH_CHECK(at >= 0 && at < n, RUSH_INDEX_ERROR, "position %lld of a sequence of %lld tensors", (long long)position.at[0], (long long)n);
+    for (int64_t i = 0; each && i < at; ++i) from += s.at[i];
+    if (!each) from = at * piece;
+    rush_tensor *t = T("narrow", V(x), V((int64_t)d), V(from), V(each ? s.at[at] : RUSH_MIN(piece, x->size[d] - from)));
+    return rush_result(out, t && s.n < 0 && !I_(in[4]) ? T("squeeze.dim", V(t), V((int64_t)d)) : t);
+}
+RECORD(SequenceAt, "Tensor input, Tensor? split=None, Tensor? position=None, *, int axis=0, int keepdims=1", "One of the pieces along axis.");
+
 /* From start to end by a step; a negative step goes backwards. */
 static rush_tensor *slice(rush_tensor *x, int d, int64_t from, int64_t to, int64_t step)
 {
@@ -374,6 +393,6 @@ RULE(SpaceToDepth)
 }
 RECORD(SpaceToDepth, "Tensor input, *, int blocksize", "Blocks of pixels become channels.");
 
-RUSH_FAMILY(onnx_shape, &op_Reshape, &op_Flatten, &op_Squeeze, &op_Unsqueeze, &op_Transpose, &op_Expand, &op_Tile, &op_Shape, &op_Size, &op_Concat, &op_Split, &op_Slice,
+RUSH_FAMILY(onnx_shape, &op_Reshape, &op_Flatten, &op_Squeeze, &op_Unsqueeze, &op_Transpose, &op_Expand, &op_Tile, &op_Shape, &op_Size, &op_Concat, &op_Split, &op_SequenceAt, &op_Slice,
             &op_Gather, &op_GatherElements, &op_ScatterElements, &op_GatherND, &op_ScatterND, &op_NonZero, &op_Compress, &op_OneHot, &op_Trilu, &op_ConstantOfShape, &op_Range,
             &op_EyeLike, &op_Pad, &op_DepthToSpace, &op_SpaceToDepth)

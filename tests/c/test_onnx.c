@@ -132,6 +132,52 @@ static rush_tensor *computed(const char *type, int64_t opset, rush_tensor *x, in
     return net && rush_forward_all(net, 1, &x, out) == 1 ? out[0] : NULL;
 }
 
+/* The piece at a position of a sequence; `each`: how many sizes of pieces there are, 0 for one size of all, -1 for none. */
+static rush_tensor *piece_of(rush_tensor *x, int64_t each, const int64_t *sizes, int64_t position, rush_bytes *with)
+{
+    model m = {{0}};
+    rush_tensor *out[8];
+    add_value(&m, 11, "x", x->ndim, x->size);
+    add_ints(&m, "at", 1, &position);
+    if (each > 0) add_ints(&m, "k", each, sizes);
+    if (!each) {
+        rush_bytes tensor = {0};
+        rush_pb_int(&tensor, 2, 7);
+        rush_pb_text(&tensor, 8, "k");
+        rush_pb_data(&tensor, 9, sizes, 8);
+        rush_pb_message(&m.graph, 5, &tensor);
+    }
+    add_node(&m, "SplitToSequence", each < 0 ? "x" : "x k", "pieces", with);
+    add_node(&m, "SequenceAt", "pieces at", "y", NULL);
+    add_value(&m, 12, "y", 0, NULL);
+    rush_module *net = load(&m);
+    return net && rush_forward_all(net, 1, &x, out) == 1 ? out[0] : NULL;
+}
+
+static void sequences_are_pieces(void **state)
+{
+    rush_scope() {
+        rush_tensor *x = rush_reshape(rush_arange(RUSH_V(30.0)), RUSH_INTS(3, 10));
+        rush_bytes last = attribute("axis", 3, -1, NULL), squeezed = attribute("keepdims", 3, 0, NULL);
+        assert_true(differs(piece_of(x, 3, (int64_t[]){2, 5, 3}, 1, &last), rush_narrow(x, 1, 2, 5)) == 0);
+        last = attribute("axis", 3, -1, NULL);
+        assert_true(differs(piece_of(x, 0, (int64_t[]){4}, -1, &last), rush_narrow(x, 1, 8, 2)) == 0);
+        assert_true(differs(piece_of(x, -1, NULL, 2, NULL), rush_narrow(x, 0, 2, 1)) == 0);
+        assert_true(differs(piece_of(x, -1, NULL, 0, &squeezed), rush_select(x, 0, 0)) == 0);
+        assert_null(piece_of(x, 2, (int64_t[]){1, 2}, 2, NULL));
+        assert_non_null(strstr(rush_error(), "position 2 of a sequence of 2 tensors"));
+        rush_error_clear();
+        model m = {{0}};
+        add_value(&m, 11, "x", 1, (int64_t[]){3});
+        add_node(&m, "SplitToSequence", "x", "pieces", NULL);
+        add_node(&m, "Relu", "pieces", "y", NULL);
+        add_value(&m, 12, "y", 1, (int64_t[]){3});
+        assert_null(load(&m));
+        assert_non_null(strstr(rush_error(), "Relu of a sequence pieces"));
+        rush_error_clear();
+    }
+}
+
 static void sizes_are_tensors(void **state)
 {
     rush_scope() {
@@ -279,7 +325,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_onnxruntimes), cmocka_unit_test(training_is_pytorchs), cmocka_unit_test(what_is_missing_is_told_at_once), cmocka_unit_test(sizes_are_tensors),
-        cmocka_unit_test(slices_go_both_ways), cmocka_unit_test(damage_is_an_error), cmocka_unit_test(weights_beside_stay_in_the_folder),
+        cmocka_unit_test(sequences_are_pieces), cmocka_unit_test(slices_go_both_ways), cmocka_unit_test(damage_is_an_error), cmocka_unit_test(weights_beside_stay_in_the_folder),
         cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(what_cannot_be_written_is_told),
     };
     return SUITE(tests);
