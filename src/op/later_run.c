@@ -9,12 +9,16 @@
 enum { ROOM = 24576, LEAST_BLOCK = 64, MOST_BLOCK = 2048, GRAIN = 32768 };
 _Static_assert((LATER_STEPS + RUSH_LOOP_OPERANDS) * LEAST_BLOCK * 16 <= 65536, "every step can have a buffer");
 
+enum { STREAMS = 8, LINE = 64, FAR = 262144 }; /* FAR: elements that no cache holds */
+
 typedef struct walk {
     later_list *list;
     int first, end;
     int slots;       /* buffers in use at once; those behind them are for the operands of a step */
     int64_t block;   /* elements          */
     size_t room;     /* bytes of a buffer */
+    int nstreams;    /* memory that is walked along: its next block is fetched while this one is computed */
+    struct { const char *from; int64_t item; } stream[STREAMS];
 } walk;
 
 /* Elements [i, i + n) of an operand with strides, as the loop takes them: in `to`, or where they are. */
@@ -72,12 +76,38 @@ static void run_step(const walk *w, const later_step *s, char *buffers, int64_t 
     if (p[0] == own) rush_convert_many(result, (rush_dtype)to->dtype, rush_dtypes[to->dtype].size, own, (rush_dtype)to->compute, s->loop.size[0], n);
 }
 
+/* Part `part` of `parts` of the elements [i, i + n) of all streams. */
+static void fetch(const walk *w, int64_t i, int64_t n, int part, int parts)
+{
+    int64_t from = n * part / parts, to = n * (part + 1) / parts;
+    for (int k = 0; k < w->nstreams; ++k) {
+        const char *p = w->stream[k].from + (i + from) * w->stream[k].item, *past = w->stream[k].from + (i + to) * w->stream[k].item;
+        for (; p < past; p += LINE) __builtin_prefetch(p, 0, 2);
+    }
+}
+
 static void run_piece(void *arg, int64_t begin, int64_t end)
 {
     const walk *w = arg;
     char buffers[65536] __attribute__((aligned(64)));
-    for (int64_t i = begin; i < end; i += w->block)
-        for (int s = w->first; s < w->end; ++s) run_step(w, &w->list->step[s], buffers, i, RUSH_MIN(w->block, end - i));
+    for (int64_t i = begin; i < end; i += w->block) {
+        int64_t n = RUSH_MIN(w->block, end - i), next = RUSH_MIN(w->block, end - i - n);
+        for (int s = w->first; s < w->end; ++s) {
+            run_step(w, &w->list->step[s], buffers, i, n);
+            if (next > 0) fetch(w, i + n, next, s - w->first, w->end - w->first);
+        }
+    }
+}
+
+static void add_stream(walk *w, const later_operand *x)
+{
+    const later_cell *c = x->cell >= 0 && x->way == LATER_ALONG ? &w->list->cell[x->cell] : NULL;
+    if (!c || c->slot >= 0 || !c->data || w->nstreams == STREAMS) return;
+    const char *from = c->data + x->at;
+    for (int k = 0; k < w->nstreams; ++k)
+        if (w->stream[k].from == from) return;
+    w->stream[w->nstreams].from = from;
+    w->stream[w->nstreams++].item = rush_dtypes[x->dtype].size;
 }
 
 /* Gives every cell that has no memory a buffer from its first step to its last. How many are there? */
@@ -115,6 +145,9 @@ static void run_group(walk *w)
         }
     }
     w->slots = give_buffers(w);
+    w->nstreams = 0;
+    for (int s = w->first; s < w->end && w->list->step[s].numel >= FAR; ++s)
+        for (int k = 0; k < w->list->step[s].loop.n; ++k) add_stream(w, &w->list->step[s].x[k]);
     int64_t fits = ROOM / (int64_t)((size_t)(w->slots + 2) * widest);
     w->block = RUSH_MIN(RUSH_MAX(fits / LEAST_BLOCK * LEAST_BLOCK, LEAST_BLOCK), MOST_BLOCK);
     while (w->block > LEAST_BLOCK && (size_t)w->block * widest * (size_t)(w->slots + RUSH_LOOP_OPERANDS) > 65536) w->block -= LEAST_BLOCK;
