@@ -173,7 +173,8 @@ static rush_tensor *read_labels(const reader *r, const char *name)
 {
     size_t n = 0, lines = 0, longest = 1;
     char *text = read_file(r, name, &n);
-    const char **line = text ? rush_scope_alloc((n + 1) * sizeof *line) : NULL;
+    if (!text) return NULL;
+    const char **line = rush_scope_alloc((n + 1) * sizeof *line);
     for (char *p = text, *end = text + n; line && p < end; ++lines) {
         char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;

@@ -95,7 +95,7 @@ rush_module *rush_onnx_load(const char *path, size_t at, size_t n)
     size_t mark = rush_scope_open();
     rush_onnx_file file = {.path = path, .mapping = rush_map(path)};
     rush_module *m = file.mapping ? rush_module_keep(rush_module_new(&rush_program_kind)) : NULL;
-    const uint8_t *bytes = m ? (const uint8_t *)file.mapping->data + at : NULL;
+    const uint8_t *bytes = m && file.mapping->size ? (const uint8_t *)file.mapping->data + at : NULL;
     rush_wire model = {bytes, bytes ? bytes + RUSH_MIN(n, file.mapping->size - at) : NULL};
     bool failed = !m || read_opset(&file, model) || read_model(&file, model, m);
     if (file.mapping) rush_unmap(file.mapping);
