@@ -137,7 +137,8 @@ static int write_formula(c_record *r, const c_step *s, const rush_tensor *out, c
     }
     fprintf(r->to, "            o[");
     put_index(r->to, &w, 0);
-    fprintf(r->to, "] = (%s)(%s);\n        }\n    }\n", out->dtype == RUSH_BOOL ? "0 != " : stored, f->value);
+    if (out->dtype == RUSH_BOOL) fprintf(r->to, "] = 0 != (%s);\n        }\n    }\n", f->value);
+    else fprintf(r->to, "] = (%s)(%s);\n        }\n    }\n", stored, f->value);
     return 0;
 }
 

@@ -70,6 +70,7 @@ int rush_c_buffer_add(c_record *, rush_tensor *, c_use, const char *name);
 c_buffer *rush_c_room(c_record *, rush_dtype, int64_t n); /* for the step that is being written */
 
 /* Do the sizes of its results depend on data, or is what it gives a number of a tensor? Indices make a size only where there is a mask among them. */
+bool rush_c_is_settled(const rush_op *); /* is there nothing to do where dtypes are fixed? */
 bool rush_c_depends_on_data(const rush_op *, bool mask);
 
 /* c_rows.c */

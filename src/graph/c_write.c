@@ -225,7 +225,7 @@ static bool find_decisions(const rush_graph *g, rush_missing *missing)
         for (uint32_t i = 0; i < node->nin; ++i) mask |= node->in[i].kind == RUSH_OPERAND_LIST && has_mask(g, &node->in[i]);
         bool depends = node->op && rush_c_depends_on_data(node->op, mask);
         if (decides) rush_missing_add(missing, node->form == RUSH_NODE_WHILE ? "while_loop (data decide how often it runs)" : "cond (data decide which block runs)", node->where);
-        else if (node->op && (depends || (!node->op->run && !(node->op->flags & RUSH_VIEW) && !rush_c_row_find(node->op)))) add_missing(missing, node->op, depends, node->where);
+        else if (node->op && !rush_c_is_settled(node->op) && (depends || (!node->op->run && !(node->op->flags & RUSH_VIEW) && !rush_c_row_find(node->op)))) add_missing(missing, node->op, depends, node->where);
         any |= decides || depends;
         for (int i = 0; i < 2; ++i)
             if (node->block[i]) any |= find_decisions(node->block[i], missing);

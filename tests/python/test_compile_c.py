@@ -60,6 +60,22 @@ def test_the_c_file_learns_as_the_program_does(tmp_path, name, optimizer):
         assert abs(got - loss.item()) <= 1e-4 * max(1, abs(loss.item()))
 
 
+def test_conversions_that_change_nothing(tmp_path):
+    import ctypes
+
+    import rushlight as torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return (x.float() * 2).to("cpu") + (x > 1).float()
+    torch.export.save(torch.export.export(Net(), (torch.ones(3),)), tmp_path / "net.pt2")
+    told = command(tmp_path / "net.pt2", "-o", tmp_path / "net.c")
+    assert told.returncode == 0, told.stderr
+    x, y = np.array([0.5, 1.5, 3], np.float32), np.zeros(3, np.float32)
+    built(tmp_path, "net").net_run(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data))
+    assert y.tolist() == [1, 4, 7]
+
+
 def test_what_cannot_be_written_is_told(tmp_path):
     told = command(DATA / "mlp.pt2", "-o", tmp_path / "net.txt")
     assert told.returncode and "no name of a C file" in told.stderr
