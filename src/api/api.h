@@ -37,7 +37,7 @@ int rush_composite_run(const rush_op *, rush_rule run, const rush_value *in, rus
 int rush_composite_opened(rush_form, const rush_op *, rush_rule run, const rush_value *in, rush_value *out, bool wants);
 
 /* While elementwise work waits (op/later.h): the kernel of an operation, and what is to be done before others' tensors are written. */
-int rush_run_beside_later(const rush_op *, const rush_value *in, rush_value *out, bool given);
+int rush_run_beside_later(const rush_op *, const rush_tensor *any, const rush_value *in, rush_value *out, bool given);
 void rush_later_settle_written(const rush_op *, rush_form, const rush_value *in, const rush_value *out);
 
 /* Sparse layouts (layouts.c): the record that takes such arguments, or NULL and an error; a result written to what was given for it. */

@@ -6,11 +6,11 @@
 #include "api/api.h"
 #include "op/later.h"
 
-int rush_run_beside_later(const rush_op *op, const rush_value *in, rush_value *out, bool given)
+int rush_run_beside_later(const rush_op *op, const rush_tensor *t, const rush_value *in, rush_value *out, bool given)
 {
     bool fresh = !given && !(rush_op_effects(op) & ~RUSH_EFFECT_RANDOM);
     if (fresh) rush_now.pending = 0;
-    int failed = rush_kernel_run(op->cpu, op, in, out);
+    int failed = t && t->device.type != RUSH_CPU ? rush_run_on(t->device, op, in, out) : rush_kernel_run(op->cpu, op, in, out);
     rush_now.pending = rush_later_waiting();
     return failed;
 }

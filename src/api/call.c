@@ -40,10 +40,10 @@ static inline __attribute__((always_inline)) int compute(const rush_op *op, cons
     const rush_tensor *t = any_result(op, out);
     if (RUSH_UNLIKELY(s->mixed) && t && !rush_same_device(t->device, s->first->device)) return two_devices(s->first, t);
     if (!t) t = s->first;
-    if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_run_on(t->device, op, in, out);
+    if (RUSH_UNLIKELY(t && t->device.type != RUSH_CPU)) return rush_now.pending ? rush_run_beside_later(op, t, in, out, given) : rush_run_on(t->device, op, in, out);
     if (RUSH_UNLIKELY(t && !t->numel) && all_empty(op, in, out)) return 0;
     if (RUSH_LIKELY(op->cpu != NULL)) {
-        if (RUSH_UNLIKELY(rush_now.pending)) return rush_run_beside_later(op, in, out, given);
+        if (RUSH_UNLIKELY(rush_now.pending)) return rush_run_beside_later(op, t, in, out, given);
         return rush_kernel_run(op->cpu, op, in, out);
     }
     if (op->flags & (RUSH_VIEW | RUSH_ANY_DEVICE)) return 0;

@@ -86,8 +86,8 @@ typedef struct rush_error_state {
     int kind;
     char *message;
 } rush_error_state;
-rush_error_state rush_error_take(void);
-void rush_error_restore(rush_error_state);
+RUSH_PY rush_error_state rush_error_take(void);
+RUSH_PY void rush_error_restore(rush_error_state);
 
 /* Gives up one reference of a counted thing; true when it was the last one. Who holds the only reference need not lock. */
 static inline bool rush_refs_drop(atomic_int *refs)

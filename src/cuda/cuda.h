@@ -27,6 +27,7 @@ typedef struct cuda_device {
     int processors, major;
     int shared;           /* bytes of memory that a block can have at most */
     cuda_fault *fault;    /* page-locked: what a kernel found */
+    _Atomic rush_error_kind spoiled_kind;
     char *_Atomic spoiled; /* why what it computed cannot be relied on; NULL: it can */
 } cuda_device;
 
@@ -43,6 +44,7 @@ CUstream cuda_stream(rush_device);    /* the thread's current one */
 /* Starts the kernel of that name on the current stream, a thread per unit of work as far as that pays, params[0..bytes) its
  * structure. An unknown name is a NotImplementedError. */
 int cuda_launch(rush_device, const char *kernel, const void *params, int64_t work);
+int cuda_launch_function(rush_device, int stream, CUfunction, const char *name, const void *params, int64_t work); /* of one that is no file's */
 int cuda_launch_blocks(rush_device, const char *kernel, const void *params, int64_t blocks);
 /* A block for each piece of work, of so many threads, with so many bytes that the kernel has as shared_memory. */
 int cuda_launch_shared(rush_device, const char *kernel, const void *params, int64_t blocks, int threads, int shared);
@@ -55,6 +57,7 @@ static inline int64_t cuda_pieces_of(int64_t teams, int64_t team, int64_t length
     const int64_t pieces = RUSH_MIN(BLOCKS / cuda_blocks_of(teams, team), length / (team * LEAST));
     return RUSH_MAX(pieces, 1);
 }
+void cuda_spoil(rush_device, rush_error_kind, const char *why); /* told when it is waited for; NULL: this thread is not told */
 int cuda_launched(rush_device, const char *what); /* with CUDA_LAUNCH_BLOCKING: waits */
 int cuda_fault_check(rush_device); /* after waiting: what kernels found becomes an error */
 
@@ -152,6 +155,11 @@ static inline int64_t cuda_int(rush_value v) { return v.kind == RUSH_V_FLOAT ? (
 /* name_(in...): for kernels that are written with operations. */
 static inline rush_tensor *cuda_inplace(const char *name, int n, const rush_value *in) { return rush_apply_inplace(rush_op_find(name), n, in); }
 #define CUDA_INPLACE(name, ...) cuda_inplace(name, (int)RUSH_COUNT(((const rush_value[]){__VA_ARGS__})), (const rush_value[]){__VA_ARGS__})
+
+/* rtc.c: what NVRTC, or the C++ compiler for emulated devices, makes of a kernel with this name; from the user's cache where it was made before. */
+bool cuda_compiles(rush_device);
+CUfunction cuda_compile(rush_device, const char *name, const char *text); /* NULL and an error */
+extern const struct rush_fuser cuda_fuser; /* fuse.c */
 
 int cuda_column(void);            /* puts the kernels into the backend's column */
 const char *cuda_library(void);   /* the operations that NVIDIA's libraries do, where they are there */

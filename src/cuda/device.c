@@ -161,16 +161,19 @@ static bool waits(void)
     return known == 2;
 }
 
+static int launch_function(rush_device d, CUstream s, CUfunction f, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
+{
+    void *given[] = {(void *)params};
+    if (shared > 48 << 10 && cuda_check(cuda_driver->function_set(f, CU_FUNCTION_SHARED_MEMORY_AT_MOST, shared), kernel)) return -1;
+    if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, blocks), 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, s, given, NULL), kernel)) return -1;
+    return cuda_launched(d, kernel);
+}
+
 static int launch(rush_device d, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
 {
     cuda_device *device = cuda_enter(d);
     CUfunction f = device ? function_of(d, device, kernel) : NULL;
-    void *given[] = {(void *)params};
-    if (!f) return -1;
-    CUstream s = cuda_stream(d);
-    if (shared > 48 << 10 && cuda_check(cuda_driver->function_set(f, CU_FUNCTION_SHARED_MEMORY_AT_MOST, shared), kernel)) return -1;
-    if (cuda_check(cuda_driver->launch(f, (unsigned)RUSH_MAX(1, blocks), 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, s, given, NULL), kernel)) return -1;
-    return cuda_launched(d, kernel);
+    return f ? launch_function(d, cuda_stream(d), f, kernel, params, blocks, threads, shared) : -1;
 }
 
 int cuda_launched(rush_device d, const char *what)
@@ -178,10 +181,16 @@ int cuda_launched(rush_device d, const char *what)
     return !waits() || cuda_capture(d) ? 0 : cuda_check(cuda_driver->stream_synchronize(cuda_stream(d)), what) ? -1 : cuda_fault_check(d);
 }
 
+static int64_t most_blocks(rush_device d) { return cuda_emulated ? 3 : cuda_devices[d.index].processors * 16; } /* loops do the rest */
+
 int cuda_launch_blocks(rush_device d, const char *kernel, const void *params, int64_t blocks)
 {
-    const int64_t most = cuda_emulated ? 3 : cuda_devices[d.index].processors * 16; /* loops do the rest */
-    return launch(d, kernel, params, RUSH_MIN(blocks, most), CUDA_THREADS, 0);
+    return launch(d, kernel, params, RUSH_MIN(blocks, most_blocks(d)), CUDA_THREADS, 0);
+}
+
+int cuda_launch_function(rush_device d, int stream, CUfunction f, const char *name, const void *params, int64_t work)
+{
+    return !cuda_enter(d) ? -1 : launch_function(d, cuda_devices[d.index].streams[stream], f, name, params, RUSH_MIN(cuda_blocks_of(work, 1), most_blocks(d)), CUDA_THREADS, 0);
 }
 
 int cuda_launch_shared(rush_device d, const char *kernel, const void *params, int64_t blocks, int threads, int shared)
@@ -201,7 +210,7 @@ int cuda_fault_check(rush_device d)
     cuda_fault *fault = cuda_devices[d.index].fault, was;
     char *spoiled = cuda_devices[d.index].spoiled && !untold ? atomic_exchange(&cuda_devices[d.index].spoiled, NULL) : NULL;
     if (spoiled) {
-        rush_fail(RUSH_DIST_BACKEND_ERROR, "%s: %s", rush_device_text(d), spoiled);
+        rush_fail(cuda_devices[d.index].spoiled_kind, "%s: %s", rush_device_text(d), spoiled);
         return free(spoiled), -1;
     }
     if (!fault || !fault->code) return 0;
@@ -212,8 +221,9 @@ int cuda_fault_check(rush_device d)
     return rush_fail(RUSH_INDEX_ERROR, "index %lld is out of bounds for dimension with size %lld: found on %s when it was waited for", was.value, was.limit, rush_device_text(d));
 }
 
-static void spoil(rush_device d, const char *why)
+void cuda_spoil(rush_device d, rush_error_kind kind, const char *why)
 {
+    cuda_devices[d.index].spoiled_kind = kind;
     if (why) free(atomic_exchange(&cuda_devices[d.index].spoiled, strdup(why)));
     else untold = true;
 }
@@ -391,7 +401,7 @@ static const rush_cuda_interface interface = {.used = in_use, .trace_begin = cud
                                               .library = cuda_library, .host = cuda_host, .cudnn_version = cuda_cudnn_version, .graphs = &cuda_graphs, .pool_id = cuda_pool_id,
                                               .pool_new = cuda_pool_new, .pool_free = cuda_pool_free, .pool_users = cuda_pool_users, .pool_begin = cuda_pool_begin,
                                               .pool_end = cuda_pool_end, .memory_blocks = cuda_memory_blocks, .libraries = cuda_has_libraries, .nccl = cuda_nccl,
-                                              .stream = raw_stream, .spoil = spoil};
+                                              .stream = raw_stream, .spoil = cuda_spoil};
 
 RUSH_API const rush_cuda_interface *rush_cuda_open(const char **why);
 const rush_cuda_interface *rush_cuda_open(const char **why)

@@ -8,11 +8,8 @@
 #define RUSH_CUDA_DEVICE_H
 
 #ifdef __CUDACC__
-#include <cuda/std/complex>
-#include <cuda_fp16.h>
 #define KERNEL_(name, params, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const __grid_constant__ params p)
 #define SHARED_MEMORY extern __shared__ __align__(128) unsigned char shared_memory[]
-#define STD cuda::std
 #define UNROLLED _Pragma("unroll") /* whatever its body takes: arrays that it indexes are registers then */
 #define ROLLED _Pragma("unroll 1") /* before a loop: it stays one, or hundreds of kernels grow fourfold */
 #else
@@ -23,7 +20,6 @@
     static void kernel_##name(const params &p);                                                             \
     static emulated::registration registered_##name(#name, TEXT(CUDA_FILE), [](const void *given) { kernel_##name(*(const params *)given); }, sizeof(params)); \
     static void kernel_##name(const params &p)
-#define STD std
 #define UNROLLED
 #define ROLLED
 #define SHARED_MEMORY unsigned char *const shared_memory = emulated::shared_memory
@@ -58,7 +54,9 @@ enum { LAZY_CONJ = 8, LAZY_NEG = 16 };
 FN float f16_to_float(uint16_t h)
 {
 #ifdef __CUDACC__
-    return __half2float(__ushort_as_half(h));
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
 #else
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
     if (e == 31) return __uint_as_float(sign | 0x7f800000 | m << 13);
@@ -71,7 +69,9 @@ FN float f16_to_float(uint16_t h)
 FN uint16_t float_to_f16(float f)
 {
 #ifdef __CUDACC__
-    return __half_as_ushort(__float2half_rn(f));
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
 #else
     uint32_t u = __float_as_uint(f), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;

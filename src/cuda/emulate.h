@@ -20,7 +20,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 
-namespace emulated {
+namespace emulated __attribute__((visibility("default"))) { /* kernels that are compiled while the program runs find it there */
 struct dim { unsigned x, y, z; };
 extern dim grid, block, block_index, thread_index;
 void meet_block(); /* until all threads of the block that have not ended are here */

@@ -24,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -1314,7 +1315,9 @@ static CUresult module_load(CUmodule *m, const void *image)
     std::lock_guard<std::recursive_mutex> held(lock);
     if (CUresult failed = unsafe()) return failed;
     *m = (CUmodule)&registered;
-    return 0;
+    if (!image || dlopen((const char *)image, RTLD_NOW | RTLD_LOCAL)) return 0; /* a shared object's kernels register themselves */
+    fprintf(stderr, "%s\n", dlerror());
+    return CUDA_ERROR_NOT_FOUND;
 }
 static CUresult module_function(CUfunction *f, CUmodule, const char *name)
 {

@@ -146,6 +146,7 @@ static int begin(rush_cuda_graph *g, rush_pool_id pool, enum rush_capture_mode m
 {
     const rush_device d = {RUSH_CUDA, (int8_t)rush_device_current(RUSH_CUDA)};
     int state = CU_CAPTURE_NONE;
+    rush_later_end_waiting();
     RUSH_CHECK(!g->ended && !g->capture, RUSH_RUNTIME_ERROR,
                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.");
     RUSH_CHECK(rush_device_stream(d), RUSH_RUNTIME_ERROR,
@@ -176,6 +177,7 @@ static int instantiate(rush_cuda_graph *g)
 static int end(rush_cuda_graph *g)
 {
     size_t nodes = 0;
+    rush_later_end_waiting();
     RUSH_CHECK(g->capture, RUSH_RUNTIME_ERROR, "capture_end() called before capture_begin().");
     RUSH_CHECK(rush_device_current(RUSH_CUDA) == g->device.index && rush_device_stream(g->device) == g->stream, RUSH_RUNTIME_ERROR,
                "Capture must end on the same stream it began on.");
@@ -195,6 +197,7 @@ static int end(rush_cuda_graph *g)
 
 static int replay(rush_cuda_graph *g)
 {
+    rush_later_end_waiting();
     RUSH_CHECK(g->ended, RUSH_RUNTIME_ERROR, "Called CUDAGraph::replay without a preceding successful capture.");
     if ((!g->exec && instantiate(g)) || !cuda_enter(g->device)) return -1;
     RUSH_CHECK(!g->draws || !cuda_capture(g->device), RUSH_RUNTIME_ERROR, "Cannot prepare for replay during capturing stage.");

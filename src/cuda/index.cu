@@ -7,6 +7,7 @@
 #include "cuda/rows.h"
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #endif
 
 enum { ONE_INDEX = 3 }; /* operands, then */

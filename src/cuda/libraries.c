@@ -89,4 +89,5 @@ LIBRARY(cuda_cusolver, rush_cusolver, "libcusolver.so.12", RUSH_CUSOLVER_FUNCTIO
 LIBRARY(cuda_cublas, rush_cublas, "libcublas.so.13", RUSH_CUBLAS_FUNCTIONS)
 LIBRARY(cuda_cudnn, rush_cudnn, "libcudnn.so.9", RUSH_CUDNN_FUNCTIONS)
 LIBRARY(cuda_cupti, rush_cupti, "libcupti.so.13", RUSH_CUPTI_FUNCTIONS)
+LIBRARY(cuda_nvrtc, rush_nvrtc, "libnvrtc.so.13", RUSH_NVRTC_FUNCTIONS)
 LIBRARY(cuda_nccl, rush_nccl_library, "libnccl.so.2", RUSH_NCCL_FUNCTIONS)

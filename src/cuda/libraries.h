@@ -1,4 +1,4 @@
-/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLAS and cuBLASLt, cuFFT, cuSOLVER, cuDNN, NCCL.
+/* libraries.h - NVIDIA's libraries as tables of functions, opened when one is needed: cuBLAS and cuBLASLt, cuFFT, cuSOLVER, cuDNN, NCCL, NVRTC.
  *
  * The prototypes are written in the types of their headers. Here those are plain stand-ins of the same size, so that the build needs
  * no toolkit; libraries_check.c compiles the same tables against the headers themselves, where they are installed.
@@ -55,6 +55,8 @@ enum { RUSH_NCCL_NUMBERS(NCCL_NUMBER) };
 #endif
 
 #ifndef RUSH_CUDA_HEADERS
+typedef int nvrtcResult; /* 0: all is well */
+typedef struct _nvrtcProgram *nvrtcProgram;
 typedef int cublasStatus_t, cufftResult, cufftHandle, cufftType, cusolverStatus_t, cudnnStatus_t; /* 0: all is well */
 typedef int cublasComputeType_t, cudaDataType_t, cudaDataType, cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t, cublasFillMode_t;
 typedef int cublasOperation_t, cublasSideMode_t, cublasDiagType_t, cusolverEigMode_t;
@@ -214,12 +216,29 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h, and RUSH_CUDNN_
     F(group_start, ncclGroupStart, ncclResult_t, (void))                                                    \
     F(group_end, ncclGroupEnd, ncclResult_t, (void))
 
+/* The compiler of C++ that runs in a process; nvrtc.h */
+#define RUSH_NVRTC_FUNCTIONS(F)                                                                             \
+    F(text_of, nvrtcGetErrorString, const char *, (nvrtcResult))                                            \
+    F(architecture_count, nvrtcGetNumSupportedArchs, nvrtcResult, (int *))                                  \
+    F(architectures, nvrtcGetSupportedArchs, nvrtcResult, (int *))                                          \
+    F(version, nvrtcVersion, nvrtcResult, (int *major, int *minor))                                         \
+    F(create, nvrtcCreateProgram, nvrtcResult, (nvrtcProgram *, const char *text, const char *name, int nheaders, const char *const *headers, const char *const *names)) \
+    F(destroy, nvrtcDestroyProgram, nvrtcResult, (nvrtcProgram *))                                          \
+    F(compile, nvrtcCompileProgram, nvrtcResult, (nvrtcProgram, int noptions, const char *const *options))  \
+    F(log_size, nvrtcGetProgramLogSize, nvrtcResult, (nvrtcProgram, size_t *))                              \
+    F(log, nvrtcGetProgramLog, nvrtcResult, (nvrtcProgram, char *))                                         \
+    F(cubin_size, nvrtcGetCUBINSize, nvrtcResult, (nvrtcProgram, size_t *))                                 \
+    F(cubin, nvrtcGetCUBIN, nvrtcResult, (nvrtcProgram, char *))                                            \
+    F(ptx_size, nvrtcGetPTXSize, nvrtcResult, (nvrtcProgram, size_t *))                                     \
+    F(ptx, nvrtcGetPTX, nvrtcResult, (nvrtcProgram, char *))
+
 #define LIBRARY_MEMBER(member, symbol, result, args) result (*member) args;
 typedef struct rush_cublaslt { RUSH_CUBLASLT_FUNCTIONS(LIBRARY_MEMBER) } rush_cublaslt;
 typedef struct rush_cufft { RUSH_CUFFT_FUNCTIONS(LIBRARY_MEMBER) } rush_cufft;
 typedef struct rush_cusolver { RUSH_CUSOLVER_FUNCTIONS(LIBRARY_MEMBER) } rush_cusolver;
 typedef struct rush_cublas { RUSH_CUBLAS_FUNCTIONS(LIBRARY_MEMBER) } rush_cublas;
 typedef struct rush_cudnn { RUSH_CUDNN_FUNCTIONS(LIBRARY_MEMBER) } rush_cudnn;
+typedef struct rush_nvrtc { RUSH_NVRTC_FUNCTIONS(LIBRARY_MEMBER) } rush_nvrtc;
 typedef struct rush_nccl_library { RUSH_NCCL_FUNCTIONS(LIBRARY_MEMBER) } rush_nccl_library;
 
 /* Are they to be asked at all? On NVIDIA's devices; on emulated ones where RUSHLIGHT_CUDA_LIBRARIES names a folder with stand-ins. */
@@ -231,5 +250,6 @@ const rush_cusolver *cuda_cusolver(void);
 const rush_cublas *cuda_cublas(void);
 const rush_cudnn *cuda_cudnn(void);
 const rush_nccl_library *cuda_nccl(void);
+const rush_nvrtc *cuda_nvrtc(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* libraries_check.c - the tables of libraries.h against NVIDIA's headers: it only has to compile, and is empty where they are not
  * installed. */
-#if __has_include(<cublasLt.h>) && __has_include(<cublas_v2.h>) && __has_include(<cudnn.h>) && __has_include(<cufft.h>) && __has_include(<cusolverDn.h>)
+#if __has_include(<cublasLt.h>) && __has_include(<cublas_v2.h>) && __has_include(<cudnn.h>) && __has_include(<cufft.h>) && __has_include(<cusolverDn.h>) && __has_include(<nvrtc.h>)
 #define RUSH_CUDA_HEADERS
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cudnn.h>
 #include <cufft.h>
 #include <cusolverDn.h>
+#include <nvrtc.h>
 #if __has_include(<nccl.h>)
 #define RUSH_NCCL_HEADER
 #include <nccl.h>
@@ -20,6 +21,7 @@ RUSH_CUSOLVER_FUNCTIONS(SAME)
 RUSH_CUBLAS_FUNCTIONS(SAME)
 RUSH_CUDNN_FUNCTIONS(SAME)
 RUSH_NCCL_FUNCTIONS(SAME)
+RUSH_NVRTC_FUNCTIONS(SAME)
 #define IS(name, value) _Static_assert(name == value, #name " is another number");
 RUSH_CUDNN_NUMBERS(IS)
 RUSH_NCCL_NUMBERS(IS)

@@ -53,6 +53,19 @@ typedef struct cuda_fold {
     int mean, root;
 } cuda_fold;
 
+/* Elementwise steps that one kernel does (fused.h): how many there are of what it is given. Its parameters fit into 4,096 bytes. */
+enum { FUSED_STEPS = 24, FUSED_MEMORY = 4 * FUSED_STEPS, FUSED_NUMBERS = 7 * FUSED_STEPS, FUSED_STRIDED = 8, FUSED_DIMS = 6 };
+typedef struct cuda_strided { /* innermost dimension first; bytes */
+    int64_t size[FUSED_DIMS], stride[FUSED_DIMS];
+} cuda_strided;
+typedef struct cuda_fused {
+    int64_t n;
+    int vector; /* all that is read or written along the result begins where a vector may */
+    char *p[FUSED_MEMORY];
+    double number[FUSED_NUMBERS];
+    cuda_strided strided[FUSED_STRIDED];
+} cuda_fused;
+
 /* A fault where the byte is zero. */
 typedef struct cuda_assertion {
     const uint8_t *truth;

@@ -237,7 +237,7 @@ static int run_fold(const rush_fold *f, const rush_tensor *x, uint64_t dims, rus
 
 const rush_tables cuda_tables = {.row = run_row, .fold = run_fold, .sample = cuda_sample_into, .pool = cuda_pool, .pool_scatter = cuda_pool_scatter,
                                  .along = cuda_along, .nearest = cuda_nearest, .pad = cuda_pad, .grid = cuda_grid_run,
-                                 .distances = cuda_distances_run, .distances_back = cuda_distances_back, .steps = cuda_steps_run};
+                                 .distances = cuda_distances_run, .distances_back = cuda_distances_back, .steps = cuda_steps_run, .fuser = &cuda_fuser};
 
 /* ---- copies with dtype, numbers in all places ---- */
 

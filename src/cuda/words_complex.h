@@ -1,6 +1,12 @@
 /* words_complex.h - the words of pointwise.def for complex numbers of C++, as src/kernels/cpu/words_complex.h has them for those of C.
  * The includer defines REAL_T. Functions beyond arithmetic are those of the standard library (on devices libcu++).
  */
+#ifdef __CUDACC__
+#include <cuda/std/complex>
+#define STD cuda::std
+#else
+#define STD std
+#endif
 #define T complex_of<REAL_T>
 #define K(v) (complex_of<REAL_T>((REAL_T)(v)))
 typedef STD::complex<REAL_T> standard;

@@ -360,7 +360,7 @@ static int check_left(const rush_work *w, double waited)
 static void *wait_for(void *arg)
 {
     const rush_work *w = arg;
-    w->group->nccl->cuda->spoil(w->device, NULL);
+    w->group->nccl->cuda->spoil(w->device, RUSH_OK, NULL);
     rush_event_synchronize(w->end);
     rush_error_clear();
     return NULL;
@@ -388,7 +388,7 @@ static void give_up(const rush_work *w)
 {
     char why[512];
     snprintf(why, sizeof why, "%s failed, and what was computed from its results is void: %s", w->what, rush_error() ? rush_error() : "for an unknown reason");
-    w->group->nccl->cuda->spoil(w->device, why); /* first, as those who wait go on when it is aborted */
+    w->group->nccl->cuda->spoil(w->device, RUSH_DIST_BACKEND_ERROR, why); /* first, as those who wait go on when it is aborted */
     abort_all(w->group->nccl);
 }
 

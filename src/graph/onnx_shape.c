@@ -22,6 +22,7 @@ static ints ints_of(rush_value tensor, rush_value attribute)
 
 static int axis_of(int64_t d, const rush_tensor *t)
 {
+    RUSH_CHECK(t->ndim, RUSH_VALUE_ERROR, "axis %lld of a tensor without dimensions", (long long)d);
     return rush_dim_wrap(d, t->ndim);
 }
 
@@ -276,7 +277,7 @@ RECORD(NonZero, "Tensor X", "The places of what is not 0, a row for each dimensi
 
 RULE(Compress)
 {
-    rush_tensor *x = in[0].t, *which = T("nonzero", V(HAS(in[2]) ? in[1].t : in[1].t));
+    rush_tensor *x = in[0].t, *which = T("nonzero", in[1]);
     int d = 0;
     if (!HAS(in[2])) x = T("reshape", V(x), INTS(-1));
     else if ((d = axis_of(I_(in[2]), x)) < 0) return -1;

@@ -8,8 +8,9 @@ enum { RUSH_LOOP_OPERANDS = 5, RUSH_LOOP_EVEN = 16 }; /* results and operands of
 
 /* A loop of the table with all but its elements. */
 typedef struct rush_block_loop {
-    rush_pw_kernel loop;
+    rush_pw_kernel loop;              /* NULL: it is a row of the table on another device            */
     const rush_pw_args *args;
+    int row;                          /* of pointwise.def, of those                                  */
     int nout, n;                      /* operands written, operands in all                       */
     unsigned ones;                    /* bit m: the loop takes m as its `one`                    */
     bool even;                        /* its vector form may round otherwise than its scalar one */

@@ -4,6 +4,8 @@
  * (RUSH_LOCK_LATER) under which lists come and go, which is taken first.
  */
 #include "op/later_list.h"
+#include "op/tables.h"
+#include "tensor/backend.h"
 
 enum { LEAST = 4096, LEAST_ROW = 16, FURTHEST = 64 }; /* elements worth a step; of a strided row; bytes between those of a row */
 
@@ -12,6 +14,12 @@ static later_list *lists; /* of all threads that have begun */
 static __thread later_list *mine;
 
 /* ---- doing it ---- */
+
+static void give_back(const later_list *list, const later_cell *c)
+{
+    if (list->device.type == RUSH_CPU) rush_block_free(c->data, c->block);
+    else rush_device_free(list->device, c->data, c->block);
+}
 
 /* The memory comes back into its storage, or goes where nobody has that any more. Unlocks the list. */
 static void settle_and_unlock(later_list *list)
@@ -24,14 +32,14 @@ static void settle_and_unlock(later_list *list)
         if (!c->block) {
             held[nheld++] = c->storage;
         } else if (!c->storage) {
-            if (c->data) rush_block_free(c->data, c->block);
+            if (c->data) give_back(list, c);
         } else {
             c->storage->block = c->block; /* `owner` stays: another thread may be about to ask it for the list */
             __atomic_store_n(&c->storage->data, c->data, __ATOMIC_RELEASE);
             __atomic_store_n(&c->storage->release, NULL, __ATOMIC_RELEASE);
         }
     }
-    list->nsteps = list->ncells = 0;
+    list->nsteps = list->ncells = list->nstrided = 0;
     __atomic_store_n(list->pending, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&list->lock);
     for (int i = 0; i < nheld; ++i) rush_storage_drop(held[i]);
@@ -58,7 +66,9 @@ static later_list *lock_list_of(rush_storage *s)
 
 static void touch(rush_storage *s)
 {
-    if (rush_storage_waits(s)) {
+    if (!s) {
+        rush_later_settle();
+    } else if (rush_storage_waits(s)) {
         later_list *list = lock_list_of(s);
         if (list) settle_and_unlock(list);
     } else if (mine) {
@@ -78,7 +88,7 @@ static void dropped(rush_storage *s)
     s->owner = NULL;
     c->storage = NULL;
     if (!c->loaded && list->step[c->first].group == list->step[c->last].group) {
-        rush_block_free(c->data, c->block);
+        give_back(list, c);
         c->data = NULL;
     }
     pthread_mutex_unlock(&list->lock);
@@ -135,7 +145,7 @@ int rush_later_begin(void)
         later_list *list = rush_block_alloc(sizeof *list, &size);
         if (!list) return -1;
         list->size = size;
-        list->depth = list->nsteps = list->ncells = 0;
+        list->depth = list->nsteps = list->ncells = list->nstrided = 0;
         list->pending = &rush_now.pending;
         pthread_mutex_init(&list->lock, NULL);
         rush_lock(RUSH_LOCK_LATER);
@@ -219,6 +229,7 @@ static bool strides_along(const rush_tensor *to, const rush_tensor *t, later_ope
         }
     }
     int64_t step = x->ndim ? x->stride[x->ndim - 1] : 0;
+    if (to->device.type != RUSH_CPU) return x->ndim;
     return x->ndim && x->size[x->ndim - 1] >= LEAST_ROW && step <= FURTHEST && step >= -FURTHEST;
 }
 
@@ -226,7 +237,7 @@ static bool strides_along(const rush_tensor *to, const rush_tensor *t, later_ope
 static answer look_at(const rush_tensor *to, const rush_tensor *t, later_operand *x)
 {
     rush_storage *s = t->storage;
-    if (t->layout || t->device.type != RUSH_CPU || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || !private(s)) return NO;
+    if (t->layout || !rush_same_device(t->device, to->device) || t->flags & (RUSH_T_CONJ | RUSH_T_NEG) || !private(s)) return NO;
     bool waits = rush_storage_waits(s);
     const later_cell *c = waits ? s->owner : NULL;
     if (waits && c->list != mine) return AFTER;
@@ -269,7 +280,10 @@ static answer look(const rush_block_loop *loop, const rush_value *operand, later
 {
     const rush_tensor *to = operand[0].t;
     const rush_storage *s = to->storage;
-    if (mine->nsteps == LATER_STEPS) return AFTER;
+    const bool device = to->device.type != RUSH_CPU;
+    int nstrided = mine->nstrided;
+    if (mine->nsteps == (device ? LATER_DEVICE_STEPS : LATER_STEPS)) return AFTER;
+    if (mine->nsteps && (!rush_same_device(mine->device, to->device) || (device && mine->stream != rush_device_stream(to->device)))) return AFTER;
     if (rush_storage_waits(s)) {
         answer a = look_at(to, to, &x[0]);
         if (a != YES) return a;
@@ -280,16 +294,18 @@ static answer look(const rush_block_loop *loop, const rush_value *operand, later
     for (int k = 1; k < loop->n; ++k) {
         answer a = operand[k].kind == RUSH_V_TENSOR ? look_at(to, operand[k].t, &x[k]) : YES;
         if (a != YES) return a;
+        nstrided += device && operand[k].kind == RUSH_V_TENSOR && x[k].way == LATER_STRIDED;
     }
-    return YES;
+    return nstrided > LATER_DEVICE_STRIDED ? AFTER : YES;
 }
 
 static void write_down(const rush_block_loop *loop, const rush_value *operand, const uint8_t *compute, later_step *step)
 {
     rush_tensor *to = operand[0].t;
     int at = mine->nsteps;
+    if (!at) mine->device = to->device, mine->stream = rush_device_stream(to->device);
     step->numel = to->numel;
-    step->group = at && step[-1].numel == to->numel ? step[-1].group : at;
+    step->group = at && step[-1].numel == to->numel && (to->device.type == RUSH_CPU || step[-1].x[1].compute == compute[1]) ? step[-1].group : at;
     step->loop = *loop;
     step->args = *loop->args;
     step->loop.args = &step->args;
@@ -310,6 +326,7 @@ static void write_down(const rush_block_loop *loop, const rush_value *operand, c
         } else if (!c->block) {
             c->loaded = true;
             c->odd |= x->way != LATER_ALONG || !whole(t);
+            mine->nstrided += x->way == LATER_STRIDED;
         }
         c->last = at;
         x->cell = (int16_t)(c - mine->cell);
@@ -320,7 +337,8 @@ static void write_down(const rush_block_loop *loop, const rush_value *operand, c
 bool rush_later_put(const rush_block_loop *loop, const rush_value *operand, const uint8_t *compute)
 {
     const rush_tensor *to = operand[0].t;
-    if (!mine || rush_now.in_parallel || to->numel < LEAST || to->layout || to->device.type != RUSH_CPU || !whole(to)) return false;
+    const bool device = to->device.type != RUSH_CPU;
+    if (!mine || rush_now.in_parallel || to->numel < (device ? 1 : LEAST) || to->layout || device != !loop->loop || !whole(to)) return false;
     pthread_mutex_lock(&mine->lock);
     later_step *step = &mine->step[mine->nsteps % LATER_STEPS];
     answer a = look(loop, operand, step->x);

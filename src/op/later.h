@@ -10,6 +10,9 @@
  * What is dropped before that was needed by the steps that read it only, and never leaves the cache.
  *
  * Values are those that the calls would have given, bit for bit: loops and their types are the same.
+ *
+ * On a device whose tables have a `fuser` rows are put off, too: one kernel does what waits, on the stream of the calls. Whoever gives
+ * that device work, or waits for it, has it started first.
  */
 #ifndef RUSH_LATER_H
 #define RUSH_LATER_H
@@ -20,13 +23,19 @@
 /* Nests; of the calling thread. -1 and an error: there is no memory. */
 RUSH_PY int rush_later_begin(void);
 RUSH_PY void rush_later_end(void);
-void rush_later_settle(void); /* does what the calling thread has put off */
+RUSH_PY void rush_later_settle(void); /* does what the calling thread has put off */
 
 RUSH_PY uint32_t rush_later_waiting(void);   /* how many steps that is */
 
-/* Writes down a loop over operand[0] (written, a tensor), operand[1], ... (tensors or numbers), which the loop takes as
+/* Writes down a loop, or a device's row, over operand[0] (written, a tensor), operand[1], ... (tensors or numbers), which the loop takes as
  * `compute` says. False: it is to be run now. */
 bool rush_later_put(const rush_block_loop *, const rush_value *operand, const uint8_t *compute);
+/* How a device does such steps, in tables.h. */
+struct later_list;
+typedef struct rush_fuser {
+    bool (*takes)(const rush_block_loop *, const rush_value *operand, const uint8_t *compute); /* can such a step be one of several that a kernel does? */
+    void (*run)(const struct later_list *, int first, int end); /* of as many elements, on the list's stream; what fails is told as the device tells of a kernel's */
+} rush_fuser;
 /* Before a tensor is changed: does what other threads have put off that reads it. */
 extern atomic_int rush_later_threads; /* that have begun */
 void rush_later_settle_others(const rush_tensor *);

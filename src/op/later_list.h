@@ -4,7 +4,8 @@
 
 #include "op/later.h"
 
-enum { LATER_STEPS = 48, LATER_CELLS = LATER_STEPS * RUSH_LOOP_OPERANDS, LATER_DIMS = 6 };
+enum { LATER_STEPS = 48, LATER_DEVICE_STEPS = 24, LATER_DEVICE_STRIDED = 8, /* the most at once; of a device, whose kernels take so many parameters */
+       LATER_CELLS = LATER_STEPS * RUSH_LOOP_OPERANDS, LATER_DIMS = 6 };
 
 /* A storage that steps read or write. */
 typedef struct later_cell {
@@ -42,7 +43,9 @@ typedef struct later_list {
     uint32_t *pending;         /* rush_now.pending of the thread */
     size_t size;               /* of its memory                  */
     struct later_list *next;   /* of another thread              */
-    int depth, nsteps, ncells;
+    int depth, nsteps, ncells, nstrided;
+    rush_device device;        /* of all steps, and the stream that they were called on */
+    int stream;
     later_cell cell[LATER_CELLS];
     later_step step[LATER_STEPS];
 } later_list;

@@ -5,6 +5,7 @@
  * the buffers of all steps stay in the first-level cache.
  */
 #include "op/later_list.h"
+#include "op/tables.h"
 
 enum { ROOM = 24576, LEAST_BLOCK = 64, MOST_BLOCK = 2048, GRAIN = 32768 };
 _Static_assert((LATER_STEPS + RUSH_LOOP_OPERANDS) * LEAST_BLOCK * 16 <= 65536, "every step can have a buffer");
@@ -161,6 +162,7 @@ void rush_later_run(later_list *list)
     for (int i = 0; i < list->ncells; ++i) list->cell[i].slot = -1;
     for (walk w = {.list = list}; w.first < list->nsteps; w.first = w.end) {
         for (w.end = w.first; w.end < list->nsteps && list->step[w.end].group == w.first; ++w.end) continue;
-        run_group(&w);
+        if (list->device.type == RUSH_CPU) run_group(&w);
+        else rush_tables_of[list->device.type]->fuser->run(list, w.first, w.end);
     }
 }

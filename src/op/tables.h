@@ -38,6 +38,7 @@ typedef struct rush_tables {
     int (*distances)(const rush_distances *, const rush_tensor *a, const rush_tensor *b, rush_tensor *to);
     int (*distances_back)(const rush_distances *, const rush_tensor *weight, const rush_tensor *a, const rush_tensor *b, const rush_tensor *distance, rush_tensor *ga);
     int (*steps)(const rush_step_work *, rush_device); /* of an optimizer, over all its parameters */
+    const struct rush_fuser *fuser; /* of rows that were put off (op/later_list.h); NULL: they never are */
 } rush_tables;
 
 extern RUSH_PY const rush_tables *rush_tables_of[RUSH_DEVICES];

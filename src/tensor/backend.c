@@ -172,6 +172,7 @@ rush_device rush_device_resolve(rush_device d)
 int rush_device_synchronize(rush_device d)
 {
     rush_backend *b = need(d);
+    rush_later_end_waiting();
     return !b ? -1 : b->synchronize ? b->synchronize(rush_device_resolve(d)) : 0;
 }
 

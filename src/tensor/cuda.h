@@ -118,7 +118,7 @@ typedef struct rush_cuda_interface {
     bool (*libraries)(void);                       /* are NVIDIA's asked? Not on emulated devices, but for stand-ins */
     const struct rush_nccl_library *(*nccl)(void); /* NULL and an error: it is not there */
     void *(*stream)(rush_device, int number);      /* the driver's */
-    void (*spoil)(rush_device, const char *why);   /* what it computed cannot be relied on: who next waits for it is told why. NULL: this thread is not to be told */
+    void (*spoil)(rush_device, rush_error_kind, const char *why); /* what it computed cannot be relied on: who next waits for it is told why. NULL: this thread is not to be told */
 } rush_cuda_interface;
 
 /* Switches that a program may turn before there is a device: those of torch.backends.cudnn, torch.use_deterministic_algorithms,

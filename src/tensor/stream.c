@@ -39,6 +39,7 @@ int rush_device_stream(rush_device d)
 int rush_device_stream_set(rush_device d, int stream)
 {
     rush_backend *b = backend_of(&d);
+    rush_later_end_waiting();
     if (!b || need_stream(b, d, stream)) return -1;
     if (d.index < 0 && stream == 0) return 0;
     RUSH_CHECK(d.index >= 0 && d.index < (int)RUSH_COUNT(current[0]), RUSH_NOT_IMPLEMENTED, "device %s has no streams but its first", rush_device_text(d));
@@ -56,6 +57,7 @@ int rush_stream_new(rush_device d, int priority)
 int rush_stream_synchronize(rush_device d, int stream)
 {
     rush_backend *b = backend_of(&d);
+    rush_later_end_waiting();
     if (!b || need_stream(b, d, stream)) return -1;
     return b->stream_synchronize ? b->stream_synchronize(d, stream) : rush_device_synchronize(d);
 }
@@ -63,6 +65,7 @@ int rush_stream_synchronize(rush_device d, int stream)
 int rush_stream_query(rush_device d, int stream)
 {
     rush_backend *b = backend_of(&d);
+    rush_later_end_waiting();
     if (!b || need_stream(b, d, stream)) return -1;
     if (b->stream_query) return b->stream_query(d, stream);
     return rush_stream_synchronize(d, stream) ? -1 : 1;
@@ -101,6 +104,7 @@ void rush_event_free(rush_event *e)
 int rush_event_record(rush_event *e, int stream)
 {
     RUSH_CHECK(e, RUSH_TYPE_ERROR, "there is no event");
+    rush_later_end_waiting();
     rush_backend *b = rush_backend_of(e->device);
     if (need_stream(b, e->device, stream)) return -1;
     e->recorded = true;
@@ -110,6 +114,7 @@ int rush_event_record(rush_event *e, int stream)
 int rush_event_wait(rush_event *e, int stream)
 {
     RUSH_CHECK(e, RUSH_TYPE_ERROR, "there is no event");
+    rush_later_end_waiting();
     rush_backend *b = rush_backend_of(e->device);
     if (need_stream(b, e->device, stream)) return -1;
     return e->recorded && e->own && b->event_wait ? b->event_wait(e->device, stream, e->own) : 0;
@@ -118,6 +123,7 @@ int rush_event_wait(rush_event *e, int stream)
 int rush_event_query(rush_event *e)
 {
     RUSH_CHECK(e, RUSH_TYPE_ERROR, "there is no event");
+    rush_later_end_waiting();
     rush_backend *b = rush_backend_of(e->device);
     return e->recorded && e->own && b->event_query ? b->event_query(e->device, e->own) : 1;
 }
@@ -125,6 +131,7 @@ int rush_event_query(rush_event *e)
 int rush_event_synchronize(rush_event *e)
 {
     RUSH_CHECK(e, RUSH_TYPE_ERROR, "there is no event");
+    rush_later_end_waiting();
     rush_backend *b = rush_backend_of(e->device);
     return e->recorded && e->own && b->event_synchronize ? b->event_synchronize(e->device, e->own) : 0;
 }

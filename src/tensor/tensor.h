@@ -136,8 +136,12 @@ extern void (*rush_parts_free)(rush_sparse *);
 extern void (*rush_qparams_free)(rush_qparams *);
 extern RUSH_PY bool (*rush_python_free)(rush_tensor *); /* true: the object keeps the tensor alive */
 
-/* Set by op/later.c: does what was put off and has to be done before anybody reads or writes the storage's memory. */
-extern void (*rush_later_touch)(rush_storage *);
+/* Set by op/later.c: does what was put off and has to be done before anybody reads or writes the storage's memory. NULL: all that this thread has. */
+extern RUSH_PY void (*rush_later_touch)(rush_storage *);
+static inline void rush_later_end_waiting(void)
+{
+    if (RUSH_UNLIKELY(rush_now.pending)) rush_later_touch(NULL);
+}
 extern void (*rush_later_dropped)(rush_storage *); /* nobody has one that waits any more */
 void rush_later_mark(void *);                      /* the `release` of storages whose contents are still to be computed */
 static inline bool rush_storage_waits(const rush_storage *s) { return __atomic_load_n(&s->release, __ATOMIC_ACQUIRE) == rush_later_mark; }

@@ -343,7 +343,8 @@ def test_the_headers_are_read():
     lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.tensor(1.), blocksize=1),
     lambda torch: torch._C._get_operation_overload("aten::onnx::DepthToSpace", "")[0](torch.ones(4, 0, 5, 5), blocksize=2**62),
     lambda torch: torch._C._get_operation_overload("aten::onnx::SpaceToDepth", "")[0](torch.ones(1, 3, 0, 0), blocksize=2**62),
-], ids=["pad", "frombuffer", "one_hot", "istft", "blocks", "no blocks", "blocks of nothing", "blocks to nothing"])
+    lambda torch: torch._C._get_operation_overload("aten::onnx::Pad", "")[0](torch.tensor(1.), axes=torch.tensor(0), pads=[-2, 3]),
+], ids=["pad", "frombuffer", "one_hot", "istft", "blocks", "no blocks", "blocks of nothing", "blocks to nothing", "borders of a number"])
 def test_numbers_that_overflow_are_refused(call):
     import rushlight as torch
     with pytest.raises((RuntimeError, ValueError)):

@@ -87,7 +87,7 @@ static inline T power(T x, T y)
 /* The number next to x on the way to y */
 static inline T step_to(T x, T y)
 {
-    union { T v; int32_t w; int64_t d; } bits = {.v = x}, least = {.v = 0};
+    union { T v; int32_t w; int64_t d; } bits = {x}, least = {0};
     if (sizeof(T) == 4) bits.w += (x < y) == (x > 0) ? 1 : -1, least.w = 1;
     else bits.d += (x < y) == (x > 0) ? 1 : -1, least.d = 1;
     const T moved = x == 0 ? F(copysign)(least.v, y) : bits.v;

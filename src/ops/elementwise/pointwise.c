@@ -280,6 +280,9 @@ void rush_pw_run_row(rush_pw_id id, const rush_value *x, const rush_pw_args *arg
             if (!(rush_pw_rows[id].is & RUSH_PW_WIDE_X << k)) operand[k + 1] = rounded(x[k], (rush_dtype)plan.common);
     const rush_tables *tables = rush_tables_of[result->device.type];
     if (RUSH_UNLIKELY(tables != NULL)) {
+        const rush_block_loop later = {.row = (int)id, .args = args, .nout = 1, .n = nx + 1};
+        if (RUSH_UNLIKELY(rush_now.mode & RUSH_MODE_LATER) && tables->fuser && result == given && tables->fuser->takes(&later, operand, compute) &&
+            rush_later_put(&later, operand, compute)) return;
         if (!tables->row(id, 1, nx + 1, operand, compute, args) && result != given) rush_copy_into(given, result);
         return;
     }
