@@ -23,7 +23,7 @@
 /* Nests; of the calling thread. -1 and an error: there is no memory. */
 RUSH_PY int rush_later_begin(void);
 RUSH_PY void rush_later_end(void);
-RUSH_PY void rush_later_settle(void); /* does what the calling thread has put off */
+void rush_later_settle(void); /* does what the calling thread has put off */
 
 RUSH_PY uint32_t rush_later_waiting(void);   /* how many steps that is */
 
