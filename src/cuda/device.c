@@ -223,9 +223,12 @@ int cuda_fault_check(rush_device d)
 
 void cuda_spoil(rush_device d, rush_error_kind kind, const char *why)
 {
+    if (!why) {
+        untold = true;
+        return;
+    }
     cuda_devices[d.index].spoiled_kind = kind;
-    if (why) free(atomic_exchange(&cuda_devices[d.index].spoiled, strdup(why)));
-    else untold = true;
+    free(atomic_exchange(&cuda_devices[d.index].spoiled, strdup(why)));
 }
 
 /* ---- streams and events ---- */

@@ -50,7 +50,7 @@ static rush_tensor *group_of(const rush_tensor *t, int64_t g, int dim, int64_t b
 
 int rush_grouped(rush_tensor *c, rush_tensor *a, rush_tensor *b, rush_tensor *offs, int (*multiply)(rush_tensor *c, rush_tensor *a, rush_tensor *b))
 {
-    int64_t size[3], n = groups_of(a, b, offs, size), begin = 0;
+    int64_t size[3] = {0}, n = groups_of(a, b, offs, size), begin = 0;
     if (n < 0 || !offs || !c->numel) return n < 0 ? -1 : c->numel ? multiply(c, a, b) : 0;
     const int64_t all = b->ndim == 3 ? size[1] : a->ndim == 3 ? size[2] : a->size[1], *ends = rush_numbers_of(offs);
     if (!ends) return -1;
