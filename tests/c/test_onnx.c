@@ -158,11 +158,13 @@ static void sequences_are_pieces(void **state)
 {
     rush_scope() {
         rush_tensor *x = rush_reshape(rush_arange(RUSH_V(30.0)), RUSH_INTS(3, 10));
-        rush_bytes last = attribute("axis", 3, -1, NULL), squeezed = attribute("keepdims", 3, 0, NULL);
+        assert_non_null(x);
+        rush_bytes last = attribute("axis", 3, -1, NULL);
         assert_true(differs(piece_of(x, 3, (int64_t[]){2, 5, 3}, 1, &last), rush_narrow(x, 1, 2, 5)) == 0);
         last = attribute("axis", 3, -1, NULL);
         assert_true(differs(piece_of(x, 0, (int64_t[]){4}, -1, &last), rush_narrow(x, 1, 8, 2)) == 0);
         assert_true(differs(piece_of(x, -1, NULL, 2, NULL), rush_narrow(x, 0, 2, 1)) == 0);
+        rush_bytes squeezed = attribute("keepdims", 3, 0, NULL);
         assert_true(differs(piece_of(x, -1, NULL, 0, &squeezed), rush_select(x, 0, 0)) == 0);
         assert_null(piece_of(x, 2, (int64_t[]){1, 2}, 2, NULL));
         assert_non_null(strstr(rush_error(), "position 2 of a sequence of 2 tensors"));
