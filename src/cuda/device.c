@@ -98,16 +98,9 @@ typedef struct found {
 static found *table; /* open addressing; grows by doubling */
 static size_t room, used;
 
-static size_t hash(const char *name)
-{
-    uint64_t h = 1469598103934665603u;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-    return (size_t)h;
-}
-
 static found *place(found *in, size_t n, const char *name)
 {
-    size_t i = hash(name) & (n - 1);
+    size_t i = (size_t)cuda_hash(CUDA_HASH, name) & (n - 1);
     while (in[i].name && strcmp(in[i].name, name)) i = (i + 1) & (n - 1);
     return &in[i];
 }

@@ -39,7 +39,7 @@ static bool takes(const rush_block_loop *s, const rush_value *operand, const uin
     if (compute[0] == t && operand[0].t->dtype == RUSH_BOOL) return false;
     for (int k = 1; k < s->n; k++)
         if (compute[k] != t || (operand[k].kind == RUSH_V_TENSOR && !held(operand[k].t->dtype, t))) return false;
-    return cuda_compiles(operand[0].t->device);
+    return cuda_compiles();
 }
 
 /* ---- the text ---- */
@@ -168,8 +168,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static kernel *kernel_of(const char *body, int t)
 {
-    uint64_t h = 1469598103934665603u ^ (uint64_t)t;
-    for (const char *p = body; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
+    const uint64_t h = cuda_hash(CUDA_HASH ^ (uint64_t)t, body);
     kernel **at = &kernels[h % BUCKETS], *k = *at;
     while (k && (k->hash != h || strcmp(k->body, body))) k = k->next;
     if (k || !(k = rush_calloc(1, sizeof *k))) return k;

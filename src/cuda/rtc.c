@@ -32,23 +32,22 @@ static const header standard[] = {
     {"stdbool.h", ""},
     {"math.h", "#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fc00000)\n"}};
 
-static uint64_t mixed(uint64_t h, const char *text)
-{
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return (h ^ 0xff) * 1099511628211u;
-}
-
 /* ---- the folder ---- */
 
-/* Makes the folders of a path; 0 if the last one is there and nobody else can write to it. */
-static int make_folder(char *path)
+static void make_parents(char *path)
 {
-    struct stat s;
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
         *p = 0;
         mkdir(path, 0700);
         *p = '/';
     }
+}
+
+/* 0 if the folder is there, made if need be, and nobody else can write to it. */
+static int make_folder(char *path)
+{
+    struct stat s;
+    make_parents(path);
     mkdir(path, 0700);
     return lstat(path, &s) || !S_ISDIR(s.st_mode) || s.st_uid != geteuid() || s.st_mode & (S_IWGRP | S_IWOTH) ? -1 : 0;
 }
@@ -158,50 +157,39 @@ static int run(char *const *command)
     return 0;
 }
 
-/* A name below a folder as a path; the folders in it are made. */
-static void below(char path[4400], const char *folder, const char *name)
-{
-    snprintf(path, 4400, "%s/%s", folder, name);
-    for (char *p = path + strlen(folder) + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-}
-
 static void remove_all(const char *folder)
 {
     char *const command[] = {"rm", "-rf", (char *)folder, NULL};
     run(command);
 }
 
-/* A shared object at `to`. */
-static int made_by_compiler(const char *name, const char *text, const char *to)
+static int write_below(const char *folder, const char *name, const char *text)
 {
-    char folder[] = "/tmp/rushlight-kernel-XXXXXX", path[4400], include[4400], source[4400];
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    make_parents(path);
+    return write_file(path, text, strlen(text)) ? rush_fail(RUSH_IO_ERROR, "%s cannot be written: %s", path, strerror(errno)) : 0;
+}
+
+/* A shared object at `to`; in an empty folder. */
+static int made_by_compiler(const char *folder, const char *text, const char *to)
+{
+    char include[64], source[64];
     const char *cxx = getenv("CXX");
     Dl_info own;
-    if (!mkdtemp(folder)) return rush_fail(RUSH_RUNTIME_ERROR, "there is no room for a kernel's text in /tmp: %s", strerror(errno));
-    int failed = 0;
-    for (size_t i = 0; i < RUSH_COUNT(headers) && !failed; i++) {
-        below(path, folder, headers[i].name);
-        failed = write_file(path, headers[i].text, strlen(headers[i].text));
-    }
-    below(source, folder, "fused.cc");
-    failed = failed || write_file(source, text, strlen(text));
-    if (failed) rush_fail(RUSH_IO_ERROR, "%s cannot be written: %s", path, strerror(errno));
+    int failed = write_below(folder, "fused.cc", text);
+    for (size_t i = 0; i < RUSH_COUNT(headers) && !failed; i++) failed = write_below(folder, headers[i].name, headers[i].text);
     snprintf(include, sizeof include, "-I%s", folder);
+    snprintf(source, sizeof source, "%s/fused.cc", folder);
     dladdr((void *)made_by_compiler, &own); /* where the emulator's own symbols are */
     char *const command[] = {(char *)(cxx && *cxx ? cxx : "c++"), "-std=gnu++20", "-O1", "-w", "-shared", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
                              "-DCUDA_FILE=fused", include, "-o", (char *)to, source, (char *)own.dli_fname, NULL};
-    failed = failed || run(command);
-    remove_all(folder);
-    return failed ? -1 : 0;
+    return failed || run(command) ? -1 : 0;
 }
 
 /* ---- both ---- */
 
-bool cuda_compiles(rush_device d)
+bool cuda_compiles(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     if (!known) {
@@ -225,19 +213,19 @@ static CUfunction loaded(rush_device d, const char *name, const void *image)
 
 static CUfunction emulated(rush_device d, const char *name, const char *text, const char *path)
 {
-    char temporary[64], beside[4400];
+    char folder[] = "/tmp/rushlight-kernel-XXXXXX", own[64], beside[4400];
     if (*path && !access(path, R_OK)) {
         CUfunction f = loaded(d, name, path);
         if (f) return f;
         rush_error_clear(); /* what was kept is of no use */
     }
-    snprintf(temporary, sizeof temporary, "/tmp/rushlight-%ld-%s.so", (long)getpid(), name);
+    if (!mkdtemp(folder)) return rush_fail(RUSH_RUNTIME_ERROR, "there is no room for a kernel's text in /tmp: %s", strerror(errno)), NULL;
+    snprintf(own, sizeof own, "%s/fused.so", folder);
     snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
-    const char *to = *path ? beside : temporary;
-    if (made_by_compiler(name, text, to)) return NULL;
-    if (*path && !rename(beside, path)) return loaded(d, name, path);
-    CUfunction f = loaded(d, name, to);
-    unlink(to);
+    const char *to = *path ? beside : own;
+    CUfunction f = made_by_compiler(folder, text, to) ? NULL : loaded(d, name, to);
+    if (*path && (!f || rename(beside, path))) unlink(beside);
+    remove_all(folder);
     return f;
 }
 
@@ -247,13 +235,14 @@ CUfunction cuda_compile(rush_device d, const char *name, const char *text)
     int major = 0, minor = 0;
     bool exact = true;
     size_t n = 0;
-    const rush_nvrtc *rtc = cuda_compiles(d) && cuda_has_libraries() ? cuda_nvrtc() : NULL;
-    if (!cuda_emulated) RUSH_CHECK_NULL(rtc && !rtc->version(&major, &minor), RUSH_RUNTIME_ERROR, "NVRTC does not say its version");
+    const rush_nvrtc *rtc = cuda_has_libraries() ? cuda_nvrtc() : NULL;
+    if (!rtc && !cuda_emulated) return NULL;
+    RUSH_CHECK_NULL(cuda_emulated || !rtc->version(&major, &minor), RUSH_RUNTIME_ERROR, "NVRTC does not say its version");
     if (!cuda_enter(d) || (rtc && architecture(rtc, d, arch, &exact))) return NULL;
-    uint64_t h[2] = {1469598103934665603u, 7809847782465536322u};
+    uint64_t h[2] = {CUDA_HASH, 7809847782465536322u};
     for (int i = 0; i < 2; i++) {
-        for (size_t k = 0; k < RUSH_COUNT(headers); k++) h[i] = mixed(h[i], headers[k].text);
-        h[i] = mixed(mixed(mixed(h[i], text), cuda_emulated ? "emulated" : arch), rush_version()) + (uint64_t)(major * 1000 + minor);
+        for (size_t k = 0; k < RUSH_COUNT(headers); k++) h[i] = cuda_hash(h[i], headers[k].text);
+        h[i] = cuda_hash(cuda_hash(cuda_hash(h[i], text), cuda_emulated ? "emulated" : arch), rush_version()) + (uint64_t)(major * 1000 + minor);
     }
     if (!cache_folder(folder, sizeof folder))
         snprintf(path, sizeof path, "%s/%016llx%016llx.%s", folder, (unsigned long long)h[0], (unsigned long long)h[1], cuda_emulated ? "so" : exact ? "cubin" : "ptx");
