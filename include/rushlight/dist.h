@@ -79,6 +79,8 @@ typedef struct rush_group_options {
     rush_device device RUSH_ZERO;   /* of "nccl": the one device that this process uses; the ranks' devices meet at once then. Type RUSH_CPU: none */
     bool urgent RUSH_ZERO;          /* of "nccl": its streams come before others                     */
     rush_group *parent RUSH_ZERO;   /* a group that all these ranks are in: when it fails, so does the meeting; NULL: none */
+    int part RUSH_ZERO;             /* of "nccl", with a parent for the same `device`: all ranks of the parent come at once, and their meeting is split by these
+                                       numbers from 1 on; those that are in no part call rush_group_in_no_part(). 0: it is not split  */
 } rush_group_options;
 
 /* Meets the others in the store. An error names the ranks that did not come. */
@@ -86,6 +88,7 @@ RUSH_API rush_group *rush_group_new_with(rush_store *, const rush_group_options 
 #ifndef __cplusplus
 #define rush_group_new(store, ...) rush_group_new_with(store, &(rush_group_options){__VA_ARGS__})
 #endif
+RUSH_API int rush_group_in_no_part(rush_group *parent);
 RUSH_API rush_group *rush_group_keep(rush_group *);
 RUSH_API void rush_group_drop(rush_group *);  /* the last one: finishes what was begun, then says goodbye to the others */
 RUSH_API void rush_group_abort(rush_group *, const char *why); /* all calls fail, here and on the others */

@@ -23,11 +23,11 @@ static PyTypeObject *group_type;
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", "device", "urgent", NULL};
+    static char *names[] = {"store", "rank", "size", "backend", "name", "timeout", "parent", "device_backend", "device", "urgent", "part", NULL};
     PyObject *store, *parent = Py_None, *device = Py_None;
     rush_group_options o = {0};
     int urgent = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOzOp", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend, &device, &urgent)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oiiss|dOzOpi", names, &store, &o.rank, &o.size, &o.backend, &o.name, &o.timeout, &parent, &o.device_backend, &device, &urgent, &o.part)) return NULL;
     o.urgent = urgent;
     if (device != Py_None && py_to_device(device, &o.device) != 1) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_TypeError, "device is no device"), NULL);
     if (parent != Py_None && !PyObject_TypeCheck(parent, group_type)) return PyErr_SetString(PyExc_TypeError, "parent is no group"), NULL;
@@ -81,9 +81,20 @@ static PyObject *group_foreign(PyObject *self, PyObject *unused)
     return PyBool_FromLong(g && rush_group_foreign(g));
 }
 
+static PyObject *group_in_no_part(PyObject *self, PyObject *unused)
+{
+    int failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = rush_group_in_no_part(((py_group *)self)->g);
+    Py_END_ALLOW_THREADS
+    if (failed) return py_raise();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef group_methods[] = {
     {"destroy", group_destroy, METH_NOARGS, "Finishes what was begun and says goodbye to the other ranks."},
     {"foreign", group_foreign, METH_NOARGS, "Is a rank not rushlight's?"},
+    {"in_no_part", group_in_no_part, METH_NOARGS, "The others make groups that are parts of this one, and this rank is in none."},
     {"abort", group_abort, METH_VARARGS, "abort(why): all calls fail from now on, here and elsewhere."},
     {NULL},
 };
@@ -518,7 +529,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyType_Slot group_slots[] = {{Py_tp_new, group_new}, {Py_tp_dealloc, group_end}, {Py_tp_methods, group_methods},
-                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None, device=None, urgent=False)"}, {0, NULL}};
+                                    {Py_tp_doc, "_Group(store, rank, size, backend, name, timeout=1800, parent=None, device_backend=None, device=None, urgent=False, part=0)"}, {0, NULL}};
 static PyType_Slot work_slots[] = {{Py_tp_new, work_new}, {Py_tp_dealloc, work_end}, {Py_tp_methods, work_methods},
                                    {Py_tp_doc, "A call in a group, begun by making it."}, {0, NULL}};
 

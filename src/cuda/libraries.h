@@ -44,11 +44,13 @@
 #define RUSH_NCCL_NUMBERS(N) \
     N(ncclSuccess, 0) N(ncclInProgress, 7) N(ncclSum, 0) N(ncclProd, 1) N(ncclMax, 2) N(ncclMin, 3) N(ncclAvg, 4) N(ncclInt8, 0) N(ncclUint8, 1) N(ncclInt32, 2) N(ncclUint32, 3) \
     N(ncclInt64, 4) N(ncclUint64, 5) N(ncclFloat16, 6) N(ncclFloat32, 7) N(ncclFloat64, 8) N(ncclBfloat16, 9) N(ncclScalarHostImmediate, 1)
+#define NCCL_SPLIT_NOCOLOR -1
 
 #ifndef RUSH_NCCL_HEADER
 typedef int ncclResult_t, ncclRedOp_t, ncclDataType_t, ncclScalarResidence_t;
 typedef struct ncclComm *ncclComm_t;
 typedef struct { char internal[128]; } ncclUniqueId;
+typedef struct ncclConfig ncclConfig_t;
 #define NCCL_NUMBER(name, value) name = value,
 enum { RUSH_NCCL_NUMBERS(NCCL_NUMBER) };
 #undef NCCL_NUMBER
@@ -201,6 +203,7 @@ enum { /* of library_types.h, cublas_api.h, cublasLt.h, cufft.h, and RUSH_CUDNN_
     F(unique_id, ncclGetUniqueId, ncclResult_t, (ncclUniqueId *))                                           \
     F(init, ncclCommInitRank, ncclResult_t, (ncclComm_t *, int ranks, ncclUniqueId, int rank))              \
     F(init_all, ncclCommInitAll, ncclResult_t, (ncclComm_t *, int n, const int *devices))                   \
+    F(split, ncclCommSplit, ncclResult_t, (ncclComm_t, int color, int key, ncclComm_t *, ncclConfig_t *))   \
     F(destroy, ncclCommDestroy, ncclResult_t, (ncclComm_t))                                                 \
     F(abort, ncclCommAbort, ncclResult_t, (ncclComm_t))                                                     \
     F(async_error, ncclCommGetAsyncError, ncclResult_t, (ncclComm_t, ncclResult_t *))                       \

@@ -587,13 +587,13 @@ static int open_engine(rush_group *g, const char *host, rush_store *store, rush_
     return 0;
 }
 
-static int group_open(rush_group *g, rush_store *store, rush_group *parent)
+static int group_open(rush_group *g, rush_store *store, rush_group *parent, int part)
 {
     const char *host = g->backend ? g->backend : g->device_backend;
     if (!strcmp(host, "nccl")) host = "gloo";
     if (strcmp(host, "fake") && open_engine(g, host, store, parent)) return -1;
     if (g->device_backend && !strcmp(g->device_backend, "nccl") && !rush_nccl_is_emulated(NULL) && !(g->nccl = rush_nccl_new())) return -1;
-    if (g->nccl && g->bound.type != RUSH_CPU && rush_nccl_open(g, g->bound)) return -1;
+    if (g->nccl && g->bound.type != RUSH_CPU && (part ? rush_nccl_split(parent, g, part - 1) : rush_nccl_open(g, g->bound))) return -1;
     int code = pthread_create(&g->thread, NULL, run, g);
     RUSH_CHECK(!code, RUSH_DIST_BACKEND_ERROR, "no thread for the group: %s", strerror(code));
     g->running = true;
@@ -622,6 +622,8 @@ static int backends_of(const rush_group_options *o, const char **host, const cha
     return nccl ? rush_nccl_available() : 0;
 }
 
+static bool can_be_split(const rush_group *g) { return g->bound.type != RUSH_CPU && g->device_backend && !strcmp(g->device_backend, "nccl"); }
+
 rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
 {
     if (rush_failed() || !there(o, "group's options") || !rush_store_keep(store)) return rush_fail(RUSH_TYPE_ERROR, "a group needs a store to meet in"), NULL;
@@ -629,6 +631,8 @@ rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
     const char *name = o->name ? o->name : "0", *detail = getenv("TORCH_DISTRIBUTED_DEBUG"), *host, *device;
     if (rush_failed() || backends_of(o, &host, &device)) return NULL;
     RUSH_CHECK_NULL(o->size > 0 && o->rank >= 0 && o->rank < o->size, RUSH_VALUE_ERROR, "rank %d of a group of %d", o->rank, o->size);
+    RUSH_CHECK_NULL(!o->part || (o->part > 0 && device && !strcmp(device, "nccl") && o->parent && can_be_split(o->parent) && rush_same_device(o->device, o->parent->bound)), RUSH_VALUE_ERROR,
+                    "part %d of a group needs the backend 'nccl', and a parent that has it for the same device", o->part);
     rush_bytes text;
     if (rush_bytes_copy(&text, name, strlen(name))) return NULL;
     rush_group *g = rush_calloc(1, sizeof *g);
@@ -638,9 +642,16 @@ rush_group *rush_group_new_with(rush_store *store, const rush_group_options *o)
     g->last = &g->first;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
-    if (!group_open(g, store, o->parent)) return g;
+    if (!group_open(g, store, o->parent, o->part)) return g;
     rush_group_drop(g);
     return NULL;
+}
+
+int rush_group_in_no_part(rush_group *parent)
+{
+    if (rush_failed() || !there(parent, "group")) return -1;
+    RUSH_CHECK(can_be_split(parent), RUSH_VALUE_ERROR, "only a group that was made for one device, with the backend 'nccl', has parts");
+    return parent->nccl ? rush_nccl_split(parent, NULL, 0) : 0;
 }
 
 /* ---- meeting ---- */

@@ -5,7 +5,7 @@
  * late, or the mesh says that a rank is gone, communicators are aborted, the work has the error, and the device says so to
  * whoever waits for it next: what it computed from the results is void.
  *
- * Rank 0 tells the others the communicator's number over the mesh. Messages go through a communicator of the two ranks, as the others
+ * Rank 0 tells the others the communicator's number over the mesh, unless it is split off that of a larger group. Messages go through a communicator of the two ranks, as the others
  * need not know of them; or through that of all ranks, if the group was made for one device and so has it from the beginning.
  */
 #define _GNU_SOURCE
@@ -91,19 +91,37 @@ static int share_id(rush_group *g, ncclUniqueId *id, int peer)
     return failed ? -1 : 0;
 }
 
+static int meet(rush_group *g, comm *c)
+{
+    ncclUniqueId id;
+    return share_id(g, &id, c->peer) ? -1 : check(g->nccl, NULL, g->nccl->library->init(&c->comm, c->peer < 0 ? g->size : 2, id, c->rank), "ncclCommInitRank");
+}
+
+/* *made: in the order of `rank`, of those who say the same part; NULL, if that is NCCL_SPLIT_NOCOLOR. Nothing may be under way in `whole`. */
+static int split(const comm *whole, int part, int rank, ncclComm_t *made)
+{
+    const rush_nccl *n = whole->owner;
+    RUSH_CHECK(!whole->aborted, RUSH_DIST_BACKEND_ERROR, "the communicators of the group to split were aborted");
+    return rush_stream_synchronize(whole->device, whole->stream) ? -1 : check(n, whole->comm, n->library->split(whole->comm, part, rank, made, NULL), "ncclCommSplit");
+}
+
+/* `whole`: that it is a part of, or NULL. */
+static comm *comm_new(rush_group *g, rush_device d, int peer, const comm *whole, int part)
+{
+    comm *c = rush_calloc(1, sizeof *c);
+    if (!c) return NULL;
+    *c = (comm){.owner = g->nccl, .device = d, .peer = peer, .stream = rush_stream_new(d, g->urgent ? -1 : 0), .rank = peer < 0 ? g->rank : g->rank > peer};
+    if (c->stream < 0 || (whole ? split(whole, part, c->rank, &c->comm) : meet(g, c))) return rush_free(c), NULL;
+    c->next = g->nccl->comms;
+    return g->nccl->comms = c;
+}
+
 /* The one of all ranks, or of this one and another, for a device; under the lock. */
 static comm *comm_of(rush_group *g, rush_device d, int peer)
 {
     comm *c = g->nccl->comms;
     while (c && (c->peer != peer || !rush_same_device(c->device, d))) c = c->next;
-    if (c) return c;
-    ncclUniqueId id;
-    c = rush_calloc(1, sizeof *c);
-    if (!c) return NULL;
-    *c = (comm){.owner = g->nccl, .device = d, .peer = peer, .stream = rush_stream_new(d, g->urgent ? -1 : 0), .rank = peer < 0 ? g->rank : g->rank > peer};
-    if (c->stream < 0 || share_id(g, &id, peer) || check(g->nccl, NULL, g->nccl->library->init(&c->comm, peer < 0 ? g->size : 2, id, c->rank), "ncclCommInitRank")) return rush_free(c), NULL;
-    c->next = g->nccl->comms;
-    return g->nccl->comms = c;
+    return c ? c : comm_new(g, d, peer, NULL, 0);
 }
 
 rush_device rush_nccl_device(rush_nccl *n)
@@ -332,6 +350,16 @@ int rush_nccl_open(rush_group *g, rush_device d)
     const comm *c = comm_of(g, d, -1);
     pthread_mutex_unlock(&g->nccl->lock);
     return c ? 0 : -1;
+}
+
+int rush_nccl_split(rush_group *parent, rush_group *to, int part)
+{
+    ncclComm_t none;
+    pthread_mutex_lock(&parent->nccl->lock);
+    const comm *whole = comm_of(parent, parent->bound, -1);
+    const bool failed = !whole || (to ? !comm_new(to, to->bound, -1, whole, part) : split(whole, NCCL_SPLIT_NOCOLOR, 0, &none));
+    pthread_mutex_unlock(&parent->nccl->lock);
+    return failed ? -1 : 0;
 }
 
 int rush_nccl_launch(rush_work **w, int n)

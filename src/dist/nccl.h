@@ -12,6 +12,8 @@ typedef struct rush_nccl rush_nccl; /* the communicators of a group, each made w
 bool rush_nccl_is_emulated(const char **why);
 rush_nccl *rush_nccl_new(void);     /* NULL and an error: NCCL is not there */
 int rush_nccl_open(rush_group *, rush_device); /* the communicator of all ranks, now */
+/* The same, split off that of the parent, all of whose ranks call this at once; the ranks that say the same part are a group. `to`: NULL, this rank is in none. */
+int rush_nccl_split(rush_group *parent, rush_group *to, int part);
 rush_device rush_nccl_device(rush_nccl *); /* the one that was used first, else the thread's current one */
 void rush_nccl_free(rush_nccl *, bool broken);
 /* Has NCCL this reduction, of this dtype? 0, or -1 and an error. */

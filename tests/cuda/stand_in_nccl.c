@@ -44,7 +44,7 @@ typedef struct call {
     struct call *next; /* of one step */
 } call;
 
-int stand_in_nccl_calls, stand_in_nccl_steps, stand_in_nccl_live, stand_in_nccl_aborted;
+int stand_in_nccl_calls, stand_in_nccl_steps, stand_in_nccl_live, stand_in_nccl_aborted, stand_in_nccl_splits;
 static _Thread_local int depth;
 static _Thread_local call *step, **step_end;
 static _Thread_local cudaStream_t step_stream;
@@ -410,6 +410,26 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
     close(listener);
     stand_in_nccl_live++;
     return *comm = c, ncclSuccess;
+}
+
+/* Ranks tell one another their color, their key and a number, that of the first of each color for its new communicator. */
+ncclResult_t ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *made, ncclConfig_t *config)
+{
+    struct { int color, key; ncclUniqueId id; } own = {color, key, {{0}}}, all[MOST];
+    char *parts[MOST];
+    int size = 0, rank = 0, first = c->rank;
+    if (c->refs != 1) abort(); /* calls are under way */
+    *made = NULL;
+    stand_in_nccl_splits++;
+    if (ncclGetUniqueId(&own.id) || gather(c, (char *)&own, sizeof own, parts)) return SYSTEM;
+    for (int r = 0; r < c->size; r++) memcpy(&all[r], parts[r], sizeof own), free(parts[r]);
+    for (int r = 0; r < c->size; r++) {
+        if (all[r].color != color) continue;
+        size++;
+        rank += all[r].key < key || (all[r].key == key && r < c->rank);
+        if (all[r].key < all[first].key || (all[r].key == all[first].key && r < first)) first = r;
+    }
+    return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : ncclCommInitRank(made, size, all[first].id, rank);
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comm, int size, const int *devices)

@@ -496,6 +496,46 @@ dist.destroy_process_group()
                                  "ProcessGroupNCCL.Options: config.max_ctas is not told to NCCL\n"] * 2
 
 
+def test_groups_are_split_off_by_nccl(nccl):
+    """Communicators of groups of a world that was made for one device are parts of the world's; who is in no part has a say, too."""
+    program = """
+import ctypes
+def splits():
+    return ctypes.c_int.in_dll(ctypes.CDLL(os.environ["RUSHLIGHT_CUDA_LIBRARIES"] + "/libnccl.so.2"), "stand_in_nccl_splits").value
+def told(f):
+    try:
+        return f()
+    except Exception as e:
+        return f"{type(e).__name__} {e}"
+def summed(group):
+    if group is None or group is dist.GroupMember.NON_GROUP_MEMBER:
+        return None
+    t = torch.full((5,), rank + 1., device=device) * 2
+    dist.all_reduce(t, group=group)
+    return (t + 0).tolist()[4], dist.get_rank(group), group.group_desc
+device = torch.device("cuda", rank % 2)
+torch.cuda.set_device(device)
+dist.init_process_group("nccl", init_method=url, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60), device_id=device)
+dist.all_reduce(torch.ones(1000, device=device)) # is under way, or has not begun
+print(summed(dist.new_group([0, 2])), summed(dist.new_group([1])), splits())
+half = dist.split_group(split_ranks=[[1, 0], [2]])
+print(summed(half), summed(dist.split_group(split_ranks=[[2, 0]], group_desc="ends")), summed(dist.group.WORLD), splits())
+print(summed(dist.split_group(half, [[0]])), summed(dist.new_group([0, 1], use_local_synchronization=True)), splits())
+for ranks in None, [[]], [[0, 0]], [[3]]:
+    print(told(lambda: dist.split_group(split_ranks=ranks)))
+print(told(lambda: dist.new_group([0], device_id=torch.device("cuda", 1 - rank % 2))))
+dist.destroy_process_group()
+"""
+    errors = ["ValueError split_ranks cannot be None or empty", "ValueError the split group cannot be empty", "ValueError the split group cannot have duplicate ranks",
+              "ValueError a split group has ranks that its parent has not", "AssertionError Mismatched bound device between new pg and the default pg."]
+    rows = [["(8.0, 0, 'undefined') None 2", "(6.0, 0, 'default_pg:split:0') (8.0, 0, 'ends') (12.0, 0, 'default_pg') 4", "(2.0, 0, 'default_pg:split:0:split:0') (6.0, 0, 'undefined') 5"],
+            ["None (4.0, 0, 'undefined') 2", "(6.0, 1, 'default_pg:split:0') None (12.0, 1, 'default_pg') 4", "None (6.0, 1, 'undefined') 5"],
+            ["(8.0, 1, 'undefined') None 2", "(6.0, 0, 'default_pg:split:0') (8.0, 1, 'ends') (12.0, 2, 'default_pg') 4", "(6.0, 0, 'default_pg:split:0:split:0') None 5"]]
+    for order in "forward", "reverse":
+        with Ranks(3, program, env={**nccl, "RUSHLIGHT_CUDA_ORDER": order}) as job:
+            assert [out.splitlines() for out in job.outputs()] == [row + errors for row in rows]
+
+
 DEVICES = """
 import pytest, warnings
 import rushlight as torch

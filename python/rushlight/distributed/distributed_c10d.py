@@ -152,7 +152,7 @@ class ProcessGroup:
 
     def __init__(self, group, rank, ranks, backend, name, store, timeout, desc, config, device):
         self._group, self._rank, self._ranks, self._backend_name = group, rank, ranks, backend
-        self.group_name, self.group_desc, self._store, self._timeout = name, desc, store, timeout
+        self.group_name, self.group_desc, self._store, self._timeout, self._splits = name, desc, store, timeout, 0
         self._config, self.bound_device_id = config, device
 
     def rank(self):
@@ -284,6 +284,7 @@ class _World:
 
     def clear(self):
         self.default_pg, self.count = None, 0
+        self.same_ranks = collections.Counter()     # groups that were named by their ranks
         _pg_map.clear()
 
 
@@ -478,7 +479,7 @@ def _need(backend):
         raise RuntimeError(f"Distributed package doesn't have {backend.upper()}: {_C._dist_missing(str(backend))}")
 
 
-def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, device=None, options=None):
+def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, device=None, options=None, part=0):
     shown = Backend(Backend.UNDEFINED if backend is None else backend)
     config = BackendConfig(shown)
     served = config.get_device_backend_map()
@@ -488,7 +489,7 @@ def _make_group(store, rank, ranks, backend, timeout, name, desc, parent=None, d
         raise TypeError("Expected timeout argument to be of type datetime.timedelta, got %s" % timeout)
     urgent = _is_urgent(options, served.values(), timeout)
     made = _C._Group(store, rank, len(ranks), str(served.get("cpu", "none")), name, timeout.total_seconds(), parent,
-                     next((str(b) for d, b in served.items() if d != "cpu"), "none"), device, urgent)
+                     next((str(b) for d, b in served.items() if d != "cpu"), "none"), device, urgent, part)
     whole = ProcessGroup(made, rank, ranks, str(shown), name, store, timeout, desc, config, device)
     _pg_map[whole] = whole._backend_name, store
     return whole
@@ -571,17 +572,31 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         raise ValueError("the new group's ranks should be unique")
     if any(not 0 <= r < world.size() for r in ranks):
         raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+    if device_id is not None and world.bound_device_id not in (None, device_id):
+        raise AssertionError("Mismatched bound device between new pg and the default pg.")
     if use_local_synchronization and world.rank() not in ranks:
         return GroupMember.NON_GROUP_MEMBER
-    name = str(_world.count)
-    if use_local_synchronization:  # only members count, so the name is made of them
-        name = hashlib.sha1("_".join(map(str, ranks)).encode()).hexdigest() + "_" + str(sum(g._ranks == ranks for g in _pg_map))
+    name = _name_of(ranks) if use_local_synchronization else str(_world.count)  # only members count, so the name is made of them
     _world.count += 1
+    backend = backend or world._backend_name
+    part = int(not use_local_synchronization and _can_be_split(world, backend))
     if world.rank() not in ranks:
+        if part:
+            world._group.in_no_part()
         return GroupMember.NON_GROUP_MEMBER
     below = PrefixStore(world.group_name + "/", world._store)
-    return _make_group(below, ranks.index(world.rank()), ranks, backend or world._backend_name, timeout or world._timeout, name,
-                       group_desc or "undefined", world._group, device_id or world.bound_device_id, pg_options)
+    return _make_group(below, ranks.index(world.rank()), ranks, backend, timeout or world._timeout, name,
+                       group_desc or "undefined", world._group, device_id or world.bound_device_id, pg_options, part)
+
+
+def _name_of(ranks):
+    _world.same_ranks[tuple(ranks)] += 1
+    return hashlib.sha1("_".join(map(str, ranks)).encode()).hexdigest() + "_" + str(_world.same_ranks[tuple(ranks)] - 1)
+
+
+def _can_be_split(group, backend):
+    """Are communicators of NCCL split off those that a group was made with? All of its processes have a part in that."""
+    return group.bound_device_id is not None and all(Backend.NCCL in BackendConfig(Backend(b)).get_device_backend_map().values() for b in (group._backend_name, backend))
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
@@ -618,8 +633,25 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     parent = _of(parent_pg)
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
-    made = [new_group([parent._ranks[r] for r in ranks], timeout, backend, pg_options, group_desc=group_desc) for ranks in split_ranks]
-    return next((g for g in made if not _rank_not_in_group(g)), None)
+    for ranks in split_ranks:
+        if not ranks:
+            raise ValueError("the split group cannot be empty")
+        if len(set(ranks)) != len(ranks):
+            raise ValueError("the split group cannot have duplicate ranks")
+        if any(not 0 <= r < parent.size() for r in ranks):
+            raise ValueError("a split group has ranks that its parent has not")
+    backend, desc = backend or parent._backend_name, group_desc or f"{parent.group_desc}:split:{parent._splits}"
+    parent._splits += 1
+    splits, part = _can_be_split(parent, backend), next((i for i, ranks in enumerate(split_ranks) if parent.rank() in ranks), None)
+    if part is None:
+        if splits:
+            parent._group.in_no_part()
+        return None
+    own = sorted(split_ranks[part])
+    ranks = [parent._ranks[r] for r in own]
+    below = PrefixStore(parent.group_name + "/", parent._store)
+    return _make_group(below, own.index(parent.rank()), ranks, backend, timeout or parent._timeout, _name_of(ranks), desc, parent._group,
+                       parent.bound_device_id, pg_options, 1 + part if splits else 0)
 
 
 # ---- collectives ----
