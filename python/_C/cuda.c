@@ -175,22 +175,25 @@ static PyObject *memory_blocks(PyObject *module, PyObject *x)
 
 /* ---- what devices did, for the profiler ---- */
 
-static PyObject *trace_begin(PyObject *module, PyObject *unused)
+/* _cuda_trace_begin(with memory?) */
+static PyObject *trace_begin(PyObject *module, PyObject *x)
 {
     rush_device d;
     uint32_t thread;
     const rush_cuda_interface *cuda = need(-1, &d);
-    if (!cuda) return NULL;
-    return cuda->trace_begin(&thread) ? py_raise() : PyLong_FromUnsignedLong(thread);
+    const int memory = PyObject_IsTrue(x);
+    if (!cuda || memory < 0) return NULL;
+    return cuda->trace_begin(memory, &thread) ? py_raise() : PyLong_FromUnsignedLong(thread);
 }
 
 static PyObject *of_record(const rush_cuda_record *r)
 {
-    return Py_BuildValue("isiiIIKKK(iii)(iii)ii", (int)r->kind, r->name ? r->name : "", r->device, r->stream, r->correlation, r->thread, (unsigned long long)r->start, (unsigned long long)r->end,
-                         (unsigned long long)r->bytes, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2], r->shared, r->registers);
+    return Py_BuildValue("isiiIIKKL(iii)(iii)iinn", (int)r->kind, r->name ? r->name : "", r->device, r->stream, r->correlation, r->thread, (unsigned long long)r->start, (unsigned long long)r->end,
+                         (long long)r->bytes, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2], r->shared, r->registers,
+                         (Py_ssize_t)r->active, (Py_ssize_t)r->reserved);
 }
 
-/* _cuda_trace_end() -> (kind, name, device, stream, correlation, thread, start, end, bytes, grid, block, shared, registers) of each */
+/* _cuda_trace_end() -> (kind, name, device, stream, correlation, thread, start, end, bytes, grid, block, shared, registers, active, reserved) of each */
 static PyObject *trace_end(PyObject *module, PyObject *unused)
 {
     rush_device d;
@@ -472,7 +475,7 @@ static PyMethodDef functions[] = {
     {"_cuda_pool_users", pool_users, METH_VARARGS, "_cuda_pool_users(number): how many there are."},
     {"_cuda_pool_route", pool_route, METH_VARARGS, "_cuda_pool_route(index, number, on): this thread's allocations come from the pool, or no more."},
     {"_cuda_memory_blocks", memory_blocks, METH_O, "(address, bytes, busy, first of its segment, stream, pool, operation, small, expandable) of all pieces of memory."},
-    {"_cuda_trace_begin", trace_begin, METH_NOARGS, "What devices do is recorded from now on; the number of this thread in records."},
+    {"_cuda_trace_begin", trace_begin, METH_O, "_cuda_trace_begin(with memory): what devices do is recorded from now on; the number of this thread in records."},
     {"_cuda_trace_end", trace_end, METH_NOARGS, "Waits for all devices; what they did."},
     {"_cuda_share", share, METH_O, "_cuda_share(storage): what another process opens it by."},
     {"_cuda_open_shared", open_shared, METH_VARARGS, "_cuda_open_shared(...): a storage of another process, by what _cuda_share() gave there."},

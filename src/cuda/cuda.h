@@ -128,7 +128,8 @@ bool cuda_span_map(cuda_span *, char *p, size_t bytes); /* whole pieces; false: 
 void cuda_span_unmap(cuda_span *, char *p, size_t bytes);
 
 /* ---- trace.c: when devices did what ---- */
-int cuda_trace_begin(uint32_t *thread);
+int cuda_trace_begin(bool memory, uint32_t *thread);
+void cuda_trace_memory(rush_device, int64_t bytes, size_t active, size_t reserved); /* more or less of it is in use, and so much then */
 int cuda_trace_end(rush_cuda_record **, size_t *n);
 
 /* ---- walk.c: operands to parameters ---- */

@@ -92,6 +92,13 @@ static void take_idle(struct heap *h, block *b)
     *at = b->next;
 }
 
+static void in_use(struct heap *h, int64_t bytes)
+{
+    h->active += (size_t)bytes;
+    h->peak_active = RUSH_MAX(h->peak_active, h->active);
+    cuda_trace_memory((rush_device){RUSH_CUDA, (int8_t)(h - heaps)}, bytes, h->active, h->reserved);
+}
+
 static void put_busy(struct heap *h, block *b, const char *op)
 {
     block **at = &h->busy[bucket(b->p)];
@@ -99,8 +106,7 @@ static void put_busy(struct heap *h, block *b, const char *op)
     b->op = op;
     b->next = *at;
     *at = b;
-    h->active += b->bytes;
-    h->peak_active = RUSH_MAX(h->peak_active, h->active);
+    in_use(h, (int64_t)b->bytes);
 }
 
 static bool is_idle(const block *b) { return b && !b->busy && !b->bare; }
@@ -495,7 +501,7 @@ static void put_back(struct heap *h, block *b)
     block **at = &h->busy[bucket(b->p)];
     while (*at != b) at = &(*at)->next;
     *at = b->next;
-    h->active -= b->bytes;
+    in_use(h, -(int64_t)b->bytes);
     b->busy = false;
     if (is_idle(b->after)) {
         take_idle(h, b->after);

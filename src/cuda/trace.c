@@ -8,6 +8,7 @@
 #include "cuda/cuda.h"
 #include "tensor/cuda.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ static rush_cuda_record *records;
 static size_t count, room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool on;
+static atomic_bool with_memory;
 
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status); /* of the C++ library, which the emulator needs */
 
@@ -55,7 +57,7 @@ static rush_cuda_record of_kernel(const cupti_kernel *k)
 static rush_cuda_record of_copy(const cupti_copy *c, enum rush_cuda_record_kind kind, uint32_t correlation)
 {
     return (rush_cuda_record){.kind = kind, .name = kind == RUSH_RECORD_SET ? strdup("Memset (Device)") : copy_name(c), .device = (int)c->device, .stream = (int)c->stream,
-                              .correlation = correlation, .start = c->start, .end = c->end, .bytes = c->bytes};
+                              .correlation = correlation, .start = c->start, .end = c->end, .bytes = (int64_t)c->bytes};
 }
 
 static rush_cuda_record of_call(const cupti_call *c)
@@ -103,6 +105,19 @@ static void take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, siz
     free(buffer);
 }
 
+/* ---- memory, on the thread that has it ---- */
+
+static uint32_t this_thread(void) { return (uint32_t)(uintptr_t)pthread_self(); } /* as CUPTI numbers threads */
+
+void cuda_trace_memory(rush_device d, int64_t bytes, size_t active, size_t reserved)
+{
+    if (!atomic_load_explicit(&with_memory, memory_order_relaxed)) return;
+    const uint64_t now = rush_clock();
+    pthread_mutex_lock(&lock);
+    if (on) keep((rush_cuda_record){.kind = RUSH_RECORD_MEMORY, .device = d.index, .thread = this_thread(), .start = now, .end = now, .bytes = bytes, .active = active, .reserved = reserved});
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- from begin to end ---- */
 
 static int check(CUptiResult code, const char *what)
@@ -127,7 +142,7 @@ static int switch_off(void)
     return failed;
 }
 
-int cuda_trace_begin(uint32_t *thread)
+int cuda_trace_begin(bool memory, uint32_t *thread)
 {
     RUSH_CHECK(!on, RUSH_RUNTIME_ERROR, "the devices' times are recorded already");
     if (!cupti) {
@@ -137,9 +152,10 @@ int cuda_trace_begin(uint32_t *thread)
     if (synchronize()) return -1; /* what was asked before is not part of it */
     for (size_t i = 0; i < RUSH_COUNT(kinds); i++)
         if (check(cupti->enable(kinds[i]), "cuptiActivityEnable")) return switch_off(), -1;
-    *thread = (uint32_t)(uintptr_t)pthread_self(); /* as CUPTI numbers threads */
+    *thread = this_thread();
     pthread_mutex_lock(&lock);
     on = true;
+    with_memory = memory;
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -151,7 +167,7 @@ int cuda_trace_end(rush_cuda_record **to, size_t *n)
     failed = check(cupti->flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll") || failed;
     failed = switch_off() || failed;
     pthread_mutex_lock(&lock);
-    on = false;
+    on = with_memory = false;
     *to = records, *n = count;
     records = NULL, count = room = 0;
     pthread_mutex_unlock(&lock);

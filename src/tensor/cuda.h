@@ -80,20 +80,22 @@ typedef struct rush_cuda_sharing {
     void *(*event_import)(rush_device, const unsigned char *handle);
 } rush_cuda_sharing;
 
-/* What a device did, or a call that asked for it, by rush_clock(). */
-enum rush_cuda_record_kind { RUSH_RECORD_KERNEL, RUSH_RECORD_COPY, RUSH_RECORD_SET, RUSH_RECORD_CALL };
+/* What a device did, a call that asked for it, or memory that a thread took or gave back, by rush_clock(). */
+enum rush_cuda_record_kind { RUSH_RECORD_KERNEL, RUSH_RECORD_COPY, RUSH_RECORD_SET, RUSH_RECORD_CALL, RUSH_RECORD_MEMORY };
 typedef struct rush_cuda_record {
     enum rush_cuda_record_kind kind;
     char *name;           /* freed by whoever was given the record */
     int device, stream;
     uint32_t correlation; /* of a call and of what it asked for */
-    uint32_t thread;      /* of a call */
-    uint64_t start, end, bytes;
+    uint32_t thread;      /* of a call, or of memory */
+    uint64_t start, end;
+    int64_t bytes;        /* of memory that is given back: below 0 */
+    size_t active, reserved; /* of memory: what the device has then */
     int grid[3], block[3], shared, registers;
 } rush_cuda_record;
 
 typedef struct rush_cuda_interface {
-    int (*trace_begin)(uint32_t *thread); /* all devices; this thread's number in records */
+    int (*trace_begin)(bool memory, uint32_t *thread); /* all devices, with their memory or without; this thread's number in records */
     int (*trace_end)(rush_cuda_record **, size_t *n); /* freed by the caller, with their names */
     const rush_cuda_sharing *sharing;
     bool (*used)(void); /* is there a device that work or memory was asked of? */

@@ -119,8 +119,36 @@ with torch.autograd.profiler.profile(use_device="cuda") as p:
 assert any(e.name == "pw_exp_f32" for e in p.function_events) and p.key_averages().table(sort_by="cuda_time_total").index("exp")
 with pytest.raises(RuntimeError, match="already"):
     with profile(activities=BOTH):
-        torch._C._cuda_trace_begin()
+        torch._C._cuda_trace_begin(False)
 """)
+
+
+@both
+def test_memory_of_devices(order):
+    """Each operation has what it took, those around it the sum, in the pieces of 512 bytes that the allocator gives; a trace has each change."""
+    passes(WORDS + """
+x, other = torch.ones(1000, device="cuda"), torch.ones(3, device="cuda:1")
+with profile(activities=BOTH, profile_memory=True) as p:
+    with record_function("block"):
+        y = x.exp()                       # 4096 bytes
+        z = torch.zeros(100, device="cuda:1")
+        w = (x + 1).sum()
+    del y                                 # outside of all
+seen = {e.name: e for e in p.events()}
+assert seen["aten::exp"].device_memory_usage == seen["aten::exp"].self_device_memory_usage == 4096 and seen["aten::exp"].cpu_memory_usage == 0
+block = seen["block"]
+assert block.device_memory_usage == sum(c.device_memory_usage for c in block.cpu_children) + block.self_device_memory_usage == 4096 + 512 + 512, block
+assert block.self_device_memory_usage == -4096 # x + 1, when the sum is there
+assert [e.device_memory_usage for e in p.events() if e.name == "[memory]" and e.device_memory_usage] == [-4096]
+table = p.key_averages().table(sort_by="self_cuda_memory_usage", row_limit=1)
+assert "Self CUDA Mem" in table and "4.00 KB" in table and "aten::" in table
+changes = [e["args"] for e in trace_of(p) if e["name"] == "[memory]" and e["args"]["Device Type"] == 1]
+assert sorted((c["Device Id"], c["Bytes"]) for c in changes) == [(0, -4096), (0, -4096), (0, 512), (0, 4096), (0, 4096), (1, 512)], changes
+assert changes[-1]["Total Allocated"] == torch.cuda.memory_allocated() and changes[-1]["Total Reserved"] == torch.cuda.memory_reserved()
+with profile(activities=BOTH) as p:
+    x.exp()
+assert not any(e.device_memory_usage for e in p.events()) and "CUDA Mem" not in p.key_averages().table()
+""", RUSHLIGHT_CUDA_ORDER=order)
 
 
 def test_without_a_device():

@@ -82,7 +82,7 @@ def kineto_available():
 def _start(record_shapes, profile_memory, with_stack, use_device=None):
     if _Recorder.active:
         raise RuntimeError("Profiler is already enabled on this thread")
-    _Recorder.device_thread = _C._cuda_trace_begin() if use_device == "cuda" else None
+    _Recorder.device_thread = _C._cuda_trace_begin(bool(profile_memory)) if use_device == "cuda" else None
     _Recorder.options = (bool(record_shapes), bool(profile_memory), bool(with_stack))
     _Recorder.ranges = []
     _C._profiler_start(*_Recorder.options)
@@ -109,7 +109,7 @@ def _stop():
     for name, overload, how, begin, finish, nbytes, live, sequence, inputs, stack in raw:
         if memory and begin >= end:     # between the outermost events
             if level is not None and live - nbytes != level:
-                made.append(_memory_event(thread, (end - base) / 1000.0, live - nbytes - level, live - nbytes))
+                made.append(_memory_event(thread, (end - base) / 1000.0, live - nbytes, cpu_memory_usage=live - nbytes - level))
             level, end = live, finish
         title = "ProfilerStep*" if name.startswith("ProfilerStep#") else name     # steps are added up
         event = FunctionEvent(0, title, thread, (begin - base) / 1000.0, (finish - base) / 1000.0, overload_name=overload,
@@ -124,7 +124,7 @@ def _stop():
         made.append(FunctionEvent(0, name, other, (begin - base) / 1000.0, (finish - base) / 1000.0, overload_name="",
                                   device_type=DeviceType.CPU, scope=7, is_user_annotation=True, flops=0))
     if device:
-        made += _device_events(records, made, thread, base)
+        made += _device_events(records, made, thread, base) + _device_memory(records, made, thread, base)
         for event in made:
             event.use_device = device
     made.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
@@ -133,7 +133,25 @@ def _stop():
     return made
 
 
-_CALL = 3   # of enum rush_cuda_record_kind: a call of the driver; what is below it ran on a device
+_CALL, _MEMORY = 3, 4   # of enum rush_cuda_record_kind: a call of the driver, memory; what is below them ran on a device
+
+
+def _open_events(events, thread):
+    """A function of times that ascend: the events of a thread that are open then, the innermost last."""
+    own = iter(sorted((e for e in events if e.device_type == DeviceType.CPU and e.thread == thread and not e.is_async), key=lambda e: (e.time_range.start, -e.time_range.end)))
+    inside, following = [], next(own, None)
+
+    def at(time):
+        nonlocal following
+        while following and following.time_range.start <= time:
+            while inside and following.time_range.start >= inside[-1].time_range.end:
+                inside.pop()
+            inside.append(following)
+            following = next(own, None)
+        while inside and time >= inside[-1].time_range.end:
+            inside.pop()
+        return inside
+    return at
 
 
 def _device_events(records, made, thread, base):
@@ -143,8 +161,8 @@ def _device_events(records, made, thread, base):
         if kind == _CALL:
             calls.setdefault(number, (start, end, name, caller == _Recorder.device_thread))
     events, asked = [], {}
-    for kind, name, device, stream, number, _, start, end, nbytes, grid, block, shared, registers in records:
-        if kind == _CALL:
+    for kind, name, device, stream, number, _, start, end, nbytes, grid, block, shared, registers, *_ in records:
+        if kind >= _CALL:
             continue
         event = FunctionEvent(0, name, stream, (start - base) / 1000.0, (end - base) / 1000.0, overload_name="", device_type=DeviceType.CUDA, device_index=device,
                               device_resource_id=stream, flops=0, linked_correlation_id=number)
@@ -160,20 +178,30 @@ def _device_events(records, made, thread, base):
                              linked_correlation_id=number, is_async=not own)
         call.activity_type, call.asked_for = "cuda_driver", work
         events.append(call)
-    inside = []
-    for event in sorted((e for e in [*made, *events] if e.device_type == DeviceType.CPU and e.thread == thread and not e.is_async), key=lambda e: (e.time_range.start, -e.time_range.end)):
-        while inside and event.time_range.start >= inside[-1].time_range.end:
-            inside.pop()
-        if event.activity_type == "cuda_driver":
-            for work in event.asked_for:
-                (inside[-1] if inside else event).append_kernel(work.name, work.device_index, work.time_range.elapsed_us())
-        else:
-            inside.append(event)
+    open_at = _open_events(made, thread)
+    for call in sorted((e for e in events if e.device_type == DeviceType.CPU and not e.is_async), key=lambda e: e.time_range.start):
+        inside = open_at(call.time_range.start)
+        for work in call.asked_for:
+            (inside[-1] if inside else call).append_kernel(work.name, work.device_index, work.time_range.elapsed_us())
     return events
 
 
-def _memory_event(thread, at, nbytes, live):
-    event = FunctionEvent(0, "[memory]", thread, at, at, overload_name="", cpu_memory_usage=nbytes, device_type=DeviceType.CPU, flops=0)
+def _device_memory(records, made, thread, base):
+    """Memory of devices is told to the innermost of `made` in which it was taken or given back, and to those around it; events of what was outside."""
+    events, open_at = [], _open_events(made, thread)
+    for record in sorted((r for r in records if r[0] == _MEMORY), key=lambda r: r[6]):
+        at, nbytes = (record[6] - base) / 1000.0, record[8]
+        inside = open_at(at) if record[5] == _Recorder.device_thread else []
+        if not inside:
+            events.append(_memory_event(thread if record[5] == _Recorder.device_thread else 0, at, device_memory_usage=nbytes))
+        for event in inside:
+            event.device_memory_usage += nbytes
+        (inside or events)[-1].device_memory.append((at, record[2], nbytes, *record[-2:]))
+    return events
+
+
+def _memory_event(thread, at, live=0, **usage):
+    event = FunctionEvent(0, "[memory]", thread, at, at, overload_name="", device_type=DeviceType.CPU, flops=0, **usage)
     event.live_bytes = live
     return event
 

@@ -31,8 +31,10 @@ def write(events, path):
     forward = {}
     for i, event in enumerate(events):
         at = base + event.time_range.start
+        entries += [_memory(pid, event, base + time, i, nbytes, active, reserved, device) for time, device, nbytes, active, reserved in event.device_memory]
         if event.name == "[memory]":
-            entries.append(_memory(pid, event, at, event.cpu_memory_usage, i))
+            if event.cpu_memory_usage:
+                entries.append(_memory(pid, event, at, i, event.cpu_memory_usage, event.live_bytes))
             continue
         if event.on_device:
             entries.append(_work(event, at))
@@ -46,7 +48,7 @@ def write(events, path):
             else:
                 forward[event.sequence_nr] = event
         if event.self_cpu_memory_usage:
-            entries.append(_memory(pid, event, base + event.time_range.end, event.self_cpu_memory_usage, i))
+            entries.append(_memory(pid, event, base + event.time_range.end, i, event.self_cpu_memory_usage, event.live_bytes))
     trace = {"schemaVersion": 1, "deviceProperties": [], "host_name": socket.gethostname(), "displayTimeUnit": "ms",
              "baseTimeNanoseconds": 0, "traceEvents": entries, "traceName": str(path)}
     with (gzip.open if str(path).endswith(".gz") else open)(path, "wt") as f:
@@ -84,9 +86,9 @@ def _asked(pid, call, work, base):
             dict(common, ph="f", pid=work.device_index, tid=work.device_resource_id, ts=base + work.time_range.start, bp="e")]
 
 
-def _memory(pid, event, at, nbytes, i):
+def _memory(pid, event, at, i, nbytes, active, reserved=0, device=-1):
     return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": pid, "tid": event.thread, "ts": at,
-            "args": {"Total Reserved": 0, "Total Allocated": event.live_bytes, "Bytes": nbytes, "Device Id": -1, "Device Type": 0, "Ev Idx": i}}
+            "args": {"Total Reserved": reserved, "Total Allocated": active, "Bytes": nbytes, "Device Id": device, "Device Type": int(device >= 0), "Ev Idx": i}}
 
 
 def _arrow(pid, forward, backward, base):

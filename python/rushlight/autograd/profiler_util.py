@@ -108,6 +108,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.self_cpu_percent = -1
         self.live_bytes = 0     # in use when it ended
         self.asked_for = []     # of a call of the driver: what ran on a device for it
+        self.device_memory = [] # taken and given back within it: (time, device, bytes, in use then, taken from the driver)
 
     def append_kernel(self, name, device, duration):
         self.kernels.append(Kernel(name, device, duration))
@@ -137,7 +138,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_device_memory_usage(self):
-        return 0
+        return self.device_memory_usage - sum(child.device_memory_usage for child in self.cpu_children)
 
     @property
     def device_time_total(self):
@@ -360,13 +361,17 @@ class _Layout:
                    _Column("Self CPU %", share("self_cpu_time_total")), _Column("Self CPU", spent("self_cpu_time_total")),
                    _Column("CPU total %", share("cpu_time_total") if any(not e.is_async for e in events) else lambda e: "0.00%"),
                    _Column("CPU total", spent("cpu_time_total")), _Column("CPU time avg", spent("cpu_time"))]
-        self.device = next((e.use_device.upper() for e in events if e.use_device and e.self_device_time_total > 0), None)
+        device = next((e.use_device.upper() for e in events if e.use_device), None)
+        self.device = device if any(e.self_device_time_total > 0 for e in events) else None
         if self.device:
             columns += [_Column("Self " + self.device, spent("self_device_time_total")), _Column("Self %s %%" % self.device, share("self_device_time_total", device_total)),
                         _Column(self.device + " total", spent("device_time_total")), _Column(self.device + " time avg", spent("device_time"))]
         if memory:
             columns += [_Column("CPU Mem", lambda e: _format_memory(e.cpu_memory_usage)),
                         _Column("Self CPU Mem", lambda e: _format_memory(e.self_cpu_memory_usage))]
+        if memory and device and any(e.self_device_memory_usage > 0 for e in events):
+            columns += [_Column(device + " Mem", lambda e: _format_memory(e.device_memory_usage)),
+                        _Column("Self %s Mem" % device, lambda e: _format_memory(e.self_device_memory_usage))]
         columns.append(_Column("# of Calls", lambda e: str(e.count)))
         if any(e.input_shapes for e in events):
             columns.append(_Column("Input Shapes", lambda e: str(e.input_shapes)[:shapes], shapes))
