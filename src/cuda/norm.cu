@@ -48,254 +48,225 @@ template <class T, class J> FN T join_all(T v, const place &at)
     return v;
 }
 
-/* What a thread holds of a row. */
-template <bool LINED> struct held {
+/* Rows are of two kinds with the same words, so that each formula is written once. Sums are in double, and of the elements that the thread has. */
+
+/* A row that is read, and what it was mapped to computed, each time that somebody asks. */
+template <class T, class F> struct read_row {
+    F element; /* of its number */
+    const place &at;
+    int64_t n, begin, step; /* n: 0, if there is no such row */
+
+    template <class G> FN void each(G g) const
+    {
+        for (int64_t i = at.member; i < n; i += at.team) g(i);
+    }
+    FN T largest() const
+    {
+        T most = (T)-INFINITY;
+        each([&](int64_t i) { most = larger_of<T>::join(most, element(i)); });
+        return most;
+    }
+    FN double sum() const
+    {
+        double all = 0;
+        each([&](int64_t i) { all += element(i); });
+        return all;
+    }
+    template <class R> FN double dot(const R &other) const
+    {
+        double all = 0;
+        each([&](int64_t i) { all += (double)element(i) * other.element(i); });
+        return all;
+    }
+    template <class G> FN read_row<T, G> of(G g) const { return {g, at, n, begin, step}; }
+    template <class G> FN auto map(G g) const
+    {
+        const F x = element;
+        return of([x, g](int64_t i) { return (T)g(x(i)); });
+    }
+    template <class R, class G> FN auto with(const R &other, G g) const
+    {
+        const F x = element;
+        const auto y = other.element;
+        return of([x, y, g](int64_t i) { return (T)g(x(i), y(i)); });
+    }
+    FN void put(void *to) const
+    {
+        T *y = (T *)to + begin;
+        each([&](int64_t i) { y[i * step] = element(i); });
+    }
+};
+
+/* A row of floats that is held in registers. */
+template <bool LINED> struct held_row {
     float v[EACH];
-    static FN int place_of(const place &at, int j) { return LINED ? ((int)at.member + j / 4 * (int)at.team) * 4 + j % 4 : (int)at.member + j * (int)at.team; }
-    FN void take(const float *x, int n, const place &at, bool mine, float none)
+    const place &at;
+    int n; /* 0, if there is no such row */
+    int64_t begin;
+
+    FN int place_of(int j) const { return LINED ? ((int)at.member + j / 4 * (int)at.team) * 4 + j % 4 : (int)at.member + j * (int)at.team; }
+    FN void take(const float *x, float none)
     {
         UNROLLED for (int j = 0; j < EACH; j += LINED ? 4 : 1)
         {
-            const int i = place_of(at, j);
+            const int i = place_of(j);
             if (LINED) {
                 pack<float> four = {none, none, none, none};
-                if (mine && i < n) four = *(const pack<float> *)(x + i);
+                if (x && i < n) four = *(const pack<float> *)(x + i);
                 UNROLLED for (int k = 0; k < 4; k++) v[j + k] = four.v[k];
             } else {
-                v[j] = mine && i < n ? x[i] : none;
+                v[j] = x && i < n ? x[i] : none;
             }
         }
     }
-    FN void put(float *y, int n, const place &at, bool mine) const
+    FN float largest() const
     {
+        float most = -INFINITY;
+        UNROLLED for (int j = 0; j < EACH; j++) most = place_of(j) < n ? larger_of<float>::join(most, v[j]) : most;
+        return most;
+    }
+    FN double sum() const
+    {
+        double all = 0;
+        UNROLLED for (int j = 0; j < EACH; j++) all += place_of(j) < n ? v[j] : 0;
+        return all;
+    }
+    FN double dot(const held_row &other) const
+    {
+        double all = 0;
+        UNROLLED for (int j = 0; j < EACH; j++) all += place_of(j) < n ? (double)v[j] * other.v[j] : 0;
+        return all;
+    }
+    template <class G> FN held_row map(G g) const
+    {
+        held_row to = *this;
+        UNROLLED for (int j = 0; j < EACH; j++) to.v[j] = (float)g(v[j]);
+        return to;
+    }
+    template <class G> FN held_row with(const held_row &other, G g) const
+    {
+        held_row to = *this;
+        UNROLLED for (int j = 0; j < EACH; j++) to.v[j] = (float)g(v[j], other.v[j]);
+        return to;
+    }
+    FN void put(void *to) const
+    {
+        float *y = (float *)to + begin;
         UNROLLED for (int j = 0; j < EACH; j += LINED ? 4 : 1)
         {
-            const int i = place_of(at, j);
-            if (!mine || i >= n) continue;
+            const int i = place_of(j);
+            if (i >= n) continue;
             if (LINED) *(pack<float> *)(y + i) = {v[j], v[j + 1], v[j + 2], v[j + 3]};
             else y[i] = v[j];
         }
     }
 };
 
-/* Before a statement on what a thread holds as number j, element i of its row. */
-#define OF_HELD UNROLLED for (int j = 0; j < EACH; j++) if (const int i = held<LINED>::place_of(at, j); i < n)
-/* Before a statement on element i of the thread's row. */
-#define OF_ROW for (int64_t i = at.member; i < p.n; i += at.team) if (mine)
+/* What a kernel's rows are of: rows of x, which may have others between their elements (ACROSS), and the weights of a row, `none` each where there are none. */
+template <class T, bool ACROSS> struct read_again {
+    typedef T type;
+    static FN auto row(const cuda_rows_norm &p, const place &at, int64_t row, const void *x)
+    {
+        const int64_t step = ACROSS ? p.inner : 1, begin = ACROSS ? row / p.inner * p.n * p.inner + row % p.inner : row * p.n;
+        const T *first = (const T *)x + begin;
+        const auto element = [first, step](int64_t i) { return first[i * step]; };
+        return read_row<T, decltype(element)>{element, at, row < p.rows ? p.n : 0, begin, step};
+    }
+    static FN auto weights(const cuda_rows_norm &p, const place &at, int64_t row, const void *w, T none)
+    {
+        const int64_t span = p.span ? p.span : 1; /* elements with one weight: a channel of the group that the row is */
+        const T *first = w ? (const T *)w + (p.span ? row % p.groups * (p.n / span) : 0) : NULL;
+        const auto element = [first, span, none](int64_t i) { return first ? first[(i | span) >> 32 ? i / span : (uint32_t)i / (uint32_t)span] : none; };
+        return read_row<T, decltype(element)>{element, at, row < p.rows ? p.n : 0, 0, 1};
+    }
+};
+template <bool LINED> struct held_once {
+    typedef float type;
+    static FN held_row<LINED> row(const cuda_rows_norm &p, const place &at, int64_t row, const void *x)
+    {
+        held_row<LINED> h = {{}, at, row < p.rows ? (int)p.n : 0, row * p.n};
+        h.take((const float *)x + h.begin, 0);
+        return h;
+    }
+    static FN held_row<LINED> weights(const cuda_rows_norm &p, const place &at, int64_t row, const void *w, float none)
+    {
+        held_row<LINED> h = {{}, at, row < p.rows ? (int)p.n : 0, 0};
+        h.take((const float *)w, none);
+        return h;
+    }
+};
+
 #define OF_ROWS ROLLED for (int64_t first = (int64_t)blockIdx.x * at.teams; first < p.rows; first += (int64_t)gridDim.x * at.teams)
 
-template <class T> FN void softmax(const cuda_rows_norm &p)
+template <class KIND> FN void softmax(const cuda_rows_norm &p)
 {
+    typedef typename KIND::type T;
     const place at(p);
+    const bool log_ = p.log;
     OF_ROWS {
-        const int64_t row = first + at.mine, begin = row / p.inner * p.n * p.inner + row % p.inner;
-        const bool mine = row < p.rows;
-        const T *x = (const T *)p.x + begin;
-        T *y = (T *)p.y + begin, most = (T)-INFINITY;
-        OF_ROW most = larger_of<T>::join(most, x[i * p.inner]);
-        most = join_all<T, larger_of<T>>(most, at);
-        double sum = 0;
-        OF_ROW sum += exp(x[i * p.inner] - most);
-        sum = join_all<double, sum_of<double>>(sum, at);
+        const auto x = KIND::row(p, at, first + at.mine, p.x);
+        const T most = join_all<T, larger_of<T>>(x.largest(), at);
+        const auto e = x.map([=](T v) { return log_ ? v - most : exp(v - most); });
+        const double sum = join_all<double, sum_of<double>>(log_ ? e.map([](T v) { return exp(v); }).sum() : e.sum(), at);
         const T by = (T)sum, less = (T)log(sum);
-        OF_ROW y[i * p.inner] = p.log ? x[i * p.inner] - most - less : (T)exp(x[i * p.inner] - most) / by;
-    }
-}
-
-template <bool LINED> FN void softmax_held(const cuda_rows_norm &p)
-{
-    const place at(p);
-    const int n = (int)p.n;
-    OF_ROWS {
-        const int64_t row = first + at.mine;
-        const bool mine = row < p.rows;
-        held<LINED> h;
-        float most = -INFINITY;
-        h.take((const float *)p.x + row * n, n, at, mine, -INFINITY);
-        UNROLLED for (int j = 0; j < EACH; j++) most = larger_of<float>::join(most, h.v[j]);
-        most = join_all<float, larger_of<float>>(most, at);
-        double sum = 0;
-        OF_HELD
-        {
-            const float off = h.v[j] - most, power = exp(off);
-            h.v[j] = p.log ? off : power;
-            sum += power;
-        }
-        sum = join_all<double, sum_of<double>>(sum, at);
-        const float by = (float)sum, less = (float)log(sum);
-        UNROLLED for (int j = 0; j < EACH; j++) h.v[j] = p.log ? h.v[j] - less : h.v[j] / by;
-        h.put((float *)p.y + row * n, n, at, mine);
+        e.map([=](T v) { return log_ ? v - less : v / by; }).put(p.y);
     }
 }
 
 /* x is the output here, dy the gradient */
-template <class T> FN void softmax_back(const cuda_rows_norm &p)
+template <class KIND> FN void softmax_back(const cuda_rows_norm &p)
 {
+    typedef typename KIND::type T;
     const place at(p);
+    const bool log_ = p.log;
     OF_ROWS {
-        const int64_t row = first + at.mine, begin = row / p.inner * p.n * p.inner + row % p.inner;
-        const bool mine = row < p.rows;
-        const T *y = (const T *)p.x + begin, *g = (const T *)p.dy + begin;
-        T *to = (T *)p.y + begin;
-        double sum = 0;
-        OF_ROW sum += p.log ? (double)g[i * p.inner] : (double)g[i * p.inner] * y[i * p.inner];
-        const T all = (T)join_all<double, sum_of<double>>(sum, at);
-        OF_ROW
-        {
-            const T a = y[i * p.inner], b = g[i * p.inner];
-            to[i * p.inner] = p.log ? b - (T)exp(a) * all : a * (b - all);
-        }
+        const auto y = KIND::row(p, at, first + at.mine, p.x), g = KIND::row(p, at, first + at.mine, p.dy);
+        const T all = (T)join_all<double, sum_of<double>>(log_ ? g.sum() : g.dot(y), at);
+        y.with(g, [=](T a, T b) { return log_ ? b - exp(a) * all : a * (b - all); }).put(p.y);
     }
 }
 
-template <bool LINED> FN void softmax_back_held(const cuda_rows_norm &p)
+/* y = (x - mean) rstd w + b; without a mean the root mean square. Elements are brought off the mean in double. */
+template <class KIND> FN void rows_norm(const cuda_rows_norm &p)
 {
-    const place at(p);
-    const int n = (int)p.n;
-    OF_ROWS {
-        const int64_t row = first + at.mine;
-        const bool mine = row < p.rows;
-        held<LINED> y, g;
-        double sum = 0;
-        y.take((const float *)p.x + row * n, n, at, mine, 0);
-        g.take((const float *)p.dy + row * n, n, at, mine, 0);
-        UNROLLED for (int j = 0; j < EACH; j++) sum += p.log ? (double)g.v[j] : (double)g.v[j] * y.v[j];
-        const float all = (float)join_all<double, sum_of<double>>(sum, at);
-        UNROLLED for (int j = 0; j < EACH; j++) y.v[j] = p.log ? g.v[j] - (float)exp(y.v[j]) * all : y.v[j] * (g.v[j] - all);
-        y.put((float *)p.y + row * n, n, at, mine);
-    }
-}
-
-/* The weight of element i of a row: one per element, or one per channel of a group. */
-FN int64_t weight_of(const cuda_rows_norm &p, int64_t row, int64_t i)
-{
-    if (!p.span) return i;
-    const int64_t channel = (i | p.span) >> 32 ? i / p.span : (uint32_t)i / (uint32_t)p.span;
-    return row % p.groups * (p.n / p.span) + channel;
-}
-
-/* y = (x - mean) rstd w + b; without a mean the root mean square. */
-template <class T> FN void rows_norm(const cuda_rows_norm &p)
-{
+    typedef typename KIND::type T;
     const place at(p);
     OF_ROWS {
         const int64_t row = first + at.mine;
-        const bool mine = row < p.rows;
-        const T *x = (const T *)p.x + row * p.n;
-        double sum = 0, squares = 0;
-        if (p.mean) OF_ROW sum += x[i];
-        const double mean = p.mean ? join_all<double, sum_of<double>>(sum, at) / (double)p.n : 0;
-        OF_ROW squares += (x[i] - mean) * (x[i] - mean);
-        const double rstd = 1 / sqrt(join_all<double, sum_of<double>>(squares, at) / (double)p.n + p.eps);
-        OF_ROW
-        {
-            const int64_t k = weight_of(p, row, i);
-            const double e = (x[i] - mean) * rstd;
-            ((T *)p.y)[row * p.n + i] = (T)((p.w ? e * ((const T *)p.w)[k] : e) + (p.b ? ((const T *)p.b)[k] : 0));
-        }
-        if (!mine || at.member) continue;
+        const auto x = KIND::row(p, at, row, p.x);
+        const double mean = p.mean ? join_all<double, sum_of<double>>(x.sum(), at) / (double)p.n : 0;
+        const auto off = x.map([=](T v) { return v - mean; });
+        const double rstd = 1 / sqrt(join_all<double, sum_of<double>>(off.dot(off), at) / (double)p.n + p.eps);
+        const auto y = off.map([=](T v) { return v * (T)rstd; }).with(KIND::weights(p, at, row, p.w, 1), [](T v, T w) { return v * w; });
+        y.with(KIND::weights(p, at, row, p.b, 0), [](T v, T b) { return v + b; }).put(p.y);
+        if (row >= p.rows || at.member) continue;
         if (p.mean) ((T *)p.mean)[row] = (T)mean;
         ((T *)p.rstd)[row] = (T)rstd;
     }
 }
 
-/* Weights are one per element here. Elements are brought off the mean in double, then all is of floats; their sums are in double. */
-template <bool LINED> FN void rows_norm_held(const cuda_rows_norm &p)
+template <class KIND> FN void rows_norm_back(const cuda_rows_norm &p)
 {
-    const place at(p);
-    const int n = (int)p.n;
-    OF_ROWS {
-        const int64_t row = first + at.mine;
-        const bool mine = row < p.rows;
-        held<LINED> h, w;
-        double sum = 0, squares = 0;
-        h.take((const float *)p.x + row * n, n, at, mine, 0);
-        if (p.mean) UNROLLED for (int j = 0; j < EACH; j++) sum += h.v[j];
-        const double mean = p.mean ? join_all<double, sum_of<double>>(sum, at) / n : 0;
-        OF_HELD
-        {
-            h.v[j] = (float)(h.v[j] - mean);
-            squares += (double)h.v[j] * h.v[j];
-        }
-        const double rstd = 1 / sqrt(join_all<double, sum_of<double>>(squares, at) / n + p.eps);
-        UNROLLED for (int j = 0; j < EACH; j++) h.v[j] *= (float)rstd;
-        if (p.w) {
-            w.take((const float *)p.w, n, at, mine, 0);
-            UNROLLED for (int j = 0; j < EACH; j++) h.v[j] *= w.v[j];
-        }
-        if (p.b) {
-            w.take((const float *)p.b, n, at, mine, 0);
-            UNROLLED for (int j = 0; j < EACH; j++) h.v[j] += w.v[j];
-        }
-        h.put((float *)p.y + row * n, n, at, mine);
-        if (!mine || at.member) continue;
-        if (p.mean) ((float *)p.mean)[row] = (float)mean;
-        ((float *)p.rstd)[row] = (float)rstd;
-    }
-}
-
-template <class T> FN void rows_norm_back(const cuda_rows_norm &p)
-{
+    typedef typename KIND::type T;
     const place at(p);
     OF_ROWS {
         const int64_t row = first + at.mine;
         const bool mine = row < p.rows;
-        const T *x = (const T *)p.x + row * p.n, *g = (const T *)p.dy + row * p.n;
         const double mean = mine && p.mean ? ((const T *)p.mean)[row] : 0, rstd = mine ? ((const T *)p.rstd)[row] : 0;
-        double sum = 0, dot = 0;
-        OF_ROW
-        {
-            const double by = p.w ? (double)g[i] * ((const T *)p.w)[weight_of(p, row, i)] : g[i];
-            sum += by;
-            dot += by * (x[i] - mean) * rstd;
-        }
-        sum = p.mean ? join_all<double, sum_of<double>>(sum, at) / (double)p.n : 0;
-        dot = join_all<double, sum_of<double>>(dot, at) / (double)p.n;
-        OF_ROW
-        {
-            const double by = p.w ? (double)g[i] * ((const T *)p.w)[weight_of(p, row, i)] : g[i];
-            ((T *)p.y)[row * p.n + i] = (T)((by - sum - (x[i] - mean) * rstd * dot) * rstd);
-        }
+        const auto g = KIND::row(p, at, row, p.dy).with(KIND::weights(p, at, row, p.w, 1), [](T v, T w) { return v * w; });
+        const auto x = KIND::row(p, at, row, p.x).map([=](T v) { return (v - mean) * rstd; });
+        const double sum = p.mean ? join_all<double, sum_of<double>>(g.sum(), at) / (double)p.n : 0;
+        const T along = (T)(join_all<double, sum_of<double>>(g.dot(x), at) / (double)p.n);
+        g.with(x, [=](T v, T u) { return (v - (T)sum - u * along) * (T)rstd; }).put(p.y);
     }
 }
 
-template <bool LINED> FN void rows_norm_back_held(const cuda_rows_norm &p)
-{
-    const place at(p);
-    const int n = (int)p.n;
-    OF_ROWS {
-        const int64_t row = first + at.mine;
-        const bool mine = row < p.rows;
-        const double mean = mine && p.mean ? ((const float *)p.mean)[row] : 0, rstd = mine ? ((const float *)p.rstd)[row] : 0;
-        held<LINED> x, g;
-        double sum = 0, dot = 0;
-        if (p.w) {
-            g.take((const float *)p.w, n, at, mine, 0);
-            x.take((const float *)p.dy + row * n, n, at, mine, 0);
-            UNROLLED for (int j = 0; j < EACH; j++) g.v[j] *= x.v[j];
-        } else {
-            g.take((const float *)p.dy + row * n, n, at, mine, 0);
-        }
-        x.take((const float *)p.x + row * n, n, at, mine, 0);
-        UNROLLED for (int j = 0; j < EACH; j++)
-        {
-            x.v[j] = (float)((x.v[j] - mean) * rstd);
-            sum += g.v[j];
-            dot += (double)g.v[j] * x.v[j];
-        }
-        sum = p.mean ? join_all<double, sum_of<double>>(sum, at) / n : 0;
-        dot = join_all<double, sum_of<double>>(dot, at) / n;
-        UNROLLED for (int j = 0; j < EACH; j++) g.v[j] = (g.v[j] - (float)sum - x.v[j] * (float)dot) * (float)rstd;
-        g.put((float *)p.y + row * n, n, at, mine);
-    }
-}
-
-#define KERNELS(name)                                                                                       \
-    KERNEL(name##_f32, cuda_rows_norm) { name<float>(p); }                                                  \
-    KERNEL(name##_f64, cuda_rows_norm) { name<double>(p); }                                                 \
-    KERNEL(name##_held, cuda_rows_norm) { name##_held<false>(p); }                                          \
-    KERNEL(name##_lined, cuda_rows_norm) { name##_held<true>(p); }
-KERNELS(softmax)
-KERNELS(softmax_back)
-KERNELS(rows_norm)
-KERNELS(rows_norm_back)
+#define KERNELS(name, ACROSS)                                                                               \
+    KERNEL(name##_f32, cuda_rows_norm) { name<read_again<float, ACROSS>>(p); }                              \
+    KERNEL(name##_f64, cuda_rows_norm) { name<read_again<double, ACROSS>>(p); }                             \
+    KERNEL(name##_held, cuda_rows_norm) { name<held_once<false>>(p); }                                      \
+    KERNEL(name##_lined, cuda_rows_norm) { name<held_once<true>>(p); }
+KERNELS(softmax, true)
+KERNELS(softmax_back, true)
+KERNELS(rows_norm, false)
+KERNELS(rows_norm_back, false)

@@ -712,6 +712,27 @@ assert done > 180, done
 
 
 @orders
+def test_rows_and_their_gradients(order):
+    """Softmax and norms of rows that are held in registers, one by one and in vectors, and of such that are read again; with weights and without."""
+    passes("""
+torch.manual_seed(0)
+def made(f, d):
+    return lambda *args: (lambda leaves: (lambda y: (y, *torch.autograd.grad((y * torch.linspace(-1, 1, y.numel(), dtype=d, device=y.device).view(y.shape)).sum(), leaves)))(f(*leaves)))([a.detach().requires_grad_() for a in args])
+for d, widths in (torch.float32, (1, 7, 64, 600, 9001)), (torch.float64, (1, 70)):
+    for rows, n in ((rows, n) for rows in (1, 3, 40) for n in widths if rows < 40 or n < 600):
+        x, w, b = torch.randn(rows, n, dtype=d), torch.randn(n, dtype=d), torch.randn(n, dtype=d)
+        for f in (lambda t: t.softmax(0), lambda t: t.softmax(1), lambda t: t.log_softmax(0), lambda t: t.log_softmax(1), lambda t: F.layer_norm(t, t.shape[1:])):
+            same(made(f, d), x, atol=1e-4)
+        same(made(lambda t, w: F.rms_norm(t, t.shape[1:], w), d), x, w, atol=1e-4)
+        same(made(lambda t, w, b: F.layer_norm(t, t.shape[1:], w, b), d), x, w, b, rtol=1e-3, atol=1e-3)
+    for shape, groups in ((2, 6, 5, 3), 3), ((1, 64, 30), 8):
+        x, w, b = torch.randn(shape, dtype=d), torch.randn(shape[1], dtype=d), torch.randn(shape[1], dtype=d)
+        same(made(lambda t: F.group_norm(t, groups), d), x, atol=1e-4)
+        same(made(lambda t, w, b: F.group_norm(t, groups, w, b), d), x, w, b, atol=1e-4)
+""", RUSHLIGHT_CUDA_ORDER=order)
+
+
+@orders
 def test_batch_norm_and_labels(order):
     """Batch norm of all layouts, and losses of labels, with their gradients and the statistics that follow."""
     passes("""
