@@ -26,7 +26,7 @@ static const tile *tile_for(const rush_tensor *q, const rush_tensor *v, bool bac
     const int64_t width = RUSH_MAX(q->size[3], v->size[3]);
     const cuda_device *device = &cuda_devices[q->device.index];
     const bool mma = rush_dtypes[q->dtype].size == 2 && device->major >= 8; /* tensor cores with bfloat16 and copies that are waited for later */
-    if (q->dtype == RUSH_F64 || v->size[2] > 1 << 30 || q->size[2] > 1 << 30 || RUSH_MAX(q->size[2], v->size[2]) / 32 * q->size[0] * q->size[1] > 1 << 29) return NULL; /* kernels count with int */
+    if (q->dtype == RUSH_F64 || v->size[2] > 1 << 30 || q->size[2] > 1 << 30 || (RUSH_MAX(q->size[2], v->size[2]) + 31) / 32 * q->size[0] * q->size[1] > 1 << 29) return NULL; /* kernels count with int */
     for (size_t i = 0; i < RUSH_COUNT(tiles[0][0]); i++) {
         const tile *t = &tiles[mma][back][i];
         if (width <= t->width) return t->shared <= device->shared ? t : NULL;

@@ -9,28 +9,28 @@
 
 /* ROWS rows of a tensor, which become floats W + 4 apart: zeros behind the last row, and up to the next four columns. */
 template <class T, int ROWS, int W, int THREADS> struct rows_of {
-    enum { LEAD = W + 4, V = 16 / sizeof(T), EACH = ROWS * W / V / THREADS };
+    enum { LEAD = W + 4, V = 16 / sizeof(T), EACH = ROWS * W / V / THREADS, HELD = EACH < 8 ? EACH : 8 }; /* HELD: of a thread's vectors, those that are under way at once */
     const char *x;
     int64_t step, have;
     int width;
     FN int row(int e) const { return ((int)threadIdx.x + e * THREADS) / (W / V); }
     FN int column() const { return (int)threadIdx.x % (W / V) * V; }
-    FN void load(pack<T> *got) const
+    FN void load(pack<T> *got, int first) const
     {
         UNROLLED
-        for (int e = 0; e < EACH; e++) {
-            if (row(e) < have && column() < width) got[e] = *(const pack<T> *)(x + row(e) * step + column() * (int)sizeof(T));
+        for (int e = 0; e < HELD; e++) {
+            if (row(first + e) < have && column() < width) got[e] = *(const pack<T> *)(x + row(first + e) * step + column() * (int)sizeof(T));
             else got[e] = pack<T>{};
         }
     }
-    FN void store(float *to, const pack<T> *got) const
+    FN void store(float *to, const pack<T> *got, int first) const
     {
         UNROLLED
-        for (int e = 0; e < EACH; e++)
+        for (int e = 0; e < HELD; e++)
             UNROLLED
             for (int v = 0; v < V; v += 4)
                 if (column() < width)
-                    *(pack<float> *)(to + row(e) * LEAD + column() + v) = {as_float(got[e].v[v]), as_float(got[e].v[v + 1]), as_float(got[e].v[v + 2]), as_float(got[e].v[v + 3])};
+                    *(pack<float> *)(to + row(first + e) * LEAD + column() + v) = {as_float(got[e].v[v]), as_float(got[e].v[v + 1]), as_float(got[e].v[v + 2]), as_float(got[e].v[v + 3])};
     }
     FN void move(float *to) const /* what is not of vectors */
     {
@@ -43,16 +43,20 @@ template <class T, int ROWS, int W, int THREADS> struct rows_of {
     }
 };
 
-/* Two tiles, when nobody reads what was there; both are under way before one is waited for. */
+/* Two tiles, when nobody reads what was there; both are under way before one is waited for, or their halves, where registers are for no more. */
 template <class T, int ROWS, int W, int THREADS> FN void fill(float *to, const rows_of<T, ROWS, W, THREADS> &rows, float *to_other, const rows_of<T, ROWS, W, THREADS> &other, bool wide)
 {
+    enum { HELD = rows_of<T, ROWS, W, THREADS>::HELD, EACH = rows_of<T, ROWS, W, THREADS>::EACH };
     if (wide) {
-        pack<T> got[rows_of<T, ROWS, W, THREADS>::EACH], got_other[rows_of<T, ROWS, W, THREADS>::EACH];
-        rows.load(got);
-        other.load(got_other);
-        __syncthreads();
-        rows.store(to, got);
-        other.store(to_other, got_other);
+        ROLLED
+        for (int first = 0; first < EACH; first += HELD) {
+            pack<T> got[HELD], got_other[HELD];
+            rows.load(got, first);
+            other.load(got_other, first);
+            if (!first) __syncthreads();
+            rows.store(to, got, first);
+            other.store(to_other, got_other, first);
+        }
     } else {
         __syncthreads();
         rows.move(to);
@@ -156,9 +160,12 @@ template <class T, int W, int BM, int BN, int THREADS> FN void attend(const cuda
         const rows_of<T, BM, W, THREADS> queries = {p.q + b * p.q_step[0] + h * p.q_step[1] + first * p.q_step[2], p.q_step[2], p.rows - first, p.width};
         __syncthreads();
         if (p.wide) {
-            pack<T> got[queries.EACH];
-            queries.load(got);
-            queries.store(q, got);
+            ROLLED
+            for (int e = 0; e < queries.EACH; e += queries.HELD) {
+                pack<T> got[queries.HELD];
+                queries.load(got, e);
+                queries.store(q, got, e);
+            }
         } else {
             queries.move(q);
         }
