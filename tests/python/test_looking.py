@@ -113,7 +113,7 @@ def test_writer_takes_everything(tmp_path):
         w.add_scalar("b", 1, new_style=True, double_precision=True)
         w.add_scalars("c", {"x": 1, "y": 2}, 1)
         w.add_histogram("h", torch.randn(100))
-        w.add_histogram("h10", [1, 2, 3], bins=10, max_bins=4)
+        w.add_histogram("h10", torch.tensor([1, 2, 3]), bins=10, max_bins=4)
         w.add_histogram_raw("raw", 0, 1, 2, 1, 1, [0.5, 1], [1, 1])
         w.add_image("i", torch.rand(3, 4, 5))
         w.add_image("g", torch.rand(4, 5), dataformats="HW")
@@ -133,3 +133,39 @@ def test_writer_takes_everything(tmp_path):
     events = list(records(path))
     assert b"brain.Event:2" in events[0] and struct.unpack("<d", events[1][1:9])[0] == 1.5
     assert len(events) == 20 and re.search(rb"a\x15\x00\x00 @", events[1])
+
+
+# Each with the class of error that PyTorch's writer raises: programs catch NotImplementedError to find out what is a number.
+REFUSED = [
+    ("add_scalar", [[0.5]], NotImplementedError), ("add_scalar", [None], NotImplementedError), ("add_scalar", [torch.zeros(2)], AssertionError),
+    ("add_scalar", [1j], TypeError), ("add_scalar", ["a"], ValueError), ("add_scalars", [{"a": [0.5]}], NotImplementedError),
+    ("add_histogram", [[1, 2]], NotImplementedError), ("add_histogram", [torch.zeros(0)], ValueError),
+    ("add_image", [torch.zeros(4, 5)], AssertionError), ("add_image", [[[0.5]]], NotImplementedError), ("add_images", [torch.zeros(3, 4, 5)], AssertionError),
+    ("add_audio", [torch.zeros(2, 100)], AssertionError), ("add_text", [[1]], TypeError), ("add_pr_curve", [[1, 0], [0.5, 0.5]], NotImplementedError),
+    ("add_mesh", [torch.zeros(4, 3)], ValueError), ("add_hparams", [{"a": [1]}, {}], ValueError), ("add_hparams", [[1], {}], TypeError),
+    ("add_hparams", [{"a": 1}, {}, {"b": [1]}], TypeError), ("add_hparams", [{"a": 1}, {}, {"a": ["x"]}], TypeError),
+]
+
+
+@pytest.mark.parametrize("method, args, error", REFUSED)
+def test_writer_refuses(tmp_path, method, args, error):
+    tag = [] if method == "add_hparams" else ["x"]
+    with SummaryWriter(tmp_path) as w, pytest.raises(error):
+        getattr(w, method)(*tag, *args)
+
+
+def test_writer_refuses_embeddings(tmp_path):
+    points = torch.rand(4, 3)
+    with SummaryWriter(tmp_path) as w:
+        for args, more in ((torch.rand(4), {}), (points, {"metadata": [1]}), (points, {"metadata": [(1, 2)] * 4, "metadata_header": ["a"]}), (points, {"label_img": torch.rand(4, 3, 4)})):
+            with pytest.raises(AssertionError):
+                w.add_embedding(args, **more)
+        with pytest.raises(NotImplementedError):
+            w.add_embedding([[1.0, 2.0]])
+
+
+def test_writer_takes_hyperparameters(tmp_path):
+    with SummaryWriter(tmp_path) as w:
+        w.add_hparams({"a": None, "b": torch.tensor([2.0]), "c": "x", "d": True}, {"m": 1}, {"c": ["x", "y"]}, run_name="r")
+    written = b"".join(f.read_bytes() for f in (tmp_path / "r").iterdir())
+    assert struct.pack("<d", 2.0) in written and b"\x0a\x01a" not in written

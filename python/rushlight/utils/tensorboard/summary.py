@@ -9,28 +9,28 @@ from ._events import data, double, doubles, integer, single
 
 
 def as_numpy(x):
-    """An array of a tensor, a number or a list."""
+    """An array of a tensor, an array or a number. Lists are refused, as PyTorch does: programs find out by that what is a number."""
     if isinstance(x, torch.Tensor):
         x = x.detach().cpu()
         return x.float().numpy() if x.dtype is torch.bfloat16 else x.numpy()
-    return np.asarray(x)
+    if isinstance(x, np.ndarray) or np.isscalar(x):
+        return np.asarray(x)
+    raise NotImplementedError(f"Got {type(x)}, but numpy array or torch tensor are expected.")
 
 
 def as_tensor(x):
-    """A tensor of a tensor, an array, a number or a list."""
-    if isinstance(x, torch.Tensor):
-        return x.detach().cpu()
-    return torch.as_tensor(np.asarray(x))
+    """A tensor of a tensor, an array or a number."""
+    return x.detach().cpu() if isinstance(x, torch.Tensor) else torch.as_tensor(as_numpy(x))
 
 
 def number(x):
     """The one number in a tensor, array or number."""
-    if isinstance(x, (int, float)):
+    if np.isscalar(x):
         return float(x)
     array = as_numpy(x)
     if array.size != 1:
-        raise ValueError(f"scalar should be 0D, got an array of shape {array.shape}")
-    return float(array.reshape(-1)[0])
+        raise AssertionError(f"Tensor should contain one element (0 dimensions). Was given size: {array.size} and {array.ndim} dimensions.")
+    return float(array.item())
 
 
 def _metadata(plugin, content=b"", name="", kind=0):
@@ -76,7 +76,7 @@ def histogram(tag, values, bins="tensorflow", max_bins=None):
     values = as_numpy(values).astype(np.float64).reshape(-1)
     if values.size == 0:
         raise ValueError("The input has no element.")
-    if bins == "tensorflow":
+    if isinstance(bins, str) and bins == "tensorflow":
         _LIMITS = _LIMITS or bucket_limits()
         bins = _LIMITS
     counts, limits = np.histogram(values, bins=bins)
@@ -109,7 +109,7 @@ def to_pixels(image, dataformats):
     array = as_numpy(image)
     order = dataformats.upper()
     if len(order) != array.ndim:
-        raise ValueError(f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {dataformats}")
+        raise AssertionError(f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {dataformats}")
     if "N" in order:
         batch = array.transpose([order.index(k) for k in "NCHW"]) if "C" in order else array.transpose([order.index(k) for k in "NHW"])[:, None]
         if batch.shape[1] == 1:
@@ -157,6 +157,8 @@ def image_boxes(tag, picture, boxes, rescale=1, dataformats="CHW", labels=None):
 
 def text(tag, words):
     """Markdown."""
+    if not isinstance(words, str):
+        raise TypeError(f"a text is a str, not {type(words).__name__}")
     return data(1, f"{tag}/text_summary") + data(8, tensor_of(words)) + data(9, _metadata("text", integer(1, 0)))
 
 
@@ -180,11 +182,12 @@ def video(tag, frames, fps=4):
 
 def mesh(tag, vertices, colors=None, faces=None, config=None):
     """A value for the points, one for their colours, one for the triangles."""
-    given = [(1, "VERTEX", vertices), (2, "FACE", faces), (3, "COLOR", colors)]
-    components = sum(1 << kind for kind, _, x in given if x is not None)
+    given = [(kind, name, torch.as_tensor(x)) for kind, name, x in ((1, "VERTEX", vertices), (2, "FACE", faces), (3, "COLOR", colors)) if x is not None]
+    for _, _, x in given:
+        if x.ndim != 3:
+            raise ValueError(f"Tensor shape should be of shape BxNx3, but got {x.shape}")
+    components = sum(1 << kind for kind, _, _ in given)
     for kind, name, x in given:
-        if x is None:
-            continue
         array = as_numpy(x).astype(np.float32)
         about = data(2, tag) + integer(3, kind) + data(5, json.dumps(config or {}, sort_keys=True))
         about += b"".join(integer(6, n) for n in array.shape) + integer(7, components)
@@ -218,7 +221,7 @@ def custom_layout(layout):
         for title, (kind, tags) in charts.items():
             if kind == "Margin":
                 if len(tags) != 3:
-                    raise ValueError("a margin chart wants three tags: value, lower, upper")
+                    raise AssertionError("a margin chart wants three tags: value, lower, upper")
                 chart = data(3, data(1, data(1, tags[0]) + data(2, tags[1]) + data(3, tags[2])))
             else:
                 chart = data(2, b"".join(data(1, t) for t in tags))
@@ -227,18 +230,33 @@ def custom_layout(layout):
     return data(1, "custom_scalars__config__") + data(8, tensor_of(content)) + data(9, _metadata("custom_scalars", integer(1, 0)))
 
 
+def _hyperparameter(x):
+    """A hyperparameter as a number, a bool or a str; of a tensor the first number."""
+    if isinstance(x, torch.Tensor):
+        return number(x.reshape(-1)[0])
+    if not isinstance(x, (int, float, str, bool)):
+        raise ValueError("value should be one of int, float, str, bool, or torch.Tensor")
+    return x
+
+
 def _value(x):
     """A google.protobuf.Value."""
     if isinstance(x, bool):
         return integer(4, x)
     if isinstance(x, (int, float)):
         return double(2, x)
-    return data(3, x if isinstance(x, str) else str(x))
+    return data(3, x)
 
 
 def hparams(hparam_dict, metric_dict, discrete=None):
     """(experiment, session start, session end) values for the HParams page."""
+    if not isinstance(discrete, (dict, type(None))):
+        raise TypeError("hparam_domain_discrete should be a dictionary of lists")
+    for name, domain in (discrete or {}).items():
+        if name not in hparam_dict or not isinstance(domain, list) or not all(isinstance(x, type(hparam_dict[name])) for x in domain):
+            raise TypeError(f"hparam_domain_discrete[{name!r}] should be a list of values of the type of that hyperparameter")
     infos = b""
+    hparam_dict = {name: _hyperparameter(x) for name, x in hparam_dict.items() if x is not None}
     for name, value in hparam_dict.items():
         kind = 2 if isinstance(value, bool) else 3 if isinstance(value, (int, float)) else 1
         info = data(1, name) + integer(4, kind)

@@ -134,7 +134,10 @@ class SummaryWriter:
 
     def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
         """Sound, -1 to 1."""
-        self._call("audio", tag, summary.as_tensor(snd_tensor), int(sample_rate), step=global_step, walltime=walltime)
+        sound = summary.as_tensor(snd_tensor).squeeze()
+        if sound.ndim != 1:
+            raise AssertionError(f"input tensor should be 1 dimensional, not {tuple(sound.shape)}")
+        self._call("audio", tag, sound, int(sample_rate), step=global_step, walltime=walltime)
 
     def add_text(self, tag, text_string, global_step=None, walltime=None):
         """Markdown."""
@@ -149,7 +152,7 @@ class SummaryWriter:
     def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall,
                          global_step=None, num_thresholds=127, weights=None, walltime=None):
         """A precision-recall curve that was counted elsewhere."""
-        rows = [summary.as_numpy(r) for r in (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)]
+        rows = [np.asarray(r) for r in (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)]
         self._add(summary.pr_curve_rows(tag, np.stack(rows), num_thresholds), global_step, walltime)
 
     def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None):
@@ -194,15 +197,20 @@ class SummaryWriter:
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
         """Points with labels and pictures for the projector: files in the folder <step>/<tag>."""
         mat = summary.as_numpy(mat)
-        folder = os.path.join(self.log_dir, f"{0 if global_step is None else global_step:05d}", tag)
+        if mat.ndim != 2:
+            raise AssertionError(f"mat should be 2D, where mat.size(0) is the number of data points, not {mat.shape}")
+        step = str(0 if global_step is None else global_step).zfill(5)
+        folder = os.path.join(self.log_dir, step, tag)
         os.makedirs(folder, exist_ok=True)
-        entry = {"tensor_name": f"{tag}:{0 if global_step is None else global_step:05d}"}
+        entry = {"tensor_name": f"{tag}:{step}"}
 
         def place(name):
             return os.path.relpath(os.path.join(folder, name), self.log_dir)
         if metadata is not None:
             if len(metadata) != len(mat):
-                raise ValueError("#labels should equal with #data points")
+                raise AssertionError("#labels should equal with #data points")
+            if metadata_header and len(metadata_header) != len(metadata[0]):
+                raise AssertionError(f"a header of {len(metadata_header)} for labels of {len(metadata[0])} columns")
             rows = ["\t".join(map(str, m)) if isinstance(m, (list, tuple)) else str(m) for m in metadata]
             if metadata_header:
                 rows.insert(0, "\t".join(metadata_header))
@@ -211,8 +219,10 @@ class SummaryWriter:
             entry["metadata_path"] = place("metadata.tsv")
         if label_img is not None:
             pictures = summary.as_numpy(label_img)
+            if pictures.ndim != 4:
+                raise AssertionError(f"label_img should be (N, C, H, W), not {pictures.shape}")
             if len(pictures) != len(mat):
-                raise ValueError("#images should equal with #data points")
+                raise AssertionError("#images should equal with #data points")
             side = int(np.ceil(len(pictures) ** 0.5))
             n, c, h, w = pictures.shape
             sheet = np.zeros((c, side * h, side * w), pictures.dtype)
