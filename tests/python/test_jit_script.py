@@ -971,3 +971,34 @@ def test_programs_write_numbers_and_seed():
     for n in (0, 5, 255):
         same(_numbers_as_text(n), program(n))
     assert program(2**63 - 1)[2] == bin(1 - 2**63)
+
+
+def _sparse_products(a: Tensor, b: Tensor, reduce: str):
+    return torch.sparse.mm(a, b), torch.sparse.mm(a, b, reduce), torch.sparse.sum(a.to_dense().to_sparse()), torch.sparse.softmax(a.to_dense().to_sparse(), 1).to_dense()
+
+
+def test_functions_of_torch_sparse_are_not_those_of_torch():
+    a, b = torch.rand(3, 4).to_sparse_csr(), torch.rand(4, 2)
+    program = torch.jit.script(_sparse_products)
+    assert isinstance(program, torch.jit.ScriptFunction)
+    for one, other in zip(_sparse_products(a, b, "mean"), program(a, b, "mean")):
+        assert torch.equal(one, other)
+
+
+class _Replaced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.twice = self.in_python
+
+    def in_python(self, x, **kwargs):
+        return in_python_only(x)
+
+    def twice(self, x: Tensor):
+        return 2 * x
+
+    def forward(self, x: Tensor):
+        return self.twice(x)
+
+
+def test_methods_are_those_of_the_class():
+    assert torch.jit.script(_Replaced())(torch.ones(1)).item() == 2

@@ -135,7 +135,8 @@ class Module:
         """The function behind a method: the user's, or the one of the library in _library.py."""
         from . import _library
         own = vars(self.module).get(name)
-        own = own.__func__ if inspect.ismethod(own) else own  # self.forward = self.forward_without_copies
+        if inspect.ismethod(own):  # self.forward = self.forward_without_copies; of other methods the class's is meant, as in PyTorch
+            own = own.__func__ if name == "forward" or not hasattr(type(self.module), name) else None
         if inspect.isfunction(inspect.unwrap(own)):
             return own
         for cls in type(self.module).__mro__:

@@ -261,7 +261,7 @@ class Compiler:
         if is_constant(held) and (name in of.owner.fixed or held is None and name not in of.owner.annotations):
             return Const(held)
         if inspect.ismethod(held) and held.__self__ is m:
-            return Method(of, held.__name__)
+            return Method(of, name if hasattr(type(m), name) else held.__name__)
         if callable(held) and not isinstance(held, torch.Tensor) or inspect.ismodule(held) or isinstance(held, enum.Enum):
             return Py(held)
         of.owner.field(name, held, lambda text: self.source.error(node, text))
@@ -591,6 +591,8 @@ class Compiler:
     def call_library(self, f, name, module, node):
         """A function of the package: written in the language in _library.py, or an operation."""
         from . import _library
+        if module.endswith(".sparse"):  # its names are those of other operations elsewhere
+            name = next((full for full in ("_sparse_" + name, "sparse_" + name) if _C._schemas(full)), name)
         written = getattr(_library, name, None)
         if written is not None and (written is f or "nn." in module or not _C._schemas(name)):
             return ast.Call(raw(self.program.function(written)), [self.spread(name, k, a) for k, a in enumerate(node.args)],

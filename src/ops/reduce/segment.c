@@ -1,7 +1,8 @@
 /* segment.c - reductions of consecutive pieces of a dimension, whose lengths or bounds are given: segment_reduce.
  *
  * The dims before the axis are rows, each with segments of its own; those after it are columns. A row's segments
- * lie one behind the other from its start (lengths), or where the bounds say (offsets). All is computed in double.
+ * lie one behind the other from its start (lengths), or where the bounds say (offsets). Each step is rounded to data's dtype,
+ * as PyTorch's are; all lies in doubles meanwhile, which hold sums, products and quotients of two such numbers so well that rounding them is exact.
  */
 #include "op/formula.h"
 #include "ops/geometry.h"
@@ -14,6 +15,7 @@ typedef struct segments {
     int64_t rows, n, inner, count; /* data is (rows, n, inner), the result (rows, count, inner) */
     const int64_t *given;          /* (rows, count) lengths or (rows, count + 1) bounds         */
     bool bounds, has_initial;
+    rush_dtype dtype;              /* of data */
     double initial;
 } segments;
 
@@ -27,7 +29,7 @@ static int how_of(const char *name)
 
 static double neutral(const segments *s)
 {
-    if (s->has_initial) return s->initial;
+    if (s->has_initial) return rush_round_to(s->initial, s->dtype);
     return s->how == MAX ? -INFINITY : s->how == MIN ? INFINITY : s->how == PROD;
 }
 
@@ -47,12 +49,12 @@ static double reduced(const segments *s, const double *x, int64_t len)
     double r = neutral(s);
     for (int64_t i = 0; i < len; ++i) {
         double v = x[i * s->inner];
-        if (s->how == PROD) r *= v;
-        else if (s->how == SUM || s->how == MEAN) r += v;
+        if (s->how == PROD) r = rush_round_to(r * v, s->dtype);
+        else if (s->how == SUM || s->how == MEAN) r = rush_round_to(r + v, s->dtype);
         else if (isnan(v) || (s->how == MAX ? v > r : v < r)) r = v;
     }
     if (s->how != MEAN) return r;
-    return len ? r / (double)len : s->has_initial ? r : NAN;
+    return len ? rush_round_to(r / (double)len, s->dtype) : s->has_initial ? r : NAN;
 }
 
 /* The gradient of one segment's result by its elements. Equal extremes share it. */
@@ -68,11 +70,11 @@ static void spread(const segments *s, double *to, const double *x, double result
         case MAX: case MIN: to[i * step] = v == result || isnan(v) ? g / (double)same : 0; break;
         case PROD:
             if (v != 0 && !isnan(v)) {
-                to[i * step] = g * result / v;
+                to[i * step] = rush_round_to(g * result, s->dtype) / v;
                 break;
             }
             double others = neutral(s);
-            for (int64_t k = 0; k < len; ++k) others *= k == i ? 1 : x[k * step];
+            for (int64_t k = 0; k < len; ++k) others = rush_round_to(others * (k == i ? 1 : x[k * step]), s->dtype);
             to[i * step] = g * others;
         }
     }
@@ -82,7 +84,7 @@ static int read_segments(segments *s, const rush_value *reduce, const rush_tenso
                          rush_value initial)
 {
     const rush_tensor *given = HAS(*lengths) ? lengths->t : offsets->t;
-    *s = (segments){.rows = 1, .n = data->size[axis], .inner = 1, .bounds = !HAS(*lengths), .has_initial = HAS(initial)};
+    *s = (segments){.rows = 1, .n = data->size[axis], .inner = 1, .bounds = !HAS(*lengths), .dtype = (rush_dtype)data->dtype, .has_initial = HAS(initial)};
     if (HAS(initial)) s->initial = rush_to_double(initial);
     int how = how_of(reduce->s);
     if (how < 0) return -1;
