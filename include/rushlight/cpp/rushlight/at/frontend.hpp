@@ -5,7 +5,7 @@
 #include "all.hpp"
 #include "data.hpp"
 #include "functional.hpp"
-#include "optim.hpp"
+#include "lbfgs.hpp"
 #include "rnn.hpp"
 
 #endif

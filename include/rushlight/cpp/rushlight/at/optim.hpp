@@ -1,14 +1,76 @@
-/* optim.hpp - torch::optim over rushlight/optim.h, which updates all parameters of a group in one pass.
+/* optim.hpp - torch::optim, of operations on tensors as libtorch's is: rushlight/optim.h steps in one pass, but rounds as Python's optimizers do.
  *
- * Options are looked at before each step: what a program changed since the last one counts from then on.
+ * Averages here are multiplied and added to, where those of Python are interpolated.
  */
 #ifndef RUSHLIGHT_AT_OPTIM_HPP
 #define RUSHLIGHT_AT_OPTIM_HPP
 
 #include "serialize.hpp"
-#include <rushlight/optim.h>
+
+#include <deque>
+#include <unordered_map>
 
 namespace torch::optim {
+
+namespace detail {
+
+/* Values that archives have another form of; no value and no tensor is written as nothing. */
+template <class T> void write(serialize::OutputArchive &archive, const char *name, const T &x) { archive.write(name, c10::IValue(x)); }
+inline void write(serialize::OutputArchive &archive, const char *name, const Tensor &x)
+{
+    if (x.defined()) archive.write(name, c10::IValue(x));
+}
+inline void write(serialize::OutputArchive &archive, const char *name, const std::deque<Tensor> &list) { archive.write(name, c10::IValue(std::vector<Tensor>(list.begin(), list.end()))); }
+template <class T> void write(serialize::OutputArchive &archive, const char *name, const std::optional<T> &x)
+{
+    if (x) archive.write(name, c10::IValue(*x));
+}
+
+template <class T> void take(const c10::IValue &from, T &x) { x = from.to<T>(); }
+inline void take(const c10::IValue &from, Tensor &x) { x = from.toTensor(); }
+inline void take(const c10::IValue &from, std::vector<Tensor> &x) { x = from.toTensorVector(); }
+inline void take(const c10::IValue &from, std::string &x) { x = from.toStringRef(); }
+inline void take(const c10::IValue &from, std::tuple<double, double> &x) { x = {from.toTuple()->elements().at(0).toDouble(), from.toTuple()->elements().at(1).toDouble()}; }
+inline void take(const c10::IValue &from, std::deque<Tensor> &x)
+{
+    std::vector<Tensor> list = from.toTensorVector();
+    x.assign(list.begin(), list.end());
+}
+template <class T> void take(const c10::IValue &from, std::optional<T> &x)
+{
+    if (from.isNone()) x.reset();
+    else take(from, x.emplace());
+}
+
+/* What options and states have in common: Derived::each(f) calls f("lr", lr_) and so on for all that files have. */
+template <class Derived, class Base> class Cloneable : public Base {
+    Derived &self() { return static_cast<Derived &>(*this); }
+    const Derived &self() const { return static_cast<const Derived &>(*this); }
+
+public:
+    std::unique_ptr<Base> clone() const override { return std::make_unique<Derived>(self()); }
+    void serialize(serialize::OutputArchive &archive) const override
+    {
+        const_cast<Derived &>(self()).each([&](const char *name, const auto &x) { write(archive, name, x); });
+    }
+    void serialize(serialize::InputArchive &archive) override
+    {
+        self().each([&](const char *name, auto &x) {
+            if (c10::IValue read; archive.try_read(name, read)) take(read, x);
+        });
+    }
+};
+
+} // namespace detail
+
+class OptimizerParamState {
+public:
+    virtual ~OptimizerParamState() = default;
+    virtual std::unique_ptr<OptimizerParamState> clone() const = 0;
+    virtual void serialize(serialize::OutputArchive &) const {}
+    virtual void serialize(serialize::InputArchive &) {}
+};
+template <class Derived> class OptimizerCloneableParamState : public detail::Cloneable<Derived, OptimizerParamState> {};
 
 class OptimizerOptions {
 public:
@@ -19,29 +81,10 @@ public:
     virtual void serialize(serialize::OutputArchive &) const {}
     virtual void serialize(serialize::InputArchive &) {}
 };
-
-/* Derived::each(f) calls f("lr", lr_) and so on for all that files have. */
-template <class Derived> class OptimizerCloneableOptions : public OptimizerOptions {
-    Derived &self() { return static_cast<Derived &>(*this); }
-    const Derived &self() const { return static_cast<const Derived &>(*this); }
-
+template <class Derived> class OptimizerCloneableOptions : public detail::Cloneable<Derived, OptimizerOptions> {
 public:
-    std::unique_ptr<OptimizerOptions> clone() const override { return std::make_unique<Derived>(self()); }
-    double get_lr() const override { return self().lr(); }
-    void set_lr(double lr) override { self().lr(lr); }
-    void serialize(serialize::OutputArchive &archive) const override
-    {
-        const_cast<Derived &>(self()).each([&](const char *name, const auto &x) { archive.write(name, c10::IValue(x)); });
-    }
-    void serialize(serialize::InputArchive &archive) override
-    {
-        self().each([&](const char *name, auto &x) {
-            c10::IValue read;
-            if (!archive.try_read(name, read)) return;
-            if constexpr (std::is_same_v<std::decay_t<decltype(x)>, std::tuple<double, double>>) x = {read.toTuple()->elements().at(0).toDouble(), read.toTuple()->elements().at(1).toDouble()};
-            else x = read.to<std::decay_t<decltype(x)>>();
-        });
-    }
+    double get_lr() const override { return static_cast<const Derived &>(*this).lr(); }
+    void set_lr(double lr) override { static_cast<Derived &>(*this).lr(lr); }
 };
 
 class OptimizerParamGroup {
@@ -65,45 +108,10 @@ public:
 class Optimizer {
 protected:
     std::vector<OptimizerParamGroup> param_groups_;
+    std::unordered_map<void *, std::unique_ptr<OptimizerParamState>> state_; /* by the tensor */
     std::unique_ptr<OptimizerOptions> defaults_;
 
-    /* The library's optimizer of one group; of classes that programs derive, which step by themselves, there is none. */
-    virtual rush_optim *make(rush_tensors, const OptimizerOptions &) const { return nullptr; }
-    virtual bool same(const OptimizerOptions &, const OptimizerOptions &) const { return true; }
-
-private:
-    struct Running {
-        rush_optim *its = nullptr;
-        std::unique_ptr<OptimizerOptions> options;
-        Running() = default;
-        Running(Running &&other) noexcept : its(std::exchange(other.its, nullptr)), options(std::move(other.options)) {}
-        ~Running() { rush_optim_drop(its); }
-    };
-    std::vector<Running> running;
-
-    /* Other options than before: another optimizer that goes on from the state of that one. */
-    rush_optim *current(size_t i)
-    {
-        running.resize(param_groups_.size());
-        Running &r = running[i];
-        OptimizerParamGroup &group = param_groups_[i];
-        if (r.its && same(*r.options, group.options())) {
-            rush_optim_lr_set(r.its, group.options().get_lr());
-            return r.its;
-        }
-        at::detail::Call scope;
-        rush_optim *made = rush_optim_keep(make({reinterpret_cast<rush_tensor **>(group.params().data()), group.params().size()}, group.options()));
-        if (!made) {
-            if (rush_error()) c10::detail::raise();
-            TORCH_CHECK(false, "this optimizer has no step of its own");
-        }
-        rush_optim *was = std::exchange(r.its, made);
-        r.options = group.options().clone();
-        int failed = was ? rush_optim_load_state(made, rush_optim_state(was)) : 0;
-        rush_optim_drop(was);
-        c10::detail::check(failed);
-        return made;
-    }
+    virtual std::unique_ptr<OptimizerParamState> empty_state() const { return nullptr; } /* for load(); none: files have no state of this class */
 
 public:
     explicit Optimizer(const std::vector<OptimizerParamGroup> &groups, std::unique_ptr<OptimizerOptions> defaults) : defaults_(std::move(defaults))
@@ -129,6 +137,8 @@ public:
     }
     std::vector<OptimizerParamGroup> &param_groups() { return param_groups_; }
     const std::vector<OptimizerParamGroup> &param_groups() const { return param_groups_; }
+    auto &state() { return state_; }
+    const auto &state() const { return state_; }
     OptimizerOptions &defaults() { return *defaults_; }
     const OptimizerOptions &defaults() const { return *defaults_; }
     std::vector<Tensor> parameters() const
@@ -140,24 +150,13 @@ public:
     size_t size() const { return parameters().size(); }
 
     using LossClosure = std::function<Tensor()>;
-    /* Without gradients; of a closure, which computes the loss and its gradients, the loss. */
-    virtual Tensor step(LossClosure closure = nullptr)
-    {
-        Tensor loss;
-        if (closure) loss = closure();
-        for (size_t i = 0; i < param_groups_.size(); ++i) {
-            if (param_groups_[i].params().empty()) continue;
-            rush_optim *optim = current(i);
-            at::detail::Call scope;
-            c10::detail::check(rush_optim_step(optim));
-        }
-        return loss;
-    }
+    /* Of a closure, which computes the loss and its gradients, the loss. */
+    virtual Tensor step(LossClosure closure = nullptr) = 0;
     void zero_grad(bool set_to_none = true)
     {
         for (auto &x : parameters())
             if (set_to_none) c10::detail::check(rush_grad_set(x.get(), nullptr));
-            else if (x.grad().defined()) x.grad().zero_();
+            else if (x.grad().defined()) x.grad().detach_().zero_();
     }
     double lr() const { return param_groups_.at(0).options().get_lr(); }
     void set_lr(double lr)
@@ -174,7 +173,6 @@ public:
 inline void Optimizer::save(serialize::OutputArchive &archive) const
 {
     serialize::OutputArchive state, groups;
-    at::detail::Call scope;
     auto name_of = [](const Tensor &x) { return std::to_string(reinterpret_cast<uintptr_t>(x.get())); };
     auto number = [](size_t n) { return at::tensor(static_cast<int64_t>(n)); };
     groups.write("param_groups/size", number(param_groups_.size()));
@@ -182,23 +180,17 @@ inline void Optimizer::save(serialize::OutputArchive &archive) const
         const std::vector<Tensor> &params = param_groups_[g].params();
         serialize::OutputArchive group, options;
         group.write("params/size", number(params.size()));
-        for (size_t i = 0; i < params.size(); ++i) group.write("params/" + std::to_string(i), c10::IValue(name_of(params[i])));
+        for (size_t i = 0; i < params.size(); ++i) {
+            group.write("params/" + std::to_string(i), c10::IValue(name_of(params[i])));
+            auto found = state_.find(params[i].get());
+            if (found == state_.end()) continue;
+            serialize::OutputArchive entry;
+            found->second->serialize(entry);
+            state.write(name_of(params[i]), entry);
+        }
         param_groups_[g].options().serialize(options);
         group.write("options", options);
         groups.write("param_groups/" + std::to_string(g), group);
-        if (g >= running.size() || !running[g].its) continue;
-        std::map<size_t, serialize::OutputArchive> entries;
-        rush_state known = rush_optim_state(running[g].its);
-        if (rush_error()) c10::detail::raise();
-        for (int k = 0; k < known.n; ++k) {
-            size_t of = 0, used = 0;
-            std::string name = known.name[k];
-            of = std::stoul(name, &used), name = name.substr(used + 1);
-            Tensor x = Tensor::of(known.tensor[k]);
-            if (name == "step") entries[of].write(name, c10::IValue(x.item<int64_t>()));
-            else entries[of].write(name, c10::IValue(x));
-        }
-        for (auto &[i, entry] : entries) state.write(name_of(params.at(i)), entry);
     }
     archive.write("pytorch_version", c10::IValue("1.5.0"));
     archive.write("state", state);
@@ -221,35 +213,15 @@ inline void Optimizer::load(serialize::InputArchive &archive)
         TORCH_CHECK(count.item<int64_t>() == static_cast<int64_t>(params.size()), "loaded state dict contains a parameter group that has a different size than the optimizer's parameter group");
         group.read("options", options);
         param_groups_[g].options().serialize(options);
-        std::vector<std::string> names;
-        std::vector<Tensor> tensors;
         for (size_t i = 0; i < params.size(); ++i) {
             c10::IValue key;
             serialize::InputArchive entry;
             group.read("params/" + std::to_string(i), key);
-            if (!state.try_read(key.toStringRef(), entry)) continue;
-            if (c10::IValue step; !entry.try_read("step", step)) { /* SGD's, which libtorch does not count */
-                names.push_back(std::to_string(i) + ".step");
-                tensors.push_back(at::tensor(1.f));
-            }
-            for (const std::string &name : entry.keys()) {
-                c10::IValue x;
-                entry.read(name, x);
-                if (!x.isTensor() && !x.isInt()) continue;
-                names.push_back(std::to_string(i) + "." + name);
-                tensors.push_back(x.isTensor() ? x.toTensor() : at::tensor(static_cast<float>(x.toInt())));
-            }
+            std::unique_ptr<OptimizerParamState> made = state.try_read(key.toStringRef(), entry) ? empty_state() : nullptr;
+            if (!made) continue;
+            made->serialize(entry);
+            state_[params[i].get()] = std::move(made);
         }
-        if (tensors.empty()) continue;
-        std::vector<const char *> texts;
-        for (const std::string &name : names) texts.push_back(name.c_str());
-        rush_optim *optim = current(g);
-        at::detail::Call scope;
-        rush_state read = {};
-        read.n = static_cast<int>(tensors.size());
-        read.name = texts.data();
-        read.tensor = reinterpret_cast<rush_tensor **>(tensors.data());
-        c10::detail::check(rush_optim_load_state(optim, read));
     }
 }
 inline serialize::OutputArchive &operator<<(serialize::OutputArchive &archive, const Optimizer &optimizer) { return optimizer.save(archive), archive; }
@@ -257,45 +229,66 @@ inline serialize::InputArchive &operator>>(serialize::InputArchive &archive, Opt
 
 /* ---- the optimizers ---- */
 
-/* Options says how one is made, and equal() when two differ in nothing but the rate. */
-template <class Options> class OptimizerOf : public Optimizer {
+namespace detail {
+
+template <class Options> std::unique_ptr<Options> checked(Options o)
+{
+    std::map<std::string, double> numbers;
+    o.each([&](const std::string &name, const auto &value) {
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+            double number = numbers[name] = static_cast<double>(value);
+            TORCH_CHECK(number >= 0 || name == "dampening", "Invalid ", name == "lr" ? "learning rate" : (name == "eps" ? "epsilon" : name) + " value", ": ", number);
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::tuple<double, double>>) {
+            auto [first, second] = value;
+            TORCH_CHECK(first >= 0 && first < 1, "Invalid beta parameter at index 0: ", first);
+            TORCH_CHECK(second >= 0 && second < 1, "Invalid beta parameter at index 1: ", second);
+        }
+    });
+    TORCH_CHECK(numbers["nesterov"] == 0 || (numbers["momentum"] > 0 && numbers["dampening"] == 0), "Nesterov momentum requires a momentum and zero dampening");
+    return std::make_unique<Options>(o);
+}
+
+} // namespace detail
+
+/* Those that update one parameter after the other. */
+template <class Options, class State> class OptimizerOf : public Optimizer {
 public:
-    explicit OptimizerOf(const std::vector<OptimizerParamGroup> &groups, Options defaults = {}) : Optimizer(groups, checked(defaults)) {}
-    explicit OptimizerOf(std::vector<Tensor> parameters, Options defaults = {}) : Optimizer(std::move(parameters), checked(defaults)) {}
+    explicit OptimizerOf(const std::vector<OptimizerParamGroup> &groups, Options defaults = {}) : Optimizer(groups, detail::checked(defaults)) {}
+    explicit OptimizerOf(std::vector<Tensor> parameters, Options defaults = {}) : Optimizer(std::move(parameters), detail::checked(defaults)) {}
+
+    Tensor step(LossClosure closure = nullptr) override
+    {
+        Tensor loss;
+        if (closure) {
+            AutoGradMode recorded(true);
+            loss = closure();
+        }
+        NoGradGuard unrecorded;
+        at::detail::Call scope;
+        for (auto &group : param_groups_) {
+            const Options &options = dynamic_cast<const Options &>(group.options());
+            for (Tensor &x : group.params()) {
+                Tensor grad = x.grad();
+                if (!grad.defined()) continue;
+                std::unique_ptr<OptimizerParamState> &state = state_[x.get()];
+                if (!state) state = empty_state();
+                update(x, std::move(grad), options, dynamic_cast<State &>(*state));
+            }
+        }
+        return loss;
+    }
 
 protected:
-    rush_optim *make(rush_tensors list, const OptimizerOptions &options) const override { return dynamic_cast<const Options &>(options).make(list); }
-    bool same(const OptimizerOptions &a, const OptimizerOptions &b) const override
-    {
-        Options x = dynamic_cast<const Options &>(a), y = dynamic_cast<const Options &>(b);
-        bool equal = true;
-        x.lr(y.lr());
-        x.each([&](const char *name, const auto &value) {
-            y.each([&](const char *other, const auto &that) {
-                if constexpr (std::is_same_v<decltype(value), decltype(that)>)
-                    if (std::string_view(name) == other) equal &= value == that;
-            });
-        });
-        return equal;
-    }
+    virtual void update(Tensor &x, Tensor grad, const Options &, State &) const = 0;
+    std::unique_ptr<OptimizerParamState> empty_state() const override { return std::make_unique<State>(); }
 
-private:
-    static std::unique_ptr<Options> checked(Options o)
+    static void decay(Tensor &grad, const Tensor &x, double weight_decay)
     {
-        std::map<std::string, double> numbers;
-        o.each([&](const std::string &name, const auto &value) {
-            if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
-                double number = numbers[name] = static_cast<double>(value);
-                TORCH_CHECK(number >= 0 || name == "dampening", "Invalid ", name == "lr" ? "learning rate" : (name == "eps" ? "epsilon" : name) + " value", ": ", number);
-            } else {
-                auto [first, second] = value;
-                TORCH_CHECK(first >= 0 && first < 1, "Invalid beta parameter at index 0: ", first);
-                TORCH_CHECK(second >= 0 && second < 1, "Invalid beta parameter at index 1: ", second);
-            }
-        });
-        TORCH_CHECK(numbers["nesterov"] == 0 || (numbers["momentum"] > 0 && numbers["dampening"] == 0), "Nesterov momentum requires a momentum and zero dampening");
-        return std::make_unique<Options>(o);
+        if (weight_decay == 0) return;
+        TORCH_CHECK(!grad.is_sparse(), "weight_decay option is not compatible with sparse gradients");
+        grad = grad.add(x, weight_decay);
     }
+    static Tensor zeros_for(const Tensor &x) { return at::zeros_like(x); }
 };
 
 struct SGDOptions : OptimizerCloneableOptions<SGDOptions> {
@@ -308,15 +301,28 @@ struct SGDOptions : OptimizerCloneableOptions<SGDOptions> {
 
 public:
     template <class F> void each(F &&f) { f("lr", lr_), f("momentum", momentum_), f("dampening", dampening_), f("weight_decay", weight_decay_), f("nesterov", nesterov_); }
-    rush_optim *make(rush_tensors list) const
-    {
-        rush_sgd_options o;
-        o.lr = lr_, o.momentum = momentum_, o.dampening = dampening_, o.weight_decay = weight_decay_, o.nesterov = nesterov_;
-        return rush_sgd_with(list, &o);
-    }
 };
-struct SGD : OptimizerOf<SGDOptions> {
+struct SGDParamState : OptimizerCloneableParamState<SGDParamState> {
+    TORCH_ARG(Tensor, momentum_buffer);
+
+public:
+    template <class F> void each(F &&f) { f("momentum_buffer", momentum_buffer_); }
+};
+struct SGD : OptimizerOf<SGDOptions, SGDParamState> {
     using OptimizerOf::OptimizerOf;
+
+protected:
+    void update(Tensor &x, Tensor d, const SGDOptions &o, SGDParamState &state) const override
+    {
+        decay(d, x, o.weight_decay());
+        if (o.momentum() != 0) {
+            Tensor &buffer = state.momentum_buffer();
+            if (buffer.defined()) buffer.mul_(o.momentum()).add_(d, 1 - o.dampening());
+            else buffer = d.clone();
+            d = o.nesterov() ? d.add(buffer, o.momentum()) : buffer;
+        }
+        x.add_(d, -o.lr());
+    }
 };
 
 template <bool Decoupled> struct AdamOptionsOf : OptimizerCloneableOptions<AdamOptionsOf<Decoupled>> {
@@ -330,20 +336,44 @@ template <bool Decoupled> struct AdamOptionsOf : OptimizerCloneableOptions<AdamO
 
 public:
     template <class F> void each(F &&f) { f("lr", lr_), f("betas", betas_), f("eps", eps_), f("weight_decay", weight_decay_), f("amsgrad", amsgrad_); }
-    rush_optim *make(rush_tensors list) const
-    {
-        rush_adam_options o;
-        o.lr = lr_, o.beta1 = std::get<0>(betas_), o.beta2 = std::get<1>(betas_), o.eps = eps_, o.weight_decay = weight_decay_, o.amsgrad = amsgrad_;
-        return Decoupled ? rush_adamw_with(list, &o) : rush_adam_with(list, &o);
-    }
 };
 using AdamOptions = AdamOptionsOf<false>;
 using AdamWOptions = AdamOptionsOf<true>;
-struct Adam : OptimizerOf<AdamOptions> {
-    using OptimizerOf::OptimizerOf;
+struct AdamParamState : OptimizerCloneableParamState<AdamParamState> {
+    TORCH_ARG(int64_t, step) = 0;
+    TORCH_ARG(Tensor, exp_avg);
+    TORCH_ARG(Tensor, exp_avg_sq);
+    TORCH_ARG(Tensor, max_exp_avg_sq);
+
+public:
+    template <class F> void each(F &&f) { f("step", step_), f("exp_avg", exp_avg_), f("exp_avg_sq", exp_avg_sq_), f("max_exp_avg_sq", max_exp_avg_sq_); }
 };
-struct AdamW : OptimizerOf<AdamWOptions> {
-    using OptimizerOf::OptimizerOf;
+using AdamWParamState = AdamParamState;
+template <bool Decoupled> struct AdamOf : OptimizerOf<AdamOptionsOf<Decoupled>, AdamParamState> {
+    using OptimizerOf<AdamOptionsOf<Decoupled>, AdamParamState>::OptimizerOf;
+
+protected:
+    void update(Tensor &x, Tensor grad, const AdamOptionsOf<Decoupled> &o, AdamParamState &state) const override
+    {
+        TORCH_CHECK(!grad.is_sparse(), "Adam does not support sparse gradients");
+        auto [beta1, beta2] = o.betas();
+        Tensor &m = state.exp_avg(), &v = state.exp_avg_sq(), &most = state.max_exp_avg_sq();
+        if (!m.defined()) m = this->zeros_for(x), v = this->zeros_for(x);
+        if (o.amsgrad() && !most.defined()) most = this->zeros_for(x);
+        double step = static_cast<double>(++state.step());
+        if (!Decoupled) this->decay(grad, x, o.weight_decay());
+        else if (o.weight_decay() != 0) x.mul_(1 - o.lr() * o.weight_decay());
+        m.mul_(beta1).add_(grad, 1 - beta1);
+        v.mul_(beta2).addcmul_(grad, grad, 1 - beta2);
+        if (o.amsgrad()) at::maximum_out(most, v, most);
+        x.addcdiv_(m, ((o.amsgrad() ? most : v).sqrt() / std::sqrt(1 - std::pow(beta2, step))).add_(o.eps()), -o.lr() / (1 - std::pow(beta1, step)));
+    }
+};
+struct Adam : AdamOf<false> {
+    using AdamOf::AdamOf;
+};
+struct AdamW : AdamOf<true> {
+    using AdamOf::AdamOf;
 };
 
 struct RMSpropOptions : OptimizerCloneableOptions<RMSpropOptions> {
@@ -357,15 +387,44 @@ struct RMSpropOptions : OptimizerCloneableOptions<RMSpropOptions> {
 
 public:
     template <class F> void each(F &&f) { f("lr", lr_), f("alpha", alpha_), f("eps", eps_), f("weight_decay", weight_decay_), f("momentum", momentum_), f("centered", centered_); }
-    rush_optim *make(rush_tensors list) const
-    {
-        rush_rmsprop_options o;
-        o.lr = lr_, o.alpha = alpha_, o.eps = eps_, o.weight_decay = weight_decay_, o.momentum = momentum_, o.centered = centered_;
-        return rush_rmsprop_with(list, &o);
-    }
 };
-struct RMSprop : OptimizerOf<RMSpropOptions> {
+struct RMSpropParamState : OptimizerCloneableParamState<RMSpropParamState> {
+    TORCH_ARG(int64_t, step) = 0;
+    TORCH_ARG(Tensor, square_avg);
+    TORCH_ARG(Tensor, momentum_buffer);
+    TORCH_ARG(Tensor, grad_avg);
+
+public:
+    template <class F> void each(F &&f) { f("step", step_), f("square_avg", square_avg_), f("momentum_buffer", momentum_buffer_), f("grad_avg", grad_avg_); }
+};
+struct RMSprop : OptimizerOf<RMSpropOptions, RMSpropParamState> {
     using OptimizerOf::OptimizerOf;
+
+protected:
+    void update(Tensor &x, Tensor grad, const RMSpropOptions &o, RMSpropParamState &state) const override
+    {
+        TORCH_CHECK(!grad.is_sparse(), "RMSprop does not support sparse gradients");
+        Tensor &square = state.square_avg(), &average = state.grad_avg(), &buffer = state.momentum_buffer();
+        if (!square.defined()) square = zeros_for(x);
+        ++state.step();
+        decay(grad, x, o.weight_decay());
+        square.mul_(o.alpha()).addcmul_(grad, grad, 1 - o.alpha());
+        Tensor spread;
+        if (o.centered()) {
+            if (!average.defined()) average = zeros_for(x);
+            average.mul_(o.alpha()).add_(grad, 1 - o.alpha());
+            spread = square.addcmul(average, average, -1).sqrt_().add_(o.eps());
+        } else {
+            spread = square.sqrt().add_(o.eps());
+        }
+        if (o.momentum() > 0) {
+            if (!buffer.defined()) buffer = zeros_for(x);
+            buffer.mul_(o.momentum()).addcdiv_(grad, spread);
+            x.add_(buffer, -o.lr());
+        } else {
+            x.addcdiv_(grad, spread, -o.lr());
+        }
+    }
 };
 
 struct AdagradOptions : OptimizerCloneableOptions<AdagradOptions> {
@@ -381,15 +440,35 @@ public:
     {
         f("lr", lr_), f("lr_decay", lr_decay_), f("weight_decay", weight_decay_), f("initial_accumulator_value", initial_accumulator_value_), f("eps", eps_);
     }
-    rush_optim *make(rush_tensors list) const
-    {
-        rush_adagrad_options o;
-        o.lr = lr_, o.eps = eps_, o.lr_decay = lr_decay_, o.weight_decay = weight_decay_, o.initial = initial_accumulator_value_;
-        return rush_adagrad_with(list, &o);
-    }
 };
-struct Adagrad : OptimizerOf<AdagradOptions> {
+struct AdagradParamState : OptimizerCloneableParamState<AdagradParamState> {
+    TORCH_ARG(Tensor, sum);
+    TORCH_ARG(int64_t, step) = 0;
+
+public:
+    template <class F> void each(F &&f) { f("sum", sum_), f("step", step_); }
+};
+struct Adagrad : OptimizerOf<AdagradOptions, AdagradParamState> {
     using OptimizerOf::OptimizerOf;
+
+protected:
+    void update(Tensor &x, Tensor grad, const AdagradOptions &o, AdagradParamState &state) const override
+    {
+        Tensor &sum = state.sum();
+        if (!sum.defined()) sum = at::full_like(x, o.initial_accumulator_value());
+        ++state.step();
+        decay(grad, x, o.weight_decay());
+        double rate = o.lr() / (1 + static_cast<double>(state.step() - 1) * o.lr_decay());
+        if (grad.is_sparse()) {
+            grad = grad.coalesce();
+            auto with = [&](const Tensor &values) { return at::sparse_coo_tensor(grad.indices(), values, grad.sizes()); };
+            sum.add_(with(grad.values().pow(2)));
+            x.add_(with(grad.values() / sum.sparse_mask(grad).values().sqrt().add_(o.eps())), -rate);
+        } else {
+            sum.addcmul_(grad, grad);
+            x.addcdiv_(grad, sum.sqrt().add_(o.eps()), -rate);
+        }
+    }
 };
 
 /* Every step_size calls of step() the rate of each group falls by gamma. */
