@@ -11,8 +11,13 @@ class IValue {
     std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::complex<double>, std::string, Device, List<int64_t>, List<double>, List<bool>,
                  List<at::Tensor>, List<std::string>, Generator, Tuple> v;
 
-    template <class> struct is_list : std::false_type {};
-    template <class T> struct is_list<List<T>> : std::true_type {};
+    template <class T> bool each_of(List<IValue> &to) const
+    {
+        const auto *from = std::get_if<List<T>>(&v);
+        if (!from) return false;
+        for (const auto &item : *from) to.push_back(IValue(item));
+        return true;
+    }
     template <class T> const T &as(const char *name) const
     {
         const T *x = std::get_if<T>(&v);
@@ -107,11 +112,8 @@ public:
     List<IValue> toList() const
     {
         List<IValue> list;
-        std::visit([&](const auto &x) {
-            if constexpr (is_list<std::decay_t<decltype(x)>>::value)
-                for (const auto &item : x) list.push_back(IValue(item));
-            else TORCH_CHECK(false, "Expected GenericList but got ", tagKind());
-        }, v);
+        TORCH_CHECK(each_of<int64_t>(list) || each_of<double>(list) || each_of<bool>(list) || each_of<at::Tensor>(list) || each_of<std::string>(list),
+                    "Expected GenericList but got ", tagKind());
         return list;
     }
     struct Elements {

@@ -408,12 +408,6 @@ class Call {
     template <class T> struct is_tuple : std::false_type {};
     template <class... T> struct is_tuple<std::tuple<T...>> : std::true_type {};
 
-public:
-    Call() = default;
-    Call(const Call &) = delete;
-    Call &operator=(const Call &) = delete;
-    ~Call() { rush_scope_close(mark); }
-
     template <class T> T *room(size_t n)
     {
         std::vector<char> zeros((n ? n : 1) * sizeof(T));
@@ -422,33 +416,33 @@ public:
         return static_cast<T *>(p);
     }
 
-    rush_value operator()(const Tensor &t) { return rush_v_tensor(t.get()); }
-    rush_value operator()(const Operand &x) { return x.value(); }
-    rush_value operator()(const Scalar &x) { return x.value(); }
-    rush_value operator()(int64_t i) { return rush_v_int(i); }
-    rush_value operator()(double f) { return rush_v_float(f); }
-    rush_value operator()(bool b) { return rush_v_bool(b); }
-    rush_value operator()(ScalarType t) { return rush_v_dtype(dtype_of(t)); }
-    rush_value operator()(Layout l) { return rush_v_layout(layout_value(l)); }
-    rush_value operator()(Device d) { return rush_v_device(d.value()); }
-    rush_value operator()(MemoryFormat f) { return rush_v_memory_format(static_cast<int>(f)); }
-    rush_value operator()(const Generator &g) { return rush_v_generator(g.get()); }
-    rush_value operator()(string_view s)
+    rush_value boxed(const Tensor &t) { return rush_v_tensor(t.get()); }
+    rush_value boxed(const Operand &x) { return x.value(); }
+    rush_value boxed(const Scalar &x) { return x.value(); }
+    rush_value boxed(int64_t i) { return rush_v_int(i); }
+    rush_value boxed(double f) { return rush_v_float(f); }
+    rush_value boxed(bool b) { return rush_v_bool(b); }
+    rush_value boxed(ScalarType t) { return rush_v_dtype(dtype_of(t)); }
+    rush_value boxed(Layout l) { return rush_v_layout(layout_value(l)); }
+    rush_value boxed(Device d) { return rush_v_device(d.value()); }
+    rush_value boxed(MemoryFormat f) { return rush_v_memory_format(static_cast<int>(f)); }
+    rush_value boxed(const Generator &g) { return rush_v_generator(g.get()); }
+    rush_value boxed(string_view s)
     {
         char *text = room<char>(s.size() + 1);
         std::memcpy(text, s.data(), s.size());
         return rush_v_string(text);
     }
-    rush_value operator()(ArrayRef<int64_t> list) { return rush_v_ints(list.data(), list.size()); }
-    rush_value operator()(ArrayRef<double> list) { return rush_v_floats(list.data(), list.size()); }
-    rush_value operator()(ArrayRef<Tensor> list) { return rush_v_tensors(reinterpret_cast<rush_tensor **>(const_cast<Tensor *>(list.data())), list.size()); }
-    rush_value operator()(ArrayRef<bool> list)
+    rush_value boxed(ArrayRef<int64_t> list) { return rush_v_ints(list.data(), list.size()); }
+    rush_value boxed(ArrayRef<double> list) { return rush_v_floats(list.data(), list.size()); }
+    rush_value boxed(ArrayRef<Tensor> list) { return rush_v_tensors(reinterpret_cast<rush_tensor **>(const_cast<Tensor *>(list.data())), list.size()); }
+    rush_value boxed(ArrayRef<bool> list)
     {
         int64_t *items = room<int64_t>(list.size());
         for (size_t i = 0; i < list.size(); ++i) items[i] = list[i];
         return rush_v_ints(items, list.size());
     }
-    rush_value operator()(ArrayRef<Scalar> list)
+    rush_value boxed(ArrayRef<Scalar> list)
     {
         rush_value *items = room<rush_value>(list.size()), v = rush_v_none();
         for (size_t i = 0; i < list.size(); ++i) items[i] = list[i].value();
@@ -457,14 +451,23 @@ public:
         v.values = items;
         return v;
     }
-    rush_value operator()(const c10::List<std::optional<Tensor>> &list)
+    rush_value boxed(const c10::List<std::optional<Tensor>> &list)
     {
         rush_tensor **items = room<rush_tensor *>(list.size());
         for (size_t i = 0; i < list.size(); ++i) items[i] = list.get(i) ? list.get(i)->get() : nullptr;
         return rush_v_tensors(items, list.size());
     }
-    template <class T> rush_value operator()(const std::optional<T> &x) { return x ? (*this)(*x) : rush_v_none(); }
-    template <class T> rush_value operator()(const OptionalArrayRef<T> &x) { return x ? (*this)(*x) : rush_v_none(); }
+    template <class T> rush_value boxed(const std::optional<T> &x) { return x ? boxed(*x) : rush_v_none(); }
+    template <class T> rush_value boxed(const OptionalArrayRef<T> &x) { return x ? boxed(*x) : rush_v_none(); }
+
+public:
+    Call() = default;
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+    ~Call() { rush_scope_close(mark); }
+
+    /* One candidate: functions.inc has thousands of arguments, and choosing among all overloads for each took half of the time to parse it. */
+    template <class T> rush_value operator()(const T &x) { return boxed(x); }
 
     template <class T> T call(const rush_op *op, const rush_value *in)
     {
