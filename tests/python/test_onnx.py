@@ -128,3 +128,23 @@ def test_attention_and_cells():
     torch.onnx.export(Net(), (torch.randn(2, 3, 4),), out)
     kinds = names(graph_of(out.getvalue()), 1, 4)
     assert kinds.count("LSTM") == 2 and kinds.count("Softmax") == 2 and {"LayerNormalization", "MatMul", "Trilu"} <= set(kinds)
+
+
+class _Flagged(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ready", torch.tensor(1))
+
+    def forward(self, x):
+        if not self.ready.item() or torch.equal(x, x + 1):
+            return x
+        return x * 2
+
+
+def test_the_older_exporter_takes_the_examples_way(tmp_path):
+    """What the program reads out of tensors is a number there, as in a trace; the newer one refuses to guess."""
+    x = torch.arange(3.0)
+    torch.onnx.export(_Flagged(), (x,), tmp_path / "net.onnx", dynamo=False)
+    assert b"Mul" in (tmp_path / "net.onnx").read_bytes()
+    with pytest.raises(torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
+        torch.onnx.export(_Flagged(), (x,), tmp_path / "net.onnx", dynamo=True)

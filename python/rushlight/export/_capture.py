@@ -165,6 +165,7 @@ def _from_data(run, func, args, results):
 class Run:
     """The calls of one run; `fresh` has the first values of tensors that no call made."""
     within = False      # the function of an operator that takes some
+    as_traced = False   # numbers that the program reads out of tensors are those of this run
 
     def __init__(self, given):
         self.calls, self.seen, self.fresh, self.result = [], {id(t): t for t in given}, {}, None
@@ -201,7 +202,7 @@ class Run:
 
     def item(self, t, value):
         """What the program reads of a tensor. value is None for all of it as lists, ... for its memory."""
-        told = id(t) in self.tainted
+        told = id(t) in self.tainted and not self.as_traced
         if value is None:
             return _C._capture_paused(t.tolist) if not told else t.item() if t.dim() == 0 else [x.tolist() for x in t.unbind()]
         if value is ...:
@@ -605,6 +606,11 @@ class Builder:
             if not self.is_of_range(calls):
                 self.assert_relation([c.args[0] for c in calls])
             return
+        if tainted and any(isinstance(r, (bool, int, float)) for r in first.results) and not first.func._opname.startswith("_"):
+            if self.runs[0].as_traced:
+                return
+            raise GuardOnDataDependentSymNode("Could not guard on data-dependent expression: %s of tensors that depend on inputs, and the program goes on as it says.\n%s"
+                                              % (first.func, first.where or ""))
         func, args = first.func, self.argument([c.args for c in calls], first.grad)
         kwargs = {k: self.argument([c.kwargs[k] for c in calls], first.grad) for k in first.kwargs}
         if func is torch.ops.aten.lift_fresh.default:
@@ -612,9 +618,6 @@ class Builder:
         node = self.graph.call_function(func, tuple(args), kwargs, name=func._schema.name.split("::")[-1])
         self.say_where(node, first)
         results = [c.results for c in calls]
-        if tainted and any(isinstance(r, (bool, int, float)) for r in first.results) and not node.target._opname.startswith("_"):
-            raise GuardOnDataDependentSymNode("Could not guard on data-dependent expression: %s of tensors that depend on inputs, and the program goes on as it says.\n%s"
-                                              % (func, first.where or ""))
         written = first.func._schema.arguments and first.func._schema.arguments[0].alias_info is not None and first.func._schema.arguments[0].alias_info.is_write
         if not written or not len(first.results):
             self.define(node, [r[0] if len(r) == 1 else r for r in results], tainted)

@@ -30,11 +30,11 @@ def violated(symbol, why):
 
 
 class Capturing:
-    """One export: the module, its arguments, the symbols."""
+    """One export: the module, its arguments, the symbols. as_traced: numbers that it reads out of tensors are those of the example, as torch.jit.trace has them."""
     run_type = Run
 
-    def __init__(self, module, args, kwargs, dynamic_shapes):
-        self.module = module
+    def __init__(self, module, args, kwargs, dynamic_shapes, as_traced):
+        self.module, self.as_traced = module, as_traced
         self.leaves, self.spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         self.symbols, self.sizes = {}, []      # sizes: per leaf {dimension: (symbol, factor, term)}
         roots = {}
@@ -103,7 +103,7 @@ class Capturing:
         kept = [*self.module.parameters(), *self.module.buffers()]
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         run = self.run_type([*kept, *tensors])
-        run.leaves = leaves
+        run.leaves, run.as_traced = leaves, self.as_traced
         with self.put_back(kept):
             run.capture(self.module, args, kwargs)
         return run
@@ -321,6 +321,10 @@ def _identifier(name):
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
     """Captures a module as a program without Python: torch.export.export."""
+    return captured(mod, args, kwargs, dynamic_shapes)
+
+
+def captured(mod, args, kwargs=None, dynamic_shapes=None, as_traced=False):
     if not isinstance(mod, torch.nn.Module):
         raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got %s." % type(mod))
     if isinstance(mod, torch.jit.ScriptModule):
@@ -328,7 +332,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     if not isinstance(args, (tuple, list)):
         from rushlight._dynamo.exc import UserError
         raise UserError("Expecting `args` to be a tuple of example positional inputs, got %s" % type(args))
-    capturing = Capturing(mod, tuple(args), kwargs or {}, dynamic_shapes)
+    capturing = Capturing(mod, tuple(args), kwargs or {}, dynamic_shapes, as_traced)
     try:
         return capturing.capture()
     except Differs as error:

@@ -1,8 +1,10 @@
 """torch.onnx.export: captures a module with torch.export and writes the program as ONNX."""
 import contextlib
+import functools
 import re
 
 import rushlight as torch
+from rushlight.export._export import captured
 from rushlight.utils import _pytree as pytree
 from . import errors
 from ._constants import TrainingMode
@@ -69,8 +71,8 @@ def _parameter_names(model):
         return []
 
 
-def _capture(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names):
-    export = torch.export.export
+def _capture(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, as_traced):
+    export = functools.partial(captured, as_traced=as_traced)
     if dynamic_shapes is None and dynamic_axes:
         shapes = positional, named = _shapes_of(dynamic_axes, input_names or _parameter_names(model), args, kwargs)
         args, kwargs = _wider(shapes, args, kwargs)
@@ -130,7 +132,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
             exported = model
         elif isinstance(model, torch.nn.Module):
             with select_model_mode_for_export(model, training), torch.no_grad():
-                exported = _capture(model, args, kwargs, dynamic_shapes, dynamic_axes, names)
+                exported = _capture(model, args, kwargs, dynamic_shapes, dynamic_axes, names, not dynamo)
         else:
             raise TypeError("torch.onnx.export takes a Module or an ExportedProgram, not %s" % type(model).__name__)
         try:
