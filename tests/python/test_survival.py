@@ -3,6 +3,8 @@ import collections
 import io
 import math
 import pickle
+import subprocess
+import sys
 import time
 import zipfile
 
@@ -128,6 +130,17 @@ def test_loops_over_nothing():
     assert torch._sample_dirichlet(torch.tensor([math.inf, 1.0])).isfinite().all()
     assert torch.binomial(torch.tensor([math.nan, math.inf]), torch.tensor([0.5, 0.5])).tolist()[1] == math.inf
     assert time.process_time() - began < 2
+    wide = torch.empty((0, 4, 2**40), device="meta")
+    assert torch.diff(wide, 2**62, append=wide).shape == (0, 4, 0) and torch.diff(torch.empty(0, 10**6), 10**6 - 2).shape == (0, 2)
+
+
+def test_repeated_differences_keep_nothing():
+    code = """import resource, rushlight as torch
+x, most = torch.rand(2**20), lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = most()
+torch.diff(x, 200)
+print(most() - before)"""
+    assert int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < 200 * 1024  # kB: 200 results would be 800 MB
 
 
 F32 = torch.ones(4, 4)

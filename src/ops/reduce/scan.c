@@ -1,6 +1,7 @@
 /* scan.c - running sums, products, extremes along a dim, and what is made of differences of neighbours. */
 #include "kernels/cpu/scan.h"
 #include "op/formula.h"
+#include "tensor/backend.h"
 #include <complex.h>
 #include <math.h>
 
@@ -295,11 +296,21 @@ static int diff_run(const rush_op *op, const rush_value *in, rush_value *out)
     if (HAS(in[4])) parts[k++] = in[4].t;
     if (k > 1) x = T("cat", rush_v_tensors(parts, k), V(d));
     if (x && n > x->size[d]) n = x->size[d];
+    if (x && n > 1 && (!x->numel || !rush_has_data(x))) { /* there are sizes only, which may be huge */
+        x = end_piece(x, d, 0, x->size[d] - (n - 1));
+        n = 1;
+    }
+    rush_keep(x);
     for (; n > 0 && x; --n) {
+        size_t mark = rush_scope_open();
         int64_t m = x->size[d];
         rush_tensor *a = end_piece(x, d, RUSH_MIN(1, m), RUSH_MAX(m - 1, 0)), *b = end_piece(x, d, 0, RUSH_MAX(m - 1, 0));
-        x = x->dtype == RUSH_BOOL ? T("logical_xor", V(a), V(b)) : sub(a, b);
+        rush_tensor *step = rush_keep(x->dtype == RUSH_BOOL ? T("logical_xor", V(a), V(b)) : sub(a, b));
+        rush_scope_close(mark);
+        rush_drop(x); /* no step's result outlives the next */
+        x = step;
     }
+    rush_park(x);
     return rush_result(out, x);
 }
 
