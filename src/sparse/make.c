@@ -211,8 +211,8 @@ static int sizes_fit(const words *w, const rush_tensor *c, const rush_tensor *p,
                rush_shape_text(batch, c->size), w->plain, rush_shape_text(batch, p->size), rush_shape_text(batch, v->size));
     int major = rush_by_row(layout) ? 0 : 1;
     int64_t majors = size.ints[batch + major] / block[major];
-    RUSH_CHECK(c->size[batch] == majors + 1, RUSH_RUNTIME_ERROR, "%s.shape[-1] must be equal to the number of %ss%s + 1 (=%lld), but got %lld", w->compressed,
-               w->major, rush_blocked(layout) ? " blocks" : "", (long long)majors + 1, (long long)c->size[batch]);
+    RUSH_CHECK(c->size[batch] - 1 == majors, RUSH_RUNTIME_ERROR, "%s.shape[-1] must be equal to the number of %ss%s + 1 (=%llu), but got %lld", w->compressed,
+               w->major, rush_blocked(layout) ? " blocks" : "", (unsigned long long)majors + 1, (long long)c->size[batch]);
     RUSH_CHECK(p->size[batch] == v->size[batch], RUSH_RUNTIME_ERROR, "%s.shape[-1] must be equal to nnz (=%lld) as defined by values.shape[%d], but got %lld", w->plain,
                (long long)v->size[batch], batch, (long long)p->size[batch]);
     RUSH_CHECK(!dense || !memcmp(v->size + v->ndim - dense, size.ints + batch + 2, sizeof *v->size * dense), RUSH_RUNTIME_ERROR,

@@ -185,6 +185,7 @@ BROKEN = [  # what once read or wrote outside, or crashed; all are errors in som
     "aten._compressed_coordinates(torch.tensor([[0, 1]]), torch.tensor([[0]]), [], [2**40, 2**40], True)",
     "torch.nn.functional.conv1d(F32[None], F32[:, :, None].expand(4, 4, 3), padding='same', dilation=2**63 - 1)",
     "torch.pixel_unshuffle(torch.empty(1, 1, 7, 0, 0), 2**31 - 1)", "torch.empty(2**63 - 1, 0, layout=torch.sparse_csr)", "F32.new_empty([2**63 - 1, 0], layout=torch.sparse_csr)",
+    "torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), F32[0, :1], size=(2**63 - 1, 1))",
 ]
 
 
@@ -204,6 +205,7 @@ UNUSUAL = [  # what once was undefined, or took long; all have a result
     "torch.fft.ihfft(torch.ones(20, 4, requires_grad=True), 2**18).abs().sum().backward() is None",
     "aten.vision_adjust_hue(torch.tensor([1., 2., torch.inf]).view(3, 1, 1), 0.).shape == (3, 1, 1)",
     "torch.nn.functional.scaled_dot_product_attention(torch.ones(1, 0, 3, 4).requires_grad_(), torch.ones(1, 0, 5, 4), torch.ones(1, 0, 5, 4)).sum().backward() is None",
+    "aten._grid_product(F32.to(torch.int8), -2**31, F32.to(torch.int8))[0, 0] == 4", "aten._grid_product(F32[:, :3].to(torch.int8), 2**63 - 1, F32[:, :3].to(torch.int8))[3, 3] == 6",
 ]
 
 
