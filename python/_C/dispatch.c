@@ -274,7 +274,9 @@ static PyObject *mode_at(PyObject *module, PyObject *x)
 /* _watch_off(bool) -> what it was: inside, nobody is asked. */
 static PyObject *watch_off(PyObject *module, PyObject *on)
 {
-    bool was = rush_now.mode & RUSH_MODE_UNWATCHED, now = PyObject_IsTrue(on) > 0;
+    bool was = rush_now.mode & RUSH_MODE_UNWATCHED;
+    int now = PyObject_IsTrue(on);
+    if (now < 0) return NULL;
     rush_now.mode = (rush_now.mode & ~RUSH_MODE_UNWATCHED) | (now ? RUSH_MODE_UNWATCHED : 0);
     return PyBool_FromLong(was);
 }

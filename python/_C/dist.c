@@ -368,7 +368,9 @@ static PyObject *reducer_prepare(PyObject *self, PyObject *results)
 
 static PyObject *reducer_sync(PyObject *self, PyObject *on)
 {
-    rush_reducer_sync(((py_reducer *)self)->r, PyObject_IsTrue(on));
+    int is = PyObject_IsTrue(on);
+    if (is < 0) return NULL;
+    rush_reducer_sync(((py_reducer *)self)->r, is);
     Py_RETURN_NONE;
 }
 

@@ -107,6 +107,16 @@ static int check_lengths(const tensor_list *roots, const tensor_list *grads)
     return -1;
 }
 
+static int truths(int n, PyObject *const *x, bool *to)
+{
+    for (int i = 0; i < n; ++i) {
+        int is = PyObject_IsTrue(x[i]);
+        if (is < 0) return -1;
+        to[i] = is;
+    }
+    return 0;
+}
+
 /* _run_backward(roots, grads, retain_graph, create_graph, inputs, allow_unused, accumulate) */
 PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
@@ -114,8 +124,10 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
     size_t mark = rush_scope_open();
     tensor_list roots, grads = {0}, inputs = {0};
     PyObject *result = NULL;
-    bool graph = PyObject_IsTrue(args[3]) > 0, retain = args[2] == Py_None ? graph : PyObject_IsTrue(args[2]) > 0;
-    bool has_inputs = args[4] != Py_None && PySequence_Size(args[4]) > 0, into = PyObject_IsTrue(args[6]) > 0;
+    bool is[4];
+    if (truths(4, (PyObject *[]){args[2], args[3], args[5], args[6]}, is)) goto end;
+    bool graph = is[1], retain = args[2] == Py_None ? graph : is[0], into = is[3];
+    bool has_inputs = args[4] != Py_None && PySequence_Size(args[4]) > 0;
     if (PyErr_Occurred() || read_list(args[0], &roots, false, "tensors") || (args[1] != Py_None && read_list(args[1], &grads, true, "grad_tensors")) ||
         (has_inputs && read_list(args[4], &inputs, false, "inputs")) || check_lengths(&roots, &grads))
         goto end;
@@ -129,7 +141,7 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
         RUSH_WARN_ONCE("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory "
                        "leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset "
                        "the .grad fields of your parameters to None after use to break the cycle and avoid the leak.");
-    request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, PyObject_IsTrue(args[5]) > 0, out};
+    request r = {&roots, &grads, has_inputs ? &inputs : NULL, retain, graph, is[2], out};
     if (run(&r)) goto end;
     result = returns ? py_wrap_list(out, (size_t)inputs.n, true) : py_ref(Py_None);
 end:
@@ -144,7 +156,8 @@ static PyObject *backward(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *gradient = Py_None, *retain = Py_None, *inputs = Py_None;
     int graph = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOpO:backward", names, &gradient, &retain, &graph, &inputs)) return NULL;
-    if (inputs != Py_None && !py_is_tensor(inputs) && PySequence_Size(inputs) == 0) return PyErr_Format(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty.");
+    Py_ssize_t given = inputs == Py_None || py_is_tensor(inputs) ? 1 : PySequence_Size(inputs);
+    if (given <= 0) return given ? NULL : PyErr_Format(PyExc_RuntimeError, "'inputs' argument to backward() cannot be empty.");
     PyObject *one = py_is_tensor(inputs) ? PyTuple_Pack(1, inputs) : py_ref(inputs);
     PyObject *all[] = {self, gradient, retain, graph ? Py_True : Py_False, one, Py_True, Py_True};
     PyObject *r = one ? py_run_backward(NULL, all, 7) : NULL;
@@ -286,10 +299,10 @@ static void report(const char *made_at, const char *name)
 static PyObject *set_anomaly(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"enabled", "check_nan", NULL};
-    int on, nan = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "p|p:set_anomaly_enabled", names, &on, &nan)) return NULL;
-    rush_now.mode = on ? rush_now.mode | RUSH_MODE_ANOMALY : rush_now.mode & ~RUSH_MODE_ANOMALY;
-    rush_anomaly_check_nan = nan;
+    PyObject *on, *nan = Py_True;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!:set_anomaly_enabled", names, &PyBool_Type, &on, &PyBool_Type, &nan)) return NULL;
+    rush_now.mode = on == Py_True ? rush_now.mode | RUSH_MODE_ANOMALY : rush_now.mode & ~RUSH_MODE_ANOMALY;
+    rush_anomaly_check_nan = nan == Py_True;
     Py_RETURN_NONE;
 }
 static PyObject *anomaly(PyObject *module, PyObject *unused) { return PyBool_FromLong(rush_now.mode & RUSH_MODE_ANOMALY); }

@@ -356,14 +356,20 @@ int py_set_backward_hooks(PyObject *self, PyObject *value, void *unused)
 {
     rush_tensor *t = py_tensor_of(self);
     rush_node_hook **list = !t->ag ? NULL : t->ag->fn ? &t->ag->fn->hooks : &t->ag->hooks;
+    Py_ssize_t given = value && value != Py_None ? PyObject_Size(value) : 0;
+    PyObject *values = given > 0 ? PyMapping_Values(value) : NULL;
+    int failed = given < 0 || (given && !values) ? -1 : 0;
+    for (Py_ssize_t i = 0; values && !failed && i < PyList_GET_SIZE(values); ++i)
+        if (!PyCallable_Check(PyList_GET_ITEM(values, i))) failed = (PyErr_SetString(PyExc_TypeError, "hooks are callable"), -1);
+    if (failed) { /* those that are there stay */
+        Py_XDECREF(values);
+        return -1;
+    }
     for (rush_node_hook *h = list ? *list : NULL, *next; h; h = next) {
         next = h->next;
         if (py_hook_callable(h) && ((python_hook *)h->arg)->kind == ON_TENSOR) rush_node_hook_remove(list, h->id);
     }
-    if (!value || value == Py_None || PyObject_Size(value) == 0) return PyErr_Occurred() ? -1 : 0;
-    PyObject *values = PyMapping_Values(value);
-    int failed = values ? 0 : -1;
-    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(values); ++i) {
+    for (Py_ssize_t i = 0; values && !failed && i < PyList_GET_SIZE(values); ++i) {
         PyObject *x = register_hook(self, PyList_GET_ITEM(values, i));
         failed = x ? 0 : -1;
         Py_XDECREF(x);

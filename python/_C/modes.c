@@ -42,7 +42,9 @@ static _Thread_local bool always;
 static PyObject *record_always(PyObject *module, PyObject *on)
 {
     bool was = always;
-    always = PyObject_IsTrue(on) > 0;
+    int is = PyObject_IsTrue(on);
+    if (is < 0) return NULL;
+    always = is;
     return PyBool_FromLong(was);
 }
 
@@ -104,13 +106,20 @@ static int inference_init(PyObject *self, PyObject *args, PyObject *kwargs)
     return on < 0 ? -1 : 0;
 }
 
+/* 0, 1, or -1 and TypeError: "no" and None are mistakes, as PyTorch says. */
+static int is_on(PyObject *x)
+{
+    if (PyBool_Check(x)) return x == Py_True;
+    return PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s", py_type_name(x)), -1;
+}
+
 /* set_grad_enabled(mode) has its effect at once, and undoes it when it is left as a context. */
 static int set_grad_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"mode", NULL};
     PyObject *mode, *none;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:set_grad_enabled", names, &mode)) return -1;
-    int on = PyObject_IsTrue(mode);
+    int on = is_on(mode);
     if (on < 0) return -1;
     ((mode_context *)self)->on = on;
     none = on ? enter(self, RUSH_MODE_NO_GRAD, 0) : enter(self, 0, always ? 0 : RUSH_MODE_NO_GRAD);
@@ -190,7 +199,7 @@ static PyObject *inference_enabled(PyObject *module, PyObject *unused) { return 
 
 static PyObject *set_grad(PyObject *module, PyObject *x)
 {
-    int on = PyObject_IsTrue(x);
+    int on = is_on(x);
     if (on < 0) return NULL;
     rush_grad_enabled_set(on);
     Py_RETURN_NONE;

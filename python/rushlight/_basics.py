@@ -102,7 +102,10 @@ _deterministic = {"mode": False, "warn_only": False}
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Ask for deterministic operations; all operations of this library are."""
-    _deterministic.update(mode=bool(mode), warn_only=bool(warn_only))
+    for name, x in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(x, bool):
+            raise TypeError("use_deterministic_algorithms(): argument '%s' must be bool, not %s" % (name, type(x).__name__))
+    _deterministic.update(mode=mode, warn_only=warn_only)
     _C._cuda_switch("deterministic", _deterministic["mode"])
 
 
@@ -144,7 +147,9 @@ def set_float32_matmul_precision(precision):
 
 
 def set_warn_always(b, /):
-    _settings["warn_always"] = bool(b)
+    if not isinstance(b, bool):
+        raise RuntimeError("setWarnOnlyOnce expects a bool, but got %s" % type(b).__name__)
+    _settings["warn_always"] = b
     _C._warn_always(_settings["warn_always"])
 
 

@@ -221,3 +221,39 @@ def test_what_does_not_fit(call):
     with pytest.raises((RuntimeError, TypeError, ValueError, IndexError)) as caught:
         eval(call, {"torch": torch, "aten": torch.ops.aten, "F32": F32, "COO": COO, "CSR": CSR})
     assert str(caught.value) and not isinstance(caught.value, SystemError)
+
+
+class _Stubborn:
+    """Neither true nor false, and of no length."""
+
+    def __bool__(self):
+        raise ZeroDivisionError
+
+    __len__ = __bool__
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, bad: torch.autograd.grad(x.sum(), x, allow_unused=bad), lambda x, bad: torch.autograd.grad(x.sum(), x, retain_graph=bad),
+    lambda x, bad: torch.autograd.grad(x.sum(), x, create_graph=bad), lambda x, bad: x.sum().backward(inputs=bad), lambda x, bad: x.sum().backward(retain_graph=bad),
+    lambda x, bad: setattr(x, "_backward_hooks", bad), lambda x, bad: torch.set_grad_enabled(bad), lambda x, bad: torch.autograd.set_detect_anomaly(bad),
+])
+@pytest.mark.parametrize("bad", [_Stubborn(), torch.ones(2).to_sparse(), torch.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,))], ids=["object", "sparse", "uncoalesced"])
+def test_arguments_that_do_not_say_whether_they_are_true(call, bad):
+    x = torch.ones(3, requires_grad=True)
+    hook = x.register_hook(lambda g: g * 2)
+    with pytest.raises((ZeroDivisionError, RuntimeError, TypeError, AttributeError)) as caught:
+        call(x, bad)
+    assert not isinstance(caught.value, SystemError) and torch.is_grad_enabled() and not torch.is_anomaly_enabled()
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]  # the hook is there still
+    hook.remove()
+
+
+@pytest.mark.parametrize("switch, error", [
+    (torch.set_grad_enabled, TypeError), (torch.autograd.set_detect_anomaly, TypeError), (torch.use_deterministic_algorithms, TypeError), (torch.set_warn_always, RuntimeError),
+    (torch.autograd.set_multithreading_enabled, TypeError)])
+def test_switches_take_bools_alone(switch, error):
+    for x in (None, 1, "no", torch.tensor(True)):
+        with pytest.raises(error, match="bool"):
+            switch(x)

@@ -24,6 +24,8 @@ class set_multithreading_enabled(_DecoratorContextManager):
     """Whether backward may use more threads than the calling one (here it never does)."""
 
     def __init__(self, mode):
+        if not isinstance(mode, bool):
+            raise TypeError("set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not %s" % type(mode).__name__)
         self.mode = mode
 
     def __enter__(self):
