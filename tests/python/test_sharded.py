@@ -24,7 +24,7 @@ def test_trains_as_one_process_and_as_pytorch(size, cases):
         lines = [line.split("\t") for line in out.splitlines()]
         assert [case for case, _, _ in lines] == cases
         for case, losses, worst in lines:
-            assert float(worst) < 1e-6 or case == "joined-mlp", case
+            assert float(worst) < 3e-6 or case == "joined-mlp", case  # parts are summed in another order, and processors sum in orders of their own
             if case not in ("cp-gpt", "sync-bn"):  # which PyTorch does not have on the CPU
                 assert max(abs(a - float(b)) for a, b in zip(want[case], losses.split())) < 1e-4, case
 
