@@ -62,11 +62,6 @@ class LBFGS : public Optimizer {
     static double number(const Tensor &x) { return x.item<double>(); }
     static double largest(const Tensor &x) { return number(x.abs().max()); }
 
-    double loss_of(const LossClosure &closure)
-    {
-        AutoGradMode recorded(true);
-        return number(closure());
-    }
     Tensor flat_grad()
     {
         std::vector<Tensor> pieces;
@@ -88,7 +83,7 @@ class LBFGS : public Optimizer {
     Point evaluate(const LossClosure &closure, const std::vector<Tensor> &from, double t, const Tensor &direction)
     {
         move(t, direction);
-        double loss = loss_of(closure);
+        double loss = number(loss_of(closure));
         Tensor grad = flat_grad();
         for (size_t i = 0; i < from.size(); ++i) params()[i].copy_(from[i]);
         return {t, loss, grad, number(grad.dot(direction))};
@@ -197,11 +192,7 @@ public:
         std::unique_ptr<OptimizerParamState> &kept = state_[params().at(0).get()];
         if (!kept) kept = empty_state();
         auto &s = dynamic_cast<LBFGSParamState &>(*kept);
-        Tensor first;
-        {
-            AutoGradMode recorded(true);
-            first = closure();
-        }
+        Tensor first = loss_of(closure);
         double loss = number(first);
         int64_t evaluations = 1, most = o.max_eval().value_or(o.max_iter() * 5 / 4);
         ++s.func_evals();
@@ -225,7 +216,7 @@ public:
             } else {
                 move(s.t(), s.d());
                 if (iteration != o.max_iter()) { /* the next step() evaluates what the last iteration led to */
-                    loss = loss_of(closure);
+                    loss = number(loss_of(closure));
                     grad = flat_grad();
                     optimal = largest(grad) <= o.tolerance_grad();
                     ++evaluations;

@@ -152,6 +152,15 @@ public:
     using LossClosure = std::function<Tensor()>;
     /* Of a closure, which computes the loss and its gradients, the loss. */
     virtual Tensor step(LossClosure closure = nullptr) = 0;
+
+protected:
+    static Tensor loss_of(const LossClosure &closure)
+    {
+        AutoGradMode recorded(true);
+        return closure();
+    }
+
+public:
     void zero_grad(bool set_to_none = true)
     {
         for (auto &x : parameters())
@@ -258,11 +267,7 @@ public:
 
     Tensor step(LossClosure closure = nullptr) override
     {
-        Tensor loss;
-        if (closure) {
-            AutoGradMode recorded(true);
-            loss = closure();
-        }
+        Tensor loss = closure ? loss_of(closure) : Tensor();
         NoGradGuard unrecorded;
         at::detail::Call scope;
         for (auto &group : param_groups_) {
@@ -288,7 +293,6 @@ protected:
         TORCH_CHECK(!grad.is_sparse(), "weight_decay option is not compatible with sparse gradients");
         grad = grad.add(x, weight_decay);
     }
-    static Tensor zeros_for(const Tensor &x) { return at::zeros_like(x); }
 };
 
 struct SGDOptions : OptimizerCloneableOptions<SGDOptions> {
@@ -358,8 +362,8 @@ protected:
         TORCH_CHECK(!grad.is_sparse(), "Adam does not support sparse gradients");
         auto [beta1, beta2] = o.betas();
         Tensor &m = state.exp_avg(), &v = state.exp_avg_sq(), &most = state.max_exp_avg_sq();
-        if (!m.defined()) m = this->zeros_for(x), v = this->zeros_for(x);
-        if (o.amsgrad() && !most.defined()) most = this->zeros_for(x);
+        if (!m.defined()) m = at::zeros_like(x), v = at::zeros_like(x);
+        if (o.amsgrad() && !most.defined()) most = at::zeros_like(x);
         double step = static_cast<double>(++state.step());
         if (!Decoupled) this->decay(grad, x, o.weight_decay());
         else if (o.weight_decay() != 0) x.mul_(1 - o.lr() * o.weight_decay());
@@ -405,20 +409,20 @@ protected:
     {
         TORCH_CHECK(!grad.is_sparse(), "RMSprop does not support sparse gradients");
         Tensor &square = state.square_avg(), &average = state.grad_avg(), &buffer = state.momentum_buffer();
-        if (!square.defined()) square = zeros_for(x);
+        if (!square.defined()) square = at::zeros_like(x);
         ++state.step();
         decay(grad, x, o.weight_decay());
         square.mul_(o.alpha()).addcmul_(grad, grad, 1 - o.alpha());
         Tensor spread;
         if (o.centered()) {
-            if (!average.defined()) average = zeros_for(x);
+            if (!average.defined()) average = at::zeros_like(x);
             average.mul_(o.alpha()).add_(grad, 1 - o.alpha());
             spread = square.addcmul(average, average, -1).sqrt_().add_(o.eps());
         } else {
             spread = square.sqrt().add_(o.eps());
         }
         if (o.momentum() > 0) {
-            if (!buffer.defined()) buffer = zeros_for(x);
+            if (!buffer.defined()) buffer = at::zeros_like(x);
             buffer.mul_(o.momentum()).addcdiv_(grad, spread);
             x.add_(buffer, -o.lr());
         } else {
