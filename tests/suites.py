@@ -53,6 +53,23 @@ SUITES = {
     "diffusers": ("huggingface+diffusers", ".", ["tests/schedulers", "tests/models", "tests/others"]),
     "tensordict": ("pytorch+tensordict", ".", ["test"]),
     "ignite": ("pytorch+ignite", ".", ["tests"]),
+    "geoopt": ("geoopt+geoopt", ".", ["tests"]),
+    "backpack": ("f-dangel+backpack", ".", ["test"]),
+    "torchjd": ("TorchJD+torchjd", ".", ["tests"]),
+    "curvlinops": ("f-dangel+curvlinops", ".", ["test"]),
+    "tensorly": ("tensorly+tensorly", ".", ["tensorly"]),
+    "pypose": ("pypose+pypose", ".", ["tests"]),
+    "snntorch": ("jeshraghian+snntorch", ".", ["tests"]),
+    "torcheval": ("pytorch+torcheval", ".", ["tests"]),
+    "higher": ("facebookresearch+higher", ".", ["tests"]),
+    "fvcore": ("facebookresearch+fvcore", ".", ["tests"]),
+    "entmax": ("deep-spin+entmax", ".", ["entmax"]),
+    "torchcde": ("patrick-kidger+torchcde", ".", ["test"]),
+    "nflows": ("bayesiains+nflows", ".", ["tests"]),
+    "kymatio": ("kymatio+kymatio", ".", ["tests"]),
+    "torchquad": ("esa+torchquad", ".", ["tests"]),
+    "neuraloperator": ("neuraloperator+neuraloperator", ".", ["neuralop"]),
+    "torchtune": ("pytorch+torchtune", ".", ["tests/torchtune", "--without-integration"]),
     "torchao": ("pytorch+ao", ".", ["test/quantization", "test/core", "test/dtypes", "--ignore=test/quantization/pt2e"]),
 }
 ALWAYS = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short", "--timeout=%d", "--continue-on-collection-errors", "-p", "suites"]
@@ -129,7 +146,7 @@ def run(name, checkouts, results, only, part, stand_in, until=None):
     (plugin / "suites.py").write_text(pathlib.Path(__file__).read_text())
     path = [str(plugin), *([str(ROOT / "python")] if stand_in else [])]
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": "",
-           "EINOPS_TEST_BACKENDS": "numpy,torch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
+           "EINOPS_TEST_BACKENDS": "numpy,torch", "TENSORLY_BACKEND": "pytorch", "TEST_DEVICE": "cpu", "TEST_DTYPES": "float32,float64", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "SUITES_RESULTS": str(results), "SUITES_PLAN": str(results) + ".plan"}
     here = {test for test, line in outcomes(results).items() if line["outcome"] != "started"}
     while True:
         pathlib.Path(env["SUITES_PLAN"]).write_text(json.dumps({"only": only, "done": sorted(here), "part": part, "until": until}))

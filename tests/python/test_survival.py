@@ -155,7 +155,7 @@ BROKEN = [  # what once read or wrote outside, or crashed; all are errors in som
     "aten._grid_numbers.channels(F32.to(torch.int16), F32, F32)",
     "aten._reshape_alias(F32, [100], [100])", "aten._reshape_alias(F32, [2], [-1])", "aten._cdist_backward(F32, F32, F32, 2., F32)",
     "aten._cdist_backward(F32[None], F32[None], F32[None, :2], 2., F32[None])", "aten._pdist_backward(F32[0], F32, 2., F32[0])", "aten._pdist_backward(F32[0], F32[0], 2., F32[0])",
-    "aten.batch_norm_update_stats(F32, F32[0, :2], F32[0], .1)", "aten._scaled_dot_product_flash_attention_for_cpu(F32, F32, F32)",
+    "aten.batch_norm_update_stats(F32, F32[0, :2], F32[0], .1)", "aten.batch_norm_update_stats(F32, F32[:2, :2].t(), None, .1)", "aten._scaled_dot_product_flash_attention_for_cpu(F32, F32, F32)",
     "aten._scaled_dot_product_flash_attention_for_cpu(F32[None, None], F32[None, None], F32[None, None, :2])",
     "aten._segment_reduce_backward(F32, F32, F32, 'sum', lengths=torch.tensor([1, 3, 5]), axis=0)", "aten._segment_reduce_backward(F32, F32, F32, 'sum', axis=0)",
     "aten._segment_reduce_backward(F32[:1], F32, F32, 'prod', lengths=torch.tensor([4]))", "aten._lstm_layer(F32[None], F32, F32, F32, None, False)",

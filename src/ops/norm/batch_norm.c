@@ -489,8 +489,8 @@ static int update_shape(const rush_op *op, const rush_value *in, rush_value *out
     RUSH_CHECK(x->ndim >= 2 && rush_dtype_is_float(x->dtype), RUSH_RUNTIME_ERROR, "batch_norm_update_stats needs a floating tensor of two or more dims");
     int64_t c = x->size[1];
     for (int k = 1; k <= 2; ++k)
-        RUSH_CHECK(!HAS(in[k]) || (in[k].t->numel == c && rush_dtype_is_float(in[k].t->dtype)), RUSH_RUNTIME_ERROR,
-                   "running_%s should contain %lld floating elements, not %lld of %s", k == 1 ? "mean" : "var", (long long)c, (long long)in[k].t->numel,
+        RUSH_CHECK(!HAS(in[k]) || (in[k].t->numel == c && in[k].t->ndim < 2 && rush_dtype_is_float(in[k].t->dtype)), RUSH_RUNTIME_ERROR,
+                   "running_%s should be %lld floating elements in one dim, not of shape %s and %s", k == 1 ? "mean" : "var", (long long)c, rush_shape_of(in[k].t),
                    rush_dtype_name(in[k].t->dtype));
     return rush_out_t(out, 0, x, x->dtype, 1, &c) && rush_out_t(out, 1, x, x->dtype, 1, &c) ? 0 : -1;
 }
