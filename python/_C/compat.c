@@ -168,6 +168,17 @@ static PyObject *none(PyObject *module, PyObject *unused) { Py_RETURN_NONE; }
 static PyObject *no(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
 static PyObject *yes(PyObject *module, PyObject *unused) { Py_RETURN_TRUE; }
 
+static PyObject *batches, *derivatives; /* rushlight._functorch's lists: of the vmaps that run, and how many derivatives do */
+
+static PyObject *set_transforms(PyObject *module, PyObject *args)
+{
+    return PyArg_ParseTuple(args, "O!O!", &PyList_Type, &batches, &PyList_Type, &derivatives) ? Py_INCREF(batches), Py_INCREF(derivatives), py_ref(Py_None) : NULL;
+}
+
+bool py_transforms(void) { return batches && (PyList_GET_SIZE(batches) || PyObject_IsTrue(PyList_GET_ITEM(derivatives, 0))); }
+
+static PyObject *transforms(PyObject *module, PyObject *unused) { return PyBool_FromLong(py_transforms()); }
+
 static PyMethodDef functions[] = {
     {"_current_graph_task_id", graph_task, METH_NOARGS, "A number for the running backward; -1 outside."},
     {"_will_engine_execute_node", will_execute, METH_O, "Will the running backward come to this node?"},
@@ -175,7 +186,8 @@ static PyMethodDef functions[] = {
     {"_set_neg", set_neg, METH_VARARGS, "Sets the bit of lazy negation."},
     {"_is_let_go", is_let_go, METH_O, "Does the object live on only because its tensor does?"},
     {"_swap_tensor_impl", swap, METH_VARARGS, "Two objects exchange their tensors."},
-    {"_are_functorch_transforms_active", no, METH_NOARGS, "Is a transform of torch.func running that must see every function?"},
+    {"_are_functorch_transforms_active", transforms, METH_NOARGS, "Is a transform of torch.func running?"},
+    {"_set_transforms", set_transforms, METH_VARARGS, "The list of running vmaps, and that of the number of running derivatives."},
     {"_show_config", show_config, METH_NOARGS, "What the library was built with and computes with, in words."},
     {"_is_fwd_grad_enabled", yes, METH_NOARGS, NULL},
     {"_set_fwd_grad_enabled", none, METH_O, NULL},

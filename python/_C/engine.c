@@ -127,6 +127,11 @@ PyObject *py_run_backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
     bool is[4];
     if (truths(4, (PyObject *[]){args[2], args[3], args[5], args[6]}, is)) goto end;
     bool graph = is[1], retain = args[2] == Py_None ? graph : is[0], into = is[3];
+    if (into && py_transforms()) {
+        PyErr_SetString(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+                                            "instead or call backward() outside of functorch transforms.");
+        goto end;
+    }
     bool has_inputs = args[4] != Py_None && PySequence_Size(args[4]) > 0;
     if (PyErr_Occurred() || read_list(args[0], &roots, false, "tensors") || (args[1] != Py_None && read_list(args[1], &grads, true, "grad_tensors")) ||
         (has_inputs && read_list(args[4], &inputs, false, "inputs")) || check_lengths(&roots, &grads))

@@ -147,6 +147,7 @@ int py_elsewhere_init(PyObject *module);
 int py_library_init(PyObject *module);
 int py_legacy_init(PyObject *module);
 int py_compat_init(PyObject *module);
+bool py_transforms(void); /* is a transform of torch.func running? */
 int py_nnmodule_init(PyObject *module);
 int py_profiler_init(PyObject *module);
 int py_capture_init(PyObject *module);

@@ -379,15 +379,13 @@ static PyObject *default_torch_function(PyObject *cls, PyObject *args, PyObject 
     static char *names[] = {"func", "types", "args", "kwargs", NULL};
     PyObject *func, *types, *a = NULL, *k = NULL, *empty = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO:__torch_function__", names, &func, &types, &a, &k)) return NULL;
-    Py_ssize_t n = PySequence_Size(types);
-    if (n < 0) return NULL;
-    for (Py_ssize_t i = 0; i < n; ++i) {
-        PyObject *t = PySequence_GetItem(types, i);
-        int related = t ? PyObject_IsSubclass(cls, t) : -1;
-        Py_XDECREF(t);
-        if (related < 0) return NULL;
-        if (!related) Py_RETURN_NOTIMPLEMENTED;
-    }
+    PyObject *each = PyObject_GetIter(types);
+    if (!each) return NULL;
+    int related = 1;
+    for (PyObject *t; related > 0 && (t = PyIter_Next(each)); Py_DECREF(t)) related = PyObject_IsSubclass(cls, t);
+    Py_DECREF(each);
+    if (related < 0 || PyErr_Occurred()) return NULL;
+    if (!related) Py_RETURN_NOTIMPLEMENTED;
     if (!a && !(a = empty = PyTuple_New(0))) return NULL;
     int before = py_overrides.disabled;
     py_overrides.disabled = RUSH_MAX(before, 1);

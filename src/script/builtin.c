@@ -939,10 +939,7 @@ FUNCTION(sizes)
 
 FUNCTION(tensor_says)
 {
-    if (!has(c, 0, SCRIPT_TENSOR) || c->n > 1) {
-        if (has(c, 0, SCRIPT_DEVICE) && !strcmp(c->name, "type")) return give(out, rush_script_text(rush_device_name(c->in[0].device.type), strlen(rush_device_name(c->in[0].device.type))));
-        NOT_MINE;
-    }
+    if (!has(c, 0, SCRIPT_TENSOR) || c->n > 1) NOT_MINE;
     rush_tensor *t = c->in[0].t;
     const char *s = c->name;
     if (!strcmp(s, "dim") || !strcmp(s, "ndim") || !strcmp(s, "ndimension")) return give_int(out, t->ndim);
@@ -1044,6 +1041,15 @@ FUNCTION(to_device) /* x.to(device, dtype=None, ...), which the registry has by 
     for (int k = 0; k < c->n; ++k) given[k] = c->names && c->names[k] ? c->names[k] : names[k];
     named.names = given;
     return rush_script_run_op(rush_op_find("to"), &named, out);
+}
+
+FUNCTION(type) /* of a device; x.type(dtype) is x.to(dtype) */
+{
+    if (has(c, 0, SCRIPT_DEVICE) && c->n == 1) return give(out, rush_script_text(rush_device_name(c->in[0].device.type), strlen(rush_device_name(c->in[0].device.type))));
+    if (!has(c, 0, SCRIPT_TENSOR)) NOT_MINE;
+    script_call to = *c;
+    to.name = "to";
+    return c->n == 1 ? give(out, rush_script_keep(c->in[0])) : has(c, 1, SCRIPT_TEXT) ? to_device(&to, out) : rush_script_run_op(rush_op_find("to"), &to, out);
 }
 
 FUNCTION(make_tensor) /* tensor(data, *, dtype, device, requires_grad), as_tensor */
@@ -1234,7 +1240,7 @@ static const struct { const char *name; script_builtin f; } table[] = {
     {"layout", tensor_says}, {"itemsize", tensor_says}, {"element_size", tensor_says}, {"requires_grad", tensor_says}, {"is_leaf", tensor_says}, {"is_floating_point", tensor_says},
     {"is_complex", tensor_says}, {"is_cpu", tensor_says}, {"is_meta", tensor_says}, {"is_cuda", tensor_says}, {"is_sparse", tensor_says}, {"is_mkldnn", tensor_says}, {"is_quantized", tensor_says},
     {"is_nested", tensor_says}, {"is_xpu", tensor_says}, {"is_mps", tensor_says}, {"is_sparse_csr", tensor_says}, {"is_ipu", tensor_says}, {"is_vulkan", tensor_says}, {"grad", tensor_says},
-    {"type", tensor_says}, {"T", turned}, {"mT", turned}, {"H", turned}, {"is_contiguous", contiguous_is}, {"tensor", make_tensor}, {"as_tensor", make_tensor}, {"tolist", tolist}, {"to", to_device},
+    {"type", type}, {"T", turned}, {"mT", turned}, {"H", turned}, {"is_contiguous", contiguous_is}, {"tensor", make_tensor}, {"as_tensor", make_tensor}, {"tolist", tolist}, {"to", to_device},
     {"device", device}, {"list_with_default", list_with_default}, {"_infer_size", infer_size}, {"broadcast_shapes", infer_size},
     {"RaiseException", raise_exception}, {"Exception", exception}, {"RuntimeError", exception}, {"ValueError", exception}, {"TypeError", exception}, {"AssertionError", exception},
     {"NotImplementedError", exception}, {"IndexError", exception}, {"KeyError", exception}, {"warn", warn}, {"print", print}, {"is_autocast_enabled", constant_false},

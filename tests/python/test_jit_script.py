@@ -606,6 +606,16 @@ def test_tensors_move_to_devices():
     assert torch.jit.script(moved)(x, torch.device("meta"), x)[0].is_meta
 
 
+def of_types(x: Tensor, like: Tensor):
+    return x.type(torch.float64), x.type(like.dtype), x.type(dtype=torch.int16), x.type_as(like), x.type(torch.int32, non_blocking=True)
+
+
+def test_type_of_a_tensor_converts():
+    x, like = torch.ones(2), torch.ones(2, dtype=torch.uint8)
+    same(torch.jit.script(of_types)(x, like), of_types(x, like))
+    assert torch.jit.CompilationUnit("def f(x):\n    return x.type()\n").f(x).equal(x)
+
+
 def test_scripting_may_be_switched_off():
     torch.jit._state.disable()
     try:

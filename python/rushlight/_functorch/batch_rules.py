@@ -249,3 +249,16 @@ def _strided(func, args, kwargs, level):
         kw["storage_offset"] = offset
         out.append(func(*a[:place], **kw))
     return BatchedTensor(torch.stack(out), level)
+
+
+@rule("grad")
+def _grad(func, args, kwargs, level):
+    """torch.autograd.grad, where it is not one walk with batched gradients: each example through the graph, which is there until the last has been."""
+    given, left = dict(kwargs), [levels[level]]
+    keep = given.pop("retain_graph", None)
+    keep = given.get("create_graph", False) if keep is None else keep
+
+    def one(*args, **kwargs):
+        left[0] -= 1
+        return func(*args, retain_graph=keep or left[0] > 0, **kwargs)
+    return by_example(one, args, given, level)

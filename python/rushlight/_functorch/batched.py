@@ -22,9 +22,7 @@ class BatchedTensor(Tensor):
 
     @staticmethod
     def __new__(cls, value, level):
-        with torch._C.DisableTorchFunctionSubclass():
-            like = value.new_empty(()) if not isinstance(value, BatchedTensor) else torch.empty((), dtype=value.dtype)
-            self = Tensor._make_subclass(cls, like)
+        self = Tensor._make_wrapper_subclass(cls, value.shape[1:], dtype=value.dtype, device=value.device)
         self.value, self.level = value, level
         return self
 
@@ -108,6 +106,11 @@ class BatchedTensor(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         return _call(func, args, kwargs or {})
 
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        """What the library calls itself: derivatives, in a backward whose gradients are batched."""
+        return _call(func, args, kwargs or {})
+
 
 def unwrap(x, level):
     """(tensor, whether it is batched at this level)"""
@@ -120,12 +123,20 @@ def tensors_in(x):
     return [t for t in tree_flatten(x)[0] if isinstance(t, Tensor)]
 
 
+def batched_in(x):
+    return [t for t in tensors_in(x) if isinstance(t, BatchedTensor)]
+
+
 def top_level(args, kwargs):
-    return max((t.level for t in tensors_in((args, kwargs)) if isinstance(t, BatchedTensor)), default=None)
+    return max((t.level for t in batched_in((args, kwargs))), default=None)
+
+
+def raw_name(func):
+    return func._schema.name.partition("::")[2] if isinstance(func, torch._ops.OpOverload) else getattr(func, "__name__", "")
 
 
 def name_of(func):
-    return getattr(func, "__name__", "").strip("_") if not isinstance(func, property) else "get"
+    return raw_name(func).strip("_") if not isinstance(func, property) else "get"
 
 
 POINTWISE = set("""abs absolute acos acosh add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow
@@ -260,8 +271,7 @@ def _call(func, args, kwargs):
     if level is None:
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
-    raw = getattr(func, "__name__", "")
-    name = name_of(func)
+    raw, name = raw_name(func), name_of(func)
     if raw in RULES:
         return RULES[raw](func, args, kwargs, level)
     if raw.endswith("_") and not raw.endswith("__") and raw[:-1].strip("_") not in ("", "requires_grad") or raw in ("__setitem__", "__iadd__", "__imul__",

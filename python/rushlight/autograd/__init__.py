@@ -1,6 +1,6 @@
 """Automatic differentiation: backward and grad, gradient modes, custom functions, checks."""
 import rushlight as torch
-from rushlight import _C, _pending
+from rushlight import _C, _functorch, _pending
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function, NestedIOFunction
 from rushlight.autograd.grad_mode import (_force_original_view_tracking, _unsafe_preserve_version_counter,
@@ -82,9 +82,6 @@ def _tensor_or_tensors_to_tuple(tensors, length):
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Add the gradients of tensors, weighted by grad_tensors, to the .grad of the leaves (or of inputs)."""
-    if _C._are_functorch_transforms_active():
-        raise RuntimeError("backward() called inside a functorch transform. This is not supported, please use "
-                           "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms.")
     if _pending.open and _pending.waits():
         return _pending.alone("backward() stands in no graph", backward, (tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs), {})
     if grad_variables is not None:
@@ -103,6 +100,9 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     else:
         inputs = ()
     tensors = (tensors,) if isinstance(tensors, (torch.Tensor, graph.GradientEdge)) else tuple(tensors)
+    if torch.overrides.has_torch_function(plain := [t for t in tensors if isinstance(t, torch.Tensor)]):
+        return torch.overrides.handle_torch_function(backward, plain, tensors, grad_tensors=grad_tensors, retain_graph=retain_graph,
+                                                     create_graph=create_graph, inputs=inputs or None)
     grads = _tensor_or_tensors_to_tuple(grad_tensors, len(tensors))
     if function._below is not None:  # nested tensors
         tensors, grads, inputs = map(function._below.dense, (tensors, grads, inputs))
@@ -124,6 +124,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs = (outputs,) if isinstance(outputs, (torch.Tensor, graph.GradientEdge)) else tuple(outputs)
     inputs = (inputs,) if isinstance(inputs, (torch.Tensor, graph.GradientEdge)) else tuple(inputs)
     tensors = [t for t in outputs + inputs if isinstance(t, torch.Tensor)]
+    if _functorch.levels and create_graph:  # the graph is made for one example at a time
+        tensors += _functorch.batched.batched_in(grad_outputs)
     if torch.overrides.has_torch_function(tensors):
         return torch.overrides.handle_torch_function(
             grad, tensors, outputs, inputs, grad_outputs=grad_outputs, retain_graph=retain_graph,

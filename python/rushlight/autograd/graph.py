@@ -80,9 +80,7 @@ def _get_grad_fn_or_grad_acc(t):
 def get_gradient_edge(tensor):
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    node = _get_grad_fn_or_grad_acc(tensor)
-    # An accumulating node lives only as long as something holds it.
-    return GradientEdge(node, tensor.output_nr, node)
+    return GradientEdge(_get_grad_fn_or_grad_acc(tensor), tensor.output_nr)  # the node holds what is behind it: no token is needed
 
 
 def increment_version(tensor):

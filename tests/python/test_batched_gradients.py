@@ -1,0 +1,154 @@
+"""torch.autograd.grad inside vmap: one walk through a graph of before, with a batch of gradients."""
+import pytest
+import rushlight as torch
+import rushlight.nn.functional as F
+from rushlight.autograd.graph import GradientEdge, get_gradient_edge
+
+CASES = {
+    "scalar": (lambda x: (x * x).sum(), (3,)),
+    "product": (lambda x, y: x @ y, (3, 4), (4, 5)),
+    "products": (lambda x, y: x @ y, (2, 3, 4), (2, 4, 5)),
+    "linear": (lambda x, w, b: F.linear(x, w, b), (3, 4), (5, 4), (5,)),
+    "conv2d": (lambda x, w: F.conv2d(x, w), (2, 3, 6, 6), (4, 3, 3, 3)),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (4, 3, 5), (3,), (3,)),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (5,), w, b), (4, 3, 5), (5,), (5,)),
+    "group_norm": (lambda x: F.group_norm(x, 2), (2, 4, 3)),
+    "cross_entropy": (lambda x: F.cross_entropy(x, torch.tensor([0, 1, 2])), (3, 4)),
+    "embedding": (lambda w: F.embedding(torch.tensor([[0, 1], [1, 1]]), w), (4, 3)),
+    "index": (lambda x: x[torch.tensor([0, 0, 1])], (3, 2)),
+    "gather": (lambda x: x.gather(1, torch.tensor([[0, 1], [1, 1], [0, 0]])), (3, 4)),
+    "cat": (lambda x, y: torch.cat([x, y]), (3, 2), (1, 2)),
+    "expand": (lambda x: x.expand(5, 3, 4).sin(), (3, 4)),
+    "broadcast": (lambda x, y: x * y, (3, 4), (4,)),
+    "max": (lambda x: x.max(1).values, (3, 4)),
+    "softmax": (lambda x: x.softmax(-1), (3, 4)),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (2, 3, 4), (2, 3, 4), (2, 3, 4)),
+    "pool": (lambda x: F.max_pool2d(x, 2), (1, 2, 4, 4)),
+    "interpolate": (lambda x: F.interpolate(x, scale_factor=2), (1, 2, 4, 4)),
+    "inverse": (lambda x: torch.linalg.inv(x + 5 * torch.eye(3, dtype=x.dtype)), (3, 3)),
+    "svdvals": (torch.linalg.svdvals, (3, 4)),
+    "cumprod": (lambda x: x.cumprod(0), (4, 2)),
+    "in place": (lambda x: x.clone().mul_(2).sin_().add_(1), (3,)),
+    "views": (lambda x: x.t().reshape(-1)[1:5].view(2, 2) ** 2, (3, 4)),
+    "unused": (lambda x: x[:, :2].sum(1), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_example_gets_its_own(name):
+    f, *shapes = CASES[name]
+    xs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    out = f(*xs)
+    g = torch.randn(4, *out.shape, dtype=torch.float64)
+    one_by_one = [torch.stack(rows) for rows in zip(*(torch.autograd.grad(out, xs, row, retain_graph=True) for row in g))]
+    for graph in False, True:
+        at_once = torch.vmap(lambda row: torch.autograd.grad([out], xs, [row], retain_graph=True, create_graph=graph))(g)
+        for a, b, x in zip(at_once, one_by_one, xs):
+            assert a.shape == (4, *x.shape)
+            torch.testing.assert_close(a, b)
+
+
+def test_nested_and_chunked():
+    x = torch.tensor([1., 2., 3.], requires_grad=True)
+    y = x * x
+    rows = torch.eye(3)
+    got = torch.vmap(torch.vmap(lambda g: torch.autograd.grad(y, x, g, retain_graph=True)[0]))(torch.stack([rows, 2 * rows]))
+    assert got.equal(torch.stack([torch.diag(2 * x), torch.diag(4 * x)]))
+    assert torch.vmap(lambda g: torch.autograd.grad(y, x, g, retain_graph=True)[0], chunk_size=2)(rows).equal(torch.diag(2 * x))
+    with pytest.raises(RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\(\[2\]\)"):
+        torch.vmap(lambda g: torch.autograd.grad(y, x, g[:2]))(rows)
+    twice = torch.autograd.grad(torch.vmap(lambda g: torch.autograd.grad(y, x, g, create_graph=True)[0])(rows).sum(), x)
+    assert twice[0].equal(torch.full((3,), 2.))
+
+
+def test_hooks_and_functions_see_the_batch_once():
+    shapes, batches = [], []
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return Noticed.apply(g) * 2
+
+    class Noticed(torch.autograd.Function):
+        @staticmethod
+        def forward(g):
+            return g.clone()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+        @staticmethod
+        def vmap(info, in_dims, g):
+            batches.append((info.batch_size, tuple(g.shape)))
+            return g.clone(), in_dims[0]
+
+    x = torch.ones(3, requires_grad=True)
+    y = Doubled.apply(x)
+    y.register_hook(lambda g: shapes.append(tuple(g.shape)) or g * 10)
+    assert torch.vmap(lambda g: torch.autograd.grad(y, x, g)[0])(torch.eye(3)).equal(20 * torch.eye(3))
+    assert shapes == [(3,)] and batches == [(3, (3, 3))]
+
+
+def test_backward_is_refused_inside_of_transforms():
+    x = torch.tensor([1., 2.], requires_grad=True)
+    y = (x * x).sum()
+    for call in (lambda g: y.backward(g), lambda g: torch.autograd.backward(y, g), lambda g: torch.autograd.backward([y], [g])):
+        with pytest.raises(RuntimeError, match="backward\\(\\) called inside a functorch transform"):
+            torch.vmap(call)(torch.ones(3))
+    with pytest.raises(RuntimeError, match="backward\\(\\) called inside a functorch transform"):
+        torch.func.grad(lambda v: (v.sum().backward(), v.sum())[1])(torch.ones(2))
+    assert x.grad is None
+    y.backward()
+    assert x.grad.equal(torch.tensor([2., 4.]))
+
+
+def test_edges_of_one_node_are_equal():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2 + x
+    below = [GradientEdge(node, k) for node, k in y.grad_fn.next_functions]
+    assert get_gradient_edge(x) == below[1] and len({get_gradient_edge(x), below[1], get_gradient_edge(x)}) == 1
+    assert get_gradient_edge(y) == GradientEdge(y.grad_fn, 0) and get_gradient_edge(y).ownership_token is None
+
+
+def test_modes_see_backward_alone():
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+    x = torch.ones(2, requires_grad=True)
+    y = x.sum()
+    with Mode():
+        torch.autograd.backward(y, inputs=[x])
+    assert seen == ["backward"] and x.grad.equal(torch.ones(2))
+
+
+def test_types_may_be_any_iterable():
+    class Kind(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return torch.Tensor.__torch_function__(func, (torch.Tensor for _ in types), args, kwargs or {})
+    assert (torch.ones(2).as_subclass(Kind) + 1).equal(torch.full((2,), 2.))
+    with pytest.raises(TypeError):
+        torch.Tensor.__torch_function__(torch.add, 3, (torch.ones(2), 1))
+
+
+def test_the_operators_are_a_module():
+    from rushlight.ops import aten
+    import rushlight.classes
+    import rushlight.ops
+    assert aten is torch.ops.aten is rushlight.ops.aten and rushlight.classes.__name__ == "torch.classes"
