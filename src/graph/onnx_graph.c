@@ -373,10 +373,10 @@ static const rush_onnx_sequence *sequence_of(const rush_onnx_reader *r, const ch
 }
 
 /* The name of an input or result, or NULL; field 1 has inputs, 2 results. */
-static const char *nth_name(rush_onnx_reader *r, rush_wire node, uint32_t field, int n)
+static const char *nth_name(rush_onnx_reader *r, rush_wire message, uint32_t field, int n)
 {
     rush_wire_field f;
-    while (rush_wire_next(&node, &f) > 0)
+    while (rush_wire_next(&message, &f) > 0)
         if (f.number == field && f.type == 2 && !n--) return rush_wire_text(r->g, f.bytes);
     return NULL;
 }
