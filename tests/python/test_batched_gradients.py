@@ -152,3 +152,33 @@ def test_the_operators_are_a_module():
     import rushlight.classes
     import rushlight.ops
     assert aten is torch.ops.aten is rushlight.ops.aten and rushlight.classes.__name__ == "torch.classes"
+
+
+def test_vjp_of_more_vmaps_than_its_results():
+    """vjp inside one vmap, its function inside another: the walk has both batches."""
+    w = torch.randn(4, 3, dtype=torch.float64)
+    xs, gs = torch.randn(5, 3, dtype=torch.float64), torch.randn(7, 4, dtype=torch.float64)
+
+    def f(x):
+        return F.relu(w @ x).sin()
+
+    def of_one(x):
+        out, pull = torch.func.vjp(f, x)
+        return torch.vmap(lambda g: pull(g)[0])(gs), torch.vmap(pull)(out * torch.ones(2, 1, dtype=torch.float64))[0]
+    every, own = torch.vmap(of_one)(xs)
+    assert every.shape == (5, 7, 3) and own.shape == (5, 2, 3)
+    for i, x in enumerate(xs):
+        out, pull = torch.func.vjp(f, x)
+        torch.testing.assert_close(every[i], torch.stack([pull(g)[0] for g in gs]))
+        torch.testing.assert_close(own[i], torch.stack([pull(out)[0]] * 2))
+    jacobian = torch.vmap(torch.vmap(lambda g, pull=torch.func.vjp(f, xs[0])[1]: pull(g)[0]))(gs.reshape(7, 1, 4))
+    torch.testing.assert_close(jacobian[:, 0], every[0])
+    of_pulled = torch.func.jacrev(lambda x: torch.vmap(torch.func.vjp(f, x)[1])(gs)[0])(xs[0])  # differentiated once more
+    torch.testing.assert_close(of_pulled, torch.autograd.functional.jacobian(lambda x: torch.vmap(torch.func.vjp(f, x)[1])(gs)[0], xs[0]))
+
+
+def test_whole_batches_as_examples_one_by_one():
+    x, y = torch.randn(6, 2, 3, 4), torch.randn(2, 4, 5)
+    assert torch.equal(torch.vmap(lambda a: a @ y)(x), torch.stack([a @ y for a in x]))
+    assert torch.equal(torch.vmap(lambda a: y.mT @ a.mT)(x), torch.stack([y.mT @ a.mT for a in x]))
+    assert torch.equal(torch.vmap(lambda a: F.relu(a, inplace=False).expand_as(x))(x), F.relu(x).unsqueeze(1).expand(6, 6, 2, 3, 4))

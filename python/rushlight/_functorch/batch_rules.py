@@ -5,7 +5,7 @@ A rule is called with (func, args, kwargs, level) when an argument is batched at
 import rushlight as torch
 from ..utils._pytree import tree_map
 from . import levels
-from .batched import RULES, BatchedTensor, by_example, name_of, pointwise, rule, tensors_in, unwrap, wrap
+from .batched import RULES, BatchedTensor, by_example, lift, name_of, pointwise, rule, tensors_in, unwrap, wrap
 
 
 def _shifted(dims, ndim):
@@ -86,7 +86,9 @@ def _matmul(func, args, kwargs, level):
         a, in_a, b, in_b = b, in_b, a, in_a
     rank_a, rank_b = a.ndim - in_a, b.ndim - in_b
     if rank_a > 2 or rank_b > 2:
-        return by_example(torch.matmul, args, kwargs, level)
+        if min(rank_a, rank_b) < 2:
+            return by_example(torch.matmul, args, kwargs, level)
+        return BatchedTensor(torch.matmul(*lift((a, b), (in_a, in_b))), level)
     if rank_a == 1:
         a = a.unsqueeze(-2)
     if rank_b == 1:
@@ -149,6 +151,26 @@ def _expand(func, args, kwargs, level):
     x, size = args[0], _ints(args[1:])
     value = x.value.reshape(x.value.shape[:1] + (1,) * (len(size) - x.ndim) + x.value.shape[1:])
     return BatchedTensor(value.expand(value.shape[0], *size), level)
+
+
+@rule("expand_as")
+def _expand_as(func, args, kwargs, level):
+    x, like = (*args, *kwargs.values())
+    return x.expand(like.shape) if unwrap(x, level)[1] else by_example(func, args, kwargs, level)
+
+
+@rule("select_backward", "slice_backward")
+def _part_backward(func, args, kwargs, level):
+    """(gradient, sizes of the whole, dim, ...)"""
+    g, size, dim, *rest = args
+    return BatchedTensor(func(g.value, (levels[level], *size), _shifted(dim, len(size)), *rest, **kwargs), level)
+
+
+@rule("softmax_backward_data", "log_softmax_backward_data")
+def _softmax_backward(func, args, kwargs, level):
+    """(gradient, result, dim, dtype)"""
+    whole = [v if batched else v.expand(levels[level], *v.shape) for v, batched in (unwrap(t, level) for t in args[:2])]
+    return BatchedTensor(func(*whole, _shifted(args[2], args[0].ndim), *args[3:], **kwargs), level)
 
 
 @rule("cat", "stack", "concat")

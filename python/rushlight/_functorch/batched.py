@@ -147,7 +147,9 @@ logaddexp logaddexp2 logical_and logical_or logical_xor logical_not logit logsig
 not_equal positive rad2deg reciprocal relu relu6 round rsqrt selu elu celu sgn sigmoid sign signbit silu sin sinc sinh softplus softsign
 sqrt square tan tanh tanhshrink threshold trunc where xlogy addcmul addcdiv conj real imag angle
 radd rmul rtruediv truediv rfloordiv floordiv mod and or xor invert rpow zeros_like ones_like clone contiguous detach to float double half
-bfloat16 long int bool type_as ne""".split())
+bfloat16 long int bool type_as ne
+threshold_backward tanh_backward sigmoid_backward hardtanh_backward elu_backward gelu_backward silu_backward mish_backward
+leaky_relu_backward hardsigmoid_backward hardswish_backward logit_backward softplus_backward softshrink_backward hardshrink_backward""".split())
 RULES = {}
 
 
@@ -279,6 +281,6 @@ def _call(func, args, kwargs):
         return _in_place(func, args, kwargs, level)
     if kwargs.get("inplace") and args:
         return _asked_in_place(func, args, kwargs, level)
-    if name in POINTWISE and "inplace" not in kwargs and "out" not in kwargs:
+    if name in POINTWISE and "out" not in kwargs:
         return pointwise(func, args, kwargs, level)
     return RULES.get(name, by_example)(func, args, kwargs, level)

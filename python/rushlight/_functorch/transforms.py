@@ -82,6 +82,32 @@ def _gradients(outputs, inputs, grad_outputs=None, retain=True):
     return [_like(torch.zeros_like(r) if g is None else g, x) for g, r, x in zip(found, raws, inputs)]
 
 
+def _below(g, top):
+    """g for the plain tensors behind results that are batched up to `top`: of its batches only those of higher levels are left."""
+    if isinstance(g, BatchedTensor) and g.level > top:
+        return BatchedTensor(_below(g.value, top).movedim(top + 1, 0), g.level)
+    return _full(g, top)
+
+
+def _above(g, top, example):
+    """The way back: a gradient of the plain tensor behind `example`, wrapped as that is."""
+    if isinstance(g, BatchedTensor):
+        return BatchedTensor(_above(g.value.movedim(0, top + 1), top, example), g.level)
+    return _like(g, example)
+
+
+def _at_once(outputs, inputs, grad_outputs):
+    """Gradients by grad_outputs that belong to more vmaps than the outputs: one walk with all of the batch. There is no graph of it."""
+    top = top_level(outputs, {})
+    top = -1 if top is None else top
+    raws, moving = [_raw(x) for x in inputs], [k for k, o in enumerate(outputs) if _raw(o).requires_grad]
+    found = [None] * len(raws)
+    if moving:
+        given = [_full(outputs[k], top) for k in moving], raws, [_below(grad_outputs[k], top) for k in moving]
+        found = _pending.library("gradients of a function", torch.autograd.grad, given, {"retain_graph": True, "allow_unused": True})
+    return [_above(torch.zeros_like(r) if g is None else g, top, x) for g, r, x in zip(found, raws, inputs)]
+
+
 def _settle(tree, recording):
     """Results leave the outermost transform without a graph, unless one was being recorded around it."""
     if recording:
@@ -242,15 +268,15 @@ def vjp(func, *primals, has_aux=False):
         if given != shape:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
                                f"cotangents: {_shown(given)}, primal output: {_shown(shape)}")
+        recording = inside.recording or depth[0] > 0 or any(w.requires_grad for w in weights)
         level = _apart(weights, outs)
-        if level is not None:
+        if level is not None and recording:
             return by_example(vjp_fn, (cotangents,), {}, level)
         for i, (w, o) in enumerate(zip(weights, outs)):
             if w.shape != o.shape and _raw(w).shape != _raw(o).shape:
                 raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {w.shape} and output[{i}] has a shape of {o.shape}.")
-        recording = inside.recording or depth[0] > 0 or any(w.requires_grad for w in weights)
         with torch.enable_grad():
-            found = _gradients(outs, leaves, weights)
+            found = _gradients(outs, leaves, weights) if level is None else _at_once(outs, leaves, weights)
         return _settle(tree_unflatten(found, spec), recording)
     shown = _settle(out, inside.recording)
     return (shown, vjp_fn, _settle(aux, inside.recording)) if has_aux else (shown, vjp_fn)
