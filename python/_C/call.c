@@ -345,11 +345,14 @@ static PyObject *function_get(PyObject *self, PyObject *x, PyObject *type)
     return PyMethod_New(self, x);
 }
 
+static PyTypeObject type_function;
+
 static PyObject *function_repr(PyObject *self)
 {
     py_function_object *f = (py_function_object *)self;
-    return f->flags & PY_METHOD ? PyUnicode_FromFormat("<method '%U' of 'torch._C.TensorBase' objects>", f->name)
-                                : PyUnicode_FromFormat("<built-in function %U>", f->name);
+    if (f->flags & PY_METHOD) return PyUnicode_FromFormat("<method '%U' of 'torch._C.TensorBase' objects>", f->name);
+    if (*f->space) return PyUnicode_FromFormat("<built-in function %U>", f->name);
+    return PyUnicode_FromFormat("<built-in method %U of type object at %p>", f->name, &type_function); /* programs look for these words in graphs */
 }
 
 static PyObject *function_name(PyObject *self, void *unused) { return py_ref(((py_function_object *)self)->name); }
@@ -357,7 +360,7 @@ static PyObject *function_name(PyObject *self, void *unused) { return py_ref(((p
 static PyObject *function_qualname(PyObject *self, void *unused)
 {
     py_function_object *f = (py_function_object *)self;
-    return f->flags & PY_METHOD ? PyUnicode_FromFormat("TensorBase.%U", f->name) : py_ref(f->name);
+    return f->flags & PY_METHOD ? PyUnicode_FromFormat("TensorBase.%U", f->name) : *f->space ? py_ref(f->name) : PyUnicode_FromFormat("_VariableFunctionsClass.%U", f->name);
 }
 
 static PyObject *function_module(PyObject *self, void *unused)

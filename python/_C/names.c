@@ -75,5 +75,6 @@ int py_functions_fill(PyObject *module)
         if (!(dict[s] = add_space(module, spaces[s].name))) return -1;
     for (const rush_op *op = rush_op_first(); op; op = rush_op_next(op))
         if (rush_op_find(op->base) == op && publish_operation(dict, op)) return -1; /* once for all overloads */
-    return 0;
+    PyObject *functions = PyObject_GetAttrString(module, spaces[MAIN].name); /* PyTorch's pickles of functions name its class */
+    return functions ? PyModule_AddObject(module, "_VariableFunctionsClass", functions) : -1;
 }

@@ -189,7 +189,8 @@ static int from_python(PyObject *unit, PyObject *x, script_value *out) /* unit: 
     if (Py_TYPE(x) == thing_type) return *out = rush_script_keep(((script_thing *)x)->v), 0;
     if (Py_TYPE(x) == &py_type_dtype) return py_to_dtype(x, &dtype) < 0 ? -1 : (*out = script_of_int(rush_script_dtype_code(dtype)), 0);
     if (Py_TYPE(x) == &py_type_device) return py_to_device(x, &device) < 0 ? -1 : (*out = (script_value){.kind = SCRIPT_DEVICE, .device = device}, 0);
-    if (Py_TYPE(x) == &py_type_layout || Py_TYPE(x) == &py_type_memory_format) return *out = script_of_int(py_constant_value(x)), 0;
+    if (Py_TYPE(x) == &py_type_layout) return *out = script_of_int(rush_script_layout_code(py_constant_value(x))), 0;
+    if (Py_TYPE(x) == &py_type_memory_format) return *out = script_of_int(py_constant_value(x)), 0;
     if (PyComplex_Check(x)) return *out = (script_value){.kind = SCRIPT_COMPLEX, .c = {PyComplex_RealAsDouble(x), PyComplex_ImagAsDouble(x)}}, 0;
     int r = py_plain_number(x, &number);
     if (r < 0) return -1;

@@ -451,6 +451,15 @@ PyTypeObject py_type_Size = {
 
 /* ---- the module's part ---- */
 
+/* Functions that are no operations say the module's public name, too. */
+static int name_functions(PyObject *module, PyObject *name)
+{
+    PyObject *key, *f, *all = PyModule_GetDict(module);
+    for (Py_ssize_t at = 0; all && PyDict_Next(all, &at, &key, &f);)
+        if (PyCFunction_CheckExact(f)) Py_XSETREF(((PyCFunctionObject *)f)->m_module, py_ref(name));
+    return all ? 0 : -1;
+}
+
 /* The package is known as "torch" from now on: in the names of its types, and so in pickles. */
 static PyObject *set_public_name(PyObject *module, PyObject *x)
 {
@@ -470,6 +479,11 @@ static PyObject *set_public_name(PyObject *module, PyObject *x)
         PyType_Modified(types[i]);
     }
     if (py_Tensor != &py_type_TensorBase && PyObject_SetAttrString((PyObject *)py_Tensor, "__module__", x)) return NULL;
+    PyObject *space = PyObject_GetAttrString(module, "_VariableFunctions"), *whole = PyUnicode_FromFormat("%U._C", x);
+    bool renamed = space && whole && !name_functions(space, x) && !name_functions(module, whole);
+    Py_XDECREF(space);
+    Py_XDECREF(whole);
+    if (!renamed) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -127,7 +127,9 @@ static int bind_name(binder *b, script_node *x)
         {"math.inf", {.kind = SCRIPT_FLOAT, .f = __builtin_inf()}}, {"math.nan", {.kind = SCRIPT_FLOAT, .f = __builtin_nan("")}},
         {"torch.inf", {.kind = SCRIPT_FLOAT, .f = __builtin_inf()}}, {"torch.pi", {.kind = SCRIPT_FLOAT, .f = 3.14159265358979323846}},
         {"torch.nan", {.kind = SCRIPT_FLOAT, .f = __builtin_nan("")}},
-        {"torch.strided", {.kind = SCRIPT_INT, .i = 0}}, {"torch.contiguous_format", {.kind = SCRIPT_INT, .i = 0}}, {"torch.preserve_format", {.kind = SCRIPT_INT, .i = 1}},
+        {"torch.strided", {.kind = SCRIPT_INT, .i = 0}}, {"torch.sparse_coo", {.kind = SCRIPT_INT, .i = 1}}, {"torch.sparse_csr", {.kind = SCRIPT_INT, .i = 2}},
+        {"torch._mkldnn", {.kind = SCRIPT_INT, .i = 3}}, {"torch.sparse_csc", {.kind = SCRIPT_INT, .i = 4}}, {"torch.sparse_bsr", {.kind = SCRIPT_INT, .i = 5}},
+        {"torch.sparse_bsc", {.kind = SCRIPT_INT, .i = 6}}, {"torch.jagged", {.kind = SCRIPT_INT, .i = 7}}, {"torch.contiguous_format", {.kind = SCRIPT_INT, .i = 0}}, {"torch.preserve_format", {.kind = SCRIPT_INT, .i = 1}},
         {"torch.channels_last", {.kind = SCRIPT_INT, .i = 2}}, {"torch.channels_last_3d", {.kind = SCRIPT_INT, .i = 3}}};
     script_value v = {.kind = SCRIPT_UNSET};
     for (size_t i = 0; i < RUSH_COUNT(words); ++i)

@@ -910,12 +910,6 @@ FUNCTION(range_length)
 
 /* ---- tensors ---- */
 
-static int64_t code_of_layout(int layout)
-{
-    static const int8_t codes[] = {0, 1, 2, 4, 5, 6};
-    return layout >= 0 && layout < (int)RUSH_COUNT(codes) ? codes[layout] : 0;
-}
-
 static script_value ints(int n, const int64_t *p)
 {
     script_value v = rush_script_list(SCRIPT_LIST, 0, NULL);
@@ -946,7 +940,7 @@ FUNCTION(tensor_says)
     if (!strcmp(s, "numel")) return give_int(out, t->numel);
     if (!strcmp(s, "dtype")) return give_int(out, rush_script_dtype_code(t->dtype));
     if (!strcmp(s, "device")) return *out = (script_value){.kind = SCRIPT_DEVICE, .device = t->device}, 0;
-    if (!strcmp(s, "layout")) return give_int(out, code_of_layout(t->layout));
+    if (!strcmp(s, "layout")) return give_int(out, rush_script_layout_code(t->layout));
     if (!strcmp(s, "itemsize") || !strcmp(s, "element_size")) return give_int(out, (int64_t)rush_dtypes[t->dtype].size);
     if (!strcmp(s, "requires_grad")) return give_bool(out, rush_requires_grad(t));
     if (!strcmp(s, "is_leaf")) return give_bool(out, !rush_requires_grad(t) || !t->ag);

@@ -17,7 +17,8 @@ static int distance_of_one(int type, script_value v)
     case RUSH_A_SCALAR: return script_is_number(v) ? 0 : v.kind == SCRIPT_TENSOR && v.t->ndim == 0 ? 10 : NEVER;
     case RUSH_A_STRING: return v.kind == SCRIPT_TEXT ? 0 : NEVER;
     case RUSH_A_DTYPE: return v.kind == SCRIPT_INT && rush_script_dtype_of(v.i) >= 0 ? 35 : NEVER; /* x.view(6) is a size */
-    case RUSH_A_LAYOUT: case RUSH_A_MEMORY_FORMAT: return v.kind == SCRIPT_INT && v.i >= 0 && v.i < 7 ? 2 : NEVER;
+    case RUSH_A_LAYOUT: return v.kind == SCRIPT_INT && rush_script_layout_of(v.i) >= 0 ? 2 : NEVER;
+    case RUSH_A_MEMORY_FORMAT: return v.kind == SCRIPT_INT && v.i >= 0 && v.i < 7 ? 2 : NEVER;
     case RUSH_A_DEVICE: return v.kind == SCRIPT_DEVICE ? 0 : v.kind == SCRIPT_TEXT ? 3 : NEVER;
     case RUSH_A_GENERATOR: return v.kind == SCRIPT_GENERATOR ? 0 : NEVER;
     default: return NEVER;
@@ -104,7 +105,8 @@ static int one(const rush_arg *a, script_value v, rush_value *out)
     case RUSH_A_INT: case RUSH_A_FLOAT: case RUSH_A_BOOL: case RUSH_A_SCALAR: return number(v, a->type, out);
     case RUSH_A_STRING: return *out = rush_v_string(v.box->text), 0;
     case RUSH_A_DTYPE: return *out = rush_v_dtype(rush_script_dtype_of(v.i)), 0;
-    case RUSH_A_LAYOUT: case RUSH_A_MEMORY_FORMAT: return *out = (rush_value){.kind = a->type == RUSH_A_LAYOUT ? RUSH_V_LAYOUT : RUSH_V_MEMORY_FORMAT, .i = v.i}, 0;
+    case RUSH_A_LAYOUT: return *out = (rush_value){.kind = RUSH_V_LAYOUT, .i = rush_script_layout_of(v.i)}, 0;
+    case RUSH_A_MEMORY_FORMAT: return *out = (rush_value){.kind = RUSH_V_MEMORY_FORMAT, .i = v.i}, 0;
     case RUSH_A_GENERATOR: return *out = (rush_value){.kind = RUSH_V_GENERATOR, .gen = v.gen}, 0;
     default: break;
     }

@@ -80,6 +80,8 @@ script_value rush_script_from_rush(const rush_op *, int result, rush_value);
 /* dtypes, layouts as files number them; -1 */
 RUSH_PY int rush_script_dtype_code(int dtype);
 int rush_script_dtype_of(int64_t code);
+RUSH_PY int rush_script_layout_code(int layout);
+int rush_script_layout_of(int64_t code);
 
 /* ---- programs ---- */
 

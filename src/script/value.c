@@ -211,7 +211,7 @@ int rush_script_order(script_value a, script_value b, int *order)
     return rush_fail(RUSH_TYPE_ERROR, "a %s and a %s cannot be put in order", rush_script_kind_name(a), rush_script_kind_name(b));
 }
 
-/* ---- numbers of dtypes ---- */
+/* ---- numbers of dtypes and layouts ---- */
 
 static const int8_t dtypes[] = {RUSH_U8, RUSH_I8, RUSH_I16, RUSH_I32, RUSH_I64, RUSH_F16, RUSH_F32, RUSH_F64, RUSH_C32, RUSH_C64, RUSH_C128, RUSH_BOOL,
                                 RUSH_QINT8, RUSH_QUINT8, RUSH_QINT32, RUSH_BF16, -1, -1, -1, -1, -1, -1, -1, RUSH_F8E5M2, RUSH_F8E4M3FN, RUSH_F8E5M2FNUZ,
@@ -223,6 +223,17 @@ int rush_script_dtype_code(int dtype)
 {
     for (size_t i = 0; i < RUSH_COUNT(dtypes); ++i)
         if (dtypes[i] == dtype) return (int)i;
+    return -1;
+}
+
+static const int8_t layouts[] = {RUSH_STRIDED, RUSH_SPARSE_COO, RUSH_SPARSE_CSR, -1, RUSH_SPARSE_CSC, RUSH_SPARSE_BSR, RUSH_SPARSE_BSC};
+
+int rush_script_layout_of(int64_t code) { return code >= 0 && code < (int64_t)RUSH_COUNT(layouts) ? layouts[code] : -1; }
+
+int rush_script_layout_code(int layout)
+{
+    for (size_t i = 0; i < RUSH_COUNT(layouts); ++i)
+        if (layouts[i] == layout) return (int)i;
     return -1;
 }
 
@@ -327,7 +338,8 @@ script_value rush_script_from_rush(const rush_op *op, int result, rush_value v)
     case RUSH_V_FLOAT: return script_of_float(v.f);
     case RUSH_V_COMPLEX: return (script_value){.kind = SCRIPT_COMPLEX, .c = {v.c[0], v.c[1]}};
     case RUSH_V_DTYPE: return script_of_int(rush_script_dtype_code((int)v.i));
-    case RUSH_V_LAYOUT: case RUSH_V_MEMORY_FORMAT: return script_of_int(v.i);
+    case RUSH_V_LAYOUT: return script_of_int(rush_script_layout_code((int)v.i));
+    case RUSH_V_MEMORY_FORMAT: return script_of_int(v.i);
     case RUSH_V_DEVICE: return (script_value){.kind = SCRIPT_DEVICE, .device = v.device};
     case RUSH_V_STRING: return rush_script_text(v.s, strlen(v.s));
     case RUSH_V_INTS: case RUSH_V_FLOATS: case RUSH_V_TENSORS:

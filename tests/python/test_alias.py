@@ -55,6 +55,25 @@ def test_nothing_is_loaded_before_the_program_asks():
     assert run("-m", "rushlight", "-c", "import sys; print(any(name.startswith('rushlight._C') for name in sys.modules))") == "False\n"
 
 
+def test_functions_are_pickled_as_pytorch_does(tmp_path):
+    """Modules that hold a function as their activation: what PyTorch wrote is read, and what is written names PyTorch's places."""
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent("""
+        import pickle, re, torch, torch.nn.functional as F
+        def theirs(cls, name):
+            return b"c__builtin__\\ngetattr\\n(ctorch._C\\n%s\\nV%s\\ntR." % (cls.encode(), name.encode())
+        assert pickle.loads(theirs("_VariableFunctionsClass", "relu")) is torch.relu and pickle.loads(theirs("_VariableFunctionsClass", "tensor")) is torch.tensor
+        assert pickle.loads(theirs("TensorBase", "add")) is torch.Tensor.add and pickle.loads(b"ctorch.nn.functional\\n_threshold\\n.") is F.threshold
+        for f in (torch.relu, torch.tensor, torch.from_numpy, torch.is_tensor, torch.get_default_dtype, torch.save, torch.load, torch.sparse_csr_tensor, F.gelu,
+                  torch.fft.fft, torch.set_default_device):
+            data = pickle.dumps(f, protocol=0)
+            assert pickle.loads(data) is f and data.startswith((b"ctorch\\n", b"ctorch._C\\n", b"ctorch._C._nn\\n", b"ctorch._C._fft\\n", b"ctorch.serialization\\n")), data
+        assert re.fullmatch("<built-in method flatten of type object at 0x[0-9a-f]+>", repr(torch.flatten)) and repr(F.gelu) == "<built-in function gelu>"
+        print(torch.add.__qualname__, torch.add.__name__, torch.tensor.__module__, torch.is_tensor.__module__, F.linear.__qualname__)
+    """))
+    assert run("-m", "rushlight", str(path)) == "_VariableFunctionsClass.add add torch torch linear\n"
+
+
 def test_classes_say_their_torch_names():
     code = ("import torch, pickle, torch.distributions as d; m = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.ReLU()); b = pickle.dumps(m); "
             "print(type(m[0]), torch.optim.SGD, d.Normal, torch.nn.functional.relu.__module__, torch.Tensor, b'rushlight' in b, "

@@ -616,6 +616,27 @@ def test_type_of_a_tensor_converts():
     assert torch.jit.CompilationUnit("def f(x):\n    return x.type()\n").f(x).equal(x)
 
 
+def of_layouts(x: Tensor):
+    return (x.layout == torch.strided, x.layout == torch.sparse_coo, x.layout == torch.sparse_csr, x.layout == torch.sparse_csc, x.layout == torch.sparse_bsr,
+            x.layout == torch.sparse_bsc)
+
+
+def made_in_layouts(x: Tensor):
+    return (torch.zeros([2, 2], layout=torch.sparse_csc).layout == torch.sparse_csc, x.to_sparse(layout=torch.sparse_bsr, blocksize=[2, 2]).layout == torch.sparse_bsr,
+            torch.zeros_like(x.to_sparse_bsc([2, 2])).layout == torch.sparse_bsc)
+
+
+def test_layouts_have_pytorchs_numbers():
+    """As files have them: 3 is oneDNN's."""
+    x = torch.eye(4)
+    script = torch.jit.script(of_layouts)
+    for t in (x, x.to_sparse(), x.to_sparse_csr(), x.to_sparse_csc(), x.to_sparse_bsr((2, 2)), x.to_sparse_bsc((2, 2))):
+        assert script(t) == of_layouts(t) and sum(script(t)) == 1
+    assert torch.jit.script(made_in_layouts)(x) == (True, True, True)
+    names = "strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc"
+    assert [torch.jit.CompilationUnit(f"def f():\n    return torch.{name}\n").f() for name in names] == list(range(7))
+
+
 def test_scripting_may_be_switched_off():
     torch.jit._state.disable()
     try:

@@ -107,12 +107,17 @@ def share(prefix):
         sys.modules.setdefault(torch_name(name), sys.modules[name])
 
 
+# Modules of which PyTorch has none, and where it has what is in them.
+ELSEWHERE = {OWN + "._basics": OWN, OWN + "._streams": OWN, OWN + ".sparse._construct": OWN, OWN + ".serialization._saving": OWN + ".serialization",
+             OWN + ".serialization._loading": OWN + ".serialization"}
+
+
 def rename(module):
     """Classes and functions made in a module say its torch name: they are printed and pickled with it."""
     name = module.__name__
     for thing in list(vars(module).values()):
         if isinstance(thing, (type, types.FunctionType)) and thing.__module__ == name:
-            thing.__module__ = torch_name(name)
+            thing.__module__ = torch_name(ELSEWHERE.get(name, name))
 
 
 def is_active():

@@ -39,6 +39,7 @@ for _name in ("avg_pool2d", "avg_pool3d", "elu_", "gelu", "hardtanh_", "leaky_re
         globals()[_name] = getattr(torch._C._nn, _name)
 if hasattr(torch._C._nn, "log_sigmoid"):
     logsigmoid = torch._C._nn.log_sigmoid
+_threshold = threshold  # noqa: F821 (of a family) - PyTorch's pickles say it so
 
 
 def __getattr__(name):
