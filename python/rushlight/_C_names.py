@@ -25,10 +25,21 @@ Tag = enum.Enum("Tag", "core cudagraph_unsafe data_dependent_output dynamic_outp
                 "nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction view_copy", module="torch", start=0)
 
 
+# Graphs of traces, and the types in them.
+_GRAPH = ("AnyType AwaitType Block BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType Graph InferredType InterfaceType IntType JitType ListType Node "
+          "NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type UnionType Use Value").split()
+
+
 def __getattr__(name):
     if name == "_cpu":  # what the processor has
         import rushlight.cpu
         return rushlight.cpu
+    if name in _GRAPH:
+        from rushlight.jit import _graph
+        return getattr(_graph, name)
+    if name == "TracingState":
+        from rushlight.jit._nodes import Tracer
+        return Tracer
     raise AttributeError(name)
 
 
@@ -175,49 +186,24 @@ def _opaque(names):
         globals()[name] = type(name, (_Opaque,), {"__module__": "torch._C"})
 
 
-_opaque("Value Graph Node Block Use Argument FunctionSchema ScriptModule ScriptMethod ScriptFunction ScriptObject ScriptList ScriptDict "
-        "CompilationUnit Code CallStack Future Await TracingState GraphExecutorState Gradient DeepCopyMemoTable "
+_opaque("Argument FunctionSchema ScriptModule ScriptMethod ScriptFunction ScriptObject ScriptList ScriptDict "
+        "CompilationUnit Code CallStack Future Await GraphExecutorState Gradient DeepCopyMemoTable "
         "AliasDb ErrorReport LiteScriptModule PyTorchFileReader PyTorchFileWriter SymIntNode SymFloatNode LoggerBase NoopLogger "
         "LockingLogger StaticModule OperatorInfo _TensorBase")
 
-_state = object.__new__(TracingState)  # noqa: F821
+
+def _get_tracing_state():
+    """What records the calls while torch.jit.trace() runs a program, None otherwise: modules open scopes in it."""
+    from rushlight.autograd.function import traces
+    return traces[-1].tracer if traces else None
 
 
 def _is_tracing():
-    jit = sys.modules.get("rushlight.jit")
-    return jit is not None and jit.is_tracing()
+    return _get_tracing_state() is not None
 
 
-def _get_tracing_state():
-    """Something while torch.jit.trace() records, None otherwise."""
-    return _state if _is_tracing() else None
-
-
-class JitType:
-    """Base of the types of TorchScript."""
-
-    def __init__(self, *inner):
-        self.inner = inner
-
-    @classmethod
-    def get(cls):
-        return cls()
-
-    def __repr__(self):
-        return type(self).__name__
-
-    def __eq__(self, other):
-        return type(self) is type(other) and self.inner == other.inner
-
-    def __hash__(self):
-        return hash((type(self), self.inner))
-
-
-Type = JitType
-for _name in ("AnyType NumberType IntType FloatType ComplexType BoolType StringType NoneType TensorType ListType TupleType DictType "
-              "OptionalType UnionType ClassType InterfaceType FutureType AwaitType RRefType EnumType DeviceObjType StreamObjType "
-              "PyObjectType SymIntType SymBoolType InferredType").split():
-    globals()[_name] = type(_name, (JitType,), {"__module__": "torch._C"})
+def _jit_pass_inline(graph):
+    """Graphs hold no calls of other graphs: nothing to do."""
 
 
 def _get_accelerator(check=None):

@@ -9,6 +9,8 @@ __all__ = ["FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once
            "NestedIOFunction"]
 
 _below = None  # the module of nested tensors, once there may be some: functions of them run on the dense tensors below
+traces = []  # the records of torch.jit.trace that run, the innermost last
+
 
 class FunctionCtx:
     """The ctx of forward and backward."""
@@ -130,6 +132,8 @@ class Function(_SingleLevelFunction):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run it; what happens to the result is recorded."""
+        if traces and not traces[-1].tracer.hidden:
+            return traces[-1].tracer.function(cls, args, functools.partial(cls.apply, *args, **kwargs))
         if _pending.open and _pending.waits():
             return _pending.alone("a Function of autograd stands in no graph", cls.apply, args, kwargs, real=False)
         if cls.setup_context is not _SingleLevelFunction.setup_context and kwargs:

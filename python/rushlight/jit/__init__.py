@@ -92,7 +92,7 @@ class RecursiveScriptModule(ScriptModule):
 
     @property
     def graph(self):
-        return _loaded.Graph(self.code)
+        return _loaded.graph_of(self, "forward", self.code)
 
     inlined_graph = graph
 
@@ -127,6 +127,7 @@ class RecursiveScriptModule(ScriptModule):
         save(self, f)
         f.seek(0)
         made = memo[id(self)] = _loaded.load(f)
+        _loaded._own(made, "_graphs", self.__dict__.get("_graphs", {}))
         for own, new in zip(self.modules(), made.modules()):
             new.train(own.training) if own is self else torch.nn.Module.__setattr__(new, "training", own.training)
         return made
@@ -265,13 +266,8 @@ def _arguments(examples):
     return tuple(examples) if _builtin_isinstance(examples, (tuple, list)) else (examples,)
 
 
-_tracing = 0
-
-
 def _traced(func, inputs, check_trace, check_inputs, tolerance, strict):
     """The program of a module's methods or of a function; func itself, with a warning, where it cannot be written down."""
-    global _tracing
-    _tracing += 1
     try:
         if _builtin_isinstance(func, torch.nn.Module):
             made = _recorder.trace_methods(func, inputs)
@@ -280,8 +276,6 @@ def _traced(func, inputs, check_trace, check_inputs, tolerance, strict):
     except (_recorder.Untraceable, NotImplementedError) as why:
         warnings.warn(f"torch.jit.trace: the call stays in Python: {why}", TracerWarning, stacklevel=3)
         return func
-    finally:
-        _tracing -= 1
     if check_trace:
         for name, (args, kwargs) in inputs.items():
             both = [(args, kwargs)] if not check_inputs else [(_arguments(x), {}) for x in check_inputs] if name == "forward" and not _builtin_isinstance(check_inputs, dict) else []
@@ -321,13 +315,10 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
 
 
 def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False):
-    """The graph of a call, and what it returned; with return_inputs the arguments, too. The graph is text: it has no nodes to walk."""
-    args, kwargs = _arguments(args), kwargs or {}
-    made = _traced(f, {"forward": (args, kwargs)}, False, None, 0, strict)
-    if made is f:
-        raise RuntimeError("torch.jit._get_trace_graph: this call has no graph")
-    out = f(*args, **kwargs)
-    return (made.graph, out, args) if return_inputs else (made.graph, out)
+    """The graph of a call, and what it returned; with return_inputs the arguments, too."""
+    args = _arguments(args)
+    graph, out = _recorder.trace_graph(f, args, kwargs or {})
+    return (graph, out, args) if return_inputs else (graph, out)
 
 
 def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, *args, **kwargs):
@@ -339,7 +330,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
 
 def is_tracing():
     """Whether a trace is being recorded."""
-    return _tracing > 0
+    return bool(_recorder.running)
 
 
 def interface(obj):

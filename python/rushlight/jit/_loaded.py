@@ -24,7 +24,12 @@ class ScriptMethod:
 
     @property
     def graph(self):
-        return Graph(self.code)
+        return graph_of(self.owner, self.name, self.code)
+
+
+def graph_of(owner, name, code):
+    """The graph of a method that was traced here, the text of all others."""
+    return owner.__dict__.get("_graphs", {}).get(name) or Graph(code)
 
 
 def called(owner, name, args, kwargs):
@@ -39,10 +44,15 @@ def called(owner, name, args, kwargs):
 
 
 class Graph:
-    """The program's text, in the place of PyTorch's graph."""
+    """The text of a program that was scripted or loaded, in the place of PyTorch's graph."""
 
     def __init__(self, code):
         self.code = code
+
+    def nodes(self):
+        raise NotImplementedError("the graph of a scripted or loaded program is its text and has no nodes; that of torch.jit.trace has")
+
+    inputs = outputs = findNode = findAllNodes = param_node = return_node = block = copy = nodes
 
     def __str__(self):
         return self.code

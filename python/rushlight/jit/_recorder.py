@@ -14,11 +14,13 @@ import warnings
 import rushlight as torch
 from rushlight import _C
 
+from ..autograd import function as autograd_function
 from . import _loaded
+from ._nodes import Modules, Number, Tracer
 from ._program import Program, copied
 
 
-running = []  # the records of the traces that run, the innermost last
+running = autograd_function.traces  # the records of the traces that run, the innermost last
 
 
 class Untraceable(Exception):
@@ -49,18 +51,11 @@ def _text(s):
     return '"' + s.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-class Number:
-    """A tensor where an operation takes a number."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-
 class Record:
-    """The calls of one run."""
+    """The calls of one run, which the tracer hears of as well."""
 
-    def __init__(self):
-        self.calls = []
+    def __init__(self, tracer):
+        self.calls, self.tracer = [], tracer
 
     def tell(self, name, form, args, kwargs, results, grad):
         if name == "_local_scalar_dense":
@@ -69,11 +64,13 @@ class Record:
                           "treated as a constant in the future. This means that the trace might not generalize to other inputs!", torch.jit.TracerWarning, stacklevel=2)
             return
         self.calls.append((name, form, args, dict(kwargs or {}), results))
+        self.tracer.call(*self.calls[-1])
 
     def size(self, t, dim):
         """A size of t, or with -1 how many elements it has, as a tensor."""
         n = torch.tensor(t.numel() if dim < 0 else t.shape[dim])
         self.calls.append(("numel" if dim < 0 else "size", 0, (t,) if dim < 0 else (t, dim), {}, (n,)))
+        self.tracer.call(*self.calls[-1])
         return n
 
     def program(self, owner, name, run, args, kwargs):
@@ -83,6 +80,7 @@ class Record:
         kwargs = {k: _numbers(x, types.get(k, "")) for k, x in kwargs.items()}
         result = _C._capture_paused(lambda: run(args, kwargs))
         self.calls.append(ProgramCall(owner, name, args, kwargs, result))
+        self.tracer.program(*self.calls[-1])
         return result
 
     def run(self, function, args, kwargs):
@@ -279,14 +277,15 @@ def _parameters(function, args, kwargs):
     return [n for n in names[:len(args)]] + list(kwargs)
 
 
-def trace_text(name, function, args, kwargs, program, owned, modules, method=True):
-    """The text of one method; the tensors that it has as constants are the program's."""
+def trace_text(name, function, args, kwargs, program, tracer, owned, modules, method=True):
+    """The text of one method, and its graph; the tensors that it has as constants are the program's."""
     tensors, lines, types = [], [], []
     names = _parameters(function, args, kwargs)
     names = [n if n not in ("self", "torch", "ops", "in", "is", "not") else n + "_" for n in names]
     for n, x in zip(names, [*args, *kwargs.values()]):
         types.append(_flatten(x, n, tensors, lines))
-    record = Record().run(function, args, kwargs)
+        tracer.inputs(n, x)
+    record = Record(tracer).run(function, args, kwargs)
     writer = Writer(owned, modules, program)
     for n, t in tensors:
         writer.give(t, n)
@@ -296,7 +295,7 @@ def trace_text(name, function, args, kwargs, program, owned, modules, method=Tru
     value, type_ = writer.result(record.result)
     head = ["self"] * method + [f"{n}: {t}" for n, t in zip(names, types)]
     body = lines + writer.body(writer.read) + [f"return {value}"]
-    return f"def {name}({', '.join(head)}) -> {type_}:\n" + "".join(f"  {x}\n" for x in body)
+    return f"def {name}({', '.join(head)}) -> {type_}:\n" + "".join(f"  {x}\n" for x in body), tracer.finish(record.result)
 
 
 def _attribute(path):
@@ -372,11 +371,31 @@ def trace_methods(module, inputs):
     """{method: (args, kwargs)} of one module."""
     program, owned = Program(), owned_tensors(module)
     modules = {id(m): _attribute(name) for name, m in module.named_modules() if isinstance(m, torch.jit.RecursiveScriptModule) and m is not module}
-    texts = []
+    texts, graphs = [], {}
     for name, (args, kwargs) in inputs.items():
         function = _Forward(module) if name == "forward" else getattr(module, name)
-        texts.append(trace_text(name, function, args, kwargs, program, owned, modules))
-    return build(module, texts, program)
+        with Modules(module).scoped() as tracer:
+            text, graphs[name] = trace_text(name, function, args, kwargs, program, tracer, owned, modules)
+        texts.append(text)
+    made = build(module, texts, program)
+    _loaded._own(made, "_graphs", graphs)
+    return made
+
+
+def trace_graph(function, args, kwargs):
+    """The graph of a call, whose inputs are the tensors among the arguments and the state of a module, and what the call returned."""
+    tracer = Tracer()
+    leaves = torch.utils._pytree.tree_leaves
+    state = function.state_dict(keep_vars=True).values() if isinstance(function, torch.nn.Module) else ()
+    for t in [*leaves((args, kwargs)), *{id(t): t for t in state}.values()]:
+        if isinstance(t, torch.Tensor):
+            tracer.inputs(None, t)
+    result = Record(tracer).run(function, args, kwargs).result
+    outs = [x for x in leaves(result) if x is not None]
+    for x in outs:
+        if not isinstance(x, torch.Tensor):
+            raise RuntimeError(f"Only tuples, lists and Variables are supported as JIT inputs/outputs. Dictionaries and strings are also accepted, but their usage is not recommended. Here, received an input of unsupported type: {type(x).__name__}")
+    return tracer.finish(outs[0] if len(outs) == 1 else tuple(outs)), result
 
 
 class _Forward:
@@ -396,7 +415,8 @@ class _Forward:
 class TracedFunction:
     """A function with a program."""
 
-    def __init__(self, unit, path, sources, constants, original=None):
+    def __init__(self, unit, path, sources, constants, original=None, graph=None):
+        self._graph = graph
         self._unit, self._path, self._sources, self._wrapped = unit, path, (sources, tuple(constants)), original
         self.__name__ = self.name = path.rsplit(".", 1)[-1]
         self.__doc__ = getattr(original, "__doc__", None)
@@ -410,7 +430,7 @@ class TracedFunction:
 
     @property
     def graph(self):
-        return _loaded.Graph(self.code)
+        return self._graph or _loaded.Graph(self.code)
 
     inlined_graph = graph
 
@@ -423,10 +443,10 @@ def trace_function(function, args, kwargs, cls):
     name = getattr(function, "__name__", "traced")
     name = name if name.isidentifier() else "traced"
     program = Program()
-    text = trace_text(name, function, args, kwargs, program, {}, {}, method=False)
+    text, graph = trace_text(name, function, args, kwargs, program, Tracer(), {}, {}, method=False)
     sources = [("__torch__", text, "a traced program"), *program.sources()]
     unit = _C._ScriptUnit(sources, tuple(program.constants), program.of_included)
-    return cls(unit, f"__torch__.{name}", sources, program.constants, function)
+    return cls(unit, f"__torch__.{name}", sources, program.constants, function, graph)
 
 
 def function_module(f):
