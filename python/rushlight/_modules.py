@@ -41,7 +41,7 @@ TABLE = {
     "fx.passes.param_fetch": "! it is not supported: lift_lowering_attrs_to_nodes",
     "jit._script": "jit: RecursiveScriptModule ScriptFunction ScriptModule interface script script_method",
     "jit._trace": "jit: ScriptFunction TopLevelTracedModule TracedModule TracerWarning TracingCheckError is_tracing script_if_tracing trace trace_module "
-                  "_script_if_tracing",
+                  "_get_trace_graph _script_if_tracing",
     "mps.event": "mps: Event",
     "onnx.utils": "onnx: export is_in_onnx_export",
     "signal.windows.windows": "signal.windows: *",

@@ -418,3 +418,4 @@ def wait(future):
     return future.wait()
 
 
+from . import _script, _trace  # noqa: E402, F401

@@ -51,12 +51,12 @@ class JitType:
 Type = JitType
 
 
-def _plain(name, form):
-    return type(name, (JitType,), {"__module__": "torch._C", "form": form, "annotation": form})
+def _plain(name, form, annotation=None):
+    return type(name, (JitType,), {"__module__": "torch._C", "form": form, "annotation": annotation or form})
 
 
-AnyType, NumberType, IntType, FloatType, ComplexType, BoolType = map(_plain, ("AnyType", "NumberType", "IntType", "FloatType", "ComplexType", "BoolType"),
-                                                                    ("Any", "Scalar", "int", "float", "complex", "bool"))
+NumberType = _plain("NumberType", "Scalar", "number")
+AnyType, IntType, FloatType, ComplexType, BoolType = map(_plain, ("AnyType", "IntType", "FloatType", "ComplexType", "BoolType"), ("Any", "int", "float", "complex", "bool"))
 StringType, NoneType, DeviceObjType, StreamObjType = map(_plain, ("StringType", "NoneType", "DeviceObjType", "StreamObjType"), ("str", "NoneType", "Device", "Stream"))
 PyObjectType, SymIntType, SymBoolType, GeneratorType = map(_plain, ("PyObjectType", "SymIntType", "SymBoolType", "GeneratorType"), ("PyObject", "SymInt", "SymBool", "Generator"))
 FunctionType = _plain("FunctionType", "Function")

@@ -15,11 +15,21 @@ from ._graph import (BoolType, ClassType, ComplexType, DeviceObjType, DictType, 
 _PACKAGE = torch.__path__[0]
 _ELEMENTS = {"Tensor": TensorType, "Tensor?": lambda: OptionalType(TensorType()), "int": IntType, "SymInt": IntType, "float": FloatType, "bool": BoolType, "Scalar": NumberType,
              "str": StringType}
-_CONVERSIONS = {"Scalar": ("aten::ScalarImplicit", NumberType), "float": ("aten::FloatImplicit", FloatType)}
+_CONVERSIONS = {"Scalar": ("ScalarImplicit", NumberType), "float": ("FloatImplicit", FloatType)}
+
+
+# What traces hold that has no record here.
+_MORE = {s.partition("(")[0]: s for s in (
+    "size.int(Tensor self, int dim) -> int", "numel(Tensor self) -> int", "Int.Tensor(Tensor a) -> int", "FloatImplicit(Tensor a) -> float", "ScalarImplicit(Tensor a) -> Scalar",
+    "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
+    "bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
+    "_convolution_mode(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, str padding, SymInt[] dilation, SymInt groups) -> Tensor")}
 
 
 @functools.lru_cache(None)
 def _schema(name):
+    if name in _MORE:
+        return _C.parse_schema("aten::" + _MORE[name])
     base, _, overload = name.partition(".")
     return _C._get_schema(base, overload)
 
@@ -44,10 +54,12 @@ class Number:
 
 class Tracer:
     """Makes the graph of the calls that it is told of. It is PyTorch's TracingState, too: hooks of modules open scopes in it."""
+    passes_numbers = False
 
     def __init__(self):
         self.made, self.values, self.kept, self.scopes = Graph(), {}, [], []
         self.where, self.owned = (), {}
+        self.outside = set()  # the memory of what was there before
         self.hidden = 0  # inside of so many calls that are one node
         self.storages = {}  # the memory of a value; of a node that writes, the set of what it writes to
 
@@ -107,6 +119,8 @@ class Tracer:
         if value is None:
             owned = self.owned.get(id(t))
             value = self.give(t, self.attribute(*owned, TensorType()) if owned else self.constant(t.detach()))
+            if owned:
+                self.outside.add(self.storages.get(value))
         return value
 
     def attribute(self, owner, name, type_):
@@ -122,9 +136,7 @@ class Tracer:
         if isinstance(x, torch.Tensor):
             return self.tensor(x)
         if isinstance(x, Number):
-            value = self.tensor(x.tensor)
-            name, type_ = _CONVERSIONS.get(kind, ("aten::Int", IntType))
-            return value if kind == "Tensor" else self.one(name, [value], type_(), where=False)
+            return self.tensor(x.tensor) if kind == "Tensor" else self.number(self.tensor(x.tensor), *_CONVERSIONS.get(kind, ("Int.Tensor", IntType)))
         if x is None:
             return self.constant(None)
         if kind.endswith("]"):
@@ -132,10 +144,24 @@ class Tracer:
             items = list(x) if isinstance(x, (list, tuple)) else [x] * (size or 1)
             return self.one("prim::ListConstruct", [self.argument(inner, v) for v in items], ListType(_ELEMENTS[inner]()), where=False)
         if kind == "Tensor":
-            return self.constant(torch.tensor(x))
+            value = self.constant(torch.tensor(x))
+            value.constant = x
+            return value
         if kind == "float":
             x = float(x)
         return self.constant(x)
+
+    def number(self, value, kind, type_):
+        """The number in a tensor: PyTorch has it right behind what made the tensor, and below a traced module none where that was made of a number."""
+        if self.passes_numbers and self.scopes and value.node().kind() == "prim::NumToTensor":
+            return value.node().input()
+        number = self.one("aten::" + kind.partition(".")[0], [value], type_(), where=False, schema=_schema(kind))
+        nodes = self.made._nodes
+        node, at = nodes.pop(), len(nodes)
+        while at and nodes[at - 1] is not value.node():
+            at -= 1
+        nodes.insert(at, node)
+        return number
 
     # ---- calls ----
 
@@ -145,10 +171,25 @@ class Tracer:
             return
         self.where = _where()
         told = _TOLD.get(name) or _TOLD.get(name.partition(".")[0])
-        if not (told and told(self, name, form, args, kwargs, results)):
-            self.emit(name, form, args, kwargs, results)
+        if told:
+            told(self, name, form, args, kwargs, results)
+        else:
+            self.emit(_renamed(name, form), form, args, kwargs, results)
 
-    def emit(self, name, form, args, kwargs, results, as_name=None):
+    def run(self, name, *args):
+        """The result of an operation that is called here, as a node."""
+        with torch.no_grad():
+            result = getattr(torch._C._nn if name == "linear" else torch, name)(*args) if not name.endswith("_") else getattr(args[0], name)(*args[1:])
+        base = name.removesuffix("_")
+        self.emit(base + ".Tensor" * (base in ("add", "sub", "mul")), int(base != name), args, {}, (result,))
+        return result
+
+    def stand_for(self, made, results):
+        """The values of `made` are those of `results`."""
+        for t, r in zip(made, results):
+            self.give(r, self.values[id(t)].setType(TensorType.create_from_tensor(r)))
+
+    def emit(self, name, form, args, kwargs, results):
         """One node with all arguments; `results` are the tensors that it gives."""
         base, _, overload = name.partition(".")
         if form == 1 and not base.endswith("_"):
@@ -165,8 +206,7 @@ class Tracer:
             inputs.append((str(a.type), x, a.N))
         inputs += [("Tensor", x, None) for x in given.values()]  # out=
         space = "" if "::" in base else "aten::"
-        kind = as_name or space + name.partition(".")[0]
-        node = self.node_of(kind, inputs, results, schema)
+        node = self.node_of(space + name.partition(".")[0], inputs, results, schema)
         if form or schema.is_mutable:
             self.storages[node] = {self.storages.get(self.tensor(t)) for t in (kwargs.values() if form == 2 else args[:1]) if isinstance(t, torch.Tensor)}
         return node
@@ -252,8 +292,7 @@ class Tracer:
         """The graph that gives `result`, less what nobody reads."""
         self.where, self.scopes = (), []
         self.made.registerOutput(self.packed(result))
-        live = {self.storages.get(v) for v in (*self.made._param._outputs, *self.made._return._inputs)}
-        live |= {self.storages.get(v) for v in self.values.values() if v.node().kind() == "prim::GetAttr"}
+        live = self.outside | {self.storages.get(v) for v in (*self.made._param._outputs, *self.made._return._inputs)}
         live.discard(None)
         kept = []
         for n in reversed(self.made._nodes):
@@ -280,6 +319,7 @@ def _type_of(x):
 
 class Modules(Tracer):
     """The tracer of a module: its tensors are attributes of `self`, and calls of those below it are scopes."""
+    passes_numbers = True
 
     def __init__(self, module):
         super().__init__()
@@ -321,13 +361,12 @@ class Modules(Tracer):
         return module is not self.root and id(module) in self.paths
 
 
-# ---- what PyTorch's traces hold otherwise: told(tracer, name, form, args, kwargs, results), False where it is the ordinary call ----
+# ---- what PyTorch's traces hold otherwise: told(tracer, name, form, args, kwargs, results) ----
 
 def _size(tracer, name, form, args, kwargs, results):
-    schema = _C.parse_schema("aten::size.int(Tensor self, int dim) -> int" if name == "size" else "aten::numel(Tensor self) -> int")
+    schema = _schema("size.int" if name == "size" else name)
     n = tracer.one("aten::" + name, [tracer.argument(str(a.type), x) for a, x in zip(schema.arguments, args)], IntType(), schema=schema)
     tracer.give(results[0], tracer.one("prim::NumToTensor", [n], TensorType.create_from_tensor(results[0]), where=False))
-    return True
 
 
 def _convolution(tracer, name, form, args, kwargs, results):
@@ -344,15 +383,14 @@ def _convolution(tracer, name, form, args, kwargs, results):
     many = f"int[{n}]"
     start = [("Tensor", x, None), ("Tensor", given["weight"], None), ("Tensor?", given["bias"], None), (many, given["stride"], n)]
     if isinstance(given["padding"], str):
-        tracer.node_of("aten::_convolution_mode", [*start, ("str", given["padding"], None), (many, given["dilation"], n), ("int", given["groups"], None)], (out,))
+        tracer.node_of("aten::_convolution_mode", [*start, ("str", given["padding"], None), (many, given["dilation"], n), ("int", given["groups"], None)], (out,), _schema("_convolution_mode"))
     else:
         switches = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic, torch.backends.cudnn.enabled, torch.backends.cudnn.allow_tf32
         transposed = given.get("transposed", "transpose" in name)
         tracer.node_of("aten::_convolution", [*start, (many, given["padding"], n), (many, given["dilation"], n), ("bool", transposed, None), (many, given.get("output_padding", 0), n),
-                                              ("int", given["groups"], None), *(("bool", x, None) for x in switches)], (out,))
+                                              ("int", given["groups"], None), *(("bool", x, None) for x in switches)], (out,), _schema("_convolution"))
     if single:
         tracer.emit("squeeze.dim", 0, (out, 0), {}, results)
-    return True
 
 
 def _to(tracer, name, form, args, kwargs, results):
@@ -365,7 +403,6 @@ def _to(tracer, name, form, args, kwargs, results):
         tracer.emit("to.dtype", 0, (args[0], dtype), more, results)
     else:
         tracer.emit("to.dtype_layout", 0, args, {"dtype": dtype, "layout": args[0].layout, "device": args[0].device, "pin_memory": False, **more}, results)
-    return True
 
 
 def _fresh(tracer, name, form, args, kwargs, results):
@@ -373,14 +410,72 @@ def _fresh(tracer, name, form, args, kwargs, results):
     value = tracer.constant(args[0].detach())
     moved = tracer.one("aten::to", [value, *map(tracer.constant, (args[0].device, args[0].dtype, False, False, None))], value.type(), schema=_schema("to.device"))
     tracer.give(results[0], tracer.one("aten::detach", [moved], value.type(), schema=_schema("detach")))
-    return True
 
 
 def _assigned(tracer, name, form, args, kwargs, results):
     """x[...] = a number."""
-    tracer.emit("copy_", 0, (args[0], args[1]), {}, results)
-    return True
+    tracer.emit("fill_.Tensor" if results[0].dim() else "copy_", 0, args[:2], {}, results)
 
 
-_TOLD = {"size": _size, "numel": _size, "_to_copy": _to, "lift_fresh": _fresh, "fill_.Tensor": _assigned,
+def _spread(tracer, name, form, args, kwargs, results):
+    """Variances and deviations of all elements, of which it is not said that they are biased or not."""
+    tracer.emit(name + ".correction" if len(args) == 1 and "." not in name else name, form, args, kwargs, results)
+
+
+def _lstm_cell(tracer, name, form, args, kwargs, results):
+    x, (h, c), w_ih, w_hh, b_ih, b_hh = _weights(args, kwargs)
+    do = tracer.run
+    gates = do("add_", do("linear", h, w_hh, b_hh), do("linear", x, w_ih, b_ih))
+    i, f, g, o = do("unsafe_chunk", gates, 4, 1)
+    i, f, g, o = do("sigmoid_", i), do("sigmoid_", f), do("tanh_", g), do("sigmoid_", o)
+    kept = do("mul", f, c)
+    c = do("add_", kept, do("mul", i, g))
+    tracer.stand_for((do("mul", o, do("tanh", c)), c), results)
+
+
+def _gru_cell(tracer, name, form, args, kwargs, results):
+    x, h, w_ih, w_hh, b_ih, b_hh = _weights(args, kwargs)
+    do = tracer.run
+    x_r, x_z, x_n = do("unsafe_chunk", do("linear", x, w_ih, b_ih), 3, 1)
+    h_r, h_z, h_n = do("unsafe_chunk", do("linear", h, w_hh, b_hh), 3, 1)
+    r = do("sigmoid_", do("add_", h_r, x_r))
+    z = do("sigmoid_", do("add_", h_z, x_z))
+    n = do("tanh_", do("add", x_n, do("mul_", h_n, r)))
+    tracer.stand_for((do("add_", do("mul_", do("sub", h, n), z), n),), results)
+
+
+def _rnn_cell(tracer, name, form, args, kwargs, results):
+    x, h, w_ih, w_hh, b_ih, b_hh = _weights(args, kwargs)
+    do = tracer.run
+    out = do("add_", do("linear", h, w_hh, b_hh), do("linear", x, w_ih, b_ih))
+    tracer.stand_for((do("tanh" if "tanh" in name else "relu", out),), results)
+
+
+def _weights(args, kwargs):
+    """A cell's input, state, weights and biases."""
+    names = "input hx w_ih w_hh b_ih b_hh".split()
+    given = dict.fromkeys(names) | dict(zip(names, args)) | kwargs
+    return [given[n] for n in names]
+
+
+# Names for the same operation, of which traces hold the second; operators of Python stand for the functions of their name.
+_RENAMED = dict(pair.split("=") for pair in (
+    "absolute=abs clip=clamp concat=cat concatenate=cat det=linalg_det divide=div fix=trunc greater=gt greater_equal=ge inverse=linalg_inv less=lt less_equal=le linalg_matmul=matmul "
+    "matrix_power=linalg_matrix_power moveaxis=movedim multiply=mul negative=neg not_equal=ne orgqr=linalg_householder_product row_stack=vstack subtract=sub true_divide=div "
+    "arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctan2=atan2 arctanh=atanh adjoint=mH conj=_conj swapaxes=transpose.int swapdims=transpose.int "
+    "floor_divide.Scalar=floor_divide "
+    "special_digamma=digamma special_erf=erf special_erfc=erfc special_erfinv=erfinv special_exp2=exp2 special_expit=sigmoid special_expm1=expm1 special_gammaln=lgamma special_i0=i0 "
+    "special_log1p=log1p special_log_softmax=log_softmax special_logit=logit special_logsumexp=logsumexp special_multigammaln=mvlgamma special_polygamma=polygamma special_psi=digamma "
+    "special_round=round special_sinc=sinc special_softmax=softmax.int special_xlogy=xlogy").split())
+_OPERATORS = {"bitwise_and": "__and__", "bitwise_or": "__or__", "bitwise_xor": "__xor__", "bitwise_left_shift": "__lshift__", "bitwise_right_shift": "__rshift__"}
+
+
+def _renamed(name, form):
+    base, dot, overload = name.partition(".")
+    base = _OPERATORS.get(base, base) if form == 0 else base
+    return _RENAMED.get(name) or _RENAMED.get(base, base) + dot + overload
+
+
+_TOLD = {"size": _size, "numel": _size, "var": _spread, "std": _spread, "lstm_cell": _lstm_cell, "gru_cell": _gru_cell,
+         "rnn_tanh_cell": _rnn_cell, "rnn_relu_cell": _rnn_cell, "_to_copy": _to, "lift_fresh": _fresh, "fill_.Tensor": _assigned,
          **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"), _convolution)}

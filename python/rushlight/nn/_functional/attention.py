@@ -191,7 +191,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
             is_causal = False
     if embed_dim != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed_dim}")
-    head_dim = embed_dim // num_heads
+    head_dim = embed_dim.div(num_heads, rounding_mode="trunc") if isinstance(embed_dim, torch.Tensor) else embed_dim // num_heads  # in traces sizes are tensors
     if head_dim * num_heads != embed_dim:
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
     q, k, v = _projected(query, key, value, use_separate_proj_weight, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias)
@@ -204,12 +204,12 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     elif bias_k is not None or bias_v is not None:
         raise AssertionError("bias_k and bias_v must be given together")
 
-    def split_heads(x):
-        return x.view(x.shape[0], bsz * num_heads, head_dim).transpose(0, 1)
+    def split_heads(x, length):
+        return x.view(length, bsz * num_heads, head_dim).transpose(0, 1)
 
-    q = split_heads(q)
-    k = split_heads(k) if static_k is None else _given_heads("static_k", static_k, bsz * num_heads, head_dim)
-    v = split_heads(v) if static_v is None else _given_heads("static_v", static_v, bsz * num_heads, head_dim)
+    q = split_heads(q, tgt_len)
+    k = split_heads(k, k.shape[0]) if static_k is None else _given_heads("static_k", static_k, bsz * num_heads, head_dim)
+    v = split_heads(v, v.shape[0]) if static_v is None else _given_heads("static_v", static_v, bsz * num_heads, head_dim)
     if add_zero_attn:
         zeros = (torch.zeros(bsz * num_heads, 1, head_dim, dtype=x.dtype, device=x.device) for x in (k, v))
         k, v, attn_mask, key_padding_mask = _lengthened(k, v, *zeros, 1, attn_mask, key_padding_mask)
@@ -225,8 +225,8 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         if is_causal and attn_mask is None:
             raise AssertionError("FIXME: is_causal not implemented for need_weights")
         out, weights = _attended(q, k, v, attn_mask, dropout_p)
-        out = out.transpose(0, 1).contiguous().view(tgt_len * bsz, embed_dim)
-        out = torch._C._nn.linear(out, out_proj_weight, out_proj_bias).view(tgt_len, bsz, -1)
+        out = torch._C._nn.linear(out.transpose(0, 1).reshape(tgt_len * bsz, embed_dim), out_proj_weight, out_proj_bias)
+        out = out.view(tgt_len, bsz, out.size(1))
         weights = weights.view(bsz, num_heads, tgt_len, src_len)
         if average_attn_weights:
             weights = weights.mean(dim=1)
@@ -241,6 +241,6 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     k = k.view(bsz, num_heads, src_len, head_dim)
     v = v.view(bsz, num_heads, src_len, head_dim)
     out = torch._C._nn.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
-    out = out.permute(2, 0, 1, 3).contiguous().view(bsz * tgt_len, embed_dim)
-    out = torch._C._nn.linear(out, out_proj_weight, out_proj_bias).view(tgt_len, bsz, -1)
+    out = torch._C._nn.linear(out.permute(2, 0, 1, 3).reshape(bsz * tgt_len, embed_dim), out_proj_weight, out_proj_bias)
+    out = out.view(tgt_len, bsz, out.size(1))
     return (out if batched else out.squeeze(1)), None

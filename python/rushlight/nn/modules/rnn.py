@@ -349,9 +349,8 @@ class LSTM(RNNBase):
         input, batch_sizes, order, original, unbatched = _prepare(self, input)
         if hx is None:
             self.check_input(input, batch_sizes)
-            h_width = self.proj_size if self.proj_size > 0 else self.hidden_size
-            rows = None if batch_sizes is None else batch_sizes[0]
-            hx = _zero_state(self, input, rows, h_width), _zero_state(self, input, rows, self.hidden_size)
+            *shape, width = _state_shape(self, input, None if batch_sizes is None else batch_sizes[0], self.hidden_size)
+            hx = tuple(torch.zeros(*shape, n, dtype=input.dtype, device=input.device) for n in (self.proj_size or width, width))
         else:
             wanted = 2 if unbatched else 3
             if batch_sizes is None and (hx[0].dim() != wanted or hx[1].dim() != wanted):
