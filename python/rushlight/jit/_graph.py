@@ -292,7 +292,7 @@ class Node:
 
     def __init__(self, graph, kind, inputs=(), attributes=None, scope="", where=(), schema=None):
         self._graph, self._kind, self._attributes, self._scope, self._where, self._schema = graph, kind, attributes or {}, scope, where, schema
-        self._inputs, self._outputs, self._pyname = [], [], None
+        self._inputs, self._outputs, self._python = [], [], None
         for v in inputs:
             self.addInput(v)
 
@@ -374,10 +374,20 @@ class Node:
         return str(self._schema) if self._schema is not None else "(no schema)"
 
     def pyname(self):
-        """The class of a function of autograd."""
-        if self._pyname is None:
-            raise RuntimeError(f"{self._kind} has no name in Python")
-        return self._pyname
+        return self.pyobj().__name__
+
+    def pyobj(self):
+        """The function of autograd that it calls."""
+        return self._of_python()[0]
+
+    def scalar_args(self):
+        """Its arguments that are no tensors."""
+        return list(self._of_python()[1])
+
+    def _of_python(self):
+        if self._python is None:
+            raise RuntimeError(f"{self._kind} calls no function of Python")
+        return self._python
 
     def sourceRange(self):
         """The lines that were running, the innermost first."""
@@ -430,8 +440,8 @@ class Node:
 
     def __str__(self):
         outs, attributes = ", ".join(map(_typed, self._outputs)), ", ".join(f"{k}={_literal(x)}" for k, x in self._attributes.items())
-        kind = self._kind if self._pyname is None else f"^{self._pyname}"
-        text = f"{outs} = {kind}" + (f"[{attributes}]" if attributes else "") + f"({', '.join('%' + v.debugName() for v in self._inputs)})"
+        kind, scalars = (self._kind, "") if self._python is None else (f"^{self.pyname()}", f"({', '.join(map(str, self.scalar_args()))})")
+        text = f"{outs} = {kind}" + (f"[{attributes}]" if attributes else "") + f"{scalars}({', '.join('%' + v.debugName() for v in self._inputs)})"
         return text + (f", scope: {self._scope}" if self._scope else "") + (" # %s:%d:0" % self._where[0][:2] if self._where else "") + "\n"
 
     __repr__ = __str__
@@ -531,7 +541,7 @@ class Graph:
         outputs(self._param, made._param)
         for n in self._nodes:
             new = Node(made, n._kind, [values[id(v)] for v in n._inputs], dict(n._attributes), n._scope, n._where, n._schema)
-            new._pyname = n._pyname
+            new._python = n._python
             outputs(n, new)
             made._nodes.append(new)
         for v in self.outputs():

@@ -58,7 +58,7 @@ class Tracer:
 
     def __init__(self):
         self.made, self.values, self.kept, self.scopes = Graph(), {}, [], []
-        self.where, self.owned = (), {}
+        self.where, self.owned, self.paths = (), {}, {}  # where it is; of a module: whose tensors have which names, and the paths of those below it
         self.outside = set()  # the memory of what was there before
         self.hidden = 0  # inside of so many calls that are one node
         self.storages = {}  # the memory of a value; of a node that writes, the set of what it writes to
@@ -235,14 +235,20 @@ class Tracer:
         finally:
             self.hidden -= 1
         if not self.hidden:
-            self.where = _where()
-            node = self.node("prim::PythonOp", [self.tensor(x) for x in args if isinstance(x, torch.Tensor)])
-            node._pyname = cls.__name__
-            self.outputs(node, results if isinstance(results, tuple) else (results,))
+            _C._capture_paused(lambda: self.python_op(cls, args, results if isinstance(results, tuple) else (results,)))
         return results
+
+    def python_op(self, cls, args, results):
+        self.where = _where()
+        node = self.node("prim::PythonOp", [self.tensor(x) for x in args if isinstance(x, torch.Tensor)], {"inplace": 0, "module": cls.__module__})
+        node._python = cls, [x for x in args if not isinstance(x, torch.Tensor)]
+        self.outputs(node, results)
 
     def program(self, owner, name, args, kwargs, result):
         """A call of what has a program: a scripted function or a method of a scripted module."""
+        if name is not None and id(owner) not in self.paths:
+            raise RuntimeError(f"Tried to trace {owner} but it is not part of the active trace. Modules that are called during a trace must be registered as submodules of the thing "
+                               "being traced.")
         if self.hidden:
             return
         self.where = _where()
@@ -251,11 +257,8 @@ class Tracer:
             function = self.one("prim::Constant", (), FunctionType(), attributes={"name": owner.name}, where=False)
             node = self.node("prim::CallFunction", [function, *values])
         else:
-            node = self.node("prim::CallMethod", [self.module(self.paths[id(owner)]), *values], attributes={"name": name})
-        if isinstance(result, torch.Tensor):
-            self.outputs(node, (result,))
-        else:
-            self.unpacked(node.addOutput(_type_of(result)), result)
+            node = self.node("prim::CallMethod", [self.module(self.paths[id(owner)]), *values], {"name": name})
+        self.unpacked(node.addOutput(_type_of(result)), result)
 
     # ---- arguments and results of the whole ----
 
@@ -323,10 +326,10 @@ class Modules(Tracer):
 
     def __init__(self, module):
         super().__init__()
-        self.paths, self.at, self.types = {}, {}, {}
+        self.at, self.types = {}, {}
         for path, m in module.named_modules(remove_duplicate=False):
             self.paths.setdefault(id(m), path)
-            self.types[path] = ClassType(f"__torch__.{type(m).__module__}.{type(m).__qualname__}".replace("__main__.", "").replace("<locals>.", "").replace("rushlight.", "torch."))
+            self.types[path] = ClassType(_class_of(m))
             for name, t in (*m._parameters.items(), *m._buffers.items()):
                 if t is not None:
                     self.owned.setdefault(id(t), (path, name))
@@ -358,7 +361,15 @@ class Modules(Tracer):
             self.pop_scope()
 
     def is_below(self, module):
-        return module is not self.root and id(module) in self.paths
+        return module is not self.root and id(module) in self.paths and not isinstance(module, torch.jit.ScriptModule)
+
+
+def _class_of(module):
+    """The path of a module's class."""
+    if isinstance(module, torch.jit.RecursiveScriptModule):
+        return module._c.type
+    path = f"__torch__.{type(module).__module__}.{type(module).__qualname__}"
+    return path.replace("__main__.", "").replace("<locals>.", "").replace(".rushlight.", ".torch.")
 
 
 # ---- what PyTorch's traces hold otherwise: told(tracer, name, form, args, kwargs, results) ----

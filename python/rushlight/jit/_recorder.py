@@ -80,7 +80,7 @@ class Record:
         kwargs = {k: _numbers(x, types.get(k, "")) for k, x in kwargs.items()}
         result = _C._capture_paused(lambda: run(args, kwargs))
         self.calls.append(ProgramCall(owner, name, args, kwargs, result))
-        self.tracer.program(*self.calls[-1])
+        _C._capture_paused(lambda: self.tracer.program(*self.calls[-1]))
         return result
 
     def run(self, function, args, kwargs):
@@ -207,11 +207,8 @@ class Writer:
     def program_call(self, call):
         if call.name is None:
             text = self.program.include(call.owner)(call.owner._path)
-        elif id(call.owner) in self.modules:
-            text = f"{self.modules[id(call.owner)]}.{call.name}"
         else:
-            raise RuntimeError(f"Tried to trace {call.owner} but it is not part of the active trace. Modules that are called during a trace must be registered as submodules of the thing "
-                               "being traced.")
+            text = f"{self.modules[id(call.owner)]}.{call.name}"
         self.read = set()
         given = [self.given(x) for x in call.args] + [f"{k}={self.given(x)}" for k, x in call.kwargs.items()]
         out = f"_{len(self.kept)}"
